@@ -21,11 +21,11 @@ namespace dlrun {
 struct Cli {
   Env env;
   std::filesystem::path current_dir;
-  /// the folder of the dlrun binary: bin/ of an installation or a build tree
+  /// The folder of the dlrun binary: bin/ of an installation or a build tree.
   std::filesystem::path bin_dir;
   std::vector<std::string> argv;
   ToolSet tools;
-  /// true on a terminal, unless NO_COLOR is set or TERM=dumb
+  /// True on a terminal, unless NO_COLOR is set or TERM=dumb.
   bool colour_out = false, colour_err = false;
 };
 
@@ -39,7 +39,7 @@ enum ExitCode : int {
   kExitRunFailed = 5,    ///< the run failed
   kExitNotFound = 6,     ///< no such file, run, job or program
   kExitInterrupted = 130,
-  /// standard output's reader has gone; shells report an end by SIGPIPE with this code
+  /// Standard output's reader has gone; shells report an end by SIGPIPE with this code.
   kExitReaderLeft = 141,
 };
 /// Returns dlrun's exit code for an error.

@@ -44,7 +44,7 @@ Result<int> cancel_sweep(Cli& cli, RunInspector& inspector, const IndexEntry& ru
   for (const auto& point : sweep->points)
     points.push_back(current_run_of(point_path(run.path, point)));
   const auto states = inspector.inspect_all(points);
-  // one entry per array, for all its unfinished points
+  // One entry per array, for all its unfinished points.
   std::map<std::string, const RunStatus*> jobs;
   for (std::size_t i = 0; i < states.size(); ++i) {
     if (!states[i] || is_final(states[i]->state) || states[i]->job.id.empty() ||

@@ -57,7 +57,7 @@ Result<int> check(Cli& cli, const Options& options) {
     if (!planned) return tl::unexpected(planned.error());
     sweep = std::move(*planned);
     scripts.clear();
-    // options already tested; arrays that differ only in their length are tested once
+    // The options already tested. Arrays that differ only in their length are tested once.
     std::set<std::string> asked;
     for (const PlannedArray& array : sweep->arrays) {
       if (asked.insert(options_of_array(array.script)).second) scripts.push_back(array.script);

@@ -39,7 +39,7 @@ struct Options {
 }
 
 struct RegistryWord {
-  /// the name's current digest; empty if this enroot cannot ask, or if nobody answers
+  /// The name's current digest; empty if this enroot cannot ask, or if nobody answers.
   std::string digest;
   std::string unreachable;  ///< curl's error if the registry did not answer; empty if it answered
 };

@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// columns of a value in the table; --json prints it whole
+/// Columns of a value in the table; --json prints it whole.
 constexpr std::size_t kShownValue = 72;
 
 struct Options {

@@ -115,7 +115,7 @@ Result<Job> job_of_run(const Cli& cli, RunInspector& inspector, const IndexEntry
 /// two resubmissions at once, one would otherwise be lost from the sweep's record.
 struct LockedPoint {
   SubmissionLock lock;
-  /// another dlrun is submitting the sweep's missing points; checked after taking `lock`
+  /// True if another dlrun submits the sweep's missing points; checked after taking `lock`.
   bool is_sweep_locked = false;
 };
 

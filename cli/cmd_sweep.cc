@@ -34,7 +34,7 @@ struct Row {
   const RunStatus* status = nullptr;  ///< nullptr if the status cannot be read
   std::string error;
   Json result;
-  /// the earlier run of the point that `result` comes from, if the current run has none yet
+  /// The earlier run of the point that `result` comes from, if the current run has none yet.
   std::filesystem::path result_of;
   std::optional<double> key;  ///< the value that the rows are sorted by
 };

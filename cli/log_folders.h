@@ -22,9 +22,9 @@ struct LogScript {
   std::string_view text;
   std::filesystem::path starts_in;
   std::string file;  ///< the script's name in messages
-  /// the spec that produced the script; nullptr for a script written by hand
+  /// The spec that produced the script; nullptr for a script written by hand.
   const LoadedSpec* spec = nullptr;
-  /// true if the user's --output is kept, not replaced by the run's log
+  /// True if the user's --output is kept, not replaced by the run's log.
   bool has_own_output = false;
   std::string job_name = {};  ///< for %x if the script has no --job-name: the name given to sbatch
 };

@@ -16,11 +16,11 @@ namespace dlrun {
 struct SubmitPlan {
   std::optional<RestServer> server;     ///< the slurmrestd to submit through; sbatch if empty
   std::optional<std::string> clusters;  ///< --clusters (-M)
-  /// the user's own output file as absolute_pattern(); otherwise slurm-JOB.out
+  /// The user's own output file as absolute_pattern(); otherwise slurm-JOB.out.
   std::optional<std::string> log_pattern;
   std::filesystem::path directory;     ///< the job's working directory
   std::optional<std::string> comment;  ///< the user's own --comment; it follows dlrun's
-  /// for a script without --job-name: sbatch would use the file's name, job.sh
+  /// The job's name for a script without --job-name; sbatch would use the file's name, job.sh.
   std::optional<std::string> job_name;
   std::optional<std::string> chdir;       ///< the folder where the job starts; overrides the script
   std::optional<std::string> dependency;  ///< sbatch's --dependency
@@ -28,7 +28,7 @@ struct SubmitPlan {
   std::optional<std::string> exclude;
   bool is_array = false;                   ///< true if every task is a run with a log of its own
   std::optional<std::string> array_tasks;  ///< sbatch's --array; overrides the script
-  /// are removed from the environment and travel in the run's own file
+  /// Secrets; they are removed from the environment and travel in the run's own file.
   std::vector<SecretValue> secrets;
 };
 

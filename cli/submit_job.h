@@ -23,7 +23,7 @@ struct Job {
   SubmitPlan submit;
   std::string file;        ///< the script's name in messages
   bool is_script = false;  ///< true for a script that was written or edited by hand
-  /// for a script, the spec that it was rendered from; empty if it carries none
+  /// For a script, the spec that it was rendered from; empty if it carries none.
   std::optional<Prepared> prepared;
   std::filesystem::path source_dir;             ///< code.snapshot: the tree to copy
   std::optional<std::filesystem::path> of_run;  ///< the run whose script is submitted again

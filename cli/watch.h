@@ -18,10 +18,10 @@ struct WatchOptions {
   bool print_log = true;             ///< print the log to stdout as it grows
   bool is_raw = false;               ///< print the log's bytes unescaped, also on a terminal
   std::optional<std::int64_t> rank;  ///< print this rank's log instead of the job's
-  /// print this attempt's log; by default the current attempt's, also after a restart
+  /// Print this attempt's log; by default the current attempt's, also after a restart.
   std::optional<std::int64_t> attempt;
   std::optional<std::size_t> tail;  ///< print only the last lines of the existing log
-  /// repeat after this time why the run is pending; otherwise only when the reason changes
+  /// Repeat after this time why the run is pending; otherwise only when the reason changes.
   std::optional<std::chrono::seconds> remind;
 };
 

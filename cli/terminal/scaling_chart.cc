@@ -240,7 +240,7 @@ std::string scaling_svg(const Figures& figures, const Modelled& modelled,
     last = std::max(last, static_cast<double>(f.ranks));
     low = std::min(low, f.low);
   }
-  // the rate without any cost, the highest possible
+  // The highest possible rate is the one without any cost.
   double high = base.samples_per_s * last / first;
   for (const ScalingFigure& f : figures) high = std::max(high, f.samples_per_s);
   low = std::pow(10, std::floor(std::log10(low)));

@@ -36,7 +36,7 @@ struct TopPicture {
   RunStatus status;
   RunHistory history;
   std::optional<RankSnapshot> ranks;
-  /// the points of a sweep; nullptr for a single run
+  /// The points of a sweep; nullptr for a single run.
   std::shared_ptr<const std::vector<TopPoint>> points;
   double now = 0;  ///< seconds since 1970
 };

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 struct Outcome {
   std::vector<std::string> guards;
   std::size_t crashes = 0;
-  /// the writer's own error, or the first few faults after crashes
+  /// The writer's own error, or the first few faults after crashes.
   std::vector<std::string> wrong;
 };
 

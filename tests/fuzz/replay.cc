@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
     std::ifstream file(path, std::ios::binary);
     const std::vector<char> bytes((std::istreambuf_iterator<char>(file)),
                                   std::istreambuf_iterator<char>());
-    // flushed, so that the last name printed is the input that failed
+    // The name is flushed, so that the last name printed is the input that failed.
     std::cout << path.filename().string() << std::endl;
     LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
   }

@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (const auto hosts = expand_hostlist(text, 1000)) {
     const auto list = compress_hostlist(*hosts);
     const auto again = expand_hostlist(list, 1000);
-    // too long to be read again: names of kilobytes
+    // A list of names of kilobytes is too long to be read again.
     const bool is_longest = list.size() > (1U << 20U);
     fuzz::expect(is_longest || (again && *again == *hosts),
                  "a node list is compressed without loss");

@@ -154,7 +154,7 @@ TEST_CASE("when lead says nothing for 10 s its ranks end by themselves, and not 
   };
   CHECK_FALSE(comes_true(are_gone, seconds(5)));
   CHECK(comes_true(are_gone, seconds(15)));
-  // lead's last heartbeat is up to 3 s old when lead is stopped
+  // The last heartbeat of lead is up to 3 s old when lead is stopped.
   CHECK(Clock::now() - began > seconds(6));
   run.signal(SIGCONT);
   CHECK(run.wait() != 0);

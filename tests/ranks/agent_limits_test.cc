@@ -73,7 +73,7 @@ TEST_CASE("two TERMs end lead's wait for a disk that hangs, and lead says what t
       [&] { return run.err().find("still waiting for the disk") != std::string::npos; }));
   const auto began = Clock::now();
   run.signal(SIGTERM);
-  // a pending signal would absorb the next one
+  // A pending signal would absorb the next one.
   CHECK(comes_true([&] { return !is_pending(run.lead(), SIGTERM); }));
   run.signal(SIGTERM);
   CHECK(comes_true([&] {
@@ -91,7 +91,7 @@ TEST_CASE("lead's own output on a file system that hangs stops neither signals n
   run.prefix = slowed("write", "delay_enter=30000000", err);
   run.start(1, kUp + "echo printed >&2; " + kForever);
   const auto program = run.program(0);
-  // lead now blocks while it writes the same line
+  // Lead now blocks while it writes the same line.
   REQUIRE(comes_true([&] { return run.file("local.out") == "printed\n"; }));
   run.signal(SIGTERM);
   CHECK(comes_true([&] { return ::kill(program, 0) != 0; }, seconds(3)));
@@ -173,7 +173,7 @@ TEST_CASE("a short run waits for its surroundings.json, which is a big environme
   for (int i = 0; i < 3000; ++i)
     fs::create_directory(packages / ("package" + std::to_string(i) + ".dist-info"));
   run.env.set("VIRTUAL_ENV", (run.folder / "venv").string());
-  // a slow file system
+  // A slow file system.
   run.prefix = slowed("getdents64", "delay_exit=60000", packages.string());
   run.start(1, "exit 0");
   CHECK(run.wait() == 0);
@@ -216,7 +216,7 @@ TEST_CASE("what many ranks of one node cost grows with their number, not with it
   const double four_hundred = cpu_seconds(400);
   CAPTURE(hundred);
   CAPTURE(four_hundred);
-  // a scan of all processes by each rank would take 16 times as long
+  // A scan of all processes by each rank would take 16 times as long.
   CHECK(four_hundred < 8 * hundred);
 }
 

@@ -64,7 +64,7 @@ class Run {
   fs::path run = folder / "run";
   std::string agent = kAgent;
   std::vector<std::string> prefix{};  ///< the command in front of lead, such as strace
-  /// runs in lead's process before it becomes lead: sets limits, ignores signals
+  /// Runs in lead's process before it becomes lead: sets limits, ignores signals.
   std::function<void()> in_child{};
 
   Run() { fs::create_directories(run); }

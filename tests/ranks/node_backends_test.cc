@@ -95,7 +95,7 @@ TEST_CASE(
     options.store = nullptr;
     const auto lonely = make_communicator(backend.name, options);
     REQUIRE_FALSE(lonely);
-    // not kInvalid, which the trainer would report as an error in its data
+    // The trainer would report kInvalid as an error in its data.
     CHECK(lonely.error().code == Errc::kUnavailable);
     CHECK(contains(lonely.error().message, "DLRUN_STORE is not set"));
   }

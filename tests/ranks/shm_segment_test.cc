@@ -121,7 +121,7 @@ TEST_CASE("shm: a rank that is gone is noticed also at the step where 32 bits en
   const TemporaryDirectory folder;
   const auto before = steady_clock::now();
   const auto codes = in_processes(2, folder.path(), [](int rank, Store& store) {
-    // the barrier is step 2^32
+    // The barrier is step 2^32.
     auto comm = make_shm_communicator(options_of(rank, 2, store), kWrap - 1);
     if (!comm) return 1;
     if (rank == 1) return 0;  // exits silently; its lock is released when the process ends
@@ -147,7 +147,7 @@ TEST_CASE("shm: a rank 0 that cannot say where its memory is tells the others at
           return is_said ? std::vector<std::string>{}
                          : std::vector<std::string>{segment.error().message};
         }));
-    // much less than the 30 s for which ranks wait for each other
+    // The limit is much less than the 30 s for which ranks wait for each other.
     CHECK(steady_clock::now() - before < std::chrono::seconds(10));
   }
 }

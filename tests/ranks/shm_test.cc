@@ -72,7 +72,7 @@ TEST_CASE("shm: calls that are not compared beforehand are no hang either when r
     if (reduced.error().code != Errc::kPeer) return {"not kPeer: " + message};
     const bool is_named = contains(message, deviates ? "ranks 0, 1, 3 call something else"
                                                      : "rank 2 calls something else") ||
-                          // the rank that noticed first has left
+                          // The rank that noticed first has left.
                           contains(message, "left after an error of its own");
     return is_named ? std::vector<std::string>{} : std::vector<std::string>{message};
   };
@@ -220,7 +220,7 @@ TEST_CASE("shm: where one rank finds no room nothing is shared on any, and colle
     const auto comm = make_communicator("shm", options_of(rank, 3, store));
     if (!comm) return 1;
     ::signal(SIGXFSZ, SIG_IGN);
-    // affects calls that make a file longer, as the last rank's part always does
+    // The limit affects calls that make a file longer, as the last rank's part always does.
     const rlimit little{4096, RLIM_INFINITY};
     const rlimit enough{RLIM_INFINITY, RLIM_INFINITY};
     if (rank == 2) ::setrlimit(RLIMIT_FSIZE, &little);
@@ -281,7 +281,7 @@ TEST_CASE(
     "shm: what goes into shared memory arrives whole from and at any place, streamed or not") {
   constexpr std::size_t kSpare = 256;
   std::mt19937 random(1);
-  // a small call, which streams, and a large one
+  // A small call, which streams, and a large one.
   for (const std::size_t call : {std::size_t{1} << 10U, std::size_t{1} << 20U}) {
     SlotWriter writer;
     writer.begin(call);

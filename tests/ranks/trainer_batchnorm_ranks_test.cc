@@ -48,7 +48,7 @@ TEST_CASE(
     CHECK(rank.outcome->parameters_hash == four[0].outcome->parameters_hash);
     CHECK(rank.outcome->test_loss < 2.29);
   }
-  // otherwise nothing was local
+  // An equal result would mean that nothing was local.
   CHECK(largest_difference(four[0].parameters, one[0].parameters) > 1e-3);
 }
 

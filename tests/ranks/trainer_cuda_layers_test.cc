@@ -195,7 +195,7 @@ TEST_CASE("pooling, dropout and sums of the GPU are the CPU's") {
     CAPTURE(size);
     CAPTURE(stride);
     auto x = numbers(kImages * w.input.size(), 1);
-    // windows that hold their largest number more than once
+    // Rounding makes windows that hold their largest number more than once.
     for (float& value : x) value = std::round(value * 4);
     const auto dy = numbers(kImages * w.output.size(), 2);
     compare(

@@ -129,7 +129,7 @@ TEST_CASE(
               "files of 100, 100, "
               "100 samples"));
   }
-  // a position has another meaning if each epoch's samples are divided among the ranks
+  // A position has another meaning if each epoch's samples are divided among the ranks.
   TrainOptions elsewhere = options;
   elsewhere.sharding = Sharding::kSample;
   CHECK(has(message_of(train(2, elsewhere)[1]), "this run has ranks without files of their own"));
@@ -159,7 +159,7 @@ TEST_CASE("samples of several classes train with the sigmoid loss, on N ranks as
   TrainOptions options = descent();
   options.loss = Loss::kSigmoid;
   options.learning_rate = 0.5;
-  // log 2 by chance; sums in another order through 22 steps
+  // The loss is log 2 by chance. The sums are added in another order through 22 steps.
   check_that_ranks_train_as_one(options, 1e-5, data, 0.6);
   options.loss = Loss::kSoftmax;
   CHECK(has(message_of(train(1, options, {}, "single", data)[0]), "they need --loss sigmoid"));

@@ -172,7 +172,7 @@ TEST_CASE("post-local SGD is the algorithm as it is written, at 2, 4 and 7 ranks
     }
     const auto want = plain_post_local(size, options, small_data().train);
     CHECK(largest_difference(got[0].parameters, want) < 2e-6);  // float against double
-    // otherwise nothing was local
+    // An equal result would mean that nothing was local.
     CHECK(largest_difference(got[0].parameters, together[0].parameters) > 1e-4);
   }
 }
@@ -209,7 +209,7 @@ TEST_CASE(
     for (const Trained& rank : train(2, options)) {
       REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
       CHECK(rank.parameters == whole[0].parameters);
-      // the hash includes the running statistics
+      // The hash includes the running statistics.
       CHECK(rank.outcome->parameters_hash == whole[0].outcome->parameters_hash);
     }
   }

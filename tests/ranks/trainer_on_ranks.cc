@@ -98,7 +98,7 @@ void check_that_it_resumes(TrainOptions options) {
   const auto resumed = train(2, options);
   REQUIRE_MESSAGE(resumed[0].outcome.has_value(), message_of(resumed[0]));
   CHECK(resumed[0].parameters == whole[0].parameters);
-  // the hash includes the running statistics
+  // The hash includes the running statistics.
   CHECK(resumed[0].outcome->parameters_hash == whole[0].outcome->parameters_hash);
 }
 

@@ -96,11 +96,11 @@ TEST_CASE("training with compressed gradients is near to that without, and the s
 TEST_CASE("N ranks with sharded states train as one does") {
   TrainOptions options = descent();
   options.has_sharded_state = true;
-  // sums of the same numbers in another order, through 22 steps
+  // The sums of the same numbers are added in another order, through 22 steps.
   check_that_ranks_train_as_one(options, 1e-6);
   options = adam();
   options.has_sharded_state = true;
-  // as without sharding: dividing by a root mean square amplifies small differences
+  // Dividing by a root mean square amplifies small differences, with or without sharding.
   check_that_ranks_train_as_one(options, 2e-4);
 }
 
@@ -193,7 +193,7 @@ TEST_CASE("each rank keeps a part, and the parts are the whole") {
 TEST_CASE(
     "ranks that share their arrays step, piece by piece, as one rank on the sum of their "
     "gradients, to the bit") {
-  // several pieces per rank; most begin inside a cache line
+  // Several pieces per rank; most begin inside a cache line.
   constexpr std::size_t kCount = 100'003;
   for (const int size : {2, 3}) {
     on_ranks(
@@ -216,7 +216,7 @@ TEST_CASE(
           const std::vector<float*> expected_pointers{expected_states[0].data(),
                                                       expected_states[1].data()};
           const auto gradient = [](std::size_t i, int rank, std::uint64_t step) {
-            // the sums are exact
+            // The sums are exact.
             return static_cast<float>((i * 7 + step) % 64) / 64 - 0.25F * static_cast<float>(rank);
           };
           for (std::uint64_t step = 1; step <= 3; ++step) {

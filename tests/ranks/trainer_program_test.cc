@@ -116,7 +116,7 @@ TEST_CASE("a partition that one rank misses is named with rank and file, and end
   const auto whole = run(words(on_mpi(3), by_file), folder.path());
   REQUIRE_MESSAGE(whole.exit_code == 0, whole.err);
   CHECK(has(whole.out, "data: d; 300 training and 50 test samples"));
-  // rank 0 has two partitions of 75 samples, in batches of 32
+  // Rank 0 has two partitions of 75 samples, in batches of 32.
   CHECK(has(whole.out, "after 5 steps"));
   fs::remove(folder / "d/train-00001-of-00004.safetensors");
   const auto missing = run(words(on_mpi(3), by_file), folder.path());

@@ -44,7 +44,7 @@ void check_ranks_train_as_one(const Rules& rules, std::string_view backend = "gl
     options.clip_norm = 0.5;
     const auto one = train(1, options);
     REQUIRE(one[0].outcome.has_value());
-    // it has learned; chance is log 10
+    // The network has learned; chance is log 10.
     CHECK_MESSAGE(one[0].outcome->test_loss < 2.25, rule.optimizer);
     for (const int size : {2, 4, 7}) {
       CAPTURE(rule.optimizer);
@@ -91,7 +91,7 @@ TEST_CASE(
                     "dense 10"};
   options.optimizer.name = "sgd";
   options.learning_rate = 0.05;
-  // sums of the same numbers in another order, through 22 steps
+  // The sums of the same numbers are added in another order, through 22 steps.
   check_that_ranks_train_as_one(options, 1e-5);
 }
 
@@ -212,7 +212,7 @@ void check_resume_gives_the_same_bits(const Rules& rules) {
     const TemporaryDirectory folder;
     TrainOptions options = small_options();
     options.optimizer.name = rule.optimizer;
-    // adds its second array
+    // Momentum adds rmsprop's second array.
     if (rule.optimizer == std::string("rmsprop")) options.optimizer.momentum = 0.5;
     options.learning_rate = rule.learning_rate;
     options.checkpoint_every = 5;
@@ -262,7 +262,7 @@ TEST_CASE("a run resumes at another world size where it was") {
   const auto resumed = train(4, options);
   REQUIRE_MESSAGE(resumed[0].outcome.has_value(), message_of(resumed[0]));
   CHECK(resumed[3].outcome->steps == 22);
-  // as in the first test
+  // The tolerance is that of the first test.
   CHECK(largest_difference(resumed[3].parameters, whole[0].parameters) < 1e-6);
 }
 
@@ -410,7 +410,7 @@ TEST_CASE("a test loss that is not finite is no success") {
   options.learning_rate = 1e3;
   options.optimizer.weight_decay = 1e38;
   options.epochs = 1;
-  // one step; its loss is that of the first parameters
+  // One step; its loss is that of the first parameters.
   options.batch = small_data().train.size();
   const Trained alone = train(1, options).front();
   REQUIRE_FALSE(alone.outcome.has_value());

@@ -82,7 +82,7 @@ std::vector<Trained> train_traced(int size, const TrainOptions& options,
                                   std::string_view backend = "gloo") {
   return train(
       size, options,
-      // a host name with quotes must still give valid JSON
+      // A host name with quotes must still give valid JSON.
       [](int rank, TrainOptions&, Session& session) {
         session.host = "\"host\" " + std::to_string(rank);
       },
@@ -148,12 +148,12 @@ TEST_CASE(
         REQUIRE(reduced.size() == 4);
         CHECK(reduced[i].name == "all-reduce");
         CHECK(reduced[i].begin >= last("backward").begin);
-        // the reduction starts before backward has ended
+        // The reduction starts before backward has ended.
         CHECK(reduced[i].begin <= last("backward").end + kRounding);
         CHECK(reduced[i].end <= last("wait for gradients").end + kRounding);
         CHECK(reduced[i].end >= last("wait for gradients").begin);
       }
-      // the last layer's bucket comes first
+      // The last layer's bucket comes first.
       CHECK(tracks[{rank, 1}][i].begin < tracks[{rank, 2}][i].begin);
       CHECK(tracks[{rank, 2}][0].args["bytes"].get<int>() == (784 * 24 + 24) * 4);
     }
@@ -213,7 +213,7 @@ TEST_CASE(
   check_nesting(own);
   CHECK(named(own, "step").size() == 6);
   CHECK(named(own, "test").size() == 2);
-  // in the second epoch's 3 steps: after step 2 and at the end
+  // In the second epoch's 3 steps: after step 2 and at the end.
   CHECK(named(own, "average").size() == 2);
   CHECK(tracks.at({1, 1}).size() == 3);  // of the first epoch
 }

@@ -80,7 +80,7 @@ TEST_CASE(
     for (int rank = 0; rank < 4; ++rank) scene.attempt.on_checking(rank);
     for (int rank = 0; rank < 4; ++rank) scene.attempt.on_checked(rank, scene.now);
     CHECK(scene.notes.last("checked") == Json{{"ranks", 4}, {"seconds", 50}});
-    // a hang can be detected from now on
+    // A hang can be detected from now on.
     CHECK(scene.attempt.next_deadline() == scene.now + seconds(14));
     return;
   }

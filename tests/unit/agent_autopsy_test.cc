@@ -172,7 +172,7 @@ TEST_CASE(
   Env program;
   program.set("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", pipe);
   program.set("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", (folder / "record-").string());
-  // nobody reads the pipe
+  // Nobody reads the pipe.
   CHECK_FALSE(copy_flight_record(program, 3, folder / "copy", milliseconds(100)));
   std::thread recorder([&] {
     std::ifstream wish(pipe + "3.pipe");
@@ -184,7 +184,7 @@ TEST_CASE(
   for (const auto until = std::chrono::steady_clock::now() + seconds(30);
        !is_copied && std::chrono::steady_clock::now() < until;
        std::this_thread::sleep_for(milliseconds(10))) {
-    // the pipe's reader may not be there yet
+    // The pipe's reader may not be there yet.
     is_copied = copy_flight_record(program, 3, folder / "copy", seconds(5));
   }
   recorder.join();
@@ -216,7 +216,7 @@ TEST_CASE(
   REQUIRE(answer);
   CHECK(answer->find("Communicators: 1") != std::string::npos);
   const auto before = std::chrono::steady_clock::now();
-  // the port is open but never answers
+  // The port is open but never answers.
   CHECK_FALSE(ask_nccl_ras(milliseconds(300), listener->port));
   CHECK(std::chrono::steady_clock::now() - before < seconds(5));
 }

@@ -163,7 +163,7 @@ TEST_CASE("a compaction that finds no room leaves the record as it was, and no t
   const auto path = run / "events.jsonl";
   const std::string before = long_record();
   REQUIRE(write_file_atomic(path, before).has_value());
-  // the temporary file cannot be created
+  // The temporary file cannot be created.
   REQUIRE(::mkdir((run / ".events.jsonl.compacting").c_str(), 0700) == 0);
   CHECK_FALSE(compact_events(path).has_value());
   CHECK(content(path) == before);

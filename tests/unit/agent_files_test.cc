@@ -125,7 +125,7 @@ TEST_CASE(
     const FullDisk full(50);
     REQUIRE((*file)->push(std::string(100, 'p')));
     REQUIRE((*file)->push(kept, true));
-    // the durable line is still queued
+    // The durable line is still queued.
     CHECK_FALSE((*file)->drain(std::chrono::milliseconds(100)));
   }
   CHECK((*file)->drain(std::chrono::seconds(5)));
@@ -320,7 +320,7 @@ TEST_CASE(
     REQUIRE(run);
     CHECK_FALSE(run->again);
     CHECK(Json::parse(content(folder.path / "claim"))["job"] == "42");
-    // torn again: the same job may claim the run, another may not
+    // The claim is torn again: the same job may claim the run, another may not.
     std::ofstream(folder.path / "claim", std::ios::trunc) << torn;
     CHECK(claim_run(folder.path, {"alps", "43", "feed"}, "x", 0).error().message.find("job 42 ") !=
           std::string::npos);

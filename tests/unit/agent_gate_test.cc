@@ -202,7 +202,7 @@ TEST_CASE(
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
   {
     Echo lead(random_key());
-    // the other ends of the connections are in this process, too
+    // The other ends of the connections are in this process, too.
     ::setrlimit(RLIMIT_NOFILE, &before);
     const auto own = stranger_from("127.0.0.1", lead.port);
     const auto modest = stranger_from("127.0.0.3", lead.port);

@@ -88,9 +88,9 @@ TEST_CASE(
   CHECK(attempts_of(any_cause(1000), silent, Cause::kFailure, true) == 3);
   CHECK(attempts_of(any_cause(1000, 1), silent, Cause::kFailure, true) == 1);
   CHECK(attempts_of(any_cause(1000), silent, Cause::kOom, true) == 3);
-  // the budget is used up first
+  // The budget is used up first.
   CHECK(attempts_of(any_cause(1), silent, Cause::kFailure, true) == 2);
-  // a node failure is not the program's fault
+  // A node failure is not the program's fault.
   CHECK(attempts_of(any_cause(20), silent, Cause::kNodeFailure, true) == 21);
 }
 
@@ -138,7 +138,7 @@ TEST_CASE("what is done to a silent program is not held against it, but its budg
   const std::vector<std::optional<std::int64_t>> silent(50);
   CHECK(attempts_of(any_cause(20), silent, Cause::kTimeout) == 21);
   CHECK(attempts_of(any_cause(20), silent, Cause::kPreemption) == 21);
-  // this program reports its steps
+  // This program reports its steps.
   CHECK(attempts_of(any_cause(20), {5, 5, 5, 5}, Cause::kTimeout) == 4);
 }
 

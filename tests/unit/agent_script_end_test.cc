@@ -50,7 +50,7 @@ TEST_CASE(
     CHECK(end.code == 3);
     CHECK(end.message == "the job script ended with code 3 at: exit 3; the ranks were not started");
   }
-  // exit code 0 is no success here, because no rank was started
+  // Exit code 0 is no success here, because no rank was started.
   const auto left = judge(running(), "", 0, "exit 0").end;
   CHECK_FALSE(left.is_cancelled);
   CHECK(left.code == 1);
@@ -92,7 +92,7 @@ TEST_CASE(
 TEST_CASE(
     "cancelled, out of time, or without a node, and not queued again: the run's end, in Slurm's "
     "word") {
-  // the signal also reached pip, a child of the script
+  // The signal also reached pip, a child of the script.
   const auto cancelled = judge(ending(), log_of(""), 1);
   CHECK_FALSE(cancelled.comes_again);
   CHECK(cancelled.end.is_cancelled);

@@ -206,7 +206,7 @@ TEST_CASE("files and JSON that others may have written pass the one reader and t
   }
   for (const Exception& one : exceptions) {
     CAPTURE(one.file);
-    // an exception without any use allows nothing
+    // An exception without any use allows nothing.
     CHECK(std::find(used.begin(), used.end(), one.file) != used.end());
   }
 }

@@ -97,7 +97,7 @@ TEST_CASE_FIXTURE(
     CliFixture,
     "render -o writes over its own script and keeps one that was edited, unless --force says so") {
   REQUIRE(write_file_atomic(folder.path() / "x.yaml", "launch: {command: [echo]}\n").has_value());
-  // an empty file, as mktemp creates it
+  // An empty file, as mktemp creates it.
   REQUIRE(write_file_atomic(folder.path() / "job.sh", "").has_value());
   CHECK(call({"render", "x.yaml", "-o", "job.sh"}) == 0);
   const std::string first = read("job.sh");

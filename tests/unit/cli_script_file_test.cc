@@ -76,7 +76,7 @@ TEST_CASE(
   starts("#SBATCH --export-f=env\n" + agent, "2: --export-file cannot be given: ");
   CHECK(refused("#SBATCH --export=ALL\n" + agent).empty());
   CHECK(refused("#SBATCH --export=A=1,all\n" + agent).empty());
-  // the last --export wins
+  // The last --export wins.
   CHECK(refused("#SBATCH --export=NONE\n#SBATCH --export=ALL,A=1\n" + agent).empty());
   const auto all = refused("#SBATCH --export=NONE\n#SBATCH -W\n#SBATCH --array=1\n" + agent);
   REQUIRE(all.size() == 3);

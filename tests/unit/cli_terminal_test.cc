@@ -68,7 +68,7 @@ TEST_CASE(
   CHECK(text("{}\n", styled(Style::kRed, kNasty)).render(true) ==
         "\033[31m" + kEscaped + "\033[0m\n");
   CHECK(text("{} and {}", text("{}", kNasty), 7).plain() == kEscaped + " and 7");
-  // a value cannot contain the internal marks of a style
+  // A value cannot contain the internal marks of a style.
   CHECK(text("{}",
              "a\x01"
              "b\x02")

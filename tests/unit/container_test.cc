@@ -54,7 +54,7 @@ TEST_CASE(
   CHECK(given("docker://ubuntu:24.04") == "ubuntu:24.04");
   CHECK(given("docker://localhost:5000/mine") == "localhost:5000#mine");
   CHECK(given("user/image") == "user/image");
-  // an image of the docker daemon, not of a registry
+  // An image of the docker daemon, not of a registry.
   CHECK(given("dockerd://mine:1") == "dockerd://mine:1");
   CHECK(given("/images/a b.sqsh") == "/images/a b.sqsh");
 }
@@ -63,7 +63,7 @@ TEST_CASE("enroot: mounts are lines of an fstab, with the options that make thei
   ContainerStep step = step_of("/a.sqsh");
   step.spec.mounts.push_back({"/my data", "/in side", {"ro", "rprivate"}});
   step.own_mounts.push_back({"/runs", "/runs", {}, true});
-  // the user's mount has the same target
+  // The user's mount has the same target.
   step.own_mounts.push_back({"/other", "/in side", {}, true});
   const std::string text = words(enroot_backend().entry(step));
   CHECK(has(text, "--mount '/my\\040data:/in\\040side:x-create=auto,rbind,ro,rprivate'\n"));

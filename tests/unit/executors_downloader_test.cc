@@ -93,7 +93,7 @@ TEST_CASE("a file is fetched once, and known without being read from then on") {
   REQUIRE(::stat((folder / "f").c_str(), &status) == 0);
   const mode_t mask = ::umask(0);
   ::umask(mask);
-  // other users of the group may train on the file
+  // Other users of the group may train on the file.
   CHECK((status.st_mode & 0777U) == (0666U & ~mask));
   const std::vector<Download> all{f};
   CHECK(are_verified(folder, all));
@@ -241,7 +241,7 @@ TEST_CASE("what a server answers in place of the file is named with its url") {
         url("status-203/f") + ": the server answers 203, which is no file");
   CHECK(has(scene.refused(scene.of("loop/f"), Errc::kIo),
             url("loop/f") + ": Maximum (10) redirects followed"));
-  // the response is merely not HTTP
+  // The response is merely not HTTP.
   CHECK_FALSE(has(scene.refused(scene.of("bare/f"), Errc::kIo), "leads to"));
   Download nobody = scene.of("f");
   nobody.url = "http://127.0.0.1:1/f";
@@ -501,7 +501,7 @@ TEST_CASE("in a group's folder the lock is one's, also where another one made it
   const auto fetched = scene.fetch(scene.of("f"));
   const bool reader_is_in = Downloader::in(scene.folder / "read", scene.options).has_value();
   if (is_root) REQUIRE(::seteuid(0) == 0);
-  // so that the folder can be removed
+  // The permissions allow the folder to be removed.
   fs::permissions(scene.folder / "read", fs::perms::owner_all);
   CHECK(must(fetched) == 38);
   CHECK(waits == 1);

@@ -50,7 +50,7 @@ void check_type(int exponent_bits, int fraction_bits) {
     const double next = meaning(bits + 1, exponent_bits, fraction_bits);
     if ((bits & 0x7fffU) == 0x7fffU || !std::isfinite(want) || !std::isfinite(next)) continue;
     const auto middle = static_cast<float>((want + next) / 2);
-    // the half-way number has no exact float
+    // The half-way number has no exact float.
     if (static_cast<double>(middle) != (want + next) / 2) continue;
     const bool is_normal = std::abs(middle) > 2 * std::numeric_limits<float>::min();
     REQUIRE(T(middle).bits == (bits % 2 == 0 ? bits : bits + 1));
@@ -72,7 +72,7 @@ TEST_CASE(
   CHECK(static_cast<float>(Float16(65'519.0F)) == 65'504);
   CHECK(std::isinf(static_cast<float>(Float16(65'520.0F))));
   CHECK(static_cast<float>(Float16(1e-9F)) == 0);
-  // its set bits are all cut off
+  // Rounding cuts off all its set bits.
   CHECK(std::isnan(static_cast<float>(Bfloat16(std::bit_cast<float>(0x7f800001U)))));
 }
 

@@ -89,7 +89,7 @@ TEST_CASE("a point is the job that its values make in a spec without a sweep") {
     alone.sets = sets[i];
     auto script = render_script(*make_plan(loaded(alone), inputs()));
     REQUIRE(script.has_value());
-    // the order of the variables depends on the order of their layers
+    // The order of the variables depends on the order of their layers.
     const auto lines = [](std::string_view text) {
       std::multiset<std::string, std::less<>> all;
       for (const auto line : split(text, '\n')) all.emplace(line);
@@ -139,7 +139,7 @@ TEST_CASE(
 TEST_CASE("ten thousand points are planned and rendered in a moment") {
   const std::string text = kJob + "sweep: {parameters: {train.seed: " + list_of(100) +
                            ", train.batch: " + list_of(100) + "}}";
-  // processor time, which other load on the machine does not change
+  // Processor time, which other load on the machine does not change.
   const std::clock_t start = std::clock();
   const SweepPlan sweep = planned(text);
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;

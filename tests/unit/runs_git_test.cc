@@ -64,7 +64,7 @@ struct Fixture {
   Env env = Env::of_process();
   Fixture() {
     fs::create_directories(run);
-    // ignores the git configuration of the user who runs the tests
+    // Git must ignore the configuration of the user who runs the tests.
     env.set("HOME", folder.path().string());
     Command make;
     make.argv = {"bash", "-c", kHostileRepository, "-", folder.path().string()};

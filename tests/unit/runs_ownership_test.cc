@@ -283,7 +283,7 @@ TEST_CASE_FIXTURE(Fixture,
   Submission submission;
   submission.token = std::string(32, 'a');
   submission.state = Submission::State::kSubmitted;
-  // a process that no longer exists
+  // A process that no longer exists.
   submission.job = {std::string(kLocalCluster), local_job_id(::getpid()).value() + "1"};
   fs::create_directories(run);
   REQUIRE(write_submission(run, submission).has_value());
@@ -339,7 +339,7 @@ TEST_CASE_FIXTURE(
               {{"event", "ended"}, {"state", "failed"}, {"code", 1}, {"message", "m"}}));
   fs::create_directories(run / "logs" / "attempt-0");
   fs::create_symlink(secret, run / "logs" / "attempt-0" / "rank-0000.log");
-  // the log of the user's own run would be shown
+  // The log of the user's own run would be shown.
   CHECK_FALSE(last_words(run,
                          [&] {
                            auto status = inspect(run);

@@ -95,7 +95,7 @@ TEST_CASE("the last checkpoints are kept, older ones go") {
 TEST_CASE("the checkpoint just saved stays, whatever later steps earlier attempts have left") {
   const TemporaryDirectory folder;
   REQUIRE(at(folder, 1).save(state_at(100), kTensors));
-  // left by a process that was killed while it wrote
+  // A process that was killed while it wrote has left this.
   fs::create_directories(folder.path() / "ckpt/step-00000150");
   REQUIRE(at(folder, 1).save(state_at(120), kTensors));
   std::vector<std::string> damaged;

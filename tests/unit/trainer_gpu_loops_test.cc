@@ -70,7 +70,7 @@ TEST_CASE("the GPU's loops over images, samples and channels give the CPU's numb
   const auto kernels = make_cpu_kernels<float>(1);
   LayerKernels<float>& layers = kernels->layers();
   constexpr std::size_t kImages = 3;
-  // a row has more elements than a block has threads
+  // A row has more elements than a block has threads.
   const Window w{{7, 9, 41}, {3, 4, 41}, 3, 2, 0};
   auto x = numbers(kImages * w.input.size(), 1);
   for (float& value : x) value = std::round(value * 4);
@@ -137,7 +137,7 @@ TEST_CASE("the GPU's sums over rows and what batch normalisation makes of them a
     CAPTURE(rows);
     CAPTURE(channels);
     auto x = numbers(rows * channels, 1);
-    // values whose sums are exact in float
+    // Values whose sums are exact in float.
     for (float& value : x) value = 3 + std::round(value * 256) / 256;
     const auto dy = numbers(rows * channels, 2);
     const auto parameters = numbers(2 * channels, 3);
@@ -256,7 +256,7 @@ TEST_CASE("the GPU's functions of each element, its gather and its norms are the
                nullptr);
   CHECK(x == std::vector<float>{2.5F, 3, 0.5F, 1});
   CHECK(taken == std::vector<std::uint8_t>{1, 1, 0, 1});
-  // the rows in their own order
+  // The rows in their own order.
   cuda::gather(images.data(), nullptr, nullptr, 2, 2, 0, 0.5F, x.data(), nullptr, nullptr);
   CHECK(x == std::vector<float>{0.5F, 1, 1.5F, 2});
 
@@ -273,7 +273,7 @@ TEST_CASE(
     "the GPU rounds to bfloat16 as collectives do: to nearest, ties to even, and what is no number "
     "stays so") {
   std::vector<float> values;
-  // signs, exponents, infinities and NaN
+  // Signs, exponents, infinities and NaN.
   for (std::uint32_t high = 0; high < 0x10000; high += 7) {
     for (const std::uint32_t low : {0x0000U, 0x0001U, 0x7fffU, 0x8000U, 0x8001U, 0xffffU})
       values.push_back(std::bit_cast<float>(high << 16U | low));

@@ -85,7 +85,7 @@ TEST_CASE("a FIFO in the place of a file of data is refused, without a wait for 
 TEST_CASE("data for which there is no memory are an error that names the file, not an abort") {
   const TemporaryDirectory folder;
   write(folder / "large", {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 3});
-  // a sparse file, which takes no disk space
+  // A sparse file, which takes no disk space.
   fs::resize_file(folder / "large", std::uintmax_t{3} << 30U);
   CHECK(in_process([&] {
           const rlimit little{std::size_t{1} << 30U, std::size_t{1} << 30U};

@@ -198,7 +198,7 @@ TEST_CASE_TEMPLATE("layers that take a batch in parts give what samples one by o
       Network<T> network(*kernels, layers_of<T>(words, kLarge), kLarge.size(), kMany, 0);
       CAPTURE(network.description());
       CAPTURE(threads);
-      // otherwise this test would check nothing
+      // Otherwise this test would check nothing.
       REQUIRE(kernels->layers().samples_at_once(26 * 26 * 128 * sizeof(T)) < kMany);
       network.initialise(3);
       Random random(9, Purpose::kShuffle);
@@ -418,7 +418,7 @@ TEST_CASE(
   CHECK(dropped(*other_layer, {8}, 1) != alone);
   CHECK(dropped(*layer, {8}, 1, false) == std::vector<float>(kWidth, 1));
   const auto zeros = std::count(alone.begin(), alone.end(), 0.0F);
-  // within five standard deviations
+  // The limit is five standard deviations.
   CHECK(static_cast<double>(zeros) / kWidth == doctest::Approx(0.25).epsilon(0.05));
   CHECK(std::count(alone.begin(), alone.end(), 1 / 0.75F) + zeros == kWidth);
 }

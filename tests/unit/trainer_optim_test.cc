@@ -79,7 +79,7 @@ TEST_CASE("optimizers give the reference's numbers, in double and in float") {
     for (std::size_t i = 0; i < 8; ++i) {
       CAPTURE(i);
       CHECK(exact[i] == doctest::Approx(reference.parameters[i]).epsilon(1e-12).scale(1));
-      // float rounding of ten steps
+      // The tolerance covers the float rounding of ten steps.
       CHECK(single[i] == doctest::Approx(reference.parameters[i]).epsilon(2e-5).scale(1));
     }
   }

@@ -134,7 +134,7 @@ TEST_CASE(
   const auto told = nlohmann::json::parse(store.reports.front());
   CHECK(told.size() == 2);
   CHECK(told["step"] == report.step);
-  // the mean over all steps since the start
+  // The mean over all steps since the start.
   CHECK(told["work_ms"].get<double>() == doctest::Approx(7));
   CHECK_FALSE(fs::exists(folder / "metrics.jsonl"));
 }

@@ -245,7 +245,7 @@ void mount_line(const fs::path& root, const std::string& line) {
     may_fail = may_fail || option == "nofail";
     const auto* flag = std::find_if(std::begin(kFlags), std::end(kFlags),
                                     [&](const auto& row) { return row.name == option; });
-    // a bind mount passes the option to the kernel, which ignores it
+    // A bind mount passes the option to the kernel, which ignores it.
     if (flag == std::end(kFlags)) continue;
     (flag->is_propagation ? propagation : flags) |= flag->flag;
   }

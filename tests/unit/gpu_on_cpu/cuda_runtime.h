@@ -164,7 +164,7 @@ inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t /*stream*/) {
-  // the event would be part of the recording
+  // The event would be part of the recording.
   if (gpu_on_cpu::queue.is_recording) return cudaErrorInvalidValue;
   event->behind = gpu_on_cpu::queue.queued();
   return cudaSuccess;
