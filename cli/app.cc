@@ -1,3 +1,7 @@
+// Runs one command line: finds the command, parses its options, calls its action and turns the
+// result into an exit code. Only the called command's options are added to the parser, because
+// building all of them takes most of the time of a short command.
+
 #include <algorithm>
 #include <exception>
 #include <iterator>
@@ -17,7 +21,7 @@ namespace {
 struct Command {
   std::string_view name;
   AddCommand add;
-  bool tells_of_all = false;  ///< it needs the whole tree of commands
+  bool tells_of_all = false;  ///< the command reads the whole tree of commands
 };
 
 constexpr Command kCommands[] = {
@@ -44,8 +48,8 @@ constexpr const char* kFooter =
     "3 Slurm refused,\n"
     "4 the controller does not answer, 5 the run failed, 6 not found, 130 interrupted.";
 
-/// Of the first word before `--` that looks like an option and is none of its command's. The parser
-/// names whatever it has left over, which may be the program behind `--`.
+/// Returns a message about the first unknown option before `--`. CLI11 names any word that is left
+/// over, which may be the program after `--`.
 std::optional<std::string> about_option(const CLI::App& app,
                                         const std::vector<std::string>& words) {
   const CLI::App* command = &app;
@@ -66,7 +70,7 @@ std::optional<std::string> about_option(const CLI::App& app,
     const CLI::Option* option = command->get_option_no_throw(name);
     if (option != nullptr) {
       if (option->get_items_expected_max() > 0 && name == word)
-        ++at;  // its value, whatever that looks like
+        ++at;  // skips the option's value, whatever it looks like
       continue;
     }
     std::vector<std::string> names;
@@ -81,8 +85,8 @@ std::optional<std::string> about_option(const CLI::App& app,
   return std::nullopt;
 }
 
-/// The parser's words, but where it names another word than the wrong one, or only says that a
-/// command is missing.
+/// Returns the message for a parse error. Replaces CLI11's message where it names the wrong word or
+/// only says that a command is missing.
 std::string told(const CLI::App& app, const CLI::ParseError& error,
                  const std::vector<std::string>& words) {
   if (!app.get_subcommands().empty()) return about_option(app, words).value_or(error.what());
@@ -96,7 +100,8 @@ std::string told(const CLI::App& app, const CLI::ParseError& error,
                      meant ? fmt::format("; did you mean '{}'?", *meant) : "");
 }
 
-/// code's, unless standard output did not take all of it, and nothing has said so.
+/// Returns the exit code of `code`, or a failure if standard output did not accept everything and
+/// no message has said so.
 int exit_code_of_output(const Cli& cli, const Result<int>& code) {
   const bool is_told = !code && !code.error().message.empty();
   if (is_all_printed() || is_told) return code ? *code : exit_code_of(code.error().code);
@@ -149,7 +154,7 @@ std::unique_ptr<CLI::App> make_app(Action& action, std::string_view only) {
 
 int run_cli(Cli& cli, int argc, const char* const* argv) {
   Action action;
-  // The parsers of all commands take a millisecond to make, most of what a short command takes.
+  // Building the parsers of all commands takes a millisecond, most of the time of a short command.
   const auto app = make_app(action, argc > 1 ? argv[1] : "");
   try {
     app->parse(argc, argv);
@@ -169,8 +174,8 @@ int run_cli(Cli& cli, int argc, const char* const* argv) {
   Result<int> code = kExitOk;
   try {
     code = action(cli);
-  } catch (
-      const std::exception& error) {  // out of memory, or a fault: nothing here throws on purpose
+    // Out of memory, or a bug: no code here throws on purpose.
+  } catch (const std::exception& error) {
     code = fail(Errc::kInternal, "a fault of dlrun's own: {}", error.what());
   }
   if (!code && !code.error().message.empty()) print_error(cli, code.error().message);

@@ -1,5 +1,5 @@
 #pragma once
-// When to ask the executor next: after 1 s, 2 s, 4 s ... and then about every 40 s.
+// Decides when to ask the executor next: after 1 s, 2 s, 4 s ..., finally about every 40 s.
 
 #include <algorithm>
 #include <chrono>
@@ -8,18 +8,20 @@
 
 namespace dlrun {
 
-/// When to ask the executor next.
+/// Exponential back-off with jitter for the questions to the executor.
 class Backoff {
  public:
   using Clock = std::chrono::steady_clock;
 
+  /// Returns true if it is time to ask.
   bool is_due() const { return Clock::now() >= next_; }
-  /// An answer that another watcher got will do when it is younger than the time since our own last
-  /// question: however many they are, one question in 30 s in the end, and a lonely watcher's
-  /// answers are always new.
+  /// Returns how old a shared, cached answer may be and still be used. The limit is shorter than
+  /// the pause since this watcher's own last question. Many watchers of one user therefore ask
+  /// together at most once in 30 s, and a single watcher always gets a fresh answer.
   std::chrono::milliseconds max_age() const { return max_age_; }
+  /// Records a question and doubles the pause until the next one, up to about 40 s.
   void asked() {
-    // Jitter: a hundred watchers that a shell loop started together must not stay together.
+    // Jitter spreads watchers that a shell loop started at the same moment.
     std::uniform_real_distribution<double> spread(0.8, 1.2);
     next_ = Clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(
                                static_cast<double>(pause_.count()) * spread(random_)));

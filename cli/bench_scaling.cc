@@ -1,3 +1,6 @@
+// Runs each size with dlrun's own commands (`dlrun submit` or `dlrun run`) and reads the rate from
+// their JSON, then fits the model of scaling_chart.h.
+
 #include "cli/bench_scaling.h"
 
 #include <algorithm>
@@ -23,11 +26,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::chrono::hours kAtMost{24 * 7};      // of a run on this machine
-constexpr std::chrono::minutes kAnswerAtMost{10};  // of a command that only talks to Slurm
-constexpr std::chrono::seconds kRemindEvery{60};   // of why a job waits
+constexpr std::chrono::hours kAtMost{24 * 7};      // for a run on this machine
+constexpr std::chrono::minutes kAnswerAtMost{10};  // for a command that only talks to Slurm
+constexpr std::chrono::seconds kRemindEvery{60};   // why a job is pending
 constexpr int kMostNodes = 10'000;
-constexpr std::int64_t kTrainersBatch = 32;  // train.batch where it is not given
+constexpr std::int64_t kTrainersBatch = 32;  // train.batch if the spec does not set it
 
 struct LeftOut {
   int size;
@@ -53,8 +56,8 @@ Result<std::vector<int>> parse_sizes(const std::string& text, const char* option
   return sizes;
 }
 
-/// The experiment at one size, as a person would call it: one way of submitting and of recording
-/// for all.
+/// Returns dlrun's own command line for one size. Calling dlrun itself keeps a single way of
+/// submitting and recording runs.
 Command command_of(const Cli& cli, const ScalingOptions& options, int size, const char* verb,
                    const char* flag) {
   Command command;
@@ -73,14 +76,14 @@ Command command_of(const Cli& cli, const ScalingOptions& options, int size, cons
   return command;
 }
 
-/// The last of the objects that a command printed, one behind the other.
+/// Returns the last of the JSON objects that a command printed one after the other.
 Json last_object(std::string_view out) {
   const auto at = out.rfind("\n{\n");
   auto json = json_read::object_of(at == std::string_view::npos ? out : out.substr(at + 1));
   return json ? std::move(*json) : Json::object();
 }
 
-/// What a command said at last: why it failed.
+/// Returns the last line of a command's standard error: the reason of the failure.
 std::string last_line(const std::string& err) {
   std::string last = "it said nothing";
   for (const std::string_view line : split(err, '\n')) {
@@ -92,8 +95,8 @@ std::string last_line(const std::string& err) {
   return last;
 }
 
-/// What the run's record says; the trainer's own rate for all of its steps, of any other program
-/// the last it told.
+/// Returns the rate in samples per second from the run's record: the trainer's own rate over all
+/// steps, or the last rate that another program reported.
 std::optional<double> rate_of(const Json& status) {
   for (const char* key : {"result", "progress"}) {
     const auto part = status.find(key);
@@ -112,10 +115,10 @@ Error interrupted_by(const Interrupt& interrupt) {
           fmt::format("interrupted{}", interrupt.signal() == SIGTERM ? " (SIGTERM)" : "")};
 }
 
-/// What one size came to.
+/// The outcome of one size.
 struct Outcome {
-  Json status = Json::object();  ///< as `dlrun status --json`; empty where there is no run
-  std::string why_not;           ///< empty: it has run to a good end
+  Json status = Json::object();  ///< as in `dlrun status --json`; empty if there is no run
+  std::string why_not;           ///< the reason of a failure; empty after a success
 };
 
 Outcome outcome_of(const IndexEntry& run, const RunStatus& status) {
@@ -136,7 +139,7 @@ Result<Outcome> run_here(const Cli& cli, const ScalingOptions& options, int size
                  finished->exit_code == 0 ? "" : last_line(finished->err)};
 }
 
-/// Ends what was submitted and waits for nothing.
+/// Cancels the submitted run and does not wait for it to end.
 void cancel(const Cli& cli, const IndexEntry& run) {
   Command command;
   command.env = cli.env;
@@ -173,9 +176,9 @@ Result<Outcome> run_through_slurm(const Cli& cli, const ScalingOptions& options,
   return tl::unexpected(interrupted_by(interrupt));
 }
 
-/// Every size, before the first is submitted: what Slurm would never start would wait for good, and
-/// what went before it would have been computed for nothing. Returns an exit code; what is refused
-/// has been told.
+/// Tests every size before the first is submitted. Otherwise a size that Slurm would never start
+/// would wait forever, and the sizes before it would be computed for nothing. Returns an exit code
+/// after printing what was refused.
 Result<int> try_sizes(const Cli& cli, const ScalingOptions& options, const std::vector<int>& sizes,
                       const Interrupt& interrupt) {
   int code = kExitOk;
@@ -275,7 +278,7 @@ Result<int> bench_scaling(Cli& cli, const ScalingOptions& options) {
       is_trainer ? static_cast<double>(spec.train.batch.value_or(kTrainersBatch)) : 1;
 
   const Interrupt interrupt;
-  // One way out for all signals: a shell's loop around it ends with the signal's own code.
+  // All signals end here, so that a shell's loop around dlrun sees the signal's own code.
   const auto failed = [&](const Error& error) -> Result<int> {
     if (error.code != Errc::kInterrupted || !interrupt.requested()) return tl::unexpected(error);
     print_note(cli, error.message);

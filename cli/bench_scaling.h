@@ -1,5 +1,5 @@
 #pragma once
-// dlrun bench scaling: one experiment at several sizes.
+// `dlrun bench scaling`: runs one experiment at several sizes and compares the rates.
 
 #include <optional>
 #include <string>
@@ -11,15 +11,15 @@ namespace dlrun {
 
 struct ScalingOptions {
   SpecOptions spec;
-  std::optional<std::string> nodes;  ///< "1,2,4": each through Slurm
-  std::optional<std::string> local;  ///< "1,2": so many ranks on this machine instead
+  std::optional<std::string> nodes;  ///< "1,2,4": numbers of nodes; each runs through Slurm
+  std::optional<std::string> local;  ///< "1,2": numbers of ranks; each runs on this machine
   std::optional<std::string> svg;
   bool json = false;
 };
 
-/// Runs the experiment at each size, one after the other, each as a run of its own, and tells
-/// rates, efficiency and what a model continues them to. A size that fails is left out, with a
-/// warning. kExitRunFailed where all of them are.
+/// Runs the experiment at each size, one after the other, each as a run of its own. Prints the
+/// rates, the efficiency and the rates that a model predicts for more ranks. A size that fails is
+/// left out with a warning. Returns kExitRunFailed when all sizes fail.
 [[nodiscard]] Result<int> bench_scaling(Cli& cli, const ScalingOptions& options);
 
 }  // namespace dlrun

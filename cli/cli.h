@@ -1,5 +1,5 @@
 #pragma once
-// What every command gets: the world as it was when dlrun started, taken once.
+// The state of the process when dlrun started. It is read once, and every command receives it.
 
 #include <filesystem>
 #include <functional>
@@ -21,32 +21,35 @@ namespace dlrun {
 struct Cli {
   Env env;
   std::filesystem::path current_dir;
-  std::filesystem::path bin_dir;  ///< where dlrun lies, as bin/ of an installed or a build tree
+  /// The folder of the dlrun binary: bin/ of an installation or a build tree.
+  std::filesystem::path bin_dir;
   std::vector<std::string> argv;
   ToolSet tools;
-  bool colour_out = false, colour_err = false;  ///< a terminal, and neither NO_COLOR nor TERM=dumb
+  /// True on a terminal, unless NO_COLOR is set or TERM=dumb.
+  bool colour_out = false, colour_err = false;
 };
 
 /// dlrun's exit codes. Documented and stable.
 enum ExitCode : int {
   kExitOk = 0,
-  kExitFault = 1,  ///< dlrun itself could not go on: a full disk, an I/O error, a fault of its own
-  kExitUsage = 2,  ///< usage, or an invalid spec
-  kExitRefused = 3,      ///< Slurm said no
+  kExitFault = 1,        ///< dlrun itself failed: a full disk, an I/O error, a bug
+  kExitUsage = 2,        ///< wrong usage, or an invalid spec
+  kExitRefused = 3,      ///< Slurm refused
   kExitUnavailable = 4,  ///< the controller did not answer
   kExitRunFailed = 5,    ///< the run failed
   kExitNotFound = 6,     ///< no such file, run, job or program
   kExitInterrupted = 130,
-  kExitReaderLeft =
-      141,  ///< nobody reads standard output any more; as a shell calls an end by SIGPIPE
+  /// Standard output's reader has gone; shells report an end by SIGPIPE with this code.
+  kExitReaderLeft = 141,
 };
+/// Returns dlrun's exit code for an error.
 [[nodiscard]] int exit_code_of(Errc code);
 
-/// What a parsed command line does. Returns the exit code; an Error with an empty message was told
-/// already.
+/// The action of a parsed command line. Returns the exit code. An Error with an empty message has
+/// been printed already.
 using Action = std::function<Result<int>(Cli&)>;
 
-/// A command: adds itself to the tree, and sets action when it is the one that was called.
+/// Adds one command to the tree. Sets `action` when the command line calls this command.
 using AddCommand = void (*)(CLI::App& root, Action& action);
 
 void add_submit(CLI::App& root, Action& action);
@@ -76,13 +79,14 @@ void add_container(CLI::App& root, Action& action);
 void add_bench(CLI::App& root, Action& action);
 void add_completion(CLI::App& root, Action& action);
 
-/// The whole tree of commands; where `only` is one of them, that one alone.
+/// Builds the tree of commands. If `only` names a command, builds only that command.
 [[nodiscard]] std::unique_ptr<CLI::App> make_app(Action& action, std::string_view only = {});
 
-/// main() but for the process: parses argv, acts, tells errors on stderr. Returns the exit code.
+/// Parses argv, runs the command and prints errors to stderr. Returns the exit code. main() does
+/// only the set-up of the process besides.
 [[nodiscard]] int run_cli(Cli& cli, int argc, const char* const* argv);
 
-/// What dlrun was linked with.
+/// Returns the hashes of the agent and the trainer that were built together with this dlrun.
 [[nodiscard]] ToolSet built_tools();
 
 }  // namespace dlrun

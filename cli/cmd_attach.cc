@@ -1,4 +1,4 @@
-// dlrun attach: a shell, or a command, beside the ranks of a job that runs.
+// `dlrun attach`: starts a shell or a command beside the ranks of a running job.
 
 #include <unistd.h>
 
@@ -31,7 +31,7 @@ struct Options {
   bool dry_run = false;
 };
 
-/// The job and node; refused where there is nothing to attach to.
+/// Returns the job and the node. Fails with kUsage if the run has no job to attach to.
 Result<AttachPoint> point_of(const IndexEntry& run, const RunStatus& status,
                              const std::string& wanted) {
   if (status.job.cluster == kLocalCluster) {
@@ -54,7 +54,7 @@ Result<AttachPoint> point_of(const IndexEntry& run, const RunStatus& status,
                      std::nullopt};
 }
 
-/// Slurm's own number of a job, which srun wants of an array's task, too.
+/// Returns Slurm's own number of a job. srun needs it for a task of an array, too.
 Result<std::string> number_of(const Cli& cli, const JobId& job) {
   DLRUN_TRY(check_job(job));
   if (job.id.find('_') == std::string::npos) return job.id;
@@ -64,14 +64,14 @@ Result<std::string> number_of(const Cli& cli, const JobId& job) {
   command.env = scrubbed_for_slurm(cli.env, munge_is_available());
   const auto done = run_command(command);
   if (!done) return tl::unexpected(done.error());
-  for (const auto line : split(done->out, '\n')) {  // with -M a line of its own names the cluster
+  for (const auto line : split(done->out, '\n')) {  // with -M an extra line names the cluster
     if (parse_int(trim(line))) return std::string(trim(line));
   }
   return fail(Errc::kUnavailable, "squeue does not tell the number of job {}: {}", job.id,
               trim(done->err));
 }
 
-/// Nothing where Slurm does not tell it.
+/// Returns the job's CPUs on the node; nothing if Slurm does not report them.
 std::optional<std::int64_t> cpus_of(const Cli& cli, const AttachPoint& point) {
   Command command;
   command.argv = {"scontrol"};
@@ -82,7 +82,8 @@ std::optional<std::int64_t> cpus_of(const Cli& cli, const AttachPoint& point) {
   return done && done->exit_code == 0 ? parse_cpus_of_node(done->out, point.node) : std::nullopt;
 }
 
-/// Where the job's programs started; else beside the run.
+/// Returns the folder where the job's programs started; the run's parent folder if that no
+/// longer exists.
 std::filesystem::path place_of(const IndexEntry& run, const RunStatus& status,
                                const LaunchPlan& plan) {
   std::filesystem::path place = plan.folder;
@@ -96,7 +97,7 @@ std::filesystem::path place_of(const IndexEntry& run, const RunStatus& status,
   return std::filesystem::is_directory(place, error) ? place : run.path.parent_path();
 }
 
-/// The plan that the run was made from; an empty one for a script that carries no spec.
+/// Returns the run's plan; an empty one for a script that carries no spec.
 Result<LaunchPlan> plan_of(const Cli& cli, const std::filesystem::path& run) {
   constexpr std::size_t kLimit = 2U << 20U;
   auto resolved = read_file(run / "resolved.yaml", kLimit);
@@ -163,8 +164,8 @@ Result<int> attach(Cli& cli, const Options& options) {
   if (!has_begun(*folder))
     return fail(Errc::kRefused, "{}: Slurm started no shell beside it (srun ended with code {})",
                 run->id, end->exit_code);
-  return options.command.empty() ? kExitOk
-                                 : end->exit_code;  // a shell ends with its last command's code
+  // A shell ends with the code of its last command, which is no failure of dlrun.
+  return options.command.empty() ? kExitOk : end->exit_code;
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// dlrun bench collectives: what all-reduce and its companions cost here, backend by backend. dlrun
-// bench scaling: bench_scaling.h.
+// `dlrun bench collectives`: measures all-reduce and the other collectives on this machine, for
+// each backend. bench_scaling.h has `dlrun bench scaling`.
 
 #include <unistd.h>
 
@@ -25,7 +25,7 @@
 namespace dlrun {
 namespace {
 
-/// Before minutes of measuring: a file that could not be written in the end. Fails with kIo.
+/// Checks before minutes of measuring that the file can be written at the end. Fails with kIo.
 Result<> check_folder_of(const std::filesystem::path& file) {
   const auto folder = file.parent_path();
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};
@@ -34,7 +34,7 @@ Result<> check_folder_of(const std::filesystem::path& file) {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::chrono::minutes kAtMost{10};  // for one backend at one number of workers
+constexpr std::chrono::minutes kAtMost{10};  // for one backend with one number of workers
 constexpr int kMostWorkers = 1024;
 
 struct Options {
@@ -63,13 +63,13 @@ Result<std::vector<int>> parse_workers(const std::string& text) {
   return workers;
 }
 
-/// One backend at one number of workers on this machine. MPI's ranks are started by mpirun, the
-/// others by the trainer.
+/// Returns the command that measures one backend with one number of workers on this machine. mpirun
+/// starts MPI's ranks; the trainer starts the others.
 Command command_of(const Cli& cli, const Options& options, const std::string& backend,
                    int workers) {
   Command command;
   command.env = cli.env;
-  // Of a rank that dlrun itself may run under.
+  // dlrun may itself run under a rank, whose variables must not reach the workers.
   command.env.remove_matching({"DLRUN_*", "PMI*", "OMPI_COMM_*"}, {});
   command.timeout = kAtMost;
   std::vector<std::string> measure{(cli.bin_dir / "dlrun-trainer").string(),
@@ -91,7 +91,7 @@ Command command_of(const Cli& cli, const Options& options, const std::string& ba
   return command;
 }
 
-/// The first line that a failed measurement said of itself.
+/// Returns the trainer's first error line, the reason of a failed measurement.
 std::string reason_of(const Finished& finished) {
   for (const std::string_view line : split(finished.err, '\n')) {
     if (const auto at = line.find("dlrun-trainer: "); at != std::string_view::npos)

@@ -1,4 +1,4 @@
-// dlrun cancel: scancel, or SIGTERM to the leader of a run on this machine.
+// `dlrun cancel`: calls scancel, or sends SIGTERM to the leader of a run on this machine.
 
 #include <map>
 #include <memory>
@@ -36,7 +36,7 @@ Result<int> cancel_one(Cli& cli, RunInspector& inspector, const IndexEntry& run)
   return kExitOk;
 }
 
-/// Every array as a whole, and what was submitted again of its points.
+/// Cancels every array of the sweep as a whole, and the jobs of points that were submitted again.
 Result<int> cancel_sweep(Cli& cli, RunInspector& inspector, const IndexEntry& run) {
   const auto sweep = read_sweep(run.path);
   if (!sweep) return tl::unexpected(sweep.error());
@@ -44,7 +44,8 @@ Result<int> cancel_sweep(Cli& cli, RunInspector& inspector, const IndexEntry& ru
   for (const auto& point : sweep->points)
     points.push_back(current_run_of(point_path(run.path, point)));
   const auto states = inspector.inspect_all(points);
-  std::map<std::string, const RunStatus*> jobs;  // an array once for all its points that go on
+  // One entry per array, for all its unfinished points.
+  std::map<std::string, const RunStatus*> jobs;
   for (std::size_t i = 0; i < states.size(); ++i) {
     if (!states[i] || is_final(states[i]->state) || states[i]->job.id.empty() ||
         states[i]->facts.foreign)
@@ -78,7 +79,7 @@ Result<int> cancel(Cli& cli, const Options& options) {
   };
   for (const auto& text : options.runs) {
     const auto run = select_run(cli, text);
-    if (!run) {  // the others are to end all the same
+    if (!run) {  // the remaining runs are cancelled all the same
       refuse(run.error());
       continue;
     }

@@ -1,4 +1,4 @@
-// dlrun check: everything that can be known before queueing.
+// `dlrun check`: checks everything that can be known before the job is queued.
 
 #include <memory>
 #include <set>
@@ -35,7 +35,7 @@ struct Options {
   bool json = false;
 };
 
-/// That `submit` could make a run there.
+/// Checks that `submit` could create a run in `runs_dir`.
 Result<> check_place(const Cli& cli, const std::string& runs_dir) {
   DLRUN_TRY(check_runs_place(runs_dir));
   if (const auto warning = warning_about_place(runs_dir)) print_warning(cli, *warning);
@@ -57,7 +57,8 @@ Result<int> check(Cli& cli, const Options& options) {
     if (!planned) return tl::unexpected(planned.error());
     sweep = std::move(*planned);
     scripts.clear();
-    std::set<std::string> asked;  // of arrays that differ in their length alone one
+    // The options already tested. Arrays that differ only in their length are tested once.
+    std::set<std::string> asked;
     for (const PlannedArray& array : sweep->arrays) {
       if (asked.insert(options_of_array(array.script)).second) scripts.push_back(array.script);
     }
@@ -78,7 +79,7 @@ Result<int> check(Cli& cli, const Options& options) {
     DLRUN_TRY(check_log_folders(cli, logs));
   }
   if (auto place = check_place(cli, prepared->plan.runs_dir); !place) {
-    // The scratch folder of a site that is asked about from elsewhere need not be here.
+    // The site's runs folder need not exist here when the site is checked from another machine.
     const bool is_the_sites =
         !options.spec.runs && !cli.env.has("DLRUN_RUNS") && !prepared->loaded.site.runs_dir.empty();
     if (!is_the_sites) return tl::unexpected(place.error());

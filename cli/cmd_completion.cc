@@ -1,4 +1,4 @@
-// dlrun completion: the script that a shell completes with.
+// `dlrun completion`: prints the completion script for a shell.
 
 #include <memory>
 

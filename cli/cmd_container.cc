@@ -1,5 +1,5 @@
-// dlrun container import: an image from a registry, once, as a file that all jobs share. dlrun
-// container list: what is there.
+// `dlrun container import`: fetches an image from a registry once, as a file that all jobs share.
+// `dlrun container list`: lists these images.
 
 #include <cstdio>
 #include <filesystem>
@@ -39,12 +39,12 @@ struct Options {
 }
 
 struct RegistryWord {
-  std::string
-      digest;  ///< what the name is now; empty where this enroot cannot ask, or nobody answers
-  std::string unreachable;  ///< why nobody answers, in curl's words; empty: somebody did
+  /// The name's current digest; empty if this enroot cannot ask, or if nobody answers.
+  std::string digest;
+  std::string unreachable;  ///< curl's error if the registry did not answer; empty if it answered
 };
 
-/// curl's line about a host that is not found, or that does not answer.
+/// Returns curl's error line if the host was not found or did not answer; otherwise "".
 [[nodiscard]] std::string unreachable_in(std::string_view words) {
   for (const std::string_view line : split(words, '\n')) {
     const auto at = line.find("curl: (");
@@ -68,7 +68,7 @@ struct RegistryWord {
   return {std::string(text.substr(0, 7) == "sha256:" ? text.substr(7) : text), ""};
 }
 
-/// Gone with what is left in it, unless it was taken in.
+/// Removes the file in the destructor, unless ImageStore::adopt() has moved it away.
 class NewFile {
  public:
   explicit NewFile(std::filesystem::path path) : path_(std::move(path)) {}
@@ -110,7 +110,7 @@ Result<StoredImage> fetch(const Cli& cli, const ImageStore& store, const std::st
   return store.adopt(file.path(), uri, registry.digest);
 }
 
-/// The image of the store, or a new one. Sets is_new.
+/// Returns the stored image, or fetches it. Sets `is_new` if it was fetched.
 Result<StoredImage> import_once(const Cli& cli, const ImageStore& store, const std::string& uri,
                                 bool refresh, bool& is_new) {
   const auto lock = store.lock(uri);

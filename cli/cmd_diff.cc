@@ -1,4 +1,4 @@
-// dlrun diff: what somebody changed in a script after dlrun rendered it.
+// `dlrun diff`: shows the changes to a script since dlrun rendered it.
 
 #include <memory>
 
@@ -23,7 +23,7 @@ struct Options {
   std::string what;
 };
 
-/// A script file, or the one that a run was submitted with.
+/// Returns the path of a script file, or of the script that a run was submitted with.
 Result<std::filesystem::path> script_of(const Cli& cli, const std::string& what) {
   auto path = (cli.current_dir / what).lexically_normal();
   if (const auto text = read_file(path, kScriptLimitBytes); text && is_script(*text)) return path;
@@ -32,7 +32,7 @@ Result<std::filesystem::path> script_of(const Cli& cli, const std::string& what)
   return run->path / "job.sh";
 }
 
-/// What `dlrun render` writes of it: of a sweep its first array's script.
+/// Returns the script that `dlrun render` writes for the spec; for a sweep its first array's.
 Result<std::string> rendered_of(const Cli& cli, const Prepared& prepared) {
   if (!prepared.is_sweep()) return render_script(prepared.plan);
   auto sweep = prepare_sweep(cli, prepared, configured_array_size(cli.env));
@@ -40,7 +40,7 @@ Result<std::string> rendered_of(const Cli& cli, const Prepared& prepared) {
   return std::move(sweep->arrays.front().script);
 }
 
-/// In the colours of `diff --color`; tabs stay.
+/// Colours the lines like `diff --color`. Keeps tabs.
 Text coloured_diff(std::string_view difference) {
   Text all;
   for (std::size_t number = 0; !difference.empty(); ++number) {
@@ -71,7 +71,7 @@ Result<int> diff(Cli& cli, const Options& options) {
   const auto carried = carried_spec(*text);
   if (!carried) {
     std::error_code error;
-    // A point of a sweep, and what it was submitted again as, have the resolved spec alone.
+    // A sweep's point, and a run that repeats it, have only a resolved spec.
     if (std::filesystem::exists(path->parent_path() / "resolved.yaml", error)) {
       print_note(cli, "nothing was edited: dlrun submitted what it had rendered from the spec");
       return kExitOk;

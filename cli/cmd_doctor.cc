@@ -1,4 +1,5 @@
-// dlrun doctor: what this cluster has, what that means for dlrun, and a site file for it.
+// `dlrun doctor`: inspects this cluster, says what its findings mean for dlrun, and writes a
+// site file.
 
 #include <algorithm>
 #include <memory>

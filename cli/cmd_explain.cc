@@ -1,4 +1,4 @@
-// dlrun explain: a key in words, or what a spec's values are and where each came from.
+// `dlrun explain`: describes a key, or lists a spec's values and the origin of each.
 
 #include <algorithm>
 #include <memory>
@@ -21,7 +21,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kShownValue = 72;  ///< columns of a value in the table; --json has it whole
+/// Columns of a value in the table; --json prints it whole.
+constexpr std::size_t kShownValue = 72;
 
 struct Options {
   SpecOptions spec;
@@ -78,17 +79,17 @@ int explain_keys(const Cli& cli, const std::vector<const KeyRow*>& rows, bool js
 struct Explained {
   std::string key, text;  ///< text: one line of YAML
   Origin origin;
-  std::string where;  ///< the origin in words
+  std::string where;  ///< the origin as text
 };
 
-/// YAML of a value that is known as text: what is a number or a truth value stays one.
+/// Returns text as YAML: a number or a truth value stays as it is, anything else is quoted.
 [[nodiscard]] std::string yaml_of(std::string_view text) {
   const Json value = parse_json<Json>(text);
   if (value.is_number() || value.is_boolean()) return std::string(text);
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// Whether what holds in silence of a section's key matters to this job.
+/// Returns true if the default of an unset key affects this job.
 [[nodiscard]] bool is_of_job(const Prepared& prepared, std::string_view key) {
   if (key.starts_with("train.") || key.starts_with("checkpoint."))
     return prepared.loaded.preset.is_trainer;
@@ -99,7 +100,8 @@ struct Explained {
   return key == "launch.agent" || key == "code.snapshot" || key == "submit.via";
 }
 
-/// What dlrun decided where the spec is silent: by another key, or by default.
+/// Adds the values that dlrun chose for keys that the spec does not set: derived from another key,
+/// or the default.
 void add_decisions(const Prepared& prepared, std::vector<Explained>& rows) {
   const auto add = [&](std::string_view key, std::string_view value, std::string_view by) {
     if (std::any_of(rows.begin(), rows.end(), [&](const Explained& row) { return row.key == key; }))
@@ -132,7 +134,7 @@ void add_decisions(const Prepared& prepared, std::vector<Explained>& rows) {
   }
 }
 
-/// What the spec says, then what the site and the preset add to it, then what was decided for it.
+/// Lists the spec's values, then those of the site and the preset, then those that dlrun chose.
 [[nodiscard]] std::vector<Explained> explained(const Prepared& prepared) {
   std::vector<Explained> rows;
   for (const EffectiveValue& value : effective_values(prepared.loaded.spec))

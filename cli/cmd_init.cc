@@ -1,4 +1,4 @@
-// dlrun init: a first spec, from flags or from answers on the terminal.
+// `dlrun init`: writes a first spec from flags or from answers on the terminal.
 
 #include <array>
 #include <cstdio>
@@ -27,7 +27,7 @@ struct Options {
   bool force = false, yes = false;
 };
 
-/// The site that the spec will be on when it is loaded here.
+/// Returns the site that the spec will use when it is loaded on this machine.
 [[nodiscard]] Result<Site> site_of(const Cli& cli, const std::optional<std::string>& asked,
                                    const std::vector<std::filesystem::path>& dirs) {
   std::string name = asked.value_or(cli.env.get_or("DLRUN_SITE", ""));
@@ -43,7 +43,7 @@ struct Options {
               join(names, " "));
 }
 
-/// A key of the spec as the flag that gives it. Empty for keys that none does.
+/// Returns the flag that sets a key of the spec; "" if there is none.
 [[nodiscard]] std::string flag_of(std::string_view key) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kRows{{
       {"name", "--name"},
@@ -70,8 +70,8 @@ struct Options {
   return {};
 }
 
-/// The file is not written yet, so its lines are nobody's: a diagnostic names the flag whose value
-/// it is about.
+/// Makes each diagnostic name the flag whose value it is about. The file is not written yet, so its
+/// line numbers would mean nothing to the user.
 void name_flags(std::vector<Diagnostic>& found) {
   for (Diagnostic& one : found) {
     const auto end = one.message.find_first_of(": [");
@@ -82,8 +82,8 @@ void name_flags(std::vector<Diagnostic>& found) {
   }
 }
 
-/// What is wrong with the text as a spec, told; the answers were then beyond the site's limits, or
-/// no values.
+/// Loads the text as a spec. Fails after printing all problems, which come from answers that exceed
+/// the site's limits or are invalid.
 [[nodiscard]] Result<> check_text(const Cli& cli, const std::string& text,
                                   const std::string& file) {
   LoadRequest request;
@@ -104,7 +104,7 @@ void name_flags(std::vector<Diagnostic>& found) {
   return fail(Errc::kInvalid, "nothing is written: the answers make no valid spec");
 }
 
-/// A number from 1 on, where one is given.
+/// Reads an optional number that is at least 1.
 [[nodiscard]] Result<> take_count(const char* option, const std::optional<std::string>& text,
                                   std::optional<std::int64_t>& into) {
   if (!text) return {};

@@ -1,5 +1,5 @@
-// dlrun interactive: a shell, or a command, on the first node of a new allocation, in the job's
-// environment and container.
+// `dlrun interactive`: starts a shell or a command on the first node of a new allocation, in the
+// job's environment and container.
 
 #include <unistd.h>
 
@@ -52,8 +52,8 @@ Result<int> interact(Cli& cli, const Options& options) {
         prepared->loaded.file, count_points(prepared->loaded.spec.sweep));
   }
   const Resources& wanted = prepared->loaded.spec.resources;
-  if (wanted.gpus && wanted.nodes &&
-      wanted.nodes->max > 1) {  // a step on one node cannot say how many of them it has
+  // A step on one node cannot know how many of the job's GPUs that node has.
+  if (wanted.gpus && wanted.nodes && wanted.nodes->max > 1) {
     return fail(
         Errc::kUsage,
         "{}: resources.gpus are counted over all nodes, and a session is on one of them: give "
@@ -95,7 +95,7 @@ Result<int> interact(Cli& cli, const Options& options) {
   DLRUN_TRY(write_file_atomic(script, with_begun_mark(session.script, *folder), 0700));
 
   auto argv = session.argv;
-  if (*dependency) {  // behind `salloc`, in place of the job ids alone
+  if (*dependency) {  // goes first after `salloc` and replaces the spec's job ids
     std::erase_if(argv, [](const std::string& word) { return word.starts_with("--dependency="); });
     argv.insert(argv.begin() + 1, "--dependency=" + **dependency);
   }
@@ -106,8 +106,8 @@ Result<int> interact(Cli& cli, const Options& options) {
     std::erase_if(argv, [](const std::string& word) { return word.starts_with("--exclude="); });
     argv.insert(argv.begin() + 1, "--exclude=" + *exclude);
   }
-  // Slurm stores no environment of an allocation; it passes this one on to the session's step
-  // alone.
+  // The environment may hold secrets: Slurm does not store the environment of an allocation, but
+  // passes it only to the session's step.
   Env env = scrubbed_for_slurm(cli.env, munge_is_available());
   for (const SecretValue& secret : *secrets) env.set(secret.name, secret.value);
   auto child = ForegroundProcess::start(argv, env, prepared->plan.folder, OnSignal::kEnd);
@@ -123,14 +123,14 @@ Result<int> interact(Cli& cli, const Options& options) {
   if (!end) return tl::unexpected(end.error());
   if (has_begun(*folder)) {
     if (end->interrupted != 0) return kExitInterrupted;
-    return options.command.empty() ? kExitOk
-                                   : end->exit_code;  // a shell ends with its last command's code
+    // A shell ends with the code of its last command, which is no failure of dlrun.
+    return options.command.empty() ? kExitOk : end->exit_code;
   }
   if (end->interrupted != 0 || end->signal != 0)
     return fail(Errc::kInterrupted,
                 "interrupted before the allocation was there; nothing is queued");
   if (end->exit_code == 0) return kExitOk;
-  // salloc has told why on the terminal; whether anybody answers at all decides the code.
+  // salloc has already printed why. The exit code depends on whether the controller answers.
   const auto reachable = make_slurm_cli(cli.env)->find("-", prepared->plan.clusters.value_or(""));
   if (!reachable && reachable.error().code == Errc::kUnavailable)
     return tl::unexpected(reachable.error());

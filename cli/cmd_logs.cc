@@ -1,4 +1,4 @@
-// dlrun logs: the job's output, or one rank's; with -f until the run ends.
+// `dlrun logs`: prints the job's output or one rank's; with -f until the run ends.
 
 #include <cstdio>
 #include <memory>
@@ -54,11 +54,11 @@ Result<int> print_log(const Cli& cli, const IndexEntry& run, const Options& opti
     const auto bytes = reader.read_more();
     if (!bytes) return tl::unexpected(bytes.error());
     if (bytes->empty()) return kExitOk;
-    if (!output.print(*bytes)) return fail(Errc::kIo, "");  // told at the end
+    if (!output.print(*bytes)) return fail(Errc::kIo, "");  // reported at exit
   }
 }
 
-/// Of each point the end, under its name.
+/// Prints the end of each point's log under the point's name.
 Result<int> print_logs_of_points(const Cli& cli, const IndexEntry& run, Options options) {
   if (options.follow)
     return fail(Errc::kUsage, "{0}: is a sweep; -f follows one point: dlrun logs -f {0}/0", run.id);

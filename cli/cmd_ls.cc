@@ -1,4 +1,4 @@
-// dlrun ls: the runs, newest first. All of them share one question to Slurm.
+// `dlrun ls`: lists the runs, newest first. One query to Slurm serves all of them.
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,10 +25,10 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kShownProgress = 72;  ///< columns; --json and `status` have it whole
+constexpr std::size_t kShownProgress = 72;  ///< columns; --json and `status` print everything
 
-/// What of a result fits, whole entries: first what runs are judged by; the hash of what was
-/// trained is for `status`.
+/// Returns as many whole entries of a result as fit. The entries by which runs are judged come
+/// first. The hash of the parameters is left to `status`.
 std::string short_result(const std::string& result) {
   auto json = json_read::object_of(result);
   if (!json) return {};
@@ -51,8 +51,8 @@ std::string short_result(const std::string& result) {
   return text;
 }
 
-/// Of a run that goes on how far it is, of one that came to its end its result, of one that failed
-/// who failed or why.
+/// Returns the progress if the run is running, the result if it has completed, and the reason if it
+/// has failed.
 std::string what_matters(const RunStatus& status) {
   if (status.sweep) return describe(*status.sweep);
   const RunRecord& record = status.facts.record;
@@ -102,8 +102,7 @@ Result<int> list(Cli& cli, const Options& options) {
   const auto wanted_folder =
       options.runs.empty() ? std::filesystem::path()
                            : std::filesystem::weakly_canonical(cli.current_dir / options.runs);
-  // Runs that have ended need no question and, unless all of them is asked for, no look into their
-  // files.
+  // A run that has ended needs no query. Its files are read only if all runs are asked for.
   RunSummaries summaries = RunSummaries::beside(*index);
   struct Shown {
     const IndexEntry* entry = nullptr;
@@ -118,8 +117,7 @@ Result<int> list(Cli& cli, const Options& options) {
   };
   for (const auto& entry : listing->entries) {
     const auto events = stat_of(entry.path / "events.jsonl");
-    if (!events && !stat_of(entry.path))
-      continue;  // its directory was deleted: nothing is left to show
+    if (!events && !stat_of(entry.path)) continue;  // the run's directory was deleted
     std::error_code error;
     if (!wanted_folder.empty() &&
         std::filesystem::weakly_canonical(entry.path.parent_path(), error) != wanted_folder)
@@ -128,13 +126,13 @@ Result<int> list(Cli& cli, const Options& options) {
       ++hidden;
       continue;
     }
-    if (foreign_folder(entry.path)) continue;  // another user's lies in its place
+    if (foreign_folder(entry.path)) continue;  // another user's folder is in its place
     Shown& one = shown.emplace_back(Shown{&entry, events, std::nullopt});
     if (events && events->st_uid == ::geteuid() && !options.json)
       one.row = summaries.find(entry, *events);
     if (!one.row) paths.push_back(entry.path);
   }
-  for (const auto& entry : foreign) {  // behind the caller's own
+  for (const auto& entry : foreign) {  // after the caller's own runs
     if (is_full()) {
       ++hidden;
       continue;

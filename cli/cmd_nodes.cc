@@ -1,4 +1,4 @@
-// dlrun nodes: the bad nodes that runs remember for each other (health.known_bad).
+// `dlrun nodes`: lists the bad nodes that runs remember for each other (health.known_bad).
 
 #include <memory>
 
@@ -27,7 +27,7 @@ struct Options {
   bool json = false;
 };
 
-/// The file that the options name: --file, the spec's, or the one in the runs folder.
+/// Returns the list's file: --file, the spec's, or the one in the runs folder.
 Result<std::filesystem::path> file_of(const Cli& cli, const Options& options) {
   if (!options.file.empty()) return (cli.current_dir / options.file).lexically_normal();
   if (options.spec.file.empty()) {

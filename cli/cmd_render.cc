@@ -1,4 +1,4 @@
-// dlrun render: the job script, for reading and for editing by hand.
+// `dlrun render`: prints the job script, to be read or edited by hand.
 
 #include <fcntl.h>
 
@@ -27,9 +27,9 @@ struct Options {
   std::optional<std::size_t> point;
 };
 
-/// A file is written whole or not at all, where a link leads to it too; what is no file (/dev/null,
-/// a pipe) is written to as it is, and never replaced. Nobody's own words are overwritten: only
-/// what is empty, the same, or as an earlier render left it.
+/// Writes the script. A regular file is replaced atomically, also through a link. A device or a
+/// pipe (/dev/null) is written to and never replaced. Unless `force`, refuses to overwrite a file
+/// that is neither empty, nor equal to the script, nor as an earlier render left it.
 Result<> write_script(const std::filesystem::path& path, const std::string& script, bool force) {
   std::error_code error;
   const auto kind = std::filesystem::status(path, error).type();
@@ -65,13 +65,14 @@ Result<int> give(const Cli& cli, const Options& options, const std::string& text
   return kExitOk;
 }
 
-/// The script with the spec that it was rendered from behind it.
+/// Returns the script followed by the spec that it was rendered from.
 std::string carrying(const Prepared& prepared, const std::string& script) {
   return with_spec(script, {resolved_yaml(prepared.loaded), DLRUN_VERSION, prepared.loaded.folder,
                             prepared.plan.runs_dir, prepared.plan.agent, ""});
 }
 
-/// The array's script says which tasks there are; what a task does is its point's own script.
+/// Renders the first array's script, which names the tasks. The script of its point defines the
+/// work of a task.
 Result<int> render_sweep(const Cli& cli, const Options& options, const Prepared& prepared) {
   const auto sweep = prepare_sweep(cli, prepared, configured_array_size(cli.env));
   if (!sweep) return tl::unexpected(sweep.error());
@@ -106,7 +107,8 @@ Result<int> render(Cli& cli, const Options& options) {
                "waits for "
                "them, and plain sbatch does not");
   const std::string text = carrying(*prepared, *script);
-  // The text is right without the agent, and the script cannot run without it.
+  // The printed script is correct even if the agent is missing, but it cannot run without
+  // the agent.
   const bool is_agentless = prepared->plan.agent.empty();
   if (auto staged = is_agentless ? Result<>() : stage(cli, prepared->plan.runs_dir); !staged) {
     print_warning(cli, fmt::format("the script's dlrun-agent is not in its place: {}",

@@ -1,5 +1,4 @@
-// dlrun report: what a run has left behind, as one page; several runs, or a sweep's points,
-// compared.
+// `dlrun report`: writes a page about one run, or a comparison of several runs or a sweep's points.
 
 #include <chrono>
 #include <cstdio>
@@ -28,8 +27,8 @@ struct Part {
   std::string label, place;
 };
 
-/// The runs that are named; a sweep stands for its points, each the last run that it was submitted
-/// again as.
+/// Returns the named runs. A sweep is replaced by its points; a point that was submitted again is
+/// replaced by its latest run.
 Result<std::vector<Part>> parts_of(const Cli& cli, const std::vector<std::string>& names) {
   std::vector<Part> parts;
   for (const auto& name : names) {
@@ -89,8 +88,8 @@ Result<int> make_report(Cli& cli, const Options& options) {
   if (options.out == "-") {
     print_document(page);
   } else {
-    // One run's page lies with the run, private as all that is there; a sweep's with the sweep.
-    // Nothing is written into another user's run.
+    // The page of one run or sweep goes into its directory, which is private. A comparison of
+    // several runs, or a page about another user's run, goes into the current directory.
     std::filesystem::path out =
         cli.current_dir / (options.out.empty() ? "report.html" : options.out);
     if (options.out.empty() && options.runs.size() == 1) {

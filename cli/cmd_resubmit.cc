@@ -1,4 +1,5 @@
-// dlrun resubmit: the same script once more, as a run of its own; of a sweep what is missing.
+// `dlrun resubmit`: submits the same script again as a new run; for a sweep, submits the
+// missing points.
 
 #include <memory>
 
@@ -30,8 +31,8 @@ struct Options {
   bool force = false;
 };
 
-/// Where sbatch was called, of a run that repeats another where it was for that one: relative paths
-/// in a script that was written by hand start there.
+/// Returns the folder from which sbatch is called again. Relative paths in a script written by hand
+/// start there. A repetition inherits the folder of the run that it repeats.
 std::filesystem::path directory_of(const Cli& cli, const std::filesystem::path& run) {
   constexpr std::size_t kEnough = 1U << 20U;
   std::string directory;
@@ -44,8 +45,8 @@ std::filesystem::path directory_of(const Cli& cli, const std::filesystem::path& 
                                                          : cli.current_dir;
 }
 
-/// With code.snapshot: where the run started in its copy of the code; the same script starts there
-/// again.
+/// With code.snapshot, returns the folder in the run's copy of the code; the script starts
+/// there again.
 Result<std::optional<std::string>> copy_of_code(const IndexEntry& run, const RunFacts& facts) {
   if (!facts.submission) return std::optional<std::string>();
   constexpr std::string_view kChdir = "--chdir=";
@@ -82,7 +83,7 @@ Result<Job> job_of_run(const Cli& cli, RunInspector& inspector, const IndexEntry
   job.submit.chdir = std::move(*copy);
   ScriptFile script = read_script(job.script, run.name);
   job.name = run.name;
-  // Of a point: the sweep's own name goes on to mean the sweep.
+  // A repeated point gets a name of its own, because the sweep's name still means the sweep.
   if (const auto slash = run.id.rfind('/'); slash != std::string::npos)
     job.name = fmt::format("{}-{}", name_of_id(run.id.substr(0, slash)), run.id.substr(slash + 1));
   if (!script.is_named) job.submit.job_name = script.job_name = job.name;
@@ -110,21 +111,21 @@ Result<Job> job_of_run(const Cli& cli, RunInspector& inspector, const IndexEntry
   return job;
 }
 
-/// A point of a sweep that is submitted again alone: locked until Slurm has the job, so that of two
-/// who do it at once the sweep does not forget one.
+/// A sweep's point that is submitted again on its own. The lock is held until Slurm has the job: of
+/// two resubmissions at once, one would otherwise be lost from the sweep's record.
 struct LockedPoint {
   SubmissionLock lock;
-  bool is_sweep_locked =
-      false;  ///< somebody submits what the sweep is missing; seen after the lock was taken
+  /// True if another dlrun submits the sweep's missing points; checked after taking `lock`.
+  bool is_sweep_locked = false;
 };
 
-/// text: the run, as the user named it. Nothing for a run that is no point.
+/// Returns nothing for a run that is no point. text: the run as the user named it.
 Result<std::optional<LockedPoint>> lock_point(const Cli& cli, const std::string& text,
                                               const IndexEntry& run) {
   const auto slash = run.id.rfind('/');
   if (slash == std::string::npos) return std::optional<LockedPoint>();
-  // The run may be what the point was submitted again as, and lie anywhere: the lock is in the
-  // point's own directory.
+  // The run may be a repetition of the point in another folder, while the lock is in the point's
+  // own directory.
   auto point = run.path;
   auto sweep = sweep_of_point(point);
   if (!sweep) {
@@ -156,7 +157,7 @@ Result<int> resubmit(Cli& cli, const Options& options) {
   auto locked = lock_point(cli, options.run, *run);
   if (!locked) return tl::unexpected(locked.error());
   if (*locked) {
-    run->path = current_run_of(run->path);  // as it is now that nobody else submits it
+    run->path = current_run_of(run->path);  // read again under the lock
     DLRUN_TRY(require_own(run->id, run->path, "submitted again"));
   }
   const auto status = inspector.inspect(run->path);

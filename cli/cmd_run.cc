@@ -1,5 +1,5 @@
-// dlrun run: the same job on this machine, without Slurm. The leader runs in the foreground and
-// starts the ranks itself.
+// `dlrun run`: runs the job on this machine without Slurm. The leader runs in the foreground and
+// starts the ranks.
 
 #include <cstdio>
 #include <memory>
@@ -33,8 +33,8 @@ struct Options {
   std::optional<std::size_t> point;
 };
 
-/// Where the environment part of the script ended it before the leader began, or the leader was
-/// killed.
+/// Records the end of a run whose leader could not: the script's environment part ended it before
+/// the leader began, or the leader was killed.
 Result<> record_end(const std::filesystem::path& run, const ForegroundEnd& end) {
   const auto record = read_events(run);
   if (!record) return tl::unexpected(record.error());
@@ -92,8 +92,8 @@ Result<int> run_here(Cli& cli, const Options& options) {
   const Env env = job_environment(cli, run->path, submission.token, *secrets);
   std::vector<std::string> words = submission.argv;
   if (options.json)
-    words.insert(words.begin(),
-                 {"bash", "-c", "exec \"$@\" >&2", "bash"});  // stdout is the object's
+    // Standard output carries only the JSON object.
+    words.insert(words.begin(), {"bash", "-c", "exec \"$@\" >&2", "bash"});
   auto leader = ForegroundProcess::start(words, env, folder, OnSignal::kTerminate);
   if (!leader) {
     remove_secrets(run->path);
@@ -104,7 +104,7 @@ Result<int> run_here(Cli& cli, const Options& options) {
   DLRUN_TRY(write_submission(run->path, submission));
   print_note(cli, fmt::format("{} runs here; directory {}", run->id, run->path.string()));
   const auto end = leader->wait();
-  remove_secrets(run->path);  // lead does so, unless the script ended before it
+  remove_secrets(run->path);  // the leader removes them, unless the script ended before it began
   if (auto written = provenance.write(run->path); !written)
     print_warning(
         cli, fmt::format("where the run came from is not recorded: {}", written.error().message));

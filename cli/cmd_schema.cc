@@ -1,4 +1,4 @@
-// dlrun schema: the key table as JSON Schema, for editors.
+// `dlrun schema`: prints the key table as JSON Schema for editors.
 
 #include "cli/command_line.h"
 #include "cli/terminal/print.h"

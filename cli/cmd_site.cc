@@ -1,4 +1,4 @@
-// dlrun site: what is known of the clusters, and which of them this is.
+// `dlrun site`: shows the known sites and which of them this machine is.
 
 #include <algorithm>
 #include <memory>
@@ -60,7 +60,7 @@ struct Options {
   return json;
 }
 
-/// The site of jobs that name none: $DLRUN_SITE's, this cluster's, else the generic one.
+/// Returns the site of jobs that name none: $DLRUN_SITE, else this cluster's, else "generic".
 [[nodiscard]] std::string site_here(const Cli& cli,
                                     const std::vector<std::filesystem::path>& dirs) {
   if (const std::string named = cli.env.get_or("DLRUN_SITE", ""); !named.empty()) return named;
@@ -101,7 +101,7 @@ Result<int> list(const Cli& cli, bool json) {
   return kExitOk;
 }
 
-/// The site by name, or from a file where the word is a path.
+/// Returns the site by name, or from a file if the word is a path.
 [[nodiscard]] Result<Site> site_of(const Cli& cli, const std::string& word,
                                    const std::vector<std::filesystem::path>& dirs) {
   if (word.find('/') != std::string::npos || word.ends_with(".yaml")) {

@@ -1,4 +1,4 @@
-// dlrun status: what has become of a run.
+// `dlrun status`: shows the state of a run.
 
 #include <memory>
 

@@ -1,4 +1,5 @@
-// dlrun submit: check, plan, render, record, submit once; then, with --watch, follow to the end.
+// `dlrun submit`: checks, plans, renders, records and submits once; with --watch, follows the run
+// to its end.
 
 #include <memory>
 
@@ -31,7 +32,8 @@ struct Options {
   bool json = false, dry_run = false, test_only = false, watch = false;
 };
 
-/// sweep: nullptr for a single job. Of a sweep, its first array is shown.
+/// Prints what --dry-run would submit; for a sweep its first array. sweep: nullptr for a
+/// single job.
 Result<int> show_what_would_be_done(const Cli& cli, const Job& job, const SweepPlan* sweep,
                                     bool json) {
   const auto run = std::filesystem::path(job.runs_dir) / (job.name + "-YYYYMMDD-HHMMSS-xxxx");
@@ -91,7 +93,7 @@ Result<int> ask_slurm(const Cli& cli, const Job& job, Executor& slurm, bool json
   return kExitOk;
 }
 
-/// A resolved spec says which tree was copied, not where the copy is.
+/// Notes that the resolved spec of an earlier run names the source tree, not that run's copy of it.
 void tell_of_copy(const Cli& cli, const Job& job, const std::string& file) {
   if (job.is_script || !job.prepared->plan.snapshot) return;
   const auto run = (cli.current_dir / file).lexically_normal().parent_path();
@@ -110,7 +112,7 @@ Result<int> submit(Cli& cli, const Options& options) {
     return fail(Errc::kUsage,
                 "--dry-run submits nothing: it goes with neither --test-only nor --watch");
   }
-  // git looks at the code while we plan and sbatch does its work.
+  // git inspects the code in the background while dlrun plans and sbatch works.
   Provenance provenance(source_folder(cli, options.spec.file), cli.env, cli.argv, cli.tools.hash);
   auto job = make_job(cli, options.spec);
   if (!job) return tl::unexpected(job.error());

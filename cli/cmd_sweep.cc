@@ -1,4 +1,4 @@
-// dlrun sweep: a sweep's points, what they set, and what came of them.
+// `dlrun sweep`: lists a sweep's points, their values and their results.
 
 #include <algorithm>
 #include <memory>
@@ -31,15 +31,16 @@ struct Options {
 struct Row {
   std::size_t number = 0;
   const SweepRecord::Point* point = nullptr;
-  const RunStatus* status = nullptr;  ///< nullptr: it cannot be read
+  const RunStatus* status = nullptr;  ///< nullptr if the status cannot be read
   std::string error;
   Json result;
-  std::filesystem::path
-      result_of;  ///< an earlier run of the point, where the one that counts has said nothing yet
-  std::optional<double> key;  ///< what it is sorted by
+  /// The earlier run of the point that `result` comes from, if the current run has none yet.
+  std::filesystem::path result_of;
+  std::optional<double> key;  ///< the value that the rows are sorted by
 };
 
-/// What a point is judged by where nobody says: its last words, or what it is at.
+/// Returns the result entry to compare points by if the user names none; "point" if no point has a
+/// known one.
 std::string judged_by(const std::vector<Row>& rows) {
   for (const std::string_view name : kJudgedBy) {
     const bool has = std::any_of(rows.begin(), rows.end(), [&](const Row& row) {
@@ -50,7 +51,7 @@ std::string judged_by(const std::vector<Row>& rows) {
   return "point";
 }
 
-/// What a running point says of itself stands for its result until it has one.
+/// Returns the run's result, or its latest progress while it has none.
 Json result_of(const RunStatus& status) {
   auto result = json_read::object_of(status.facts.record.result);
   if (result) return std::move(*result);
@@ -62,7 +63,7 @@ Json result_of(const RunStatus& status) {
   return json.is_null() ? Json(nullptr) : json;
 }
 
-/// A point that is submitted again keeps the result that it has until there is another.
+/// Takes the result of an earlier run of the point until the current run has one.
 void take_earlier_result(Row& row, const std::vector<std::filesystem::path>& runs) {
   for (auto run = std::next(runs.rbegin()); run != runs.rend() && row.result.is_null(); ++run) {
     const auto record = read_events(*run);
@@ -88,8 +89,8 @@ std::string state_of(const Row& row) {
   return std::string(word(row.status->state)) + (row.status->is_last_known ? "?" : "");
 }
 
-/// Of a point that failed why, of one that goes on how far it is, of one that is done its other
-/// results.
+/// Returns the reason if the point has failed, the progress if it is running, and its other results
+/// if it has completed.
 std::string remark_of(const Row& row, const std::string& shown) {
   if (row.status == nullptr) return printable(row.error);
   const RunRecord& record = row.status->facts.record;
@@ -132,8 +133,8 @@ Json json_of(const IndexEntry& run, const SweepRecord& sweep, const Row& row,
 
 void sort_rows(std::vector<Row>& rows, bool is_ascending) {
   std::stable_sort(rows.begin(), rows.end(), [&](const Row& a, const Row& b) {
-    if (!a.key || !b.key)
-      return a.key.has_value() && !b.key.has_value();  // what has no value stands last
+    // Rows without a value go last.
+    if (!a.key || !b.key) return a.key.has_value() && !b.key.has_value();
     return is_ascending ? *a.key < *b.key : *a.key > *b.key;
   });
 }

@@ -1,5 +1,5 @@
-// dlrun top: a run as it goes on, on the whole terminal; once, as plain text, where there is no
-// terminal.
+// `dlrun top`: shows a running run live on the whole terminal; prints it once as plain text if
+// there is no terminal.
 
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ struct Options {
   std::optional<std::size_t> ranks;
 };
 
-/// Until somebody leaves. True when a signal asked for the end.
+/// Shows the run until the user quits. Returns true if a signal ended the view.
 Result<bool> show_live(const Cli& cli, TopPicture first, std::size_t ranks) {
   auto screen = FullScreen::open();
   if (!screen) return tl::unexpected(screen.error());
@@ -49,7 +49,7 @@ Result<int> show(Cli& cli, const Options& options) {
   if (!picture) return tl::unexpected(picture.error());
   const bool is_over = is_final(picture->status.state) && !picture->status.is_last_known;
   const bool is_terminal = is_output_terminal();
-  const bool is_dumb = cli.env.get_or("TERM", "dumb") == "dumb";  // takes no control sequences
+  const bool is_dumb = cli.env.get_or("TERM", "dumb") == "dumb";  // accepts no control sequences
   if (options.json) {
     print_json(top_json(*picture));
   } else if (is_terminal && is_input_terminal() && !options.once && !is_over && !is_dumb) {

@@ -1,4 +1,4 @@
-// dlrun wait: returns when the runs have ended.
+// `dlrun wait`: waits until the runs have ended.
 
 #include <algorithm>
 #include <memory>
@@ -23,8 +23,8 @@ struct Options {
   bool json = false;
 };
 
-/// A foreign run is known by its files alone: waiting for what they may never say could take for
-/// ever.
+/// Refuses to wait for another user's run that has not ended: dlrun knows it only by its files,
+/// which may never say that it ended.
 Result<> refuse_to_wait_for_foreign(const IndexEntry& run) {
   const auto owner = foreign_owner(run.path);
   if (!owner || read_events(run.path).value_or(RunRecord{}).ended) return {};

@@ -1,7 +1,7 @@
 #pragma once
-// One command's words: its name, options and positionals, each bound to the variable that it sets.
-// CLI11 does the work; only command_line.cc, app.cc and completion.cc read its headers, which cost
-// more to compile than a command does.
+// Declares one command: its name, options and positionals, each bound to the variable that it sets.
+// CLI11 does the parsing. Only command_line.cc, app.cc and completion.cc include CLI11's headers,
+// because they take longer to compile than a command.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,23 +18,23 @@ class Option;
 
 namespace dlrun {
 
-/// An option or a positional that was added; what it is asked to be, it is from the next parsing
-/// on.
+/// An option or a positional of a command. The setters below take effect at the next parsing.
 class CommandOption {
  public:
   explicit CommandOption(CLI::Option* option) : option_(option) {}
   CommandOption& required();
-  /// What help shows for the value: "DIR", "N". completion knows DIR and FILE as paths.
+  /// Sets the name that help shows for the value, such as "DIR" or "N". Completion offers paths for
+  /// DIR and FILE.
   CommandOption& type_name(const char* name);
   CommandOption& non_negative();
-  /// One value each time it is given, as often as wanted.
+  /// Allows the option any number of times, with one value each time.
   CommandOption& repeatable();
 
  private:
   CLI::Option* option_;
 };
 
-/// A command in the tree. The variables are the caller's and must live until the action has run.
+/// A command in the tree. The caller owns the bound variables; they must outlive the action.
 class Subcommand {
  public:
   Subcommand(CLI::App& root, const char* name, const char* help);
@@ -48,7 +48,7 @@ class Subcommand {
   CommandOption option(const char* names, std::size_t& to, const char* help);
   void flag(const char* names, bool& to, const char* help);
 
-  /// Called when this command was the one on the command line.
+  /// Registers `call`, which runs when the command line names this command.
   void on_call(std::function<void()> call);
 
  private:

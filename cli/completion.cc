@@ -12,7 +12,7 @@
 namespace dlrun {
 namespace {
 
-/// What a word stands for, by the name that --help shows for it.
+/// The kind of value that an option takes, derived from the name that --help shows for it.
 enum class Takes { kNothing, kValue, kPath, kSet, kSite };
 
 struct CompletedOption {
@@ -25,7 +25,7 @@ struct CompletedCommand {
   std::string name, help;
   std::vector<CompletedOption> options;
   bool takes_run = false, takes_file = false, takes_key = false, takes_site = false;
-  std::vector<std::string> words;  ///< of a positional with a fixed set
+  std::vector<std::string> words;  ///< the words of a positional with a fixed set
 };
 
 [[nodiscard]] Takes takes_of(const CLI::Option& option) {
@@ -76,7 +76,7 @@ std::string all_names(const CompletedCommand& command) {
   return join(names, " ");
 }
 
-/// "submit:--runs | render:-o" of every option that takes this.
+/// Returns "submit:--runs | render:-o" for every option with this kind of value.
 std::string cases_of(const std::vector<CompletedCommand>& commands, Takes takes) {
   std::vector<std::string> cases;
   for (const auto& command : commands) {
@@ -88,18 +88,19 @@ std::string cases_of(const std::vector<CompletedCommand>& commands, Takes takes)
   return join(cases, " | ");
 }
 
-/// For single quotes of any of the three shells: our help texts hold none.
+/// Replaces single quotes, so that the text can stand inside single quotes in any of the
+/// three shells.
 std::string plain(std::string_view text) {
   std::string result;
   for (const char c : text) result += (c == '\'' ? '`' : c);
   return result;
 }
 
-/// What --set takes: the keys with '=' behind them, or '.' where names of the user's own follow.
+/// The completions of --set: keys followed by '=', or by '.' if names of the user's own follow.
 struct SetWords {
   std::vector<std::string> keys;
   std::vector<std::pair<std::string, std::string>>
-      values;         ///< "a|b" of keys and the words that they take
+      values;         ///< allowed words, and the keys ("a|b") that take them
   std::string paths;  ///< keys that take a path
 };
 
@@ -129,8 +130,8 @@ constexpr std::string_view kNote =
     "# Made by `dlrun completion {}` from the tree of commands and the key table; a test keeps it "
     "equal.\n";
 
-// bash gives KEY=VALUE as three words, since '=' is one of COMP_WORDBREAKS; a user may have taken
-// it out of them.
+// bash splits KEY=VALUE into three words, because '=' is in COMP_WORDBREAKS, unless the user has
+// removed it from there.
 constexpr std::string_view kBashSet = R"(_dlrun_set() {
   local key=$1 word=$2 prefix=$3 words=''
   case $key in

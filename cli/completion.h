@@ -1,6 +1,6 @@
 #pragma once
-// Completion scripts for bash, zsh and fish, made from the tree of commands: what the parser knows,
-// the shell completes.
+// Generates the completion scripts for bash, zsh and fish from the tree of commands, so that they
+// always match the parser.
 
 #include <string>
 
@@ -12,7 +12,7 @@ class App;
 
 namespace dlrun {
 
-/// Fails with kUsage for another shell.
+/// Returns the completion script for `shell`: bash, zsh or fish. Fails with kUsage for any other.
 [[nodiscard]] Result<std::string> completion_script(const CLI::App& root, const std::string& shell);
 
 }  // namespace dlrun

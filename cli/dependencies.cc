@@ -1,3 +1,6 @@
+// Looks up the state of each run in `after`. A run that has ended is decided here; a run that has
+// not becomes a word of --dependency.
+
 #include "cli/dependencies.h"
 
 #include <algorithm>
@@ -13,7 +16,7 @@
 namespace dlrun {
 namespace {
 
-/// That Slurm can wait for the run's job where the plan's is to be queued.
+/// Checks that Slurm can make the plan's job wait for the run's job.
 Result<> check_job(const std::string& id, const RunStatus& status, const LaunchPlan& plan) {
   if (status.state == RunState::kRefused || status.job.id.empty())
     return fail(Errc::kInvalid, "{} has no job to wait for: it is {}", id, word(status.state));
@@ -27,7 +30,7 @@ Result<> check_job(const std::string& id, const RunStatus& status, const LaunchP
   return {};
 }
 
-/// It came to an end of its own; what Slurm refused never began.
+/// Returns true if the job ran and has ended. A job that Slurm refused has never begun.
 bool has_ended(const RunStatus& status) {
   return is_over(status) && status.state != RunState::kRefused;
 }
@@ -36,8 +39,8 @@ tl::unexpected<Error> never(const std::string& id, RunState state) {
   return fail(Errc::kInvalid, "{} is {}: this job would never start", id, word(state));
 }
 
-/// Of a sweep: its arrays, or the tasks and jobs that are not over where a point was submitted
-/// again. The sweep is ok when each of its points is.
+/// Returns the dependency on a sweep: on its arrays, or on the single unfinished tasks and jobs if
+/// a point was submitted again. A sweep counts as successful if all its points succeed.
 Result<std::optional<std::string>> word_of_points(const IndexEntry& sweep, RunInspector& inspector,
                                                   const LaunchPlan& plan, const std::string& type) {
   const auto record = read_sweep(sweep.path);
@@ -74,12 +77,13 @@ Result<std::optional<std::string>> word_of_points(const IndexEntry& sweep, RunIn
                 "{} is {} jobs, and Slurm cannot wait for one of several to fail; name its points",
                 sweep.id, jobs.size());
   if (jobs.empty()) return std::optional<std::string>();
-  // Of a sweep that has failed already it is known that it is not ok; it still ends first.
+  // If a point has failed, the sweep has failed for certain; the job only waits for the other
+  // points to end.
   const std::string how = type == "afternotok" && has_failed ? "afterany" : type;
   return std::optional(how + ":" + join(jobs, ":"));
 }
 
-/// "afterok:12"; nothing where the run is over, and as it should be.
+/// Returns "afterok:12"; nothing if the run has already ended as asked.
 Result<std::optional<std::string>> word_of(const Cli& cli, RunInspector& inspector,
                                            const LaunchPlan& plan, const PlannedDependency& one) {
   if (one.is_job_id()) return std::optional(one.type + ":" + one.run);
@@ -99,7 +103,7 @@ Result<std::optional<std::string>> word_of(const Cli& cli, RunInspector& inspect
   return std::optional(one.type + ":" + status->job.id);
 }
 
-/// The ids of "afterok:12:13_4+5,afterany:14?singleton".
+/// Returns the job ids in "afterok:12:13_4+5,afterany:14?singleton".
 std::vector<std::string> ids_of(std::string_view dependency) {
   std::vector<std::string> ids;
   std::string id;
@@ -122,8 +126,8 @@ std::vector<std::string> ids_of(std::string_view dependency) {
   return ids;
 }
 
-/// Of jobs that Slurm has never had, or has no longer: it takes them for over. A controller that
-/// cannot be asked says so when the job is submitted.
+/// Warns of jobs that Slurm does not know (any more); Slurm treats them as ended. Ignores an
+/// unreachable controller, which submission will report.
 void warn_of_unknown_jobs(const Cli& cli, RunInspector& inspector, const LoadedSpec& loaded,
                           const LaunchPlan& plan, const std::optional<std::string>& edited) {
   struct Named {
@@ -140,7 +144,7 @@ void warn_of_unknown_jobs(const Cli& cli, RunInspector& inspector, const LoadedS
   if (named.empty()) return;
   std::vector<JobId> jobs;
   for (const Named& one : named) jobs.push_back({plan.clusters.value_or(""), one.id});
-  // One by one: of several squeue refuses all for one that it does not know.
+  // One query for each job: squeue refuses a list that contains one unknown job.
   Executor& executor = inspector.executor_of(plan.server);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const auto answer = executor.query({&jobs[i], 1}, {});

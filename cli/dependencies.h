@@ -1,5 +1,5 @@
 #pragma once
-// `after`: the names of runs become what sbatch waits for.
+// Translates the spec's `after` (names of runs) into sbatch's --dependency.
 
 #include <optional>
 #include <string>
@@ -10,18 +10,21 @@
 
 namespace dlrun {
 
-/// The value for sbatch's --dependency; nothing where there is nothing to wait for (any more), or
-/// where the script has it all. A run that is over needs no job: what it ended with decides. Runs
-/// that cannot be found, that ended otherwise than asked, or that Slurm cannot wait for are printed
-/// with their place, and the Error then has no message. edited: of a script its own --dependency,
-/// "" for none, in place of the spec's job ids.
+/// Returns the value for sbatch's --dependency. Returns nothing if the job waits for no run, if all
+/// runs have already ended as asked, or if the script itself names every job.
+///
+/// Fails with an empty message, after printing each problem with its place, for a run that cannot
+/// be found, that ended otherwise than asked, or that Slurm cannot wait for.
+///
+/// edited: the --dependency in a script edited by hand ("" if it has none); it replaces the job ids
+/// of the spec.
 [[nodiscard]] Result<std::optional<std::string>> dependency_of(
     const Cli& cli, RunInspector& inspector, const LoadedSpec& loaded, const LaunchPlan& plan,
     const std::optional<std::string>& edited = std::nullopt);
 
-/// The runs that `after` names become their directories, in the spec and in the plan, so that what
-/// is recorded means the same runs when `last` and a name mean others. Names that mean none stay:
-/// dependency_of() tells of them.
+/// Replaces the names of runs in `after` by the paths of the runs, in the spec and in the plan. The
+/// record then keeps its meaning when `last` or a name comes to mean another run. Names that match
+/// no run stay; dependency_of() reports them.
 void pin_runs(const Cli& cli, LoadedSpec& loaded, LaunchPlan& plan);
 
 }  // namespace dlrun

@@ -18,13 +18,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Of a spec whose job is not the trainer's, none: the key has no effect, which a warning has said.
+/// Returns the spec's downloads; none if the job does not run the trainer, for which a warning has
+/// already said that the key has no effect.
 std::span<const Download> downloads_of(const LoadedSpec& loaded) {
   if (!loaded.preset.is_trainer) return {};
   return loaded.spec.train.downloads;
 }
 
-/// key: train.data.path, or an item, which the message calls by its list's name.
+/// Makes an error about a key: train.data.path, or an item of a list, which the message names by
+/// the list.
 Diagnostic about(const LoadedSpec& loaded, const std::string& key, const Error& error) {
   const auto origin = loaded.spec.origins.find(key);
   const Origin where = origin != loaded.spec.origins.end()
@@ -39,8 +41,8 @@ std::string item_key(std::size_t index) {
   return fmt::format("train.data.download[{}]", index);
 }
 
-/// Tells how far a file is, on a terminal. Where stderr is something else, a wait alone is told,
-/// once.
+/// Shows the progress of a download on a terminal. If stderr is no terminal, only reports once that
+/// it waits for another dlrun.
 class DownloadTeller {
  public:
   DownloadTeller(const Cli& cli, std::string folder)
@@ -82,7 +84,8 @@ class DownloadTeller {
   Clock::time_point began_;
 };
 
-/// Which of them are not there, by index. What is there and another file is printed, all of it.
+/// Returns the indices of the missing files. Fails after printing every existing file that differs
+/// from the spec.
 template <typename Has>
 Result<std::vector<std::size_t>> find_missing(const Cli& cli, const LoadedSpec& loaded, Has&& has) {
   const auto downloads = downloads_of(loaded);

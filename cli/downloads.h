@@ -1,5 +1,5 @@
 #pragma once
-// train.data.download: what is not there yet is fetched before a job is recorded or queued.
+// train.data.download: fetches the missing files before a job is recorded or queued.
 
 #include <string>
 #include <vector>
@@ -9,13 +9,13 @@
 
 namespace dlrun {
 
-/// Fetches what train.data.path does not have yet, with one line of progress on a terminal. What is
-/// wrong has been printed, with its place in the spec, when this fails (with an empty message).
-/// Nothing to do without such keys.
+/// Downloads the files that train.data.path does not have yet, with a progress line on a terminal.
+/// Fails with an empty message after printing each problem with its place in the spec. Does nothing
+/// if the spec has no downloads.
 [[nodiscard]] Result<> fetch_downloads(const Cli& cli, const LoadedSpec& loaded);
 
-/// The names of the files that fetch_downloads would fetch, without asking the network. Fails as it
-/// does where a file that is there is another one than the spec says.
+/// Returns the names of the files that fetch_downloads() would download; uses no network. Fails as
+/// fetch_downloads() does if an existing file differs from the one in the spec.
 [[nodiscard]] Result<std::vector<std::string>> missing_downloads(const Cli& cli,
                                                                  const LoadedSpec& loaded);
 

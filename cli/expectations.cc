@@ -53,7 +53,7 @@ std::string start_text(const JobReport& report) {
 }
 
 std::string never_text(const JobReport& report) {
-  // slurm.h's job_state_reason: those that only another request, or an administrator, ends.
+  // Values of job_state_reason in slurm.h that only another request or an administrator ends.
   constexpr std::array<std::string_view, 10> kNever{
       "PartitionConfig",   "PartitionNodeLimit",   "PartitionTimeLimit", "BadConstraints",
       "AccountNotAllowed", "QOSNotAllowed",        "InvalidAccount",     "InvalidQOS",

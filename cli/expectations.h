@@ -1,6 +1,5 @@
 #pragma once
-// What a user may expect of a job that is submitted: when it starts, and how much its partition
-// would give.
+// Tells the user of a submitted job when the job starts and which limits its partition has.
 
 #include <optional>
 #include <string>
@@ -12,20 +11,22 @@
 
 namespace dlrun {
 
-/// "gpu: at most 2-00:00:00 and 8 nodes for a job; a node has 4 GPUs (a100), 64 CPUs, 512000 MiB",
-/// of the site's file; partition: empty is the site's default. Empty where the file says nothing
-/// about it.
+/// Returns the partition's limits from the site's file: "gpu: at most 2-00:00:00 and 8 nodes for a
+/// job; a node has 4 GPUs (a100), 64 CPUs, 512000 MiB". An empty `partition` means the site's
+/// default. Returns "" if the file has no limits for it.
 [[nodiscard]] std::string partition_text(const SiteProfile& site, std::string partition);
 
-/// "about 2026-11-22T03:00:00, as Slurm estimates it now", or why there is no estimate.
+/// Returns "about 2026-11-22T03:00:00, as Slurm estimates it now", "now, on n1", or why no
+/// estimate exists.
 [[nodiscard]] std::string start_text(const JobReport& report);
 
-/// What to say of a job that waits for what does not come: it asks for more than its partition or
-/// its user has. Empty for every other reason.
+/// Returns a warning for a pending job that cannot start because it asks for more than its
+/// partition or its user may have. Returns "" for every other reason.
 [[nodiscard]] std::string never_text(const JobReport& report);
 
-/// One look at a job, or the first task of an array, that Slurm has just taken. A controller that
-/// is busy delays nobody for long, and a slurmrestd has taken its time already: nothing then.
+/// Asks Slurm once about a job, or the first task of an array, that was just submitted. Returns
+/// nothing if the controller does not answer within 2 s, or if the job was submitted through
+/// slurmrestd, which is slow.
 [[nodiscard]] std::optional<JobReport> glance(const Cli& cli, const Submission& submission);
 
 }  // namespace dlrun

@@ -8,7 +8,8 @@ namespace dlrun {
 namespace {
 
 constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
-volatile sig_atomic_t g_requested = 0;  // the first signal; a handler can reach nothing else
+// The first signal. It is global, because a signal handler can reach nothing else.
+volatile sig_atomic_t g_requested = 0;
 
 extern "C" void note_signal(int signal) {
   if (g_requested == 0) g_requested = signal;
@@ -41,7 +42,8 @@ void Interrupt::sleep(std::chrono::milliseconds duration) const {
   sigset_t before;
   sigemptyset(&block);
   for (const int signal : kSignals) sigaddset(&block, signal);
-  // Blocked between the check and the wait, so that a signal in between cannot be slept over.
+  // The signals are blocked between the check and pselect(), which unblocks them atomically. A
+  // signal in between therefore ends the sleep.
   ::pthread_sigmask(SIG_BLOCK, &block, &before);
   if (g_requested == 0) {
     const timespec time{duration.count() / 1000, (duration.count() % 1000) * 1'000'000};

@@ -1,6 +1,6 @@
 #pragma once
-// Ctrl-C as a value. While one of these lives, SIGINT, SIGTERM and SIGHUP are noted instead of
-// ending dlrun.
+// Turns Ctrl-C into a value. While an Interrupt exists, SIGINT, SIGTERM and SIGHUP are recorded and
+// do not end dlrun.
 
 #include <signal.h>
 
@@ -9,6 +9,8 @@
 
 namespace dlrun {
 
+/// Owns the handlers of these signals; the destructor restores the old ones. A new Interrupt
+/// forgets earlier signals, so use only one at a time.
 class Interrupt {
  public:
   Interrupt();
@@ -16,10 +18,11 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
   ~Interrupt();
 
+  /// Returns true if one of the signals has arrived.
   [[nodiscard]] bool requested() const;
-  /// The first of them; 0 where none came.
+  /// Returns the first of these signals that arrived; 0 if none did.
   [[nodiscard]] int signal() const;
-  /// Returns early when a signal comes.
+  /// Sleeps for `duration`, or until one of the signals arrives.
   void sleep(std::chrono::milliseconds duration) const;
 
  private:

@@ -19,7 +19,7 @@ std::chrono::sys_seconds now() {
   return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
 }
 
-/// Leaves out nodes that the cluster no longer has: sbatch refuses to exclude them.
+/// Removes nodes that the cluster no longer has, because sbatch refuses to exclude them.
 Result<> keep_existing(const Cli& cli, const std::string& cluster,
                        std::vector<BadNode>& remembered) {
   std::vector<std::string> names;

@@ -19,7 +19,7 @@
 namespace dlrun {
 namespace {
 
-/// Where the job's file is told of: the spec's key, else the script's line.
+/// The source of a path: the spec's key, or a line of the script.
 struct Place {
   std::string name;
   Origin where;
@@ -44,7 +44,7 @@ Place place_of(const LogScript& script, const std::string& key, std::string_view
           line_at(script.text, line)};
 }
 
-/// With the user's name for %u.
+/// Replaces %u by the user's name.
 std::string with_user(std::string_view pattern) {
   const struct passwd* user = ::getpwuid(::getuid());
   std::string filled;
@@ -59,8 +59,8 @@ std::string with_user(std::string_view pattern) {
   return filled;
 }
 
-/// The first of the folder's patterns that are still open, without its number: 'j' of "/x/%4j"; 0
-/// where there is none.
+/// Returns the letter of the first pattern that is still open, without its number: 'j' for
+/// "/x/%4j"; 0 if there is none.
 char open_pattern(std::string_view folder) {
   for (std::size_t i = 0; i < folder.size(); ++i) {
     if (folder[i] != '%') continue;
@@ -76,7 +76,7 @@ struct InTheWay {
   int error = 0;
 };
 
-/// What keeps a folder, which is not there, from being made.
+/// Returns the obstacle that keeps a missing folder from being created.
 std::optional<InTheWay> in_the_way(const std::filesystem::path& folder) {
   auto above = folder;
   struct stat info {};
@@ -89,13 +89,13 @@ std::optional<InTheWay> in_the_way(const std::filesystem::path& folder) {
   return InTheWay{above, errno};
 }
 
-/// pattern: the folder's, as sbatch reads it.
+/// Checks one folder and appends the findings to `result`. pattern: the folder as sbatch reads it.
 void look_at(const Place& place, const std::string& pattern, LogFolders& result) {
   const auto tell = [&](Diagnostic::Severity severity, const std::string& words) {
     result.found.push_back({severity, place.where, place.name + ": " + words, place.line_text});
   };
   const std::filesystem::path folder =
-      expand_output_pattern(pattern, "", "").value_or(pattern);  // %% alone is left
+      expand_output_pattern(pattern, "", "").value_or(pattern);  // only %% is left to replace
   const std::string shown = printable(folder.string());
   constexpr std::string_view kNone =
       "Slurm makes no folder for it, and the job would end before its script begins";
@@ -120,7 +120,7 @@ void look_at(const Place& place, const std::string& pattern, LogFolders& result)
     if (!is_there && !is_known) result.missing.push_back(folder);
     return;
   }
-  // Of a file system that this machine does not have only the root is here.
+  // An obstacle at the root means that this machine lacks the whole file system.
   if (problem->at == problem->at.root_path()) {
     tell(Diagnostic::Severity::kWarning,
          fmt::format("the folder '{}' does not exist here; unless the nodes have it, the job ends "

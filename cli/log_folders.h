@@ -1,6 +1,6 @@
 #pragma once
-// The folders that a job's own output and errors go to. Slurm makes none: without one the job ends
-// before its script begins, and there is no log that would say so.
+// The folders for the job's standard output and errors. Slurm does not create them. If one is
+// missing, the job ends before its script begins, without a log.
 
 #include <filesystem>
 #include <string>
@@ -13,29 +13,31 @@
 namespace dlrun {
 
 struct LogFolders {
-  std::vector<std::filesystem::path> missing;  ///< they can be made, as far as can be seen
+  std::vector<std::filesystem::path> missing;  ///< missing folders that probably can be created
   std::vector<Diagnostic> found;               ///< errors and warnings, with their places
 };
 
-/// What a script's --output and --error name, as a job that starts in `starts_in`.
+/// The job script whose --output and --error are checked; the job starts in `starts_in`.
 struct LogScript {
   std::string_view text;
   std::filesystem::path starts_in;
-  std::string file;  ///< what messages call it
-  const LoadedSpec* spec =
-      nullptr;                  ///< whose keys made its lines; nullptr where somebody wrote them
-  bool has_own_output = false;  ///< --output is the user's, and not replaced by the run's own
-  std::string job_name = {};    ///< for %x where no line gives one: what sbatch is told
+  std::string file;  ///< the script's name in messages
+  /// The spec that produced the script; nullptr for a script written by hand.
+  const LoadedSpec* spec = nullptr;
+  /// True if the user's --output is kept, not replaced by the run's log.
+  bool has_own_output = false;
+  std::string job_name = {};  ///< for %x if the script has no --job-name: the name given to sbatch
 };
 
-/// Looks, and makes nothing. A folder whose name only Slurm can fill in cannot be there in time
-/// where that is the job's number; an absolute one may lie on the nodes alone.
+/// Finds the missing folders; creates none. Reports an error for a folder whose name contains the
+/// job's number, because the folder cannot exist before the job does. Reports a warning for other
+/// patterns that only Slurm can fill in, and for an absolute path that may exist on the nodes only.
 [[nodiscard]] LogFolders find_log_folders(const LogScript& script);
 
-/// Prints what was found; the Error, which has no message then, says that one cannot be.
+/// Prints the findings. Fails with an empty message if one of them is an error.
 [[nodiscard]] Result<> check_log_folders(const Cli& cli, const LogFolders& folders);
 
-/// Makes those that are missing, with the user's umask. Fails with kIo, naming the folder.
+/// Creates the missing folders with the user's umask. Fails with kIo and names the folder.
 [[nodiscard]] Result<> make_log_folders(const LogFolders& folders);
 
 }  // namespace dlrun

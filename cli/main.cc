@@ -11,8 +11,9 @@
 
 namespace {
 
-/// A descriptor that the caller has closed (`dlrun ls >&-`) stays one that fails, and does not
-/// become that of the next file that is opened, which would then receive what is printed.
+/// Opens /dev/null for each standard descriptor that the caller has closed (`dlrun ls >&-`), in a
+/// mode in which its use still fails. Otherwise the next opened file would get that number and
+/// receive dlrun's output.
 void keep_standard_descriptors() {
   for (int fd = 0; fd <= 2; ++fd) {
     if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd)
@@ -24,8 +25,8 @@ void keep_standard_descriptors() {
 
 int main(int argc, char** argv) {
   keep_standard_descriptors();
-  ::umask(::umask(0) &
-          077);  // one that takes the owner's rights away would make what dlrun itself cannot read
+  // A umask that removes the owner's rights would create files that dlrun itself cannot read.
+  ::umask(::umask(0) & 077);
   dlrun::Cli cli;
   cli.env = dlrun::Env::of_process();
   std::error_code error;

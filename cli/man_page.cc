@@ -9,7 +9,7 @@
 namespace dlrun {
 namespace {
 
-/// Text that roff takes as it is: no escapes, no requests at a line's start, '-' as typed.
+/// Escapes text for roff: backslashes, requests at a line's start, and '-', which is kept as typed.
 [[nodiscard]] std::string roff(std::string_view text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {

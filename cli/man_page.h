@@ -1,5 +1,5 @@
 #pragma once
-// docs/dlrun.1: the commands and keys as a manual page.
+// Generates docs/dlrun.1, the manual page of the commands and the keys.
 
 #include <string>
 
@@ -9,7 +9,8 @@ class App;
 
 namespace dlrun {
 
-/// In the man macros. The same bytes everywhere: no date.
+/// Returns the page in the `man` macros of roff. Contains no date, so the bytes are equal on
+/// every machine.
 [[nodiscard]] std::string man_page(const CLI::App& root);
 
 }  // namespace dlrun

@@ -22,7 +22,7 @@
 namespace dlrun {
 namespace {
 
-/// One byte above a spec's limit is read at most: load_spec then says what the limit is.
+/// Reads at most one byte more than a spec may have; load_spec() then reports the limit.
 [[nodiscard]] Result<std::string> read_standard_input() {
   const std::size_t most = YamlLimits{}.bytes + 1;
   std::string text;
@@ -38,7 +38,7 @@ namespace {
   return text;
 }
 
-/// What a name that is not a path means to pyxis, and what the user may mean by it.
+/// Returns a warning if pyxis reads an image name otherwise than the user may expect.
 std::optional<std::string> about_image(const Cli& cli, const LoadedSpec& loaded) {
   const std::string image = loaded.spec.container.image.value_or("");
   const std::string runtime = container_runtime(loaded.spec, loaded.site);
@@ -127,7 +127,7 @@ Result<LoadRequest> load_request(const Cli& cli, const SpecOptions& options) {
 
 namespace {
 
-/// What is no spec and reads as an empty one, or as broken YAML.
+/// Refuses a file that is no spec but would read as an empty one or as broken YAML.
 Result<> refuse_what_is_no_spec(const std::string& file, std::string_view text, bool has_sets) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (is_script(text)) return {};
@@ -159,7 +159,7 @@ Result<> refuse_what_is_no_spec(const std::string& file, std::string_view text, 
 
 namespace {
 
-/// The place in the spec that names a server which will not be asked.
+/// Warns of a server in the spec that dlrun will not contact, with its place.
 void warn_of_unlisted_server(const Cli& cli, const LoadedSpec& loaded, const LaunchPlan& plan) {
   if (!plan.server || known_servers(cli).find(*plan.server)) return;
   const auto origin = loaded.spec.origins.find("submit.url");
@@ -177,7 +177,7 @@ void warn_of_unlisted_server(const Cli& cli, const LoadedSpec& loaded, const Lau
 Result<Prepared> prepare(const Cli& cli, const SpecOptions& options, Target target) {
   auto request = load_request(cli, options);
   if (!request) return tl::unexpected(request.error());
-  if (!request->text) {  // read once: it may be a pipe
+  if (!request->text) {  // read only once, because it may be a pipe
     if (auto text = read_file(cli.current_dir / options.file, YamlLimits{}.bytes))
       request->text = std::move(*text);
   }

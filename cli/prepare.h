@@ -1,6 +1,6 @@
 #pragma once
-// From the words on the command line to a decided plan; what submit, render, check, interactive and
-// run share.
+// Turns the words of the command line into a launch plan. submit, render, check, interactive and
+// run share this code.
 
 #include <optional>
 #include <string>
@@ -21,50 +21,50 @@ struct SpecOptions {
   std::optional<std::string> runs;
 };
 
-/// Adds --set.
+/// Adds --set to the command.
 void add_set_option(Subcommand& command, SpecOptions& options);
-/// Adds SPEC (- is standard input), --set and --runs.
+/// Adds SPEC ("-" is standard input), --set and --runs to the command.
 void add_spec_options(Subcommand& command, SpecOptions& options);
 
-/// What load_spec is to do with the words of the command line. Reads standard input where the spec
-/// is '-'.
+/// Builds the request for load_spec() from the command line. Reads standard input if the spec
+/// is "-".
 [[nodiscard]] Result<LoadRequest> load_request(const Cli& cli, const SpecOptions& options);
 
 struct Prepared {
   LoadedSpec loaded;
-  LaunchPlan plan;  ///< of a sweep: its first point's
+  LaunchPlan plan;  ///< for a sweep, the plan of its first point
   LoadRequest request;
   PlanInputs inputs;
   [[nodiscard]] bool is_sweep() const { return loaded.spec.sweep.is_given(); }
 };
 
-/// Loads and plans. Everything that is wrong has been printed when this fails (with an empty
-/// message).
+/// Loads the spec and makes the plan. Fails with an empty message after printing all problems.
 [[nodiscard]] Result<Prepared> prepare(const Cli& cli, const SpecOptions& options, Target target);
 
-/// What a resolved spec was planned to, with the same places; nothing of this shell's environment
-/// counts. file: what diagnostics call it; its folder is the spec's.
+/// Plans a resolved spec again, with the same origins of its values. Ignores this shell's
+/// environment. file: the name in diagnostics; its folder is the spec's folder.
 [[nodiscard]] Result<Prepared> prepare_again(const Cli& cli, const std::string& file,
                                              std::string resolved_yaml, const PlanInputs& inputs);
 
-/// What a rendered script was planned as, before anybody edited it.
+/// Plans the spec that a rendered script carries, as it was before anybody edited the script.
 [[nodiscard]] Result<Prepared> prepare_carried(const Cli& cli, const CarriedSpec& carried);
 
-/// What on this machine will not be there for the job, or is not what it seems: files, mounts, the
-/// image. Warnings.
+/// Returns warnings about files, mounts and the image, as seen from this machine: missing for the
+/// job, or not what they seem to be.
 [[nodiscard]] std::vector<Diagnostic> preflight(const Cli& cli, const LoadedSpec& loaded);
 
-/// Copies the agent and the trainer beside the runs where they are missing.
+/// Copies the agent and the trainer next to the runs if they are missing there.
 [[nodiscard]] Result<> stage(const Cli& cli, const std::string& runs_dir);
 
-/// The slurmrestds of the user's and the site's configuration: the only ones that are asked.
+/// Returns the slurmrestds that the user's and the site's configuration name. dlrun contacts
+/// no others.
 [[nodiscard]] KnownServers known_servers(const Cli& cli);
 
-/// Where sites/ and presets/ are looked for: the user's folders, then an installed tree's, wherever
-/// it was moved to.
+/// Returns the folders that may hold sites/ and presets/: the user's, then share/dlrun of the
+/// installation, found from the binary's place so that the installation can be moved.
 [[nodiscard]] std::vector<std::filesystem::path> config_folders(const Cli& cli);
 
-/// The folder that relative paths of the spec start at; absolute.
+/// Returns the absolute folder from which the spec's relative paths start.
 [[nodiscard]] std::filesystem::path folder_of(const Cli& cli, const std::string& file);
 
 }  // namespace dlrun

@@ -12,7 +12,7 @@
 namespace dlrun {
 namespace {
 
-/// Takes an answer, or says what is wrong with it.
+/// Takes an answer, or fails with the reason why it is invalid.
 using Take = std::function<Result<>(const std::string&)>;
 
 /// Shows text at once.
@@ -116,7 +116,7 @@ Result<> ask_questions(InitAnswers& answers, const SiteProfile& site, std::istre
   if (!answers.image && runtime_of(answers, site) != "none")
     DLRUN_TRY(ask(in, say, "Container image", "none", any_text(answers.image)));
   if (answers.command.empty()) {
-    // A line for a shell: words typed at a prompt are quoted as in one.
+    // The answer is one shell line, so quotes work as at a prompt.
     DLRUN_TRY(ask(in, say, "Command of each rank", "one that says hello",
                   [&](const std::string& answer) -> Result<> {
                     answers.command = {"bash", "-c", answer};

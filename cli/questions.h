@@ -10,9 +10,9 @@
 
 namespace dlrun {
 
-/// Asks for what the flags left open, each with its default in brackets; an empty line takes it,
-/// and a wrong answer is asked again. Fails with kInterrupted when the input ends before the last
-/// answer. say: shows text at once.
+/// Asks for each answer that the flags left open, with the default in brackets. An empty line takes
+/// the default; an invalid answer is asked for again. Fails with kInterrupted if the input ends
+/// before the last answer. say: shows text at once.
 [[nodiscard]] Result<> ask_questions(InitAnswers& answers, const SiteProfile& site,
                                      std::istream& in, const std::function<void(const Text&)>& say);
 

@@ -1,3 +1,7 @@
+// Writes a run's first files. A single run is written by the run directory's own code. A sweep
+// may have ten thousand points, so its files are written without fsync and then flushed by a
+// single syncfs.
+
 #include "cli/recording.h"
 
 #include <fcntl.h>
@@ -46,7 +50,7 @@ Result<RunDirectory> record(const Cli& cli, const std::string& runs_dir, const s
   return run;
 }
 
-/// As if it had never been recorded.
+/// Deletes the run and its index entry.
 void take_back(const Cli& cli, const RunDirectory& run) {
   std::error_code ignored;
   std::filesystem::remove_all(run.path, ignored);
@@ -68,7 +72,7 @@ Result<RunDirectory> record_run(const Cli& cli, const Prepared& prepared, std::s
 
 namespace {
 
-/// Written plainly: one syncfs follows ten thousand of them.
+/// Creates a file without fsync; a single syncfs follows for up to ten thousand files.
 Result<> write_new_file(const std::filesystem::path& path, std::string_view text) {
   const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!fd.is_open())
@@ -101,7 +105,7 @@ SweepRecord record_of(const SweepPlan& plan) {
   return record;
 }
 
-/// Below a parent that is there.
+/// Writes the arrays and points into the existing folder `parent`.
 Result<> write_points(const std::filesystem::path& parent, const SweepPlan& sweep,
                       const std::vector<SecretValue>& secrets) {
   const SweepRecord record = record_of(sweep);
@@ -167,7 +171,7 @@ Result<RunDirectory> record_again(const Cli& cli, const std::string& runs_dir,
   for (const char* name_of_file : kFiles) {
     auto text = read_file(of_run / name_of_file, kLimit);
     if (!text && text.error().code == Errc::kNotFound)
-      continue;  // a script that was written by hand has no spec
+      continue;  // a script written by hand has no spec
     if (!text) return tl::unexpected(text.error());
     texts[count] = std::move(*text);
     files[count] = {name_of_file, texts[count]};

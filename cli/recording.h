@@ -1,5 +1,5 @@
 #pragma once
-// A run's directory from the start: what was asked, what it became, where it came from.
+// Creates a run's directory: the spec, what it resolved to, the plan and the script.
 
 #include <string>
 #include <string_view>
@@ -12,34 +12,35 @@
 
 namespace dlrun {
 
-/// Makes the run's directory with spec.yaml, resolved.yaml, plan.json and job.sh, and its entry in
-/// the index. A missing index entry is a warning: the run is found by its path. After a failure
-/// nothing of the run is left.
+/// Creates the run's directory with spec.yaml, resolved.yaml, plan.json and job.sh, and adds the
+/// run to the index. A failure to add it to the index is a warning, because the run can be found by
+/// its path. Removes everything of the run if it fails.
 [[nodiscard]] Result<RunDirectory> record_run(const Cli& cli, const Prepared& prepared,
                                               std::string_view script);
 
-/// The same for a sweep: the parent with spec.yaml, resolved.yaml, plan.json (its first point's)
-/// and sweep.json, an array-K with job.sh for each sbatch, and in it every point's run with its own
-/// job.sh and resolved.yaml. Every point has its secrets file. Everything is on the disk when this
-/// returns.
+/// Creates the directory of a sweep and adds the sweep to the index. The parent holds spec.yaml,
+/// resolved.yaml, plan.json (of the first point) and sweep.json. Each sbatch call has a folder
+/// array-K with its job.sh; a folder in it for each point holds that point's job.sh, resolved.yaml
+/// and secrets. All files are flushed to the disk before this returns.
 [[nodiscard]] Result<RunDirectory> record_sweep(const Cli& cli, const Prepared& prepared,
                                                 const SweepPlan& sweep,
                                                 const std::vector<SecretValue>& secrets);
 
-/// The same for a script that was written or edited by hand. rendered_from: what a rendered one
-/// carries, nullptr where it carries nothing; spec.yaml and resolved.yaml are that spec, plan.json
-/// is the plan before anybody edited the script.
+/// Creates the run's directory for a script that was written or edited by hand, and adds it to the
+/// index. rendered_from: the spec that the script carries, or nullptr; spec.yaml, resolved.yaml and
+/// plan.json then describe that spec, as planned before anybody edited the script.
 [[nodiscard]] Result<RunDirectory> record_script(const Cli& cli, const std::string& runs_dir,
                                                  const std::string& name, std::string_view script,
                                                  const Prepared* rendered_from);
 
-/// The same for a run whose script is submitted again: its files, but nothing of what became of it.
+/// Creates a new run's directory with the files of the run `of_run`, without its events
+/// and results.
 [[nodiscard]] Result<RunDirectory> record_again(const Cli& cli, const std::string& runs_dir,
                                                 const std::string& name,
                                                 const std::filesystem::path& of_run);
 
-/// code.snapshot: the folder in the run's copy of the source tree where the job starts. On failure
-/// the run is taken back.
+/// code.snapshot: copies the source tree into the run. Returns the folder of the copy where the job
+/// starts. Deletes the run on failure.
 [[nodiscard]] Result<std::string> snapshot_for(const Cli& cli,
                                                const std::filesystem::path& source_dir,
                                                const std::filesystem::path& runs_dir,

@@ -47,15 +47,16 @@ std::string nodes_of(const RunFacts& facts) {
   return {};
 }
 
-/// "2, after failure, node_failure; at most 1 restart left". Empty where the first has been the
-/// only one.
+/// Returns the attempt as "2, after failure, node_failure; at most 1 restart left"; "" if there was
+/// only one attempt.
 std::string attempt_text(const RunRecord& record) {
   if (record.attempt == 0 && record.restarts.empty()) return {};
   std::vector<std::string> causes;
   for (const auto& restart : record.restarts) causes.push_back(printable(restart.cause));
   if (causes.empty()) return std::to_string(record.attempt);
   const Restart& last = record.restarts.back();
-  // Queued again, or about to start: the attempt that is known is the one that has ended.
+  // Between two attempts, queued again or about to start, the record's attempt is the one that
+  // has ended.
   const bool is_between = last.attempt == record.attempt && !record.ended;
   const std::string number =
       is_between ? fmt::format("{} is next", record.attempt + 1) : std::to_string(record.attempt);
@@ -196,8 +197,8 @@ Text status_text(const IndexEntry& run, const RunStatus& status) {
              "events.jsonl is too large to be read whole: {} MiB in its middle were passed over",
              record.left_out_bytes >> 20U));
   if (status.sweep) line("points", fmt::format("dlrun sweep {}", run.id));
-  std::error_code none;  // a run on this machine has its log from its leader, which a failed setup
-                         // has not reached
+  // A local run's log is created by its leader, which does not start if the setup fails.
+  std::error_code none;
   if (const auto log = job_log(run.path, facts);
       log && (status.job.cluster != kLocalCluster || std::filesystem::exists(*log, none)))
     line("log", log->string());
@@ -211,7 +212,7 @@ std::string end_text(const IndexEntry& run, const RunStatus& status) {
   std::string text = fmt::format("{}: {}", printable(run.id), word(status.state));
   if (!status.detail.empty()) text += ": " + printable(status.detail);
   const auto& failed = status.facts.record.first_failed;
-  // The leader's sentence names the rank as a rule; where it does not, we do.
+  // The status usually names the rank; otherwise it is added here.
   if (failed && status.state != RunState::kCompleted &&
       status.detail.find(fmt::format("rank {}", failed->rank)) == std::string::npos) {
     text += "; first to fail: " + printable(describe(*failed));

@@ -1,6 +1,5 @@
 #pragma once
-// A run's status as people and programs read it. The JSON is documented in cli/OUTPUT.md and
-// stable.
+// A run's status, for people and for programs. cli/OUTPUT.md documents the JSON; it is stable.
 
 #include <filesystem>
 #include <string>
@@ -14,20 +13,21 @@
 
 namespace dlrun {
 
+/// Returns the JSON of `dlrun status --json`, and the same status as lines for people.
 [[nodiscard]] nlohmann::ordered_json status_json(const IndexEntry& run, const RunStatus& status);
 [[nodiscard]] Text status_text(const IndexEntry& run, const RunStatus& status);
 
-/// One sentence on how it ended, for the end of --watch and wait: "mnist-...: failed: rank 3 on n2
-/// was ended by SIGKILL".
+/// Returns one sentence on how the run ended, for --watch and wait: "mnist-...: failed: rank 3 on
+/// n2 was ended by SIGKILL".
 [[nodiscard]] std::string end_text(const IndexEntry& run, const RunStatus& status);
 
-/// The exit code of wait and --watch for a run in a final state.
+/// Returns the exit code of wait and --watch for a run in a final state.
 [[nodiscard]] int exit_code_of_end(const RunStatus& status);
 
-/// Says how a run ended, on stderr; returns its exit code.
+/// Prints how the run ended to stderr. Returns the exit code.
 [[nodiscard]] int tell_end(const Cli& cli, const IndexEntry& run, const RunStatus& status);
 
-/// "test_accuracy 0.9781, parameters 3f2a"
+/// Returns a result as "test_accuracy 0.9781, parameters 3f2a".
 [[nodiscard]] std::string result_text(const std::string& result);
 
 }  // namespace dlrun

@@ -26,13 +26,13 @@ std::string slug(std::string_view text) {
   return name.empty() ? "job" : name;
 }
 
-/// Of a rendered script: its last line, which starts the leader.
+/// Returns true for the line that starts the leader, the last one of a rendered script.
 bool starts_lead(std::string_view line) {
   return line.starts_with(fmt::format("exec {} ", kLeadCommand));
 }
 
-/// The word behind --runs in the line that starts the leader; only a bare word, as render writes
-/// all but odd paths.
+/// Returns the value of --runs in the line that starts the leader; "" if the path is quoted, which
+/// the renderer does only for unusual paths.
 std::string runs_of(std::string_view text) {
   for (const auto line : split(text, '\n')) {
     if (!starts_lead(line)) continue;
@@ -43,15 +43,15 @@ std::string runs_of(std::string_view text) {
   return {};
 }
 
-/// Whether what dlrun tells the job, its run, its token, where its secrets are, depends on the
-/// submitter's environment.
+/// Returns true if the job needs environment variables from dlrun: the run, the token, the place of
+/// the secrets.
 bool is_of_dlrun(std::string_view text) {
   if (carried_spec(text)) return true;
   const auto lines = split(text, '\n');
   return std::any_of(lines.begin(), lines.end(), starts_lead);
 }
 
-/// ALL, alone or among others, as sbatch reads --export.
+/// Returns true if the value of --export contains ALL, alone or in a list, as sbatch reads it.
 bool exports_all(std::string_view value) {
   const auto names = split(value, ',');
   return std::any_of(names.begin(), names.end(), [](std::string_view name) {

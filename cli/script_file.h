@@ -1,5 +1,5 @@
 #pragma once
-// A job script that somebody wrote or edited, as `dlrun submit job.sh` takes it.
+// Reads a job script that was written or edited by hand, for `dlrun submit job.sh`.
 
 #include <cstddef>
 #include <filesystem>
@@ -15,29 +15,32 @@ namespace dlrun {
 /// Slurm's own default limit (max_script_size).
 inline constexpr std::size_t kScriptLimitBytes = 4U << 20U;
 
+/// The facts of a job script that dlrun needs before it submits the script.
 struct ScriptFile {
-  std::string name;       ///< --job-name, else the file's name; a slug
-  std::string job_name;   ///< Slurm's: --job-name, else the run's name
-  bool is_named = false;  ///< by a line of its own; else sbatch is told the name
-  std::optional<std::string>
-      output;            ///< --output, unless it is the one that dlrun renders for plain sbatch
-  std::string runs_dir;  ///< the --runs of a rendered script's last line; empty where there is none
+  std::string name;       ///< the run's name, a slug: --job-name, else the file's name
+  std::string job_name;   ///< Slurm's name of the job: --job-name, else the run's name
+  bool is_named = false;  ///< true if the script has a --job-name; otherwise sbatch gets `name`
+  /// --output, unless it is the default that dlrun renders for plain sbatch
+  std::optional<std::string> output;
+  std::string runs_dir;  ///< --runs in a rendered script's last line; empty if there is none
 };
 
-/// True for a text that starts like a script, "#!".
+/// Returns true if the text starts with "#!".
 [[nodiscard]] bool is_script(std::string_view text);
 
-/// Where its job starts, by its --chdir, if sbatch is called in this folder. Relative paths of its
-/// output start there.
+/// Returns the folder where the job starts when sbatch is called in `folder`, following --chdir.
+/// Relative output paths start there.
 [[nodiscard]] std::filesystem::path starts_in(std::string_view text,
                                               const std::filesystem::path& folder);
 
+/// Reads these facts from the script's #SBATCH and #PBS lines. file_name: names a script
+/// without --job-name.
 [[nodiscard]] ScriptFile read_script(std::string_view text, std::string_view file_name);
 
-/// What the script's lines ask of sbatch that a run cannot have, in their order: "7: --wait cannot
-/// be given: ...", the line first. Several jobs for one run, what submits nothing or waits, and,
-/// where the script starts dlrun's agent or carries a spec, what keeps the run's variables from the
-/// job.
+/// Returns the options in the script that a run cannot have, in their order: "7: --wait cannot be
+/// given: ...", with the line number first. Refused are options that make several jobs, that submit
+/// nothing or that wait. A script that starts dlrun's agent or carries a spec is also refused
+/// options that keep the run's variables from the job.
 [[nodiscard]] std::vector<std::string> refusals_of(std::string_view text);
 
 }  // namespace dlrun

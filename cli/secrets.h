@@ -1,5 +1,5 @@
 #pragma once
-// The values of a job's secrets, gathered where the user is.
+// Reads the values of a job's secrets on the machine where the user submits.
 
 #include <string_view>
 #include <vector>
@@ -10,16 +10,18 @@
 
 namespace dlrun {
 
-/// Those of a spec. What is missing is printed with its place, and the Error then has no message.
+/// Returns the secrets of a spec. Fails with an empty message after printing the missing ones with
+/// their places.
 [[nodiscard]] Result<std::vector<SecretValue>> secrets_of_spec(const Cli& cli,
                                                                const LoadedSpec& loaded);
 
-/// Those that a rendered script names (`--secret NAME`): from where the spec's own sources say,
-/// else, where somebody wrote the name into the script, from the environment.
+/// Returns the secrets that a rendered script names (`--secret NAME`). A name is read from its
+/// entry in `sources`; a name without an entry, which somebody added to the script, is read from
+/// the environment.
 [[nodiscard]] Result<std::vector<SecretValue>> secrets_of_script(
     const Cli& cli, std::string_view script, const std::vector<SecretSource>& sources);
 
-/// Their names leave env: what Slurm stores of a job's environment holds no secret.
+/// Removes the secrets from `env`, because Slurm stores a job's environment.
 void hide_secrets(Env& env, const std::vector<SecretValue>& secrets);
 
 }  // namespace dlrun

@@ -7,7 +7,7 @@ namespace dlrun {
 
 Result<IndexEntry> select_run(const Cli& cli, const std::string& text) {
   const auto index = RunIndex::of_user(cli.env);
-  if (!index) {  // a path needs none
+  if (!index) {  // a path needs no index
     const auto run = run_at(text, cli.current_dir);
     const bool is_path = text.find('/') != std::string::npos;
     if (run && (is_path || !foreign_owner(run->path))) return *run;

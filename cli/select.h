@@ -1,5 +1,5 @@
 #pragma once
-// The RUN argument of a command, and the run it means.
+// Resolves the RUN argument of a command.
 
 #include <string>
 
@@ -8,7 +8,7 @@
 
 namespace dlrun {
 
-/// The run that text means; see resolve.h.
+/// Returns the run that `text` names; resolve.h lists the forms.
 [[nodiscard]] Result<IndexEntry> select_run(const Cli& cli, const std::string& text);
 
 inline constexpr char kRunHelp[] =

@@ -1,3 +1,6 @@
+// A session locks its folder with flock(), and child processes inherit the lock. A folder without a
+// lock was therefore left by a killed session, and the next session removes it.
+
 #include "cli/session_folder.h"
 
 #include <fcntl.h>
@@ -12,8 +15,8 @@
 namespace dlrun {
 namespace {
 
-/// The folder, opened and locked; nothing where another holds it, or has removed it meanwhile.
-/// Inherited by programs that we start.
+/// Opens and locks the folder. Returns nothing if another process holds it or has removed it
+/// meanwhile. Child processes inherit the descriptor, and with it the lock.
 UniqueFd locked(const std::filesystem::path& folder) {
   UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
   if (!fd.is_open() || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return {};
@@ -23,8 +26,8 @@ UniqueFd locked(const std::filesystem::path& folder) {
   return is_there && ours.st_ino == there.st_ino ? std::move(fd) : UniqueFd();
 }
 
-/// What nobody holds is left of a session that was killed. Where the file system has no locks
-/// nothing is removed.
+/// Removes the folders that no process holds, which killed sessions left behind. Removes nothing on
+/// a file system without locks.
 void remove_left(const std::filesystem::path& sessions) {
   std::error_code error;
   for (std::filesystem::directory_iterator folders(sessions, error);
@@ -50,8 +53,8 @@ Result<SessionFolder> SessionFolder::make(const std::filesystem::path& runs_dir)
     DLRUN_TRY(make_private_directories(path));
     UniqueFd fd = locked(path);
     std::error_code error;
-    // Another session may take it for left over in the moment before it is locked; without locks
-    // nobody does.
+    // Another session may remove the new folder before it is locked; then the loop tries again. On
+    // a file system without locks no session removes folders.
     if (fd.is_open() || (errno != EWOULDBLOCK && std::filesystem::exists(path, error)))
       return SessionFolder(path, std::move(fd));
   }

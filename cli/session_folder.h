@@ -1,5 +1,5 @@
 #pragma once
-// Where the script of a shell on a node lies while the shell lives.
+// A temporary folder for the script of an interactive session on a node.
 
 #include <filesystem>
 #include <string>
@@ -10,10 +10,10 @@
 
 namespace dlrun {
 
-/// A private folder that the nodes can read; gone with what is in it when this goes.
+/// A private folder that the nodes can read. The destructor removes it with its content.
 class SessionFolder {
  public:
-  /// Removes what sessions left that were killed.
+  /// Creates the folder. Removes folders that killed sessions left behind.
   static Result<SessionFolder> make(const std::filesystem::path& runs_dir);
   SessionFolder(SessionFolder&& other) noexcept
       : path_(std::exchange(other.path_, {})), fd_(std::move(other.fd_)) {}
@@ -28,14 +28,14 @@ class SessionFolder {
   SessionFolder(std::filesystem::path path, UniqueFd fd)
       : path_(std::move(path)), fd_(std::move(fd)) {}
   std::filesystem::path path_;
-  UniqueFd fd_;  ///< of the folder, locked: by us and by the programs that we start, as long as one
-                 ///< of them lives
+  UniqueFd fd_;  ///< of the locked folder; this process and its child processes hold the lock
 };
 
-/// The session's script with a first line that leaves `begun` in the folder: Slurm's commands end
-/// with 1 for every reason, and the mark tells a command that ended with 1 from one that never
-/// began.
+/// Returns the script with a first command that creates the file `begun` in the folder. Slurm's
+/// commands exit with 1 for every failure; the file shows whether the script itself ended with 1 or
+/// never began.
 [[nodiscard]] std::string with_begun_mark(const std::string& script, const SessionFolder& folder);
+/// Returns true if the script has created the file `begun`.
 [[nodiscard]] bool has_begun(const SessionFolder& folder);
 
 }  // namespace dlrun

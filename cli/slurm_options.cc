@@ -1,3 +1,6 @@
+// Reads the long options from the program's --help. An option that is not listed is tried with the
+// program itself before it is reported.
+
 #include "cli/slurm_options.h"
 
 #include <algorithm>
@@ -39,8 +42,8 @@ void check_program(const LoadedSpec& loaded, const Env& env, const std::string& 
   if (names.empty()) return;
   for (const SlurmOption& option : options) {
     if (std::find(names.begin(), names.end(), option.name) != names.end()) continue;
-    // Its help is not all that it takes: abbreviations, options of older days. Only its own word
-    // counts.
+    // The help does not list everything that the program accepts, such as abbreviations and old
+    // options. Only its own error message counts.
     const auto said = ask(env, {program,
                                 option.value ? fmt::format("--{}={}", option.name, *option.value)
                                              : "--" + option.name,
@@ -60,8 +63,8 @@ void check_program(const LoadedSpec& loaded, const Env& env, const std::string& 
   }
 }
 
-/// A plugin that the srun here does not list. The nodes' srun may have others; another cluster's
-/// surely has.
+/// Warns of an MPI plugin that the local srun does not list. The nodes' srun may have other
+/// plugins. Skips jobs for another cluster, whose plugins are certainly different.
 void check_mpi(const LoadedSpec& loaded, const Env& env, std::vector<Diagnostic>& found) {
   const std::string mpi = loaded.spec.launch.mpi.value_or("");
   if (mpi.empty() || mpi == "none" || loaded.spec.resources.clusters || !find_program("srun", env))
@@ -86,14 +89,14 @@ void check_mpi(const LoadedSpec& loaded, const Env& env, std::vector<Diagnostic>
 Result<> check_slurm_options(const Cli& cli, const LoadedSpec& loaded) {
   std::vector<Diagnostic> found;
   Env env = scrubbed_for_slurm(cli.env, munge_is_available());
-  env.set("LC_ALL", "C");  // its own words are read
+  env.set("LC_ALL", "C");  // the messages are parsed
   std::vector<SlurmOption> of_sbatch = loaded.spec.slurm;
   std::erase_if(of_sbatch, [](const SlurmOption& option) { return option.name == "chdir"; });
   using Severity = Diagnostic::Severity;
   if (loaded.spec.submit.via != "slurmrestd")
     check_program(loaded, env, "sbatch", "slurm", of_sbatch, Severity::kError, found);
   const bool is_refused = !found.empty();
-  // It is the nodes' srun that is started, and it may have plugins that this machine lacks.
+  // The job runs the nodes' srun, which may have plugins that this machine lacks.
   check_program(loaded, env, "srun", "launch.srun", loaded.spec.launch.srun, Severity::kWarning,
                 found);
   check_mpi(loaded, env, found);
@@ -104,7 +107,7 @@ Result<> check_slurm_options(const Cli& cli, const LoadedSpec& loaded) {
 Result<> check_salloc_options(const Cli& cli, const LoadedSpec& loaded,
                               const std::vector<std::string>& words) {
   constexpr std::string_view kNoShell = "no-shell";
-  constexpr std::size_t kShortest = 4;  // "no-s", as getopt takes it
+  constexpr std::size_t kShortest = 4;  // "no-s", the shortest abbreviation that getopt accepts
   std::vector<Diagnostic> found;
   Env env = scrubbed_for_slurm(cli.env, munge_is_available());
   env.set("LC_ALL", "C");

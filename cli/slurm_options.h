@@ -1,6 +1,6 @@
 #pragma once
-// The free options of a spec (`slurm`, `launch.srun`) against those that the installed sbatch and
-// srun have.
+// Checks the free Slurm options of a spec (`slurm`, `launch.srun`) against the installed sbatch
+// and srun.
 
 #include <string>
 #include <vector>
@@ -10,15 +10,15 @@
 
 namespace dlrun {
 
-/// Prints an error for each option that sbatch does not take, with its place and the nearest name
-/// that it has, and fails with an empty message then; of srun's, whose plugins may be the nodes'
-/// alone, a warning. Nothing is said where there is no such program, and of an MPI plugin
-/// (`launch.mpi`) that srun does not list a warning. Asks no controller; costs one start of a
-/// program, and only where such options are.
+/// Prints an error for each option that sbatch does not know, with its place and the nearest known
+/// name, and fails with an empty message. An option that srun does not know, or an MPI plugin
+/// (`launch.mpi`) that srun does not list, is only a warning: the nodes may have other plugins.
+/// Does nothing if the program is not installed. Contacts no controller; starts a program only if
+/// the spec has such options.
 [[nodiscard]] Result<> check_slurm_options(const Cli& cli, const LoadedSpec& loaded);
 
-/// The same of those that an interactive session gives to salloc, in words; --no-shell is refused,
-/// which would keep the allocation and start nothing in it.
+/// Checks in the same way the options that an interactive session passes to salloc in `words`.
+/// Refuses --no-shell, which would keep the allocation without starting anything in it.
 [[nodiscard]] Result<> check_salloc_options(const Cli& cli, const LoadedSpec& loaded,
                                             const std::vector<std::string>& words);
 

@@ -1,3 +1,6 @@
+// The journal makes a submission idempotent: the intent with a token is on the disk before sbatch
+// starts, and the job's comment holds the token. A lost answer is resolved by looking the token up.
+
 #include "cli/submission.h"
 
 #include <unistd.h>
@@ -19,7 +22,7 @@ namespace {
 
 constexpr const char* kSubmitPlan = "submit.json";
 
-/// The run's folder inside an output pattern.
+/// Returns the run's folder, escaped for an output pattern.
 Result<std::string> pattern_of(const std::filesystem::path& run) {
   const std::string path = run.string();
   if (std::any_of(path.begin(), path.end(), [](char c) { return c == '\\' || is_control(c); })) {
@@ -50,7 +53,8 @@ Result<std::vector<std::string>> sbatch_words(const std::filesystem::path& run,
   if (plan.exclude) words.push_back("--exclude=" + *plan.exclude);
   if (plan.clusters) words.push_back("--clusters=" + *plan.clusters);
   if (plan.log_pattern) {
-    // A relative one in the script means the folder that it names, not the copy of the code.
+    // A relative path in the script refers to the folder that it names, not to the copy of
+    // the code.
     if (plan.chdir) words.push_back("--output=" + *plan.log_pattern);
   } else {
     const auto folder = pattern_of(run);
@@ -148,8 +152,8 @@ Result<SubmitOutcome> submit_once(const Cli& cli, const RunDirectory& run, const
                   "{}\nWhether Slurm took the job is not known, and it cannot be asked now. `dlrun "
                   "status {}` settles it; "
                   "submitting again before that could run the job twice",
-                  job.error().message,
-                  run.id.substr(0, run.id.find('/')));  // of a sweep's array the sweep settles it
+                  // `dlrun status` of the sweep settles its arrays.
+                  job.error().message, run.id.substr(0, run.id.find('/')));
     }
     if (settled->state == Submission::State::kSubmitted)
       return SubmitOutcome{std::move(*settled), interrupt.requested()};
@@ -157,7 +161,7 @@ Result<SubmitOutcome> submit_once(const Cli& cli, const RunDirectory& run, const
       remove_secrets(run.path);
       return fail(Errc::kInterrupted, "interrupted; Slurm did not take the job, nothing is queued");
     }
-    // The controller answers and knows no such job.
+    // The controller answers and does not know the job.
     job = executor.submit(*request);
   }
   if (!job) {

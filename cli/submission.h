@@ -1,5 +1,5 @@
 #pragma once
-// A recorded run becomes a job, exactly once.
+// Submits a recorded run to Slurm exactly once.
 
 #include <string>
 #include <vector>
@@ -12,54 +12,63 @@
 
 namespace dlrun {
 
+/// Everything that a submission adds to the recorded script.
 struct SubmitPlan {
-  std::optional<RestServer> server;     ///< submit through it
-  std::optional<std::string> clusters;  ///< -M
-  std::optional<std::string>
-      log_pattern;  ///< the user's own output file, absolute_pattern(); else slurm-JOB.out
+  std::optional<RestServer> server;     ///< the slurmrestd to submit through; sbatch if empty
+  std::optional<std::string> clusters;  ///< --clusters (-M)
+  /// The user's own output file as absolute_pattern(); otherwise slurm-JOB.out.
+  std::optional<std::string> log_pattern;
   std::filesystem::path directory;     ///< the job's working directory
-  std::optional<std::string> comment;  ///< the user's own, kept behind ours
-  std::optional<std::string>
-      job_name;  ///< of a script that gives none: sbatch would take its file's, job.sh
-  std::optional<std::string> chdir;  ///< where the job starts, in place of what the script says
-  std::optional<std::string> dependency;  ///< sbatch's, where runs are waited for
-  std::optional<std::string>
-      exclude;            ///< sbatch's --exclude, where health.known_bad adds to the script's
-  bool is_array = false;  ///< every task has a run, and a log, of its own
-  std::optional<std::string> array_tasks;  ///< sbatch's --array, in place of what the script says
-  std::vector<SecretValue> secrets;  ///< leave the environment and travel in the run's own file
+  std::optional<std::string> comment;  ///< the user's own --comment; it follows dlrun's
+  /// The job's name for a script without --job-name; sbatch would use the file's name, job.sh.
+  std::optional<std::string> job_name;
+  std::optional<std::string> chdir;       ///< the folder where the job starts; overrides the script
+  std::optional<std::string> dependency;  ///< sbatch's --dependency
+  /// sbatch's --exclude, if health.known_bad adds nodes to it
+  std::optional<std::string> exclude;
+  bool is_array = false;                   ///< true if every task is a run with a log of its own
+  std::optional<std::string> array_tasks;  ///< sbatch's --array; overrides the script
+  /// Secrets; they are removed from the environment and travel in the run's own file.
+  std::vector<SecretValue> secrets;
 };
 
-/// The words for sbatch that dlrun adds to the script: the comment that finds the job again, and
-/// where its output goes. Fails with kInvalid for a run path that sbatch's pattern cannot express.
+/// Returns the options for sbatch that dlrun adds to the script: the comment that identifies the
+/// job, and the path of its output. Fails with kInvalid if sbatch's pattern cannot express the
+/// run's path.
 [[nodiscard]] Result<std::vector<std::string>> sbatch_words(const std::filesystem::path& run,
                                                             const std::string& token,
                                                             const SubmitPlan& plan);
 
-/// The job's environment: the submitter's, scrubbed, without secrets, with the run and the token.
+/// Returns the job's environment: the submitter's, scrubbed and without secrets, plus the run and
+/// the token.
 [[nodiscard]] Env job_environment(const Cli& cli, const std::filesystem::path& run,
                                   const std::string& token,
                                   const std::vector<SecretValue>& secrets);
 
-/// A sweep's submit.json: all of a plan that its arrays share, but the secrets, so that a
-/// submission that ended half-way goes on as it began.
+/// Writes a sweep's submit.json: the part of the plan that all its arrays share, without the
+/// secrets. A submission that was interrupted continues with it.
 [[nodiscard]] Result<> write_submit_plan(const std::filesystem::path& sweep,
                                          const SubmitPlan& plan);
 [[nodiscard]] Result<SubmitPlan> read_submit_plan(const std::filesystem::path& sweep);
 
-/// What the executor is asked to submit; the script is taken from the run.
+/// Returns the request for the executor; the script is the run's job.sh.
 [[nodiscard]] Result<SubmitRequest> submit_request(const Cli& cli, const std::filesystem::path& run,
                                                    const std::string& token,
                                                    const SubmitPlan& plan);
 
-/// Writes the intent, calls sbatch or slurmrestd, writes the job. When sbatch's answer is lost the
-/// token is looked up, and only where the controller knows no such job is it sent again, once and
-/// with the same token (the claim lets only one of two run). Ctrl-C during sbatch is settled in the
-/// same way; interrupted says that it happened.
+/// The result of submit_once(). interrupted: Ctrl-C arrived during the submission, which succeeded.
 struct SubmitOutcome {
   Submission submission;
   bool interrupted = false;
 };
+
+/// Submits the run once: records the intent in the run's journal, calls sbatch or slurmrestd, and
+/// records the job.
+///
+/// If the answer is lost, looks the token up at the controller. Only if the controller knows no
+/// such job, submits again, once and with the same token; should both jobs exist, the claim lets
+/// only one of them run. Ctrl-C during sbatch is handled in the same way, and `interrupted` is
+/// then true.
 [[nodiscard]] Result<SubmitOutcome> submit_once(const Cli& cli, const RunDirectory& run,
                                                 const SubmitPlan& plan, Executor& executor);
 

@@ -35,7 +35,7 @@ std::optional<std::string> value_of(const LaunchPlan& plan, std::string_view opt
   return std::nullopt;
 }
 
-/// Of the partition that the script, edited or not, names.
+/// Returns the limits of the partition that the script names, edited or not.
 std::string partition_of(const Job& job) {
   if (!job.prepared) return "";
   return partition_text(job.prepared->loaded.site,
@@ -64,7 +64,7 @@ void tell(const Cli& cli, const Job& job, const RunDirectory& run, const Submiss
   print(cli, "{} {} as job {}{}\n", styled(Style::kGreen, "submitted"),
         styled(Style::kBold, run.id), submission.job.id,
         submission.job.cluster.empty() ? "" : " on " + submission.job.cluster);
-  flush_output();  // before anything else is asked
+  flush_output();  // before Slurm is asked again, which may take time
   const auto report = glance(cli, submission);
   if (report) print(cli, "  start      {}\n", start_text(*report));
   if (const auto hours = cost(job.requested); !hours.empty())
@@ -109,7 +109,7 @@ Result<int> watch_to_the_end(const Cli& cli, RunInspector& inspector, const Inde
 
 namespace {
 
-/// Nothing is left of a submission that could not have been.
+/// Runs the checks that precede recording, so that a refused submission leaves no files.
 Result<> check_before_recording(const Cli& cli, const Job& job, Executor& executor) {
   auto request =
       submit_request(cli, std::filesystem::path(job.runs_dir) / job.name, "TOKEN", job.submit);
@@ -216,11 +216,11 @@ Result<std::optional<Prepared>> plan_beside_script(const Cli& cli, const std::fi
   const auto file = run / "resolved.yaml";
   auto text = read_file(file, kLimit);
   if (!text && text.error().code == Errc::kNotFound)
-    return std::optional<Prepared>();  // written by hand
+    return std::optional<Prepared>();  // the script was written by hand
   if (!text) return tl::unexpected(text.error());
   const bool has_secrets = script.find("--secret ") != std::string_view::npos;
   const bool waits = text->starts_with("after:") || text->find("\nafter:") != std::string::npos;
-  const bool downloads = text->find("\n    download: ") != std::string::npos;  // of train.data
+  const bool downloads = text->find("\n    download: ") != std::string::npos;  // in train.data
   if (!has_secrets && !waits && !downloads) return std::optional<Prepared>();
   PlanInputs inputs;
   inputs.runs_dir = run.parent_path().string();

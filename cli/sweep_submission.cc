@@ -1,5 +1,4 @@
-// A sweep's arrays become jobs: all of them when it is submitted, later those that Slurm does not
-// have.
+// Submits a sweep's arrays: all of them at first, later only those that Slurm does not have.
 
 #include <algorithm>
 #include <map>
@@ -32,12 +31,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kScriptLimit = 16U << 20U;
 
-/// One sbatch that is to be.
+/// One array to submit, by one call of sbatch.
 struct ArrayToSend {
   std::size_t array = 0;
   std::string script;
-  std::optional<std::string> tasks;  ///< sbatch's --array, where it is not what the script says
-  std::string first_point;           ///< for messages: "point 3: resources.partition=gpu"
+  std::optional<std::string> tasks;  ///< sbatch's --array, if it differs from the script
+  std::string first_point;  ///< the first point, for messages: "point 3: resources.partition=gpu"
 };
 
 struct Sent {
@@ -45,16 +44,16 @@ struct Sent {
   bool interrupted = false;
 };
 
-/// The array before this one holds its points back where the throttle is to hold over all of them:
-/// Slurm's own is each array's.
+/// Returns the dependency that makes an array wait for the array before it. This keeps sweep-wide
+/// limits on parallel points: Slurm's own limit counts within each array.
 std::optional<std::string> dependency_after(const SubmitPlan& submit, const std::string& before) {
   if (before.empty()) return submit.dependency;
   const std::string word = "afterany:" + before;
   return submit.dependency ? *submit.dependency + "," + word : word;
 }
 
-/// These say that nodes are not there: down for an hour, or for good. sbatch tells these apart,
-/// --test-only does not.
+/// Returns true for messages about nodes that are not available. They may be down for an hour or
+/// missing for good; sbatch can tell these cases apart, --test-only cannot.
 bool may_be_queued_yet(const std::string& words) {
   for (const char* phrase :
        {"Requested node configuration is not available", "Requested nodes are busy",
@@ -64,14 +63,15 @@ bool may_be_queued_yet(const std::string& words) {
   return false;
 }
 
-/// Asks Slurm about each set of options once, so that no array is queued where another one will be
-/// refused. Those that it cannot judge so go first: what sbatch then refuses is refused before
-/// anything is queued.
+/// Asks Slurm about each distinct set of options once, so that no array is queued if a later one
+/// will be refused. Moves the arrays that --test-only cannot judge to the front: if sbatch refuses
+/// one of them, nothing is queued yet.
 Result<> test_and_order(const Cli& cli, const std::filesystem::path& run,
                         std::vector<ArrayToSend>& arrays, const SubmitPlan& plan,
                         Executor& executor) {
-  if (arrays.size() < 2) return {};  // sbatch itself says it, and nothing is queued before
-  std::map<std::string, bool> open;  // by options: Slurm cannot say yet
+  // sbatch itself refuses a single array, with nothing queued before it
+  if (arrays.size() < 2) return {};
+  std::map<std::string, bool> open;  // by options: true if --test-only cannot judge them
   for (const ArrayToSend& one : arrays) {
     const std::string options = options_of_array(one.script);
     if (open.contains(options)) continue;
@@ -100,7 +100,8 @@ std::string how_to_go_on(const RunDirectory& run, std::size_t sent, std::size_t 
       sent, all, run.handle(), run.handle());
 }
 
-/// before: the job that the first one waits for, where the throttle is to hold over all.
+/// Submits the arrays in order. before: the job that the first array waits for, if a limit holds
+/// over all arrays.
 Result<> send(const Cli& cli, const RunDirectory& run, const std::vector<ArrayToSend>& arrays,
               const SubmitPlan& plan, bool is_throttled, std::string before, Executor& executor,
               Sent& sent) {
@@ -151,7 +152,7 @@ void tell_json(const Cli& cli, const RunDirectory& run, const Sent& sent, std::s
   print_json(out);
 }
 
-/// size: "6 points, 2 at once; at most 2.7 GPU-hours"
+/// Prints the submitted sweep. size: "6 points, 2 at once; at most 2.7 GPU-hours altogether".
 void tell(const Cli& cli, const RunDirectory& run, const std::string& size, const Sent& sent) {
   std::vector<std::string> jobs;
   for (const Submission& array : sent.arrays) jobs.push_back(array.job.id);
@@ -161,7 +162,7 @@ void tell(const Cli& cli, const RunDirectory& run, const std::string& size, cons
   print(cli, "{} {} as job{} {}{}\n", styled(Style::kGreen, "submitted"),
         styled(Style::kBold, run.id), sent.arrays.size() == 1 ? "" : "s", join(jobs, " "),
         is_cut ? fmt::format(" ... ({} arrays)", sent.arrays.size()) : "");
-  flush_output();  // before anything else is asked
+  flush_output();  // before Slurm is asked again, which may take time
   const auto report = sent.arrays.empty() ? std::nullopt : glance(cli, sent.arrays.front());
   if (report) print(cli, "  start      {}\n", start_text(*report));
   print(cli, "  sweep      {}\n  directory  {}\n", size, run.path.string());
@@ -176,7 +177,7 @@ void tell(const Cli& cli, const RunDirectory& run, const std::string& size, cons
     print_warning(cli, fmt::format("{}, `dlrun cancel {}` takes it back", never, run.handle()));
 }
 
-/// Where that could not be printed.
+/// Returns the message that replaces the output if standard output fails.
 std::string queued_text(const RunDirectory& run, const Sent& sent) {
   std::vector<std::string> jobs;
   for (const Submission& array : sent.arrays) jobs.push_back(array.job.id);
@@ -201,7 +202,7 @@ bool is_outcome_open(const Result<>& done) {
   return !done && (done.error().code == Errc::kUnavailable || done.error().code == Errc::kTimeout);
 }
 
-/// "3-5,9": sbatch's way to name tasks.
+/// Returns the tasks as sbatch's --array: "3-5,9".
 std::string ranges_of(const std::set<std::size_t>& tasks) {
   std::vector<std::string> parts;
   for (auto first = tasks.begin(); first != tasks.end();) {
@@ -214,11 +215,11 @@ std::string ranges_of(const std::set<std::size_t>& tasks) {
   return join(parts, ",");
 }
 
-/// What of the sweep Slurm does not have, and what it does.
+/// The points that Slurm does not have, as arrays to submit.
 struct Missing {
   std::vector<ArrayToSend> arrays;
   std::vector<std::filesystem::path> points;
-  std::string last_job;  ///< of the arrays that go on the last one's
+  std::string last_job;  ///< the job of the last unfinished array
 };
 
 Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep,
@@ -245,7 +246,8 @@ Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep,
       missing.last_job = status.job.id.substr(0, status.job.id.find('_'));
     if (!is_own || (status.state != RunState::kNotSubmitted && status.state != RunState::kRefused))
       continue;
-    // One who submits the point alone looks at the sweep's lock as we do at the point's.
+    // A submission of a single point checks the sweep's lock in the same way as this one checks
+    // the point's.
     if (is_being_submitted(current[i]) || current_run_of(current[i]) != current[i])
       return fail(Errc::kRefused,
                   "{}/{}: another dlrun is submitting it; try again when that is done", run.id, i);
@@ -326,7 +328,7 @@ Result<int> submit_sweep(const Cli& cli, const Prepared& prepared, const SubmitP
         cli, fmt::format("where the run came from is not recorded: {}", written.error().message));
   }
   if (!done && !is_outcome_open(done)) {
-    // What was not taken will not read its secrets.
+    // An array that was not submitted will not read its secrets.
     std::set<std::size_t> taken;
     for (std::size_t i = 0; i < sent.arrays.size(); ++i) taken.insert(arrays[i].array);
     for (const PlannedPoint& point : sweep->points) {
@@ -357,8 +359,8 @@ Result<int> submit_missing(const Cli& cli, const IndexEntry& entry, RunInspector
   Sent sent;
   std::size_t points = 0;
   {
-    // Held while it is found out what is missing, too: of two who go on with a sweep at once, one
-    // does.
+    // The lock is taken before the missing points are determined, so that of two concurrent
+    // resubmissions only one proceeds.
     const auto lock = SubmissionLock::take(run.path);
     if (!lock) return tl::unexpected(lock.error());
     auto missing = find_missing(entry, *sweep, inspector);

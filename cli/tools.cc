@@ -1,4 +1,5 @@
-// Alone in a file: it is the only one that is compiled again when the agent or the trainer changes.
+// Separate from the other sources, because only this file is compiled again when the agent or the
+// trainer changes.
 #include "cli/cli.h"
 #include "tools_hash.h"
 

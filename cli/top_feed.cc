@@ -1,3 +1,6 @@
+// Two detached threads share one state: one asks the executor with the pauses of Backoff, the other
+// reads the run's files every second. Neither is joined, because either may hang in a system call.
+
 #include "cli/top_feed.h"
 
 #include <sys/stat.h>
@@ -21,7 +24,7 @@ double now_s() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// The run's own record is newer than what the status was made of.
+/// Updates a status with the run's own record, which is newer than the executor's answer.
 RunStatus with_record(RunStatus status, const RunRecord& record) {
   if (status.sweep) return status;
   RunFacts facts = std::move(status.facts);
@@ -29,7 +32,7 @@ RunStatus with_record(RunStatus status, const RunRecord& record) {
   return assess(std::move(facts));
 }
 
-constexpr std::size_t kPointsLookedAt = 64;  // each second, of those that run
+constexpr std::size_t kPointsLookedAt = 64;  // running points whose files are read each second
 
 struct PointsNow {
   RunStatus sum;
@@ -68,7 +71,8 @@ Result<PointsNow> take_points(RunInspector& inspector, const IndexEntry& run,
   return now;
 }
 
-/// What running points have written since Slurm was asked. True when one of them has ended.
+/// Reads what running points have written since the last query to Slurm. Returns true if one of
+/// them has ended.
 bool look_at_points(std::vector<TopPoint>& points) {
   bool has_ended = false;
   std::size_t looked_at = 0;
@@ -110,7 +114,7 @@ Result<TopPicture> take_picture(const Cli& cli, const IndexEntry& run) {
   return picture;
 }
 
-// Owned by all threads: one may outlive the others inside a call that never returns.
+// Shared by all threads. A thread may outlive the others inside a call that never returns.
 struct TopFeed::Shared {
   Env env;
   KnownServers servers;
@@ -118,13 +122,13 @@ struct TopFeed::Shared {
 
   mutable std::mutex mutex;
   std::condition_variable changed;
-  std::shared_ptr<const TopPicture> picture;  // guarded by mutex, like all below
-  RunStatus asked;                            // as the executor's last answer made it
-  std::shared_ptr<const std::vector<TopPoint>> asked_points;  // the same of a sweep's points
+  std::shared_ptr<const TopPicture> picture;  // guarded by mutex, like all members below
+  RunStatus asked;                            // made from the executor's last answer
+  std::shared_ptr<const std::vector<TopPoint>> asked_points;  // the same for a sweep's points
   bool is_asking_due = false;
   bool is_closing = false;
 
-  /// False when it is time to end.
+  /// Waits for `limit` or until `wakes`. Returns false if the feed is closing.
   bool pause(std::chrono::milliseconds limit, const bool& wakes) {
     std::unique_lock lock(mutex);
     changed.wait_for(lock, limit, [&] { return is_closing || wakes; });
@@ -134,7 +138,7 @@ struct TopFeed::Shared {
   void ask_until_closed() {
     RunInspector inspector(env, servers);
     Backoff backoff;
-    backoff.asked();  // for the first picture
+    backoff.asked();  // take_picture() has just asked
     while (pause(kLookEvery, is_asking_due)) {
       {
         const std::lock_guard lock(mutex);

@@ -1,6 +1,6 @@
 #pragma once
-// What `dlrun top` shows, kept up to date by threads of its own: neither a controller that does not
-// answer nor a file system that hangs keeps the screen from being drawn and left.
+// Keeps the data of `dlrun top` up to date in background threads. The screen stays responsive when
+// the controller or the file system hangs.
 
 #include <chrono>
 #include <memory>
@@ -11,19 +11,19 @@
 
 namespace dlrun {
 
-/// The run as it is now: reads its files and asks the executor once.
+/// Returns the run's current state: reads its files and asks the executor once.
 [[nodiscard]] Result<TopPicture> take_picture(const Cli& cli, const IndexEntry& run);
 
 class TopFeed {
  public:
-  /// first: what is shown until something is new.
+  /// first: the state to show until newer data arrives.
   TopFeed(const Cli& cli, TopPicture first);
-  /// Waits for nothing: a thread that hangs is left behind.
+  /// Does not wait for the threads; a hanging thread is detached.
   ~TopFeed();
   TopFeed(const TopFeed&) = delete;
   TopFeed& operator=(const TopFeed&) = delete;
 
-  /// As it is known now, at most a second old where nothing hangs.
+  /// Returns the newest known state, at most one second old if nothing hangs.
   [[nodiscard]] std::shared_ptr<const TopPicture> picture() const;
 
  private:

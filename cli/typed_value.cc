@@ -11,13 +11,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Keys whose values are text whatever they look like.
+/// Returns true for keys whose values are always text.
 [[nodiscard]] bool is_text(const KeyRow* row) {
   return row == nullptr || std::holds_alternative<Access<std::optional<std::string>>>(row->field) ||
          std::holds_alternative<Access<std::vector<std::string>>>(row->field);
 }
 
-/// A list of words is kept in quotes; of counts it is one of numbers all the same.
+/// Returns true for keys whose values are numbers. A list of counts is stored like a list of words,
+/// in quotes.
 [[nodiscard]] bool is_count(const KeyRow* row) {
   return row != nullptr && row->format == Format::kCount;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// A swept value for programs: of its key's own type.
+// Converts a swept value into JSON of its key's type.
 
 #include <string>
 
@@ -7,9 +7,9 @@
 
 namespace dlrun {
 
-/// yaml: the value as the sweep's record has it, one line of YAML. Numbers and true/false where the
-/// key takes them, a list as a list, anything else as the text that the job gets: an environment
-/// variable that looks like a number is text.
+/// Returns a number or true/false where the key takes one, a list for a list, and text for
+/// everything else: an environment variable that looks like a number is text. yaml: the value in
+/// the sweep's record, one line of YAML.
 [[nodiscard]] nlohmann::ordered_json typed_value(const std::string& key, const std::string& yaml);
 
 }  // namespace dlrun

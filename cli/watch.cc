@@ -1,3 +1,7 @@
+// A loop of 200 ms: it prints new bytes of the log, and it inspects the run when its record has
+// an end or the back-off says so. After the run's end it waits until the log has been quiet for
+// 600 ms.
+
 #include "cli/watch.h"
 
 #include <sys/stat.h>
@@ -22,16 +26,16 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kTick{200};
-/// A log that has not grown for this long after the run's end is whole.
+/// The time without new bytes after the run's end until the log counts as complete.
 constexpr milliseconds kQuiet{600};
 
-/// Which log to print, and its new bytes.
+/// Chooses the log to print and prints its new bytes.
 class LogPrinter {
  public:
   LogPrinter(const Cli& cli, const IndexEntry& run, const WatchOptions& options)
       : run_(run), options_(options), output_(options.is_raw, cli.colour_out) {}
 
-  /// Prints what is new. True when something was.
+  /// Prints the new bytes. Returns true if there were any.
   Result<bool> print(const RunFacts& facts) {
     if (!options_.print_log) return false;
     if (auto path = choose(facts); path && (!reader_ || reader_->path() != *path)) {
@@ -62,7 +66,7 @@ class LogPrinter {
       if (!bytes) return tl::unexpected(bytes.error());
       if (bytes->empty()) break;
       any = true;
-      if (!output_.print(*bytes)) return fail(Errc::kIo, "");  // told at the end
+      if (!output_.print(*bytes)) return fail(Errc::kIo, "");  // reported at exit
     }
     if (any && !flush_output()) return fail(Errc::kIo, "");
     return any;
@@ -74,7 +78,7 @@ class LogPrinter {
   std::optional<LogReader> reader_;
 };
 
-/// Notices that events.jsonl has grown without reading it.
+/// Detects that events.jsonl has grown, without reading it.
 class EventsStamp {
  public:
   explicit EventsStamp(std::filesystem::path file) : file_(std::move(file)) {}
@@ -111,7 +115,7 @@ Result<RunStatus> watch_run(const Cli& cli, RunInspector& inspector, const Index
       status = std::move(*now);
       is_over = is_final(status->state) && !status->is_last_known;
       if (is_over) quiet_since = Clock::now();
-      // What a person waiting wants to know, once each time it changes.
+      // Why the run waits, printed each time it changes.
       std::string news;
       if (status->is_last_known) {
         news = fmt::format("controller unreachable; still following ({})", status->detail);

@@ -1,6 +1,6 @@
 #pragma once
-// Following a run to its end, without flooding anybody: files are looked at five times a second,
-// Slurm is asked after 1 s, 2 s, 4 s ... and then every 30 s.
+// Follows a run to its end without flooding anybody: reads its files five times a second; asks
+// Slurm after 1 s, 2 s, 4 s ..., finally about every 40 s.
 
 #include <chrono>
 #include <cstdint>
@@ -13,19 +13,20 @@
 
 namespace dlrun {
 
+/// Selects what watch_run() prints.
 struct WatchOptions {
-  bool print_log = true;             ///< to stdout, as it grows
-  bool is_raw = false;               ///< on a terminal, too, nothing of the log is escaped
-  std::optional<std::int64_t> rank;  ///< that rank's log instead of the job's
-  std::optional<std::int64_t>
-      attempt;  ///< of that attempt; else the current one, whichever that comes to be
-  std::optional<std::size_t> tail;  ///< only the last lines of what is there already
-  std::optional<std::chrono::seconds>
-      remind;  ///< why it is pending is told again after this long, not once alone
+  bool print_log = true;             ///< print the log to stdout as it grows
+  bool is_raw = false;               ///< print the log's bytes unescaped, also on a terminal
+  std::optional<std::int64_t> rank;  ///< print this rank's log instead of the job's
+  /// Print this attempt's log; by default the current attempt's, also after a restart.
+  std::optional<std::int64_t> attempt;
+  std::optional<std::size_t> tail;  ///< print only the last lines of the existing log
+  /// Repeat after this time why the run is pending; otherwise only when the reason changes.
+  std::optional<std::chrono::seconds> remind;
 };
 
-/// Returns when the run has ended and its log has been printed, with the last status; kInterrupted
-/// when a signal came.
+/// Waits until the run has ended and its log is printed. Returns the last status. Fails with
+/// kInterrupted when a signal arrives.
 [[nodiscard]] Result<RunStatus> watch_run(const Cli& cli, RunInspector& inspector,
                                           const IndexEntry& run, const WatchOptions& options,
                                           const Interrupt& interrupt);

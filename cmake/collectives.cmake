@@ -1,4 +1,5 @@
-# What the collective backends and their rendezvous build on. Each is optional: what misses its library is not built, and says so when asked for.
+# Finds the libraries of the collective backends and of their rendezvous. All are optional: a
+# backend without its library is not built and says so when it is requested.
 find_package(MPI COMPONENTS CXX)
 
 find_path(GLOO_INCLUDE_DIR gloo/rendezvous/context.h)
@@ -9,7 +10,8 @@ if(GLOO_INCLUDE_DIR AND GLOO_LIBRARY)
   target_include_directories(gloo SYSTEM INTERFACE ${GLOO_INCLUDE_DIR})
 endif()
 
-# How ranks that srun or mpirun started find each other without an agent. MPI libraries bring their own.
+# PMIx lets ranks that srun or mpirun started find each other without an agent. MPI libraries bring
+# their own.
 pkg_check_modules(PMIX QUIET pmix)
 find_path(PMIX_INCLUDE_DIR pmix.h PATHS ${PMIX_INCLUDE_DIRS})
 find_library(PMIX_LIBRARY pmix PATHS ${PMIX_LIBRARY_DIRS})

@@ -1,11 +1,14 @@
-# The CUDA language, NCCL and cuDNN, where they are installed. DLRUN_CUDA is AUTO, ON (fail without) or OFF.
-# After this: DLRUN_HAS_CUDA (nvcc works), DLRUN_HAS_NCCL and DLRUN_HAS_CUDNN, without which the trainer has no GPU half. Nothing of it is linked into a program: what needs CUDA is a module,
-# loaded when asked for (dlrun_module), so that the same build runs on nodes without.
+# Finds the CUDA language, NCCL and cuDNN. DLRUN_CUDA is AUTO, ON (fail if missing) or OFF.
+#
+# Sets DLRUN_HAS_CUDA (nvcc works), DLRUN_HAS_NCCL and DLRUN_HAS_CUDNN; the trainer needs all three
+# to support GPUs. No program links these libraries: CUDA code is in modules (dlrun_module) that are
+# loaded on request, so that one build also runs on nodes without CUDA.
 set(DLRUN_HAS_CUDA OFF)
 set(DLRUN_HAS_NCCL OFF)
 set(DLRUN_HAS_CUDNN OFF)
 
-# find_gpu_library(NAME HEADER WHAT): the target NAME and DLRUN_HAS_<NAME>, where both are found; WHAT: for the error.
+# find_gpu_library(NAME HEADER WHAT): defines the target NAME and sets DLRUN_HAS_<NAME> if the
+# header and the library are found. WHAT names them in the error message.
 function(find_gpu_library name header what)
   string(TOUPPER ${name} upper)
   find_path(${upper}_INCLUDE_DIR ${header} HINTS ENV ${upper}_HOME ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)

@@ -1,4 +1,4 @@
-# Every library that dlrun uses, found once. All are Debian packages; scripts/setup installs them.
+# Finds every library that dlrun uses. All are Debian packages; scripts/setup installs them.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
@@ -7,7 +7,8 @@ find_package(CLI11 REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(PkgConfig REQUIRED)
 
-# A static archive where the distribution ships one: dlrun starts faster and runs on nodes that lack the library.
+# Uses a static archive if the distribution has one: dlrun starts faster and runs on nodes that lack
+# the library.
 function(dlrun_static_library target name header)
   find_library(${target}_ARCHIVE NAMES lib${name}.a REQUIRED)
   find_path(${target}_INCLUDE ${header} REQUIRED)
@@ -19,7 +20,8 @@ dlrun_static_library(sodium_static sodium sodium.h)
 dlrun_static_library(zlib_static z zlib.h)
 dlrun_static_library(libyaml_static yaml yaml.h)
 
-# Loaded when slurmrestd or a download is asked for (launcher/executors/curl_library.cc), so its headers are all that is needed.
+# libcurl is loaded at run time when slurmrestd or a download is requested
+# (launcher/executors/curl_library.cc), so only its headers are needed here.
 find_path(DLRUN_CURL_INCLUDE curl/curl.h REQUIRED)
 add_library(curl_headers INTERFACE)
 target_include_directories(curl_headers SYSTEM INTERFACE ${DLRUN_CURL_INCLUDE})

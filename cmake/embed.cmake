@@ -1,4 +1,5 @@
-# cmake -DOUTPUT=x.cc -DROOTS=dir1;dir2 -P embed.cmake: every ROOT/*.yaml as a constant, named FOLDER/FILE.
+# cmake -DOUTPUT=x.cc -DROOTS=dir1;dir2 -P embed.cmake: writes every ROOT/*.yaml into OUTPUT as a
+# constant named FOLDER/FILE.
 set(entries "")
 foreach(root IN LISTS ROOTS)
   get_filename_component(folder ${root} NAME)

@@ -1,10 +1,11 @@
-# The same bytes in the build tree and installed, since dlrun knows the hash of what it stages: no path of the build tree, and none
-# that installing would have to take out.
+# Makes the build tree and the installation hold identical files, because dlrun knows the hash
+# of each file that it stages. The files contain no path of the build tree, and installing
+# removes none.
 set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 
-# dlrun_module(TARGET NAME SOURCES a.cc... LIBS lib...): lib/dlrun/dlrun-NAME.so beside bin/, which
-# runtime/bootstrap/shared_module.h loads. Whatever it links is needed only when it is asked for.
+# dlrun_module(TARGET NAME SOURCES a.cc... LIBS lib...): builds lib/dlrun/dlrun-NAME.so beside bin/,
+# which runtime/bootstrap/shared_module.h loads. Its libraries are needed only when it is loaded.
 function(dlrun_module target name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
   add_library(${target} MODULE ${ARG_SOURCES})

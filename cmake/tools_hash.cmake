@@ -1,5 +1,6 @@
-# Writes OUTPUT, a header with the name, place and SHA-256 of each of FILES (paths in a build tree, PREFIX its root), and one hash of
-# them all. Under a sanitizer, or without the programs, it lists what there is.
+# Writes the header OUTPUT with the name, place and SHA-256 of each of FILES (paths in a build tree
+# with the root PREFIX), and one hash of all of them. Without the programs, or with a sanitizer, it
+# lists only the existing files.
 set(rows "")
 set(all "")
 foreach(file ${FILES})

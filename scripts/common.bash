@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the scripts share.
+# Functions that the scripts share.
 
 set -euo pipefail
 shopt -s inherit_errexit nullglob
@@ -17,7 +17,8 @@ usage() { # the comment at the top of the script
     exit "$1"
 }
 
-# configure_and_build PRESET [TARGET...]: quietly where there is nothing to do, in full where it fails.
+# configure_and_build PRESET [TARGET...]: prints little if there is nothing to do, and the whole log
+# on failure.
 configure_and_build() {
     local preset=$1 options=() log
     shift

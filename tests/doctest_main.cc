@@ -1,6 +1,6 @@
-// doctest's main, with one rule of ours: a run that has no test case is a failure. CTest starts
-// each test case by its name, and where CMake has taken a name apart, as at a semicolon, there
-// would be nothing to run and nothing to fail.
+// doctest's main() with one additional rule: a run without any test case fails. CTest starts each
+// test case by its name. If CMake splits a name, for example at a semicolon, no test would run and
+// none would fail.
 
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <cstdio>

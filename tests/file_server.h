@@ -1,6 +1,6 @@
 #pragma once
-// tests/file_server.py for one test: a real HTTP server on loopback that serves a folder, with
-// faults on request.
+// Starts tests/file_server.py for one test: a real HTTP server on loopback that serves a folder,
+// with faults on request.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,6 +40,7 @@ class FileServer {
   FileServer& operator=(const FileServer&) = delete;
   ~FileServer() { stop(); }
 
+  /// Ends the server. The destructor calls this, too.
   void stop() {
     if (pid_ <= 0) return;
     ::close(until_gone_);
@@ -47,6 +48,7 @@ class FileServer {
     pid_ = 0;
   }
 
+  /// Puts a file into the served folder.
   void serve(const std::string& name, const std::string& content) const {
     std::ofstream(place_ / name, std::ios::binary) << content;
   }
@@ -54,7 +56,7 @@ class FileServer {
     return "http://127.0.0.1:" + port_ + "/" + path;
   }
 
-  /// What was asked for: "/cut/f from 5".
+  /// Returns the requests received so far, as "/cut/f from 5".
   [[nodiscard]] std::vector<std::string> requests() const {
     std::vector<std::string> lines;
     std::ifstream log(port_file() + ".log");

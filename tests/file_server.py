@@ -1,23 +1,25 @@
 #!/usr/bin/env python3
 """usage: file_server.py FOLDER PORT-FILE [CERTIFICATE KEY]  an HTTP(S) server on loopback whose faults are in the paths that it is asked for
 
-Serves FOLDER's files on a port of its own choice, which PORT-FILE names once it listens; PORT-FILE.log has a line for each request, with the
-bytes from which on a file was asked for. /FAULT/FILE:
+Serves FOLDER's files on a port of its own choice and writes the port to PORT-FILE when it listens.
+PORT-FILE.log has a line for each request, with the byte at which the requested range starts.
+/FAULT/FILE:
 
-  cut      a connection that ends in the middle of the file; ranges are served, so that it can be taken up
-  cut-old  the same from a server that knows no ranges: each answer is the whole file; the second is not cut
-  cut-other  the first answer is another, longer file, and cut; then FILE, whole
-  cut-end  all bytes, but not their end, from a server that has no rest to send (416); then FILE, whole
-  cut-wrong  the first answer is cut; the rest, where it alone is asked for, begins elsewhere
-  short    one byte less than the length says, from a server that knows no ranges
-  cut-ever each answer ends after three bytes, so that four of them are not enough for a file of more than 12
+  cut      the connection ends in the middle of the file; ranges are served, so a client can resume
+  cut-old  the same from a server without ranges: each reply is the whole file; the second is not cut
+  cut-other  the first reply is another, longer file, and cut; after that FILE, complete
+  cut-end  all bytes, but not their end, from a server that has no rest to send (416); after that
+           FILE, complete
+  cut-wrong  the first reply is cut; a reply to a request for the rest starts at another byte
+  short    one byte less than the announced length, from a server without ranges
+  cut-ever each reply ends after three bytes, so four of them are not enough for more than 12 bytes
   stall    half of the file, and then nothing until the client leaves
-  silent   no answer at all
-  to-ftp, to-file, to-plain, here, loop   a redirection to another scheme, to FILE here, to itself
-  status-N nothing but that status
+  silent   no reply at all
+  to-ftp, to-file, to-plain, here, loop   redirect to another scheme, to FILE here, to itself
+  status-N only this status
   long     one byte more than FILE, without a length
   bare     bytes without a header
-  gzip     the file's own bytes, said to be encoded
+  gzip     the file's own bytes, labelled as compressed
 """
 
 import http.server
@@ -109,7 +111,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def wait(self):
-        """Until the client has left."""
+        """Waits until the client has left."""
         self.wfile.flush()
         while self.connection.recv(1024):
             pass
@@ -119,7 +121,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
-    def handle_error(self, *_):  # a client that leaves
+    def handle_error(self, *_):  # a client that leaves causes no report
         pass
 
 
@@ -133,7 +135,7 @@ def main():
         file.write(str(server.server_address[1]))
     os.rename(sys.argv[2] + ".new", sys.argv[2])
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    sys.stdin.read()  # it goes with whoever started it
+    sys.stdin.read()  # ends together with the process that started it
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-# Installs BINARY's tree, moves it, builds configs/examples/five_steps.cc with it and trains: alone, and under MPIEXEC where that is given.
+# Installs BINARY's tree, moves it, and builds configs/examples/five_steps.cc against it. Trains
+# with one process and, if MPIEXEC is set, under MPI.
 set(folder ${BINARY}/installed-library)
 file(REMOVE_RECURSE ${folder})
 

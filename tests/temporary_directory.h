@@ -1,5 +1,5 @@
 #pragma once
-// A folder for one test, gone with what is in it at the test's end.
+// A folder for one test. The destructor removes it with its content.
 
 #include <filesystem>
 #include <stdexcept>

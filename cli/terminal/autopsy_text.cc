@@ -20,7 +20,8 @@ std::string frame_of(const AutopsyGroup& group, std::size_t index) {
   return index < group.frames.size() ? "  " + group.frames[index] : std::string();
 }
 
-/// The two stacks beside each other: what the odd one does, and what the others do.
+/// Adds two stacks next to each other: the rank that stands elsewhere on the left, the others on
+/// the right.
 void add_side_by_side(const AutopsyGroup& left, const AutopsyGroup& right, std::size_t columns,
                       std::vector<std::string>& lines) {
   const std::size_t width = columns / 2 - 1;

@@ -1,5 +1,5 @@
 #pragma once
-// A hang's autopsy for people: who stands where, in one screen.
+// Shows the autopsy of a hang to people: which ranks stand where, on one screen.
 
 #include <string>
 #include <vector>
@@ -10,12 +10,13 @@
 
 namespace dlrun {
 
-/// Lines without indentation: a sentence about the odd one out, then the groups' stacks, side by
-/// side where there are two of them and `columns` allows. The printer escapes them.
+/// Returns lines without indentation: a sentence about the rank that stands elsewhere, then the
+/// stacks of the groups. Two groups are shown side by side if `columns` is wide enough. The printer
+/// escapes the lines.
 [[nodiscard]] std::vector<std::string> autopsy_lines(const Autopsy& autopsy,
                                                      std::size_t columns = 100);
 
-/// {"attempt","ranks","odd","groups":[{"ranks","hosts","count","frames"}]}
+/// Returns {"attempt","ranks","odd","groups":[{"ranks","hosts","count","frames"}]}.
 [[nodiscard]] nlohmann::ordered_json autopsy_json(const Autopsy& autopsy);
 
 }  // namespace dlrun

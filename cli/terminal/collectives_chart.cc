@@ -51,7 +51,7 @@ std::vector<std::uint64_t> sizes_of(const Figures& figures, int workers) {
   return sizes;
 }
 
-/// Three digits that tell: "0.24", "3.91", "51.2", "3997".
+/// Formats a number with about three significant digits: "0.24", "3.91", "51.2", "3997".
 std::string number(double value) {
   return value < 10    ? fmt::format("{:.2f}", value)
          : value < 100 ? fmt::format("{:.1f}", value)
@@ -110,9 +110,9 @@ constexpr double kLeft = 62;
 constexpr double kTop = 58;
 constexpr double kGap = 78;
 constexpr std::array kColours{"#0072b2", "#d55e00", "#009e73",
-                              "#cc79a7", "#e69f00", "#56b4e9"};  // Okabe and Ito
+                              "#cc79a7", "#e69f00", "#56b4e9"};  // the colours of Okabe and Ito
 
-/// Where a value lies on a logarithmic axis from low to high, as a part of its length.
+/// Returns the position of a value on a logarithmic axis from `low` to `high`, from 0 to 1.
 double along(double value, double low, double high) {
   return high > low ? (std::log10(value) - std::log10(low)) / (std::log10(high) - std::log10(low))
                     : 0.5;
@@ -220,7 +220,7 @@ std::string collectives_svg(const Figures& figures, const std::string& title) {
   const std::array<std::function<double(const CollectiveFigure&)>, 2> values{
       [](const CollectiveFigure& f) { return f.microseconds; },
       [](const CollectiveFigure& f) { return f.bus_bandwidth; }};
-  // The same axes in all panels of a column: what is compared must look comparable.
+  // All panels of a column have the same axes, so that they can be compared by eye.
   std::array<double, 2> low{1e300, 1e300};
   std::array<double, 2> high{0, 0};
   double first = 1e300;

@@ -1,6 +1,6 @@
 #pragma once
-// What `dlrun bench collectives` measured, for people: a table, bars on a terminal, a drawing.
-// Pure.
+// Shows the measurements of `dlrun bench collectives` to people: a table, bars on a terminal, an
+// SVG. Pure functions.
 
 #include <cstdint>
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace dlrun {
 
-/// One size of one backend at one number of ranks. Bandwidths in 1e9 bytes a second, as nccl-tests
-/// defines them.
+/// One measured size of one backend at one number of ranks. Bandwidths are in 1e9 bytes per second,
+/// as nccl-tests defines them.
 struct CollectiveFigure {
   std::string backend;
   int workers = 0;
@@ -21,19 +21,19 @@ struct CollectiveFigure {
   double bus_bandwidth = 0;
 };
 
-/// "8 B", "64 KiB", "16 MiB"; "24 B" where the size is no power of two.
+/// Returns "8 B", "64 KiB" or "16 MiB"; "24 B" if the size is no power of two.
 [[nodiscard]] std::string bytes_text(std::uint64_t bytes);
 
-/// One row for each number of workers and size, three columns for each backend: microseconds,
-/// algbw, busbw.
+/// Returns one row for each number of workers and size, with three columns for each backend:
+/// microseconds, algbw, busbw.
 [[nodiscard]] Text collectives_table(const std::vector<CollectiveFigure>& figures);
 
-/// Bars: the time at the smallest size, and the bus bandwidth at the largest, for each number of
-/// workers and backend.
+/// Returns bars for each number of workers and backend: the time at the smallest size and the bus
+/// bandwidth at the largest.
 [[nodiscard]] Text collectives_bars(const std::vector<CollectiveFigure>& figures);
 
-/// A self-contained SVG: for each number of workers the time and the bus bandwidth over the size, a
-/// line for each backend, both axes logarithmic. title is escaped.
+/// Returns a self-contained SVG: for each number of workers the time and the bus bandwidth over the
+/// size, one line for each backend, logarithmic axes. Escapes `title`.
 [[nodiscard]] std::string collectives_svg(const std::vector<CollectiveFigure>& figures,
                                           const std::string& title);
 

@@ -1,3 +1,6 @@
+// Signals arrive through a signalfd, so that poll() waits for keys and signals together. Handlers
+// exist only for faults; they restore the terminal before the process dies.
+
 #include "cli/terminal/full_screen.h"
 
 #include <poll.h>
@@ -18,16 +21,16 @@ namespace {
 constexpr std::array<int, 5> kSignals = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGWINCH};
 constexpr std::array<int, 6> kFaults = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT};
 
-// Alternate screen, no cursor, no wrapping; and back.
+// kEnter selects the alternate screen, hides the cursor and disables wrapping; kLeave undoes this.
 constexpr std::string_view kEnter = "\033[?1049h\033[?25l\033[?7l\033[2J";
 constexpr std::string_view kLeave = "\033[?7h\033[?25h\033[?1049l";
 
-termios g_before{};  // for the handler of a fault, which can reach nothing else
+termios g_before{};  // a global, because the handler of a fault can reach nothing else
 
 extern "C" void restore_and_die(int signal) {
   std::ignore = ::write(STDOUT_FILENO, kLeave.data(), kLeave.size());
   ::tcsetattr(STDIN_FILENO, TCSANOW, &g_before);
-  ::raise(signal);  // SA_RESETHAND: now it does what it does
+  ::raise(signal);  // SA_RESETHAND: the signal now has its default action
 }
 
 void set_fault_handlers(void (*handler)(int)) {
@@ -87,8 +90,8 @@ FullScreen::~FullScreen() {
 void FullScreen::enter() {
   if (std::exchange(is_shown_, true)) return;
   termios raw = before_;
-  raw.c_lflag &=
-      ~static_cast<tcflag_t>(ICANON | ECHO);  // ISIG stays: Ctrl-C and Ctrl-Z are signals
+  // ISIG stays set, so that Ctrl-C and Ctrl-Z are still signals.
+  raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
   raw.c_cc[VMIN] = 0;
   raw.c_cc[VTIME] = 0;
   ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw);
@@ -106,7 +109,8 @@ TerminalSize FullScreen::size() const {
 }
 
 void FullScreen::draw(const std::vector<Text>& lines, bool colour) {
-  // One write: no terminal shows half of it. Each line clears its rest, the last one what is below.
+  // A single write, so that no terminal shows half of the screen. Each line clears its remainder;
+  // the last one clears everything below.
   std::string text = "\033[H";
   for (std::size_t at = 0; at < lines.size(); ++at) {
     if (at > 0) text += "\r\n";
@@ -125,7 +129,7 @@ FullScreen::Event FullScreen::on_signals() {
       case SIGWINCH:
         event = std::max(event, Event::kRedraw);
         break;
-      case SIGTSTP:  // Ctrl-Z: the shell gets its screen back, until it lets us go on
+      case SIGTSTP:  // Ctrl-Z: restores the shell's screen until the process is continued
         leave();
         ::kill(::getpid(), SIGSTOP);
         enter();
@@ -151,7 +155,7 @@ FullScreen::Event FullScreen::wait(std::chrono::milliseconds limit) {
       return Event::kQuit;  // the terminal is gone
     const auto typed =
         std::string_view(keys.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    // An arrow key is ESC and letters, of which none is meant as one.
+    // An arrow key sends ESC and letters, which are no commands.
     if (!typed.starts_with('\033') && typed.find_first_of("qQ\x04") != std::string_view::npos)
       return Event::kQuit;
   }

@@ -1,5 +1,6 @@
 #pragma once
-// A full screen on the terminal: plain ANSI, drawn in place, put back as it was whatever happens.
+// A full-screen view on the terminal: plain ANSI sequences, redrawn in place. The terminal is
+// restored also after a crash.
 
 #include <termios.h>
 
@@ -18,12 +19,12 @@ namespace dlrun {
 struct TerminalSize {
   std::size_t columns = 80, rows = 24;
 };
-/// Of the terminal that fd is; 80x24 where it does not say.
+/// Returns the size of the terminal `fd`; 80x24 if the terminal does not report one.
 [[nodiscard]] TerminalSize terminal_size(int fd);
 
-/// One at a time in a process, made before any other thread: from then on SIGINT, SIGTERM, SIGHUP,
-/// SIGTSTP and SIGWINCH are waited for, in all threads. A fault (SIGSEGV, SIGABRT, ...) puts the
-/// terminal back before it ends the process.
+/// Owns the terminal. Only one may exist in a process; create it before any other thread. SIGINT,
+/// SIGTERM, SIGHUP, SIGTSTP and SIGWINCH are then blocked in all threads and arrive through wait().
+/// A fault (SIGSEGV, SIGABRT, ...) restores the terminal before it ends the process.
 class FullScreen {
  public:
   /// Fails with kUsage where standard input or output is no terminal.
@@ -33,16 +34,17 @@ class FullScreen {
   ~FullScreen();
 
   [[nodiscard]] TerminalSize size() const;
-  /// Shows lines from the top, each cut to the terminal's width by the caller; what was there
-  /// before is gone.
+  /// Replaces the screen by `lines`, from the top. The caller cuts each line to the
+  /// terminal's width.
   void draw(const std::vector<Text>& lines, bool colour);
 
   enum class Event {
-    kNone,      ///< time ran out
-    kRedraw,    ///< another size, or back from the background
+    kNone,      ///< the time limit passed
+    kRedraw,    ///< the size changed, or the process returned from the background
     kQuit,      ///< q, Ctrl-C, or the terminal is gone
     kTerminate  ///< SIGTERM or SIGHUP
   };
+  /// Waits for a key or a signal, at most `limit`.
   [[nodiscard]] Event wait(std::chrono::milliseconds limit);
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// What is not known is null in dlrun's JSON; OUTPUT.md.
+// Writes unknown values as null in dlrun's JSON; see OUTPUT.md.
 
 #include <optional>
 #include <string_view>

@@ -1,3 +1,6 @@
+// Splits the bytes of a log into UTF-8 characters and escape sequences and decides about each. A
+// piece may end inside one of them; the rest is kept for the next piece.
+
 #include "cli/terminal/log_output.h"
 
 #include <algorithm>
@@ -19,8 +22,8 @@ bool is_parameter(char c) {
   return (c >= '0' && c <= '9') || c == ';';
 }
 
-/// Whether the parameters of an SGR sequence only say how visible text looks (ECMA-48, 8.3.117): 8
-/// conceals it, but as a part of 38;5;8 it is a colour.
+/// Returns true if the parameters of an SGR sequence only set the style of visible text (ECMA-48,
+/// 8.3.117). 8 conceals text, but inside 38;5;8 it is a colour.
 bool is_visible_style(std::string_view parameters) {
   const auto numbers = split(parameters, ';');
   for (std::size_t at = 0; at < numbers.size(); ++at) {
@@ -36,8 +39,8 @@ bool is_visible_style(std::string_view parameters) {
   return true;
 }
 
-/// How many bytes from the start are a sequence ESC [ parameters letter; 0: none; more than there
-/// are: its end is to come.
+/// Returns the length in bytes of a sequence ESC [ parameters letter at the start. Returns 0 if
+/// there is none, and more than bytes.size() if its end is still missing.
 std::size_t sequence_length(std::string_view bytes) {
   if (bytes.size() > 1 && bytes[1] != '[') return 0;
   std::size_t at = 2;
@@ -45,7 +48,8 @@ std::size_t sequence_length(std::string_view bytes) {
   return at < kLongestSequence ? at + 1 : 0;
 }
 
-/// How many bytes the character is to have that starts with this one; 1 for what starts none.
+/// Returns the length in bytes of the UTF-8 character that starts with this byte; 1 for a byte that
+/// starts none.
 std::size_t character_length(char first) {
   const auto lead = static_cast<unsigned char>(first);
   return lead >= 0xf0 && lead <= 0xf4 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc2 ? 2 : 1;
@@ -80,7 +84,8 @@ std::string LogFilter::filtered(std::string_view bytes, bool is_last) {
     } else {
       length = std::min(character_length(first), bytes.size());
       if (length < character_length(first) && !is_last) break;
-      // A malformed character is escaped alone: the bytes behind it may be whole ones.
+      // Only the first byte of a malformed character is escaped, because the bytes after it may be
+      // valid characters.
       if (!is_utf8(bytes.substr(0, length))) length = 1;
       shown += printable(bytes.substr(0, length));
     }

@@ -1,24 +1,25 @@
 #pragma once
-// Standard output of `logs` and `--watch`: what somebody's program printed, which may hold
-// anything.
+// Prints logs to standard output for `logs` and `--watch`. A log may hold any bytes.
 
 #include <string>
 #include <string_view>
 
 namespace dlrun {
 
-/// Makes a log safe for a terminal, piece by piece. Colours stay (SGR sequences without "conceal";
-/// dropped where colour is false). A carriage return starts its line anew and clears it, so that
-/// progress bars look as their program meant; where colour is false it is a newline. Sequences that
-/// clear a line are dropped. Everything else that printable() escapes is escaped, but for newlines
-/// and tabs.
+/// Makes a log safe for a terminal, piece by piece.
+///
+/// - Colours stay: SGR sequences without "conceal". They are dropped if `colour` is false.
+/// - A carriage return clears the line and starts it again, so that progress bars look as intended.
+///   It becomes a newline if `colour` is false.
+/// - Sequences that clear a line are dropped.
+/// - Newlines and tabs stay. Every other character that printable() escapes is escaped.
 class LogFilter {
  public:
   explicit LogFilter(bool colour) : colour_(colour) {}
-  /// Returns the text that can be shown now. A character or sequence whose end is missing waits for
-  /// the next call.
+  /// Returns the text that can be shown now. Keeps an incomplete character or sequence for the
+  /// next call.
   [[nodiscard]] std::string pass(std::string_view bytes);
-  /// Returns the bytes that waited, escaped, and ends the log's colours.
+  /// Returns the kept bytes, escaped, and resets the colours.
   [[nodiscard]] std::string finish();
 
  private:
@@ -29,8 +30,8 @@ class LogFilter {
   std::string waiting_;  ///< shorter than the longest sequence
 };
 
-/// Prints a log: through a LogFilter on a terminal, byte by byte into a file or a pipe, or where
-/// is_raw.
+/// Prints a log. On a terminal the bytes pass a LogFilter, unless `is_raw`; a file or a pipe gets
+/// them unchanged.
 class LogOutput {
  public:
   LogOutput(bool is_raw, bool colour);
@@ -38,9 +39,9 @@ class LogOutput {
   LogOutput& operator=(const LogOutput&) = delete;
   ~LogOutput() { finish(); }
 
-  /// False where standard output takes no more.
+  /// Returns false if standard output accepts no more.
   [[nodiscard]] bool print(std::string_view bytes);
-  /// Between two logs: prints what waits for its end.
+  /// Ends one log before the next: prints the bytes that the filter still keeps.
   void finish();
 
  private:

@@ -14,12 +14,13 @@
 namespace dlrun {
 namespace {
 
-/// "dlrun: error: MESSAGE" on standard error.
+/// Prints "dlrun: error: MESSAGE" on standard error.
 void tell(const Cli& cli, const Styled& kind, std::string_view message) {
   Text line;
   line.add("dlrun: ");
   if (!kind.text.empty()) line.add("{} ", kind);
-  // A line of somebody else's, in a message of several, does not begin as dlrun's own do.
+  // In a message of several lines, a line from another program must not start like dlrun's own
+  // messages, so it is indented.
   for (std::size_t at = message.find("\ndlrun:"); at != std::string_view::npos;
        at = message.find("\ndlrun:")) {
     line.add(Text::of_lines(message.substr(0, at))).add("\n  ");

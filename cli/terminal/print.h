@@ -1,10 +1,9 @@
 #pragma once
-// The one printer: everything that dlrun says to people or gives to programs goes out here.
+// The only printer: all output of dlrun, for people and for programs, passes through here.
 //
-// Text for people is escaped (text.h). Nothing here throws or ends the process because of its
-// stream: a closed one, a full disk and a pipe that nobody reads any more are remembered, and
-// is_all_printed() tells of them. Standard error is never waited for, and what it does not take is
-// lost.
+// Text for people is escaped (text.h). No function here throws or ends the process because of its
+// stream. A closed stream, a full disk and a pipe without a reader are remembered; is_all_printed()
+// reports them. Standard error is never waited for; text that it does not accept is lost.
 
 #include <functional>
 #include <string>
@@ -19,44 +18,45 @@
 
 namespace dlrun {
 
-/// To standard output, in colour where cli.colour_out says so.
+/// Prints to standard output, in colour if cli.colour_out.
 void print(const Cli& cli, const Text& text);
 template <typename... Args>
 void print(const Cli& cli, std::type_identity_t<TextFormat<Args...>> format, const Args&... args) {
   print(cli, text<Args...>(format, args...));
 }
 
-/// Prints a text that programs read (a script, a page, a schema) to standard output. A file or a
-/// pipe gets its bytes; on a terminal everything but newlines and tabs is escaped.
+/// Prints a text for programs (a script, a page, a schema) to standard output. A file or a pipe
+/// gets the exact bytes. On a terminal everything except newlines and tabs is escaped.
 void print_document(std::string_view bytes);
 
-/// Indented JSON and a newline, to standard output. Control, hidden and direction-turning
-/// characters are \uXXXX, bytes that are not UTF-8 are U+FFFD.
+/// Prints indented JSON and a newline to standard output. Control, hidden and direction-turning
+/// characters become \uXXXX; bytes that are not UTF-8 become U+FFFD.
 void print_json(const nlohmann::ordered_json& json);
 
-/// To standard error, what was printed before first: "dlrun: error: MESSAGE". A message may have
-/// several lines.
+/// Prints "dlrun: error: MESSAGE" to standard error, after flushing standard output. A message may
+/// have several lines.
 void print_error(const Cli& cli, std::string_view message);
 void print_warning(const Cli& cli, std::string_view message);
-/// A remark for people: never part of what a script reads.
+/// Prints a remark for people, which scripts do not read, to standard error.
 void print_note(const Cli& cli, std::string_view message);
 void print_diagnostics(const Cli& cli, const std::vector<Diagnostic>& diagnostics);
-/// Text alone, such as a question.
+/// Prints text without a prefix, such as a question, to standard error.
 void print_aside(const Cli& cli, const Text& text);
 
-/// Hands what was printed to the stream; false as soon as standard output has failed once.
+/// Flushes standard output. Returns false if standard output has ever failed.
 bool flush_output();
-/// flush_output(); what failed is dropped, so that the end of the process does not try again.
+/// Calls flush_output(). If that fails, discards the buffered output, so that the process does not
+/// write it again when it exits.
 [[nodiscard]] bool is_all_printed();
-/// Whether standard output is a pipe whose reader has gone, as in `dlrun ls | head -1`: no error to
-/// tell of.
+/// Returns true if standard output is a pipe whose reader has gone, as in `dlrun ls | head -1`.
+/// This is no error to report.
 [[nodiscard]] bool has_reader_left();
 
-/// Prints; where that fails, kIo with instead: what the user must not miss, such as the job that is
-/// queued.
+/// Calls `print`. If standard output fails, fails with kIo and the text `instead`, which says what
+/// the user must not miss, such as the queued job.
 [[nodiscard]] Result<> print_or_say(const std::function<void()>& print, const std::string& instead);
 
-/// Whether standard output, standard error, or standard input is a terminal.
+/// Return true if standard output, standard error or standard input is a terminal.
 [[nodiscard]] bool is_output_terminal();
 [[nodiscard]] bool is_error_terminal();
 [[nodiscard]] bool is_input_terminal();

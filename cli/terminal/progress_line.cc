@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kClear = "\r\x1b[K";
 
-/// At most so wide, its dots included.
+/// Cuts text to at most `width` columns, including the dots.
 std::string cut_to(const std::string& text, std::size_t width) {
   constexpr std::size_t kDots = 3;
   const bool is_fine = shortened(text, width) == text;
@@ -28,7 +28,7 @@ ProgressLine::ProgressLine(const Cli& cli)
 
 void ProgressLine::show(const std::string& what, const std::string& figures) {
   if (!is_shown_) return;
-  // A longer line would leave its first part behind at each turn.
+  // A line longer than the terminal would wrap, and its first part would stay on the screen.
   const std::size_t width = std::max<std::size_t>(terminal_size(STDERR_FILENO).columns, 8) - 1;
   const std::string room =
       cut_to(printable(what), width > figures.size() ? width - figures.size() : 0);

@@ -1,6 +1,6 @@
 #pragma once
-// One line at the bottom of a terminal, on standard error, that is written over until it is
-// cleared.
+// One line at the bottom of a terminal, on standard error, which is overwritten until it
+// is cleared.
 
 #include "cli/cli.h"
 
@@ -13,9 +13,10 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
   ~ProgressLine() { clear(); }
 
-  /// Whether standard error is a terminal that takes it; otherwise show() does nothing.
+  /// Returns true if standard error is a terminal that can show the line; otherwise show()
+  /// does nothing.
   [[nodiscard]] bool is_shown() const { return is_shown_; }
-  /// what gives way to figures where the line is too narrow for both. Both are values: escaped.
+  /// Shows both texts, escaped. On a narrow terminal `what` is cut before `figures`.
   void show(const std::string& what, const std::string& figures);
   void clear();
 

@@ -21,7 +21,7 @@ using Modelled = std::vector<ModelledFigure>;
 constexpr std::size_t kTerms = 3;
 using Terms = std::array<double, kTerms>;
 
-/// What compute, latency and transfer are multiplied by.
+/// Returns the factors of compute, latency and transfer in the model.
 Terms terms_of(int ranks) {
   const double n = ranks;
   return {1, 2 * (n - 1), 2 * (n - 1) / n};
@@ -29,11 +29,11 @@ Terms terms_of(int ranks) {
 
 struct Fit {
   ScalingModel model;
-  double error = 0;  ///< the sum of squared relative errors
+  double error = 0;  ///< sum of the squared relative errors
 };
 
-/// Least squares over some of the terms by the normal equations: three unknowns at most. Nothing
-/// where they cannot be told apart, or a cost would be negative.
+/// Fits some of the terms by least squares with the normal equations, for at most three unknowns.
+/// Returns nothing if the terms cannot be separated or a cost would be negative.
 std::optional<Fit> fit_terms(const Figures& figures, double batch,
                              const std::array<bool, kTerms>& used) {
   std::array<std::array<double, kTerms + 1>, kTerms> a{};
@@ -51,8 +51,8 @@ std::optional<Fit> fit_terms(const Figures& figures, double batch,
     a[i][i] = 1;
     a[i][kTerms] = 0;
   }
-  for (std::size_t i = 0; i < kTerms;
-       ++i) {  // Gauss and Jordan; the matrix is symmetric and not negative
+  // Gauss-Jordan elimination; the matrix is symmetric and positive semidefinite.
+  for (std::size_t i = 0; i < kTerms; ++i) {
     if (std::abs(a[i][i]) < 1e-12) return std::nullopt;
     for (std::size_t row = 0; row < kTerms; ++row) {
       if (row == i) continue;
@@ -77,7 +77,7 @@ const ScalingFigure& base_of(const Figures& figures) {
                            [](const auto& a, const auto& b) { return a.ranks < b.ranks; });
 }
 
-/// Three digits that tell: "0.241", "812", "84.3k", "1.2M".
+/// Formats a rate with three significant digits: "0.241", "812", "84.3k", "1.2M".
 std::string rate(double value) {
   if (value >= 999'500) return fmt::format("{:.3g}M", value / 1e6);
   if (value >= 9'995) return fmt::format("{:.3g}k", value / 1e3);
@@ -94,7 +94,7 @@ std::string percent(double part) {
   return part < 0.0995 ? fmt::format("{:.2g} %", part * 100) : fmt::format("{:.0f} %", part * 100);
 }
 
-/// "812", or "410 to 812" where the models do not agree.
+/// Returns "812", or "410 to 812" if the models disagree.
 template <typename Shown>
 std::string span(double low, double high, Shown shown) {
   const std::string first = shown(low), last = shown(high);
@@ -240,7 +240,8 @@ std::string scaling_svg(const Figures& figures, const Modelled& modelled,
     last = std::max(last, static_cast<double>(f.ranks));
     low = std::min(low, f.low);
   }
-  double high = base.samples_per_s * last / first;  // what no cost would give is the most
+  // The highest possible rate is the one without any cost.
+  double high = base.samples_per_s * last / first;
   for (const ScalingFigure& f : figures) high = std::max(high, f.samples_per_s);
   low = std::pow(10, std::floor(std::log10(low)));
   high = std::pow(10, std::ceil(std::log10(high * 1.0001)));

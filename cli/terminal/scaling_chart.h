@@ -1,6 +1,7 @@
 #pragma once
-// What `dlrun bench scaling` measured, and what a model makes of it, for people: a table, bars on a
-// terminal, a drawing. Pure. Whatever is not measured is called modelled.
+// Shows the measurements of `dlrun bench scaling` and a model's predictions to people: a
+// table, bars on a terminal, an SVG. Pure functions. Every value that is not measured is
+// labelled as modelled.
 
 #include <string>
 #include <vector>
@@ -9,7 +10,7 @@
 
 namespace dlrun {
 
-/// One run.
+/// The measurement of one run.
 struct ScalingFigure {
   int nodes = 0;
   int ranks = 0;
@@ -17,50 +18,54 @@ struct ScalingFigure {
   std::string run;
 };
 
-/// A step of n ranks that each take one batch: compute + 2(n-1) latency + 2(n-1)/n transfer, in
-/// seconds. The last two are what a ring all-reduce costs (Thakur, Rabenseifner, Gropp 2005,
-/// section 4.5: reduce-scatter and all-gather in n-1 messages each): alpha, and S/B for S bytes of
-/// gradients over B bytes a second. Nothing overlaps.
+/// Models the seconds of a step in which n ranks take one batch each: compute + 2(n-1) latency +
+/// 2(n-1)/n transfer. The last two terms are the cost of a ring all-reduce (Thakur, Rabenseifner,
+/// Gropp 2005, section 4.5: reduce-scatter and all-gather in n-1 messages each): alpha, and S/B for
+/// S bytes of gradients at B bytes per second. The model assumes that no communication overlaps
+/// with computation.
 struct ScalingModel {
   double compute_s = 0, latency_s = 0, transfer_s = 0;
+  /// Returns the seconds of a step on this number of ranks.
   [[nodiscard]] double step_s(int ranks) const;
-  /// batch: samples of a step on each rank
+  /// Returns the samples per second of all ranks. batch: samples per step on each rank.
   [[nodiscard]] double samples_per_s(int ranks, double batch) const;
 };
 
-/// The least-squares fits without negative costs, by relative error. Three numbers of ranks or more
-/// tell latency and transfer apart: one model. Two do not: one model with all of the cost in
-/// latency, one with all of it in transfer, and what is between them is possible. Fewer: none.
-/// batch > 0.
+/// Fits the models by least squares of the relative errors, with non-negative costs. With three or
+/// more different numbers of ranks, latency and transfer can be separated: returns one model. With
+/// two they cannot: returns two models, one with the whole cost in latency and one with it in
+/// transfer; the truth lies between them. With fewer, returns none. batch must be > 0.
 [[nodiscard]] std::vector<ScalingModel> fit_scaling(const std::vector<ScalingFigure>& figures,
                                                     double batch);
 
-/// What the models expect of a number of ranks beyond the measured ones, between the least and the
-/// most of them.
+/// The predicted rates at a number of ranks beyond the measured ones: the lowest and the highest of
+/// all models.
 struct ModelledFigure {
   int ranks = 0;
-  double low = 0, high = 0;  ///< samples a second
+  double low = 0, high = 0;  ///< samples per second
 };
 inline constexpr int kMostModelledRanks = 1024;
-/// Twice the most ranks that were measured, and so on to kMostModelledRanks, which is the last.
+/// Predicts the rates at twice the largest measured number of ranks, four times, and so on; the
+/// last prediction is at kMostModelledRanks.
 [[nodiscard]] std::vector<ModelledFigure> continue_scaling(
     const std::vector<ScalingFigure>& figures, const std::vector<ScalingModel>& models,
     double batch);
 
-/// How much faster than the figure with the fewest ranks, and which part of that figure's rate for
-/// each rank is left.
+/// speed_up() returns the rate relative to the measurement with the fewest ranks. efficiency()
+/// returns the rate per rank relative to that measurement's rate per rank.
 [[nodiscard]] double speed_up(const std::vector<ScalingFigure>& figures, double samples_per_s);
 [[nodiscard]] double efficiency(const std::vector<ScalingFigure>& figures, int ranks,
                                 double samples_per_s);
 
-/// The three below: figures not empty, by their ranks. per: what the models' times are of, "step".
+/// For the three functions below, `figures` is not empty and sorted by ranks. per: the unit of the
+/// models' times, "step".
 [[nodiscard]] Text scaling_table(const std::vector<ScalingFigure>& figures,
                                  const std::vector<ScalingModel>& models,
                                  const std::vector<ModelledFigure>& modelled, const char* per);
 [[nodiscard]] Text scaling_bars(const std::vector<ScalingFigure>& figures,
                                 const std::vector<ModelledFigure>& modelled);
-/// A self-contained SVG, both axes logarithmic: measured, modelled (dashed), and what no cost at
-/// all would give.
+/// Returns a self-contained SVG with logarithmic axes: measured rates, modelled rates (dashed), and
+/// ideal scaling.
 [[nodiscard]] std::string scaling_svg(const std::vector<ScalingFigure>& figures,
                                       const std::vector<ModelledFigure>& modelled,
                                       const std::string& title);

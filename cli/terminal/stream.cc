@@ -6,8 +6,8 @@
 namespace dlrun {
 namespace {
 
-/// Keeps SIGPIPE from this thread, and takes away the one that a write has raised meanwhile. The
-/// process' disposition, which programs that it starts inherit, stays as it is.
+/// Blocks SIGPIPE in this thread, and removes one that a write has raised meanwhile. Keeps the
+/// process's disposition of the signal, because child processes inherit it.
 class WithoutSigpipe {
  public:
   WithoutSigpipe() {

@@ -1,15 +1,16 @@
 #pragma once
-// Writing to standard output and standard error, whatever they are.
+// Writes to standard output and standard error, which may be closed, full or a broken pipe.
 
 #include <cstdio>
 #include <string_view>
 
 namespace dlrun {
 
-/// Writes all of it, or as much as the stream takes; false where that was not all. SIGPIPE does not
-/// come of it.
+/// Writes the bytes, or as many as the stream accepts. Returns false if it did not accept all.
+/// Raises no SIGPIPE.
 bool write_to(std::FILE* stream, std::string_view bytes);
-/// std::fflush() without SIGPIPE. False where the stream has failed, now or before.
+/// Calls std::fflush() without raising SIGPIPE. Returns false if the stream has failed, now
+/// or earlier.
 bool flush(std::FILE* stream);
 
 }  // namespace dlrun

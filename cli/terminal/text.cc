@@ -1,3 +1,6 @@
+// Styles are stored inside the text as two control characters, which no escaped value can contain.
+// render() replaces them by the terminal's sequences.
+
 #include "cli/terminal/text.h"
 
 #include <algorithm>
@@ -7,8 +10,8 @@
 namespace dlrun {
 namespace {
 
-// Neither is in an escaped value. The character behind kBegin tells the style: 'a' is the first of
-// them.
+// Marks of a style; escaped values contain neither. The character after kBegin selects the style:
+// 'a' is the first of enum Style.
 constexpr char kBegin = '\x01', kEnd = '\x02';
 
 std::string_view code_of(Style style) {
@@ -37,13 +40,13 @@ bool is_character_start(char c) {
   return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
 }
 
-/// The first character's bytes. text: UTF-8, not empty.
+/// Returns the bytes of the first character. text: UTF-8, not empty.
 std::string_view first_character(std::string_view text) {
   const auto end = std::find_if(text.begin() + 1, text.end(), is_character_start);
   return text.substr(0, static_cast<std::size_t>(end - text.begin()));
 }
 
-/// character: of UTF-8, at most 4 bytes.
+/// Returns the character's code point. character: UTF-8, at most 4 bytes.
 std::uint32_t code_point(std::string_view character) {
   constexpr std::array<std::uint32_t, 5> kBitsOfFirst{0, 0x7f, 0x1f, 0x0f, 0x07};
   std::uint32_t code = static_cast<unsigned char>(character[0]) & kBitsOfFirst.at(character.size());

@@ -1,6 +1,5 @@
 #pragma once
-// Text for people: values are escaped as they are put in, and only Text itself adds newlines and
-// colour.
+// Text for people. Every inserted value is escaped; only Text itself adds newlines and colour.
 
 #include <string>
 #include <string_view>
@@ -16,7 +15,7 @@ namespace dlrun {
 
 enum class Style { kNone, kBold, kDim, kRed, kGreen, kYellow, kBlue, kCyan };
 
-/// A value with a style, for Text::add and print.
+/// A value with a style, for Text::add() and print().
 struct Styled {
   Style style = Style::kNone;
   std::string text;
@@ -29,7 +28,7 @@ class Text;
 
 namespace text_detail {
 
-/// Returns a format's argument as it is put in: text escaped, a style marked, numbers unchanged.
+/// Returns a format's argument as it is inserted: text escaped, a style marked, numbers unchanged.
 [[nodiscard]] std::string marked(const Styled& value);
 [[nodiscard]] std::string marked(const Text& value);
 template <typename T>
@@ -46,18 +45,18 @@ using Marked = std::decay_t<decltype(marked(std::declval<const T&>()))>;
 
 }  // namespace text_detail
 
-/// A format of dlrun's own, known when it is compiled: its newlines and tabs are layout.
+/// A format string that is a compile-time constant of dlrun; its newlines and tabs are layout.
 template <typename... Args>
 using TextFormat = fmt::format_string<text_detail::Marked<Args>&...>;
 
-/// No byte of a value can be a control character here, whatever the value was: control, hidden and
-/// direction-turning characters and malformed UTF-8 are `\xNN`.
+/// A text whose values contain no control characters: control, hidden and direction-turning
+/// characters and malformed UTF-8 appear as `\xNN`.
 class Text {
  public:
   Text() = default;
 
-  /// The format with the arguments' escaped text. A width in the format (`{:<12}`) does not go with
-  /// a Styled or a Text.
+  /// Appends the format with the escaped arguments. A width in the format (`{:<12}`) does not work
+  /// for a Styled or a Text.
   template <typename... Args>
   Text& add(std::type_identity_t<TextFormat<Args...>> format, const Args&... args) {
     return add_formatted(format, text_detail::marked(args)...);
@@ -65,15 +64,16 @@ class Text {
   Text& add(const Styled& value);
   Text& add(const Text& other);
 
-  /// Text of several lines: newlines and tabs stay, everything else is escaped. Only for what
-  /// cannot lie by a newline: what dlrun has laid out itself, error messages, and what Slurm's
-  /// commands say.
+  /// Returns text of several lines: keeps newlines and tabs, escapes everything else. Use this only
+  /// for text in which a false line break cannot deceive the reader: dlrun's own layout, error
+  /// messages, and the output of Slurm's commands.
   [[nodiscard]] static Text of_lines(std::string_view lines, Style style = Style::kNone);
 
   /// Returns the bytes to print, with escape sequences for the styles or without.
   [[nodiscard]] std::string render(bool colour) const;
   [[nodiscard]] std::string plain() const { return render(false); }
-  /// Characters of the longest line; good where no character is wide.
+  /// Returns the number of characters in the longest line. This equals its width on a terminal only
+  /// if no character is wide.
   [[nodiscard]] std::size_t columns() const;
   [[nodiscard]] bool empty() const { return marked_.empty(); }
 
@@ -85,29 +85,29 @@ class Text {
     return *this;
   }
 
-  /// Escaped values, dlrun's own newlines and tabs, and two control characters that begin and end a
-  /// style.
+  /// Escaped values, dlrun's own newlines and tabs, and two control characters that begin and end
+  /// a style.
   std::string marked_;
 };
 
-/// add() of an empty Text.
+/// Returns a new Text with the format and the escaped arguments.
 template <typename... Args>
 [[nodiscard]] Text text(std::type_identity_t<TextFormat<Args...>> format, const Args&... args) {
   return std::move(Text().add(format, args...));
 }
 
-/// Columns on a terminal of text whose characters are all one column wide.
+/// Returns the number of characters in `text`: its width on a terminal if no character is wide.
 [[nodiscard]] std::size_t columns_of(std::string_view text);
 
-/// The first characters of a value, with "..." for the rest where there is more.
+/// Returns the first characters of `text`, followed by "..." if it is longer than `columns`.
 [[nodiscard]] std::string shortened(const std::string& text, std::size_t columns);
 
-/// Returns json with the characters that printable() escapes as \uXXXX. json: the output of a
-/// serialiser, which has escaped the control characters below U+0020 and replaced what is not
-/// UTF-8.
+/// Returns `json` with \uXXXX for the characters that printable() escapes. json: the output of a
+/// serialiser, which has already escaped the control characters below U+0020 and replaced bytes
+/// that are not UTF-8.
 [[nodiscard]] std::string printable_json(std::string_view json);
 
-/// Rows under their titles, columns as wide as they need to be.
+/// Returns a table: the first row holds the titles, and each column is as wide as its widest value.
 [[nodiscard]] Text table(const std::vector<std::vector<std::string>>& rows);
 
 }  // namespace dlrun

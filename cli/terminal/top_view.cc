@@ -24,7 +24,7 @@ constexpr std::size_t kEventsShown = 6;
 constexpr std::size_t kSparkWidth = 40;
 constexpr std::size_t kPlainRanks = 20;
 
-/// The first characters that fit; "…" stands for the rest.
+/// Returns the first characters that fit, with "…" for the rest.
 std::string cut(std::string_view text, std::size_t columns) {
   if (columns_of(text) <= columns) return std::string(text);
   if (columns == 0) return {};
@@ -35,7 +35,7 @@ std::string cut(std::string_view text, std::size_t columns) {
   return std::string(text.substr(0, at)) + "…";
 }
 
-/// A line of coloured parts, of values, that knows how much room is left.
+/// Builds a line of coloured parts and keeps track of the remaining columns.
 class Line {
  public:
   explicit Line(std::size_t columns) : left_(columns) {}
@@ -70,7 +70,7 @@ std::string clock_text(double t) {
   return fmt::format("{:02}:{:02}:{:02}", parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
-/// What a run does now, of its parts that are done: 0..1.
+/// Returns the part of the run that is done, from 0 to 1.
 std::optional<double> part_done(const Progress& progress) {
   if (progress.step && progress.steps && *progress.steps > 0)
     return std::clamp(static_cast<double>(*progress.step) / static_cast<double>(*progress.steps),
@@ -81,7 +81,7 @@ std::optional<double> part_done(const Progress& progress) {
   return std::nullopt;
 }
 
-/// A bar of eighths of a character.
+/// Returns a bar with a resolution of an eighth of a character.
 std::string bar(double part, std::size_t width) {
   constexpr std::array<std::string_view, 8> kEighths{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   const auto eighths = static_cast<std::size_t>(std::lround(part * static_cast<double>(width) * 8));
@@ -136,7 +136,7 @@ std::string why(const RankSample& row) {
   return "";
 }
 
-/// The table of ranks; columns that no rank fills are left out.
+/// The table of ranks. Columns without any value are left out.
 class RankTable {
  public:
   RankTable(const RankSnapshot& ranks, std::size_t rows, bool is_live)
@@ -220,7 +220,7 @@ class RankTable {
   std::vector<std::size_t> widths_;
 };
 
-/// Above the table: who, where, how far, how fast.
+/// Returns the lines above the table: the run, its nodes, its progress and its rate.
 std::vector<Text> head_lines(const TopPicture& picture, std::size_t columns) {
   const RunStatus& status = picture.status;
   const RunRecord& record = status.facts.record;
@@ -281,7 +281,8 @@ std::vector<Text> head_lines(const TopPicture& picture, std::size_t columns) {
   }
   if (record.progress) {
     Progress progress = *record.progress;
-    if (status.state == RunState::kCompleted) {  // the last report came before the last step
+    // The last report was made before the last step.
+    if (status.state == RunState::kCompleted) {
       if (progress.steps) progress.step = progress.steps;
       if (progress.epochs) progress.epoch = progress.epochs;
     }
@@ -344,7 +345,8 @@ std::vector<Text> head_lines(const TopPicture& picture, std::size_t columns) {
   return lines;
 }
 
-/// Those that go on first where not all have room, then those that failed, wait, are done.
+/// Returns the priority of a state when not all points fit: running first, then failed,
+/// pending, completed.
 int turn_of(RunState state) {
   switch (state) {
     case RunState::kRunning:
@@ -362,7 +364,7 @@ int turn_of(RunState state) {
   }
 }
 
-/// A line a point, and one about those that have none.
+/// Returns one line per point, and one line about the hidden points.
 std::vector<Text> point_lines(const std::vector<TopPoint>& points, std::size_t most,
                               std::size_t columns) {
   std::vector<const TopPoint*> shown;
@@ -489,7 +491,7 @@ std::vector<Text> top_lines(const TopPicture& picture, const TopSize& size) {
       size.rows == 0 ? kEventsShown : std::min(kEventsShown, room / (has_ranks ? 3 : 1));
   const auto events = event_lines(picture, events_room, columns);
   if (has_ranks && room > events.size() + 2) {
-    // The title, the line about those that are hidden, and an empty one.
+    // Reserves three lines: the title, the line about hidden ranks, and an empty line.
     const std::size_t space =
         size.rows == 0 ? kPlainRanks : room - std::min(room, events.size() + 3);
     RankTable(*picture.ranks,

@@ -1,6 +1,6 @@
-// The calls of the C library that change files, in front of the library's own: they are done, and
-// told to the LazyDisk that covers their path. The linker takes these for the program and for the
-// C++ library, which calls them, too.
+// Interposes the C library's calls that change files. Each call is executed, and the LazyDisk
+// that covers its path is told. The linker resolves these symbols here for the program and for
+// the C++ library.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -27,7 +27,7 @@ Function real(const char* name) {
 }
 #define DLRUN_REAL(name) real<decltype(&::name)>(#name)
 
-/// Returns where fd's file is now; empty where it has no name.
+/// Returns the current path of fd's file; empty if the file has no name.
 std::string path_of(int fd) {
   std::array<char, 4096> path{};
   const ssize_t length =
@@ -39,7 +39,7 @@ std::string path_at(int folder, const char* path) {
   return *path == '/' || folder == AT_FDCWD ? std::string(path) : path_of(folder) + "/" + path;
 }
 
-/// The disk that covers path, locked while this lives.
+/// The disk that covers `path`, locked while this object exists.
 class Covering {
  public:
   explicit Covering(const std::string& path) {
@@ -73,7 +73,8 @@ mode_t mode_of(int flags, va_list arguments) {
   return (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : 0;
 }
 
-/// Nothing here has to outlive this machine: the disk hears of it, the kernel does not.
+/// Tells the disk of a sync instead of the kernel, because no file of these tests must survive a
+/// real crash.
 int sync_as(const char* name, int fd) {
   if (::fcntl(fd, F_GETFD) < 0) return -1;
   const std::string path = LazyDisk::current() != nullptr ? path_of(fd) : std::string();

@@ -23,8 +23,8 @@ std::string bytes_in(const fs::path& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-/// Every choice of count changes that is tried: none, all, each alone, all but each, and the first
-/// so many.
+/// Returns every subset of `count` changes that is tried: none, all, each alone, all but one, and
+/// each prefix.
 std::vector<std::vector<bool>> choices(std::size_t count) {
   std::set<std::vector<bool>> all{std::vector<bool>(count, false), std::vector<bool>(count, true)};
   for (std::size_t i = 0; i < count; ++i) {
@@ -55,7 +55,7 @@ const std::string& UnreadableFile::path() {
 }
 
 void build(const Image& image, const fs::path& target) {
-  for (const auto& [path, bytes] : image) {  // a folder sorts before what is in it
+  for (const auto& [path, bytes] : image) {  // a folder comes before its content
     if (bytes) {
       std::ofstream(target / path, std::ios::binary) << *bytes;
     } else {
@@ -109,12 +109,12 @@ bool LazyDisk::covers(const std::string& path) const {
 
 LazyDisk::Place LazyDisk::place_of(const std::string& path) const {
   int folder = -1;
-  std::string name;  // of the root: none
+  std::string name;  // empty for the root
   for (const fs::path& part :
        fs::path(path.substr(folder_.size())).lexically_normal().relative_path()) {
-    if (part.empty() || part == ".") continue;  // after a slash at the end
+    if (part.empty() || part == ".") continue;  // a trailing slash
     folder = folder < 0 && name.empty() ? 0 : node_of({folder, name});
-    if (folder < 0) return {-1, part.string()};  // below what is not there
+    if (folder < 0) return {-1, part.string()};  // below a missing folder
     name = part.string();
   }
   return {folder, name};
@@ -250,7 +250,7 @@ std::string LazyDisk::left_of(const std::string& kept, const std::string& writte
       return kept;
     case Fate::kKept:
       return written;
-    case Fate::kHalf:  // of what is new
+    case Fate::kHalf:  // half of the new bytes
       return written.substr(0, written.size() > kept.size() && written.starts_with(kept)
                                    ? kept.size() + (written.size() - kept.size()) / 2
                                    : written.size() / 2);
@@ -272,9 +272,9 @@ void LazyDisk::list(const std::vector<Node>& nodes, int node, const std::string&
 std::vector<LazyDisk::Crash> LazyDisk::crashes() const {
   std::vector<Crash> crashes;
   std::set<std::pair<std::set<std::string>, Image>> seen;
-  std::vector<Node> kept = first_;  // names and bytes that were synced
+  std::vector<Node> kept = first_;  // the synced names and bytes
   std::map<int, std::string> written;
-  std::vector<Step> changes;  // of names, not synced
+  std::vector<Step> changes;  // unsynced changes of names
   std::set<std::string> marks;
   for (std::size_t count = 0; count <= steps_.size(); ++count) {
     if (count > 0) {

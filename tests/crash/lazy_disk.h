@@ -1,17 +1,17 @@
 #pragma once
-// A disk that keeps only what it was told to keep (the idea is LevelDB's FaultInjectionTestEnv).
+// A simulated disk that keeps only synced data (the idea is from LevelDB's FaultInjectionTestEnv).
 //
-// While a LazyDisk exists, this program's own calls of open, write, fsync, rename, link, unlink,
-// mkdir and the like below its folder take place and are recorded (interposed.cc). images_after()
-// then says what a crash after any of them could have left. A test opens each of these images with
-// the reader that dlrun uses, and states what must hold.
+// While a LazyDisk exists, this program's calls of open, write, fsync, rename, link, unlink, mkdir
+// and the like below its folder are executed and recorded (interposed.cc). crashes() then returns
+// every state that a crash after any of these calls could leave. A test opens each state with
+// dlrun's own reader and checks it.
 //
-// The rules are what POSIX leaves to a file system. fsync of a file keeps its bytes, not its name;
-// fsync of a folder keeps the names in it. A change of names that was not synced takes place as a
-// whole or not at all, whatever became of the changes before it. Bytes that were not synced are
-// there, missing, there in part, or zeros.
+// The rules are the freedom that POSIX gives a file system. fsync of a file keeps its bytes but not
+// its name; fsync of a folder keeps the names in it. An unsynced change of a name takes effect
+// completely or not at all, independently of the changes before it. Unsynced bytes are present,
+// missing, partly present, or zeros.
 //
-// At most one exists at a time. Calls may come from any thread.
+// At most one LazyDisk exists at a time. Calls may come from any thread.
 
 #include <cstddef>
 #include <filesystem>
@@ -25,55 +25,55 @@
 
 namespace dlrun::crash {
 
-/// What is left: a path below the folder -> the file's bytes; nothing for a folder.
+/// The state after a crash: a path below the folder -> the file's bytes; no bytes for a folder.
 using Image = std::map<std::string, std::optional<std::string>>;
 
-/// Builds image in target, an empty folder.
+/// Creates the files of `image` in the empty folder `target`.
 void build(const Image& image, const std::filesystem::path& target);
 
-/// While this exists, read() of the file at path fails with EIO.
+/// While this object exists, read() of the file at `path` fails with EIO.
 class UnreadableFile {
  public:
   explicit UnreadableFile(const std::filesystem::path& path);
   ~UnreadableFile();
   UnreadableFile(const UnreadableFile&) = delete;
   UnreadableFile& operator=(const UnreadableFile&) = delete;
-  [[nodiscard]] static const std::string& path();  ///< empty where there is none
+  [[nodiscard]] static const std::string& path();  ///< "" if there is none
 };
 
 class LazyDisk {
  public:
-  /// What is in folder now stays for good. skip: the number, from 0, of the guard that is answered
-  /// with success and does not take place.
+  /// Starts recording. The current content of `folder` counts as synced. skip: the index of a guard
+  /// that returns success without taking effect.
   explicit LazyDisk(std::filesystem::path folder, std::optional<std::size_t> skip = std::nullopt);
   ~LazyDisk();
   LazyDisk(const LazyDisk&) = delete;
   LazyDisk& operator=(const LazyDisk&) = delete;
 
-  /// The writer has told its caller that something is done.
+  /// Records that the writer has reported something as done to its caller.
   void mark(const std::string& name);
 
-  /// Nothing is recorded from now on.
+  /// Stops recording.
   void stop();
 
-  /// The calls that keep or order things, in turn: fsync, fdatasync, rename and link, each with its
-  /// path and the how manieth of that path it is: "rename run/claim, 1".
+  /// Returns the calls that keep or order data: fsync, fdatasync, rename and link, each with its
+  /// path and the number of such calls for this path so far: "rename run/claim, 1".
   [[nodiscard]] const std::vector<std::string>& guards() const { return guards_; }
 
   struct Crash {
     Image image;
-    std::set<std::string> marks;  ///< what the writer had said by then
-    std::string words;            ///< after which call, and what was lost
+    std::set<std::string> marks;  ///< what the writer had reported by then
+    std::string words;            ///< after which call, and which data were lost
   };
-  /// Every image that a crash may leave, each once for the same marks.
+  /// Returns every possible state after a crash, once for each set of marks.
   [[nodiscard]] std::vector<Crash> crashes() const;
 
-  // For interposed.cc, which has the lock() while a call takes place.
+  // For interposed.cc, which holds the lock during each call.
   [[nodiscard]] static LazyDisk* current();
   static void lock();
   static void unlock();
   [[nodiscard]] bool covers(const std::string& path) const;
-  /// Counts a guard. True where it is the one to skip.
+  /// Counts a guard. Returns true if this guard is to be skipped.
   [[nodiscard]] bool skips(std::string_view call, const std::string& path);
   void opened(const std::string& path, bool truncates);
   void wrote(const std::string& path, std::size_t offset, std::string_view bytes);
@@ -88,7 +88,7 @@ class LazyDisk {
   struct Node {
     bool is_folder = false;
     std::string bytes;
-    std::map<std::string, int> names;  ///< of a folder: indices of nodes
+    std::map<std::string, int> names;  ///< for a folder: indices of nodes
   };
   struct Place {
     int folder = -1;
@@ -97,10 +97,10 @@ class LazyDisk {
   enum class Act { kName, kUnname, kMove, kBytes, kSyncFile, kSyncFolder, kMark };
   struct Step {
     Act act = Act::kMark;
-    int node = -1;           ///< what gets a name, bytes or a sync
-    Place at = {};           ///< kName, kUnname: of the name; kMove: of the old one
-    Place to = {};           ///< kMove: of the new name
-    std::string bytes = {};  ///< kBytes: all of the file's from now on
+    int node = -1;           ///< the node that gets a name, bytes or a sync
+    Place at = {};           ///< kName, kUnname: place of the name; kMove: the old place
+    Place to = {};           ///< kMove: the new place
+    std::string bytes = {};  ///< kBytes: the file's whole content from now on
     std::string words = {};
   };
   enum class Fate { kLost, kHalf, kZeros, kKept };
@@ -117,8 +117,8 @@ class LazyDisk {
 
   std::string folder_;
   std::optional<std::size_t> skip_;
-  std::vector<Node> first_;  ///< as found
-  std::vector<Node> now_;    ///< as the program sees it
+  std::vector<Node> first_;  ///< the state at the start
+  std::vector<Node> now_;    ///< the state that the program sees
   std::vector<Step> steps_;
   std::vector<std::string> guards_;
 };

@@ -1,4 +1,4 @@
-// That the disk itself forgets, and keeps, what it should.
+// Tests that the simulated disk itself loses and keeps the right data.
 
 #include "tests/crash/lazy_disk.h"
 
@@ -15,7 +15,7 @@
 namespace dlrun::crash {
 namespace {
 
-/// The files of every image that a crash may leave once mark was said: "name=bytes name=bytes".
+/// Returns the files of every state that a crash after `mark` may leave: "name=bytes name=bytes".
 std::set<std::string> left_after(const LazyDisk& disk, const std::string& mark) {
   std::set<std::string> all;
   for (const LazyDisk::Crash& crash : disk.crashes()) {

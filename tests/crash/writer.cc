@@ -15,8 +15,8 @@ namespace fs = std::filesystem;
 struct Outcome {
   std::vector<std::string> guards;
   std::size_t crashes = 0;
-  std::vector<std::string>
-      wrong;  ///< the writer's own error, or the first few of what crashes left
+  /// The writer's own error, or the first few faults after crashes.
+  std::vector<std::string> wrong;
 };
 
 Outcome outcome_of(const Writer& writer, std::optional<std::size_t> skip) {

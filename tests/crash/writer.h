@@ -1,5 +1,5 @@
 #pragma once
-// One writer of files, its reader, and what must hold after a crash of the machine at any moment.
+// Tests one writer of files: its reader must find a valid state after a crash at any moment.
 
 #include <filesystem>
 #include <functional>
@@ -14,25 +14,25 @@
 namespace dlrun::crash {
 
 struct Writer {
-  /// Makes what is there, and kept, before. May be empty.
+  /// Creates and syncs the files that exist before. May be empty.
   std::function<void(const std::filesystem::path& folder)> prepare;
-  /// Writes below folder. Marks on the disk what it has told its caller.
+  /// Writes below `folder`. Marks on the disk what it has reported as done.
   std::function<Result<>(const std::filesystem::path& folder, LazyDisk& disk)> write;
-  /// Reads what a crash has left and returns what is wrong with it; empty where all is well. marks:
-  /// what had been told.
+  /// Reads the state after a crash. Returns the fault, or "" if there is none. marks: what had been
+  /// reported as done.
   std::function<std::string(const std::filesystem::path& folder,
                             const std::set<std::string>& marks)>
       wrong;
 };
 
-/// A guard without which nothing breaks, and why it is there all the same.
+/// A guard that can be removed without any fault, and why it exists all the same.
 struct Spare {
-  std::string_view guard;  ///< as LazyDisk::guards() has it
+  std::string_view guard;  ///< as in LazyDisk::guards()
   std::string_view reason;
 };
 
-/// Checks that the reader finds all well whatever a crash leaves, and that it does not once any one
-/// fsync, rename or link of the writer is taken out, but for those of spare.
+/// Checks that the reader finds no fault after any crash. Then checks that it does find one when
+/// any single fsync, rename or link of the writer is skipped, except those in `spare`.
 void check_writer(const Writer& writer, const std::vector<Spare>& spare = {});
 
 }  // namespace dlrun::crash

@@ -1,5 +1,6 @@
-// Every writer whose files outlive a crash of the machine, on a disk that keeps only what was
-// synced: what dlrun has said is done stays, and what it reads is the old or the new, never a part.
+// Tests every writer whose files must survive a machine crash, on a disk that keeps only synced
+// data. What dlrun has reported as done must remain, and its readers must see the old or the new
+// state, never a part.
 
 #include <unistd.h>
 
@@ -40,7 +41,7 @@ std::string text_of(const fs::path& file) {
   return text ? *text : "(" + text.error().message + ")";
 }
 
-/// Fails the test where a step before the recording fails.
+/// Fails the test if a step before the recording fails.
 template <typename T>
 void must(const Result<T>& result) {
   if (!result) FAIL(result.error().message);
@@ -344,8 +345,8 @@ Writer checkpoints(std::size_t keep) {
 
 namespace {
 
-/// Every file and folder of a checkpoint is safe when it is made; the last two are so late that
-/// they keep the others.
+/// Every file and folder of a checkpoint is synced when it is created. The last two syncs come so
+/// late that they also cover the others.
 const std::vector<Spare> kSpareOfCheckpoints{
     {"fsync runs/mnist-1/checkpoints, 1", kAgain},
     {"fsync runs/mnist-1/checkpoints/step-00000010, 1", kAgain},

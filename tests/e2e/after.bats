@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# A run that waits for other runs, and one that takes its code along.
+# A run that waits for other runs, and a run that copies its code.
 # timeout: 300
 
 load helpers
@@ -26,7 +26,7 @@ dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Depende
     dl submit second.yaml --set 'after.ok=[first]'
     [[ $(dependency second) == "afterok:$(job first)"* ]]
     is_state second pending
-    # Submitted again it waits again.
+    # A resubmission waits again.
     dl cancel second
     wait_until 30 is_state second cancelled
     dl resubmit second
@@ -63,7 +63,8 @@ dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Depende
 @test "after.notok and after.any start behind a failure; a job id stands in the script" {
     dl submit first.yaml
     dl submit second.yaml --set "after.notok=[first]" --set "after.any=$(job first)"
-    # A session waits for runs as well as for ids: salloc has both, though the ids stand in its words already.
+    # A session waits for runs as well as for job ids: salloc gets both, although its words already
+    # contain the ids.
     as_user bash -c 'cd "$1" && exec dlrun interactive second.yaml --set name=session --set "after.any=[first, \"1\"]" -- touch session' - "$dir" </dev/null &
     session_waits() { [[ $(scontrol show job --oneliner "$(squeue -h -n session -o %i)") == *"Dependency=afterany:$(job first)("* ]]; }
     wait_until 30 session_waits
@@ -111,7 +112,7 @@ dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Depende
     for point in "${failed[@]}"; do dl resubmit "first/$point"; done
     waits=$(dl check second.yaml --set 'after.ok=first')
     for point in "${failed[@]}"; do [[ $waits == *"afterok:"*"$(job "first/$point")"* ]]; done
-    # What `last` was is recorded: the run is submitted again behind the same, not behind itself.
+    # The run that `last` meant is recorded: a resubmission waits for that run, not for itself.
     dl submit second.yaml --set 'after.any=last'
     waited=$(dependency second)
     dl cancel second
@@ -149,11 +150,12 @@ dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Depende
     path=$(dl status second --json | jq -r .path)
     for file in spec.yaml resolved.yaml plan.json; do [ -s "$path/$file" ]; done
     [ "$(jq -r '.git.root' "$path/provenance.json")" = "$dir" ] # the spec's, not this shell's
-    # The same script, the same code; and what a resolved spec means is told.
+    # The resubmission runs the same script with the same code, and dlrun explains what a resolved
+    # spec means.
     run dl resubmit second --watch
     [[ $output == *"cost       at most 1 core-hours"* ]]
     [ "$(dl logs last | grep version)" = "version one" ]
-    # The log is where the script says, from the folder that it names: not in the copy.
+    # The log is in the folder that the script names, not in the copy of the code.
     for run in "$path" last; do grep -qx "version one" "$dir/log-$(job "$run")"; done
     run dl submit "$path/resolved.yaml" --watch
     [ "$status" -eq 0 ]
@@ -165,7 +167,8 @@ dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Depende
 }
 
 @test "environment.setup_node runs once on every node, before the ranks; a line that fails ends the job" {
-    # It has all the CPUs of the job on its node, also where nodes differ: 3 tasks of 2 CPUs are 4 and 2 here.
+    # setup_node gets all CPUs of the job on its node, also if nodes differ: 3 tasks of 2 CPUs make
+    # 4 and 2 here.
     dl submit first.yaml --watch --set resources.nodes=2 --set resources.tasks_per_node=null --set resources.ntasks=3 \
         --set resources.cpus_per_task=2 --set 'environment.setup_node="echo $SLURM_CPUS_PER_TASK >>cpus"' \
         --set 'launch.command=[hostname]'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# dlrun-agent in real allocations, from scripts submitted by hand: what signals do on both of Slurm's process trackers, launches that
-# fail, requeues, MPI behind the wrapper.
+# dlrun-agent in real allocations, from scripts submitted by hand: the effect of signals with both
+# of Slurm's process trackers, failing launches, requeues, and MPI behind the wrapper.
 # timeout: 420
 
 load helpers
@@ -14,7 +14,7 @@ lead_job() {
     shift 2
     {
         printf '#!/bin/bash\n'
-        # The options are words without anything to quote.
+        # The options contain no characters that need quoting.
         printf 'exec %q lead --runs %q --name t %s -- srun --export=ALL --kill-on-bad-exit=1 %s %q rank --' \
             "$agent" "$dir/runs" "$lead_options" "$srun_options" "$agent"
         printf ' %q' "$@"
@@ -30,7 +30,7 @@ has_event() { grep -q "\"event\":\"$1\"" "$run_dir/events.jsonl"; }
 event() { grep "\"event\":\"$1\"" "$run_dir/events.jsonl" | tail -n 1; }
 all_are_up() { [ "$(cat "$dir"/up-* 2>/dev/null | wc -l)" -eq 8 ]; }
 
-# A rank's program counts the signals that it gets, and ends after a while or when it is told to.
+# The rank's program counts its signals and ends after a while or on request.
 counter() {
     cat >"$dir/counter" <<'SH'
 #!/bin/bash
@@ -209,7 +209,7 @@ job_failed_with() { scontrol show job --oneliner "$job" | grep -q "JobState=FAIL
 }
 
 @test "nodes whose ranks do not join are named" {
-    # On n3 something comes in the agent's way.
+    # On n3 the agent is delayed.
     cat >"$dir/slow" <<'SH'
 #!/bin/bash
 [ "$SLURM_NODEID" = 2 ] && exec sleep 60

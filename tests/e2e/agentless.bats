@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# launch.agent: false: plain shell gives each task what its preset promises, and nothing of dlrun is needed on the nodes.
+# launch.agent: false: plain shell gives each task the environment that its preset promises, and the
+# nodes need no file of dlrun.
 # timeout: 240
 
 load helpers
@@ -15,7 +16,7 @@ SH
     chmod 755 "$dir/bin/torchrun"
 }
 
-# spec PRESET RESOURCES: PRESET.yaml, whose program reports into the folder PRESET
+# spec PRESET RESOURCES: writes PRESET.yaml, whose program reports into the folder PRESET
 spec() {
     as_user mkdir "$dir/$1"
     as_user tee "$dir/$1.yaml" >/dev/null <<YAML
@@ -92,7 +93,8 @@ it'\''s "$HOME" `id` \ {x} 0'* ]]
 @test "rank 0's port: one that is used, or that another job of this kind has chosen, is passed over" {
     spec torch 'nodes: 1'
     dl render torch.yaml | sed -n '/^# A port for/,/^export DLRUN_MASTER_PORT/p' >"$BATS_TEST_TMPDIR/choose"
-    # Seeded alike, the choice is the same; so what changes it is what stands in its way. Numbers of these tests' own, on this machine.
+    # With the same seed the choice is the same, so only occupied ports change it. Only these tests
+    # use the resulting port numbers on this machine.
     choose() { bash -ec 'RANDOM=4711; . "$1"; flock --unlock "$dlrun_lock"; echo "$dlrun_port"' - "$BATS_TEST_TMPDIR/choose"; }
     first=$(choose)
     [ "$(choose)" = "$first" ]

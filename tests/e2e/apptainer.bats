@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# Jobs in containers with apptainer, the installed one or the testbed's stand-in: the default of four of the sites.
+# Jobs in containers with apptainer, the default of four of the sites: the installed one or the
+# testbed's stand-in.
 # timeout: 200
 
 load helpers

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# A run that hangs: before it is ended, where its ranks stand is saved and shown. What is read and grouped is in
-# tests/unit/agent_autopsy_test.cc.
+# A hanging run: before it is ended, the positions of its ranks are saved and shown.
+# tests/unit/agent_autopsy_test.cc tests what is read and how it is grouped.
 # timeout: 240
 
 load helpers

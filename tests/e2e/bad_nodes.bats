@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
-# Bad nodes that runs remember for each other (health.known_bad), and spare nodes that take a lost node's place
-# (resources.spare_nodes). What is written and read is in tests/unit/bad_nodes_test.cc, what is planned in
-# tests/unit/plan_test.cc.
+# Bad nodes that runs remember for each other (health.known_bad), and spare nodes that replace a
+# lost node (resources.spare_nodes). tests/unit/bad_nodes_test.cc tests the file,
+# tests/unit/plan_test.cc the plan.
 # timeout: 240
 
 load helpers
@@ -12,7 +12,7 @@ json() { dl status "$1" --json 2>/dev/null; }
 event() { jq -c "select(.event == \"$1\")" "$(json "$2" | jq -r .path)/events.jsonl"; }
 nodes_of() { scontrol show job --oneliner "$1" | sed -n 's/.* NodeList=\([^ ]*\).*/\1/p'; }
 
-# unfit NAME NODES: a run whose first node cannot write its TMPDIR, and that remembers so
+# unfit NAME NODES: submits a run whose first node cannot write its TMPDIR, and which remembers this
 unfit() {
     spec "$1" <<YAML
 name: $1
@@ -38,7 +38,8 @@ YAML
     [ "$(dl nodes --json | jq -r '.nodes[] | [.node, .cluster, .run == null] | join(" ")')" = "n1 testbed false" ]
     [ "$(dl nodes first.yaml --json | jq -r .file)" = "$dir/runs/known-bad.jsonl" ]
 
-    # A node that the cluster no longer has is remembered, too: sbatch would refuse the job that excludes it.
+    # The list may contain a node that the cluster no longer has. sbatch would refuse a job that
+    # excludes it.
     as_user python3 - "$dir/runs/known-bad.jsonl" <<'PY'
 import json, sys, zlib
 line = json.dumps({"node": "gone7", "cluster": "testbed", "reason": "lost", "since": 1, "until": 4000000000})[:-1]
@@ -68,7 +69,7 @@ YAML
     [ "$status" -eq 0 ]
     [[ $output == *"n1 is excluded until "*n3* ]]
 
-    # The user's own wish wins, and is warned of.
+    # The user's own node list wins; dlrun warns about it.
     run dl submit second.yaml --watch --set resources.nodelist=n1
     echo "$output"
     [[ $output == *"warning"*"n1 is remembered as bad"*"resources.nodelist asks for it"* ]]

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# What collectives cost on one machine: every backend that is here, and a word on those that are not.
+# Measuring collectives on one machine: every installed backend, and a message about each missing
+# one.
 # timeout: 120
 
 bats_require_minimum_version 1.5.0
@@ -16,7 +17,8 @@ has_no_job() { [[ -z $(squeue -h -n "$1") ]]; }
     [ "$status" -eq 0 ]
     [ "$(jq -c '[.results[] | [.backend, .workers, .bytes]] | sort' <<<"$output")" = \
         '[["gloo",2,8],["gloo",2,65536],["mpi",2,8],["mpi",2,65536],["shm",2,8],["shm",2,65536]]' ]
-    # At two ranks the bus carries what the algorithm says, and time, size and bandwidth belong together.
+    # With two ranks the bus bandwidth equals the algorithm's, and time, size and bandwidth
+    # are consistent.
     jq -e '[.results[] | (.algbw_gb_s == .busbw_gb_s) and .us > 0 and (.bytes / .us / 1000 - .algbw_gb_s | fabs) <= 0.01 * .algbw_gb_s + 1e-6] | all' <<<"$output"
     [ "$(jq -r '.left_out[].backend' <<<"$output")" = nccl ]
     [[ $stderr == *"nccl with 2 workers is left out: "* ]]
@@ -52,7 +54,7 @@ YAML
     [ "$status" -eq 0 ]
     [ "$(jq -c '[.results[] | [.nodes, .ranks]]' <<<"$output")" = '[[1,1],[2,2]]' ]
     jq -e '.results[0].efficiency == 1 and (.results | all(.samples_per_s > 0)) and .left_out == []' <<<"$output"
-    # Every size is a run of its own, and the figure is its record's.
+    # Every size is a run of its own, and the printed rate is that of its record.
     for i in 0 1; do
         run_id=$(jq -r ".results[$i].run" <<<"$output")
         [ "$(jq ".results[$i].samples_per_s" <<<"$output")" = "$(dl status "$run_id" --json | jq .result.samples_per_s)" ]
@@ -66,7 +68,7 @@ YAML
     [[ ${lines[0]} == *NODES*RANKS*SAMPLES/S*SPEED-UP*EFFICIENCY*RUN ]]
     [[ $output == *"modelled, not measured: n ranks take for a step"*" 1024 ranks "*" modelled"* ]]
 
-    # What Slurm would never start is refused by its size before any other is submitted.
+    # A size that Slurm would never start is refused before any other is submitted.
     before=$(dl ls --json | jq length)
     run dl bench scaling job.yaml --nodes 1,9 --set resources.time=1m
     echo "$output"
@@ -98,7 +100,7 @@ YAML
         bench=$!
         wait_until 60 grep -q 'pending: ' "$dir/err"
         has_job waits PENDING
-        # The program itself, not as_user's wrappers around it.
+        # Signals the program itself, not as_user's wrappers around it.
         kill -s "${signal%:*}" "$(pgrep -u "$DLRUN_TESTBED_USER" -f '^dlrun bench scaling')"
         code=0
         wait "$bench" || code=$?

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# resources.clusters on two real clusters that share a database: every command of dlrun's reaches the one that was named. The testbed is one of
-# its own.
+# resources.clusters on two real clusters that share a database: every command of dlrun reaches the
+# named cluster. The file has a testbed of its own.
 # timeout: 300
 # shellcheck disable=SC2030,SC2031 # bats: each test is a subshell
 
@@ -22,8 +22,8 @@ teardown_file() {
     "$testbed/down"
 }
 
-# Slurm's real commands, each behind a script of its name that writes its words down first; not inside an allocation, which knows
-# its cluster.
+# Puts a script in front of each real Slurm command, which logs its arguments first. Commands inside
+# an allocation are not logged, because an allocation knows its cluster.
 make_loggers() {
     local program
     mkdir "$dir/loggers"
@@ -60,7 +60,8 @@ state() { dl status "$1" --json | jq -r .state; }
 is_state() { [[ $(state "$1") == "$2" ]]; }
 logged() { as_user bash -c 'cd "$1" && PATH=$1/loggers:$PATH && shift && exec dlrun "$@"' - "$dir" "$@"; }
 
-# The calls that were logged since the last time, all of them with the cluster; what concerns this machine alone is left out.
+# Checks that all calls logged since the last check name the cluster. Ignores calls that concern
+# only this machine.
 all_named_other() {
     local calls
     calls=$(grep -Ev '^srun --(mpi=list|help)$|^[a-z]+ --version$' "$dir/calls")

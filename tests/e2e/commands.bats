@@ -16,7 +16,7 @@ YAML
     chown "$DLRUN_TESTBED_USER:" "$dir/hello.yaml"
 }
 
-# a spec whose ranks wait for a file
+# submits a spec whose ranks wait for a file
 waiting() { dl submit hello.yaml --set "launch.command=[bash, -c, 'echo waiting; until [[ -e $dir/go ]]; do sleep 0.1; done; echo gone on']" "$@"; }
 state() { dl status "${1:-last}" --json | jq -r .state; }
 is_state() { [[ $(state) == "$1" ]]; }
@@ -43,7 +43,7 @@ key() { dl status last --json | jq -r "$1"; }
     dl wait "$id" "$job" --json | jq -e --arg id "$id" 'length == 2 and all(.[]; .run == $id and .state == "completed" and .code == 0)'
     [[ $(dl ls) == *"$id"*"$job"*completed* ]]
     [ "$(dl ls --json | jq -r '.[0].run')" = "$id" ]
-    # Colour is for terminals, of each stream for itself.
+    # Colour is used on terminals, for each stream separately.
     typed() { as_user env TERM="${2:-xterm}" NO_COLOR="${3:-}" script -qec "$1" /dev/null </dev/null; }
     [[ $(typed 'dlrun ls') == *$'\e['* && $(typed 'dlrun status nope; true') == *$'\e['*error* ]]
     for plain in 'xterm 1' dumb; do
@@ -68,7 +68,7 @@ key() { dl status last --json | jq -r "$1"; }
     [ "$(jq -r .git.commit "$path/provenance.json")" = "$(as_user git -C "$dir" rev-parse HEAD)" ]
     grep -q '^+# edited' "$path/tree.patch"
     [ "$(jq -r .state "$path/submission.json")" = submitted ]
-    # The programs that it starts with are those of the hash that it names.
+    # The staged programs have the hash that the provenance names.
     tools=$dir/runs/.agents-$(id -u "$DLRUN_TESTBED_USER")/$(jq -r .tools "$path/provenance.json")
     grep -Fq "/.agents-$(id -u "$DLRUN_TESTBED_USER")/${tools##*/}/dlrun-agent" "$path/job.sh"
     cmp "$tools/dlrun-agent" "$DLRUN_TESTBED_PREFIX/bin/dlrun-agent"
@@ -114,7 +114,7 @@ key() { dl status last --json | jq -r "$1"; }
     [[ $output == *"the job script ended with code 9 at: exit 9; the ranks were not started"* ]]
     [ "$(key '.state + " \(.code)"')" = "failed 9" ]
     [ ! -e "$(key .path)/logs" ]
-    # And of a script that was submitted by hand.
+    # A script that was submitted by hand leaves a failed run, too.
     dl render hello.yaml --set 'environment.modules=[no-such-module]' -o job.sh
     as_user sbatch "$dir/job.sh"
     wait_until 60 no_jobs
@@ -286,7 +286,8 @@ SH
     [ "$status" -eq 0 ]
     [[ $output == *"rank 1 of 2 on n"* ]]
     cmp "$dir/job.sh" "$(key .path)/job.sh"
-    # Its spec came along, and what was edited is seen, before and after the submission and beside an unedited one.
+    # The run has the spec of its script, and `diff` shows the edits: before and after the
+    # submission, and next to an unedited script.
     [[ $(<"$(key .path)/resolved.yaml") == *"tasks_per_node: 2"* ]]
     for what in job.sh last; do
         run dl diff "$what"
@@ -318,7 +319,8 @@ SH
     cmp "$dir/runs/$first/job.sh" "$path/job.sh"
     cmp "$dir/runs/$first/resolved.yaml" "$path/resolved.yaml"
     [ "$(jq -r .repeats "$path/provenance.json")" = "$first" ]
-    # A script of one's own starts where it did, from wherever it is submitted again, and again.
+    # A script written by hand starts in the folder of its first submission, also when it is
+    # resubmitted from elsewhere, and again.
     as_user mkdir "$dir/sub"
     as_user tee "$dir/where.sh" >/dev/null <<'SH'
 #!/bin/bash
@@ -463,7 +465,7 @@ PYTHON
     for shell in bash fish; do cmp <(dl completion "$shell") "$DLRUN_SOURCE_DIR/completions/dlrun.$shell"; done
     cmp <(dl completion zsh) "$DLRUN_SOURCE_DIR/completions/_dlrun"
     cmp <(dl man) "$DLRUN_SOURCE_DIR/docs/dlrun.1"
-    # As a shell that has read it completes what is typed.
+    # Completes typed words like a shell that has sourced the script.
     completed=$(as_user bash -c 'cd "$1" && source <(dlrun completion bash) && COMP_WORDS=(dlrun sub) COMP_CWORD=1 && _dlrun && echo "${COMPREPLY[*]}"' - "$dir")
     [[ $completed == *submit* ]]
 }

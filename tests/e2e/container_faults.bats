@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# What went wrong with the real pyxis and enroot, and NVIDIA's hooks in them. The testbed's stand-ins do as these do.
+# Faults of the real pyxis and enroot and of NVIDIA's hooks in them. The testbed's stand-ins
+# reproduce these faults.
 # timeout: 400
 
 load helpers
@@ -53,7 +54,7 @@ has_a_container() { containers_of n1 | grep -q ^dlrun-; }
     wait_until 30 test -s "$dir/saved/out.sqsh"
 }
 
-# A session that ignores what can be ignored.
+# Starts a session that ignores every signal that can be ignored.
 start_session() {
     as_user bash -c 'cd "$1" && exec dlrun interactive job.yaml -- sh -c "trap : TERM; echo started; sleep 300; sleep 300"' - "$dir" </dev/null >"$BATS_TEST_TMPDIR/session" 2>&1 3>&- &
     session=$!
@@ -101,7 +102,7 @@ start_session() {
         [ "$status" -eq 0 ]
         [ "$(dl logs last | grep -c '^\(.*: \)\?ID=dlrun-test')" -eq 4 ]
     done
-    # What a job was at when it was killed is made anew.
+    # Files that a killed job left unfinished are made again.
     as_user rm "$dir/shared/shared/etc/os-release"
     as_user touch "$dir/shared/.dlrun-making-shared"
     run dl submit job.yaml --watch --set container.name=shared --set "environment.vars.ENROOT_DATA_PATH=$dir/shared"
@@ -127,7 +128,8 @@ start_session() {
     done
 }
 
-# fails_for CAUSE WORDS [ARGUMENTS]: the job fails once, though it may start again, and says why in the tool's words.
+# fails_for CAUSE WORDS [ARGUMENTS]: checks that the job fails once, although it may start again,
+# and gives the tool's message as the reason.
 # shellcheck disable=SC2031 # run sets output and status in this test, not in another one's subshell
 fails_for() {
     local cause=$1 words=$2

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# dlrun container: images that are imported once, and what check says of images.
+# dlrun container: importing images once, and the findings of `check` about images.
 # timeout: 200
 
 load helpers
@@ -13,7 +13,7 @@ setup_file() {
     export registry
 }
 
-# bats runs on after a skip of setup_file.
+# bats continues after a skip in setup_file.
 setup() {
     containers_are_there
     if [[ $BATS_TEST_DESCRIPTION != *unreachable* && $DLRUN_TESTBED_CONTAINERS != stand-in ]]; then

@@ -1,22 +1,27 @@
 # shellcheck shell=bash
-# For files whose jobs run in containers. Images are small ones of our own, so that nothing is fetched: $images/tiny.sqsh is there for
-# the duration of a file that loads this.
+# For files whose jobs run in containers. The images are small and made here, so no download is
+# needed. $images/tiny.sqsh exists while a file that loads this one runs.
 #
 #   boxed_job RUNTIME NODES TASKS
-#                            makes dir a new directory with job.yaml, which says what its image is, and what it may mount: data/file, "odd ä"
-#   inside LINE [ARGUMENTS]  submits job.yaml with this line of shell; prints what rank 0 printed in the container, or, where it failed, the
-#                            job's words
-#   printed LINE...          each of these is a whole line of output
-#   attach_enters_the_image  a command beside a running job's ranks sees the image and the job's mount
-#   make_root DIR            a root file system of busybox, with an os-release and an environment of its own
-#   make_image DIR FILE      that as a squashfs image
-#   make_mpi_root DIR        that of the file with mpi_ring and all that Open MPI wants
-#   rings_on_two_nodes       that as an image, and 2 nodes x 2 ranks of mpi_ring in it
-#   copy_program FILE DIR    a program of this machine with the libraries that it is linked with, into a root
-#   containers_are_there     fails where there is nothing, skips where the kernel lets nobody make a container; for setup, not for setup_file
-#   on_node NODE COMMAND...  runs it as the user on a node
-#   make_imported_root DIR   a root of the file's as enroot makes one of a registry's image: /etc/rc goes to the work directory /work, then runs the
-#                            entry point, which exports IN_BOTH=entry-point and says that it ran
+#                            sets dir to a new directory with job.yaml, which names its image, and
+#                            with data/file and "odd ä", which it may mount
+#   inside LINE [ARGUMENTS]  submits job.yaml with this line of shell; prints the output of rank 0
+#                            in the container, or, after a failure, the job's messages
+#   printed LINE...          succeeds if each of these is a whole line of output
+#   attach_enters_the_image  checks that a command beside a running job's ranks sees the image and
+#                            the job's mount
+#   make_root DIR            makes a root file system of busybox, with an os-release and an
+#                            environment of its own
+#   make_image DIR FILE      makes a squashfs image of it
+#   make_mpi_root DIR        makes such a root with mpi_ring and everything that Open MPI needs
+#   rings_on_two_nodes       makes an image of that and runs 2 nodes x 2 ranks of mpi_ring in it
+#   copy_program FILE DIR    copies a program of this machine with its shared libraries into a root
+#   containers_are_there     fails without container programs, skips if the kernel allows no
+#                            containers; for setup, not for setup_file
+#   on_node NODE COMMAND...  runs the command as the user on a node
+#   make_imported_root DIR   makes a root like enroot's import from a registry: /etc/rc changes to
+#                            the work directory /work and runs the entry point, which exports
+#                            IN_BOTH=entry-point and prints that it ran
 
 containers_are_there() {
     [[ -n ${DLRUN_TESTBED_CONTAINERS:-} ]] || {
@@ -50,7 +55,7 @@ make_mpi_root() {
     cp -a "$BATS_FILE_TMPDIR/root" "$1"
     copy_program "$DLRUN_BUILD_DIR/bin/mpi_ring" "$1"
     libraries=/usr/lib/$(uname -m)-linux-gnu
-    # What Open MPI and PMIx load when they run, with the libraries of that.
+    # The files that Open MPI and PMIx load at run time, and their shared libraries.
     for folder in "$libraries"/{openmpi/lib/openmpi3,pmix2/lib/pmix} /usr/share/openmpi /etc/openmpi; do
         mkdir -p "$1$folder" && cp -aL "$folder/." "$1$folder"
     done

@@ -53,7 +53,8 @@ assert (rank, size) == (int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
 meet("together")
 mine = train(DistributedDataParallel(model()), slice(rank * BATCH, (rank + 1) * BATCH))
 alone = train(model(), slice(0, size * BATCH))
-# The mean over ranks of means over equal parts is the mean over all; in float64 only the order of summation differs.
+# The mean over ranks of means over equal parts is the mean over everything. In float64 only the
+# order of the sums differs.
 assert torch.allclose(mine, alone, rtol=1e-9, atol=1e-12), (mine - alone).abs().max()
 all_of_them = [torch.empty_like(mine) for _ in range(size)]
 dist.all_gather(all_of_them, mine)

@@ -1,11 +1,13 @@
 #!/usr/bin/env bats
-# A rank dies: which one, where and by which signal is said, and nobody is left over. On both of Slurm's process trackers.
+# A rank dies: dlrun names the rank, its node and the signal, and no process is left. With both of
+# Slurm's process trackers.
 # timeout: 300
 
 load helpers
 load trackers
 
-# eight PROGRAM: a job of 8 ranks on 4 nodes whose ranks write their pid and then do PROGRAM
+# eight PROGRAM: submits a job of 8 ranks on 4 nodes whose ranks write their pid and then
+# run PROGRAM
 eight() {
     cat >"$dir/eight.yaml" <<YAML
 name: eight
@@ -19,7 +21,8 @@ YAML
 }
 all_have_started() { [ "$(cat "$dir"/pid-* 2>/dev/null | wc -l)" -eq 8 ]; }
 
-# dies PID: after kill -9 of PID all are gone within 2 s, and rank 3, its host and the signal are named everywhere
+# dies PID: checks that after kill -9 of PID all processes are gone within 2 s, and that every
+# report names rank 3, its host and the signal
 dies() {
     local since=$EPOCHREALTIME
     kill -9 "$1"
@@ -35,7 +38,8 @@ dies() {
     jq -e '.first_failed | .rank == 3 and .host == "n2" and .signal == "SIGKILL"' <<<"$output"
 }
 
-# killed program|agent PROGRAM: that of rank 3 in a job of eight that do PROGRAM, on both trackers
+# killed program|agent PROGRAM: kills that process of rank 3 in a job of eight ranks that run
+# PROGRAM, with both trackers
 killed() {
     local field tracker
     [[ $1 == program ]] && field=1 || field=2

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# train.data.download: fetched where it is submitted, before anything is queued; checked, and fetched once.
+# train.data.download: files are fetched once, on the submitting machine, before a job is queued,
+# and are verified.
 # timeout: 180
 
 load helpers
@@ -16,7 +17,7 @@ teardown() {
     end_test
 }
 
-# serve [CERTIFICATE KEY]: a server of $dir/served, at $base; see tests/file_server.py.
+# serve [CERTIFICATE KEY]: starts a server of $dir/served, at $base; see tests/file_server.py.
 serve() {
     as_user mkfifo "$dir/stdin"
     "$testbed/as_user" bash -c 'exec "$@" <>"$0"' "$dir/stdin" "$DLRUN_SOURCE_DIR/tests/file_server.py" "$dir/served" "$dir/port" "$@" 3>&- &
@@ -25,7 +26,8 @@ serve() {
     base=127.0.0.1:$(<"$dir/port")
 }
 
-# spec FILE [URL [SHA256]]: an experiment on the four files, of which the last has another url, or checksum.
+# spec FILE [URL [SHA256]]: writes an experiment with the four files; the last one has another url
+# or checksum.
 spec() {
     local name sum url
     {
@@ -40,7 +42,7 @@ spec() {
     chown "$DLRUN_TESTBED_USER:" "$dir/$1"
 }
 
-# Nothing is left of a submission that was refused.
+# Checks that a refused submission has left no job and no run.
 nothing_queued() { no_jobs && [[ ! -e $dir/runs || -z $(ls "$dir/runs") ]]; }
 times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
 
@@ -48,23 +50,24 @@ times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
     serve
     spec good.yaml
     spec bad.yaml "" "$(printf 'a%.0s' {1..64})"
-    # check asks nobody, and says what is missing.
+    # `check` makes no request and lists the missing files.
     run dl check good.yaml
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *"data      not there yet, submit fetches them: train-images-idx3-ubyte, "*", t10k-labels-idx1-ubyte"* ]]
     [ ! -e "$dir/port.log" ]
-    # Another checksum: refused, with its place, and nothing in place of the file.
+    # Another checksum: refused with its place, and no file is created.
     run as_user strace -f -qq -y -e trace=fsync,renameat2 -o "$dir/calls" bash -c 'cd "$1" && exec dlrun submit bad.yaml' - "$dir"
     echo "$output"
     [ "$status" -eq 2 ]
     found=$(sha256sum <"$dir/served/${names[3]}")
     [[ $output == *"bad.yaml:15:"*"have the sha256 ${found%% *}, but the spec says aaaa"* ]]
     nothing_queued
-    # On disk before it has its name, and the name before it counts.
+    # The file is synced before it gets its name, and the name is synced before the file counts
+    # as downloaded.
     [[ $(<"$dir/calls") == *"fsync("*"/data/.${names[0]}."*".part>) = 0"*"renameat2("*"/data/${names[0]}\", RENAME_NOREPLACE) = 0"*"fsync("*"/data>) = 0"* ]]
     [ "$(ls "$dir/data")" = $'t10k-images-idx3-ubyte\ntrain-images-idx3-ubyte\ntrain-labels-idx1-ubyte' ]
-    # Two at once; the first three files are there already.
+    # Two submissions at once; the first three files already exist.
     dl submit good.yaml &
     first=$!
     run dl submit good.yaml
@@ -84,7 +87,8 @@ times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
     echo "$output"
     [ "$status" -eq 3 ]
     refused=$(dl status last --json | jq -r .run)
-    # The server is gone. What is there is trained on; the record holds where it came from.
+    # Without the server, existing files are used for training; the record says where they
+    # came from.
     kill "$server"
     wait "$server" || true
     cancel_jobs
@@ -95,7 +99,7 @@ times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
     grep -q "download: .*\"url\": \"http://$base/${names[3]}\", \"sha256\": \"${found%% *}\"" "$resolved"
     run dl check good.yaml --json
     [ "$(jq -c .downloads <<<"$output")" = "[]" ]
-    # A file that is missing now cannot be had, however the job would start, and so none does.
+    # A file that is missing now cannot be fetched, so no command may start a job.
     runs=$(ls "$dir/runs")
     rm "$dir/data/${names[0]}"
     dl render good.yaml -o job.sh
@@ -109,7 +113,7 @@ times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
         no_jobs
         [ "$(ls "$dir/runs")" = "$runs" ]
     done
-    # Another file of that name is the user's.
+    # A different file of the same name belongs to the user.
     as_user bash -c 'echo precious >"$1"' - "$dir/data/${names[0]}"
     for command in check submit; do
         run dl $command good.yaml
@@ -124,7 +128,7 @@ times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
 @test "a download shows how far it is on a terminal; Ctrl-C ends it, and leaves nothing" {
     serve
     spec stalls.yaml "http://$base/stall/${names[3]}"
-    # script's own exit code is not always its command's.
+    # The exit code of script(1) is not always that of its command.
     cat >"$dir/submit" <<'SH'
 bash -c 'echo $$ >pid; exec dlrun submit stalls.yaml'
 echo $? >code
@@ -140,7 +144,8 @@ SH
     grep -q "interrupted; nothing of http://$base/stall/${names[3]} is kept" "$dir/seen"
     [ -z "$(find "$dir/data" -name '*t10k-labels*')" ]
     nothing_queued
-    # Narrower than the line: the name gives way, and each line is drawn over the one before it.
+    # On a terminal narrower than the line, the name is cut, and each line overwrites the one
+    # before it.
     sed -i '1i stty cols 60 rows 24' "$dir/submit"
     rm -f "$dir/pid"
     "$testbed/as_user" bash -c 'cd "$1" && exec script -qfc "bash submit" seen' - "$dir" </dev/null >/dev/null 3>&- &
@@ -181,7 +186,7 @@ SH
     nothing_queued
 }
 
-# As on a machine that trusts the test's authority alone.
+# Runs dlrun as on a machine that trusts only the test's certificate authority.
 dl_trusting() {
     unshare --mount bash -c 'mount --bind "$1" /etc/ssl/certs/ca-certificates.crt && shift && exec "$@"' - "$dir/server.pem" \
         "$testbed/as_user" bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"

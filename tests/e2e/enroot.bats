@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Jobs in containers with enroot alone, the installed one or the testbed's stand-in.
+# Jobs in containers with enroot alone: the installed one or the testbed's stand-in.
 # timeout: 300
 
 load helpers
@@ -15,7 +15,7 @@ no_container_is_left() {
 }
 
 @test "ranks on two nodes see the image, Slurm's variables and each other's run, and no container is left" {
-    # The step that holds the containers takes none of the job's GPUs.
+    # The step that holds the containers uses none of the job's GPUs.
     run dl submit job.yaml --watch --set resources.gpus_per_node=2 --set 'launch.command=[sh, -c, "cat /etc/os-release; echo rank $DLRUN_RANK of $DLRUN_WORLD_SIZE is $SLURM_PROCID"]'
     echo "$output"
     [ "$status" -eq 0 ]

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# A part of the fault campaign (tests/faults): real jobs, one fault each, on testbeds of its own. CONTRIBUTING.md has the long run.
+# A part of the fault campaign (tests/faults): real jobs with one fault each, on testbeds of its
+# own. CONTRIBUTING.md describes the long run.
 # timeout: 420
 
 @test "40 faults of a seed: each run ends in time, is told as what happened to it, and has the bits of an undisturbed one" {

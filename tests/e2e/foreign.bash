@@ -1,16 +1,24 @@
 # shellcheck shell=bash
-# A second user of the cluster who prepares run directories for others to look at. For the end-to-end tests that have hostile directories.
+# A second user of the cluster who prepares hostile run directories, for the end-to-end tests that
+# look at them.
 #
-#   make_attacker                 a user of the testbed's, whom `down` removes; sets attacker
-#   as_attacker COMMAND...        runs it as that user, in a clean environment
-#   attacker_dir                  prints a new directory of the attacker's that everybody can read
-#   hostile_file PATH <CONTENT    a file of the attacker's, readable by all, with the folders above it
-#   hostile_run PATH [TOKEN]      what the run directory of a submitted job has, of the attacker's; its files are written over afterwards
-#   start_listener                the attacker's server; sets listener_port and listener_socket. stop_listener ends it
-#   requests                      prints what the listener got, a line for each connection; nothing is what is wanted
-#   commands_on RUN               every command of README's table that takes a run, tried by the victim on RUN. Each ends within 5 s (top and the
-#                                 like have no terminal here), by itself, and prints no raw control character. Sets said to all that they printed
-#   state_of PATH                 prints a hash of all that lies there, names, owners, modes and times among it
+#   make_attacker                 creates a user, whom `down` removes; sets attacker
+#   as_attacker COMMAND...        runs the command as that user, in a clean environment
+#   attacker_dir                  prints a new directory of the attacker that everybody can read
+#   hostile_file PATH <CONTENT    writes a file of the attacker, readable by all, with its parent
+#                                 folders
+#   hostile_run PATH [TOKEN]      writes the run directory of a submitted job as the attacker; tests
+#                                 overwrite its files afterwards
+#   start_listener                starts the attacker's server; sets listener_port and
+#                                 listener_socket; stop_listener ends it
+#   requests                      prints the bytes that the listener got, one line per connection;
+#                                 tests expect none
+#   commands_on RUN               runs every command of README's table that takes a run on RUN, as
+#                                 the victim. Each must end within 5 s by itself (top and the like
+#                                 have no terminal here) and print no raw control character. Sets
+#                                 said to the whole output
+#   state_of PATH                 prints a hash of all files below PATH, including names, owners,
+#                                 modes and times
 #
 # dir is the victim's directory, as for dl.
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# Runs, specs, repositories and folders of another user: they are looked at, and nothing in them is obeyed. docs/security.md has the promises.
+# Runs, specs, repositories and folders of another user: dlrun shows them but obeys nothing in them.
+# docs/security.md lists the promises.
 # timeout: 900
 
 load helpers
@@ -33,7 +34,7 @@ teardown() {
 index() { as_user bash -c 'ls "$HOME/.local/state/dlrun/runs" 2>/dev/null' || true; }
 jobs_of_victim() { squeue -h -u "$DLRUN_TESTBED_USER" -o '%i %T' | sort; }
 
-# nothing_was_done: after the commands, of the hostile directory RUN.
+# nothing_was_done: checks after the commands that the hostile directory RUN had no effect.
 nothing_was_done() {
     [ -z "$(requests)" ] || { requests >&2 && return 1; }
     [ "$(state_of "$1")" = "$before" ] || { echo "$1 was written" >&2 && return 1; }
@@ -43,7 +44,7 @@ nothing_was_done() {
     [ -z "$(as_user bash -c 'ls "$HOME"/canary-* 2>/dev/null')" ]
 }
 
-# try RUN: every command on it; then nothing was done.
+# try RUN: runs every command on RUN and checks that it had no effect.
 try() {
     before=$(state_of "$1") jobs=$(jobs_of_victim)
     commands_on "$1"
@@ -62,7 +63,7 @@ JSON
             [[ $said == *"of user $attacker; shown from its files alone, Slurm is not asked"* ]]
         done
     done
-    # The same files as the victim's own: the configuration lists no such server.
+    # A copy that belongs to the victim contacts no server that the configuration does not list.
     as_user cp -r "$hostile" "$dir/copied"
     for words in status top report cancel wait; do
         run timeout 4 "$testbed/as_user" bash -c 'cd "$1" && exec dlrun "$2" ./copied' - "$dir" "$words"
@@ -124,12 +125,12 @@ JSON
     try "$hostile"
     [[ $said == *"$hostile"* || $said == *"${hostile##*/}"* ]]
     for name in mnist last "$job" "${own%??}"; do [ "$(dl status "$name" --json | jq -r .run)" = "$own" ]; done
-    # In its folder the bare name of the directory is none; a path is.
+    # In its parent folder the bare name of the directory names no run; a path does.
     run as_user bash -c 'cd "$1" && exec dlrun status "$2"' - "$there" "${hostile##*/}"
     [ "$status" -eq 6 ]
     run as_user bash -c 'cd "$1" && exec dlrun status "./$2"' - "$there" "${hostile##*/}"
     [ "$status" -eq 0 ]
-    # What an earlier version of dlrun has let into the index means nothing either.
+    # An entry that an earlier version of dlrun has put into the index has no effect either.
     as_user bash -c 'printf "{\"id\":\"%s\",\"name\":\"mnist\",\"path\":\"%s\",\"created\":\"2099-01-01T00:00:00.000Z\"}" "$1" "$2" >"$HOME/.local/state/dlrun/runs/$1"' - \
         "${hostile##*/}" "$hostile"
     for name in mnist last; do [ "$(dl status "$name" --json | jq -r .run)" = "$own" ]; done

@@ -1,12 +1,14 @@
 #!/usr/bin/env bats
-# The checks of nodes before a job's programs start (health.preflight), where Slurm has a part in what they see. Single checks are in
-# tests/unit/agent_node_check_test.cc and tests/unit/agent_attempt_health_test.cc.
+# The checks of nodes before a job's programs start (health.preflight), as far as Slurm affects
+# them. tests/unit/agent_node_check_test.cc and tests/unit/agent_attempt_health_test.cc test
+# single checks.
 
 load helpers
 
 setup() { dir=$(fresh_dir); }
 spec() { as_user tee "$dir/$1.yaml" >/dev/null; }
-# unfit CHECK RESOURCES: CHECK.yaml, whose nodes fail this check; it would start again for causes that this is none of
+# unfit CHECK RESOURCES: writes CHECK.yaml, whose nodes fail this check; it would restart only for
+# other causes
 unfit() {
     spec "$1" <<YAML
 name: $1

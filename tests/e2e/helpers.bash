@@ -1,24 +1,29 @@
 # shellcheck shell=bash
-# What the end-to-end tests share. A file starts with `load helpers`; see on_testbed for how to run one by hand.
+# Functions that the end-to-end tests share. A file starts with `load helpers`; on_testbed says how
+# to run a file by hand.
 #
-#   as_user COMMAND...           runs it as the testbed's ordinary user on the login node, in that user's clean environment; the
-#                                installed programs are on its PATH
-#   dl ARGUMENTS...              dlrun as that user, in the directory that the test has in dir; errors and remarks come after the output
-#   wait_until SECONDS COMMAND.. waits until the command succeeds, and says what it printed last where it does not in time
-#   fresh_dir                    prints a new, empty directory of the user's that login node and nodes share; CTest's fixture
-#                                removes it with the testbed
-#   job_state JOBID              prints Slurm's word for a job (PENDING, RUNNING, COMPLETED, ...)
+#   as_user COMMAND...           runs the command as the testbed's ordinary user on the login node,
+#                                in that user's clean environment, with the installed programs on
+#                                its PATH
+#   dl ARGUMENTS...              runs dlrun as that user in the directory $dir of the test; errors
+#                                and remarks come after the output
+#   wait_until SECONDS COMMAND.. waits until the command succeeds; after SECONDS, prints its last
+#                                output and fails
+#   fresh_dir                    prints a new, empty directory of the user that the login node and
+#                                the nodes share; CTest's fixture removes it with the testbed
+#   job_state JOBID              prints Slurm's state of a job (PENDING, RUNNING, COMPLETED, ...)
 #   cancel_jobs                  ends every job of the user and waits until they are gone
-#   end_test                     what every test ends with, by teardown: where it failed, says how the cluster stands and mends it; ends
-#                                the jobs
+#   end_test                     ends every test, from teardown: after a failure, prints the state
+#                                of the cluster and repairs it; ends the jobs
 #
-# A test that fails is tried DLRUN_TEST_RETRIES times more (CMake sets 1): the bounds of waits are real time on a machine that others use, too.
-# That it was is never silent: scripts/test names those tests in its summary, with what the first try printed in the log.
+# A failing test is repeated DLRUN_TEST_RETRIES times (CMake sets 1), because its time limits are
+# real time on a machine that others use, too. A repetition is never silent: scripts/test names
+# these tests in its summary, and the log holds the output of the first try.
 
 : "${DLRUN_SOURCE_DIR:=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}"
 testbed=$DLRUN_SOURCE_DIR/tests/testbed
 
-# The names of the running testbed: DLRUN_TESTBED_USER, _HOME, _PREFIX, _NODES; SLURM_CONF.
+# Sets the variables of the running testbed: DLRUN_TESTBED_USER, _HOME, _PREFIX, _NODES; SLURM_CONF.
 load_testbed() {
     local lines
     lines=$("$testbed/env") || return 1
@@ -26,14 +31,14 @@ load_testbed() {
 }
 [[ ! -e ${DLRUN_TESTBED_DIR:-/run/dlrun-testbed}/up ]] || load_testbed
 
-# Before a file brings up a testbed of its own: of the other one nothing stays but which Slurm it is.
+# Forgets the other testbed before a file starts one of its own. Keeps only the choice of Slurm.
 forget_testbed() {
     local slurm=${DLRUN_TESTBED_SLURM:-}
     unset "${!DLRUN_TESTBED_@}"
     [[ -z $slurm ]] || export DLRUN_TESTBED_SLURM=$slurm
 }
 
-# Where the testbed's Slurm has its commands, for wrappers of them.
+# The folder of the Slurm commands on the testbed, for wrappers of them.
 # shellcheck disable=SC2034 # the tests'
 slurm_bin=${DLRUN_TESTBED_SLURM:-/usr}/bin
 

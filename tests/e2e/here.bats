@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# `dlrun run`: the same job on this machine, without Slurm; `dlrun interactive`, and `dlrun attach`.
+# `dlrun run`: the same job on this machine without Slurm; also `dlrun interactive` and `dlrun
+# attach`.
 # timeout: 300
 
 load helpers
@@ -218,7 +219,7 @@ start_attached() {
     [ "$status" -eq 7 ] # the command's own
     run dl attach nosuch </dev/null
     [ "$status" -eq 6 ]
-    # Ctrl-C ends the command on the node. What a killed dlrun leaves goes with the next.
+    # Ctrl-C ends the command on the node. The next call removes the files of a killed dlrun.
     start_attached
     kill -INT "$(cat "$dir/attach")"
     code=0

@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
-# Run directories that were written to do harm (hostile_runs.py), another user's and, with the same content, one's own: a job
-# can write into its own run. Every command on each: none crashes, none takes more than 5 s or 200 MiB, none prints what
-# controls a terminal, shows a private file, sends a token, signals a process or touches a job.
+# Malicious run directories (hostile_runs.py): of another user, and with the same content in the
+# user's own run, which a job can write. No command may crash, take more than 5 s or 200 MiB, print
+# control characters to a terminal, show a private file, send a token, signal a process or touch a
+# job.
 # timeout: 1500
 
 load helpers
@@ -21,7 +22,7 @@ teardown() {
 
 victim() { pgrep -n -u "$DLRUN_TESTBED_USER" -fx 'sleep 1200'; }
 victim_is_there() { victim >/dev/null; }
-# As dlrun names a job of this machine: HOST:PID:START.
+# Prints the identity of a local job as dlrun writes it: HOST:PID:START.
 victim_identity() {
     local pid
     pid=$(victim)
@@ -33,7 +34,8 @@ make_runs() { # make_runs FOLDER OWNER
     chown -hR "$2" "$dir/$1"
 }
 
-# What every folder is held to; the caller's job and process are to outlive it. DLRUN_TEST_ONLY=KIND: these alone.
+# Checks every folder; the caller's job and process must survive. DLRUN_TEST_ONLY=KIND selects
+# one kind.
 check_runs() { # check_runs FOLDER [--own]
     local job
     job=$(as_user sbatch --parsable --hold --output=/dev/null --wrap 'sleep 600')

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Run directories that somebody wrote to do harm, and what each command of dlrun does with them.
+"""Creates malicious run directories, and checks how each command of dlrun handles them.
 
-  hostile_runs.py make FOLDER --private FILE --process HOST:PID:START   makes one run of each kind in FOLDER
-  hostile_runs.py check FOLDER... --private FILE [--own] [--only KIND]             calls every command on each, and prints what is wrong
+  hostile_runs.py make FOLDER --private FILE --process HOST:PID:START
+      makes one run of each kind in FOLDER
+  hostile_runs.py check FOLDER... --private FILE [--own] [--only KIND]
+      calls every command on each run, and prints the faults
 
-`make` needs no rights of its own: whoever calls it owns the runs, or chowns them. `check` runs as the user that is attacked.
+`make` needs no privileges: the caller owns the runs, or changes their owner afterwards. `check`
+runs as the attacked user.
 """
 
 import argparse
@@ -29,14 +32,15 @@ from pathlib import Path
 LONGEST_SECONDS = 5
 MOST_MEMORY_MIB = 200
 MOST_OUTPUT = 32 << 20
-PORT = 48123  # of the server that hostile runs name; `check` listens there
+PORT = 48123  # the port of the server that hostile runs name; `check` listens on it
 
-# Clipboard (OSC 52), title, clear screen, C1's CSI in both encodings, bidirectional override, zero width, a forged line, NUL.
+# Sets the clipboard (OSC 52) and the title, clears the screen, contains C1's CSI in both encodings,
+# a bidirectional override, a zero-width character, a forged line and NUL.
 NASTY = "x\x1b]52;c;ZXZpbA==\x07\x1b]0;title\x07\x1b[2J\x9b31m\u202egnp.exe\u2066\u200b\r\nforged: yes\x00\x7fend"
 
 
 def checked(event):
-    """A line of events.jsonl, with its checksum."""
+    """Returns a line of events.jsonl with its checksum."""
     text = json.dumps(event, separators=(",", ":"), ensure_ascii=False)
     body = text[:-1]
     crc = zlib.crc32(body.encode("utf-8", "surrogateescape"))
@@ -81,7 +85,7 @@ SPEC = "name: hostile\nlaunch:\n  command: [echo, hello]\n"
 
 
 def ordinary(run):
-    """What each kind starts from: a run that failed."""
+    """Writes the files that each kind starts from: a run that failed."""
     write(run / "submission.json", submission())
     write(run / "claim", {"cluster": "", "job": "424242", "token": "ab" * 16, "log": str(run / "slurm-424242.out")})
     write(run / "attempt", "0\n")
@@ -122,7 +126,7 @@ def escapes(run, arguments):
 
 
 def escapes_pending(run, arguments):
-    """The same in a state that has not ended: words of Slurm's side and of the run's."""
+    """The same in a state that has not ended; the texts come from Slurm and from the run."""
     escapes(run, arguments)
     write(run / "events.jsonl", events(ended=False))
     (run / "claim").unlink()
@@ -146,7 +150,7 @@ def deep(run, arguments):
 
 
 def deep_events(run, arguments):
-    """Only the record is deep: the rest is read first."""
+    """Only events.jsonl is deeply nested, so that the files read before it are valid."""
     for key in ("result", "progress", "samples", "ended"):
         body = '{"t":"2026-01-02T03:04:05.678Z","event":"%s","attempt":0,"state":"failed","code":1,"message":"x","x":%s' % (key, "[" * 100_000 + "]" * 100_000)
         line = body + ',"crc":"%08x"}\n' % zlib.crc32(body.encode())
@@ -155,7 +159,7 @@ def deep_events(run, arguments):
 
 
 def wide_progress(run, arguments):
-    """Many large fields in what the program reports, again and again."""
+    """The program reports many large fields many times."""
     fields = {"field%d" % i: "y" * 1000 for i in range(200)}
     write(run / "events.jsonl", events("plain") + "".join(checked({"t": "2026-01-02T03:04:05.678Z", "event": "progress", "attempt": 0, "step": i, **fields}) for i in range(100)))
 
@@ -192,7 +196,8 @@ def many_events(run, arguments):
 
 
 def links(run, arguments):
-    """To a file that only the attacked user may read: nothing of it may be shown."""
+    """Each file is a link to a file that only the attacked user may read. No content of it may be
+    shown."""
     for name in FILES:
         (run / name).unlink()
         (run / name).symlink_to(arguments.private)
@@ -214,7 +219,7 @@ def claimed_log(run, arguments):
 
 
 def job_me(run, arguments):
-    """Whose job id is an option of scancel and squeue."""
+    """The job id is an option of scancel and squeue."""
     write(run / "submission.json", submission(job="--me"))
     (run / "claim").unlink()
     (run / "events.jsonl").unlink()
@@ -227,21 +232,21 @@ def job_list(run, arguments):
 
 
 def local_process(run, arguments):
-    """Whose job on this machine is a process of the attacked user's."""
+    """The job on this machine is a process of the attacked user."""
     write(run / "submission.json", submission(cluster="local", job=arguments.process))
     write(run / "claim", {"cluster": "local", "job": arguments.process, "token": "ab" * 16})
     write(run / "events.jsonl", events("plain", ended=False))
 
 
 def server(run, arguments):
-    """Who wants a token file of the attacked user's sent to a server of the attacker's."""
+    """The journal asks to send a token file of the attacked user to a server of the attacker."""
     write(run / "submission.json", submission(server={"url": "http://127.0.0.1:%d" % PORT, "token_file": arguments.private}))
     (run / "claim").unlink()
     (run / "events.jsonl").unlink()
 
 
 def spec_base(run, arguments):
-    """A spec that inherits from a private file: no message may quote that."""
+    """The spec inherits from a private file. No message may quote that file."""
     for name in ("spec.yaml", "resolved.yaml"):
         write(run / name, SPEC + "base: %s\n" % arguments.private)
 
@@ -277,7 +282,7 @@ def nasty_sweep(run, arguments):
 
 
 def ring(run, arguments):
-    """Points that were submitted again as each other, and as the sweep itself."""
+    """Points were submitted again as each other, and as the sweep itself."""
     sweep_of(run, [{"array": 0, "task": n, "values": [str(n)]} for n in range(3)])
     for n in range(3):
         point = run / "array-0" / str(n)
@@ -289,7 +294,7 @@ def ring(run, arguments):
 
 KINDS = {f.__name__: f for f in (escapes, escapes_pending, escapes_refused, deep, deep_events, wide_progress, fifos, fifo_logs, directories, sparse, many_events, links, odd_links, claimed_log, job_me, job_list, spec_base, local_process, server, many_arrays, far_points, many_points, nasty_sweep, ring)}
 
-# An id that is nasty in itself: a directory's name may hold anything but NUL and a slash.
+# A hostile id: a directory's name may hold any byte except NUL and a slash.
 NASTY_NAME = "escapes_name-" + NASTY.replace("\x00", "").replace("/", "")
 
 
@@ -310,7 +315,7 @@ def make(arguments):
 
 # ------------------------------------------------------------------------------------------------------------------ check
 
-# RUN stands for the run's path. The second value: on a terminal, too.
+# RUN stands for the run's path. The second value: also on a terminal.
 COMMANDS = [
     (["status", "RUN"], True),
     (["status", "RUN", "--json"], False),
@@ -342,7 +347,8 @@ OF_FOLDER = [
 
 REPORT = "report-of-hostile.html"
 
-# What the printer itself puts on a terminal: colours, and for logs the start of a line that is written anew.
+# The printer's own output to a terminal: colours, and in logs the start of a line that is
+# written again.
 LAYOUT = re.compile(rb"\x1b\[[0-9;]*m|\r\x1b\[K|\r\n")
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
@@ -352,7 +358,7 @@ def limits():
 
 
 def call(words, on_terminal):
-    """(status, output, seconds, MiB); status None: it did not end in time."""
+    """Returns (status, output, seconds, MiB); status is None if the command did not end in time."""
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
     if on_terminal:
         ours, theirs = pty.openpty()
@@ -368,7 +374,7 @@ def call(words, on_terminal):
         if select.select([ours], [], [], 0.1)[0]:
             try:
                 piece = os.read(ours, 1 << 16)
-            except OSError:  # a pseudoterminal that nobody has open any more
+            except OSError:  # nobody has the pseudo-terminal open any more
                 piece = b""
             is_open = bool(piece) and len(output) < MOST_OUTPUT
             output += piece
@@ -382,7 +388,7 @@ def call(words, on_terminal):
 
 
 class Listener:
-    """The attacker's server: keeps what it is sent."""
+    """The attacker's server: records what it receives."""
 
     def __init__(self):
         self.heard = b""
@@ -402,7 +408,8 @@ class Listener:
 
 
 def control_in(output):
-    """What controls a terminal, or is not UTF-8, as a sentence; nothing where all is text."""
+    """Returns a sentence about bytes that control a terminal or are not UTF-8; "" if there are
+    none."""
     try:
         text = output.decode()
     except UnicodeDecodeError as error:
@@ -424,13 +431,13 @@ def faults_of(words, on_terminal, private):
         faults.append("took %.1f s" % seconds)
     if mebibytes > MOST_MEMORY_MIB:
         faults.append("took %.0f MiB" % mebibytes)
-    is_whole_log = words[0] == "logs" and "-n" not in words  # its reader asked for all of it
+    is_whole_log = words[0] == "logs" and "-n" not in words  # its reader asked for the whole log
     if len(output) >= MOST_OUTPUT and not is_whole_log:
         faults.append("printed %d MiB" % (len(output) >> 20))
     page = report.read_bytes() if report.exists() else b""
     if private in output or private in page:
         faults.append("shows a private file")
-    # Scripts and logs go into a pipe byte for byte.
+    # A pipe gets scripts and logs byte for byte.
     is_document = not on_terminal and (words[0] == "logs" or words[-1] == "--dry-run")
     if not is_document and not faults:
         shown = LAYOUT.sub(b"\n", output) if on_terminal else output
@@ -439,7 +446,8 @@ def faults_of(words, on_terminal, private):
 
 
 def is_callers_own_wish(words, is_own):
-    """Who names a link is shown what it leads to. The log of one's own run may lie anywhere: where resources.output says."""
+    """Returns True if the caller asked for the content: naming a link shows its target, and the log
+    of the user's own run may be anywhere, where resources.output puts it."""
     return "/links-" in words[1] and not words[1].endswith("-own") and not words[1].endswith("-foreign") or is_own and "/claimed_log-" in words[1]
 
 

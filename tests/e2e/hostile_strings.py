@@ -1,22 +1,29 @@
 #!/usr/bin/python3
-"""More than 300 hostile strings in every key of the spec, through the binary and real sbatch, and without Slurm.
+"""Puts more than 300 hostile strings into every key of the spec, through the binary and real
+sbatch, and without Slurm.
 
 usage: hostile_strings.py --keys launcher/spec/spec_keys.cc [--all] [--turn N] [--rest SOCKET]
 
-Half of the strings are made: each way out of a quotation with each way of running something. Of these each key gets every fourth, the keys
-taking turns, and every other string is a job's; with --all it gets all. What takes turns is moved on by --turn, the day of the year where
-it is not given: each string is in each place within days, and a failure says how to have it again.
+Half of the strings are generated: each way out of a quotation combined with each way to run a
+command. Each key gets every fourth of them, and every other string is run in a job; --all uses all
+of them. --turn shifts the selection; its default is the day of the year. Within days, each string
+has been in each place. A failure says how to repeat it.
 
-Runs as an ordinary user on the testbed, in an empty folder that the nodes see. Each string in each key is refused (exit 2, an error
-that names the key, nothing written), or arrives byte for byte:
-  - in an #SBATCH line: as sbatch itself read it (`sbatch -v --test-only` prints its options, and some in its complaints);
-  - as an option of srun, a module, an environment or a path of the prologue: as the whole word that bash hands on in the job, which a recorder
-    in front of PATH writes down;
-  - where dlrun reads a number, a size, a time, a word of a list or a flag: never, and a good value of that key arrives;
+Runs as an ordinary user on the testbed, in an empty folder that the nodes see. Each string in each
+key is either refused (exit 2, an error that names the key, nothing written) or arrives byte for
+byte:
+
+  - in an #SBATCH line: as sbatch itself read it (`sbatch -v --test-only` prints its options, and
+    some in its complaints);
+  - as an option of srun, a module, an environment or a path of the prologue: as the whole word that
+    bash passes on in the job; a recorder in front of PATH writes it down;
+  - where dlrun reads a number, a size, a time, a word of a list or a flag: the string never
+    arrives, and a valid value of that key does;
   - where only dlrun itself reads it, later: in the spec that the script carries;
-  - in environment.vars and launch.command: in the environment and argv of the program, in a real job behind the real srun and the agent, and
-    on this machine by `dlrun run`.
-Strings try to create a file whose name starts with "canary"; none may exist at the end.
+  - in environment.vars and launch.command: in the environment and argv of the program, in a real
+    job behind the real srun and the agent, and on this machine by `dlrun run`.
+
+The strings try to create a file whose name starts with "canary"; no such file may exist at the end.
 """
 
 import argparse
@@ -35,7 +42,7 @@ HOME = os.path.abspath(".")
 TOUCH = f"touch {HOME}/canary"
 
 STRINGS = (
-    # what the shell would do something with
+    # special in a shell
     "'", '"', "\\", "`", "$", "!", "!!", "#", "&", ";", "|", "<", ">", "(", ")", "{", "}", "[", "]", "*", "?", "~", "^", "%", "=", ",", ":", "@", "+",
     f"$({TOUCH}1)", f"`{TOUCH}2`", f"; {TOUCH}3", f"&& {TOUCH}4", f"| {TOUCH}5", f"' ; {TOUCH}6 ; '", f'" ; {TOUCH}7 ; "', f"\\' ; {TOUCH}8 #",
     f"\\'\" ; {TOUCH}9", f"$'\\n{TOUCH}10'", f"x\n{TOUCH}11", f"\n{TOUCH}12\n", f"\\'\"\n{TOUCH}13\n#", f"x\r\n{TOUCH}14", f"'\n{TOUCH}15\n'", f'"\n{TOUCH}16\n"',
@@ -43,17 +50,18 @@ STRINGS = (
     f"}} ; {TOUCH}25 ; {{", f"& {TOUCH}26 &", f"|| {TOUCH}27 ||", f"\\\n{TOUCH}28", f"$(\n{TOUCH}29\n)", f"`\n{TOUCH}30\n`",
     "$HOME", "$$", "$0", "$@", "$#", "$?", "$!", "${HOME}x", "~root", "*.yaml", "{a,b}", "{1..9}", "?(x)", "[a-z]*", "a b", " a", "a ", "  ", "a  b", "\\n",
     "\\\\", "\\x41", "%j", "%%", "%s%s%n", "a%20b", "a=b", "A=b", "=a", "a=", "--", "-", "-n", "--wrap=true", "--export=NONE", "-p other", "--chdir=/", "-e",
-    # what YAML, JSON, formatters, sbatch's tokenizer and terminals would do something with
+    # special in YAML, JSON, formatters, sbatch's tokenizer and terminals
     "null", "true", "no", "1e3", "0x10", "1_000", "&a", "*a", "!!str x", "- x", "a: b", "{rank}", "{{rank}}", "{", "}}", "{nosuchfield}", "{0}", "%(x)s",
     "#SBATCH --uid=0", "a#b", "a #b", "#", "\\#", "\\ ", '\\"', "\\'", "'a'b", '"a"b', "a\\", "a\\\\", 'a"b\'c`d$e\\f', "a,b", "a,,b", "a:b:c", "a;b", "a|b",
     "\t", "a\tb", "a\vb", "\a", "\b", "\x1b[31mred\x1b[0m", "\x1b]0;title\a", "\x01", "\x7f", "a\rb",
-    # characters beyond ASCII, and sizes
+    # characters beyond ASCII, and long strings
     "gr\u00fc\u00df dich", "\u65e5\u672c\u8a9e", "\U0001f40d", "e\u0301", "\u202e abc", "\u00a0", "\u200b", "\ufeff", "\u2028", "\uff07", "'\u00e9'",
     "a" * 65, "a" * 300, "/" * 300, "../" * 40 + "etc/passwd", "/etc/passwd", "..", ".", "/", "//", "/dev/null", "/proc/self/environ", "a" * 5000, "'" * 1000, "$(" * 500,
     "x" * 65536,
 )
 
-# Out of a quotation, a line, a substitution or a block; what is run; and what makes the rest harmless again.
+# The way out of a quotation, a line, a substitution or a block; the command to run; and the end
+# that makes the rest harmless.
 MADE = tuple(way_out + what.replace("N", str(100 + number)) + way_back for number, (way_out, what, way_back) in enumerate(
     (way_out, what, way_back)
     for way_out, way_back in (("'", "'"), ('"', '"'), ("\\'", "\\'"), ("'\"'", "'\"'"), ("$'", "'"), ("\n", "\n"), ("\\\n", "#"), (")", "("), ("}", "{"), ("]]", "[["),
@@ -81,7 +89,7 @@ def make_spec(values, file):
     for path, value in values.items():
         set_path(spec, path, value)
     with open(file, "w", encoding="utf-8") as out:
-        # JSON is YAML; ${ is the spec's own and is written as its documented escape.
+        # JSON is YAML. A "${" of the spec is written as its documented escape.
         out.write(json.dumps(spec, ensure_ascii=False).replace("\x7f", "\\u007f").replace("${", "$${").replace("\u2028", "\\u2028").replace("\ufeff", "\\ufeff"))
 
 
@@ -108,7 +116,7 @@ class Failures:
 
 
 def render(key, text, number, failures):
-    """The script's file, or nothing where the string was refused."""
+    """Returns the script's file; None if the string was refused."""
     file, script = f"s{number}.yaml", f"s{number}.sh"
     values = dict(BASE)
     values[key] = placed(key, text)
@@ -131,7 +139,8 @@ def render(key, text, number, failures):
     stderr = done.stderr.decode("utf-8", "replace")
     if done.returncode != 2:
         failures.add(key, text, f"exit {done.returncode}: {stderr[:300]}")
-    place = r".*" if key == "base" else re.escape(file)  # that file is read, and what is wrong may be in it
+    # that file is read, and the error may be in it
+    place = r".*" if key == "base" else re.escape(file)
     if not re.search(rf"{place}:\d+:\d+: ", stderr, re.S):
         failures.add(key, text, f"refused without a place: {stderr[:300]}")
     if any(ord(c) < 32 and c not in "\n\t" or ord(c) == 127 for c in stderr):
@@ -142,7 +151,8 @@ def render(key, text, number, failures):
 
 
 def sbatch_options(script):
-    """What sbatch read, as bytes by option name; nothing when it could not even read the script."""
+    """Returns the options that sbatch read, as bytes by name; None if it could not read the script.
+    """
     done = run(["sbatch", "-v", "--test-only", script])
     options = {}
     inside = False
@@ -157,7 +167,7 @@ def sbatch_options(script):
 
 
 def directive_of(script, key):
-    """The --option of the #SBATCH line that the script says came from key."""
+    """Returns the --option of the #SBATCH line that the script attributes to `key`."""
     with open(script, "rb") as text:
         for line in text.read().split(b"\n"):
             if line.startswith(b"#SBATCH --"):
@@ -170,7 +180,8 @@ def directive_of(script, key):
 
 
 def read_keys(path):
-    """Every key of the table that can be set, with its option; and which of them are paths, always or where there is a slash."""
+    """Reads the key table: every key that can be set, with its option, and which of them are paths,
+    always or if they contain a slash."""
     rows = re.findall(r'\{\.path = "([^"]+)"(, FIELD)?(.*?)\.help', open(path, encoding="utf-8").read(), re.S)
     keys = {}
     formats = {}
@@ -184,14 +195,15 @@ def read_keys(path):
 
 
 def path_of(text):
-    """What a path in a spec means: below the spec's folder, without steps to and fro. Python alone keeps two slashes at the start."""
+    """Returns the meaning of a path in a spec: below the spec's folder, without "." and "..". Only
+    Python keeps two slashes at the start."""
     if text == "~" or text.startswith("~/"):
         text = os.path.expanduser(text)
     return re.sub("^//+", "/", os.path.abspath(text))
 
 
 def meant(key, text):
-    """The value that dlrun makes of a text: itself, or the path."""
+    """Returns the value that dlrun derives from a text: the text itself, or a path."""
     form = KEY_FORMATS.get(key)
     is_path = form in ("kPath", "kPattern") or (form == "kMaybePath" and "/" in text) or (form == "kImage" and re.match(r"\.?\.?/|~/", text)) or key == "container.mounts"
     return path_of(text) if is_path else text
@@ -200,7 +212,7 @@ def meant(key, text):
 def is_meant(key, text, arrived, before=b"", after=b""):
     if arrived == before + meant(key, text).encode() + after:
         return True
-    # A root of many slashes is a root.
+    # A root of several slashes is a root.
     return not text.strip("/") and arrived.startswith(before) and arrived.endswith(after) and not arrived[len(before) : len(arrived) - len(after)].strip(b"/")
 
 
@@ -213,7 +225,7 @@ DUMP = "import json,os,sys; json.dump([sys.argv[1:], os.environb.get(b'HOSTILE',
 
 
 def wait_for_jobs(limit_s):
-    """Until the queue is empty; False when no job has ended in limit_s."""
+    """Waits until the queue is empty. Returns False if no job has ended within limit_s."""
     deadline, fewest = time.time() + limit_s, None
     while time.time() < deadline:
         jobs = len(run(["squeue", "-h", "--me"]).stdout.splitlines())
@@ -263,8 +275,8 @@ def check_directives(keys, every_one, failures):
                         failures.add(key, text, f"sbatch refuses another time: {refusal[-300:]}")
                 elif key in SLURMS_OWN:
                     pass
-                elif key == "resources.gres":  # a list to sbatch, which writes before each what it is
-                    # "gres:", since 23.11 "gres/"
+                elif key == "resources.gres":
+                    # a list for sbatch, which prefixes each entry with "gres:", since 23.11 "gres/"
                     if arrived not in (",".join(kind + one for one in text.split(",")).encode() for kind in ("gres:", "gres/")):
                         failures.add(key, text, f"sbatch read {arrived[:120]!r}")
                 elif not is_meant(key, text, arrived):
@@ -274,7 +286,8 @@ def check_directives(keys, every_one, failures):
 
 
 def check_after(key, text, failures):
-    """A run's name, looked up by submit: there is none of these, so nothing may reach sbatch; but for what is a job's id."""
+    """Puts the string in the place of a run's name, which submit looks up. No such run exists, so
+    nothing may reach sbatch, unless the string is a job id."""
     if re.fullmatch(r"[0-9]+(_[0-9]+)?", text):
         return
     make_spec({**BASE, key: [text]}, "after.yaml")
@@ -284,7 +297,7 @@ def check_after(key, text, failures):
 
 
 def carried(script, key):
-    """A key's value in the spec that the script carries for `dlrun submit`, resolved."""
+    """Returns a key's value from the resolved spec that the script carries for `dlrun submit`."""
     with open(script, encoding="utf-8") as text:
         value = yaml.safe_load("".join(line[3:] for line in text if line.startswith("#| ")))
     for part in key.split("."):
@@ -293,7 +306,7 @@ def carried(script, key):
 
 
 def check_closed(failures):
-    """That what refuses every string takes what it is for."""
+    """Checks that keys which refuse every string accept a valid value."""
     for key, good in CLOSED.items():
         script = render(key, good, "-good", failures)
         if script is None:
@@ -303,17 +316,20 @@ def check_closed(failures):
 
 
 FLAGS = {"exclusive", "requeue", "no-requeue"}
-# dlrun reads these itself: numbers, sizes, times, words of a list. No string of the corpus is one; a good value is.
+# dlrun parses these keys: numbers, sizes, times, words of a list. No test string is valid; the
+# value here is.
 CLOSED = {"resources.time": "90s", "resources.mem": "64G", "resources.mem_per_cpu": "4G", "resources.mem_per_gpu": "32G", "resources.nodes": "2-4", "resources.gpus": "8",
           "resources.gpus_per_node": "a100:4", "resources.gpus_per_task": "1", "resources.hint": "nomultithread", "resources.threads_per_core": "1", "site": "generic",
           "launch.preset": "mpi", "container.runtime": "enroot", "checkpoint.every": "500 steps", "checkpoint.signal_before": "60s", "submit.via": "sbatch",
           "submit.url": "unix:/run/slurmrestd/socket"}
 SWITCHES = {"environment.modules.purge", "container.writable", "container.mount_home", "container.remap_root", "container.entrypoint"}
-# Not in the script's shell: read by dlrun when the script is submitted.
+# Keys that dlrun reads when the script is submitted; the script's shell does not.
 READ_LATER = {"submit.token_file"}
-# Words of Slurm's own grammar, shown as numbers or other words, or refused without being told: only what is executed can be seen of them.
+# Words of Slurm's own grammar. Slurm shows them in another form, or refuses them silently; only
+# executed commands can be detected.
 SLURMS_OWN = {"resources.signal", "resources.distribution", "resources.exclusive"}
-# What slurmrestd tells of a job in another form than it was given: numbers, node lists folded, paths with patterns filled in.
+# slurmrestd reports these in another form: numbers, folded node lists, paths with patterns
+# filled in.
 NORMALISED = SLURMS_OWN | set(CLOSED) | {"resources.output", "resources.error", "resources.begin", "resources.gres", "resources.nodelist", "resources.exclude", "resources.licenses"}
 
 
@@ -340,7 +356,7 @@ def check_dumps(expected, failures):
 
 
 def check_local(failures):
-    """The same without Slurm: `dlrun run`, one after another."""
+    """Runs the same check without Slurm: `dlrun run`, one string after another."""
     expected = []
     for number, text in enumerate(ALL):
         file = job_spec(number, text)
@@ -356,7 +372,7 @@ def check_local(failures):
 
 
 def described(url, job):
-    """Every text in what slurmrestd says of a job."""
+    """Returns every text in slurmrestd's description of a job."""
     connection = http.client.HTTPConnection("localhost", timeout=30)
     connection.sock = socket.socket(socket.AF_UNIX)
     connection.sock.connect(url.removeprefix("unix:"))
@@ -367,8 +383,9 @@ def described(url, job):
 
 
 def check_rest(url, every_one, failures):
-    """What sbatch gets as #SBATCH lines slurmrestd gets as a job's description: refused before or by Slurm, or there byte for byte. Then
-    environment.vars and launch.command in real jobs. No job is lost: as many wait as were submitted."""
+    """Checks the job descriptions that slurmrestd gets in place of #SBATCH lines: each string is
+    refused before or by Slurm, or arrives byte for byte. Then checks environment.vars and
+    launch.command in real jobs. No job may be lost: as many jobs wait as were submitted."""
     through = {"submit.via": "slurmrestd", "submit.url": url}
     keys = [key for key, option in KEY_OPTIONS.items() if key == "slurm" or (key.startswith("resources.") and option and key != "resources.clusters")]
     accepted = refused = 0
@@ -389,12 +406,12 @@ def check_rest(url, every_one, failures):
                 failures.add(key, text, f"exit {done.returncode}: {done.stderr.decode('utf-8', 'replace')[:300]}")
                 continue
             accepted += 1
-            # Without a database Slurm keeps no QOS.
+            # Without a database Slurm stores no QOS.
             if key in NORMALISED or key == "resources.qos" or KEY_OPTIONS.get(key) in ("--exclusive", "--requeue"):
                 continue
             texts = described(url, json.loads(done.stdout)["job"])
             if key == "resources.account":
-                text = text.lower()  # Slurm's own way with accounts
+                text = text.lower()  # Slurm converts accounts to lower case
             if text not in texts and not any(one.startswith("dlrun:") and one.endswith(" " + text) for one in texts):
                 failures.add(key, text, f"slurmrestd has none such: {texts!r:.300}")
     waiting = len(run(["squeue", "-h", "--me"]).stdout.splitlines())
@@ -408,7 +425,8 @@ def check_rest(url, every_one, failures):
 
 
 def check_jobs(failures, more=(), step=2):
-    """One string of so many: environment.vars and launch.command in real jobs behind the real srun and agent: argv and environment of the program."""
+    """Checks one of every `step` strings in real jobs behind the real srun and agent:
+    environment.vars and launch.command must arrive in the program's environment and argv."""
     expected = []
     with open("dump.py", "w", encoding="ascii") as out:
         out.write(DUMP)
@@ -418,7 +436,7 @@ def check_jobs(failures, more=(), step=2):
         if done.returncode == 2 and text == ":" and b"launch.command: srun takes" in done.stderr:
             continue  # srun's own separator
         if done.returncode == 2:
-            # These two keys promise every byte.
+            # These two keys accept every byte.
             failures.add("environment.vars + launch.command", text, f"refused: {done.stderr.decode('utf-8', 'replace')[:300]}")
         elif done.returncode != 0:
             failures.add("environment.vars + launch.command", text, f"exit {done.returncode}: {done.stderr.decode('utf-8', 'replace')[:300]}")
@@ -431,7 +449,8 @@ def check_jobs(failures, more=(), step=2):
 
 
 def leads_words(index):
-    """The words that bash makes of the script's array of lead's own options, each ended by a NUL byte."""
+    """Returns the words that bash makes of the script's array of lead's options, each ended by NUL.
+    """
     with open(f"w{index}.sh", encoding="ascii") as wrapper:
         script = wrapper.read().split("bash ")[-1].strip()
     with open(script, "rb") as text:
@@ -442,7 +461,8 @@ def leads_words(index):
 
 
 def check_prologue(pairs, failures):
-    """Keys that are neither directives nor the program's: what bash hands on in a job, to a recorder."""
+    """Checks the keys that are neither directives nor the program's: a recorder gets the words that
+    bash passes on in a job."""
     os.makedirs("bin", exist_ok=True)
     for name in ("srun", "conda"):
         with open(f"bin/{name}", "w", encoding="ascii") as out:
@@ -454,7 +474,8 @@ def check_prologue(pairs, failures):
         if script is None:
             continue
         record = f"{HOME}/record-{index}"
-        # lead starts the recorder in srun's place; module and conda are functions, as on a cluster, and so is here what reads an environment in.
+        # lead starts the recorder in place of srun. module and conda are functions, as on a
+        # cluster, and so is the command that sources an environment.
         header = "".join(f"{name}() {{ printf '%s\\0' {name} \"$@\" >> {record}; }}; export -f {name}\n" for name in ("module", "conda", "."))
         wrapper = f"#!/bin/bash\nexport RECORD={record} PATH={HOME}/bin:$PATH\n{header}bash {HOME}/{script}\n"
         with open(f"w{index}.sh", "w", encoding="ascii") as out:
@@ -468,7 +489,7 @@ def check_prologue(pairs, failures):
         failures.add("jobs", "", "still in the queue; none has ended for 60 s")
     for index, (key, text) in enumerate(pairs):
         if key in SWITCHES or (key.startswith("train.") and re.fullmatch(r"[0-9.e+-]+", text)):
-            continue  # true is a flag, or nothing; a number is rendered as one
+            continue  # true is a flag or nothing; a number is rendered as a number
         record = f"record-{index}"
         words = open(record, "rb").read() if os.path.exists(record) else b""
         words += leads_words(index)
@@ -478,9 +499,11 @@ def check_prologue(pairs, failures):
 
 
 def is_word(key, text, word):
-    """Whether it is the key's value as the script hands it on: alone, behind its option and =, or as what is made of it."""
+    """Returns True if the word is the key's value as the script passes it on: alone, after its
+    option and "=", or in a form derived from it."""
     option = ("--comment" if key == "launch.srun" else KEY_OPTIONS.get(key) or "").encode()
-    if key == "container.mounts":  # one list with the run's own; a path alone is mounted where it is
+    # one list with the run's own mounts; a path alone is mounted at the same place
+    if key == "container.mounts":
         both = re.match(rb"--container-mounts=([^:,]*):([^:,]*),", word)
         return bool(both) and all(is_meant(key, text, part) for part in both.groups())
     if key == "environment.venv":
@@ -511,11 +534,13 @@ def main():
         check_rest(args.rest, args.all, failures)
         return tell(failures)
     check_closed(failures)
-    # environment.setup is shell by its meaning. The other two are in jobs and runs, below.
+    # environment.setup is shell code by definition. The other two are checked in jobs and
+    # runs below.
     keys = [key for key in KEY_OPTIONS if key not in ("environment.setup", "environment.vars", "launch.command")]
     accepted, refused, other = check_directives(keys, args.all, failures)
     print(f"{len(ALL)} strings x {len(keys)} keys: {accepted} accepted, {refused} refused", flush=True)
-    # Every accepted pair as a job would be thousands of jobs: each key gets each kind of string, spread over the corpus.
+    # A job for every accepted pair would mean thousands of jobs. Each key gets strings of each
+    # kind, spread over all strings.
     by_key = {}
     for key, text in other:
         by_key.setdefault(key, []).append(text)

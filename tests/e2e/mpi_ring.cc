@@ -1,5 +1,6 @@
-// Passes numbers around all ranks, each adding one, and prints who took part: what the tests ask of
-// MPI across nodes. They are 4 MiB, so that ranks of one node take the way of big messages, too.
+// Passes numbers around all ranks, where each rank adds one, and prints the ranks that took part.
+// The tests use it to check MPI across nodes. The message is 4 MiB, so that ranks of one node also
+// use the path for large messages.
 #include <algorithm>
 #include <cstdio>
 #include <vector>

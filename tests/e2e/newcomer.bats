@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# A newcomer on a cluster that no site file knows: the README's commands as they stand there, and what surrounds them. The testbed
-# is one of its own, since the shared one's name is known.
+# A new user on a cluster without a site file: runs the README's commands as they are printed there.
+# The file has a testbed of its own, because the shared one's name is known.
 
 setup_file() {
     export DLRUN_TESTBED_DIR=$DLRUN_TESTBED_DIR.newcomer
@@ -24,7 +24,7 @@ setup() {
 dl() { as_user dlrun "$@"; }
 keep_draft() { as_user bash -c 'mkdir -p ~/.config/dlrun/sites && dlrun doctor --site-file >~/.config/dlrun/sites/alpine.yaml'; }
 
-# The commands of the README's section, without prompts and remarks.
+# Prints the commands of the README's section, without prompts and remarks.
 readme_commands() {
     sed -n '/^## A cluster that dlrun does not know/,/^## What/s/^\$ //p' "$DLRUN_SOURCE_DIR/README.md"
 }
@@ -84,7 +84,7 @@ readme_commands() {
     sites=$(dl site list --json | jq -r '.[].name')
     [ "$(wc -l <<<"$sites")" -ge 7 ]
     for site in $sites; do
-        # What a site's partitions are only that site's Slurm can judge: sbatch is not in PATH here.
+        # Only the Slurm of a site can check the site's partitions, so sbatch is not on PATH here.
         run as_user env PATH="$DLRUN_TESTBED_PREFIX/bin" /bin/bash -o pipefail -c 'dlrun init --site "$1" | dlrun check -' - "$site"
         echo "$site: $output"
         [ "$status" -eq 0 ]

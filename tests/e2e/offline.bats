@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# The controller is away, or the disk is full: nothing is guessed, nothing is sent twice, nothing is lost.
+# The controller is unreachable, or the disk is full: dlrun does not guess, submits nothing twice
+# and loses nothing.
 # timeout: 600
 
 load helpers
@@ -17,7 +18,7 @@ YAML
 teardown() {
     "$testbed/up" >/dev/null
     end_test
-    # A controller that was started again believes in its nodes when each has answered.
+    # A restarted controller trusts its nodes only after each has answered.
     wait_until 60 nodes_are_idle
     if mountpoint -q "$dir/full"; then umount "$dir/full"; fi
 }
@@ -50,12 +51,13 @@ is_state() { [[ $(state) == "$1" ]]; }
     "$testbed/up" >/dev/null
     wait_until 30 as_user squeue
     [ "$(state)" = not_submitted ]
-    # (A controller that was killed may bring back the ended job of the test before.)
+    # (A killed controller may bring back the ended job of the previous test.)
     [[ $(squeue -h -o %Z) != *"$dir"* ]]
 }
 
 @test "a submission that was accepted but whose reply was lost is found by its token" {
-    # sbatch is killed after the controller took the job, as a lost connection or an impatient user would.
+    # sbatch is killed after the controller has accepted the job, as by a lost connection or an
+    # impatient user.
     as_user mkdir "$dir/bin"
     as_user bash -c "cat >'$dir/bin/sbatch'" <<SH
 #!/bin/bash

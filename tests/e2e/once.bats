@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
-# Submitting happens once. sbatch's reply is lost, sbatch or dlrun is killed, before, while and after the controller takes the job; a person
-# looks at the run's status and submits again where it says that nothing was submitted. Each submission that was meant runs exactly once.
+# Each submission runs exactly once. sbatch's reply is lost, or sbatch or dlrun is killed before,
+# while or after the controller accepts the job. The user looks at the run's status and submits
+# again if it says that nothing was submitted.
 #
 # 50 of them; DLRUN_TEST_SUBMISSIONS=1000 is the long run.
 # timeout: 1800
@@ -10,7 +11,7 @@ load helpers
 setup() {
     dir=$(fresh_dir)
     as_user mkdir "$dir/bin"
-    # sbatch as it is called here: its fate is in a file. PPID is dlrun.
+    # A wrapper of sbatch, whose fate is in a file. PPID is dlrun.
     as_user tee "$dir/bin/sbatch" >/dev/null <<SH
 #!/bin/bash
 fate=\$(<$dir/fate)
@@ -38,14 +39,15 @@ YAML
 
 fates=(none sbatch-before sbatch-after dlrun-before dlrun-while dlrun-after reply-lost)
 
-# submit NUMBER: as a person in a hurry would; its output is of no use, nor its exit code
+# submit NUMBER: submits like a hurried user; neither its output nor its exit code is used
 submit() {
     local state
     until
-        # The program, and sbatch, are killed at a step by the wrapper, and one in eight at any moment by the clock.
+        # The wrapper kills the program or sbatch at a step; timeout kills one in eight at a
+        # random moment.
         as_user env PATH="$dir/bin:$(as_user printenv PATH)" timeout -s KILL "$limit" dlrun submit "$dir/once.yaml" --set "name=once-$1" \
             --set "launch.command=[sh, -c, 'echo \$0 >>$dir/executed', '$1']" &>/dev/null
-        # What is under way ends soon.
+        # A submission that is under way ends soon.
         while state=$(dl status "once-$1" --json 2>/dev/null | jq -r '.state + " " + (.detail // "")'); [[ $state == *"being submitted"* ]]; do sleep 0.1; done
         [[ -n $state && $state != not_submitted* ]]
     do
@@ -83,7 +85,8 @@ SH
     as_user bash -c 'cd "$1" && exec bash crowd' - "$dir"
     wait_until 120 no_jobs
     dl ls --all --json | jq --arg dir "$dir/" 'map(select(.path // "" | startswith($dir)))' >"$BATS_TEST_TMPDIR/ls"
-    # Whoever was not killed has told of one job; nobody's run is there twice, and every job is one run's.
+    # Each call that was not killed has reported one job. No run exists twice, and every job belongs
+    # to one run.
     jq -e '[.[].name] | length == (unique | length)' "$BATS_TEST_TMPDIR/ls"
     jq -e '[.[].job | select(. != null and . != "")] | length == (unique | length)' "$BATS_TEST_TMPDIR/ls"
     for i in {1..100}; do

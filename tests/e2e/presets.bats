@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
-# Every preset, end to end: what a framework would read of its environment is read and verified by a program (verify_preset.py), on four nodes
-# and on this machine without Slurm. With the frameworks themselves: mpi4py here, PyTorch in torch.bats.
+# Every preset end to end, on four nodes and on this machine without Slurm: a program reads the
+# environment like the framework and verifies it (verify_preset.py). Of the frameworks themselves,
+# mpi4py is tested here and PyTorch in torch.bats.
 # timeout: 300
 
 load helpers
@@ -9,7 +10,7 @@ setup() {
     dir=$(fresh_dir)
     install -m 755 -o "$DLRUN_TESTBED_USER" "$BATS_TEST_DIRNAME/verify_preset.py" "$dir/verify_preset.py"
     as_user mkdir "$dir/bin"
-    # In torchrun's place: what the preset's words say is verified, and no torch is needed.
+    # Replaces torchrun, so that no torch is needed; the preset's options are verified.
     as_user tee "$dir/bin/torchrun" >/dev/null <<SH
 #!/bin/sh
 exec python3 $dir/verify_preset.py rank $dir/torchrun torchrun "\$@"
@@ -17,7 +18,8 @@ SH
     chmod 755 "$dir/bin/torchrun"
 }
 
-# spec PRESET RESOURCES [LAUNCH...]: PRESET.yaml, whose program reports into the folder PRESET
+# spec PRESET RESOURCES [LAUNCH...]: writes PRESET.yaml, whose program reports into the
+# folder PRESET
 spec() {
     local preset=$1 resources=$2
     shift 2
@@ -66,7 +68,8 @@ task_presets=(torch accelerate deepspeed lightning horovod tensorflow jax mpi pl
     spec torchrun 'nodes: 4' 'nproc_per_node: 2'
     dl run torchrun.yaml
     verify torchrun 1
-    # Without srun nobody makes an MPI program's ranks one world: one rank runs, more are refused.
+    # Without srun no program joins the ranks of an MPI program into one world: one rank runs, more
+    # are refused.
     spec mpi 'nodes: 1'
     dl run mpi.yaml
     verify mpi 1

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
-# What became of runs that the controller has forgotten: their own record says it, else accounting, else nobody. The testbed is one of its
-# own: it forgets a job two seconds after its end.
+# The end of runs that the controller has forgotten: their own record tells it, otherwise
+# accounting, otherwise nobody. The file has a testbed of its own, which forgets a job two seconds
+# after its end.
 # timeout: 300
 # shellcheck disable=SC2030,SC2031 # bats: each test is a subshell
 
@@ -15,7 +16,7 @@ setup_file() {
     load_testbed
     dir=$(fresh_dir)
     export dir
-    # A cluster without accounting, in its own words.
+    # Replaces sacct by that of a cluster without accounting.
     as_user mkdir "$dir/bin"
     as_user tee "$dir/bin/sacct" >/dev/null <<'SH'
 #!/bin/bash
@@ -38,7 +39,8 @@ teardown_file() {
 
 without_accounting() { as_user env -C "$dir" PATH="$dir/bin:$(as_user printenv PATH)" dlrun "$@"; }
 is_forgotten() { ! squeue -h -j "$1" >/dev/null 2>&1; }
-# said RUN COMMAND...: the state, the exit code, and whether it is the last known only
+# said RUN COMMAND...: prints the state, the exit code, and whether the state is only the last
+# known one
 said() { "${@:2}" status "$1" --json 2>/dev/null | jq -r '[.state, (.code | tostring), .last_known | tostring] | join(" ")'; }
 
 @test "purged: a run's own record counts, then accounting; where there is neither the state is unknown, no guess" {
@@ -56,7 +58,7 @@ said() { "${@:2}" status "$1" --json 2>/dev/null | jq -r '[.state, (.code | tost
     # shellcheck disable=SC2317 # called by wait_until
     has_leader() { dl status lost --json | jq -e '.attempt == 0'; }
     wait_until 60 has_leader
-    # Its leader is killed: nobody is left who could write an end.
+    # The leader is killed, so that no process can write an end.
     kill -KILL "$(jq -r 'select(.event == "claimed").pid' "$(dl status lost --json | jq -r .path)/events.jsonl")"
     as_user touch "$dir/go"
     dl cancel waiting

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Jobs in containers under pyxis, the installed one or the testbed's stand-in.
+# Jobs in containers with pyxis: the installed one or the testbed's stand-in.
 # timeout: 300
 
 load helpers

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Submitting through a real slurmrestd, on a socket and over loopback with a token. The testbed is one of its own: the shared one has
-# no slurmrestd.
+# Submitting through a real slurmrestd, on a socket and over loopback with a token. The file has a
+# testbed of its own, because the shared one has no slurmrestd.
 # timeout: 300
 # shellcheck disable=SC2030,SC2031 # bats: each test is a subshell
 
@@ -42,7 +42,8 @@ teardown() {
     end_test
 }
 
-# start_proxy MODE...: what stands between dlrun and slurmrestd, at $dir/proxy; see rest_proxy.py.
+# start_proxy MODE...: starts a proxy between dlrun and slurmrestd, at $dir/proxy;
+# see rest_proxy.py.
 start_proxy() {
     "$testbed/as_user" "$BATS_TEST_DIRNAME/rest_proxy.py" "$dir/proxy" "$@" 3>&- &
     proxy=$!
@@ -54,7 +55,8 @@ stop_proxy() {
     rm -f "$dir/proxy" "$dir"/proxy.{held,log}
 }
 
-# list_servers [URL...]: the user's configuration lists the testbed's server, the proxy and these.
+# list_servers [URL...]: lists the testbed's server, the proxy and these in the
+# user's configuration.
 list_servers() {
     # shellcheck disable=SC2016 # the inner shell's
     as_user bash -c 'mkdir -p ~/.config/dlrun/sites && exec >~/.config/dlrun/sites/servers.yaml && echo slurmrestd: &&
@@ -75,14 +77,16 @@ new_token() { # seconds
 }
 by_token() { echo "--set submit.via=slurmrestd --set submit.url=$DLRUN_TESTBED_REST_URL --set submit.token_file=$dir/token"; }
 
-# What Slurm knows about a job, a field a line, without what is another for every job; its own number and folder are JOB and RUN in its logs' names.
+# Prints Slurm's description of a job, one field per line, without fields that always differ. In the
+# logs' names, the job's own number and folder become JOB and RUN.
 fields() {
     scontrol show job -dd "$1" | tr -s ' \n' '\n' |
         grep -Ev '^(JobId|AllocNode:Sid|SubmitTime|EligibleTime|AccrueTime|StartTime|EndTime|LastSchedEval|SuspendTime|Reason|Command|Comment|ArrayJobId|Priority)=|^\(?null\)?$|^$' |
         sed -E "/^Std(Out|Err)=/{s#$dir/runs/job-[^/]*/#RUN/#;s#\\b$1\\b#JOB#g}"
 }
 
-# same NAME SPEC-OPTIONS...: the same spec by sbatch and by slurmrestd, both held back; then field by field.
+# same NAME SPEC-OPTIONS...: submits the same spec by sbatch and by slurmrestd, both held, and
+# compares the jobs field by field.
 same() {
     local one two
     one=$(dl submit job.yaml --json --set "$(via sbatch)" "$@" 2>/dev/null | jq -r .job)
@@ -218,7 +222,8 @@ YAML
     [ "$(jobs_in_queue)" -eq 1 ]
 }
 
-# refused CODE WORDS ARGUMENTS...: the exit code, the words, and nothing recorded or queued.
+# refused CODE WORDS ARGUMENTS...: checks the exit code and the message, and that nothing is
+# recorded or queued.
 refused() {
     local code=$1 words=$2
     shift 2
@@ -251,14 +256,15 @@ refused() {
     refused 2 "expired" $(by_token)
 }
 
-# certificate NAME SAN [AUTHORITY]: NAME.pem and NAME.key in the test's own folder, by itself or by that authority.
+# certificate NAME SAN [AUTHORITY]: makes NAME.pem and NAME.key in the test's own folder,
+# self-signed or signed by that authority.
 certificate() {
     local by=()
     [[ -z ${3-} ]] || by=(-CA "$BATS_TEST_TMPDIR/$3.pem" -CAkey "$BATS_TEST_TMPDIR/$3.key")
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj "/CN=$1" -addext "$2" "${by[@]}" \
         -keyout "$BATS_TEST_TMPDIR/$1.key" -out "$BATS_TEST_TMPDIR/$1.pem" 2>/dev/null
 }
-# tls NAME: slurmrestd behind TLS with that certificate; sets url.
+# tls NAME: puts slurmrestd behind TLS with that certificate; sets url.
 tls() {
     stop_proxy
     cp "$BATS_TEST_TMPDIR/$1".{pem,key} "$dir"
@@ -269,7 +275,7 @@ tls() {
     url=https://127.0.0.1:$(<"$dir/proxy")
     list_servers "$url"
 }
-# As on a machine that trusts the test's authority alone.
+# Runs dlrun as on a machine that trusts only the test's certificate authority.
 dl_trusting() {
     unshare --mount bash -c 'mount --bind "$1" /etc/ssl/certs/ca-certificates.crt && shift && exec "$@"' - "$BATS_TEST_TMPDIR/authority.pem" \
         "$testbed/as_user" bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"

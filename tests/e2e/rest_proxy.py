@@ -3,11 +3,15 @@
           rest_proxy.py SOCKET answer STATUS BODY               a server of another kind
           rest_proxy.py FILE tls CERTIFICATE KEY REAL-PORT      TLS before a real slurmrestd on loopback
 
-Listens on the unix socket SOCKET. swallow: a job that is submitted reaches slurmrestd, and its answer is lost. hold: it reaches
-slurmrestd, and the answer never comes; then the file SOCKET.held exists. Everything else goes through. reset: the first two
-questions of each kind, and the first submission, are not forwarded, their connections just end; the file SOCKET.log has a line for each
-request that came. answer: every request gets
-STATUS and BODY. tls: listens on a port of loopback, which FILE names; each request that arrives is a line more in FILE.
+Listens on the unix socket SOCKET.
+
+  swallow  A submission reaches slurmrestd, but its reply is lost. Other requests pass.
+  hold     A submission reaches slurmrestd, but its reply never arrives; the file SOCKET.held then
+           exists. Other requests pass.
+  reset    The first two requests of each kind, and the first submission, are not forwarded; their
+           connections just end. The file SOCKET.log has a line for each request.
+  answer   Every request gets STATUS and BODY.
+  tls      Listens on a port of loopback, which FILE names. Each request adds a line to FILE.
 """
 
 import http.client
@@ -24,7 +28,7 @@ import time
 class TlsServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     daemon_threads = True
 
-    def handle_error(self, *_):  # a handshake that the client ends
+    def handle_error(self, *_):  # the client may abort a handshake
         pass
 
 
@@ -35,7 +39,7 @@ class TlsHandler(socketserver.BaseRequestHandler):
         with context.wrap_socket(self.request, server_side=True) as client:
             stream = client.makefile("rb")
             first = stream.readline()
-            if not first:  # the client thought better of it
+            if not first:  # the client closed the connection without a request
                 return
             headers = http.client.parse_headers(stream)
             body = stream.read(int(headers.get("Content-Length", 0)))
@@ -95,7 +99,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return answer.status, answer.read()
 
     def is_early(self):
-        """Whether it is one of the first, whose connection ends here."""
+        """Returns True for the first requests, whose connections end here."""
         with lock, open(sys.argv[1] + ".log", "a") as log:
             print(self.command, self.path, file=log)
             seen[self.path] = seen.get(self.path, 0) + 1

@@ -1,13 +1,15 @@
 #!/usr/bin/env bats
-# A run starts again: in its allocation, from the queue, and on what is left of its nodes. What decides about it, and that a job which
-# always fails stops, is in tests/unit/agent_retry_test.cc and tests/ranks/agent_retry_test.cc.
+# A run restarts in its allocation, from the queue, and on the remaining nodes.
+# tests/unit/agent_retry_test.cc and tests/ranks/agent_retry_test.cc test the decision, and that a
+# job which always fails stops.
 # timeout: 300
 
 load helpers
 load trackers
 
 setup() { on cgroup; }
-# Both testbeds wait at the same time (trackers.bash); they share the user's index, so runs are named by their ids.
+# Both testbeds wait at the same time (trackers.bash). They share the user's index, so the tests
+# name runs by their ids.
 declare -gA id # bats reads the file in a function
 submit() { id[$1]=$(dl submit exp.yaml --json 2>/dev/null | jq -r .run); }
 
@@ -19,7 +21,7 @@ is_state() { [[ $(json "${2:-last}" | jq -r .state) == "$1" ]]; }
 restarts() { json "${1:-last}" | jq -r '[.restarts[].cause] | join(" ")'; }
 event() { jq -c "select(.event == \"$1\")" "$2/events.jsonl"; }
 
-# rank_pids RUN RANK NAME: the processes of this name that are the rank's
+# rank_pids RUN RANK NAME: prints the rank's processes with this name
 rank_pids() {
     local pid
     for pid in $(pgrep -x "$3"); do
@@ -54,7 +56,7 @@ YAML
     grep -q 'resumed from .* at step' "$dir_of_run/logs/attempt-1/rank-0000.log"
     [[ $(event rank_failed "$dir_of_run") == *'"rank":3,"host":"n2"'*'"signal":"SIGKILL"'* ]]
     [[ $(dl status last) == *"attempt   1, after failure; at most 2 restarts left"* ]]
-    # Of each attempt its own log, of none given the last's.
+    # Each attempt has its own log; without an attempt, `logs` prints the last one's.
     for attempt in 0 1; do [ "$(dl logs --rank 0 --attempt "$attempt" last)" = "$(<"$dir_of_run/logs/attempt-$attempt/rank-0000.log")" ]; done
     [ "$(dl logs --rank 0 last)" = "$(<"$dir_of_run/logs/attempt-1/rank-0000.log")" ]
     [[ -s $dir_of_run/logs/attempt-0/rank-0000.log && $(<"$dir_of_run/logs/attempt-0/rank-0000.log") != *resumed* ]]
@@ -102,7 +104,8 @@ YAML
 }
 
 @test "without retry a program that leaves on the warning of the time limit is completed, and told as that; far from the limit it is no warning" {
-    # In the job nothing is scrubbed: the clock that tells the two apart must be read whatever the user's form of times is.
+    # The job's environment is not scrubbed. The clock that distinguishes the two cases must be
+    # readable in every time format of the user.
     spec <<'YAML'
 name: warned
 resources: {nodes: 1, tasks_per_node: 1, time: 3m}
@@ -121,7 +124,8 @@ YAML
     [ "$(json early | jq -c '[.state, .detail]')" = '["completed","the rank ended with 0"]' ]
 }
 
-# low PARTITION TRACKER THEN: a run on two nodes that others may take; asked for a checkpoint, it saves, and THEN goes on or leaves
+# low PARTITION TRACKER THEN: submits a run on two nodes that other jobs may take. Asked for a
+# checkpoint, it saves, and THEN continues or exits.
 low() {
     spec <<YAML
 name: $1
@@ -178,7 +182,8 @@ YAML
     [ "$(<"$dir/ups")" = up ]
 }
 
-# staging NAME TRACKER RESOURCES RETRY: a run with a secret that is in its setup until Slurm ends it; started again it says its secret
+# staging NAME TRACKER RESOURCES RETRY: submits a run with a secret that stays in its setup until
+# Slurm ends it; after the restart it prints the secret
 staging() {
     spec <<YAML
 name: $1
@@ -228,8 +233,8 @@ has_lost_one() { [[ -n $(event attempt_end "$(run_dir "$1")") ]]; }
     done
 }
 
-# lasting NAME RESOURCES RETRY PROGRAM RANKS [ATTEMPTS]: submits a run of which each attempt does PROGRAM, and all but the last (the
-# second) wait to be ended
+# lasting NAME RESOURCES RETRY PROGRAM RANKS [ATTEMPTS]: submits a run in which each attempt runs
+# PROGRAM. All attempts except the last (the second) wait to be ended.
 lasting() {
     spec <<YAML
 name: $1
@@ -245,14 +250,17 @@ YAML
 }
 
 @test "a node is lost, or its rank hangs: in what is left of the allocation, or from the queue on others; the old rank does not live on" {
-    # This one loses two nodes. The first is back by then, but is no longer the job's, though SLURM_JOB_NODELIST names it.
+    # This run loses two nodes. The first is back by then but no longer belongs to the job, although
+    # SLURM_JOB_NODELIST names it.
     lasting shrink 'nodes: "2-4", tasks_per_node: 2' 'retry: {max: 2, on: [node_failure]}' : 8 3
     lasting fixed 'nodes: 2' 'retry: {max: 1, on: [node_failure]}' : 2
-    # This one's only node is lost, with its leader. The second attempt gets the lock once the rank that Slurm thinks dead is.
+    # This run loses its only node, with its leader. The second attempt gets the lock only when the
+    # rank that Slurm believes dead has ended.
     lasting alone 'nodes: 1, exclude: n1' 'retry: {max: 1, on: [node_failure]}' 'exec 9>lock; flock -w 30 9 || exit 1' 1
     lasting frozen 'nodes: 1, exclude: "n[1-2]"' $'retry: {max: 1, on: [hang], exclude_bad_nodes: true}\nhealth: {hang_after: 3}' : 1
     lost=$(cut -d' ' -f6 "$dir/alone")
-    # On the other testbed a node is cut off, and the run hangs before Slurm knows: one restart, not one for the hang and one for the node.
+    # On the other testbed a node is cut off, and the run hangs before Slurm notices: one restart,
+    # not one for the hang and one for the node.
     keep_on cgroup
     on linuxproc
     # shellcheck disable=SC2016 # the job's own

@@ -1,13 +1,17 @@
 # shellcheck shell=bash
-# For files whose jobs have secrets: canaries, and where they may not be.
+# For files whose jobs have secrets: creates canaries and checks where they must not be.
 #
-#   make_secrets          a value for MY_KEY, in dlrun's environment, and one in $dir/token for MY_TOKEN; sets expected, the digest of both
-#   dl_with_key ARGS...   dlrun with MY_KEY in its environment, and MY_TOKEN where the test has one
-#   holders FOLDER...     prints every file below that holds one of them; the token's own file is not one of dlrun's
-#   are_in_no_argument    no process has one in its arguments
-#   Slurm_has_none JOB    neither the job, its script, the controller's and the nodes' state, any log, nor /tmp of n1 and n2
-#   stay_secret           submits job.yaml with both: the rank has them, and nothing else; the same for `interactive`. $dir/data is
-#                         /data in the container
+#   make_secrets          makes a value for MY_KEY, in dlrun's environment, and one in $dir/token
+#                         for MY_TOKEN; sets expected, the digest of both
+#   dl_with_key ARGS...   runs dlrun with MY_KEY in its environment, and with MY_TOKEN if the test
+#                         has one
+#   holders FOLDER...     prints every file below FOLDER that holds one of them, except the token's
+#                         own file, which is not dlrun's
+#   are_in_no_argument    checks that no process has one in its arguments
+#   Slurm_has_none JOB    checks the job, its script, the state of the controller and the nodes, all
+#                         logs, and /tmp of n1 and n2
+#   stay_secret           submits job.yaml with both and checks that only the rank has them; the
+#                         same for `interactive`. $dir/data is /data in the container
 
 make_secrets() {
     canary=canary-$RANDOM$RANDOM$RANDOM
@@ -15,12 +19,13 @@ make_secrets() {
     printf '%s\n' "$filed" >"$dir/token"
     chmod 600 "$dir/token"
     chown "$DLRUN_TESTBED_USER:" "$dir/token"
-    # A pattern file, since a pattern in grep's arguments would be found there.
+    # A pattern file is used, because grep's own arguments would contain a pattern.
     printf '%s\n' "$canary" "$filed" >"$BATS_TEST_TMPDIR/patterns"
     expected=$(printf %s "$canary,$filed" | sha256sum)
 }
 
-# The canary is exported in dlrun's own environment, by a file: not even this test has it in an argument.
+# A file exports the canary into dlrun's environment, so that not even this test has it in
+# an argument.
 dl_with_key() {
     printf 'export MY_KEY=%s\n' "$canary" >"$dir/env.sh"
     [[ -z ${MY_TOKEN:-} ]] || printf 'export MY_TOKEN=%s\n' "$MY_TOKEN" >>"$dir/env.sh"
@@ -36,7 +41,7 @@ are_in_no_argument() {
     [[ -z $told ]] || { echo "in the arguments of: $told" && return 1; }
 }
 
-# keeps_quiet COMMAND...: it succeeds, and its output holds none of the secrets.
+# keeps_quiet COMMAND...: succeeds if the command does and its output contains no secret.
 keeps_quiet() {
     local text
     text=$("$@") && [[ $text != *"$canary"* && $text != *"$filed"* ]]

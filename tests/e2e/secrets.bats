@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# A secret reaches the job's program and nothing else: a canary is looked for wherever a job leaves traces.
+# A secret reaches the job's program only: the tests search for a canary wherever a job leaves
+# traces.
 # timeout: 300
 
 load helpers
@@ -30,7 +31,7 @@ ranks_said() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
     wait_until 60 ranks_said
     run=$(path) job=$(dl status last --json | jq -r .job)
 
-    # Arguments and environments of all processes: only the program's own environment has it.
+    # The program's own environment contains the secret; no argument and no other environment does.
     are_in_no_argument
     local programs=0
     while read -r environ; do
@@ -45,7 +46,7 @@ ranks_said() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
     Slurm_has_none "$job"
     keeps_quiet scontrol write batch_script "$job" -
 
-    # The run: one file, for its owner alone. The index, the user's home.
+    # The run has one file, for its owner only. The index and the rest of the user's home have none.
     [ "$(stat -c '%a %U' "$run/secrets")" = "600 $DLRUN_TESTBED_USER" ]
     [ "$(holders "$DLRUN_TESTBED_HOME")" = "$run/secrets" ]
     [ -z "$(holders /tmp --exclude-dir=bats-run*)" ]
@@ -84,7 +85,7 @@ ranks_said() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
     keeps_quiet cat "$dir/job.sh"
     grep -q -- '--secret MY_KEY' "$dir/job.sh"
     sed -i 's/--time=00:05:00/--time=00:04:00/' "$dir/job.sh"
-    # What a file gives is not this shell's to give.
+    # A secret from a file is not taken from this shell's environment.
     MY_TOKEN=decoy dl submit job.sh
     wait_until 60 ranks_said
     text=$(scontrol write batch_script "$(dl status last --json | jq -r .job)" -)
@@ -99,7 +100,7 @@ ranks_said() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
     wait_until 30 is_state cancelled
     [ ! -e "$waiting/secrets" ]
 
-    # A sweep's point, submitted again, and again.
+    # A sweep's point is submitted again, twice.
     dl submit secret.yaml --set resources.begin=now+1hour --set 'sweep.parameters={environment.vars.N: [1]}'
     sweep=$(dl status last --json | jq -r .run)
     for _ in 1 2; do

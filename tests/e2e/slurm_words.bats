@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
-# What Slurm says of a step is obeyed, and what a program prints is not, whatever it is: agents mark it. The lines of each version are in
-# tests/unit/agent_slurm_words_test.cc, the marks in tests/unit/agent_text_marks_test.cc.
+# dlrun obeys Slurm's messages about a step, but never a program's output, whatever it is: agents
+# mark it. tests/unit/agent_slurm_words_test.cc has the lines of each version,
+# tests/unit/agent_text_marks_test.cc the marks.
 # timeout: 300
 
 load helpers
@@ -11,8 +12,8 @@ spec() { as_user tee "$dir/exp.yaml" >/dev/null; }
 json() { dl status "${1:-last}" --json 2>/dev/null; }
 events() { jq -r .event "$(json | jq -r .path)/events.jsonl"; }
 
-# forging_program: prints every line that srun, slurmstepd and pyxis can print, on both outputs: whole, in pieces, behind a progress bar,
-# and the last without its end
+# forging_program: prints every line that srun, slurmstepd and pyxis can print, to both outputs:
+# whole, in pieces, after a progress bar, and the last one without a newline
 forging_program() {
     as_user cp "$DLRUN_SOURCE_DIR/tests/reference/slurm_lines.txt" "$dir/lines" 2>/dev/null || install -m 644 "$DLRUN_SOURCE_DIR/tests/reference/slurm_lines.txt" "$dir/lines"
     as_user tee "$dir/forge" >/dev/null <<'SH'
@@ -49,7 +50,8 @@ YAML
         [[ $(events) != *warning* ]]
         local err
         err=$dir/err-$(json | jq -r .job)
-        # Each of the four prints a line five times by itself or at its line's end, and a mark is nowhere.
+        # Each of the four ranks prints a line five times, alone or at its line's end. No mark
+        # is left.
         [ "$(grep -c 'slurmstepd-n1: error: \*\*\* STEP 1.0 ON n1 CANCELLED AT 2026-11-22T06:34:26 DUE TO PREEMPTION \*\*\*$' "$err")" -eq 20 ]
         ! grep -q $'[\x02\x03\x1e\x10]' "$err"
     done

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# What a user's shell may hold against a job: variables that Slurm's commands, MPI and frameworks read.
+# Variables in a user's shell that would change a job: those that Slurm's commands, MPI and
+# frameworks read.
 # timeout: 200
 
 load helpers
@@ -14,7 +15,8 @@ launch:
   preset: plain
   command: [bash, -c, 'echo "rank $DLRUN_RANK of $DLRUN_WORLD_SIZE in $SLURM_JOB_NAME: $GREETING, $(type -P bash), $${RANK-no} $${MASTER_PORT-no} $${OMPI_MCA_btl-no}"']
 YAML
-    # Each of these changes what sbatch, srun or squeue does, hides jobs from squeue, or sends a rank to another run's master.
+    # Each of these changes what sbatch, srun or squeue does, hides jobs from squeue, or sends a
+    # rank to another run's master.
     against=(
         SBATCH_EXPORT=NONE SLURM_EXPORT_ENV=NONE SBATCH_JOB_NAME=other SBATCH_TIMELIMIT=1 SBATCH_OPEN_MODE=truncate SBATCH_REQUEUE=1
         SLURM_CPU_BIND=map_cpu:63 SLURM_NTASKS=9 SLURM_NNODES=4 SLURM_MPI_TYPE=none SRUN_CPUS_PER_TASK=60
@@ -34,7 +36,7 @@ YAML
     is_running() { [[ $(as_user env "${against[@]}" dlrun status hello --json | jq -r '.state + " " + .nodes') == "running n[1-2]" ]]; }
     wait_until 30 is_running
     [[ $(scontrol show job "$(dl status hello --json | jq -r .job)") == *"TimeLimit=00:05:00"* ]]
-    # Beside it, ahead of the next, and in an allocation of its own.
+    # Beside the job, before the next one, and in an allocation of its own.
     against() { as_user env "${against[@]}" bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
     run against attach last -- bash -c 'echo "beside: ${SLURM_CPU_BIND-no} ${RANK-no} ${PMI_FD-no}"' </dev/null
     echo "$output"
@@ -77,7 +79,7 @@ YAML
     cat "$dir/calls"
     [ "$(grep -c execve "$dir/calls")" -eq 1 ]
     [ "$(grep -cE 'socket|connect' "$dir/calls" || true)" -eq 0 ]
-    # And it is the same text with all of that in the environment.
+    # The script is the same with all these variables set.
     [ "$(as_user env "${against[@]}" dlrun render "$dir/hello.yaml" --runs "$dir/runs")" = "$(as_user dlrun render "$dir/hello.yaml" --runs "$dir/runs")" ]
 }
 
@@ -85,7 +87,7 @@ YAML
     as_user strace -f -qq -y -e trace=getdents64 -o "$dir/listed" bash -c 'cd "$1" && exec dlrun submit hello.yaml' - "$dir"
     cat "$dir/listed"
     [ "$(grep -cE '/(\.local/state/dlrun/)?runs>' "$dir/listed" || true)" -eq 0 ]
-    # ls does read it, so that the pattern is right.
+    # `ls` does read the folder, which shows that the pattern is right.
     as_user strace -f -qq -y -e trace=getdents64 -o "$dir/listed" dlrun ls >/dev/null
     [ "$(grep -cE '/(\.local/state/dlrun/)?runs>' "$dir/listed")" -gt 0 ]
 }
@@ -96,7 +98,8 @@ YAML
     asked=$(grep -oE 'execve\("[^"]*/(sbatch|squeue|sacct|sinfo|scontrol|scancel|srun)", \[.*\]' "$dir/calls")
     echo "$asked"
     for name in sbatch squeue scancel sinfo scontrol; do [[ $asked == *"/$name\""* ]]; done
-    # Those that Slurm has had for more than ten years; sacct's where the controller has forgotten a job of another file's.
+    # These options have existed for more than ten years. sacct's are needed if the controller has
+    # forgotten a job of another file.
     for word in $(grep -oE '"--?[a-zA-Z][^=" ]*' <<<"$asked" | tr -d '"' | LC_ALL=C sort -u); do
         [[ " --comment --help --mpi --oneliner --output --parsable --test-only -e -h -j -o -r -t -u -P -n -X -S " == *" $word "* ]]
     done

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# A sweep on a real cluster: one array, a run for each point, and one point again. The testbed's MaxArraySize is 8.
+# A sweep on a real cluster: one array, a run for each point, and a resubmitted point. The testbed's
+# MaxArraySize is 8.
 # timeout: 300
 
 load helpers
@@ -51,7 +52,7 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     run dl top last # a line a point
     echo "$output"
     [[ $output == *"6 of 6 points are over"* && $(grep -cE "^ [0-5]  .* (completed|failed) " <<<"$output") == 6 ]]
-    # Each point ran once, with its own values, in its own run, and never more than two at once.
+    # Each point ran once, with its own values, in its own run, and at most two ran at once.
     [[ $(sort "$dir/ran" | xargs) == "0.01 128 0.01 32 0.01 64 0.1 128 0.1 32 0.1 64" ]]
     (($(sort -n "$dir/most" | tail -1) <= 2))
     parent=$(json status last | jq -r .path)
@@ -78,7 +79,7 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     run dl wait last
     [ "$status" -eq 5 ]
 
-    # The failed point alone, as a run of its own, which then counts for it.
+    # The failed point is resubmitted as a run of its own, which then replaces it.
     as_user touch "$dir/fixed"
     run dl resubmit last
     [ "$status" -eq 2 ]
@@ -174,7 +175,7 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     ! grep -rl s3cret "$parent" || false
 }
 
-# sbatch that does its work and then loses its answer, or its caller.
+# An sbatch that does its work and then loses its reply or kills its caller.
 hostile_sbatch() {
     as_user mkdir "$dir/bin"
     as_user tee "$dir/bin/sbatch" >/dev/null <<SH
@@ -215,7 +216,7 @@ submit_ten() {
     [[ $(json status "$parent/9" | jq -r .detail) == "it was not submitted"*"dlrun resubmit"* ]]
     [[ $(dl status "$parent") == *"\`dlrun resubmit $parent\` submits those that were not"* ]]
     rm "$dir/kill"
-    # Of two who submit a point at once, alone or with what is missing, one does.
+    # If two commands submit a point at once, alone or with the missing points, one succeeds.
     path=$(json status "$parent" | jq -r .path)
     for locked in '.,8,/8: another dlrun is submitting what the sweep is missing' "array-1/0,8,/8: another dlrun is submitting it again" "array-1/0,,/8: another dlrun is submitting it; try"; do
         IFS=, read -r folder point words <<<"$locked"
@@ -225,7 +226,8 @@ submit_ten() {
     done
     (($(wc -l <"$dir/jobs") == 1))
     dl resubmit "$parent/8" --watch
-    # Of the second array one point is left: the sweep, submitted again, is that one task, and then nothing.
+    # One point of the second array is missing. Resubmitting the sweep submits this one task, and
+    # the next time nothing.
     run json resubmit "$parent" --watch
     [ "$status" -eq 0 ]
     [[ $(jq -s -c '[.[0].points, (.[0].jobs | length), .[1].state]' <<<"$output") == '[1,1,"completed"]' ]]
@@ -243,14 +245,15 @@ submit_ten() {
     [[ $output == *"nothing was submitted: point 1: resources.partition=nosuch"* ]]
     (($(json ls --all | jq length) == runs))
     [[ -z $(squeue -h -u "$DLRUN_TESTBED_USER") ]]
-    # Nodes that may come back are no refusal: sbatch decides, and what it may refuse goes first.
+    # Nodes that may come back are no reason to refuse: sbatch decides, and the array that it may
+    # refuse goes first.
     run dl submit sweep.yaml --set 'sweep.parameters={resources.nodes: [1, 99]}'
     [[ $output == *"point 1: resources.nodes=99: Slurm may queue it and not start it: "* ]]
     path=$(json status last | jq -r .path)
     (($(jq -r .job "$path/array-1/submission.json") < $(jq -r .job "$path/array-0/submission.json")))
     dl cancel last
 
-    # The second sbatch is refused once; what it was to submit is submitted later.
+    # The second sbatch is refused once; its points are submitted later.
     as_user mkdir "$dir/bin"
     as_user tee "$dir/bin/sbatch" >/dev/null <<SH
 #!/bin/bash
@@ -279,7 +282,8 @@ sweep: {parameters: {train.lr: [0.0001, 0.01]}}
 YAML
     dl submit train.yaml --watch
     [[ $(points '.values["train.lr"]' | xargs) == "0.0001 0.01" ]]
-    # Best first: by accuracy the largest, by loss the smallest; the other way round, and fewer, where it is asked for.
+    # Best first: the largest accuracy, the smallest loss. Options reverse the order and limit
+    # the number.
     order() { json sweep last "$@" | jq -c 'map(.point)'; }
     [[ $(order) == "[1,0]" && $(order --ascending) == "[0,1]" && $(order --sort test_loss) == "[1,0]" ]]
     [[ $(order --sort test_loss --descending) == "[0,1]" && $(order -n 1) == "[1]" && $(order --sort train.lr --ascending) == "[0,1]" ]]

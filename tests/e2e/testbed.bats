@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The testbed itself. It brings up testbeds of its own, beside the one that the other files share.
+# Tests the testbed itself, on testbeds of its own beside the shared one.
 
 setup_file() {
     export DLRUN_TESTBED_DIR=$DLRUN_TESTBED_DIR.self
@@ -19,7 +19,7 @@ setup() { load helpers; }
 
 user_job() { as_user srun --time=1 "$@"; }
 
-# Everything of a testbed that could be left on the machine, one thing a line.
+# Prints everything of a testbed that could be left on the machine, one item per line.
 remains() {
     local pid environment
     grep -F "$1" /proc/mounts
@@ -129,7 +129,7 @@ n2 1" ]
 }
 
 @test "a controller that was killed gives no job's number again" {
-    # (It writes the first down at once, and what follows soon after some seconds later.)
+    # (It saves the first number at once, and later ones after some seconds.)
     for _ in 1 2 3; do lost=$(as_user sbatch --parsable --time=1 --wrap 'sleep 10'); done
     "$testbed/fault" kill slurmctld
     "$testbed/up"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
-# `dlrun top`: the ranks' samples as they are told, and the screen. `dlrun report`.
+# `dlrun top`: the reported samples of the ranks, and the screen. Also `dlrun report`.
 # timeout: 240
 
 load helpers
 
 setup() {
     dir=$(fresh_dir)
-    # The first rank keeps one core busy, the second one sleeps, until somebody makes the file stop.
+    # The first rank keeps one core busy, the second sleeps, until the file `stop` exists.
     cat >"$dir/busy.yaml" <<'YAML'
 name: busy
 resources: {nodes: 1, tasks_per_node: 2, time: 5m}

@@ -16,7 +16,7 @@ launch:
 YAML
 }
 
-# trained RANKS: every rank of the last run said that it ended as training alone does
+# trained RANKS: checks that every rank of the last run reports the same result as training alone
 trained() { [ "$(dl logs last | grep -c "ddp: rank [0-9]* of $1: equal to training alone")" -eq "$1" ]; }
 
 @test "4 nodes x 1 rank, and 4 nodes x 2: trained as if alone, equal on all ranks" {
@@ -27,7 +27,7 @@ trained() { [ "$(dl logs last | grep -c "ddp: rank [0-9]* of $1: equal to traini
 }
 
 @test "torchrun itself: 2 nodes, 2 ranks that it starts on each; and a user's file in the place of a built-in preset" {
-    # torch 1.13 under Python 3.11 cannot read its own default of these two options, and ends.
+    # torch 1.13 under Python 3.11 cannot parse its own defaults of these two options, and exits.
     as_user mkdir -p "$dir/config/presets"
     as_user tee "$dir/config/presets/torchrun.yaml" >/dev/null < <(
         cat "$DLRUN_TESTBED_PREFIX/share/dlrun/presets/torchrun.yaml"
@@ -53,6 +53,6 @@ trained() { [ "$(dl logs last | grep -c "ddp: rank [0-9]* of $1: equal to traini
         dl wait "ddp$job"
         [ "$(dl logs "ddp$job" | grep -c 'of 4: equal to training alone')" -eq 4 ]
     done
-    # They did overlap: 16 ranks met while their process groups were in use.
+    # The jobs overlapped: 16 ranks met while their process groups were in use.
     [ "$(find "$dir/meet/together" -type f | wc -l)" -eq 16 ]
 }

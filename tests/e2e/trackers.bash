@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# For files whose tests run on both of Slurm's process trackers. The shared testbed tracks by control groups; a second one, up for
-# the duration of the file, signals whole process trees. A file that loads this starts each test with `on cgroup` or `on linuxproc`.
+# For files whose tests run with both of Slurm's process trackers. The shared testbed tracks by
+# control groups. A second one, which exists while the file runs, signals whole process trees. In a
+# file that loads this, each test starts with `on cgroup` or `on linuxproc`.
 
 setup_file() {
     export DLRUN_CGROUP_DIR=$DLRUN_TESTBED_DIR DLRUN_LINUXPROC_DIR=$DLRUN_TESTBED_DIR.linuxproc
@@ -13,7 +14,8 @@ teardown_file() {
     DLRUN_TESTBED_DIR=$DLRUN_LINUXPROC_DIR "$DLRUN_SOURCE_DIR/tests/testbed/down"
 }
 
-# on cgroup|linuxproc: the testbed of what follows; sets dir to a new directory on it
+# on cgroup|linuxproc: selects the testbed for the following commands; sets dir to a new directory
+# on it
 on() {
     case $1 in
     cgroup) DLRUN_TESTBED_DIR=$DLRUN_CGROUP_DIR ;;
@@ -25,7 +27,7 @@ on() {
     dir=$(fresh_dir)
 }
 
-# keep_on TRACKER, again_on TRACKER: what was begun there goes on while the other has its turn
+# keep_on TRACKER, again_on TRACKER: leave a testbed while its jobs continue, and return to it later
 declare -gA dir_on # bats reads the file in a function
 keep_on() { dir_on[$1]=$dir; }
 again_on() {
@@ -40,7 +42,8 @@ teardown() {
     done
 }
 
-# Programs of eight ranks hold a lock that each of their processes inherits, so that none is overlooked, whatever its name and session.
+# The programs of eight ranks hold a lock that each of their processes inherits. The lock therefore
+# finds every process, whatever its name and session.
 none_is_alive() {
     local rank
     for rank in {0..7}; do flock -n "$dir/alive-$rank" true || return 1; done

@@ -1,7 +1,9 @@
 #!/usr/bin/env bats
-# The main job: one YAML file trains on four nodes over MPI, over Gloo, on one node, and on one machine without Slurm.
+# The main job: one YAML file trains on four nodes over MPI, over Gloo, on one node, and on one
+# machine without Slurm.
 #
-# With the real MNIST in $DLRUN_TEST_MNIST the promised accuracy is held (4 epochs, >= 0.977); without it, digits that the trainer draws.
+# With the real MNIST in $DLRUN_TEST_MNIST, the promised accuracy is required (4 epochs, >= 0.977).
+# Without it, the trainer draws digits.
 # timeout: 1200
 
 load helpers
@@ -10,7 +12,7 @@ setup() {
     # shellcheck disable=SC2034 # dl goes there
     dir=$(fresh_dir)
     if [[ -n ${DLRUN_TEST_MNIST:-} ]]; then
-        # The ordinary user need not be able to read where it lies.
+        # The ordinary user need not be able to read the original place.
         install -d -m 755 "$DLRUN_TESTBED_HOME/mnist"
         install -m 644 "$DLRUN_TEST_MNIST"/*-ubyte* "$DLRUN_TESTBED_HOME/mnist"
         data=(--set "train.data.path=$DLRUN_TESTBED_HOME/mnist") least=0.977
@@ -21,7 +23,8 @@ setup() {
     spec=$DLRUN_TESTBED_PREFIX/share/dlrun/examples/mnist-mlp.yaml
 }
 
-# trained RANKS: the last run completed, its accuracy is what was promised, and all its ranks hold the same parameters
+# trained RANKS: checks that the last run completed, its accuracy is as promised, and all its ranks
+# hold the same parameters
 trained() {
     local status
     status=$(dl status last --json)

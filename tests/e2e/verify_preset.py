@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""What a framework would read of its environment, read and verified by one rank; then all ranks' reports held together.
+"""Reads and verifies, in each rank, the environment that a framework would read; then compares the
+reports of all ranks.
 
 usage: verify_preset.py rank FOLDER PRESET     as the program of a job: checks this rank's own variables, connects to the master (or lets the
                                                others connect to it), writes FOLDER/RANK.json
        verify_preset.py all FOLDER PRESET SIZE [ROLES]
                                                after the job: the ranks are a permutation, and all say the same of what they share
 
-Every rank must really reach the one address that the preset names: rank 0 listens on the port that its agent holds, the others
-connect and send their number; rank 0 waits until it has heard of every one.
+Every rank must reach the one address that the preset names. Rank 0 listens on the port that its
+agent holds; the others connect and send their number; rank 0 waits for all of them.
 """
 
 import json
@@ -50,7 +51,8 @@ def from_lightning():
 
 
 def from_torchrun():
-    # Here the words around the command stand for torchrun itself: `echo`-like programs put in its place give them to us.
+    # Here the options come from torchrun's command line: the test puts `echo`-like programs in
+    # place of torchrun, which pass it on.
     words = dict(word.lstrip("-").split("=", 1) for word in sys.argv[4:] if "=" in word)
     return int(words["node_rank"]), int(words["nnodes"]), words["master_addr"], int(words["master_port"]), {
         "nproc_per_node": words["nproc_per_node"]}
@@ -74,9 +76,9 @@ def from_tensorflow():
     if task["type"] != "evaluator":
         mine = cluster[task["type"]][task["index"]]
         require(mine.rsplit(":", 1)[0] == os.environ["DLRUN_ADDR"], "TF_CONFIG's address is not this rank's", mine)
-        if number("DLRUN_RANK") > 0:  # rank 0 listens on its own in meet()
+        if number("DLRUN_RANK") > 0:  # rank 0 listens later, in meet()
             with socket.create_server(("", int(mine.rsplit(":", 1)[1]))):
-                pass  # the held port can be listened on, as TensorFlow's server will
+                pass  # the held port can be listened on, which TensorFlow's server needs
     first = (cluster.get("chief") or cluster["worker"])[0].rsplit(":", 1)
     return number("DLRUN_RANK"), number("DLRUN_WORLD_SIZE"), first[0], int(first[1]), {"cluster": cluster, "task": task}
 
@@ -107,7 +109,8 @@ READERS = {"torch": from_torch, "accelerate": from_torch, "deepspeed": from_deep
 
 
 def meet(rank, size, address, port):
-    """All ranks meet at the master's address; returns how many rank 0 has heard of."""
+    """Lets all ranks meet at the master's address. Returns the number of ranks that rank 0 has
+    heard."""
     if rank == 0:
         heard = {0}
         with socket.create_server(("", port), backlog=size) as server:
@@ -125,7 +128,8 @@ def meet(rank, size, address, port):
             with socket.create_connection((address, port), timeout=LIMIT_S) as peer:
                 peer.sendall(f"{rank}\n".encode())
             return 1
-        except ConnectionRefusedError:  # rank 0 is not there yet: its program has just been started, too
+        # rank 0's program has just been started, too, and does not listen yet
+        except ConnectionRefusedError:
             time.sleep(0.1)
     sys.exit(f"verify_preset: rank {rank} cannot reach {address}:{port}")
 

@@ -1,4 +1,4 @@
-"""Every kind of fault."""
+"""The table of all kinds of faults."""
 
 import on_calls
 import on_clusters

@@ -1,5 +1,6 @@
-"""The jobs that faults happen to: their specs, how far they are, how often they were started, and
-the bits that they end with."""
+"""The jobs that the faults are injected into: their specs, their progress, the number of their
+starts, and the exact bits of their results.
+"""
 
 import hashlib
 import json
@@ -42,7 +43,7 @@ checkpoint: {{signal_before: 60s}}
 
 @dataclass(frozen=True)
 class JobType:
-    """One kind of job. steps: that rank 0's progress counts to."""
+    """One kind of job. steps: the last step that rank 0 reports."""
 
     name: str
     text: str
@@ -88,7 +89,7 @@ TYPES = {
 
 
 class Job:
-    """A run of one type in a folder of its own. runs, checkpoints: folders elsewhere for these."""
+    """A run of one type in a folder of its own. runs, checkpoints: other folders for these."""
 
     def __init__(
         self,
@@ -137,7 +138,7 @@ class Job:
 
     @property
     def run(self) -> pathlib.Path:
-        """The run's directory."""
+        """Returns the run's directory."""
         if self._run is None:
             raise Failure(f"{self.name} is not submitted")
         return self._run
@@ -165,10 +166,10 @@ class Job:
         self._run = pathlib.Path(directory)
         self.id = self.run.name
 
-    # What its record says.
+    # The run's record.
 
     def events(self) -> list[Event]:
-        """Whole lines only: lead may be writing the last one."""
+        """Returns the complete lines only, because lead may be writing the last one."""
         try:
             text = (self.run / "events.jsonl").read_bytes()
         except OSError:
@@ -208,10 +209,10 @@ class Job:
         except OSError:
             return ""
 
-    # How far it is, and what it has left.
+    # The run's progress and its saved files.
 
     def checkpoint_names(self) -> list[str]:
-        """Of the trainer's committed checkpoints, the oldest first."""
+        """Returns the names of the trainer's committed checkpoints, oldest first."""
         try:
             return sorted(
                 name for name in os.listdir(self.checkpoints) if re.fullmatch(r"step-\d+", name)
@@ -220,7 +221,7 @@ class Job:
             return []
 
     def steps_done(self) -> int:
-        """The step of the newest saved state."""
+        """Returns the step of the newest saved state."""
         if self.type.is_trainer:
             return max((int(name[5:]) for name in self.checkpoint_names()), default=0)
         try:
@@ -233,7 +234,8 @@ class Job:
             return 0
 
     def starts(self) -> list[tuple[int, int, str, bool]]:
-        """(attempt, rank, node, another of the rank still ran) for every start of a program."""
+        """Returns (attempt, rank, node, whether another program of the rank still ran) for every
+        start."""
         if self.type.is_trainer:
             found = []
             for path in sorted(self.run.glob("logs/attempt-*/rank-0000.log")):
@@ -252,7 +254,7 @@ class Job:
         ]
 
     def bits(self, result: Event | None) -> dict[str, str] | None:
-        """What the run has computed, to the bit; None where it has not come to its end."""
+        """Returns the run's exact results; None if it has not finished."""
         if not self.type.is_trainer:
             found = {
                 path.name: path.read_text()
@@ -275,13 +277,15 @@ class Job:
         return found
 
     def resumed_at(self, attempt: int) -> int | None:
-        """The step that this attempt says it went on from; None where it does not say."""
+        """Returns the step that this attempt reports to have resumed from; None if it reports none.
+        """
         if not self.type.is_trainer:
             return None
         match = re.search(r"resumed from .* at step (\d+)", self.log(attempt, 0))
         return int(match[1]) if match else 0
 
     def wait_until(self, condition: Callable[[], T], limit_s: float) -> T:
-        """As wait_for, and over once the run has ended; what condition() gives at last."""
+        """Waits like wait_for(), but also stops when the run has ended. Returns the last
+        condition()."""
         wait_for(lambda: condition() or self.has_ended(), limit_s)
         return condition()

@@ -1,5 +1,6 @@
-"""The kinds of faults: where each may happen, what does it, and what may truly be said of it
-afterwards."""
+"""The kinds of faults: where each may happen, which function injects it, and which statements about
+it are true afterwards.
+"""
 
 from __future__ import annotations
 
@@ -13,25 +14,27 @@ from jobs import Job
 from testbed import Testbed, wait_for
 
 ALL = ("trainer-shm", "trainer-gloo", "plain", "torch")
-CHEAP = ("trainer-shm", "trainer-gloo", "plain")  # torch takes seconds of a processor to start
+CHEAP = ("trainer-shm", "trainer-gloo", "plain")  # torch takes seconds of processor time to start
 TRAINERS = ("trainer-shm", "trainer-gloo")
 
 NONE: tuple[str, ...] = ()
 
-# For processes of a run that has ended to be gone: its agents' 2 s, and Slurm's KillWait of 5 s.
+# Seconds until the processes of an ended run must be gone: the agents' 2 s, and Slurm's KillWait of
+# 5 s.
 LEFTOVER_S = 8.0
 
 
 @dataclass(frozen=True)
 class Truth:
-    """What may be said of a fault.
+    """The true statements about a fault.
 
-    causes: the restarts' causes, in their order, any of these. blames: who may be named as the
-    first that failed: "rank" (the target alone), "node" (a rank of the target's node), "nobody",
-    "anybody". ends: the signals and codes that may be named; empty: any. states: of the run at its
-    end. details: one of these words is in the run's detail; empty: any. resubmits: the run does not
-    come to its end by itself, and does once it is submitted again.
-    """
+    causes: the possible lists of the restarts' causes, in order.
+    blames: whom the run may name as the first to fail: "rank" (the target alone), "node" (a rank of
+        the target's node), "nobody", "anybody".
+    ends: the signals and exit codes that may be named; empty: any.
+    states: the possible final states of the run.
+    details: words of which the run's detail must contain one; empty: any detail.
+    resubmits: the run does not finish by itself, but does after it is submitted again."""
 
     causes: frozenset[tuple[str, ...]] = frozenset({("failure",)})
     blames: str = "rank"
@@ -47,7 +50,7 @@ def causes(*sequences: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
 
 @dataclass
 class Scene:
-    """One fault about to happen: to this job, on this testbed, with numbers drawn from the plan's
+    """One fault about to be injected: its job, its testbed, and random numbers from the plan's
     seed."""
 
     testbed: Testbed
@@ -63,8 +66,8 @@ class Scene:
 
 @dataclass
 class Injected:
-    """What was done: when (seconds of the clock), to whom; truth replaces the kind's where the
-    moment decides about it."""
+    """The injected fault: when (in seconds of the clock) and into which target. truth replaces the
+    kind's truth if the moment of the fault decides the outcome."""
 
     at: float = field(default_factory=time.time)
     rank: int | None = None
@@ -76,14 +79,18 @@ class Injected:
 
 @dataclass(frozen=True)
 class Kind:
-    """lane: "job" where it concerns its job alone, "cluster" where all jobs of the testbed.
-    submits: the fault happens while it is submitted. early: it happens when the attempt has
-    started, before its ranks have joined. disk: what lies on a small disk ("run", "checkpoints").
-    resources, causes: more of the spec's resources, and another retry.on. slow_ms: of the plain
-    program's last steps, so that the job still runs when the fault is noticed. is_long: it takes
-    the better part of a minute. leftover_s: for its processes to go after its end. bound_s: from
-    the fault to the run's end, with a restart.
-    """
+    """One kind of fault.
+
+    lane: "job" if it affects only its job, "cluster" if it affects all jobs of the testbed.
+    submits: the fault happens while the job is submitted.
+    early: it happens after the attempt has started, before its ranks have joined.
+    disk: the data on a small disk ("run", "checkpoints").
+    resources, causes: more of the spec's resources, and another retry.on.
+    slow_ms: the duration of the plain program's last steps, so that the job still runs when the
+        fault is noticed.
+    is_long: it takes the better part of a minute.
+    leftover_s: the limit for its processes to disappear after its end.
+    bound_s: the limit from the fault to the run's end, including a restart."""
 
     name: str
     inject: Callable[[Scene], Injected]
@@ -103,7 +110,7 @@ class Kind:
 
 
 def wait_while(job: Job, seconds: float) -> bool:
-    """Waits, unless the run ends before; False then."""
+    """Waits for `seconds`. Returns False if the run ends before."""
     return not wait_for(job.has_ended, seconds)
 
 

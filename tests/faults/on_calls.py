@@ -1,4 +1,4 @@
-"""System calls that fail, are interrupted, or take their time: injected by strace."""
+"""Faults of system calls, which fail, are interrupted, or are slow. strace injects them."""
 
 import pathlib
 import re
@@ -11,12 +11,12 @@ from kinds import CHEAP, NONE, TRAINERS, Injected, Kind, Scene, Truth, causes, w
 from processes import Process
 from testbed import wait_for
 
-STRACE_S = 1.5  # as long as calls fail
-HIT_S = 8.0  # for the process to make one of the calls
+STRACE_S = 1.5  # the time during which calls fail
+HIT_S = 8.0  # the time limit for the process to make one of the calls
 
-# Calls on files and descriptors of files alone, not those by which processes talk to each other.
-# EINTR only where Linux may give it: it never does so to a futex's FUTEX_WAKE, and glibc aborts on
-# it.
+# Only calls on files and on descriptors of files, not the calls with which processes communicate.
+# EINTR only for calls for which Linux may return it: futex's FUTEX_WAKE never does, and glibc
+# aborts on it.
 CALLS = {
     "EIO": "fsync,fdatasync,pwrite64,rename,renameat,renameat2,ftruncate",
     "ENOSPC": "fsync,fdatasync,pwrite64,fallocate,ftruncate,mkdir,mkdirat",
@@ -24,12 +24,12 @@ CALLS = {
     "EINTR": "epoll_wait,epoll_pwait,poll,ppoll,read,write,recvfrom,sendto,accept4",
     "delay": "fsync,fdatasync,openat,write,rename,renameat,renameat2",
 }
-# An agent has one file, its rank's log.
+# An agent writes a single file, its rank's log.
 CALLS_OF_AGENT = CALLS | {"EIO": "write", "ENOSPC": "write", "ESTALE": "write", "delay": "write"}
 
 
 class Tracer:
-    """strace on one process and its threads; ends when told."""
+    """Runs strace on one process and its threads until end() is called."""
 
     def __init__(self, process: Process, calls: str, how: str, file: pathlib.Path | None) -> None:
         self.out = tempfile.NamedTemporaryFile("r", prefix="dlrun-strace-")
@@ -40,7 +40,7 @@ class Tracer:
         self.process = subprocess.Popen(words, stdin=null, stdout=null, stderr=null)
 
     def hits(self) -> list[str]:
-        """The names of the calls that were hit."""
+        """Returns the names of the affected calls."""
         text = pathlib.Path(self.out.name).read_text(errors="replace")
         return [
             match[1]
@@ -62,11 +62,12 @@ class Tracer:
 
 
 def strace(what: str, error: str) -> Callable[[Scene], Injected]:
-    """Calls of a process fail: one of them, or all for STRACE_S; or take 20 ms to 1 s longer."""
+    """Makes calls of a process fail (a single one, or all for STRACE_S), or take 20 ms to 1 s
+    longer."""
 
     def inject(scene: Scene) -> Injected:
         if what == "trainer" and error != "EINTR":
-            scene.rank = 0  # the one that writes
+            scene.rank = 0  # the rank that writes
         process = {
             "lead": scene.found.known_lead(),
             "agent": scene.found.agents[scene.rank],
@@ -104,12 +105,12 @@ FAILS = Truth(causes=causes(("failure",), NONE), blames="rank")
 
 
 def _kind(what: str, error: str) -> Kind:
-    # What the trainer saves is lost with the disk; what lead and agents write is a record, or a
-    # copy.
+    # The trainer's data are lost with the disk. The data of lead and the agents are a record or a
+    # copy, which the run does not depend on.
     truth = FAILS if what == "trainer" and error not in ("delay", "EINTR") else UNHARMED
     jobs = TRAINERS if what == "trainer" else CHEAP
     if what == "agent" and error != "EINTR":
-        jobs = ("plain",)  # every rank of it prints
+        jobs = ("plain",)  # every rank of this job prints
     return Kind(f"{error} in {what}", strace(what, error), truth, jobs=jobs, weight=1)
 
 

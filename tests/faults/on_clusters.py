@@ -1,5 +1,6 @@
-"""Faults of a cluster: daemons killed, stopped and paused, nodes lost, links unplugged. Each has
-its testbed for itself."""
+"""Faults of a cluster: daemons killed, stopped and paused, nodes lost, links unplugged. Each fault
+has a testbed for itself.
+"""
 
 import dataclasses
 import os
@@ -12,8 +13,8 @@ import processes
 from kinds import CHEAP, NONE, Injected, Kind, Scene, Truth, attempt_has_ended, causes, wait_while
 from testbed import wait_for
 
-SLOW_MS = 2000  # times 20 steps: Slurm takes a node for lost after 10 to 30 s
-SILENT_S = 90.0  # for somebody to notice that a node is lost, and the run to go on
+SLOW_MS = 2000  # times 20 steps: Slurm declares a node lost after 10 to 30 s
+SILENT_S = 90.0  # until the loss of a node is noticed and the run continues
 
 
 def _target(scene: Scene, daemon: str) -> str:
@@ -47,7 +48,7 @@ def pause(daemon: str, seconds: tuple[float, float]) -> Callable[[Scene], Inject
             words=f"{daemon} ({target}) is stopped for {length:.1f} s",
         )
         scene.testbed.fault("pause", target)
-        time.sleep(length)  # also where the run ends meanwhile
+        time.sleep(length)  # also if the run ends meanwhile
         scene.testbed.fault("resume", target)
         return injected
 
@@ -73,10 +74,9 @@ def _has_started_again(scene: Scene) -> bool:
 
 
 def unplug_until(heals: bool) -> Callable[[Scene], Injected]:
-    """Until the run goes on elsewhere (heals), or has ended.
+    """Unplugs a node until the run continues elsewhere (heals), or until it has ended.
 
-    Where its lead is on that node, lead sees the other nodes fall silent, and that is what it says.
-    """
+    If the run's lead is on that node, lead reports that the other nodes have fallen silent."""
 
     def inject(scene: Scene) -> Injected:
         until = "goes on" if heals else "has ended"
@@ -105,12 +105,12 @@ def _processes_of_node(groups: pathlib.Path, node: str) -> list[int]:
 
 
 def lose_node(scene: Scene) -> Injected:
-    """As when its power goes: slurmd and all processes of the node at once, and nobody starts it
-    again before the run has noticed."""
+    """Kills slurmd and all processes of the node at once, like a power failure. Nobody starts the
+    node again before the run has noticed."""
     injected = Injected(
         rank=scene.rank, node=scene.node, words=f"all processes of {scene.node} are killed"
     )
-    scene.testbed.fault("unplug", scene.node)  # first: no process can say that another has died
+    scene.testbed.fault("unplug", scene.node)  # first, so that no process can report another's end
     while pids := _processes_of_node(scene.testbed.groups, scene.node):
         for pid in pids:
             try:
@@ -124,8 +124,8 @@ def lose_node(scene: Scene) -> Injected:
 
 
 UNHARMED = Truth(causes=causes(NONE), blames="nobody")
-# A controller that is killed forgets what it has not saved, every few seconds; the nodes then kill
-# such a job at once, and nobody knows what became of it but that it is gone.
+# A killed controller forgets everything since its last save, which it makes every few seconds. The
+# nodes then kill a forgotten job at once. The only fact that remains is that the job is gone.
 FORGOTTEN = Truth(
     causes=causes(NONE),
     blames="nobody",
@@ -134,7 +134,7 @@ FORGOTTEN = Truth(
     resubmits=True,
 )
 LOST = Truth(causes=causes(("node_failure",)), blames="node")
-# Slurm's own slurmstepd waits on a node for the controller; that comes back to it in its own time.
+# Slurm's own slurmstepd waits on a node until the controller is back, for as long as it chooses.
 SLURM_CLEANS_S = 60.0
 
 KINDS = (

@@ -1,4 +1,4 @@
-"""Faults of storage: full disks, and damaged checkpoints."""
+"""Faults of storage: full disks and damaged checkpoints."""
 
 import pathlib
 import signal
@@ -20,7 +20,7 @@ from testbed import wait_for
 
 
 def _fill(file: pathlib.Path) -> None:
-    """To the last byte."""
+    """Writes the file until the disk is full to the last byte."""
     with open(file, "wb", buffering=0) as out:
         for size in (1 << 20, 4096, 1):
             try:
@@ -31,7 +31,7 @@ def _fill(file: pathlib.Path) -> None:
 
 
 def fill_disk(scene: Scene) -> Injected:
-    """Until an attempt has ended, or for 2 s."""
+    """Fills the disk until an attempt has ended, for at most 2 s."""
     disk = (scene.job.checkpoints_at or scene.job.runs).parent
     injected = Injected(rank=0, node=scene.found.programs[0].node, words=f"{disk} is full")
     _fill(disk / "filler")
@@ -41,8 +41,8 @@ def fill_disk(scene: Scene) -> Injected:
 
 
 def damage_checkpoint(how: str) -> Callable[[Scene], Injected]:
-    """A rank is killed, and before the next attempt reads it the newest checkpoint is damaged: lead
-    is stopped for that long."""
+    """Kills a rank and damages the newest checkpoint before the next attempt reads it. Lead is
+    stopped meanwhile."""
 
     def inject(scene: Scene) -> Injected:
         lead, program = scene.found.known_lead(), scene.found.programs[scene.rank]

@@ -1,5 +1,6 @@
-"""What is true of a fault, and whether dlrun has said it: compares a run's record and `dlrun status
---json` with what was done to it."""
+"""Compares a run's record and `dlrun status --json` with the injected fault, and returns every
+statement that is not true.
+"""
 
 import glob
 import os
@@ -14,7 +15,7 @@ from testbed import Testbed, wait_for
 
 
 def seconds_of(event: Event) -> float:
-    """The clock's seconds of an event."""
+    """Returns the time of an event in seconds of the clock."""
     return datetime.fromisoformat(event["t"].replace("Z", "+00:00")).timestamp()
 
 
@@ -25,8 +26,8 @@ def bad_ends(events: list[Event]) -> list[Event]:
 
 
 def verdict_s(events: list[Event], injected: Injected) -> float | None:
-    """From the fault to the first word that something has ended because of it; None where nothing
-    has."""
+    """Returns the seconds from the fault to the first report that something has ended because of
+    it; None if there is no report."""
     later = [
         seconds_of(event) - injected.at
         for event in bad_ends(events)
@@ -62,7 +63,7 @@ def _untrue_blame(end: Event, injected: Injected, truth: Truth, nodes: dict[int,
 def untrue(
     status: Event, events: list[Event], injected: Injected, truth: Truth, nodes: dict[int, str]
 ) -> list[str]:
-    """What was said and is not so. nodes: where the ranks of the first attempt were."""
+    """Returns the statements that are not true. nodes: the nodes of the first attempt's ranks."""
     wrong = []
     told = tuple(restart["cause"] for restart in status["restarts"])
     if told not in truth.causes:
@@ -73,15 +74,15 @@ def untrue(
         wrong.append(f"state {status['state']} ({status['detail']}), expected {expected}")
     elif truth.details and not any(word in (status["detail"] or "") for word in truth.details):
         wrong.append(f"detail {status['detail']!r}, expected one with {' or '.join(truth.details)}")
-    if told:  # whom the first end that led to a restart names
+    if told:  # the end that led to the first restart
         for end in bad_ends(events)[:1]:
             wrong += _untrue_blame(end, injected, truth, nodes)
     return wrong
 
 
 def duplicates(job: Job, attempt: int | None) -> list[str]:
-    """Starts of programs that should not have been: two of one rank in an attempt, or of attempts
-    that the record does not know."""
+    """Returns program starts that should not exist: two of one rank in an attempt, or starts of
+    attempts that the record does not contain."""
     starts = job.starts()
     twice = [
         f"rank {rank} was started {count} times in attempt {number}"
@@ -104,7 +105,7 @@ def duplicates(job: Job, attempt: int | None) -> list[str]:
 
 
 def _job_groups(testbed: Testbed, run_ids: set[str]) -> list[str]:
-    """Processes that are left in the control groups of these jobs."""
+    """Returns the processes that are left in the control groups of these jobs."""
     left = []
     for name in run_ids:
         for file in glob.glob(
@@ -121,10 +122,10 @@ def _job_groups(testbed: Testbed, run_ids: set[str]) -> list[str]:
 def leftovers(
     testbed: Testbed, runs: list[pathlib.Path], ids: set[str], limit_s: float
 ) -> list[str]:
-    """Processes of runs that are over, and files in /dev/shm; waits for them to go first.
+    """Waits for the processes of ended runs, and for files in /dev/shm, to disappear. Returns those
+    that are left.
 
-    None of the jobs has a file there, so that those of others that still run are not in the way.
-    """
+    No job of the campaign keeps a file in /dev/shm, so running jobs do not disturb this check."""
 
     def left() -> list[str]:
         found = [

@@ -1,5 +1,6 @@
-"""Which faults a campaign has: drawn from its seed, so that the same seed has the same faults
-whatever came of them."""
+"""Draws the faults of a campaign from its seed. A seed always gives the same faults, whatever their
+outcomes.
+"""
 
 import random
 from collections.abc import Sequence
@@ -11,8 +12,8 @@ from kinds import Kind
 
 @dataclass(frozen=True)
 class Planned:
-    """progress: the part of the job's steps after which it happens; delay_s: and so long after
-    that. seed: of what else is drawn."""
+    """One planned fault. progress: the part of the job's steps after which it happens, from 0 to 1;
+    delay_s: additional seconds. seed: for all other random choices."""
 
     number: int
     kind: str
@@ -24,7 +25,7 @@ class Planned:
 
 
 def draw(kinds: Sequence[Kind], count: int, seed: int) -> list[Planned]:
-    """The first faults are one of each kind; then kinds come as often as their weights say."""
+    """Draws the faults: first one of each kind, then kinds by their weights."""
     chance = random.Random(seed)
     first = list(kinds)
     chance.shuffle(first)

@@ -1,5 +1,6 @@
-"""The processes of a run, by what they are: program, agent and guard of each rank, lead, srun, and
-the slurmstepd of each step."""
+"""Finds the processes of a run by their role: program, agent and guard of each rank, lead, srun,
+and the slurmstepd of each step.
+"""
 
 import os
 import pathlib
@@ -18,8 +19,8 @@ class Process:
 
 @dataclass
 class Processes:
-    """Of one run at one moment. programs, agents and guards by rank; stepds (of the ranks' step) by
-    node."""
+    """The processes of one run at one moment. programs, agents and guards by rank; stepds (of the
+    ranks' step) by node."""
 
     programs: dict[int, Process] = field(default_factory=dict)
     agents: dict[int, Process] = field(default_factory=dict)
@@ -55,7 +56,8 @@ def _environment(pid: int) -> bytes:
 
 
 def parent_and_name(pid: int) -> tuple[int, str, str]:
-    """Its parent, its name and its state's letter; (0, "", "X") where there is no such process."""
+    """Returns the parent, the name and the letter of the state; (0, "", "X") if the process is
+    gone."""
     try:
         text = pathlib.Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -85,7 +87,7 @@ def _look(pid: int, mark: bytes) -> _Seen | None:
 
 
 def find(run: pathlib.Path) -> Processes:
-    """Looks through /proc for what carries the run's directory in its environment."""
+    """Finds the processes in /proc that have the run's directory in their environment."""
     mark = b"DLRUN_RUN=" + str(run).encode() + b"\0"
     seen = {
         pid: found
@@ -102,7 +104,7 @@ def find(run: pathlib.Path) -> Processes:
         process = Process(one.pid, one.env.get("SLURMD_NODENAME", ""), rank)
         parent = seen.get(one.parent)
         if one.name == "dlrun-agent" and one.words[1:2] == ["lead"]:
-            if parent is None:  # its helpers are its children
+            if parent is None:  # its helpers are child processes of it
                 processes.lead = process
                 processes.batch_stepd = _stepd(one.parent, process.node)
         elif one.name == "srun" and parent and parent.name == "dlrun-agent":
@@ -124,7 +126,7 @@ def _stepd(pid: int, node: str) -> Process | None:
 
 
 def send(process: Process, number: signal.Signals) -> bool:
-    """False where it is gone already."""
+    """Sends a signal. Returns False if the process is gone."""
     try:
         os.kill(process.pid, number)
     except ProcessLookupError:

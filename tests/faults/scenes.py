@@ -1,4 +1,4 @@
-"""One fault from its job's submission to the judgement: what the campaign repeats."""
+"""Plays one fault, from the submission of its job to the judgement. The campaign repeats this."""
 
 import json
 import pathlib
@@ -16,14 +16,14 @@ from kinds import Injected, Kind, Scene, Truth
 from plan import Planned
 from testbed import Failure, Testbed, wait_for
 
-START_S = 60.0  # for a job to start and come to its moment
-TRIES = 4  # a fault whose job is over before it happens is tried again, earlier each time
+START_S = 60.0  # until a job has started and has reached the moment of its fault
+TRIES = 4  # a fault whose job ends too early is tried again, earlier each time
 
 
 @dataclass
 class Outcome:
     """One line of the results. landed: the fault has happened. recovered: the run, or its
-    resubmission where that is what has to be done, has come to its end."""
+    resubmission if one is needed, has finished."""
 
     number: int
     kind: str
@@ -45,7 +45,7 @@ class Outcome:
     leftovers: list[str] = field(default_factory=list)
     error: str = ""
     commit: str = ""
-    took_s: float = 0.0  # with the job before the fault, and the testbed's mending after it
+    took_s: float = 0.0  # includes the job before the fault and the repair of the testbed after it
 
     @property
     def is_good(self) -> bool:
@@ -56,7 +56,7 @@ class Outcome:
 
 
 class References:
-    """The bits of undisturbed runs, by job type, for all testbeds of a campaign."""
+    """The exact results of undisturbed runs, by job type, for all testbeds of a campaign."""
 
     def __init__(self) -> None:
         self.bits: dict[str, dict[str, str]] = {}
@@ -86,7 +86,7 @@ def _all_have_started(job: Job) -> processes.Processes | None:
 def _wait_for_moment(
     job: Job, planned: Planned, kind: Kind, attempt: int
 ) -> processes.Processes | None:
-    """The processes at the fault's moment; None where the run was over before."""
+    """Returns the processes at the moment of the fault; None if the run ended before."""
     if kind.early:
         wait_for(lambda: job.has_event("started") or job.has_ended(), START_S, every_s=0.002)
         return processes.find(job.run)
@@ -123,7 +123,8 @@ def _is_known_over(job: Job) -> bool:
 
 
 def _wait_for_end(job: Job, limit_s: float) -> bool:
-    """Until the run's record has an end, or Slurm says so (asked seldom: it costs a process)."""
+    """Waits until the run's record has an end, or until Slurm reports one (asked rarely, because
+    each question costs a process)."""
     until = time.monotonic() + limit_s
     while time.monotonic() < until:
         if wait_for(
@@ -134,7 +135,8 @@ def _wait_for_end(job: Job, limit_s: float) -> bool:
 
 
 def _resubmit(job: Job, outcome: Outcome) -> Event | None:
-    """What the user does about a run that cannot come back by itself. The status of the new run."""
+    """Submits a run again that cannot recover by itself, like its user. Returns the new run's
+    status."""
     before = job.id
     done = job.dlrun("resubmit", job.id, "--json")
     try:
@@ -188,7 +190,7 @@ def _judge(
 
 
 def _keep(job: Job, outcome: Outcome, keep: pathlib.Path) -> None:
-    """What is needed to understand a fault that went wrong."""
+    """Keeps the files that are needed to understand a fault with a wrong outcome."""
     to = keep / f"{outcome.number}-{outcome.kind.replace(' ', '-')}"
     shutil.rmtree(to, ignore_errors=True)
     shutil.copytree(
@@ -223,7 +225,8 @@ def _end(job: Job, kind: Kind, outcome: Outcome) -> None:
 def play(
     testbed: Testbed, planned: Planned, kind: Kind, bits: dict[str, str], keep: pathlib.Path
 ) -> Outcome:
-    """Submits the job, does the fault, judges. Never throws for what dlrun does."""
+    """Submits the job, injects the fault and judges the outcome. Never raises because of dlrun's
+    behaviour."""
     for attempt in range(TRIES):
         outcome = Outcome(planned.number, kind.name, planned.job)
         job = _submit(testbed, planned, kind, attempt)

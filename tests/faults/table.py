@@ -1,4 +1,4 @@
-"""bench/results/faults.md: the outcomes of a campaign by kind."""
+"""Writes bench/results/faults.md: the outcomes of a campaign by kind."""
 
 import datetime
 import pathlib
@@ -84,7 +84,7 @@ def _what_went_wrong(outcomes: Sequence[Event]) -> str:
 
 
 def page(outcomes: Sequence[Event], seed: int, testbeds: int) -> str:
-    """The whole of faults.md."""
+    """Returns the whole text of faults.md."""
     commits = ", then ".join(dict.fromkeys(str(one["commit"]) for one in outcomes))
     seconds = sum(one["took_s"] for one in outcomes)
     count, kinds = len(outcomes), len({one["kind"] for one in outcomes})

@@ -1,5 +1,6 @@
-"""A testbed of the campaign's own: brought up, installed into, broken and mended
-(tests/testbed)."""
+"""A testbed of the campaign's own: starts it, installs dlrun into it, breaks and repairs it
+(tests/testbed).
+"""
 
 import os
 import pathlib
@@ -14,7 +15,7 @@ from typing import TypeVar
 HERE = pathlib.Path(__file__).resolve().parent
 COMMANDS = HERE.parent / "testbed"
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
-DISKS = 4  # small file systems, made before the nodes, so that every node sees them
+DISKS = 4  # small file systems; created before the nodes, so that every node sees them
 DISK_BYTES = 96 << 20
 
 
@@ -22,11 +23,11 @@ T = TypeVar("T")
 
 
 class Failure(Exception):
-    """The harness itself could not go on; no fault of dlrun's."""
+    """An error of the harness itself, not of dlrun."""
 
 
 def wait_for(condition: Callable[[], T], limit_s: float, every_s: float = 0.02) -> T | None:
-    """What condition() gives once that is something; None after limit_s."""
+    """Waits until condition() returns a true value and returns that; returns None after limit_s."""
     until = time.monotonic() + limit_s
     while not (found := condition()):
         if time.monotonic() > until:
@@ -36,7 +37,7 @@ def wait_for(condition: Callable[[], T], limit_s: float, every_s: float = 0.02) 
 
 
 class Testbed:
-    """One Slurm cluster. Commands of several threads may run at once; mend() only while no job
+    """One Slurm cluster. Several threads may run commands at once; call mend() only while no job
     runs."""
 
     def __init__(self, state: pathlib.Path, build: pathlib.Path) -> None:
@@ -48,7 +49,7 @@ class Testbed:
         self.path = os.environ["PATH"]
 
     def command(self, name: str, *words: str, limit_s: float = 120) -> str:
-        """A command of tests/testbed; its standard output."""
+        """Runs a command of tests/testbed. Returns its standard output."""
         done = subprocess.run(
             [str(COMMANDS / name), *words],
             env=os.environ | {"DLRUN_TESTBED_DIR": str(self.state)},
@@ -93,8 +94,8 @@ class Testbed:
         bridge = re.search(r"^bridge=(\S+)$", (self.state / "settings").read_text(), re.MULTILINE)
         if not bridge:
             raise Failure(f"{self.state}/settings names no bridge")
-        # Its control groups. The hierarchy is one for the whole machine: other testbeds' groups are
-        # in it, too.
+        # The testbed's control groups. The hierarchy belongs to the whole machine and holds the
+        # groups of other testbeds, too.
         self.groups = self.state / "freezer" / bridge[1]
         self.user = pwd.getpwnam(self.env["DLRUN_TESTBED_USER"])
         self.home = pathlib.Path(self.env["DLRUN_TESTBED_HOME"])
@@ -117,14 +118,14 @@ class Testbed:
             self.disks[0].parent.rmdir()
 
     def mend(self) -> None:
-        """Starts again what has died, plugs in and resumes what a fault has left, and waits until
-        all nodes can be used."""
+        """Restarts dead daemons, plugs in and resumes whatever a fault has left, and waits until
+        all nodes are usable."""
         for node in self.nodes:
             self.command("fault", "plug", node)
         for daemon in ("munged", "slurmctld", *self.nodes):
             if pid := self.daemon(daemon):
                 try:
-                    os.kill(pid, 18)  # CONT
+                    os.kill(pid, 18)  # SIGCONT
                 except ProcessLookupError:
                     pass
         self.command("up", "--again")
@@ -133,7 +134,8 @@ class Testbed:
         self.command("fault", what, target)
 
     def daemon(self, name: str) -> int | None:
-        """The process id of munged, slurmctld or a node's slurmd; None where it does not run."""
+        """Returns the process id of munged, slurmctld or a node's slurmd; None if it does not run.
+        """
         file = self.state / "pids" / (f"slurmd-{name}" if re.fullmatch(r"n\d+", name) else name)
         try:
             pid = int(file.read_text().split()[0])
@@ -144,8 +146,7 @@ class Testbed:
     def as_user(
         self, words: Sequence[str], folder: pathlib.Path, path: str = "", limit_s: float = 60
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a command as the testbed's ordinary user. path: folders that come first in its
-        PATH."""
+        """Runs a command as the testbed's ordinary user. path: folders to put first in PATH."""
         env = self.env | {
             "HOME": str(self.home),
             "USER": self.user.pw_name,
@@ -168,7 +169,7 @@ class Testbed:
         )
 
     def as_root(self, *words: str, limit_s: float = 30) -> str:
-        """Runs a command of Slurm's as root; its output, whatever its exit code."""
+        """Runs a Slurm command as root. Returns its output, whatever its exit code."""
         done = subprocess.run(
             list(words),
             env={"PATH": self.path} | self.env,
@@ -180,7 +181,7 @@ class Testbed:
         return done.stdout
 
     def take_disk(self) -> pathlib.Path:
-        """A small file system, empty, for one job."""
+        """Returns a small, empty file system for one job."""
         while True:
             with self.lock:
                 if self.free_disks:
@@ -195,7 +196,7 @@ class Testbed:
             self.free_disks.append(disk)
 
     def files_in_memory(self) -> list[tuple[str, str]]:
-        """What lies in the nodes' /dev/shm: (node, name)."""
+        """Returns the files in the nodes' /dev/shm as (node, name)."""
         found = []
         for node in self.nodes:
             try:

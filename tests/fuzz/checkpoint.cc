@@ -1,5 +1,5 @@
-// A checkpoint of an unknown hand: the arrays' file, and the manifest that vouches for them. The
-// first byte says which it is.
+// Fuzzes reading a checkpoint: the file with the arrays, and the manifest with their checksums. The
+// first byte of the input selects one of them.
 
 #include "runtime/trainer/checkpoint/checkpoint.h"
 
@@ -26,7 +26,7 @@ void read_arrays(std::span<const std::uint8_t> bytes) {
   }
 }
 
-/// The arrays are sound: what the manifest says of them, and of training, is to be doubted.
+/// Reads the text as a manifest next to valid arrays.
 void read_manifest(std::string_view text) {
   namespace fs = std::filesystem;
   static const TemporaryDirectory folder;

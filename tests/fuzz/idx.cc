@@ -1,4 +1,4 @@
-// An IDX file, plain or compressed, as somebody put it into the data's folder.
+// Fuzzes reading an IDX file, plain or compressed, from the user's data folder.
 
 #include "runtime/trainer/data/idx.h"
 

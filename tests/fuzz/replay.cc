@@ -1,4 +1,5 @@
-// The main of a fuzz target without libFuzzer: each file of the folders that are given, once.
+// main() of a fuzz target without libFuzzer: runs the target once for each file in the
+// given folders.
 
 #include <algorithm>
 #include <filesystem>
@@ -20,8 +21,8 @@ int main(int argc, char** argv) {
     std::ifstream file(path, std::ios::binary);
     const std::vector<char> bytes((std::istreambuf_iterator<char>(file)),
                                   std::istreambuf_iterator<char>());
-    std::cout << path.filename().string()
-              << std::endl;  // flushed: the last one named is the one that failed
+    // The name is flushed, so that the last name printed is the input that failed.
+    std::cout << path.filename().string() << std::endl;
     LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
   }
   std::cout << files.size() << " inputs\n";

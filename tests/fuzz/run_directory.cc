@@ -1,7 +1,7 @@
-// A whole run directory of an unknown hand: all that status, ls, logs, report and sweep read of it.
-// The input is the files' contents, each behind a line "@NAME"; lines of events get the checksum
-// that fits, so that what is behind it is reached. "@fifo NAME" and "@link NAME" put a FIFO or a
-// link in a file's place.
+// Fuzzes reading a whole run directory, as status, ls, logs, report and sweep do. The input holds
+// the files' contents, each after a line "@NAME". Lines of events get a valid checksum, so that the
+// code behind the check is reached. "@fifo NAME" and "@link NAME" put a FIFO or a link in the place
+// of a file.
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -50,7 +50,7 @@ constexpr std::array<std::string_view, 19> kFiles{"submission.json",
                                                   "array-0/0/submission.json",
                                                   "array-0/submission.json"};
 
-/// On memory, where there is such a file system: an input is some twenty files.
+/// Returns a folder in memory if possible, because each input consists of some twenty files.
 const fs::path& folder() {
   static const struct Folder {
     fs::path path;

@@ -1,4 +1,4 @@
-// A job script that comes back from a person's editor, with the spec that it may carry.
+// Fuzzes reading a job script that a person has edited, with the spec that it may carry.
 
 #include <tuple>
 
@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto text = fuzz::text_of(data, size);
   if (const auto carried = carried_spec(text)) {
     const auto again = carried_spec(with_spec("#!/bin/bash\n", *carried));
-    const auto last = carried->yaml.find_last_not_of('\n');  // empty lines behind it are nobody's
+    const auto last = carried->yaml.find_last_not_of('\n');  // ignores empty lines at the end
     const auto yaml = carried->yaml.substr(0, last == std::string::npos ? 0 : last + 1) + "\n";
     fuzz::expect(again && again->yaml == yaml && again->folder == carried->folder,
                  "what is carried is carried on");

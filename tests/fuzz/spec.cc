@@ -1,8 +1,8 @@
-// exp.yaml, as anybody may write it: read, expanded, planned and rendered for Slurm and for this
-// machine.
+// Fuzzes exp.yaml as a user may write it: read, expanded, planned and rendered for Slurm and for
+// this machine.
 //
-// What is accepted renders to a script whose #SBATCH lines sbatch can read, and its resolved spec
-// renders to the same script.
+// An accepted spec must render to a script whose #SBATCH lines sbatch can read, and its resolved
+// spec must render to the same script.
 
 #include "common/text.h"
 #include "launcher/plan/plan.h"
@@ -29,7 +29,8 @@ const PlanInputs kSlurm{"/runs", "/runs/.agents/3f2a/dlrun-agent",
 const PlanInputs kLocal{"/runs", "/runs/.agents/3f2a/dlrun-agent",
                         "/runs/.agents/3f2a/dlrun-trainer", Target::kLocal};
 
-/// The script without the remarks that say which key made a line: a resolved spec names other ones.
+/// Returns the script without the remarks about the key of each line, which differ for a
+/// resolved spec.
 std::string without_remarks(std::string_view script) {
   std::string result;
   for (const auto line : split(script, '\n')) {

@@ -1,5 +1,5 @@
-"""The completions as a person gets them: a real shell on a terminal of its own, a line that is typed, the TAB key. (fish is asked
-by its own `complete -C`, which says what TAB would offer.)
+"""Tests the completions like a user: a real shell on a terminal of its own, a typed line, the TAB
+key. (fish is asked with its own `complete -C`, which prints what TAB would offer.)
 
 usage: completion_test.py DLRUN SHELL [unittest's options]     SHELL: bash, zsh or fish
 """
@@ -35,8 +35,9 @@ def environment(home):
 
 
 class Terminal:
-    """A shell on a pseudo-terminal, at its prompt: before that the terminal itself would act on control characters. What is typed
-    then is read in its order, so nothing has to wait for an echo."""
+    """A shell on a pseudo-terminal, started and at its prompt. Before the prompt, the terminal
+    itself would interpret control characters. After it, the shell reads the typed bytes in order,
+    so no test has to wait for an echo."""
 
     def __init__(self, home, setup=""):
         argv, start = START[SHELL]
@@ -52,7 +53,7 @@ class Terminal:
         os.write(self.fd, text.encode())
 
     def read_until(self, mark, then=""):
-        """What the terminal shows until it shows `mark`, and `then` somewhere behind it."""
+        """Returns the terminal's output up to `mark`, with `then` somewhere after it."""
         text, end = "", time.monotonic() + LIMIT_SECONDS
         while mark not in text or then not in text.split(mark)[-1]:
             left = end - time.monotonic()
@@ -78,7 +79,7 @@ class Completion(unittest.TestCase):
         (self.home / "data-folder").mkdir()
 
     def words(self, typed, setup=""):
-        """The words of the command line after `typed` and TAB."""
+        """Returns the words of the command line after `typed` and TAB."""
         if SHELL == "fish":
             done = subprocess.run(["fish", "--no-config", "-c", f"source {ROOT}/completions/dlrun.fish; complete -C $argv[1]", typed],
                                   capture_output=True, text=True, cwd=self.home, env=environment(self.home), timeout=LIMIT_SECONDS)
@@ -87,7 +88,8 @@ class Completion(unittest.TestCase):
             return typed.split()[:-1] + offered
         terminal = Terminal(self.home, setup)
         try:
-            # To the line's start, a printf before it, and Enter: the shell itself tells the words.
+            # Goes to the line's start, inserts printf, and presses Enter: the shell itself prints
+            # the words.
             terminal.send(typed + "\t" + "\x01printf '<%s>' \x05; printf 'do''ne\\n'\n")
             text = terminal.read_until("done\r\n")
         finally:
@@ -95,7 +97,7 @@ class Completion(unittest.TestCase):
         return re.findall("<([^<>]*)>", text[text.rindex("<dlrun>"):])
 
     def listed(self, typed):
-        """All that the shell offers at the second TAB."""
+        """Returns everything that the shell offers at the second TAB."""
         terminal = Terminal(self.home)
         try:
             terminal.send(typed + "\t\t" + "\x15printf 'do''ne\\n'\n")

@@ -1,5 +1,5 @@
-"""The scripts of three HPC courses, option by option: what a slide asks for is in the rendered script with the same value, and whatever else stands
-there says why in a comment.
+"""Compares rendered scripts with three HPC courses, option by option. Every option on a slide must
+be in the script with the same value. Every other option must have a comment that says why.
 
 usage: courses_test.py [unittest's options]
 """
@@ -11,7 +11,7 @@ import unittest
 
 SCRIPTS = pathlib.Path(__file__).resolve().parent / "scripts"
 
-# What the slides say. A value of None: the option is there, whatever it is set to (a mail address).
+# The options on the slides. None: the option must exist with any value (a mail address).
 JUWELS = {
     "golden": "juwels-horovod.sh",
     "sbatch": {
@@ -48,7 +48,7 @@ GWDG = {
         "--mail-type": "all",
         "--mail-user": None,
     },
-    # `source activate` is what conda called `conda activate` before 4.4.
+    # `source activate` was the name of `conda activate` before conda 4.4.
     "lines": ["module load anaconda3/2021.05", "conda activate custom-env"],
     "srun": {},
     "program": ["python", "custom-script.py"],
@@ -67,7 +67,8 @@ LRZ = {
     "program": ["python", "train.py"],
 }
 
-# The same container without pyxis: `enroot create`, then `enroot start --mount ./data-test:/mnt/data-test ubuntu` under srun.
+# The LRZ container without pyxis: `enroot create`, then `enroot start --mount
+# ./data-test:/mnt/data-test ubuntu` under srun.
 LRZ_BY_HAND = {
     "golden": "lrz-enroot.sh",
     "sbatch": {"--partition": "dgx", "--ntasks": "8", "--gres": "gpu:8"},
@@ -86,13 +87,13 @@ def split_option(word):
 
 
 def comment_of(line):
-    """The words behind a '#' that is outside of quotes."""
+    """Returns the text after the first '#' outside of quotes."""
     unquoted = re.sub(r"""^((?:"(?:\\.|[^"\\])*"|'[^']*'|[^"'#])*)""", "", line)
     return unquoted.removeprefix("#").strip()
 
 
 def options_of(lines, prefix):
-    """[(name, value, comment)] of lines such as `#SBATCH --nodes=2  # resources.nodes`."""
+    """Returns [(name, value, comment)] of lines such as `#SBATCH --nodes=2  # resources.nodes`."""
     found = []
     for line in lines:
         text = line.strip()
@@ -106,7 +107,7 @@ def options_of(lines, prefix):
 
 
 def array(script, name):
-    """The lines between NAME=( and )."""
+    """Returns the lines between NAME=( and )."""
     match = re.search(rf"^{name}=\(\n(.*?)^\)$", script, re.S | re.M)
     return match.group(1).splitlines() if match else []
 
@@ -123,14 +124,14 @@ class Script:
         self.folder = chdir[0] if chdir else "/"
 
     def relative(self, path):
-        """A path as the slide has it, relative to the folder the job starts in."""
+        """Returns a path as on the slide: relative to the folder where the job starts."""
         return path.removeprefix(self.folder + "/")
 
 
 def same(script, asked, value):
     if asked is None:
         return bool(value)
-    if isinstance(asked, list):  # a list option: the slide's entries are among its own
+    if isinstance(asked, list):  # a list option: it must contain the slide's entries
         entries = [script.relative(entry) for entry in (value or "").split(",")]
         return all(entry.removeprefix("./") in entries for entry in asked)
     return asked == script.relative(value or "")
@@ -142,10 +143,11 @@ def function(script, name):
 
 
 def enroot_differences(course, script):
-    """enroot's own commands: which container is made and entered, with which mounts, and why it is told anything else."""
+    """Compares enroot's own commands: the container and its mounts, and the reason for every other
+    option."""
     found = []
     lines = [line for line in array(script.text, "dlrun_enter") if line.strip().startswith("--mount ")]
-    # enroot reads mounts as lines of an fstab: a blank is \040 there.
+    # enroot reads mounts as lines of an fstab, in which \040 is a blank.
     mounts = [(script.relative(shlex.split(line, comments=True)[1].replace(r"\040", " ")), comment_of(line)) for line in lines]
     asked = course["enter"]["--mount"].removeprefix("./")
     if [mount for mount, _ in mounts].count(asked) != 1:
@@ -156,7 +158,8 @@ def enroot_differences(course, script):
         found.append("the container ubuntu is not made")
     if not any(line.strip() == 'exec enroot start "${dlrun_options[@]}" ubuntu "${@:2}"' for line in entered):
         found.append("the container ubuntu is not entered with what the script tells enroot, and that alone")
-    for i, line in enumerate(entered):  # what enroot is told in a loop has its reason some lines above it
+    # an option that is set in a loop has its reason some lines above
+    for i, line in enumerate(entered):
         tells = re.match(r"\s*(export |dlrun_options\+=|if .*dlrun_options\+=|.*\) dlrun_options\+=)", line)
         if tells and not any(comment_of(above) for above in entered[max(0, i - 6) : i + 1]):
             found.append(f"'{line.strip()}' is not on the slide, and no comment says why")
@@ -164,7 +167,8 @@ def enroot_differences(course, script):
 
 
 def differences(course, text):
-    """All that keeps a script from being what the course asks for, explained beyond that."""
+    """Returns all differences between a script and the course, except those that a comment
+    explains."""
     script = Script(text)
     found = []
     for kind, options in (("sbatch", script.sbatch), ("srun", script.srun)):
@@ -203,7 +207,7 @@ class Courses(unittest.TestCase):
         for name, value in LRZ["sbatch"].items():
             self.assertEqual(allocation.get(name), value)
         self.assertIn("--pty", words[words.index("srun") :])
-        # The slide's second command: srun with the container's options, and a shell.
+        # The slide's second command: srun with the container's options and a shell.
         inner = next(line for line in text.splitlines() if line.startswith("exec srun"))
         options = dict(split_option(word) for word in shlex.split(inner) if word.startswith("--"))
         script = Script(text)

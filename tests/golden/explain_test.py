@@ -1,4 +1,4 @@
-"""`dlrun explain`: keys in words, and where every value of a spec came from.
+"""Tests `dlrun explain`: the description of a key, and the origin of every value of a spec.
 
 usage: explain_test.py DLRUN [unittest's options]
 """
@@ -88,7 +88,7 @@ class Explain(unittest.TestCase):
                 self.assertEqual(values[key]["origin"], {"kind": kind, "source": source, "line": line, "column": column})
         self.assertEqual(values["environment.vars.MASTER_ADDR"]["origin"]["kind"], "preset")
         self.assertTrue(values["resources.output"]["value"].endswith("/runs/origins-%j.out"))
-        # What nobody decides, and what is not for this job, is left out.
+        # Keys that nobody sets, and keys without effect on this job, are left out.
         for key in ("resources.mem", "train.lr", "retry.on", "launch.mpi"):
             self.assertNotIn(key, values)
         silent = self.values()

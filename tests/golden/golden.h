@@ -1,5 +1,5 @@
 #pragma once
-// Files that hold what a program must print, byte for byte.
+// Golden files: they hold the exact bytes that a program must print.
 
 #include <cstdlib>
 #include <filesystem>
@@ -15,6 +15,7 @@ inline std::filesystem::path folder() {
   return std::filesystem::path(DLRUN_SOURCE_DIR) / "tests" / "golden";
 }
 
+/// Returns the file's content; "" if it cannot be read.
 inline std::string slurp(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
@@ -22,8 +23,8 @@ inline std::string slurp(const std::filesystem::path& path) {
   return text.str();
 }
 
-/// actual must be the file's content. A missing file fails. DLRUN_UPDATE_GOLDEN=1 writes the file
-/// instead.
+/// Checks that `actual` equals the file's content. A missing file fails. With
+/// DLRUN_UPDATE_GOLDEN=1, writes the file instead.
 inline void check(const std::filesystem::path& path, const std::string& actual) {
   INFO(path.string());
   if (const char* update = std::getenv("DLRUN_UPDATE_GOLDEN");

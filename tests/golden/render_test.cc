@@ -1,5 +1,5 @@
-// Every example and every spec of this folder, rendered with fixed paths, against the script it
-// must become.
+// Renders every example and every spec of this folder with fixed paths, and compares the script
+// with its golden file.
 
 #include "launcher/plan/render.h"
 
@@ -25,8 +25,8 @@ LoadRequest request_for(const fs::path& file) {
   LoadRequest request;
   request.file = file.filename().string();
   request.text = golden::slurp(file);
-  // No such folder is needed: rendering asks nothing of the machine. White space is what pyxis
-  // cannot mount.
+  // The folder need not exist: rendering reads nothing from this machine. pyxis cannot mount a path
+  // with white space.
   request.current_dir = request.text->find("runtime: pyxis") == std::string::npos
                             ? "/home/user/exp 1"
                             : "/home/user/exp-1";
@@ -95,8 +95,8 @@ TEST_CASE("a rendered script asks for what its plan does, so an edited one is co
   }
 }
 
-/// The srun commands of a script, with the lines that go on from them; an array's words count as
-/// one line.
+/// Returns the srun commands of a script with their continuation lines. The words of an array count
+/// as one line.
 std::vector<std::string> steps_of(const std::string& script) {
   std::vector<std::string> steps;
   bool is_open = false;
@@ -158,7 +158,8 @@ TEST_CASE("plans, resolved specs and warnings have goldens") {
   }
 }
 
-/// But for the remarks which keys gave the starting folder, and a preset's one task per node.
+/// Returns the script without the remarks about the keys of the starting folder and of a preset's
+/// one task per node.
 std::string script_without_origin(const LoadedSpec& loaded) {
   auto plan = plan_of(loaded, Target::kSlurm);
   for (auto& directive : plan.directives) {
@@ -257,15 +258,15 @@ TEST_CASE(
 
 TEST_CASE(
     "a script's own variables start with dlrun_: whatever name the user's have, they arrive") {
-  // An assignment, a loop's variable or one that printf, read and coproc make; `local` inherits
-  // that the user's is exported.
+  // Matches an assignment, a loop variable, or a variable set by printf, read or coproc. A `local`
+  // variable is exported if the user's variable of that name is.
   const std::regex own(
       R"(^ *(?:(?:local )?([A-Za-z_]\w*)=.*|(?:for|for \(\(|coproc|printf -v|read -r -d ''|read -r -u "[^"]*") ?([A-Za-z_]\w*) .*)$)");
   for (const auto& file : all_specs()) {
     const LaunchPlan plan = plan_of(load(file), Target::kSlurm);
     std::string text = *render_script(plan);
     text += render_interactive(plan, {}, "/s.sh").script;
-    bool is_in_holder = false;  // which runs beside the program
+    bool is_in_holder = false;  // hold_container() runs beside the program
     for (const auto line : split(text, '\n')) {
       if (line.starts_with("hold_container()")) is_in_holder = true;
       if (line == "}") is_in_holder = false;

@@ -1,8 +1,9 @@
-"""dlrun's JSON Schema, judged by a validator that is not ours (python3-jsonschema).
+"""Tests dlrun's JSON Schema with an independent validator (python3-jsonschema).
 
 usage: schema_test.py DLRUN [unittest's options]
 
-What dlrun accepts the schema must accept, and what dlrun refuses for one value's type, range or name the schema must refuse.
+The schema must accept everything that dlrun accepts. It must refuse everything that dlrun refuses
+for the type, range or name of a single value.
 """
 
 import json
@@ -21,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class CoreLoader(yaml.SafeLoader):
-    """YAML 1.2's core schema, as editors' YAML servers read it: `yes` and `1:30` are text."""
+    """Loads YAML 1.2's core schema like editors' YAML servers: `yes` and `1:30` are text."""
 
 
 CoreLoader.yaml_implicit_resolvers = {}
@@ -56,7 +57,7 @@ def complaints(document):
 
 
 def nested(key, value):
-    """The YAML text of a spec that holds this key alone. value: YAML on one line."""
+    """Returns the YAML text of a spec with this key alone. value: YAML on one line."""
     names = key.split(".")
     indented = "".join("  " * depth + name + ":\n" for depth, name in enumerate(names[:-1]))
     return f"{indented}{'  ' * (len(names) - 1)}{names[-1]}: {value}\n"
@@ -66,7 +67,8 @@ class Schema(unittest.TestCase):
     maxDiff = None
 
     def refused_by_dlrun(self, key, value):
-        """What dlrun says of key alone: its messages that begin with the key, or name it as unknown."""
+        """Returns dlrun's messages about the key alone: those that start with it, or name it as
+        unknown."""
         with tempfile.TemporaryDirectory() as folder:
             (pathlib.Path(folder) / "x.yaml").write_text(nested(key, value))
             said = dlrun("explain", "x.yaml", "--json", cwd=folder)
@@ -112,7 +114,7 @@ class Schema(unittest.TestCase):
                 self.assertEqual(self.refused_by_dlrun(key["key"], key["value"]), [])
 
     def test_no_value_and_a_variable_are_accepted(self):
-        # What a variable's value must be is judged by dlrun at submission; an editor knows its form alone.
+        # dlrun checks the values of variables at submission; an editor knows only their form.
         for key in KEYS:
             if not key["supported"]:
                 continue
@@ -131,7 +133,7 @@ class Schema(unittest.TestCase):
                     self.assertNotEqual(complaints(parsed(nested(key["key"], value))), [])
 
     def test_forms(self):
-        """One value at a time: both accept, or both refuse."""
+        """Checks single values: dlrun and the schema both accept, or both refuse."""
         forms = {
             "name": ([4711, "a.b-c_d", "x" * 64], ["two words", '""', "-x", "x" * 65, "[a]"]),
             "resources.nodes": ([1, '"2-4"', "2-4", '"7"'], [0, -1, 1.5, "four", "2-", "1000001"]),

@@ -1,5 +1,5 @@
-// The ranks' check of collectives before their programs start (health.preflight). The real
-// dlrun-agent and dlrun-trainer.
+// Tests the ranks' check of the collectives before their programs start (health.preflight), with
+// the real dlrun-agent and dlrun-trainer.
 
 #include <filesystem>
 #include <fstream>
@@ -12,8 +12,8 @@
 namespace dlrun::agent {
 namespace {
 
-/// In a folder of the run's own the agent, and beside it as the trainer a script: what a rank's
-/// check does before, or instead of, the real one's.
+/// Puts the agent into the run's folder, and next to it a script in place of the trainer. The
+/// script runs first in each rank's check and then starts the real trainer, unless it exits before.
 void put_before_check(Run& run, const std::string& script) {
   run.agent = (run.folder / "dlrun-agent").string();
   fs::copy_file(kAgent, run.agent);

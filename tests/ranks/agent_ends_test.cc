@@ -1,5 +1,5 @@
-// How ranks end: killed, failed, by signals, with their lead. The real dlrun-agent binary on this
-// machine.
+// Tests how ranks end: killed, by failure, by signals, together with lead. Runs the real
+// dlrun-agent on this machine.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -89,7 +89,7 @@ TEST_CASE("Ctrl-C ends everything within 2 s, the state is cancelled") {
     run.wait_for_programs(4);
     const auto began = Clock::now();
     if (whole_group) {
-      run.signal_group(SIGINT);  // what a terminal does
+      run.signal_group(SIGINT);  // like Ctrl-C in a terminal
     } else {
       run.signal(SIGINT);
     }
@@ -154,7 +154,8 @@ TEST_CASE("when lead says nothing for 10 s its ranks end by themselves, and not 
   };
   CHECK_FALSE(comes_true(are_gone, seconds(5)));
   CHECK(comes_true(are_gone, seconds(15)));
-  CHECK(Clock::now() - began > seconds(6));  // lead's last beat is up to 3 s old when it stops
+  // The last heartbeat of lead is up to 3 s old when lead is stopped.
+  CHECK(Clock::now() - began > seconds(6));
   run.signal(SIGCONT);
   CHECK(run.wait() != 0);
   CHECK(run.file("logs/attempt-0/rank-0000.log").empty());
@@ -172,7 +173,7 @@ TEST_CASE(
   ::kill(parent_of(program), SIGTERM);
   CHECK(comes_true([&] { return ::kill(program, 0) != 0; }, seconds(15)));
   const auto took = Clock::now() - began;
-  CHECK(took > milliseconds(2500));  // lead may be slow: it has 2 s, and the program another one
+  CHECK(took > milliseconds(2500));  // a slow lead has 2 s; the program gets one more
   CHECK(took < seconds(6));
   CHECK(::kill(run.program(1), 0) == 0);
   run.signal(SIGCONT);

@@ -1,5 +1,5 @@
-// A run at its limits: a slow disk, a hanging output, few open files, many ranks, a flood. The real
-// dlrun-agent binary.
+// Tests a run at its limits: a slow disk, a blocked output, few open files, many ranks, a flood of
+// connections. Runs the real dlrun-agent.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -19,8 +19,8 @@
 namespace dlrun::agent {
 namespace {
 
-/// strace's words that slow a system call of lead and all it starts. -D: lead stays this test's
-/// child.
+/// Returns the strace command that slows a system call of lead and of all its child processes. With
+/// -D lead stays a child of this test.
 std::vector<std::string> slowed(const std::string& call, const std::string& how,
                                 const std::string& path = "") {
   std::vector<std::string> words{"strace",
@@ -38,7 +38,7 @@ std::vector<std::string> slowed(const std::string& call, const std::string& how,
   return words;
 }
 
-/// The signal was sent to the process, and it has not taken it yet.
+/// Returns true if the signal was sent to the process but not taken yet.
 bool is_pending(pid_t pid, int signal) {
   const auto status = read_file("/proc/" + std::to_string(pid) + "/status", 1U << 16U).value_or("");
   const auto at = status.find("ShdPnd:\t");
@@ -73,13 +73,14 @@ TEST_CASE("two TERMs end lead's wait for a disk that hangs, and lead says what t
       [&] { return run.err().find("still waiting for the disk") != std::string::npos; }));
   const auto began = Clock::now();
   run.signal(SIGTERM);
-  CHECK(comes_true([&] { return !is_pending(run.lead(), SIGTERM); }));  // it would swallow the next
+  // A pending signal would absorb the next one.
+  CHECK(comes_true([&] { return !is_pending(run.lead(), SIGTERM); }));
   run.signal(SIGTERM);
   CHECK(comes_true([&] {
     return run.err().find("the run's record lacks its last lines") != std::string::npos;
   }));
   CHECK(Clock::now() - began < seconds(3));
-  run.signal(SIGKILL);  // strace holds the thread that sleeps
+  run.signal(SIGKILL);  // strace holds the sleeping thread
   std::ignore = run.wait();
 }
 
@@ -90,8 +91,8 @@ TEST_CASE("lead's own output on a file system that hangs stops neither signals n
   run.prefix = slowed("write", "delay_enter=30000000", err);
   run.start(1, kUp + "echo printed >&2; " + kForever);
   const auto program = run.program(0);
-  REQUIRE(comes_true(
-      [&] { return run.file("local.out") == "printed\n"; }));  // and lead hangs in the same line
+  // Lead now blocks while it writes the same line.
+  REQUIRE(comes_true([&] { return run.file("local.out") == "printed\n"; }));
   run.signal(SIGTERM);
   CHECK(comes_true([&] { return ::kill(program, 0) != 0; }, seconds(3)));
   run.signal(SIGKILL);
@@ -130,7 +131,7 @@ TEST_CASE(
   CHECK(run.wait() == 0);
   CHECK(run.events("ended")[0]["state"] == "completed");
   CHECK(run.err().find("File too large (EFBIG)") != std::string::npos);
-  CHECK(run.file("signal") == "XFSZ\n");  // the user's programs have the default
+  CHECK(run.file("signal") == "XFSZ\n");  // the user's programs have the default action
 }
 
 TEST_CASE("a SIGCHLD that is ignored where lead starts keeps no end from it") {
@@ -170,8 +171,8 @@ TEST_CASE("a short run waits for its surroundings.json, which is a big environme
   for (int i = 0; i < 3000; ++i)
     fs::create_directory(packages / ("package" + std::to_string(i) + ".dist-info"));
   run.env.set("VIRTUAL_ENV", (run.folder / "venv").string());
-  run.prefix = slowed("getdents64", "delay_exit=60000",
-                      packages.string());  // a file system that takes its time
+  // A slow file system.
+  run.prefix = slowed("getdents64", "delay_exit=60000", packages.string());
   run.start(1, "exit 0");
   CHECK(run.wait() == 0);
   const auto json = Json::parse(run.file("surroundings.json"), nullptr, false);
@@ -213,8 +214,8 @@ TEST_CASE("what many ranks of one node cost grows with their number, not with it
   const double four_hundred = cpu_seconds(400);
   CAPTURE(hundred);
   CAPTURE(four_hundred);
-  CHECK(four_hundred <
-        8 * hundred);  // a scan of all processes by each rank makes it 16 times as much
+  // A scan of all processes by each rank would take 16 times as long.
+  CHECK(four_hundred < 8 * hundred);
 }
 
 TEST_CASE(
@@ -222,7 +223,7 @@ TEST_CASE(
   Run run;
   const auto gate = (run.folder / "gate").string();
   REQUIRE(::mkfifo(gate.c_str(), 0600) == 0);
-  const auto wrapper = run.folder / "agent";  // ranks wait until the flood is there
+  const auto wrapper = run.folder / "agent";  // the ranks wait until the flood has begun
   std::ofstream(wrapper) << "#!/bin/bash\n[ \"$1\" = lead ] || read -r < " << gate << "\nexec "
                          << kAgent << " \"$@\"\n";
   fs::permissions(wrapper, fs::perms::owner_all);
@@ -256,7 +257,7 @@ TEST_CASE(
   CHECK(run.events("joined")[0]["ranks"] == 50);
   const auto peak = status.find("VmHWM:");
   if (peak != std::string::npos)
-    CHECK(std::strtol(status.c_str() + peak + 6, nullptr, 10) < 64 << 10);  // KiB
+    CHECK(std::strtol(status.c_str() + peak + 6, nullptr, 10) < 64 << 10);  // in KiB
 }
 
 }  // namespace

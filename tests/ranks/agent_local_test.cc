@@ -1,5 +1,5 @@
-// What ranks get and leave behind: world, output, store, record. The real dlrun-agent binary on
-// this machine; agent_ends_test.cc has how they end.
+// Tests what ranks receive and leave behind: world, output, store, record. Runs the real
+// dlrun-agent on this machine; agent_ends_test.cc tests how ranks end.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -79,8 +79,8 @@ TEST_CASE(
     "bind") {
   constexpr int kRanks = 12;
   Run run;
-  // The agent holds the port bound; a program that sets SO_REUSEADDR, as servers do, listens on it
-  // nevertheless.
+  // The agent keeps the port bound. A program that sets SO_REUSEADDR, as servers do, can listen on
+  // it all the same.
   run.start(kRanks,
             "echo \"ALL $ALL MINE $MINE.\"; [[ $TF == *'\"task\":{\"type\":\"ps\",\"index\":1}}' "
             "|| $DLRUN_RANK != 11 ]] && "
@@ -174,7 +174,7 @@ TEST_CASE(
     "the TMPDIR that was asked for is the program's where it takes files, and else it is said why "
     "not") {
   Run run;
-  run.env.set("TMPDIR", "/tmp");  // what Slurm has put there
+  run.env.set("TMPDIR", "/tmp");  // Slurm's value
   run.start(2, "echo $TMPDIR", {}, {"--tmpdir", run.folder.string()});
   CHECK(run.wait() == 0);
   CHECK(run.file("logs/attempt-0/rank-0001.log") == run.folder.string() + "\n");
@@ -228,7 +228,7 @@ TEST_CASE(
   CHECK(run.wait() == 0);
   const auto claim = run.file("claim");
   run.start(1, "touch $DLRUN_RUN/second");
-  CHECK(run.wait() == 75);  // another process, so another job
+  CHECK(run.wait() == 75);  // another process means another job
   CHECK(run.err().find("holds this run") != std::string::npos);
   CHECK_FALSE(fs::exists(run.run / "second"));
   CHECK(run.file("claim") == claim);
@@ -246,7 +246,7 @@ TEST_CASE("a run directory that cannot be made is said, with 73") {
 
 TEST_CASE("ranks that do not join are named after --join-timeout, with 76") {
   Run run;
-  // Something that is no rank agent: it never says hello.
+  // A program that is no rank agent and therefore never says hello.
   std::vector<std::string> options{"--join-timeout", "0.5", "--", "bash", "-c", kForever};
   run.start_program(2, {"unused"}, options);
   CHECK(run.wait() == 76);
@@ -257,7 +257,7 @@ TEST_CASE("ranks that do not join are named after --join-timeout, with 76") {
 
 TEST_CASE("strangers that flood lead's port are kept out, and the ranks come in") {
   Run run;
-  // Each rank's agent is held back until the flood is on.
+  // Each rank's agent waits until the flood has begun.
   std::vector<std::string> options{
       "--", "bash", "-c", "while [ ! -e $DLRUN_RUN/go ]; do sleep 0.02; done; exec \"$0\" \"$@\""};
   run.start(4, "echo here", options);
@@ -288,9 +288,8 @@ TEST_CASE("strangers that flood lead's port are kept out, and the ranks come in"
   should_stop = true;
   garbage.join();
   CHECK(run.wait() == 0);
-  CHECK(took <
-        seconds(
-            2));  // without the flood some 0.05 s; the ranks' own start on a busy machine is in it
+  // Takes some 0.05 s without the flood; the limit includes the ranks' own start on a busy machine.
+  CHECK(took < seconds(2));
 }
 
 TEST_CASE(
@@ -393,7 +392,7 @@ TEST_CASE("the agent is one static binary of at most 4 MB that starts in millise
     MESSAGE("left out: a build with sanitizers is neither static nor small");
     return;
   }
-  // A static program names no interpreter, and no library.
+  // A static program names no interpreter and no library.
   CHECK(bytes.substr(0, 4096).find("ld-linux") == std::string_view::npos);
   auto best = seconds(9) + Clock::duration(0);
   for (int i = 0; i < 10; ++i) {

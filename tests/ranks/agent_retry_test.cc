@@ -1,4 +1,4 @@
-// How a run starts again on this machine, and how it does not. The real dlrun-agent binary.
+// Tests when a run starts again on this machine and when it does not. Runs the real dlrun-agent.
 
 #include <signal.h>
 #include <unistd.h>
@@ -25,8 +25,8 @@ TEST_CASE(
     "a rank that fails and one that is killed start the run again, with the next attempt's number "
     "and logs") {
   Run run;
-  // Who ends an attempt waits for what the others print: a program may be ended before its first
-  // line.
+  // The rank that ends an attempt waits for the output of the others, because they may be ended
+  // before their first line.
   const auto program = R"(
     all_are_up() { until [ $(ls $DLRUN_RUN/up-$DLRUN_ATTEMPT-* | wc -l) = 4 ]; do sleep 0.05; done; }
     echo attempt $DLRUN_ATTEMPT
@@ -83,7 +83,7 @@ TEST_CASE(
   run.start(2, "[ $DLRUN_RANK = 0 ] || sleep 60; echo '{\"step\": 3}' >$DLRUN_PROGRESS; exit 7",
             {"--retry", "1000", "--retry-on", "failure", "--no-progress", "4"});
   CHECK(run.wait() == 7);
-  CHECK(run.events("started").size() == 5);  // the first got further than nothing
+  CHECK(run.events("started").size() == 5);  // the first attempt made progress
   CHECK(run.err().find(
             "at most 996 restarts left; none if it gets no further either (retry.no_progress)\n") !=
         std::string::npos);
@@ -172,7 +172,7 @@ TEST_CASE("a job that is suspended as a whole does not hang") {
   const auto all = processes_of(run.run);
   run.signal(SIGSTOP);
   for (const auto pid : all) ::kill(pid, SIGSTOP);
-  ::usleep(8'000'000);  // more than the limit and the lag of what is printed
+  ::usleep(8'000'000);  // longer than the limit plus the delay of reported output
   for (const auto pid : all) ::kill(pid, SIGCONT);
   run.signal(SIGCONT);
   const auto size = run.file("logs/attempt-0/rank-0000.log").size();
@@ -217,8 +217,8 @@ TEST_CASE(
             "0.5}\" >$DLRUN_PROGRESS; "
             "sleep 1; done; while :; do echo noise; sleep 0.5; done",
             {"--hang-after", "3", "--retry", "1", "--retry-on", "hang", "--no-progress", "1"});
-  // Each attempt gets further than the one before until the budget is used: the noise is no
-  // progress.
+  // Each attempt gets further than the one before until the retries are used up. The printed noise
+  // is no progress.
   CHECK(run.wait() == 79);
   CHECK(run.events("started").size() == 2);
   CHECK(run.events("progress").back()["step"] == 14);

@@ -1,6 +1,6 @@
 #pragma once
-// A run of the real dlrun-agent on this machine: lead with --local, its ranks, and shell commands
-// as programs.
+// Runs the real dlrun-agent on this machine: lead with --local, its ranks, and shell commands as
+// their programs.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -33,7 +33,7 @@ using std::chrono::seconds;
 
 inline const std::string kAgent = DLRUN_AGENT;
 
-/// Waits for a condition, within a bound.
+/// Waits until the condition holds, at most `limit`. Returns its last value.
 inline bool comes_true(const std::function<bool()>& condition, milliseconds limit = seconds(20)) {
   for (const auto until = Clock::now() + limit; Clock::now() < until;) {
     if (condition()) return true;
@@ -42,8 +42,8 @@ inline bool comes_true(const std::function<bool()>& condition, milliseconds limi
   return condition();
 }
 
-/// Processes whose environment holds this run's directory: everything that grew from lead and is no
-/// lead itself.
+/// Returns the processes whose environment names this run's directory: all descendants of lead, but
+/// not lead itself.
 inline std::vector<pid_t> processes_of(const fs::path& run) {
   std::vector<pid_t> found;
   for (const auto& entry : fs::directory_iterator("/proc")) {
@@ -57,15 +57,15 @@ inline std::vector<pid_t> processes_of(const fs::path& run) {
   return found;
 }
 
-/// A run with lead in the background.
+/// A run whose lead runs in the background.
 class Run {
  public:
   fs::path folder = fs::temp_directory_path() / ("dlrun-ranks-" + random_hex(6));
   fs::path run = folder / "run";
   std::string agent = kAgent;
-  std::vector<std::string> prefix{};  ///< words before lead's own, such as strace's
-  std::function<void()>
-      in_child{};  ///< in lead's process before it is lead: limits, ignored signals
+  std::vector<std::string> prefix{};  ///< the command in front of lead, such as strace
+  /// Runs in lead's process before it becomes lead: sets limits, ignores signals.
+  std::function<void()> in_child{};
 
   Run() { fs::create_directories(run); }
   ~Run() {
@@ -78,12 +78,13 @@ class Run {
     fs::remove_all(folder, ignored);
   }
 
-  /// lead --local RANKS OPTIONS -- dlrun-agent rank RANK_OPTIONS -- bash -c SCRIPT
+  /// Starts: lead --local RANKS OPTIONS -- dlrun-agent rank RANK_OPTIONS -- bash -c SCRIPT
   void start(int ranks, const std::string& script, const std::vector<std::string>& options = {},
              const std::vector<std::string>& rank_options = {}) {
     start_program(ranks, {"bash", "-c", script}, options, rank_options);
   }
 
+  /// Starts any program in the place of bash -c SCRIPT.
   void start_program(int ranks, const std::vector<std::string>& program,
                      const std::vector<std::string>& options = {},
                      const std::vector<std::string>& rank_options = {}) {
@@ -119,9 +120,10 @@ class Run {
 
   [[nodiscard]] pid_t lead() const { return lead_; }
   void signal(int number) const { ::kill(lead_, number); }
+  /// Signals lead's process group, as a terminal does.
   void signal_group(int number) const { ::kill(-lead_, number); }
 
-  /// lead's exit code; it ends within 60 s or the test fails.
+  /// Returns lead's exit code. Fails the test if lead does not end within 60 s.
   int wait() {
     int status = 0;
     const bool has_ended =
@@ -132,6 +134,8 @@ class Run {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   }
 
+  /// Return lead's standard output, lead's standard error, and a file of the run; "" if it
+  /// is missing.
   [[nodiscard]] std::string out() const {
     return read_file(folder / "out", 1U << 28U).value_or("");
   }
@@ -141,6 +145,7 @@ class Run {
   [[nodiscard]] std::string file(const std::string& name) const {
     return read_file(run / name, 1U << 28U).value_or("");
   }
+  /// Returns the run's events, or only those of one kind.
   [[nodiscard]] std::vector<Json> events(const std::string& kind = "") const {
     std::vector<Json> found;
     for (const auto& event : parse_checked_lines(file("events.jsonl")).objects) {
@@ -148,7 +153,7 @@ class Run {
     }
     return found;
   }
-  /// Each rank's program writes its pid to RUN/pid-RANK when it is up.
+  /// Returns the pid of a rank's program, which writes it to RUN/pid-RANK when it has started.
   [[nodiscard]] pid_t program(int rank) const {
     pid_t pid = 0;
     REQUIRE(comes_true([&] {
@@ -157,6 +162,7 @@ class Run {
     }));
     return pid;
   }
+  /// Waits until the programs of ranks 0 to `ranks` - 1 have started.
   void wait_for_programs(int ranks) const {
     for (int rank = 0; rank < ranks; ++rank) std::ignore = program(rank);
   }
@@ -175,12 +181,12 @@ inline pid_t parent_of(pid_t pid) {
              : static_cast<pid_t>(std::strtol(status.c_str() + at + 6, nullptr, 10));
 }
 
-// Says when it is up; waits for ever. printf and mv: the file is never seen half-written.
+// Announces its start and then waits forever. printf and mv create the file atomically.
 inline const std::string kUp =
     "printf $$ > $DLRUN_RUN/.pid-$DLRUN_RANK; mv $DLRUN_RUN/.pid-$DLRUN_RANK "
     "$DLRUN_RUN/pid-$DLRUN_RANK; ";
 inline const std::string kForever = "while :; do sleep 0.2; done";
-// Ignores TERM, and so does a grandchild in a session of its own.
+// Ignores TERM, as does its grandchild in a session of its own.
 inline const std::string kStubborn =
     "trap '' TERM; setsid bash -c 'trap \"\" TERM; " + kForever + "' & " + kUp + kForever;
 

@@ -14,7 +14,7 @@ namespace {
 constexpr std::array<std::size_t, 8> kCounts{0, 1, 2, 7, 64, 1000, 4097, 200'003};
 constexpr std::array kOps{ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax};
 
-/// A small whole number, which all types hold.
+/// Returns a small whole number, which all types represent exactly.
 template <typename T>
 T of_number(std::size_t number) {
   if constexpr (std::integral<T> || std::floating_point<T>) {
@@ -148,7 +148,8 @@ class Checker {
                      [&](std::size_t i) { return value_at<T>(comm_.rank(), i); });
   }
 
-  /// Several requests under way, a blocking call between them, waits in another order.
+  /// Starts several requests, makes a blocking call between them, and waits for them in
+  /// another order.
   template <typename T>
   void check_requests() {
     const std::string what = title<T>("start_all_reduce", 1000);

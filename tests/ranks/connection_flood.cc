@@ -1,6 +1,6 @@
-// A flood of foreign connections, for tests: connection_flood PORT THREADS. Each connection to
-// 127.0.0.1:PORT is reset as soon as it is made, so that no ports run out. Prints "up" after the
-// first 200,000; ends with SIGTERM and prints how many connections it began, and how many a second.
+// connection_flood PORT THREADS: floods 127.0.0.1:PORT with foreign connections. Each connection is
+// reset as soon as it is made, so that the ports do not run out. Prints "up" after the first
+// 200,000. Ends on SIGTERM and prints the number of connections begun, in total and per second.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -23,7 +23,7 @@ constexpr std::uint64_t kIsUp = 200'000;
 std::atomic<bool> should_stop = false;
 std::atomic<std::uint64_t> begun = 0;
 
-/// Begins connections until the end.
+/// Begins connections until SIGTERM.
 void flood(std::uint16_t port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;

@@ -1,4 +1,5 @@
-// What only the gloo backend does: see node_backends_test.cc for the rest.
+// Tests the behaviour of the gloo backend only; node_backends_test.cc tests what all
+// backends share.
 
 #include <signal.h>
 #include <unistd.h>
@@ -67,8 +68,8 @@ TEST_CASE("gloo: a killed rank is an error on all others in bounded time, and na
       result = (*comm)->all_reduce(std::span(values), ReduceOp::kMax);
     if (result) return 12;
     (void)write_file_atomic(error_of(rank), result.error().message);
-    // Stay until all have noticed: a rank that leaves is a lost peer, too, and would be named in
-    // the victim's place.
+    // Each rank stays until all have noticed the loss: a rank that leaves earlier is a lost peer,
+    // too, and could be named in place of the victim.
     const auto all_have_noticed = [&] {
       for (int other = 0; other < kSize; ++other) {
         if (other != kVictim && !std::filesystem::exists(error_of(other))) return false;
@@ -91,8 +92,8 @@ TEST_CASE("gloo: a killed rank is an error on all others in bounded time, and na
     CHECK(contains(*message, "lost: rank"));
     if (message->find(" 2", message->find("lost: rank")) != std::string::npos) ++named;
   }
-  // Gloo closes all of a rank's connections at its first error, so a survivor may be the first that
-  // another one loses.
+  // Gloo closes all connections of a rank at its first error. A rank may therefore lose another
+  // survivor before it notices the victim.
   CHECK(named >= 1);
   CHECK(steady_clock::now() - before < std::chrono::seconds(20));
 }

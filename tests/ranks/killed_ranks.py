@@ -1,11 +1,14 @@
-"""A rank is killed in the middle of training, and the run's end is none other for it, to the last bit.
+"""Kills a rank in the middle of training and checks that the run ends with the same bits.
 
 usage: killed_ranks.py DLRUN [--kills N] [--seed N]
 
-`dlrun run` with `retry: {on: [failure]}` goes on from the newest checkpoint by itself. Each kill (SIGKILL) hits a rank drawn at random at
-a step drawn at random: once the checkpoint before that step is on the disk, as long afterwards as the steps in between take. Ways of training take
-turns. Every run must start again exactly once, resume from a checkpoint, and end with the parameters, the optimizer's arrays and the
-result of an undisturbed run. The long run is --kills 50.
+With `retry: {on: [failure]}`, `dlrun run` resumes from the newest checkpoint by itself. Each kill
+(SIGKILL) hits a random rank at a random step: the script waits until the checkpoint before that
+step is on the disk, and then for the duration of the steps in between. The kills alternate between
+the ways of training.
+
+Every run must restart exactly once, resume from a checkpoint, and end with the parameters, the
+optimizer's arrays and the result of an undisturbed run. The long test is --kills 50.
 """
 
 import argparse
@@ -48,7 +51,7 @@ WAYS = {
 
 
 class Run:
-    """`dlrun run` of one way of training, in a folder of its own."""
+    """`dlrun run` for one way of training, in a folder of its own."""
 
     def __init__(self, dlrun, folder, way):
         self.dlrun, self.runs = dlrun, folder
@@ -72,7 +75,7 @@ class Run:
             self.process.terminate()  # dlrun run ends its ranks
 
     def end(self):
-        """What the run says of itself at its end, with the bytes of its last checkpoint."""
+        """Waits for the run's end. Returns its record and the bytes of its last checkpoint."""
         out, err = self.process.communicate(timeout=LIMIT_S)
         if self.process.returncode != 0:
             sys.exit(f"dlrun run: exit {self.process.returncode}\n{out}\n{err}")
@@ -82,7 +85,8 @@ class Run:
 
 
 def wait_for(condition, run, what):
-    """What condition() gives once that is something; None where the run has ended before."""
+    """Waits until condition() returns a true value and returns that; None if the run ends before.
+    """
     until = time.monotonic() + LIMIT_S
     while True:
         found = condition()
@@ -96,14 +100,14 @@ def wait_for(condition, run, what):
 
 
 def pids_of_ranks(folder, ranks):
-    """The trainers of a run by rank, once all have started."""
+    """Returns the trainers of a run by rank once all have started; otherwise None."""
     pids = {}
     for entry in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             if (entry / "comm").read_text() != "dlrun-trainer\n":
                 continue
             words = dict(word.split("=", 1) for word in (entry / "environ").read_text().split("\0") if "=" in word)
-        except OSError:  # it has ended meanwhile
+        except OSError:  # the process has ended meanwhile
             continue
         if words.get("DLRUN_RUN") == str(folder):
             pids[int(words["DLRUN_RANK"])] = int(entry.name)
@@ -115,7 +119,7 @@ def newest_step(folder):
 
 
 def kill_one(run, ranks, rank, step, step_s):
-    """Kills rank at about step. False where the run was over before."""
+    """Kills the rank at about this step. Returns False if the run ended before."""
     folder = wait_for(run.folder, run, "the run's folder")
     pids = folder and wait_for(lambda: pids_of_ranks(folder, ranks), run, "the ranks")
     saved = step // EVERY * EVERY
@@ -130,7 +134,8 @@ def kill_one(run, ranks, rank, step, step_s):
 
 
 def resumed_at(folder):
-    """The step that the second attempt says it went on from: 0 where there was no checkpoint yet."""
+    """Returns the step from which the second attempt reports to have resumed; 0 without a
+    checkpoint."""
     for line in (folder / "logs" / "attempt-1" / "rank-0000.log").read_text().splitlines():
         if line.startswith("resumed from "):
             return int(line.rsplit(" ", 1)[1])
@@ -170,7 +175,7 @@ def main():
             with Run(args.dlrun, root / f"run-{tries}", way) as run:
                 was_killed = kill_one(run, ranks, rank, step, step_s)
                 record, got = run.end()
-            if not was_killed or not record["restarts"]:  # the run was faster: another draw
+            if not was_killed or not record["restarts"]:  # the run was faster: draw again
                 continue
             done += 1
             at = resumed_at(run.folder())

@@ -2,8 +2,8 @@
 //
 //   mpi_ranks SIZE collectives|mismatch N|patient|crowded|near|lonely
 //
-// SIZE is the world that the launcher was asked for: a launcher that starts worlds of one instead
-// is a failure, not a smaller test.
+// SIZE is the world size requested from the launcher. A launcher that starts worlds of one instead
+// makes the test fail, rather than running a smaller test.
 
 #include <algorithm>
 #include <chrono>
@@ -32,8 +32,8 @@ int report(const std::vector<std::string>& failures) {
   return failures.empty() ? 0 : 1;
 }
 
-/// Without a launcher MPI sees a world of one; asked for two ranks, the backend must say so and
-/// what to do.
+/// Without a launcher MPI has a world of one. If two ranks are requested, the backend must fail and
+/// say what to do.
 int check_lonely() {
   CommunicatorOptions options;
   options.world = {.rank = 0, .size = 2};
@@ -45,7 +45,7 @@ int check_lonely() {
                          : std::vector<std::string>{comm.error().message});
 }
 
-/// A rank that waits for a late one leaves the processor to others.
+/// Checks that a rank leaves the processor to others while it waits for a late one.
 int check_patient(Communicator& comm) {
   constexpr auto kLate = std::chrono::milliseconds(600);
   if (auto met = comm.barrier(); !met) return report({met.error().message});
@@ -63,7 +63,7 @@ int check_patient(Communicator& comm) {
   return 0;
 }
 
-/// Binds this process to the first processor that it has.
+/// Binds this process to the first of its processors.
 void take_one_processor() {
   const ProcessorSet own = own_processors();
   std::size_t first = 0;
@@ -74,14 +74,15 @@ void take_one_processor() {
   ::sched_setaffinity(0, sizeof one, &one);
 }
 
-/// Ranks that share a processor yield it to each other, however many the machine has.
+/// Checks that ranks on the same processor yield it to each other, however many processors the
+/// machine has.
 int check_crowded() {
   if (Env::of_process().get("OMPI_MCA_mpi_yield_when_idle").value_or("") == "1") return 0;
   return report({"ranks that share a processor do not yield"});
 }
 
-/// Ranks of one node look for no network, but for what their environment asks for: here another btl
-/// than ours.
+/// Checks that ranks of one node use no network, except what their environment requests: here
+/// another btl than dlrun's.
 int check_near() {
   const Env now = Env::of_process();
   const auto is = [&](const char* name, std::string_view value) {
@@ -111,13 +112,14 @@ int main(int argc, char** argv) {
   CommunicatorOptions options;
   options.world = *world;
   options.has_mpi_launcher = has_mpi_launcher(env);
-  // A compared call would meet a late rank in a blocking all-reduce of the library's own.
+  // A checked call is a blocking all-reduce inside the library, which would meet the late
+  // rank first.
   options.checked_calls = arguments[1] == "patient" ? 0 : 100;
   if (arguments[1] == "crowded") {
     ::unsetenv("OMPI_MCA_mpi_yield_when_idle");  // mpirun may have set it
     take_one_processor();
   }
-  // "auto" must find the launcher by itself, except in a world of one, where it needs none.
+  // "auto" must detect the launcher, except in a world of one, which needs none.
   auto comm = make_communicator(world->size == 1 ? "mpi" : "auto", options);
   if (!comm) return report({comm.error().message});
   if ((*comm)->name() != "mpi") return report({fmt::format("auto chose {}", (*comm)->name())});

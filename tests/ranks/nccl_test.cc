@@ -1,5 +1,5 @@
-// The nccl backend as far as a machine without two GPUs can show it: without a GPU its refusal,
-// with one a world of one.
+// Tests the nccl backend as far as possible without two GPUs: its refusal without a GPU, and a
+// world of one with one.
 
 #include <string>
 #include <vector>

@@ -1,4 +1,5 @@
-// What every backend that needs no launcher does alike, ranks as threads of one node.
+// Tests the common behaviour of the backends that need no launcher, with ranks as threads of
+// one node.
 
 #include <chrono>
 #include <memory>
@@ -19,7 +20,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// A backend, and what it says of a rank 1 that does not come.
+/// A backend, and its message about a rank 1 that does not arrive.
 struct Backend {
   std::string_view name;
   std::string_view missing;
@@ -94,8 +95,8 @@ TEST_CASE(
     options.store = nullptr;
     const auto lonely = make_communicator(backend.name, options);
     REQUIRE_FALSE(lonely);
-    CHECK(lonely.error().code ==
-          Errc::kUnavailable);  // not kInvalid: the trainer would call its data wrong
+    // The trainer would report kInvalid as an error in its data.
+    CHECK(lonely.error().code == Errc::kUnavailable);
     CHECK(contains(lonely.error().message, "DLRUN_STORE is not set"));
   }
 }

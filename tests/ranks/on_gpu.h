@@ -1,5 +1,5 @@
 #pragma once
-// An operation on the GPU and on the CPU; without a GPU its refusal.
+// Runs an operation on the GPU and on the CPU; without a GPU, checks the refusal.
 
 #include <cstdint>
 #include <functional>
@@ -16,9 +16,10 @@
 
 namespace dlrun::trainer {
 
-/// Host arrays go to a device, an operation runs there, and the first array comes back.
+/// An operation on device arrays; it writes its result to the first one.
 using Operation = std::function<void(Kernels<float>&, const std::vector<float*>&)>;
 
+/// Copies host arrays to the device, runs the operation, and returns the first array.
 inline std::vector<float> result_of(Kernels<float>& kernels,
                                     const std::vector<std::vector<float>>& arrays,
                                     const Operation& operation) {
@@ -37,7 +38,7 @@ inline std::vector<float> result_of(Kernels<float>& kernels,
   return result;
 }
 
-/// From -1 to 1.
+/// Returns random numbers from -1 to 1.
 inline std::vector<float> numbers(std::size_t count, std::uint64_t seed) {
   Random random(seed, Purpose::kInit);
   std::vector<float> values(count);
@@ -45,13 +46,13 @@ inline std::vector<float> numbers(std::size_t count, std::uint64_t seed) {
   return values;
 }
 
-/// The bfloat16s nearest to them.
+/// Rounds each value to the nearest bfloat16.
 inline std::vector<float> rounded(std::vector<float> values) {
   for (float& value : values) value = Bfloat16(value);
   return values;
 }
 
-/// The first GPU; nullptr where there is none, which is then told as it should be.
+/// Returns the first GPU. Without a GPU, checks the error and returns nullptr.
 inline std::unique_ptr<Kernels<float>> gpu(const GpuOptions& options = {}) {
   auto kernels = make_cuda_kernels(0, options);
   if (kernels) return std::move(*kernels);
@@ -62,7 +63,8 @@ inline std::unique_ptr<Kernels<float>> gpu(const GpuOptions& options = {}) {
   return nullptr;
 }
 
-/// Each number of got is expected's within tolerance times (scale + the number).
+/// Checks that the numbers of both arrays differ by at most tolerance * (scale + the
+/// number's size).
 inline void check_close(const std::vector<float>& got, const std::vector<float>& expected,
                         double tolerance, double scale) {
   REQUIRE(got.size() == expected.size());

@@ -56,7 +56,7 @@ std::vector<int> in_processes(int size, const std::filesystem::path& folder,
       continue;
     }
     auto store = FileStore::open(folder / "store");
-    ::_exit(store ? body(rank, **store) : 99);  // no doctest and no return in a child
+    ::_exit(store ? body(rank, **store) : 99);  // a child must neither return nor run doctest
   }
   std::vector<int> codes;
   for (const pid_t child : children) {

@@ -1,5 +1,5 @@
 #pragma once
-// Ranks as threads of one process, or as processes where one has to die.
+// Runs ranks as threads of one process, or as processes if one of them must die.
 
 #include <filesystem>
 #include <functional>
@@ -13,24 +13,24 @@
 
 namespace dlrun {
 
-/// Of one rank of a world on one node that meets over store.
+/// Returns the options of one rank in a world on one node that meets over `store`.
 [[nodiscard]] CommunicatorOptions options_of(int rank, int size, Store& store);
 
-/// body on size threads, each with its own communicator of backend; every failure of every rank.
-/// change: of the options of each.
+/// Runs `body` on `size` threads, each with its own communicator of `backend`. Returns the failures
+/// of all ranks. change: modifies each rank's options.
 [[nodiscard]] std::vector<std::string> on_threads(
     std::string_view backend, int size,
     const std::function<std::vector<std::string>(Communicator&)>& body,
     const std::function<void(CommunicatorOptions&)>& change = {});
 
-/// body(rank, store) in size processes that share a store in folder; what they exited with, -1 for
-/// the killed.
+/// Runs body(rank, store) in `size` processes that share a store in `folder`. Returns their exit
+/// codes; -1 for a killed process.
 [[nodiscard]] std::vector<int> in_processes(int size, const std::filesystem::path& folder,
                                             const std::function<int(int rank, Store& store)>& body);
 
 [[nodiscard]] bool contains(std::string_view text, std::string_view part);
 
-/// Fails the test case once for each.
+/// Fails the test case once for each failure.
 void check_none(const std::vector<std::string>& failures);
 
 }  // namespace dlrun

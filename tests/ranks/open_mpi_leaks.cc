@@ -1,16 +1,16 @@
-// Linked into programs that run MPI in a build with the address sanitizer: what Open MPI, its
-// plug-ins and the libraries under them leave at MPI_Finalize is not reported. Everything of ours
-// still is: a leak in a call of ours to MPI excepted, whose memory then is MPI's.
+// Linked into MPI programs built with the address sanitizer. Suppresses reports about memory that
+// Open MPI, its plug-ins and their libraries leave at MPI_Finalize. Leaks in our own code are still
+// reported, except memory that MPI allocates during a call of ours.
 
-/// Open MPI unloads its plug-ins at MPI_Finalize; the leak sanitizer could then not say whose code
-/// a leak came from, and nothing below would match. Nothing is unloaded here.
+/// Unloads nothing. Open MPI unloads its plug-ins at MPI_Finalize; the leak sanitizer could then
+/// not name the code of a leak, and no suppression below would match.
 extern "C" int dlclose(void* /*handle*/) {
   return 0;
 }
 
-/// These libraries have no frame pointers: unwind by their unwind tables. The thread-local storage
-/// of loaded modules is left out: of about forty checks one crashed in the sanitizer's walk through
-/// it.
+/// These libraries have no frame pointers, so stacks are unwound by their unwind tables. The
+/// thread-local storage of loaded modules is not scanned: in one of about forty runs the sanitizer
+/// crashed there.
 extern "C" const char* __asan_default_options() {
   return "fast_unwind_on_malloc=0:intercept_tls_get_addr=0";
 }

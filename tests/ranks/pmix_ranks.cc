@@ -3,8 +3,8 @@
 //
 //   pmix_ranks SIZE store|missing|beside|lonely|collectives BACKEND
 //
-// SIZE is the world that the launcher was asked for: a launcher that starts worlds of one instead
-// is a failure, not a smaller test.
+// SIZE is the world size requested from the launcher. A launcher that starts worlds of one instead
+// makes the test fail, rather than running a smaller test.
 
 #include <chrono>
 #include <cstdio>
@@ -36,7 +36,7 @@ int report(const std::vector<std::string>& failures) {
   return failures.empty() ? 0 : 1;
 }
 
-/// Bytes that no rank, key or place shares with another.
+/// Returns bytes that differ between ranks and between positions.
 std::string value_of(int rank, std::size_t size) {
   std::string value(size, '\0');
   for (std::size_t i = 0; i < size; ++i)
@@ -44,7 +44,7 @@ std::string value_of(int rank, std::size_t size) {
   return value;
 }
 
-/// Ranks leave when all are done: what one has put may be lost with it.
+/// Lets ranks leave only when all are done, because a rank's values may be lost with it.
 int leave(Store& store, const World& world, std::vector<std::string> failures) {
   CommunicatorOptions options;
   options.world = world;
@@ -57,8 +57,8 @@ int leave(Store& store, const World& world, std::vector<std::string> failures) {
   return report(failures);
 }
 
-/// What a store promises: any bytes, any size, written once; keys that come after others have
-/// waited for them, and after other keys of the same rank have been read.
+/// Checks the contract of a store: values of any bytes and any size, written once. A key may be put
+/// after other ranks began to wait for it, and after other keys of the same rank were read.
 std::vector<std::string> check_store(Store& store, const World& world) {
   std::vector<std::string> failures;
   const auto must_be = [&](const std::string& key, const std::string& expected) {
@@ -75,7 +75,7 @@ std::vector<std::string> check_store(Store& store, const World& world) {
   int round = 0;
   for (const std::size_t size :
        {std::size_t{0}, std::size_t{1}, std::size_t{4096}, kStoreValueLimit}) {
-    // Each rank puts a while after the others have asked.
+    // Each rank puts some time after the others have begun to wait.
     std::this_thread::sleep_for(milliseconds(20 * world.rank));
     must_put(fmt::format("round{}/{}", round, world.rank), value_of(world.rank, size));
     for (int other = 0; other < world.size; ++other)
@@ -95,7 +95,7 @@ std::vector<std::string> check_store(Store& store, const World& world) {
     }
   };
   const std::string own = fmt::format("round0/{}", world.rank);
-  must_put(own, "");  // the same again
+  must_put(own, "");  // the same value again
   expect(store.put(own, "other"), Errc::kRefused, "holds another value already");
   expect(store.put("large/" + std::to_string(world.rank), std::string(kStoreValueLimit + 1, 'x')),
          Errc::kInvalid, "at most 500000");
@@ -109,7 +109,7 @@ std::vector<std::string> check_store(Store& store, const World& world) {
   return failures;
 }
 
-/// A launcher whose ranks are others than the world says is an error.
+/// Checks that a launcher whose ranks differ from the world is an error.
 void check_other_world(World world, const Env& env, std::vector<std::string>& failures) {
   ++world.size;
   ++world.local_size;
@@ -125,7 +125,8 @@ void check_other_world(World world, const Env& env, std::vector<std::string>& fa
   }
 }
 
-/// A key that nobody puts ends the wait in time, with key and rank; and the store goes on.
+/// Checks that waiting for a key that nobody puts ends in time, with the key and the rank in the
+/// error, and that the store remains usable.
 std::vector<std::string> check_missing(Store& store, const World& world, const Env& env) {
   std::vector<std::string> failures;
   check_other_world(world, env, failures);
@@ -144,7 +145,7 @@ std::vector<std::string> check_missing(Store& store, const World& world, const E
     if (waited < milliseconds(700)) failures.emplace_back("the wait was cut short");
     if (waited > milliseconds(10'000)) failures.emplace_back("the wait had no end");
   }
-  // A question that nobody waits for any more does not disturb the next.
+  // An abandoned request does not disturb the next one.
   if (auto put = store.put(fmt::format("after/{}", world.rank), "x"); !put)
     failures.push_back(put.error().message);
   for (int rank = 0; rank < world.size; ++rank) {
@@ -154,7 +155,7 @@ std::vector<std::string> check_missing(Store& store, const World& world, const E
   return failures;
 }
 
-/// backend over the store, twice.
+/// Makes a communicator of `backend` over the store, twice.
 std::vector<std::string> check_backend(std::string_view backend,
                                        const CommunicatorOptions& options) {
   auto comm = make_communicator(backend, options);
@@ -172,7 +173,8 @@ std::vector<std::string> check_backend(std::string_view backend,
   return failures;
 }
 
-/// MPI uses PMIx, too: neither ends it for the other, whoever starts and leaves first.
+/// Checks that MPI, which also uses PMIx, and the store do not finalize PMIx for each other,
+/// whichever starts and leaves first.
 std::vector<std::string> check_beside(std::unique_ptr<Store> store, const World& world,
                                       const Env& env) {
   CommunicatorOptions options;
@@ -191,7 +193,7 @@ std::vector<std::string> check_beside(std::unique_ptr<Store> store, const World&
   if (auto met = (*mpi)->barrier(); !met) failures.push_back(met.error().message);
   auto again = open_store_for("gloo", world, env);
   if (!again) return {again.error().message};
-  mpi->reset();  // MPI_Finalize
+  mpi->reset();  // calls MPI_Finalize
   options.store = again->get();
   options.prefix = "second";
   auto gloo = make_communicator("gloo", options);

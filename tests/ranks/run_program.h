@@ -1,5 +1,5 @@
 #pragma once
-// Programs of the trainer as processes, alone or under mpirun.
+// Runs the trainer's programs as processes, alone or under mpirun.
 
 #include <chrono>
 #include <filesystem>
@@ -16,8 +16,8 @@ namespace dlrun::trainer {
 
 using Words = std::vector<std::string>;
 
-/// Runs argv in directory to its end, of no job and no launcher; Open MPI, where it is asked for,
-/// as it works on this machine alone.
+/// Runs argv in `directory` to its end, without variables of a job or a launcher. Open MPI is
+/// configured for this machine alone.
 inline Finished run(Words argv, const std::filesystem::path& directory) {
   Command command;
   command.argv = std::move(argv);

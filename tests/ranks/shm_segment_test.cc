@@ -1,5 +1,5 @@
-// How the ranks of the shm backend meet and count their steps: see shm_test.cc for what they do
-// then.
+// Tests how the ranks of the shm backend meet and count their steps; shm_test.cc tests
+// the operations.
 
 #include "runtime/comm/shm_segment.h"
 
@@ -31,8 +31,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// body on size threads, one a rank, each with the options of its rank; every failure of every
-/// rank.
+/// Runs `body` on `size` threads, each with the options of its rank. Returns the failures of
+/// all ranks.
 template <typename Body>
 std::vector<std::string> on_rank_threads(int size, Store& store, Body&& body) {
   std::mutex mutex;
@@ -49,7 +49,7 @@ std::vector<std::string> on_rank_threads(int size, Store& store, Body&& body) {
   return failures;
 }
 
-/// A store in which the first put fails, as over a connection that is lost for a moment.
+/// A store whose first put fails, as if the connection were lost for a moment.
 class LossyStore final : public Store {
  public:
   explicit LossyStore(Store& store) : store_(store) {}
@@ -66,7 +66,7 @@ class LossyStore final : public Store {
   bool has_failed_ = false;
 };
 
-/// A store after whose first put this process can open no file any more.
+/// A store after whose first put this process cannot open another file.
 class LastDescriptorStore final : public Store {
  public:
   explicit LastDescriptorStore(Store& store) : store_(store) {}
@@ -100,7 +100,7 @@ TEST_CASE("shm: collectives are right where 32 bits of steps end") {
             auto made = make_shm_communicator(options, kWrap - 1 - before);
             if (!made) return {made.error().message};
             const auto comm = make_guarded(std::move(*made), 0);
-            // Some six chunks: their buffers are in use at once while the count passes the end.
+            // Some six chunks: their buffers are in use together while the counter wraps around.
             std::vector<std::int64_t> values(400'000);
             for (std::size_t i = 0; i < values.size(); ++i)
               values[i] = static_cast<std::int64_t>(i) + options.world.rank;
@@ -121,9 +121,10 @@ TEST_CASE("shm: a rank that is gone is noticed also at the step where 32 bits en
   const TemporaryDirectory folder;
   const auto before = steady_clock::now();
   const auto codes = in_processes(2, folder.path(), [](int rank, Store& store) {
-    auto comm = make_shm_communicator(options_of(rank, 2, store), kWrap - 1);  // meets in step 2^32
+    // The barrier is step 2^32.
+    auto comm = make_shm_communicator(options_of(rank, 2, store), kWrap - 1);
     if (!comm) return 1;
-    if (rank == 1) return 0;  // without a word: its memory is unlocked when the process ends
+    if (rank == 1) return 0;  // exits silently; its lock is released when the process ends
     const auto met = (*comm)->barrier();
     return !met && contains(met.error().message, "rank 1 is gone") ? 0 : 2;
   });
@@ -146,8 +147,8 @@ TEST_CASE("shm: a rank 0 that cannot say where its memory is tells the others at
           return is_said ? std::vector<std::string>{}
                          : std::vector<std::string>{segment.error().message};
         }));
-    CHECK(steady_clock::now() - before <
-          std::chrono::seconds(10));  // of the 30 that ranks wait for each other
+    // The limit is much less than the 30 s for which ranks wait for each other.
+    CHECK(steady_clock::now() - before < std::chrono::seconds(10));
   }
 }
 

@@ -1,4 +1,4 @@
-// What only the shm backend does: see node_backends_test.cc for the rest.
+// Tests the behaviour of the shm backend only; node_backends_test.cc tests what all backends share.
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -64,16 +64,16 @@ TEST_CASE("shm: calls that are not compared beforehand are no hang either when r
   const auto body = [](Communicator& comm) -> std::vector<std::string> {
     std::vector<float> values(100'000, 1.0F);
     const bool deviates = comm.rank() == 2;
-    // More than one chunk, and fewer of them on the rank that deviates.
+    // More than one chunk, but fewer on the deviating rank.
     const auto reduced =
         comm.all_reduce(std::span(values).first(deviates ? 10 : 100'000), ReduceOp::kSum);
     if (reduced) return {"ranks with other counts reduced together"};
     const std::string& message = reduced.error().message;
     if (reduced.error().code != Errc::kPeer) return {"not kPeer: " + message};
-    const bool is_named =
-        contains(message,
-                 deviates ? "ranks 0, 1, 3 call something else" : "rank 2 calls something else") ||
-        contains(message, "left after an error of its own");  // who noticed first has gone
+    const bool is_named = contains(message, deviates ? "ranks 0, 1, 3 call something else"
+                                                     : "rank 2 calls something else") ||
+                          // The rank that noticed first has left.
+                          contains(message, "left after an error of its own");
     return is_named ? std::vector<std::string>{} : std::vector<std::string>{message};
   };
   const auto before = steady_clock::now();
@@ -108,7 +108,7 @@ TEST_CASE("shm: a sum is the same bytes on every rank, and near the sum in doubl
       if (std::memcmp(first.data(), values.data(), kCount * sizeof(float)) != 0)
         return {"ranks hold other bytes"};
       for (std::size_t i = 0; i < kCount; ++i) {
-        // size additions of numbers below size: each rounds by at most size / 2^24.
+        // Each of the `size` additions of numbers below `size` rounds by at most size / 2^24.
         if (std::abs(static_cast<double>(values[i]) - expected[i]) > size * size * 6e-8)
           return {"element " + std::to_string(i) + " is wrong"};
       }
@@ -134,7 +134,7 @@ TEST_CASE("shm: a rank that lives but does not call within the timeout is named"
         const std::string& message = met.error().message;
         const bool is_named =
             met.error().code == Errc::kTimeout && contains(message, "rank 1 did not come within");
-        // The other one may have given up first.
+        // The other rank may have given up first.
         return is_named || contains(message, "left after an error of its own")
                    ? std::vector<std::string>{}
                    : std::vector<std::string>{message};
@@ -220,8 +220,8 @@ TEST_CASE("shm: where one rank finds no room nothing is shared on any, and colle
     const auto comm = make_communicator("shm", options_of(rank, 3, store));
     if (!comm) return 1;
     ::signal(SIGXFSZ, SIG_IGN);
-    const rlimit little{
-        4096, RLIM_INFINITY};  // for what makes a file longer, as the last rank's part always does
+    // The limit affects calls that make a file longer, as the last rank's part always does.
+    const rlimit little{4096, RLIM_INFINITY};
     const rlimit enough{RLIM_INFINITY, RLIM_INFINITY};
     if (rank == 2) ::setrlimit(RLIMIT_FSIZE, &little);
     const auto memory = (*comm)->share(std::size_t{1} << 20U);
@@ -242,7 +242,7 @@ TEST_CASE(
   const auto before = steady_clock::now();
   const auto codes = in_processes(2, folder.path(), [](int rank, Store& store) {
     ::signal(SIGXFSZ, SIG_IGN);
-    const rlimit little{4096, 4096};  // of any file, memory that has a descriptor too
+    const rlimit little{4096, 4096};  // limits any file, including memory with a descriptor
     if (rank == 0) ::setrlimit(RLIMIT_FSIZE, &little);
     const auto comm = make_communicator("shm", options_of(rank, 2, store));
     if (comm) return 1;
@@ -281,8 +281,8 @@ TEST_CASE(
     "shm: what goes into shared memory arrives whole from and at any place, streamed or not") {
   constexpr std::size_t kSpare = 256;
   std::mt19937 random(1);
-  for (const std::size_t call :
-       {std::size_t{1} << 10U, std::size_t{1} << 20U}) {  // little, which streams, and much
+  // A small call, which streams, and a large one.
+  for (const std::size_t call : {std::size_t{1} << 10U, std::size_t{1} << 20U}) {
     SlotWriter writer;
     writer.begin(call);
     for (const std::size_t bytes :

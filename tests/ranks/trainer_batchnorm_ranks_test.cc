@@ -1,4 +1,4 @@
-// Networks with batch normalisation on several ranks: their statistics are everybody's.
+// Tests batch normalisation on several ranks: all ranks share the statistics.
 
 #include <doctest/doctest.h>
 
@@ -27,11 +27,11 @@ TrainOptions options_with(const std::string& batchnorm) {
 TEST_CASE(
     "synchronised batchnorm on N ranks trains as on one, also where some ranks have no sample "
     "left") {
-  // Sums of the same numbers in another order, through 22 steps, each divided by a deviation of its
-  // channel.
+  // Rounding: the ranks add the same numbers in another order, in 22 steps, and each sum is divided
+  // by its channel's deviation.
   check_that_ranks_train_as_one(options_with("batchnorm sync"), 1e-4);
-  // 283 = 10 x 28 + 3: four of seven ranks have nothing in an epoch's last step, and are waited for
-  // all the same.
+  // 283 = 10 x 28 + 3: in an epoch's last step four of seven ranks have no samples, but must still
+  // take part.
   check_that_ranks_train_as_one(options_with("batchnorm sync"), 1e-4, drawn_data(283));
 }
 
@@ -48,7 +48,8 @@ TEST_CASE(
     CHECK(rank.outcome->parameters_hash == four[0].outcome->parameters_hash);
     CHECK(rank.outcome->test_loss < 2.29);
   }
-  CHECK(largest_difference(four[0].parameters, one[0].parameters) > 1e-3);  // or nothing was local
+  // An equal result would mean that nothing was local.
+  CHECK(largest_difference(four[0].parameters, one[0].parameters) > 1e-3);
 }
 
 TEST_CASE("running statistics resume to the same bits") {

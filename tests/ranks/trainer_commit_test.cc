@@ -1,4 +1,4 @@
-// What stands between a collective that failed and a checkpoint.
+// Tests that no checkpoint is committed after a failed collective.
 
 #include <filesystem>
 #include <mutex>
@@ -14,8 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A communicator on a device that was cut off after the last wait() had returned: every call goes
-/// well, but what the sums hold is in part.
+/// A communicator on a device that was cut off after the last wait() returned. Every call succeeds,
+/// but the sums are partial.
 class CutOff final : public Communicator {
  public:
   explicit CutOff(Communicator& whole) : whole_(whole) {}
@@ -41,7 +41,7 @@ class CutOff final : public Communicator {
   Communicator& whole_;
 };
 
-/// How many folders below folder are whole checkpoints.
+/// Returns the number of complete checkpoints below `folder`.
 std::size_t committed(const fs::path& folder) {
   std::size_t count = 0;
   if (!fs::exists(folder)) return 0;

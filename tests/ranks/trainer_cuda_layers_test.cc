@@ -1,5 +1,5 @@
-// Convolutional networks on the GPU against the CPU: operation by operation, layer by layer, and
-// over some steps.
+// Compares convolutional networks on the GPU with the CPU: each operation, each layer, and
+// several steps.
 
 #include <algorithm>
 #include <array>
@@ -24,7 +24,7 @@ using Words = std::vector<std::string>;
 
 constexpr std::size_t kImages = 4;
 
-/// A window over an image of height x width x channels.
+/// Returns a window over the image that computes `channels` output channels.
 Window window_of(ImageShape image, std::size_t channels, std::size_t size, std::size_t stride,
                  std::size_t padding) {
   return {image,
@@ -35,8 +35,8 @@ Window window_of(ImageShape image, std::size_t channels, std::size_t size, std::
           padding};
 }
 
-/// operation's first array on both devices. Within tolerance of (scale + the number); 0: to the
-/// bit.
+/// Compares the first array of an operation on both devices. Allows a difference of tolerance *
+/// (scale + number); 0 means equal bits.
 struct Comparison {
   Kernels<float>& device;
   std::unique_ptr<Kernels<float>> host = make_cpu_kernels<float>(1);
@@ -54,16 +54,16 @@ struct Comparison {
   }
 };
 
-/// What a network has become after some steps of SGD, and what it makes of its last images then.
+/// The state of a network after some steps of SGD, and its outputs for the last images.
 struct Trained {
-  std::vector<float> output;     // in the first step
+  std::vector<float> output;     // of the first step
   std::vector<float> gradients;  // of the first step
   std::vector<float> parameters;
   std::vector<float> running;
   std::vector<float> evaluated;
 };
 
-/// On random images, in batches of kBatch; as Trainer::step has it.
+/// Trains on random images in batches of kBatch, with the steps of Trainer::step.
 template <typename T>
 Trained train(Kernels<T>& kernels, const Words& words, const ImageShape& image, int steps) {
   constexpr std::size_t kBatch = 12;
@@ -113,7 +113,7 @@ Trained train(Kernels<T>& kernels, const Words& words, const ImageShape& image, 
   return result;
 }
 
-/// Each number within tolerance of the largest of its array.
+/// Checks that each number differs by at most tolerance times the largest number of its array.
 void compare(const Trained& got, const Trained& expected, double tolerance) {
   for (const auto array : {&Trained::output, &Trained::gradients, &Trained::parameters,
                            &Trained::running, &Trained::evaluated}) {
@@ -131,8 +131,8 @@ TEST_CASE(
   const auto device = gpu();
   if (device == nullptr) return;
   const Comparison compare{*device};
-  // Of cnn, of resnet18 and of neither: one channel, odd ones, strides that leave a rest, a padded
-  // 5 x 5.
+  // Windows of cnn, of resnet18 and others: one channel, odd channel counts, strides that leave a
+  // remainder, a padded 5 x 5.
   for (const Window& w :
        {window_of({28, 28, 1}, 32, 3, 1, 0), window_of({26, 26, 32}, 64, 3, 1, 0),
         window_of({32, 32, 3}, 64, 3, 1, 1), window_of({16, 16, 64}, 128, 3, 2, 1),
@@ -149,8 +149,8 @@ TEST_CASE(
     const auto dy = numbers(kImages * w.output.size(), 2);
     const auto kernel = numbers(weights, 3);
     const auto bias = numbers(w.output.channels, 4);
-    // Sums of up to 3136 products of numbers below 1, of 20 or so; their rounding is 1e-5, TF32's
-    // would be 1e-3.
+    // Sums of up to 3136 products of numbers below 1, of size about 20. Their rounding is 1e-5;
+    // TF32's would be 1e-3.
     constexpr double kTolerance = 1e-5;
     constexpr double kScale = 20;
     for (const bool with_relu : {false, true}) {
@@ -195,8 +195,8 @@ TEST_CASE("pooling, dropout and sums of the GPU are the CPU's") {
     CAPTURE(size);
     CAPTURE(stride);
     auto x = numbers(kImages * w.input.size(), 1);
-    for (float& value : x)
-      value = std::round(value * 4);  // windows with their largest number more than once
+    // Rounding makes windows that hold their largest number more than once.
+    for (float& value : x) value = std::round(value * 4);
     const auto dy = numbers(kImages * w.output.size(), 2);
     compare(
         "max_pool", {dy, x},
@@ -208,7 +208,7 @@ TEST_CASE("pooling, dropout and sums of the GPU are the CPU's") {
           kernels.layers().max_pool(w, kImages, p[1], p[2]);
           kernels.layers().max_pool_backward(w, kImages, p[1], p[2], p[3], p[0]);
         },
-        1e-6);  // of four at most, contracted or not
+        1e-6);  // of at most four numbers, with or without fused multiply-add
     compare(
         "average_pool", {dy, x},
         [&](auto& kernels, const auto& p) {
@@ -248,7 +248,7 @@ TEST_CASE(
   const auto device = gpu();
   if (device == nullptr) return;
   const Comparison compare{*device};
-  // Sums of one block and of many, over channels of part of a warp and of several.
+  // Sums over one block and over many; channels of part of a warp and of several warps.
   for (const auto& pair :
        std::array<std::array<std::size_t, 2>, 4>{{{1, 3}, {50, 1}, {3000, 70}, {70000, 5}}}) {
     const std::size_t rows = pair[0];
@@ -271,7 +271,7 @@ TEST_CASE(
         kernels.layers().batch_statistics(of, rows, channels, sum_over_ranks, 0.25, at, to,
                                           observed);
       };
-      // Sums are in double: what differs is the rounding of the results.
+      // The sums are computed in double; only the rounding of the results differs.
       compare(
           "statistics", {running, x, running, running},
           [&](auto& kernels, const auto& p) { statistics(kernels, p[1], p[2], p[0], p[3]); }, 1e-6);
@@ -326,7 +326,7 @@ TEST_CASE("every layer's forward and backward on the GPU are the CPU's") {
   for (const Words& words : models) {
     CAPTURE(words.front());
     constexpr ImageShape kImage{9, 7, 2};
-    // On the CPU float differs from double by 2e-6 at most.
+    // On the CPU, float differs from double by at most 2e-6.
     compare(train(*device, words, kImage, 1), train(*host, words, kImage, 1), 2e-5);
   }
 }
@@ -347,7 +347,8 @@ TEST_CASE("in bf16 convolutions are those of rounded inputs, their results round
     const auto compare = [&](const char* what, const std::vector<std::vector<float>>& arrays,
                              const Operation& operation) {
       CAPTURE(what);
-      // Results are rounded by 2^-8 of themselves, before a bias below 1; their sums by 1e-5.
+      // Results are rounded by 2^-8 of their value before a bias below 1 is added; their sums
+      // by 1e-5.
       check_close(result_of(*device, arrays, operation), result_of(*host, arrays, operation),
                   0x1p-8, 1);
     };
@@ -368,9 +369,9 @@ TEST_CASE("mlp and cnn in bf16 stay near those in float32") {
   const auto device = gpu();
   if (device == nullptr) return;
   const auto rounding = gpu({.precision = Precision::kBfloat16});
-  // Inputs are rounded by 2^-8 of themselves, layer after layer, and a number that is rounded
-  // across a ReLU's 0 sends its gradient elsewhere: a twentieth of the largest number of each
-  // array, after some steps, too.
+  // Inputs are rounded by 2^-8 of their value in each layer. A number that rounding moves across a
+  // ReLU's 0 changes the path of its gradient. The tolerance is a twentieth of the largest number
+  // of each array, also after several steps.
   constexpr double kTolerance = 0.05;
   const std::vector<std::size_t> hidden{512};
   for (const char* name : {"mlp", "cnn"}) {
@@ -379,7 +380,7 @@ TEST_CASE("mlp and cnn in bf16 stay near those in float32") {
     const Trained plain = train(*device, words, {28, 28, 1}, 5);
     const Trained near = train(*rounding, words, {28, 28, 1}, 5);
     compare(near, plain, kTolerance);
-    CHECK(near.output != plain.output);  // it does round
+    CHECK(near.output != plain.output);  // rounding has an effect
     CHECK(train(*rounding, words, {28, 28, 1}, 5).parameters == near.parameters);
   }
 }
@@ -399,9 +400,9 @@ TEST_CASE("cnn and a residual network trained on the GPU are those trained on th
                        "relu",
                        "avgpool 8",
                        "dense 10"};
-  // On the CPU float differs from double by 8e-7. But of a million numbers one or the other lies so
-  // near to a ReLU's 0, or to the largest of its window, that rounding decides where its gradient
-  // goes.
+  // On the CPU, float differs from double by 8e-7. But among a million numbers some are so near
+  // to a ReLU's 0, or to the largest number of their window, that rounding decides the path of
+  // their gradient.
   constexpr double kTolerance = 1e-3;
   const Words cnn = *named_model("cnn", {}, 10);
   compare(train(*device, cnn, {28, 28, 1}, 5), train(*host, cnn, {28, 28, 1}, 5), kTolerance);

@@ -1,5 +1,5 @@
-// Whole trainings on the GPU: against the CPU's, and against each other where the way to the same
-// numbers is another.
+// Compares whole trainings on the GPU with the CPU, and with each other if different algorithms
+// must give the same numbers.
 
 #include <algorithm>
 #include <cstdint>
@@ -17,7 +17,7 @@
 namespace dlrun::trainer {
 namespace {
 
-/// Two epochs of ten steps, whose last has fewer samples.
+/// Returns options for two epochs of ten steps; the last step has fewer samples.
 TrainOptions short_run() {
   TrainOptions options;
   options.hidden = {24};
@@ -33,7 +33,7 @@ const Split& digits() {
   return kDigits;
 }
 
-/// The parameters behind a training of one rank.
+/// Returns the parameters after a training with one rank.
 std::vector<float> trained(Kernels<float>& kernels, const TrainOptions& options) {
   auto communicator = make_communicator("single", {});
   REQUIRE(communicator.has_value());
@@ -52,9 +52,9 @@ std::vector<float> trained(Kernels<float>& kernels, const TrainOptions& options)
 TEST_CASE("a model trained on the GPU is the one trained on the CPU, or the missing GPU is named") {
   const auto device = gpu();
   if (device == nullptr) return;
+  // 20 steps of rounding
   const auto host = make_cpu_kernels<float>(1);
-  check_close(trained(*device, short_run()), trained(*host, short_run()), 1e-4,
-              1);  // 20 steps of rounding
+  check_close(trained(*device, short_run()), trained(*host, short_run()), 1e-4, 1);
 }
 
 TEST_CASE("data that stay in host memory train the same model, to the bit") {
@@ -69,7 +69,7 @@ TEST_CASE("data that stay in host memory train the same model, to the bit") {
 TEST_CASE("steps that go to the GPU as one train the same model, to the bit") {
   if (gpu() == nullptr) return;
   std::vector<TrainOptions> runs;
-  for (const char* rule : {"sgd", "adam", "lars"}) {  // lars waits for norms on the way
+  for (const char* rule : {"sgd", "adam", "lars"}) {  // lars waits for norms during a step
     runs.push_back(short_run());
     runs.back().optimizer.name = rule;
   }

@@ -1,4 +1,4 @@
-// The GPU against the CPU, operation by operation; without a GPU its refusal.
+// Compares each operation on the GPU with the CPU; without a GPU, checks the refusal.
 
 #include <array>
 #include <cmath>
@@ -44,7 +44,7 @@ TEST_CASE("every operation gives the CPU's numbers on the GPU, or the missing GP
     }
   }
   for (const bool with_relu : {false, true}) {
-    for (const std::size_t offset : {0U, 1U}) {  // parameters begin at any float
+    for (const std::size_t offset : {0U, 1U}) {  // parameters may begin at any float
       compare("dense",
               {numbers(kN * kClasses, 5), x, numbers(1 + kWidth * kClasses, 16),
                numbers(1 + kClasses, 17)},
@@ -56,7 +56,7 @@ TEST_CASE("every operation gives the CPU's numbers on the GPU, or the missing GP
   }
   compare("sum_rows", {numbers(kWidth, 6), x},
           [](auto& kernels, const auto& p) { kernels.sum_rows(p[1], p[0], kN, kWidth); });
-  auto sixteenths = numbers(3 * 5000, 18);  // whose sums float holds as they are
+  auto sixteenths = numbers(3 * 5000, 18);  // values whose sums are exact in float
   for (float& value : sixteenths) value = std::round(value * 16) / 16;
   compare("sum_rows of many", {numbers(3, 6), sixteenths},
           [](auto& kernels, const auto& p) { kernels.sum_rows(p[1], p[0], 5000, 3); });
@@ -67,7 +67,7 @@ TEST_CASE("every operation gives the CPU's numbers on the GPU, or the missing GP
   compare("relu_backward", {numbers(kN * kWidth, 7), x, y}, [](auto& kernels, const auto& p) {
     kernels.relu_backward(p[1], p[2], p[0], kN * kWidth);
   });
-  for (const std::size_t output : {0U, 1U}) {  // the gradient, then the totals
+  for (const std::size_t output : {0U, 1U}) {  // first the gradient, then the totals
     compare("softmax_cross_entropy",
             {numbers(kN * kClasses, 8), numbers(2, 9), numbers(kN * kClasses, 10)},
             [&](auto& kernels, const auto& p) {
@@ -141,7 +141,7 @@ TEST_CASE("in bf16 products are those of rounded inputs, added up in float32") {
   if (device == nullptr) return;
   CHECK(device->description().ends_with(", bf16"));
   const auto host = make_cpu_kernels<float>(1);
-  // Sizes of whole and of part tiles; the parameters of a dense layer begin at any float.
+  // Widths of whole and of partial tiles; the parameters of a dense layer may begin at any float.
   for (const std::size_t width : {std::size_t{64}, std::size_t{53}}) {
     constexpr std::size_t kN = 37;
     constexpr std::size_t kOut = 10;
@@ -153,8 +153,7 @@ TEST_CASE("in bf16 products are those of rounded inputs, added up in float32") {
       const std::vector<std::vector<float>> arrays{numbers(kN * kOut, 5), x, w,
                                                    numbers(1 + kOut, 6)};
       const std::vector<std::vector<float>> near{arrays[0], rounded(x), rounded(w), arrays[3]};
-      // Products of 16-bit numbers are exact in float32: what is left is its own sums, in another
-      // order.
+      // Products of 16-bit numbers are exact in float32. Only the order of float32's sums differs.
       check_close(result_of(*device, arrays, operation), result_of(*host, near, operation), 1e-5,
                   1);
     };

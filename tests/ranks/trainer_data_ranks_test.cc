@@ -1,4 +1,4 @@
-// Several ranks on data that are spread over files, and on samples of several classes.
+// Tests several ranks on data spread over files, and on samples with several classes each.
 
 #include <filesystem>
 
@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Ranks that read their own partitions of folder.
+/// Trains with ranks that read their own partitions of `folder`.
 std::vector<Trained> train_by_file(int size, const fs::path& folder, TrainOptions options) {
   options.sharding = Sharding::kFile;
   std::vector<Trained> trained(static_cast<std::size_t>(size));
@@ -55,14 +55,15 @@ TEST_CASE(
   options.batch = 300;
   const auto want = train(1, options);
   REQUIRE_MESSAGE(want[0].outcome.has_value(), message_of(want[0]));
-  // The largest of the ranks' shards: each of 4 has at most two of the 7 partitions, of 43 samples.
+  // The largest shard of a rank: with 4 ranks, each has at most two of the 7 partitions of
+  // 43 samples.
   for (const auto& [size, largest] : {std::pair(1, 300), {2, 171}, {4, 86}, {7, 43}}) {
     CAPTURE(size);
     options.batch = static_cast<std::size_t>(largest);
     for (const Trained& rank : train_by_file(size, folder.path(), options)) {
       REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
       CHECK(rank.outcome->steps == 6);
-      // 6 steps of the same sums in another order.
+      // 6 steps of the same sums in another order
       CHECK(largest_difference(rank.parameters, want[0].parameters) < 1e-6);
     }
   }
@@ -83,7 +84,7 @@ TEST_CASE("a batch that no rank's partitions can fill is refused with the rank t
 
 TEST_CASE("partitions of unlike size train, and resume to the same bits") {
   const TemporaryDirectory folder;
-  REQUIRE(write_digits(folder / "data", 300, 50, 1, 3));  // rank 0 has 200, rank 1 has 100
+  REQUIRE(write_digits(folder / "data", 300, 50, 1, 3));  // rank 0 has 200 samples, rank 1 has 100
   TrainOptions options = descent();
   options.batch = 14;
   options.checkpoint_every = 10;
@@ -114,7 +115,7 @@ TEST_CASE(
   options.checkpoint_every = 10;
   options.checkpoint_keep = 100;
   options.checkpoint_dir = folder / "ckpt";
-  const auto whole = train_by_file(2, folder / "data", options);  // 15 steps an epoch
+  const auto whole = train_by_file(2, folder / "data", options);  // 15 steps per epoch
   REQUIRE_MESSAGE(whole[0].outcome.has_value(), message_of(whole[0]));
   fs::remove_all(folder / "ckpt/step-00000030");
   options.resume = true;
@@ -128,8 +129,8 @@ TEST_CASE(
               "files of 100, 100, "
               "100 samples"));
   }
-  TrainOptions elsewhere =
-      options;  // the same place means something else where each epoch's samples are divided
+  // A position has another meaning if each epoch's samples are divided among the ranks.
+  TrainOptions elsewhere = options;
   elsewhere.sharding = Sharding::kSample;
   CHECK(has(message_of(train(2, elsewhere)[1]), "this run has ranks without files of their own"));
   CHECK(train_by_file(2, folder / "data", options)[0].parameters == whole[0].parameters);
@@ -142,7 +143,7 @@ TEST_CASE(
   options.resume = true;
   const auto resumed = train_by_file(3, folder / "data", options);
   REQUIRE_MESSAGE(resumed[0].outcome.has_value(), message_of(resumed[0]));
-  CHECK(resumed[0].outcome->steps == 15 + 8);  // 100 samples a rank in batches of 14
+  CHECK(resumed[0].outcome->steps == 15 + 8);  // 100 samples per rank in batches of 14
 }
 
 TEST_CASE("samples of several classes train with the sigmoid loss, on N ranks as on one") {
@@ -158,8 +159,8 @@ TEST_CASE("samples of several classes train with the sigmoid loss, on N ranks as
   TrainOptions options = descent();
   options.loss = Loss::kSigmoid;
   options.learning_rate = 0.5;
-  check_that_ranks_train_as_one(options, 1e-5, data,
-                                0.6);  // by chance log 2; sums in another order, through 22 steps
+  // The loss is log 2 by chance. The sums are added in another order through 22 steps.
+  check_that_ranks_train_as_one(options, 1e-5, data, 0.6);
   options.loss = Loss::kSoftmax;
   CHECK(has(message_of(train(1, options, {}, "single", data)[0]), "they need --loss sigmoid"));
   options.loss = Loss::kSigmoid;

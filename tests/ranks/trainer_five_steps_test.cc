@@ -1,5 +1,5 @@
-// The example of the library: any number of ranks makes of it what one does; rank 0 writes; an
-// error is everybody's.
+// Tests the library's example program: the result does not depend on the number of ranks, rank 0
+// writes, and an error ends all ranks.
 
 #include <cmath>
 #include <cstring>
@@ -35,7 +35,7 @@ std::vector<float> weights(const std::filesystem::path& path) {
 }
 #endif
 
-/// The number behind the last "loss ".
+/// Returns the number after the last "loss ".
 double last_loss(const std::string& text) {
   const std::size_t at = text.rfind("loss ");
   REQUIRE(at != std::string::npos);
@@ -48,7 +48,7 @@ TEST_CASE("the five steps train alone, and on N ranks as alone") {
   const TemporaryDirectory folder;
   const auto alone = run({kProgram, "alone"}, folder.path());
   REQUIRE_MESSAGE(alone.exit_code == 0, alone.err);
-  CHECK(last_loss(alone.out) < 1.6);  // from log 10 at the start
+  CHECK(last_loss(alone.out) < 1.6);  // it starts at log 10
 #ifdef DLRUN_MPIEXEC
   const std::vector<float> want = weights(folder / "alone");
   for (const std::string size : {"2", "4", "7"}) {

@@ -1,5 +1,5 @@
-// Post-local SGD: against common steps, against the algorithm written down plainly in double, and
-// over a resume.
+// Compares post-local SGD with common steps, with a plain implementation in double, and with itself
+// after resuming.
 
 #include <algorithm>
 #include <atomic>
@@ -26,8 +26,8 @@ using Words = std::vector<std::string>;
 
 constexpr double kMomentum = 0.9;
 
-/// Momentum at a constant rate, batches of 28 over all ranks: 11 steps an epoch, the last one of 20
-/// samples.
+/// Returns options for SGD with momentum at a constant rate, in batches of 28 over all ranks: 11
+/// steps per epoch, the last with 20 samples.
 TrainOptions descent(int size) {
   TrainOptions options = small_options();
   options.layers = {"dense 24", "tanh", "dense 10"};
@@ -39,7 +39,7 @@ TrainOptions descent(int size) {
   return options;
 }
 
-/// One rank of the reference.
+/// One rank of the plain implementation.
 struct Model {
   std::unique_ptr<Kernels<double>> kernels = make_cpu_kernels<double>(1);
   std::unique_ptr<Network<double>> network;
@@ -47,7 +47,7 @@ struct Model {
   std::vector<double> velocity;
   double samples = 0;  // since the last average
 
-  /// gradients() = the derivative of the loss of these samples, summed and divided by `of`.
+  /// Sets gradients() to the derivative of the summed loss of these samples, divided by `of`.
   void backward(const Dataset& data, std::span<const std::uint32_t> chosen, std::size_t of) {
     std::vector<std::uint8_t> labels(chosen.size());
     double totals[2]{};
@@ -66,7 +66,7 @@ struct Model {
   }
 };
 
-/// What every rank's array becomes: the mean of all by their samples.
+/// Replaces every rank's array by the mean of all ranks, weighted by their samples.
 template <typename Get>
 void average(std::vector<Model>& ranks, const Get& array_of) {
   double all = 0;
@@ -78,7 +78,7 @@ void average(std::vector<Model>& ranks, const Get& array_of) {
   }
 }
 
-/// The parameters that post-local SGD ends with, one rank after the other.
+/// Returns the final parameters of post-local SGD, computed one rank after the other.
 std::vector<float> plain_post_local(int size, const TrainOptions& options, const Dataset& data) {
   std::vector<Model> ranks(static_cast<std::size_t>(size));
   for (int r = 0; r < size; ++r) {
@@ -150,8 +150,8 @@ TEST_CASE(
       REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
       CHECK(rank.parameters == local[0].parameters);
     }
-    // The same sums in another order; and each of 22 averages rounds the parameters themselves, up
-    // to 7 times.
+    // Rounding: the same sums in another order; in addition, each of 22 averages rounds the
+    // parameters up to 7 times.
     CHECK(largest_difference(local[0].parameters, together[0].parameters) < 4e-6);
     CHECK(local[0].outcome->test_loss ==
           doctest::Approx(together[0].outcome->test_loss).epsilon(1e-4));
@@ -172,8 +172,8 @@ TEST_CASE("post-local SGD is the algorithm as it is written, at 2, 4 and 7 ranks
     }
     const auto want = plain_post_local(size, options, small_data().train);
     CHECK(largest_difference(got[0].parameters, want) < 2e-6);  // float against double
-    CHECK(largest_difference(got[0].parameters, together[0].parameters) >
-          1e-4);  // or nothing was local
+    // An equal result would mean that nothing was local.
+    CHECK(largest_difference(got[0].parameters, together[0].parameters) > 1e-4);
   }
 }
 
@@ -185,8 +185,8 @@ TEST_CASE(
   options.layers = {"dense 24", "batchnorm", "relu", "dense 10"};
   options.batch = 14;
   options.local_steps = 3;
-  options.local_after =
-      0.5;  // 6 common steps of an epoch's 11; averages after 9, 11, 14, 17, 20 and 22
+  // 6 common steps of an epoch's 11; averages after steps 9, 11, 14, 17, 20 and 22
+  options.local_after = 0.5;
   options.checkpoint_every = 4;
   options.checkpoint_keep = 100;
   options.checkpoint_dir = folder / "whole";
@@ -209,8 +209,8 @@ TEST_CASE(
     for (const Trained& rank : train(2, options)) {
       REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
       CHECK(rank.parameters == whole[0].parameters);
-      CHECK(rank.outcome->parameters_hash ==
-            whole[0].outcome->parameters_hash);  // running statistics, too
+      // The hash includes the running statistics.
+      CHECK(rank.outcome->parameters_hash == whole[0].outcome->parameters_hash);
     }
   }
 }
@@ -250,7 +250,7 @@ TEST_CASE("a loss that is not finite on one rank's own steps ends all ranks at t
 TEST_CASE("of ranks whose losses differ the one is named whose loss is not finite") {
   on_ranks(3, [](Communicator& communicator) {
     Split data = drawn_data();
-    const bool is_black = communicator.rank() != 1;  // nothing but the biases grows
+    const bool is_black = communicator.rank() != 1;  // then only the biases grow
     for (std::uint8_t& pixel : data.train.images) pixel = is_black ? 0 : 255;
     TrainOptions options = descent(3);
     options.layers = {"dense 24", "dense 10"};

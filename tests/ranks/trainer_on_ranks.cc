@@ -44,7 +44,7 @@ TrainOptions small_options() {
   options.epochs = 2;
   options.checkpoint_keep = 0;
   options.learning_rate = 0.003;
-  options.buckets.first_bucket_bytes = 64;  // two buckets
+  options.buckets.first_bucket_bytes = 64;  // makes two buckets
   options.buckets.bucket_bytes = 64;
   return options;
 }
@@ -98,8 +98,8 @@ void check_that_it_resumes(TrainOptions options) {
   const auto resumed = train(2, options);
   REQUIRE_MESSAGE(resumed[0].outcome.has_value(), message_of(resumed[0]));
   CHECK(resumed[0].parameters == whole[0].parameters);
-  CHECK(resumed[0].outcome->parameters_hash ==
-        whole[0].outcome->parameters_hash);  // running statistics, too
+  // The hash includes the running statistics.
+  CHECK(resumed[0].outcome->parameters_hash == whole[0].outcome->parameters_hash);
 }
 
 void check_that_ranks_train_as_one(TrainOptions options, double tolerance, const Split& data,

@@ -1,4 +1,4 @@
-// Compressed gradients and sharded optimizer states.
+// Tests compressed gradients and sharded optimizer states.
 
 #include <algorithm>
 #include <cmath>
@@ -53,7 +53,7 @@ TEST_CASE("compressed buckets hold the rounded sum, and the words behind them tr
         REQUIRE(reducer.wait().has_value());
         for (const float word : network.extra())
           CHECK(word == 100'003.0F * static_cast<float>(size));
-        // Each of up to `size` roundings errs by half a unit of the sum's last place.
+        // Each of up to `size` roundings has an error of half a unit in the sum's last place.
         const double unit = compression == Compression::kFloat16 ? 0x1p-11 : 0x1p-8;
         for (const float gradient : network.gradients()) {
           CHECK(gradient == doctest::Approx(size / 3.0).epsilon(size * unit));
@@ -83,9 +83,9 @@ TEST_CASE("training with compressed gradients is near to that without, and the s
           CHECK(rank.outcome->test_loss < 2.25);
         }
         const double difference = largest_difference(many[0].parameters, one[0].parameters);
-        CHECK(difference < tolerance);  // 22 steps of at most 0.05, each with a relative error of
-                                        // up to 7 roundings
-        CHECK(difference > 1e-6);       // or nothing was compressed
+        // 22 steps of at most 0.05, each with a relative error of up to 7 roundings
+        CHECK(difference < tolerance);
+        CHECK(difference > 1e-6);  // otherwise nothing was compressed
       }
     }
     options.batch = 14;
@@ -96,12 +96,12 @@ TEST_CASE("training with compressed gradients is near to that without, and the s
 TEST_CASE("N ranks with sharded states train as one does") {
   TrainOptions options = descent();
   options.has_sharded_state = true;
-  check_that_ranks_train_as_one(
-      options, 1e-6);  // sums of the same numbers in another order, through 22 steps
+  // The sums of the same numbers are added in another order, through 22 steps.
+  check_that_ranks_train_as_one(options, 1e-6);
   options = adam();
   options.has_sharded_state = true;
-  check_that_ranks_train_as_one(options,
-                                2e-4);  // as without: a root mean square makes much of little
+  // Dividing by a root mean square amplifies small differences, with or without sharding.
+  check_that_ranks_train_as_one(options, 2e-4);
 }
 
 TEST_CASE("sharded states give the numbers of whole ones at the same size, in shared arrays, too") {
@@ -157,7 +157,7 @@ TEST_CASE("each rank keeps a part, and the parts are the whole") {
   CHECK(ShardedStep::part(10, 1) == 10);
   CHECK(ShardedStep::part(10, 4) == 3);
   CHECK(ShardedStep::room(10, 4) == 12);
-  CHECK(ShardedStep::part(10, 7) == 2);  // the last two have nothing
+  CHECK(ShardedStep::part(10, 7) == 2);  // the last two ranks have no part
   for (const int size : {1, 2, 4, 7}) {
     on_ranks(size, [&](Communicator& communicator) {
       auto kernels = make_cpu_kernels<float>(1);
@@ -170,8 +170,8 @@ TEST_CASE("each rank keeps a part, and the parts are the whole") {
       REQUIRE(gathered.has_value());
       CHECK(*gathered == whole);
 
-      // One step of plain descent, against the formula: p - 0.5 (sum of all ranks' gradients) *
-      // scale.
+      // One step of plain descent, against the formula p - 0.5 * (sum of all ranks' gradients)
+      // * scale.
       const auto rule = make_optimizer<float>({.name = "sgd", .momentum = 0});
       std::vector<float> parameters(ShardedStep::room(10, size));
       std::vector<float> gradients(parameters.size(), 0.25F);
@@ -193,8 +193,8 @@ TEST_CASE("each rank keeps a part, and the parts are the whole") {
 TEST_CASE(
     "ranks that share their arrays step, piece by piece, as one rank on the sum of their "
     "gradients, to the bit") {
-  constexpr std::size_t kCount =
-      100'003;  // several pieces a rank, of which most begin within a line of the cache
+  // Several pieces per rank; most begin inside a cache line.
+  constexpr std::size_t kCount = 100'003;
   for (const int size : {2, 3}) {
     on_ranks(
         size,
@@ -216,8 +216,8 @@ TEST_CASE(
           const std::vector<float*> expected_pointers{expected_states[0].data(),
                                                       expected_states[1].data()};
           const auto gradient = [](std::size_t i, int rank, std::uint64_t step) {
-            return static_cast<float>((i * 7 + step) % 64) / 64 -
-                   0.25F * static_cast<float>(rank);  // sums are exact
+            // The sums are exact.
+            return static_cast<float>((i * 7 + step) % 64) / 64 - 0.25F * static_cast<float>(rank);
           };
           for (std::uint64_t step = 1; step <= 3; ++step) {
             std::vector<float> sum(kCount);

@@ -1,5 +1,5 @@
-// The program itself: one process alone, and several under mpirun; what it prints, what it leaves,
-// how it ends.
+// Tests the trainer program, as one process and as several under mpirun: its output, its files, its
+// exit codes.
 
 #include <signal.h>
 
@@ -46,7 +46,7 @@ bool has(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-/// The word after the last "key " at the start of a line of text.
+/// Returns the word after the last line start with "key ".
 std::string value_of(const std::string& text, const std::string& key) {
   const std::size_t at = text.rfind("\n" + key + " ");
   if (at == std::string::npos) return "";
@@ -54,7 +54,7 @@ std::string value_of(const std::string& text, const std::string& key) {
   return text.substr(begin, text.find_first_of(" ,\n", begin) - begin);
 }
 
-/// All arrays of a safetensors file, one after the other in the order of their names.
+/// Returns all arrays of a safetensors file, concatenated in the order of their names.
 std::vector<float> arrays_of(const fs::path& path) {
   const auto text = read_file(path, 1U << 30U);
   REQUIRE_MESSAGE(text.has_value(), text.error().message);
@@ -116,7 +116,8 @@ TEST_CASE("a partition that one rank misses is named with rank and file, and end
   const auto whole = run(words(on_mpi(3), by_file), folder.path());
   REQUIRE_MESSAGE(whole.exit_code == 0, whole.err);
   CHECK(has(whole.out, "data: d; 300 training and 50 test samples"));
-  CHECK(has(whole.out, "after 5 steps"));  // rank 0 has two partitions of 75, in batches of 32
+  // Rank 0 has two partitions of 75 samples, in batches of 32.
+  CHECK(has(whole.out, "after 5 steps"));
   fs::remove(folder / "d/train-00001-of-00004.safetensors");
   const auto missing = run(words(on_mpi(3), by_file), folder.path());
   CHECK(missing.exit_code == 66);
@@ -155,7 +156,7 @@ TEST_CASE(
   REQUIRE_MESSAGE(done.exit_code == 0, done.err);
   CHECK(has(done.out, "epoch 2/2  loss "));
   CHECK(value_of(done.out, "parameters").size() == 16);
-  CHECK_FALSE(has(done.out, "\r"));  // no terminal
+  CHECK_FALSE(has(done.out, "\r"));  // no progress line, since this is no terminal
   const auto metrics = read_file(folder / "m.jsonl", 1U << 20U);
   REQUIRE(metrics.has_value());
   CHECK(has(*metrics, "\"test_accuracy\":"));
@@ -207,7 +208,7 @@ TEST_CASE(
   const TemporaryDirectory folder;
   REQUIRE(run(words({kProgram, "--checkpoint-every", "15"}, kSmall), folder.path()).exit_code == 0);
   fs::remove_all(folder / "ckpt/step-00000020");
-  // A size limit on files fails a write as a full disk does, and needs no privileges.
+  // A size limit on files makes a write fail as on a full disk, and needs no privileges.
   const auto full = run(words({"/usr/bin/prlimit", "--fsize=60000", kProgram, "--resume"}, kSmall),
                         folder.path());
   CHECK(full.exit_code == 74);
@@ -221,8 +222,8 @@ TEST_CASE(
 
 TEST_CASE("USR1 saves a checkpoint after the next step, and training goes on to its end") {
   const TemporaryDirectory folder;
-  // The signal waits, blocked, from before the program starts: it is delivered once the program can
-  // take it.
+  // The signal is blocked and pending before the program starts. It is delivered when the program
+  // is ready for it.
   const auto done =
       run(words({"/usr/bin/env", "--block-signal=USR1", "/bin/sh", "-c",
                  "kill -USR1 $$; exec \"$0\" \"$@\"", kProgram, "--checkpoint-keep", "9"},

@@ -1,5 +1,5 @@
-// Data-parallel training over gloo and shm, ranks as threads of this process: the same result as
-// one rank's, the same end for all.
+// Tests data-parallel training over gloo and shm with ranks as threads: the result equals that of a
+// single rank, and all ranks end in the same way.
 
 #include <atomic>
 #include <filesystem>
@@ -21,9 +21,9 @@ namespace dlrun::trainer {
 
 namespace fs = std::filesystem;
 
-/// An optimizer and a rate at which it learns the small data. Ranks add the same numbers in another
-/// order: 22 steps of a few units of 2^-24. Rules that divide by a root mean square make much of
-/// little where a gradient is nearly 0.
+/// An optimizer with a rate at which it learns the small data. Ranks add the same numbers in
+/// another order: 22 steps with errors of a few units of 2^-24. Rules that divide by a root mean
+/// square amplify the error if a gradient is nearly 0.
 struct Rule {
   const char* optimizer;
   double learning_rate;
@@ -35,7 +35,8 @@ const Rules kMeanSquares{{"adam", 0.005, 2e-4}, {"adamw", 0.005, 2e-4}, {"rmspro
 const Rules kLayerWise{{"lars", 20, 4e-6}, {"lamb", 0.02, 2e-4}};
 
 void check_ranks_train_as_one(const Rules& rules, std::string_view backend = "gloo") {
-  // 300 samples in batches of 28 leave a last batch of 20; 7 ranks of 4 share it as 3 3 3 3 3 3 2.
+  // 300 samples in batches of 28 leave a last batch of 20. With 7 ranks of 4 samples each, it is
+  // shared as 3 3 3 3 3 3 2.
   for (const Rule& rule : rules) {
     TrainOptions options = small_options();
     options.optimizer.name = rule.optimizer;
@@ -43,8 +44,8 @@ void check_ranks_train_as_one(const Rules& rules, std::string_view backend = "gl
     options.clip_norm = 0.5;
     const auto one = train(1, options);
     REQUIRE(one[0].outcome.has_value());
-    CHECK_MESSAGE(one[0].outcome->test_loss < 2.25,
-                  rule.optimizer);  // it did learn; chance is log 10
+    // The network has learned; chance is log 10.
+    CHECK_MESSAGE(one[0].outcome->test_loss < 2.25, rule.optimizer);
     for (const int size : {2, 4, 7}) {
       CAPTURE(rule.optimizer);
       CAPTURE(size);
@@ -90,21 +91,21 @@ TEST_CASE(
                     "dense 10"};
   options.optimizer.name = "sgd";
   options.learning_rate = 0.05;
-  check_that_ranks_train_as_one(
-      options, 1e-5);  // sums of the same numbers in another order, through 22 steps
+  // The sums of the same numbers are added in another order, through 22 steps.
+  check_that_ranks_train_as_one(options, 1e-5);
 }
 
 TEST_CASE(
     "N ranks whose batches go through the network in parts train as one does, and resume to the "
     "same bits") {
-  // 32 channels of 24 x 24 and 1.25 MiB at once (nn/cpu_layer_kernels.cc) are parts of 17 samples:
-  // 28 and 20 of one rank are two, and 14 none.
+  // 32 channels of 24 x 24 within 1.25 MiB (nn/cpu_layer_kernels.cc) give parts of 17 samples: a
+  // single rank's 28 or 20 samples are two parts, 14 samples are one.
   TrainOptions options = small_options();
   options.layers = {"conv2d 32 5", "relu", "maxpool 4", "dropout 0.25", "dense 10"};
   options.optimizer.name = "sgd";
   options.learning_rate = 0.05;
   check_that_ranks_train_as_one(options, 1e-5);  // as above
-  check_that_it_resumes(options);                // two ranks of 28
+  check_that_it_resumes(options);                // two ranks with 28 samples together
 }
 
 TEST_CASE("a convolutional network with dropout resumes to the same bits") {
@@ -124,14 +125,15 @@ TEST_CASE(
   for (const int size : {1, 2, 4, 7}) {
     CAPTURE(size);
     options.batch = 28 / static_cast<std::size_t>(size);
-    options.micro_batch = 3;  // divides neither batches nor what is left at an epoch's end
+    options.micro_batch = 3;  // divides neither the batches nor the remainder at an epoch's end
     const auto many = train(size, options);
     for (const Trained& rank : many) {
       REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
       CHECK(rank.parameters == many[0].parameters);
       CHECK(rank.outcome->steps == one[0].outcome->steps);
     }
-    // Sums of the same numbers in another order, through 22 steps of a few units of 2^-24.
+    // Sums of the same numbers in another order, through 22 steps with errors of a few units
+    // of 2^-24.
     CHECK(largest_difference(many[0].parameters, one[0].parameters) < 1e-6);
   }
 
@@ -140,8 +142,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a wrong weight of the last batch would be seen") {
-  // The same, but with the last batch dropped: parameters differ by far more than the tolerance
-  // above.
+  // Dropping the last batch changes the parameters by far more than the tolerance above.
   TrainOptions options = small_options();
   options.optimizer.name = "sgd";
   options.learning_rate = 0.05;
@@ -164,7 +165,7 @@ TEST_CASE("with epochs shared every rank ends with the same parameters after its
 
 TEST_CASE("more ranks than samples in a step is no reason to fail") {
   TrainOptions options = small_options();
-  options.batch = 14;  // 3 steps of 98 samples, and one of 6
+  options.batch = 14;  // 3 steps of 98 samples and one of 6
   options.epochs = 1;
   for (const Trained& rank : train(7, options)) {
     REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
@@ -176,7 +177,7 @@ TEST_CASE(
     "a batch that is larger than a rank's shard, and a rank without a sample, are refused by "
     "name") {
   TrainOptions options = small_options();
-  options.batch = 43;  // 300 samples of 7 ranks
+  options.batch = 43;  // 300 samples on 7 ranks
   options.epochs = 1;
   CHECK(train(7, options)[6].outcome.has_value());
   options.batch = 44;
@@ -211,8 +212,8 @@ void check_resume_gives_the_same_bits(const Rules& rules) {
     const TemporaryDirectory folder;
     TrainOptions options = small_options();
     options.optimizer.name = rule.optimizer;
-    if (rule.optimizer == std::string("rmsprop"))
-      options.optimizer.momentum = 0.5;  // its second array
+    // Momentum adds rmsprop's second array.
+    if (rule.optimizer == std::string("rmsprop")) options.optimizer.momentum = 0.5;
     options.learning_rate = rule.learning_rate;
     options.checkpoint_every = 5;
     options.checkpoint_keep = 100;
@@ -220,8 +221,8 @@ void check_resume_gives_the_same_bits(const Rules& rules) {
     const auto whole = train(2, options);
     REQUIRE(whole[0].outcome.has_value());
 
-    // The run's checkpoints at step 5 and in the second epoch at 10, as if it had been killed after
-    // them.
+    // Copies of the run's checkpoints at step 5 and, in the second epoch, at step 10, as if the run
+    // had been killed after them.
     for (const char* step : {"step-00000005", "step-00000010"}) {
       CAPTURE(step);
       options.checkpoint_dir = folder.path() / (std::string("resumed-") + step);
@@ -261,8 +262,8 @@ TEST_CASE("a run resumes at another world size where it was") {
   const auto resumed = train(4, options);
   REQUIRE_MESSAGE(resumed[0].outcome.has_value(), message_of(resumed[0]));
   CHECK(resumed[3].outcome->steps == 22);
-  CHECK(largest_difference(resumed[3].parameters, whole[0].parameters) <
-        1e-6);  // as in the first test
+  // The tolerance is that of the first test.
+  CHECK(largest_difference(resumed[3].parameters, whole[0].parameters) < 1e-6);
 }
 
 TEST_CASE(
@@ -274,11 +275,12 @@ TEST_CASE(
   options.checkpoint_keep = 100;
   options.checkpoint_every = 16;
   options.checkpoint_dir = folder / "two";
-  const auto whole = train(2, options);  // two epochs each, of 11 steps
+  const auto whole = train(2, options);  // two epochs of 11 steps on each rank
   REQUIRE_MESSAGE(whole[0].outcome.has_value(), message_of(whole[0]));
   CHECK(whole[0].outcome->steps == 22);
   options.resume = true;
-  // After 16 steps each of two ranks had 300 + 140 samples, so all had 880 of 1,200: 320 are left.
+  // After 16 steps each of the two ranks has taken 300 + 140 samples, together 880 of 1,200; 320
+  // are left.
   for (const auto& [size, steps] : {std::pair(1, 16 + 1 + 11), {2, 22}, {4, 16 + 3}}) {
     CAPTURE(size);
     options.checkpoint_dir = folder / std::to_string(size);
@@ -381,14 +383,14 @@ TEST_CASE("a step that ruins the parameters is not saved, though its own loss wa
   options.checkpoint_keep = 1;
   for (const Trained& rank : train(2, options))
     REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
-  const std::string good = "step-00000006";  // an epoch
+  const std::string good = "step-00000006";  // the end of an epoch
   REQUIRE(read_file(folder.path() / "latest", 100).value() == good + "\n");
 
   options.resume = true;
   options.epochs = 2;
   options.checkpoint_every = 1;
   options.learning_rate = 1e3;
-  options.optimizer.weight_decay = 1e38;  // times a parameter, times the learning rate: no number
+  options.optimizer.weight_decay = 1e38;  // times a parameter, times the learning rate: not finite
   for (const Trained& rank : train(2, options)) {
     REQUIRE_FALSE(rank.outcome.has_value());
     CHECK(rank.outcome.error().code == Errc::kInvalid);
@@ -408,8 +410,8 @@ TEST_CASE("a test loss that is not finite is no success") {
   options.learning_rate = 1e3;
   options.optimizer.weight_decay = 1e38;
   options.epochs = 1;
-  options.batch =
-      small_data().train.size();  // one step, whose loss is that of the first parameters
+  // One step; its loss is that of the first parameters.
+  options.batch = small_data().train.size();
   const Trained alone = train(1, options).front();
   REQUIRE_FALSE(alone.outcome.has_value());
   CHECK(alone.outcome.error().code == Errc::kInvalid);

@@ -1,5 +1,5 @@
-// The timeline: valid JSON of all ranks, in which spans lie one inside the other and communication
-// beside backward.
+// Tests the timeline: valid JSON of all ranks, properly nested spans, and communication that
+// overlaps backward.
 
 #include <algorithm>
 #include <filesystem>
@@ -23,14 +23,14 @@ using nlohmann::json;
 
 struct Event {
   std::string name;
-  double begin = 0, end = 0;  // microseconds
+  double begin = 0, end = 0;  // in microseconds
   json args;
 };
 using Track = std::vector<Event>;
 
-constexpr double kRounding = 0.002;  // begin and duration are each told to a nanosecond
+constexpr double kRounding = 0.002;  // begin and duration are each rounded to a nanosecond
 
-/// The events of a trace by rank and track; names of processes and tracks must be there.
+/// Returns the events of a trace by rank and track. Checks that processes and tracks have names.
 std::map<std::pair<int, int>, Track> tracks_of(const std::filesystem::path& path) {
   const auto text = read_file(path, 1U << 26U);
   REQUIRE_MESSAGE(text.has_value(), text.error().message);
@@ -57,7 +57,7 @@ std::map<std::pair<int, int>, Track> tracks_of(const std::filesystem::path& path
   return tracks;
 }
 
-/// Every event of a track lies in one that is not over yet, or after it.
+/// Checks that every event is completely inside the event that is still open, or begins after it.
 void check_nesting(Track track) {
   std::ranges::sort(track, [](const Event& a, const Event& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
@@ -82,9 +82,9 @@ std::vector<Trained> train_traced(int size, const TrainOptions& options,
                                   std::string_view backend = "gloo") {
   return train(
       size, options,
+      // A host name with quotes must still give valid JSON.
       [](int rank, TrainOptions&, Session& session) {
-        session.host =
-            "\"host\" " + std::to_string(rank);  // whatever a host is called, the trace is JSON
+        session.host = "\"host\" " + std::to_string(rank);
       },
       backend);
 }
@@ -95,7 +95,7 @@ TEST_CASE(
     "a timeline has the steps of all ranks, their parts inside them, and each bucket's all-reduce "
     "beside backward") {
   const TemporaryDirectory folder;
-  TrainOptions options = small_options();  // two buckets
+  TrainOptions options = small_options();  // they make two buckets
   options.batch = 14;
   options.micro_batch = 5;
   options.trace_steps = 4;
@@ -115,7 +115,7 @@ TEST_CASE(
   CHECK(traced[0].parameters == plain[0].parameters);
 
   auto tracks = tracks_of(folder / "trace/attempt-0.json");
-  CHECK(tracks.size() == kRanks * 3);  // steps and two buckets
+  CHECK(tracks.size() == kRanks * 3);  // the steps and two buckets for each rank
   for (int rank = 0; rank < kRanks; ++rank) {
     const Track& own = tracks[{rank, 0}];
     check_nesting(own);
@@ -129,7 +129,7 @@ TEST_CASE(
       std::map<std::string, int> parts;
       for (const Event& event : own)
         parts[event.name] += inside(event) && event.name != "step" ? 1 : 0;
-      // 14 samples in micro-batches of 5, 5 and 4.
+      // 14 samples in micro-batches of 5, 5 and 4
       CHECK(parts == std::map<std::string, int>{{"backward", 3},
                                                 {"checkpoint", i == 2 ? 1 : 0},
                                                 {"data", 3},
@@ -148,12 +148,13 @@ TEST_CASE(
         REQUIRE(reduced.size() == 4);
         CHECK(reduced[i].name == "all-reduce");
         CHECK(reduced[i].begin >= last("backward").begin);
-        CHECK(reduced[i].begin <=
-              last("backward").end + kRounding);  // it is on its way before backward is over
+        // The reduction starts before backward has ended.
+        CHECK(reduced[i].begin <= last("backward").end + kRounding);
         CHECK(reduced[i].end <= last("wait for gradients").end + kRounding);
         CHECK(reduced[i].end >= last("wait for gradients").begin);
       }
-      CHECK(tracks[{rank, 1}][i].begin < tracks[{rank, 2}][i].begin);  // the last layer's first
+      // The last layer's bucket comes first.
+      CHECK(tracks[{rank, 1}][i].begin < tracks[{rank, 2}][i].begin);
       CHECK(tracks[{rank, 2}][0].args["bytes"].get<int>() == (784 * 24 + 24) * 4);
     }
     const auto alone =
@@ -177,7 +178,7 @@ TEST_CASE(
     const auto traced = train_traced(2, options, is_shared ? "shm" : "gloo");
     REQUIRE_MESSAGE(traced[0].outcome.has_value(), message_of(traced[0]));
     const auto tracks = tracks_of(folder / "t.json");
-    CHECK(tracks.size() == 4);  // of each rank its steps, and its one bucket
+    CHECK(tracks.size() == 4);  // for each rank its steps and its single bucket
     for (int rank = 0; rank < 2; ++rank) {
       const Track& own = tracks.at({rank, 0});
       check_nesting(own);
@@ -212,9 +213,9 @@ TEST_CASE(
   check_nesting(own);
   CHECK(named(own, "step").size() == 6);
   CHECK(named(own, "test").size() == 2);
-  CHECK(named(own, "average").size() ==
-        2);                              // of the second epoch's 3 steps: after 2, and at its end
-  CHECK(tracks.at({1, 1}).size() == 3);  // the first epoch's
+  // In the second epoch's 3 steps: after step 2 and at the end.
+  CHECK(named(own, "average").size() == 2);
+  CHECK(tracks.at({1, 1}).size() == 3);  // of the first epoch
 }
 
 TEST_CASE("a timeline that one rank cannot write ends all ranks with its name") {

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Makes layers.inc: what batch normalisation and the sigmoid loss must give, from an implementation that is not ours.
+"""Makes layers.inc: the results that batch normalisation and the sigmoid loss must give, from an
+independent implementation.
 
-PyTorch (Debian's python3-torch 1.13) in double: BatchNorm2d in training on three batches, one after another, then in
-evaluation; arrays are images x rows x columns x channels, as ours are. BCEWithLogitsLoss, from small to huge logits.
+PyTorch (Debian's python3-torch 1.13) in double: BatchNorm2d in training on three batches, one after
+another, then in evaluation. The arrays are images x rows x columns x channels, as in dlrun.
+BCEWithLogitsLoss, from small to huge logits.
 
   python3 tests/reference/layers.py > tests/reference/layers.inc
 """
@@ -16,7 +18,7 @@ BATCHES = 3
 
 
 def value(i, seed):
-    """A number that depends on nothing but index and seed; channels differ in mean and spread."""
+    """Returns a number that depends only on index and seed; channels differ in mean and spread."""
     channel = i % C
     return math.sin(1.3 * i + seed) * 10.0 ** (channel - 2) + channel - 1.5
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Makes optimizers.inc: what each optimizer must give, from implementations that are not ours.
+"""Makes optimizers.inc: the results that each optimizer must give, from independent
+implementations.
 
-PyTorch (Debian's python3-torch 1.13) in double has SGD, Nesterov, RMSprop, Adam, AdamW and the clipping. It has neither LARS
-nor LAMB: these follow their papers line by line, in Python's doubles.
+PyTorch (Debian's python3-torch 1.13) in double has SGD, Nesterov, RMSprop, Adam, AdamW and the
+clipping. It has neither LARS nor LAMB: these follow their papers line by line, in Python's doubles.
 
-Eight parameters: a weight of six, a bias of two; ten steps with learning rate 0.01.
+Eight parameters: a weight of six and a bias of two. Ten steps with learning rate 0.01.
 
   python3 tests/reference/optimizers.py > tests/reference/optimizers.inc
 """
@@ -21,12 +22,13 @@ FIRST = [0.1 * (i - 3) for i in range(8)]
 
 
 def gradient(i, t):
-    """A gradient that depends on nothing but element and step, with zeros and several magnitudes."""
+    """Returns a gradient that depends only on element and step, with zeros and several magnitudes.
+    """
     return 0.0 if (i + t) % 5 == 0 else math.sin(1.7 * i + 0.3 * t) * 10.0 ** (i % 4 - 2)
 
 
 def gradients(t, clip):
-    """All eight, held to the global norm clip where it is not 0."""
+    """Returns all eight gradients, scaled to the global norm `clip` if it is not 0."""
     tensors = [torch.nn.Parameter(torch.zeros(2, 3, dtype=torch.float64)), torch.nn.Parameter(torch.zeros(2, dtype=torch.float64))]
     flat = [gradient(i, t) for i in range(8)]
     tensors[0].grad = torch.tensor(flat[WEIGHT], dtype=torch.float64).reshape(2, 3)

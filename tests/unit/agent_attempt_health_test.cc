@@ -1,5 +1,4 @@
-// What an attempt makes of nodes that are not fit, of ranks that hang and of nodes that fall
-// silent.
+// Tests how an attempt handles unfit nodes, hanging ranks and nodes that fall silent.
 
 #include <signal.h>
 
@@ -20,7 +19,7 @@ TEST_CASE(
   scene.hello(2, 6, "disk: /tmp takes no file: No space left on device");
   for (const int rank : {0, 1, 3, 5}) scene.hello(rank, 6);
   scene.hello(4, 6, "gpu: nvidia-smi lists none");
-  CHECK(scene.notes.sent.empty());  // no start
+  CHECK(scene.notes.sent.empty());  // the ranks are not started
   for (int rank = 0; rank < 6; ++rank) scene.attempt.on_lost(rank, "", scene.now);
   scene.attempt.on_step_end(1, "", scene.now);
   CHECK(scene.attempt.end().code == 80);
@@ -38,7 +37,7 @@ TEST_CASE(
   const std::string reason = "gpu: nvidia-smi: No such file or directory";
   Scene scene;
   scene.hello(2, 4, reason);
-  CHECK(scene.notes.broadcasts_of("end") == 0);  // it may be n2's alone
+  CHECK(scene.notes.broadcasts_of("end") == 0);  // only n2 may be affected
   SUBCASE("all alike") {
     scene.hello(0, 4, reason);
     CHECK(scene.notes.said.back() ==
@@ -60,7 +59,7 @@ TEST_CASE(
   }
   SUBCASE("the other node says nothing for a while") {
     CHECK(*scene.attempt.next_deadline() == scene.now + Fitness::kOthersWait);
-    scene.hello(0, 4);  // one of its two ranks: the other may complain
+    scene.hello(0, 4);  // one of the node's two ranks; the other may still complain
     scene.pass(Fitness::kOthersWait);
     CHECK(scene.attempt.end().first_failed->rank == 2);
     CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2"});
@@ -81,7 +80,8 @@ TEST_CASE(
     for (int rank = 0; rank < 4; ++rank) scene.attempt.on_checking(rank);
     for (int rank = 0; rank < 4; ++rank) scene.attempt.on_checked(rank, scene.now);
     CHECK(scene.notes.last("checked") == Json{{"ranks", 4}, {"seconds", 50}});
-    CHECK(scene.attempt.next_deadline() == scene.now + seconds(14));  // now it may hang
+    // A hang can be detected from now on.
+    CHECK(scene.attempt.next_deadline() == scene.now + seconds(14));
     return;
   }
   std::vector<std::string> lost;
@@ -97,7 +97,7 @@ TEST_CASE(
   }
   SUBCASE("one has no device") {
     scene.attempt.on_check_failed(3, "nccl: no GPU", true, scene.now);
-    CHECK(scene.notes.broadcasts_of("end") == 0);  // the others may have none either
+    CHECK(scene.notes.broadcasts_of("end") == 0);  // the other ranks may have no device either
     scene.pass(Fitness::kOthersWait);
     lost = {"n2"};
   }
@@ -147,8 +147,8 @@ TEST_CASE("a program that reported progress and stopped reporting hangs") {
   scene.attempt.on_progress(0, {{"step", 7}}, scene.now);
   scene.pass(milliseconds(9'900));
   CHECK(scene.notes.broadcasts_of("end") == 0);
-  scene.attempt.on_progress(0, nlohmann::ordered_json::object(),
-                            scene.now);  // nobody can read it, yet it changes
+  // The report is not readable, but it differs from the one before.
+  scene.attempt.on_progress(0, nlohmann::ordered_json::object(), scene.now);
   scene.pass(milliseconds(9'900));
   CHECK(scene.notes.broadcasts_of("end") == 0);
   scene.pass(milliseconds(200));

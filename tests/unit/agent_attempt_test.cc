@@ -71,7 +71,7 @@ TEST_CASE(
   CHECK(scene.attempt.end().reason == "rank_failed");
   CHECK(scene.notes.last("attempt_end")["first_failed"] ==
         Json{{"rank", 3}, {"host", "n2"}, {"code", 137}, {"signal", "SIGKILL"}});
-  // Rank 6 failed of itself; the others were ended because of the first.
+  // Rank 6 failed by itself. The other ranks were ended because of the first failure.
   CHECK(scene.notes.count("rank_failed") == 2);
   CHECK(scene.notes.last("rank_failed")["rank"] == 6);
 }
@@ -98,7 +98,7 @@ TEST_CASE(
   const RankEnd gone{68, 0, "rank 2 is gone", true, -1};
   const RankEnd left{1, 0, "", true};
   scene.attempt.on_exit(0, gone, scene.now);
-  CHECK(scene.notes.broadcasts_of("end") == 1);  // the others end at once all the same
+  CHECK(scene.notes.broadcasts_of("end") == 1);  // the other ranks are ended at once all the same
   CHECK(scene.notes.said.empty());
   SUBCASE("killed") {
     scene.attempt.on_exit(1, left, scene.now);
@@ -163,7 +163,7 @@ TEST_CASE("a launcher that a signal ends is why its ranks are gone, whoever is h
   CHECK(end.reason == "launcher_lost");
   CHECK(end.cause == Cause::kFailure);
   CHECK_FALSE(end.first_failed);
-  CHECK(end.suspects.empty());  // Slurm is not asked, and waited for, about nodes that are well
+  CHECK(end.suspects.empty());  // healthy nodes: Slurm need not be asked about them
   CHECK(scene.notes.said ==
         std::vector<std::string>{"the step's launcher was killed by SIGKILL; its ranks are ended"});
 }
@@ -176,12 +176,12 @@ TEST_CASE(
   const auto lost = [&] { scene.attempt.on_lost(2, "the connection was closed", scene.now); };
   SUBCASE("before") {
     told();
-    CHECK(scene.notes.said.empty());  // its record may still be on its way
+    CHECK(scene.notes.said.empty());  // the rank's own report may still be on its way
     lost();
   }
   SUBCASE("after") {
     lost();
-    CHECK(scene.notes.broadcasts_of("end") == 1);  // the others end at once all the same
+    CHECK(scene.notes.broadcasts_of("end") == 1);  // the other ranks are ended at once all the same
     CHECK(scene.notes.said.empty());
     told();
   }
@@ -387,7 +387,7 @@ TEST_CASE(
     scene.attempt.on_rank_signal(1, SIGTERM, scene.now);
     CHECK(scene.notes.broadcasts_of("word") == 1);
     CHECK(scene.notes.broadcasts_of("end") == 0);
-    CHECK(scene.notes.count("signal") == 1);  // not one for each of 10,000 ranks
+    CHECK(scene.notes.count("signal") == 1);  // one event, not one for each of 10,000 ranks
   }
   SUBCASE("not") {
     Scene scene;
@@ -431,7 +431,7 @@ TEST_CASE(
   CHECK(scene.notes.last("result") == Json({{"test_accuracy", 0.5}, {"test_loss", 99}}));
   scene.attempt.on_progress(0, {{"final", true}, {"test_loss", 99}}, scene.now);
   scene.pass(seconds(2));
-  CHECK(scene.notes.count("result") == 2);  // nothing new
+  CHECK(scene.notes.count("result") == 2);  // no new result
 }
 
 TEST_CASE("rank 0's progress is kept, at most one a second, and its final word always") {
@@ -468,7 +468,7 @@ TEST_CASE(
   options.retries_timeout = true;
   Scene scene(options);
   scene.all_join(4);
-  scene.attempt.on_progress(0, {{"checkpoint", 3}}, scene.now);  // an ordinary one
+  scene.attempt.on_progress(0, {{"checkpoint", 3}}, scene.now);  // a regular checkpoint
   CHECK(scene.notes.broadcasts_of("end") == 0);
   scene.attempt.on_own_signal(SIGUSR1, scene.now);
   scene.attempt.on_limit_near();
@@ -558,7 +558,7 @@ TEST_CASE(
   for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, {}, scene.now);
   scene.attempt.on_step_end(0, "", scene.now);
   REQUIRE(scene.attempt.is_over());
-  CHECK(scene.attempt.end().code == 0);  // until Slurm is asked
+  CHECK(scene.attempt.end().code == 0);  // before Slurm has been asked
   CHECK(scene.attempt.end().cause == (is_done ? Cause::kNone : Cause::kPreemption));
 }
 

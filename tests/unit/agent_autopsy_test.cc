@@ -1,4 +1,4 @@
-// What an autopsy reads, how it groups ranks, and when a hung attempt ends.
+// Tests what an autopsy reads, how it groups ranks, and when a hung attempt ends.
 
 #include <poll.h>
 #include <signal.h>
@@ -28,7 +28,7 @@ using Frames = std::vector<std::string>;
 const Frames kReduces{"all_reduce (distributed_c10d.py:2050)", "step (train.py:40)"};
 const Frames kWaits{"acquire (threading.py:320)", "load (train.py:12)"};
 
-/// Four ranks that have reported progress and stopped.
+/// Returns four ranks that have reported progress and then stopped.
 Scene hung_scene() {
   Scene scene({.hang_after = seconds(10), .has_autopsy = true});
   scene.all_join(4);
@@ -172,8 +172,8 @@ TEST_CASE(
   Env program;
   program.set("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", pipe);
   program.set("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", (folder / "record-").string());
-  CHECK_FALSE(
-      copy_flight_record(program, 3, folder / "copy", milliseconds(100)));  // nobody reads the pipe
+  // Nobody reads the pipe.
+  CHECK_FALSE(copy_flight_record(program, 3, folder / "copy", milliseconds(100)));
   std::thread recorder([&] {
     std::ifstream wish(pipe + "3.pipe");
     std::string line;
@@ -184,8 +184,8 @@ TEST_CASE(
   for (const auto until = std::chrono::steady_clock::now() + seconds(30);
        !is_copied && std::chrono::steady_clock::now() < until;
        std::this_thread::sleep_for(milliseconds(10))) {
-    is_copied = copy_flight_record(program, 3, folder / "copy",
-                                   seconds(5));  // nobody reads the pipe at first
+    // The pipe's reader may not be there yet.
+    is_copied = copy_flight_record(program, 3, folder / "copy", seconds(5));
   }
   recorder.join();
   REQUIRE(is_copied);
@@ -216,7 +216,8 @@ TEST_CASE(
   REQUIRE(answer);
   CHECK(answer->find("Communicators: 1") != std::string::npos);
   const auto before = std::chrono::steady_clock::now();
-  CHECK_FALSE(ask_nccl_ras(milliseconds(300), listener->port));  // it listens, and says nothing
+  // The port is open but never answers.
+  CHECK_FALSE(ask_nccl_ras(milliseconds(300), listener->port));
   CHECK(std::chrono::steady_clock::now() - before < seconds(5));
 }
 

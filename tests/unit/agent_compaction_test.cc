@@ -1,4 +1,4 @@
-// The run's record stays small, and loses nothing that decides.
+// Tests that compaction keeps the run's record small and loses no event that affects a decision.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -42,8 +42,8 @@ std::string line_at(std::int64_t ms, std::string_view event, int attempt, Json f
   return to_checked_line(object);
 }
 
-/// Seconds of progress from `from` on, one a second, of an attempt that got to `best` in its
-/// middle.
+/// Returns progress events from second `from` on, one per second. The attempt's furthest step,
+/// `best`, is in the middle.
 std::string progress(std::int64_t from, int seconds, int attempt, std::int64_t best) {
   std::string text;
   for (int i = 0; i < seconds; ++i) {
@@ -60,7 +60,7 @@ std::string progress(std::int64_t from, int seconds, int attempt, std::int64_t b
   return text;
 }
 
-/// Three attempts with all kinds of events between curves of 100,000 points.
+/// Returns three attempts with events of every kind between curves of 100,000 points.
 std::string long_record() {
   std::string text;
   for (int attempt = 0; attempt < 3; ++attempt) {
@@ -81,7 +81,7 @@ std::string long_record() {
   return text;
 }
 
-/// The lines of events that decide, but of results the last of each attempt.
+/// Returns the lines of events that affect decisions; of the results only the last of each attempt.
 std::vector<std::string> deciding(const std::string& text) {
   std::vector<std::string> lines;
   for (const auto line : split(text, '\n')) {
@@ -110,7 +110,7 @@ TEST_CASE(
   CHECK(after.size() < before.size() / 2);
   CHECK(deciding(after) == deciding(before));
   CHECK(parse_checked_lines(after).damaged_lines == 0);
-  // Every sixth part of the time has its part of the points.
+  // Each sixth of the time keeps its share of the points.
   std::array<int, 6> points{};
   std::size_t count = 0;
   for (const auto line : split(after, '\n')) {
@@ -121,7 +121,7 @@ TEST_CASE(
   CHECK(count > 10'000);
   CHECK(count < 20'000);
   for (const int part : points) CHECK(part > 1000);
-  CHECK(fs::directory_iterator(run.path())->path() == path);  // no temporary file stays
+  CHECK(fs::directory_iterator(run.path())->path() == path);  // no temporary file is left
 }
 
 TEST_CASE("a retry decides from a compacted record as from the whole one") {
@@ -139,8 +139,8 @@ TEST_CASE("a retry decides from a compacted record as from the whole one") {
   CHECK(after->history.bad_nodes() == std::set<std::string>{"bad0", "bad1", "bad2"});
   CHECK(after->last.attempt == before->last.attempt);
   CHECK(after->last.cause == before->last.cause);
-  // The furthest step stands in the middle of each curve: another attempt that gets only to its end
-  // is fruitless.
+  // The furthest step is in the middle of each curve. Another attempt that only reaches the step at
+  // a curve's end is fruitless.
   auto history = after->history;
   history.add_attempt(1'000'002, Cause::kHang);
   CHECK(history.fruitless() == 1);
@@ -163,12 +163,12 @@ TEST_CASE("a compaction that finds no room leaves the record as it was, and no t
   const auto path = run / "events.jsonl";
   const std::string before = long_record();
   REQUIRE(write_file_atomic(path, before).has_value());
-  REQUIRE(::mkdir((run / ".events.jsonl.compacting").c_str(), 0700) ==
-          0);  // nothing can be written there
+  // The temporary file cannot be created.
+  REQUIRE(::mkdir((run / ".events.jsonl.compacting").c_str(), 0700) == 0);
   CHECK_FALSE(compact_events(path).has_value());
   CHECK(content(path) == before);
   REQUIRE(::rmdir((run / ".events.jsonl.compacting").c_str()) == 0);
-  // What a kill in the middle of one leaves is replaced by the next.
+  // The next compaction replaces the temporary file that a killed one left behind.
   REQUIRE(write_file_atomic(run / ".events.jsonl.compacting", "half").has_value());
   CHECK(compact_events(path).has_value());
   CHECK_FALSE(fs::exists(run / ".events.jsonl.compacting"));
@@ -203,7 +203,7 @@ TEST_CASE(
   const auto path = run / "events.jsonl";
   const std::string text = long_record();
   REQUIRE(write_file_atomic(path, text).has_value());
-  // A hole of 1 GiB, as a file system leaves after a crash, and the newest events behind it.
+  // A hole of 1 GiB, as a file system may leave after a crash, followed by the newest events.
   const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   const off_t end = (off_t{1} << 30) + static_cast<off_t>(text.size());
   const std::string last = "\n" + line_at(200'000'000, "claimed", 9, {{"job", "43"}}) +
@@ -222,8 +222,8 @@ TEST_CASE(
 
 TEST_CASE(
     "a record of days of progress, one a second, stays below 64 MiB and keeps its first day") {
-  // Compacted as EventLog does it, without its fsync for each event. A month (DLRUN_RECORD_DAYS=30)
-  // takes a minute; its largest file is as large as that of these days, since each compaction ends
+  // Compacts like EventLog, but without an fsync for each event. A month (DLRUN_RECORD_DAYS=30)
+  // takes a minute; its largest file is as large as after four days, because each compaction ends
   // at the same number of lines.
   const char* const wanted = std::getenv("DLRUN_RECORD_DAYS");
   const std::int64_t days = parse_int(wanted != nullptr ? wanted : "").value_or(4);
@@ -247,7 +247,7 @@ TEST_CASE(
   MESSAGE("largest ", largest >> 10U, " KiB, after ", compactions, " compactions");
   CHECK(largest < kLargestRecordBytes);
   CHECK(compactions >= days / 4);
-  // The first day is still on the curve.
+  // The first day is still in the curve.
   std::size_t first_day = 0;
   const std::string after = content(path);
   for (const auto line : split(after, '\n')) {

@@ -15,7 +15,7 @@ std::optional<ContainerFailure> heard(std::vector<std::string_view> lines) {
   return words.failure();
 }
 
-/// pyxis 0.24 and enroot 4.1.2 under Slurm 22.05.
+/// Messages of pyxis 0.24 and enroot 4.1.2 under Slurm 22.05.
 constexpr std::array<std::string_view, 7> kBadImage{
     "slurmstepd-n1: error: pyxis: child 6132 failed with error code: 1",
     "slurmstepd-n1: error: pyxis: failed to create container filesystem for image: /a/bad.sqsh",

@@ -1,4 +1,5 @@
-// The run directory's files that lead and rank write: events.jsonl, claim, attempt, logs.
+// Tests the files that lead and rank write into the run directory: events.jsonl, claim,
+// attempt, logs.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -95,7 +96,7 @@ TEST_CASE("a full disk is told once, and writing goes on") {
   CHECK_FALSE(file.take_failure());
 }
 
-/// No file can grow beyond bytes while it lives: as on a full disk.
+/// Limits the size of every file to `bytes` while it exists, which looks like a full disk.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) {
@@ -124,7 +125,8 @@ TEST_CASE(
     const FullDisk full(50);
     REQUIRE((*file)->push(std::string(100, 'p')));
     REQUIRE((*file)->push(kept, true));
-    CHECK_FALSE((*file)->drain(std::chrono::milliseconds(100)));  // the durable one
+    // The durable line is still queued.
+    CHECK_FALSE((*file)->drain(std::chrono::milliseconds(100)));
   }
   CHECK((*file)->drain(std::chrono::seconds(5)));
   CHECK(content(path) == kept);
@@ -135,7 +137,7 @@ TEST_CASE("a reader that takes nothing fills the queue, which then refuses and k
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
   const UniqueFd reader(ends[0]);
   BackgroundFile file(UniqueFd(ends[1]), "a pipe", 1000);
-  const std::string big(200'000, 'x');  // more than a pipe holds: the writer hangs in it
+  const std::string big(200'000, 'x');  // more than a pipe holds, so the writer blocks
   REQUIRE(file.push(big));
   CHECK_FALSE(file.push("more"));
   CHECK_FALSE(file.has_room());
@@ -157,7 +159,7 @@ TEST_CASE("a text that loses bytes says in their place how many, and counts them
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
   const UniqueFd reader(ends[0]);
   BackgroundFile file(UniqueFd(ends[1]), "a pipe", 1000, BackgroundFile::Content::kText);
-  const std::string big(200'000, 'x');  // more than a pipe holds: the writer hangs in it
+  const std::string big(200'000, 'x');  // more than a pipe holds, so the writer blocks
   file.push_or_drop(big);
   file.push_or_drop("lost");
   file.push_or_drop("lost, too");
@@ -212,7 +214,7 @@ TEST_CASE("the first job makes the run its own, in private files") {
   CHECK(run->attempt == 0);
   CHECK_FALSE(run->again);
   auto claim = Json::parse(content(directory / "claim"));
-  claim.erase("log");  // where this test's output is a file
+  claim.erase("log");  // present only if this test's output is a file
   CHECK(claim == Json{{"cluster", "alps"}, {"job", "42"}, {"token", "feed"}});
   CHECK(content(directory / "attempt") == "0\n");
   CHECK(Json::parse(content(directory / "origin"))["script"] == "by hand");
@@ -292,7 +294,7 @@ TEST_CASE("a job that is killed while it writes its claim leaves none behind, an
   REQUIRE(child >= 0);
   if (child == 0) {
     ::signal(SIGXFSZ, SIG_DFL);
-    const rlimit five_bytes{5, 5};  // the first write takes them, the next one ends the process
+    const rlimit five_bytes{5, 5};  // the first write fits; the next one ends the process
     ::setrlimit(RLIMIT_FSIZE, &five_bytes);
     const rlimit no_core{};
     ::setrlimit(RLIMIT_CORE, &no_core);
@@ -318,8 +320,8 @@ TEST_CASE(
     REQUIRE(run);
     CHECK_FALSE(run->again);
     CHECK(Json::parse(content(folder.path / "claim"))["job"] == "42");
-    std::ofstream(folder.path / "claim", std::ios::trunc)
-        << torn;  // and again: the same job may, another may not
+    // The claim is torn again: the same job may claim the run, another may not.
+    std::ofstream(folder.path / "claim", std::ios::trunc) << torn;
     CHECK(claim_run(folder.path, {"alps", "43", "feed"}, "x", 0).error().message.find("job 42 ") !=
           std::string::npos);
     CHECK(claim_run(folder.path, kJob, "x", 0)->again);
@@ -333,7 +335,7 @@ TEST_CASE(
   std::ofstream(folder.path / "origin") << R"({"cluster":"alps","job":"41"})";
   CHECK_FALSE(claim_run(folder.path, kJob, "x", 0));
   CHECK(content(folder.path / "claim") == "{");
-  const auto by_hand = folder.path / "x-42";  // its folder is named for the job
+  const auto by_hand = folder.path / "x-42";  // the folder's name contains the job id
   fs::create_directory(by_hand);
   std::ofstream(by_hand / "claim") << "";
   CHECK(claim_run(by_hand, kJob, "x", 0));

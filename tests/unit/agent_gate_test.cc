@@ -1,4 +1,5 @@
-// The gate with real sockets on the loopback interface: ranks come in, strangers do not.
+// Tests the gate with real sockets on the loopback interface: ranks are admitted, strangers
+// are not.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -24,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// Lead's side, on a thread of its own: echoes every message.
+/// The side of lead, on a thread of its own: echoes every message.
 class Echo final : public GateHandler {
  public:
   explicit Echo(const Key& secret) : loop_(*EventLoop::create()) {
@@ -70,7 +71,7 @@ Result<Link> connect_rank(std::uint16_t port, const Key& secret, const std::stri
                        [] { return false; });
 }
 
-/// Sends a message and waits for its echo.
+/// Sends a message and returns true if its echo arrives.
 bool echoes(Link& link, const std::string& text) {
   link.send(text);
   bool came = false;
@@ -88,7 +89,7 @@ UniqueFd stranger(std::uint16_t port) {
   return socket ? std::move(*socket) : UniqueFd();
 }
 
-/// The peer has closed the connection, within limit.
+/// Returns true if the peer closes the connection within `limit`.
 bool is_closed(const UniqueFd& socket, milliseconds limit) {
   for (const auto until = Clock::now() + limit; Clock::now() < until;) {
     pollfd readable{.fd = socket.get(), .events = POLLIN, .revents = 0};
@@ -145,7 +146,7 @@ TEST_CASE("a stranger cannot send more than its bytes before a proof") {
   REQUIRE(init_crypto());
   Echo lead(random_key());
   const auto flood = stranger(lead.port);
-  // A claim that is announced at its limit and never ends.
+  // A claim of the largest allowed length that never arrives completely.
   const std::string bytes =
       std::string(kNonceBytes, 'n') + std::string("\x00\x01", 2) + std::string(4096, 'c');
   ::send(flood.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -176,7 +177,7 @@ TEST_CASE("a flood of silent strangers delays a rank by a second at most") {
   CHECK(lead.admitted == 1);
 }
 
-/// A connection from an address of the loopback network.
+/// Connects to the port from the given loopback address.
 UniqueFd stranger_from(const char* ip, std::uint16_t port) {
   UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in near{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {}, .sin_zero = {}};
@@ -197,17 +198,18 @@ TEST_CASE(
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
   auto few = before;
-  few.rlim_cur = 400;  // 200 places
+  few.rlim_cur = 400;  // leaves 200 places for connections
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
   {
     Echo lead(random_key());
-    ::setrlimit(RLIMIT_NOFILE, &before);  // the other ends are of this process, too
+    // The other ends of the connections are in this process, too.
+    ::setrlimit(RLIMIT_NOFILE, &before);
     const auto own = stranger_from("127.0.0.1", lead.port);
     const auto modest = stranger_from("127.0.0.3", lead.port);
     std::vector<UniqueFd> greedy;
     for (int i = 0; i < 190; ++i) greedy.push_back(stranger_from("127.0.0.2", lead.port));
     CHECK_FALSE(is_closed(own, milliseconds(200)));
-    std::vector<UniqueFd> more;  // of which each needs a place that is taken
+    std::vector<UniqueFd> more;  // each of them needs a place that is taken
     for (int i = 0; i < 40; ++i) {
       greedy.erase(greedy.begin());
       more.push_back(stranger_from("127.0.0.2", lead.port));
@@ -273,7 +275,7 @@ TEST_CASE(
     loop->run_once(milliseconds(5));
   }
   CHECK(quiet.admitted == 1);
-  auto now = Clock::now() + std::chrono::hours(1);  // asleep
+  auto now = Clock::now() + std::chrono::hours(1);  // the machine slept for an hour
   gate.tick(now);
   CHECK(quiet.lost.empty());
   for (int second = 0; second < 27; ++second) gate.tick(now += seconds(1));

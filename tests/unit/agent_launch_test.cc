@@ -1,4 +1,4 @@
-// What an attempt makes of Slurm's words about its nodes.
+// Tests how an attempt handles Slurm's messages about its nodes.
 #include <doctest/doctest.h>
 
 #include "runtime/agent/controller.h"

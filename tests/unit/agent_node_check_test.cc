@@ -14,7 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 using Strings = std::vector<std::string>;
 
-/// A program of this name in folder, which prints text and ends with code.
+/// Writes a program that prints `text` and ends with `code`.
 void write_program(const std::filesystem::path& path, const std::string& text, int code) {
   std::ofstream(path) << "#!/bin/sh\ncat <<'EOF'\n" << text << "\nEOF\nexit " << code << "\n";
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
@@ -49,7 +49,7 @@ TEST_CASE("nvidia-smi is asked where the rank has GPUs, and its failure is the n
   env.set("SLURM_STEP_GPUS", "0");
   const NodeChecks checks{.gpu = true};
   const World world{.size = 1};
-  CHECK(node_problems(checks, env, world).size() == 1);  // there is none on PATH
+  CHECK(node_problems(checks, env, world).size() == 1);  // no nvidia-smi is on PATH
   write_program(folder / "nvidia-smi", "0, GPU-aa, 0", 0);
   CHECK(node_problems(checks, env, world).empty());
   write_program(folder / "nvidia-smi",

@@ -7,11 +7,11 @@
 namespace dlrun::agent {
 namespace {
 
-/// Both ends of a finished handshake.
+/// Both ends after a finished handshake.
 struct Ends {
   Channel lead;
   Channel rank;
-  std::string wire;  // what the rank sent for its proof
+  std::string wire;  // the proof as the rank sent it
 };
 
 const Claim kClaim{"4711_3", "0", 2, 5};

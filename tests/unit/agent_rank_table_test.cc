@@ -22,7 +22,7 @@ std::vector<Endpoint> addresses(int ranks, int per_node, std::string_view prefix
 TEST_CASE(
     "a table of ten thousand ranks comes whole out of pages that are small, whatever their "
     "addresses") {
-  // The longest literals there are, and a node to every rank: nothing is shared within a page.
+  // The longest possible addresses, one node for each rank: no two ranks of a page share text.
   const auto table = addresses(10'000, 1, "2001:0db8:aaaa:bbbb:cccc:dddd:eeee:");
   const auto pages = table_pages(table);
   CHECK(pages.size() == 40);
@@ -60,7 +60,7 @@ TEST_CASE(
   }
 }
 
-/// Counts what an attempt of thousands of ranks sends.
+/// Counts the messages that an attempt with thousands of ranks sends.
 struct Counter final : AttemptOutlet {
   std::size_t texts = 0, text_bytes = 0, longest = 0;
   std::string last;

@@ -1,4 +1,4 @@
-// When a run starts again, and when it does not.
+// Tests when a run starts again and when it does not.
 #include <string>
 #include <vector>
 
@@ -24,7 +24,7 @@ RetryOptions any_cause(int max, int no_progress = 3) {
   return options;
 }
 
-/// Starts again until it does not: how many attempts there were.
+/// Restarts until the decision is against it. Returns the number of attempts.
 int attempts_of(const RetryOptions& options, const std::vector<std::optional<std::int64_t>>& steps,
                 Cause cause, bool can_tell = false) {
   RetryHistory history;
@@ -88,9 +88,10 @@ TEST_CASE(
   CHECK(attempts_of(any_cause(1000), silent, Cause::kFailure, true) == 3);
   CHECK(attempts_of(any_cause(1000, 1), silent, Cause::kFailure, true) == 1);
   CHECK(attempts_of(any_cause(1000), silent, Cause::kOom, true) == 3);
-  CHECK(attempts_of(any_cause(1), silent, Cause::kFailure, true) == 2);  // the budget is less
-  CHECK(attempts_of(any_cause(20), silent, Cause::kNodeFailure, true) ==
-        21);  // not the program's own doing
+  // The budget is used up first.
+  CHECK(attempts_of(any_cause(1), silent, Cause::kFailure, true) == 2);
+  // A node failure is not the program's fault.
+  CHECK(attempts_of(any_cause(20), silent, Cause::kNodeFailure, true) == 21);
 }
 
 TEST_CASE(
@@ -137,8 +138,8 @@ TEST_CASE("what is done to a silent program is not held against it, but its budg
   const std::vector<std::optional<std::int64_t>> silent(50);
   CHECK(attempts_of(any_cause(20), silent, Cause::kTimeout) == 21);
   CHECK(attempts_of(any_cause(20), silent, Cause::kPreemption) == 21);
-  CHECK(attempts_of(any_cause(20), {5, 5, 5, 5}, Cause::kTimeout) ==
-        4);  // this one does say how far it is
+  // This program reports its steps.
+  CHECK(attempts_of(any_cause(20), {5, 5, 5, 5}, Cause::kTimeout) == 4);
 }
 
 TEST_CASE("somebody's requeue takes nothing of the budget") {
@@ -302,7 +303,7 @@ TEST_CASE(
     HangWatch watch(seconds(15));
     watch.on_start(now);
     watch.on_output(now + seconds(10));
-    CHECK_FALSE(watch.due(now + seconds(28)));  // what was printed may be told of 4 s later
+    CHECK_FALSE(watch.due(now + seconds(28)));  // output may be reported up to 4 s late
     CHECK(*watch.due(now + seconds(29)) ==
           "the run hangs: no rank has printed anything or reported progress for 19 s "
           "(health.hang_after)");

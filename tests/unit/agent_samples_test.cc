@@ -48,7 +48,7 @@ SampleBoard board_of(int ranks, int local_size) {
   return board;
 }
 
-/// One cell of ranks.json.
+/// Returns one cell of ranks.json.
 Json cell(const Json& snapshot, std::size_t row, std::string_view column) {
   const auto& columns = snapshot["columns"];
   for (std::size_t at = 0; at < columns.size(); ++at) {
@@ -61,7 +61,7 @@ Json snapshot_of(SampleBoard& board, Clock::time_point now) {
   return Json::parse(board.snapshot(0, "2026-01-01T00:00:00.000Z", now));
 }
 
-/// A program on a PATH of its own that stands where nvidia-smi would.
+/// Returns an environment whose PATH starts with a program named nvidia-smi.
 Env path_with_nvidia_smi(const TemporaryDirectory& folder, const std::string& body) {
   const auto path = folder / "nvidia-smi";
   std::ofstream(path) << "#!/bin/sh\n" << body << '\n';
@@ -71,7 +71,7 @@ Env path_with_nvidia_smi(const TemporaryDirectory& folder, const std::string& bo
   return env;
 }
 
-/// Runs the loop until the probe's helper has ended; what it said.
+/// Runs the loop until the probe's helper has ended. Returns its readings.
 std::optional<std::vector<GpuReading>> wait_for(EventLoop& loop, GpuProbe& probe) {
   const auto until = std::chrono::steady_clock::now() + seconds(20);
   while (probe.helper() > 0 && std::chrono::steady_clock::now() < until) {
@@ -115,7 +115,7 @@ TEST_CASE("the rank that the others wait for is slow, although all are at the sa
   CHECK((*fields)["slow"][0]["rank"] == 2);
   CHECK((*fields)["slow"][0]["host"] == "n1");
   CHECK((*fields)["work_ms"] == Json{10.0, 16.0, 30.0});
-  CHECK_FALSE(board.record(kStart + seconds(4)));  // nothing new was told
+  CHECK_FALSE(board.record(kStart + seconds(4)));  // nothing new was reported
 }
 
 TEST_CASE("a rank whose report is under way does not lag, and one that stays where it was does") {
@@ -184,7 +184,7 @@ TEST_CASE("10,000 ranks: a small event, a snapshot every 20 s that takes no time
   const auto begin = Clock::now();
   const auto text = board.snapshot(0, "2026-01-01T00:00:00.000Z", kStart + seconds(20));
   const auto took = Clock::now() - begin;
-  CHECK(took < milliseconds(500));  // about 10 ms; it stands in lead's event loop
+  CHECK(took < milliseconds(500));  // takes about 10 ms; it runs in lead's event loop
   CHECK(text.size() < 1'000'000);
   const auto fields = board.record(kStart + seconds(20));
   REQUIRE(fields);
@@ -314,7 +314,7 @@ TEST_CASE("a tree's processor time grows with its work, and the helper's is left
     ::usleep(20'000);
     use = use_of_descendants(-1);
   } while (use.cpu_ticks < before + 10 && Clock::now() < until);
-  CHECK(use.cpu_ticks >= before + 10);  // a tenth of a second
+  CHECK(use.cpu_ticks >= before + 10);  // a tenth of a second of processor time
   CHECK(use.processes == 1);
   CHECK(use.resident_bytes > 0);
   CHECK(use_of_descendants(child).processes == 0);

@@ -1,5 +1,5 @@
-// What the end of a job's script before its ranks is told as, by what Slurm 22.05 was seen to say
-// at that moment.
+// Tests how the end of a job script before its ranks start is reported. The inputs are what Slurm
+// 22.05 reported at that moment.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -50,8 +50,8 @@ TEST_CASE(
     CHECK(end.code == 3);
     CHECK(end.message == "the job script ended with code 3 at: exit 3; the ranks were not started");
   }
-  const auto left =
-      judge(running(), "", 0, "exit 0").end;  // which is no success: there were no ranks
+  // Exit code 0 is no success here, because no rank was started.
+  const auto left = judge(running(), "", 0, "exit 0").end;
   CHECK_FALSE(left.is_cancelled);
   CHECK(left.code == 1);
 }
@@ -92,7 +92,8 @@ TEST_CASE(
 TEST_CASE(
     "cancelled, out of time, or without a node, and not queued again: the run's end, in Slurm's "
     "word") {
-  const auto cancelled = judge(ending(), log_of(""), 1);  // the signal reached pip as well
+  // The signal also reached pip, a child of the script.
+  const auto cancelled = judge(ending(), log_of(""), 1);
   CHECK_FALSE(cancelled.comes_again);
   CHECK(cancelled.end.is_cancelled);
   CHECK(cancelled.end.code == 143);

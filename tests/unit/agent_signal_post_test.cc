@@ -32,7 +32,7 @@ TEST_CASE(
     SignalPost post;
     CHECK(post.take(SIGUSR1, guard_is_first, kStart));
     post.pass_on(SIGUSR1, kStart);
-    // Beside a build and two busy loops the second copy came after 60 ms and more.
+    // With a build and two busy loops running, the second copy arrived after 60 ms or more.
     CHECK(post.take_due(kStart + milliseconds(149)).empty());
     CHECK_FALSE(post.take(SIGUSR1, !guard_is_first, kStart + milliseconds(150)));
     CHECK(post.reached_whole_tree(SIGUSR1));

@@ -1,4 +1,4 @@
-// What Slurm says of a step, in the words of its versions.
+// Tests the parsing of what the versions of Slurm print about a step.
 #include <signal.h>
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace dlrun::agent {
 namespace {
 
-/// What slurmstepd puts in front of an error, by version and LogTimeFormat.
+/// The prefixes of slurmstepd's errors, by version and LogTimeFormat.
 const std::vector<std::string> kStepdStarts{
     "slurmstepd: error: ",                      // 22.05 to 24.11
     "slurmstepd-n1: error: ",                   // the same, several slurmd on a host

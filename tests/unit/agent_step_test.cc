@@ -1,4 +1,4 @@
-// The processes of a step, without the signals that tell of their ends.
+// Tests finding and ending the processes of a step without SIGCHLD.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -65,7 +65,7 @@ TEST_CASE(
       {.argv = {"bash", "-c", "setsid bash -c 'sleep 60 & sleep 60; :' & sleep 60; :"},
        .env = Env::of_process()});
   REQUIRE(pid);
-  // bash, the three sleeps, and the bash between: all but the first may still be on their way.
+  // bash, its three sleeps and the bash between them; all but the first may still be starting.
   for (const auto until = Clock::now() + seconds(10);
        descendants().size() < 5 && Clock::now() < until;)
     ::usleep(5000);
@@ -74,7 +74,7 @@ TEST_CASE(
   CHECK(use_of_descendants(-1).processes == 5);
   ::kill(*pid, SIGKILL);
   CHECK(ends_within(*pid, seconds(5)));
-  CHECK(descendants().size() >= 3);  // they are ours now
+  CHECK(descendants().size() >= 3);  // this process is their parent now
   CHECK(has_children());
   for (const auto until = Clock::now() + seconds(10); has_children() && Clock::now() < until;) {
     for (const pid_t left : descendants()) ::kill(left, SIGKILL);

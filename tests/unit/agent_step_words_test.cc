@@ -1,4 +1,4 @@
-// The words of an srun line for a step on what is left of the allocation.
+// Tests the options of an srun line for a step on the remaining nodes of the allocation.
 #include <string>
 #include <vector>
 

@@ -71,7 +71,7 @@ TEST_CASE("keys and the whole table are bounded") {
   const std::string big(1U << 20U, '0');
   int taken = 0;
   while (taken < 1000 && store.put(0, 1, "k" + std::to_string(taken), big).back().value) ++taken;
-  CHECK(taken == 255);  // 256 MiB, less the keys
+  CHECK(taken == 255);  // 256 MiB, minus the keys
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Whose text is whose on srun's standard error: agents mark what programs print, lead takes the
-// marks off.
+// Tests the separation of texts on srun's standard error: agents mark what programs print, and lead
+// removes the marks.
 #include <string>
 #include <vector>
 
@@ -30,15 +30,15 @@ std::vector<std::string> slurm_lines() {
   return lines;
 }
 
-/// What lead makes of srun's standard error.
+/// The side of lead: reads srun's standard error.
 struct Lead {
-  std::vector<std::string> slurms;  ///< lines that are Slurm's
+  std::vector<std::string> slurms;  ///< lines that Slurm itself printed
   MarkedTextReader reader{marks(), [this](std::string_view line) { slurms.emplace_back(line); }};
 
   std::string read(std::string_view bytes) { return reader.read(bytes); }
 };
 
-/// All of text as its agent passes it on.
+/// Returns the whole text as its agent passes it on.
 std::string marked(std::string_view text) {
   TextMarker marker(marks());
   auto out = marker.add(text, Clock::time_point());

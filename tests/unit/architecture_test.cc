@@ -1,4 +1,4 @@
-// The house rules of ARCHITECTURE.md, held against every #include of the tree.
+// Checks every #include of the tree against the rules of ARCHITECTURE.md.
 
 #include <algorithm>
 #include <filesystem>
@@ -62,7 +62,8 @@ void check_room(std::string_view room, const std::vector<std::string_view>& may_
   }
 }
 
-/// Every include that starts with one of headers stands in a file that starts with one of files.
+/// Checks that only files whose paths start with one of `files` include headers that start with one
+/// of `headers`.
 void check_library(const std::vector<std::string_view>& headers,
                    const std::vector<std::string_view>& files) {
   bool is_used = false;
@@ -78,7 +79,7 @@ void check_library(const std::vector<std::string_view>& headers,
       CHECK(std::any_of(files.begin(), files.end(), starts(include.file)));
     }
   }
-  CHECK(is_used);  // a rule about nothing guards nothing
+  CHECK(is_used);  // a rule without any use checks nothing
 }
 
 }  // namespace
@@ -129,7 +130,7 @@ TEST_CASE(
   const std::vector<std::string_view> printers{
       "cli/terminal/",
       "runtime/agent/main.cc",
-      "runtime/agent/autopsy.cc",  // a line of JSON for the rank's agent
+      "runtime/agent/autopsy.cc",  // prints a line of JSON for the rank's agent
       "runtime/agent/lead.cc",
       "runtime/agent/rank.cc",
       "runtime/agent/program_output.cc",
@@ -157,7 +158,7 @@ TEST_CASE(
       }
     }
   }
-  CHECK(found > 10);  // a rule about nothing guards nothing
+  CHECK(found > 10);  // a rule without any use checks nothing
 }
 
 TEST_CASE("files and JSON that others may have written pass the one reader and the one parser") {
@@ -176,8 +177,8 @@ TEST_CASE("files and JSON that others may have written pass the one reader and t
       {"runtime/agent/descendants.cc", "the kernel's own files, hundreds of them a second"},
       {"runtime/agent/secrets.cc", "refuses by owner and mode besides, before it reads"},
   };
-  // A folder is synced, not read; the kernel's own files and the descriptors of this process are
-  // nobody else's.
+  // A folder is synced, not read. The kernel's own files and this process's descriptors cannot be
+  // written by others.
   const std::vector<std::string_view> harmless{"O_DIRECTORY", "\"/dev/null\"", "\"/proc/"};
   const std::vector<std::string_view> calls{"O_RDONLY",     "ifstream",     "std::fstream",
                                             "fopen(",       "gzopen(",      "son::parse(",
@@ -205,8 +206,8 @@ TEST_CASE("files and JSON that others may have written pass the one reader and t
   }
   for (const Exception& one : exceptions) {
     CAPTURE(one.file);
-    CHECK(std::find(used.begin(), used.end(), one.file) !=
-          used.end());  // an exception for nothing guards nothing
+    // An exception without any use allows nothing.
+    CHECK(std::find(used.begin(), used.end(), one.file) != used.end());
   }
 }
 

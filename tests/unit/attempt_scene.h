@@ -1,5 +1,5 @@
 #pragma once
-// An attempt on a stage: what it does is written down, and time passes when a test says so.
+// A test environment for an Attempt: its actions are recorded, and the test moves the clock.
 
 #include <signal.h>
 
@@ -16,7 +16,7 @@ namespace dlrun::agent {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// Writes down what an attempt does to the world.
+/// Records every action of an attempt.
 struct Notes final : AttemptOutlet {
   std::vector<std::pair<int, Json>> sent;
   std::vector<Json> broadcasts;
@@ -35,17 +35,20 @@ struct Notes final : AttemptOutlet {
   void say(std::string_view line) override { said.emplace_back(line); }
   void stop_step(bool without_mercy) override { stops.push_back(without_mercy); }
 
+  /// Returns the number of recorded events with this name.
   [[nodiscard]] int count(std::string_view event) const {
     int found = 0;
     for (const auto& [name, fields] : events) found += name == event ? 1 : 0;
     return found;
   }
+  /// Returns the fields of the last event with this name; an empty object if there is none.
   [[nodiscard]] Json last(std::string_view event) const {
     for (auto at = events.rbegin(); at != events.rend(); ++at) {
       if (at->first == event) return at->second;
     }
     return Json::object();
   }
+  /// Returns the number of broadcasts of this type.
   [[nodiscard]] int broadcasts_of(std::string_view type) const {
     int found = 0;
     for (const auto& message : broadcasts) found += message["type"] == type ? 1 : 0;
@@ -53,7 +56,7 @@ struct Notes final : AttemptOutlet {
   }
 };
 
-/// An attempt with two ranks on each of n1, n2, ..., and a clock that a test moves.
+/// An attempt with two ranks on each of n1, n2, ..., and a clock that the test moves.
 struct Scene {
   Notes notes;
   Attempt::Clock::time_point now{std::chrono::hours(1)};
@@ -61,10 +64,12 @@ struct Scene {
 
   explicit Scene(AttemptOptions options = {}) : attempt(std::move(options), notes, now) {}
 
+  /// Moves the clock and lets the attempt react.
   void pass(milliseconds time) {
     now += time;
     attempt.tick(now);
   }
+  /// Lets a rank join. unfit: why its node is unfit, if it is.
   void hello(int rank, int size, std::string unfit = {}) {
     Hello hello{{rank, size, rank % 2, 2, rank / 2, size / 2, WorldSource::kSlurm}};
     hello.unfit = std::move(unfit);
@@ -74,12 +79,13 @@ struct Scene {
     hello.port = rank == 0 ? 29500 : 0;
     attempt.on_hello(rank, hello, now);
   }
+  /// Lets all ranks join, the last one first.
   void all_join(int size) {
     for (int rank = size - 1; rank >= 0; --rank) hello(rank, size);
   }
 };
 
-/// All four ranks end as they are told, and the step with them.
+/// Ends all four ranks with SIGTERM, as they were told, and then the step.
 inline void end_all(Scene& scene) {
   for (int rank = 0; rank < 4; ++rank)
     scene.attempt.on_exit(rank, {128 + SIGTERM, SIGTERM, {}}, scene.now);

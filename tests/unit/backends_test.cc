@@ -1,5 +1,5 @@
-// Which backend a name or "auto" gives, and what is said when there is none. Collectives
-// themselves: tests/ranks.
+// Tests which backend a name or "auto" selects, and the message if there is none. tests/ranks tests
+// the collectives themselves.
 
 #include <algorithm>
 

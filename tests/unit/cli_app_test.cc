@@ -97,7 +97,8 @@ TEST_CASE_FIXTURE(
     CliFixture,
     "render -o writes over its own script and keeps one that was edited, unless --force says so") {
   REQUIRE(write_file_atomic(folder.path() / "x.yaml", "launch: {command: [echo]}\n").has_value());
-  REQUIRE(write_file_atomic(folder.path() / "job.sh", "").has_value());  // as mktemp leaves it
+  // An empty file, as mktemp creates it.
+  REQUIRE(write_file_atomic(folder.path() / "job.sh", "").has_value());
   CHECK(call({"render", "x.yaml", "-o", "job.sh"}) == 0);
   const std::string first = read("job.sh");
   CHECK(call({"render", "x.yaml", "-o", "job.sh"}) == 0);
@@ -169,7 +170,7 @@ TEST_CASE_FIXTURE(
       std::count(edited.begin(), edited.begin() + static_cast<std::ptrdiff_t>(facts), '\n') + 1;
   CHECK(submitted(edited).starts_with(fmt::format(
       "2\ndlrun: error: job.sh:{}: the spec that the script carries cannot be read: ", line)));
-  CHECK(submitted("#!/bin/sh\n#: a note\necho hello\n").starts_with("0\n"));  // anybody's
+  CHECK(submitted("#!/bin/sh\n#: a note\necho hello\n").starts_with("0\n"));  // not a spec of dlrun
 }
 
 TEST_CASE_FIXTURE(CliFixture,
@@ -238,8 +239,8 @@ TEST_CASE_FIXTURE(CliFixture,
   CHECK(said_by({"--versio"})
             .starts_with(
                 "2\ndlrun: error: `dlrun` has no option '--versio'; did you mean '--version'?\n"));
-  CHECK(said_by({"submit", "a.yaml", "b.yaml"}).find("b.yaml") !=
-        std::string::npos);  // the parser's own words
+  // CLI11's own message
+  CHECK(said_by({"submit", "a.yaml", "b.yaml"}).find("b.yaml") != std::string::npos);
 }
 
 TEST_CASE_FIXTURE(CliFixture, "a run is found by its path where the index has no place") {
@@ -281,7 +282,7 @@ TEST_CASE("tables align by what is seen, and carry no colour unless asked") {
 
 namespace {
 
-/// A file of the tree that dlrun itself makes.
+/// Checks that a file of the source tree equals what dlrun generates.
 void check_made(const std::filesystem::path& file, const std::string& text) {
   CAPTURE(file.string());
   const auto path = std::filesystem::path(DLRUN_SOURCE_DIR) / file;

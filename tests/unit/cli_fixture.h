@@ -1,5 +1,5 @@
 #pragma once
-// dlrun's command line without a process, in a folder of its own with nothing on its PATH.
+// Runs dlrun's command line in this process, in a folder of its own and with an empty PATH.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -27,13 +27,14 @@ struct CliFixture {
     cli.bin_dir = folder.path() / "bin";
     cli.tools = {"hash", {}};
   }
+  /// Runs `dlrun WORDS...` and returns its exit code.
   int call(std::vector<const char*> words) {
     words.insert(words.begin(), "dlrun");
     return run_cli(cli, static_cast<int>(words.size()), words.data());
   }
-  /// The exit code and what a call says on stderr: "2\ndlrun: error: ...".
+  /// Returns the exit code and standard error of a call: "2\ndlrun: error: ...".
   std::string said_by(std::vector<const char*> words) { return said_by(std::move(words), nullptr); }
-  /// The same with another standard output, such as /dev/full.
+  /// Redirects standard output as well, for example to /dev/full.
   std::string said_by(std::vector<const char*> words, const char* standard_output) {
     if (standard_output == nullptr) return said_by_call(std::move(words));
     std::fflush(stdout);
@@ -57,7 +58,7 @@ struct CliFixture {
     ::dup2(before.get(), STDERR_FILENO);
     return std::to_string(code) + "\n" + read(".stderr");
   }
-  /// A file of the folder; empty where there is none.
+  /// Returns a file of the folder; "" if it does not exist.
   [[nodiscard]] std::string read(const char* name) const {
     return read_file(folder.path() / name, 1U << 20U).value_or("");
   }

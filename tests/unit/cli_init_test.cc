@@ -109,8 +109,8 @@ TEST_CASE(
   InitAnswers answers;
   std::istringstream in("lab\n2\nbatch\n");
   std::ostringstream out;
-  CHECK_FALSE(ask_questions(answers, find_site("testbed", {})->profile, in, into(out))
-                  .has_value());  // the input ends
+  // The input ends too early.
+  CHECK_FALSE(ask_questions(answers, find_site("testbed", {})->profile, in, into(out)).has_value());
   CHECK(answers.partition == "batch");
   CHECK(out.str().find("'2' is none of batch") != std::string::npos);
   std::istringstream any("lab\n2\n");

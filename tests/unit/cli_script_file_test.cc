@@ -16,7 +16,7 @@ TEST_CASE("a script's #SBATCH values are read as sbatch reads them") {
   CHECK_FALSE(sbatch_value(text, "--partition", "-p").has_value());
   CHECK(sbatch_value("#!/bin/sh\n#SBATCH -pgpu\n", "--partition", "-p") == "gpu");
   CHECK(sbatch_value("#!/bin/sh\n#SBATCH -p a\n#SBATCH -p b\n", "--partition", "-p") == "b");
-  // Abbreviated, as sbatch takes it; what is an option's whole name means that option.
+  // Options may be abbreviated, as for sbatch. A complete name always means that option.
   CHECK(sbatch_value("#!/bin/sh\n#SBATCH --arr=1-3\n", "--array", "-a") == "1-3");
   CHECK(sbatch_value("#!/bin/sh\n#SBATCH --part gpu\n", "--partition", "-p") == "gpu");
   CHECK(sbatch_value("#!/bin/sh\n#SBATCH --ntasks-per=2\n", "--ntasks-per-node", "") == "2");
@@ -58,7 +58,7 @@ TEST_CASE(
     CAPTURE(found.front());
     CHECK(found.front().starts_with(with));
   };
-  // Anybody's script.
+  // A script without dlrun's agent.
   starts("#SBATCH -a 0-1\ntrue\n",
          "2: --array=0-1 makes several jobs, and a run is the record of one");
   starts("#PBS -J 0-1\ntrue\n", "2: #PBS -J 0-1 makes several jobs");
@@ -69,15 +69,15 @@ TEST_CASE(
   starts("#SBATCH --test-o\ntrue\n",
          "2: --test-only cannot be given: it submits nothing; use dlrun submit --test-only");
   CHECK(refused("#SBATCH --export=NONE -Q --parsable --wait-all-nodes=1\ntrue\n").empty());
-  // One that dlrun's agent runs in needs what dlrun tells it.
+  // A script that starts dlrun's agent needs the variables from dlrun.
   const std::string agent = "exec \"$dlrun_agent\" lead --runs /r --name x -- x\n";
   starts("#SBATCH -N1\n#SBATCH --export=NONE\n" + agent, "3: --export=NONE cannot be given: ");
   starts("#SBATCH --export A=1,B\n" + agent, "2: --export=A=1,B cannot be given: ");
   starts("#SBATCH --export-f=env\n" + agent, "2: --export-file cannot be given: ");
   CHECK(refused("#SBATCH --export=ALL\n" + agent).empty());
   CHECK(refused("#SBATCH --export=A=1,all\n" + agent).empty());
-  CHECK(refused("#SBATCH --export=NONE\n#SBATCH --export=ALL,A=1\n" + agent)
-            .empty());  // the last one counts
+  // The last --export wins.
+  CHECK(refused("#SBATCH --export=NONE\n#SBATCH --export=ALL,A=1\n" + agent).empty());
   const auto all = refused("#SBATCH --export=NONE\n#SBATCH -W\n#SBATCH --array=1\n" + agent);
   REQUIRE(all.size() == 3);
   CHECK(all[0].starts_with("2: --export"));
@@ -101,7 +101,7 @@ TEST_CASE(
 TEST_CASE("a script without a job name is named after its file, as a slug") {
   CHECK(read_script("#!/bin/sh\n", "my job.sh").name == "my-job");
   CHECK(read_script("#!/bin/sh\n", "-.sh").name == "job");
-  CHECK(read_script("#!/bin/sh\n", "my job.sh").job_name == "my-job");  // and so is its job
+  CHECK(read_script("#!/bin/sh\n", "my job.sh").job_name == "my-job");  // the job has the same name
   CHECK_FALSE(read_script("#!/bin/sh\n", "a.sh").is_named);
   const auto of_pbs = read_script("#!/bin/sh\n#PBS -N foo\n", "a.sh");
   CHECK(of_pbs.name == "foo");

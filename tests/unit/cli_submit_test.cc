@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A cluster that takes every job and knows none.
+/// A simulated cluster that accepts every job and then knows none.
 struct ClusterFixture : CliFixture {
   ClusterFixture() {
     fs::create_directory(folder / "slurm");
@@ -71,7 +71,7 @@ TEST_CASE_FIXTURE(ClusterFixture,
   CHECK(call({"submit", "job.sh"}) == 0);
   CHECK(has("there/nodir"));
   CHECK(has("there/some/100%"));
-  // Without a name of its own the job is called as the run.
+  // A job without a name in its script gets the run's name.
   std::ofstream(folder / "mine.sh") << "#!/bin/bash\n#SBATCH --output=%x-logs/x\ntrue\n";
   CHECK(call({"submit", "mine.sh"}) == 0);
   CHECK(has("mine-logs"));

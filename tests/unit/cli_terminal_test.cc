@@ -1,4 +1,4 @@
-// The one printer: what no value can do to a terminal, and what no stream can do to dlrun.
+// Tests the printer: no value can control the terminal, and no broken stream can crash dlrun.
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -20,8 +20,8 @@
 namespace dlrun {
 namespace {
 
-// The clipboard (OSC 52), C1's CSI in UTF-8 and alone, a turned direction, a hidden character, a
-// tag, a forged line.
+// Contains OSC 52 (sets the clipboard), C1's CSI in UTF-8 and as a single byte, a direction
+// override, a hidden character, a tag character and a forged line.
 const std::string kNasty = std::string(
                                "a\033]52;c;eA==\a\xc2\x9b"
                                "2J\x9b"
@@ -32,8 +32,8 @@ const std::string kEscaped =
     "\\x07\\xc2\\x9b2J\\x9b1m\\xe2\\x80\\xaeb\\xe2\\x80\\x8b\\xf3\\xa0\\x81\\x81\\x0d\\x0aforged\\x"
     "00c";
 
-/// What a function prints on standard output, in a process of its own; then "exit CODE" or "signal
-/// NUMBER".
+/// Runs `print` in a child process whose descriptor `fd` is `broken`. Returns its output, then
+/// "exit CODE" or "signal NUMBER".
 template <typename Print>
 std::string printed_into(int fd, int broken, Print print) {
   std::fflush(nullptr);
@@ -50,7 +50,7 @@ std::string printed_into(int fd, int broken, Print print) {
                              : fmt::format("exit {}", WEXITSTATUS(status));
 }
 
-/// The writing end of a pipe that nobody reads.
+/// Returns the writing end of a pipe that nobody reads.
 UniqueFd unread_pipe() {
   int ends[2];
   REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
@@ -68,10 +68,11 @@ TEST_CASE(
   CHECK(text("{}\n", styled(Style::kRed, kNasty)).render(true) ==
         "\033[31m" + kEscaped + "\033[0m\n");
   CHECK(text("{} and {}", text("{}", kNasty), 7).plain() == kEscaped + " and 7");
+  // A value cannot contain the internal marks of a style.
   CHECK(text("{}",
              "a\x01"
              "b\x02")
-            .render(true) == "a\\x01b\\x02");  // the marks of a style are no way in
+            .render(true) == "a\\x01b\\x02");
 }
 
 TEST_CASE("cells of a table are escaped, and columns are as wide as what is shown") {

@@ -65,7 +65,7 @@ std::size_t width_of(const std::string& line) {
   return width;
 }
 
-/// As a terminal gets them.
+/// Returns the lines as a terminal receives them.
 std::vector<std::string> lines_of(const TopPicture& picture, const TopSize& size, bool colour) {
   std::vector<std::string> lines;
   for (const Text& line : top_lines(picture, size)) lines.push_back(line.render(colour));
@@ -105,7 +105,7 @@ TEST_CASE("status names no log that a run on this machine never had") {
   const IndexEntry run{"x-1", "x", "/no/such/run", ""};
   CHECK(shown(run, status).find("local.out") == std::string::npos);
   status.job = status.facts.submission->job = {"", "42"};
-  CHECK(shown(run, status).find("slurm-42.out") != std::string::npos);  // Slurm will write it
+  CHECK(shown(run, status).find("slurm-42.out") != std::string::npos);  // Slurm will create it
 }
 
 TEST_CASE(
@@ -185,7 +185,7 @@ TEST_CASE(
   const TopPicture picture = running(10'000);
   const auto begin = std::chrono::steady_clock::now();
   const auto lines = lines_of(picture, {100, 30, 0}, true);
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(500));  // 2 ms
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(500));  // usually 2 ms
   CHECK(lines.size() <= 30);
   const std::string text = join(lines, "\n");
   const auto slow = text.find("9999"), next = text.find("\n", slow);

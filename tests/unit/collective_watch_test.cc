@@ -11,7 +11,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// A device that does what a test says.
+/// A simulated device that the test controls.
 struct Scripted final : DeviceCollectives {
   std::atomic<bool> is_stuck{false};
   std::atomic<int> looks_until_done{0};
@@ -28,7 +28,7 @@ struct Scripted final : DeviceCollectives {
   }
   void cut_off() override {
     ++aborts;
-    is_stuck = false;  // what waits ends, with partial sums
+    is_stuck = false;  // the waiting operation ends, with partial sums
   }
 };
 
@@ -56,7 +56,7 @@ TEST_CASE(
   CollectiveWatch watch(device, milliseconds(5));
   device.is_stuck = true;
   REQUIRE(watch.start(started));
-  REQUIRE(watch.healthy());  // wait() returns: on a device it waits for nothing
+  REQUIRE(watch.healthy());  // like wait(): on a device this does not block
   while (device.aborts == 0) watch.look();
   CHECK_FALSE(device.is_busy());
   const auto settled = watch.settled(milliseconds(10'000));
@@ -71,13 +71,13 @@ TEST_CASE(
   Scripted device;
   CollectiveWatch watch(device, milliseconds(10'000));
   REQUIRE(watch.start(started));
-  device.is_broken = true;  // and its kernel has ended
+  device.is_broken = true;  // its kernel has ended, too
   const auto settled = watch.settled(milliseconds(10'000));
   REQUIRE_FALSE(settled);
   CHECK(settled.error().message == "NCCL: remote process exited");
   CHECK(device.aborts == 1);
   device.is_broken = false;
-  CHECK_FALSE(watch.settled(milliseconds(0)));  // for good
+  CHECK_FALSE(watch.settled(milliseconds(0)));  // the failure is permanent
   CHECK_FALSE(watch.start(started));
 }
 

@@ -1,4 +1,4 @@
-// What is shown of measured collectives.
+// Tests the table, the bars and the drawing of measured collectives.
 
 #include "cli/terminal/collectives_chart.h"
 
@@ -52,7 +52,7 @@ TEST_CASE("bars show latency at the smallest size and bandwidth at the largest, 
     return bars.substr(at, bars.find('\n', at) - at);
   };
   const auto second = bars.find("bus bandwidth");
-  CHECK(count(line("2 workers  mpi", 0), "█") == 24);  // 0.5 of the largest, 1
+  CHECK(count(line("2 workers  mpi", 0), "█") == 24);  // 0.5, where the largest value is 1
   CHECK(count(line("4 workers  shm", 0), "█") == 48);
   CHECK(count(line("2 workers  mpi", second), "█") == 24);  // half of shm's
   CHECK(count(line("2 workers  shm", second), "█") == 48);
@@ -66,11 +66,11 @@ TEST_CASE(
   CHECK(svg.starts_with("<svg xmlns="));
   CHECK(svg.ends_with("</svg>\n"));
   CHECK(svg.find("a &lt;b&gt; &amp; c") != std::string::npos);
-  CHECK(count(svg, "<polyline") == 6);  // two backends at 2 workers, one at 4, twice
+  CHECK(count(svg, "<polyline") == 6);  // two backends at 2 workers and one at 4; two panels each
   CHECK(count(svg, "workers: time, us") == 2);
   CHECK(count(svg, "workers: bus bandwidth, GB/s") == 2);
-  // 2 workers, shm's bandwidth: the axis goes from 0.01 to 10, so that 6.711 lies at 94 % of 230
-  // units, below 58.
+  // The bandwidth of shm at 2 workers: the axis goes from 0.01 to 10, so 6.711 is at 94 % of the
+  // panel's 230 units, whose top is at 58.
   CHECK(svg.find("900.0,71.3\" stroke=\"#d55e00\"") != std::string::npos);
   CHECK(svg.find("nan") == std::string::npos);
   CHECK(svg.find("inf") == std::string::npos);

@@ -54,7 +54,8 @@ TEST_CASE(
   CHECK(given("docker://ubuntu:24.04") == "ubuntu:24.04");
   CHECK(given("docker://localhost:5000/mine") == "localhost:5000#mine");
   CHECK(given("user/image") == "user/image");
-  CHECK(given("dockerd://mine:1") == "dockerd://mine:1");  // the daemon's, not a registry's
+  // An image of the docker daemon, not of a registry.
+  CHECK(given("dockerd://mine:1") == "dockerd://mine:1");
   CHECK(given("/images/a b.sqsh") == "/images/a b.sqsh");
 }
 
@@ -62,7 +63,8 @@ TEST_CASE("enroot: mounts are lines of an fstab, with the options that make thei
   ContainerStep step = step_of("/a.sqsh");
   step.spec.mounts.push_back({"/my data", "/in side", {"ro", "rprivate"}});
   step.own_mounts.push_back({"/runs", "/runs", {}, true});
-  step.own_mounts.push_back({"/other", "/in side", {}, true});  // the user's has its target
+  // The user's mount has the same target.
+  step.own_mounts.push_back({"/other", "/in side", {}, true});
   const std::string text = words(enroot_backend().entry(step));
   CHECK(has(text, "--mount '/my\\040data:/in\\040side:x-create=auto,rbind,ro,rprivate'\n"));
   CHECK(has(text, "--mount /runs:/runs\n"));
@@ -75,7 +77,7 @@ TEST_CASE("enroot: the job's variables are passed on by name, never by value") {
   const ContainerEntry entry = enroot_backend().entry(step);
   CHECK(has(entry.batch, "| TOKEN_OF_MINE) dlrun_options+=(--env \"$dlrun_name\")"));
   CHECK(has(entry.session, "| TOKEN_OF_MINE)"));
-  CHECK_FALSE(has(entry.batch, "| NCCL_DEBUG"));  // a pattern has it already
+  CHECK_FALSE(has(entry.batch, "| NCCL_DEBUG"));  // a pattern already covers it
 }
 
 TEST_CASE("enroot: what its file of variables would change is not carried") {

@@ -1,4 +1,4 @@
-// What clusters say, read; what it means; and drafts that are site files.
+// Tests reading what clusters report, the findings from it, and the drafts of site files.
 
 #include <algorithm>
 
@@ -63,7 +63,7 @@ ClusterFacts alpine() {
   return facts;
 }
 
-/// The draft as a file of a config folder, read as any site.
+/// Returns the draft, read as a site file.
 Site read_draft(const ClusterFacts& facts) {
   return read_site_file("sites/" + draft_name(facts) + ".yaml", site_draft(facts));
 }
@@ -207,7 +207,7 @@ TEST_CASE("what is there and what is missing is told with what it means") {
   CHECK(kind_of(facts, "accounting") == "note");
   CHECK(kind_of(facts, "processes") == "note");
   CHECK(kind_of(facts, "binding") == "note");
-  facts.config["TaskPlugin"] = "";  // "(null)" since 24.05
+  facts.config["TaskPlugin"] = "";  // printed as "(null)" since 24.05
   const auto all = findings(facts);
   const auto binding =
       std::find_if(all.begin(), all.end(), [](const Finding& at) { return at.what == "binding"; });
@@ -242,7 +242,7 @@ TEST_CASE(
   CHECK(silent.error().code == Errc::kUnavailable);
   CHECK(has(silent.error().message, "Unable to contact slurm controller"));
 
-  // Once the controller has answered, a question that fails stays open and is named.
+  // Once the controller has answered, a failed query leaves its question open and is named.
   program("scontrol",
           "if [ $2 = config ]; then echo 'ClusterName = alpine'; else echo 'PartitionName=a "
           "Default=YES'; fi");

@@ -1,4 +1,4 @@
-// Downloads from a real HTTP server on loopback, its faults included.
+// Tests downloads from a real HTTP server on loopback, including its faults.
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -66,7 +66,7 @@ struct Scene {
     return downloader->fetch(download);
   }
 
-  /// The error's message, once it is seen that nothing of the file is left.
+  /// Returns the error's message, after checking that no part of the file is left.
   [[nodiscard]] std::string refused(const Download& download, Errc code) const {
     const auto fetched = fetch(download);
     REQUIRE_FALSE(fetched.has_value());
@@ -93,7 +93,8 @@ TEST_CASE("a file is fetched once, and known without being read from then on") {
   REQUIRE(::stat((folder / "f").c_str(), &status) == 0);
   const mode_t mask = ::umask(0);
   ::umask(mask);
-  CHECK((status.st_mode & 0777U) == (0666U & ~mask));  // others of the group may train on it
+  // Other users of the group may train on the file.
+  CHECK((status.st_mode & 0777U) == (0666U & ~mask));
   const std::vector<Download> all{f};
   CHECK(are_verified(folder, all));
   CHECK(must(Downloader::in(folder, {})->has(f)));
@@ -102,7 +103,7 @@ TEST_CASE("a file is fetched once, and known without being read from then on") {
   corrected.sha256 = std::string(64, 'a');
   CHECK_FALSE(are_verified(folder, std::vector{corrected}));
   CHECK_FALSE(is_downloaded(folder, corrected).has_value());
-  // What is remembered is believed: with a checksum that no bytes here have.
+  // A recorded checksum is trusted: this one matches no bytes at all.
   std::string lines = content_of(folder / ".dlrun-downloads");
   Download other = f;
   other.sha256 = std::string(64, 'a');
@@ -116,7 +117,7 @@ TEST_CASE("what others could have written into .dlrun-downloads is not believed"
   REQUIRE(scene.fetch(f).has_value());
   const fs::path record = scene.folder / ".dlrun-downloads";
   std::string lines = content_of(record);
-  Download other = f;  // a checksum that no bytes here have
+  Download other = f;  // a checksum that matches no bytes
   other.sha256 = std::string(64, 'a');
   std::ofstream(record) << lines.replace(0, 64, other.sha256);
   for (const mode_t mode : {0664U, 0646U}) {
@@ -125,7 +126,7 @@ TEST_CASE("what others could have written into .dlrun-downloads is not believed"
     CHECK_FALSE(are_verified(scene.folder.path(), std::vector{other}));
     CHECK_FALSE(is_downloaded(scene.folder.path(), other).has_value());
   }
-  if (::geteuid() == 0) {  // another user's file, where the test may make one
+  if (::geteuid() == 0) {  // another user's file, which only root can create
     REQUIRE(::chmod(record.c_str(), 0644) == 0);
     REQUIRE(::chown(record.c_str(), 65534, 65534) == 0);
     CHECK_FALSE(are_verified(scene.folder.path(), std::vector{other}));
@@ -194,7 +195,7 @@ TEST_CASE("another file of that name is refused by its checksum or size, and sta
   f.bytes = 7;
   CHECK(has(is_downloaded(scene.folder.path(), f).error().message,
             "has 8 bytes, but the spec says 7. Move it away"));
-  // Nor is one that comes to be there while it is fetched.
+  // An existing file is not replaced either if it appears during the download.
   fs::remove(scene.folder / "f");
   Scene late;
   late.options.go_on = [&](const DownloadProgress&) {
@@ -218,10 +219,10 @@ TEST_CASE("bytes with another checksum or number are refused, and nothing of the
   CHECK(scene.refused(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 37");
   f.bytes = 39;
   CHECK(scene.refused(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 39");
-  f = scene.of("stall/f");  // as soon as the server says so: the file's end does not come
+  f = scene.of("stall/f");  // fails at once, although the body never ends
   f.bytes = 39;
   CHECK(scene.refused(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 39");
-  f = scene.of("long/f");  // no length is said before
+  f = scene.of("long/f");  // the server announces no length
   f.bytes = 38;
   CHECK(scene.refused(f, Errc::kInvalid) ==
         f.url + ": has more than 38 bytes, but the spec says 38");
@@ -240,8 +241,8 @@ TEST_CASE("what a server answers in place of the file is named with its url") {
         url("status-203/f") + ": the server answers 203, which is no file");
   CHECK(has(scene.refused(scene.of("loop/f"), Errc::kIo),
             url("loop/f") + ": Maximum (10) redirects followed"));
-  CHECK_FALSE(
-      has(scene.refused(scene.of("bare/f"), Errc::kIo), "leads to"));  // it is only not HTTP
+  // The response is merely not HTTP.
+  CHECK_FALSE(has(scene.refused(scene.of("bare/f"), Errc::kIo), "leads to"));
   Download nobody = scene.of("f");
   nobody.url = "http://127.0.0.1:1/f";
   CHECK(has(scene.refused(nobody, Errc::kIo), "http://127.0.0.1:1/f: "));
@@ -327,7 +328,7 @@ TEST_CASE("pieces that do not make the file are fetched whole before the file is
   CHECK(scene.server.requests() == std::vector<std::string>{"/cut-wrong/f from 0",
                                                             "/cut-wrong/f from 19",
                                                             "/cut-wrong/f from 0"});
-  // All of it was there, but not its end, and the server has no rest to send.
+  // All bytes but the last have arrived, and the server has no more to send.
   fs::remove(scene.folder / "f");
   CHECK(must(scene.fetch(scene.of("cut-end/f"))) == 38);
   CHECK(content_of(scene.folder / "f") == kText);
@@ -339,7 +340,7 @@ TEST_CASE("a server that knows no ranges is asked for the whole as often as anot
   CAPTURE(said);
   CHECK_FALSE(has(said, "ranges"));
   CHECK(has(said, ", after 38 of 39 bytes"));
-  // Each whole, and one in vain for the rest.
+  // Four requests for the whole file, and one for the rest, in vain.
   const auto asked = scene.server.requests();
   CHECK(std::count(asked.begin(), asked.end(), "/short/f from 0") == 4);
   CHECK(asked.size() == 5);
@@ -362,7 +363,7 @@ TEST_CASE("a symbolic link that leads nowhere is no file, and nothing is fetched
             (scene.folder / "f").string() + ": is a symbolic link that leads nowhere"));
   CHECK_FALSE(scene.fetch(scene.of("f")).has_value());
   CHECK(fs::is_symlink(scene.folder / "f"));
-  // Nor a folder.
+  // A dangling link in the place of the folder is refused as well.
   fs::create_symlink(scene.folder / "nowhere", scene.folder / "folder");
   const auto made = Downloader::in(scene.folder / "folder", {});
   REQUIRE_FALSE(made.has_value());
@@ -385,7 +386,7 @@ TEST_CASE("who is told to stop stops, and leaves nothing") {
   scene.options.go_on = [](const DownloadProgress& progress) { return progress.bytes < 19; };
   CHECK(scene.refused(scene.of("stall/f"), Errc::kInterrupted) ==
         "interrupted; nothing of " + scene.server.url("stall/f") + " is kept");
-  // Also while a file that is there already is read.
+  // Also while an existing file is read.
   std::ofstream(scene.folder / "f") << kText;
   scene.options.go_on = [](const DownloadProgress& progress) { return progress.bytes < 38; };
   const auto found = Downloader::in(scene.folder.path(), scene.options)->has(scene.of("f"));
@@ -458,7 +459,7 @@ TEST_CASE("what somebody without the folder's lock is writing stays") {
   }
   CHECK(Downloader::in(scene.folder.path(), {}).has_value());
   CHECK_FALSE(fs::exists(theirs));
-  // And what a download writes is locked.
+  // A running download holds a lock on its file.
   fs::remove(scene.folder / "f");
   Scene late;
   bool was_seen = false;
@@ -500,7 +501,8 @@ TEST_CASE("in a group's folder the lock is one's, also where another one made it
   const auto fetched = scene.fetch(scene.of("f"));
   const bool reader_is_in = Downloader::in(scene.folder / "read", scene.options).has_value();
   if (is_root) REQUIRE(::seteuid(0) == 0);
-  fs::permissions(scene.folder / "read", fs::perms::owner_all);  // so that it can be removed
+  // The permissions allow the folder to be removed.
+  fs::permissions(scene.folder / "read", fs::perms::owner_all);
   CHECK(must(fetched) == 38);
   CHECK(waits == 1);
   CHECK(reader_is_in);

@@ -41,7 +41,7 @@ const std::string kNoSlurmJob[] = {"",
                                    "99999999999",
                                    "42_99999999999"};
 
-/// A PATH whose Slurm commands write down that they were called.
+/// A PATH whose Slurm commands record each call.
 struct Recorded {
   TemporaryDirectory folder;
   Env env;
@@ -133,7 +133,7 @@ TEST_CASE("no word that is not a job's id becomes part of a slurmrestd's URL") {
     const JobId job{"", id};
     CHECK(executor->cancel(job, "t").error().code == Errc::kInvalid);
     CHECK(executor->query({{job}}, {}).error().code == Errc::kInvalid);
+    // squeue would have been called
   }
-  CHECK(executor->cancel({"", "42"}, "t").error().code ==
-        Errc::kUnavailable);  // it would have been asked
+  CHECK(executor->cancel({"", "42"}, "t").error().code == Errc::kUnavailable);
 }

@@ -40,8 +40,7 @@ TEST_CASE("a foreground child's exit code and signal are told apart") {
 }
 
 TEST_CASE("a signal to the caller reaches a foreground child as SIGTERM, and is reported") {
-  // The child signals us, which waits for nobody: the handler is installed before the child may
-  // run.
+  // The child signals this process as soon as it runs; the handler is installed before that.
   auto child = ForegroundProcess::start(
       {"bash", "-c", "trap 'exit 9' TERM; kill -INT $PPID; while :; do sleep 0.05; done"},
       Env::of_process(), "", OnSignal::kTerminate);
@@ -60,7 +59,7 @@ TEST_CASE("a missing program is said before anything is started") {
 
 namespace {
 
-/// A child that was started as `dlrun run` starts a leader, with the run's token.
+/// Returns the environment of a leader as `dlrun run` starts it, with the run's token.
 Env environment_with(const char* token) {
   Env env = Env::of_process();
   env.set("DLRUN_TOKEN", token);
@@ -71,8 +70,8 @@ JobId local_job(const ForegroundProcess& child) {
   return {std::string(kLocalCluster), local_job_id(child.pid()).value()};
 }
 
-/// Waits until the child has become its program, environment and all: until then it has this
-/// process's.
+/// Waits until the child has called exec(). Before that, /proc shows this process's environment
+/// for it.
 void wait_for_program(const ForegroundProcess& child) {
   const auto file = "/proc/" + std::to_string(child.pid()) + "/environ";
   std::string text;

@@ -1,4 +1,4 @@
-// Answers of a slurmrestd 22.05.8, shortened, and the file with the token.
+// Tests reading shortened replies of a slurmrestd 22.05.8, and the token file.
 
 #include <sys/stat.h>
 
@@ -64,7 +64,7 @@ TEST_CASE("the user's jobs are read (phase, exit code, signal, array tasks), and
   CHECK((*jobs)[0].reason.empty());
   CHECK((*jobs)[1].job.id == "8_3");
   CHECK((*jobs)[1].signal == 9);
-  std::string waiting;  // one record of several tasks is each task's
+  std::string waiting;  // one record of several tasks counts for each task
   for (std::size_t i = 2; i < jobs->size(); ++i) waiting += " " + (*jobs)[i].job.id;
   CHECK(waiting == " 8_4 8_6 8_8 8_10 8_20 8_30");
   CHECK((*jobs)[2].phase == JobPhase::kPending);

@@ -1,4 +1,4 @@
-// 16-bit floats: every value there is, and the rounding between them.
+// Tests 16-bit floats: every value, and the rounding between them.
 
 #include "runtime/comm/half.h"
 
@@ -19,7 +19,7 @@ T of_bits(unsigned bits) {
   return value;
 }
 
-/// What the bits say, by the definition.
+/// Returns the value of the bits by the format's definition.
 double meaning(unsigned bits, int exponent_bits, int fraction_bits) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const auto fraction = static_cast<double>(bits & ((1U << fraction_bits) - 1));
@@ -45,12 +45,13 @@ void check_type(int exponent_bits, int fraction_bits) {
     }
     REQUIRE(static_cast<double>(value) == want);
     REQUIRE(T(value).bits == bits);
-    // Half-way to the next larger one goes to the even one, a bit less or more to the nearer one.
+    // A number half-way to the next value is rounded to the even one; one bit less or more, to the
+    // nearer one.
     const double next = meaning(bits + 1, exponent_bits, fraction_bits);
     if ((bits & 0x7fffU) == 0x7fffU || !std::isfinite(want) || !std::isfinite(next)) continue;
     const auto middle = static_cast<float>((want + next) / 2);
-    if (static_cast<double>(middle) != (want + next) / 2)
-      continue;  // a float's own smallest numbers
+    // The half-way number has no exact float.
+    if (static_cast<double>(middle) != (want + next) / 2) continue;
     const bool is_normal = std::abs(middle) > 2 * std::numeric_limits<float>::min();
     REQUIRE(T(middle).bits == (bits % 2 == 0 ? bits : bits + 1));
     if (!is_normal) continue;
@@ -71,8 +72,8 @@ TEST_CASE(
   CHECK(static_cast<float>(Float16(65'519.0F)) == 65'504);
   CHECK(std::isinf(static_cast<float>(Float16(65'520.0F))));
   CHECK(static_cast<float>(Float16(1e-9F)) == 0);
-  CHECK(std::isnan(static_cast<float>(
-      Bfloat16(std::bit_cast<float>(0x7f800001U)))));  // its bits are all cut off
+  // Rounding cuts off all its set bits.
+  CHECK(std::isnan(static_cast<float>(Bfloat16(std::bit_cast<float>(0x7f800001U)))));
 }
 
 }  // namespace dlrun

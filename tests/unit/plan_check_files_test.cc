@@ -11,7 +11,7 @@
 namespace dlrun {
 namespace {
 
-/// What check_files says of a spec that lies in `folder`.
+/// Returns the findings of check_files() for a spec in `folder`.
 std::string found(const TemporaryDirectory& folder, std::string_view text) {
   LoadRequest request;
   request.file = "exp.yaml";

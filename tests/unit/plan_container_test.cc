@@ -1,4 +1,4 @@
-// What a job's script says for its container, and what the sessions beside it say.
+// Tests the container options in a job's script and in the sessions beside it.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -44,7 +44,7 @@ TEST_CASE("PMIx's variable is set for a step that srun starts over PMIx, and for
     const auto with = [&](const std::string& launch) { return planned(launch + "\n" + more); };
     const auto mpi = with("launch: {preset: mpi, command: [x]}");
     CHECK(has(script(mpi), "[[ -v PMIX_MCA_gds ]] || export PMIX_MCA_gds=hash"));
-    // A session's step and one beside the ranks have no PMIx.
+    // A session's step, and a step beside the ranks, have no PMIx.
     CHECK_FALSE(has(render_interactive(mpi, {"x"}, "s", false).script, "PMIX_MCA_gds=hash"));
     CHECK_FALSE(
         has(render_attach(mpi, {"1", "n1", "", 6}, {"x"}, "s", false).script, "PMIX_MCA_gds=hash"));

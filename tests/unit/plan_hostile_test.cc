@@ -1,6 +1,6 @@
-// Strings that mean something to YAML, bash or sbatch, through load, plan and render, and then
-// through bash itself: what the agent is called with must be the bytes of the spec, and nothing in
-// them may run.
+// Passes strings with a meaning in YAML, bash or sbatch through load, plan and render, and then
+// through bash itself. The agent must receive the exact bytes of the spec, and no part of them may
+// be executed.
 
 #include <unistd.h>
 
@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A private folder that is gone afterwards.
+/// A private folder that the destructor removes.
 struct Folder {
   fs::path path =
       fs::temp_directory_path() / fmt::format("dlrun-hostile-{}-{}", getpid(), random_hex(4));
@@ -32,7 +32,7 @@ struct Folder {
   ~Folder() { fs::remove_all(path); }
 };
 
-/// Each would create the canary if anything expanded or executed it.
+/// Returns strings each of which creates the file `canary` if anything expands or executes it.
 std::vector<std::string> hostile_strings(const std::string& canary) {
   const std::string touch = "touch " + canary;
   std::vector<std::string> strings{"'",
@@ -166,7 +166,7 @@ std::vector<std::string> hostile_strings(const std::string& canary) {
   return strings;
 }
 
-/// A double-quoted YAML scalar, with the spec's own ${ escaped.
+/// Returns a double-quoted YAML scalar, with the spec's own "${" escaped.
 std::string yaml_string(const std::string& text) {
   std::string result = "\"";
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -192,7 +192,8 @@ std::string slurp(const fs::path& path) {
   return text.str();
 }
 
-/// Stands where the agent stands; writes down its words and its environment, each ended by a NUL.
+/// Creates a program in place of the agent. It writes its arguments and its environment to files,
+/// each entry ended by a NUL.
 fs::path recording_agent(const Folder& folder) {
   const fs::path path = folder.path / "agent";
   std::ofstream(path) << "#!/bin/bash\nprintf '%s\\0' \"$@\" > " << (folder.path / "argv").string()
@@ -206,15 +207,14 @@ TEST_CASE(
   const Folder folder;
   const fs::path canary = folder.path / "canary";
   auto strings = hostile_strings(canary.string());
-  std::erase(strings, ":");  // refused: srun's own separator
+  std::erase(strings, ":");  // refused, because srun uses it as a separator
   CHECK(strings.size() >= 100);
 
   std::string text =
       "name: hostile\nresources: {time: 1m, nodes: 1}\nlaunch:\n  command:\n    - prog\n";
   for (const std::string& string : strings) text += "    - " + yaml_string(string) + "\n";
   text += "environment:\n  vars:\n";
-  // The whole of the 64 KiB string is in the command; the environment has 128 KiB for each
-  // variable.
+  // The command holds the whole 64 KiB string; the environment allows 128 KiB for each variable.
   for (std::size_t i = 0; i < strings.size(); ++i)
     text += fmt::format("    V{}: {}\n", i, yaml_string(strings[i]));
 
@@ -312,7 +312,7 @@ TEST_CASE(
       if (!script) continue;
       ++rendered;
       INFO(key << " " << printable(string.substr(0, 80)));
-      // Directives stay one line each, before everything else; no line was added to them.
+      // Each directive is one line before all other lines, and no line was added.
       std::size_t directives = 0;
       bool is_head = true;
       for (std::string_view line : split(*script, '\n')) {

@@ -1,5 +1,6 @@
-// The environment part of the script, executed by bash with stand-ins for what a cluster provides:
-// a module system's start file, conda, a virtual environment. Each writes down how it was called.
+// Runs the environment part of the script in bash, with stand-ins for the parts of a cluster:
+// a module system's start file, conda, a virtual environment. Each stand-in records how it
+// was called.
 
 #include <unistd.h>
 
@@ -20,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A machine's worth of stand-ins in a private folder.
+/// The stand-ins of one machine, in a private folder.
 class Machine {
  public:
   Machine() {
@@ -28,7 +29,7 @@ class Machine {
     REQUIRE(make_private_directories(root_ / "bin").has_value());
     REQUIRE(make_private_directories(root_ / "venv" / "bin").has_value());
     write("lmod/init/bash", "module() { echo \"module $*\"; [[ $2 != absent ]]; }\n");
-    // As the real one: its hook defines a function, and only that can activate.
+    // Like the real conda: its hook defines a function, and only the function can activate.
     write("bin/conda",
           "#!/bin/bash\n[[ $1 == shell.bash ]] || exit 9\n"
           "echo 'conda() { echo \"conda $*\"; export CONDA_PREFIX=$2; }'\n");
@@ -51,7 +52,7 @@ class Machine {
     std::ofstream(root_ / name, std::ios::binary) << text;
   }
 
-  /// The spec's script, run as sbatch would run it: bash, not interactive, no module function.
+  /// Runs the spec's script like sbatch: a non-interactive bash without a module function.
   [[nodiscard]] Finished run(const std::string& environment) const {
     LoadRequest request;
     request.file = "exp.yaml";

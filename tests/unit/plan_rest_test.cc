@@ -1,4 +1,4 @@
-// What slurmrestd is asked for, and how its answers are read.
+// Tests the requests to slurmrestd and the reading of its replies.
 
 #include <sys/stat.h>
 

@@ -68,7 +68,7 @@ TEST_CASE("each point is a script of its own, and one array runs them all") {
   CHECK(sum_of_hours(sweep, one_hour) == doctest::Approx(8));
 }
 
-/// What a point is in a sweep must be what the same values are in a spec of their own.
+/// A point of a sweep must equal the same values in a spec of their own.
 TEST_CASE("a point is the job that its values make in a spec without a sweep") {
   const std::string rest = kJob + "environment: {vars: {A: x, B: y}}\n";
   const SweepPlan sweep = planned(
@@ -89,12 +89,12 @@ TEST_CASE("a point is the job that its values make in a spec without a sweep") {
     alone.sets = sets[i];
     auto script = render_script(*make_plan(loaded(alone), inputs()));
     REQUIRE(script.has_value());
-    const auto lines =
-        [](std::string_view text) {  // variables stand in the order in which their layers came
-          std::multiset<std::string, std::less<>> all;
-          for (const auto line : split(text, '\n')) all.emplace(line);
-          return all;
-        };
+    // The order of the variables depends on the order of their layers.
+    const auto lines = [](std::string_view text) {
+      std::multiset<std::string, std::less<>> all;
+      for (const auto line : split(text, '\n')) all.emplace(line);
+      return all;
+    };
     CHECK(lines(sweep.points[i].script) == lines(*script));
   }
 }
@@ -139,8 +139,8 @@ TEST_CASE(
 TEST_CASE("ten thousand points are planned and rendered in a moment") {
   const std::string text = kJob + "sweep: {parameters: {train.seed: " + list_of(100) +
                            ", train.batch: " + list_of(100) + "}}";
-  const std::clock_t start =
-      std::clock();  // processor time: what else the machine does costs none of it
+  // Processor time, which other load on the machine does not change.
+  const std::clock_t start = std::clock();
   const SweepPlan sweep = planned(text);
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   CHECK(sweep.points.size() == 10'000);

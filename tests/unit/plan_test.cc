@@ -149,8 +149,8 @@ TEST_CASE(
   };
   CHECK(of("nodes: 1, tasks_per_node: 4") == "auto");
   CHECK(of("nodes: 1, tasks_per_node: 4", "container: {runtime: pyxis, image: i}") == "auto");
-  CHECK(of("nodes: 1-2, tasks_per_node: 4") == "mpi");  // Slurm may give two
-  CHECK(of("ntasks: 4") == "mpi");                      // on as many nodes as it likes
+  CHECK(of("nodes: 1-2, tasks_per_node: 4") == "mpi");  // Slurm may give two nodes
+  CHECK(of("ntasks: 4") == "mpi");                      // on as many nodes as Slurm chooses
   CHECK(program_flag(planned("resources: {time: 1m}\ntrain: {data: {dataset: digits}}",
                              inputs(Target::kLocal)),
                      "--backend") == "single");
@@ -270,8 +270,8 @@ TEST_CASE("a spec without retry is not queued again, and its leader has no words
     CHECK(word_of(plan.directives, "--requeue").empty());
     CHECK(plan.lead_options.empty());
   }
-  // But it knows that a USR1 warns of the time limit: a program that leaves upon it may not be
-  // done.
+  // The leader must still know that USR1 announces the time limit, because a program that exits on
+  // it may not be finished.
   const auto plan =
       planned("resources: {time: 1h}\nlaunch: {command: [x]}\ncheckpoint: {signal_before: 2m}\n");
   REQUIRE(plan.lead_options.size() == 1);

@@ -44,11 +44,11 @@ RunReport read(const TemporaryDirectory& folder) {
   return read_report(entry, std::move(status));
 }
 
-/// Words that would do something in a page if they were more than text.
+/// Text that would take effect in a page if it were not escaped.
 constexpr char kHostile[] =
     "<script>alert(1)</script>\" onload='x' &amp; </style></pre><img src=x>";
 
-/// Every < of the page begins a tag that the page's makers know.
+/// Checks that every < of the page begins a tag that the page generator uses.
 void check_tags(const std::string& page) {
   static const std::vector<std::string> known{
       "!DOCTYPE", "html",    "head",   "meta",       "title", "style", "body", "main",
@@ -157,8 +157,8 @@ TEST_CASE(
   for (const char* title : {"Loss", "Throughput", "Processors", "Memory"}) {
     CHECK(page.find(fmt::format("<figcaption><b>{}</b>", title)) != std::string::npos);
   }
-  CHECK(page.find("GPU utilisation") == std::string::npos);  // nobody told any
-  CHECK(page.find("38 of 38") != std::string::npos);         // rank 1 among the slow ones
+  CHECK(page.find("GPU utilisation") == std::string::npos);  // no utilisation was reported
+  CHECK(page.find("38 of 38") != std::string::npos);         // rank 1, among the slow ranks
   CHECK(page.find("abc123, clean") != std::string::npos);
   CHECK(page.find("kim on login") != std::string::npos);
   CHECK(page.find("batch: 32") != std::string::npos);
@@ -246,9 +246,9 @@ TEST_CASE(
   const std::string figure = figure_html(chart);
   CHECK(count_of(figure, "<polyline") == 2);
   CHECK(count_of(figure, "<polygon") == 2);
-  CHECK(count_of(figure, "<circle") == 1);  // an attempt of one point is seen, too
+  CHECK(count_of(figure, "<circle") == 1);  // an attempt with a single point is drawn, too
 
-  // Many points: each attempt is thinned by itself.
+  // With many points, each attempt is thinned out separately.
   chart.series = {{"a", 0, {}}};
   for (int x = 0; x < 4000; ++x)
     chart.series[0].points.push_back({x * 1.0, 1.0 + x, x < 3990 ? 0 : 1});
@@ -284,7 +284,7 @@ TEST_CASE(
         std::string::npos);
   CHECK(page.find("<i class=\"box isbad\"></i>ended with an error") != std::string::npos);
   CHECK(page.find("<i class=\"box\"></i>goes on, or has left no end") != std::string::npos);
-  CHECK(page.find("ended well") == std::string::npos);  // none has
+  CHECK(page.find("ended well") == std::string::npos);  // no attempt has ended well
   CHECK(page.find("from start to its last word") != std::string::npos);
   CHECK(page.find("from start to end") == std::string::npos);
 }
@@ -313,7 +313,8 @@ TEST_CASE(
   const std::string planned = "<div class=\"span isagain\"", error = "<div class=\"span isbad\"";
   const std::string requeued = attempt(0, "time_limit", "timeout") + again(0, "timeout") +
                                attempt(1, "signalled", "preemption") + again(1, "preemption") +
-                               attempt(2, "signalled", "requeue");  // which lead does not announce
+                               // Lead does not announce this one.
+                               attempt(2, "signalled", "requeue");
   std::string page = page_of(requeued + attempt(3, "ok", ""));
   check_tags(page);
   CHECK(count_of(page, planned) == 3);
@@ -328,8 +329,8 @@ TEST_CASE(
   CHECK(count_of(page, error) == 1);
   CHECK(count_of(page, "<span class=\"bad\">attempt_end</span>") == 1);
 
-  // What fails is an error, whatever comes after it; who starts the job again may tell of the
-  // attempt before.
+  // A failure is an error, whatever follows it. The event about the restart may be written by the
+  // next attempt.
   page =
       page_of(attempt(0, "rank_failed", "failure") + event_line(10, "claimed", {{"job", "1"}}, 1) +
               again(0, "failure") + event_line(12, "joined", {{"ranks", 2}, {"hosts", "n1"}}, 1));
@@ -358,7 +359,7 @@ TEST_CASE("a failed run's page has what its first failed rank said at last, as t
     check_tags(page);
     CHECK(page.find("rank 1 said at last:") != std::string::npos);
     CHECK(page.find("loading\nCUDA out of memory &lt;2 GiB&gt;</pre>") != std::string::npos);
-    CHECK(page.find("first to fail") == std::string::npos);  // the sentence names the rank
+    CHECK(page.find("first to fail") == std::string::npos);  // the sentence already names the rank
   }
 }
 
@@ -383,11 +384,12 @@ TEST_CASE("points are listed best first, judged by what stands beside their stat
   CHECK(column("state") < column("test accuracy"));
   CHECK(column("test accuracy") < column("train.<wbr>lr"));
   CHECK(column("train.<wbr>lr") < column("seconds"));
-  CHECK(page.find("</i>2</td>") != std::string::npos);  // its number; what it sets has columns
+  // The point's number; its values have columns of their own.
+  CHECK(page.find("</i>2</td>") != std::string::npos);
   for (RunReport& report : reports)
     report.result = {{"test_loss", fmt::format("{}", report.result.empty() ? 0.1 : 0.2)}};
   sort_best_first(reports);
-  CHECK(reports.front().place == "1");  // of losses the least
+  CHECK(reports.front().place == "1");  // the smallest loss is first
 }
 
 TEST_CASE("what few runs differ in by many keys stands in a table of its own, a row a key") {

@@ -63,13 +63,13 @@ TEST_CASE(
   CHECK(line_of(edited("#: {", "# {")) == 3);
   CHECK(line_of(edited("\"folder\"", "\"folded\"")) == 4);
   CHECK(line_of(fault_of_carried(text.substr(0, text.find("#| ")))) == 4);
-  CHECK(line_of(fault_of_carried("#!/bin/bash\n#: {{\n#| name: a\n")) ==
-        2);  // its title was taken out
+  // The line above it is missing.
+  CHECK(line_of(fault_of_carried("#!/bin/bash\n#: {{\n#| name: a\n")) == 2);
   CHECK(line_of(fault_of_carried("#!/bin/bash\n#: mine\n" + text)) == 2);
   CHECK_FALSE(fault_of_carried(text));
   CHECK_FALSE(fault_of_carried("# mine\n" + text + "# more\n"));
   CHECK_FALSE(fault_of_carried(without_carried(text)));
-  // What is left where someone takes out the lines that he is told to take out.
+  // The rest after a user has removed the lines as instructed is valid.
   CHECK_FALSE(fault_of_carried(text.substr(0, text.find("#: "))));
   for (const char* strangers :
        {"", "#!/bin/sh\n#: a note\n#SBATCH -n 1\n", "#!/bin/sh\n#| a box |\n#: a note\n",
@@ -81,8 +81,8 @@ TEST_CASE(
     "a script that was edited, or that nobody rendered, is told from one as it was rendered") {
   const std::string text =
       with_spec("#!/bin/bash\n#: mine\nexec agent\n", {"a: 1\n", "1", "/f", "/r", "", ""});
-  CHECK(is_as_rendered(text) ==
-        false);  // its own line looks like what is carried: carried_spec refuses it
+  // The line '#: mine' looks like a carried spec, so carried_spec() refuses it.
+  CHECK(is_as_rendered(text) == false);
   const std::string fine = with_spec("#!/bin/bash\nexec agent\n", example());
   CHECK(is_as_rendered(fine));
   CHECK_FALSE(is_as_rendered(fine + "echo more\n"));

@@ -1,5 +1,5 @@
-// A repository whose own configuration names programs, everywhere git knows a place for one. None
-// may be started: the repository around a spec need not be the caller's work.
+// Tests a repository whose own configuration names programs wherever git allows it. None may be
+// started, because the repository around a spec may be somebody else's work.
 
 #include <doctest/doctest.h>
 
@@ -64,7 +64,8 @@ struct Fixture {
   Env env = Env::of_process();
   Fixture() {
     fs::create_directories(run);
-    env.set("HOME", folder.path().string());  // no configuration of whoever runs the tests
+    // Git must ignore the configuration of the user who runs the tests.
+    env.set("HOME", folder.path().string());
     Command make;
     make.argv = {"bash", "-c", kHostileRepository, "-", folder.path().string()};
     make.env = env;
@@ -72,7 +73,7 @@ struct Fixture {
     REQUIRE(made.has_value());
     INFO(made->err);
     REQUIRE(made->exit_code == 0);
-    remove_canaries();  // what git started while the repository was made
+    remove_canaries();  // git itself started some while the repository was created
   }
   [[nodiscard]] std::vector<std::string> canaries() const {
     std::vector<std::string> found;
@@ -105,7 +106,7 @@ TEST_CASE_FIXTURE(Fixture, "git starts nothing that a repository names when its 
 }
 
 TEST_CASE_FIXTURE(Fixture, "the diff of a repository with filters is taken without them") {
-  Command heal;  // the blob that is missing would end the diff
+  Command heal;  // the missing blob would end the diff
   heal.argv = {"git", "-C", repo.string(), "hash-object", "--no-filters", "-w", "--stdin"};
   heal.stdin_text = "gone\n";
   heal.env = env;

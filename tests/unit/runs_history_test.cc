@@ -84,7 +84,7 @@ TEST_CASE("a history has attempts, curves, samples and events, and the same sum 
 TEST_CASE("a file is taken as it grows, line by line whole, and from its start where it was cut") {
   const TemporaryDirectory folder;
   RunHistory history;
-  CHECK_FALSE(history.read_more(folder.path()).value());  // there is none yet
+  CHECK_FALSE(history.read_more(folder.path()).value());  // there is no file yet
   const std::string second = event_line(1, "progress", {{"step", 2}});
   {
     std::ofstream file(folder / "events.jsonl");
@@ -141,7 +141,7 @@ TEST_CASE("the time left follows the pace of the last minute of this attempt") {
   CHECK_FALSE(time_left(history, 10'000, 0));
   std::string lines;
   for (int second = 0; second <= 200; ++second) {
-    const int pace = second < 100 ? 1 : 10;  // it has become faster
+    const int pace = second < 100 ? 1 : 10;  // the second half is faster
     lines += event_line(second, "progress",
                         {{"step", second < 100 ? pace * second : 100 + pace * (second - 100)}}, 1);
   }

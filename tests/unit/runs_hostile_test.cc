@@ -1,5 +1,5 @@
-// A run's directory may be another user's: whatever stands in its files, its readers neither crash
-// nor hang, and what they give is small.
+// A run's directory may belong to another user. Whatever its files contain, reading them must not
+// crash or hang, and the results must stay small.
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -43,7 +43,7 @@ std::string deep(std::size_t depth) {
   return std::string(depth, '[') + std::string(depth, ']');
 }
 
-/// A run of job 42 whose rank 0 failed, as its files have it.
+/// Creates the files of job 42, whose rank 0 failed.
 void make_run(const fs::path& run) {
   const auto write = [&](const char* name, const std::string& text) {
     REQUIRE(make_private_directories((run / name).parent_path()).has_value());
@@ -62,8 +62,8 @@ void make_run(const fs::path& run) {
                 {{"t", t}, {"event", "ended"}, {"attempt", 0}, {"state", "failed"}, {"code", 1}}));
 }
 
-/// All that status, report, logs, ls and sweep read of a run. Returns the bytes that they made of
-/// it.
+/// Reads everything that status, report, logs, ls and sweep read of a run. Returns the number of
+/// bytes in the results.
 std::size_t read_all(const fs::path& run) {
   std::size_t bytes = name_of_run(run).size();
   RunStatus status;
@@ -88,7 +88,7 @@ std::size_t read_all(const fs::path& run) {
   return bytes + report.spec.size() + report.script.size() + report.metrics.size();
 }
 
-/// Each of a run's files as `spoil` leaves it.
+/// Calls `spoil` on each of a run's files in turn and reads the run.
 void check_each(const std::function<void(const fs::path&)>& spoil) {
   for (const char* name : kFiles) {
     CAPTURE(std::string(name));

@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A store in a folder of its own.
+/// An image store in a folder of its own.
 struct Folder {
   fs::path path = fs::temp_directory_path() / ("dlrun-images-" + random_hex(8));
   ImageStore store{path};
@@ -31,8 +31,8 @@ TEST_CASE("an image is taken in under its digest, read-only, and found by its na
   REQUIRE(lock.has_value());
   const auto stored = folder.store.adopt(folder.file("abc"), kName, "");
   REQUIRE(stored.has_value());
-  CHECK(stored->digest ==
-        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");  // FIPS 180-2, B.1
+  // The test vector B.1 of FIPS 180-2.
+  CHECK(stored->digest == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   CHECK(stored->file == folder.path / (stored->digest + ".sqsh"));
   CHECK((fs::status(stored->file).permissions() & fs::perms::mask) == static_cast<fs::perms>(0444));
   CHECK(folder.store.find(kName)->file == stored->file);

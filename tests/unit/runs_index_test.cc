@@ -12,7 +12,7 @@ using namespace dlrun;
 
 namespace {
 
-/// A run with a journal, in the index.
+/// Adds a run with a journal to the index.
 IndexEntry add_run(const RunIndex& index, const std::filesystem::path& runs, const std::string& id,
                    const std::string& created, const char* job) {
   const IndexEntry entry{id, name_of_id(id), runs / id, created};

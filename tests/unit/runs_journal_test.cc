@@ -15,7 +15,7 @@ using namespace dlrun;
 
 namespace {
 
-/// Answers find() with what it was given; everything else is not to be called.
+/// Answers find() as configured. Every other call is a bug.
 class FakeExecutor final : public Executor {
  public:
   Result<std::optional<JobId>> known = std::nullopt;
@@ -128,7 +128,7 @@ TEST_CASE("a submission is under way while who began it lives, or a program that
     ::pause();
     ::_exit(0);
   }
-  // As when dlrun is killed: its descriptors are closed, and it removes nothing.
+  // When dlrun is killed, its descriptors are closed but its files are left.
   const auto kept = run.path() / "kept";
   std::filesystem::create_hard_link(run.path() / "submission.lock", kept);
   lock.reset();

@@ -1,4 +1,5 @@
-// Records and indexes as large as they can become: what they cost, and that what they say is right.
+// Tests records and indexes of the largest possible size: their cost, and that the results
+// are right.
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -45,7 +46,7 @@ std::string begin_of_run() {
          line_at(1, "progress", {{"step", 0}, {"steps", 9'000'000}, {"epochs", 12}});
 }
 
-/// A record of a run whose progress is so many bytes.
+/// Writes a record whose progress events take at least `bytes` bytes.
 void write_record(const fs::path& path, std::size_t bytes, const std::string& end) {
   std::ofstream file(path, std::ios::binary);
   file << begin_of_run();
@@ -62,7 +63,7 @@ double cpu_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-/// VmHWM or VmRSS of this process, in KiB.
+/// Returns VmHWM or VmRSS of this process, in KiB.
 long memory_kib(std::string_view field) {
   const auto status = read_file("/proc/self/status", 1U << 16U);
   for (const auto line : split(*status, '\n')) {
@@ -73,7 +74,7 @@ long memory_kib(std::string_view field) {
   return 0;
 }
 
-/// The peak of resident memory counts from now on.
+/// Resets the peak of resident memory.
 void forget_peak() {
   std::ofstream("/proc/self/clear_refs") << "5";
 }
@@ -101,7 +102,7 @@ TEST_CASE("a record of 300 MiB is summed up in 0.2 s and 50 MiB, and its end is 
   CHECK(record->ranks == 8);
   REQUIRE(record->progress.has_value());
   CHECK(record->progress->step == 8'999'999);
-  CHECK(record->progress->epochs == 12);  // said once, at the beginning
+  CHECK(record->progress->epochs == 12);  // reported once, at the beginning
   CHECK(record->left_out_bytes > 200 << 20);
 }
 
@@ -119,7 +120,7 @@ TEST_CASE("a record as large as lead makes one is read whole, at the cost of its
   MESSAGE(seconds, " s");
   CHECK(seconds < time_limit(0.4));
   REQUIRE(record.has_value());
-  CHECK(record->restarts.size() == 1);  // in the middle
+  CHECK(record->restarts.size() == 1);  // the event in the middle
   CHECK(record->left_out_bytes == 0);
 }
 
@@ -139,7 +140,7 @@ TEST_CASE(
   CHECK(history.progress().front().step == 0);
   CHECK(history.progress().back().step == 8'999'999);
   CHECK(history.record().progress->epochs == 12);
-  CHECK(history.damaged_lines() == 1);  // the line that is cut in the middle
+  CHECK(history.damaged_lines() == 1);  // the line at the border of the skipped part
 }
 
 TEST_CASE("a history begins again when lead has put a compacted record in the file's place") {
@@ -228,8 +229,8 @@ TEST_CASE("a summary holds while the run's record is the file that it was made o
   CHECK(row->state == "completed");
   CHECK(row->matters == "test_accuracy 0.9");
   CHECK_FALSE(summaries.find({"r-2", "r", folder / "r-2", ""}, info).has_value());
-  std::ofstream(run.path / "events.jsonl", std::ios::app) << "two\n";  // claimed again
+  std::ofstream(run.path / "events.jsonl", std::ios::app) << "two\n";  // the run was claimed again
   REQUIRE(::stat((run.path / "events.jsonl").c_str(), &info) == 0);
   CHECK_FALSE(summaries.find(run, info).has_value());
-  CHECK(index.list()->entries.size() == 1);  // the file is no entry of the index
+  CHECK(index.list()->entries.size() == 1);  // the file of summaries is no entry of the index
 }

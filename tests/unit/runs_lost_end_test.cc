@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A run on this machine, of a leader with that id; its record has a claim.
+/// A run on this machine with the given leader; its record has a claim.
 struct LocalRun {
   TemporaryDirectory folder;
   std::filesystem::path events = folder.path() / "events.jsonl";
@@ -42,7 +42,7 @@ struct LocalRun {
   [[nodiscard]] std::string text() const { return read_file(events, 1U << 20U).value_or(""); }
 };
 
-/// The id of a process that was: ours has another start.
+/// Returns the id of a process that no longer exists: this process's pid with another start time.
 std::string gone() {
   return local_job_id(::getpid()).value() + "1";
 }
@@ -51,7 +51,7 @@ std::string gone() {
 
 TEST_CASE("a leader that is gone without a word: whoever notices first writes the end, once") {
   const LocalRun run(gone());
-  run.append_text("{\"event\":\"prog");  // it was killed while it wrote
+  run.append_text("{\"event\":\"prog");  // the leader was killed while it wrote
   CHECK(run.status().state == RunState::kFailed);
   const std::string written = run.text();
   const auto lines = parse_checked_lines(written);
@@ -99,7 +99,7 @@ TEST_CASE(
   REQUIRE(status.has_value());
   CHECK(status->state == RunState::kNotSubmitted);
   CHECK(status->detail.find("dlrun was ended before it sent the job") != std::string::npos);
-  const TemporaryDirectory other;  // any folder
+  const TemporaryDirectory other;  // any folder that is no run
   CHECK_FALSE(RunInspector(env).inspect(other.path()).has_value());
 }
 

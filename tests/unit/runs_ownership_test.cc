@@ -1,5 +1,5 @@
-// Runs of another user. Only root can give files to somebody else, so these tests do nothing, and
-// say so, without root; tests/e2e/foreign_runs.bats has two real users.
+// Tests runs of another user. Only root can give files to another user; without root these tests do
+// nothing and say so. tests/e2e/foreign_runs.bats uses two real users.
 
 #include <arpa/inet.h>
 #include <poll.h>
@@ -36,7 +36,7 @@ constexpr uid_t kOther = 65534;
   }                                                                     \
   static_assert(true)
 
-/// Listens on loopback, and never answers: whether somebody has connected is what counts.
+/// Listens on loopback and never answers. The tests check whether anybody has connected.
 class Listener {
  public:
   Listener() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -50,8 +50,8 @@ class Listener {
     url_ = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
   }
   [[nodiscard]] const std::string& url() const { return url_; }
-  /// A connection that was made is in the queue at once: loopback has no delay, and the caller has
-  /// returned.
+  /// Returns true if anybody has connected. On loopback a connection is in the queue as soon as
+  /// connect() has returned.
   [[nodiscard]] bool was_asked() const {
     pollfd one{fd_.get(), POLLIN, 0};
     return ::poll(&one, 1, 0) == 1;
@@ -86,7 +86,7 @@ struct Fixture {
     fs::create_directories(path.parent_path());
     REQUIRE(write_file_atomic(path, text).has_value());
   }
-  /// A run that Slurm has taken as job 42.
+  /// Creates a run that Slurm has accepted as job 42.
   fs::path make_run(const std::string& id, std::optional<RestServer> server = std::nullopt,
                     Submission::State state = Submission::State::kSubmitted,
                     const char* job = "42") const {
@@ -194,7 +194,7 @@ TEST_CASE_FIXTURE(
   CHECK(resolve(foreign.string())->path == foreign);
   CHECK(index.add({foreign.filename().string(), "mnist", foreign, "2026"}).error().code ==
         Errc::kInvalid);
-  give(own);  // in the place of the run that the index knows
+  give(own);  // now another user's folder, in the place of the indexed run
   for (const char* name : {"mnist", "last", "mnist-2026", "42"})
     CHECK_FALSE(resolve(name).has_value());
 }
@@ -204,7 +204,7 @@ TEST_CASE_FIXTURE(
     "of another user's run nothing is asked: no server that it names, nor Slurm's commands") {
   NEEDS_ROOT();
   Listener listener;
-  list_server(listener.url());  // even where the configuration knows the server
+  list_server(listener.url());  // even if the configuration lists the server
   for (const auto state : {Submission::State::kIntent, Submission::State::kSubmitted}) {
     const char* const job = state == Submission::State::kIntent ? "" : "42";
     const auto rest = make_run("rest", RestServer{listener.url(), token.string()}, state, job);
@@ -229,7 +229,7 @@ TEST_CASE_FIXTURE(
   CHECK_FALSE(listener.was_asked());
   CHECK(calls().empty());
   static_cast<void>(inspect(make_run("own")));
-  CHECK(calls().find("squeue") != std::string::npos);  // as it is for one's own
+  CHECK(calls().find("squeue") != std::string::npos);  // as for the user's own run
 }
 
 TEST_CASE_FIXTURE(
@@ -283,8 +283,8 @@ TEST_CASE_FIXTURE(Fixture,
   Submission submission;
   submission.token = std::string(32, 'a');
   submission.state = Submission::State::kSubmitted;
-  submission.job = {std::string(kLocalCluster),
-                    local_job_id(::getpid()).value() + "1"};  // a process that is gone
+  // A process that no longer exists.
+  submission.job = {std::string(kLocalCluster), local_job_id(::getpid()).value() + "1"};
   fs::create_directories(run);
   REQUIRE(write_submission(run, submission).has_value());
   const std::string claimed = to_checked_line({{"event", "claimed"}, {"attempt", 0}});
@@ -332,20 +332,21 @@ TEST_CASE_FIXTURE(
     CHECK(text.has_value() == is_shown);
     if (!is_shown) CHECK(text.error().message.find("it is not shown") != std::string::npos);
   }
-  // A rank's log that is a link to a file of the caller's is the same.
+  // A rank's log that is a link to the caller's file is not shown either.
   put(run / "events.jsonl",
       to_checked_line({{"event", "rank_failed"}, {"rank", 0}, {"code", 1}}) +
           to_checked_line(
               {{"event", "ended"}, {"state", "failed"}, {"code", 1}, {"message", "m"}}));
   fs::create_directories(run / "logs" / "attempt-0");
   fs::create_symlink(secret, run / "logs" / "attempt-0" / "rank-0000.log");
+  // The log of the user's own run would be shown.
   CHECK_FALSE(last_words(run,
                          [&] {
                            auto status = inspect(run);
                            status.facts.foreign.reset();
                            return status;
                          }())
-                  .empty());  // as it would be of one's own run
+                  .empty());
   give(run);
   CHECK(last_words(run, inspect(run)).empty());
 }

@@ -13,7 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Three points in two arrays, in an index; the first array is job 70, the second was never sent.
+/// A sweep in an index: three points in two arrays. The first array is job 70; the second was
+/// never submitted.
 struct Fixture {
   TemporaryDirectory folder;
   RunIndex index{folder.path() / "state"};
@@ -66,7 +67,7 @@ RunState sum(std::initializer_list<RunState> states) {
   return sum_up_points(points).state;
 }
 
-/// Knows one job by its comment.
+/// An executor that knows one job, by its comment.
 class Finder final : public Executor {
  public:
   int asked = 0;
@@ -147,7 +148,7 @@ TEST_CASE("the run that counts for a point is the last one that it was submitted
   REQUIRE(write_successor(f.point(0), second).has_value());
   REQUIRE(write_successor(second, third).has_value());
   CHECK(current_run_of(f.point(0)) == third);
-  REQUIRE(write_successor(third, second).has_value());  // a ring ends
+  REQUIRE(write_successor(third, second).has_value());  // a cycle must not loop forever
   CHECK_FALSE(current_run_of(f.point(0)).empty());
   fs::remove_all(second);
   CHECK(current_run_of(f.point(0)) == f.point(0));
@@ -269,7 +270,7 @@ TEST_CASE(
   CHECK(settled->job.id == "90_1");
   CHECK((*read_submission(array))->job.id == "90");
   CHECK(slurm.asked == 2);
-  // What was never sent has no token to look for.
+  // An array that was never submitted has no token to look for.
   const auto unsent = read_submission(f.point(1));
   CHECK(settle(f.point(1), **unsent, slurm)->state == Submission::State::kIntent);
   CHECK(slurm.asked == 2);

@@ -88,7 +88,7 @@ TEST_CASE_FIXTURE(
     CHECK(stage_tools(root, runs, tools).error().code == Errc::kInvalid);
     REQUIRE(::chown(made.c_str(), 0, 0) == 0);
   }
-  const auto agent = place / "dlrun-agent";  // a file of another user's in it is replaced
+  const auto agent = place / "dlrun-agent";  // another user's file in it is replaced
   REQUIRE(write_file_atomic(agent, "theirs", 0755).has_value());
   REQUIRE(::chown(agent.c_str(), 65534, 65534) == 0);
   REQUIRE(stage_tools(root, runs, tools).has_value());

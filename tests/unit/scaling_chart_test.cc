@@ -1,4 +1,4 @@
-// What is made of measured runs at several sizes.
+// Tests the model, the table and the drawing of runs measured at several sizes.
 
 #include "cli/terminal/scaling_chart.h"
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kBatch = 32;
 
-/// Runs that behave exactly as a model does.
+/// Returns measurements that match the model exactly.
 std::vector<ScalingFigure> figures_of(const ScalingModel& model, std::initializer_list<int> ranks) {
   std::vector<ScalingFigure> figures;
   for (const int n : ranks) figures.push_back({n, n, model.samples_per_s(n, kBatch), "r"});
@@ -102,7 +102,7 @@ TEST_CASE(
   CHECK(svg.starts_with("<svg xmlns="));
   CHECK(svg.ends_with("</svg>\n"));
   CHECK(svg.find("a &lt;b&gt; &amp; c") != std::string::npos);
-  CHECK(count(svg, "class=\"modelled\"/>") == 2);  // both ends of the span
+  CHECK(count(svg, "class=\"modelled\"/>") == 2);  // the lowest and the highest prediction
   CHECK(count(svg, "class=\"measured\"/>") == 1);
   CHECK(count(svg, ">modelled<") == 1);
   CHECK(count(svg, "<circle") == 2);

@@ -1,4 +1,4 @@
-// `base`: a spec that inherits from others.
+// Tests `base`: a spec that inherits from others.
 
 #include <doctest/doctest.h>
 
@@ -100,7 +100,7 @@ TEST_CASE_FIXTURE(Folder, "a null takes an inherited value, map entry, map or se
   CHECK(loaded("section.yaml").spec.environment.vars.empty());
   CHECK(loaded("section.yaml").spec.environment.modules_load.empty());
   CHECK(loaded("exp.yaml", {"environment.vars=null"}).spec.environment.vars.empty());
-  // A section whose lines are all commented out says nothing.
+  // A section whose lines are all commented out sets no value.
   write("empty.yaml", "base: common.yaml\nenvironment:\n");
   CHECK(loaded("empty.yaml").spec.environment.modules_load.size() == 2);
 }
@@ -152,7 +152,7 @@ TEST_CASE_FIXTURE(
   CHECK(has(said, "    2 |   nodez: 2\n"));
   CHECK(said.find("exp.yaml:2:29") < said.find("common.yaml:2:3"));
 
-  // A check of several keys, decided by a value of the base.
+  // A check across several keys fails because of a value from the base.
   write("common.yaml", "resources: {time: 1m, gres: gpu:2}\nlaunch: {command: [x]}\n");
   write("exp.yaml", "base: common.yaml\nresources: {gpus_per_node: 2}\n");
   CHECK(has(refused("exp.yaml"),

@@ -1,4 +1,4 @@
-// train.data.download in a spec.
+// Tests train.data.download in a spec.
 
 #include <doctest/doctest.h>
 
@@ -50,7 +50,7 @@ TEST_CASE(
   CHECK(downloads[1].file == "c.gz");
   CHECK(downloads[1].bytes == 42);
 
-  // The run's record says the same.
+  // The resolved spec in the run's record has the same downloads.
   LoadRequest again;
   again.file = "resolved.yaml";
   again.current_dir = "/elsewhere";
@@ -103,7 +103,7 @@ TEST_CASE("nor is a url's password shown where something else is wrong with the 
     CHECK(has(said_of_set, "--set train.data.download=...: error: "));
     CHECK_FALSE(has(said_of_set, "canary"));
   }
-  // A user alone of a registry is no secret.
+  // A registry's user name alone is no secret.
   CHECK(has(refused(request("[]", "dataset: mnist, path: ./d",
                             "container: {imago: docker://me@nvcr.io#a}\n")),
             "docker://me@nvcr.io#a"));

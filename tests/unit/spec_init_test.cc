@@ -1,4 +1,4 @@
-// First specs: valid at every site, and what the answers said.
+// Tests first specs: they are valid at every site and contain the answers.
 
 #include <doctest/doctest.h>
 
@@ -64,7 +64,7 @@ TEST_CASE("uncommented, the keys that a first spec suggests are keys, and make a
                           has(line, ": ") && line.find("`") == std::string::npos &&
                           !line.starts_with("# An ") && !line.starts_with("#   dlrun");
       const bool is_section = line == "# environment:" || line == "# container:";
-      // Of command and container's alternatives one is there already.
+      // The text already sets a command, so the suggested one stays a comment.
       if ((is_key || is_section) && !has(line, "# command:")) line.erase(hash, 2);
       open += line + "\n";
     }

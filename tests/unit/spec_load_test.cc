@@ -34,7 +34,7 @@ LoadedSpec with(std::string_view more, std::vector<std::string> sets = {}) {
   return loaded(request(std::string(kMinimal) + std::string(more), std::move(sets)));
 }
 
-/// All diagnostics of a spec that must be refused.
+/// Returns all diagnostics of a spec that must be refused.
 std::string refused(const LoadRequest& request) {
   const auto result = load_spec(request);
   REQUIRE_FALSE(result.has_value());

@@ -1,4 +1,4 @@
-// Presets as data: the built-in ones, a user's own, and what is refused of either.
+// Tests presets as data: the built-in ones, a user's own, and which are refused.
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -43,7 +43,7 @@ std::string option(const std::vector<PlannedOption>& options, std::string_view n
   return "(none)";
 }
 
-/// A user's preset NAME.yaml in a config folder.
+/// A user's preset own.yaml in a config folder.
 struct OwnPreset {
   TemporaryDirectory folder;
   LoadRequest request_for(std::string_view yaml) {

@@ -1,4 +1,4 @@
-// environment.secrets in a spec: names and files, never values.
+// Tests environment.secrets in a spec, which holds names and files, never values.
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
-// Sites as data: the shipped files, the user's, which one a job is on, what it gives and what it
-// forbids.
+// Tests sites as data: the shipped files and the user's, which site a job is on, its defaults and
+// its limits.
 
 #include <algorithm>
 #include <fstream>
@@ -123,7 +123,7 @@ TEST_CASE(
   sites.write("juwels", "help: mine\nclusters: juwels\nmax_gpus_per_node: 2\n");
   CHECK(find_site("juwels", sites.dirs())->profile.help == "mine");
   std::vector<Diagnostic> problems;
-  // The built-in file is shadowed whole: its names are gone, too.
+  // The user's file replaces the built-in file completely, including its cluster names.
   CHECK_FALSE(match_site("juwelsbooster", sites.dirs(), problems).has_value());
   sites.write("zz", "clusters: testbed\n");
   CHECK(match_site("testbed", sites.dirs(), problems) == "zz");
@@ -168,7 +168,7 @@ TEST_CASE("what is wrong with a site's file is told at its place, with a caret")
       all,
       at + ":8:24: error: unknown key 'cpus_per_tsk' in resources; did you mean 'cpus_per_task'?"));
   CHECK(has(all, at + ":9:1: error: unknown key 'zzz'"));
-  // The same without a job.
+  // Loading the site without a job finds these problems, too.
   const auto site = find_site("x", sites.dirs());
   REQUIRE(site.has_value());
   CHECK(has(format_diagnostics(site->problems), "cpus_per_tsk"));

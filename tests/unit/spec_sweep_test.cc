@@ -73,7 +73,7 @@ TEST_CASE("a random sweep is reproducible by its seed, and no two points are ali
   CHECK(first == second);
   CHECK(first != other);
   CHECK(std::set(first.begin(), first.end()).size() == 12);
-  // Written down: the same on every machine and in every version.
+  // These values are fixed: every machine and every version must produce them.
   CHECK(points("sweep: {parameters: {train.lr: {min: 1e-4, max: 1e-1, log: true}, train.batch: "
                "{min: 8, max: 64}}, "
                "random: 3, seed: 1}") ==

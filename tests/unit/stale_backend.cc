@@ -1,4 +1,4 @@
-// A module as another build would have left it: backends_test.cc checks that it is refused.
+// A backend module of another build; backends_test.cc checks that dlrun refuses it.
 
 #include "runtime/comm/module.h"
 

@@ -27,8 +27,9 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
-/// A store whose agent is a thread of this test: it answers each request line with what script
-/// returns for it, and closes the connection when that is empty and the request was no progress.
+/// A store whose agent is a thread of this test. The agent answers each request line with the
+/// result of `script`. It closes the connection if the result is empty, unless the request was a
+/// progress report.
 class ScriptedAgent {
  public:
   using Script = std::function<std::string(const nlohmann::json& request)>;
@@ -46,7 +47,7 @@ class ScriptedAgent {
   ScriptedAgent(const ScriptedAgent&) = delete;
   ScriptedAgent& operator=(const ScriptedAgent&) = delete;
 
-  /// Closes the store; afterwards requests holds all that it sent.
+  /// Closes the store. Afterwards `requests` holds everything that it sent.
   void finish() {
     store.reset();
     if (thread_.joinable()) thread_.join();
@@ -111,7 +112,8 @@ void check_is_a_store(Store& store) {
   CHECK(store.report_progress(R"({"epoch":1})"));
 }
 
-/// A get that waits returns when another rank puts; both orders happen.
+/// Checks that a waiting get() returns when another rank puts the key. The order of the two
+/// is random.
 void check_wakes(Store& mine, Store& others) {
   for (int round = 0; round < 20; ++round) {
     const std::string key = fmt::format("round-{}", round);

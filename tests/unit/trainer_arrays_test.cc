@@ -1,5 +1,5 @@
-// CIFAR-10's files and arrays in safetensors: what they hold arrives, what is wrong with them is
-// named.
+// Tests reading CIFAR-10's files and arrays in safetensors: their content arrives, and errors
+// are named.
 
 #include <algorithm>
 #include <cstring>
@@ -28,8 +28,8 @@ bool has(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-/// So many records of class first, first + 1, ...: red is 1, green 2 and blue 3 times the place
-/// modulo 80.
+/// Returns `records` records of the classes first, first + 1, ... Red is 1 times, green 2 times and
+/// blue 3 times the pixel's index modulo 80.
 Bytes cifar(std::size_t records, std::size_t first = 0) {
   Bytes bytes(records * kRecord);
   for (std::size_t i = 0; i < records; ++i) {
@@ -45,7 +45,7 @@ void write(const fs::path& path, const Bytes& bytes) {
       .write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
 }
 
-/// A file with images and labels of the given types and shapes.
+/// Parses a file with images and labels of the given types and shapes.
 Result<Dataset> parsed(const NamedBytes& images, const NamedBytes& labels) {
   const std::vector<NamedBytes> arrays{images, labels};
   const std::string file = to_safetensors(arrays, {});
@@ -167,7 +167,7 @@ TEST_CASE("partitions are dealt out to the ranks, and together hold everything")
     const auto part = load_data(options);
     REQUIRE_MESSAGE(part.has_value(), part.error().message);
     sizes.push_back(part->train.size());
-    // The first of its files begins where 7ths of 100 do.
+    // The rank's first file begins at a multiple of 100 / 7 samples.
     const std::size_t first = 100 * static_cast<std::size_t>(options.rank) / 7;
     CHECK(std::equal(part->train.labels.begin(), part->train.labels.begin() + 14,
                      want.labels.begin() + static_cast<std::ptrdiff_t>(first)));

@@ -1,4 +1,4 @@
-// Batch normalisation against PyTorch's numbers.
+// Tests batch normalisation against PyTorch's numbers.
 
 #include <cmath>
 #include <string>
@@ -21,7 +21,7 @@ constexpr ImageShape kShape{3, 2, 4};
 constexpr std::size_t kElements = kImages * 3 * 2 * 4;
 constexpr int kBatches = 3;
 
-/// layers.py's value().
+/// Returns the numbers of value() in layers.py.
 double value(std::size_t i, int batch) {
   const auto channel = static_cast<double>(i % kShape.channels);
   return std::sin(1.3 * static_cast<double>(i) + batch) * std::pow(10.0, channel - 2) + channel -
@@ -37,11 +37,11 @@ void check_equal(std::span<const T> got, const std::vector<double>& want, double
   }
 }
 
-/// PyTorch rounds its epsilon to float32 in double, too; a channel's variance is down to 5
-/// epsilons.
+/// PyTorch rounds epsilon to float32, also in double. A channel's variance may be as small as
+/// 5 epsilon.
 constexpr double kClose = 1e-7;
 
-/// The layer alone in a network, after the batches.
+/// Trains a network of this single layer on the batches and compares it with the reference.
 template <typename T>
 void check_against_reference(double epsilon, int threads) {
   auto kernels = make_cpu_kernels<T>(threads);
@@ -83,7 +83,7 @@ TEST_CASE("batchnorm gives PyTorch's gradient of its input") {
   auto kernels = make_cpu_kernels<double>(1);
   const auto layer = make_batchnorm<double>(kShape.height * kShape.width, kShape.channels, false);
   const std::vector<double> parameters{1.5, -0.5, 2, 0.25, 0.1, 0.2, -0.3, 0};
-  const std::vector<double> running{-2, 0.5, 1, 3, 1, 1, 1, 1};  // in training it changes nothing
+  const std::vector<double> running{-2, 0.5, 1, 3, 1, 1, 1, 1};  // has no effect in training
   std::vector<double> workspace(kImages * layer->workspace());
   std::vector<double> x(kElements), y(kElements), dy(kElements), dx(kElements),
       gradients(parameters.size());
@@ -111,7 +111,7 @@ TEST_CASE(
   std::vector<double> workspace(2 * layer->workspace()), y(2 * kWidth), observed(2 * kWidth),
       gradients(2 * kWidth);
   int asked = 0;
-  // The other rank holds two samples of zeros.
+  // The other rank has two samples, all zero.
   const SumOverRanks sum = [&](std::span<double> sums) {
     ++asked;
     sums.back() += 2;
@@ -122,7 +122,7 @@ TEST_CASE(
       x.data(), y.data());
   CHECK(asked == 1);
   CHECK(y[0] == doctest::Approx((1 - 1.25) / std::sqrt(17.0 / 4 - 1.25 * 1.25 + 1e-5)));
-  CHECK(observed[0] == doctest::Approx(1.25 * 2 / 4));  // its half
+  CHECK(observed[0] == doctest::Approx(1.25 * 2 / 4));  // this rank's half
   CHECK(observed[kWidth] == doctest::Approx((17.0 / 4 - 1.25 * 1.25) * 4 / 3 * 2 / 4));
 
   const LayerCall<double> empty{*kernels, parameters.data(), workspace.data(), 0,

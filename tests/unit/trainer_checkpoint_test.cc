@@ -43,7 +43,7 @@ TrainingState state_at(std::uint64_t step) {
   return state;
 }
 
-/// The step of what is loaded, or -1.
+/// Returns the step of the loaded checkpoint, or -1.
 std::int64_t newest(const CheckpointFolder& folder, std::vector<std::string>& damaged) {
   const auto loaded = folder.load_newest(kTensors, "adam", kStates, damaged);
   REQUIRE(loaded.has_value());
@@ -58,7 +58,7 @@ std::span<const std::uint8_t> bytes_of(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
-/// A safetensors file with this header and so many data bytes.
+/// Returns a safetensors file with this header and `data_bytes` zero bytes of data.
 std::string file_of(const std::string& header, std::size_t data_bytes) {
   const std::uint64_t length = header.size();
   return std::string(reinterpret_cast<const char*>(&length), sizeof length) + header +
@@ -95,7 +95,8 @@ TEST_CASE("the last checkpoints are kept, older ones go") {
 TEST_CASE("the checkpoint just saved stays, whatever later steps earlier attempts have left") {
   const TemporaryDirectory folder;
   REQUIRE(at(folder, 1).save(state_at(100), kTensors));
-  fs::create_directories(folder.path() / "ckpt/step-00000150");  // killed while it was written
+  // A process that was killed while it wrote has left this.
+  fs::create_directories(folder.path() / "ckpt/step-00000150");
   REQUIRE(at(folder, 1).save(state_at(120), kTensors));
   std::vector<std::string> damaged;
   CHECK(newest(at(folder), damaged) == 120);
@@ -201,7 +202,8 @@ TEST_CASE(
       const fs::path path = folder.path() / "ckpt/step-00000002" / name;
       std::string bytes = *read_file(path, 1U << 20U);
       if (damage == std::string("flipped")) {
-        // In the manifest a digit of a checksum, elsewhere the last byte of an array.
+        // In the manifest, changes a digit of a checksum; in other files, the last byte of
+        // an array.
         char& byte =
             name == std::string("manifest.json") ? bytes[bytes.find("blake2b") + 12] : bytes.back();
         byte = byte == '1' ? '2' : '1';
@@ -216,7 +218,7 @@ TEST_CASE(
       REQUIRE(damaged.size() == 1);
       CHECK(has(damaged[0], "step-00000002"));
       CHECK(has(damaged[0], "taking the one before"));
-      // The manifest is written last: without it nothing was damaged, somebody was not done.
+      // The manifest is written last. Without it the checkpoint is unfinished, not damaged.
       const bool is_unfinished =
           name == std::string("manifest.json") && damage == std::string("missing");
       CHECK(damaged[0].starts_with(is_unfinished ? "unfinished checkpoint: "
@@ -247,13 +249,13 @@ TEST_CASE("a process that lost its run to another attempt commits nothing and re
   Env env;
   env.set("DLRUN_RUN", folder.path().string());
   env.set("DLRUN_ATTEMPT", "0");
-  CHECK_FALSE(check_attempt(env));  // no attempt file: nobody can tell
+  CHECK_FALSE(check_attempt(env));  // unknown without an attempt file
   REQUIRE(write_file_atomic(folder.path() / "attempt", "0\n"));
   CHECK(check_attempt(env));
   CHECK(check_attempt(Env()));
 
-  // The other attempt takes over while the files are being written: after the first question,
-  // before the second.
+  // The other attempt takes over while the files are written: after the first check, before
+  // the second.
   int questions = 0;
   const CheckpointFolder stale(folder.path() / "ckpt", 1, [&]() -> Result<> {
     if (++questions == 2) REQUIRE(write_file_atomic(folder.path() / "attempt", "1\n"));
@@ -266,14 +268,14 @@ TEST_CASE("a process that lost its run to another attempt commits nothing and re
   CHECK_FALSE(stale.save(state_at(1), kTensors).has_value());
   std::vector<std::string> damaged;
   CHECK(newest(at(folder), damaged) == 1);
-  // It cannot tell whose files these are by now; the owner's next save removes them.
+  // The stale attempt cannot tell who owns the files by now. The owner's next save removes them.
   REQUIRE(damaged.size() == 1);
   CHECK(
       has(damaged[0], "unfinished checkpoint: " + (folder.path() / "ckpt/step-00000002").string()));
   REQUIRE(at(folder).save(state_at(1), kTensors));
   CHECK(at(folder).names().value() == std::vector<std::string>{"step-00000001"});
 
-  // It sleeps in a save until the other attempt has come to the same step and saved that.
+  // The stale attempt pauses during a save until the other attempt has saved the same step.
   REQUIRE(write_file_atomic(folder.path() / "attempt", "0\n"));
   questions = 0;
   const CheckpointFolder late(folder.path() / "ckpt", 1, [&]() -> Result<> {
@@ -292,8 +294,8 @@ TEST_CASE("a process that lost its run to another attempt commits nothing and re
 TEST_CASE(
     "a full disk at any byte of a save leaves the checkpoint before valid and nothing of the new "
     "one") {
-  // RLIMIT_FSIZE stops a file at a size, as a full disk would; in a child, since it cannot be
-  // raised again.
+  // RLIMIT_FSIZE limits a file's size like a full disk. It is set in a child process, because it
+  // cannot be raised again.
   const TemporaryDirectory folder;
   REQUIRE(at(folder).save(state_at(1), kTensors));
   for (const rlim_t limit : {0U, 1U, 100U, 200U, 300U, 400U}) {

@@ -1,5 +1,5 @@
-// The command line of `dlrun-trainer collectives`, and what is measured in a world of one. Among
-// ranks: tests/ranks.
+// Tests the command line of `dlrun-trainer collectives` and its measurements with a single rank.
+// tests/ranks has the tests with several ranks.
 
 #include <string>
 #include <vector>
@@ -56,7 +56,7 @@ TEST_CASE("collectives: every operation is timed and its result checked") {
     const auto times = time_collective(**communicator, *kernels, *collective, sizes);
     REQUIRE(times);
     REQUIRE(times->size() == 2);
-    CHECK((*times)[0].bytes == 4);  // one element at least
+    CHECK((*times)[0].bytes == 4);  // at least one element
     CHECK((*times)[1].bytes == 4096);
     CHECK((*times)[1].microseconds >= 0);
   }

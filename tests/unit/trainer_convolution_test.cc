@@ -1,5 +1,5 @@
-// Convolutions of windows and channels of every kind: oneDNN picks its implementation by them and
-// by the processor.
+// Tests convolutions of many window sizes and channel counts, because oneDNN chooses its
+// implementation by these and by the processor.
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -19,7 +19,8 @@
 namespace dlrun::trainer {
 namespace {
 
-/// Numbers whose last one is the last of a page that another, which nobody may touch, comes after.
+/// An array that ends at the end of a page. The next page is inaccessible, so that reading or
+/// writing past the array faults.
 class Guarded {
  public:
   explicit Guarded(std::size_t count) : count_(count) {
@@ -41,7 +42,8 @@ class Guarded {
 
   [[nodiscard]] float* data() { return begin_; }
 
-  /// The largest distance from values, by their largest size.
+  /// Returns the largest difference from `values`, relative to their largest absolute value (at
+  /// least 1).
   [[nodiscard]] double distance(const std::vector<double>& values) const {
     double most = 0;
     double size = 1;
@@ -126,7 +128,7 @@ TEST_CASE("convolutions of every kind are those of plain loops, and stay within 
   for (const std::size_t size : {1U, 2U, 3U, 5U}) {
     for (const std::size_t stride : {1U, 2U, 3U}) {
       for (const std::size_t padding : {std::size_t{0}, size / 2}) {
-        Device device;  // of its own: a kept convolution for each of these would be many
+        Device device;  // A new device each time; a single one would keep too many convolutions.
         for (const std::size_t from : {1U, 3U, 4U, 8U, 12U, 16U, 17U, 33U}) {
           for (const std::size_t to : {1U, 4U, 6U, 8U, 16U, 21U}) {
             const std::size_t edge = 8;

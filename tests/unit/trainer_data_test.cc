@@ -15,7 +15,7 @@ namespace {
 
 using Samples = std::vector<std::uint32_t>;
 
-/// What every step of an epoch takes over all ranks, in rank order.
+/// Returns the samples of every step of an epoch, over all ranks in rank order.
 std::vector<Samples> steps_of_epoch(std::size_t samples, std::size_t batch, int size,
                                     std::size_t epoch) {
   std::vector<Samples> steps;
@@ -172,7 +172,7 @@ TEST_CASE("drawn digits depend on seed, half and index alone, and every class oc
   for (const std::uint8_t label : digits.labels) ++count.at(label);
   for (const int n : count) CHECK(n > 10);
 
-  // An image is neither empty nor full: ink between 2 and 50 percent of the pixels.
+  // An image is neither empty nor full: between 2 and 50 percent of its pixels are ink.
   for (std::size_t i = 0; i < digits.size(); ++i) {
     const auto* image = digits.images.data() + i * digits.features;
     const auto ink = std::count_if(image, image + digits.features,

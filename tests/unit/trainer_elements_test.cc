@@ -1,5 +1,5 @@
-// What the GPU computes for one element, here by the CPU: against the CPU's own loops, which go
-// about it another way.
+// Tests on the CPU what the GPU computes for one element, against the CPU's own loops, which use
+// other algorithms.
 
 #include <array>
 #include <cmath>
@@ -18,7 +18,8 @@ namespace {
 
 constexpr std::size_t kImages = 3;
 
-/// Windows that tile the image, overlap, leave gaps, leave a rest, and are the whole of it.
+/// Returns windows that tile the image, overlap, leave gaps, leave a remainder, or cover the
+/// whole image.
 std::vector<Window> windows() {
   constexpr ImageShape kImage{7, 6, 3};
   std::vector<Window> all;
@@ -34,7 +35,8 @@ std::vector<Window> windows() {
   return all;
 }
 
-/// From -2 to 2 in halves: most windows hold their largest number more than once.
+/// Returns values from -2 to 2 in steps of 0.5, so that most windows hold their largest value more
+/// than once.
 std::vector<float> few_values(std::size_t count, std::uint64_t seed) {
   Random random(seed, Purpose::kInit);
   std::vector<float> values(count);
@@ -42,7 +44,7 @@ std::vector<float> few_values(std::size_t count, std::uint64_t seed) {
   return values;
 }
 
-/// value(image, row, column, k) of images of this shape.
+/// Returns value(image, row, column, k) for every element of images of this shape.
 template <typename Value>
 std::vector<float> each(const ImageShape& shape, const Value& value) {
   std::vector<float> all;

@@ -1,6 +1,6 @@
-// The GPU's loops, run by the CPU (gpu_on_cpu/cuda_runtime.h), against the CPU's own: which element
-// each thread takes, what blocks share, and how their parts are added up. scripts/gpu-check holds
-// the GPU itself against the CPU.
+// Runs the GPU's loops on the CPU (gpu_on_cpu/cuda_runtime.h) and compares them with the CPU's own:
+// which element each thread takes, what blocks share, and how partial sums are added.
+// scripts/gpu-check compares the GPU itself with the CPU.
 
 #include <algorithm>
 #include <array>
@@ -41,7 +41,7 @@ void check_close(const std::vector<T>& got, const std::vector<T>& expected, doub
   }
 }
 
-/// Where a loop has written none of it, a comparison fails.
+/// Fills arrays before a loop: an element that the loop does not write makes a comparison fail.
 const std::vector<float> kUnwritten{NAN};
 std::vector<float> unwritten(std::size_t count) {
   return std::vector<float>(count, kUnwritten.front());
@@ -70,7 +70,8 @@ TEST_CASE("the GPU's loops over images, samples and channels give the CPU's numb
   const auto kernels = make_cpu_kernels<float>(1);
   LayerKernels<float>& layers = kernels->layers();
   constexpr std::size_t kImages = 3;
-  const Window w{{7, 9, 41}, {3, 4, 41}, 3, 2, 0};  // a row is more than a block's threads
+  // A row has more elements than a block has threads.
+  const Window w{{7, 9, 41}, {3, 4, 41}, 3, 2, 0};
   auto x = numbers(kImages * w.input.size(), 1);
   for (float& value : x) value = std::round(value * 4);
   const auto dy = numbers(kImages * w.output.size(), 2);
@@ -120,14 +121,15 @@ TEST_CASE("the GPU's loops over images, samples and channels give the CPU's numb
                                    expected_slope.data(), expected_totals.data());
     }
     check_close(slope, expected_slope, 1e-6);
-    check_close(totals, expected_totals, 1e-5);  // 300 losses in another order
+    check_close(totals, expected_totals, 1e-5);  // the 300 losses are added in another order
   }
 }
 
 TEST_CASE("the GPU's sums over rows and what batch normalisation makes of them are the CPU's") {
   const auto kernels = make_cpu_kernels<float>(1);
   LayerKernels<float>& layers = kernels->layers();
-  // A row; no row; rows of one block and of some; channels of part of a warp and of several.
+  // One row; no row; rows of one block and of several; channels of part of a warp and of
+  // several warps.
   for (const auto& pair :
        std::array<std::array<std::size_t, 2>, 5>{{{1, 3}, {0, 4}, {50, 1}, {700, 70}, {3000, 5}}}) {
     const std::size_t rows = pair[0];
@@ -135,8 +137,8 @@ TEST_CASE("the GPU's sums over rows and what batch normalisation makes of them a
     CAPTURE(rows);
     CAPTURE(channels);
     auto x = numbers(rows * channels, 1);
-    for (float& value : x)
-      value = 3 + std::round(value * 256) / 256;  // whose sums float holds as they are
+    // Values whose sums are exact in float.
+    for (float& value : x) value = 3 + std::round(value * 256) / 256;
     const auto dy = numbers(rows * channels, 2);
     const auto parameters = numbers(2 * channels, 3);
     const std::vector<float> running(2 * channels, 2.5F);
@@ -254,8 +256,8 @@ TEST_CASE("the GPU's functions of each element, its gather and its norms are the
                nullptr);
   CHECK(x == std::vector<float>{2.5F, 3, 0.5F, 1});
   CHECK(taken == std::vector<std::uint8_t>{1, 1, 0, 1});
-  cuda::gather(images.data(), nullptr, nullptr, 2, 2, 0, 0.5F, x.data(), nullptr,
-               nullptr);  // rows as they lie there
+  // The rows in their own order.
+  cuda::gather(images.data(), nullptr, nullptr, 2, 2, 0, 0.5F, x.data(), nullptr, nullptr);
   CHECK(x == std::vector<float>{0.5F, 1, 1.5F, 2});
 
   const std::array<std::size_t, 4> ranges{0, 11, 12, kCount - 12};
@@ -271,8 +273,8 @@ TEST_CASE(
     "the GPU rounds to bfloat16 as collectives do: to nearest, ties to even, and what is no number "
     "stays so") {
   std::vector<float> values;
-  for (std::uint32_t high = 0; high < 0x10000;
-       high += 7) {  // signs, exponents, infinities and what is no number
+  // Signs, exponents, infinities and NaN.
+  for (std::uint32_t high = 0; high < 0x10000; high += 7) {
     for (const std::uint32_t low : {0x0000U, 0x0001U, 0x7fffU, 0x8000U, 0x8001U, 0xffffU})
       values.push_back(std::bit_cast<float>(high << 16U | low));
   }
@@ -309,7 +311,7 @@ TEST_CASE("what is copied to the GPU may change at once, however much is on its 
     there.emplace_back(bytes.size());
     REQUIRE(uploads.copy(there.back().data(), bytes.data(), bytes.size()).has_value());
     std::fill(bytes.begin(), bytes.end(), std::uint8_t{0xee});
-    if (i == 4) CHECK(gpu_on_cpu::queue.done == 0);  // there was room for them: nobody has waited
+    if (i == 4) CHECK(gpu_on_cpu::queue.done == 0);  // enough room: no copy had to wait
   }
   CHECK(gpu_on_cpu::queue.done > 0);
   gpu_on_cpu::queue.run_until(gpu_on_cpu::queue.queued());
@@ -333,7 +335,7 @@ TEST_CASE(
     REQUIRE(uploads.copy(there.back().data(), from.data(), bytes).has_value());
     std::fill(from.begin(), from.end(), std::uint8_t{0xee});
   };
-  /// A step of a kind sends so many bytes so often.
+  /// Runs a step of one kind, which sends `bytes` bytes `times` times.
   const auto step = [&](std::size_t kind, std::size_t bytes, int times, bool is_first) {
     CAPTURE(kind);
     REQUIRE(graphs.begin(kind, nullptr).has_value());
@@ -346,7 +348,7 @@ TEST_CASE(
     REQUIRE(graphs.launch().has_value());
     REQUIRE(uploads.end_recording().has_value());
     CHECK_FALSE(graphs.is_recording());
-    for (int i = 0; i < 30; ++i) send(kChunk / 2);  // what is behind it takes the ring's chunks
+    for (int i = 0; i < 30; ++i) send(kChunk / 2);  // later copies reuse the ring's chunks
   };
   const std::size_t made = gpu_on_cpu::queue.graphs_made;
   step(32, 100, 5, true);
@@ -355,9 +357,9 @@ TEST_CASE(
   step(32, 2 * kChunk / 3, 5, false);
   step(12, kChunk, 5, false);
   step(32, 100, 5, false);
-  CHECK(gpu_on_cpu::queue.graphs_made == made + 2);  // one a kind: only arguments differed
-  step(12, 12 * kChunk, 5, false);                   // more than the ring has
-  CHECK(gpu_on_cpu::queue.graphs_made == made + 3);  // of other operations
+  CHECK(gpu_on_cpu::queue.graphs_made == made + 2);  // one per kind: only the arguments differed
+  step(12, 12 * kChunk, 5, false);                   // more than the ring holds
+  CHECK(gpu_on_cpu::queue.graphs_made == made + 3);  // the operations differ
   step(12, 12 * kChunk, 5, false);
   CHECK(gpu_on_cpu::queue.graphs_made == made + 3);
   gpu_on_cpu::queue.run_until(gpu_on_cpu::queue.queued());

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 using Bytes = std::vector<std::uint8_t>;
 
-/// Two images of 2 x 3 pixels.
+/// Returns two images of 2 x 3 pixels.
 Bytes two_images() {
   return {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
 }
@@ -50,10 +50,10 @@ void write_gz(const fs::path& path, const Bytes& bytes) {
   REQUIRE(gzclose(file) == Z_OK);
 }
 
-/// The exit code of work in a process of its own: an abort or a hang must not be this program's.
-/// -1: it was killed.
+/// Runs `work` in a process of its own, because it may abort or hang. Returns its exit code; -1 if
+/// it was killed.
 int in_process(const std::function<int()>& work) {
-  constexpr unsigned kBound = 60;  // seconds, before SIGALRM ends what hangs
+  constexpr unsigned kBound = 60;  // seconds until SIGALRM ends a hanging process
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
@@ -85,7 +85,8 @@ TEST_CASE("a FIFO in the place of a file of data is refused, without a wait for 
 TEST_CASE("data for which there is no memory are an error that names the file, not an abort") {
   const TemporaryDirectory folder;
   write(folder / "large", {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 3});
-  fs::resize_file(folder / "large", std::uintmax_t{3} << 30U);  // a hole: no disk is filled
+  // A sparse file, which takes no disk space.
+  fs::resize_file(folder / "large", std::uintmax_t{3} << 30U);
   CHECK(in_process([&] {
           const rlimit little{std::size_t{1} << 30U, std::size_t{1} << 30U};
           ::setrlimit(RLIMIT_AS, &little);

@@ -1,4 +1,4 @@
-// The sigmoid loss against PyTorch's numbers and against its own differences.
+// Tests the sigmoid loss against PyTorch's numbers and against finite differences.
 
 #include <cmath>
 #include <vector>

@@ -1,4 +1,5 @@
-// Layers and loss: gradients against finite differences in double precision, float against double.
+// Tests layers and loss: gradients against finite differences in double precision, and float
+// against double.
 
 #include <algorithm>
 #include <cmath>
@@ -26,8 +27,8 @@ constexpr std::size_t kClasses = 4;
 constexpr std::size_t kBatch = 6;
 const Words kMlp{"dense 7", "relu", "dense 5", "relu", "dense 4"};
 
-/// Every layer, in networks in which gradients of parameters pass through it. No relu sees an exact
-/// 0, at which it has no derivative to compare with.
+/// Networks that contain every layer type, with parameters whose gradients pass through it. No relu
+/// gets an input of exactly 0, where it has no derivative.
 const std::vector<Words> kModels{
     kMlp,
     {"conv2d 3 3", "tanh", "conv2d 2 3 same", "sigmoid", "flatten", "dense 4"},
@@ -71,7 +72,7 @@ struct Fixture {
       labels.push_back(static_cast<std::uint8_t>(random.below(kClasses)));
   }
 
-  /// Mean loss over the first n samples; with is_training, fills the gradients, too.
+  /// Returns the mean loss over the first n samples. With is_training, also computes the gradients.
   T loss(std::size_t n, bool is_training) {
     T totals[2] = {0, 0};
     const T scale = n > 0 ? T{1} / static_cast<T>(n) : T{0};
@@ -92,7 +93,7 @@ TEST_CASE(
     CAPTURE(f.network.description());
     f.loss(kBatch, true);
     const std::vector<double> gradients(f.network.gradients().begin(), f.network.gradients().end());
-    // Central differences err by h^2 * f''' / 6 + 2^-53 / h: about 1e-10 here.
+    // The error of central differences is h^2 * f''' / 6 + 2^-53 / h: about 1e-10 here.
     constexpr double kStep = 1e-5;
     double largest = 0;
     for (std::size_t i = 0; i < gradients.size(); ++i) {
@@ -108,7 +109,7 @@ TEST_CASE(
             doctest::Approx((above - below) / (2 * kStep)).epsilon(1e-6).scale(1e-2));
       largest = std::max(largest, std::abs(gradients[i]));
     }
-    CHECK(largest > 0.01);  // a network of zeros would pass, too
+    CHECK(largest > 0.01);  // a network of zeros would pass the comparison, too
   }
 }
 
@@ -122,7 +123,8 @@ TEST_CASE(
     CHECK(single.loss(kBatch, true) == doctest::Approx(reference.loss(kBatch, true)).epsilon(1e-5));
     for (std::size_t i = 0; i < reference.network.gradients().size(); ++i) {
       CAPTURE(i);
-      // Sums of up to a few hundred products, each with a relative error of 2^-24.
+      // Each gradient is a sum of up to a few hundred products, each with a relative error
+      // of 2^-24.
       CHECK(single.network.gradients()[i] ==
             doctest::Approx(reference.network.gradients()[i]).epsilon(1e-4).scale(1e-2));
     }
@@ -196,8 +198,8 @@ TEST_CASE_TEMPLATE("layers that take a batch in parts give what samples one by o
       Network<T> network(*kernels, layers_of<T>(words, kLarge), kLarge.size(), kMany, 0);
       CAPTURE(network.description());
       CAPTURE(threads);
-      REQUIRE(kernels->layers().samples_at_once(26 * 26 * 128 * sizeof(T)) <
-              kMany);  // else this tests nothing
+      // Otherwise this test would check nothing.
+      REQUIRE(kernels->layers().samples_at_once(26 * 26 * 128 * sizeof(T)) < kMany);
       network.initialise(3);
       Random random(9, Purpose::kShuffle);
       std::vector<T> images(kMany * kLarge.size());
@@ -214,7 +216,7 @@ TEST_CASE_TEMPLATE("layers that take a batch in parts give what samples one by o
       const std::vector<T> outputs(network.output(), network.output() + kMany * kClasses);
       const std::vector<T> whole(network.gradients().begin(), network.gradients().end());
       std::vector<double> sum(whole.size());
-      // Of float, sums of some thousand products of numbers below 1.
+      // Float results are sums of some thousand products of numbers below 1.
       const double tolerance = std::is_same_v<T, float> ? 2e-4 : 1e-12;
       for (std::size_t i = 0; i < kMany; ++i) {
         run(i, 1);
@@ -272,7 +274,7 @@ TEST_CASE("softmax cross-entropy holds for large logits and counts right answers
   double totals[2] = {0, 0};
   kernels->softmax_cross_entropy(logits, labels, 2, 3, 1, gradient, totals);
   CHECK(totals[0] == doctest::Approx(std::log(3)));  // 0 for the first sample, log 3 for the second
-  CHECK(totals[1] == 1);                             // of equal logits the first counts
+  CHECK(totals[1] == 1);                             // the first of equal logits counts
   CHECK(gradient[0] == doctest::Approx(0));
   CHECK(gradient[3] == doctest::Approx(1.0 / 3));
   CHECK(gradient[4] == doctest::Approx(-2.0 / 3));
@@ -352,9 +354,9 @@ TEST_CASE("resnet18 is the published one, for small images") {
   auto kernels = make_cpu_kernels<float>(1);
   Network<float> resnet(
       *kernels, layers_of<float>(*named_model("resnet18", {}, 10), {32, 32, 3}, 10), 3072, 1, 0);
-  // PyTorch's resnet18 has 11 689 512; here the first window is 3x3 instead of 7x7, the last layer
-  // gives 10 instead of 1000, and the 20 convolutions (3 of them shortcuts) have biases, of which
-  // batchnorm makes nothing.
+  // PyTorch's resnet18 has 11 689 512 parameters. Here the first window is 3x3 instead of 7x7, the
+  // last layer has 10 outputs instead of 1000, and the 20 convolutions (3 of them shortcuts) have
+  // biases, which batchnorm cancels.
   const std::size_t biases = 64 + 4 * 64 + 4 * 128 + 4 * 256 + 4 * 512 + 128 + 256 + 512;
   CHECK(resnet.parameters().size() == 11'689'512 - 64 * 3 * (49 - 9) - 513 * 990 + biases);
   CHECK(resnet.running().size() == 2 * biases);
@@ -380,7 +382,7 @@ TEST_CASE("convolution and pooling give numbers worked out by hand") {
   const std::vector<float> dy{1, 2, 4, 8};
   std::vector<float> dx(9, -1);
   layers.max_pool_backward(window, 1, flat.data(), y.data(), dy.data(), dx.data());
-  CHECK(dx == std::vector<float>{1, 2, 0, 4, 8, 0, 0, 0, 0});  // the first of equal ones
+  CHECK(dx == std::vector<float>{1, 2, 0, 4, 8, 0, 0, 0, 0});  // the first of equal values
   const Window tiles{{2, 4, 1}, {1, 2, 1}, 2, 2, 0};
   const std::vector<float> tiled{3, 7, 2, 2, 7, 1, 2, 2};
   layers.max_pool(tiles, 1, tiled.data(), y.data());
@@ -416,7 +418,7 @@ TEST_CASE(
   CHECK(dropped(*other_layer, {8}, 1) != alone);
   CHECK(dropped(*layer, {8}, 1, false) == std::vector<float>(kWidth, 1));
   const auto zeros = std::count(alone.begin(), alone.end(), 0.0F);
-  // Within five standard deviations.
+  // The limit is five standard deviations.
   CHECK(static_cast<double>(zeros) / kWidth == doctest::Approx(0.25).epsilon(0.05));
   CHECK(std::count(alone.begin(), alone.end(), 1 / 0.75F) + zeros == kWidth);
 }

@@ -24,15 +24,15 @@ const Case kCases[] = {
 #include "tests/reference/optimizers.inc"
 };
 
-/// As tests/reference/optimizers.py has it.
+/// Returns the numbers of gradient() in tests/reference/optimizers.py.
 double gradient(std::size_t i, int t) {
   if ((static_cast<int>(i) + t) % 5 == 0) return 0;
   return std::sin(1.7 * static_cast<double>(i) + 0.3 * t) *
          std::pow(10.0, static_cast<double>(i % 4) - 2);
 }
 
-/// copies of the reference's eight parameters, a weight of six and a bias of two each, stepped ten
-/// times.
+/// Steps `copies` copies of the reference's eight parameters (a weight of six and a bias of two)
+/// ten times. Returns the parameters.
 template <typename T>
 std::vector<T> stepped(const Case& reference, std::size_t copies, int threads) {
   OptimizerOptions options;
@@ -57,7 +57,7 @@ std::vector<T> stepped(const Case& reference, std::size_t copies, int threads) {
   for (int t = 1; t <= 10; ++t) {
     for (std::size_t i = 0; i < count; ++i) gradients[i] = static_cast<T>(gradient(i % 8, t));
     StepInfo info{0.01, static_cast<std::uint64_t>(t), 1};
-    // One copy's norm, so that every copy is scaled alike.
+    // The norm of one copy, so that every copy is scaled equally.
     if (reference.clip_norm > 0)
       info.gradient_scale = clipping_scale(*kernels, gradients.data(), 8, reference.clip_norm);
     (*optimizer)
@@ -79,9 +79,8 @@ TEST_CASE("optimizers give the reference's numbers, in double and in float") {
     for (std::size_t i = 0; i < 8; ++i) {
       CAPTURE(i);
       CHECK(exact[i] == doctest::Approx(reference.parameters[i]).epsilon(1e-12).scale(1));
-      CHECK(single[i] == doctest::Approx(reference.parameters[i])
-                             .epsilon(2e-5)
-                             .scale(1));  // ten steps of float rounding
+      // The tolerance covers the float rounding of ten steps.
+      CHECK(single[i] == doctest::Approx(reference.parameters[i]).epsilon(2e-5).scale(1));
     }
   }
 }
@@ -89,8 +88,8 @@ TEST_CASE("optimizers give the reference's numbers, in double and in float") {
 TEST_CASE(
     "an optimizer gives every element the same bits wherever it lies and however many threads "
     "there are") {
-  // Vector loops have a scalar rest, and threads have borders; ranks hold the same parameters only
-  // if neither shows.
+  // Vector loops have a scalar remainder, and threads have boundaries. Ranks stay equal only if
+  // neither affects the bits.
   constexpr std::size_t kCopies = 5003;
   for (const Case& reference : kCases) {
     CAPTURE(reference.name);
@@ -157,7 +156,7 @@ TEST_CASE("clipping leaves small gradients as they are") {
 }
 
 TEST_CASE("lars and lamb move a weight of zeros by the plain rate") {
-  // Their rates are proportional to the weight's norm: nothing would ever leave zero.
+  // Their rates are proportional to the weight's norm, which would keep a weight of zeros at zero.
   for (const char* name : {"lars", "lamb"}) {
     CAPTURE(name);
     OptimizerOptions options;

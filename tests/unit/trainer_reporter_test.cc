@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Keeps what is reported; fails from the second report on when asked to.
+/// Stores the reports. On request, fails from the second report on.
 class RecordingStore final : public Store {
  public:
   Result<> put(std::string_view, std::string_view) override { return {}; }
@@ -134,8 +134,8 @@ TEST_CASE(
   const auto told = nlohmann::json::parse(store.reports.front());
   CHECK(told.size() == 2);
   CHECK(told["step"] == report.step);
-  CHECK(told["work_ms"].get<double>() ==
-        doctest::Approx(7));  // the mean over all steps since the start
+  // The mean over all steps since the start.
+  CHECK(told["work_ms"].get<double>() == doctest::Approx(7));
   CHECK_FALSE(fs::exists(folder / "metrics.jsonl"));
 }
 

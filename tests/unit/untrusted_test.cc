@@ -1,4 +1,4 @@
-// What others may have written is read by one reader and one parser, both bounded.
+// Tests the one reader and the one parser for files that others may have written; both have limits.
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -71,7 +71,7 @@ TEST_CASE("text that ends inside a string or a bracket is no JSON and no fault")
 
 TEST_CASE("a line of a record that is nested too deep is a damaged one") {
   const std::string body = "{\"event\":\"result\",\"a\":" + nested(100'000);
-  // A line with a checksum that fits: its writer may be anybody.
+  // A line with a valid checksum, which anybody can compute.
   const std::string honest = to_checked_line({{"event", "ended"}});
   nlohmann::ordered_json small{{"event", "result"}, {"a", 0}};
   std::string line = to_checked_line(small);

@@ -1,12 +1,12 @@
-"""A program of one's own for the fault campaign: each rank computes a chain of hashes, saves it,
-and goes on from it.
+"""A user's program for the fault campaign: each rank computes a chain of hashes, saves it, and
+resumes from it.
 
 usage: plain.py FOLDER STEPS STEP_MS SLOW_MS
 
-Every start appends a line to FOLDER/starts. The chain's state after so many steps does not depend
-on how often the program was ended, so FOLDER/final-RANK holds the same bits after any number of
-restarts. Rank 0 reports its progress (DLRUN_PROGRESS). The first start of a rank takes SLOW_MS for
-each of the last quarter's steps, where that is more: for faults that are noticed late.
+Every start appends a line to FOLDER/starts. The state of the chain after a number of steps does not
+depend on restarts, so FOLDER/final-RANK holds the same bits after any number of them. Rank 0
+reports its progress (DLRUN_PROGRESS). In the first start of a rank, each step of the last quarter
+takes at least SLOW_MS, for faults that are noticed late.
 """
 
 import fcntl
@@ -46,7 +46,7 @@ def main():
     rank, attempt = os.environ["DLRUN_RANK"], os.environ["DLRUN_ATTEMPT"]
     alone = open(
         f"{folder}/alone-{rank}", "w"
-    )  # held while this process lives: two of one rank at a time are noticed
+    )  # held while this process lives, so that two programs of one rank are noticed
     try:
         fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
         is_alone = True

@@ -1,10 +1,10 @@
-"""A PyTorch program for the fault campaign: DistributedDataParallel over gloo, saved every few
-steps, and resumed to the bit.
+"""A PyTorch program for the fault campaign: DistributedDataParallel over gloo. It saves its state
+every few steps and resumes to the same bits.
 
 usage: torch_ddp.py FOLDER STEPS STEP_MS [IGNORED]
 
 Every start appends a line to FOLDER/starts. Rank 0 saves FOLDER/saved.pt, reports its progress
-(DLRUN_PROGRESS), and at the end the hash of the parameters, which every rank writes to
+(DLRUN_PROGRESS), and at the end reports the hash of the parameters. Every rank writes this hash to
 FOLDER/final-RANK.
 """
 

@@ -1,9 +1,11 @@
-// A stand-in for apptainer, for machines that have none: `exec` and `run` with the options that
-// dlrun gives, in apptainer's way: the caller's environment goes in but for PATH, LD_LIBRARY_PATH
-// and HOME, the image's scripts set theirs over it, APPTAINERENV_ beats both; /tmp, the home
-// directory and the folder that it is started in are mounted unless told otherwise; targets that
-// the image lacks are made; the root is read-only. Images are squashfs files, which the real one
-// takes, too. It says on stderr that it is not it.
+// A stand-in for apptainer, for machines without it. It supports `exec` and `run` with the options
+// that dlrun uses, and announces itself on stderr.
+//
+// The stand-in follows apptainer's rules. The caller's environment is passed on, except PATH,
+// LD_LIBRARY_PATH and HOME; the image's scripts override it; APPTAINERENV_ overrides both. /tmp,
+// the home directory and the current folder are mounted unless disabled. Mount targets that the
+// image lacks are created. The root is read-only. Images are squashfs files, which apptainer
+// accepts, too.
 
 #include <fcntl.h>
 #include <pwd.h>
@@ -43,7 +45,7 @@ struct Bind {
 };
 
 struct Wanted {
-  bool runs = false;  ///< `run`: the image's runscript gets the words
+  bool runs = false;  ///< `run`: passes the words to the image's runscript
   bool has_home = true, is_root = false, is_writable = false, has_nv = false;
   std::vector<Bind> binds;
   fs::path workdir;
@@ -51,8 +53,8 @@ struct Wanted {
   Words command;
 };
 
-/// SOURCE[:TARGET[:ro|rw]], several with commas between; a comma's further word may be a flag of
-/// the one before it.
+/// Parses SOURCE[:TARGET[:ro|rw]], several separated by commas. A word after a comma may also be
+/// another flag of the entry before it.
 void add_binds(std::vector<Bind>& binds, const std::string& text) {
   Words fields(1);
   const auto finish = [&] {
@@ -115,7 +117,8 @@ void must_be_an_image(const fs::path& image) {
   if (!is_squashfs) die(trouble + "image format not recognized");
 }
 
-/// A path inside becomes one below root; the image's own links are not followed out of it.
+/// Returns a path of the container as a path below `root`, so that links in the image cannot lead
+/// out of it.
 [[nodiscard]] fs::path below(const fs::path& root, const fs::path& path) {
   return root / path.relative_path();
 }
@@ -131,7 +134,7 @@ void mount_all(const fs::path& root, const Wanted& wanted, const std::string& ho
     if (fs::exists(path)) bind(path, path);
   }
   if (wanted.has_home) bind(home, wanted.is_root ? "/root" : home);
-  // Where it is started it mounts, too, but not over what is the image's.
+  // The current folder is mounted, too, unless it would cover a folder of the image.
   const fs::path relative = started_in.relative_path();
   const std::string top = relative.empty() ? "" : relative.begin()->string();
   static constexpr std::string_view kImages[] = {"",      "bin",  "boot", "dev", "etc", "lib",
@@ -163,7 +166,7 @@ int enter(Wanted wanted) {
   if (wanted.has_nv && ::access("/dev/nvidiactl", F_OK) != 0)
     std::fprintf(stderr, "INFO:    Could not find any nv files on this host!\n");
 
-  // The caller's environment, and what of it is to beat the image's.
+  // The caller's environment, and the variables that override the image's.
   constexpr std::string_view kPrefix = "APPTAINERENV_";
   std::map<std::string, std::string> environment, injected;
   for (char** line = environ; *line != nullptr; ++line) {
@@ -181,7 +184,7 @@ int enter(Wanted wanted) {
   environment["HOME"] = wanted.is_root ? "/root" : home;
   environment["APPTAINER_CONTAINER"] = wanted.image;
 
-  // The image is unpacked into memory that goes with the namespace; what the host has at /mnt
+  // The image is unpacked into memory that disappears with the namespace. The host's /mnt therefore
   // cannot be bound.
   const fs::path root = "/mnt";
   const fs::path image = fs::absolute(wanted.image);

@@ -1,9 +1,10 @@
-// A stand-in for NVIDIA's enroot, for machines that have none: import, create, start, export,
-// remove and list, with enroot's words and its way of doing it: an image is unpacked once, and
-// `start` enters the root file system in user and mount namespaces of its own, without privileges.
-// It differs from enroot in what it leaves out (all hooks but enroot_hooks.h's, overlays,
-// registries over the network: `docker://` names are squashfs files in ../registry beside the
-// program) and says on stderr that it is not it.
+// A stand-in for NVIDIA's enroot, for machines without it: import, create, start, export, remove
+// and list, with enroot's options and mechanism. An image is unpacked once, and `start` enters the
+// root file system in user and mount namespaces of its own, without privileges.
+//
+// The stand-in lacks all hooks except those of enroot_hooks.h, overlays, and registries over the
+// network: `docker://` names are squashfs files in ../registry next to the program. It announces
+// itself on stderr.
 
 #include <fcntl.h>
 #include <pwd.h>
@@ -46,8 +47,8 @@ void say(const std::string& message) {
   return value == "y" || value == "yes" || value == "1" || value == "true";
 }
 
-/// Where containers lie. enroot's own default is below the home directory; sites set a folder of
-/// the node's, as this does.
+/// Returns the folder of the containers. enroot's default is below the home directory; sites choose
+/// a folder of the node, as this stand-in does.
 [[nodiscard]] fs::path data_path() {
   fs::path path = variable("ENROOT_DATA_PATH", "/tmp/enroot-data-" + std::to_string(::geteuid()));
   std::error_code error;
@@ -62,7 +63,7 @@ void say(const std::string& message) {
   return data_path() / name;
 }
 
-/// docker://[USER@][REGISTRY#]IMAGE[:TAG] as the name of a file in the folder that stands in for
+/// Returns docker://[USER@][REGISTRY#]IMAGE[:TAG] as a file name in the folder that replaces
 /// all registries.
 [[nodiscard]] fs::path in_registry(std::string uri) {
   constexpr std::string_view kScheme = "docker://";
@@ -80,7 +81,7 @@ void say(const std::string& message) {
   return self.parent_path().parent_path() / "registry" / (uri + ".sqsh");
 }
 
-/// As on a node without a way out.
+/// Returns true for a registry that simulates a node without access to the internet.
 [[nodiscard]] bool is_unreachable(const std::string& uri) {
   return uri.starts_with("docker://unreachable.");
 }
@@ -181,8 +182,8 @@ int remove(Words words) {
   return 0;
 }
 
-/// With --fancy also the processes that run in each, a line each (of enroot's columns the first
-/// two).
+/// Lists the containers. With --fancy, also prints one line for each process in them, with the
+/// first two of enroot's columns.
 int list(Words words) {
   const bool is_fancy = !words.empty() && (words[0] == "-f" || words[0] == "--fancy");
   if (is_fancy) std::puts("NAME PID");
@@ -190,7 +191,8 @@ int list(Words words) {
     std::printf("%s\n", container.path().filename().c_str());
     std::error_code error;
     for (const auto& process : fs::directory_iterator(is_fancy ? "/proc" : "/dev/null", error)) {
-      // Every start leaves the file there; only within the container it is at the root.
+      // Every start leaves this file in the container's root. Only a process inside the container
+      // sees it at "/".
       if (fs::equivalent(process.path() / "root/.lock", container.path() / ".lock", error) &&
           !error)
         std::printf("%s %s\n", container.path().filename().c_str(),
@@ -219,8 +221,9 @@ constexpr MountFlag kFlags[] = {{"bind", MS_BIND, false},
                                 {"shared", MS_SHARED, true},
                                 {"rshared", MS_SHARED | MS_REC, true}};
 
-/// Mounts one line of an fstab below root, as enroot-mount does: two fields are a bind mount whose
-/// target is made; in three the last are the options. White space in a path is written \040.
+/// Mounts one line of an fstab below `root`, as enroot-mount does. A line of two fields is a bind
+/// mount whose target is created; in a line of three, the last field holds the options. White space
+/// in a path is written as \040.
 void mount_line(const fs::path& root, const std::string& line) {
   FILE* stream = ::fmemopen(const_cast<char*>(line.data()), line.size(), "r");
   mntent* entry = ::getmntent(stream);
@@ -242,8 +245,8 @@ void mount_line(const fs::path& root, const std::string& line) {
     may_fail = may_fail || option == "nofail";
     const auto* flag = std::find_if(std::begin(kFlags), std::end(kFlags),
                                     [&](const auto& row) { return row.name == option; });
-    if (flag == std::end(kFlags))
-      continue;  // a bind mount passes it on to the kernel, which ignores it
+    // A bind mount passes the option to the kernel, which ignores it.
+    if (flag == std::end(kFlags)) continue;
     (flag->is_propagation ? propagation : flags) |= flag->flag;
   }
   std::error_code error;
@@ -263,8 +266,8 @@ void mount_line(const fs::path& root, const std::string& line) {
           "propagation of " + target.string());
 }
 
-/// As enroot reads such a line: quotes around a value go, what is no assignment is dropped,
-/// ENROOT_* too.
+/// Adds one line of variables as enroot reads it: strips quotes around the value, ignores lines
+/// without an assignment and variables named ENROOT_*.
 void add_line(Environment& environment, const std::string& line) {
   const auto start = line.find_first_not_of(" \t");
   const auto equals = line.find('=');
@@ -285,10 +288,10 @@ void add_lines(Environment& environment, std::istream& lines) {
 struct Start {
   bool is_root = is_on("ENROOT_REMAP_ROOT");
   bool is_writable = is_on("ENROOT_ROOTFS_WRITABLE");
-  Words mounts;  ///< as enroot takes them: SOURCE:TARGET[:OPTIONS]
+  Words mounts;  ///< in enroot's form: SOURCE:TARGET[:OPTIONS]
   Words env;     ///< NAME or NAME=VALUE
   std::optional<std::string> rc;
-  std::string conf;  ///< a script whose function hooks runs in enroot's bash
+  std::string conf;  ///< a script whose function hooks() runs in enroot's bash
   std::string name;
   Words command;
 };
@@ -324,7 +327,8 @@ struct Start {
   return wanted;
 }
 
-/// What enroot always mounts: the kernel's file systems, an empty /tmp, and the host's names.
+/// The mounts that enroot always makes: the kernel's file systems, an empty /tmp, and the host's
+/// name resolution.
 constexpr const char* kSystemMounts[] = {
     "/proc /proc x-create=dir,rbind",
     "/sys /sys x-create=dir,rbind",
@@ -335,8 +339,8 @@ constexpr const char* kSystemMounts[] = {
 
 void mount_all(const fs::path& root, const Start& wanted, const std::string& home,
                Environment& environment) {
-  // Containers of a name are shared: two that start at once make the mounts' targets one after the
-  // other.
+  // Containers with a name are shared. The lock makes two concurrent starts create the mount
+  // targets one after the other.
   const int lock = ::open((root / ".lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
   check(lock >= 0 && ::flock(lock, LOCK_EX) == 0, root / ".lock");
   bind_mount(root, root, MS_REC);
@@ -358,23 +362,23 @@ void mount_all(const fs::path& root, const Start& wanted, const std::string& hom
 }
 
 int start(Words words) {
-  ::closefrom(3);  // as enroot does: a descriptor of the caller's, such as a process
-                   // substitution's, is gone
+  // Closes the caller's descriptors like enroot, including those of a process substitution.
+  ::closefrom(3);
   const Start wanted = parse_start(std::move(words));
   const fs::path root = container_path(wanted.name);
   if (!fs::is_directory(root)) die("No such file or directory: " + root.string());
   const passwd* user = ::getpwuid(::geteuid());
   const std::string home = variable("HOME", user != nullptr ? user->pw_dir : "/");
 
-  // Of the caller's environment only what is named goes in: the image's own first, then --env.
+  // From the caller's environment only named variables are passed on: the image's own first, then
+  // those of --env.
   Environment environment{{"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}};
   std::ifstream images(root / "etc/environment");
   add_lines(environment, images);
   environment["HOME"] = wanted.is_root ? "/root" : home;
   if (std::getenv("TERM") != nullptr) environment["TERM"] = std::getenv("TERM");
   for (const std::string& word : wanted.env) {
-    // A value's further lines are lines of enroot's file of their own: that is how it reads them,
-    // too.
+    // The further lines of a value become lines of enroot's own file, as in enroot.
     std::istringstream lines(
         word.find('=') != std::string::npos ? word : word + "=" + variable(word.c_str()));
     add_lines(environment, lines);
@@ -396,7 +400,7 @@ int start(Words words) {
   launch.insert(launch.end(), command.begin(), command.end());
   Words pairs;
   for (const auto& [name, value] : environment) pairs.push_back(name + "=" + value);
-  ::setenv("PATH", environment["PATH"].c_str(), 1);  // where execvpe looks
+  ::setenv("PATH", environment["PATH"].c_str(), 1);  // the path that execvpe() searches
   ::execvpe(launch[0].c_str(), pointers(launch).data(), pointers(pairs).data());
   die_errno(launch[0]);
 }

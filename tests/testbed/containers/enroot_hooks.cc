@@ -8,7 +8,7 @@
 namespace stand_in {
 namespace {
 
-/// Those of this process's variables whose names start so.
+/// Returns the variables of this process whose names start with `start`.
 [[nodiscard]] Environment starting_with(const std::string& start) {
   Environment found;
   for (char** at = environ; *at != nullptr; ++at) {
@@ -20,8 +20,8 @@ namespace {
   return found;
 }
 
-/// A step of a job: its variables go in, and where any of them is PMIx's the folders of its server,
-/// which must be there.
+/// Passes on the variables of a job step. If any of them is PMIx's, also mounts the folders of the
+/// PMIx server, which must exist.
 [[nodiscard]] Words slurm_pmi(Environment& environment) {
   const std::string job = variable("SLURM_JOB_ID");
   const std::string step = variable("SLURM_STEP_ID");
@@ -53,7 +53,7 @@ void slurm_pytorch(Environment& environment) {
   set("OMP_NUM_THREADS", "1");
 }
 
-/// What this process's environment says beats what the image says.
+/// Reads NVIDIA's variables; this process's environment overrides the image's.
 void nvidia(const fs::path& root, const Environment& environment) {
   const auto said = [&](const std::string& name) {
     const auto found = environment.find(name);

@@ -1,6 +1,6 @@
 #pragma once
-// What NVIDIA's hooks do as enroot starts a container: 50-slurm-pmi.sh, 50-slurm-pytorch.sh and
-// 98-nvidia.sh of enroot 4.1.2, which images of cloud vendors enable.
+// The effects of the hooks that NVIDIA runs when enroot starts a container: 50-slurm-pmi.sh,
+// 50-slurm-pytorch.sh and 98-nvidia.sh of enroot 4.1.2, which the images of cloud vendors enable.
 
 #include <map>
 #include <string>
@@ -11,8 +11,8 @@ namespace stand_in {
 
 using Environment = std::map<std::string, std::string>;
 
-/// Reads this process's environment, which is the task's or pyxis's, and the container's, which it
-/// changes. Lines of an fstab that are to be mounted below root come back. Dies where a hook would.
+/// Reads this process's environment (the task's or pyxis's) and the container's, which it changes.
+/// Returns lines of an fstab to mount below `root`. Exits where a hook would fail.
 [[nodiscard]] Words run_hooks(const fs::path& root, Environment& environment);
 
 }  // namespace stand_in

@@ -1,8 +1,8 @@
-// A stand-in for NVIDIA's pyxis, for machines that have none: a SPANK plugin with pyxis's options,
-// which does what pyxis does and as it does it: once a step and node it makes a container with
-// enroot, starts it with a shell that stops itself, and takes hold of that shell's namespaces and
-// environment; every task enters them just before it becomes its program. It says in the job's
-// output that it is a stand-in; its errors are pyxis's.
+// A stand-in for NVIDIA's pyxis, for machines without it: a SPANK plugin with pyxis's options and
+// mechanism. Once for each step and node it creates a container with enroot, starts it with a
+// shell that stops itself, and keeps that shell's namespaces and environment open. Each task
+// enters them just before it starts its program. It announces itself in the job's output; its
+// errors are pyxis's.
 //
 // plugstack.conf: required pyxis.so enroot=/path/of/enroot spool=/path/with/%n
 
@@ -33,7 +33,7 @@ extern "C" {  // spank.h declares the plugin's functions without it
 
 #include <sched.h>
 
-extern "C" {  // without this a constant of C++ stays in its file
+extern "C" {  // without this, a constant in C++ is local to its file
 extern const char plugin_name[], plugin_type[];
 extern const unsigned int plugin_version, spank_plugin_version;
 }
@@ -66,8 +66,8 @@ enum Option : int {
 
 struct Row {
   const char* name;
-  const char* argument;  ///< none: a flag
-  int opposite;          ///< the option that contradicts this one; -1: none
+  const char* argument;  ///< nullptr: a flag
+  int opposite;          ///< the option that excludes this one; -1: none
 };
 constexpr std::array<Row, kOptions> kRows{{{"container-image", "IMAGE|PATH", -1},
                                            {"container-mounts", "SRC:DST[:FLAGS][,...]", -1},
@@ -84,17 +84,17 @@ constexpr std::array<Row, kOptions> kRows{{{"container-image", "IMAGE|PATH", -1}
                                            {"container-writable", nullptr, kReadonly},
                                            {"container-readonly", nullptr, kWritable}}};
 
-/// One a process: srun's, sbatch's, or a step's slurmstepd.
+/// The state of one process: srun, sbatch, or a step's slurmstepd.
 struct State {
   std::array<std::optional<std::string>, kOptions> given;
   std::string enroot = "enroot", spool;
   bool has_failed = false;
-  std::string container;     ///< enroot's name of it; empty: the step has none
-  std::string folder = "/";  ///< where its start-up script left it
+  std::string container;     ///< enroot's name of the container; empty if the step has none
+  std::string folder = "/";  ///< the current folder after the start-up script
   int user_ns = -1, mount_ns = -1;
   uid_t uid = 0;
   gid_t gid = 0;
-  std::map<std::string, std::string> environment;  ///< enroot's
+  std::map<std::string, std::string> environment;  ///< enroot's environment
 };
 State state;
 
@@ -106,7 +106,7 @@ int take_option(int val, const char* optarg, int) {
     slurm_error("pyxis stand-in: --%s: argument required", row.name);
     return -1;
   }
-  if (value && *value != text) {  // Slurm itself may call twice with the same
+  if (value && *value != text) {  // Slurm itself may call twice with the same value
     slurm_error("pyxis stand-in: --%s specified multiple times", row.name);
     return -1;
   }
@@ -126,9 +126,9 @@ int take_option(int val, const char* optarg, int) {
   return parts;
 }
 
-/// SRC:DST[:FLAGS] as enroot's --mount. pyxis hands mounts to enroot through a script in bash,
-/// within double quotes; what that would expand is refused here, and white space, which its
-/// versions take in different ways, so that nobody relies on it.
+/// Converts SRC:DST[:FLAGS] for enroot's --mount. pyxis passes mounts to enroot in a bash script
+/// within double quotes. Characters that bash would expand are refused here, and so is white space,
+/// which pyxis's versions handle differently.
 [[nodiscard]] std::optional<std::string> enroot_mount(const std::string& text) {
   Words parts = split(text, ':');
   if (parts.size() == 1) parts.push_back(parts[0]);
@@ -154,7 +154,7 @@ int take_option(int val, const char* optarg, int) {
   return value.c_str();
 }
 
-/// slurmd's, of this node.
+/// Returns slurmd's spool folder on this node.
 [[nodiscard]] std::string spool_folder() {
   std::string spool = state.spool;
   if (const auto at = spool.find("%n"); at != std::string::npos) {
@@ -165,8 +165,8 @@ int take_option(int val, const char* optarg, int) {
   return spool;
 }
 
-/// Starts enroot as the job's user, with nothing of slurmstepd's environment. Its output goes to
-/// log.
+/// Starts enroot as the job's user, with none of slurmstepd's environment. Its output goes
+/// to `log`.
 [[nodiscard]] pid_t spawn(const Words& words, const std::map<std::string, std::string>& environment,
                           int log) {
   std::vector<char*> argv;
@@ -201,7 +201,7 @@ void print_log(int log) {
   for (const std::string& line : split(text, '\n')) slurm_error("pyxis:     %s", line.c_str());
 }
 
-/// what: pyxis's sentence about a failure.
+/// Runs enroot to its end. what: pyxis's message in case of a failure.
 [[nodiscard]] bool enroot(Words words, const std::map<std::string, std::string>& environment,
                           const std::string& what = "") {
   words.insert(words.begin(), state.enroot);
@@ -219,8 +219,8 @@ void print_log(int log) {
   return is_ok;
 }
 
-/// All that the job has, but for what is enroot's and what is one task's own; and what the options
-/// mean.
+/// Returns the job's whole environment, except enroot's own variables and those of a single task,
+/// plus the variables that the options imply.
 [[nodiscard]] std::map<std::string, std::string> enroot_environment(spank_t sp,
                                                                     const std::string& home) {
   constexpr std::array<std::string_view, 9> kDenied{
@@ -246,7 +246,7 @@ void print_log(int log) {
   return environment;
 }
 
-/// The lines of `enroot list`.
+/// Returns the lines of `enroot list`.
 [[nodiscard]] Words listed(Words options, const std::map<std::string, std::string>& environment) {
   const int log = ::memfd_create("enroot", MFD_CLOEXEC);
   options.insert(options.begin(), {state.enroot, "list"});
@@ -264,7 +264,7 @@ void print_log(int log) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// A process that runs in the container, by its id; empty where none does.
+/// Returns the pid of a process in the container; "" if there is none.
 [[nodiscard]] std::string running_in(const std::string& name,
                                      const std::map<std::string, std::string>& environment) {
   for (const std::string& line : listed({"--fancy"}, environment)) {
@@ -275,7 +275,8 @@ void print_log(int log) {
   return "";
 }
 
-/// A path starts with '/' or './', all else is a name in a registry.
+/// Creates the container. An image that starts with '/' or './' is a path; any other is a name in
+/// a registry.
 [[nodiscard]] bool create(const std::string& image, const std::string& step,
                           const std::map<std::string, std::string>& environment) {
   const std::string failed = "failed to create container filesystem for image: " + image;
@@ -289,7 +290,7 @@ void print_log(int log) {
   return is_ok;
 }
 
-/// Takes hold of the namespaces and the environment of a process in the container.
+/// Opens the namespaces of a process in the container and copies its environment.
 [[nodiscard]] bool keep(spank_t sp, const std::string& pid) {
   const std::string proc = "/proc/" + pid;
   const Words jobs_own = split(state.given[kEnv].value_or(""), ',');
@@ -298,8 +299,8 @@ void print_log(int log) {
     state.folder.assign(folder, static_cast<std::size_t>(size));
   state.user_ns = ::open((proc + "/ns/user").c_str(), O_RDONLY | O_CLOEXEC);
   state.mount_ns = ::open((proc + "/ns/mnt").c_str(), O_RDONLY | O_CLOEXEC);
-  // What the image says of a variable replaces the job's value. The names of --container-env went
-  // in from the job.
+  // The image's value of a variable replaces the job's. The names in --container-env came from
+  // the job.
   if (FILE* file = std::fopen((proc + "/environ").c_str(), "r")) {
     char* line = nullptr;
     std::size_t size = 0;
@@ -307,8 +308,8 @@ void print_log(int log) {
       char* equals = std::strchr(line, '=');
       if (equals == nullptr) continue;
       *equals = '\0';
-      // enroot cannot carry a value of several lines; pyxis leaves the job's where the image has
-      // none.
+      // enroot cannot pass on a value of several lines. pyxis keeps the job's value if the image
+      // has none.
       const bool is_jobs = std::find(jobs_own.begin(), jobs_own.end(), line) != jobs_own.end();
       if (!is_jobs || job_variable(sp, line).empty()) spank_setenv(sp, line, equals + 1, 1);
     }
@@ -318,11 +319,11 @@ void print_log(int log) {
   return state.user_ns >= 0 && state.mount_ns >= 0;
 }
 
-/// Starts the container's shell, waits until it stops itself, and keeps its namespaces and
-/// environment.
+/// Starts the container's shell, waits until it stops itself, and keeps its namespaces
+/// and environment.
 [[nodiscard]] bool start(spank_t sp, const std::string& step,
                          const std::map<std::string, std::string>& environment) {
-  // Sourced by the image's start-up script, this puts the command in place of the entry point.
+  // The image's start-up script sources this file, which replaces the entry point by the command.
   const std::string conf = "/tmp/pyxis-" + std::to_string(state.uid) + "-" + step + ".conf";
   FILE* script = std::fopen(conf.c_str(), "wx");
   const char* text = state.given[kEntrypoint]
@@ -337,7 +338,7 @@ void print_log(int log) {
     if (!word) return false;
     words.insert(words.end(), {"--mount", *word});
   }
-  // PMIx's files of this step, so that MPI finds its server.
+  // The PMIx files of this step, so that MPI finds its server.
   const std::string spool = spool_folder();
   for (const std::string& folder : {spool + "/pmix." + step, "/tmp/spmix_appdir_" + step}) {
     words.insert(words.end(), {"--mount", folder + ":" + folder + ":x-create=dir,bind,nofail"});
@@ -438,7 +439,7 @@ int slurm_spank_init(spank_t sp, int argc, char** argv) {
 }
 
 int slurm_spank_init_post_opt(spank_t sp, int, char**) {
-  // Also into the batch script: that is what pyxis does with this variable.
+  // The batch script, too, because pyxis handles this variable there.
   const auto context = spank_context();
   const char* here = context == S_CTX_REMOTE ? nullptr : std::getenv("PYXIS_CONTAINER_IMAGE");
   const std::string image = context == S_CTX_REMOTE ? job_variable(sp, "PYXIS_CONTAINER_IMAGE")
@@ -457,7 +458,7 @@ int slurm_spank_init_post_opt(spank_t sp, int, char**) {
 }
 
 int slurm_spank_user_init(spank_t sp, int, char**) {
-  // An error of this call is not told to srun: the tasks tell it.
+  // srun does not report an error of this call; the tasks report it.
   if (is_wanted()) state.has_failed = !make_container(sp);
   return 0;
 }
@@ -480,7 +481,7 @@ int slurm_spank_task_init(spank_t, int, char**) {
   return 0;
 }
 
-/// The last task that ends saves the container.
+/// The last task to end saves the container.
 int slurm_spank_task_exit(spank_t sp, int, char**) {
   static std::uint32_t ended = 0;
   std::uint32_t tasks = 0;

@@ -84,7 +84,7 @@ void write_text(const char* path, const std::string& text) {
   ::close(fd);
 }
 
-/// What a mount says already: in a user namespace a flag may be added, none may be taken away.
+/// Returns the flags of the existing mount. In a user namespace flags may be added but not removed.
 [[nodiscard]] unsigned long locked_flags(const fs::path& target) {
   struct statvfs now {};
   check(::statvfs(target.c_str(), &now) == 0, target);

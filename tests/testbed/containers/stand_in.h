@@ -1,7 +1,7 @@
 #pragma once
-// What the stand-ins for container programs share: messages, their arguments, namespaces, mounts.
-// None of it returns from a failure: die() is the program's own, with the words and the code that
-// the real one has.
+// Functions that the stand-ins for container programs share: messages, arguments, namespaces,
+// mounts. A failure never returns: each program's own die() prints the message and uses the exit
+// code of the real program.
 
 #include <filesystem>
 #include <initializer_list>
@@ -16,22 +16,28 @@ namespace stand_in {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
+/// Print the message and exit with the code of the real program; die_errno() appends errno's text.
 [[noreturn]] void die(const std::string& message);
 [[noreturn]] void die_errno(const std::string& what);
+/// Calls die_errno(what) unless is_ok.
 void check(bool is_ok, const std::string& what);
 
+/// Returns an environment variable, or `otherwise` if it is unset or empty.
 [[nodiscard]] std::string variable(const char* name, std::string otherwise = "");
+/// Returns argv for execv(): pointers into `words`, then nullptr.
 [[nodiscard]] std::vector<char*> pointers(Words& words);
 
-/// Runs a program to its end, its output on stderr. Dies where it fails.
+/// Runs a program to its end, with its output on stderr. Dies if the program fails.
 void run(Words words);
 
-/// A program's own options: --name value, --name=value, short forms, and where they end.
+/// Parses a program's own options: --name value, --name=value, short forms, up to the first
+/// other word.
 class Arguments {
  public:
   explicit Arguments(Words words) : words_(std::move(words)) {}
 
-  /// The next option, with its value where it takes one; nothing at the first word that is none.
+  /// Returns the next option and stores its value if it takes one. Returns nothing at the first
+  /// word that is no option.
   [[nodiscard]] std::optional<std::string> option(
       std::initializer_list<std::string_view> with_value);
   [[nodiscard]] const std::string& value() const { return value_; }
@@ -43,17 +49,17 @@ class Arguments {
   std::string value_;
 };
 
-/// User and mount namespaces of this process's own, in which it is root or who it was.
+/// Enters new user and mount namespaces, as root or as the calling user.
 void enter_namespaces(bool is_root);
 
-/// Binds source to target, which exists. flags: MS_REC, and what restricts (MS_RDONLY, MS_NOSUID,
-/// ...).
+/// Binds `source` to the existing `target`. flags: MS_REC and restrictions (MS_RDONLY,
+/// MS_NOSUID, ...).
 void bind_mount(const fs::path& source, const fs::path& target, unsigned long flags);
-/// Makes a mount read-only, or restricts it otherwise.
+/// Makes a mount read-only, or restricts it in another way.
 void restrict_mount(const fs::path& target, unsigned long restrictions);
-/// A file or folder for source to be mounted at.
+/// Creates a file or folder at `target`, of the same kind as `source`, for a bind mount.
 void make_target(const fs::path& source, const fs::path& target);
-/// root becomes /, and nothing of the old one is left.
+/// Makes `root` the new / and unmounts the old one.
 void change_root(const fs::path& root);
 
 }  // namespace stand_in

@@ -1,7 +1,8 @@
 # shellcheck shell=bash
-# Control groups: every node has one in the freezer hierarchy (version 1), which is all that proctrack/cgroup needs, and which
-# a host on version 2 offers beside its own. slurmd sees it through a cgroup namespace as the root, so nodes of several
-# testbeds cannot meet, and whatever a node has started can be found and ended.
+# Control groups: each node has one in the freezer hierarchy (version 1). proctrack/cgroup needs no
+# other, and a host on version 2 offers this hierarchy as well. slurmd sees its group as the root of
+# a cgroup namespace, so nodes of several testbeds are separate, and every process that a node has
+# started can be found and ended.
 
 freezer=$state/freezer
 
@@ -12,7 +13,8 @@ can_use_cgroups() {
 
 cgroup_processes() { find "$1" -name cgroup.procs -exec cat {} +; }
 
-# remove_cgroups BRIDGE: ends every process in its nodes' groups and removes these.
+# remove_cgroups BRIDGE: ends every process in the groups of the bridge's nodes and removes
+# the groups.
 remove_cgroups() {
     local top=$freezer/$1
     mountpoint -q "$freezer" || return 0

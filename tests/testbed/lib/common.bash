@@ -1,9 +1,10 @@
 # shellcheck shell=bash
-# What every command of the testbed shares: where its state lives, how it speaks, how it becomes root.
+# Functions of all testbed commands: the state directory, messages, becoming root.
 #
-# One testbed is one state directory (a tmpfs of its own, so that nothing survives it). Whatever the testbed makes outside
-# that directory carries a mark of its own by which it is found again, even when the state is lost: the bridge has the
-# state directory as its alias, network namespaces and control groups have the bridge's name, the user has it in its GECOS field.
+# A testbed is one state directory, a tmpfs of its own, so that no file survives it. Everything that
+# the testbed creates elsewhere carries a mark by which it is found even if the state is lost: the
+# bridge has the state directory as its alias, network namespaces and control groups have the
+# bridge's name, and the user has it in the GECOS field.
 
 set -euo pipefail
 shopt -s inherit_errexit nullglob
@@ -25,14 +26,16 @@ die() {
     exit 1
 }
 
-# Runs this command again as root where it is not root yet. The variables that choose a testbed go along.
+# Runs this command again as root unless it is root already. Keeps the variables that choose
+# a testbed.
 become_root() {
     ((EUID == 0)) && return
     command -v sudo >/dev/null || die "needs root: namespaces, a bridge and device files are made (and there is no sudo)"
     exec sudo --preserve-env=DLRUN_TESTBED_DIR,DLRUN_TESTBED_SLURM,DLRUN_TESTBED_SUBNET,DLRUN_TESTBED_USER "$0" "$@"
 }
 
-# One command at a time per parent directory: the lock is on the directory itself, so that no lock file is left.
+# Allows one command at a time per parent directory. The lock is on the directory itself, so that no
+# lock file is left.
 lock_state() {
     mkdir -p "${state%/*}"
     exec 9<"${state%/*}/."
@@ -41,14 +44,15 @@ lock_state() {
 
 is_up() { [[ -e $state/up ]]; }
 
-# The settings of the running testbed (written by `up`, before anything is made).
+# Reads the settings of the running testbed, which `up` writes before it creates anything.
 load_settings() {
     [[ -r $state/settings ]] || die "no testbed in $state; bring it up with $testbed_source/up"
     source "$state/settings"
     use_slurm
 }
 
-# Puts the commands of the Slurm under $slurm (up's --slurm) before the machine's own; nothing where it is empty.
+# Puts the commands of the Slurm under $slurm (up's --slurm) first in PATH; does nothing if $slurm
+# is empty.
 use_slurm() {
     [[ -z ${slurm:-} || :$PATH: == *:$slurm/bin:* ]] || PATH=$slurm/bin:$slurm/sbin:$PATH
 }
@@ -60,12 +64,12 @@ slurm_version() {
     echo "${version##* }" # "slurm 26.05.3", "slurm-wlm 22.05.8"
 }
 
-# slurm_is VERSION: the testbed's Slurm is that version, such as 24.05, or a later one.
+# slurm_is VERSION: succeeds if the testbed's Slurm is this version, such as 24.05, or a later one.
 slurm_is() {
     [[ $(printf '%s\n%s\n' "$1" "$(slurm_version)" | sort --version-sort | head -n 1) == "$1" ]]
 }
 
-# wait_for SECONDS COMMAND...: runs the command every 50 ms until it succeeds; fails when the time is over.
+# wait_for SECONDS COMMAND...: runs the command every 50 ms until it succeeds; fails after SECONDS.
 wait_for() {
     local deadline=$((${EPOCHREALTIME/./} + $1 * 1000000))
     shift

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Slurm's configuration files, written from the settings.
+# Writes Slurm's configuration files from the settings.
 
 partition() { echo "PartitionName=$1 Nodes=$node_range State=UP DefaultTime=10:00 OverSubscribe=NO ${*:2}"; }
 
@@ -97,14 +97,16 @@ PidFile=$state/slurmdbd/slurmdbd.pid
 END
 }
 
-# Names of login node and nodes: programs of users (torch, for one) look their own host up. Slurm itself does not need it.
+# Writes the names of the login node and the nodes, because user programs such as torch look up
+# their own host. Slurm itself does not need them.
 write_hosts() {
     local i
     printf '127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n%s.1 %s\n' "$subnet" "$(hostname -s)"
     for ((i = 1; i <= nodes; i++)); do printf '%s.%d n%d\n' "$subnet" $((10 + i)) "$i"; done
 }
 
-# Device files for gres.conf's File=: Slurm numbers GPUs by them and asks no more of them than to be devices.
+# Creates the device files for File= in gres.conf. Slurm numbers GPUs by them and only requires them
+# to be devices.
 make_gpus() {
     local i
     mkdir -p "$state/dev"

@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# pyxis, enroot and apptainer: the machine's own, or the stand-ins that the test build makes (see containers/).
+# Enables pyxis, enroot and apptainer: the machine's own, or the stand-ins of the test build
+# (see containers/).
 
 installed_pyxis() {
     local path
@@ -10,8 +11,8 @@ installed_pyxis() {
     return 1
 }
 
-# use_containers_of PREFIX: a pyxis and an enroot that are installed below a folder of their own. Sets plugin and enroot; links the
-# programs to where the PATH of slurmd and of the users finds them.
+# use_containers_of PREFIX: uses a pyxis and an enroot installed under a folder of their own. Sets
+# plugin and enroot. Links the programs to a place on the PATH of slurmd and of the users.
 use_containers_of() {
     local program
     plugin=$1/lib/slurm/spank_pyxis.so enroot=$1/bin/enroot
@@ -19,10 +20,11 @@ use_containers_of() {
     for program in "$1"/bin/enroot*; do ln -sfn "$program" "$state/containers/bin/${program##*/}"; done
 }
 
-# enable_containers DIR: DIR holds the stand-ins. Programs of the state directory, so that every node sees them.
+# enable_containers DIR: copies the stand-ins in DIR into the state directory, so that every node
+# sees them.
 enable_containers() {
     local dir=$state/containers plugin enroot kind=stand-in stand_in=$1/pyxis.so
-    # A SPANK plugin is for the version of Slurm that it was compiled for.
+    # A SPANK plugin works only with the Slurm version that it was compiled for.
     [[ -z $slurm ]] || stand_in=$1/pyxis-$(slurm_version).so
     [[ -e $stand_in ]] || die "--containers: there is no '$stand_in': configure with -DDLRUN_TESTBED_SLURM=$slurm and build"
     [[ -x $1/enroot && -x $1/apptainer ]] || die "--containers: there are no stand-ins in '$1': build them (cmake --build)"
@@ -37,15 +39,16 @@ enable_containers() {
         # Each node has a /tmp of its own.
         echo "required $plugin runtime_path=/tmp/pyxis" >"$state/etc/plugstack.d/containers.conf"
     else
-        # Whole files only: a step may be reading the old ones.
+        # Files are replaced as a whole, because a step may be reading the old ones.
         enroot=$dir/bin/enroot plugin=$dir/pyxis.so
         install "$1/enroot" "$enroot.new" && mv "$enroot.new" "$enroot"
         install "$stand_in" "$plugin.new" && mv "$plugin.new" "$plugin"
         echo "required $plugin enroot=$enroot spool=$state/nodes/%n/spool" >"$state/etc/plugstack.d/containers.conf"
     fi
-    # Where the node has no tool of NVIDIA's, this one notes in the container what it was asked for.
+    # On a node without NVIDIA's tool, this one records in the container what was requested.
     install "${BASH_SOURCE%/lib/*}/containers/nvidia-container-cli" "$dir/bin/nvidia-container-cli"
-    # Apptainer goes by itself: it is last on the users' PATH, after one that is installed.
+    # Apptainer needs no plugin. The stand-in is last on the users' PATH, after an
+    # installed apptainer.
     install "$1/apptainer" "$dir/bin/apptainer.new" && mv "$dir/bin/apptainer.new" "$dir/bin/apptainer"
     echo "$kind" >"$dir/kind"
     say "containers: $kind pyxis ($plugin) and enroot ($enroot)"

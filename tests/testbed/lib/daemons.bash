@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# The daemons, in the order in which they need each other. Each start_* does nothing where its daemon is alive already.
+# Starts the daemons in the order of their dependencies. Each start_* does nothing if its daemon
+# is alive.
 
 start_munged() {
     daemon_is_alive munged && return
@@ -23,12 +24,13 @@ start_slurmctld() {
         (umask 077 && head -c 32 /dev/urandom >"$state/slurmctld/jwt.key")
         chown slurm "$state/slurmctld/jwt.key"
     fi
-    # A controller that was killed has forgotten its last jobs. Their numbers are not given again: a node that still ends one of them would
-    # refuse the new job as its duplicate, and be drained for it.
+    # A killed controller has forgotten its last jobs. Their numbers are not used again: a node that
+    # is still ending one of them would refuse the new job as a duplicate and be drained.
     local starts=$state/slurmctld/starts
     echo >>"$starts"
     sed -i "s/^FirstJobId=.*/FirstJobId=$((($(wc -l <"$starts") - 1) * 10000 + 1))/" "$state/etc/slurm.conf"
-    # It listens on the address that its own host's name has: the bridge's, by the nodes' /etc/hosts.
+    # slurmctld listens on the address of its own host's name: the bridge's address, by the nodes'
+    # /etc/hosts.
     # shellcheck disable=SC2016  # the inner shell expands
     spawn slurmctld unshare --mount --propagation private \
         sh -c 'mount --bind "$1/etc/hosts" /etc/hosts && exec slurmctld -D -f "$1/etc/slurm.conf"' sh "$state"
@@ -43,8 +45,8 @@ start_node() {
         cgroup=$freezer/$bridge/$1
         mkdir -p "$cgroup"
     fi
-    # slurmstepd inherits slurmd's environment: PMIx's default store crashes or hangs about once in fifty steps.
-    # pyxis starts the enroot of slurmd's PATH.
+    # slurmstepd inherits slurmd's environment. PMIx's default store crashes or hangs in about one
+    # of fifty steps. pyxis starts the enroot on slurmd's PATH.
     spawn "slurmd-$1" env PMIX_MCA_gds=hash PATH="$PATH:$state/containers/bin" "$testbed_source/lib/node-init" "$1" "$cgroup" "$bridge-$1" \
         slurmd -D -N "$1" -f "$state/etc/slurm.conf"
 }
@@ -52,7 +54,8 @@ start_node() {
 database_answers() { mariadb --no-defaults --socket="$state/mysql/run/socket" -e 'select 1'; }
 accounting_answers() { timeout 5 sacctmgr -n show cluster; }
 
-# slurmdbd over a private MariaDB that listens on a socket only, and the cluster, account and user that jobs are booked on.
+# Starts slurmdbd with a private MariaDB that listens only on a socket, and creates the cluster,
+# account and user for jobs.
 start_accounting() {
     [[ $accounting == yes ]] || return 0
     local dir=$state/mysql
@@ -89,8 +92,9 @@ start_accounting() {
 
 rest_answers() { [[ -S $state/rest/socket ]] && (exec 3<>"/dev/tcp/127.0.0.1/$((port + 3))"); }
 
-# slurmrestd over TCP for JWT on the loopback address, and on a socket whose caller is authenticated by its user id.
-# It refuses to run as root or SlurmUser, and on the socket it serves its own user alone: hence the ordinary user.
+# Starts slurmrestd twice: over TCP for JWT on the loopback address, and on a socket that
+# authenticates its caller by user id. slurmrestd refuses to run as root or SlurmUser, and on the
+# socket it serves only its own user. It therefore runs as the ordinary user.
 start_rest() {
     [[ $rest == yes ]] || return 0
     local as=(setpriv --reuid="$user" --regid="$user" --init-groups)

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# The network: one bridge, whose address is the login node's, and one network namespace a node.
-# A bridge is ours when its alias is our state directory.
+# The network: one bridge, whose address is the login node's, and one network namespace per node. A
+# bridge belongs to this testbed if its alias is the state directory.
 
 bridge_alias() { cat "/sys/class/net/$1/ifalias" 2>/dev/null; }
 bridge_is_ours() { [[ $(bridge_alias "$1") == "dlrun-testbed:$state" ]]; }
@@ -19,8 +19,9 @@ subnet_is_free() { # an address in it would be reached through the default route
     [[ $route != *"dev dlrun"* && $route != local\ * ]] && [[ -z $(ip -4 route show root "$1.0/24") ]]
 }
 
-# Takes the first free network 10.77.K.0/24 with its bridge dlrunK, or the one that was asked for. Sets `subnet` (three
-# numbers) and `bridge`. Making the bridge is what takes it: two testbeds that start at once cannot get the same.
+# Takes the first free network 10.77.K.0/24 with its bridge dlrunK, or the requested one. Sets
+# `subnet` (three numbers) and `bridge`. Creating the bridge claims the network, so two testbeds
+# that start at once cannot get the same.
 claim_network() {
     local k last=15 first=0
     if [[ -n ${DLRUN_TESTBED_SUBNET:-} ]]; then
@@ -47,7 +48,8 @@ raise_bridge() {
     ip link set "$bridge" up
 }
 
-# make_node_network NODE INDEX: namespace, cable, address, and the bridge as the way out.
+# make_node_network NODE INDEX: creates the namespace, the cable and the address, and makes the
+# bridge the default route.
 make_node_network() {
     local ns=$bridge-$1 cable=$bridge.$2
     [[ -e /run/netns/$ns ]] && return
@@ -62,7 +64,8 @@ make_node_network() {
 
 node_processes() { ip netns pids "$1"; }
 
-# remove_network BRIDGE: its nodes' namespaces with every process in them, then the bridge.
+# remove_network BRIDGE: ends all processes in the nodes' namespaces, then removes the namespaces
+# and the bridge.
 remove_network() {
     local path ns cable
     for path in /run/netns/"$1"-*; do
@@ -72,6 +75,6 @@ remove_network() {
     done
     for cable in /sys/class/net/"$1".*; do ip link delete "${cable##*/}" 2>/dev/null || true; done
     ip link delete "$1" # last: as long as it is there, down finds the rest
-    # The folder is a mount that `ip netns add` made; it goes with the last namespace.
+    # The folder is a mount that `ip netns add` made. It is removed with the last namespace.
     [[ -n $(ls -A /run/netns 2>/dev/null) ]] || { umount /run/netns && rmdir /run/netns; } 2>/dev/null || true
 }

@@ -1,7 +1,9 @@
 # shellcheck shell=bash
-# Daemons, remembered by process id and start time: a process id alone may have been given to a stranger since.
+# Daemons are recorded by process id and start time, because a process id alone may have
+# been reused.
 
-# start_time PID: the kernel's start time of a process (clock ticks since boot), nothing if there is no such process.
+# start_time PID: prints the kernel's start time of a process in clock ticks since boot; prints
+# nothing if there is no such process.
 start_time() {
     local stat
     { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
@@ -11,7 +13,7 @@ start_time() {
     [[ $1 != Z ]] && echo "${20}"
 }
 
-# daemon_pid NAME: the process id of a daemon that is alive and still ours.
+# daemon_pid NAME: prints the process id of a daemon that is alive and belongs to this testbed.
 daemon_pid() {
     local pid started
     { read -r pid started <"$state/pids/$1"; } 2>/dev/null || return 1
@@ -20,9 +22,10 @@ daemon_pid() {
 
 daemon_is_alive() { daemon_pid "$1" >/dev/null; }
 
-# spawn NAME COMMAND...: starts a daemon that stays in the foreground of its own session, its output in log/NAME.out.
-# COMMAND must become the daemon by exec alone. Nothing of the caller's is inherited: no environment, terminal or descriptor
-# (a pipe left open by a daemon would keep ctest and bats waiting).
+# spawn NAME COMMAND...: starts a daemon in the foreground of a session of its own, with its output
+# in log/NAME.out. COMMAND must become the daemon by exec alone. The daemon inherits no
+# environment, terminal or descriptor of the caller; ctest and bats would wait for a pipe that a
+# daemon keeps open.
 spawn() {
     local name=$1 pid
     shift
@@ -43,7 +46,7 @@ spawn() {
 
 process_is_gone() { ! start_time "$1" >/dev/null; }
 
-# stop_daemon NAME [SECONDS]: TERM, and KILL where that was not heard in time.
+# stop_daemon NAME [SECONDS]: sends TERM, and KILL if the daemon does not end in time.
 stop_daemon() {
     local pid
     if pid=$(daemon_pid "$1"); then
@@ -57,7 +60,8 @@ stop_daemon() {
     rm -f "$state/pids/$1"
 }
 
-# kill_all LISTER...: kills whatever process ids LISTER prints, until it prints none: forks in between are met the next time.
+# kill_all LISTER...: kills the process ids that LISTER prints until it prints none, which includes
+# processes forked meanwhile.
 kill_all() {
     local pids
     for _ in {1..100}; do

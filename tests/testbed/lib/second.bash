@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# A second cluster of one node, m1, beside the first: a controller and a slurmd of its own, the same munge, and the same slurmdbd,
-# from which -M learns where a cluster is.
+# A second cluster of one node, m1, beside the first. It has a controller and a slurmd of its own,
+# and shares munge and slurmdbd, from which -M learns the place of a cluster.
 
 second_answers() { timeout 5 squeue -h -M "$second" && timeout 5 sinfo -h -M "$second" -N -p batch -o %T | grep -qx idle; }
 
-# The first cluster's configuration, with what must be another's.
+# Writes the first cluster's configuration with the values that must differ.
 write_second_configuration() {
     local etc=$state/etc-second
     mkdir -p "$etc"

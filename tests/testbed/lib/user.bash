@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# The ordinary user who submits jobs. Made by `up` where there is none, with a mark by which `down` knows it for its own.
+# The ordinary user who submits jobs. `up` creates the user if it does not exist, with a mark by
+# which `down` recognises it.
 
 user_mark="dlrun-testbed in $state"
 
@@ -20,8 +21,8 @@ remove_user() {
     userdel "$1"
 }
 
-# as_user COMMAND...: runs it as a login of the testbed's user would: its environment and the testbed's, nothing of the caller's
-# but the terminal's.
+# as_user COMMAND...: runs the command as in a login of the testbed's user. It gets that user's
+# environment and the testbed's, and only the terminal's variables from the caller.
 as_user() {
     local environment home
     home=$(user_home "$user")
@@ -32,7 +33,7 @@ as_user() {
         setpriv --reuid="$user" --regid="$user" --init-groups --inh-caps=-all "$@"
 }
 
-# What a shell needs to use the testbed, as NAME=value lines.
+# Prints the environment that a shell needs for the testbed, as NAME=value lines.
 print_environment() {
     local i names=()
     for ((i = 1; i <= nodes; i++)); do names+=("n$i"); done
@@ -51,8 +52,8 @@ print_environment() {
         echo "DLRUN_TESTBED_REST_URL=http://127.0.0.1:$((port + 3))"
         echo "DLRUN_TESTBED_REST_SOCKET=$state/rest/socket"
     fi
-    # PMIx 4.2.2's default store crashes or hangs about one step in fifty.
+    # PMIx 4.2.2's default store crashes or hangs in about one of fifty steps.
     echo "PMIX_MCA_gds=hash"
-    # More ranks than cores: an MPI process that waits must let the others run.
+    # There are more ranks than cores: a waiting MPI process must yield to the others.
     echo "OMPI_MCA_mpi_yield_when_idle=1"
 }

@@ -1,8 +1,8 @@
 #pragma once
-// In the place of CUDA's header, for tests that compile the GPU's loops as C++: a kernel's threads
-// run on this one, block after block, and leave to each other at __syncthreads(). Copies are
-// queued: nothing of them happens before somebody waits for an event behind them, and nothing at
-// all of recorded ones before their graph is launched.
+// Replaces CUDA's header in tests that compile the GPU's loops as C++. The threads of a kernel
+// run as contexts on this thread, block after block, and switch at __syncthreads(). Copies are
+// queued: they run when somebody waits for a later event; recorded copies run only when their
+// graph is launched.
 
 #include <cstddef>
 #include <cstring>
@@ -25,13 +25,13 @@ using cudaStream_t = void*;
 struct dim3 {
   unsigned x = 1;
   unsigned y = 1;
-  dim3(unsigned width, unsigned height = 1)
-      : x(width), y(height) {}  // as CUDA's, from a number, too
+  // Implicit, as in CUDA: a number is a size, too.
+  dim3(unsigned width, unsigned height = 1) : x(width), y(height) {}
 };
 
 namespace gpu_on_cpu {
 
-/// A thread of the block that runs.
+/// A thread of the running block.
 struct Thread {
   ucontext_t context{};
   std::unique_ptr<std::byte[]> stack = std::make_unique_for_overwrite<std::byte[]>(kStackBytes);
@@ -41,7 +41,7 @@ struct Thread {
   static constexpr std::size_t kStackBytes = std::size_t{32} << 10U;
 };
 
-/// What the built-in variables say, and who reads them.
+/// The values of the built-in variables, and the running thread.
 struct Device {
   dim3 thread{0, 0}, block{0, 0}, threads{1}, blocks{1};
   ucontext_t scheduler{};
@@ -62,7 +62,8 @@ inline void begin() {
   leave();
 }
 
-/// thread is to begin. By itself: what getcontext() returns to twice keeps no variables.
+/// Prepares a thread to start. A separate function, because variables may be lost in a function in
+/// which getcontext() returns twice.
 [[gnu::noinline]] inline void prepare(Thread& thread) {
   thread.is_done = false;
   getcontext(&thread.context);
@@ -72,7 +73,7 @@ inline void begin() {
   makecontext(&thread.context, begin, 0);
 }
 
-/// work() by every thread of every block. Bounds are those of GPUs since 2010.
+/// Runs work() on every thread of every block. The size limits are those of all GPUs since 2010.
 template <typename Work>
 void run(dim3 blocks, dim3 threads, const Work& work) {
   const unsigned count = threads.x * threads.y;
@@ -128,7 +129,7 @@ struct Graph {
 };
 
 struct Event {
-  std::size_t behind = 0;  // so many of the queue's
+  std::size_t behind = 0;  // the number of queue entries before the event
 };
 
 }  // namespace gpu_on_cpu
@@ -163,7 +164,8 @@ inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t /*stream*/) {
-  if (gpu_on_cpu::queue.is_recording) return cudaErrorInvalidValue;  // it would be of the recording
+  // The event would be part of the recording.
+  if (gpu_on_cpu::queue.is_recording) return cudaErrorInvalidValue;
   event->behind = gpu_on_cpu::queue.queued();
   return cudaSuccess;
 }
@@ -202,7 +204,7 @@ inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* ready, cudaGraph_t grap
   *ready = new gpu_on_cpu::Graph(*graph);
   return cudaSuccess;
 }
-/// Graphs differ in the number of their operations alone.
+/// A graph can be updated if it has the same number of operations.
 inline cudaError_t cudaGraphExecUpdate(cudaGraphExec_t ready, cudaGraph_t graph,
                                        cudaGraphExecUpdateResultInfo* /*result*/) {
   if (ready->work.size() != graph->work.size()) return cudaErrorInvalidValue;
