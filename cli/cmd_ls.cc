@@ -66,7 +66,7 @@ std::string what_matters(const RunStatus& status) {
   return attempt + (record.progress ? progress_text(*record.progress) : "");
 }
 
-std::optional<struct stat> stat_of(const std::filesystem::path& path) {
+std::optional<struct stat> stat_of(const std::string& path) {
   struct stat info {};
   return ::stat(path.c_str(), &info) == 0 ? std::optional(info) : std::nullopt;
 }
@@ -112,12 +112,13 @@ Result<int> list(Cli& cli, const Options& options) {
   std::vector<Shown> shown;
   std::vector<std::filesystem::path> paths;
   std::size_t hidden = 0;
+  const uid_t caller = ::geteuid();
   const auto is_full = [&] {
     return !options.all && options.limit > 0 && shown.size() >= options.limit;
   };
   for (const auto& entry : listing->entries) {
-    const auto events = stat_of(entry.path / "events.jsonl");
-    if (!events && !stat_of(entry.path)) continue;  // the run's directory was deleted
+    const auto events = stat_of(entry.path.native() + "/events.jsonl");
+    if (!events && !stat_of(entry.path.native())) continue;  // the run's directory was deleted
     std::error_code error;
     if (!wanted_folder.empty() &&
         std::filesystem::weakly_canonical(entry.path.parent_path(), error) != wanted_folder)
@@ -126,11 +127,13 @@ Result<int> list(Cli& cli, const Options& options) {
       ++hidden;
       continue;
     }
-    if (foreign_folder(entry.path)) continue;  // another user's folder is in its place
-    Shown& one = shown.emplace_back(Shown{&entry, events, std::nullopt});
-    if (events && events->st_uid == ::geteuid() && !options.json)
-      one.row = summaries.find(entry, *events);
-    if (!one.row) paths.push_back(entry.path);
+    // A summary of the caller's own file needs no further look at the folder, which costs a lookup.
+    std::optional<RunSummaries::Row> row;
+    if (events && events->st_uid == caller && !options.json) row = summaries.find(entry, *events);
+    if (!row && foreign_folder(entry.path)) continue;  // another user's folder is in its place
+    const bool is_known = row.has_value();
+    shown.push_back({&entry, events, std::move(row)});
+    if (!is_known) paths.push_back(entry.path);
   }
   for (const auto& entry : foreign) {  // after the caller's own runs
     if (is_full()) {

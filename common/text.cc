@@ -203,6 +203,8 @@ bool is_deceptive(std::string_view character) {
 }  // namespace
 
 std::string printable(std::string_view text) {
+  const auto is_plain = [](char c) { return c >= ' ' && c <= '~'; };
+  if (std::all_of(text.begin(), text.end(), is_plain)) return std::string(text);
   std::string safe;
   safe.reserve(text.size());
   while (!text.empty()) {

@@ -21,7 +21,8 @@ constexpr std::array<const char*, 11> kDeciding = {
 constexpr std::array<const char*, 3> kDecidingOfSweep = {"sweep.json", "submit.json", "job.sh"};
 
 std::optional<Owner> other_than_caller(const struct stat& info) {
-  if (info.st_uid == ::geteuid()) return std::nullopt;
+  static const uid_t caller = ::geteuid();
+  if (info.st_uid == caller) return std::nullopt;
   return owner_of(info.st_uid);
 }
 
