@@ -66,6 +66,9 @@ def damage_checkpoint(how: str) -> Callable[[Scene], Injected]:
                 for path in (scene.job.checkpoints / names[-1]).iterdir()
                 if path.is_file() and path.stat().st_size > 0
             )
+            if not files:
+                injected.words = f"SIGKILL of program; {names[-1]} is still empty"
+                return injected
             file = scene.draw.choice(files)
             size = file.stat().st_size
             at = scene.draw.randrange(size)
