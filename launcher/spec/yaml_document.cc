@@ -38,7 +38,7 @@ class MeteredText : public std::streambuf {
     char* begin = const_cast<char*>(text.data());  // streambuf's interface; nothing writes to it
     setg(begin, begin, begin + text.size());
   }
-  /// Tells that the parser has sent an event about this place.
+  /// Records that the parser has sent an event about this place.
   void event(YamlPlace where) {
     queued_ = 0;
     last_ = where;
@@ -142,7 +142,7 @@ class EventReader final : public YAML::EventHandler {
   void OnSequenceEnd() override { close(); }
   void OnMapEnd() override { close(); }
 
-  /// What yaml-cpp refused, in words that say what to do.
+  /// Says what yaml-cpp refused, in words that tell what to do.
   [[nodiscard]] YamlProblem problem_of(const YAML::Exception& error);
 
  private:
@@ -162,7 +162,7 @@ class EventReader final : public YAML::EventHandler {
   [[nodiscard]] bool is_in_brackets() const {
     return !levels_.empty() && levels_.back().is_in_brackets;
   }
-  /// True where the next node is no value of a map.
+  /// Returns true where the next node is no value of a map.
   [[nodiscard]] bool is_key_or_item() const {
     return !levels_.empty() && (!levels_.back().is_map || levels_.back().children % 2 == 0);
   }
@@ -183,8 +183,9 @@ class EventReader final : public YAML::EventHandler {
     if (level.is_map && level.children % 2 == 0) level.key = at;
     ++level.children;
   }
-  /// The place of a node that the text has. Refuses one that a tab indents, and one that is not
-  /// indented. is_list: a list whose items start with '-', which may stand right below its key.
+  /// Returns the place of a node that the text has, and counts the node. Refuses a node that a tab
+  /// indents, and one that is not indented. is_list: the node is a list whose items start with '-',
+  /// which may stand right below its key.
   YamlSource::At begin_node(const YAML::Mark& mark, bool is_list = false) {
     const auto at = at_mark(mark);
     if (!is_in_brackets() && source_.is_first_on_line(at)) {
@@ -204,18 +205,18 @@ class EventReader final : public YAML::EventHandler {
     const std::string_view rest = source_.rest(at).substr(1);
     return source_.restored(std::string(rest.substr(0, rest.find_first_of(" \t\n,[]{}"))));
   }
-  /// The tag as the text has it, or empty: yaml-cpp gives a text in quotes the tag "!", any other
-  /// node without a tag "?".
+  /// Returns the tag of a node, or an empty text without one: yaml-cpp gives a text in quotes the
+  /// tag "!", and any other node that has no tag the tag "?".
   [[nodiscard]] std::string given_tag(const std::string& tag, const YamlSource::At& at) const {
-    // yaml-cpp forgets an empty one, "!<>", and takes '!' before a word or a quote for one.
+    // yaml-cpp forgets an empty tag, "!<>", and takes the '!' of "!x" and of !"x" for a tag.
     const std::string_view given = source_.tag(at);
     if (given.starts_with("!<>") || (tag == "!" && !given.empty() && given != "!"))
       return source_.restored(std::string(given));
     return tag == "?" ? "" : source_.restored(tag);
   }
 
-  /// Does for a text in quotes what yaml-cpp leaves out: it takes the end of the file for a closing
-  /// quote, knows an escape too many, and keeps at most one or two line breaks at the end.
+  /// Checks and completes the value of a text in quotes: yaml-cpp takes the end of the file for a
+  /// closing quote, knows an escape too many, and keeps at most one or two line breaks at the end.
   void check_quoted(const YamlSource::Quoted& quoted, const YamlSource::At& at,
                     std::string& value) const {
     if (!quoted.has_end) {
@@ -238,14 +239,14 @@ class EventReader final : public YAML::EventHandler {
     }
   }
 
-  /// True where what stands here can be the next child of the innermost collection. Where a value
-  /// is missing, yaml-cpp's mark is that of the next token, such as the next key.
+  /// Returns true where a node that stands here can be the next child of the innermost collection.
+  /// For a missing value, yaml-cpp gives the mark of the next token, such as the next key.
   [[nodiscard]] bool is_inside(const YamlSource::At& at) const {
     const bool is_key = is_key_or_item() && levels_.back().is_map;
     return levels_.empty() || is_key || levels_.back().is_in_brackets ||
            at.column() > levels_.back().begin.column();
   }
-  /// The word of a null that the text has; empty where a value is missing.
+  /// Returns the word of a null that the text has; an empty text where a value is missing.
   [[nodiscard]] std::string_view null_word(const YamlSource::At& mark) const {
     const auto at = source_.past_properties(mark);
     if (!is_inside(mark) || !is_inside(at)) return {};
@@ -459,10 +460,12 @@ tl::expected<YamlDocument, YamlProblem> parse_yaml(std::string_view text,
       return YamlDocument{{YamlNode{}}, 0};
     }
     // A second document, or what yaml-cpp leaves over: it takes any text after "[a]" for one.
-    if (parser && !parser.HandleNextDocument(reader))
+    if (parser && !parser.HandleNextDocument(reader)) {
       return tl::unexpected(
           yaml_problem(source->place(source->last_directive().value_or(source->end())),
-                       "a directive, which starts with '%', stands before the document"));
+                       "a line that starts with '%' is a directive, which stands before the "
+                       "document; put a text that starts with '%' in quotes"));
+    }
   } catch (const Refusal& refusal) {
     return tl::unexpected(refusal.problem);
   } catch (const YAML::Exception& error) {

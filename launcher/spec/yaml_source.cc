@@ -23,17 +23,18 @@ constexpr std::size_t kBlock = 256;                 ///< bytes, of the table of 
   return c == ' ' || c == '\t';
 }
 
-/// True for a character that YAML allows in a file (YAML 1.1, c-printable).
+/// Returns true for a character that YAML allows in a file (YAML 1.1, c-printable).
 [[nodiscard]] bool is_allowed(std::string_view character) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
-  if (character.size() == 1)
+  if (character.size() == 1) {
     return !is_control(character[0]) || character[0] == '\t' || character[0] == '\n' ||
            character[0] == '\r';
+  }
   if (character.size() == 2) return byte(0) != 0xC2 || byte(1) >= 0xA0 || character == kNextLine;
   return character != "\xEF\xBF\xBE" && character != "\xEF\xBF\xBF";
 }
 
-/// Line and column of the end of text.
+/// Returns line and column of the end of text.
 [[nodiscard]] YamlPlace place_of_end(std::string_view text) {
   const auto last_break = text.rfind('\n');
   const auto line = text.substr(last_break == std::string_view::npos ? 0 : last_break + 1);
@@ -50,7 +51,8 @@ constexpr std::size_t kBlock = 256;                 ///< bytes, of the table of 
   return bytes;
 }
 
-/// True where a '?' after this text belongs to words: "a?", "a ? b". Elsewhere it can start a key.
+/// Returns true where a '?' after this text belongs to words: "a?", "a ? b". Elsewhere it can start
+/// a key.
 [[nodiscard]] bool is_among_words(std::string_view before) {
   constexpr std::string_view kSigns = "\n[{,:-?\"'";
   const auto last = before.find_last_not_of(" \t");

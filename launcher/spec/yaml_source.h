@@ -39,46 +39,46 @@ class YamlSource {
   /// Fails where the text is not UTF-8 or holds a control character.
   [[nodiscard]] static tl::expected<YamlSource, YamlProblem> prepare(std::string_view text);
 
-  /// The text for the parser.
+  /// Returns the text for the parser.
   [[nodiscard]] const std::string& text() const { return text_; }
-  /// A value or name of the parser's, with the characters that the file has.
+  /// Returns a value or name that the parser gave, with the characters that the file has.
   [[nodiscard]] std::string restored(std::string value) const;
 
-  /// The position of one of the parser's marks.
+  /// Returns the position of one of the parser's marks.
   [[nodiscard]] At at(int offset, int line, int column) const;
-  /// The end of text().
+  /// Returns the end of text().
   [[nodiscard]] At end() const { return on_line_of(text_.size(), {}); }
   [[nodiscard]] YamlPlace place(const At& at) const;
-  /// The text from here on.
+  /// Returns the text from here on.
   [[nodiscard]] std::string_view rest(const At& at) const;
 
-  /// True where the '---' before a document stands.
+  /// Returns true where the '---' before a document stands.
   [[nodiscard]] bool is_document_start(const At& at) const;
 
-  /// The tab that stands before the first word of the line, which ends before at; nothing where
-  /// there is none. A '-' or '?' that starts an item or a key is no word.
+  /// Returns the tab that stands before the first word of the line, which ends before at; nothing
+  /// where there is none. A '-' or '?' that starts an item or a key is no word.
   [[nodiscard]] std::optional<At> tab_before(const At& at);
-  /// True where no word stands before at on its line.
+  /// Returns true where no word stands before at on its line.
   [[nodiscard]] bool is_first_on_line(const At& at);
 
-  /// Past the anchor and the tag that start here, to what they belong to.
+  /// Goes past the anchor and the tag that start here, to the value that they belong to.
   [[nodiscard]] At past_properties(At at) const;
-  /// The tag that starts here, or on the same line after the anchor that starts here, as the file
-  /// has it; empty without one.
+  /// Returns the tag that starts here, or on the same line after the anchor that starts here, as
+  /// the file has it; an empty text without one.
   [[nodiscard]] std::string_view tag(const At& at) const;
-  /// The text in quotes that starts here; nothing where another value does.
+  /// Looks at the text in quotes that starts here; returns nothing where another value starts.
   [[nodiscard]] std::optional<Quoted> quoted(const At& at) const;
-  /// Past the ':' of the key that starts here; nothing where the key is not a single word or text
-  /// on one line.
+  /// Goes past the ':' of the key that starts here; returns nothing where the key is no plain text
+  /// or text in quotes on one line.
   [[nodiscard]] std::optional<At> past_key(At at) const;
-  /// Past the '-' in this column (bytes, from 0) of the last line that holds, before at, more than
-  /// white space and a comment; nothing where that line has no '-' there.
+  /// Goes past the '-' in this column (bytes, from 0) of the last line that holds, before at, more
+  /// than white space and a comment; returns nothing where that line has no '-' there.
   [[nodiscard]] std::optional<At> past_dash_before(const At& at, std::size_t column) const;
 
   /// Fails on a directive before this position that is neither %TAG nor %YAML 1.1 or 1.2, or that
   /// no '---' follows.
   [[nodiscard]] tl::expected<void, YamlProblem> check_directives(const At& document) const;
-  /// The last line that starts with '%'; nothing where there is none.
+  /// Returns the last line that starts with '%'; nothing where there is none.
   [[nodiscard]] std::optional<At> last_directive() const;
 
  private:
@@ -92,9 +92,9 @@ class YamlSource {
   /// yaml-cpp 0.7 takes it for text of a '>' block.
   void drop_last_indentation();
   [[nodiscard]] std::size_t end_of_property(std::size_t offset) const;
-  /// Past white space, line breaks and comments.
+  /// Goes past white space, line breaks and comments.
   [[nodiscard]] std::size_t past_space(std::size_t offset) const;
-  /// The position of offset, which is not before.
+  /// Returns the position of offset, which is not smaller than that of before.
   [[nodiscard]] At on_line_of(std::size_t offset, const At& before) const;
   const Margin& margin(const At& at);
 
