@@ -120,8 +120,8 @@ void YamlSource::drop_last_indentation() {
   const auto before = text_.rfind('\n', last_break - 1);
   const std::size_t begin = before == std::string::npos ? 0 : before + 1;
   const bool is_space = text_.find_first_not_of(' ', last_break + 1) == std::string::npos;
-  if (is_space && text_.find_first_not_of(' ', begin) == begin + spaces)
-    text_.resize(last_break + 1);
+  const auto first = text_.find_first_not_of(' ', begin);
+  if (is_space && first == begin + spaces && first != last_break) text_.resize(last_break + 1);
 }
 
 std::string YamlSource::restored(std::string value) const {

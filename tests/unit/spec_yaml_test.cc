@@ -235,6 +235,7 @@ TEST_CASE("a block at the end of a file without a line break loses nothing and g
   CHECK(value_of("a: |\n  x\n  ") == "x\n");
   CHECK(value_of("a: >\n  x\n  ") == "x\n");
   CHECK(value_of("a: |\n  x") == "x");
+  CHECK(value_of("a: |\n  x\n    \n    ") == "x\n  \n  ");
 }
 
 TEST_CASE("a '?' among words is text, in brackets too") {
