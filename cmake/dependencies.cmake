@@ -4,6 +4,7 @@ find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(tl-expected REQUIRED)
 find_package(CLI11 REQUIRED)
+find_package(yaml-cpp 0.7 REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(PkgConfig REQUIRED)
 
@@ -18,7 +19,7 @@ function(dlrun_static_library target name header)
 endfunction()
 dlrun_static_library(sodium_static sodium sodium.h)
 dlrun_static_library(zlib_static z zlib.h)
-dlrun_static_library(libyaml_static yaml yaml.h)
+dlrun_static_library(yaml_cpp_static yaml-cpp yaml-cpp/parser.h) # find_package has the shared library alone
 
 # libcurl is loaded at run time when slurmrestd or a download is requested
 # (launcher/executors/curl_library.cc), so only its headers are needed here.

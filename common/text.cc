@@ -96,10 +96,6 @@ std::optional<std::string_view> nearest(std::string_view word,
   return best;
 }
 
-namespace {
-
-/// Returns the length in bytes of the UTF-8 character at the start of the text;
-/// 0 if it is malformed.
 std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
@@ -115,8 +111,6 @@ std::size_t utf8_length(std::string_view text) {
   if (lead == 0xf4 && byte(1) > 0x8f) return 0;  // above U+10FFFF
   return length;
 }
-
-}  // namespace
 
 bool is_utf8(std::string_view text) {
   while (!text.empty()) {

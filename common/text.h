@@ -44,6 +44,10 @@ requires std::same_as<Text, std::string> std::vector<std::string_view> split(Tex
 [[nodiscard]] std::optional<std::string_view> nearest(std::string_view word,
                                                       std::span<const std::string_view> candidates);
 
+/// Returns the length in bytes of the UTF-8 character at the start of text, which is not empty;
+/// 0 if it is malformed.
+[[nodiscard]] std::size_t utf8_length(std::string_view text);
+
 /// Returns true if the text is well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms).
 [[nodiscard]] bool is_utf8(std::string_view text);
 

@@ -1,255 +1,443 @@
 #include "launcher/spec/yaml_document.h"
 
 #include <algorithm>
-#include <functional>
-#include <map>
+#include <array>
+#include <istream>
+#include <streambuf>
 
 #include <fmt/format.h>
-#include <yaml.h>
+#include <yaml-cpp/depthguard.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/mark.h>
+#include <yaml-cpp/parser.h>
 
-#include "common/text.h"
+#include "launcher/spec/yaml_source.h"
+#include "launcher/spec/yaml_tree.h"
 
 namespace dlrun {
 namespace {
 
-/// libyaml's parser and the event it is at, released whatever happens.
-class EventStream {
- public:
-  explicit EventStream(std::string_view text) {
-    // A byte order mark, as some editors write it. libyaml passes over it only when it is to guess
-    // the encoding.
-    if (constexpr std::string_view kMark = "\xEF\xBB\xBF"; text.starts_with(kMark))
-      text.remove_prefix(kMark.size());
-    is_ready_ = yaml_parser_initialize(&parser_) != 0;
-    if (is_ready_) {
-      yaml_parser_set_encoding(&parser_, YAML_UTF8_ENCODING);
-      yaml_parser_set_input_string(&parser_, reinterpret_cast<const unsigned char*>(text.data()),
-                                   text.size());
-    }
-  }
-  EventStream(const EventStream&) = delete;
-  EventStream& operator=(const EventStream&) = delete;
-  ~EventStream() {
-    drop();
-    if (is_ready_) yaml_parser_delete(&parser_);
-  }
+constexpr const char* kTabIndents = "a tab cannot indent in YAML; use spaces";
 
-  /// The next event, owned by this object until the next call; nullptr when the parser found an
-  /// error.
-  [[nodiscard]] const yaml_event_t* next() {
-    drop();
-    if (!is_ready_ || yaml_parser_parse(&parser_, &event_) == 0) return nullptr;
-    has_event_ = true;
-    return &event_;
-  }
-  [[nodiscard]] const yaml_parser_t& parser() const { return parser_; }
-
- private:
-  void drop() {
-    if (has_event_) yaml_event_delete(&event_);
-    has_event_ = false;
-  }
-
-  yaml_parser_t parser_{};
-  yaml_event_t event_{};
-  bool is_ready_ = false;
-  bool has_event_ = false;
+/// Ends a parse: yaml-cpp gives the functions that it calls no other way. parse_yaml() catches it.
+struct Refusal {
+  YamlProblem problem;
 };
 
-[[nodiscard]] std::string_view view(const yaml_char_t* text) {
-  return text != nullptr ? std::string_view(reinterpret_cast<const char*>(text))
-                         : std::string_view();
+void require(tl::expected<void, YamlProblem> fine) {
+  if (!fine) throw Refusal{std::move(fine.error())};
 }
 
-[[nodiscard]] YamlProblem problem_at(const yaml_mark_t& mark, std::string message) {
-  return {static_cast<int>(mark.line) + 1, static_cast<int>(mark.column) + 1, std::move(message)};
-}
-
-/// libyaml calls a tab among leading spaces a character that cannot start a token.
-[[nodiscard]] bool is_tab_at(std::string_view text, const yaml_mark_t& mark) {
-  for (std::size_t line = 0; line < mark.line; ++line) {
-    const auto end = text.find('\n');
-    if (end == std::string_view::npos) return false;
-    text.remove_prefix(end + 1);
-  }
-  return mark.column < text.size() && text[mark.column] == '\t' &&
-         text.substr(0, mark.column).find_first_not_of(' ') == std::string_view::npos;
-}
-
-/// The reader's own errors (encoding, control characters) carry a byte offset in place of a mark.
-[[nodiscard]] YamlProblem parser_problem(const yaml_parser_t& parser, std::string_view text) {
-  const std::string what = parser.problem != nullptr ? parser.problem : "out of memory";
-  if (parser.error != YAML_READER_ERROR) {
-    if (is_tab_at(text, parser.problem_mark)) {
-      return problem_at(parser.problem_mark, "a tab cannot indent in YAML; use spaces");
-    }
-    if (parser.context != nullptr) {
-      return problem_at(parser.problem_mark,
-                        fmt::format("{} {} that starts at line {}", what, parser.context,
-                                    parser.context_mark.line + 1));
-    }
-    return problem_at(parser.problem_mark, what);
-  }
-  const std::string_view before = text.substr(0, std::min(text.size(), parser.problem_offset));
-  const auto line_start = before.rfind('\n');
-  return {static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1,
-          static_cast<int>(line_start == std::string_view::npos ? before.size()
-                                                                : before.size() - line_start - 1) +
-              1,
-          what};
-}
-
-[[nodiscard]] bool means_null(std::string_view text) {
-  return text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL";
-}
-
-/// Builds the tree from events. Depth and size of every finished collection are kept for the
-/// aliases to it.
-class TreeBuilder {
+/// Hands the text to yaml-cpp in pieces, and counts what yaml-cpp may be queueing: until yaml-cpp
+/// knows whether "[a, b]" is a key, it keeps every token of it, in up to 240 bytes for a '['.
+class MeteredText : public std::streambuf {
  public:
-  /// bytes: of the text, of which most nodes take two at least: room at once costs less than room
-  /// that doubles.
-  TreeBuilder(const YamlLimits& limits, std::size_t bytes) : limits_(limits) {
-    const std::size_t most = std::min(limits.nodes, bytes / 2 + 1);
-    nodes_.reserve(most);
-    extents_.reserve(most);
+  /// most: of '[', '{' and ',' since the last event.
+  MeteredText(const std::string& text, std::size_t most) : most_(most) {
+    char* begin = const_cast<char*>(text.data());  // streambuf's interface; nothing writes to it
+    setg(begin, begin, begin + text.size());
+  }
+  /// Records that the parser has sent an event about this place.
+  void event(YamlPlace where) {
+    queued_ = 0;
+    last_ = where;
+  }
+  [[nodiscard]] YamlPlace last_event() const { return last_; }
+
+ protected:
+  std::streamsize xsgetn(char* to, std::streamsize count) override {
+    const std::streamsize given = std::streambuf::xsgetn(to, count);
+    queued_ += static_cast<std::size_t>(
+        std::count_if(to, to + given, [](char c) { return c == '[' || c == '{' || c == ','; }));
+    if (queued_ <= most_) return given;
+    throw Refusal{yaml_problem(
+        last_, fmt::format("a value that starts here or later holds more than {} of '[', '{{' and "
+                           "',', which is more than is read",
+                           most_))};
   }
 
-  [[nodiscard]] tl::expected<void, YamlProblem> scalar(const yaml_event_t& event) {
-    const auto& data = event.data.scalar;
-    YamlNode node;
-    node.text.assign(reinterpret_cast<const char*>(data.value), data.length);
-    node.is_plain = data.style == YAML_PLAIN_SCALAR_STYLE && data.tag == nullptr;
-    node.kind =
-        node.is_plain && means_null(node.text) ? YamlNode::Kind::kNull : YamlNode::Kind::kScalar;
-    if (auto fine = check_tag(view(data.tag), YAML_STR_TAG, event.start_mark); !fine) return fine;
-    if (auto fine = add(std::move(node), event.start_mark, {1, 0}); !fine) return fine;
-    return data.anchor == nullptr ? tl::expected<void, YamlProblem>()
-                                  : name(view(data.anchor), false, event.start_mark);
+ private:
+  std::size_t most_, queued_ = 0;
+  YamlPlace last_{1, 1};
+};
+
+/// Turns yaml-cpp's events into calls of the tree. yaml-cpp accepts a few things that YAML does
+/// not, such as "[a,,b]" and a tab as indentation: these end the parse here.
+class EventReader final : public YAML::EventHandler {
+ public:
+  EventReader(YamlSource& source, MeteredText& text, YamlTree& tree)
+      : source_(source), text_(text), tree_(tree) {}
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    const auto at = at_mark(mark);
+    if (++documents_ == 1) return require(source_.check_directives(at));
+    throw Refusal{yaml_problem(source_.place(at),
+                               source_.is_document_start(at)
+                                   ? "a second YAML document; one file holds one"
+                                   : "the document has ended before this text; check the "
+                                     "indentation, and put a text with special characters in "
+                                     "quotes")};
+  }
+  void OnDocumentEnd() override {}
+
+  void OnAnchor(const YAML::Mark& mark, const std::string& given) override {
+    const auto where = source_.place(at_mark(mark));
+    const std::string name = source_.restored(given);
+    const auto is_word = [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+             c == '_' || c == '-';
+    };
+    if (!std::all_of(name.begin(), name.end(), is_word)) {
+      throw Refusal{quoting_yaml_problem(
+          where, fmt::format("anchor '&{}' holds characters other than letters, digits, '-' and "
+                             "'_'; put a text that starts with '&' in quotes",
+                             name))};
+    }
+    require(tree_.name_anchor(name, where));
   }
 
-  [[nodiscard]] tl::expected<void, YamlProblem> open(YamlNode::Kind kind, std::string_view anchor,
-                                                     std::string_view tag,
-                                                     const yaml_mark_t& mark) {
-    if (auto fine =
-            check_tag(tag, kind == YamlNode::Kind::kMap ? YAML_MAP_TAG : YAML_SEQ_TAG, mark);
-        !fine)
-      return fine;
-    if (open_.size() >= limits_.levels) return too_deep(mark);
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const auto at = begin_node(mark);
+    require(tree_.alias(anchor, alias_name(at), source_.place(at)));
+  }
+
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    const auto at = begin_node(mark);
+    YamlNode node = node_at(YamlNode::Kind::kScalar, at);
+    node.text = source_.restored(value);
+    node.is_plain = tag == "?";
+    if (const auto quoted = source_.quoted(at)) check_quoted(*quoted, at, node.text);
+    require(tree_.add(std::move(node), anchor, given_tag(tag, at)));
+  }
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const auto at = at_mark(mark);
+    const auto tag = is_inside(at) ? source_.tag(at) : std::string_view();
+    if (!tag.empty()) return add_tagged_nothing(mark, tag, anchor);
+    const std::string_view word = null_word(at);
+    if (!word.empty()) return add_null(begin_node(mark), word, anchor);
+    const char next = source_.rest(at).empty() ? '\n' : source_.rest(at).front();
+    if (is_value() && !is_in_brackets() && at.offset == levels_.back().key.offset) {
+      throw Refusal{yaml_problem(source_.place(at),
+                                 "expected ': ' after this key; a key and its value are written "
+                                 "'key: value'")};
+    }
+    if (is_key_or_item() && next == ':')
+      throw Refusal{yaml_problem(source_.place(at), "expected a key before ':'")};
+    if (is_key_or_item() && is_in_brackets() && next == ',')
+      throw Refusal{yaml_problem(source_.place(at), "expected a value before ','")};
+    add_empty(at, anchor);
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value style) override {
+    open(YamlNode::Kind::kSequence, mark, tag, anchor, style);
+  }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value style) override {
+    open(YamlNode::Kind::kMap, mark, tag, anchor, style);
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapEnd() override { close(); }
+
+  /// Says what yaml-cpp refused, in words that tell what to do.
+  [[nodiscard]] YamlProblem problem_of(const YAML::Exception& error);
+
+ private:
+  /// A sequence or map whose end has not come.
+  struct Level {
+    bool is_map, is_in_brackets;
+    YamlSource::At begin;    ///< of its first item or key, or of its bracket
+    YamlSource::At key;      ///< the newest one, of a map
+    std::size_t children{};  ///< keys and values, or items
+  };
+
+  [[nodiscard]] YamlSource::At at_mark(const YAML::Mark& mark) {
+    const auto at = source_.at(mark.pos, mark.line, mark.column);
+    text_.event(source_.place(at));
+    return at;
+  }
+  [[nodiscard]] bool is_in_brackets() const {
+    return !levels_.empty() && levels_.back().is_in_brackets;
+  }
+  /// Returns true where the next node is no value of a map.
+  [[nodiscard]] bool is_key_or_item() const {
+    return !levels_.empty() && (!levels_.back().is_map || levels_.back().children % 2 == 0);
+  }
+  [[nodiscard]] bool is_value() const { return !levels_.empty() && !is_key_or_item(); }
+  [[nodiscard]] YamlNode node_at(YamlNode::Kind kind, const YamlSource::At& at) const {
+    const auto where = source_.place(at);
     YamlNode node;
     node.kind = kind;
-    if (auto fine = add(std::move(node), mark, {1, 1}); !fine) return fine;
-    open_.push_back({last_, std::string(anchor)});
-    return anchor.empty() ? tl::expected<void, YamlProblem>() : name(anchor, true, mark);
+    node.line = where.line;
+    node.column = where.column;
+    return node;
   }
 
+  /// Counts a node that starts here as a child of the innermost collection.
+  void count_child(const YamlSource::At& at) {
+    if (levels_.empty()) return;
+    Level& level = levels_.back();
+    if (level.is_map && level.children % 2 == 0) level.key = at;
+    ++level.children;
+  }
+  /// Returns the place of a node that the text has, and counts the node. Refuses a node that a tab
+  /// indents, and one that is not indented. is_list: the node is a list whose items start with '-',
+  /// which may stand right below its key.
+  YamlSource::At begin_node(const YAML::Mark& mark, bool is_list = false) {
+    const auto at = at_mark(mark);
+    if (!is_in_brackets() && source_.is_first_on_line(at)) {
+      if (const auto tab = source_.tab_before(at))
+        throw Refusal{yaml_problem(source_.place(*tab), kTabIndents)};
+      if (!is_inside(at) && !(is_list && at.column() == levels_.back().begin.column())) {
+        throw Refusal{yaml_problem(source_.place(at),
+                                   "expected 'key: value'; a value on a line of its own is "
+                                   "indented more than its key")};
+      }
+    }
+    count_child(at);
+    return at;
+  }
+
+  [[nodiscard]] std::string alias_name(const YamlSource::At& at) const {
+    const std::string_view rest = source_.rest(at).substr(1);
+    return source_.restored(std::string(rest.substr(0, rest.find_first_of(" \t\n,[]{}"))));
+  }
+  /// Returns the tag of a node, or an empty text without one: yaml-cpp gives a text in quotes the
+  /// tag "!", and any other node that has no tag the tag "?".
+  [[nodiscard]] std::string given_tag(const std::string& tag, const YamlSource::At& at) const {
+    // yaml-cpp forgets an empty tag, "!<>", and takes the '!' of "!x" and of !"x" for a tag.
+    const std::string_view given = source_.tag(at);
+    if (given.starts_with("!<>") || (tag == "!" && !given.empty() && given != "!"))
+      return source_.restored(std::string(given));
+    return tag == "?" ? "" : source_.restored(tag);
+  }
+
+  /// Checks and completes the value of a text in quotes: yaml-cpp takes the end of the file for a
+  /// closing quote, knows an escape too many, and keeps at most one or two line breaks at the end.
+  void check_quoted(const YamlSource::Quoted& quoted, const YamlSource::At& at,
+                    std::string& value) const {
+    if (!quoted.has_end) {
+      throw Refusal{yaml_problem(source_.place(at),
+                                 "a text in quotes has no closing quote before the end of the "
+                                 "file; close it with the same quote")};
+    }
+    if (quoted.has_bad_escape) {
+      throw Refusal{yaml_problem(source_.place(at),
+                                 "\\' is no escape in a text in double quotes; write ' alone")};
+    }
+    if (quoted.last_breaks < 2) return;
+    const std::size_t breaks = quoted.last_breaks - 1;  // the first one is folded
+    constexpr std::size_t kKeptAfterEscape = 2;
+    if (quoted.ends_with_escape) {
+      value.append(breaks - std::min(breaks, kKeptAfterEscape), '\n');
+    } else {
+      value.erase(value.find_last_not_of('\n') + 1);
+      value.append(breaks, '\n');
+    }
+  }
+
+  /// Returns true where a node that stands here can be the next child of the innermost collection.
+  /// For a missing value, yaml-cpp gives the mark of the next token, such as the next key.
+  [[nodiscard]] bool is_inside(const YamlSource::At& at) const {
+    const bool is_key = is_key_or_item() && levels_.back().is_map;
+    return levels_.empty() || is_key || levels_.back().is_in_brackets ||
+           at.column() > levels_.back().begin.column();
+  }
+  /// Returns the word of a null that the text has; an empty text where a value is missing.
+  [[nodiscard]] std::string_view null_word(const YamlSource::At& mark) const {
+    const auto at = source_.past_properties(mark);
+    if (!is_inside(mark) || !is_inside(at)) return {};
+    constexpr std::array<std::string_view, 4> kWords{"~", "null", "Null", "NULL"};
+    for (const std::string_view word : kWords) {
+      if (source_.rest(at).starts_with(word)) return word;
+    }
+    return {};
+  }
+  void add_null(const YamlSource::At& at, std::string_view word, YAML::anchor_t anchor) {
+    YamlNode node = node_at(YamlNode::Kind::kNull, at);
+    node.text = word;
+    node.is_plain = true;
+    require(tree_.add(std::move(node), anchor, {}));
+  }
+  /// Adds the empty text that a tag stands for. At the end of the file, yaml-cpp forgets the tag.
+  void add_tagged_nothing(const YAML::Mark& mark, std::string_view tag, YAML::anchor_t anchor) {
+    constexpr std::string_view kYaml = "tag:yaml.org,2002:";
+    const auto at = begin_node(mark);
+    require(tree_.add(
+        node_at(YamlNode::Kind::kScalar, at), anchor,
+        tag.starts_with("!!") ? fmt::format("{}{}", kYaml, tag.substr(2)) : std::string(tag)));
+  }
+  /// Adds a value that the text leaves out: at the mark in brackets, else behind the ':' or the '-'
+  /// that it belongs to.
+  void add_empty(const YamlSource::At& mark, YAML::anchor_t anchor) {
+    auto at = mark;
+    if (anchor == 0 && !levels_.empty() && !is_in_brackets()) {
+      const Level& level = levels_.back();
+      if (!level.is_map) {
+        at = source_.past_dash_before(mark, level.begin.column()).value_or(mark);
+      } else if (level.children % 2 == 1) {
+        at = source_.past_key(level.key).value_or(mark);
+      }
+    }
+    count_child(at);
+    add_null(at, "", anchor);
+  }
+
+  void open(YamlNode::Kind kind, const YAML::Mark& mark, const std::string& tag,
+            YAML::anchor_t anchor, YAML::EmitterStyle::value style) {
+    const bool is_list = kind == YamlNode::Kind::kSequence && style != YAML::EmitterStyle::Flow;
+    const auto at = begin_node(mark, is_list);
+    const bool brackets = style == YAML::EmitterStyle::Flow || is_in_brackets();
+    require(tree_.open(node_at(kind, at), anchor, given_tag(tag, at)));
+    // An anchor or tag on the same line as a key is that key's.
+    const auto content = source_.past_properties(at);
+    const bool is_keys = !brackets && content.line == at.line;
+    levels_.push_back({kind == YamlNode::Kind::kMap, brackets, is_keys ? at : content, at, 0});
+  }
   void close() {
-    const Open closed = std::move(open_.back());
-    open_.pop_back();
-    if (auto found = anchors_.find(closed.anchor);
-        found != anchors_.end() && found->second.id == closed.id) {
-      found->second.is_open = false;
-    }
-    if (!open_.empty()) grow(open_.back().id, extents_[closed.id]);
+    levels_.pop_back();
+    tree_.close();
   }
 
-  [[nodiscard]] tl::expected<void, YamlProblem> alias(std::string_view name,
-                                                      const yaml_mark_t& mark) {
-    const auto found = anchors_.find(name);
-    if (found == anchors_.end())
-      return quoting(mark, fmt::format("alias '*{}' has no anchor '&{}' before it", name, name));
-    if (found->second.is_open)
-      return quoting(
-          mark, fmt::format("alias '*{}' stands inside its own anchor: an endless cycle", name));
-    const Extent extent = extents_[found->second.id];
-    if (open_.size() + extent.levels > limits_.levels) return too_deep(mark);
-    total_ += extent.nodes;
-    if (total_ > limits_.nodes) return too_many(mark);
-    attach(found->second.id, extent);
-    return {};
-  }
-
-  [[nodiscard]] YamlDocument take() && { return {std::move(nodes_), root_, total_}; }
-
- private:
-  struct Extent {
-    std::size_t nodes, levels;  ///< with everything below, aliases expanded
-  };
-  struct Anchor {
-    YamlId id;
-    bool is_open;
-  };
-  struct Open {
-    YamlId id;
-    std::string anchor;
-  };
-
-  [[nodiscard]] static tl::unexpected<YamlProblem> wrong(const yaml_mark_t& mark,
-                                                         std::string message) {
-    return tl::unexpected(problem_at(mark, std::move(message)));
-  }
-  [[nodiscard]] static tl::unexpected<YamlProblem> quoting(const yaml_mark_t& mark,
-                                                           std::string message) {
-    YamlProblem problem = problem_at(mark, std::move(message));
-    problem.quotes = true;
-    return tl::unexpected(std::move(problem));
-  }
-  [[nodiscard]] tl::unexpected<YamlProblem> too_deep(const yaml_mark_t& mark) const {
-    return wrong(mark, fmt::format("nested deeper than {} levels", limits_.levels));
-  }
-  [[nodiscard]] tl::unexpected<YamlProblem> too_many(const yaml_mark_t& mark) const {
-    return wrong(mark, fmt::format("more than {} nodes, aliases expanded", limits_.nodes));
-  }
-  [[nodiscard]] static tl::expected<void, YamlProblem> check_tag(std::string_view tag,
-                                                                 std::string_view allowed,
-                                                                 const yaml_mark_t& mark) {
-    if (tag.empty() || tag == allowed || tag == "!") return {};
-    return quoting(mark, fmt::format("tag '{}' is not supported", printable(tag)));
-  }
-
-  /// The last node has this anchor.
-  [[nodiscard]] tl::expected<void, YamlProblem> name(std::string_view anchor, bool is_open,
-                                                     const yaml_mark_t& mark) {
-    anchors_[std::string(anchor)] = {last_, is_open};
-    if (anchors_.size() > limits_.anchors)
-      return wrong(mark, fmt::format("more than {} anchors", limits_.anchors));
-    return {};
-  }
-
-  [[nodiscard]] tl::expected<void, YamlProblem> add(YamlNode node, const yaml_mark_t& mark,
-                                                    Extent extent) {
-    if (++total_ > limits_.nodes) return too_many(mark);
-    node.line = static_cast<int>(mark.line) + 1;
-    node.column = static_cast<int>(mark.column) + 1;
-    last_ = static_cast<YamlId>(nodes_.size());
-    nodes_.push_back(std::move(node));
-    extents_.push_back(extent);
-    const bool is_collection =
-        extent.levels > 0;  // grows its parent when it is closed and its extent is known
-    attach(last_, is_collection ? Extent{0, 0} : extent);
-    return {};
-  }
-  void attach(YamlId id, Extent extent) {
-    if (open_.empty()) {
-      root_ = id;
-      return;
-    }
-    nodes_[open_.back().id].items.push_back(id);
-    grow(open_.back().id, extent);
-  }
-  void grow(YamlId parent, Extent child) {
-    extents_[parent].nodes += child.nodes;
-    extents_[parent].levels = std::max(extents_[parent].levels, child.levels + 1);
-  }
-
-  YamlLimits limits_;
-  std::vector<YamlNode> nodes_;
-  std::vector<Extent> extents_;
-  std::map<std::string, Anchor, std::less<>> anchors_;
-  std::vector<Open> open_;
-  std::size_t total_ = 0;
-  YamlId root_ = 0, last_ = 0;
+  YamlSource& source_;
+  MeteredText& text_;
+  YamlTree& tree_;
+  std::vector<Level> levels_;
+  int documents_ = 0;
 };
+
+/// One of yaml-cpp's messages and ours for it.
+struct Wording {
+  std::string_view theirs, ours;
+};
+
+/// Messages that need nothing but their place. Theirs may go on with words of the text.
+const std::array kWordings{
+    Wording{YAML::ErrorMsg::MAP_VALUE,
+            "a ':' is not allowed here; a key and its value stand on one line as 'key: value', "
+            "and a text that holds ': ' stands in quotes"},
+    Wording{YAML::ErrorMsg::MAP_KEY, "a key that starts with '? ' is not allowed here"},
+    Wording{YAML::ErrorMsg::BLOCK_ENTRY,
+            "a list item that starts with '-' is not allowed here; items stand on lines of their "
+            "own, below their key, or in brackets as [a, b]"},
+    Wording{YAML::ErrorMsg::FLOW_END,
+            "this bracket closes nothing that is open; check the brackets before it, and put a "
+            "text that holds brackets in quotes"},
+    Wording{YAML::ErrorMsg::DOC_IN_SCALAR,
+            "'---' or '...' at the start of a line ends the document inside a text in quotes; "
+            "close the quotes before it, or indent the line"},
+    Wording{YAML::ErrorMsg::CHAR_IN_BLOCK,
+            "expected the end of the line after '|' or '>'; the text starts on the next line"},
+    Wording{YAML::ErrorMsg::ZERO_INDENT_IN_BLOCK,
+            "the indentation after '|' or '>' is a digit from 1 to 9"},
+    Wording{YAML::ErrorMsg::INVALID_ESCAPE,
+            "unknown escape in a text in double quotes; write \\\\ for a backslash, or use single "
+            "quotes, in which nothing is an escape"},
+    Wording{YAML::ErrorMsg::INVALID_HEX,
+            "expected hexadecimal digits: two after \\x, four after \\u, eight after \\U"},
+    Wording{YAML::ErrorMsg::INVALID_UNICODE, "this escape stands for no character of Unicode"},
+    Wording{YAML::ErrorMsg::ALIAS_NOT_FOUND,
+            "expected the name of an anchor after '*'; put a text that starts with '*' in quotes"},
+    Wording{YAML::ErrorMsg::CHAR_IN_ALIAS,
+            "expected a space after the name of an alias; put a text that starts with '*' in "
+            "quotes"},
+    Wording{YAML::ErrorMsg::ANCHOR_NOT_FOUND,
+            "expected a name after '&'; put a text that starts with '&' in quotes"},
+    Wording{YAML::ErrorMsg::CHAR_IN_ANCHOR,
+            "expected a space after the name of an anchor; put a text that starts with '&' in "
+            "quotes"},
+    Wording{YAML::ErrorMsg::MULTIPLE_ANCHORS,
+            "a value has one anchor at most, and this is another"},
+    Wording{YAML::ErrorMsg::MULTIPLE_TAGS, "a value has one tag at most, and this is another"},
+    Wording{YAML::ErrorMsg::CHAR_IN_TAG_HANDLE,
+            "expected a tag after '!'; put a text that starts with '!' in quotes"},
+    Wording{YAML::ErrorMsg::TAG_WITH_NO_SUFFIX,
+            "expected a tag after '!'; put a text that starts with '!' in quotes"},
+    Wording{YAML::ErrorMsg::END_OF_VERBATIM_TAG, "expected '>' at the end of the tag"},
+    Wording{YAML::ErrorMsg::YAML_DIRECTIVE_ARGS, "expected '%YAML 1.2'"},
+    Wording{YAML::ErrorMsg::YAML_VERSION, "expected '%YAML 1.2'"},
+    Wording{YAML::ErrorMsg::YAML_MAJOR_VERSION, "expected '%YAML 1.2'"},
+    Wording{YAML::ErrorMsg::REPEATED_YAML_DIRECTIVE, "a second %YAML directive; one is enough"},
+    Wording{YAML::ErrorMsg::TAG_DIRECTIVE_ARGS, "expected '%TAG HANDLE PREFIX'"},
+    Wording{YAML::ErrorMsg::REPEATED_TAG_DIRECTIVE, "a second %TAG directive for the same handle"},
+};
+
+YamlProblem EventReader::problem_of(const YAML::Exception& error) {
+  const auto at = source_.at(error.mark.pos, error.mark.line, error.mark.column);
+  const auto where = source_.place(at);
+  const auto is = [&](std::string_view message) { return error.msg == message; };
+  if (dynamic_cast<const YAML::DeepRecursion*>(&error) != nullptr) return tree_.too_deep(where);
+  if (is(YAML::ErrorMsg::UNKNOWN_ANCHOR)) {
+    const std::string name = alias_name(at);
+    if (name.ends_with(':')) {
+      return quoting_yaml_problem(
+          where, fmt::format("alias '*{}' has no anchor '&{}' before it; an alias that is a key "
+                             "needs a space before its ':'",
+                             name, name));
+    }
+    return tree_.alias(0, name, where).error();
+  }
+  const bool is_about_indentation = [&] {
+    const std::array kMessages{YAML::ErrorMsg::MAP_VALUE,   YAML::ErrorMsg::MAP_KEY,
+                               YAML::ErrorMsg::BLOCK_ENTRY, YAML::ErrorMsg::END_OF_MAP,
+                               YAML::ErrorMsg::END_OF_SEQ,  YAML::ErrorMsg::TAB_IN_INDENTATION};
+    return std::any_of(kMessages.begin(), kMessages.end(), is);
+  }();
+  if (const auto tab = source_.tab_before({at.offset + 1, at.line_start, at.line});
+      tab && is_about_indentation)
+    return yaml_problem(source_.place(*tab), kTabIndents);
+  const int opened = levels_.empty() ? 0 : levels_.back().begin.line + 1;
+  const std::size_t column = levels_.empty() ? 0 : levels_.back().begin.column() + 1;
+  if (is(YAML::ErrorMsg::END_OF_SEQ_FLOW)) {
+    return yaml_problem(where, fmt::format("expected ',' or ']' in the list that '[' opens at "
+                                           "line {}; put a text with special characters in quotes",
+                                           opened));
+  }
+  if (is(YAML::ErrorMsg::END_OF_MAP_FLOW)) {
+    return yaml_problem(
+        where, fmt::format("expected 'key: value', ',' or '}}' in the map that "
+                           "'{{' opens at line {}; put a text with special characters in quotes",
+                           opened));
+  }
+  if (is(YAML::ErrorMsg::END_OF_MAP)) {
+    return yaml_problem(where,
+                        fmt::format("expected a key of the map that starts at line {}, column {}; "
+                                    "check the indentation, and put a text with special "
+                                    "characters in quotes",
+                                    opened, column));
+  }
+  if (is(YAML::ErrorMsg::END_OF_SEQ)) {
+    return yaml_problem(where,
+                        fmt::format("expected an item '- ...' of the list that starts at line {}, "
+                                    "column {}; check the indentation, and put a text with special "
+                                    "characters in quotes",
+                                    opened, column));
+  }
+  if (is(YAML::ErrorMsg::EOF_IN_SCALAR)) {
+    return yaml_problem(where,
+                        fmt::format("the file ends inside a text in quotes, which opens at or "
+                                    "after line {}; close it with the same quote",
+                                    text_.last_event().line));
+  }
+  if (is(YAML::ErrorMsg::UNKNOWN_TOKEN)) {
+    const std::string_view rest = source_.rest(at);
+    const char first = rest.empty() ? ' ' : rest.front();
+    const bool is_sign = first > ' ' && first < '\x7f';
+    return yaml_problem(where, is_sign ? fmt::format("a text cannot start with '{}'; put it in "
+                                                     "quotes",
+                                                     first)
+                                       : "a text cannot start with this character; put it in "
+                                         "quotes");
+  }
+  for (const Wording& wording : kWordings) {
+    if (error.msg.starts_with(wording.theirs))
+      return yaml_problem(where, std::string(wording.ours));
+  }
+  return quoting_yaml_problem(where, error.msg);
+}
 
 }  // namespace
 
@@ -259,46 +447,33 @@ tl::expected<YamlDocument, YamlProblem> parse_yaml(std::string_view text,
     return tl::unexpected(
         YamlProblem{0, 0, fmt::format("{} bytes, at most {} are read", text.size(), limits.bytes)});
   }
-  EventStream events(text);
-  TreeBuilder tree(limits, text.size());
-  int documents = 0;
-  for (;;) {
-    const yaml_event_t* event = events.next();
-    if (event == nullptr) return tl::unexpected(parser_problem(events.parser(), text));
-    tl::expected<void, YamlProblem> fine;
-    switch (event->type) {
-      case YAML_STREAM_END_EVENT:
-        if (documents == 0) return YamlDocument{{YamlNode{}}, 0};
-        return std::move(tree).take();
-      case YAML_DOCUMENT_START_EVENT:
-        if (++documents > 1) {
-          return tl::unexpected(
-              problem_at(event->start_mark, "a second YAML document; one file holds one"));
-        }
-        break;
-      case YAML_SCALAR_EVENT:
-        fine = tree.scalar(*event);
-        break;
-      case YAML_ALIAS_EVENT:
-        fine = tree.alias(view(event->data.alias.anchor), event->start_mark);
-        break;
-      case YAML_SEQUENCE_START_EVENT:
-        fine = tree.open(YamlNode::Kind::kSequence, view(event->data.sequence_start.anchor),
-                         view(event->data.sequence_start.tag), event->start_mark);
-        break;
-      case YAML_MAPPING_START_EVENT:
-        fine = tree.open(YamlNode::Kind::kMap, view(event->data.mapping_start.anchor),
-                         view(event->data.mapping_start.tag), event->start_mark);
-        break;
-      case YAML_SEQUENCE_END_EVENT:
-      case YAML_MAPPING_END_EVENT:
-        tree.close();
-        break;
-      default:
-        break;
+  auto source = YamlSource::prepare(text);
+  if (!source) return tl::unexpected(std::move(source.error()));
+  MeteredText metered(source->text(), 2 * limits.nodes);
+  YamlTree tree(limits, text.size());
+  EventReader reader(*source, metered, tree);
+  try {
+    std::istream stream(&metered);
+    YAML::Parser parser(stream);
+    if (!parser.HandleNextDocument(reader)) {
+      require(source->check_directives(source->end()));
+      return YamlDocument{{YamlNode{}}, 0};
     }
-    if (!fine) return tl::unexpected(std::move(fine.error()));
+    // A second document, or what yaml-cpp leaves over: it takes any text after "[a]" for one.
+    if (parser && !parser.HandleNextDocument(reader)) {
+      return tl::unexpected(
+          yaml_problem(source->place(source->last_directive().value_or(source->end())),
+                       "a line that starts with '%' is a directive, which stands before the "
+                       "document; put a text that starts with '%' in quotes"));
+    }
+  } catch (const Refusal& refusal) {
+    return tl::unexpected(refusal.problem);
+  } catch (const YAML::Exception& error) {
+    return tl::unexpected(reader.problem_of(error));
+  } catch (const std::exception& error) {
+    return tl::unexpected(YamlProblem{0, 0, fmt::format("cannot be read: {}", error.what())});
   }
+  return std::move(tree).take();
 }
 
 }  // namespace dlrun

@@ -93,10 +93,10 @@ TEST_CASE(
   check_room("common", {});
 }
 
-TEST_CASE("CLI11 stays in cli, libyaml in the spec's reader, libcurl where it is loaded") {
+TEST_CASE("CLI11 stays in cli, yaml-cpp in the one reader of YAML, libcurl where it is loaded") {
   check_library({"CLI/"}, {"cli/"});
   check_library({"curl/"}, {"launcher/executors/curl_library.h"});
-  check_library({"yaml.h"}, {"launcher/spec/yaml_document.cc"});
+  check_library({"yaml-cpp/", "yaml.h"}, {"launcher/spec/yaml_document.cc"});
 }
 
 TEST_CASE("MPI, Gloo, NCCL and CUDA stay behind the communicators and the CUDA device") {

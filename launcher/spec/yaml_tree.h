@@ -1,0 +1,81 @@
+#pragma once
+// The tree of a YAML document, built from a parser's events within limits.
+
+#include <cstddef>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "launcher/spec/yaml_document.h"
+
+namespace dlrun {
+
+/// Line and column of a node, from 1; the column counts characters.
+struct YamlPlace {
+  int line = 0, column = 0;
+};
+
+[[nodiscard]] YamlProblem yaml_problem(YamlPlace where, std::string message);
+/// The message quotes words of the text.
+[[nodiscard]] YamlProblem quoting_yaml_problem(YamlPlace where, std::string message);
+
+/// Builds the tree. Every call that adds a node fails when the node would exceed the limits; the
+/// caller then stops. Anchors are numbered from 1 in the order of the text; 0 means none.
+class YamlTree {
+ public:
+  using Anchor = std::size_t;
+
+  /// bytes: the size of the text. Most nodes take two bytes at least, and memory that is reserved
+  /// at once costs less than memory that doubles.
+  YamlTree(const YamlLimits& limits, std::size_t bytes);
+
+  /// Adds a scalar or a null; tag is empty where the text has none.
+  [[nodiscard]] tl::expected<void, YamlProblem> add(YamlNode node, Anchor anchor,
+                                                    std::string_view tag);
+  /// Adds a sequence or a map, to which later nodes belong until close().
+  [[nodiscard]] tl::expected<void, YamlProblem> open(YamlNode node, Anchor anchor,
+                                                     std::string_view tag);
+  void close();
+  /// Adds what the anchor stands for. name: for messages.
+  [[nodiscard]] tl::expected<void, YamlProblem> alias(Anchor anchor, std::string_view name,
+                                                      YamlPlace where);
+  /// Counts an anchor's name. Names count once, however often the text redefines them.
+  [[nodiscard]] tl::expected<void, YamlProblem> name_anchor(std::string_view name, YamlPlace where);
+
+  [[nodiscard]] YamlProblem too_deep(YamlPlace where) const;
+
+  [[nodiscard]] YamlDocument take() &&;
+
+ private:
+  struct Extent {
+    std::size_t nodes, levels;  ///< with everything below, aliases expanded
+  };
+  struct Anchored {
+    YamlId id = 0;
+    bool is_open = false;  ///< a collection whose end has not come
+  };
+  struct Open {
+    YamlId id;
+    Anchor anchor;
+  };
+
+  [[nodiscard]] YamlProblem too_many(YamlPlace where) const;
+  [[nodiscard]] tl::expected<void, YamlProblem> attach_new(YamlNode node, Extent extent);
+  void anchor_last(Anchor anchor, bool is_open);
+  void attach(YamlId id, Extent extent);
+  void grow(YamlId parent, Extent child);
+
+  YamlLimits limits_;
+  std::vector<YamlNode> nodes_;
+  std::vector<Extent> extents_;    ///< of nodes_, complete for those that are closed
+  std::vector<Anchored> anchors_;  ///< by number
+  std::set<std::string, std::less<>> names_;
+  std::vector<Open> open_;
+  std::size_t total_ = 0;
+  YamlId root_ = 0, last_ = 0;
+};
+
+}  // namespace dlrun

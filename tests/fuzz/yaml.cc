@@ -1,0 +1,42 @@
+// A YAML text, as anybody may write it: a tree within the limits, or a refusal that says where.
+
+#include <algorithm>
+
+#include "common/text.h"
+#include "launcher/spec/yaml_document.h"
+#include "tests/fuzz/fuzz.h"
+
+using namespace dlrun;
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text = fuzz::text_of(data, size);
+  const YamlLimits limits;
+  // Lines end with \n, \r or U+0085; an end of the text may count as a line.
+  const auto lines = 2 + std::count_if(text.begin(), text.end(), [](char c) {
+                       return c == '\n' || c == '\r' || c == '\x85';
+                     });
+  const auto is_place = [&](int line, int column) {
+    return line >= 1 && line <= lines && column >= 1 &&
+           static_cast<std::size_t>(column) <= text.size() + 1;
+  };
+  const auto document = parse_yaml(text, limits);
+  if (!document) {
+    const YamlProblem& problem = document.error();
+    fuzz::expect(!problem.message.empty(), "a refusal says why");
+    fuzz::expect(text.size() > limits.bytes || is_place(problem.line, problem.column),
+                 "a refusal says where");
+    return 0;
+  }
+  fuzz::expect(document->root < document->nodes.size(), "there is a root");
+  fuzz::expect(document->expanded_nodes <= limits.nodes, "the number of nodes is limited");
+  for (const YamlNode& node : document->nodes) {
+    const bool is_empty = document->expanded_nodes == 0;
+    fuzz::expect(is_empty || is_place(node.line, node.column), "a node has a place");
+    fuzz::expect(is_utf8(node.text), "a value is UTF-8");
+    fuzz::expect(node.kind != YamlNode::Kind::kMap || node.items.size() % 2 == 0,
+                 "a map has as many values as keys");
+    for (const YamlId item : node.items)
+      fuzz::expect(item < document->nodes.size(), "an item is a node");
+  }
+  return 0;
+}

@@ -1,0 +1,170 @@
+// Time and memory that the reader of YAML takes for texts that are large in every way known.
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "launcher/spec/load.h"
+#include "launcher/spec/yaml_document.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kMiB = 1U << 20U;
+
+/// begin, and then part as often as fits into 1 MiB.
+std::string filled(std::string_view begin, std::string_view part) {
+  std::string text(begin);
+  while (text.size() + part.size() <= kMiB) text += part;
+  return text;
+}
+
+std::string numbered(std::string_view before, std::string_view after) {
+  std::string text;
+  for (int i = 0; text.size() < kMiB - 20; ++i) text += fmt::format("{}{}{}", before, i, after);
+  return text;
+}
+
+/// Ten levels of ten aliases each: 10^10 nodes in 400 bytes.
+std::string alias_bomb() {
+  std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  for (int level = 1; level < 10; ++level) {
+    text += "a" + std::to_string(level) + ": &a" + std::to_string(level) + " [";
+    for (int i = 0; i < 10; ++i) text += (i > 0 ? ", *a" : "*a") + std::to_string(level - 1);
+    text += "]\n";
+  }
+  return text;
+}
+
+std::string deep_block() {
+  std::string text;
+  for (std::size_t i = 0; i < 1400; ++i) text += "\n" + std::string(i, ' ') + "a:";
+  return text;
+}
+
+struct Hostile {
+  const char* what;
+  std::function<std::string()>
+      text;               ///< made when its turn comes, so that the memory measured is its own
+  bool is_empty = false;  ///< holds no value, so that it is read
+};
+
+/// Every kind of input that is large in some way, all but one within 1 MiB.
+const std::vector<Hostile>& hostile_documents() {
+  static const std::vector<Hostile> documents{
+      {"10 MiB", [] { return std::string(10 * kMiB, 'x'); }},
+      {"alias bomb", alias_bomb},
+      {"open lists", [] { return std::string(kMiB, '['); }},
+      {"open lists of a key", [] { return filled("a: ", "["); }},
+      {"open maps", [] { return std::string(kMiB, '{'); }},
+      {"open keys", [] { return filled("", "? "); }},
+      {"open items", [] { return filled("", "- "); }},
+      {"lists in keys", [] { return filled("", "[? "); }},
+      {"deep block", deep_block},
+      {"flow list of scalars", [] { return filled("[", "a,"); }},
+      {"flow list of words", [] { return filled("[", "aaaa,"); }},
+      {"flow list in a list", [] { return filled("a: [[", "aaaaa,"); }},
+      {"flow list of texts", [] { return filled("[", "'',"); }},
+      {"flow list without commas", [] { return filled("[", "\"\""); }},
+      {"flow list of question marks", [] { return filled("[", "? "); }},
+      {"flow map of keys", [] { return filled("{", "a,"); }},
+      {"flow map of pairs", [] { return filled("{", "a: 1,"); }},
+      {"flow map of colons", [] { return filled("{", ": "); }},
+      {"empty lists", [] { return filled("[", "[],"); }},
+      {"empty maps without commas", [] { return filled("{", "{}"); }},
+      {"list of lines", [] { return filled("", "- a\n"); }},
+      {"list of nothing", [] { return filled("", "-\n"); }},
+      {"list of nulls on one line", [] { return filled("[", "~,"); }},
+      {"many keys", [] { return numbered("k", ": 1\n"); }},
+      {"many keys without values", [] { return numbered("k", ":\n"); }},
+      {"many keys in quotes", [] { return numbered("\"k", "\" : 'v'\n"); }},
+      {"maps in a list", [] { return filled("", "- a:\n  - b:\n"); }},
+      {"many anchors", [] { return numbered("- &a", " x\n") + "- *a0\n"; }},
+      {"many aliases", [] { return filled("- &a x\n", "- *a\n"); }},
+      {"many documents", [] { return filled("", "---\n"); }},
+      {"many ends of documents", [] { return filled("", "...\n"); }, true},
+      {"colons", [] { return std::string(kMiB, ':'); }},
+      {"dashes", [] { return std::string(kMiB, '-'); }},
+      {"question marks", [] { return std::string(kMiB, '?'); }},
+      {"exclamation marks", [] { return filled("", "! "); }},
+      {"anchors of nothing", [] { return filled("", "&a "); }},
+      {"anchors of nothing in a list", [] { return filled("[", "&a "); }},
+      {"NULs", [] { return std::string(kMiB, '\0'); }},
+      {"not UTF-8", [] { return std::string(kMiB, '\xff'); }},
+      {"line breaks", [] { return std::string(kMiB, '\n'); }, true},
+      {"carriage returns", [] { return std::string(kMiB, '\r'); }, true},
+      {"tabs", [] { return std::string(kMiB, '\t'); }, true},
+      {"spaces before a list", [] { return std::string(kMiB / 2, ' ') + filled("[", "~,"); }},
+      {"comments", [] { return filled("", "# a\n"); }, true},
+      {"a plain text", [] { return std::string(kMiB, 'x'); }},
+      {"a plain text of many lines", [] { return filled("", "a\n"); }},
+      {"a plain text in a list", [] { return filled("[", "a b "); }},
+      {"a quote without end", [] { return filled("a: \"", "x"); }},
+      {"a text in quotes of many lines", [] { return filled("a: \"", " \n"); }},
+      {"escapes", [] { return filled("a: \"", "\\x41"); }},
+      {"quotes in quotes", [] { return filled("a: '", "''"); }},
+      {"characters of four bytes", [] { return filled("[", "\U0001F600,"); }},
+      {"a block", [] { return filled("a: |\n", " x\n"); }},
+      {"a block of brackets", [] { return filled("a: |\n ", "["); }},
+      {"a folded block", [] { return filled("a: >\n x\n", "\n"); }},
+      {"directives", [] { return filled("", "%TAG ! !\n"); }},
+      {"different directives", [] { return numbered("%TAG !", "! x\n"); }},
+      {"words of a directive", [] { return filled("%", "a "); }},
+  };
+  return documents;
+}
+
+struct Cost {
+  bool is_read = false;
+  double cpu_ms = 0;
+  long most_kib = 0;  ///< resident memory
+};
+
+/// Returns what a process of its own takes to load the spec, so that no text pays for another.
+Cost cost_of_loading(const LoadRequest& request) {
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) _exit(load_spec(request) ? 0 : 1);
+  int status = 0;
+  rusage usage{};
+  REQUIRE(wait4(child, &status, 0, &usage) == child);
+  REQUIRE(WIFEXITED(status));
+  const auto ms = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_usec) / 1e3;
+  };
+  return {WEXITSTATUS(status) == 0, ms(usage.ru_utime) + ms(usage.ru_stime), usage.ru_maxrss};
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kIsSanitized = true;
+#elif defined(__has_feature)
+constexpr bool kIsSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#else
+constexpr bool kIsSanitized = false;
+#endif
+
+TEST_CASE("every hostile document is read or refused within a second and 128 MiB") {
+  constexpr double kMostMs = kIsSanitized ? 5000 : 1000;  // 5: a sanitizer's own cost
+  constexpr long kMostKiB = 128 * 1024;
+  for (const Hostile& hostile : hostile_documents()) {
+    INFO(std::string(hostile.what));
+    LoadRequest request;
+    request.file = "exp.yaml";
+    request.text = hostile.text();
+    request.current_dir = "/";
+    const Cost cost = cost_of_loading(request);
+    CHECK(cost.is_read == hostile.is_empty);
+    CHECK(cost.cpu_ms < kMostMs);
+    if (!kIsSanitized) CHECK(cost.most_kib < kMostKiB);
+  }
+}
+
+}  // namespace
+}  // namespace dlrun
