@@ -36,7 +36,8 @@ spawn() {
             fd=${fd##*/}
             ((fd > 2)) && eval "exec $fd>&-"
         done
-        exec env -i PATH="$(slurm_path)"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
+        exec env -i LANG=C.UTF-8 \
+            PATH="$(slurm_path)"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
             SLURM_CONF="$state/etc/slurm.conf" setsid "$@"
     ) &
     pid=$!
