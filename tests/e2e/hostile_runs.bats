@@ -30,7 +30,8 @@ victim_identity() {
 }
 
 make_runs() { # make_runs FOLDER OWNER
-    "$dir/hostile_runs.py" make "$dir/$1" --private "$dir/private" --process "$(victim_identity)" --suffix "$1"
+    "$dir/hostile_runs.py" make "$dir/$1" --private "$dir/private" --process "$(victim_identity)" \
+        --suffix "$1"
     chown -hR "$2" "$dir/$1"
 }
 
@@ -39,7 +40,9 @@ make_runs() { # make_runs FOLDER OWNER
 check_runs() { # check_runs FOLDER [--own]
     local job
     job=$(as_user sbatch --parsable --hold --output=/dev/null --wrap 'sleep 600')
-    run as_user bash -c 'cd "$1" && exec ./hostile_runs.py check "$1/$2" --private "$1/private" "${@:3}"' - "$dir" "$@" ${DLRUN_TEST_ONLY:+--only "$DLRUN_TEST_ONLY"}
+    run as_user bash -c 'cd "$1" &&
+        exec ./hostile_runs.py check "$1/$2" --private "$1/private" "${@:3}"' \
+        - "$dir" "$@" ${DLRUN_TEST_ONLY:+--only "$DLRUN_TEST_ONLY"}
     echo "$output" | tail -n 300
     victim_is_there
     [ "$(job_state "$job")" = PENDING ]
