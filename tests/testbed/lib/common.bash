@@ -63,7 +63,7 @@ slurm_path() { [[ -z ${slurm:-} ]] || echo "$slurm/bin:$slurm/sbin:"; }
 slurm_version() {
     local version
     version=$(slurmctld -V)
-    echo "${version##* }" # "slurm 26.05.3", "slurm-wlm 22.05.8"
+    echo "${version##* }" # of "slurm 26.05.3" or "slurm-wlm 22.05.8"
 }
 
 # slurm_is VERSION: succeeds if the testbed's Slurm is this version, such as 24.05, or a later one.

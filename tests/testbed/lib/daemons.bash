@@ -114,7 +114,7 @@ start_rest() {
     local as=(setpriv --reuid="$user" --regid="$user" --init-groups)
     local env=(env "SLURMRESTD_SECURITY=disable_unshare_sysv,disable_unshare_files")
     local api=openapi/v0.0.38
-    ! slurm_is 24.05 || api=openapi/slurmctld,openapi/slurmdbd # every version that it has
+    ! slurm_is 24.05 || api=openapi/slurmctld,openapi/slurmdbd # all versions of the API
     mkdir -p "$state/rest"
     chown "$user" "$state/rest"
     if ! daemon_is_alive slurmrestd-tcp; then
@@ -133,7 +133,8 @@ start_rest() {
 }
 
 controller_answers() { timeout 5 scontrol ping | grep -q 'is UP'; }
-nodes_are_usable() { # every node idle, mixed or allocated, and none of them unresponsive
+# Succeeds if every node is idle, mixed or allocated, and none of them is unresponsive.
+nodes_are_usable() {
     local states
     states=$(timeout 5 sinfo -h -N -p batch -o %T) || return 1
     (($(wc -l <<<"$states") == nodes)) && ! grep -Eqv '^(idle|mixed|allocated|completing)$' \

@@ -13,7 +13,9 @@ our_bridges() {
     return 0
 }
 
-subnet_is_free() { # an address in it would be reached through the default route or not at all
+# subnet_is_free SUBNET: succeeds if an address in it would be reached through the default route or
+# not at all
+subnet_is_free() {
     local route
     route=$(ip -4 route get "$1.1" 2>/dev/null) || return 0
     [[ $route != *"dev dlrun"* && $route != local\ * ]] &&
@@ -77,7 +79,7 @@ remove_network() {
         ip netns delete "$ns"
     done
     for cable in /sys/class/net/"$1".*; do ip link delete "${cable##*/}" 2>/dev/null || true; done
-    ip link delete "$1" # last: as long as it is there, down finds the rest
+    ip link delete "$1" # The bridge goes last, because `down` finds the rest by it.
     # The folder is a mount that `ip netns add` made. It is removed with the last namespace.
     [[ -n $(ls -A /run/netns 2>/dev/null) ]] ||
         { umount /run/netns && rmdir /run/netns; } 2>/dev/null || true
