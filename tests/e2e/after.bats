@@ -47,7 +47,7 @@ dependency() {
     as_user touch "$dir/go"
     wait_until 60 is_state second completed
     [ "$dir/second" -nt "$dir/first" ]
-    dl resubmit second # for nothing: it is over, as it should be
+    dl resubmit second # The first run has succeeded, so this job waits for none.
     [[ $(dependency second) != *"$(job first)"* ]]
 }
 
@@ -111,7 +111,7 @@ dependency() {
         --set 'sweep.parameters={environment.vars.P: [1, 2], resources.nodes: [1, 2]}' \
         --set "launch.command=[bash, -c, \"$program\"]"
     mapfile -t jobs < <(dl sweep first --json | jq -r '[.[].job | split("_")[0]] | unique[]')
-    [ "${#jobs[@]}" -eq 2 ] # one array for each number of nodes
+    [ "${#jobs[@]}" -eq 2 ] # The sweep has one array for each number of nodes.
     [[ $(dl check second.yaml --set 'after.ok=first') \
         == *"waits     afterok:${jobs[0]}:${jobs[1]}"* ]]
     run dl check second.yaml --set 'after.notok=first'
@@ -165,14 +165,16 @@ dependency() {
     as_user bash -c 'mkdir "$1/sub" && mv "$1/job.sh" "$1/sub" && cd / &&
         dlrun submit "$1/sub/job.sh" --json' \
         - "$dir" >"$BATS_TEST_TMPDIR/said"
-    jq -e ".core_hours == 1" "$BATS_TEST_TMPDIR/said" # of the edited script
+    # These are the core hours of the edited script.
+    jq -e ".core_hours == 1" "$BATS_TEST_TMPDIR/said"
     [[ $(dependency second) == "afterany:$(job first)"*",afterok:$(job first)"* ]]
     as_user bash -c "echo 'echo version two' >'$dir/work.sh'; touch '$dir/go'"
     wait_until 60 is_state second completed
     [ "$(dl logs second | grep version)" = "version one" ]
     path=$(dl status second --json | jq -r .path)
     for file in spec.yaml resolved.yaml plan.json; do [ -s "$path/$file" ]; done
-    [ "$(jq -r '.git.root' "$path/provenance.json")" = "$dir" ] # the spec's, not this shell's
+    # The recorded repository is that of the spec, not that of this shell's directory.
+    [ "$(jq -r '.git.root' "$path/provenance.json")" = "$dir" ]
     # The resubmission runs the same script with the same code, and dlrun explains what a resolved
     # spec means.
     run dl resubmit second --watch

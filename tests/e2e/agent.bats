@@ -60,7 +60,8 @@ stop() {
             # shellcheck disable=SC2086 # no word where there is none
             as_user scancel $target -s USR1 "$job"
             wait_until 10 has_event signal
-            sleep 0.5 # a second one would come within the agent's wait for the rest of the tree
+            # A second signal would come within the agent's wait for the rest of the tree.
+            sleep 0.5
             stop
             [ "$(counts)" = "8 usr1 1 term 0" ]
             [[ $(event signal) == *'"signal":"SIGUSR1"'*'"word":"checkpoint"'* ]]
@@ -128,7 +129,7 @@ stop() {
     done
     for tracker in cgroup linuxproc; do
         again_on "$tracker"
-        wait_until 100 has_event ended # slurmctld looks at time limits every half minute
+        wait_until 100 has_event ended # slurmctld looks at time limits every half minute.
         said='the job reached its time limit (resources.time); ended by SIGTERM'
         [[ $(event ended) == *'"state":"timeout"'*"$said"* ]]
         wait_until 20 grep -q "dlrun: the job reached its time limit" "$dir/out"
@@ -158,13 +159,13 @@ job_failed_with() {
     sbatch_options=(--export="ALL,PATH=$dir/first:$slurm_bin:/usr/bin:/bin")
     lead_job '' '' true
     wait_until 20 test -e "$dir/ready"
-    "$testbed/fault" pause n1 # so that lead's TERM does not come
+    "$testbed/fault" pause n1 # A paused node keeps TERM from lead.
     as_user scancel "$job"
     is_cancelled() { [[ $(scontrol show job "$job") == *JobState=@(CANCELLED|COMPLETING)* ]]; }
     is_told() { is_cancelled && touch "$dir/go" && has_event ended; }
     run wait_until 40 is_told
     "$testbed/fault" resume n1
-    "$testbed/up" >/dev/null # should Slurm have missed it meanwhile
+    "$testbed/up" >/dev/null # Slurm may have marked the node as down meanwhile.
     echo "$output"
     [ "$status" -eq 0 ]
     said='"message":"the job was cancelled; the step could not be launched'

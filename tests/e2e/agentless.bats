@@ -10,7 +10,7 @@ setup() {
     install -m 755 -o "$DLRUN_TESTBED_USER" "$BATS_TEST_DIRNAME/verify_preset.py" \
         "$dir/verify_preset.py"
     as_user mkdir "$dir/bin"
-    # in torchrun's place: what the preset's words say is verified
+    # This program stands in for torchrun and verifies the words of the preset.
     as_user tee "$dir/bin/torchrun" >/dev/null <<SH
 #!/bin/sh
 exec python3 $dir/verify_preset.py rank $dir/torchrun torchrun "\$@"
@@ -78,7 +78,7 @@ verify() { as_user python3 "$dir/verify_preset.py" all "$dir/$1" "$@"; }
     dl submit plain.yaml --set checkpoint.signal_before=30s \
         --set "launch.command=[bash, -c, \"$program\"]"
     wait_until 30 test -e "$dir/up-0" -a -e "$dir/up-1"
-    # what Slurm does for --signal=B:USR1
+    # Slurm sends this signal for --signal=B:USR1.
     as_user scancel --batch -s USR1 "$(dl status plain --json | jq -r .job)"
     dl wait plain
     [ "$(dl logs plain | grep -c '^saved [01]$')" -eq 2 ]

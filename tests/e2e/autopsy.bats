@@ -19,7 +19,7 @@ lock = threading.Lock()
 
 def load_next_batch():
     lock.acquire()
-    lock.acquire()  # nobody releases it
+    lock.acquire()  # No thread releases this lock.
 
 
 def synchronize(gradients):

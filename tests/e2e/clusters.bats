@@ -8,9 +8,10 @@ load helpers
 
 setup_file() {
     local own=$DLRUN_TESTBED_DIR.two
-    forget_testbed # its user is its own, too: other files' runs are in the other's list
+    # This testbed also has its own user, so the runs of other files are in another list.
+    forget_testbed
     export DLRUN_TESTBED_DIR=$own
-    "$testbed/down" # what a run that was killed has left
+    "$testbed/down" # A test run that was killed may have left a testbed.
     "$BATS_TEST_DIRNAME/fixture" up --nodes 1 --accounting --second other
     load_testbed
     dir=$(fresh_dir)

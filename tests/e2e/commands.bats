@@ -154,7 +154,7 @@ key() { dl status last --json | jq -r "$1"; }
     [ "$status" -eq 3 ]
     run dl check hello.yaml --set resources.nodes=99
     [ "$status" -eq 3 ]
-    run dl submit hello.yaml --set resources.nodes=99 # which Slurm takes
+    run dl submit hello.yaml --set resources.nodes=99 # Slurm accepts this job.
     [[ $status -eq 0 && $output == *"cannot start (Partition"*"dlrun cancel hello-"* ]]
     dl cancel last
     run dl submit hello.yaml --set slurm.chdir=/no/such/folder
@@ -312,7 +312,8 @@ SH
     shellcheck "$dir/job.sh"
     as_user sbatch --test-only "$dir/job.sh"
     first=$(as_user sbatch --parsable "$dir/job.sh")
-    wait_until 60 no_jobs # two that start in the same moment are equally new
+    # Two runs that start in the same moment are equally new, so the next waits for the first.
+    wait_until 60 no_jobs
     second=$(as_user sbatch --parsable "$dir/job.sh")
     wait_until 60 no_jobs
     for job in "$first" "$second"; do
@@ -322,13 +323,13 @@ SH
     done
     [[ $(dl ls --runs runs) == *"hello-$first"* ]]
     [ "$(dl status "$first" --json | jq -r .run)" = "hello-$first" ]
-    # a name is the newest of that name
+    # A name means the newest run of that name.
     [ "$(dl status hello --json | jq -r .run)" = "hello-$second" ]
     [ "$(dl logs "$first" | grep -c '^rank . of 4 on n')" -eq 4 ]
 }
 
 @test "submit takes an edited script back" {
-    # which only Slurm can fill in
+    # Only Slurm can fill in these placeholders.
     dl render hello.yaml -o job.sh --set 'resources.output="%x-%4j-%N.txt"'
     as_user sed -i 's/--nodes=2/--nodes=1/' "$dir/job.sh"
     run dl submit job.sh --watch
@@ -468,7 +469,8 @@ YAML
     [[ $status -eq 1 && $output == *"Not a directory"* ]]
     install -d -m 1777 "$dir/shared"
     install -d -m 700 -o nobody "$dir/shared/.agents" "$dir/shared/.agents-$(id -u nobody)"
-    run dl check hello.yaml --runs shared # another user's agents lock nobody out
+    # Another user's agents in the directory lock out no other user.
+    run dl check hello.yaml --runs shared
     [[ $status -eq 0 && $output == *valid* ]]
     own=.agents-$(id -u "$DLRUN_TESTBED_USER")
     install -d -m 700 -o nobody "$dir/shared/$own"

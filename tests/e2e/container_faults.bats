@@ -49,7 +49,7 @@ has_a_container() { containers_of n1 | grep -q ^dlrun-; }
     run dl attach last -- true </dev/null
     echo "$output"
     [ "$status" -eq 0 ]
-    [ -d "$dir/saved" ] # the job made it
+    [ -d "$dir/saved" ] # The job has made this folder.
     [ ! -e "$dir/saved/out.sqsh" ]
     as_user touch "$dir/data/go"
     dl wait last
@@ -96,7 +96,7 @@ start_session() {
 @test "enroot: nodes that share the folder of containers make a named one once, and none removes another's" {
     runtime enroot
     as_user mkdir "$dir/shared"
-    # unpacked for long enough that all are at it
+    # Unpacking this much takes so long that all nodes do it at the same time.
     head -c 40M /dev/urandom >"$BATS_TEST_TMPDIR/large"
     cp -a "$BATS_FILE_TMPDIR/root" "$BATS_TEST_TMPDIR/root"
     cp "$BATS_TEST_TMPDIR/large" "$BATS_TEST_TMPDIR/root/large"

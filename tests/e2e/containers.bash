@@ -40,7 +40,7 @@ make_root() {
     done
     printf 'ID=dlrun-test\nPRETTY_NAME="an image of dlrun'\''s tests"\n' >"$1/etc/os-release"
     printf 'PATH=/bin\nONLY_IMAGE=image\nIN_BOTH=image\nMY_KEY=image\n' >"$1/etc/environment"
-    mkdir -p "$1/.singularity.d/env" # where apptainer's images have theirs
+    mkdir -p "$1/.singularity.d/env" # Images of apptainer have their environment in this folder.
     echo 'export ONLY_IMAGE=image IN_BOTH=image MY_KEY=image' \
         >"$1/.singularity.d/env/90-environment.sh"
     printf '#!/bin/sh\necho entered by the runscript\nexec "$@"\n' >"$1/.singularity.d/runscript"
@@ -69,7 +69,7 @@ make_mpi_root() {
 }
 
 rings_on_two_nodes() {
-    # made once for all files, it takes its time
+    # The first file makes this image for all files, because making it takes long.
     local line image=$DLRUN_TESTBED_DIR/containers/mpi.sqsh
     if [[ ! $image -nt $DLRUN_BUILD_DIR/bin/mpi_ring ]]; then
         make_mpi_root "$BATS_TEST_TMPDIR/root"
@@ -122,7 +122,7 @@ setup_file() {
 }
 
 boxed_job() {
-    containers_are_there # here, since bats does not heed a skip of setup_file
+    containers_are_there # bats ignores a skip in setup_file, so each test checks.
     dir=$(fresh_dir)
     as_user mkdir "$dir/data" "$dir/odd ä"
     as_user tee "$dir/data/file" <<<from-data >/dev/null
@@ -134,7 +134,7 @@ container:
   image: $images/tiny.sqsh
 launch: {preset: plain, command: [cat, /etc/os-release]}
 YAML
-    as_user touch canary # in the home directory
+    as_user touch canary # This file lies in the home directory.
 }
 
 printed() {

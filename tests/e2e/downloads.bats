@@ -84,7 +84,7 @@ times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
     [ "$status" -eq 0 ]
     wait "$first"
     for name in "${names[@]:0:3}"; do [ "$(times_asked "$name")" -eq 1 ]; done
-    [ "$(times_asked "${names[3]}")" -eq 2 ] # bad.yaml's, and one of the two
+    [ "$(times_asked "${names[3]}")" -eq 2 ] # once for bad.yaml, once for one of the two
     dl wait last
     [ "$(dl status last --json | jq -r .state)" = completed ]
     finished=$(dl status last --json | jq -r .run)
@@ -220,7 +220,7 @@ dl_trusting() {
         -addext subjectAltName=IP:127.0.0.1 \
         -keyout "$dir/server.key" -out "$dir/server.pem" 2>/dev/null
     serve "$dir/server.pem" "$dir/server.key"
-    base=$base/here # whence a redirection leads to https
+    base=$base/here # A redirection leads from this path to https.
     spec good.yaml
     sed -i 's,http://,https://,' "$dir/good.yaml"
     run dl submit good.yaml

@@ -92,7 +92,8 @@ JSON
                 hostile_file "$hostile/$file"
         done
         try "$hostile"
-        as_user cp -r "$hostile" "$dir/own" # as the victim's own it is damaged, and no more
+        # The victim's own copy counts as a damaged run.
+        as_user cp -r "$hostile" "$dir/own"
         for words in status cancel resubmit attach; do
             local command=() && [[ $words != attach ]] || command=(-- true)
             run as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH exec dlrun "$2" ./own "${@:3}"' \
@@ -117,7 +118,7 @@ JSON
 {"token":"$(printf 'c%.0s' {1..32})","state":"submitted","cluster":"local","job":"$id","argv":[],"time":""}
 JSON
     try "$hostile"
-    # copied, as the victim's own: the process has no token of it
+    # As the victim's own copy, too, the run has no effect: the process does not have its token.
     as_user cp -r "$hostile" "$dir/own"
     run dl cancel ./own
     [ "$status" -eq 6 ]
@@ -254,7 +255,7 @@ YAML
             [ ! -e "/tmp/canary-$attacker" ]
         done
     done
-    # git was asked, all the same
+    # The record has a commit, so dlrun did ask git.
     [ -n "$(find "$dir/runs" -name provenance.json -exec grep -l '"commit": "[0-9a-f]' {} +)" ]
 }
 

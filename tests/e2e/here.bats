@@ -131,7 +131,7 @@ key() { dl status last --json | jq -r "$1"; }
     [[ $output == *"the salloc here has no option --mial-user; did you mean 'mail-user'?"* ]]
     wait_until 10 no_jobs
     [ -z "$(ls "$dir/runs/.interactive")" ]
-    # which of them would be here?
+    # The GPUs are counted over all nodes, so their number on this node is unknown.
     run dl interactive hello.yaml --set resources.gpus=4 --set resources.nodes=2 -- true
     [[ $status == 2 &&
         $output == *"resources.gpus are counted over all nodes"*resources.gpus_per_node=N* ]]
@@ -200,7 +200,7 @@ shows() { tmux -S "$socket" capture-pane -p | grep -q "$1"; }
     wait_until 30 shows 'set up on n1'
     type_line 'echo "$(hostname): $GREETING" $(stty size)'
     wait_until 10 shows "^n1: it's; \$(id) \"here\" 40 120"
-    # typed ahead, Ctrl-C could be there before it
+    # The test waits for the output of this line, because Ctrl-C could arrive before the program.
     type_line 'bash -c "echo \$((6 * 7)) up; exec sleep 1000"'
     wait_until 10 shows '^42 up'
     tmux -S "$socket" send-keys C-c
@@ -248,7 +248,7 @@ start_attached() {
     run dl attach last --node n2 -- hostname </dev/null
     [[ $output == *n2 ]]
     run dl attach last -- bash -c 'exit 7' </dev/null
-    [ "$status" -eq 7 ] # the command's own
+    [ "$status" -eq 7 ] # the exit code of the command itself
     run dl attach nosuch </dev/null
     [ "$status" -eq 6 ]
     # Ctrl-C ends the command on the node. The next call removes the files of a killed dlrun.

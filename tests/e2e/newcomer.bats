@@ -5,7 +5,7 @@
 setup_file() {
     export DLRUN_TESTBED_DIR=$DLRUN_TESTBED_DIR.newcomer
     load helpers
-    "$testbed/down" # what a run that was killed has left
+    "$testbed/down" # A test run that was killed may have left a testbed.
     "$BATS_TEST_DIRNAME/fixture" up --conf ClusterName=alpine
 }
 
@@ -70,7 +70,8 @@ readme_commands() {
     [ "$status" -eq 0 ]
     [[ $output == *"cluster alpine, Slurm "* && $output == *"srun --mpi=pmix"* &&
         $output == *"up to 4 per node: pretend"* ]]
-    [[ $output != *"testbed);"* ]] # the stand-in's version, a line of several words, is its number
+    # The stand-in prints its version as a line of several words; dlrun shows only the number.
+    [[ $output != *"testbed);"* ]]
     keep_draft
     run dl doctor
     [[ $output == *"site      alpine: a spec that names no site is on it"* ]]

@@ -9,9 +9,10 @@ load helpers
 
 setup_file() {
     local own=$DLRUN_TESTBED_DIR.purged
-    forget_testbed # its user is its own, too: other files' runs are in the other's list
+    # This testbed also has its own user, so the runs of other files are in another list.
+    forget_testbed
     export DLRUN_TESTBED_DIR=$own
-    "$testbed/down" # what a run that was killed has left
+    "$testbed/down" # A test run that was killed may have left a testbed.
     "$BATS_TEST_DIRNAME/fixture" up --nodes 1 --accounting --conf MinJobAge=2
     load_testbed
     dir=$(fresh_dir)
@@ -79,7 +80,7 @@ said() {
         [[ $(said waiting "$ask") == "cancelled "*" false" ]]
     done
     [ "$(said agentless dl)" = "failed 3 false" ]
-    [[ $(said lost dl) == @(failed|cancelled)" "* ]] # as accounting has it
+    [[ $(said lost dl) == @(failed|cancelled)" "* ]] # Accounting has one of these states.
     for name in agentless lost; do
         [ "$(said "$name" without_accounting)" = "unknown null false" ]
         said="the run's own record has no end"

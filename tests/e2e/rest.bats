@@ -9,9 +9,10 @@ load secrets
 
 setup_file() {
     local own=$DLRUN_TESTBED_DIR.rest
-    forget_testbed # its user is its own, too: other files' runs are in the other's list
+    # This testbed also has its own user, so the runs of other files are in another list.
+    forget_testbed
     export DLRUN_TESTBED_DIR=$own
-    "$testbed/down" # what a run that was killed has left
+    "$testbed/down" # A test run that was killed may have left a testbed.
     "$BATS_TEST_DIRNAME/fixture" up --rest --conf Licenses=tool:4
     load_testbed
     scontrol update nodename="n[1-3]" availablefeatures=fast activefeatures=fast
@@ -34,7 +35,7 @@ launch: {preset: plain, command: [bash, -c, 'until [[ -e go ]]; do sleep 0.1; do
 environment: {vars: {PATH: /usr/bin:/bin}}
 submit: {url: "unix:$DLRUN_TESTBED_REST_SOCKET"}
 YAML
-    rm -rf "$dir"/{go,runs,proxy,token} # what a test that failed has left, too
+    rm -rf "$dir"/{go,runs,proxy,token} # A failed test may have left these files.
     list_servers
 }
 
@@ -76,7 +77,8 @@ is_state() { [[ $(state "$1") == "$2" ]]; }
 jobs_in_queue() { squeue -h -u "$DLRUN_TESTBED_USER" -o %i | wc -l; }
 is_running() { [[ $(job_state "$1") == RUNNING ]]; }
 
-new_token() { # seconds
+# new_token SECONDS: writes a token of this lifetime into the file token
+new_token() {
     as_user bash -c 'umask 077 && rm -f "$1/token" && scontrol token lifespan="$2" >"$1/token"' \
         - "$dir" "$1"
 }
@@ -167,8 +169,8 @@ submit: {url: "$DLRUN_TESTBED_REST_URL", token_file: token}
 YAML
     as_user bash -e "$dir/both" || { cat "$dir/log" >&2 && false; }
     names='SLURM_[A-Z_]*ID|SLURM_SRUN_COMM_PORT|SLURM_STEP_LAUNCHER_PORT|SLURM_TASK_PID'
-    names+='|SLURM_LAUNCH|SLURM_GTIDS|SLURM_LOCALID|SLURM_NODEID|SLURM_PROCID|SLURMD_NODENAME|DLRUN_[A-Z_]*'
-    names+='|HOW|HOSTNAME|TMPDIR|PMIX_[A-Z_0-9]*|PMI_[A-Z_]*|MASTER_[A-Z]*'
+    names+='|SLURM_LAUNCH|SLURM_GTIDS|SLURM_LOCALID|SLURM_NODEID|SLURM_PROCID|SLURMD_NODENAME'
+    names+='|DLRUN_[A-Z_]*|HOW|HOSTNAME|TMPDIR|PMIX_[A-Z_0-9]*|PMI_[A-Z_]*|MASTER_[A-Z]*'
     for how in sbatch slurmrestd; do
         [ -s "$dir/$how" ]
         grep -Ev "^($names|_)=" "$dir/$how" >"$BATS_TEST_TMPDIR/$how"
@@ -288,7 +290,7 @@ refused() {
     refused 4 "onnect" "${rest[@]}" --set submit.url=http://127.0.0.1:9 \
         --set "submit.token_file=$dir/token"
     new_token 1
-    sleep 2 # the token's own time
+    sleep 2 # The token must expire.
     # shellcheck disable=SC2046
     refused 2 "expired" $(by_token)
 }
@@ -330,7 +332,8 @@ dl_trusting() {
     for name in good misnamed; do
         tls "$name"
         trusting=dl_trusting
-        [[ $name == misnamed ]] || trusting=dl # good, but of an authority that nobody here knows
+        # The other certificate is good, but `dl` does not know its authority.
+        [[ $name == misnamed ]] || trusting=dl
         run "$trusting" submit job.yaml --set submit.via=slurmrestd --set "submit.url=$url" \
             --set "submit.token_file=$dir/token"
         echo "$output"
@@ -338,7 +341,7 @@ dl_trusting() {
         [[ $output == *certificate* ]]
         [ "$(jobs_in_queue)" -eq 0 ]
         [ ! -e "$dir/runs" ] || [ -z "$(ls "$dir/runs")" ]
-        [ "$(wc -l <"$dir/proxy")" -eq 1 ] # no request arrived
+        [ "$(wc -l <"$dir/proxy")" -eq 1 ] # No request has arrived.
     done
     tls good
     run dl_trusting submit job.yaml --json --set submit.via=slurmrestd --set "submit.url=$url" \

@@ -10,7 +10,7 @@ load trackers
 setup() { on cgroup; }
 # Both testbeds wait at the same time (trackers.bash). They share the user's index, so the tests
 # name runs by their ids.
-declare -gA id # bats reads the file in a function
+declare -gA id # bats reads the file in a function, so the array must be global.
 submit() { id[$1]=$(dl submit exp.yaml --json 2>/dev/null | jq -r .run); }
 
 # spec: writes standard input to exp.yaml
@@ -176,7 +176,7 @@ YAML
             [ -z "$(event ended "$(run_dir "$run")" | jq -c 'select(.attempt == 0)')" ]
         done
         [ "$(wc -l <"$dir/saved-preempt")" -eq 2 ]
-        wait_until 60 no_jobs # a third start would come within seconds
+        wait_until 60 no_jobs # A third start would come within seconds.
         for partition in preempt preempt-now; do
             [ "$(event claimed "$(run_dir "${id[$tracker-$partition]}")" | wc -l)" -eq 2 ]
         done
@@ -337,7 +337,7 @@ YAML
         == *'"exclude":["'"$(sed -n 's/^0 .* on //p' "$dir/frozen")"'"]'* ]]
     cat "$dir/frozen"
     [ "$(cut -d' ' -f1 "$dir/frozen" | xargs)" = "0 1" ]
-    # whichever node Slurm took first, not again
+    # The second attempt ran on another node than the first.
     [ "$(cut -d' ' -f6 "$dir/frozen" | sort -u | wc -l)" -eq 2 ]
     again_on linuxproc
     wait_until 90 is_state completed cut

@@ -39,12 +39,12 @@ ranks_said() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
         comm=$(cat "${environ%environ}comm" 2>/dev/null) || continue
         [[ $comm == bash || $comm == sleep || $comm == sha256sum ]] ||
             { echo "in the environment of $comm" >&2 && false; }
-        # the program's sleeps come and go
+        # The program starts and ends `sleep` processes all the time.
         { variables=$(tr '\0' '\n' <"$environ"); } 2>/dev/null || continue
         [[ -z $variables || $variables == *DLRUN_RANK=* ]]
         programs=$((programs + 1))
     done < <(grep -laFf "$BATS_TEST_TMPDIR/patterns" /proc/[0-9]*/environ 2>/dev/null)
-    ((programs >= 4)) # where they belong they are
+    ((programs >= 4)) # The programs themselves do have the secrets.
 
     Slurm_has_none "$job"
     keeps_quiet scontrol write batch_script "$job" -

@@ -45,11 +45,11 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     run dl submit sweep.yaml --json
     [ "$status" -eq 0 ]
     job=$(jq -r '.jobs | join(" ")' <<<"$output")
-    [[ $job =~ ^[0-9]+$ ]] # one sbatch for all
+    [[ $job =~ ^[0-9]+$ ]] # One sbatch submits all points.
     [[ $(scontrol show job "$job") == *"ArrayTaskThrottle=2"* ]]
     wait_until 90 points_are "5 completed 1 failed"
     is_state last failed
-    run dl top last # a line a point
+    run dl top last # This prints one line for each point.
     echo "$output"
     [[ $output == *"6 of 6 points are over"* &&
         $(grep -cE "^ [0-5]  .* (completed|failed) " <<<"$output") == 6 ]]
@@ -115,7 +115,7 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     [[ $output == *"is a sweep"* ]]
     [[ $(json sweep last | jq -r '.[] | select(.state == "running") | .point') == 0 ]]
     run dl cancel nosuch last/9 another
-    [ "$status" -eq 6 ] # what is there ends all the same
+    [ "$status" -eq 6 ] # The existing point is cancelled nevertheless.
     [[ $output == *"no run 'nosuch'"*"last/9"* || $output == *"/9: cancelled job"* ]]
     [[ $output == *"no run 'another'"* ]]
     wait_until 60 is_state last/9 cancelled
@@ -312,7 +312,7 @@ YAML
     before=$(json sweep last --sort point | jq -c '.[0] | [.result.test_accuracy, .result_of]')
     [[ $before != *null* ]]
     sweep=$(json status last | jq -r .run)
-    scontrol update partitionname=batch state=down # what is submitted now waits
+    scontrol update partitionname=batch state=down # Later jobs wait.
     dl resubmit "$sweep/0"
     [[ $(points .state "$sweep" | xargs) == "pending completed" ]]
     [[ $(json sweep "$sweep" --sort point | jq -c '.[0] | [.result.test_accuracy, .result_of]') \

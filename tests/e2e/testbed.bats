@@ -4,7 +4,7 @@
 setup_file() {
     export DLRUN_TESTBED_DIR=$DLRUN_TESTBED_DIR.self
     load helpers
-    "$testbed/down" # what a run that was killed has left
+    "$testbed/down" # A test run that was killed may have left a testbed.
     "$testbed/up"
     load_testbed
     install -D -m 755 "$DLRUN_BUILD_DIR/bin/mpi_ring" "$DLRUN_TESTBED_PREFIX/bin/mpi_ring"
@@ -27,7 +27,7 @@ remains() {
     getent passwd | grep -F "dlrun-testbed in $1"
     for pid in /proc/[0-9]*; do
         environment=$(tr '\0' '\n' 2>/dev/null <"$pid/environ") || continue
-        grep -q ^BATS_ <<<"$environment" && continue # this very test
+        grep -q ^BATS_ <<<"$environment" && continue # This process belongs to the test itself.
         grep -Fx "SLURM_CONF=$1/etc/slurm.conf" <<<"$environment" && tr '\0' ' ' <"$pid/cmdline"
     done
     [ ! -e "$1" ] || echo "$1"
@@ -154,7 +154,7 @@ n2 1" ]
     [ "$(DLRUN_TESTBED_DIR=$other "$testbed/as_user" srun hostname 2>"$BATS_TEST_TMPDIR/said")" \
         = n1 ]
     DLRUN_TESTBED_DIR=$other "$testbed/fault" kill slurmctld
-    DLRUN_TESTBED_DIR=$other "$testbed/up" --again # with the options that it has
+    DLRUN_TESTBED_DIR=$other "$testbed/up" --again # This keeps the testbed's options.
     [ "$(DLRUN_TESTBED_DIR=$other "$testbed/as_user" srun hostname 2>"$BATS_TEST_TMPDIR/said")" \
         = n1 ]
     DLRUN_TESTBED_DIR=$other "$testbed/down"
@@ -191,5 +191,5 @@ n2 1" ]
     [ "$status" -ne 0 ]
     [ -z "$(remains "$DLRUN_TESTBED_DIR")" ]
     "$testbed/down"
-    teardown() { :; } # there is no cluster any more that would have jobs
+    teardown() { :; } # No cluster is left that could have jobs.
 }

@@ -43,12 +43,12 @@ type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys
     [ "$status" -eq 0 ]
     [[ $output == *running*"RANK  NODE"*"93 %"*joined* ]]
     [[ $output != *$'\033'* ]]
-    # a dumb terminal gets lines
+    # A dumb terminal gets lines instead of a screen.
     output=$(as_user env TERM=dumb timeout 30 script -qec 'dlrun top last' /dev/null </dev/null)
     [[ $output == *running*"RANK  NODE"* && $output != *$'\033'* ]]
     touch "$dir/stop"
     wait "$runner"
-    run dl top last # what it was at the end
+    run dl top last # This shows the state at the end.
     [[ $output == *completed*"RANK  NODE"*"93 %"*"all 2 ranks ended with 0"* ]]
 }
 
@@ -67,7 +67,7 @@ type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys
     tmux -S "$socket" resize-window -x 30 -y 12
     wait_until 30 shows '^ busy-[-0-9a-f]*  r[^u]*$'
     tmux -S "$socket" resize-window -x 100 -y 30
-    tmux -S "$socket" send-keys C-z # the shell has its screen back, then top
+    tmux -S "$socket" send-keys C-z # The shell gets its screen back, then top.
     wait_until 30 shows 'Stopped'
     type_line fg
     wait_until 30 shows 'RANK  NODE'
@@ -112,7 +112,7 @@ YAML
     grep -q '<span>test accuracy</span>' "$output"
     grep -q '<figcaption><b>Loss</b>' "$output"
     diff "$output" <(dl report last -o -) | grep '^[<>]' >"$BATS_TEST_TMPDIR/differs" || true
-    # but for when it was made
+    # Only the lines with the time of creation differ.
     [ "$(grep -vc "$(date -u +%Y-)" "$BATS_TEST_TMPDIR/differs" || true)" -eq 0 ]
     dl run digits.yaml --set train.epochs=4 >/dev/null 2>&1
     ids=$(dl ls --json | jq -r '.[0].run, .[-1].run')
