@@ -1,4 +1,4 @@
-"""What every table of these benchmarks says of the machine, and of how far its figures lie apart."""
+"""Describes the machine and the spread of figures, for the tables of all these benchmarks."""
 
 import os
 import platform
@@ -14,8 +14,10 @@ def machine():
         if line.startswith("model name"):
             model = line.split(":", 1)[1].strip()
             break
-    isa = [word for word in ("avx2", "avx512f", "avx512_bf16", "amx_tile") if re.search(rf"\b{word}\b", text)]
-    return f"{os.cpu_count()} x {model} ({', '.join(isa)}), Linux {platform.release().split('-')[0]}, load {os.getloadavg()[0]:.1f} at the start"
+    isa = [word for word in ("avx2", "avx512f", "avx512_bf16", "amx_tile")
+           if re.search(rf"\b{word}\b", text)]
+    return (f"{os.cpu_count()} x {model} ({', '.join(isa)}), Linux "
+            f"{platform.release().split('-')[0]}, load {os.getloadavg()[0]:.1f} at the start")
 
 
 def spread(values):

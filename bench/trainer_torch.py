@@ -1,11 +1,14 @@
 #!/usr/bin/python3
-"""One rank of the peer of bench/trainer: PyTorch trains the same network on the same files.
+"""Runs one rank of the peer of bench/trainer: PyTorch trains the same network on the same files.
 
-usage: bench/trainer_torch.py --data DIR --model mlp|cnn --batch N --threads T --epochs E --device cpu|cuda --precision float32|bf16
+usage: bench/trainer_torch.py --data DIR --model mlp|cnn --batch N --threads T --epochs E
+                              --device cpu|cuda --precision float32|bf16
 
-Prints samples per second over all epochs but the first, which warms up. Ranks are read from RANK, WORLD_SIZE, MASTER_ADDR and
-MASTER_PORT; more than one train with DistributedDataParallel over Gloo. Tuned as far as its users can: denormals flushed, data as
-bytes in memory without a loader, gradients set to None, the loss not read back.
+Prints samples per second over all epochs except the first, which warms up. RANK, WORLD_SIZE,
+MASTER_ADDR and MASTER_PORT describe the ranks; more than one rank trains with
+DistributedDataParallel over Gloo. The program is tuned as far as PyTorch's users can: it flushes
+denormals, holds the data as bytes in memory without a loader, sets gradients to None and does not
+read the loss back.
 """
 
 import argparse
@@ -25,8 +28,10 @@ def idx(path, offset):
 def network(name):
     if name == "mlp":
         return nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 10))
-    return nn.Sequential(nn.Unflatten(1, (1, 28)), nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2),
-                         nn.Dropout(0.25), nn.Flatten(), nn.Linear(9216, 128), nn.ReLU(), nn.Dropout(0.5), nn.Linear(128, 10))
+    return nn.Sequential(nn.Unflatten(1, (1, 28)), nn.Conv2d(1, 32, 3), nn.ReLU(),
+                         nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2),
+                         nn.Dropout(0.25), nn.Flatten(), nn.Linear(9216, 128), nn.ReLU(),
+                         nn.Dropout(0.5), nn.Linear(128, 10))
 
 
 def main():
@@ -42,7 +47,7 @@ def main():
 
     torch.set_num_threads(args.threads)
     torch.set_flush_denormal(True)
-    torch.backends.cudnn.allow_tf32 = False  # float32 on both sides
+    torch.backends.cudnn.allow_tf32 = False  # Both sides compute in float32.
     torch.manual_seed(1)
     rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     images = idx(f"{args.data}/train-images-idx3-ubyte", 16).reshape(-1, 784).to(args.device)
@@ -56,12 +61,15 @@ def main():
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     loss_of = nn.CrossEntropyLoss()
 
-    precision = torch.autocast(args.device, dtype=torch.bfloat16) if args.precision == "bf16" else contextlib.nullcontext()
+    precision = (torch.autocast(args.device, dtype=torch.bfloat16) if args.precision == "bf16"
+                 else contextlib.nullcontext())
 
     seconds = 0.0
     samples = 0
     for epoch in range(args.epochs):
-        order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(epoch))[rank::size].to(args.device)
+        order = torch.randperm(
+            len(labels),
+            generator=torch.Generator().manual_seed(epoch))[rank::size].to(args.device)
         start = time.perf_counter()
         for batch in order.split(args.batch):
             x = images[batch].float() / 255

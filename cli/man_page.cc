@@ -65,11 +65,14 @@ dlrun \- deep\-learning jobs on Slurm clusters, from one YAML file
 .I COMMAND
 .RI [ ARGUMENTS ]...
 .SH DESCRIPTION
-dlrun turns one YAML file, the spec, into a deep\-learning job: it checks the spec, renders a job script, records and submits it once, follows it and says
+dlrun turns one YAML file, the spec, into a deep\-learning job: )"
+    R"(it checks the spec, renders a job script, )"
+    R"(records and submits it once, follows it and says
 how it ended. The same file runs on one machine without Slurm.
 .PP
 .I RUN
-is a run's name (the newest of that name), its id or the unique start of one, a Slurm job id, a path, or
+is a run's name (the newest of that name), its id or the unique start of one, )"
+    R"(a Slurm job id, a path, or
 .BR last .
 .SH COMMANDS
 )";

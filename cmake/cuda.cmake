@@ -11,8 +11,10 @@ set(DLRUN_HAS_CUDNN OFF)
 # header and the library are found. WHAT names them in the error message.
 function(find_gpu_library name header what)
   string(TOUPPER ${name} upper)
-  find_path(${upper}_INCLUDE_DIR ${header} HINTS ENV ${upper}_HOME ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
-  find_library(${upper}_LIBRARY ${name} HINTS ENV ${upper}_HOME ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_LIBRARY_ROOT} PATH_SUFFIXES lib lib64)
+  find_path(${upper}_INCLUDE_DIR ${header} HINTS ENV ${upper}_HOME ${CUDAToolkit_INCLUDE_DIRS}
+    PATH_SUFFIXES include)
+  find_library(${upper}_LIBRARY ${name} HINTS ENV ${upper}_HOME ${CUDAToolkit_LIBRARY_DIR}
+    ${CUDAToolkit_LIBRARY_ROOT} PATH_SUFFIXES lib lib64)
   if(${upper}_INCLUDE_DIR AND ${upper}_LIBRARY)
     add_library(${name} UNKNOWN IMPORTED)
     set_target_properties(${name} PROPERTIES IMPORTED_LOCATION ${${upper}_LIBRARY})
@@ -34,7 +36,8 @@ if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
   endif()
 endif()
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES "80;90" CACHE STRING "GPU generations that are compiled for: A100, H100/H200; others run the newest one's PTX")
+  set(CMAKE_CUDA_ARCHITECTURES "80;90" CACHE STRING
+    "GPU generations that are compiled for: A100, H100/H200; others run the newest one's PTX")
 endif()
 if(DLRUN_CUDA STREQUAL "AUTO" AND NOT CMAKE_CUDA_COMPILER)
   check_language(CUDA)
@@ -47,10 +50,12 @@ if(DLRUN_CUDA STREQUAL "ON" OR CMAKE_CUDA_COMPILER)
   set(DLRUN_HAS_CUDA ON)
 
   find_gpu_library(nccl nccl.h "nccl.h or libnccl")
-  find_gpu_library(cudnn cudnn_graph.h "cuDNN 9 (cudnn_graph.h, libcudnn)")  # the header came with version 9
+  # Version 9 of cuDNN is the first one with this header.
+  find_gpu_library(cudnn cudnn_graph.h "cuDNN 9 (cudnn_graph.h, libcudnn)")
 endif()
 if(DLRUN_HAS_CUDA)
-  message(STATUS "CUDA: ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}, NCCL: ${DLRUN_HAS_NCCL}, cuDNN 9: ${DLRUN_HAS_CUDNN}")
+  message(STATUS "CUDA: ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}, "
+    "NCCL: ${DLRUN_HAS_NCCL}, cuDNN 9: ${DLRUN_HAS_CUDNN}")
 else()
   message(STATUS "CUDA: no nvcc; built without GPUs")
 endif()

@@ -10,8 +10,10 @@ function(dlrun_module target name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
   add_library(${target} MODULE ${ARG_SOURCES})
   target_link_libraries(${target} PRIVATE dlrun_options ${ARG_LIBS})
-  set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME dlrun-${name} CXX_VISIBILITY_PRESET hidden
-                        POSITION_INDEPENDENT_CODE ON LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/dlrun)
+  set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME dlrun-${name}
+    CXX_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/dlrun)
   install(TARGETS ${target} LIBRARY DESTINATION lib/dlrun)
-  set_property(GLOBAL APPEND PROPERTY DLRUN_MODULES ${target})  # cli/ stages them beside the runs
+  # cli/ stages the modules beside the runs.
+  set_property(GLOBAL APPEND PROPERTY DLRUN_MODULES ${target})
 endfunction()

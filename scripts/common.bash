@@ -12,7 +12,8 @@ die() {
     echo "${0##*/}: $*" >&2
     exit 1
 }
-usage() { # the comment at the top of the script
+# usage CODE: prints the comment at the top of the script and exits with CODE
+usage() {
     sed -n '2,/^[^#]/{/^#/s/^# \?//p}' "$0"
     exit "$1"
 }
@@ -28,6 +29,7 @@ configure_and_build() {
     fi
     mkdir -p build
     log=build/$preset.configure.log
-    cmake --preset "$preset" "${options[@]}" >"$log" 2>&1 || { cat "$log" >&2 && die "configuring '$preset' failed"; }
+    cmake --preset "$preset" "${options[@]}" >"$log" 2>&1 ||
+        { cat "$log" >&2 && die "configuring '$preset' failed"; }
     cmake --build "build/$preset" ${1:+--target "$@"} || die "building '$preset' failed"
 }

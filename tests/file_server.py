@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""usage: file_server.py FOLDER PORT-FILE [CERTIFICATE KEY]  an HTTP(S) server on loopback whose faults are in the paths that it is asked for
+"""usage: file_server.py FOLDER PORT-FILE [CERTIFICATE KEY]
+
+An HTTP(S) server on loopback. The path of a request names the fault of its reply.
 
 Serves FOLDER's files on a port of its own choice and writes the port to PORT-FILE when it listens.
 PORT-FILE.log has a line for each request, with the byte at which the requested range starts.
 /FAULT/FILE:
 
   cut      the connection ends in the middle of the file; ranges are served, so a client can resume
-  cut-old  the same from a server without ranges: each reply is the whole file; the second is not cut
+  cut-old  the same from a server without ranges: each reply is the whole file, and the second is
+           not cut
   cut-other  the first reply is another, longer file, and cut; after that FILE, complete
   cut-end  all bytes, but not their end, from a server that has no rest to send (416); after that
            FILE, complete
@@ -29,7 +32,8 @@ import sys
 import threading
 
 
-ELSEWHERE = {"to-ftp": "ftp://127.0.0.1/f", "to-file": "file:///etc/passwd", "to-plain": "http://127.0.0.1:1/f", "loop": ""}
+ELSEWHERE = {"to-ftp": "ftp://127.0.0.1/f", "to-file": "file:///etc/passwd",
+             "to-plain": "http://127.0.0.1:1/f", "loop": ""}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -121,7 +125,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
-    def handle_error(self, *_):  # a client that leaves causes no report
+    def handle_error(self, *_):  # A client that leaves causes no report.
         pass
 
 
@@ -135,7 +139,7 @@ def main():
         file.write(str(server.server_address[1]))
     os.rename(sys.argv[2] + ".new", sys.argv[2])
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    sys.stdin.read()  # ends together with the process that started it
+    sys.stdin.read()  # The server ends together with the process that started it.
 
 
 if __name__ == "__main__":

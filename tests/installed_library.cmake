@@ -12,7 +12,7 @@ function(run what)
 endfunction()
 
 run("installing" ${CMAKE_COMMAND} --install ${BINARY} --prefix ${folder}/first)
-file(RENAME ${folder}/first ${folder}/moved)  # nothing of it may name the place where it was
+file(RENAME ${folder}/first ${folder}/moved)  # No file may name the old place.
 file(COPY ${SOURCE}/configs/examples/five_steps.cc DESTINATION ${folder}/own)
 file(WRITE ${folder}/own/CMakeLists.txt "cmake_minimum_required(VERSION 3.25)
 project(own CXX)
@@ -20,7 +20,8 @@ find_package(dlrun REQUIRED)
 add_executable(five-steps five_steps.cc)
 target_link_libraries(five-steps PRIVATE dlrun::runtime)
 ")
-run("configuring" ${CMAKE_COMMAND} -S ${folder}/own -B ${folder}/own/build -G Ninja -DCMAKE_PREFIX_PATH=${folder}/moved)
+run("configuring" ${CMAKE_COMMAND} -S ${folder}/own -B ${folder}/own/build
+  -G Ninja -DCMAKE_PREFIX_PATH=${folder}/moved)
 run("building" ${CMAKE_COMMAND} --build ${folder}/own/build)
 run("alone" ${folder}/own/build/five-steps ${folder}/alone.safetensors)
 if(NOT output MATCHES "step 30, 1 ranks: loss [01]\\.")
@@ -32,7 +33,8 @@ if(MPIEXEC)
   set(ENV{OMPI_MCA_mpi_yield_when_idle} 1)
   set(ENV{OMPI_MCA_pml} ob1)
   set(ENV{OMPI_MCA_btl} self,vader,tcp)
-  run("two ranks" ${MPIEXEC} --oversubscribe --bind-to none -n 2 ${folder}/own/build/five-steps ${folder}/two.safetensors)
+  run("two ranks" ${MPIEXEC} --oversubscribe --bind-to none -n 2 ${folder}/own/build/five-steps
+    ${folder}/two.safetensors)
   if(NOT output MATCHES "step 30, 2 ranks: loss [01]\\.")
     message(FATAL_ERROR "two ranks trained to: ${output}")
   endif()

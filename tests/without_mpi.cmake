@@ -1,8 +1,10 @@
 # Configures SOURCE in BINARY as on a machine without an MPI library, and checks which targets would
 # be built.
 file(REMOVE_RECURSE ${BINARY})
-execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE} -B ${BINARY} -G Ninja -DCMAKE_BUILD_TYPE=Release -DDLRUN_CUDA=OFF
-  -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON OUTPUT_VARIABLE output ERROR_VARIABLE output RESULT_VARIABLE code)
+execute_process(
+  COMMAND ${CMAKE_COMMAND} -S ${SOURCE} -B ${BINARY} -G Ninja -DCMAKE_BUILD_TYPE=Release
+    -DDLRUN_CUDA=OFF -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON
+  OUTPUT_VARIABLE output ERROR_VARIABLE output RESULT_VARIABLE code)
 if(NOT code EQUAL 0)
   message(FATAL_ERROR "it does not configure:\n${output}")
 endif()

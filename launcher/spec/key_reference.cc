@@ -11,15 +11,20 @@ constexpr std::string_view kHead =
     R"(<!-- Made by `dlrun explain --markdown` from the key table; a test keeps it equal. -->
 # Keys of a spec
 
-Every key of `exp.yaml`. `dlrun explain KEY` says the same in a terminal; `dlrun schema` is the same for editors. A key of a part that is not built is
+Every key of `exp.yaml`. `dlrun explain KEY` says the same in a terminal; )"
+    R"(`dlrun schema` is the same for editors. A key of a part that is not built is
 refused by name, never ignored.
 
 - A relative path starts at the folder of the file that says it; `~` is the home directory.
-- `${NAME}` in any value is replaced at submission from your environment; a variable that is not set is an error. `$${` is a literal `${`.
-- A key without a value counts as not given; a written `null` also takes away what a weaker source says: a value, an entry, or a whole section.
-- `base: FILE` inherits: maps merge, lists and values of the spec replace those of the base. The base may have a base of its own.
+- `${NAME}` in any value is replaced at submission from your environment; )"
+    R"(a variable that is not set is an error. `$${` is a literal `${`.
+- A key without a value counts as not given; a written `null` also takes away )"
+    R"(what a weaker source says: a value, an entry, or a whole section.
+- `base: FILE` inherits: maps merge, lists and values of the spec replace those of the base. )"
+    R"(The base may have a base of its own.
 - `--set KEY=VALUE` overrides any key; `--set environment.vars.NAME=VALUE` one entry of a map.
-- Stronger first: `--set`, the spec, its base, your environment (`SBATCH_ACCOUNT`, `SBATCH_PARTITION`, `SBATCH_QOS`), the site.
+- Stronger first: `--set`, the spec, its base, your environment )"
+    R"((`SBATCH_ACCOUNT`, `SBATCH_PARTITION`, `SBATCH_QOS`), the site.
   `dlrun explain exp.yaml` lists every effective value with where it came from.
 )";
 

@@ -25,7 +25,9 @@ constexpr std::string_view kGpusPattern = R"(^([A-Za-z0-9._+-]{1,64}:)?[0-9]{1,9
 constexpr std::string_view kDurationPattern =
     R"(^([0-9]{1,9}|(?=[0-9])([0-9]{1,9}d)?([0-9]{1,9}h)?([0-9]{1,9}m)?([0-9]{1,9}s)?)$)";
 constexpr std::string_view kTimePattern =
-    R"(^(([0-9]{1,9}-)?[0-9]{1,9}(:[0-9]{1,9}){0,2}|(?=[0-9])([0-9]{1,9}d)?([0-9]{1,9}h)?([0-9]{1,9}m)?([0-9]{1,9}s)?|[Uu][Nn][Ll][Ii][Mm][Ii][Tt][Ee][Dd]|[Ii][Nn][Ff][Ii][Nn][Ii][Tt][Ee])$)";
+    R"(^(([0-9]{1,9}-)?[0-9]{1,9}(:[0-9]{1,9}){0,2})"
+    R"(|(?=[0-9])([0-9]{1,9}d)?([0-9]{1,9}h)?([0-9]{1,9}m)?([0-9]{1,9}s)?)"
+    R"(|[Uu][Nn][Ll][Ii][Mm][Ii][Tt][Ee][Dd]|[Ii][Nn][Ff][Ii][Nn][Ii][Tt][Ee])$)";
 constexpr std::string_view kHostsPattern = R"(^[A-Za-z0-9._,\[\]-]+$)";
 constexpr std::string_view kMemoryPattern = R"(^[0-9]{1,9}([KMGTkmgt][Bb]?)?$)";
 constexpr std::string_view kIntervalPattern = R"(^((1 )?epoch|[0-9]{1,9} +steps?)$)";

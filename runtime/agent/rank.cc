@@ -317,8 +317,8 @@ void Rank::look_at_progress(bool is_last) {
     on_progress({{"type", "progress"}, {"body", std::move(*news)}});
   if (const auto problem = progress_file_->take_problem(is_last)) {
     warn(fmt::format(
-        R"(the program's DLRUN_PROGRESS cannot be used: {}; expected is one JSON object, written whole each )"
-        R"(time, such as {{"step": 120, "steps": 5000, "loss": 0.5}})",
+        R"(the program's DLRUN_PROGRESS cannot be used: {}; expected is one JSON object, written )"
+        R"(whole each time, such as {{"step": 120, "steps": 5000, "loss": 0.5}})",
         *problem));
   }
 }

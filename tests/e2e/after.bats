@@ -10,7 +10,9 @@ setup() {
         cat >"$dir/$name.yaml" <<YAML
 name: $name
 resources: {nodes: 1, tasks_per_node: 1, time: 5m}
-launch: {preset: plain, command: [bash, -c, 'until [[ -e go ]]; do sleep 0.1; done; touch $name; [[ ! -e fail ]]']}
+launch:
+  preset: plain
+  command: [bash, -c, 'until [[ -e go ]]; do sleep 0.1; done; touch $name; [[ ! -e fail ]]']
 YAML
     done
     chown "$DLRUN_TESTBED_USER:" "$dir"/*.yaml
@@ -19,7 +21,9 @@ YAML
 state() { dl status "$1" --json | jq -r .state; }
 is_state() { [[ $(state "$1") == "$2" ]]; }
 job() { dl status "$1" --json | jq -r .job; }
-dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Dependency=\([^ ]*\).*/\1/p'; }
+dependency() {
+    scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Dependency=\([^ ]*\).*/\1/p'
+}
 
 @test "after.ok waits for a run by its name, and starts when it has succeeded" {
     dl submit first.yaml
@@ -43,7 +47,7 @@ dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Depende
     as_user touch "$dir/go"
     wait_until 60 is_state second completed
     [ "$dir/second" -nt "$dir/first" ]
-    dl resubmit second # for nothing: it is over, as it should be
+    dl resubmit second # The first run has succeeded, so this job waits for none.
     [[ $(dependency second) != *"$(job first)"* ]]
 }
 
@@ -53,7 +57,8 @@ dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Depende
     as_user touch "$dir/fail" "$dir/go"
     wait_until 60 is_state first failed
     wait_until 60 is_state second cancelled
-    [ "$(dl status second --json | jq -r .detail)" = "CANCELLED: it waited for afterok:$(job first), which can never hold any more" ]
+    [ "$(dl status second --json | jq -r .detail)" \
+        = "CANCELLED: it waited for afterok:$(job first), which can never hold any more" ]
     [ ! -e "$dir/second" ]
     run dl resubmit second
     [ "$status" -eq 2 ]
@@ -65,8 +70,14 @@ dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Depende
     dl submit second.yaml --set "after.notok=[first]" --set "after.any=$(job first)"
     # A session waits for runs as well as for job ids: salloc gets both, although its words already
     # contain the ids.
-    as_user bash -c 'cd "$1" && exec dlrun interactive second.yaml --set name=session --set "after.any=[first, \"1\"]" -- touch session' - "$dir" </dev/null &
-    session_waits() { [[ $(scontrol show job --oneliner "$(squeue -h -n session -o %i)") == *"Dependency=afterany:$(job first)("* ]]; }
+    as_user bash -c 'cd "$1" &&
+        exec dlrun interactive second.yaml --set name=session --set "after.any=[first, \"1\"]" \
+            -- touch session' \
+        - "$dir" </dev/null &
+    session_waits() {
+        [[ $(scontrol show job --oneliner "$(squeue -h -n session -o %i)") \
+            == *"Dependency=afterany:$(job first)("* ]]
+    }
     wait_until 30 session_waits
     as_user touch "$dir/fail" "$dir/go"
     wait_until 60 is_state first failed
@@ -94,10 +105,15 @@ dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Depende
 }
 
 @test "after waits for all jobs of a sweep, and for a point that was submitted again; one that failed is told" {
-    dl submit first.yaml --set 'sweep.parameters={environment.vars.P: [1, 2], resources.nodes: [1, 2]}' --set 'launch.command=[bash, -c, "until [[ -e go ]]; do sleep 0.1; done; [[ ! -e fail || $DLRUN_NNODES == 1 ]]"]'
+    # shellcheck disable=SC2016 # the ranks' variable
+    local program='until [[ -e go ]]; do sleep 0.1; done; [[ ! -e fail || $DLRUN_NNODES == 1 ]]'
+    dl submit first.yaml \
+        --set 'sweep.parameters={environment.vars.P: [1, 2], resources.nodes: [1, 2]}' \
+        --set "launch.command=[bash, -c, \"$program\"]"
     mapfile -t jobs < <(dl sweep first --json | jq -r '[.[].job | split("_")[0]] | unique[]')
-    [ "${#jobs[@]}" -eq 2 ] # one array for each number of nodes
-    [[ $(dl check second.yaml --set 'after.ok=first') == *"waits     afterok:${jobs[0]}:${jobs[1]}"* ]]
+    [ "${#jobs[@]}" -eq 2 ] # The sweep has one array for each number of nodes.
+    [[ $(dl check second.yaml --set 'after.ok=first') \
+        == *"waits     afterok:${jobs[0]}:${jobs[1]}"* ]]
     run dl check second.yaml --set 'after.notok=first'
     [ "$status" -eq 2 ]
     [[ $output == *"is 2 jobs"* ]]
@@ -125,31 +141,40 @@ dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Depende
 
 @test "with code.snapshot the job runs the code as it was at submission" {
     as_user bash -c "echo 'echo version one' >'$dir/work.sh'"
-    dl submit first.yaml --set code.snapshot=true --set 'launch.command=[bash, -c, "until [[ -e '"$dir"'/go ]]; do sleep 0.1; done; bash work.sh"]'
+    local program="until [[ -e $dir/go ]]; do sleep 0.1; done; bash work.sh"
+    dl submit first.yaml --set code.snapshot=true --set "launch.command=[bash, -c, \"$program\"]"
     as_user bash -c "echo 'echo version two' >'$dir/work.sh'"
     as_user touch "$dir/go"
     wait_until 60 is_state first completed
     [[ $(dl logs first) == *"version one"* ]]
-    dl run first.yaml --set code.snapshot=true --set 'launch.command=[bash, -c, "bash work.sh; pwd"]'
+    dl run first.yaml --set code.snapshot=true \
+        --set 'launch.command=[bash, -c, "bash work.sh; pwd"]'
     [[ $(dl logs last) == *"version two"*"/code"* ]]
 }
 
 @test "an edited script takes along what its lines cannot say: the run it waits for, its code, its record; resubmit too" {
-    as_user bash -c "cd '$dir' && git init -q && echo 'echo version one' >work.sh && git add work.sh && git -c user.name=t -c user.email=t@example.org commit -qm one"
+    as_user bash -c "cd '$dir' && git init -q && echo 'echo version one' >work.sh &&
+        git add work.sh && git -c user.name=t -c user.email=t@example.org commit -qm one"
     dl submit first.yaml
-    dl render second.yaml --set 'after.ok=[first]' --set "after.any=[\"$(job first)\"]" --set code.snapshot=true \
+    dl render second.yaml --set 'after.ok=[first]' --set "after.any=[\"$(job first)\"]" \
+        --set code.snapshot=true \
         --set resources.cpus_per_task=2 --set 'launch.command=[bash, work.sh]' -o job.sh
-    as_user sed -i 's/--time=00:05:00/--time=00:30:00/; s/--output=.*/--output=log-%j/' "$dir/job.sh"
+    as_user sed -i 's/--time=00:05:00/--time=00:30:00/; s/--output=.*/--output=log-%j/' \
+        "$dir/job.sh"
     [[ $(dl diff job.sh) == *"+#SBATCH --time=00:30:00 "* ]]
-    as_user bash -c 'mkdir "$1/sub" && mv "$1/job.sh" "$1/sub" && cd / && dlrun submit "$1/sub/job.sh" --json' - "$dir" >"$BATS_TEST_TMPDIR/said"
-    jq -e ".core_hours == 1" "$BATS_TEST_TMPDIR/said" # of the edited script
+    as_user bash -c 'mkdir "$1/sub" && mv "$1/job.sh" "$1/sub" && cd / &&
+        dlrun submit "$1/sub/job.sh" --json' \
+        - "$dir" >"$BATS_TEST_TMPDIR/said"
+    # These are the core hours of the edited script.
+    jq -e ".core_hours == 1" "$BATS_TEST_TMPDIR/said"
     [[ $(dependency second) == "afterany:$(job first)"*",afterok:$(job first)"* ]]
     as_user bash -c "echo 'echo version two' >'$dir/work.sh'; touch '$dir/go'"
     wait_until 60 is_state second completed
     [ "$(dl logs second | grep version)" = "version one" ]
     path=$(dl status second --json | jq -r .path)
     for file in spec.yaml resolved.yaml plan.json; do [ -s "$path/$file" ]; done
-    [ "$(jq -r '.git.root' "$path/provenance.json")" = "$dir" ] # the spec's, not this shell's
+    # The recorded repository is that of the spec, not that of this shell's directory.
+    [ "$(jq -r '.git.root' "$path/provenance.json")" = "$dir" ]
     # The resubmission runs the same script with the same code, and dlrun explains what a resolved
     # spec means.
     run dl resubmit second --watch
@@ -159,7 +184,8 @@ dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Depende
     for run in "$path" last; do grep -qx "version one" "$dir/log-$(job "$run")"; done
     run dl submit "$path/resolved.yaml" --watch
     [ "$status" -eq 0 ]
-    [[ $output == *"a new copy of $dir as it is now; \`dlrun resubmit ${path##*/}\`"*"version two"* ]]
+    [[ $output \
+        == *"a new copy of $dir as it is now; \`dlrun resubmit ${path##*/}\`"*"version two"* ]]
     as_user rm -r "$path/code"
     run dl resubmit "$path"
     [ "$status" -eq 6 ]
@@ -169,12 +195,17 @@ dependency() { scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Depende
 @test "environment.setup_node runs once on every node, before the ranks; a line that fails ends the job" {
     # setup_node gets all CPUs of the job on its node, also if nodes differ: 3 tasks of 2 CPUs make
     # 4 and 2 here.
-    dl submit first.yaml --watch --set resources.nodes=2 --set resources.tasks_per_node=null --set resources.ntasks=3 \
-        --set resources.cpus_per_task=2 --set 'environment.setup_node="echo $SLURM_CPUS_PER_TASK >>cpus"' \
+    dl submit first.yaml --watch --set resources.nodes=2 --set resources.tasks_per_node=null \
+        --set resources.ntasks=3 \
+        --set resources.cpus_per_task=2 \
+        --set 'environment.setup_node="echo $SLURM_CPUS_PER_TASK >>cpus"' \
         --set 'launch.command=[hostname]'
     [ "$(cat "$dir/cpus")" = $'2\n2' ]
-    dl submit first.yaml --watch --set resources.nodes=2 --set resources.tasks_per_node=2 --set resources.cpus_per_task=3 \
-        --set 'environment.setup_node="hostname >>nodes; echo staged $SLURM_CPUS_PER_TASK >/tmp/staged"' \
+    # shellcheck disable=SC2016 # the job's variable
+    local setup='hostname >>nodes; echo staged $SLURM_CPUS_PER_TASK >/tmp/staged'
+    dl submit first.yaml --watch --set resources.nodes=2 --set resources.tasks_per_node=2 \
+        --set resources.cpus_per_task=3 \
+        --set "environment.setup_node=\"$setup\"" \
         --set 'launch.command=[bash, -c, "cat /tmp/staged"]'
     [ "$(sort "$dir/nodes" | tr '\n' ' ')" = "n1 n2 " ]
     [ "$(dl logs first | grep -c '^staged 6$')" -eq 4 ]

@@ -15,12 +15,13 @@ lead_job() {
     {
         printf '#!/bin/bash\n'
         # The options contain no characters that need quoting.
-        printf 'exec %q lead --runs %q --name t %s -- srun --export=ALL --kill-on-bad-exit=1 %s %q rank --' \
-            "$agent" "$dir/runs" "$lead_options" "$srun_options" "$agent"
+        printf 'exec %q lead --runs %q --name t %s -- ' "$agent" "$dir/runs" "$lead_options"
+        printf 'srun --export=ALL --kill-on-bad-exit=1 %s %q rank --' "$srun_options" "$agent"
         printf ' %q' "$@"
         printf '\n'
     } >"$dir/job.sh"
-    job=$(as_user sbatch --parsable -N4 --ntasks-per-node=2 -t 5 --open-mode=append -o "$dir/out" --chdir "$dir" \
+    job=$(as_user sbatch --parsable -N4 --ntasks-per-node=2 -t 5 --open-mode=append -o "$dir/out" \
+        --chdir "$dir" \
         "${sbatch_options[@]}" "$dir/job.sh")
     run_dir=$dir/runs/t-$job
 }
@@ -59,7 +60,8 @@ stop() {
             # shellcheck disable=SC2086 # no word where there is none
             as_user scancel $target -s USR1 "$job"
             wait_until 10 has_event signal
-            sleep 0.5 # a second one would come within the agent's wait for the rest of the tree
+            # A second signal would come within the agent's wait for the rest of the tree.
+            sleep 0.5
             stop
             [ "$(counts)" = "8 usr1 1 term 0" ]
             [[ $(event signal) == *'"signal":"SIGUSR1"'*'"word":"checkpoint"'* ]]
@@ -100,7 +102,9 @@ stop() {
         # shellcheck disable=SC2016
         lead_job '' '' bash -c 'exec 9>"$0/alive-$DLRUN_RANK"; flock 9; n=0
             trap "((n++)); echo \$n > \$0/term-$DLRUN_RANK" TERM
-            setsid bash -c "trap \"\" TERM; sleep 300" & echo up >"$0/up-$DLRUN_RANK"; while :; do sleep 0.1; done' "$dir"
+            setsid bash -c "trap \"\" TERM; sleep 300" & echo up >"$0/up-$DLRUN_RANK"
+            while :; do sleep 0.1; done' \
+                "$dir"
         wait_until 30 all_are_up
         local since=$EPOCHREALTIME took_ms
         as_user scancel "$job"
@@ -125,8 +129,9 @@ stop() {
     done
     for tracker in cgroup linuxproc; do
         again_on "$tracker"
-        wait_until 100 has_event ended # slurmctld looks at time limits every half minute
-        [[ $(event ended) == *'"state":"timeout"'*'the job reached its time limit (resources.time); ended by SIGTERM'* ]]
+        wait_until 100 has_event ended # slurmctld looks at time limits every half minute.
+        said='the job reached its time limit (resources.time); ended by SIGTERM'
+        [[ $(event ended) == *'"state":"timeout"'*"$said"* ]]
         wait_until 20 grep -q "dlrun: the job reached its time limit" "$dir/out"
     done
 }
@@ -135,35 +140,43 @@ stop() {
     lead_job '' '-n 4000' true
     wait_until 20 has_event ended
     [[ $(event ended) == *'"code":77'*'More processors requested'* ]]
-    grep -q 'dlrun: the step could not be launched (exit code 1): .*srun: error: .*More processors' "$dir/out"
+    said='dlrun: the step could not be launched (exit code 1): .*srun: error: .*More processors'
+    grep -q "$said" "$dir/out"
     wait_until 10 job_failed_with 77
 }
-job_failed_with() { scontrol show job --oneliner "$job" | grep -q "JobState=FAILED .*ExitCode=$1:0"; }
+job_failed_with() {
+    scontrol show job --oneliner "$job" | grep -q "JobState=FAILED .*ExitCode=$1:0"
+}
 
 @test "a job that is cancelled before its step can start is cancelled, not failed, though srun's word comes first" {
     mkdir "$dir/first"
     # shellcheck disable=SC2016 # the job's own
-    printf '#!/bin/bash\ntouch "$PWD/ready"; until [ -e "$PWD/go" ]; do sleep 0.1; done; exec %q/srun "$@"\n' "$slurm_bin" >"$dir/first/srun"
+    {
+        printf '#!/bin/bash\ntouch "$PWD/ready"; until [ -e "$PWD/go" ]; do sleep 0.1; done; '
+        printf 'exec %q/srun "$@"\n' "$slurm_bin"
+    } >"$dir/first/srun"
     chmod 755 "$dir/first/srun"
     sbatch_options=(--export="ALL,PATH=$dir/first:$slurm_bin:/usr/bin:/bin")
     lead_job '' '' true
     wait_until 20 test -e "$dir/ready"
-    "$testbed/fault" pause n1 # so that lead's TERM does not come
+    "$testbed/fault" pause n1 # A paused node keeps TERM from lead.
     as_user scancel "$job"
     is_cancelled() { [[ $(scontrol show job "$job") == *JobState=@(CANCELLED|COMPLETING)* ]]; }
     is_told() { is_cancelled && touch "$dir/go" && has_event ended; }
     run wait_until 40 is_told
     "$testbed/fault" resume n1
-    "$testbed/up" >/dev/null # should Slurm have missed it meanwhile
+    "$testbed/up" >/dev/null # Slurm may have marked the node as down meanwhile.
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $(event ended) == *'"state":"cancelled","code":143,"message":"the job was cancelled; the step could not be launched'* ]]
+    said='"message":"the job was cancelled; the step could not be launched'
+    [[ $(event ended) == *'"state":"cancelled","code":143,'"$said"* ]]
 }
 
 @test "a command that is not on the node is 127, in one clear line with host and PATH" {
     lead_job '' '' pythonx train.py
     wait_until 20 has_event ended
-    grep -Eq '^dlrun: rank [0-7] on n[1-4]: pythonx: command not found \(PATH=.*\); the other 7 ranks are ended$' "$dir/out"
+    said='pythonx: command not found \(PATH=.*\); the other 7 ranks are ended'
+    grep -Eq "^dlrun: rank [0-7] on n[1-4]: $said\$" "$dir/out"
     wait_until 10 job_failed_with 127
 }
 
@@ -178,7 +191,10 @@ job_failed_with() { scontrol show job --oneliner "$job" | grep -q "JobState=FAIL
 @test "a requeued job claims its run again; the attempt is the next, its logs are apart" {
     sbatch_options=(--requeue)
     # shellcheck disable=SC2016
-    lead_job '' '' bash -c 'echo "attempt $DLRUN_ATTEMPT"; echo up >"$0/up-$DLRUN_RANK"; [ "$DLRUN_ATTEMPT" = 1 ] || sleep 300' "$dir"
+    lead_job '' '' \
+        bash -c 'echo "attempt $DLRUN_ATTEMPT"; echo up >"$0/up-$DLRUN_RANK";
+            [ "$DLRUN_ATTEMPT" = 1 ] || sleep 300' \
+        "$dir"
     wait_until 30 all_are_up
     as_user scontrol requeue "$job"
     wait_until 60 grep -q '"state":"completed"' "$run_dir/events.jsonl"
@@ -219,7 +235,8 @@ SH
     lead_job '--join-timeout 3' "$dir/slow" true
     wait_until 30 has_event ended
     [[ $(event missing) == *'"ranks":[4,5]'* ]]
-    grep -q 'dlrun: 2 of 8 ranks did not say hello within 3.* s: ranks 4-5; missing on n3 (all)' "$dir/out"
+    grep -q 'dlrun: 2 of 8 ranks did not say hello within 3.* s: ranks 4-5; missing on n3 (all)' \
+        "$dir/out"
     wait_until 10 job_failed_with 76
 }
 

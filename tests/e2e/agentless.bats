@@ -7,9 +7,11 @@ load helpers
 
 setup() {
     dir=$(fresh_dir)
-    install -m 755 -o "$DLRUN_TESTBED_USER" "$BATS_TEST_DIRNAME/verify_preset.py" "$dir/verify_preset.py"
+    install -m 755 -o "$DLRUN_TESTBED_USER" "$BATS_TEST_DIRNAME/verify_preset.py" \
+        "$dir/verify_preset.py"
     as_user mkdir "$dir/bin"
-    as_user tee "$dir/bin/torchrun" >/dev/null <<SH # in torchrun's place: what the preset's words say is verified
+    # This program stands in for torchrun and verifies the words of the preset.
+    as_user tee "$dir/bin/torchrun" >/dev/null <<SH
 #!/bin/sh
 exec python3 $dir/verify_preset.py rank $dir/torchrun torchrun "\$@"
 SH
@@ -61,7 +63,8 @@ verify() { as_user python3 "$dir/verify_preset.py" all "$dir/$1" "$@"; }
 
 @test "a program's failure is the job's, and srun ends the others" {
     spec plain 'nodes: 2'
-    run dl submit plain.yaml --set 'launch.command=[sh, -c, "[ $DLRUN_RANK != 1 ] || exit 7; exec sleep 100"]' --watch
+    run dl submit plain.yaml \
+        --set 'launch.command=[sh, -c, "[ $DLRUN_RANK != 1 ] || exit 7; exec sleep 100"]' --watch
     [ "$status" -eq 5 ]
     [[ $output == *"task 1: Exited with exit code 7"* ]]
     [ "$(dl status plain --json | jq -r .state)" = failed ]
@@ -69,10 +72,14 @@ verify() { as_user python3 "$dir/verify_preset.py" all "$dir/$1" "$@"; }
 
 @test "checkpoint.signal_before reaches every rank of the program, also on another node, and none of the shell before it" {
     spec plain 'nodes: 2'
+    # shellcheck disable=SC2016 # the ranks' variables
+    local program='trap \"echo saved $SLURM_PROCID; exit 0\" USR1; touch up-$SLURM_PROCID;'
+    program+=' while :; do sleep 0.1 & wait; done'
     dl submit plain.yaml --set checkpoint.signal_before=30s \
-        --set 'launch.command=[bash, -c, "trap \"echo saved $SLURM_PROCID; exit 0\" USR1; touch up-$SLURM_PROCID; while :; do sleep 0.1 & wait; done"]'
+        --set "launch.command=[bash, -c, \"$program\"]"
     wait_until 30 test -e "$dir/up-0" -a -e "$dir/up-1"
-    as_user scancel --batch -s USR1 "$(dl status plain --json | jq -r .job)" # what Slurm does for --signal=B:USR1
+    # Slurm sends this signal for --signal=B:USR1.
+    as_user scancel --batch -s USR1 "$(dl status plain --json | jq -r .job)"
     dl wait plain
     [ "$(dl logs plain | grep -c '^saved [01]$')" -eq 2 ]
 }
@@ -84,7 +91,10 @@ words: [env, 'B=it''s "$HOME" `id` \ {{x}} {rank}']
 env: {A: 'it''s "$HOME" `id` \ {{x}} {rank}'}
 YAML
     spec mine 'nodes: 1'
-    as_user bash -c 'cd "$1" && DLRUN_CONFIG=$1/config exec dlrun submit mine.yaml --set "launch.command=[printenv, A, B]" --watch' - "$dir"
+    as_user bash -c 'cd "$1" &&
+        DLRUN_CONFIG=$1/config exec dlrun submit mine.yaml --watch \
+            --set "launch.command=[printenv, A, B]"' \
+        - "$dir"
     run dl logs mine
     [[ $output == *'it'\''s "$HOME" `id` \ {x} 0
 it'\''s "$HOME" `id` \ {x} 0'* ]]
@@ -92,10 +102,14 @@ it'\''s "$HOME" `id` \ {x} 0'* ]]
 
 @test "rank 0's port: one that is used, or that another job of this kind has chosen, is passed over" {
     spec torch 'nodes: 1'
-    dl render torch.yaml | sed -n '/^# A port for/,/^export DLRUN_MASTER_PORT/p' >"$BATS_TEST_TMPDIR/choose"
+    dl render torch.yaml | sed -n '/^# A port for/,/^export DLRUN_MASTER_PORT/p' \
+        >"$BATS_TEST_TMPDIR/choose"
     # With the same seed the choice is the same, so only occupied ports change it. Only these tests
     # use the resulting port numbers on this machine.
-    choose() { bash -ec 'RANDOM=4711; . "$1"; flock --unlock "$dlrun_lock"; echo "$dlrun_port"' - "$BATS_TEST_TMPDIR/choose"; }
+    choose() {
+        bash -ec 'RANDOM=4711; . "$1"; flock --unlock "$dlrun_lock"; echo "$dlrun_port"' \
+            - "$BATS_TEST_TMPDIR/choose"
+    }
     first=$(choose)
     [ "$(choose)" = "$first" ]
     locks=/tmp/dlrun-ports-$UID
@@ -105,7 +119,10 @@ it'\''s "$HOME" `id` \ {x} 0'* ]]
     second=$(choose)
     [ "$second" != "$first" ]
     exec {lock}>&-
-    python3 -c 'import socket, sys, time; server = socket.create_server(("127.0.0.1", int(sys.argv[1]))); print("up", flush=True); time.sleep(60)' \
+    python3 -c 'import socket, sys, time
+server = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+print("up", flush=True)
+time.sleep(60)' \
         "$first" >"$BATS_TEST_TMPDIR/up" 3>&- &
     server=$!
     wait_until 20 grep up "$BATS_TEST_TMPDIR/up"

@@ -13,18 +13,25 @@ setup() {
 }
 
 @test "every rank is in the image: the job's variables beat its own, mounts hold with their flags, all else is not there" {
-    local lines=('cat /etc/os-release; echo "rank $DLRUN_RANK of $DLRUN_WORLD_SIZE is $SLURM_PROCID";'
+    local lines=(
+        'cat /etc/os-release; echo "rank $DLRUN_RANK of $DLRUN_WORLD_SIZE is $SLURM_PROCID";'
         'printf "<%s>\n" "$IN_BOTH" "$ONLY_IMAGE" "$LINES_OF_TEXT" "$QUOTED" "$LD_LIBRARY_PATH";'
-        'pwd; cat /mnt/file; touch /mnt/new || echo ro; touch /rw/new && echo rw; touch /new || echo root-ro;'
-        'test -d "/odd ä" && echo odd-there; id -u;' "ls $DLRUN_TESTBED_HOME/canary $dir/job.yaml 2>/dev/null || echo no-home")
+        'pwd; cat /mnt/file; touch /mnt/new || echo ro; touch /rw/new && echo rw;'
+        'touch /new || echo root-ro;'
+        'test -d "/odd ä" && echo odd-there; id -u;'
+        "ls $DLRUN_TESTBED_HOME/canary $dir/job.yaml 2>/dev/null || echo no-home"
+    )
     run inside "${lines[*]}" \
         --set resources.nodes=2 --set resources.tasks_per_node=2 --set container.workdir=/etc \
-        --set "container.mounts=['$dir/data:/mnt:ro', '$dir/data:/rw', '$dir/odd ä:/odd ä']" --set environment.vars.IN_BOTH=job \
-        --set 'environment.vars.LINES_OF_TEXT="one\nEVIL=1 {two}"' --set "environment.vars.QUOTED=\"it's \\\"q\\\"\"" \
+        --set "container.mounts=['$dir/data:/mnt:ro', '$dir/data:/rw', '$dir/odd ä:/odd ä']" \
+        --set environment.vars.IN_BOTH=job \
+        --set 'environment.vars.LINES_OF_TEXT="one\nEVIL=1 {two}"' \
+        --set "environment.vars.QUOTED=\"it's \\\"q\\\"\"" \
         --set environment.vars.LD_LIBRARY_PATH=/job/lib
     echo "$output"
     [ "$status" -eq 0 ]
-    printed ID=dlrun-test "rank 0 of 4 is 0" '<job>' '<image>' '<one' 'EVIL=1 {two}>' "<it's \"q\">" '</job/lib>' /etc from-data ro rw root-ro no-home \
+    printed ID=dlrun-test "rank 0 of 4 is 0" '<job>' '<image>' '<one' 'EVIL=1 {two}>' \
+        "<it's \"q\">" '</job/lib>' /etc from-data ro rw root-ro no-home \
         odd-there "$(id -u "$DLRUN_TESTBED_USER")"
     [[ $output != *canary* && $output != *job.yaml* ]]
     output=$(dl logs last)
@@ -33,7 +40,8 @@ setup() {
 }
 
 @test "what a key asks for is there: a root that can be written, home, root's id, the image's entry point, NVIDIA's driver" {
-    run inside 'touch /new && ls /new; ls ~/canary; id -u' --set container.writable=true --set container.mount_home=true --set container.remap_root=true \
+    run inside 'touch /new && ls /new; ls ~/canary; id -u' --set container.writable=true \
+        --set container.mount_home=true --set container.remap_root=true \
         --set container.entrypoint=true --set resources.gpus_per_node=1
     echo "$output"
     [ "$status" -eq 0 ]
@@ -58,7 +66,8 @@ setup() {
 }
 
 @test "interactive and attach enter the same image" {
-    run dl interactive job.yaml --set environment.vars.IN_BOTH=job -- sh -c 'cat /etc/os-release; echo "$IN_BOTH"; exit 3'
+    run dl interactive job.yaml --set environment.vars.IN_BOTH=job \
+        -- sh -c 'cat /etc/os-release; echo "$IN_BOTH"; exit 3'
     echo "$output"
     [ "$status" -eq 3 ]
     [[ $output == *ID=dlrun-test*job* ]]

@@ -19,7 +19,7 @@ lock = threading.Lock()
 
 def load_next_batch():
     lock.acquire()
-    lock.acquire()  # nobody releases it
+    lock.acquire()  # No thread releases this lock.
 
 
 def synchronize(gradients):
@@ -48,9 +48,12 @@ YAML
     [[ $output == *"rank 5 (n2) stands elsewhere than the other 7 ranks"* ]]
     [[ $output == *"rank 5 (n2)"*"ranks 0-4, 6-7 (n1, n2)"* ]]
     [[ $output == *"load_next_batch (train.py:10)"* ]]
-    [[ $output == *"all_reduce (distributed_c10d.py:"* && $output == *"synchronize (train.py:14)"* ]]
-    [[ $output == *"rank 5 on n2 is at load_next_batch (train.py:10), the others at all_reduce (distributed_c10d.py:"* ]]
-    [ "$(json hangs | jq -r '[.state, .autopsy.odd, .autopsy.groups[0].ranks] | join(" ")')" = "failed 1 5" ]
+    [[ $output == *"all_reduce (distributed_c10d.py:"* &&
+        $output == *"synchronize (train.py:14)"* ]]
+    at='rank 5 on n2 is at load_next_batch (train.py:10)'
+    [[ $output == *"$at, the others at all_reduce (distributed_c10d.py:"* ]]
+    [ "$(json hangs | jq -r '[.state, .autopsy.odd, .autopsy.groups[0].ranks] | join(" ")')" \
+        = "failed 1 5" ]
     folder=$(json hangs | jq -r .path)/autopsy/attempt-0
     for rank in 0 1 2 3 4 5 6 7; do
         grep -q '^process [0-9]*: /usr/bin/python3 train.py' "$folder/rank-000$rank.txt"
@@ -68,7 +71,9 @@ launch:
     - bash
     - -c
     - '[[ $DLRUN_ATTEMPT == 1 ]] || { [[ $DLRUN_RANK != 1 ]] || kill -STOP $$; exec sleep 300; }'
-environment: {setup: 'mkdir -p bin && ln -sf /bin/* bin/ && ln -sf /usr/bin/{srun,scontrol,env} bin/ && rm -f bin/gdb && PATH=$PWD/bin'}
+environment:
+  setup: 'mkdir -p bin && ln -sf /bin/* bin/ && ln -sf /usr/bin/{srun,scontrol,env} bin/ &&
+    rm -f bin/gdb && PATH=$PWD/bin'
 health: {hang_after: 5s}
 retry: {max: 1, on: [hang]}
 YAML
@@ -77,8 +82,10 @@ YAML
     run dl status plain
     echo "$output"
     [ "$(json plain | jq -c '[.state, .attempt, .restarts[0].cause]')" = '["completed",1,"hang"]' ]
-    [ "$(json plain | jq -r '.autopsy | [.attempt, .odd, .groups[0].ranks] | join(" ")')" = "0 1 1" ]
+    [ "$(json plain | jq -r '.autopsy | [.attempt, .odd, .groups[0].ranks] | join(" ")')" \
+        = "0 1 1" ]
     [[ $(json plain | jq -r '.autopsy.groups[0].frames[0]') == "is stopped"* ]]
     [[ $(json plain | jq -r '.autopsy.groups[1].frames[0]') == sleeps* ]]
-    grep -q 'neither py-spy nor gdb is in PATH here' "$(json plain | jq -r .path)/autopsy/attempt-0/rank-0001.txt"
+    grep -q 'neither py-spy nor gdb is in PATH here' \
+        "$(json plain | jq -r .path)/autopsy/attempt-0/rank-0001.txt"
 }

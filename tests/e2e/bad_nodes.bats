@@ -18,7 +18,8 @@ unfit() {
 name: $1
 resources: {nodes: $2, tasks_per_node: 1, time: 5m}
 environment:
-  setup_node: '[[ \$(hostname) != n1 ]] || { rm -rf /tmp/scratch && touch /tmp/scratch; }' # no folder can be made there
+  # No folder can be made at this place on n1.
+  setup_node: '[[ \$(hostname) != n1 ]] || { rm -rf /tmp/scratch && touch /tmp/scratch; }'
   vars: {TMPDIR: /tmp/scratch}
 launch: {command: [hostname]}
 health: {preflight: [disk], known_bad: 1h}
@@ -34,15 +35,18 @@ YAML
 
     run dl nodes
     echo "$output"
-    [[ $output == *NODE*UNTIL*REASON*n1*testbed*first-*"n1 is not fit for the job: disk: /tmp/scratch"* ]]
-    [ "$(dl nodes --json | jq -r '.nodes[] | [.node, .cluster, .run == null] | join(" ")')" = "n1 testbed false" ]
+    [[ $output \
+        == *NODE*UNTIL*REASON*n1*testbed*first-*"n1 is not fit for the job: disk: /tmp/scratch"* ]]
+    [ "$(dl nodes --json | jq -r '.nodes[] | [.node, .cluster, .run == null] | join(" ")')" \
+        = "n1 testbed false" ]
     [ "$(dl nodes first.yaml --json | jq -r .file)" = "$dir/runs/known-bad.jsonl" ]
 
     # The list may contain a node that the cluster no longer has. sbatch would refuse a job that
     # excludes it.
     as_user python3 - "$dir/runs/known-bad.jsonl" <<'PY'
 import json, sys, zlib
-line = json.dumps({"node": "gone7", "cluster": "testbed", "reason": "lost", "since": 1, "until": 4000000000})[:-1]
+line = json.dumps({"node": "gone7", "cluster": "testbed", "reason": "lost", "since": 1,
+                   "until": 4000000000})[:-1]
 open(sys.argv[1], "a").write(f'{line},"crc":"{zlib.crc32(line.encode()):08x}"}}\n')
 PY
     [ "$(dl nodes --json | jq '.nodes | length')" -eq 2 ]
@@ -53,11 +57,13 @@ launch: {command: [hostname]}
 health: {known_bad: 1h}
 YAML
     run dl check second.yaml
-    [[ $output == *"n1 is excluded until "*"(health.known_bad)"*"first"* || $output == *"n1 is excluded until "*"not fit"* ]]
+    [[ $output == *"n1 is excluded until "*"(health.known_bad)"*"first"* ||
+        $output == *"n1 is excluded until "*"not fit"* ]]
     run dl submit second.yaml --watch
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == *"n1 is excluded until "*"(health.known_bad): "*"\`dlrun nodes --forget n1\` allows it"* ]]
+    allow="\`dlrun nodes --forget n1\` allows it"
+    [[ $output == *"n1 is excluded until "*"(health.known_bad): "*"$allow"* ]]
     [[ $output != *gone7* ]]
     [ "$(json second | jq -r .nodes)" = 'n[3-4]' ]
     run dl resubmit second --watch
@@ -113,9 +119,12 @@ YAML
     echo "$output"
     "$testbed/up" --again
     [ "$status" -eq 0 ]
-    [ "$(json spare | jq -c '[.state, .attempt, .restarts[0].cause]')" = '["completed",1,"node_failure"]' ]
+    [ "$(json spare | jq -c '[.state, .attempt, .restarts[0].cause]')" \
+        = '["completed",1,"node_failure"]' ]
     [ "$(json spare | jq -r .job)" = "$job" ]
-    for rank in 0 1 2 3; do dl logs --rank $rank --attempt 1 spare; done | tee /dev/stderr | sort | uniq -c |
+    for rank in 0 1 2 3; do
+        dl logs --rank $rank --attempt 1 spare
+    done | tee /dev/stderr | sort | uniq -c |
         awk '{ print $1, $2, $3, $5 }' | diff - <(printf '2 world 4 n1\n2 world 4 n3\n')
     [ "$(dl nodes --json | jq -r '[.nodes[].node] | join(" ")')" = n2 ]
 }
@@ -131,7 +140,8 @@ YAML
     echo "$output"
     [ "$status" -eq 0 ]
     as_user mkfifo "$dir/pipe"
-    run timeout 20 "$testbed/as_user" bash -c "cd '$dir' && dlrun submit locked.yaml --watch --set health.known_bad.file=pipe"
+    run timeout 20 "$testbed/as_user" \
+        bash -c "cd '$dir' && dlrun submit locked.yaml --watch --set health.known_bad.file=pipe"
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *"health.known_bad: no node is excluded: $dir/pipe: is not a regular file"* ]]

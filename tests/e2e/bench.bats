@@ -19,14 +19,17 @@ has_no_job() { [[ -z $(squeue -h -n "$1") ]]; }
         '[["gloo",2,8],["gloo",2,65536],["mpi",2,8],["mpi",2,65536],["shm",2,8],["shm",2,65536]]' ]
     # With two ranks the bus bandwidth equals the algorithm's, and time, size and bandwidth
     # are consistent.
-    jq -e '[.results[] | (.algbw_gb_s == .busbw_gb_s) and .us > 0 and (.bytes / .us / 1000 - .algbw_gb_s | fabs) <= 0.01 * .algbw_gb_s + 1e-6] | all' <<<"$output"
+    jq -e '[.results[] | (.algbw_gb_s == .busbw_gb_s) and .us > 0 and
+        (.bytes / .us / 1000 - .algbw_gb_s | fabs) <= 0.01 * .algbw_gb_s + 1e-6] | all' \
+        <<<"$output"
     [ "$(jq -r '.left_out[].backend' <<<"$output")" = nccl ]
     [[ $stderr == *"nccl with 2 workers is left out: "* ]]
     [ "$(grep -c '<polyline' "$dir/out.svg")" -eq 6 ]
 }
 
 @test "bench collectives prints a table and bars for people, and ends its ranks" {
-    run --separate-stderr dl bench collectives --backends shm --workers 2,4 --sizes 1K --operation all_gather
+    run --separate-stderr dl bench collectives --backends shm --workers 2,4 --sizes 1K \
+        --operation all_gather
     echo "$output$stderr"
     [ "$status" -eq 0 ]
     [[ ${lines[0]} == *WORKERS*SIZE*"shm us"*algbw*busbw ]]
@@ -53,13 +56,18 @@ YAML
     echo "$output$stderr"
     [ "$status" -eq 0 ]
     [ "$(jq -c '[.results[] | [.nodes, .ranks]]' <<<"$output")" = '[[1,1],[2,2]]' ]
-    jq -e '.results[0].efficiency == 1 and (.results | all(.samples_per_s > 0)) and .left_out == []' <<<"$output"
+    jq -e '.results[0].efficiency == 1 and (.results | all(.samples_per_s > 0)) and
+        .left_out == []' \
+        <<<"$output"
     # Every size is a run of its own, and the printed rate is that of its record.
     for i in 0 1; do
         run_id=$(jq -r ".results[$i].run" <<<"$output")
-        [ "$(jq ".results[$i].samples_per_s" <<<"$output")" = "$(dl status "$run_id" --json | jq .result.samples_per_s)" ]
+        [ "$(jq ".results[$i].samples_per_s" <<<"$output")" \
+            = "$(dl status "$run_id" --json | jq .result.samples_per_s)" ]
     done
-    jq -e '.modelled[-1].ranks == 1024 and (.modelled | all(.samples_per_s_low <= .samples_per_s_high))' <<<"$output"
+    jq -e '.modelled[-1].ranks == 1024 and (.modelled |
+        all(.samples_per_s_low <= .samples_per_s_high))' \
+        <<<"$output"
     grep -q '>modelled<' "$dir/out.svg"
 
     run --separate-stderr dl bench scaling job.yaml --local 1,2
@@ -80,7 +88,8 @@ YAML
     run dl bench scaling job.yaml --nodes 1 --svg no-such-folder/out.svg
     [[ $status -eq 1 && $output == *"/no-such-folder: No such file or directory"* ]]
     [ "$(dl ls --json | jq length)" -eq "$before" ]
-    for words in "--nodes 0" "--nodes 1 --local 1" "--nodes 1 --set resources.ntasks=2" "--nodes 1 --set resources.tme=1"; do
+    for words in "--nodes 0" "--nodes 1 --local 1" "--nodes 1 --set resources.ntasks=2" \
+        "--nodes 1 --set resources.tme=1"; do
         # shellcheck disable=SC2086 # words
         run dl bench scaling job.yaml $words
         [ "$status" -eq 2 ]
@@ -93,10 +102,13 @@ name: waits
 resources: {tasks_per_node: 1, cpus_per_task: 1, time: 5m}
 train: {data: {dataset: digits}, model: mlp, hidden: [16], epochs: 1, seed: 1}
 YAML
-    as_user sbatch --parsable -J blocks -N 4 --exclusive -t 5 -o /dev/null --wrap 'sleep 300' >/dev/null
+    as_user sbatch --parsable -J blocks -N 4 --exclusive -t 5 -o /dev/null --wrap 'sleep 300' \
+        >/dev/null
     wait_until 30 has_job blocks RUNNING
     for signal in TERM:143 INT:130; do
-        as_user bash -c 'cd "$1" && exec env --default-signal=INT dlrun bench scaling job.yaml --nodes 2,1 2>err' - "$dir" &
+        as_user bash -c 'cd "$1" &&
+            exec env --default-signal=INT dlrun bench scaling job.yaml --nodes 2,1 2>err' \
+            - "$dir" &
         bench=$!
         wait_until 60 grep -q 'pending: ' "$dir/err"
         has_job waits PENDING

@@ -8,9 +8,10 @@ load helpers
 
 setup_file() {
     local own=$DLRUN_TESTBED_DIR.two
-    forget_testbed # its user is its own, too: other files' runs are in the other's list
+    # This testbed also has its own user, so the runs of other files are in another list.
+    forget_testbed
     export DLRUN_TESTBED_DIR=$own
-    "$testbed/down" # what a run that was killed has left
+    "$testbed/down" # A test run that was killed may have left a testbed.
     "$BATS_TEST_DIRNAME/fixture" up --nodes 1 --accounting --second other
     load_testbed
     dir=$(fresh_dir)
@@ -41,7 +42,9 @@ setup() {
     cat >"$dir/job.yaml" <<YAML
 name: job
 resources: {nodes: 1, tasks_per_node: 1, time: 5m, clusters: other}
-launch: {preset: plain, command: [bash, -c, 'echo on \$SLURM_CLUSTER_NAME; until [[ -e go ]]; do sleep 0.1; done']}
+launch:
+  preset: plain
+  command: [bash, -c, 'echo on \$SLURM_CLUSTER_NAME; until [[ -e go ]]; do sleep 0.1; done']
 YAML
     rm -f "$dir/go" "$dir/calls"
     as_user touch "$dir/calls"
@@ -58,7 +61,9 @@ none_on() { [[ -z $(squeue -h -M "$1" -u "$DLRUN_TESTBED_USER" -o %i) ]]; }
 count_on() { squeue -h -M "$1" -u "$DLRUN_TESTBED_USER" -o %i | grep -c '^[0-9]'; }
 state() { dl status "$1" --json | jq -r .state; }
 is_state() { [[ $(state "$1") == "$2" ]]; }
-logged() { as_user bash -c 'cd "$1" && PATH=$1/loggers:$PATH && shift && exec dlrun "$@"' - "$dir" "$@"; }
+logged() {
+    as_user bash -c 'cd "$1" && PATH=$1/loggers:$PATH && shift && exec dlrun "$@"' - "$dir" "$@"
+}
 
 # Checks that all calls logged since the last check name the cluster. Ignores calls that concern
 # only this machine.
@@ -96,7 +101,8 @@ all_named_other() {
     logged submit job.yaml
     all_named_other
     wait_until 60 is_state last running
-    for words in "status last" "ls" "attach last -- true" "check job.yaml" "submit job.yaml --test-only" "doctor -M other" "doctor -M other --site-file"; do
+    for words in "status last" "ls" "attach last -- true" "check job.yaml" \
+        "submit job.yaml --test-only" "doctor -M other" "doctor -M other --site-file"; do
         : >"$dir/calls"
         # shellcheck disable=SC2086 # words are wanted
         logged $words </dev/null

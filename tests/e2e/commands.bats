@@ -17,7 +17,10 @@ YAML
 }
 
 # submits a spec whose ranks wait for a file
-waiting() { dl submit hello.yaml --set "launch.command=[bash, -c, 'echo waiting; until [[ -e $dir/go ]]; do sleep 0.1; done; echo gone on']" "$@"; }
+waiting() {
+    local program="echo waiting; until [[ -e $dir/go ]]; do sleep 0.1; done; echo gone on"
+    dl submit hello.yaml --set "launch.command=[bash, -c, '$program']" "$@"
+}
 state() { dl status "${1:-last}" --json | jq -r .state; }
 is_state() { [[ $(state) == "$1" ]]; }
 key() { dl status last --json | jq -r "$1"; }
@@ -40,27 +43,36 @@ key() { dl status last --json | jq -r "$1"; }
     [ "$(dl logs last | grep -c '^rank ')" -eq 4 ]
     [ "$(dl logs last -n 2)" = "$(dl logs last | tail -n 2)" ]
     [[ $(dl logs --rank 2 last) == "rank 2 of 4 on "* ]]
-    dl wait "$id" "$job" --json | jq -e --arg id "$id" 'length == 2 and all(.[]; .run == $id and .state == "completed" and .code == 0)'
+    dl wait "$id" "$job" --json | jq -e \
+        --arg id "$id" \
+        'length == 2 and all(.[]; .run == $id and .state == "completed" and .code == 0)'
     [[ $(dl ls) == *"$id"*"$job"*completed* ]]
     [ "$(dl ls --json | jq -r '.[0].run')" = "$id" ]
     # Colour is used on terminals, for each stream separately.
-    typed() { as_user env TERM="${2:-xterm}" NO_COLOR="${3:-}" script -qec "$1" /dev/null </dev/null; }
+    typed() {
+        as_user env TERM="${2:-xterm}" NO_COLOR="${3:-}" script -qec "$1" /dev/null </dev/null
+    }
     [[ $(typed 'dlrun ls') == *$'\e['* && $(typed 'dlrun status nope; true') == *$'\e['*error* ]]
     for plain in 'xterm 1' dumb; do
         # shellcheck disable=SC2086 # words
         output=$(typed 'dlrun ls; dlrun status nope; true' $plain)
         [[ $output == *"$id"*error* && $output != *$'\e'* ]]
     done
-    as_user env TERM=xterm script -qec "dlrun ls >$dir/out; dlrun status nope 2>$dir/err" /dev/null </dev/null || true
-    [[ $(<"$dir/out") == *"$id"* && $(<"$dir/err") == *error* && $(cat "$dir/out" "$dir/err") != *$'\e'* ]]
+    as_user env TERM=xterm script -qec "dlrun ls >$dir/out; dlrun status nope 2>$dir/err" \
+        /dev/null </dev/null || true
+    [[ $(<"$dir/out") == *"$id"* && $(<"$dir/err") == *error* &&
+        $(cat "$dir/out" "$dir/err") != *$'\e'* ]]
 }
 
 @test "a run is recorded whole: spec, plan, script, provenance, journal" {
     as_user git -C "$dir" init -q
-    as_user bash -c "cd '$dir' && git add . && git -c user.name=t -c user.email=t@example.org commit -qm one && echo '# edited' >>hello.yaml"
+    as_user bash -c "cd '$dir' && git add . &&
+        git -c user.name=t -c user.email=t@example.org commit -qm one &&
+        echo '# edited' >>hello.yaml"
     dl submit hello.yaml
     path=$(key .path)
-    for file in spec.yaml resolved.yaml plan.json job.sh provenance.json submission.json tree.patch; do
+    for file in spec.yaml resolved.yaml plan.json job.sh provenance.json submission.json \
+        tree.patch; do
         [ "$(stat -c %a "$path/$file")" = 600 ]
     done
     [ "$(stat -c %a "$path")" = 700 ]
@@ -75,20 +87,31 @@ key() { dl status last --json | jq -r "$1"; }
 }
 
 @test "a run's record says what the job found around it: Slurm, nodes, modules, packages" {
-    as_user mkdir -p "$dir/venv/bin" "$dir/venv/lib/python3.11/site-packages/"{numpy-1.26.4,torch-2.1.0}.dist-info
+    as_user mkdir -p "$dir/venv/bin" \
+        "$dir/venv/lib/python3.11/site-packages/"{numpy-1.26.4,torch-2.1.0}.dist-info
     as_user bash -c "echo 'export VIRTUAL_ENV=$dir/venv' >'$dir/venv/bin/activate'"
-    as_user mkdir -p "$dir/conda/conda-meta" "$dir/conda/lib/python3.10/site-packages/jax-0.4.13.dist-info"
-    as_user touch "$dir/conda/conda-meta/"{python-3.10.12-h955ad1f_0,cudatoolkit-11.8.0-h4ba93d1_11}.json "$dir/conda/conda-meta/history"
-    dl submit hello.yaml --watch --set "environment.venv=$dir/venv" --set "environment.setup=export LOADEDMODULES=GCC/8.3.0:Python/3.11 CONDA_PREFIX=$dir/conda"
+    as_user mkdir -p "$dir/conda/conda-meta" \
+        "$dir/conda/lib/python3.10/site-packages/jax-0.4.13.dist-info"
+    as_user touch "$dir/conda/conda-meta/python-3.10.12-h955ad1f_0.json" \
+        "$dir/conda/conda-meta/cudatoolkit-11.8.0-h4ba93d1_11.json" "$dir/conda/conda-meta/history"
+    dl submit hello.yaml --watch --set "environment.venv=$dir/venv" \
+        --set "environment.setup=export LOADEDMODULES=GCC/8.3.0:Python/3.11 CONDA_PREFIX=$dir/conda"
     found=$(key .path)/surroundings.json
     wait_until 30 test -e "$found"
-    jq -e '(.slurm | startswith("slurm")) and .nodes == ["n1", "n2"] and .modules == ["GCC/8.3.0", "Python/3.11"]' "$found"
-    jq -e '.venv.packages == ["numpy-1.26.4", "torch-2.1.0"] and .attempt == 0 and .partition == "batch"' "$found"
-    jq -e --arg at "$dir/conda" '.conda == {prefix: $at, packages: ["cudatoolkit-11.8.0-h4ba93d1_11", "python-3.10.12-h955ad1f_0", "jax-0.4.13"]}' "$found"
+    jq -e '(.slurm | startswith("slurm")) and .nodes == ["n1", "n2"] and
+        .modules == ["GCC/8.3.0", "Python/3.11"]' "$found"
+    jq -e '.venv.packages == ["numpy-1.26.4", "torch-2.1.0"] and .attempt == 0 and
+        .partition == "batch"' "$found"
+    jq -e --arg at "$dir/conda" '.conda == {
+        prefix: $at,
+        packages: ["cudatoolkit-11.8.0-h4ba93d1_11", "python-3.10.12-h955ad1f_0", "jax-0.4.13"]
+    }' "$found"
 }
 
 @test "a killed rank is named by --watch, wait and status, with host and signal, and the exit code is 5" {
-    run dl submit hello.yaml --watch --set 'launch.command=[bash, -c, "[[ $DLRUN_RANK != 3 ]] || kill -9 $$; trap : TERM; while :; do sleep 1; done"]'
+    # shellcheck disable=SC2016 # the rank's variables
+    local program='[[ $DLRUN_RANK != 3 ]] || kill -9 $$; trap : TERM; while :; do sleep 1; done'
+    run dl submit hello.yaml --watch --set "launch.command=[bash, -c, \"$program\"]"
     [ "$status" -eq 5 ]
     [[ $output == *"rank 3 on n2"*SIGKILL* ]]
     run dl wait last
@@ -131,11 +154,12 @@ key() { dl status last --json | jq -r "$1"; }
     [ "$status" -eq 3 ]
     run dl check hello.yaml --set resources.nodes=99
     [ "$status" -eq 3 ]
-    run dl submit hello.yaml --set resources.nodes=99 # which Slurm takes
+    run dl submit hello.yaml --set resources.nodes=99 # Slurm accepts this job.
     [[ $status -eq 0 && $output == *"cannot start (Partition"*"dlrun cancel hello-"* ]]
     dl cancel last
     run dl submit hello.yaml --set slurm.chdir=/no/such/folder
-    [[ $status -eq 1 && $output == *"slurm.chdir: the folder"*"/no/such/folder, where sbatch is to run: No such file"* ]]
+    [[ $status -eq 1 && $output \
+        == *"slurm.chdir: the folder"*"/no/such/folder, where sbatch is to run: No such file"* ]]
 }
 
 @test "--test-only and --dry-run submit nothing and write nothing" {
@@ -143,7 +167,8 @@ key() { dl status last --json | jq -r "$1"; }
     [ "$status" -eq 0 ]
     [[ $output == *"to start at"* ]]
     dl submit hello.yaml --test-only --json >"$BATS_TEST_TMPDIR/said"
-    jq -e '.run == null and .name == "hello" and (.slurm | contains("to start at"))' "$BATS_TEST_TMPDIR/said"
+    jq -e '.run == null and .name == "hello" and (.slurm | contains("to start at"))' \
+        "$BATS_TEST_TMPDIR/said"
     run dl submit hello.yaml --dry-run
     [ "$status" -eq 0 ]
     [[ $output == *"#SBATCH --nodes=2"* ]]
@@ -153,31 +178,46 @@ key() { dl status last --json | jq -r "$1"; }
 
 @test "submit and check say when the job starts and what its partition gives; a slow squeue delays nothing" {
     as_user mkdir -p "$dir/config/sites" "$dir/bin"
-    as_user bash -c "printf 'partitions:\n  batch: {time: 1h, max_nodes: 4, cpus_per_node: 64}\n' >'$dir/config/sites/here.yaml'; printf '#!/bin/sh\nexec sleep 100\n' >'$dir/bin/squeue'; chmod +x '$dir/bin/squeue'"
-    here() { as_user bash -c 'cd "$1" && shift && DLRUN_CONFIG=$PWD/config exec dlrun "$@"' - "$dir" "$@"; }
+    as_user tee "$dir/config/sites/here.yaml" >/dev/null <<'YAML'
+partitions:
+  batch: {time: 1h, max_nodes: 4, cpus_per_node: 64}
+YAML
+    as_user tee "$dir/bin/squeue" >/dev/null <<<$'#!/bin/sh\nexec sleep 100'
+    as_user chmod +x "$dir/bin/squeue"
+    here() {
+        as_user bash -c 'cd "$1" && shift && DLRUN_CONFIG=$PWD/config exec dlrun "$@"' - "$dir" "$@"
+    }
     limits='batch: at most 01:00:00 and 4 nodes for a job; a node has 64 CPUs'
     run here check hello.yaml --set site=here --set resources.partition=batch
     [[ $output == *"partition $limits"* ]]
-    run here submit hello.yaml --set site=here --set resources.partition=batch --set resources.begin=now+1hour
+    run here submit hello.yaml --set site=here --set resources.partition=batch \
+        --set resources.begin=now+1hour
     [[ $output == *"start      about 20"*", as Slurm estimates it now"*"partition  $limits"* ]]
     start=$(dl submit hello.yaml --set resources.begin=now+1hour --json | jq -r .start)
     (($(date -d "$start" +%s) - $(date +%s) > 3000))
-    start=$(dl submit hello.yaml --set resources.begin=now+1hour --set 'sweep.parameters={resources.time: [1m, 2m]}' --json | jq -r .start)
+    start=$(dl submit hello.yaml --set resources.begin=now+1hour \
+        --set 'sweep.parameters={resources.time: [1m, 2m]}' --json | jq -r .start)
     (($(date -d "$start" +%s) - $(date +%s) > 3000))
-    run as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH exec timeout 60 dlrun submit hello.yaml --json' - "$dir"
+    run as_user bash -c 'cd "$1" &&
+        PATH=$1/bin:$PATH exec timeout 60 dlrun submit hello.yaml --json' \
+        - "$dir"
     [ "$status" -eq 0 ]
     [ "$(jq -r .start <<<"$output")" = null ]
 }
 
 @test "a free option that sbatch or srun does not have is refused with its place and the nearest one" {
-    as_user sed -i '/^launch/i slurm: {mial-user: me, mail-typ: NONE, frobnicate: true}' "$dir/hello.yaml"
+    as_user sed -i '/^launch/i slurm: {mial-user: me, mail-typ: NONE, frobnicate: true}' \
+        "$dir/hello.yaml"
     for words in check submit "submit --test-only"; do
         # shellcheck disable=SC2086 # words
         run dl $words hello.yaml --set 'launch.srun={labell: true}'
         [ "$status" -eq 2 ]
-        [[ $output == *"hello.yaml:3:20: error: slurm.mial-user: the sbatch here has no option --mial-user; did you mean 'mail-user'?"* ]]
-        [[ $output == *"slurm.frobnicate: the sbatch here has no option --frobnicate"* && $output != *"option --mail-typ"* ]]
-        [[ $output == *"--set launch.srun={labell: true}"*"warning: launch.srun.labell: the srun here has no option --labell; did you mean 'label'?"* ]]
+        said="slurm.mial-user: the sbatch here has no option --mial-user; did you mean 'mail-user'?"
+        [[ $output == *"hello.yaml:3:20: error: $said"* ]]
+        [[ $output == *"slurm.frobnicate: the sbatch here has no option --frobnicate"* &&
+            $output != *"option --mail-typ"* ]]
+        said="launch.srun.labell: the srun here has no option --labell; did you mean 'label'?"
+        [[ $output == *"--set launch.srun={labell: true}"*"warning: $said"* ]]
     done
     no_jobs
     [ ! -e "$dir/runs" ]
@@ -239,9 +279,13 @@ SH
     as_user chmod +x "$dir/bin/squeue"
     waiting
     wait_until 30 is_state running
-    as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH && for i in {1..20}; do dlrun wait last >"wait-$i" 2>&1 & done; wait' - "$dir" &
+    as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH &&
+        for i in {1..20}; do dlrun wait last >"wait-$i" 2>&1 & done; wait' \
+        - "$dir" &
     wait_until 30 test -s "$dir/asked"
-    sleep 4 # each asks at once, after one second and after three: 60 questions if nobody listened to the others
+    # Each of the 20 asks at once, after one second and after three, which makes 60 questions if
+    # none uses the answers to the others.
+    sleep 4
     [ "$(wc -l <"$dir/asked")" -le 15 ]
     as_user touch "$dir/go"
     wait "$!"
@@ -249,7 +293,10 @@ SH
 }
 
 @test "Ctrl-C while watching leaves the job running, says so, and is exit code 130" {
-    as_user bash -c 'cd "$1" && echo $$ >pid && exec dlrun submit hello.yaml --watch --set "launch.command=[bash, -c, \"echo waiting; until [[ -e $1/go ]]; do sleep 0.1; done\"]"' - "$dir" >"$BATS_TEST_TMPDIR/out" 2>&1 &
+    as_user bash -c 'cd "$1" && echo $$ >pid &&
+        program="echo waiting; until [[ -e $1/go ]]; do sleep 0.1; done" &&
+        exec dlrun submit hello.yaml --watch --set "launch.command=[bash, -c, \"$program\"]"' \
+        - "$dir" >"$BATS_TEST_TMPDIR/out" 2>&1 &
     wait_until 30 grep -q '^waiting' "$BATS_TEST_TMPDIR/out"
     kill -INT "$(cat "$dir/pid")"
     code=0
@@ -265,7 +312,8 @@ SH
     shellcheck "$dir/job.sh"
     as_user sbatch --test-only "$dir/job.sh"
     first=$(as_user sbatch --parsable "$dir/job.sh")
-    wait_until 60 no_jobs # two that start in the same moment are equally new
+    # Two runs that start in the same moment are equally new, so the next waits for the first.
+    wait_until 60 no_jobs
     second=$(as_user sbatch --parsable "$dir/job.sh")
     wait_until 60 no_jobs
     for job in "$first" "$second"; do
@@ -275,12 +323,14 @@ SH
     done
     [[ $(dl ls --runs runs) == *"hello-$first"* ]]
     [ "$(dl status "$first" --json | jq -r .run)" = "hello-$first" ]
-    [ "$(dl status hello --json | jq -r .run)" = "hello-$second" ] # a name is the newest of that name
+    # A name means the newest run of that name.
+    [ "$(dl status hello --json | jq -r .run)" = "hello-$second" ]
     [ "$(dl logs "$first" | grep -c '^rank . of 4 on n')" -eq 4 ]
 }
 
 @test "submit takes an edited script back" {
-    dl render hello.yaml -o job.sh --set 'resources.output="%x-%4j-%N.txt"' # which only Slurm can fill in
+    # Only Slurm can fill in these placeholders.
+    dl render hello.yaml -o job.sh --set 'resources.output="%x-%4j-%N.txt"'
     as_user sed -i 's/--nodes=2/--nodes=1/' "$dir/job.sh"
     run dl submit job.sh --watch
     [ "$status" -eq 0 ]
@@ -328,14 +378,17 @@ SH
 echo "in $PWD"
 SH
     [[ $(dl submit where.sh --watch) == *"in $dir/sub" ]]
-    for _ in 1 2; do [[ $(as_user bash -c 'cd / && dlrun resubmit where --watch') == *"in $dir/sub" ]]; done
+    for _ in 1 2; do
+        [[ $(as_user bash -c 'cd / && dlrun resubmit where --watch') == *"in $dir/sub" ]]
+    done
     (($(cat "$dir"/sub/where-*.out | wc -l) == 3))
 }
 
 @test "a run's resolved spec, submitted from anywhere, repeats the run" {
     dl submit hello.yaml --watch
     path=$(key .path)
-    run as_user bash -c 'cd / && dlrun submit "$1/resolved.yaml" --runs "$2/runs" --watch' - "$path" "$dir"
+    run as_user bash -c 'cd / && dlrun submit "$1/resolved.yaml" --runs "$2/runs" --watch' \
+        - "$path" "$dir"
     [ "$status" -eq 0 ]
     [[ $output == *"rank 3 of 4 on n"* ]]
     diff <(sed 's/ *# .*//' "$path/job.sh") <(sed 's/ *# .*//' "$(key .path)/job.sh")
@@ -355,20 +408,25 @@ resources: {nodes: 2, tasks_per_node: 1, time: 5m}
 environment: {setup: "env >$dir/environment"}
 launch: {preset: plain, command: [hostname]}
 YAML
-    as_user env SLURM_CPU_BIND=quiet,mask_cpu:0x1 SBATCH_PARTITION=preempt dlrun submit "$dir/outer.yaml" --runs "$dir/runs" --watch
+    as_user env SLURM_CPU_BIND=quiet,mask_cpu:0x1 SBATCH_PARTITION=preempt dlrun submit \
+        "$dir/outer.yaml" --runs "$dir/runs" --watch
     inner_ended() { [[ $(dl status inner --json | jq -r .state) == completed ]]; }
     wait_until 60 inner_ended
     outer=$(dl status outer --json | jq -r .job)
     run grep -E "^(SLURM_JOB_ID|SLURM_JOBID|DLRUN_JOB)=$outer\$" "$dir/environment"
     [ "$status" -eq 1 ]
     # A batch script of Slurm 26.05 has a step id of its own, which is negative.
-    run grep -E '^(PMIX_RANK|PMIX_NAMESPACE|SLURM_CPU_BIND|SLURM_STEP_ID|DLRUN_SECRET|DLRUN_RANK|DLRUN_ATTEMPT)=([^-]|$)' "$dir/environment"
+    names='PMIX_RANK|PMIX_NAMESPACE|SLURM_CPU_BIND|SLURM_STEP_ID'
+    names+='|DLRUN_SECRET|DLRUN_RANK|DLRUN_ATTEMPT'
+    run grep -E "^($names)=([^-]|\$)" "$dir/environment"
     [ "$status" -eq 1 ]
 }
 
 @test "without Slurm's commands the error says what to do" {
     for words in "submit hello.yaml" "interactive hello.yaml -- true"; do
-        run as_user bash -c 'cd "$1" && read -ra words <<<"$3" && PATH=/nowhere exec "$2" "${words[@]}"' - "$dir" "$DLRUN_TESTBED_PREFIX/bin/dlrun" "$words"
+        run as_user bash -c 'cd "$1" && read -ra words <<<"$3" &&
+            PATH=/nowhere exec "$2" "${words[@]}"' \
+            - "$dir" "$DLRUN_TESTBED_PREFIX/bin/dlrun" "$words"
         [ "$status" -eq 6 ]
         [[ $output == *"dlrun run"* ]]
     done
@@ -411,23 +469,33 @@ YAML
     [[ $status -eq 1 && $output == *"Not a directory"* ]]
     install -d -m 1777 "$dir/shared"
     install -d -m 700 -o nobody "$dir/shared/.agents" "$dir/shared/.agents-$(id -u nobody)"
-    run dl check hello.yaml --runs shared # another user's agents lock nobody out
+    # Another user's agents in the directory lock out no other user.
+    run dl check hello.yaml --runs shared
     [[ $status -eq 0 && $output == *valid* ]]
     own=.agents-$(id -u "$DLRUN_TESTBED_USER")
     install -d -m 700 -o nobody "$dir/shared/$own"
     run dl check hello.yaml --runs shared
     [[ $status -eq 2 && $output == *"shared/$own: is not a directory of yours"* ]]
     run dl submit hello.yaml --runs shared
-    [[ $status -eq 2 && $output == *"shared/$own: is not a directory of yours; choose another runs directory with --runs"* ]]
-    as_user bash -c 'cd "$1" && umask 0777 && dlrun init --site testbed -o masked.yaml -- true && dlrun submit hello.yaml --runs masked' - "$dir"
+    said="shared/$own: is not a directory of yours; choose another runs directory with --runs"
+    [[ $status -eq 2 && $output == *"$said"* ]]
+    as_user bash -c 'cd "$1" && umask 0777 && dlrun init --site testbed -o masked.yaml -- true &&
+        dlrun submit hello.yaml --runs masked' \
+        - "$dir"
     wait_until 60 no_jobs
     [ "$(stat -c %A "$dir/masked.yaml" "$dir/masked" | cut -c 2-4 | tr '\n' ' ')" = "rw- rwx " ]
-    run as_user bash -c 'cd "$1" && unset HOME XDG_STATE_HOME && dlrun submit hello.yaml && dlrun schema >/dev/full' - "$dir"
-    [[ $output == *"not in your index"*"dlrun logs -f $dir/runs/hello-"*"standard output could not be written whole"* && $output != *fault* ]]
+    run as_user bash -c 'cd "$1" && unset HOME XDG_STATE_HOME && dlrun submit hello.yaml &&
+        dlrun schema >/dev/full' \
+        - "$dir"
+    said='standard output could not be written whole'
+    [[ $output == *"not in your index"*"dlrun logs -f $dir/runs/hello-"*"$said"* &&
+        $output != *fault* ]]
     run as_user bash -c 'cd "$1" && dlrun submit hello.yaml --json >/dev/full' - "$dir"
-    [[ $status -eq 1 && $output == *"could not be written whole: the run hello-"*" is submitted, as job "[0-9]*"; "* ]]
+    [[ $status -eq 1 && $output \
+        == *"could not be written whole: the run hello-"*" is submitted, as job "[0-9]*"; "* ]]
     run as_user bash -c 'cd "$1" && dlrun submit hello.yaml >&-' - "$dir"
-    [[ $status -eq 1 && $output == *"could not be written whole: the run hello-"*" is submitted, as job "[0-9]*"; "* ]]
+    [[ $status -eq 1 && $output \
+        == *"could not be written whole: the run hello-"*" is submitted, as job "[0-9]*"; "* ]]
     wait_until 60 no_jobs
 }
 
@@ -437,7 +505,8 @@ YAML
         [[ $status -eq 6 && $output == "" ]]
         run as_user bash -c "cd '$dir' && dlrun submit hello.yaml --json $stream"
         [ "$status" -eq 0 ]
-        [ "$(jq -r .job "$(jq -r .path <<<"$output")/submission.json")" = "$(jq -r .job <<<"$output")" ]
+        [ "$(jq -r .job "$(jq -r .path <<<"$output")/submission.json")" \
+            = "$(jq -r .job <<<"$output")" ]
         run as_user bash -c "cd '$dir' && dlrun run hello.yaml $stream"
         [[ $status -eq 0 && $output == *"rank "* ]]
     done
@@ -462,10 +531,14 @@ import jsonschema, yaml
 with open(sys.argv[1], encoding="utf-8") as schema, open(sys.argv[2], encoding="utf-8") as spec:
     jsonschema.validate(yaml.safe_load(spec), json.load(schema))
 PYTHON
-    for shell in bash fish; do cmp <(dl completion "$shell") "$DLRUN_SOURCE_DIR/completions/dlrun.$shell"; done
+    for shell in bash fish; do
+        cmp <(dl completion "$shell") "$DLRUN_SOURCE_DIR/completions/dlrun.$shell"
+    done
     cmp <(dl completion zsh) "$DLRUN_SOURCE_DIR/completions/_dlrun"
     cmp <(dl man) "$DLRUN_SOURCE_DIR/docs/dlrun.1"
     # Completes typed words like a shell that has sourced the script.
-    completed=$(as_user bash -c 'cd "$1" && source <(dlrun completion bash) && COMP_WORDS=(dlrun sub) COMP_CWORD=1 && _dlrun && echo "${COMPREPLY[*]}"' - "$dir")
+    completed=$(as_user bash -c 'cd "$1" && source <(dlrun completion bash) &&
+        COMP_WORDS=(dlrun sub) COMP_CWORD=1 && _dlrun && echo "${COMPREPLY[*]}"' \
+        - "$dir")
     [[ $completed == *submit* ]]
 }

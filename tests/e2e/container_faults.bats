@@ -30,7 +30,8 @@ has_a_container() { containers_of n1 | grep -q ^dlrun-; }
 }
 
 @test "a mount flag that enroot does not know is refused, for enroot would mount read-write" {
-    run as_user env -u PMIX_MCA_gds srun --mpi=none --container-image="$images/tiny.sqsh" --container-mounts="$dir/data:/d:readonly" touch /d/written
+    run as_user env -u PMIX_MCA_gds srun --mpi=none --container-image="$images/tiny.sqsh" \
+        --container-mounts="$dir/data:/d:readonly" touch /d/written
     echo "$output"
     [ -e "$dir/data/written" ]
     run dl check job.yaml --set "container.mounts=['$dir/data:/d:readonly']"
@@ -40,14 +41,15 @@ has_a_container() { containers_of n1 | grep -q ^dlrun-; }
 }
 
 @test "a shell beside the ranks leaves the image alone that the job saves" {
-    dl submit job.yaml --set "container.save=$dir/saved/out.sqsh" --set "launch.command=[sh, -c, 'until [ -e /data/go ]; do sleep 0.1; done']" \
+    dl submit job.yaml --set "container.save=$dir/saved/out.sqsh" \
+        --set "launch.command=[sh, -c, 'until [ -e /data/go ]; do sleep 0.1; done']" \
         --set "container.mounts=['$dir/data:/data']"
     is_running() { [[ $(dl status last --json | jq -r .state) == running ]]; }
     wait_until 60 is_running
     run dl attach last -- true </dev/null
     echo "$output"
     [ "$status" -eq 0 ]
-    [ -d "$dir/saved" ] # the job made it
+    [ -d "$dir/saved" ] # The job has made this folder.
     [ ! -e "$dir/saved/out.sqsh" ]
     as_user touch "$dir/data/go"
     dl wait last
@@ -56,7 +58,10 @@ has_a_container() { containers_of n1 | grep -q ^dlrun-; }
 
 # Starts a session that ignores every signal that can be ignored.
 start_session() {
-    as_user bash -c 'cd "$1" && exec dlrun interactive job.yaml -- sh -c "trap : TERM; echo started; sleep 300; sleep 300"' - "$dir" </dev/null >"$BATS_TEST_TMPDIR/session" 2>&1 3>&- &
+    as_user bash -c 'cd "$1" &&
+        exec dlrun interactive job.yaml \
+            -- sh -c "trap : TERM; echo started; sleep 300; sleep 300"' \
+        - "$dir" </dev/null >"$BATS_TEST_TMPDIR/session" 2>&1 3>&- &
     session=$!
     wait_until 60 grep -q started "$BATS_TEST_TMPDIR/session"
     has_a_container
@@ -91,12 +96,14 @@ start_session() {
 @test "enroot: nodes that share the folder of containers make a named one once, and none removes another's" {
     runtime enroot
     as_user mkdir "$dir/shared"
-    head -c 40M /dev/urandom >"$BATS_TEST_TMPDIR/large" # unpacked for long enough that all are at it
+    # Unpacking this much takes so long that all nodes do it at the same time.
+    head -c 40M /dev/urandom >"$BATS_TEST_TMPDIR/large"
     cp -a "$BATS_FILE_TMPDIR/root" "$BATS_TEST_TMPDIR/root"
     cp "$BATS_TEST_TMPDIR/large" "$BATS_TEST_TMPDIR/root/large"
     make_image "$BATS_TEST_TMPDIR/root" "$dir/large.sqsh"
     for again in first second; do
-        run dl submit job.yaml --watch --set resources.nodes=4 --set container.name=shared --set "container.image=$dir/large.sqsh" \
+        run dl submit job.yaml --watch --set resources.nodes=4 --set container.name=shared \
+            --set "container.image=$dir/large.sqsh" \
             --set "environment.vars.ENROOT_DATA_PATH=$dir/shared"
         echo "$again: $output"
         [ "$status" -eq 0 ]
@@ -105,7 +112,8 @@ start_session() {
     # Files that a killed job left unfinished are made again.
     as_user rm "$dir/shared/shared/etc/os-release"
     as_user touch "$dir/shared/.dlrun-making-shared"
-    run dl submit job.yaml --watch --set container.name=shared --set "environment.vars.ENROOT_DATA_PATH=$dir/shared"
+    run dl submit job.yaml --watch --set container.name=shared \
+        --set "environment.vars.ENROOT_DATA_PATH=$dir/shared"
     echo "$output"
     [[ $status == 0 && $output == *ID=dlrun-test* ]]
 }
@@ -113,11 +121,13 @@ start_session() {
 # shellcheck disable=SC2030
 @test "the image says which parts of NVIDIA's driver it wants, else it gets CUDA's; a job without GPUs wants none" {
     cp -a "$BATS_FILE_TMPDIR/root" "$BATS_TEST_TMPDIR/root"
-    printf 'NVIDIA_VISIBLE_DEVICES=all\nNVIDIA_DRIVER_CAPABILITIES=compute,video\n' >>"$BATS_TEST_TMPDIR/root/etc/environment"
+    printf 'NVIDIA_VISIBLE_DEVICES=all\nNVIDIA_DRIVER_CAPABILITIES=compute,video\n' \
+        >>"$BATS_TEST_TMPDIR/root/etc/environment"
     make_image "$BATS_TEST_TMPDIR/root" "$dir/nvidia.sqsh"
     for runtime in pyxis enroot; do
         runtime $runtime
-        run inside 'cat /.nvidia' --set resources.gpus_per_node=1 --set "container.image=$dir/nvidia.sqsh"
+        run inside 'cat /.nvidia' --set resources.gpus_per_node=1 \
+            --set "container.image=$dir/nvidia.sqsh"
         echo "$output"
         [[ $output == *"--device=all --compute --video "* ]]
         run inside 'cat /.nvidia' --set resources.gpus_per_node=1
@@ -151,7 +161,8 @@ fails_for() {
     for runtime in pyxis enroot; do
         runtime $runtime
         fails_for image "Invalid image format: $dir/bad.sqsh" --set "container.image=$dir/bad.sqsh"
-        fails_for image "No such file or directory: $dir/none.sqsh" --set "container.image=$dir/none.sqsh"
+        fails_for image "No such file or directory: $dir/none.sqsh" \
+            --set "container.image=$dir/none.sqsh"
     done
     run dl check job.yaml --set "container.image=$dir/bad.sqsh"
     [[ $output == *"no container can be made of '$dir/bad.sqsh': it is not a squashfs file"* ]]
@@ -164,7 +175,8 @@ fails_for() {
     make_imported_root "$BATS_TEST_TMPDIR/root"
     echo 'exit 7' >"$BATS_TEST_TMPDIR/root/etc/rc"
     make_image "$BATS_TEST_TMPDIR/root" "$dir/entry.sqsh"
-    fails_for container "container start failed with error code: 7" --set "container.image=$dir/entry.sqsh" --set container.entrypoint=true
+    fails_for container "container start failed with error code: 7" \
+        --set "container.image=$dir/entry.sqsh" --set container.entrypoint=true
     fails_for container "couldn't chdir to /none" --set container.workdir=/none
     runtime enroot
     fails_for container "failed to mount: /dev/none" --set "container.mounts=['/dev/none:/none']"
@@ -172,11 +184,13 @@ fails_for() {
 
 @test "a container that could not be saved is told, and several nodes are refused one file" {
     as_user mkdir "$dir/closed"
-    run dl submit job.yaml --watch --set "container.save=$dir/closed/out.sqsh" --set "container.mounts=['$dir:$dir']" \
+    run dl submit job.yaml --watch --set "container.save=$dir/closed/out.sqsh" \
+        --set "container.mounts=['$dir:$dir']" \
         --set "launch.command=[/bin/busybox, chmod, '500', '$dir/closed']"
     echo "$output"
     run dl status last --json
-    grep -q 'failed to export container .* to .*/closed/out.sqsh' "$(jq -r .path <<<"$output")/events.jsonl"
+    grep -q 'failed to export container .* to .*/closed/out.sqsh' \
+        "$(jq -r .path <<<"$output")/events.jsonl"
     as_user chmod 700 "$dir/closed"
     run dl check job.yaml --set resources.nodes=2 --set "container.save=$dir/out.sqsh"
     [ "$status" -eq 2 ]
@@ -188,11 +202,13 @@ fails_for() {
     make_image "$BATS_TEST_TMPDIR/root" "$dir/imported.sqsh"
     for runtime in pyxis enroot; do
         runtime $runtime
-        run inside 'pwd; echo "$IN_BOTH"' --set "container.image=$dir/imported.sqsh" --set resources.tasks_per_node=2
+        run inside 'pwd; echo "$IN_BOTH"' --set "container.image=$dir/imported.sqsh" \
+            --set resources.tasks_per_node=2
         echo "$output"
         printed /work image
         [[ $output != *"the entry point ran"* ]]
-        run inside 'pwd; echo "$IN_BOTH"' --set "container.image=$dir/imported.sqsh" --set container.entrypoint=true --set environment.vars.IN_BOTH=job
+        run inside 'pwd; echo "$IN_BOTH"' --set "container.image=$dir/imported.sqsh" \
+            --set container.entrypoint=true --set environment.vars.IN_BOTH=job
         echo "$output"
         printed /work job
     done

@@ -29,7 +29,10 @@ YAML
     chown "$DLRUN_TESTBED_USER:" "$dir/job.yaml"
 }
 
-dl() { as_user bash -c 'cd "$1" && export DLRUN_IMAGES="$1/images" && shift && exec dlrun "$@"' - "$dir" "$@"; }
+dl() {
+    as_user bash -c 'cd "$1" && export DLRUN_IMAGES="$1/images" && shift && exec dlrun "$@"' \
+        - "$dir" "$@"
+}
 name='reg.example#team/tiny:1'
 
 @test "an image is imported once, as a file named by its digest that a job runs in, and listed" {
@@ -48,11 +51,14 @@ name='reg.example#team/tiny:1'
     [ "$status" -eq 0 ]
     [[ $output == *ID=dlrun-test* ]]
     path=$(dl status last --json | jq -r .path)
-    jq -e --arg digest "${digest%% *}" '.image.digest == $digest and .image.bytes > 0' "$path/provenance.json"
+    jq -e --arg digest "${digest%% *}" '.image.digest == $digest and .image.bytes > 0' \
+        "$path/provenance.json"
 }
 
 @test "many imports of one image at once fetch it once, and all get the same whole file" {
-    for i in {1..12}; do dl container import "$name" >"$BATS_TEST_TMPDIR/out.$i" 2>"$BATS_TEST_TMPDIR/err.$i" & done
+    for i in {1..12}; do
+        dl container import "$name" >"$BATS_TEST_TMPDIR/out.$i" 2>"$BATS_TEST_TMPDIR/err.$i" &
+    done
     wait
     [ "$(sort -u "$BATS_TEST_TMPDIR"/out.* | wc -l)" -eq 1 ]
     cmp "$(cat "$BATS_TEST_TMPDIR/out.1")" "$registry/reg.example+team+tiny+1.sqsh"
@@ -98,6 +104,7 @@ name='reg.example#team/tiny:1'
     run dl container import unreachable.invalid#team/tiny:1
     echo "$output"
     [ "$status" -eq 4 ]
-    [[ $output == *"the registry of docker://unreachable.invalid#team/tiny:1 cannot be reached from here: curl: (6)"* ]]
+    image=docker://unreachable.invalid#team/tiny:1
+    [[ $output == *"the registry of $image cannot be reached from here: curl: (6)"* ]]
     [ -z "$(find "$dir/images" -name '*.sqsh')" ]
 }

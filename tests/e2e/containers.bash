@@ -35,11 +35,14 @@ make_root() {
     mkdir -p "$1"/{bin,etc,tmp,proc,sys,dev,mnt,root}
     cp "$(command -v busybox)" "$1/bin/busybox"
     local name
-    for name in sh cat env grep id ls pwd sleep test touch true echo mount hostname kill; do ln -s busybox "$1/bin/$name"; done
+    for name in sh cat env grep id ls pwd sleep test touch true echo mount hostname kill; do
+        ln -s busybox "$1/bin/$name"
+    done
     printf 'ID=dlrun-test\nPRETTY_NAME="an image of dlrun'\''s tests"\n' >"$1/etc/os-release"
     printf 'PATH=/bin\nONLY_IMAGE=image\nIN_BOTH=image\nMY_KEY=image\n' >"$1/etc/environment"
-    mkdir -p "$1/.singularity.d/env" # where apptainer's images have theirs
-    echo 'export ONLY_IMAGE=image IN_BOTH=image MY_KEY=image' >"$1/.singularity.d/env/90-environment.sh"
+    mkdir -p "$1/.singularity.d/env" # Images of apptainer have their environment in this folder.
+    echo 'export ONLY_IMAGE=image IN_BOTH=image MY_KEY=image' \
+        >"$1/.singularity.d/env/90-environment.sh"
     printf '#!/bin/sh\necho entered by the runscript\nexec "$@"\n' >"$1/.singularity.d/runscript"
     chmod +x "$1/.singularity.d/runscript"
 }
@@ -56,24 +59,29 @@ make_mpi_root() {
     copy_program "$DLRUN_BUILD_DIR/bin/mpi_ring" "$1"
     libraries=/usr/lib/$(uname -m)-linux-gnu
     # The files that Open MPI and PMIx load at run time, and their shared libraries.
-    for folder in "$libraries"/{openmpi/lib/openmpi3,pmix2/lib/pmix} /usr/share/openmpi /etc/openmpi; do
+    for folder in "$libraries"/{openmpi/lib/openmpi3,pmix2/lib/pmix} /usr/share/openmpi \
+        /etc/openmpi; do
         mkdir -p "$1$folder" && cp -aL "$folder/." "$1$folder"
     done
-    find "$1$libraries"/{openmpi,pmix2} -name '*.so' -print0 | xargs -0 ldd 2>/dev/null | grep -o ' /[^ ]*' | sort -u |
+    find "$1$libraries"/{openmpi,pmix2} -name '*.so' -print0 | xargs -0 ldd 2>/dev/null |
+        grep -o ' /[^ ]*' | sort -u |
         while read -r library; do install -D "$library" "$1$library"; done
 }
 
 rings_on_two_nodes() {
-    local line image=$DLRUN_TESTBED_DIR/containers/mpi.sqsh # made once for all files, it takes its time
+    # The first file makes this image for all files, because making it takes long.
+    local line image=$DLRUN_TESTBED_DIR/containers/mpi.sqsh
     if [[ ! $image -nt $DLRUN_BUILD_DIR/bin/mpi_ring ]]; then
         make_mpi_root "$BATS_TEST_TMPDIR/root"
         make_image "$BATS_TEST_TMPDIR/root" "$image"
     fi
-    run dl submit job.yaml --watch --set resources.nodes=2 --set resources.tasks_per_node=2 --set "container.image=$image" \
+    run dl submit job.yaml --watch --set resources.nodes=2 --set resources.tasks_per_node=2 \
+        --set "container.image=$image" \
         --set resources.time=1m --set launch.preset=mpi --set launch.command='[/mpi_ring]'
     echo "$output"
     [ "$status" -eq 0 ] || return 1
-    for line in "rank 0 of 4 on n1: 1" "rank 1 of 4 on n1: 2" "rank 2 of 4 on n2: 3" "rank 3 of 4 on n2: 4"; do
+    for line in "rank 0 of 4 on n1: 1" "rank 1 of 4 on n1: 2" "rank 2 of 4 on n2: 3" \
+        "rank 3 of 4 on n2: 4"; do
         [[ $output == *"$line"* ]] || return 1
     done
     [[ $output != *"Operation not permitted"* ]]
@@ -82,9 +90,11 @@ rings_on_two_nodes() {
 make_imported_root() {
     cp -a "$BATS_FILE_TMPDIR/root" "$1"
     mkdir -p "$1/work"
-    printf '#!/bin/sh\necho the entry point ran\nexport IN_BOTH=entry-point\nexec "$@"\n' >"$1/bin/entry"
+    printf '#!/bin/sh\necho the entry point ran\nexport IN_BOTH=entry-point\nexec "$@"\n' \
+        >"$1/bin/entry"
     chmod +x "$1/bin/entry"
-    printf '%s\n' 'cd /work && unset OLDPWD || exit 1' 'if [ -s /etc/rc.local ]; then' '    . /etc/rc.local' 'fi' \
+    printf '%s\n' 'cd /work && unset OLDPWD || exit 1' 'if [ -s /etc/rc.local ]; then' \
+        '    . /etc/rc.local' 'fi' \
         "exec '/bin/entry' \"\$@\"" >"$1/etc/rc"
     echo '# sourced by /etc/rc' >"$1/etc/rc.local"
 }
@@ -92,7 +102,8 @@ make_imported_root() {
 on_node() {
     local node=$1
     shift
-    "$testbed/on_node" "$node" setpriv --reuid="$DLRUN_TESTBED_USER" --regid="$DLRUN_TESTBED_USER" --clear-groups \
+    "$testbed/on_node" "$node" setpriv --reuid="$DLRUN_TESTBED_USER" --regid="$DLRUN_TESTBED_USER" \
+        --clear-groups \
         env HOME="$DLRUN_TESTBED_HOME" "$@"
 }
 
@@ -111,7 +122,7 @@ setup_file() {
 }
 
 boxed_job() {
-    containers_are_there # here, since bats does not heed a skip of setup_file
+    containers_are_there # bats ignores a skip in setup_file, so each test checks.
     dir=$(fresh_dir)
     as_user mkdir "$dir/data" "$dir/odd ä"
     as_user tee "$dir/data/file" <<<from-data >/dev/null
@@ -123,16 +134,20 @@ container:
   image: $images/tiny.sqsh
 launch: {preset: plain, command: [cat, /etc/os-release]}
 YAML
-    as_user touch canary # in the home directory
+    as_user touch canary # This file lies in the home directory.
 }
 
 printed() {
     local line
-    for line in "$@"; do grep -Fqx -- "$line" <<<"$output" || { echo "not printed: $line" && return 1; }; done
+    for line in "$@"; do
+        grep -Fqx -- "$line" <<<"$output" || { echo "not printed: $line" && return 1; }
+    done
 }
 
 attach_enters_the_image() {
-    dl submit job.yaml --set "launch.command=[sh, -c, 'touch /data/began; until [ -e /data/go ]; do sleep 0.1; done']" --set "container.mounts=['$dir/data:/data']"
+    local program='touch /data/began; until [ -e /data/go ]; do sleep 0.1; done'
+    dl submit job.yaml --set "launch.command=[sh, -c, '$program']" \
+        --set "container.mounts=['$dir/data:/data']"
     wait_until 60 test -e "$dir/data/began"
     run dl attach last -- cat /etc/os-release /data/file </dev/null
     echo "$output"

@@ -1,7 +1,9 @@
 """DistributedDataParallel over gloo against the same training without it, for torch.bats.
 
-usage: ddp.py [BARRIER COUNT]    with BARRIER, a folder: every rank waits twice until COUNT ranks (of all jobs that overlap) are there,
-                                 before the process group is made and while it is in use
+usage: ddp.py [BARRIER COUNT]
+
+With BARRIER, a folder, every rank waits twice until COUNT ranks (of all jobs that overlap) have
+reached it: before the process group is made and while it is in use.
 """
 
 import os
@@ -24,13 +26,15 @@ def meet(name):
     (folder / f"{os.environ['SLURM_JOB_ID']}.{os.environ['RANK']}").touch()
     deadline = time.monotonic() + LIMIT_S
     while len(list(folder.iterdir())) < count:
-        assert time.monotonic() < deadline, f"only {len(list(folder.iterdir()))} of {count} ranks came to {name}"
+        assert time.monotonic() < deadline, (
+            f"only {len(list(folder.iterdir()))} of {count} ranks came to {name}")
         time.sleep(0.2)
 
 
 def model():
     torch.manual_seed(1)
-    return torch.nn.Sequential(torch.nn.Linear(10, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)).double()
+    return torch.nn.Sequential(torch.nn.Linear(10, 8), torch.nn.Tanh(),
+                               torch.nn.Linear(8, 1)).double()
 
 
 def train(net, rows):
@@ -58,7 +62,8 @@ alone = train(model(), slice(0, size * BATCH))
 assert torch.allclose(mine, alone, rtol=1e-9, atol=1e-12), (mine - alone).abs().max()
 all_of_them = [torch.empty_like(mine) for _ in range(size)]
 dist.all_gather(all_of_them, mine)
-assert all(torch.equal(mine, other) for other in all_of_them), "ranks ended with different parameters"
+assert all(torch.equal(mine, other) for other in all_of_them), (
+    "ranks ended with different parameters")
 print(f"ddp: rank {rank} of {size}: equal to training alone", flush=True)
 dist.barrier()
 dist.destroy_process_group()

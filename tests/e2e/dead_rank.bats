@@ -14,7 +14,10 @@ name: eight
 resources: {nodes: 4, tasks_per_node: 2, cpus_per_task: 1, time: 5m}
 launch:
   preset: plain
-  command: [bash, -c, 'exec 9>$dir/alive-\$DLRUN_RANK; flock 9; echo \$\$ \$PPID > $dir/pid-\$DLRUN_RANK; $1']
+  command:
+    - bash
+    - -c
+    - 'exec 9>$dir/alive-\$DLRUN_RANK; flock 9; echo \$\$ \$PPID > $dir/pid-\$DLRUN_RANK; $1'
 YAML
     dl submit eight.yaml
     wait_until 30 all_have_started
@@ -66,7 +69,8 @@ killed() {
     for tracker in cgroup linuxproc; do
         on "$tracker"
         eight 'trap "" TERM; sleep 300; sleep 300'
-        kill -9 "$(jq -r 'select(.event == "claimed") | .pid' "$(dl status last --json | jq -r .path)/events.jsonl")"
+        kill -9 "$(jq -r 'select(.event == "claimed") | .pid' \
+            "$(dl status last --json | jq -r .path)/events.jsonl")"
         wait_until 15 none_is_alive
     done
 }

@@ -5,7 +5,8 @@
 
 load helpers
 
-names=(train-images-idx3-ubyte train-labels-idx1-ubyte t10k-images-idx3-ubyte t10k-labels-idx1-ubyte)
+names=(train-images-idx3-ubyte train-labels-idx1-ubyte t10k-images-idx3-ubyte
+    t10k-labels-idx1-ubyte)
 
 setup() {
     dir=$(fresh_dir)
@@ -20,7 +21,8 @@ teardown() {
 # serve [CERTIFICATE KEY]: starts a server of $dir/served, at $base; see tests/file_server.py.
 serve() {
     as_user mkfifo "$dir/stdin"
-    "$testbed/as_user" bash -c 'exec "$@" <>"$0"' "$dir/stdin" "$DLRUN_SOURCE_DIR/tests/file_server.py" "$dir/served" "$dir/port" "$@" 3>&- &
+    "$testbed/as_user" bash -c 'exec "$@" <>"$0"' "$dir/stdin" \
+        "$DLRUN_SOURCE_DIR/tests/file_server.py" "$dir/served" "$dir/port" "$@" 3>&- &
     server=$!
     wait_until 30 test -s "$dir/port"
     base=127.0.0.1:$(<"$dir/port")
@@ -32,7 +34,8 @@ spec() {
     local name sum url
     {
         printf 'name: fetched\nresources: {nodes: 2, tasks_per_node: 1, time: 5m}\n'
-        printf 'train:\n  model: mlp\n  hidden: [16]\n  epochs: 1\n  batch: 16\n  data:\n    dataset: mnist\n    path: ./data\n    download:\n'
+        printf 'train:\n  model: mlp\n  hidden: [16]\n  epochs: 1\n  batch: 16\n'
+        printf '  data:\n    dataset: mnist\n    path: ./data\n    download:\n'
         for name in "${names[@]}"; do
             sum=$(sha256sum <"$dir/served/$name") url=http://$base/$name
             [[ $name != "${names[3]}" ]] || sum=${3:-${sum%% *}} url=${2:-$url}
@@ -54,10 +57,12 @@ times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
     run dl check good.yaml
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == *"data      not there yet, submit fetches them: train-images-idx3-ubyte, "*", t10k-labels-idx1-ubyte"* ]]
+    said='data      not there yet, submit fetches them'
+    [[ $output == *"$said: train-images-idx3-ubyte, "*", t10k-labels-idx1-ubyte"* ]]
     [ ! -e "$dir/port.log" ]
     # Another checksum: refused with its place, and no file is created.
-    run as_user strace -f -qq -y -e trace=fsync,renameat2 -o "$dir/calls" bash -c 'cd "$1" && exec dlrun submit bad.yaml' - "$dir"
+    run as_user strace -f -qq -y -e trace=fsync,renameat2 \
+        -o "$dir/calls" bash -c 'cd "$1" && exec dlrun submit bad.yaml' - "$dir"
     echo "$output"
     [ "$status" -eq 2 ]
     found=$(sha256sum <"$dir/served/${names[3]}")
@@ -65,8 +70,12 @@ times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
     nothing_queued
     # The file is synced before it gets its name, and the name is synced before the file counts
     # as downloaded.
-    [[ $(<"$dir/calls") == *"fsync("*"/data/.${names[0]}."*".part>) = 0"*"renameat2("*"/data/${names[0]}\", RENAME_NOREPLACE) = 0"*"fsync("*"/data>) = 0"* ]]
-    [ "$(ls "$dir/data")" = $'t10k-images-idx3-ubyte\ntrain-images-idx3-ubyte\ntrain-labels-idx1-ubyte' ]
+    part=/data/.${names[0]}
+    renamed="/data/${names[0]}\", RENAME_NOREPLACE) = 0"
+    [[ $(<"$dir/calls") \
+        == *"fsync("*"$part."*".part>) = 0"*"renameat2("*"$renamed"*"fsync("*"/data>) = 0"* ]]
+    [ "$(ls "$dir/data")" \
+        = $'t10k-images-idx3-ubyte\ntrain-images-idx3-ubyte\ntrain-labels-idx1-ubyte' ]
     # Two submissions at once; the first three files already exist.
     dl submit good.yaml &
     first=$!
@@ -75,13 +84,15 @@ times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
     [ "$status" -eq 0 ]
     wait "$first"
     for name in "${names[@]:0:3}"; do [ "$(times_asked "$name")" -eq 1 ]; done
-    [ "$(times_asked "${names[3]}")" -eq 2 ] # bad.yaml's, and one of the two
+    [ "$(times_asked "${names[3]}")" -eq 2 ] # once for bad.yaml, once for one of the two
     dl wait last
     [ "$(dl status last --json | jq -r .state)" = completed ]
     finished=$(dl status last --json | jq -r .run)
     # A sweep whose array Slurm refuses.
-    as_user bash -c 'cd "$1" && cp good.yaml sweep.yaml && echo "sweep: {parameters: {train.seed: [1, 2]}}" >>sweep.yaml
-        mkdir bin && printf "#!/bin/sh\necho sbatch: error: Batch job submission failed: Invalid qos specification >&2; exit 1\n" >bin/sbatch
+    as_user bash -c 'cd "$1" && cp good.yaml sweep.yaml &&
+            echo "sweep: {parameters: {train.seed: [1, 2]}}" >>sweep.yaml
+        error="Batch job submission failed: Invalid qos specification"
+        mkdir bin && printf "#!/bin/sh\necho sbatch: error: $error >&2; exit 1\n" >bin/sbatch
         chmod 755 bin/sbatch' - "$dir"
     run as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH exec dlrun submit sweep.yaml' - "$dir"
     echo "$output"
@@ -96,14 +107,16 @@ times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
     echo "$output"
     [ "$status" -eq 0 ]
     resolved=$(dl status last --json | jq -r .path)/resolved.yaml
-    grep -q "download: .*\"url\": \"http://$base/${names[3]}\", \"sha256\": \"${found%% *}\"" "$resolved"
+    grep -q "download: .*\"url\": \"http://$base/${names[3]}\", \"sha256\": \"${found%% *}\"" \
+        "$resolved"
     run dl check good.yaml --json
     [ "$(jq -c .downloads <<<"$output")" = "[]" ]
     # A file that is missing now cannot be fetched, so no command may start a job.
     runs=$(ls "$dir/runs")
     rm "$dir/data/${names[0]}"
     dl render good.yaml -o job.sh
-    for command in "submit good.yaml" "submit job.sh" "run good.yaml" "interactive good.yaml -- true" "resubmit $finished" \
+    for command in "submit good.yaml" "submit job.sh" "run good.yaml" \
+        "interactive good.yaml -- true" "resubmit $finished" \
         "submit sweep.yaml" "resubmit $refused"; do
         # shellcheck disable=SC2086 # words
         run dl $command
@@ -119,7 +132,8 @@ times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
         run dl $command good.yaml
         echo "$output"
         [ "$status" -eq 2 ]
-        [[ $output == *"good.yaml:12:"*"data/${names[0]}: has the sha256 $(sha256sum <<<precious | cut -d' ' -f1), but the spec says "* ]]
+        [[ $output == *"good.yaml:12:"*"data/${names[0]}: has the sha256 $(sha256sum <<<precious |
+            cut -d' ' -f1), but the spec says "* ]]
     done
     [ "$(<"$dir/data/${names[0]}")" = precious ]
     no_jobs
@@ -133,9 +147,11 @@ times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
 bash -c 'echo $$ >pid; exec dlrun submit stalls.yaml'
 echo $? >code
 SH
-    "$testbed/as_user" bash -c 'cd "$1" && exec script -qfc "bash submit" seen' - "$dir" </dev/null >/dev/null 3>&- &
+    "$testbed/as_user" bash -c 'cd "$1" && exec script -qfc "bash submit" seen' - "$dir" \
+        </dev/null >/dev/null 3>&- &
     submitter=$!
-    wait_until 30 grep -q 't10k-labels-idx1-ubyte (4 of 4): 0.0 KiB of 0.1 KiB (50 %), .*/s' "$dir/seen"
+    wait_until 30 grep -q 't10k-labels-idx1-ubyte (4 of 4): 0.0 KiB of 0.1 KiB (50 %), .*/s' \
+        "$dir/seen"
     [ -n "$(find "$dir/data" -name '.t10k-labels*.part')" ]
     kill -INT "$(<"$dir/pid")"
     wait "$submitter" || true
@@ -148,7 +164,8 @@ SH
     # before it.
     sed -i '1i stty cols 60 rows 24' "$dir/submit"
     rm -f "$dir/pid"
-    "$testbed/as_user" bash -c 'cd "$1" && exec script -qfc "bash submit" seen' - "$dir" </dev/null >/dev/null 3>&- &
+    "$testbed/as_user" bash -c 'cd "$1" && exec script -qfc "bash submit" seen' - "$dir" \
+        </dev/null >/dev/null 3>&- &
     submitter=$!
     wait_until 30 grep -q 't10k-labels.*\.\.\.: 0.0 KiB of 0.1 KiB (50 %), .*/s' "$dir/seen"
     kill -INT "$(<"$dir/pid")"
@@ -163,10 +180,13 @@ SH
     serve
     spec good.yaml
     as_user mkdir "$dir/data"
-    "$testbed/as_user" bash -c 'exec 9<>"$1/data/.dlrun-downloads" && flock 9 && echo $$ >"$1/held" && exec sleep 60' - "$dir" 3>&- &
+    "$testbed/as_user" bash -c 'exec 9<>"$1/data/.dlrun-downloads" && flock 9 &&
+        echo $$ >"$1/held" && exec sleep 60' \
+        - "$dir" 3>&- &
     holder=$!
     wait_until 30 test -s "$dir/held"
-    "$testbed/as_user" bash -c 'cd "$1" && echo $$ >pid && exec dlrun submit good.yaml 2>said' - "$dir" 3>&- &
+    "$testbed/as_user" bash -c 'cd "$1" && echo $$ >pid && exec dlrun submit good.yaml 2>said' \
+        - "$dir" 3>&- &
     submitter=$!
     wait_until 30 grep -q "waiting for another dlrun that downloads into $dir/data" "$dir/said"
     kill -INT "$(<"$dir/pid")"
@@ -182,21 +202,25 @@ SH
     run dl submit good.yaml
     echo "$output"
     [ "$status" -eq 1 ]
-    [[ $output == *"good.yaml:10:"*"train.data.path: cannot make the folder $dir/data: a symbolic link of that name leads nowhere"* ]]
+    said="cannot make the folder $dir/data: a symbolic link of that name leads nowhere"
+    [[ $output == *"good.yaml:10:"*"train.data.path: $said"* ]]
     nothing_queued
 }
 
 # Runs dlrun as on a machine that trusts only the test's certificate authority.
 dl_trusting() {
-    unshare --mount bash -c 'mount --bind "$1" /etc/ssl/certs/ca-certificates.crt && shift && exec "$@"' - "$dir/server.pem" \
+    unshare --mount bash -c 'mount --bind "$1" /etc/ssl/certs/ca-certificates.crt && shift &&
+        exec "$@"' \
+        - "$dir/server.pem" \
         "$testbed/as_user" bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"
 }
 
 @test "over https: the server's certificate is checked, and a redirection to http is not followed" {
-    as_user openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=test -addext subjectAltName=IP:127.0.0.1 \
+    as_user openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=test \
+        -addext subjectAltName=IP:127.0.0.1 \
         -keyout "$dir/server.key" -out "$dir/server.pem" 2>/dev/null
     serve "$dir/server.pem" "$dir/server.key"
-    base=$base/here # whence a redirection leads to https
+    base=$base/here # A redirection leads from this path to https.
     spec good.yaml
     sed -i 's,http://,https://,' "$dir/good.yaml"
     run dl submit good.yaml

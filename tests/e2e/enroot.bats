@@ -16,7 +16,10 @@ no_container_is_left() {
 
 @test "ranks on two nodes see the image, Slurm's variables and each other's run, and no container is left" {
     # The step that holds the containers uses none of the job's GPUs.
-    run dl submit job.yaml --watch --set resources.gpus_per_node=2 --set 'launch.command=[sh, -c, "cat /etc/os-release; echo rank $DLRUN_RANK of $DLRUN_WORLD_SIZE is $SLURM_PROCID"]'
+    # shellcheck disable=SC2016 # the ranks' variables
+    local program='cat /etc/os-release; echo rank $DLRUN_RANK of $DLRUN_WORLD_SIZE is $SLURM_PROCID'
+    run dl submit job.yaml --watch --set resources.gpus_per_node=2 \
+        --set "launch.command=[sh, -c, \"$program\"]"
     echo "$output"
     [ "$status" -eq 0 ]
     [ "$(dl logs last | grep -c '^ID=dlrun-test')" -eq 4 ]
@@ -29,27 +32,37 @@ no_container_is_left() {
 }
 
 @test "variables arrive byte for byte and beat the image's, also of several lines and within quotes" {
-    run inside 'printf "<%s><%s><%s><%s><%s>\n" "$IN_BOTH" "$ONLY_IMAGE" "$LINES_OF_TEXT" "$QUOTED" "$EVIL"' --set environment.vars.IN_BOTH=job \
-        --set 'environment.vars.LINES_OF_TEXT="one\nEVIL=1 {two}"' --set "environment.vars.QUOTED='\"q\"'"
+    # shellcheck disable=SC2016 # the container's variables
+    local names='"$IN_BOTH" "$ONLY_IMAGE" "$LINES_OF_TEXT" "$QUOTED" "$EVIL"'
+    run inside "printf \"<%s><%s><%s><%s><%s>\\n\" $names" \
+        --set environment.vars.IN_BOTH=job \
+        --set 'environment.vars.LINES_OF_TEXT="one\nEVIL=1 {two}"' \
+        --set "environment.vars.QUOTED='\"q\"'"
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *$'<job><image><one\nEVIL=1 {two}><"q"><>'* ]]
 }
 
 @test "mounts hold with their flags, the root is read-only, the home absent, the work directory as asked for" {
-    run inside "pwd; cat /mnt/file; touch /mnt/new || echo ro; touch /new || echo root-ro; ls $DLRUN_TESTBED_HOME/canary || echo no-home; test -d '/odd ä' && echo odd-there; id -u" \
-        --set "container.mounts=['$dir/data:/mnt:ro', '$dir/odd ä:/odd ä']" --set container.workdir=/tmp
+    local words='pwd; cat /mnt/file; touch /mnt/new || echo ro; touch /new || echo root-ro;'
+    words+=" ls $DLRUN_TESTBED_HOME/canary || echo no-home;"
+    words+=" test -d '/odd ä' && echo odd-there; id -u"
+    run inside "$words" \
+        --set "container.mounts=['$dir/data:/mnt:ro', '$dir/odd ä:/odd ä']" \
+        --set container.workdir=/tmp
     echo "$output"
     [ "$status" -eq 0 ]
     printed /tmp from-data ro root-ro no-home odd-there "$(id -u "$DLRUN_TESTBED_USER")"
-    run inside 'touch /new && ls /new; ls ~/canary; id -u' --set container.writable=true --set container.mount_home=true --set container.remap_root=true
+    run inside 'touch /new && ls /new; ls ~/canary; id -u' --set container.writable=true \
+        --set container.mount_home=true --set container.remap_root=true
     echo "$output"
     printed /new /root/canary 0
 }
 
 started() { [[ $(dl logs last) == *waiting* ]]; }
 wait_in_container() {
-    dl submit job.yaml --set "launch.command=[sh, -c, 'trap : TERM; echo waiting; while :; do sleep 0.2; done']"
+    dl submit job.yaml \
+        --set "launch.command=[sh, -c, 'trap : TERM; echo waiting; while :; do sleep 0.2; done']"
     wait_until 60 started
     [ -n "$(containers_of n1)" ]
 }
@@ -64,7 +77,8 @@ wait_in_container() {
     wait_in_container
     job=$(dl status last --json | jq -r .job)
     lead=$(pgrep -u "$DLRUN_TESTBED_USER" -f 'dlrun-agent lead' | while read -r pid; do
-        ! tr '\0' '\n' <"/proc/$pid/environ" | grep -qx "SLURM_JOB_ID=$job" || echo "$pid"; done | head -n 1)
+        ! tr '\0' '\n' <"/proc/$pid/environ" | grep -qx "SLURM_JOB_ID=$job" || echo "$pid"; done |
+            head -n 1)
     kill -9 "$lead"
     wait_until 60 no_container_is_left
 }
@@ -83,10 +97,12 @@ wait_in_container() {
 }
 
 @test "a named container is made once on a node, and kept" {
-    run inside 'echo kept >/note' --set container.name=keep-e --set container.writable=true --set resources.nodes=1 --set resources.nodelist=n3
+    run inside 'echo kept >/note' --set container.name=keep-e --set container.writable=true \
+        --set resources.nodes=1 --set resources.nodelist=n3
     echo "$output"
     [ "$status" -eq 0 ]
-    run inside 'cat /note' --set container.name=keep-e --set resources.nodes=1 --set resources.nodelist=n3
+    run inside 'cat /note' --set container.name=keep-e --set resources.nodes=1 \
+        --set resources.nodelist=n3
     [[ $output == *kept* ]]
     on_node n3 enroot remove --force keep-e
 }
@@ -97,12 +113,14 @@ wait_in_container() {
     run dl submit job.yaml --watch --set "container.image=$dir/bad.sqsh"
     echo "$output"
     [ "$status" -ne 0 ]
-    [[ $(cat "$dir"/runs/boxed-*/slurm-*.out) == *"dlrun: the container could not be made: failed on n"* ]]
+    [[ $(cat "$dir"/runs/boxed-*/slurm-*.out) \
+        == *"dlrun: the container could not be made: failed on n"* ]]
     wait_until 30 no_container_is_left
 }
 
 @test "interactive enters the container on the first node, and removes it" {
-    run dl interactive job.yaml --set environment.vars.IN_BOTH=job -- sh -c 'cat /etc/os-release; echo "$IN_BOTH"; exit 3'
+    run dl interactive job.yaml --set environment.vars.IN_BOTH=job \
+        -- sh -c 'cat /etc/os-release; echo "$IN_BOTH"; exit 3'
     echo "$output"
     [ "$status" -eq 3 ]
     [[ $output == *ID=dlrun-test*job* ]]

@@ -6,8 +6,10 @@
 @test "40 faults of a seed: each run ends in time, is told as what happened to it, and has the bits of an undisturbed one" {
     as_root=()
     ((EUID == 0)) || as_root=(sudo)
-    run "${as_root[@]}" "$DLRUN_SOURCE_DIR/tests/faults/campaign" --count "${DLRUN_TEST_FAULTS:-40}" --seed 4 --brief \
-        --testbeds 3 --jobs 6 --build "$DLRUN_BUILD_DIR" --state "$DLRUN_TESTBED_DIR-faults" --out "$BATS_TEST_TMPDIR/faults.jsonl"
+    run "${as_root[@]}" "$DLRUN_SOURCE_DIR/tests/faults/campaign" \
+        --count "${DLRUN_TEST_FAULTS:-40}" --seed 4 --brief \
+        --testbeds 3 --jobs 6 --build "$DLRUN_BUILD_DIR" --state "$DLRUN_TESTBED_DIR-faults" \
+        --out "$BATS_TEST_TMPDIR/faults.jsonl"
     echo "$output"
     [ "$status" -eq 0 ]
 }

@@ -26,20 +26,26 @@
 make_attacker() {
     attacker=mallory${DLRUN_TESTBED_USER#dlrun}
     getent passwd "$attacker" >/dev/null ||
-        useradd --create-home --home-dir "$DLRUN_TESTBED_DIR/home/$attacker" --shell /bin/bash --user-group \
+        useradd --create-home --home-dir "$DLRUN_TESTBED_DIR/home/$attacker" --shell /bin/bash \
+            --user-group \
             --comment "dlrun-testbed in $DLRUN_TESTBED_DIR" --key MAIL_DIR=/dev/null "$attacker"
     chmod 755 "$DLRUN_TESTBED_DIR/home/$attacker"
 }
 
 as_attacker() {
-    env -i HOME="$DLRUN_TESTBED_DIR/home/$attacker" USER="$attacker" PATH=/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8 \
+    env -i HOME="$DLRUN_TESTBED_DIR/home/$attacker" USER="$attacker" \
+        PATH=/usr/local/bin:/usr/bin:/bin LANG=C.UTF-8 \
         setpriv --reuid="$attacker" --regid="$attacker" --init-groups --inh-caps=-all "$@"
 }
 
-attacker_dir() { as_attacker bash -c 'made=$(mktemp -d "$HOME/XXXXXX") && chmod 755 "$made" && echo "$made"'; }
+attacker_dir() {
+    as_attacker bash -c 'made=$(mktemp -d "$HOME/XXXXXX") && chmod 755 "$made" && echo "$made"'
+}
 
 # shellcheck disable=SC2016 # $1 is the inner shell's
-hostile_file() { as_attacker bash -c 'umask 022 && mkdir -p "${1%/*}" && rm -f "$1" && cat >"$1"' - "$1"; }
+hostile_file() {
+    as_attacker bash -c 'umask 022 && mkdir -p "${1%/*}" && rm -f "$1" && cat >"$1"' - "$1"
+}
 
 hostile_run() {
     hostile_file "$1/submission.json" <<JSON
@@ -95,20 +101,27 @@ stop_listener() {
 }
 requests() { cat "$requests_file"; }
 
-state_of() { (cd "$1" && find . -printf '%p %u %m %T@ %l\n' -type f -exec sha256sum {} + | sort | sha256sum); }
+state_of() {
+    (cd "$1" && find . -printf '%p %u %m %T@ %l\n' -type f -exec sha256sum {} + | sort | sha256sum)
+}
 
 commands_on() {
     local run=$1 words took code text
     said=
-    for words in "status" "status --json" "logs" "logs --rank 0" "logs -f" "logs -n 5" "wait" "wait --json" "top --once" "top --json" "sweep" "sweep --json" \
-        "diff" "attach --dry-run" "attach -- true" "resubmit" "resubmit --force" "cancel" "report -o -" "report" "ls --runs ${run%/*}" "ls --json --runs ${run%/*}" "ls -a"; do
+    for words in "status" "status --json" "logs" "logs --rank 0" "logs -f" "logs -n 5" "wait" \
+        "wait --json" "top --once" "top --json" "sweep" "sweep --json" \
+        "diff" "attach --dry-run" "attach -- true" "resubmit" "resubmit --force" "cancel" \
+        "report -o -" "report" "ls --runs ${run%/*}" "ls --json --runs ${run%/*}" "ls -a"; do
         [[ $words == ls* ]] || words+=" $run"
         took=${EPOCHREALTIME/./} code=0
         # shellcheck disable=SC2086 # the words of a command
-        text=$(timeout -k 1 20 "$testbed/as_user" bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" $words 2>&1 </dev/null | tr -d '\0') || code=$?
+        text=$(timeout -k 1 20 "$testbed/as_user" bash -c 'cd "$1" && shift && exec dlrun "$@"' \
+            - "$dir" $words 2>&1 </dev/null | tr -d '\0') || code=$?
         took=$(((${EPOCHREALTIME/./} - took) / 1000))
         said+="\$ dlrun $words"$'\n'"$text"$'\n'"(code $code, $took ms)"$'\n'
         ((code < 124 && took < 5000)) || { printf '%s' "$said" >&2 && return 1; }
-        if LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]' <<<"$text"; then echo "dlrun $words printed raw control characters" >&2 && return 1; fi
+        if LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]' <<<"$text"; then
+            echo "dlrun $words printed raw control characters" >&2 && return 1
+        fi
     done
 }

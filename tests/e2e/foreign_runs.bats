@@ -13,7 +13,9 @@ setup_file() {
 
 setup() {
     dir=$(fresh_dir)
-    as_user bash -c 'umask 077 && cd "$1" && echo secretword >token && echo "BEGIN PRIVATE KEY" >key' - "$dir"
+    as_user bash -c 'umask 077 && cd "$1" && echo secretword >token &&
+        echo "BEGIN PRIVATE KEY" >key' \
+        - "$dir"
     cat >"$dir/hello.yaml" <<'YAML'
 name: mnist
 resources: {nodes: 1, tasks_per_node: 1, time: 5m}
@@ -39,8 +41,10 @@ nothing_was_done() {
     [ -z "$(requests)" ] || { requests >&2 && return 1; }
     [ "$(state_of "$1")" = "$before" ] || { echo "$1 was written" >&2 && return 1; }
     [[ $(index) != *"${1##*/}"* ]] || { echo "$1 is in the index" >&2 && return 1; }
-    [ "$(jobs_of_victim)" = "$jobs" ] || { echo "the victim's jobs were: $jobs; they are: $(jobs_of_victim)" >&2 && return 1; }
-    [[ $said != *"PRIVATE KEY"* && $said != *secretword* ]] || { printf '%s' "$said" >&2 && return 1; }
+    [ "$(jobs_of_victim)" = "$jobs" ] ||
+        { echo "the victim's jobs were: $jobs; they are: $(jobs_of_victim)" >&2 && return 1; }
+    [[ $said != *"PRIVATE KEY"* && $said != *secretword* ]] ||
+        { printf '%s' "$said" >&2 && return 1; }
     [ -z "$(as_user bash -c 'ls "$HOME"/canary-* 2>/dev/null')" ]
 }
 
@@ -66,7 +70,8 @@ JSON
     # A copy that belongs to the victim contacts no server that the configuration does not list.
     as_user cp -r "$hostile" "$dir/copied"
     for words in status top report cancel wait; do
-        run timeout 4 "$testbed/as_user" bash -c 'cd "$1" && exec dlrun "$2" ./copied' - "$dir" "$words"
+        run timeout 4 "$testbed/as_user" bash -c 'cd "$1" && exec dlrun "$2" ./copied' - "$dir" \
+            "$words"
     done
     run dl status ./copied
     [[ $output == *"your configuration does not list it"* ]]
@@ -75,20 +80,24 @@ JSON
 
 @test "a job id that is an option, a list, a path or another's task reaches no command of Slurm's" {
     mkdir -p "$dir/bin" && for name in scancel squeue sacct scontrol srun sbatch; do
-        printf '#!/bin/sh\necho "%s $*" >>%s\nexit 1\n' "$name" "$dir/calls" >"$dir/bin/$name" && chmod 755 "$dir/bin/$name"
+        printf '#!/bin/sh\necho "%s $*" >>%s\nexit 1\n' "$name" "$dir/calls" >"$dir/bin/$name" &&
+            chmod 755 "$dir/bin/$name"
     done
     touch "$dir/calls" && chmod 666 "$dir/calls"
     for job in --me "-u $DLRUN_TESTBED_USER" 1,2 '1;2' ../1 '*'; do
         hostile=$there/job-20990101-000000-0001
         hostile_run "$hostile"
         for file in submission.json claim; do
-            printf '{"token":"t","state":"submitted","cluster":"","job":"%s","log":""}' "$job" | hostile_file "$hostile/$file"
+            printf '{"token":"t","state":"submitted","cluster":"","job":"%s","log":""}' "$job" |
+                hostile_file "$hostile/$file"
         done
         try "$hostile"
-        as_user cp -r "$hostile" "$dir/own" # as the victim's own it is damaged, and no more
+        # The victim's own copy counts as a damaged run.
+        as_user cp -r "$hostile" "$dir/own"
         for words in status cancel resubmit attach; do
             local command=() && [[ $words != attach ]] || command=(-- true)
-            run as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH exec dlrun "$2" ./own "${@:3}"' - "$dir" "$words" "${command[@]}"
+            run as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH exec dlrun "$2" ./own "${@:3}"' \
+                - "$dir" "$words" "${command[@]}"
             [ "$status" -ne 0 ]
             [[ $output == *"is damaged"* ]]
         done
@@ -98,7 +107,8 @@ JSON
 }
 
 @test "a foreign run on this machine that names a process of the viewer's: the process lives" {
-    as_user bash -c 'echo $$ >"$1/pid.new" && mv "$1/pid.new" "$1/pid" && exec sleep 600' - "$dir" 3>&- &
+    as_user bash -c 'echo $$ >"$1/pid.new" && mv "$1/pid.new" "$1/pid" && exec sleep 600' - "$dir" \
+        3>&- &
     wait_until 20 test -s "$dir/pid"
     victim_process=$(<"$dir/pid")
     id=$(hostname):$victim_process:$(awk '{ print $22 }' "/proc/$victim_process/stat")
@@ -108,7 +118,8 @@ JSON
 {"token":"$(printf 'c%.0s' {1..32})","state":"submitted","cluster":"local","job":"$id","argv":[],"time":""}
 JSON
     try "$hostile"
-    as_user cp -r "$hostile" "$dir/own" # copied, as the victim's own: the process has no token of it
+    # As the victim's own copy, too, the run has no effect: the process does not have its token.
+    as_user cp -r "$hostile" "$dir/own"
     run dl cancel ./own
     [ "$status" -eq 6 ]
     [[ $output == *"left alone"* ]]
@@ -120,19 +131,23 @@ JSON
     job=$(dl status "$own" --json | jq -r .job)
     hostile=$there/mnist-20990101-000000-0001
     hostile_run "$hostile"
-    printf '{"token":"t","state":"submitted","cluster":"","job":"%s"}' "$job" | hostile_file "$hostile/submission.json"
+    printf '{"token":"t","state":"submitted","cluster":"","job":"%s"}' "$job" |
+        hostile_file "$hostile/submission.json"
     as_attacker touch -d 2099-01-01 "$hostile"/* "$hostile"
     try "$hostile"
     [[ $said == *"$hostile"* || $said == *"${hostile##*/}"* ]]
-    for name in mnist last "$job" "${own%??}"; do [ "$(dl status "$name" --json | jq -r .run)" = "$own" ]; done
+    for name in mnist last "$job" "${own%??}"; do
+        [ "$(dl status "$name" --json | jq -r .run)" = "$own" ]
+    done
     # In its parent folder the bare name of the directory names no run; a path does.
     run as_user bash -c 'cd "$1" && exec dlrun status "$2"' - "$there" "${hostile##*/}"
     [ "$status" -eq 6 ]
     run as_user bash -c 'cd "$1" && exec dlrun status "./$2"' - "$there" "${hostile##*/}"
     [ "$status" -eq 0 ]
     # An entry that an earlier version of dlrun has put into the index has no effect either.
-    as_user bash -c 'printf "{\"id\":\"%s\",\"name\":\"mnist\",\"path\":\"%s\",\"created\":\"2099-01-01T00:00:00.000Z\"}" "$1" "$2" >"$HOME/.local/state/dlrun/runs/$1"' - \
-        "${hostile##*/}" "$hostile"
+    entry='{"id":"%s","name":"mnist","path":"%s","created":"2099-01-01T00:00:00.000Z"}'
+    as_user bash -c 'printf "$3" "$1" "$2" >"$HOME/.local/state/dlrun/runs/$1"' \
+        - "${hostile##*/}" "$hostile" "$entry"
     for name in mnist last; do [ "$(dl status "$name" --json | jq -r .run)" = "$own" ]; done
     run dl resubmit "${hostile##*/}"
     [ "$status" -ne 0 ]
@@ -144,8 +159,11 @@ JSON
     own=$(dl submit hello.yaml --runs "$dir/runs" --json | jq -r .path)
     hostile=$there/lr-20990101-000000-0001
     hostile_run "$hostile"
-    hostile_file "$hostile/sweep.json" <<<'{"keys":["train.lr"],"arrays":1,"points":[{"array":0,"task":0,"values":["0.1"]},{"array":0,"task":1,"values":["0.2"]}]}'
-    for point in 0 1; do hostile_file "$hostile/array-0/$point/submission.json" <<<"{\"task\":$point}"; done
+    points='{"array":0,"task":0,"values":["0.1"]},{"array":0,"task":1,"values":["0.2"]}'
+    hostile_file "$hostile/sweep.json" <<<'{"keys":["train.lr"],"arrays":1,"points":['"$points"']}'
+    for point in 0 1; do
+        hostile_file "$hostile/array-0/$point/submission.json" <<<"{\"task\":$point}"
+    done
     hostile_run "$hostile/array-0"
     hostile_file "$hostile/array-0/0/resubmitted" <<<"$own"
     as_attacker ln -s "$own" "$hostile/array-0/2"
@@ -160,9 +178,13 @@ JSON
 @test "logs: a claim, a pattern or a link that names a private file of the viewer's is not quoted" {
     hostile=$there/log-20990101-000000-0001
     hostile_run "$hostile"
-    hostile_file "$hostile/claim" <<<"{\"cluster\":\"c\",\"job\":\"1\",\"token\":\"\",\"log\":\"$dir/key\"}"
-    hostile_file "$hostile/submission.json" <<<"{\"token\":\"t\",\"state\":\"submitted\",\"cluster\":\"\",\"job\":\"1\",\"output\":\"$dir/key\"}"
-    as_attacker bash -c 'mkdir -p "$1/logs/attempt-0" && ln -s "$2" "$1/logs/attempt-0/rank-0000.log" && mkfifo "$1/logs/attempt-0/rank-0001.log"' - "$hostile" "$dir/key"
+    hostile_file "$hostile/claim" \
+        <<<"{\"cluster\":\"c\",\"job\":\"1\",\"token\":\"\",\"log\":\"$dir/key\"}"
+    hostile_file "$hostile/submission.json" \
+        <<<'{"token":"t","state":"submitted","cluster":"","job":"1","output":"'"$dir/key"'"}'
+    as_attacker bash -c 'mkdir -p "$1/logs/attempt-0" &&
+        ln -s "$2" "$1/logs/attempt-0/rank-0000.log" && mkfifo "$1/logs/attempt-0/rank-0001.log"' \
+        - "$hostile" "$dir/key"
     try "$hostile"
     as_attacker rm "$hostile/submission.json"
     try "$hostile"
@@ -176,7 +198,8 @@ resources: {nodes: 1, time: 5m}
 launch: {preset: plain, command: ["true"]}
 submit: {via: slurmrestd, url: "$server", token_file: $dir/token}
 YAML
-    for words in check render explain "submit --dry-run" "submit --test-only" submit "check --json" "interactive --dry-run"; do
+    for words in check render explain "submit --dry-run" "submit --test-only" submit \
+        "check --json" "interactive --dry-run"; do
         read -ra list <<<"$words"
         run dl "${list[0]}" "$there/exp.yaml" "${list[@]:1}" --runs "$dir/runs"
         [[ $output != *secretword* ]]
@@ -187,7 +210,9 @@ YAML
     [[ $output == *"your configuration does not list it"* && $output == *"exp.yaml:4:"* ]]
     [ -z "$(requests)" ]
     [ ! -e "$dir/runs" ] || [ -z "$(ls "$dir/runs")" ]
-    as_user bash -c 'mkdir -p "$1/config/sites" && echo "slurmrestd: [{url: \"$2\", token_file: $1/token}]" >"$1/config/sites/mine.yaml"' - "$dir" "$server"
+    as_user bash -c 'mkdir -p "$1/config/sites" &&
+        echo "slurmrestd: [{url: \"$2\", token_file: $1/token}]" >"$1/config/sites/mine.yaml"' \
+        - "$dir" "$server"
     run as_user env DLRUN_CONFIG="$dir/config" dlrun check "$there/exp.yaml" --runs "$dir/runs"
     [ -n "$(requests)" ]
 }
@@ -203,25 +228,35 @@ YAML
 }
 
 @test "a repository that names programs: none is started, whoever owns it, with safe.directory as wide as it can be" {
-    as_attacker bash -ec 'cd "$1" && git init -q . && git config user.email m@example.org && git config user.name m
-        for key in core.fsmonitor core.sshCommand diff.external filter.x.clean filter.x.process filter.x.smudge diff.x.textconv diff.x.command; do
+    as_attacker bash -ec 'cd "$1" && git init -q . && git config user.email m@example.org &&
+            git config user.name m
+        for key in core.fsmonitor core.sshCommand diff.external filter.x.clean filter.x.process \
+            filter.x.smudge diff.x.textconv diff.x.command; do
             git config "$key" "touch /tmp/canary-$USER; cat"; done
         printf "* filter=x diff=x\n" >.gitattributes
-        printf "#!/bin/sh\ntouch /tmp/canary-%s\n" "$USER" >.git/hooks/post-index-change && chmod +x .git/hooks/post-index-change
-        git -c core.fsmonitor=false -c filter.x.clean= -c filter.x.process= add . && git -c core.fsmonitor=false -c filter.x.clean= -c filter.x.process= commit -qm first
-        printf "name: exp\nresources: {nodes: 1, time: 5m}\nlaunch: {preset: plain, command: [\"true\"]}\n" >exp.yaml && chmod -R a+rX .' - "$there"
+        printf "#!/bin/sh\ntouch /tmp/canary-%s\n" "$USER" >.git/hooks/post-index-change &&
+            chmod +x .git/hooks/post-index-change
+        git -c core.fsmonitor=false -c filter.x.clean= -c filter.x.process= add . &&
+            git -c core.fsmonitor=false -c filter.x.clean= -c filter.x.process= commit -qm first
+        printf "name: exp\nresources: {nodes: 1, time: 5m}\n" >exp.yaml &&
+            printf "launch: {preset: plain, command: [\"true\"]}\n" >>exp.yaml &&
+            chmod -R a+rX .' \
+            - "$there"
     rm -f "/tmp/canary-$attacker"
     as_user cp -r "$there" "$dir/copied"
     as_user git config --file "$dir/gitconfig" safe.directory '*'
     for place in "$there" "$dir/copied"; do
-        for words in check render explain "submit --dry-run" "submit --test-only" submit "submit --set code.snapshot=true" run "run --set code.snapshot=true"; do
+        for words in check render explain "submit --dry-run" "submit --test-only" submit \
+            "submit --set code.snapshot=true" run "run --set code.snapshot=true"; do
             read -ra list <<<"$words"
-            run as_user env GIT_CONFIG_GLOBAL="$dir/gitconfig" DLRUN_RUNS="$dir/runs" dlrun "${list[0]}" "$place/exp.yaml" "${list[@]:1}"
+            run as_user env GIT_CONFIG_GLOBAL="$dir/gitconfig" DLRUN_RUNS="$dir/runs" dlrun \
+                "${list[0]}" "$place/exp.yaml" "${list[@]:1}"
             echo "$words: $output"
             [ ! -e "/tmp/canary-$attacker" ]
         done
     done
-    [ -n "$(find "$dir/runs" -name provenance.json -exec grep -l '"commit": "[0-9a-f]' {} +)" ] # git was asked, all the same
+    # The record has a commit, so dlrun did ask git.
+    [ -n "$(find "$dir/runs" -name provenance.json -exec grep -l '"commit": "[0-9a-f]' {} +)" ]
 }
 
 @test "a runs folder that others may write: it is warned about, and agents that somebody else put there are not executed" {
@@ -234,7 +269,9 @@ YAML
     dl render hello.yaml --runs "$shared" -o "$dir/job.sh"
     agents=$shared/.agents-$(id -u "$DLRUN_TESTBED_USER")
     [ -n "$(find "$agents" -name dlrun-agent -perm -100)" ]
-    as_attacker bash -ec 'mv "$1" "$1.away" && mkdir -p "$2" && printf "#!/bin/sh\ntouch /tmp/canary-%s\n" "$USER" >"$2/dlrun-agent" && chmod -R 755 "$1"' - \
+    as_attacker bash -ec 'mv "$1" "$1.away" && mkdir -p "$2" &&
+        printf "#!/bin/sh\ntouch /tmp/canary-%s\n" "$USER" >"$2/dlrun-agent" && chmod -R 755 "$1"' \
+        - \
         "$agents" "$agents/$(basename "$agents"/*)"
     rm -f "/tmp/canary-$attacker"
     run as_user bash "$dir/job.sh"
@@ -255,7 +292,8 @@ YAML
     as_user rm -rf "/tmp/dlrun-ports-$(id -u "$DLRUN_TESTBED_USER")"
     as_attacker ln -s "$dir" "/tmp/dlrun-ports-$(id -u "$DLRUN_TESTBED_USER")"
     chmod 755 "$dir"
-    dl render hello.yaml --set launch.agent=false --set launch.preset=torch | sed -n '/^# A port for/,/^export DLRUN_MASTER_PORT/p' >"$dir/choose"
+    dl render hello.yaml --set launch.agent=false --set launch.preset=torch |
+        sed -n '/^# A port for/,/^export DLRUN_MASTER_PORT/p' >"$dir/choose"
     before=$(state_of "$dir")
     run as_user bash -ec '. "$1"; echo "port $dlrun_port in $dlrun_locks"' - "$dir/choose"
     rm "/tmp/dlrun-ports-$(id -u "$DLRUN_TESTBED_USER")"

@@ -45,9 +45,11 @@ YAML
         [ "$(event ended "$name" | jq -r .code)" -eq 80 ]
         [ -z "$(event restarting "$name")" ]
     done
-    [[ $(json gpu | jq -r .detail) == "none of the 2 nodes is fit for the job, all for the same reason: gpu: "*nvidia-smi*"(health.preflight)" ]]
-    [[ $(json disk | jq -r .detail) == *"disk: /proc/nowhere takes no file: "*"(TMPDIR of environment.vars; Slurm has put '/tmp' in its place)"* ]]
-    [[ $(json nccl | jq -r .detail) == "none of the 2 nodes is fit for the job, all for the same reason: nccl: "* ]]
+    all='none of the 2 nodes is fit for the job, all for the same reason'
+    [[ $(json gpu | jq -r .detail) == "$all: gpu: "*nvidia-smi*"(health.preflight)" ]]
+    tmpdir="(TMPDIR of environment.vars; Slurm has put '/tmp' in its place)"
+    [[ $(json disk | jq -r .detail) == *"disk: /proc/nowhere takes no file: "*"$tmpdir"* ]]
+    [[ $(json nccl | jq -r .detail) == "$all: nccl: "* ]]
     [ ! -e "$dir/started" ]
     dl wait gloo
     [ "$(event checked gloo | jq -r .ranks)" -eq 4 ]

@@ -88,5 +88,6 @@ tell_failure() {
     timeout 20 sinfo -h -N -p batch -o '%N %T %E'
     timeout 20 squeue -h -o '%i %T %r %N %j'
     tail -n 10 "${DLRUN_TESTBED_DIR:-/run/dlrun-testbed}/log/slurmctld.log"
-    timeout 60 "$testbed/up" --again # what has died is started again, nodes that are down come back
+    # This starts dead daemons again and brings back nodes that are down.
+    timeout 60 "$testbed/up" --again
 }

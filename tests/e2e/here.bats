@@ -38,7 +38,10 @@ key() { dl status last --json | jq -r "$1"; }
 }
 
 @test "run names a rank that failed, and ends with 5" {
-    run dl run hello.yaml --set 'launch.command=[bash, -c, "[[ $DLRUN_RANK != 1 ]] || { echo no such data: /nowhere >&2; exit 7; }; trap : TERM; while :; do sleep 1; done"]'
+    # shellcheck disable=SC2016 # the rank's variable
+    local program='[[ $DLRUN_RANK != 1 ]] || { echo no such data: /nowhere >&2; exit 7; };'
+    program+=' trap : TERM; while :; do sleep 1; done'
+    run dl run hello.yaml --set "launch.command=[bash, -c, \"$program\"]"
     [ "$status" -eq 5 ]
     [[ $output == *"rank 1"*"code 7"* ]]
     [ "$(key .code)" -eq 7 ]
@@ -46,7 +49,8 @@ key() { dl status last --json | jq -r "$1"; }
 }
 
 @test "run --json prints the object alone; the ranks' output goes to stderr" {
-    dl run hello.yaml --json 2>"$BATS_TEST_TMPDIR/err" | jq -e '.state == "completed" and .ranks == 2'
+    dl run hello.yaml --json 2>"$BATS_TEST_TMPDIR/err" |
+        jq -e '.state == "completed" and .ranks == 2'
     grep -q 'rank 1 of 2: ' "$BATS_TEST_TMPDIR/err"
 }
 
@@ -59,8 +63,10 @@ key() { dl status last --json | jq -r "$1"; }
 }
 
 @test "Ctrl-C ends a run and all its processes, exit code 130" {
-    as_user bash -c 'cd "$1" && echo $$ >pid && exec dlrun run hello.yaml --set "$2"' - "$dir" \
-        "launch.command=[bash, -c, 'echo \$\$ >>$dir/pids; trap : TERM; while :; do sleep 0.2; done']" >"$BATS_TEST_TMPDIR/out" 2>&1 &
+    local program="echo \$\$ >>$dir/pids; trap : TERM; while :; do sleep 0.2; done"
+    as_user bash -c 'cd "$1" && echo $$ >pid && exec dlrun run hello.yaml --set "$2"' \
+        - "$dir" "launch.command=[bash, -c, '$program']" \
+        >"$BATS_TEST_TMPDIR/out" 2>&1 &
     two_ranks() { [[ $(wc -l <"$dir/pids") -eq 2 ]]; }
     wait_until 30 two_ranks
     kill -INT "$(cat "$dir/pid")"
@@ -72,7 +78,9 @@ key() { dl status last --json | jq -r "$1"; }
 }
 
 @test "a leader that is killed: run and status say the same, and it is on the record, once" {
-    dl run hello.yaml --set "launch.command=[bash, -c, 'touch $dir/up; while :; do sleep 0.2; done']" >"$BATS_TEST_TMPDIR/out" 2>&1 &
+    dl run hello.yaml \
+        --set "launch.command=[bash, -c, 'touch $dir/up; while :; do sleep 0.2; done']" \
+        >"$BATS_TEST_TMPDIR/out" 2>&1 &
     runner=$!
     wait_until 30 test -e "$dir/up"
     kill -KILL "$(key .job | cut -d: -f2)"
@@ -80,12 +88,15 @@ key() { dl status last --json | jq -r "$1"; }
     wait "$runner" || code=$?
     [ "$code" -eq 5 ]
     grep -q 'failed: the leader was ended by SIGKILL and left no word' "$BATS_TEST_TMPDIR/out"
-    [ "$(key '[.state, .detail, (.code | tostring)] | join("|")')" = "failed|the leader was ended by SIGKILL and left no word|137" ]
+    [ "$(key '[.state, .detail, (.code | tostring)] | join("|")')" \
+        = "failed|the leader was ended by SIGKILL and left no word|137" ]
     [[ $(grep -c '"event":"ended"' "$(key .path)/events.jsonl") == 1 ]]
 }
 
 @test "cancel ends a run on this machine from another shell" {
-    dl run hello.yaml --set "launch.command=[bash, -c, 'touch $dir/up; while :; do sleep 0.2; done']" >"$BATS_TEST_TMPDIR/out" 2>&1 &
+    dl run hello.yaml \
+        --set "launch.command=[bash, -c, 'touch $dir/up; while :; do sleep 0.2; done']" \
+        >"$BATS_TEST_TMPDIR/out" 2>&1 &
     runner=$!
     wait_until 30 test -e "$dir/up"
     [ "$(key .state)" = running ]
@@ -97,7 +108,10 @@ key() { dl status last --json | jq -r "$1"; }
 }
 
 @test "interactive runs a command on the first node in the spec's environment, and frees the allocation" {
-    run dl interactive hello.yaml -- bash -c 'echo "on $(hostname), job of $SLURM_JOB_NUM_NODES nodes, CPUs: $SLURM_CPUS_PER_TASK: $GREETING"' </dev/null
+    # shellcheck disable=SC2016 # the session's variables
+    local words='$SLURM_JOB_NUM_NODES nodes, CPUs: $SLURM_CPUS_PER_TASK: $GREETING'
+    run dl interactive hello.yaml \
+        -- bash -c "echo \"on \$(hostname), job of $words\"" </dev/null
     [ "$status" -eq 0 ]
     [[ $output == *"set up on n1"* ]]
     [[ $output == *"on n1, job of 2 nodes, CPUs: 2: it's; \$(id) \"here\""* ]]
@@ -111,18 +125,23 @@ key() { dl status last --json | jq -r "$1"; }
     for option in no-shell=true no-sh=true mial-user=me; do
         run dl interactive hello.yaml --set "slurm.$option" -- true </dev/null
         [ "$status" -eq 2 ]
-        [[ $output == *"--set slurm.$option"*"error: slurm.${option%=*}: "* && $output != *"salloc: "* ]]
+        [[ $output == *"--set slurm.$option"*"error: slurm.${option%=*}: "* &&
+            $output != *"salloc: "* ]]
     done
     [[ $output == *"the salloc here has no option --mial-user; did you mean 'mail-user'?"* ]]
     wait_until 10 no_jobs
     [ -z "$(ls "$dir/runs/.interactive")" ]
-    run dl interactive hello.yaml --set resources.gpus=4 --set resources.nodes=2 -- true # which of them would be here?
-    [[ $status == 2 && $output == *"resources.gpus are counted over all nodes"*resources.gpus_per_node=N* ]]
+    # The GPUs are counted over all nodes, so their number on this node is unknown.
+    run dl interactive hello.yaml --set resources.gpus=4 --set resources.nodes=2 -- true
+    [[ $status == 2 &&
+        $output == *"resources.gpus are counted over all nodes"*resources.gpus_per_node=N* ]]
 }
 
 @test "SIGTERM, Ctrl-C or a kill of an interactive session ends what it waits for, and what it holds" {
     start() {
-        as_user bash -c 'cd "$1" && echo $$ >pid && shift && exec dlrun interactive hello.yaml "$@"' - "$dir" "$@" </dev/null &
+        as_user bash -c 'cd "$1" && echo $$ >pid && shift &&
+            exec dlrun interactive hello.yaml "$@"' \
+            - "$dir" "$@" </dev/null &
         session=$!
     }
     ends_with() {
@@ -149,7 +168,9 @@ key() { dl status last --json | jq -r "$1"; }
     ends_with 137
 }
 
-open_terminal() { tmux -S "$socket" -f /dev/null new-session -d -x 120 -y 40 "$testbed/as_user bash --norc"; }
+open_terminal() {
+    tmux -S "$socket" -f /dev/null new-session -d -x 120 -y 40 "$testbed/as_user bash --norc"
+}
 type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys Enter; }
 shows() { tmux -S "$socket" capture-pane -p | grep -q "$1"; }
 
@@ -168,7 +189,8 @@ shows() { tmux -S "$socket" capture-pane -p | grep -q "$1"; }
     for answer in 2 1 10m '' '' 'echo "asked for"'; do type_line "$answer"; done
     wait_until 10 shows 'wrote mine.yaml'
     dl check mine.yaml
-    [ "$(dl render mine.yaml | grep -cE '^#SBATCH --(job-name=mine|nodes=2|partition=batch|time=00:10:00) ')" -eq 4 ]
+    [ "$(dl render mine.yaml |
+        grep -cE '^#SBATCH --(job-name=mine|nodes=2|partition=batch|time=00:10:00) ')" -eq 4 ]
 }
 
 @test "interactive under tmux gives a prompt on the first node; Ctrl-C stays in the shell; leaving frees the allocation" {
@@ -178,7 +200,8 @@ shows() { tmux -S "$socket" capture-pane -p | grep -q "$1"; }
     wait_until 30 shows 'set up on n1'
     type_line 'echo "$(hostname): $GREETING" $(stty size)'
     wait_until 10 shows "^n1: it's; \$(id) \"here\" 40 120"
-    type_line 'bash -c "echo \$((6 * 7)) up; exec sleep 1000"' # typed ahead, Ctrl-C could be there before it
+    # The test waits for the output of this line, because Ctrl-C could arrive before the program.
+    type_line 'bash -c "echo \$((6 * 7)) up; exec sleep 1000"'
     wait_until 10 shows '^42 up'
     tmux -S "$socket" send-keys C-c
     type_line 'echo still on $(hostname)'
@@ -190,7 +213,10 @@ shows() { tmux -S "$socket" capture-pane -p | grep -q "$1"; }
 
 @test "the installed tree works from anywhere" {
     as_user cp -a "$DLRUN_TESTBED_PREFIX" "$dir/moved"
-    run as_user bash -c 'cd "$1" && exec moved/bin/dlrun run moved/share/dlrun/examples/digits.yaml --set train.epochs=1 --set resources.tasks_per_node=2' - "$dir"
+    run as_user bash -c 'cd "$1" &&
+        exec moved/bin/dlrun run moved/share/dlrun/examples/digits.yaml --set train.epochs=1 \
+            --set resources.tasks_per_node=2' \
+        - "$dir"
     [ "$status" -eq 0 ]
     [[ $output == *"equal on 2 ranks"* ]]
     [[ $(key .result.parameters) =~ ^[0-9a-f]{16}$ ]]
@@ -199,16 +225,22 @@ shows() { tmux -S "$socket" capture-pane -p | grep -q "$1"; }
 one_step() { (($(squeue -h -s -j "$(key .job)" -o %i | grep -cv -e batch -e extern) == 1)); }
 start_attached() {
     rm -f "$dir/began"
-    as_user bash -c 'cd "$1" && echo $$ >attach && exec dlrun attach last -- bash -c "touch began; exec sleep 1000"' - "$dir" </dev/null &
+    as_user bash -c 'cd "$1" && echo $$ >attach &&
+        exec dlrun attach last -- bash -c "touch began; exec sleep 1000"' \
+        - "$dir" </dev/null &
     attached=$!
     wait_until 30 test -e "$dir/began"
 }
 
 @test "attach runs a command beside a job's ranks, on the node that is asked for, in the job's environment; the job goes on" {
     is_running() { [[ $(key .state) == running ]]; }
-    run dl submit hello.yaml --set "launch.command=[bash, -c, 'until [[ -e $dir/go ]]; do sleep 0.1; done']"
+    run dl submit hello.yaml \
+        --set "launch.command=[bash, -c, 'until [[ -e $dir/go ]]; do sleep 0.1; done']"
     wait_until 30 is_running
-    run dl attach last -- bash -c 'echo "on $(hostname), job $SLURM_JOB_ID, $(pgrep -fc "dlrun-agent rank") agents, $SLURM_CPUS_PER_TASK CPUs: $GREETING"' </dev/null
+    # shellcheck disable=SC2016 # the session's variables
+    local words='$(pgrep -fc "dlrun-agent rank") agents, $SLURM_CPUS_PER_TASK CPUs: $GREETING'
+    run dl attach last \
+        -- bash -c "echo \"on \$(hostname), job \$SLURM_JOB_ID, $words\"" </dev/null
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *"on n1, job $(key .job), "[1-9]*" agents, 2 CPUs: it's; \$(id) \"here\""* ]]
@@ -216,7 +248,7 @@ start_attached() {
     run dl attach last --node n2 -- hostname </dev/null
     [[ $output == *n2 ]]
     run dl attach last -- bash -c 'exit 7' </dev/null
-    [ "$status" -eq 7 ] # the command's own
+    [ "$status" -eq 7 ] # the exit code of the command itself
     run dl attach nosuch </dev/null
     [ "$status" -eq 6 ]
     # Ctrl-C ends the command on the node. The next call removes the files of a killed dlrun.

@@ -10,7 +10,8 @@ load helpers
     install -m 755 "$BATS_TEST_DIRNAME/hostile_strings.py" "$dir"
     install -m 644 "$DLRUN_SOURCE_DIR/launcher/spec/spec_keys.cc" "$dir/keys"
     mkdir "$dir/work" && chown "$DLRUN_TESTBED_USER:" "$dir/work"
-    run as_user bash -c 'cd "$1/work" && exec "$1/hostile_strings.py" --keys "$1/keys" "${@:2}"' - "$dir" ${DLRUN_TEST_ALL_STRINGS:+--all}
+    run as_user bash -c 'cd "$1/work" && exec "$1/hostile_strings.py" --keys "$1/keys" "${@:2}"' \
+        - "$dir" ${DLRUN_TEST_ALL_STRINGS:+--all}
     echo "$output" | tail -n 70
     [ "$status" -eq 0 ]
     [ -z "$(find "$dir" -name 'canary*' -print -quit)" ]

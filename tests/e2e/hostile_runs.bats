@@ -29,21 +29,27 @@ victim_identity() {
     echo "$(as_user hostname):$pid:$(sed 's/.*) //' "/proc/$pid/stat" | cut -d' ' -f20)"
 }
 
-make_runs() { # make_runs FOLDER OWNER
-    "$dir/hostile_runs.py" make "$dir/$1" --private "$dir/private" --process "$(victim_identity)" --suffix "$1"
+# make_runs FOLDER OWNER: makes the hostile runs in FOLDER, which belong to OWNER
+make_runs() {
+    "$dir/hostile_runs.py" make "$dir/$1" --private "$dir/private" --process "$(victim_identity)" \
+        --suffix "$1"
     chown -hR "$2" "$dir/$1"
 }
 
 # Checks every folder; the caller's job and process must survive. DLRUN_TEST_ONLY=KIND selects
 # one kind.
-check_runs() { # check_runs FOLDER [--own]
+# check_runs FOLDER [--own]: runs every command on the hostile runs in FOLDER
+check_runs() {
     local job
     job=$(as_user sbatch --parsable --hold --output=/dev/null --wrap 'sleep 600')
-    run as_user bash -c 'cd "$1" && exec ./hostile_runs.py check "$1/$2" --private "$1/private" "${@:3}"' - "$dir" "$@" ${DLRUN_TEST_ONLY:+--only "$DLRUN_TEST_ONLY"}
+    run as_user bash -c 'cd "$1" &&
+        exec ./hostile_runs.py check "$1/$2" --private "$1/private" "${@:3}"' \
+        - "$dir" "$@" ${DLRUN_TEST_ONLY:+--only "$DLRUN_TEST_ONLY"}
     echo "$output" | tail -n 300
     victim_is_there
     [ "$(job_state "$job")" = PENDING ]
-    [ "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %i)" = "$job" ] # nothing was submitted, either
+    # No command has submitted a job.
+    [ "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %i)" = "$job" ]
     [ "$status" -eq 0 ]
 }
 

@@ -32,11 +32,12 @@ from pathlib import Path
 LONGEST_SECONDS = 5
 MOST_MEMORY_MIB = 200
 MOST_OUTPUT = 32 << 20
-PORT = 48123  # the port of the server that hostile runs name; `check` listens on it
+PORT = 48123  # the port of the server that hostile runs name, on which `check` listens
 
 # Sets the clipboard (OSC 52) and the title, clears the screen, contains C1's CSI in both encodings,
 # a bidirectional override, a zero-width character, a forged line and NUL.
-NASTY = "x\x1b]52;c;ZXZpbA==\x07\x1b]0;title\x07\x1b[2J\x9b31m\u202egnp.exe\u2066\u200b\r\nforged: yes\x00\x7fend"
+NASTY = ("x\x1b]52;c;ZXZpbA==\x07\x1b]0;title\x07\x1b[2J\x9b31m\u202egnp.exe\u2066\u200b\r\n"
+         "forged: yes\x00\x7fend")
 
 
 def checked(event):
@@ -50,25 +51,35 @@ def checked(event):
 def events(text=NASTY, progress=None, result=None, ended=True):
     t = "2026-01-02T03:04:05.678Z"
     lines = [
-        {"t": t, "event": "claimed", "attempt": 0, "job": text, "cluster": text, "host": text, "pid": 1, "again": False},
+        {"t": t, "event": "claimed", "attempt": 0, "job": text, "cluster": text, "host": text,
+         "pid": 1, "again": False},
         {"t": t, "event": "started", "attempt": 0, "ranks": 2, "lead": text, "argv": [text]},
         {"t": t, "event": "joined", "attempt": 0, "ranks": 2, "hosts": text, "seconds": 1.5},
-        {"t": t, "event": "progress", "attempt": 0, **(progress or {"epoch": 1, "epochs": 2, "step": 3, "steps": 4, "loss": 0.5, text: text})},
+        {"t": t, "event": "progress", "attempt": 0,
+         **(progress or {"epoch": 1, "epochs": 2, "step": 3, "steps": 4, "loss": 0.5, text: text})},
         {"t": t, "event": "warning", "attempt": 0, "message": text, "rank": 1, "host": text},
-        {"t": t, "event": "samples", "attempt": 0, "ranks": 2, "cpu": [1, 1, 1], "slow_ranks": 1, "slow": [{"rank": 1, "host": text, "lag": 3, "work_ms": 5}]},
-        {"t": t, "event": "rank_failed", "attempt": 0, "rank": 1, "host": text, "pid": 1, "code": 3, "signal": text, "error": text},
-        {"t": t, "event": "restarting", "attempt": 0, "cause": text, "left": 1, "by": text, "exclude": text},
+        {"t": t, "event": "samples", "attempt": 0, "ranks": 2, "cpu": [1, 1, 1], "slow_ranks": 1,
+         "slow": [{"rank": 1, "host": text, "lag": 3, "work_ms": 5}]},
+        {"t": t, "event": "rank_failed", "attempt": 0, "rank": 1, "host": text, "pid": 1, "code": 3,
+         "signal": text, "error": text},
+        {"t": t, "event": "restarting", "attempt": 0, "cause": text, "left": 1, "by": text,
+         "exclude": text},
         {"t": t, "event": text, "attempt": 0, "message": text},
-        {"t": t, "event": "result", "attempt": 0, **(result or {text: text, "test_accuracy": 0.5, "nested": {text: [text]}})},
+        {"t": t, "event": "result", "attempt": 0,
+         **(result or {text: text, "test_accuracy": 0.5, "nested": {text: [text]}})},
     ]
     if ended:
-        lines.append({"t": t, "event": "attempt_end", "attempt": 0, "code": 3, "reason": text, "cause": text, "first_failed": {"rank": 1, "host": text, "code": 3, "signal": text}, "seconds": 2})
-        lines.append({"t": t, "event": "ended", "attempt": 0, "state": "failed", "code": 3, "message": text})
+        lines.append({"t": t, "event": "attempt_end", "attempt": 0, "code": 3, "reason": text,
+                      "cause": text, "first_failed": {"rank": 1, "host": text, "code": 3,
+                                                      "signal": text}, "seconds": 2})
+        lines.append({"t": t, "event": "ended", "attempt": 0, "state": "failed", "code": 3,
+                      "message": text})
     return "".join(checked(line) for line in lines)
 
 
 def submission(**more):
-    return {"token": "ab" * 16, "state": "submitted", "cluster": "", "job": "424242", "argv": ["sbatch"], "time": "2026-01-02T03:04:05.678Z", **more}
+    return {"token": "ab" * 16, "state": "submitted", "cluster": "", "job": "424242",
+            "argv": ["sbatch"], "time": "2026-01-02T03:04:05.678Z", **more}
 
 
 def write(path, content):
@@ -87,37 +98,57 @@ SPEC = "name: hostile\nlaunch:\n  command: [echo, hello]\n"
 def ordinary(run):
     """Writes the files that each kind starts from: a run that failed."""
     write(run / "submission.json", submission())
-    write(run / "claim", {"cluster": "", "job": "424242", "token": "ab" * 16, "log": str(run / "slurm-424242.out")})
+    write(run / "claim", {"cluster": "", "job": "424242", "token": "ab" * 16,
+                          "log": str(run / "slurm-424242.out")})
     write(run / "attempt", "0\n")
     write(run / "events.jsonl", events("plain"))
     write(run / "job.sh", SCRIPT)
     write(run / "spec.yaml", SPEC)
     write(run / "resolved.yaml", SPEC)
     write(run / "plan.json", {"name": "hostile"})
-    write(run / "provenance.json", {"time": "2026-01-02T03:04:05.678Z", "git": {"commit": "abc"}, "directory": "/tmp"})
-    write(run / "surroundings.json", {"attempt": 0, "time": "x", "slurm": "x", "cluster": "x", "partition": "x", "nodes": ["n1"], "modules": [], "conda": None, "venv": None})
+    write(run / "provenance.json",
+          {"time": "2026-01-02T03:04:05.678Z", "git": {"commit": "abc"}, "directory": "/tmp"})
+    write(run / "surroundings.json",
+          {"attempt": 0, "time": "x", "slurm": "x", "cluster": "x", "partition": "x",
+           "nodes": ["n1"], "modules": [], "conda": None, "venv": None})
     write(run / "ranks.json", ranks("n1"))
-    write(run / "metrics.jsonl", '{"time":"2026-01-02T03:04:05.678Z","attempt":0,"epoch":1,"step":1,"loss":0.5}\n')
+    write(run / "metrics.jsonl",
+          '{"time":"2026-01-02T03:04:05.678Z","attempt":0,"epoch":1,"step":1,"loss":0.5}\n')
     write(run / "slurm-424242.out", "a line\n")
     write(run / "logs/attempt-0/rank-0000.log", "a line\n")
     write(run / "logs/attempt-0/rank-0001.log", "its last words\n")
 
 
-FILES = ["submission.json", "claim", "attempt", "events.jsonl", "job.sh", "spec.yaml", "resolved.yaml", "plan.json", "provenance.json", "surroundings.json", "ranks.json", "metrics.jsonl", "slurm-424242.out", "logs/attempt-0/rank-0000.log", "logs/attempt-0/rank-0001.log"]
+FILES = ["submission.json", "claim", "attempt", "events.jsonl", "job.sh", "spec.yaml",
+         "resolved.yaml", "plan.json", "provenance.json", "surroundings.json", "ranks.json",
+         "metrics.jsonl", "slurm-424242.out", "logs/attempt-0/rank-0000.log",
+         "logs/attempt-0/rank-0001.log"]
 
 
 def ranks(node):
-    return {"time": "2026-01-02T03:04:05.678Z", "attempt": 0, "ranks": 2, "nodes": [node, node], "columns": ["rank", "node", "cpu", "rss_bytes", "step", "work_ms", "lag", "slow", "age_s"], "rows": [[0, 0, 1.0, 1 << 20, 3, 5, 0, False, 1], [1, 1, 1.0, 1 << 20, 3, 5, 2, True, 1]]}
+    return {"time": "2026-01-02T03:04:05.678Z", "attempt": 0, "ranks": 2, "nodes": [node, node],
+            "columns": ["rank", "node", "cpu", "rss_bytes", "step", "work_ms", "lag", "slow",
+                        "age_s"], "rows": [[0, 0, 1.0, 1 << 20, 3, 5, 0, False, 1],
+                                           [1, 1, 1.0, 1 << 20, 3, 5, 2, True, 1]]}
 
 
 def escapes(run, arguments):
-    write(run / "submission.json", submission(cluster=NASTY, job="1" + NASTY, message=NASTY, output=NASTY, argv=[NASTY], time=NASTY))
+    write(run / "submission.json",
+          submission(cluster=NASTY, job="1" + NASTY, message=NASTY, output=NASTY, argv=[NASTY],
+                     time=NASTY))
     write(run / "claim", {"cluster": NASTY, "job": NASTY, "token": "ab" * 16, "log": "/" + NASTY})
     write(run / "events.jsonl", events())
-    write(run / "provenance.json", {"time": NASTY, "git": {"commit": NASTY, "branch": NASTY}, "directory": NASTY, "user": NASTY, "host": NASTY, "argv": [NASTY], "repeats": NASTY})
-    write(run / "surroundings.json", {"attempt": 0, "time": NASTY, "slurm": NASTY, "cluster": NASTY, "partition": NASTY, "nodes": [NASTY], "modules": [NASTY], "conda": {"prefix": NASTY, "packages": [NASTY]}, "venv": None})
+    write(run / "provenance.json",
+          {"time": NASTY, "git": {"commit": NASTY, "branch": NASTY}, "directory": NASTY,
+           "user": NASTY, "host": NASTY, "argv": [NASTY], "repeats": NASTY})
+    write(run / "surroundings.json",
+          {"attempt": 0, "time": NASTY, "slurm": NASTY, "cluster": NASTY, "partition": NASTY,
+           "nodes": [NASTY], "modules": [NASTY], "conda": {"prefix": NASTY, "packages": [NASTY]},
+           "venv": None})
     write(run / "ranks.json", ranks(NASTY))
-    write(run / "metrics.jsonl", json.dumps({"time": NASTY, "attempt": 0, "epoch": 1, "step": 1, "loss": 0.5, "precision": NASTY}) + "\n")
+    write(run / "metrics.jsonl",
+          json.dumps({"time": NASTY, "attempt": 0, "epoch": 1, "step": 1, "loss": 0.5,
+                      "precision": NASTY}) + "\n")
     write(run / "job.sh", SCRIPT + "# " + NASTY + "\n")
     write(run / "spec.yaml", "name: " + NASTY + "\n")
     write(run / "resolved.yaml", "name: " + NASTY + "\n")
@@ -142,7 +173,8 @@ def escapes_refused(run, arguments):
 def deep(run, arguments):
     nest = "[" * 100_000 + "]" * 100_000
     objects = '{"a":' * 100_000 + "1" + "}" * 100_000
-    for number, name in enumerate(["submission.json", "claim", "provenance.json", "surroundings.json", "ranks.json", "plan.json"]):
+    for number, name in enumerate(["submission.json", "claim", "provenance.json",
+                                   "surroundings.json", "ranks.json", "plan.json"]):
         write(run / name, '{"state":"submitted","a":%s}' % (nest if number % 2 else objects))
     write(run / "metrics.jsonl", ('{"loss":%s}\n' % nest) * 3)
     write(run / "resolved.yaml", "[" * 50_000)
@@ -152,7 +184,8 @@ def deep(run, arguments):
 def deep_events(run, arguments):
     """Only events.jsonl is deeply nested, so that the files read before it are valid."""
     for key in ("result", "progress", "samples", "ended"):
-        body = '{"t":"2026-01-02T03:04:05.678Z","event":"%s","attempt":0,"state":"failed","code":1,"message":"x","x":%s' % (key, "[" * 100_000 + "]" * 100_000)
+        body = ('{"t":"2026-01-02T03:04:05.678Z","event":"%s","attempt":0,"state":"failed",'
+                '"code":1,"message":"x","x":%s' % (key, "[" * 100_000 + "]" * 100_000))
         line = body + ',"crc":"%08x"}\n' % zlib.crc32(body.encode())
         with open(run / "events.jsonl", "a") as file:
             file.write(line)
@@ -161,7 +194,10 @@ def deep_events(run, arguments):
 def wide_progress(run, arguments):
     """The program reports many large fields many times."""
     fields = {"field%d" % i: "y" * 1000 for i in range(200)}
-    write(run / "events.jsonl", events("plain") + "".join(checked({"t": "2026-01-02T03:04:05.678Z", "event": "progress", "attempt": 0, "step": i, **fields}) for i in range(100)))
+    write(run / "events.jsonl",
+          events("plain")
+          + "".join(checked({"t": "2026-01-02T03:04:05.678Z", "event": "progress", "attempt": 0,
+                             "step": i, **fields}) for i in range(100)))
 
 
 def fifos(run, arguments):
@@ -171,7 +207,8 @@ def fifos(run, arguments):
 
 
 def fifo_logs(run, arguments):
-    for name in FILES[-3:] + ["job.sh", "resolved.yaml", "spec.yaml", "metrics.jsonl", "ranks.json"]:
+    for name in FILES[-3:] + ["job.sh", "resolved.yaml", "spec.yaml", "metrics.jsonl",
+                              "ranks.json"]:
         (run / name).unlink()
         os.mkfifo(run / name, 0o644)
 
@@ -183,13 +220,15 @@ def directories(run, arguments):
 
 
 def sparse(run, arguments):
-    for name in ["events.jsonl", "metrics.jsonl", "ranks.json", "resolved.yaml", "provenance.json", "slurm-424242.out", "logs/attempt-0/rank-0001.log"]:
+    for name in ["events.jsonl", "metrics.jsonl", "ranks.json", "resolved.yaml", "provenance.json",
+                 "slurm-424242.out", "logs/attempt-0/rank-0001.log"]:
         with open(run / name, "ab") as file:
             file.truncate(2 << 30)
 
 
 def many_events(run, arguments):
-    line = checked({"t": "2026-01-02T03:04:05.678Z", "event": "progress", "attempt": 0, "step": 1, "steps": 10, "note": "z" * 100})
+    line = checked({"t": "2026-01-02T03:04:05.678Z", "event": "progress", "attempt": 0, "step": 1,
+                    "steps": 10, "note": "z" * 100})
     with open(run / "events.jsonl", "a") as file:
         for _ in range(64):
             file.write(line * (1 << 13))
@@ -214,7 +253,8 @@ def odd_links(run, arguments):
 def claimed_log(run, arguments):
     """The journal and the claim name a private file as the run's log."""
     write(run / "submission.json", submission(output=arguments.private))
-    write(run / "claim", {"cluster": "", "job": "424242", "token": "ab" * 16, "log": arguments.private})
+    write(run / "claim", {"cluster": "", "job": "424242", "token": "ab" * 16,
+                          "log": arguments.private})
     (run / "events.jsonl").unlink()
 
 
@@ -240,7 +280,8 @@ def local_process(run, arguments):
 
 def server(run, arguments):
     """The journal asks to send a token file of the attacked user to a server of the attacker."""
-    write(run / "submission.json", submission(server={"url": "http://127.0.0.1:%d" % PORT, "token_file": arguments.private}))
+    write(run / "submission.json",
+          submission(server={"url": "http://127.0.0.1:%d" % PORT, "token_file": arguments.private}))
     (run / "claim").unlink()
     (run / "events.jsonl").unlink()
 
@@ -255,7 +296,8 @@ def sweep_of(run, points, keys=("train.lr",), arrays=1):
     for name in FILES:
         (run / name).unlink(missing_ok=True)
     write(run / "spec.yaml", SPEC)
-    write(run / "sweep.json", {"keys": list(keys), "arrays": arrays, "max_parallel": 2, "points": points})
+    write(run / "sweep.json",
+          {"keys": list(keys), "arrays": arrays, "max_parallel": 2, "points": points})
 
 
 def many_arrays(run, arguments):
@@ -263,7 +305,8 @@ def many_arrays(run, arguments):
 
 
 def far_points(run, arguments):
-    sweep_of(run, [{"array": (1 << 63) - 2, "task": (1 << 63) - 1, "values": ["0.1"]}] * 3, arrays=(1 << 63) - 1)
+    sweep_of(run, [{"array": (1 << 63) - 2, "task": (1 << 63) - 1, "values": ["0.1"]}] * 3,
+             arrays=(1 << 63) - 1)
 
 
 def many_points(run, arguments):
@@ -271,7 +314,8 @@ def many_points(run, arguments):
 
 
 def nasty_sweep(run, arguments):
-    sweep_of(run, [{"array": 0, "task": n, "values": [NASTY, NASTY]} for n in range(3)], keys=(NASTY, "train.lr"))
+    sweep_of(run, [{"array": 0, "task": n, "values": [NASTY, NASTY]} for n in range(3)],
+             keys=(NASTY, "train.lr"))
     write(run / "array-0/submission.json", submission(job="1" + NASTY, cluster=NASTY))
     for n in range(3):
         point = run / "array-0" / str(n)
@@ -292,7 +336,11 @@ def ring(run, arguments):
     write(run / "array-0/submission.json", submission())
 
 
-KINDS = {f.__name__: f for f in (escapes, escapes_pending, escapes_refused, deep, deep_events, wide_progress, fifos, fifo_logs, directories, sparse, many_events, links, odd_links, claimed_log, job_me, job_list, spec_base, local_process, server, many_arrays, far_points, many_points, nasty_sweep, ring)}
+KINDS = {f.__name__: f for f in (escapes, escapes_pending, escapes_refused, deep, deep_events,
+                                 wide_progress, fifos, fifo_logs, directories, sparse, many_events,
+                                 links, odd_links, claimed_log, job_me, job_list, spec_base,
+                                 local_process, server, many_arrays, far_points, many_points,
+                                 nasty_sweep, ring)}
 
 # A hostile id: a directory's name may hold any byte except NUL and a slash.
 NASTY_NAME = "escapes_name-" + NASTY.replace("\x00", "").replace("/", "")
@@ -313,7 +361,7 @@ def make(arguments):
             path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-# ------------------------------------------------------------------------------------------------------------------ check
+# -------------------------------------------------------------------------------------------- check
 
 # RUN stands for the run's path. The second value: also on a terminal.
 COMMANDS = [
@@ -350,7 +398,8 @@ REPORT = "report-of-hostile.html"
 # The printer's own output to a terminal: colours, and in logs the start of a line that is
 # written again.
 LAYOUT = re.compile(rb"\x1b\[[0-9;]*m|\r\x1b\[K|\r\n")
-CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 
 def limits():
@@ -367,14 +416,15 @@ def call(words, on_terminal):
         ours, theirs = os.pipe()
     began = time.monotonic()
     with open(os.devnull) as nothing:
-        child = subprocess.Popen(["dlrun", *words], stdin=nothing, stdout=theirs, stderr=theirs, env=environment, start_new_session=True, preexec_fn=limits)
+        child = subprocess.Popen(["dlrun", *words], stdin=nothing, stdout=theirs, stderr=theirs,
+                                 env=environment, start_new_session=True, preexec_fn=limits)
     os.close(theirs)
     output, is_open = bytearray(), True
     while is_open and time.monotonic() - began < LONGEST_SECONDS * 2:
         if select.select([ours], [], [], 0.1)[0]:
             try:
                 piece = os.read(ours, 1 << 16)
-            except OSError:  # nobody has the pseudo-terminal open any more
+            except OSError:  # No process has the pseudo-terminal open any more.
                 piece = b""
             is_open = bool(piece) and len(output) < MOST_OUTPUT
             output += piece
@@ -384,7 +434,8 @@ def call(words, on_terminal):
     _, status, usage = os.wait4(child.pid, 0)
     seconds = time.monotonic() - began
     child.returncode = 0
-    return None if is_open else os.waitstatus_to_exitcode(status), bytes(output), seconds, usage.ru_maxrss / 1024
+    return (None if is_open else os.waitstatus_to_exitcode(status), bytes(output), seconds,
+            usage.ru_maxrss / 1024)
 
 
 class Listener:
@@ -415,7 +466,8 @@ def control_in(output):
     except UnicodeDecodeError as error:
         return "no UTF-8: %r" % output[max(error.start - 40, 0) : error.start + 40]
     found = CONTROLS.search(text)
-    return "raw control character %r in %r" % (found.group(), text[max(found.start() - 40, 0) : found.start() + 40]) if found else ""
+    return ("raw control character %r in %r" % (
+        found.group(), text[max(found.start() - 40, 0) : found.start() + 40]) if found else "")
 
 
 def faults_of(words, on_terminal, private):
@@ -431,7 +483,7 @@ def faults_of(words, on_terminal, private):
         faults.append("took %.1f s" % seconds)
     if mebibytes > MOST_MEMORY_MIB:
         faults.append("took %.0f MiB" % mebibytes)
-    is_whole_log = words[0] == "logs" and "-n" not in words  # its reader asked for the whole log
+    is_whole_log = words[0] == "logs" and "-n" not in words  # Its reader asked for the whole log.
     if len(output) >= MOST_OUTPUT and not is_whole_log:
         faults.append("printed %d MiB" % (len(output) >> 20))
     page = report.read_bytes() if report.exists() else b""
@@ -448,7 +500,8 @@ def faults_of(words, on_terminal, private):
 def is_callers_own_wish(words, is_own):
     """Returns True if the caller asked for the content: naming a link shows its target, and the log
     of the user's own run may be anywhere, where resources.output puts it."""
-    return "/links-" in words[1] and not words[1].endswith("-own") and not words[1].endswith("-foreign") or is_own and "/claimed_log-" in words[1]
+    return ("/links-" in words[1] and not words[1].endswith("-own")
+            and not words[1].endswith("-foreign") or is_own and "/claimed_log-" in words[1])
 
 
 def check(arguments):
@@ -463,17 +516,23 @@ def check(arguments):
             if fault == "shows a private file" and is_callers_own_wish(words, arguments.own):
                 continue
             wrong += 1
-            print("%s%s: %s" % (" ".join(repr(w)[1:-1] for w in words), " (terminal)" if on_terminal else "", fault), flush=True)
+            print("%s%s: %s" % (" ".join(repr(w)[1:-1] for w in words),
+                                " (terminal)" if on_terminal else "", fault), flush=True)
 
     for folder in map(Path, arguments.folder):
-        runs = [run for run in sorted(folder.iterdir()) if not arguments.only or run.name.startswith(arguments.only)]
-        for words, has_terminal in [(c, t) for run in runs for c, t in [([w.replace("RUN", str(run)) for w in c], t) for c, t in COMMANDS]] + [([w.replace("FOLDER", str(folder)) for w in c], t) for c, t in OF_FOLDER]:
+        runs = [run for run in sorted(folder.iterdir())
+                if not arguments.only or run.name.startswith(arguments.only)]
+        for words, has_terminal in [
+                (c, t) for run in runs
+                for c, t in [([w.replace("RUN", str(run)) for w in c], t) for c, t in COMMANDS]
+        ] + [([w.replace("FOLDER", str(folder)) for w in c], t) for c, t in OF_FOLDER]:
             tell(words, False)
             if has_terminal:
                 tell(words, True)
             if listener.heard:
                 wrong += 1
-                print("%s: sent to the attacker's server: %r" % (" ".join(words), listener.heard[:200]), flush=True)
+                print("%s: sent to the attacker's server: %r" % (
+                    " ".join(words), listener.heard[:200]), flush=True)
                 listener.heard = b""
     print("%d calls, %d faults" % (calls, wrong))
     return 1 if wrong else 0
@@ -483,8 +542,10 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("act", choices=["make", "check"])
     parser.add_argument("folder", nargs="+")
-    parser.add_argument("--private", required=True, help="a file that only the attacked user may read")
-    parser.add_argument("--process", default="nowhere:1:1", help="of a process of the attacked user's: HOST:PID:START")
+    parser.add_argument("--private", required=True,
+                        help="a file that only the attacked user may read")
+    parser.add_argument("--process", default="nowhere:1:1",
+                        help="of a process of the attacked user's: HOST:PID:START")
     parser.add_argument("--suffix", default="0", help="the end of each run's id")
     parser.add_argument("--own", action="store_true", help="the runs are the caller's own")
     parser.add_argument("--only", default="", help="kinds that start with this")

@@ -43,31 +43,49 @@ TOUCH = f"touch {HOME}/canary"
 
 STRINGS = (
     # special in a shell
-    "'", '"', "\\", "`", "$", "!", "!!", "#", "&", ";", "|", "<", ">", "(", ")", "{", "}", "[", "]", "*", "?", "~", "^", "%", "=", ",", ":", "@", "+",
-    f"$({TOUCH}1)", f"`{TOUCH}2`", f"; {TOUCH}3", f"&& {TOUCH}4", f"| {TOUCH}5", f"' ; {TOUCH}6 ; '", f'" ; {TOUCH}7 ; "', f"\\' ; {TOUCH}8 #",
-    f"\\'\" ; {TOUCH}9", f"$'\\n{TOUCH}10'", f"x\n{TOUCH}11", f"\n{TOUCH}12\n", f"\\'\"\n{TOUCH}13\n#", f"x\r\n{TOUCH}14", f"'\n{TOUCH}15\n'", f'"\n{TOUCH}16\n"',
-    f"x #\n{TOUCH}17", f"${{IFS}}{TOUCH}18", f"<({TOUCH}19)", f">({TOUCH}20)", f"$(({TOUCH}21))", f"a[$({TOUCH}22)]", f"EOF\n{TOUCH}23\nEOF\n", f"){TOUCH}24(",
-    f"}} ; {TOUCH}25 ; {{", f"& {TOUCH}26 &", f"|| {TOUCH}27 ||", f"\\\n{TOUCH}28", f"$(\n{TOUCH}29\n)", f"`\n{TOUCH}30\n`",
-    "$HOME", "$$", "$0", "$@", "$#", "$?", "$!", "${HOME}x", "~root", "*.yaml", "{a,b}", "{1..9}", "?(x)", "[a-z]*", "a b", " a", "a ", "  ", "a  b", "\\n",
-    "\\\\", "\\x41", "%j", "%%", "%s%s%n", "a%20b", "a=b", "A=b", "=a", "a=", "--", "-", "-n", "--wrap=true", "--export=NONE", "-p other", "--chdir=/", "-e",
+    "'", '"', "\\", "`", "$", "!", "!!", "#", "&", ";", "|", "<", ">", "(", ")", "{", "}", "[", "]",
+    "*", "?", "~", "^", "%", "=", ",", ":", "@", "+",
+    f"$({TOUCH}1)", f"`{TOUCH}2`", f"; {TOUCH}3", f"&& {TOUCH}4", f"| {TOUCH}5",
+    f"' ; {TOUCH}6 ; '", f'" ; {TOUCH}7 ; "', f"\\' ; {TOUCH}8 #",
+    f"\\'\" ; {TOUCH}9", f"$'\\n{TOUCH}10'", f"x\n{TOUCH}11", f"\n{TOUCH}12\n",
+    f"\\'\"\n{TOUCH}13\n#", f"x\r\n{TOUCH}14", f"'\n{TOUCH}15\n'", f'"\n{TOUCH}16\n"',
+    f"x #\n{TOUCH}17", f"${{IFS}}{TOUCH}18", f"<({TOUCH}19)", f">({TOUCH}20)", f"$(({TOUCH}21))",
+    f"a[$({TOUCH}22)]", f"EOF\n{TOUCH}23\nEOF\n", f"){TOUCH}24(",
+    f"}} ; {TOUCH}25 ; {{", f"& {TOUCH}26 &", f"|| {TOUCH}27 ||", f"\\\n{TOUCH}28",
+    f"$(\n{TOUCH}29\n)", f"`\n{TOUCH}30\n`",
+    "$HOME", "$$", "$0", "$@", "$#", "$?", "$!", "${HOME}x", "~root", "*.yaml", "{a,b}", "{1..9}",
+    "?(x)", "[a-z]*", "a b", " a", "a ", "  ", "a  b", "\\n",
+    "\\\\", "\\x41", "%j", "%%", "%s%s%n", "a%20b", "a=b", "A=b", "=a", "a=", "--", "-", "-n",
+    "--wrap=true", "--export=NONE", "-p other", "--chdir=/", "-e",
     # special in YAML, JSON, formatters, sbatch's tokenizer and terminals
-    "null", "true", "no", "1e3", "0x10", "1_000", "&a", "*a", "!!str x", "- x", "a: b", "{rank}", "{{rank}}", "{", "}}", "{nosuchfield}", "{0}", "%(x)s",
-    "#SBATCH --uid=0", "a#b", "a #b", "#", "\\#", "\\ ", '\\"', "\\'", "'a'b", '"a"b', "a\\", "a\\\\", 'a"b\'c`d$e\\f', "a,b", "a,,b", "a:b:c", "a;b", "a|b",
-    "\t", "a\tb", "a\vb", "\a", "\b", "\x1b[31mred\x1b[0m", "\x1b]0;title\a", "\x01", "\x7f", "a\rb",
+    "null", "true", "no", "1e3", "0x10", "1_000", "&a", "*a", "!!str x", "- x", "a: b", "{rank}",
+    "{{rank}}", "{", "}}", "{nosuchfield}", "{0}", "%(x)s",
+    "#SBATCH --uid=0", "a#b", "a #b", "#", "\\#", "\\ ", '\\"', "\\'", "'a'b", '"a"b', "a\\",
+    "a\\\\", 'a"b\'c`d$e\\f', "a,b", "a,,b", "a:b:c", "a;b", "a|b",
+    "\t", "a\tb", "a\vb", "\a", "\b", "\x1b[31mred\x1b[0m", "\x1b]0;title\a", "\x01", "\x7f",
+    "a\rb",
     # characters beyond ASCII, and long strings
-    "gr\u00fc\u00df dich", "\u65e5\u672c\u8a9e", "\U0001f40d", "e\u0301", "\u202e abc", "\u00a0", "\u200b", "\ufeff", "\u2028", "\uff07", "'\u00e9'",
-    "a" * 65, "a" * 300, "/" * 300, "../" * 40 + "etc/passwd", "/etc/passwd", "..", ".", "/", "//", "/dev/null", "/proc/self/environ", "a" * 5000, "'" * 1000, "$(" * 500,
+    "gr\u00fc\u00df dich", "\u65e5\u672c\u8a9e", "\U0001f40d", "e\u0301", "\u202e abc", "\u00a0",
+    "\u200b", "\ufeff", "\u2028", "\uff07", "'\u00e9'",
+    "a" * 65, "a" * 300, "/" * 300, "../" * 40 + "etc/passwd", "/etc/passwd", "..", ".", "/", "//",
+    "/dev/null", "/proc/self/environ", "a" * 5000, "'" * 1000, "$(" * 500,
     "x" * 65536,
 )
 
 # The way out of a quotation, a line, a substitution or a block; the command to run; and the end
 # that makes the rest harmless.
-MADE = tuple(way_out + what.replace("N", str(100 + number)) + way_back for number, (way_out, what, way_back) in enumerate(
-    (way_out, what, way_back)
-    for way_out, way_back in (("'", "'"), ('"', '"'), ("\\'", "\\'"), ("'\"'", "'\"'"), ("$'", "'"), ("\n", "\n"), ("\\\n", "#"), (")", "("), ("}", "{"), ("]]", "[["),
-                              ("EOF\n", "\nEOF"), ("#\n", "\n#"), (" #", ""), ("\u2028", "\u2028"))
-    for what in (f"; {TOUCH}N ;", f"$({TOUCH}N)", f"`{TOUCH}N`", f"|{TOUCH}N|", f"&&{TOUCH}N&&", f"\n{TOUCH}N\n", f"<({TOUCH}N)", f"$(({TOUCH}N))", f"${{x:-$({TOUCH}N)}}",
-                 f"{{;{TOUCH}N;}}", f" --wrap='{TOUCH}N' ")))
+MADE = tuple(way_out + what.replace("N", str(100 + number)) + way_back
+             for number, (way_out, what, way_back) in enumerate(
+                 (way_out, what, way_back)
+                 for way_out, way_back in (("'", "'"), ('"', '"'), ("\\'", "\\'"), ("'\"'", "'\"'"),
+                                           ("$'", "'"), ("\n", "\n"), ("\\\n", "#"), (")", "("),
+                                           ("}", "{"), ("]]", "[["),
+                                           ("EOF\n", "\nEOF"), ("#\n", "\n#"), (" #", ""),
+                                           ("\u2028", "\u2028"))
+                 for what in (f"; {TOUCH}N ;", f"$({TOUCH}N)", f"`{TOUCH}N`", f"|{TOUCH}N|",
+                              f"&&{TOUCH}N&&", f"\n{TOUCH}N\n", f"<({TOUCH}N)", f"$(({TOUCH}N))",
+                              f"${{x:-$({TOUCH}N)}}",
+                              f"{{;{TOUCH}N;}}", f" --wrap='{TOUCH}N' ")))
 ALL = STRINGS + MADE
 
 IN_LIST = {"environment.modules.load", "environment.modules.use", "container.mounts"}
@@ -90,7 +108,8 @@ def make_spec(values, file):
         set_path(spec, path, value)
     with open(file, "w", encoding="utf-8") as out:
         # JSON is YAML. A "${" of the spec is written as its documented escape.
-        out.write(json.dumps(spec, ensure_ascii=False).replace("\x7f", "\\u007f").replace("${", "$${").replace("\u2028", "\\u2028").replace("\ufeff", "\\ufeff"))
+        out.write(json.dumps(spec, ensure_ascii=False).replace("\x7f", "\\u007f")
+                  .replace("${", "$${").replace("\u2028", "\\u2028").replace("\ufeff", "\\ufeff"))
 
 
 def placed(key, text):
@@ -104,7 +123,8 @@ def placed(key, text):
 
 
 def run(argv, **keywords):
-    return subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False, **keywords)
+    return subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, check=False, **keywords)
 
 
 class Failures:
@@ -129,7 +149,8 @@ def render(key, text, number, failures):
     if key == "submit.url":
         values["submit.via"] = "slurmrestd"
     if key.startswith("train.") or key.startswith("checkpoint."):
-        values.update({"launch.preset": "trainer", "train.data.dataset": "digits"} if key not in ("launch.preset", "train.data.dataset") else {})
+        values.update({"launch.preset": "trainer", "train.data.dataset": "digits"}
+                      if key not in ("launch.preset", "train.data.dataset") else {})
         values.pop("launch.command", None)
     make_spec(values, file)
     done = run(["dlrun", "render", file, "-o", script])
@@ -182,7 +203,8 @@ def directive_of(script, key):
 def read_keys(path):
     """Reads the key table: every key that can be set, with its option, and which of them are paths,
     always or if they contain a slash."""
-    rows = re.findall(r'\{\.path = "([^"]+)"(, FIELD)?(.*?)\.help', open(path, encoding="utf-8").read(), re.S)
+    rows = re.findall(r'\{\.path = "([^"]+)"(, FIELD)?(.*?)\.help',
+                      open(path, encoding="utf-8").read(), re.S)
     keys = {}
     formats = {}
     for path_, field, rest in rows:
@@ -205,7 +227,8 @@ def path_of(text):
 def meant(key, text):
     """Returns the value that dlrun derives from a text: the text itself, or a path."""
     form = KEY_FORMATS.get(key)
-    is_path = form in ("kPath", "kPattern") or (form == "kMaybePath" and "/" in text) or (form == "kImage" and re.match(r"\.?\.?/|~/", text)) or key == "container.mounts"
+    is_path = (form in ("kPath", "kPattern") or (form == "kMaybePath" and "/" in text)
+               or (form == "kImage" and re.match(r"\.?\.?/|~/", text)) or key == "container.mounts")
     return path_of(text) if is_path else text
 
 
@@ -213,7 +236,8 @@ def is_meant(key, text, arrived, before=b"", after=b""):
     if arrived == before + meant(key, text).encode() + after:
         return True
     # A root of several slashes is a root.
-    return not text.strip("/") and arrived.startswith(before) and arrived.endswith(after) and not arrived[len(before) : len(arrived) - len(after)].strip(b"/")
+    return (not text.strip("/") and arrived.startswith(before) and arrived.endswith(after)
+            and not arrived[len(before) : len(arrived) - len(after)].strip(b"/"))
 
 
 RECORDER = """#!/bin/bash
@@ -221,7 +245,8 @@ RECORDER = """#!/bin/bash
 printf '%s\\0' "$(basename "$0")" "$@" >> "$RECORD"
 """
 
-DUMP = "import json,os,sys; json.dump([sys.argv[1:], os.environb.get(b'HOSTILE', b'?').decode('utf-8','surrogateescape')], open(os.environ['DUMP'], 'w'))"
+DUMP = ("import json,os,sys; json.dump([sys.argv[1:], os.environb.get(b'HOSTILE', "
+        "b'?').decode('utf-8','surrogateescape')], open(os.environ['DUMP'], 'w'))")
 
 
 def wait_for_jobs(limit_s):
@@ -269,15 +294,18 @@ def check_directives(keys, every_one, failures):
                     pass
                 elif arrived is None:
                     refusal = done.stderr.decode("utf-8", "replace")
-                    if done.returncode == 0 or not re.search(r"error|invalid|Invalid|Unable", refusal):
-                        failures.add(key, text, f"sbatch did not show --{name} and did not refuse: {refusal[-300:]}")
+                    if (done.returncode == 0
+                        or not re.search(r"error|invalid|Invalid|Unable", refusal)):
+                        failures.add(key, text, f"sbatch did not show --{name} and did not refuse: "
+                                     f"{refusal[-300:]}")
                     elif "Invalid time specification" in refusal and f"): {text}\n" not in refusal:
                         failures.add(key, text, f"sbatch refuses another time: {refusal[-300:]}")
                 elif key in SLURMS_OWN:
                     pass
                 elif key == "resources.gres":
                     # a list for sbatch, which prefixes each entry with "gres:", since 23.11 "gres/"
-                    if arrived not in (",".join(kind + one for one in text.split(",")).encode() for kind in ("gres:", "gres/")):
+                    if arrived not in (",".join(kind + one for one in text.split(",")).encode()
+                                       for kind in ("gres:", "gres/")):
                         failures.add(key, text, f"sbatch read {arrived[:120]!r}")
                 elif not is_meant(key, text, arrived):
                     failures.add(key, text, f"sbatch read {arrived[:120]!r}")
@@ -293,7 +321,8 @@ def check_after(key, text, failures):
     make_spec({**BASE, key: [text]}, "after.yaml")
     done = run(["dlrun", "submit", "after.yaml"])
     if done.returncode not in (2, 3, 6) or b"error:" not in done.stderr:
-        failures.add(key, text, f"exit {done.returncode}: {done.stderr.decode('utf-8', 'replace')[:300]}")
+        failures.add(key, text,
+                     f"exit {done.returncode}: {done.stderr.decode('utf-8', 'replace')[:300]}")
 
 
 def carried(script, key):
@@ -318,11 +347,15 @@ def check_closed(failures):
 FLAGS = {"exclusive", "requeue", "no-requeue"}
 # dlrun parses these keys: numbers, sizes, times, words of a list. No test string is valid; the
 # value here is.
-CLOSED = {"resources.time": "90s", "resources.mem": "64G", "resources.mem_per_cpu": "4G", "resources.mem_per_gpu": "32G", "resources.nodes": "2-4", "resources.gpus": "8",
-          "resources.gpus_per_node": "a100:4", "resources.gpus_per_task": "1", "resources.hint": "nomultithread", "resources.threads_per_core": "1", "site": "generic",
-          "launch.preset": "mpi", "container.runtime": "enroot", "checkpoint.every": "500 steps", "checkpoint.signal_before": "60s", "submit.via": "sbatch",
+CLOSED = {"resources.time": "90s", "resources.mem": "64G", "resources.mem_per_cpu": "4G",
+          "resources.mem_per_gpu": "32G", "resources.nodes": "2-4", "resources.gpus": "8",
+          "resources.gpus_per_node": "a100:4", "resources.gpus_per_task": "1",
+          "resources.hint": "nomultithread", "resources.threads_per_core": "1", "site": "generic",
+          "launch.preset": "mpi", "container.runtime": "enroot", "checkpoint.every": "500 steps",
+          "checkpoint.signal_before": "60s", "submit.via": "sbatch",
           "submit.url": "unix:/run/slurmrestd/socket"}
-SWITCHES = {"environment.modules.purge", "container.writable", "container.mount_home", "container.remap_root", "container.entrypoint"}
+SWITCHES = {"environment.modules.purge", "container.writable", "container.mount_home",
+            "container.remap_root", "container.entrypoint"}
 # Keys that dlrun reads when the script is submitted; the script's shell does not.
 READ_LATER = {"submit.token_file"}
 # Words of Slurm's own grammar. Slurm shows them in another form, or refuses them silently; only
@@ -330,12 +363,16 @@ READ_LATER = {"submit.token_file"}
 SLURMS_OWN = {"resources.signal", "resources.distribution", "resources.exclusive"}
 # slurmrestd reports these in another form: numbers, folded node lists, paths with patterns
 # filled in.
-NORMALISED = SLURMS_OWN | set(CLOSED) | {"resources.output", "resources.error", "resources.begin", "resources.gres", "resources.nodelist", "resources.exclude", "resources.licenses"}
+NORMALISED = SLURMS_OWN | set(CLOSED) | {"resources.output", "resources.error", "resources.begin",
+                                         "resources.gres", "resources.nodelist",
+                                         "resources.exclude", "resources.licenses"}
 
 
 def job_spec(number, text, more=()):
-    values = {"name": f"h{number}", "resources.time": "5m", "resources.partition": "batch", "launch.preset": "plain",
-              "launch.command": ["python3", f"{HOME}/dump.py", text], "environment.vars": {"HOSTILE": text, "DUMP": f"{HOME}/dump-{number}.json"}}
+    values = {"name": f"h{number}", "resources.time": "5m", "resources.partition": "batch",
+              "launch.preset": "plain",
+              "launch.command": ["python3", f"{HOME}/dump.py", text],
+              "environment.vars": {"HOSTILE": text, "DUMP": f"{HOME}/dump-{number}.json"}}
     values.update(more)
     make_spec(values, f"j{number}.yaml")
     return f"j{number}.yaml"
@@ -366,7 +403,8 @@ def check_local(failures):
         if done.returncode == 0:
             expected.append((number, text))
         elif text != ":" or b"launch.command: srun takes" not in done.stderr:
-            failures.add("dlrun run", text, f"exit {done.returncode}: {done.stderr.decode('utf-8', 'replace')[:300]}")
+            failures.add("dlrun run", text,
+                         f"exit {done.returncode}: {done.stderr.decode('utf-8', 'replace')[:300]}")
     check_dumps(expected, failures)
     return len(expected)
 
@@ -387,7 +425,8 @@ def check_rest(url, every_one, failures):
     refused before or by Slurm, or arrives byte for byte. Then checks environment.vars and
     launch.command in real jobs. No job may be lost: as many jobs wait as were submitted."""
     through = {"submit.via": "slurmrestd", "submit.url": url}
-    keys = [key for key, option in KEY_OPTIONS.items() if key == "slurm" or (key.startswith("resources.") and option and key != "resources.clusters")]
+    keys = [key for key, option in KEY_OPTIONS.items() if key == "slurm"
+            or (key.startswith("resources.") and option and key != "resources.clusters")]
     accepted = refused = 0
     for turn, key in enumerate(keys):
         for number, text in enumerate(ALL):
@@ -403,16 +442,19 @@ def check_rest(url, every_one, failures):
                     failures.add(key, text, f"refused without a word: {done.stderr[:300]!r}")
                 continue
             if done.returncode != 0:
-                failures.add(key, text, f"exit {done.returncode}: {done.stderr.decode('utf-8', 'replace')[:300]}")
+                failures.add(key, text, f"exit {done.returncode}: "
+                             f"{done.stderr.decode('utf-8', 'replace')[:300]}")
                 continue
             accepted += 1
             # Without a database Slurm stores no QOS.
-            if key in NORMALISED or key == "resources.qos" or KEY_OPTIONS.get(key) in ("--exclusive", "--requeue"):
+            if (key in NORMALISED or key == "resources.qos"
+                or KEY_OPTIONS.get(key) in ("--exclusive", "--requeue")):
                 continue
             texts = described(url, json.loads(done.stdout)["job"])
             if key == "resources.account":
-                text = text.lower()  # Slurm converts accounts to lower case
-            if text not in texts and not any(one.startswith("dlrun:") and one.endswith(" " + text) for one in texts):
+                text = text.lower()  # Slurm converts accounts to lower case.
+            if (text not in texts and not any(one.startswith("dlrun:") and one.endswith(" " + text)
+                                              for one in texts)):
                 failures.add(key, text, f"slurmrestd has none such: {texts!r:.300}")
     waiting = len(run(["squeue", "-h", "--me"]).stdout.splitlines())
     if waiting != accepted or accepted < 15:
@@ -421,7 +463,8 @@ def check_rest(url, every_one, failures):
     if not wait_for_jobs(60):
         failures.add("jobs", "", "still in the queue; none has ended for 60 s")
     jobs = check_jobs(failures, through, 1 if every_one else 12)
-    print(f"slurmrestd, {len(keys)} keys: {accepted} accepted, {refused} refused; {jobs} jobs for environment.vars and launch.command", flush=True)
+    print(f"slurmrestd, {len(keys)} keys: {accepted} accepted, {refused} refused; {jobs} jobs for "
+          "environment.vars and launch.command", flush=True)
 
 
 def check_jobs(failures, more=(), step=2):
@@ -434,12 +477,14 @@ def check_jobs(failures, more=(), step=2):
         file = job_spec(number, text, more)
         done = run(["dlrun", "submit", file, "--json"])
         if done.returncode == 2 and text == ":" and b"launch.command: srun takes" in done.stderr:
-            continue  # srun's own separator
+            continue  # The text is srun's own separator.
         if done.returncode == 2:
             # These two keys accept every byte.
-            failures.add("environment.vars + launch.command", text, f"refused: {done.stderr.decode('utf-8', 'replace')[:300]}")
+            failures.add("environment.vars + launch.command", text,
+                         f"refused: {done.stderr.decode('utf-8', 'replace')[:300]}")
         elif done.returncode != 0:
-            failures.add("environment.vars + launch.command", text, f"exit {done.returncode}: {done.stderr.decode('utf-8', 'replace')[:300]}")
+            failures.add("environment.vars + launch.command", text,
+                         f"exit {done.returncode}: {done.stderr.decode('utf-8', 'replace')[:300]}")
         else:
             expected.append((number, text))
     if not wait_for_jobs(60):
@@ -457,7 +502,9 @@ def leads_words(index):
         array = re.search(rb"^dlrun_lead=\(\n.*?^\)$", text.read(), re.M | re.S)
     if not array:
         return b""
-    return subprocess.run(["bash", "-s"], input=array.group() + b"\nprintf '%s\\0' \"${dlrun_lead[@]}\"\n", capture_output=True, check=True).stdout
+    return subprocess.run(["bash", "-s"],
+                          input=array.group() + b"\nprintf '%s\\0' \"${dlrun_lead[@]}\"\n",
+                          capture_output=True, check=True).stdout
 
 
 def check_prologue(pairs, failures):
@@ -476,8 +523,10 @@ def check_prologue(pairs, failures):
         record = f"{HOME}/record-{index}"
         # lead starts the recorder in place of srun. module and conda are functions, as on a
         # cluster, and so is the command that sources an environment.
-        header = "".join(f"{name}() {{ printf '%s\\0' {name} \"$@\" >> {record}; }}; export -f {name}\n" for name in ("module", "conda", "."))
-        wrapper = f"#!/bin/bash\nexport RECORD={record} PATH={HOME}/bin:$PATH\n{header}bash {HOME}/{script}\n"
+        header = "".join(f"{name}() {{ printf '%s\\0' {name} \"$@\" >> {record}; }}; export -f "
+                         f"{name}\n" for name in ("module", "conda", "."))
+        wrapper = (f"#!/bin/bash\nexport RECORD={record} PATH={HOME}/bin:$PATH\n{header}bash "
+                   f"{HOME}/{script}\n")
         with open(f"w{index}.sh", "w", encoding="ascii") as out:
             out.write(wrapper)
         done = run(["sbatch", "--parsable", "--output=/dev/null", "--time=5", f"w{index}.sh"])
@@ -489,12 +538,13 @@ def check_prologue(pairs, failures):
         failures.add("jobs", "", "still in the queue; none has ended for 60 s")
     for index, (key, text) in enumerate(pairs):
         if key in SWITCHES or (key.startswith("train.") and re.fullmatch(r"[0-9.e+-]+", text)):
-            continue  # true is a flag or nothing; a number is rendered as a number
+            continue  # true is a flag or nothing, and a number is rendered as a number.
         record = f"record-{index}"
         words = open(record, "rb").read() if os.path.exists(record) else b""
         words += leads_words(index)
         if not any(is_word(key, text, word) for word in words.split(b"\0")):
-            failures.add(key, text, f"not among the words that srun, module and conda got: {words[-200:]!r}")
+            failures.add(key, text,
+                         f"not among the words that srun, module and conda got: {words[-200:]!r}")
     return submitted
 
 
@@ -508,7 +558,8 @@ def is_word(key, text, word):
         return bool(both) and all(is_meant(key, text, part) for part in both.groups())
     if key == "environment.venv":
         return is_meant(key, text, word, after=b"/bin/activate")
-    return is_meant(key, text, word) or (option != b"" and is_meant(key, text, word, before=option + b"="))
+    return (is_meant(key, text, word)
+            or (option != b"" and is_meant(key, text, word, before=option + b"=")))
 
 
 KEY_OPTIONS = {}
@@ -536,17 +587,22 @@ def main():
     check_closed(failures)
     # environment.setup is shell code by definition. The other two are checked in jobs and
     # runs below.
-    keys = [key for key in KEY_OPTIONS if key not in ("environment.setup", "environment.vars", "launch.command")]
+    keys = [key for key in KEY_OPTIONS
+            if key not in ("environment.setup", "environment.vars", "launch.command")]
     accepted, refused, other = check_directives(keys, args.all, failures)
-    print(f"{len(ALL)} strings x {len(keys)} keys: {accepted} accepted, {refused} refused", flush=True)
+    print(f"{len(ALL)} strings x {len(keys)} keys: {accepted} accepted, {refused} refused",
+          flush=True)
     # A job for every accepted pair would mean thousands of jobs. Each key gets strings of each
     # kind, spread over all strings.
     by_key = {}
     for key, text in other:
         by_key.setdefault(key, []).append(text)
-    sample = [(key, text) for key, texts in by_key.items() for step in [max(1, len(texts) // 12)] for text in texts[TURN[0] % step :: step]]
-    print(f"{check_prologue(sample, failures)} jobs for srun's options, modules and paths", flush=True)
-    print(f"{check_jobs(failures, step=1 if args.all else 2)} jobs for environment.vars and launch.command", flush=True)
+    sample = [(key, text) for key, texts in by_key.items() for step in [max(1, len(texts) // 12)]
+              for text in texts[TURN[0] % step :: step]]
+    print(f"{check_prologue(sample, failures)} jobs for srun's options, modules and paths",
+          flush=True)
+    print(f"{check_jobs(failures, step=1 if args.all else 2)} jobs for environment.vars and "
+          "launch.command", flush=True)
     print(f"{check_local(failures)} runs on this machine", flush=True)
     return tell(failures)
 

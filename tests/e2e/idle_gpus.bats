@@ -38,8 +38,9 @@ YAML
     [ "$(jq -r .state <<<"$output")" = completed ]
     path=$(jq -r .path <<<"$output")
     jq -c 'select(.event == "warning")' "$path/events.jsonl"
-    [ "$(jq -c 'select(.event == "warning") | .message' "$path/events.jsonl" | grep -c 'node n2 never used its GPUs')" -eq 1 ]
-    ! grep -q 'n1.*GPU' <(jq -c 'select(.event == "warning")' "$path/events.jsonl")
+    [ "$(jq -c 'select(.event == "warning") | .message' "$path/events.jsonl" |
+        grep -c 'node n2 never used its GPUs')" -eq 1 ]
+    [ "$(jq -c 'select(.event == "warning") | .message' "$path/events.jsonl" | grep -c 'n1.*GPU')" -eq 0 ]
     run dl status idle
     echo "$output"
     [[ $output == *"n2 never used its GPUs"* ]]
@@ -63,5 +64,6 @@ YAML
     [ "$(jq '.restarts | length' <<<"$output")" -eq 0 ]
     [[ $(jq -r .detail <<<"$output") == *"n2 never used its GPUs"* ]]
     path=$(jq -r .path <<<"$output")
-    [ "$(jq -r 'select(.event == "attempt_end") | "\(.reason) \(.code)"' "$path/events.jsonl")" = "idle_gpus 81" ]
+    [ "$(jq -r 'select(.event == "attempt_end") | "\(.reason) \(.code)"' "$path/events.jsonl")" \
+        = "idle_gpus 81" ]
 }

@@ -5,7 +5,7 @@
 setup_file() {
     export DLRUN_TESTBED_DIR=$DLRUN_TESTBED_DIR.newcomer
     load helpers
-    "$testbed/down" # what a run that was killed has left
+    "$testbed/down" # A test run that was killed may have left a testbed.
     "$BATS_TEST_DIRNAME/fixture" up --conf ClusterName=alpine
 }
 
@@ -22,11 +22,15 @@ setup() {
 }
 
 dl() { as_user dlrun "$@"; }
-keep_draft() { as_user bash -c 'mkdir -p ~/.config/dlrun/sites && dlrun doctor --site-file >~/.config/dlrun/sites/alpine.yaml'; }
+keep_draft() {
+    as_user bash -c 'mkdir -p ~/.config/dlrun/sites &&
+        dlrun doctor --site-file >~/.config/dlrun/sites/alpine.yaml'
+}
 
 # Prints the commands of the README's section, without prompts and remarks.
 readme_commands() {
-    sed -n '/^## A cluster that dlrun does not know/,/^## What/s/^\$ //p' "$DLRUN_SOURCE_DIR/README.md"
+    sed -n '/^## A cluster that dlrun does not know/,/^## What/s/^\$ //p' \
+        "$DLRUN_SOURCE_DIR/README.md"
 }
 
 @test "the README's commands, in their order, end with a completed job of four ranks" {
@@ -37,7 +41,8 @@ readme_commands() {
     [ "$status" -eq 0 ]
     [[ $output == *"no site file knows this cluster"* ]]
     [[ $output == *"alpine  (here)"* ]]
-    [[ $output == *"exp.yaml: valid"* && $output == *"site      alpine ("*"/.config/dlrun/sites/alpine.yaml)"* ]]
+    [[ $output == *"exp.yaml: valid"* &&
+        $output == *"site      alpine ("*"/.config/dlrun/sites/alpine.yaml)"* ]]
     for rank in 0 1 2 3; do [[ $output == *"rank $rank of 4 on n"* ]]; done
     [[ $output == *completed* ]]
     [ "$(dl status last --json | jq -r .state)" = completed ]
@@ -47,8 +52,11 @@ readme_commands() {
     keep_draft
     run dl site show alpine --json
     [ "$status" -eq 0 ]
-    [ "$(jq -c '[.here, .valid, .clusters[0], .mpi, .default_partition, .max_gpus_per_node]' <<<"$output")" = '[true,true,"alpine","pmix","batch",4]' ]
-    [ "$(jq -c '.partitions.batch | [.gpus_per_node, .gpu_types[0], .cpus_per_node, .mem_per_node_mib, .max_time_seconds]' <<<"$output")" = '[4,"pretend",64,256000,86400]' ]
+    [ "$(jq -c '[.here, .valid, .clusters[0], .mpi, .default_partition, .max_gpus_per_node]' \
+        <<<"$output")" = '[true,true,"alpine","pmix","batch",4]' ]
+    [ "$(jq -c '.partitions.batch | [.gpus_per_node, .gpu_types[0], .cpus_per_node,
+        .mem_per_node_mib, .max_time_seconds]' \
+        <<<"$output")" = '[4,"pretend",64,256000,86400]' ]
     dl init --yes -o exp.yaml
     run dl check exp.yaml --set resources.gpus_per_node=8
     [ "$status" -eq 2 ]
@@ -60,13 +68,16 @@ readme_commands() {
 @test "the doctor tells what is there and what is missing, for people and for programs" {
     run dl doctor
     [ "$status" -eq 0 ]
-    [[ $output == *"cluster alpine, Slurm "* && $output == *"srun --mpi=pmix"* && $output == *"up to 4 per node: pretend"* ]]
-    [[ $output != *"testbed);"* ]] # the stand-in's version, a line of several words, is its number
+    [[ $output == *"cluster alpine, Slurm "* && $output == *"srun --mpi=pmix"* &&
+        $output == *"up to 4 per node: pretend"* ]]
+    # The stand-in prints its version as a line of several words; dlrun shows only the number.
+    [[ $output != *"testbed);"* ]]
     keep_draft
     run dl doctor
     [[ $output == *"site      alpine: a spec that names no site is on it"* ]]
     run dl doctor --json
-    [ "$(jq -c '[.cluster, .site, (.partitions | length), .partitions[0].usable_nodes]' <<<"$output")" = '["alpine","alpine",3,4]' ]
+    [ "$(jq -c '[.cluster, .site, (.partitions | length), .partitions[0].usable_nodes]' \
+        <<<"$output")" = '["alpine","alpine",3,4]' ]
     [ "$(jq -r .site_file <<<"$output")" = "$(cat "$config/alpine.yaml")" ]
 }
 
@@ -85,7 +96,8 @@ readme_commands() {
     [ "$(wc -l <<<"$sites")" -ge 7 ]
     for site in $sites; do
         # Only the Slurm of a site can check the site's partitions, so sbatch is not on PATH here.
-        run as_user env PATH="$DLRUN_TESTBED_PREFIX/bin" /bin/bash -o pipefail -c 'dlrun init --site "$1" | dlrun check -' - "$site"
+        run as_user env PATH="$DLRUN_TESTBED_PREFIX/bin" /bin/bash \
+            -o pipefail -c 'dlrun init --site "$1" | dlrun check -' - "$site"
         echo "$site: $output"
         [ "$status" -eq 0 ]
         [[ $output == *"<stdin>: valid"* && $output != *warning* ]]
@@ -100,7 +112,9 @@ readme_commands() {
     grep -q 'name: first' "$home/exp.yaml"
     dl init --yes -o exp.yaml --name second --force
     grep -q 'name: second' "$home/exp.yaml"
-    run as_user bash -o pipefail -c 'dlrun init --yes --name piped --gpus 0 --tasks 2 --time 5m -- hostname | dlrun submit - --watch'
+    run as_user bash -o pipefail -c '
+        dlrun init --yes --name piped --gpus 0 --tasks 2 --time 5m -- hostname |
+            dlrun submit - --watch'
     [ "$status" -eq 0 ]
     [[ $output == *completed* ]]
 }

@@ -30,7 +30,7 @@ is_state() { [[ $(state) == "$1" ]]; }
 @test "while the controller is away, status tells what was known, exit code 4, and training goes on" {
     dl submit hello.yaml
     wait_until 30 is_state running
-    wait_until 30 test -e "$dir/started" # srun needs the controller to launch the step
+    wait_until 30 test -e "$dir/started" # srun needs the controller to launch the step.
     "$testbed/fault" kill slurmctld
     run dl status last
     [ "$status" -eq 4 ]

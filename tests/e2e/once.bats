@@ -25,7 +25,10 @@ code=\$?
 case \$fate in
 sbatch-after) kill -KILL \$\$ ;;
 dlrun-after) kill -KILL \$PPID ;;
-reply-lost) echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2 && exit 1 ;;
+reply-lost)
+    error='Batch job submission failed: Socket timed out on send/recv operation'
+    echo "sbatch: error: \$error" >&2 && exit 1
+    ;;
 esac
 echo "\$answer"
 exit \$code
@@ -45,10 +48,14 @@ submit() {
     until
         # The wrapper kills the program or sbatch at a step; timeout kills one in eight at a
         # random moment.
-        as_user env PATH="$dir/bin:$(as_user printenv PATH)" timeout -s KILL "$limit" dlrun submit "$dir/once.yaml" --set "name=once-$1" \
+        as_user env PATH="$dir/bin:$(as_user printenv PATH)" timeout -s KILL "$limit" dlrun submit \
+            "$dir/once.yaml" --set "name=once-$1" \
             --set "launch.command=[sh, -c, 'echo \$0 >>$dir/executed', '$1']" &>/dev/null
         # A submission that is under way ends soon.
-        while state=$(dl status "once-$1" --json 2>/dev/null | jq -r '.state + " " + (.detail // "")'); [[ $state == *"being submitted"* ]]; do sleep 0.1; done
+        while state=$(dl status "once-$1" --json 2>/dev/null |
+            jq -r '.state + " " + (.detail // "")'); [[ $state == *"being submitted"* ]]; do
+            sleep 0.1
+        done
         [[ -n $state && $state != not_submitted* ]]
     do
         echo none >"$dir/fate"
@@ -76,22 +83,26 @@ submit() {
     as_user tee "$dir/crowd" >/dev/null <<'SH'
 #!/bin/bash
 for ((i = 1; i <= 100; i++)); do
-    run=(dlrun submit once.yaml --set "name=crowd-$i" --set "launch.command=[sh, -c, 'echo \$0 >>$PWD/executed', '$i']")
-    ((i % 10)) || run=(timeout -s KILL 0.0$((i / 2)) "${run[@]}") # ten of them, after 5 to 50 ms
+    run=(dlrun submit once.yaml --set "name=crowd-$i"
+        --set "launch.command=[sh, -c, 'echo \$0 >>$PWD/executed', '$i']")
+    ((i % 10)) || run=(timeout -s KILL 0.0$((i / 2)) "${run[@]}") # Ten are killed after 5 to 50 ms.
     "${run[@]}" &>"out-$i" &
 done
 wait
 SH
     as_user bash -c 'cd "$1" && exec bash crowd' - "$dir"
     wait_until 120 no_jobs
-    dl ls --all --json | jq --arg dir "$dir/" 'map(select(.path // "" | startswith($dir)))' >"$BATS_TEST_TMPDIR/ls"
+    dl ls --all --json | jq --arg dir "$dir/" 'map(select(.path // "" | startswith($dir)))' \
+        >"$BATS_TEST_TMPDIR/ls"
     # Each call that was not killed has reported one job. No run exists twice, and every job belongs
     # to one run.
     jq -e '[.[].name] | length == (unique | length)' "$BATS_TEST_TMPDIR/ls"
-    jq -e '[.[].job | select(. != null and . != "")] | length == (unique | length)' "$BATS_TEST_TMPDIR/ls"
+    jq -e '[.[].job | select(. != null and . != "")] | length == (unique | length)' \
+        "$BATS_TEST_TMPDIR/ls"
     for i in {1..100}; do
         ((i % 10 == 0)) || grep -q 'as job [0-9]' "$dir/out-$i" || { cat "$dir/out-$i" && false; }
     done
-    [ "$(jq -r '.[] | select(.state == "completed") | .name' "$BATS_TEST_TMPDIR/ls" | sed 's/crowd-//' | sort -n)" = "$(sort -n "$dir/executed")" ]
+    [ "$(jq -r '.[] | select(.state == "completed") | .name' "$BATS_TEST_TMPDIR/ls" |
+        sed 's/crowd-//' | sort -n)" = "$(sort -n "$dir/executed")" ]
     [ "$(sort -n "$dir/executed" | uniq -d)" = "" ]
 }

@@ -8,7 +8,8 @@ load helpers
 
 setup() {
     dir=$(fresh_dir)
-    install -m 755 -o "$DLRUN_TESTBED_USER" "$BATS_TEST_DIRNAME/verify_preset.py" "$dir/verify_preset.py"
+    install -m 755 -o "$DLRUN_TESTBED_USER" "$BATS_TEST_DIRNAME/verify_preset.py" \
+        "$dir/verify_preset.py"
     as_user mkdir "$dir/bin"
     # Replaces torchrun, so that no torch is needed; the preset's options are verified.
     as_user tee "$dir/bin/torchrun" >/dev/null <<SH
@@ -88,11 +89,13 @@ task_presets=(torch accelerate deepspeed lightning horovod tensorflow jax mpi pl
 }
 
 @test "which GPUs a rank has is Slurm's word, under every preset that uses them" {
-    alone=$(as_user srun -N2 --ntasks-per-node=2 --gpus-per-task=1 --time=1 sh -c 'echo $SLURM_PROCID $CUDA_VISIBLE_DEVICES' | sort)
+    alone=$(as_user srun -N2 --ntasks-per-node=2 --gpus-per-task=1 \
+        --time=1 sh -c 'echo $SLURM_PROCID $CUDA_VISIBLE_DEVICES' | sort)
     [ "$(wc -l <<<"$alone")" -eq 4 ]
     for preset in torch tensorflow jax horovod; do
         spec "$preset" 'nodes: 2, tasks_per_node: 2, gpus_per_task: 1'
-        dl submit "$preset.yaml" --set 'launch.command=[sh, -c, "echo seen $SLURM_PROCID $CUDA_VISIBLE_DEVICES"]' --watch
+        dl submit "$preset.yaml" \
+            --set 'launch.command=[sh, -c, "echo seen $SLURM_PROCID $CUDA_VISIBLE_DEVICES"]' --watch
         [ "$(dl logs "$preset" | sed -n 's/^.*seen //p' | sort)" = "$alone" ]
     done
 }
@@ -124,7 +127,10 @@ with socket.create_server(("", int(os.environ["MY_PORT"]))) as server:
     server.settimeout(60)
     assert int(server.accept()[0].makefile().readline()) == (rank - 1) % size
 PY
-    as_user bash -c 'cd "$1" && DLRUN_CONFIG=$1/config exec dlrun submit mine.yaml --set "launch.command=[python3, $1/mine.py]" --watch' - "$dir"
+    as_user bash -c 'cd "$1" &&
+        DLRUN_CONFIG=$1/config exec dlrun submit mine.yaml --watch \
+            --set "launch.command=[python3, $1/mine.py]"' \
+        - "$dir"
 }
 
 @test "mpi4py through the preset mpi: an allreduce over 4 nodes x 2" {

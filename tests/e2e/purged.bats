@@ -9,9 +9,10 @@ load helpers
 
 setup_file() {
     local own=$DLRUN_TESTBED_DIR.purged
-    forget_testbed # its user is its own, too: other files' runs are in the other's list
+    # This testbed also has its own user, so the runs of other files are in another list.
+    forget_testbed
     export DLRUN_TESTBED_DIR=$own
-    "$testbed/down" # what a run that was killed has left
+    "$testbed/down" # A test run that was killed may have left a testbed.
     "$BATS_TEST_DIRNAME/fixture" up --nodes 1 --accounting --conf MinJobAge=2
     load_testbed
     dir=$(fresh_dir)
@@ -28,7 +29,10 @@ SH
         as_user tee "$dir/$name.yaml" >/dev/null <<YAML
 name: $name
 resources: {nodes: 1, tasks_per_node: 1, time: 5m}
-launch: {preset: plain, agent: $([[ $name == recorded ]] && echo true || echo false), command: [bash, -c, 'until [[ -e go ]]; do sleep 0.1; done; exit 3']}
+launch:
+  preset: plain
+  agent: $([[ $name == recorded ]] && echo true || echo false)
+  command: [bash, -c, 'until [[ -e go ]]; do sleep 0.1; done; exit 3']
 YAML
     done
 }
@@ -41,7 +45,10 @@ without_accounting() { as_user env -C "$dir" PATH="$dir/bin:$(as_user printenv P
 is_forgotten() { ! squeue -h -j "$1" >/dev/null 2>&1; }
 # said RUN COMMAND...: prints the state, the exit code, and whether the state is only the last
 # known one
-said() { "${@:2}" status "$1" --json 2>/dev/null | jq -r '[.state, (.code | tostring), .last_known | tostring] | join(" ")'; }
+said() {
+    "${@:2}" status "$1" --json 2>/dev/null |
+        jq -r '[.state, (.code | tostring), .last_known | tostring] | join(" ")'
+}
 
 @test "purged: a run's own record counts, then accounting; where there is neither the state is unknown, no guess" {
     dl submit recorded.yaml
@@ -59,21 +66,26 @@ said() { "${@:2}" status "$1" --json 2>/dev/null | jq -r '[.state, (.code | tost
     has_leader() { dl status lost --json | jq -e '.attempt == 0'; }
     wait_until 60 has_leader
     # The leader is killed, so that no process can write an end.
-    kill -KILL "$(jq -r 'select(.event == "claimed").pid' "$(dl status lost --json | jq -r .path)/events.jsonl")"
+    kill -KILL "$(jq -r 'select(.event == "claimed").pid' \
+        "$(dl status lost --json | jq -r .path)/events.jsonl")"
     as_user touch "$dir/go"
     dl cancel waiting
     # shellcheck disable=SC2154 # declared above
-    for job in "$recorded" "$agentless" "$lost" "$waiting"; do wait_until 90 is_forgotten "$job"; done
+    for job in "$recorded" "$agentless" "$lost" "$waiting"; do
+        wait_until 90 is_forgotten "$job"
+    done
 
     for ask in dl without_accounting; do
         [ "$(said recorded "$ask")" = "failed 3 false" ]
         [[ $(said waiting "$ask") == "cancelled "*" false" ]]
     done
     [ "$(said agentless dl)" = "failed 3 false" ]
-    [[ $(said lost dl) == @(failed|cancelled)" "* ]] # as accounting has it
+    [[ $(said lost dl) == @(failed|cancelled)" "* ]] # Accounting has one of these states.
     for name in agentless lost; do
         [ "$(said "$name" without_accounting)" = "unknown null false" ]
-        [[ $(without_accounting status "$name") == *"Slurm no longer knows job "*"the run's own record has no end (accounting: Slurm accounting storage is disabled)"* ]]
+        said="the run's own record has no end"
+        said+=' (accounting: Slurm accounting storage is disabled)'
+        [[ $(without_accounting status "$name") == *"Slurm no longer knows job "*"$said"* ]]
         run without_accounting wait "$name"
         [ "$status" -eq 6 ]
     done

@@ -16,7 +16,9 @@ setup() { boxed_job pyxis 1 1; }
 }
 
 @test "mounts are where they are asked for, ro is read-only, and all else of the image cannot be written" {
-    run inside 'cat /mnt/a/file; touch /mnt/a/new && echo a-written; touch /mnt/b/new || echo b-refused; touch /new || echo root-refused' \
+    local words='cat /mnt/a/file; touch /mnt/a/new && echo a-written;'
+    words+=' touch /mnt/b/new || echo b-refused; touch /new || echo root-refused'
+    run inside "$words" \
         --set "container.mounts=['$dir/data:/mnt/a', '$dir/data:/mnt/b:ro+rprivate']"
     echo "$output"
     [ "$status" -eq 0 ]
@@ -34,14 +36,16 @@ setup() { boxed_job pyxis 1 1; }
 @test "a folder whose name has quotes and signs is mounted under that name" {
     as_user mkdir "$dir/ä'b;c#%"
     as_user tee "$dir/ä'b;c#%/file" <<<odd >/dev/null
-    run inside "cat \"/mnt/ä'b;c#%/file\"" --set "container.mounts=[{source: \"$dir/ä'b;c#%\", target: \"/mnt/ä'b;c#%\"}]"
+    run inside "cat \"/mnt/ä'b;c#%/file\"" \
+        --set "container.mounts=[{source: \"$dir/ä'b;c#%\", target: \"/mnt/ä'b;c#%\"}]"
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *odd* ]]
 }
 
 @test "a variable of the job beats the image's, which has its own where the job says nothing" {
-    run inside 'echo "$IN_BOTH/$ONLY_IMAGE/$PLAIN"' --set environment.vars.IN_BOTH=job --set environment.vars.PLAIN="a b"
+    run inside 'echo "$IN_BOTH/$ONLY_IMAGE/$PLAIN"' --set environment.vars.IN_BOTH=job \
+        --set environment.vars.PLAIN="a b"
     echo "$output"
     [[ $output == *"job/image/a b"* ]]
     run inside 'echo "$IN_BOTH"'
@@ -64,7 +68,8 @@ setup() { boxed_job pyxis 1 1; }
 }
 
 @test "a named container is kept for the next job on the node" {
-    run inside 'echo kept >/note' --set container.name=keep --set container.writable=true --set resources.nodelist=n1
+    run inside 'echo kept >/note' --set container.name=keep --set container.writable=true \
+        --set resources.nodelist=n1
     [ "$status" -eq 0 ]
     run inside 'cat /note' --set container.name=keep --set resources.nodelist=n1
     echo "$output"
@@ -72,7 +77,8 @@ setup() { boxed_job pyxis 1 1; }
 }
 
 @test "save writes the container as an image that the next job runs in" {
-    run inside 'echo saved >/note' --set container.writable=true --set "container.save=$dir/out.sqsh"
+    run inside 'echo saved >/note' --set container.writable=true \
+        --set "container.save=$dir/out.sqsh"
     wait_until 30 test -s "$dir/out.sqsh"
     wait_until 30 no_jobs
     run inside 'cat /note' --set "container.image=$dir/out.sqsh"
@@ -81,7 +87,8 @@ setup() { boxed_job pyxis 1 1; }
 }
 
 @test "interactive runs a command in the container, in the job's environment" {
-    run dl interactive job.yaml --set environment.vars.IN_BOTH=job -- sh -c 'cat /etc/os-release; echo "$IN_BOTH"'
+    run dl interactive job.yaml --set environment.vars.IN_BOTH=job \
+        -- sh -c 'cat /etc/os-release; echo "$IN_BOTH"'
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *ID=dlrun-test*job* ]]
@@ -96,7 +103,10 @@ setup() { boxed_job pyxis 1 1; }
     make_image "$BATS_TEST_TMPDIR/root" "$dir/trainer.sqsh"
     for ranks in '2 1 gloo' '1 2 shm'; do
         read -r nodes per_node backend <<<"$ranks"
-        run dl submit job.yaml --watch --set "resources.nodes=$nodes" --set "resources.tasks_per_node=$per_node" --set "container.image=$dir/trainer.sqsh" --set launch.preset=trainer --set launch.command=null --set train.data.dataset=digits --set train.epochs=1
+        run dl submit job.yaml --watch --set "resources.nodes=$nodes" \
+            --set "resources.tasks_per_node=$per_node" --set "container.image=$dir/trainer.sqsh" \
+            --set launch.preset=trainer --set launch.command=null --set train.data.dataset=digits \
+            --set train.epochs=1
         echo "$output" | tail -n 5
         [ "$status" -eq 0 ]
         [ "$(dl status last --json | jq -r .state)" = completed ]
@@ -109,7 +119,8 @@ setup() { boxed_job pyxis 1 1; }
 }
 
 @test "a mount's source or an image that is not there is told before anything is queued" {
-    run dl check job.yaml --set "container.mounts=['$dir/data:/a', '$dir/nope:/b']" --set "container.image=$dir/nope.sqsh"
+    run dl check job.yaml --set "container.mounts=['$dir/data:/a', '$dir/nope:/b']" \
+        --set "container.image=$dir/nope.sqsh"
     echo "$output"
     [[ $output == *"container.mounts[1]: the mount's source '$dir/nope' does not exist here"* ]]
     [[ $output == *"container.image: the image '$dir/nope.sqsh' does not exist here"* ]]
@@ -121,8 +132,10 @@ setup() { boxed_job pyxis 1 1; }
 
 @test "attach to a named container sees what the ranks have written there" {
     has_written() { [[ $(dl logs last) == *written* ]]; }
-    dl submit job.yaml --set container.name=joined --set container.writable=true --set "container.mounts=[$dir/data:$dir/data]" \
-        --set "launch.command=[sh, -c, 'echo of-the-rank >/note; echo written; until [ -e $dir/data/go-on ]; do sleep 0.1; done']"
+    local program="until [ -e $dir/data/go-on ]; do sleep 0.1; done"
+    dl submit job.yaml --set container.name=joined --set container.writable=true \
+        --set "container.mounts=[$dir/data:$dir/data]" \
+        --set "launch.command=[sh, -c, 'echo of-the-rank >/note; echo written; $program']"
     wait_until 60 has_written
     run dl attach last -- cat /note </dev/null
     echo "$output"
@@ -140,8 +153,12 @@ setup() { boxed_job pyxis 1 1; }
     as_user tee -a "$dir/job.yaml" >/dev/null <<'YAML'
 retry: {max: 3, on: [failure, preemption]}
 YAML
-    dl submit job.yaml --set "container.mounts=['$dir/data:/data']" --set \
-        "launch.command=[sh, -c, '. /etc/os-release; echo \"attempt \$DLRUN_ATTEMPT in \$ID\"; case \$DLRUN_ATTEMPT in 0) exit 3;; 1) sleep 300;; esac']"
+    # shellcheck disable=SC2016 # the rank's variables
+    local program='. /etc/os-release; echo "attempt $DLRUN_ATTEMPT in $ID";'
+    # shellcheck disable=SC2016
+    program+=' case $DLRUN_ATTEMPT in 0) exit 3;; 1) sleep 300;; esac'
+    dl submit job.yaml --set "container.mounts=['$dir/data:/data']" \
+        --set "launch.command=[sh, -c, '$program']"
     said() { [[ $(dl logs --rank 0 last) == *"attempt $1 in dlrun-test"* ]]; }
     wait_until 60 said 1
     scontrol requeue "$(dl status last --json | jq -r .job)"

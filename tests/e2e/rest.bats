@@ -9,13 +9,15 @@ load secrets
 
 setup_file() {
     local own=$DLRUN_TESTBED_DIR.rest
-    forget_testbed # its user is its own, too: other files' runs are in the other's list
+    # This testbed also has its own user, so the runs of other files are in another list.
+    forget_testbed
     export DLRUN_TESTBED_DIR=$own
-    "$testbed/down" # what a run that was killed has left
+    "$testbed/down" # A test run that was killed may have left a testbed.
     "$BATS_TEST_DIRNAME/fixture" up --rest --conf Licenses=tool:4
     load_testbed
     scontrol update nodename="n[1-3]" availablefeatures=fast activefeatures=fast
-    scontrol create reservation reservationname=kept users="$DLRUN_TESTBED_USER" nodes=n4 starttime=now duration=infinite
+    scontrol create reservation reservationname=kept users="$DLRUN_TESTBED_USER" nodes=n4 \
+        starttime=now duration=infinite
     base=$(fresh_dir)
     export base
 }
@@ -33,7 +35,7 @@ launch: {preset: plain, command: [bash, -c, 'until [[ -e go ]]; do sleep 0.1; do
 environment: {vars: {PATH: /usr/bin:/bin}}
 submit: {url: "unix:$DLRUN_TESTBED_REST_SOCKET"}
 YAML
-    rm -rf "$dir"/{go,runs,proxy,token} # what a test that failed has left, too
+    rm -rf "$dir"/{go,runs,proxy,token} # A failed test may have left these files.
     list_servers
 }
 
@@ -59,8 +61,11 @@ stop_proxy() {
 # user's configuration.
 list_servers() {
     # shellcheck disable=SC2016 # the inner shell's
-    as_user bash -c 'mkdir -p ~/.config/dlrun/sites && exec >~/.config/dlrun/sites/servers.yaml && echo slurmrestd: &&
-        for url in "unix:$DLRUN_TESTBED_REST_SOCKET" "unix:$1/proxy" unix:/run/nothing; do echo "  - {url: $url}"; done &&
+    as_user bash -c 'mkdir -p ~/.config/dlrun/sites &&
+        exec >~/.config/dlrun/sites/servers.yaml && echo slurmrestd: &&
+        for url in "unix:$DLRUN_TESTBED_REST_SOCKET" "unix:$1/proxy" unix:/run/nothing; do
+            echo "  - {url: $url}"
+        done &&
         for url in "$DLRUN_TESTBED_REST_URL" http://127.0.0.1:9 "${@:2}"; do
             for token in token nosuch; do echo "  - {url: $url, token_file: $1/$token}"; done
         done' - "$dir" "$@"
@@ -72,16 +77,23 @@ is_state() { [[ $(state "$1") == "$2" ]]; }
 jobs_in_queue() { squeue -h -u "$DLRUN_TESTBED_USER" -o %i | wc -l; }
 is_running() { [[ $(job_state "$1") == RUNNING ]]; }
 
-new_token() { # seconds
-    as_user bash -c 'umask 077 && rm -f "$1/token" && scontrol token lifespan="$2" >"$1/token"' - "$dir" "$1"
+# new_token SECONDS: writes a token of this lifetime into the file token
+new_token() {
+    as_user bash -c 'umask 077 && rm -f "$1/token" && scontrol token lifespan="$2" >"$1/token"' \
+        - "$dir" "$1"
 }
-by_token() { echo "--set submit.via=slurmrestd --set submit.url=$DLRUN_TESTBED_REST_URL --set submit.token_file=$dir/token"; }
+by_token() {
+    echo "--set submit.via=slurmrestd --set submit.url=$DLRUN_TESTBED_REST_URL" \
+        "--set submit.token_file=$dir/token"
+}
 
 # Prints Slurm's description of a job, one field per line, without fields that always differ. In the
 # logs' names, the job's own number and folder become JOB and RUN.
 fields() {
+    local names='JobId|AllocNode:Sid|SubmitTime|EligibleTime|AccrueTime|StartTime|EndTime'
+    names+='|LastSchedEval|SuspendTime|Reason|Command|Comment|ArrayJobId|Priority'
     scontrol show job -dd "$1" | tr -s ' \n' '\n' |
-        grep -Ev '^(JobId|AllocNode:Sid|SubmitTime|EligibleTime|AccrueTime|StartTime|EndTime|LastSchedEval|SuspendTime|Reason|Command|Comment|ArrayJobId|Priority)=|^\(?null\)?$|^$' |
+        grep -Ev "^($names)=|^\\(?null\\)?\$|^\$" |
         sed -E "/^Std(Out|Err)=/{s#$dir/runs/job-[^/]*/#RUN/#;s#\\b$1\\b#JOB#g}"
 }
 
@@ -101,23 +113,34 @@ same() {
 @test "slurmrestd and sbatch give the same job, field by field, for every key that both can express" {
     held=(--set resources.begin=2037-01-02T03:04:05)
     same "${held[@]}"
-    same "${held[@]}" --set resources.nodes=2 --set resources.tasks_per_node=3 --set resources.cpus_per_task=2 --set resources.mem=4G
-    same "${held[@]}" --set resources.nodes=2-4 --set resources.gpus_per_node=2 --set resources.cpus_per_gpu=3 --set resources.mem_per_gpu=2G
-    same "${held[@]}" --set resources.tasks_per_node=null --set resources.nodes=null --set resources.ntasks=5 --set resources.gpus_per_task=1 --set resources.mem_per_cpu=100M
-    same "${held[@]}" --set 'resources.gpus_per_node={type: pretend, count: 1}' --set resources.exclusive=true --set resources.threads_per_core=1
-    same "${held[@]}" --set resources.gres=gpu:pretend:2 --set resources.exclusive=user --set resources.time=12:03:04
-    same "${held[@]}" --set 'resources.nodelist=n[2-3]' --set resources.nodes=2 --set resources.exclude=n4 --set resources.partition=preempt
+    same "${held[@]}" --set resources.nodes=2 --set resources.tasks_per_node=3 \
+        --set resources.cpus_per_task=2 --set resources.mem=4G
+    same "${held[@]}" --set resources.nodes=2-4 --set resources.gpus_per_node=2 \
+        --set resources.cpus_per_gpu=3 --set resources.mem_per_gpu=2G
+    same "${held[@]}" --set resources.tasks_per_node=null --set resources.nodes=null \
+        --set resources.ntasks=5 --set resources.gpus_per_task=1 --set resources.mem_per_cpu=100M
+    same "${held[@]}" --set 'resources.gpus_per_node={type: pretend, count: 1}' \
+        --set resources.exclusive=true --set resources.threads_per_core=1
+    same "${held[@]}" --set resources.gres=gpu:pretend:2 --set resources.exclusive=user \
+        --set resources.time=12:03:04
+    same "${held[@]}" --set 'resources.nodelist=n[2-3]' --set resources.nodes=2 \
+        --set resources.exclude=n4 --set resources.partition=preempt
     same "${held[@]}" --set after.any=1 --set resources.error=logs/%j.err
     grep -qx "StdErr=$dir/logs/JOB.err" "$BATS_TEST_TMPDIR/two"
-    same "${held[@]}" --set resources.output=logs/%x-%j.out --set resources.account=some --set resources.constraint=fast --set resources.licenses=tool:2
-    for field in "StdOut=$dir/logs/job-JOB.out" Account=some Features=fast Licenses=tool:2; do grep -qxF "$field" "$BATS_TEST_TMPDIR/two"; done
+    same "${held[@]}" --set resources.output=logs/%x-%j.out --set resources.account=some \
+        --set resources.constraint=fast --set resources.licenses=tool:2
+    for field in "StdOut=$dir/logs/job-JOB.out" Account=some Features=fast Licenses=tool:2; do
+        grep -qxF "$field" "$BATS_TEST_TMPDIR/two"
+    done
     same "${held[@]}" --set 'retry={max: 2, on: [node_failure, preemption]}'
     grep -qx Requeue=1 "$BATS_TEST_TMPDIR/two"
     same "${held[@]}" --set resources.reservation=kept
     grep -qx Reservation=kept "$BATS_TEST_TMPDIR/two"
     same "${held[@]}" --set 'slurm={mail-type: "BEGIN,END", mail-user: me@example.org, nice: "7"}'
-    same "${held[@]}" --set 'slurm={mincpus: "3", time-min: "2", ntasks-per-socket: "1", cores-per-socket: "4", deadline: 2037-02-02T00:00:00}'
-    same "${held[@]}" --set 'slurm={oversubscribe: true, spread-job: true, use-min-nodes: true, no-kill: true, wckey: w, delay-boot: "5"}'
+    local words='mincpus: "3", time-min: "2", ntasks-per-socket: "1", cores-per-socket: "4"'
+    same "${held[@]}" --set "slurm={$words, deadline: 2037-02-02T00:00:00}"
+    words='oversubscribe: true, spread-job: true, use-min-nodes: true, no-kill: true'
+    same "${held[@]}" --set "slurm={$words, wckey: w, delay-boot: \"5\"}"
 }
 
 @test "the job's environment, umask and limits are the same, too; the token is in none of them, nor in the record" {
@@ -131,20 +154,26 @@ ulimit -Sn 999
 export BEFORE=$'two\nlines'
 for how in sbatch slurmrestd; do
     [[ $how == sbatch ]] || export "$(<token)"
-    dlrun submit show.yaml --watch --set submit.via=$how --set "environment.vars={HOW: $how}" >log 2>&1 </dev/null
+    dlrun submit show.yaml --watch --set submit.via=$how --set "environment.vars={HOW: $how}" \
+        >log 2>&1 </dev/null
 done
 SH
     cat >"$dir/show.yaml" <<YAML
 name: show
 resources: {nodes: 2, tasks_per_node: 1, cpus_per_task: 2, gpus_per_node: 1, mem: 1G, time: 5m}
-launch: {preset: plain, command: [bash, -c, '[[ \$SLURM_PROCID != 0 ]] || { env -0 | sort -z | tr "\n\0" " \n"; umask; ulimit -Sa; pwd; } >\$HOW']}
+launch:
+  preset: plain
+  command: [bash, -c, '[[ \$SLURM_PROCID != 0 ]] ||
+    { env -0 | sort -z | tr "\n\0" " \n"; umask; ulimit -Sa; pwd; } >\$HOW']
 submit: {url: "$DLRUN_TESTBED_REST_URL", token_file: token}
 YAML
     as_user bash -e "$dir/both" || { cat "$dir/log" >&2 && false; }
+    names='SLURM_[A-Z_]*ID|SLURM_SRUN_COMM_PORT|SLURM_STEP_LAUNCHER_PORT|SLURM_TASK_PID'
+    names+='|SLURM_LAUNCH|SLURM_GTIDS|SLURM_LOCALID|SLURM_NODEID|SLURM_PROCID|SLURMD_NODENAME'
+    names+='|DLRUN_[A-Z_]*|HOW|HOSTNAME|TMPDIR|PMIX_[A-Z_0-9]*|PMI_[A-Z_]*|MASTER_[A-Z]*'
     for how in sbatch slurmrestd; do
         [ -s "$dir/$how" ]
-        grep -Ev '^(SLURM_[A-Z_]*ID|SLURM_SRUN_COMM_PORT|SLURM_STEP_LAUNCHER_PORT|SLURM_TASK_PID|SLURM_LAUNCH|SLURM_GTIDS|SLURM_LOCALID|SLURM_NODEID|SLURM_PROCID|SLURMD_NODENAME|DLRUN_[A-Z_]*|HOW|HOSTNAME|TMPDIR|PMIX_[A-Z_0-9]*|PMI_[A-Z_]*|MASTER_[A-Z]*|_)=' \
-            "$dir/$how" >"$BATS_TEST_TMPDIR/$how"
+        grep -Ev "^($names|_)=" "$dir/$how" >"$BATS_TEST_TMPDIR/$how"
     done
     diff "$BATS_TEST_TMPDIR/sbatch" "$BATS_TEST_TMPDIR/slurmrestd"
     grep -q '^BEFORE=two lines' "$dir/slurmrestd"
@@ -158,7 +187,10 @@ YAML
 
 @test "submit, ls, status, logs, wait and cancel with slurmrestd alone: no command of Slurm's is in PATH" {
     new_token 600
-    alone() { as_user env PATH="$DLRUN_TESTBED_PREFIX/bin" DIR="$dir" "$(command -v bash)" -c 'cd "$DIR" && exec dlrun "$@"' - "$@"; }
+    alone() {
+        as_user env PATH="$DLRUN_TESTBED_PREFIX/bin" DIR="$dir" \
+            "$(command -v bash)" -c 'cd "$DIR" && exec dlrun "$@"' - "$@"
+    }
     # shellcheck disable=SC2046 # words are wanted
     run alone submit job.yaml $(by_token) --json
     [ "$status" -eq 0 ]
@@ -208,12 +240,16 @@ YAML
     [ "$status" -eq 0 ]
     [ "$(jq -r .job <<<"$output")" = "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %i)" ]
     run sed 's:/slurm/v[0-9.]*::' "$dir/proxy.log"
-    [ "$output" = "$(printf '%s\n' GET\ /{openapi/v3,openapi/v3,openapi/v3,ping,ping,ping} POST\ /job/submit GET\ /{jobs,jobs,jobs} POST\ /job/submit)" ]
+    [ "$output" \
+        = "$(printf '%s\n' GET\ /{openapi/v3,openapi/v3,openapi/v3,ping,ping,ping} \
+        POST\ /job/submit GET\ /{jobs,jobs,jobs} POST\ /job/submit)" ]
 }
 
 @test "dlrun killed while it waits for the answer: status finds the job, and nothing is sent again" {
     start_proxy hold "$DLRUN_TESTBED_REST_SOCKET"
-    as_user bash -c 'cd "$1" && echo $$ >pid && exec dlrun submit job.yaml --set submit.via=slurmrestd --set "submit.url=unix:$1/proxy"' - "$dir" 3>&- &
+    as_user bash -c 'cd "$1" && echo $$ >pid &&
+        exec dlrun submit job.yaml --set submit.via=slurmrestd --set "submit.url=unix:$1/proxy"' \
+        - "$dir" 3>&- &
     wait_until 30 test -e "$dir/proxy.held"
     as_user kill -KILL "$(<"$dir/pid")"
     wait_until 30 is_running "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %i)"
@@ -239,8 +275,10 @@ refused() {
     rest=(--set "$(via slurmrestd)")
     refused 4 "no such socket" "${rest[@]}" --set submit.url=unix:/run/nothing
     refused 2 "give submit.token_file" "${rest[@]}" --set "submit.url=$DLRUN_TESTBED_REST_URL"
-    refused 2 "would send the token in the clear" "${rest[@]}" --set submit.url=http://rest.example.org --set submit.token_file=token
-    refused 6 "No such file" "${rest[@]}" --set "submit.url=$DLRUN_TESTBED_REST_URL" --set submit.token_file=nosuch
+    refused 2 "would send the token in the clear" "${rest[@]}" \
+        --set submit.url=http://rest.example.org --set submit.token_file=token
+    refused 6 "No such file" "${rest[@]}" --set "submit.url=$DLRUN_TESTBED_REST_URL" \
+        --set submit.token_file=nosuch
     new_token 600
     chmod 640 "$dir/token"
     # shellcheck disable=SC2046
@@ -249,9 +287,10 @@ refused() {
     # shellcheck disable=SC2046
     refused 4 "does not accept the token of $dir/token" $(by_token)
     new_token 600
-    refused 4 "onnect" "${rest[@]}" --set submit.url=http://127.0.0.1:9 --set "submit.token_file=$dir/token"
+    refused 4 "onnect" "${rest[@]}" --set submit.url=http://127.0.0.1:9 \
+        --set "submit.token_file=$dir/token"
     new_token 1
-    sleep 2 # the token's own time
+    sleep 2 # The token must expire.
     # shellcheck disable=SC2046
     refused 2 "expired" $(by_token)
 }
@@ -261,7 +300,8 @@ refused() {
 certificate() {
     local by=()
     [[ -z ${3-} ]] || by=(-CA "$BATS_TEST_TMPDIR/$3.pem" -CAkey "$BATS_TEST_TMPDIR/$3.key")
-    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj "/CN=$1" -addext "$2" "${by[@]}" \
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
+        -subj "/CN=$1" -addext "$2" "${by[@]}" \
         -keyout "$BATS_TEST_TMPDIR/$1.key" -out "$BATS_TEST_TMPDIR/$1.pem" 2>/dev/null
 }
 # tls NAME: puts slurmrestd behind TLS with that certificate; sets url.
@@ -269,7 +309,8 @@ tls() {
     stop_proxy
     cp "$BATS_TEST_TMPDIR/$1".{pem,key} "$dir"
     chown "$DLRUN_TESTBED_USER" "$dir/$1".{pem,key}
-    "$testbed/as_user" "$BATS_TEST_DIRNAME/rest_proxy.py" "$dir/proxy" tls "$dir/$1.pem" "$dir/$1.key" "${DLRUN_TESTBED_REST_URL##*:}" 3>&- &
+    "$testbed/as_user" "$BATS_TEST_DIRNAME/rest_proxy.py" "$dir/proxy" tls "$dir/$1.pem" \
+        "$dir/$1.key" "${DLRUN_TESTBED_REST_URL##*:}" 3>&- &
     proxy=$!
     wait_until 30 test -s "$dir/proxy"
     url=https://127.0.0.1:$(<"$dir/proxy")
@@ -277,7 +318,9 @@ tls() {
 }
 # Runs dlrun as on a machine that trusts only the test's certificate authority.
 dl_trusting() {
-    unshare --mount bash -c 'mount --bind "$1" /etc/ssl/certs/ca-certificates.crt && shift && exec "$@"' - "$BATS_TEST_TMPDIR/authority.pem" \
+    unshare --mount bash -c 'mount --bind "$1" /etc/ssl/certs/ca-certificates.crt && shift &&
+        exec "$@"' \
+        - "$BATS_TEST_TMPDIR/authority.pem" \
         "$testbed/as_user" bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"
 }
 
@@ -289,17 +332,20 @@ dl_trusting() {
     for name in good misnamed; do
         tls "$name"
         trusting=dl_trusting
-        [[ $name == misnamed ]] || trusting=dl # good, but of an authority that nobody here knows
-        run "$trusting" submit job.yaml --set submit.via=slurmrestd --set "submit.url=$url" --set "submit.token_file=$dir/token"
+        # The other certificate is good, but `dl` does not know its authority.
+        [[ $name == misnamed ]] || trusting=dl
+        run "$trusting" submit job.yaml --set submit.via=slurmrestd --set "submit.url=$url" \
+            --set "submit.token_file=$dir/token"
         echo "$output"
         [ "$status" -eq 4 ]
         [[ $output == *certificate* ]]
         [ "$(jobs_in_queue)" -eq 0 ]
         [ ! -e "$dir/runs" ] || [ -z "$(ls "$dir/runs")" ]
-        [ "$(wc -l <"$dir/proxy")" -eq 1 ] # no request arrived
+        [ "$(wc -l <"$dir/proxy")" -eq 1 ] # No request has arrived.
     done
     tls good
-    run dl_trusting submit job.yaml --json --set submit.via=slurmrestd --set "submit.url=$url" --set "submit.token_file=$dir/token"
+    run dl_trusting submit job.yaml --json --set submit.via=slurmrestd --set "submit.url=$url" \
+        --set "submit.token_file=$dir/token"
     echo "$output"
     [ "$status" -eq 0 ]
     wait_until 30 is_running "$(jq -r .job <<<"$output")"
@@ -310,8 +356,11 @@ dl_trusting() {
 
 @test "a secret is not in the environment that slurmrestd is sent, and reaches the rank" {
     make_secrets
-    dl_with_key submit job.yaml --set "$(via slurmrestd)" --set 'environment.secrets=[MY_KEY, {name: MY_TOKEN, file: token}]' \
-        --set 'launch.command=[bash, -c, "printf %s \"$MY_KEY,$MY_TOKEN\" | sha256sum; until [[ -e go ]]; do sleep 0.1; done"]'
+    # shellcheck disable=SC2016 # the rank's variables
+    local program='printf %s \"$MY_KEY,$MY_TOKEN\" | sha256sum'
+    dl_with_key submit job.yaml --set "$(via slurmrestd)" \
+        --set 'environment.secrets=[MY_KEY, {name: MY_TOKEN, file: token}]' \
+        --set "launch.command=[bash, -c, \"$program; until [[ -e go ]]; do sleep 0.1; done\"]"
     said() { [[ $(dl logs last) == *"$expected"* ]]; }
     wait_until 60 said
     are_in_no_argument
@@ -322,8 +371,10 @@ dl_trusting() {
 }
 
 @test "a server of another version, and one that is none of Slurm's" {
-    start_proxy answer 200 '{"paths": {"/slurm/v0.0.41/job/submit": {}, "/slurm/v0.0.42/job/submit": {}}}'
-    refused 3 "in version v0.0.41 and v0.0.42 of its API; dlrun speaks v0.0.38" --set "$(via slurmrestd)" --set "submit.url=unix:$dir/proxy"
+    start_proxy answer 200 \
+        '{"paths": {"/slurm/v0.0.41/job/submit": {}, "/slurm/v0.0.42/job/submit": {}}}'
+    refused 3 "in version v0.0.41 and v0.0.42 of its API; dlrun speaks v0.0.38" \
+        --set "$(via slurmrestd)" --set "submit.url=unix:$dir/proxy"
     stop_proxy
     start_proxy answer 502 'Bad Gateway'
     refused 4 "HTTP 502: Bad Gateway" --set "$(via slurmrestd)" --set "submit.url=unix:$dir/proxy"
@@ -337,9 +388,12 @@ dl_trusting() {
 }
 
 @test "what slurmrestd would drop or misread is refused by its key, all at once, before anything is sent" {
-    refused 2 "resources.hint: slurmrestd (v0.0.38) cannot do what --hint=nomultithread does" --set "$(via slurmrestd)" --set resources.hint=nomultithread \
-        --set resources.distribution=cyclic --set resources.signal=B:USR1@60 --set 'slurm={contiguous: true}' --set resources.clusters=other
-    [[ $output == *"resources.distribution: "* && $output == *"resources.signal: "* && $output == *"--contiguous"* && $output == *"resources.clusters: "* ]]
+    refused 2 "resources.hint: slurmrestd (v0.0.38) cannot do what --hint=nomultithread does" \
+        --set "$(via slurmrestd)" --set resources.hint=nomultithread \
+        --set resources.distribution=cyclic --set resources.signal=B:USR1@60 \
+        --set 'slurm={contiguous: true}' --set resources.clusters=other
+    [[ $output == *"resources.distribution: "* && $output == *"resources.signal: "* &&
+        $output == *"--contiguous"* && $output == *"resources.clusters: "* ]]
     run dl check job.yaml --set "$(via slurmrestd)"
     [ "$status" -eq 0 ]
     [[ $output == *"slurmrestd of Slurm 22.05"* ]]
@@ -352,7 +406,9 @@ dl_trusting() {
     cat >"$dir/sweep.yaml" <<YAML
 name: swept
 resources: {nodes: 1, tasks_per_node: 1, time: 5m}
-launch: {preset: plain, command: [bash, -c, 'touch began-\$X; until [[ -e go ]]; do sleep 0.1; done; echo \$X >>ran']}
+launch:
+  preset: plain
+  command: [bash, -c, 'touch began-\$X; until [[ -e go ]]; do sleep 0.1; done; echo \$X >>ran']
 environment: {vars: {PATH: /usr/bin:/bin, X: ""}}
 submit: {via: slurmrestd, url: "unix:$DLRUN_TESTBED_REST_SOCKET"}
 sweep: {parameters: {environment.vars.X: [a, b, c, d, e, f]}, max_parallel: 2}
@@ -387,7 +443,9 @@ YAML
     as_user mkdir "$work"
     install -m 755 "$BATS_TEST_DIRNAME/hostile_strings.py" "$dir"
     install -m 644 "$DLRUN_SOURCE_DIR/launcher/spec/spec_keys.cc" "$dir/keys"
-    run as_user bash -c 'cd "$1/hostile" && exec "$1/hostile_strings.py" --keys "$1/keys" --rest "unix:$2" "${@:3}"' - "$dir" "$DLRUN_TESTBED_REST_SOCKET" \
+    run as_user bash -c 'cd "$1/hostile" &&
+        exec "$1/hostile_strings.py" --keys "$1/keys" --rest "unix:$2" "${@:3}"' \
+        - "$dir" "$DLRUN_TESTBED_REST_SOCKET" \
         ${DLRUN_TEST_ALL_STRINGS:+--all}
     echo "$output" | tail -n 70
     [ "$status" -eq 0 ]

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""usage: rest_proxy.py SOCKET swallow|hold|reset REAL-SOCKET  a network that fails between dlrun and a real slurmrestd
-          rest_proxy.py SOCKET answer STATUS BODY               a server of another kind
-          rest_proxy.py FILE tls CERTIFICATE KEY REAL-PORT      TLS before a real slurmrestd on loopback
+"""usage: rest_proxy.py SOCKET swallow|hold|reset REAL-SOCKET
+       rest_proxy.py SOCKET answer STATUS BODY
+       rest_proxy.py FILE tls CERTIFICATE KEY REAL-PORT
 
-Listens on the unix socket SOCKET.
+Plays a network that fails between dlrun and a real slurmrestd, a server of another kind (answer),
+or TLS before a real slurmrestd on loopback (tls). Listens on the unix socket SOCKET.
 
   swallow  A submission reaches slurmrestd, but its reply is lost. Other requests pass.
   hold     A submission reaches slurmrestd, but its reply never arrives; the file SOCKET.held then
@@ -28,7 +29,7 @@ import time
 class TlsServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     daemon_threads = True
 
-    def handle_error(self, *_):  # the client may abort a handshake
+    def handle_error(self, *_):  # A client may abort a handshake.
         pass
 
 
@@ -39,7 +40,7 @@ class TlsHandler(socketserver.BaseRequestHandler):
         with context.wrap_socket(self.request, server_side=True) as client:
             stream = client.makefile("rb")
             first = stream.readline()
-            if not first:  # the client closed the connection without a request
+            if not first:  # The client closed the connection without a request.
                 return
             headers = http.client.parse_headers(stream)
             body = stream.read(int(headers.get("Content-Length", 0)))

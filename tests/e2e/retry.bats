@@ -10,7 +10,7 @@ load trackers
 setup() { on cgroup; }
 # Both testbeds wait at the same time (trackers.bash). They share the user's index, so the tests
 # name runs by their ids.
-declare -gA id # bats reads the file in a function
+declare -gA id # bats reads the file in a function, so the array must be global.
 submit() { id[$1]=$(dl submit exp.yaml --json 2>/dev/null | jq -r .run); }
 
 # spec: writes standard input to exp.yaml
@@ -35,7 +35,13 @@ has_checkpoint() { compgen -G "$1/ckpt/*/manifest*" >/dev/null; }
     spec <<'YAML'
 name: digits
 resources: {nodes: 2, tasks_per_node: 2, cpus_per_task: 1, time: 10m}
-train: {data: {dataset: digits, train_samples: 4096}, backend: gloo, model: mlp, batch: 32, epochs: 8, seed: 5}
+train:
+  data: {dataset: digits, train_samples: 4096}
+  backend: gloo
+  model: mlp
+  batch: 32
+  epochs: 8
+  seed: 5
 checkpoint: {every: 20 steps}
 retry: {max: 3, on: [failure]}
 YAML
@@ -52,14 +58,19 @@ YAML
     echo "$output"
     [ "$status" -eq 0 ]
     [ "$(json | jq -r .result.parameters)" = "$undisturbed" ]
-    [ "$(json | jq -c '[.state, .attempt, .restarts]')" = '["completed",1,[{"attempt":0,"cause":"failure","left":2}]]' ]
+    [ "$(json | jq -c '[.state, .attempt, .restarts]')" \
+        = '["completed",1,[{"attempt":0,"cause":"failure","left":2}]]' ]
     grep -q 'resumed from .* at step' "$dir_of_run/logs/attempt-1/rank-0000.log"
     [[ $(event rank_failed "$dir_of_run") == *'"rank":3,"host":"n2"'*'"signal":"SIGKILL"'* ]]
     [[ $(dl status last) == *"attempt   1, after failure; at most 2 restarts left"* ]]
     # Each attempt has its own log; without an attempt, `logs` prints the last one's.
-    for attempt in 0 1; do [ "$(dl logs --rank 0 --attempt "$attempt" last)" = "$(<"$dir_of_run/logs/attempt-$attempt/rank-0000.log")" ]; done
+    for attempt in 0 1; do
+        [ "$(dl logs --rank 0 --attempt "$attempt" last)" \
+            = "$(<"$dir_of_run/logs/attempt-$attempt/rank-0000.log")" ]
+    done
     [ "$(dl logs --rank 0 last)" = "$(<"$dir_of_run/logs/attempt-1/rank-0000.log")" ]
-    [[ -s $dir_of_run/logs/attempt-0/rank-0000.log && $(<"$dir_of_run/logs/attempt-0/rank-0000.log") != *resumed* ]]
+    [[ -s $dir_of_run/logs/attempt-0/rank-0000.log &&
+        $(<"$dir_of_run/logs/attempt-0/rank-0000.log") != *resumed* ]]
 }
 
 @test "ahead of its time limit an array's task saves, leaves with 0 or not, and is queued again, alone; the budget is the record's" {
@@ -110,7 +121,11 @@ YAML
 name: warned
 resources: {nodes: 1, tasks_per_node: 1, time: 3m}
 environment: {vars: {SLURM_TIME_FORMAT: relative}}
-launch: {command: [bash, -c, 'trap "exit 0" USR1; touch "up-$SLURM_JOB_NAME"; while :; do sleep 0.1 & wait $!; done']}
+launch:
+  command:
+    - bash
+    - -c
+    - 'trap "exit 0" USR1; touch "up-$SLURM_JOB_NAME"; while :; do sleep 0.1 & wait $!; done'
 checkpoint: {signal_before: 2m}
 YAML
     dl submit exp.yaml
@@ -120,7 +135,8 @@ YAML
         as_user scancel --batch -s USR1 "$(json "$run" | jq -r .job)"
     done
     dl wait warned early
-    [ "$(json warned | jq -r .detail)" = "the rank ended with 0 after the warning of the time limit" ]
+    [ "$(json warned | jq -r .detail)" \
+        = "the rank ended with 0 after the warning of the time limit" ]
     [ "$(json early | jq -c '[.state, .detail]')" = '["completed","the rank ended with 0"]' ]
 }
 
@@ -132,7 +148,8 @@ name: $1
 resources: {nodes: 2, tasks_per_node: 1, time: 5m, partition: $1, exclusive: true}
 launch:
   preset: plain
-  command: [bash, -c, 'trap "echo saved >>saved-$1; ${3:-:}" USR1; trap "" TERM; echo up >>up-$1; [[ \$DLRUN_ATTEMPT == 1 ]] || while :; do sleep 0.1 & wait \$!; done']
+  command: [bash, -c, 'trap "echo saved >>saved-$1; ${3:-:}" USR1; trap "" TERM; echo up >>up-$1;
+    [[ \$DLRUN_ATTEMPT == 1 ]] || while :; do sleep 0.1 & wait \$!; done']
 checkpoint: {signal_before: 60s}
 retry: {max: 1, on: [preemption]}
 YAML
@@ -154,12 +171,15 @@ YAML
         for partition in preempt preempt-now; do
             run=${id[$tracker-$partition]}
             wait_until 90 is_state completed "$run"
-            [ "$(json "$run" | jq -c '[.attempt, .restarts]')" = '[1,[{"attempt":0,"cause":"preemption","left":0}]]' ]
+            [ "$(json "$run" | jq -c '[.attempt, .restarts]')" \
+                = '[1,[{"attempt":0,"cause":"preemption","left":0}]]' ]
             [ -z "$(event ended "$(run_dir "$run")" | jq -c 'select(.attempt == 0)')" ]
         done
         [ "$(wc -l <"$dir/saved-preempt")" -eq 2 ]
-        wait_until 60 no_jobs # a third start would come within seconds
-        for partition in preempt preempt-now; do [ "$(event claimed "$(run_dir "${id[$tracker-$partition]}")" | wc -l)" -eq 2 ]; done
+        wait_until 60 no_jobs # A third start would come within seconds.
+        for partition in preempt preempt-now; do
+            [ "$(event claimed "$(run_dir "${id[$tracker-$partition]}")" | wc -l)" -eq 2 ]
+        done
     done
 }
 
@@ -170,7 +190,8 @@ name: done
 resources: {nodes: 1, tasks_per_node: 1, time: 5m, partition: preempt, exclusive: true}
 launch:
   preset: plain
-  command: [bash, -c, 'trap "cp done.json \$DLRUN_PROGRESS; exit 0" USR1; trap "" TERM; echo up >>ups; while :; do sleep 0.1 & wait $!; done']
+  command: [bash, -c, 'trap "cp done.json \$DLRUN_PROGRESS; exit 0" USR1; trap "" TERM;
+    echo up >>ups; while :; do sleep 0.1 & wait $!; done']
 checkpoint: {signal_before: 60s}
 retry: {max: 2, on: [preemption]}
 YAML
@@ -178,7 +199,8 @@ YAML
     wait_until 30 test -e "$dir/ups"
     as_user sbatch -N4 --exclusive -t 1 -o /dev/null --wrap 'sleep 1'
     wait_until 60 no_jobs
-    [ "$(json | jq -c '[.state, .detail, .restarts]')" = '["completed","the rank ended with 0",[]]' ]
+    [ "$(json | jq -c '[.state, .detail, .restarts]')" \
+        = '["completed","the rank ended with 0",[]]' ]
     [ "$(<"$dir/ups")" = up ]
 }
 
@@ -204,9 +226,15 @@ has_lost_one() { [[ -n $(event attempt_end "$(run_dir "$1")") ]]; }
         on "$tracker"
         as_user tee "$dir/token" <<<canary >/dev/null
         staging taken "$tracker" 'partition: preempt-now, nodelist: n4, exclusive: true' preemption
-        for name in queued dropped late gone; do staging "$name" "$tracker" 'exclude: n4' node_failure; done
-        for name in taken queued dropped late gone; do wait_until 30 test -e "$dir/staging-$name"; done
-        for name in queued gone; do scontrol requeue "$(json "${id[$tracker-$name]}" | jq -r .job)"; done
+        for name in queued dropped late gone; do
+            staging "$name" "$tracker" 'exclude: n4' node_failure
+        done
+        for name in taken queued dropped late gone; do
+            wait_until 30 test -e "$dir/staging-$name"
+        done
+        for name in queued gone; do
+            scontrol requeue "$(json "${id[$tracker-$name]}" | jq -r .job)"
+        done
         as_user sbatch -w n4 --exclusive -t 1 -o /dev/null --wrap 'sleep 1'
         dl cancel "${id[$tracker-dropped]}"
         scontrol update JobId="$(json "${id[$tracker-late]}" | jq -r .job)" EndTime=now+1
@@ -224,12 +252,16 @@ has_lost_one() { [[ -n $(event attempt_end "$(run_dir "$1")") ]]; }
             [ "$(ends_of "${id[$tracker-$name]}")" = "1 completed 0" ]
             [ "$(cat "$dir/said-$name")" = "1 canary" ]
         done
-        [ "$(restarts "${id[$tracker-taken]}") $(restarts "${id[$tracker-queued]}")" = "preemption " ]
+        [ "$(restarts "${id[$tracker-taken]}") $(restarts "${id[$tracker-queued]}")" \
+            = "preemption " ]
         wait_until 30 is_state cancelled "${id[$tracker-dropped]}"
         wait_until 30 is_state cancelled "${id[$tracker-gone]}"
         wait_until 60 is_state timeout "${id[$tracker-late]}"
-        [ "$(ends_of "${id[$tracker-dropped]}"), $(ends_of "${id[$tracker-late]}")" = "0 cancelled 143, 0 timeout 143" ]
-        for name in taken queued dropped late gone; do [ ! -e "$(run_dir "${id[$tracker-$name]}")/secrets" ]; done
+        [ "$(ends_of "${id[$tracker-dropped]}"), $(ends_of "${id[$tracker-late]}")" \
+            = "0 cancelled 143, 0 timeout 143" ]
+        for name in taken queued dropped late gone; do
+            [ ! -e "$(run_dir "${id[$tracker-$name]}")/secrets" ]
+        done
     done
 }
 
@@ -241,7 +273,9 @@ name: $1
 resources: {cpus_per_task: 1, time: 5m, $2}
 launch:
   preset: plain
-  command: [bash, -c, 'trap "" TERM; $4; echo "\$DLRUN_ATTEMPT \$DLRUN_RANK of \$DLRUN_WORLD_SIZE on \$(uname -n)" >>$1; ((\$DLRUN_ATTEMPT + 1 == ${6:-2})) || while :; do sleep 0.2; done']
+  command: [bash, -c, 'trap "" TERM; $4;
+    echo "\$DLRUN_ATTEMPT \$DLRUN_RANK of \$DLRUN_WORLD_SIZE on \$(uname -n)" >>$1;
+    ((\$DLRUN_ATTEMPT + 1 == ${6:-2})) || while :; do sleep 0.2; done']
 $3
 YAML
     dl submit exp.yaml
@@ -256,8 +290,10 @@ YAML
     lasting fixed 'nodes: 2' 'retry: {max: 1, on: [node_failure]}' : 2
     # This run loses its only node, with its leader. The second attempt gets the lock only when the
     # rank that Slurm believes dead has ended.
-    lasting alone 'nodes: 1, exclude: n1' 'retry: {max: 1, on: [node_failure]}' 'exec 9>lock; flock -w 30 9 || exit 1' 1
-    lasting frozen 'nodes: 1, exclude: "n[1-2]"' $'retry: {max: 1, on: [hang], exclude_bad_nodes: true}\nhealth: {hang_after: 3}' : 1
+    lasting alone 'nodes: 1, exclude: n1' 'retry: {max: 1, on: [node_failure]}' \
+        'exec 9>lock; flock -w 30 9 || exit 1' 1
+    lasting frozen 'nodes: 1, exclude: "n[1-2]"' \
+        $'retry: {max: 1, on: [hang], exclude_bad_nodes: true}\nhealth: {hang_after: 3}' : 1
     lost=$(cut -d' ' -f6 "$dir/alone")
     # On the other testbed a node is cut off, and the run hangs before Slurm notices: one restart,
     # not one for the hang and one for the node.
@@ -297,15 +333,18 @@ YAML
         [ "$status" -ne 0 ]
     done
     [ "$(restarts frozen)" = hang ]
-    [[ $(event restarting "$(run_dir frozen)") == *'"exclude":["'"$(sed -n 's/^0 .* on //p' "$dir/frozen")"'"]'* ]]
+    [[ $(event restarting "$(run_dir frozen)") \
+        == *'"exclude":["'"$(sed -n 's/^0 .* on //p' "$dir/frozen")"'"]'* ]]
     cat "$dir/frozen"
     [ "$(cut -d' ' -f1 "$dir/frozen" | xargs)" = "0 1" ]
-    [ "$(cut -d' ' -f6 "$dir/frozen" | sort -u | wc -l)" -eq 2 ] # whichever node Slurm took first, not again
+    # The second attempt ran on another node than the first.
+    [ "$(cut -d' ' -f6 "$dir/frozen" | sort -u | wc -l)" -eq 2 ]
     again_on linuxproc
     wait_until 90 is_state completed cut
     "$testbed/fault" plug "$cut"
     [ "$(restarts cut)" = node_failure ]
-    [ "$(event attempt_end "$(run_dir cut)" | head -n 1 | jq -r '[.reason, .first_failed.host] | join(" ")')" = "hang $cut" ]
+    [ "$(event attempt_end "$(run_dir cut)" | head -n 1 |
+        jq -r '[.reason, .first_failed.host] | join(" ")')" = "hang $cut" ]
     [ "$(grep -c '^1 .* of 2 ' "$dir/cut")" -eq 2 ]
     run grep "^1 .* on $cut" "$dir/cut"
     [ "$status" -ne 0 ]

@@ -33,7 +33,9 @@ dl_with_key() {
     as_user bash -c 'cd "$1" && . ./env.sh && rm env.sh && shift && exec dlrun "$@"' - "$dir" "$@"
 }
 
-holders() { grep -rlaFf "$BATS_TEST_TMPDIR/patterns" "$@" 2>/dev/null | grep -v "^$dir/token$" || true; }
+holders() {
+    grep -rlaFf "$BATS_TEST_TMPDIR/patterns" "$@" 2>/dev/null | grep -v "^$dir/token$" || true
+}
 
 are_in_no_argument() {
     local told
@@ -53,7 +55,8 @@ Slurm_has_none() {
     keeps_quiet scontrol show job "$1" || return 1
     found=$(holders "$DLRUN_TESTBED_DIR" --exclude-dir=home --exclude-dir=prefix --exclude='*.sqsh')
     for node in n1 n2; do
-        found+=$("$testbed/on_node" "$node" grep -rlaFf - /tmp <"$BATS_TEST_TMPDIR/patterns" || true)
+        found+=$("$testbed/on_node" "$node" grep -rlaFf - /tmp <"$BATS_TEST_TMPDIR/patterns" ||
+            true)
     done
     [[ -z $found ]] || { echo "held by: $found" && return 1; }
 }
@@ -67,8 +70,10 @@ stay_secret() {
 environment: {secrets: [MY_KEY, {name: MY_TOKEN, file: token}]}
 YAML
     # shellcheck disable=SC2016 # the rank's
-    local words='printf %s "$MY_KEY,$MY_TOKEN" | busybox sha256sum; until [ -e /data/go ]; do sleep 0.1; done'
-    dl_with_key submit job.yaml --set "container.mounts=['$dir/data:/data']" --set "launch.command=[sh, -c, 'printf \"rank: \"; $words']"
+    local words='printf %s "$MY_KEY,$MY_TOKEN" | busybox sha256sum;'
+    words+=' until [ -e /data/go ]; do sleep 0.1; done'
+    dl_with_key submit job.yaml --set "container.mounts=['$dir/data:/data']" \
+        --set "launch.command=[sh, -c, 'printf \"rank: \"; $words']"
     wait_until 60 rank_said
     run=$(dl status last --json | jq -r .path)
     are_in_no_argument
@@ -80,7 +85,8 @@ YAML
     [ ! -e "$run/secrets" ]
 
     rm "$dir/data/go"
-    dl_with_key interactive job.yaml --set "container.mounts=['$dir/data:/data']" -- sh -c "$words" >"$BATS_TEST_TMPDIR/session" 2>&1 3>&- &
+    dl_with_key interactive job.yaml --set "container.mounts=['$dir/data:/data']" \
+        -- sh -c "$words" >"$BATS_TEST_TMPDIR/session" 2>&1 3>&- &
     run=$!
     wait_until 60 grep -qF "$expected" "$BATS_TEST_TMPDIR/session"
     are_in_no_argument

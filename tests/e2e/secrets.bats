@@ -16,7 +16,8 @@ environment:
   secrets: [MY_KEY, {name: MY_TOKEN, file: token}]
 launch:
   preset: plain
-  command: [bash, -c, 'echo "rank $DLRUN_RANK: $(printf %s "$MY_KEY,$MY_TOKEN" | sha256sum)"; until [[ -e go ]]; do sleep 0.2; done']
+  command: [bash, -c, 'echo "rank $DLRUN_RANK: $(printf %s "$MY_KEY,$MY_TOKEN" | sha256sum)";
+    until [[ -e go ]]; do sleep 0.2; done']
 YAML
     chown "$DLRUN_TESTBED_USER:" "$dir/secret.yaml"
 }
@@ -36,12 +37,14 @@ ranks_said() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
     local programs=0
     while read -r environ; do
         comm=$(cat "${environ%environ}comm" 2>/dev/null) || continue
-        [[ $comm == bash || $comm == sleep || $comm == sha256sum ]] || { echo "in the environment of $comm" >&2 && false; }
-        { variables=$(tr '\0' '\n' <"$environ"); } 2>/dev/null || continue # the program's sleeps come and go
+        [[ $comm == bash || $comm == sleep || $comm == sha256sum ]] ||
+            { echo "in the environment of $comm" >&2 && false; }
+        # The program starts and ends `sleep` processes all the time.
+        { variables=$(tr '\0' '\n' <"$environ"); } 2>/dev/null || continue
         [[ -z $variables || $variables == *DLRUN_RANK=* ]]
         programs=$((programs + 1))
     done < <(grep -laFf "$BATS_TEST_TMPDIR/patterns" /proc/[0-9]*/environ 2>/dev/null)
-    ((programs >= 4)) # where they belong they are
+    ((programs >= 4)) # The programs themselves do have the secrets.
 
     Slurm_has_none "$job"
     keeps_quiet scontrol write batch_script "$job" -
@@ -66,10 +69,12 @@ ranks_said() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
 }
 
 @test "a secret that is not set, or whose file is missing, is told with its place before anything is queued" {
-    run as_user bash -c 'cd "$1" && unset MY_KEY && mv token away && dlrun submit secret.yaml' - "$dir"
+    run as_user bash -c 'cd "$1" && unset MY_KEY && mv token away && dlrun submit secret.yaml' \
+        - "$dir"
     [ "$status" -eq 2 ]
     [[ $output == *"secret.yaml:4:13: error: environment.secrets: secret MY_KEY is not set"* ]]
-    [[ $output == *"secret.yaml:4:21: error: environment.secrets: secret MY_TOKEN: "*"No such file"* ]]
+    [[ $output \
+        == *"secret.yaml:4:21: error: environment.secrets: secret MY_TOKEN: "*"No such file"* ]]
     [ ! -e "$dir/runs" ]
     no_jobs
 }
@@ -101,12 +106,14 @@ ranks_said() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
     [ ! -e "$waiting/secrets" ]
 
     # A sweep's point is submitted again, twice.
-    dl submit secret.yaml --set resources.begin=now+1hour --set 'sweep.parameters={environment.vars.N: [1]}'
+    dl submit secret.yaml --set resources.begin=now+1hour \
+        --set 'sweep.parameters={environment.vars.N: [1]}'
     sweep=$(dl status last --json | jq -r .run)
     for _ in 1 2; do
         dl cancel "$sweep/0"
         MY_TOKEN=decoy dl resubmit "$sweep/0"
-        tr '\0' '\n' <"$(dl status "$sweep/0" --json | jq -r .path)/secrets" | grep -qx "MY_TOKEN=$filed"
+        tr '\0' '\n' <"$(dl status "$sweep/0" --json | jq -r .path)/secrets" |
+            grep -qx "MY_TOKEN=$filed"
     done
 }
 

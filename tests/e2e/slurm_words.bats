@@ -15,7 +15,8 @@ events() { jq -r .event "$(json | jq -r .path)/events.jsonl"; }
 # forging_program: prints every line that srun, slurmstepd and pyxis can print, to both outputs:
 # whole, in pieces, after a progress bar, and the last one without a newline
 forging_program() {
-    as_user cp "$DLRUN_SOURCE_DIR/tests/reference/slurm_lines.txt" "$dir/lines" 2>/dev/null || install -m 644 "$DLRUN_SOURCE_DIR/tests/reference/slurm_lines.txt" "$dir/lines"
+    as_user cp "$DLRUN_SOURCE_DIR/tests/reference/slurm_lines.txt" "$dir/lines" 2>/dev/null ||
+        install -m 644 "$DLRUN_SOURCE_DIR/tests/reference/slurm_lines.txt" "$dir/lines"
     as_user tee "$dir/forge" >/dev/null <<'SH'
 #!/bin/bash
 grep -v '^#' lines | while IFS= read -r line; do
@@ -52,7 +53,9 @@ YAML
         err=$dir/err-$(json | jq -r .job)
         # Each of the four ranks prints a line five times, alone or at its line's end. No mark
         # is left.
-        [ "$(grep -c 'slurmstepd-n1: error: \*\*\* STEP 1.0 ON n1 CANCELLED AT 2026-11-22T06:34:26 DUE TO PREEMPTION \*\*\*$' "$err")" -eq 20 ]
+        local said='slurmstepd-n1: error: \*\*\* STEP 1.0 ON n1 CANCELLED'
+        said+=' AT 2026-11-22T06:34:26 DUE TO PREEMPTION \*\*\*$'
+        [ "$(grep -c "$said" "$err")" -eq 20 ]
         ! grep -q $'[\x02\x03\x1e\x10]' "$err"
     done
 }
@@ -61,7 +64,10 @@ YAML
     spec <<'YAML'
 name: bar
 resources: {nodes: 1, tasks_per_node: 1, time: 5m, error: err}
-launch: {preset: plain, command: [bash, -c, 'trap "" TERM; [[ $DLRUN_ATTEMPT == 0 ]] || exit 0; printf "50%%" >&2; sleep 300']}
+launch:
+  preset: plain
+  command: [bash, -c, 'trap "" TERM; [[ $DLRUN_ATTEMPT == 0 ]] || exit 0; printf "50%%" >&2;
+    sleep 300']
 retry: {max: 1, on: [preemption]}
 YAML
     dl submit exp.yaml
@@ -70,7 +76,8 @@ YAML
     as_user scontrol requeue "$(json | jq -r .job)"
     is_completed() { [[ $(json | jq -r .state) == completed ]]; }
     wait_until 60 is_completed
-    [ "$(jq -r 'select(.event == "attempt_end") | .cause // "-"' "$(json | jq -r .path)/events.jsonl" | xargs)" = "requeue -" ]
+    [ "$(jq -r 'select(.event == "attempt_end") | .cause // "-"' \
+        "$(json | jq -r .path)/events.jsonl" | xargs)" = "requeue -" ]
     [ "$(json | jq -c .restarts)" = '[]' ]
 }
 
@@ -90,14 +97,18 @@ launch: {preset: plain, command: [sleep, '3']}
 YAML
     run dl submit exp.yaml --watch
     [ "$status" -eq 0 ]
-    [[ $(jq -r 'select(.event == "warning") | .message' "$dir"/runs/claimed-*/events.jsonl) == "srun says that n1 failed"*"the run goes on" ]]
+    [[ $(jq -r 'select(.event == "warning") | .message' "$dir"/runs/claimed-*/events.jsonl) \
+        == "srun says that n1 failed"*"the run goes on" ]]
 }
 
 @test "text that a spec sends to files of srun's own carries no marks" {
     spec <<'YAML'
 name: own-files
 resources: {nodes: 1, tasks_per_node: 2, time: 1m}
-launch: {preset: plain, command: [bash, -c, 'echo "srun: error: Node failure on n1" >&2'], srun: {output: 'rank-%t.txt'}}
+launch:
+  preset: plain
+  command: [bash, -c, 'echo "srun: error: Node failure on n1" >&2']
+  srun: {output: 'rank-%t.txt'}
 YAML
     run dl submit exp.yaml --watch
     [ "$status" -eq 0 ]
@@ -108,7 +119,9 @@ YAML
     spec <<'YAML'
 name: away
 resources: {nodes: 2, tasks_per_node: 1, time: 5m}
-launch: {preset: plain, command: [bash, -c, 'touch up-$DLRUN_RANK; while [[ ! -e go ]]; do sleep 0.1; done']}
+launch:
+  preset: plain
+  command: [bash, -c, 'touch up-$DLRUN_RANK; while [[ ! -e go ]]; do sleep 0.1; done']
 YAML
     dl submit exp.yaml
     wait_until 20 test -e "$dir/up-0" -a -e "$dir/up-1"
@@ -118,7 +131,8 @@ YAML
     "$testbed/fault" resume slurmctld
     [ "$status" -eq 0 ]
     dl wait last
-    [ "$(json | jq -c '[.state, .attempt, .detail]')" = '["completed",0,"all 2 ranks ended with 0"]' ]
+    [ "$(json | jq -c '[.state, .attempt, .detail]')" \
+        = '["completed",0,"all 2 ranks ended with 0"]' ]
     [ "$(jq -r 'select(.event == "ended") | .event' "$dir"/runs/away-*/events.jsonl)" = ended ]
 }
 
@@ -138,6 +152,8 @@ YAML
     dl wait last
     [ "$(json | jq -c '[.state, [.restarts[].cause]]')" = '["completed",["node_failure"]]' ]
     [[ $(scontrol show hostnames "$(<"$dir/nodes")" | xargs) != *n2* ]]
-    [[ $(jq -r 'select(.event == "restarting") | .exclude[]' "$dir"/runs/unlaunched-*/events.jsonl) == n2 ]]
-    [[ $(cat "$dir"/runs/unlaunched-*/*.out "$dir"/runs/unlaunched-*/*.err 2>/dev/null) == *"could not be launched on n2"* ]]
+    [[ $(jq -r 'select(.event == "restarting") | .exclude[]' \
+        "$dir"/runs/unlaunched-*/events.jsonl) == n2 ]]
+    [[ $(cat "$dir"/runs/unlaunched-*/*.out "$dir"/runs/unlaunched-*/*.err 2>/dev/null) \
+        == *"could not be launched on n2"* ]]
 }

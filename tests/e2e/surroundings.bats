@@ -13,32 +13,51 @@ resources: {nodes: 2, tasks_per_node: 2, time: 5m}
 environment: {vars: {GREETING: "it's"}}
 launch:
   preset: plain
-  command: [bash, -c, 'echo "rank $DLRUN_RANK of $DLRUN_WORLD_SIZE in $SLURM_JOB_NAME: $GREETING, $(type -P bash), $${RANK-no} $${MASTER_PORT-no} $${OMPI_MCA_btl-no}"']
+  command: [bash, -c, 'echo "rank $DLRUN_RANK of $DLRUN_WORLD_SIZE in $SLURM_JOB_NAME: $GREETING,
+    $(type -P bash), $${RANK-no} $${MASTER_PORT-no} $${OMPI_MCA_btl-no}"']
 YAML
     # Each of these changes what sbatch, srun or squeue does, hides jobs from squeue, or sends a
     # rank to another run's master.
     against=(
-        SBATCH_EXPORT=NONE SLURM_EXPORT_ENV=NONE SBATCH_JOB_NAME=other SBATCH_TIMELIMIT=1 SBATCH_OPEN_MODE=truncate SBATCH_REQUEUE=1
-        SLURM_CPU_BIND=map_cpu:63 SLURM_NTASKS=9 SLURM_NNODES=4 SLURM_MPI_TYPE=none SRUN_CPUS_PER_TASK=60
-        SQUEUE_STATES=PD SQUEUE_ACCOUNT=nosuch SQUEUE_FORMAT=%P SQUEUE_FORMAT2=partition SQUEUE_SORT=-i SACCT_FORMAT=user SINFO_FORMAT=%n SLURM_TIME_FORMAT=relative
-        SALLOC_PARTITION=nosuch SALLOC_TIMELIMIT=1 SALLOC_GRES=nosuch:9 SBATCH_CONSTRAINT=nosuch SBATCH_GRES=nosuch:9 SLURM_GRES=nosuch:9
-        SLURM_DISTRIBUTION=arbitrary SLURM_EXCLUSIVE=1 SLURM_STEP_GRES=nosuch:9 SLURM_CLUSTER_NAME=nosuch
-        RANK=7 WORLD_SIZE=9 LOCAL_RANK=3 MASTER_ADDR=nowhere MASTER_PORT=1 OMPI_MCA_btl=none PMIX_RANK=5 PMI_FD=3
+        SBATCH_EXPORT=NONE SLURM_EXPORT_ENV=NONE SBATCH_JOB_NAME=other SBATCH_TIMELIMIT=1
+        SBATCH_OPEN_MODE=truncate SBATCH_REQUEUE=1
+        SLURM_CPU_BIND=map_cpu:63 SLURM_NTASKS=9 SLURM_NNODES=4 SLURM_MPI_TYPE=none
+        SRUN_CPUS_PER_TASK=60
+        SQUEUE_STATES=PD SQUEUE_ACCOUNT=nosuch SQUEUE_FORMAT=%P SQUEUE_FORMAT2=partition
+        SQUEUE_SORT=-i SACCT_FORMAT=user SINFO_FORMAT=%n SLURM_TIME_FORMAT=relative
+        SALLOC_PARTITION=nosuch SALLOC_TIMELIMIT=1 SALLOC_GRES=nosuch:9 SBATCH_CONSTRAINT=nosuch
+        SBATCH_GRES=nosuch:9 SLURM_GRES=nosuch:9
+        SLURM_DISTRIBUTION=arbitrary SLURM_EXCLUSIVE=1 SLURM_STEP_GRES=nosuch:9
+        SLURM_CLUSTER_NAME=nosuch
+        RANK=7 WORLD_SIZE=9 LOCAL_RANK=3 MASTER_ADDR=nowhere MASTER_PORT=1 OMPI_MCA_btl=none
+        PMIX_RANK=5 PMI_FD=3
     )
 }
 
 @test "variables of the shell that Slurm's commands read change neither the job nor what dlrun learns of it" {
-    run as_user env "${against[@]}" bash -c 'cd "$1" && exec dlrun submit hello.yaml --watch' - "$dir"
+    run as_user env "${against[@]}" bash -c 'cd "$1" && exec dlrun submit hello.yaml --watch' \
+        - "$dir"
     echo "$output"
     [ "$status" -eq 0 ]
-    for rank in 0 1 2 3; do [[ $output == *"rank $rank of 4 in hello: it's, /"*"bash, no no no"* ]]; done
-    as_user env "${against[@]}" bash -c 'cd "$1" && dlrun submit hello.yaml --set "launch.command=[sleep, 100]" && dlrun ls' - "$dir"
-    is_running() { [[ $(as_user env "${against[@]}" dlrun status hello --json | jq -r '.state + " " + .nodes') == "running n[1-2]" ]]; }
+    for rank in 0 1 2 3; do
+        [[ $output == *"rank $rank of 4 in hello: it's, /"*"bash, no no no"* ]]
+    done
+    as_user env "${against[@]}" \
+        bash -c 'cd "$1" && dlrun submit hello.yaml --set "launch.command=[sleep, 100]" &&
+            dlrun ls' \
+        - "$dir"
+    is_running() {
+        [[ $(as_user env "${against[@]}" dlrun status hello --json |
+            jq -r '.state + " " + .nodes') == "running n[1-2]" ]]
+    }
     wait_until 30 is_running
     [[ $(scontrol show job "$(dl status hello --json | jq -r .job)") == *"TimeLimit=00:05:00"* ]]
     # Beside the job, before the next one, and in an allocation of its own.
-    against() { as_user env "${against[@]}" bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
-    run against attach last -- bash -c 'echo "beside: ${SLURM_CPU_BIND-no} ${RANK-no} ${PMI_FD-no}"' </dev/null
+    against() {
+        as_user env "${against[@]}" bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"
+    }
+    run against attach last \
+        -- bash -c 'echo "beside: ${SLURM_CPU_BIND-no} ${RANK-no} ${PMI_FD-no}"' </dev/null
     echo "$output"
     [[ $status == 0 && $output == *"beside: "*" no no" && $output != *map_cpu:63* ]]
     start=$(against submit hello.yaml --set resources.begin=now+1hour --json | jq -r .start)
@@ -48,14 +67,19 @@ YAML
     [ "$status" -eq 0 ]
     run against doctor --json
     echo "$output"
-    [[ $status == 0 && $(jq -c '[.partitions[0].usable_nodes, .gpus_per_node]' <<<"$output") == "$(dl doctor --json | jq -c '[.partitions[0].usable_nodes, .gpus_per_node]')" ]]
-    run against interactive hello.yaml -- bash -c 'echo "alone in $SLURM_JOB_NAME on $SLURM_JOB_NUM_NODES: $(squeue -h -j "$SLURM_JOB_ID" -o %l) ${RANK-no} ${MASTER_PORT-no}"'
+    [[ $status == 0 && $(jq -c '[.partitions[0].usable_nodes, .gpus_per_node]' <<<"$output") \
+        == "$(dl doctor --json | jq -c '[.partitions[0].usable_nodes, .gpus_per_node]')" ]]
+    run against interactive hello.yaml \
+        -- bash -c 'limit=$(squeue -h -j "$SLURM_JOB_ID" -o %l)
+            echo "alone in $SLURM_JOB_NAME on $SLURM_JOB_NUM_NODES:" \
+                "$limit ${RANK-no} ${MASTER_PORT-no}"'
     echo "$output"
     [[ $status == 0 && $output == *"alone in hello on 2: 5:00 no no"* ]]
 }
 
 @test "a variable of the user's arrives whatever its name is: the script's own have names of their own" {
-    names=(agent lead step rank program enter name image options node nodes tasks group port try lock task sweep init conda cpus made)
+    names=(agent lead step rank program enter name image options node nodes tasks group port try
+        lock task sweep init conda cpus made)
     for name in "${names[@]}"; do vars+=("$name: its-$name"); done
     cat >"$dir/names.yaml" <<YAML
 resources: {nodes: 1, tasks_per_node: 1, time: 5m}
@@ -75,16 +99,19 @@ YAML
 }
 
 @test "rendering asks nothing of the cluster or the machine: no other program, no socket" {
-    as_user strace -f -qq -e trace=execve,socket,connect -o "$dir/calls" dlrun render "$dir/hello.yaml" -o "$dir/job.sh"
+    as_user strace -f -qq -e trace=execve,socket,connect -o "$dir/calls" dlrun render \
+        "$dir/hello.yaml" -o "$dir/job.sh"
     cat "$dir/calls"
     [ "$(grep -c execve "$dir/calls")" -eq 1 ]
     [ "$(grep -cE 'socket|connect' "$dir/calls" || true)" -eq 0 ]
     # The script is the same with all these variables set.
-    [ "$(as_user env "${against[@]}" dlrun render "$dir/hello.yaml" --runs "$dir/runs")" = "$(as_user dlrun render "$dir/hello.yaml" --runs "$dir/runs")" ]
+    [ "$(as_user env "${against[@]}" dlrun render "$dir/hello.yaml" --runs "$dir/runs")" \
+        = "$(as_user dlrun render "$dir/hello.yaml" --runs "$dir/runs")" ]
 }
 
 @test "submitting reads no folder of runs: the thousandth submission costs what the first did" {
-    as_user strace -f -qq -y -e trace=getdents64 -o "$dir/listed" bash -c 'cd "$1" && exec dlrun submit hello.yaml' - "$dir"
+    as_user strace -f -qq -y -e trace=getdents64 -o "$dir/listed" \
+        bash -c 'cd "$1" && exec dlrun submit hello.yaml' - "$dir"
     cat "$dir/listed"
     [ "$(grep -cE '/(\.local/state/dlrun/)?runs>' "$dir/listed" || true)" -eq 0 ]
     # `ls` does read the folder, which shows that the pattern is right.
@@ -93,14 +120,20 @@ YAML
 }
 
 @test "Slurm's commands are asked in words that all its versions know, and never for JSON, whose fields differ from one to the next" {
-    as_user strace -f -qq -s 500 -e trace=execve -o "$dir/calls" bash -c 'cd "$1" && dlrun submit hello.yaml --set resources.begin=now+1hour &&
-        dlrun status last && dlrun ls && dlrun cancel last && dlrun check hello.yaml && dlrun submit hello.yaml --watch && dlrun doctor' - "$dir" >/dev/null
-    asked=$(grep -oE 'execve\("[^"]*/(sbatch|squeue|sacct|sinfo|scontrol|scancel|srun)", \[.*\]' "$dir/calls")
+    as_user strace -f -qq -s 500 -e trace=execve -o "$dir/calls" \
+        bash -c 'cd "$1" && dlrun submit hello.yaml --set resources.begin=now+1hour &&
+            dlrun status last && dlrun ls && dlrun cancel last && dlrun check hello.yaml &&
+            dlrun submit hello.yaml --watch && dlrun doctor' \
+        - "$dir" >/dev/null
+    asked=$(grep -oE 'execve\("[^"]*/(sbatch|squeue|sacct|sinfo|scontrol|scancel|srun)", \[.*\]' \
+        "$dir/calls")
     echo "$asked"
     for name in sbatch squeue scancel sinfo scontrol; do [[ $asked == *"/$name\""* ]]; done
     # These options have existed for more than ten years. sacct's are needed if the controller has
     # forgotten a job of another file.
+    known='--comment --help --mpi --oneliner --output --parsable --test-only'
+    known+=' -e -h -j -o -r -t -u -P -n -X -S'
     for word in $(grep -oE '"--?[a-zA-Z][^=" ]*' <<<"$asked" | tr -d '"' | LC_ALL=C sort -u); do
-        [[ " --comment --help --mpi --oneliner --output --parsable --test-only -e -h -j -o -r -t -u -P -n -X -S " == *" $word "* ]]
+        [[ " $known " == *" $word "* ]]
     done
 }

@@ -45,13 +45,14 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     run dl submit sweep.yaml --json
     [ "$status" -eq 0 ]
     job=$(jq -r '.jobs | join(" ")' <<<"$output")
-    [[ $job =~ ^[0-9]+$ ]] # one sbatch for all
+    [[ $job =~ ^[0-9]+$ ]] # One sbatch submits all points.
     [[ $(scontrol show job "$job") == *"ArrayTaskThrottle=2"* ]]
     wait_until 90 points_are "5 completed 1 failed"
     is_state last failed
-    run dl top last # a line a point
+    run dl top last # This prints one line for each point.
     echo "$output"
-    [[ $output == *"6 of 6 points are over"* && $(grep -cE "^ [0-5]  .* (completed|failed) " <<<"$output") == 6 ]]
+    [[ $output == *"6 of 6 points are over"* &&
+        $(grep -cE "^ [0-5]  .* (completed|failed) " <<<"$output") == 6 ]]
     # Each point ran once, with its own values, in its own run, and at most two ran at once.
     [[ $(sort "$dir/ran" | xargs) == "0.01 128 0.01 32 0.01 64 0.1 128 0.1 32 0.1 64" ]]
     (($(sort -n "$dir/most" | tail -1) <= 2))
@@ -95,14 +96,17 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
 }
 
 @test "a sweep above MaxArraySize is several arrays, one sbatch each; the throttle holds over all; cancel ends them all" {
-    dl submit sweep.yaml --set 'sweep.parameters={environment.vars.LR: [a, b, c, d, e, f, g, h, i, j]}' --set sweep.max_parallel=1 \
+    dl submit sweep.yaml \
+        --set 'sweep.parameters={environment.vars.LR: [a, b, c, d, e, f, g, h, i, j]}' \
+        --set sweep.max_parallel=1 \
         --set 'launch.command=[bash, -c, "touch began; until [[ -e go ]]; do sleep 0.1; done"]'
     run json status last
     [[ $(jq -r .points.all <<<"$output") == 10 ]]
     parent=$(jq -r .path <<<"$output")
     first=$(jq -r .job "$parent/array-0/submission.json")
     second=$(jq -r .job "$parent/array-1/submission.json")
-    [[ $(points .job | xargs) == "${first}_0 ${first}_1 ${first}_2 ${first}_3 ${first}_4 ${first}_5 ${first}_6 ${first}_7 ${second}_0 ${second}_1" ]]
+    jobs="$(printf '%s ' "$first"_{0..7})${second}_0 ${second}_1"
+    [[ $(points .job | xargs) == "$jobs" ]]
     [[ $(scontrol show job --oneliner "$second") == *"Dependency=afterany:$first"* ]]
     wait_until 60 test -e "$dir/began"
     [[ $(dl attach last/0 -- bash -c 'echo "$(hostname) $(pwd)"' </dev/null) == "n"[1-4]" $dir" ]]
@@ -111,7 +115,7 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     [[ $output == *"is a sweep"* ]]
     [[ $(json sweep last | jq -r '.[] | select(.state == "running") | .point') == 0 ]]
     run dl cancel nosuch last/9 another
-    [ "$status" -eq 6 ] # what is there ends all the same
+    [ "$status" -eq 6 ] # The existing point is cancelled nevertheless.
     [[ $output == *"no run 'nosuch'"*"last/9"* || $output == *"/9: cancelled job"* ]]
     [[ $output == *"no run 'another'"* ]]
     wait_until 60 is_state last/9 cancelled
@@ -122,8 +126,12 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
 }
 
 @test "a requeued task claims its own point again" {
-    dl submit sweep.yaml --set 'sweep.parameters={environment.vars.LR: [a, b]}' --set 'resources.partition=preempt-now' \
-        --set 'launch.command=[bash, -c, "echo attempt $DLRUN_ATTEMPT; touch began-$LR; until [[ -e go ]]; do sleep 0.1; done"]'
+    # shellcheck disable=SC2016 # the point's variables
+    local program='echo attempt $DLRUN_ATTEMPT; touch began-$LR;'
+    program+=' until [[ -e go ]]; do sleep 0.1; done'
+    dl submit sweep.yaml --set 'sweep.parameters={environment.vars.LR: [a, b]}' \
+        --set 'resources.partition=preempt-now' \
+        --set "launch.command=[bash, -c, \"$program\"]"
     job=$(json status last | jq -r .job)
     wait_until 60 test -e "$dir/began-a" -a -e "$dir/began-b"
     path=$(json status last/1 | jq -r .path)
@@ -137,7 +145,9 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
 }
 
 @test "points with different resources are in different arrays; check counts points and hours; errors have their place" {
-    run json check sweep.yaml --set 'sweep.parameters={resources.nodes: [1, 2], resources.time: [1h]}' --set resources.gpus_per_node=1 --set sweep.max_parallel=null
+    run json check sweep.yaml \
+        --set 'sweep.parameters={resources.nodes: [1, 2], resources.time: [1h]}' \
+        --set resources.gpus_per_node=1 --set sweep.max_parallel=null
     [ "$status" -eq 0 ]
     [[ $(jq -c '[.points, .arrays, .gpu_hours == 3]' <<<"$output") == "[2,2,true]" ]]
     run dl check sweep.yaml
@@ -148,7 +158,8 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     run dl submit array.sh
     [ "$status" -eq 2 ]
     [[ $output == *"is the array of a sweep"* ]]
-    run dl check sweep.yaml --set 'sweep.parameters={resources.nodes: [1, 99]}' --set sweep.max_parallel=null
+    run dl check sweep.yaml --set 'sweep.parameters={resources.nodes: [1, 99]}' \
+        --set sweep.max_parallel=null
     [ "$status" -eq 3 ]
     run dl render sweep.yaml --point 4
     [[ $output == *"point 4 of 6: environment.vars.LR=0.01 environment.vars.BATCH=64"* ]]
@@ -157,7 +168,8 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     chown "$DLRUN_TESTBED_USER:" "$dir/bad.yaml"
     run dl submit bad.yaml
     [ "$status" -eq 2 ]
-    [[ $output == *"bad.yaml:16:5: error: sweep.parameters: there is no key 'environment.var.LR'"* ]]
+    [[ $output \
+        == *"bad.yaml:16:5: error: sweep.parameters: there is no key 'environment.var.LR'"* ]]
     run dl run sweep.yaml --set 'sweep.parameters={environment.vars.LR: [x, y]}'
     [ "$status" -eq 2 ]
     [[ $output == *"--point N runs one of them here"* ]]
@@ -167,7 +179,9 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
 
 @test "every point has its secret, and none is left when its point has ended" {
     cd "$dir"
-    as_user bash -c 'cd "$1" && TOKEN=s3cret exec dlrun submit sweep.yaml --set "environment.secrets=[TOKEN]" --set "sweep.parameters={environment.vars.LR: [a, b]}" \
+    as_user bash -c 'cd "$1" && TOKEN=s3cret exec dlrun submit sweep.yaml \
+        --set "environment.secrets=[TOKEN]" \
+        --set "sweep.parameters={environment.vars.LR: [a, b]}" \
         --set "launch.command=[bash, -c, \"[[ \$TOKEN == s3*t ]] && touch has-\$LR\"]"' - "$dir"
     wait_until 60 is_state last completed
     [[ -e $dir/has-a && -e $dir/has-b ]]
@@ -184,13 +198,15 @@ hostile_sbatch() {
 answer=\$($slurm_bin/sbatch "\$@") || exit
 echo "\$answer" >>$dir/jobs
 [[ ! -e $dir/kill ]] || kill -KILL \$PPID
-[[ -e $dir/lost ]] || { touch $dir/lost; echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2; exit 1; }
+error='Batch job submission failed: Socket timed out on send/recv operation'
+[[ -e $dir/lost ]] || { touch $dir/lost; echo "sbatch: error: \$error" >&2; exit 1; }
 echo "\$answer"
 SH
     as_user chmod 755 "$dir/bin/sbatch"
 }
 submit_ten() {
-    as_user env -C "$dir" PATH="$dir/bin:$(as_user printenv PATH)" dlrun submit sweep.yaml --set sweep.max_parallel=null \
+    as_user env -C "$dir" PATH="$dir/bin:$(as_user printenv PATH)" dlrun submit sweep.yaml \
+        --set sweep.max_parallel=null \
         --set 'sweep.parameters={environment.vars.LR: [a, b, c, d, e, f, g, h, i, j]}'
 }
 
@@ -218,7 +234,9 @@ submit_ten() {
     rm "$dir/kill"
     # If two commands submit a point at once, alone or with the missing points, one succeeds.
     path=$(json status "$parent" | jq -r .path)
-    for locked in '.,8,/8: another dlrun is submitting what the sweep is missing' "array-1/0,8,/8: another dlrun is submitting it again" "array-1/0,,/8: another dlrun is submitting it; try"; do
+    for locked in '.,8,/8: another dlrun is submitting what the sweep is missing' \
+        "array-1/0,8,/8: another dlrun is submitting it again" \
+        "array-1/0,,/8: another dlrun is submitting it; try"; do
         IFS=, read -r folder point words <<<"$locked"
         run as_user flock "$path/$folder/submission.lock" dlrun resubmit "$parent${point:+/$point}"
         [ "$status" -eq 3 ]
@@ -230,7 +248,8 @@ submit_ten() {
     # the next time nothing.
     run json resubmit "$parent" --watch
     [ "$status" -eq 0 ]
-    [[ $(jq -s -c '[.[0].points, (.[0].jobs | length), .[1].state]' <<<"$output") == '[1,1,"completed"]' ]]
+    [[ $(jq -s -c '[.[0].points, (.[0].jobs | length), .[1].state]' <<<"$output") \
+        == '[1,1,"completed"]' ]]
     run dl resubmit "$parent"
     [ "$status" -eq 2 ]
     [[ $output == *"all its points were submitted"* ]]
@@ -250,7 +269,8 @@ submit_ten() {
     run dl submit sweep.yaml --set 'sweep.parameters={resources.nodes: [1, 99]}'
     [[ $output == *"point 1: resources.nodes=99: Slurm may queue it and not start it: "* ]]
     path=$(json status last | jq -r .path)
-    (($(jq -r .job "$path/array-1/submission.json") < $(jq -r .job "$path/array-0/submission.json")))
+    (($(jq -r .job "$path/array-1/submission.json") < $(jq \
+        -r .job "$path/array-0/submission.json")))
     dl cancel last
 
     # The second sbatch is refused once; its points are submitted later.
@@ -285,19 +305,23 @@ YAML
     # Best first: the largest accuracy, the smallest loss. Options reverse the order and limit
     # the number.
     order() { json sweep last "$@" | jq -c 'map(.point)'; }
-    [[ $(order) == "[1,0]" && $(order --ascending) == "[0,1]" && $(order --sort test_loss) == "[1,0]" ]]
-    [[ $(order --sort test_loss --descending) == "[0,1]" && $(order -n 1) == "[1]" && $(order --sort train.lr --ascending) == "[0,1]" ]]
+    [[ $(order) == "[1,0]" && $(order --ascending) == "[0,1]" &&
+        $(order --sort test_loss) == "[1,0]" ]]
+    [[ $(order --sort test_loss --descending) == "[0,1]" && $(order -n 1) == "[1]" &&
+        $(order --sort train.lr --ascending) == "[0,1]" ]]
     before=$(json sweep last --sort point | jq -c '.[0] | [.result.test_accuracy, .result_of]')
     [[ $before != *null* ]]
     sweep=$(json status last | jq -r .run)
-    scontrol update partitionname=batch state=down # what is submitted now waits
+    scontrol update partitionname=batch state=down # Later jobs wait.
     dl resubmit "$sweep/0"
     [[ $(points .state "$sweep" | xargs) == "pending completed" ]]
-    [[ $(json sweep "$sweep" --sort point | jq -c '.[0] | [.result.test_accuracy, .result_of]') == "$before" ]]
+    [[ $(json sweep "$sweep" --sort point | jq -c '.[0] | [.result.test_accuracy, .result_of]') \
+        == "$before" ]]
     dl cancel "$sweep/0"
     wait_until 60 is_state "$sweep/0" cancelled
     scontrol update partitionname=batch state=up
-    [[ $(json sweep "$sweep" --sort point | jq -c '.[0] | [.result.test_accuracy, .result_of]') == "$before" ]]
+    [[ $(json sweep "$sweep" --sort point | jq -c '.[0] | [.result.test_accuracy, .result_of]') \
+        == "$before" ]]
     run dl diff "$sweep"
     [[ $status == 0 && $output == *"nothing was edited"* ]]
     run dl diff "$sweep/1"

@@ -4,7 +4,7 @@
 setup_file() {
     export DLRUN_TESTBED_DIR=$DLRUN_TESTBED_DIR.self
     load helpers
-    "$testbed/down" # what a run that was killed has left
+    "$testbed/down" # A test run that was killed may have left a testbed.
     "$testbed/up"
     load_testbed
     install -D -m 755 "$DLRUN_BUILD_DIR/bin/mpi_ring" "$DLRUN_TESTBED_PREFIX/bin/mpi_ring"
@@ -27,7 +27,7 @@ remains() {
     getent passwd | grep -F "dlrun-testbed in $1"
     for pid in /proc/[0-9]*; do
         environment=$(tr '\0' '\n' 2>/dev/null <"$pid/environ") || continue
-        grep -q ^BATS_ <<<"$environment" && continue # this very test
+        grep -q ^BATS_ <<<"$environment" && continue # This process belongs to the test itself.
         grep -Fx "SLURM_CONF=$1/etc/slurm.conf" <<<"$environment" && tr '\0' ' ' <"$pid/cmdline"
     done
     [ ! -e "$1" ] || echo "$1"
@@ -61,7 +61,8 @@ rank 7 of 8 on n4: 8" ]
 }
 
 @test "Slurm hands each task its own GPU" {
-    run user_job -N2 --ntasks-per-node=2 --gpus-per-task=1 sh -c 'echo $(hostname) $CUDA_VISIBLE_DEVICES'
+    run user_job -N2 --ntasks-per-node=2 --gpus-per-task=1 \
+        sh -c 'echo $(hostname) $CUDA_VISIBLE_DEVICES'
     [ "$status" -eq 0 ]
     [ "$(sort <<<"$output")" = "n1 0
 n1 1
@@ -98,7 +99,8 @@ n2 1" ]
 
 @test "a job that is requeued starts again within 15 s, and knows it" {
     dir=$(fresh_dir)
-    job=$(as_user sbatch --parsable --requeue --time=1 --output="$dir/out" --wrap 'echo restarts ${SLURM_RESTART_COUNT:-0}; sleep 100')
+    job=$(as_user sbatch --parsable --requeue --time=1 --output="$dir/out" \
+        --wrap 'echo restarts ${SLURM_RESTART_COUNT:-0}; sleep 100')
     wait_until 10 grep 'restarts 0' "$dir/out"
     scontrol requeue "$job"
     wait_until 15 grep 'restarts 1' "$dir/out"
@@ -107,7 +109,8 @@ n2 1" ]
 
 @test "a job in preempt gives way to one in batch" {
     dir=$(fresh_dir)
-    low=$(as_user sbatch --parsable -p preempt-now -N4 --exclusive --time=5 --output="$dir/low" --wrap 'echo runs; sleep 100')
+    low=$(as_user sbatch --parsable -p preempt-now -N4 --exclusive --time=5 --output="$dir/low" \
+        --wrap 'echo runs; sleep 100')
     wait_until 10 grep runs "$dir/low"
     as_user srun -p batch -N4 --exclusive --time=1 hostname
     [[ $(job_state "$low") == @(PENDING|COMPLETING|RUNNING) ]]
@@ -148,10 +151,12 @@ n2 1" ]
 @test "a second testbed comes up beside the first and goes again" {
     other=$DLRUN_TESTBED_DIR.other
     DLRUN_TESTBED_DIR=$other "$testbed/up" --nodes 1 --gpus 0 --proctrack linuxproc
-    [ "$(DLRUN_TESTBED_DIR=$other "$testbed/as_user" srun hostname 2>"$BATS_TEST_TMPDIR/said")" = n1 ]
+    [ "$(DLRUN_TESTBED_DIR=$other "$testbed/as_user" srun hostname 2>"$BATS_TEST_TMPDIR/said")" \
+        = n1 ]
     DLRUN_TESTBED_DIR=$other "$testbed/fault" kill slurmctld
-    DLRUN_TESTBED_DIR=$other "$testbed/up" --again # with the options that it has
-    [ "$(DLRUN_TESTBED_DIR=$other "$testbed/as_user" srun hostname 2>"$BATS_TEST_TMPDIR/said")" = n1 ]
+    DLRUN_TESTBED_DIR=$other "$testbed/up" --again # This keeps the testbed's options.
+    [ "$(DLRUN_TESTBED_DIR=$other "$testbed/as_user" srun hostname 2>"$BATS_TEST_TMPDIR/said")" \
+        = n1 ]
     DLRUN_TESTBED_DIR=$other "$testbed/down"
     run env DLRUN_TESTBED_DIR="$other" "$testbed/up" --again
     [ "$status" -eq 1 ]
@@ -186,5 +191,5 @@ n2 1" ]
     [ "$status" -ne 0 ]
     [ -z "$(remains "$DLRUN_TESTBED_DIR")" ]
     "$testbed/down"
-    teardown() { :; } # there is no cluster any more that would have jobs
+    teardown() { :; } # No cluster is left that could have jobs.
 }

@@ -12,7 +12,8 @@ name: busy
 resources: {nodes: 1, tasks_per_node: 2, time: 5m}
 launch:
   preset: plain
-  command: [bash, -c, 'while [[ ! -e $0/stop ]]; do if [[ $DLRUN_RANK = 0 ]]; then timeout 1 bash -c "while :; do :; done" || true; else sleep 1; fi; done', DIR]
+  command: [bash, -c, 'while [[ ! -e $0/stop ]]; do if [[ $DLRUN_RANK = 0 ]]; then
+    timeout 1 bash -c "while :; do :; done" || true; else sleep 1; fi; done', DIR]
 YAML
     sed -i "s|DIR|$dir|" "$dir/busy.yaml"
     chown "$DLRUN_TESTBED_USER:" "$dir/busy.yaml"
@@ -30,9 +31,11 @@ type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys
 
 @test "a busy rank shows about a core, an idle one none, and GPUs are what nvidia-smi tells" {
     mkdir "$dir/bin"
-    printf '#!/bin/sh\necho "0, GPU-a, 93, 40000, 81559"; echo "1, GPU-b, 7, 100, 81559"\n' >"$dir/bin/nvidia-smi"
+    printf '#!/bin/sh\necho "0, GPU-a, 93, 40000, 81559"; echo "1, GPU-b, 7, 100, 81559"\n' \
+        >"$dir/bin/nvidia-smi"
     chmod -R a+rx "$dir/bin"
-    as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH exec dlrun run busy.yaml' - "$dir" >"$BATS_TEST_TMPDIR/out" 2>&1 &
+    as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH exec dlrun run busy.yaml' - "$dir" \
+        >"$BATS_TEST_TMPDIR/out" 2>&1 &
     runner=$!
     wait_until 60 rank 0 '.cpu > 0.03 and .cpu < 1.5 and .rss_bytes > 100000 and .gpu_percent == 93'
     wait_until 30 rank 1 '.cpu < 0.03 and .gpu_percent == 7 and .gpu_used_bytes == 104857600'
@@ -40,11 +43,12 @@ type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys
     [ "$status" -eq 0 ]
     [[ $output == *running*"RANK  NODE"*"93 %"*joined* ]]
     [[ $output != *$'\033'* ]]
-    output=$(as_user env TERM=dumb timeout 30 script -qec 'dlrun top last' /dev/null </dev/null) # a dumb terminal gets lines
+    # A dumb terminal gets lines instead of a screen.
+    output=$(as_user env TERM=dumb timeout 30 script -qec 'dlrun top last' /dev/null </dev/null)
     [[ $output == *running*"RANK  NODE"* && $output != *$'\033'* ]]
     touch "$dir/stop"
     wait "$runner"
-    run dl top last # what it was at the end
+    run dl top last # This shows the state at the end.
     [[ $output == *completed*"RANK  NODE"*"93 %"*"all 2 ranks ended with 0"* ]]
 }
 
@@ -63,7 +67,7 @@ type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys
     tmux -S "$socket" resize-window -x 30 -y 12
     wait_until 30 shows '^ busy-[-0-9a-f]*  r[^u]*$'
     tmux -S "$socket" resize-window -x 100 -y 30
-    tmux -S "$socket" send-keys C-z # the shell has its screen back, then top
+    tmux -S "$socket" send-keys C-z # The shell gets its screen back, then top.
     wait_until 30 shows 'Stopped'
     type_line fg
     wait_until 30 shows 'RANK  NODE'
@@ -81,13 +85,16 @@ type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys
     socket=$BATS_TEST_TMPDIR/tmux
     tmux -u -S "$socket" -f /dev/null new-session -d -x 100 -y 30 "$testbed/as_user bash --norc"
     for signal in INT TERM SEGV; do
-        type_line "cd $dir; stty -g >before; bash -c 'echo \$\$ >pid; exec dlrun top last'; echo \"\$? \$(cmp - before <<<\"\$(stty -g)\" && echo same)\" >after-$signal"
+        line="cd $dir; stty -g >before; bash -c 'echo \$\$ >pid; exec dlrun top last';"
+        line+=" echo \"\$? \$(cmp - before <<<\"\$(stty -g)\" && echo same)\" >after-$signal"
+        type_line "$line"
         wait_until 60 shows "RANK  NODE"
         kill -"$signal" "$(cat "$dir/pid")"
         wait_until 30 grep -q same "$dir/after-$signal"
         ! shows "RANK  NODE"
     done
-    [ "$(cut -d' ' -f1 "$dir/after-INT") $(cut -d' ' -f1 "$dir/after-TERM") $(cut -d' ' -f1 "$dir/after-SEGV")" = "130 130 139" ]
+    [ "$(cut -d' ' -f1 "$dir/after-INT") $(cut -d' ' -f1 "$dir/after-TERM") $(cut -d' ' \
+        -f1 "$dir/after-SEGV")" = "130 130 139" ]
 }
 
 @test "report makes one page of a run, lying with it, and one that compares several" {
@@ -105,7 +112,8 @@ YAML
     grep -q '<span>test accuracy</span>' "$output"
     grep -q '<figcaption><b>Loss</b>' "$output"
     diff "$output" <(dl report last -o -) | grep '^[<>]' >"$BATS_TEST_TMPDIR/differs" || true
-    [ "$(grep -vc "$(date -u +%Y-)" "$BATS_TEST_TMPDIR/differs" || true)" -eq 0 ] # but for when it was made
+    # Only the lines with the time of creation differ.
+    [ "$(grep -vc "$(date -u +%Y-)" "$BATS_TEST_TMPDIR/differs" || true)" -eq 0 ]
     dl run digits.yaml --set train.epochs=4 >/dev/null 2>&1
     ids=$(dl ls --json | jq -r '.[0].run, .[-1].run')
     # shellcheck disable=SC2086 # two words

@@ -17,7 +17,9 @@ YAML
 }
 
 # trained RANKS: checks that every rank of the last run reports the same result as training alone
-trained() { [ "$(dl logs last | grep -c "ddp: rank [0-9]* of $1: equal to training alone")" -eq "$1" ]; }
+trained() {
+    [ "$(dl logs last | grep -c "ddp: rank [0-9]* of $1: equal to training alone")" -eq "$1" ]
+}
 
 @test "4 nodes x 1 rank, and 4 nodes x 2: trained as if alone, equal on all ranks" {
     for per_node in 1 2; do
@@ -33,7 +35,8 @@ trained() { [ "$(dl logs last | grep -c "ddp: rank [0-9]* of $1: equal to traini
         cat "$DLRUN_TESTBED_PREFIX/share/dlrun/presets/torchrun.yaml"
         printf '  - --redirects=1\n  - --tee=1\n'
     )
-    as_user env DLRUN_CONFIG="$dir/config" bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" submit ddp.yaml --set resources.tasks_per_node=null \
+    as_user env DLRUN_CONFIG="$dir/config" bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" \
+        submit ddp.yaml --set resources.tasks_per_node=null \
         --set resources.nodes=2 --set launch.preset=torchrun --set launch.nproc_per_node=2 --watch
     trained 4
 }
@@ -46,7 +49,8 @@ trained() { [ "$(dl logs last | grep -c "ddp: rank [0-9]* of $1: equal to traini
 @test "4 jobs of 2 nodes x 2 ranks that overlap in time on the same nodes: no port collides, all succeed" {
     as_user mkdir "$dir/meet"
     for job in 1 2 3 4; do
-        dl submit ddp.yaml --set name="ddp$job" --set resources.nodes=2 --set resources.tasks_per_node=2 --set 'resources.nodelist=n[1-2]' \
+        dl submit ddp.yaml --set name="ddp$job" --set resources.nodes=2 \
+            --set resources.tasks_per_node=2 --set 'resources.nodelist=n[1-2]' \
             --set "launch.command=[python3, $dir/ddp.py, $dir/meet, 16]"
     done
     for job in 1 2 3 4; do

@@ -6,7 +6,8 @@
 setup_file() {
     export DLRUN_CGROUP_DIR=$DLRUN_TESTBED_DIR DLRUN_LINUXPROC_DIR=$DLRUN_TESTBED_DIR.linuxproc
     export DLRUN_TESTBED_DIR=$DLRUN_LINUXPROC_DIR
-    "$DLRUN_SOURCE_DIR/tests/testbed/down" # what a run that was killed has left
+    # A test run that was killed may have left a testbed.
+    "$DLRUN_SOURCE_DIR/tests/testbed/down"
     "$DLRUN_SOURCE_DIR/tests/e2e/fixture" up --proctrack linuxproc
 }
 
@@ -28,7 +29,7 @@ on() {
 }
 
 # keep_on TRACKER, again_on TRACKER: leave a testbed while its jobs continue, and return to it later
-declare -gA dir_on # bats reads the file in a function
+declare -gA dir_on # bats reads the file in a function, so the array must be global.
 keep_on() { dir_on[$1]=$dir; }
 again_on() {
     on "$1"

@@ -28,11 +28,13 @@ setup() {
 trained() {
     local status
     status=$(dl status last --json)
-    jq -e --argjson least "$least" '.state == "completed" and .result.test_accuracy >= $least' <<<"$status" || {
+    jq -e --argjson least "$least" '.state == "completed" and .result.test_accuracy >= $least' \
+        <<<"$status" || {
         echo "$status"
         return 1
     }
-    [[ $(dl logs last) == *"parameters $(jq -r .result.parameters <<<"$status") equal on $1 ranks"* ]]
+    [[ $(dl logs last) \
+        == *"parameters $(jq -r .result.parameters <<<"$status") equal on $1 ranks"* ]]
 }
 
 @test "4 nodes x 2 ranks over MPI train to the promised accuracy and end with the same parameters" {

@@ -2,10 +2,12 @@
 """Reads and verifies, in each rank, the environment that a framework would read; then compares the
 reports of all ranks.
 
-usage: verify_preset.py rank FOLDER PRESET     as the program of a job: checks this rank's own variables, connects to the master (or lets the
-                                               others connect to it), writes FOLDER/RANK.json
+usage: verify_preset.py rank FOLDER PRESET
        verify_preset.py all FOLDER PRESET SIZE [ROLES]
-                                               after the job: the ranks are a permutation, and all say the same of what they share
+
+"rank" is the program of a job. It checks this rank's own variables, connects to the master (or lets
+the others connect to it), and writes FOLDER/RANK.json. "all" runs after the job. It checks that the
+ranks are a permutation and that all report the same shared values.
 
 Every rank must reach the one address that the preset names. Rank 0 listens on the port that its
 agent holds; the others connect and send their number; rank 0 waits for all of them.
@@ -33,9 +35,11 @@ def number(name):
 
 
 def from_torch():
-    require(number("LOCAL_RANK") < number("LOCAL_WORLD_SIZE"), "LOCAL_RANK is not below LOCAL_WORLD_SIZE")
+    require(number("LOCAL_RANK") < number("LOCAL_WORLD_SIZE"),
+            "LOCAL_RANK is not below LOCAL_WORLD_SIZE")
     require(number("NODE_RANK") < int(os.environ["DLRUN_NNODES"]), "NODE_RANK")
-    return number("RANK"), number("WORLD_SIZE"), os.environ["MASTER_ADDR"], number("MASTER_PORT"), {}
+    return (number("RANK"), number("WORLD_SIZE"), os.environ["MASTER_ADDR"], number("MASTER_PORT"),
+            {})
 
 
 def from_deepspeed():
@@ -54,8 +58,8 @@ def from_torchrun():
     # Here the options come from torchrun's command line: the test puts `echo`-like programs in
     # place of torchrun, which pass it on.
     words = dict(word.lstrip("-").split("=", 1) for word in sys.argv[4:] if "=" in word)
-    return int(words["node_rank"]), int(words["nnodes"]), words["master_addr"], int(words["master_port"]), {
-        "nproc_per_node": words["nproc_per_node"]}
+    return (int(words["node_rank"]), int(words["nnodes"]), words["master_addr"],
+            int(words["master_port"]), {"nproc_per_node": words["nproc_per_node"]})
 
 
 def from_horovod():
@@ -63,7 +67,8 @@ def from_horovod():
     require(number("HOROVOD_CROSS_RANK") < number("HOROVOD_CROSS_SIZE"), "HOROVOD_CROSS_RANK")
     require(os.environ["HOROVOD_CONTROLLER"] == "mpi", "HOROVOD_CONTROLLER")
     rank, size = from_mpi()[:2]
-    require((number("HOROVOD_RANK"), number("HOROVOD_SIZE")) == (rank, size), "Horovod's ranks are not MPI's")
+    require((number("HOROVOD_RANK"), number("HOROVOD_SIZE")) == (rank, size),
+            "Horovod's ranks are not MPI's")
     return rank, size, os.environ["DLRUN_MASTER_ADDR"], number("DLRUN_MASTER_PORT"), {}
 
 
@@ -75,12 +80,14 @@ def from_tensorflow():
     require(len(set(addresses)) == len(addresses), "two tasks share an address")
     if task["type"] != "evaluator":
         mine = cluster[task["type"]][task["index"]]
-        require(mine.rsplit(":", 1)[0] == os.environ["DLRUN_ADDR"], "TF_CONFIG's address is not this rank's", mine)
-        if number("DLRUN_RANK") > 0:  # rank 0 listens later, in meet()
+        require(mine.rsplit(":", 1)[0] == os.environ["DLRUN_ADDR"],
+                "TF_CONFIG's address is not this rank's", mine)
+        if number("DLRUN_RANK") > 0:  # Rank 0 listens later, in meet().
             with socket.create_server(("", int(mine.rsplit(":", 1)[1]))):
-                pass  # the held port can be listened on, which TensorFlow's server needs
+                pass  # TensorFlow's server needs to listen on the held port, so this must work.
     first = (cluster.get("chief") or cluster["worker"])[0].rsplit(":", 1)
-    return number("DLRUN_RANK"), number("DLRUN_WORLD_SIZE"), first[0], int(first[1]), {"cluster": cluster, "task": task}
+    return (number("DLRUN_RANK"), number("DLRUN_WORLD_SIZE"), first[0], int(first[1]),
+            {"cluster": cluster, "task": task})
 
 
 def from_jax():
@@ -92,7 +99,8 @@ def from_mpi():
     rank, size = number("DLRUN_RANK"), number("DLRUN_WORLD_SIZE")
     if "SLURM_JOB_ID" in os.environ:
         require(os.environ["PMIX_MCA_gds"] == "hash", "PMIX_MCA_gds")
-        require(number("PMIX_RANK") == rank, "PMIX_RANK is not the rank: srun did not start us with --mpi=pmix")
+        require(number("PMIX_RANK") == rank,
+                "PMIX_RANK is not the rank: srun did not start us with --mpi=pmix")
     return rank, size, os.environ["DLRUN_MASTER_ADDR"], number("DLRUN_MASTER_PORT"), {}
 
 
@@ -103,8 +111,10 @@ def from_plain():
             number("DLRUN_MASTER_PORT"), {})
 
 
-READERS = {"torch": from_torch, "accelerate": from_torch, "deepspeed": from_deepspeed, "lightning": from_lightning,
-           "torchrun": from_torchrun, "horovod": from_horovod, "tensorflow": from_tensorflow, "jax": from_jax,
+READERS = {"torch": from_torch, "accelerate": from_torch, "deepspeed": from_deepspeed,
+           "lightning": from_lightning,
+           "torchrun": from_torchrun, "horovod": from_horovod, "tensorflow": from_tensorflow,
+           "jax": from_jax,
            "mpi": from_mpi, "plain": from_plain}
 
 
@@ -136,13 +146,17 @@ def meet(rank, size, address, port):
 
 def one_rank(folder, preset):
     rank, size, address, port, shared = READERS[preset]()
-    require(rank == number("DLRUN_RANK") and size == number("DLRUN_WORLD_SIZE"), "rank or size is not the agent's")
+    require(rank == number("DLRUN_RANK") and size == number("DLRUN_WORLD_SIZE"),
+            "rank or size is not the agent's")
     for secret in ("DLRUN_SECRET", "DLRUN_LEAD"):
         require(secret not in os.environ, secret, "reached the program")
     meet(rank, size, address, port)
-    report = {"rank": rank, "size": size, "master": f"{address}:{port}", "host": socket.gethostname(),
-              "node_rank": number("DLRUN_NODE_RANK"), "local_rank": number("DLRUN_LOCAL_RANK"), "local_size": number("DLRUN_LOCAL_WORLD_SIZE"),
-              "cuda": os.environ.get("CUDA_VISIBLE_DEVICES"), "slurm_gpus": os.environ.get("SLURM_STEP_GPUS"), **shared}
+    report = {"rank": rank, "size": size, "master": f"{address}:{port}",
+              "host": socket.gethostname(),
+              "node_rank": number("DLRUN_NODE_RANK"), "local_rank": number("DLRUN_LOCAL_RANK"),
+              "local_size": number("DLRUN_LOCAL_WORLD_SIZE"),
+              "cuda": os.environ.get("CUDA_VISIBLE_DEVICES"),
+              "slurm_gpus": os.environ.get("SLURM_STEP_GPUS"), **shared}
     pathlib.Path(folder, f"{rank}.json").write_text(json.dumps(report))
     print(f"rank {rank} of {size} reached {address}:{port}")
 
@@ -150,16 +164,20 @@ def one_rank(folder, preset):
 def all_ranks(folder, preset, size, roles=""):
     reports = [json.loads(path.read_text()) for path in pathlib.Path(folder).glob("*.json")]
     reports.sort(key=lambda report: report["rank"])
-    require([report["rank"] for report in reports] == list(range(int(size))), "the ranks are no permutation",
+    require([report["rank"] for report in reports] == list(range(int(size))),
+            "the ranks are no permutation",
             [report["rank"] for report in reports])
     for shared in ("size", "master", "cluster", "nproc_per_node"):
-        require(len({json.dumps(report.get(shared)) for report in reports}) == 1, "ranks disagree about", shared)
+        require(len({json.dumps(report.get(shared)) for report in reports}) == 1,
+                "ranks disagree about", shared)
     nodes = {}
     for report in reports:
-        require(nodes.setdefault(report["node_rank"], report["host"]) == report["host"], "a node rank with two hosts")
+        require(nodes.setdefault(report["node_rank"], report["host"]) == report["host"],
+                "a node rank with two hosts")
     for report in reports:
         there = sum(other["node_rank"] == report["node_rank"] for other in reports)
-        require(report["local_size"] == there, "rank", report["rank"], "takes its node's", there, "ranks for", report["local_size"])
+        require(report["local_size"] == there, "rank", report["rank"], "takes its node's", there,
+                "ranks for", report["local_size"])
     places = {(report["node_rank"], report["local_rank"]) for report in reports}
     require(len(places) == len(reports), "two ranks have the same place")
     if preset == "tensorflow":
@@ -169,7 +187,8 @@ def all_ranks(folder, preset, size, roles=""):
         for kind, index in tasks:
             named[kind] = named.get(kind, 0) + 1
             require(index < int(size), "an index out of range")
-        require(all(len(reports[0]["cluster"][kind]) == count for kind, count in named.items() if kind != "evaluator"),
+        require(all(len(reports[0]["cluster"][kind]) == count for kind, count in named.items()
+                    if kind != "evaluator"),
                 "cluster and tasks differ")
         require("evaluator" not in reports[0]["cluster"], "the evaluator is in the cluster")
         print(" ".join(f"{kind}={count}" for kind, count in sorted(named.items())))
@@ -177,4 +196,5 @@ def all_ranks(folder, preset, size, roles=""):
 
 
 if __name__ == "__main__":
-    {"rank": one_rank, "all": all_ranks}[sys.argv[1]](*(sys.argv[2:4] if sys.argv[1] == "rank" else sys.argv[2:]))
+    {"rank": one_rank, "all": all_ranks}[sys.argv[1]](
+        *(sys.argv[2:4] if sys.argv[1] == "rank" else sys.argv[2:]))

@@ -14,7 +14,7 @@ from jobs import Job
 from testbed import Testbed, wait_for
 
 ALL = ("trainer-shm", "trainer-gloo", "plain", "torch")
-CHEAP = ("trainer-shm", "trainer-gloo", "plain")  # torch takes seconds of processor time to start
+CHEAP = ("trainer-shm", "trainer-gloo", "plain")  # torch needs seconds to start.
 TRAINERS = ("trainer-shm", "trainer-gloo")
 
 NONE: tuple[str, ...] = ()

@@ -110,7 +110,7 @@ def _kind(what: str, error: str) -> Kind:
     truth = FAILS if what == "trainer" and error not in ("delay", "EINTR") else UNHARMED
     jobs = TRAINERS if what == "trainer" else CHEAP
     if what == "agent" and error != "EINTR":
-        jobs = ("plain",)  # every rank of this job prints
+        jobs = ("plain",)  # Every rank of this job prints.
     return Kind(f"{error} in {what}", strace(what, error), truth, jobs=jobs, weight=1)
 
 

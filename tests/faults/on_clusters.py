@@ -13,8 +13,8 @@ import processes
 from kinds import CHEAP, NONE, Injected, Kind, Scene, Truth, attempt_has_ended, causes, wait_while
 from testbed import wait_for
 
-SLOW_MS = 2000  # times 20 steps: Slurm declares a node lost after 10 to 30 s
-SILENT_S = 90.0  # until the loss of a node is noticed and the run continues
+SLOW_MS = 2000  # of each of 20 steps, because Slurm declares a node lost after 10 to 30 s
+SILENT_S = 90.0  # the time until the loss of a node is noticed and the run continues
 
 
 def _target(scene: Scene, daemon: str) -> str:
@@ -48,7 +48,7 @@ def pause(daemon: str, seconds: tuple[float, float]) -> Callable[[Scene], Inject
             words=f"{daemon} ({target}) is stopped for {length:.1f} s",
         )
         scene.testbed.fault("pause", target)
-        time.sleep(length)  # also if the run ends meanwhile
+        time.sleep(length)  # The pause has its full length, also if the run ends meanwhile.
         scene.testbed.fault("resume", target)
         return injected
 
@@ -110,7 +110,8 @@ def lose_node(scene: Scene) -> Injected:
     injected = Injected(
         rank=scene.rank, node=scene.node, words=f"all processes of {scene.node} are killed"
     )
-    scene.testbed.fault("unplug", scene.node)  # first, so that no process can report another's end
+    # The node loses its network first, so that no process can report another's end.
+    scene.testbed.fault("unplug", scene.node)
     while pids := _processes_of_node(scene.testbed.groups, scene.node):
         for pid in pids:
             try:

@@ -104,7 +104,7 @@ def find(run: pathlib.Path) -> Processes:
         process = Process(one.pid, one.env.get("SLURMD_NODENAME", ""), rank)
         parent = seen.get(one.parent)
         if one.name == "dlrun-agent" and one.words[1:2] == ["lead"]:
-            if parent is None:  # its helpers are child processes of it
+            if parent is None:  # Its helpers are its child processes.
                 processes.lead = process
                 processes.batch_stepd = _stepd(one.parent, process.node)
         elif one.name == "srun" and parent and parent.name == "dlrun-agent":

@@ -16,8 +16,8 @@ from kinds import Injected, Kind, Scene, Truth
 from plan import Planned
 from testbed import Failure, Testbed, wait_for
 
-START_S = 60.0  # until a job has started and has reached the moment of its fault
-TRIES = 4  # a fault whose job ends too early is tried again, earlier each time
+START_S = 60.0  # the time until a job has started and has reached the moment of its fault
+TRIES = 4  # tries of a fault whose job ends too early, each earlier than the last
 
 
 @dataclass

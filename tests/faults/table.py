@@ -91,6 +91,7 @@ def page(outcomes: Sequence[Event], seed: int, testbeds: int) -> str:
     return (
         "# Faults, and what becomes of the jobs that they happen to\n\n"
         f"`tests/faults/campaign --seed {seed}`, {datetime.date.today()}, at {commits}: "
-        f"{count} faults of {kinds} kinds, {seconds / 3600:.1f} hours of them on {testbeds} testbeds. "
+        f"{count} faults of {kinds} kinds, {seconds / 3600:.1f} hours of them on {testbeds} "
+        "testbeds. "
         f"{machine.machine()}.\n{LEGEND}\n{rows(outcomes)}{_what_went_wrong(outcomes)}"
     )

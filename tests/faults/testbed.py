@@ -204,5 +204,5 @@ class Testbed:
                     (node, name) for name in os.listdir(f"/proc/{self.daemon(node)}/root/dev/shm")
                 ]
             except OSError:
-                pass  # its slurmd does not run
+                pass  # The node's slurmd does not run.
         return found

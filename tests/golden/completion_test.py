@@ -22,16 +22,20 @@ LIMIT_SECONDS = 60
 
 START = {
     "bash": (["bash", "--norc", "--noprofile", "-i"],
-             f"PS1='$ '; bind 'set bell-style none'; bind 'set page-completions off'; bind 'set completion-query-items 0';"
+             "PS1='$ '; bind 'set bell-style none'; bind 'set page-completions off'; bind 'set "
+             "completion-query-items 0';"
              f" source {ROOT}/completions/dlrun.bash"),
     "zsh": (["zsh", "-f", "-i"],
-            f"PS1='$ '; unsetopt zle_bracketed_paste prompt_sp beep; autoload -Uz compinit && compinit -u -D; source {ROOT}/completions/_dlrun"),
+            "PS1='$ '; unsetopt zle_bracketed_paste prompt_sp beep; autoload -Uz compinit && "
+            f"compinit -u -D; source {ROOT}/completions/_dlrun"),
 }
 
 
 def environment(home):
-    return {"HOME": str(home), "XDG_STATE_HOME": f"{home}/state", "XDG_CONFIG_HOME": f"{home}/config", "TERM": "dumb",
-            "PATH": f"{DLRUN.parent}:/usr/bin:/bin", "INPUTRC": "/dev/null", "LC_ALL": "C.UTF-8", "COLUMNS": "200"}
+    return {"HOME": str(home), "XDG_STATE_HOME": f"{home}/state",
+            "XDG_CONFIG_HOME": f"{home}/config", "TERM": "dumb",
+            "PATH": f"{DLRUN.parent}:/usr/bin:/bin", "INPUTRC": "/dev/null", "LC_ALL": "C.UTF-8",
+            "COLUMNS": "200"}
 
 
 class Terminal:
@@ -58,7 +62,8 @@ class Terminal:
         while mark not in text or then not in text.split(mark)[-1]:
             left = end - time.monotonic()
             if left <= 0 or not select.select([self.fd], [], [], left)[0]:
-                raise AssertionError(f"no {mark!r} within {LIMIT_SECONDS} s; the terminal shows:\n{text}")
+                raise AssertionError(f"no {mark!r} within {LIMIT_SECONDS} s; the terminal "
+                                     f"shows:\n{text}")
             text += os.read(self.fd, 65536).decode(errors="replace")
         return text
 
@@ -81,8 +86,12 @@ class Completion(unittest.TestCase):
     def words(self, typed, setup=""):
         """Returns the words of the command line after `typed` and TAB."""
         if SHELL == "fish":
-            done = subprocess.run(["fish", "--no-config", "-c", f"source {ROOT}/completions/dlrun.fish; complete -C $argv[1]", typed],
-                                  capture_output=True, text=True, cwd=self.home, env=environment(self.home), timeout=LIMIT_SECONDS)
+            done = subprocess.run(["fish", "--no-config",
+                                   "-c",
+                                   f"source {ROOT}/completions/dlrun.fish; complete -C $argv[1]",
+                                   typed],
+                                  capture_output=True, text=True, cwd=self.home,
+                                  env=environment(self.home), timeout=LIMIT_SECONDS)
             offered = [line.split("\t")[0] for line in done.stdout.splitlines()]
             self.assertEqual(len(offered), 1, (typed, offered, done.stderr))
             return typed.split()[:-1] + offered
@@ -113,15 +122,20 @@ class Completion(unittest.TestCase):
         self.completes("dlrun submit --dry", "dlrun submit --dry-run")
 
     def test_keys_for_set(self):
-        self.completes("dlrun submit x.yaml --set resources.hi", "dlrun submit x.yaml --set resources.hint=")
-        self.completes("dlrun check x.yaml --set environment.va", "dlrun check x.yaml --set environment.vars.")
+        self.completes("dlrun submit x.yaml --set resources.hi",
+                       "dlrun submit x.yaml --set resources.hint=")
+        self.completes("dlrun check x.yaml --set environment.va",
+                       "dlrun check x.yaml --set environment.vars.")
 
     def test_values_for_set(self):
-        for typed, value in (("resources.hint=multi", "multithread"), ("container.writable=t", "true"), ("launch.preset=tr", "trainer"),
-                             ("site=test", "testbed"), ("site=myl", "mylab"), ("train.data.path=data-f", "data-folder")):
+        for typed, value in (("resources.hint=multi", "multithread"),
+                             ("container.writable=t", "true"), ("launch.preset=tr", "trainer"),
+                             ("site=test", "testbed"), ("site=myl", "mylab"),
+                             ("train.data.path=data-f", "data-folder")):
             with self.subTest(typed=typed):
                 key = typed.split("=")[0]
-                self.assertEqual(self.words(f"dlrun run x.yaml --set {typed}")[-1].rstrip("/"), f"{key}={value}")
+                self.assertEqual(self.words(f"dlrun run x.yaml --set {typed}")[-1].rstrip("/"),
+                                 f"{key}={value}")
 
     def test_runs_keys_and_shells(self):
         self.completes("dlrun status dig", "dlrun status digits-20260101-120000-abcd")
@@ -137,7 +151,8 @@ class Completion(unittest.TestCase):
 
     @unittest.skipUnless(SHELL == "bash", "bash's alone")
     def test_bash_where_equals_does_not_break_words(self):
-        self.completes("dlrun run x.yaml --set resources.hint=multi", "dlrun run x.yaml --set resources.hint=multithread",
+        self.completes("dlrun run x.yaml --set resources.hint=multi",
+                       "dlrun run x.yaml --set resources.hint=multithread",
                        "COMP_WORDBREAKS=${COMP_WORDBREAKS//=/}")
 
 

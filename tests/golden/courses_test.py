@@ -118,7 +118,8 @@ class Script:
         self.sbatch = options_of(text.splitlines(), "#SBATCH")
         step = [line for line in array(text, "dlrun_step") if line.strip() != "srun"]
         self.srun = options_of(step, "")
-        program = [line for line in array(text, "dlrun_program") if not line.strip().startswith("#")]
+        program = [line for line in array(text, "dlrun_program")
+                   if not line.strip().startswith("#")]
         self.program = shlex.split("\n".join(program), comments=True)
         chdir = [value for name, value, _ in self.sbatch if name == "--chdir"]
         self.folder = chdir[0] if chdir else "/"
@@ -131,7 +132,7 @@ class Script:
 def same(script, asked, value):
     if asked is None:
         return bool(value)
-    if isinstance(asked, list):  # a list option: it must contain the slide's entries
+    if isinstance(asked, list):  # A list option must contain the slide's entries.
         entries = [script.relative(entry) for entry in (value or "").split(",")]
         return all(entry.removeprefix("./") in entries for entry in asked)
     return asked == script.relative(value or "")
@@ -146,21 +147,29 @@ def enroot_differences(course, script):
     """Compares enroot's own commands: the container and its mounts, and the reason for every other
     option."""
     found = []
-    lines = [line for line in array(script.text, "dlrun_enter") if line.strip().startswith("--mount ")]
+    lines = [line for line in array(script.text, "dlrun_enter")
+             if line.strip().startswith("--mount ")]
     # enroot reads mounts as lines of an fstab, in which \040 is a blank.
-    mounts = [(script.relative(shlex.split(line, comments=True)[1].replace(r"\040", " ")), comment_of(line)) for line in lines]
+    mounts = [(script.relative(shlex.split(line, comments=True)[1].replace(r"\040", " ")),
+               comment_of(line)) for line in lines]
     asked = course["enter"]["--mount"].removeprefix("./")
     if [mount for mount, _ in mounts].count(asked) != 1:
         found.append(f"enroot start --mount is {mounts}, the slide has {asked}")
-    found += [f"enroot start --mount {mount} is not on the slide, and no comment says why" for mount, comment in mounts if not comment]
-    made, entered = function(script.text, "hold_container"), function(script.text, "enter_container")
-    if not any('enroot create --name "$name" "$1"' in line for line in made) or not any("local name=ubuntu " in line for line in made):
+    found += [f"enroot start --mount {mount} is not on the slide, and no comment says why"
+              for mount, comment in mounts if not comment]
+    made, entered = (function(script.text, "hold_container"),
+                     function(script.text, "enter_container"))
+    if (not any('enroot create --name "$name" "$1"' in line for line in made)
+        or not any("local name=ubuntu " in line for line in made)):
         found.append("the container ubuntu is not made")
-    if not any(line.strip() == 'exec enroot start "${dlrun_options[@]}" ubuntu "${@:2}"' for line in entered):
-        found.append("the container ubuntu is not entered with what the script tells enroot, and that alone")
+    if not any(line.strip() == 'exec enroot start "${dlrun_options[@]}" ubuntu "${@:2}"'
+               for line in entered):
+        found.append("the container ubuntu is not entered with what the script tells enroot, and "
+                     "that alone")
     # an option that is set in a loop has its reason some lines above
     for i, line in enumerate(entered):
-        tells = re.match(r"\s*(export |dlrun_options\+=|if .*dlrun_options\+=|.*\) dlrun_options\+=)", line)
+        tells = re.match(r"\s*(export |dlrun_options\+=|if .*dlrun_options\+=|.*\) "
+                         r"dlrun_options\+=)", line)
         if tells and not any(comment_of(above) for above in entered[max(0, i - 6) : i + 1]):
             found.append(f"'{line.strip()}' is not on the slide, and no comment says why")
     return found
@@ -181,12 +190,14 @@ def differences(course, text):
                 found.append(f"{kind} {name} is {value!r}, the slide has {asked[name]!r}")
             if (name not in asked or isinstance(asked[name], list)) and not comment:
                 found.append(f"{kind} {name} is not on the slide, and no comment says why")
-    lines = [(shlex.split(line, comments=True), comment_of(line)) for line in text.splitlines() if re.match(r"(module|conda|export) ", line)]
+    lines = [(shlex.split(line, comments=True), comment_of(line)) for line in text.splitlines()
+             if re.match(r"(module|conda|export) ", line)]
     spoken = [" ".join(words) for words, _ in lines]
     found += [f"'{line}' is missing" for line in course["lines"] if line not in spoken]
     if [line for line in spoken if line in course["lines"]] != course["lines"]:
         found.append("the lines are not in the slide's order")
-    found += [f"'{' '.join(words)}' is not on the slide, and no comment says why" for words, comment in lines if " ".join(words) not in course["lines"] and not comment]
+    found += [f"'{' '.join(words)}' is not on the slide, and no comment says why"
+              for words, comment in lines if " ".join(words) not in course["lines"] and not comment]
     found += enroot_differences(course, script) if "enter" in course else []
     if script.program != course["program"]:
         found.append(f"the program is {script.program}")
@@ -250,17 +261,27 @@ class Courses(unittest.TestCase):
         for course in COURSES:
             text = (SCRIPTS / course["golden"]).read_text()
             for name in [*course["sbatch"], *course["srun"]]:
-                line = next(line for line in text.splitlines() if re.match(rf"(#SBATCH |  )'?{name}=", line))
+                line = next(line for line in text.splitlines()
+                            if re.match(rf"(#SBATCH |  )'?{name}=", line))
                 with self.subTest(course["golden"], option=name):
                     self.assertTrue(differences(course, text.replace(line + "\n", "")), "missing")
-                    self.assertTrue(differences(course, text.replace(line, line + "\n" + line)), "twice")
+                    self.assertTrue(differences(course, text.replace(line, line + "\n" + line)),
+                                    "twice")
                     if (course["sbatch"] | course["srun"])[name] is not None:
-                        self.assertTrue(differences(course, text.replace(line, line.replace("=", "=x", 1))), "changed")
+                        self.assertTrue(differences(course,
+                                                    text.replace(line, line.replace("=", "=x", 1))),
+                                        "changed")
             for line in course["lines"]:
                 self.assertTrue(differences(course, text.replace(line, "true")), line)
-            self.assertTrue(differences(course, text.replace("#SBATCH --open-mode=append ", "#SBATCH --open-mode=append\n#")))
-            self.assertTrue(differences(course, text.replace("\ndlrun_step=(\n  srun\n", "\ndlrun_step=(\n  srun\n  --overcommit\n")))
-            self.assertTrue(differences(course, text.replace("dlrun_program=(\n", "dlrun_program=(\n  nice\n")))
+            self.assertTrue(differences(course,
+                                        text.replace("#SBATCH --open-mode=append ",
+                                                     "#SBATCH --open-mode=append\n#")))
+            self.assertTrue(differences(course,
+                                        text.replace("\ndlrun_step=(\n  srun\n",
+                                                     "\ndlrun_step=(\n  srun\n  --overcommit\n")))
+            self.assertTrue(differences(course,
+                                        text.replace("dlrun_program=(\n",
+                                                     "dlrun_program=(\n  nice\n")))
 
 
 if __name__ == "__main__":

@@ -44,8 +44,10 @@ class Explain(unittest.TestCase):
         (self.path / "exp.yaml").write_text(SPEC)
 
     def dlrun(self, *words):
-        env = {"PATH": "/nowhere", "HOME": self.folder.name, "DLRUN_CONFIG": self.folder.name, "LIMIT": "1h", "SBATCH_ACCOUNT": "proj"}
-        return subprocess.run([DLRUN, *words], capture_output=True, text=True, cwd=self.path, timeout=60, env=env)
+        env = {"PATH": "/nowhere", "HOME": self.folder.name, "DLRUN_CONFIG": self.folder.name,
+               "LIMIT": "1h", "SBATCH_ACCOUNT": "proj"}
+        return subprocess.run([DLRUN, *words], capture_output=True, text=True, cwd=self.path,
+                              timeout=60, env=env)
 
     def values(self, *words):
         done = self.dlrun("explain", "exp.yaml", "--json", *words)
@@ -53,15 +55,20 @@ class Explain(unittest.TestCase):
         return {row["key"]: row for row in json.loads(done.stdout)}
 
     def test_a_name_in_a_map_leads_to_the_maps_key(self):
-        for name, key in (("slurm.mail-type", "slurm"), ("environment.vars.A.B", "environment.vars"), ("launch.srun.mpi", "launch.srun")):
+        for name, key in (("slurm.mail-type", "slurm"),
+                          ("environment.vars.A.B", "environment.vars"),
+                          ("launch.srun.mpi", "launch.srun")):
             with self.subTest(name=name):
                 done = self.dlrun("explain", name)
                 self.assertEqual(done.returncode, 2)
-                self.assertIn(f"'{name}' is no key of its own, but a name in the map that the key '{key}' is; see `dlrun explain {key}`", done.stderr)
-        self.assertIn("did you mean 'resources.nodes'?", self.dlrun("explain", "resources.node").stderr)
+                self.assertIn(f"'{name}' is no key of its own, but a name in the map that the key "
+                              f"'{key}' is; see `dlrun explain {key}`", done.stderr)
+        self.assertIn("did you mean 'resources.nodes'?",
+                      self.dlrun("explain", "resources.node").stderr)
 
     def test_each_value_tells_its_origin(self):
-        values = self.values("--set", "resources.nodes=4", "--set", "resources.gpus_per_node=2", "--set",
+        values = self.values("--set", "resources.nodes=4", "--set", "resources.gpus_per_node=2",
+                             "--set",
                              "container.image=/a.sqsh", "--set", "container.writable=true")
         site = str(self.path / "sites" / "lab.yaml")
         expected = {
@@ -76,7 +83,8 @@ class Explain(unittest.TestCase):
             "environment.vars.NCCL_IB_DISABLE": ("1", "site", site, None, None),
             "resources.tasks_per_node": (2, "default", "resources.gpus_per_node", None, None),
             "resources.gres": ("gpu:2", "default", "resources.gpus_per_node", None, None),
-            "resources.cpus_per_task": ("the node's allocated CPUs, shared evenly", "default", None, None, None),
+            "resources.cpus_per_task": ("the node's allocated CPUs, shared evenly", "default", None,
+                                        None, None),
             "container.runtime": ("pyxis", "site", site, None, None),
             "container.mount_home": (False, "default", None, None, None),
             "container.writable": (True, "set", "container.writable=true", 1, 20),
@@ -85,14 +93,16 @@ class Explain(unittest.TestCase):
         for key, (value, kind, source, line, column) in expected.items():
             with self.subTest(key=key):
                 self.assertEqual(values[key]["value"], value)
-                self.assertEqual(values[key]["origin"], {"kind": kind, "source": source, "line": line, "column": column})
+                self.assertEqual(values[key]["origin"],
+                                 {"kind": kind, "source": source, "line": line, "column": column})
         self.assertEqual(values["environment.vars.MASTER_ADDR"]["origin"]["kind"], "preset")
         self.assertTrue(values["resources.output"]["value"].endswith("/runs/origins-%j.out"))
         # Keys that nobody sets, and keys without effect on this job, are left out.
         for key in ("resources.mem", "train.lr", "retry.on", "launch.mpi"):
             self.assertNotIn(key, values)
         silent = self.values()
-        self.assertEqual(silent["resources.tasks_per_node"]["origin"], {"kind": "default", "source": None, "line": None, "column": None})
+        self.assertEqual(silent["resources.tasks_per_node"]["origin"],
+                         {"kind": "default", "source": None, "line": None, "column": None})
         self.assertNotIn("container.mount_home", silent)
 
     def test_the_table_for_people_says_the_same(self):
@@ -108,26 +118,30 @@ class Explain(unittest.TestCase):
         (self.path / "exp.yaml").write_text("name: x\nresources: {nodez: 2}\n")
         done = self.dlrun("explain", "exp.yaml")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("exp.yaml:2:13: error: unknown key 'nodez' in resources; did you mean 'nodes'?", done.stderr)
+        self.assertIn("exp.yaml:2:13: error: unknown key 'nodez' in resources; did you mean "
+                      "'nodes'?", done.stderr)
 
     def test_an_inherited_value_names_its_own_file(self):
         (self.path / "mine.yaml").write_text("base: exp.yaml\nresources: {nodes: 8}\n")
         done = self.dlrun("explain", "mine.yaml", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
-        values = {row["key"]: (row["value"], row["origin"]["source"]) for row in json.loads(done.stdout)}
+        values = {row["key"]: (row["value"], row["origin"]["source"])
+                  for row in json.loads(done.stdout)}
         self.assertEqual(values["resources.nodes"], (8, "mine.yaml"))
         self.assertEqual(values["resources.time"], ("01:00:00", "exp.yaml"))
         self.assertNotIn("base", values)
 
     def test_a_key_has_help_type_default_range_directive_and_example(self):
         text = self.dlrun("explain", "resources.tasks_per_node").stdout
-        for words in ("Ranks on each node.", "type", "whole number", "1 to 1000000", "gpus_per_node, or 1",
+        for words in ("Ranks on each node.", "type", "whole number", "1 to 1000000",
+                      "gpus_per_node, or 1",
                       "#SBATCH --ntasks-per-node=...", "resources: {tasks_per_node: 4}"):
             self.assertIn(words, text)
 
     def test_a_section_and_nothing_list_keys(self):
         section = self.dlrun("explain", "checkpoint").stdout.splitlines()
-        self.assertEqual([line.split()[0] for line in section][:3], ["KEY", "checkpoint.dir", "checkpoint.every"])
+        self.assertEqual([line.split()[0] for line in section][:3],
+                         ["KEY", "checkpoint.dir", "checkpoint.every"])
         everything = json.loads(self.dlrun("explain", "--json").stdout)
         self.assertGreater(len(everything), 90)
         for row in everything:
@@ -137,7 +151,9 @@ class Explain(unittest.TestCase):
 
     def test_what_is_neither_key_nor_file_is_told_with_the_nearest_key(self):
         done = self.dlrun("explain", "resources.node")
-        self.assertEqual((done.returncode, done.stderr), (2, "dlrun: error: there is no key 'resources.node'; did you mean 'resources.nodes'?\n"))
+        self.assertEqual((done.returncode, done.stderr), (2, "dlrun: error: there is no key "
+                                                          "'resources.node'; did you mean "
+                                                          "'resources.nodes'?\n"))
         done = self.dlrun("explain", "gpus_per_node")
         self.assertIn("did you mean 'resources.gpus_per_node'?", done.stderr)
         self.assertEqual(self.dlrun("explain", "no-such.yaml").returncode, 6)

@@ -261,7 +261,8 @@ TEST_CASE(
   // Matches an assignment, a loop variable, or a variable set by printf, read or coproc. A `local`
   // variable is exported if the user's variable of that name is.
   const std::regex own(
-      R"(^ *(?:(?:local )?([A-Za-z_]\w*)=.*|(?:for|for \(\(|coproc|printf -v|read -r -d ''|read -r -u "[^"]*") ?([A-Za-z_]\w*) .*)$)");
+      R"(^ *(?:(?:local )?([A-Za-z_]\w*)=.*|)"
+      R"((?:for|for \(\(|coproc|printf -v|read -r -d ''|read -r -u "[^"]*") ?([A-Za-z_]\w*) .*)$)");
   for (const auto& file : all_specs()) {
     const LaunchPlan plan = plan_of(load(file), Target::kSlurm);
     std::string text = *render_script(plan);

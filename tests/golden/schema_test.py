@@ -30,7 +30,8 @@ for tag, pattern, first in (
     ("null", r"^(?:~|null|Null|NULL|)$", ["~", "n", "N", ""]),
     ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", list("tTfF")),
     ("int", r"^[-+]?[0-9]+$", list("-+0123456789")),
-    ("float", r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$", list("-+.0123456789")),
+    ("float", r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$",
+     list("-+.0123456789")),
 ):
     CoreLoader.add_implicit_resolver("tag:yaml.org,2002:" + tag, re.compile(pattern), first)
 CoreLoader.add_constructor("tag:yaml.org,2002:int", lambda loader, node: int(node.value))
@@ -53,7 +54,8 @@ KEYS = json.loads(dlrun("explain", "--json").stdout)
 
 def complaints(document):
     validator = jsonschema.Draft7Validator(SCHEMA)
-    return [f"{list(error.absolute_path)}: {error.message}"[:300] for error in validator.iter_errors(document)]
+    return [f"{list(error.absolute_path)}: {error.message}"[:300]
+            for error in validator.iter_errors(document)]
 
 
 def nested(key, value):
@@ -73,13 +75,17 @@ class Schema(unittest.TestCase):
             (pathlib.Path(folder) / "x.yaml").write_text(nested(key, value))
             said = dlrun("explain", "x.yaml", "--json", cwd=folder)
         self.assertIn(said.returncode, (0, 2), said.stderr)
-        place = re.compile(r"^x\.yaml:\d+:\d+: error: (?:" + re.escape(key) + r"\b|unknown key|" + re.escape(key.split(".")[0]) + r" is )")
-        return [line for line in said.stderr.splitlines() if place.match(line) and "exclude each other" not in line
-                and "needs container" not in line and "needs health.idle_gpu_after" not in line and "needs train.local_steps" not in line and "needs train.device: cuda" not in line
+        place = re.compile(r"^x\.yaml:\d+:\d+: error: (?:" + re.escape(key) + r"\b|unknown key|"
+                           + re.escape(key.split(".")[0]) + r" is )")
+        return [line for line in said.stderr.splitlines() if place.match(line)
+                and "exclude each other" not in line
+                and "needs container" not in line and "needs health.idle_gpu_after" not in line
+                and "needs train.local_steps" not in line and "needs train.device: cuda" not in line
                 and "sweep.parameters is missing" not in line and "No such file" not in line
                 and "but resources.nodes is" not in line and "the job asks for none" not in line
                 and "a spare node is used by the next attempt" not in line
-                and "needs resources.nodes with one number" not in line and "train.data.path is missing" not in line and "which need no files" not in line]
+                and "needs resources.nodes with one number" not in line
+                and "train.data.path is missing" not in line and "which need no files" not in line]
 
     def test_is_a_schema(self):
         jsonschema.Draft7Validator.check_schema(SCHEMA)
@@ -96,7 +102,8 @@ class Schema(unittest.TestCase):
             with self.subTest(key=key["key"]):
                 at = SCHEMA
                 for name in key["key"].split("."):
-                    at = next((form for form in at.get("anyOf", [at]) if "properties" in form), {"properties": {}})
+                    at = next((form for form in at.get("anyOf", [at]) if "properties" in form),
+                              {"properties": {}})
                     at = at["properties"].get(name, {})
                 if key["supported"]:
                     self.assertIn(key["help"], at.get("description", ""))
@@ -109,7 +116,8 @@ class Schema(unittest.TestCase):
                 continue
             with self.subTest(key=key["key"]):
                 self.assertTrue(key["value"], "has an example")
-                self.assertEqual(parsed(key["example"]), parsed(nested(key["key"], key["value"])), "written nested, too")
+                self.assertEqual(parsed(key["example"]), parsed(nested(key["key"], key["value"])),
+                                 "written nested, too")
                 self.assertEqual(complaints(parsed(key["example"])), [])
                 self.assertEqual(self.refused_by_dlrun(key["key"], key["value"]), [])
 
@@ -138,37 +146,55 @@ class Schema(unittest.TestCase):
             "name": ([4711, "a.b-c_d", "x" * 64], ["two words", '""', "-x", "x" * 65, "[a]"]),
             "resources.nodes": ([1, '"2-4"', "2-4", '"7"'], [0, -1, 1.5, "four", "2-", "1000001"]),
             "resources.ntasks": ([1, '"8"', 1000000000], [0, 1000000001, "x", 2.5, "true"]),
-            "resources.gpus_per_node": ([0, 4, "a100:4", "1g.5gb:2", "{count: 4}", "{type: 1g.5gb, count: 2}"],
-                                        [-1, "a100", "{type: a100}", "{count: 4, kind: a}", ":4", "[4]"]),
+            "resources.gpus_per_node": ([0, 4, "a100:4", "1g.5gb:2", "{count: 4}",
+                                         "{type: 1g.5gb, count: 2}"],
+                                        [-1, "a100", "{type: a100}", "{count: 4, kind: a}", ":4",
+                                         "[4]"]),
             "resources.mem": ([0, "64G", "4GB", "500m"], ["64 G", "lots", "-1", "1.5G"]),
-            "resources.time": ([10, "00:10:00", "1-12", "1-12:00:00", "90s", "1h30m", "2d", "UNLIMITED", "infinite"],
+            "resources.time": ([10, "00:10:00", "1-12", "1-12:00:00", "90s", "1h30m", "2d",
+                                "UNLIMITED", "infinite"],
                                ["soon", "10 minutes", "1:2:3:4", "30m1h", "h"]),
             "resources.exclusive": (["true", "false", "user"], ["[a]", "{a: b}"]),
             "resources.hint": (["multithread"], ["multi", "[multithread]", "true"]),
             "resources.output": (["logs/%j.out", "x"], [r"back\slash"]),
             "slurm": (["{nice: 100, mail-type: [BEGIN, END], contiguous: true}"],
-                      ["{time: 5m}", "{array: 1-9}", "{Mail-Type: x}", "{wrap: x}", "a", "{nice: {a: b}}"]),
+                      ["{time: 5m}", "{array: 1-9}", "{Mail-Type: x}", "{wrap: x}", "a",
+                       "{nice: {a: b}}"]),
             "environment.modules": (["CUDA", "[GCC/8.3.0, CUDA]", "{purge: true, load: CUDA}"],
                                     ["{purge: maybe}", "{loads: a}", "[[a]]"]),
             "environment.conda": (["custom-env", "{module: m, name: n}"], ["[a, b]", "{env: a}"]),
-            "environment.vars": (['{A: 1, B: "x\\ny", C: true, D: 1.5}'], ["{1X: a}", "{DLRUN_RANK: 3}", "{UID: 1}", "{A: [1]}", "[A]"]),
-            "environment.secrets": (["[A, B_1]", "[A, {name: B, file: ~/b}]"], ["A", "[1A]", "[{name: A}]", "[{name: A, value: x}]", "[DLRUN_X]"]),
+            "environment.vars": (['{A: 1, B: "x\\ny", C: true, D: 1.5}'],
+                                 ["{1X: a}", "{DLRUN_RANK: 3}", "{UID: 1}", "{A: [1]}", "[A]"]),
+            "environment.secrets": (["[A, B_1]", "[A, {name: B, file: ~/b}]"],
+                                    ["A", "[1A]", "[{name: A}]", "[{name: A, value: x}]",
+                                     "[DLRUN_X]"]),
             "after.ok": (["last", "[a, 12]", "12"], ["[[a]]", "{a: b}"]),
             "container.runtime": (["auto", "pyxis"], ["docker", "1"]),
-            "container.mounts": (["[./a:/b, /x]", "[{source: ./a, target: /b, flags: [ro, rprivate]}]", "[/a:/b:ro+rprivate]"],
-                                 ["/a:/b", '["a:/b:c:d"]', "[{source: /a, goal: /b}]", "[{target: /b}]", "[1, [2]]"]),
+            "container.mounts": (["[./a:/b, /x]",
+                                  "[{source: ./a, target: /b, flags: [ro, rprivate]}]",
+                                  "[/a:/b:ro+rprivate]"],
+                                 ["/a:/b", '["a:/b:c:d"]', "[{source: /a, goal: /b}]",
+                                  "[{target: /b}]", "[1, [2]]"]),
             "container.workdir": (["/workspace"], ["here", "[/a]"]),
-            "launch.command": (["[python, -u, train.py, 12, true]", "[a, '']"], ["python train.py", "[]", "[[a]]", "{a: b}"]),
-            "launch.srun": (["{unbuffered: true, container-env: [A, B]}"], ["{pty: true}", "{cpu-bind: cores}", "{mpi: pmix}"]),
+            "launch.command": (["[python, -u, train.py, 12, true]", "[a, '']"],
+                               ["python train.py", "[]", "[[a]]", "{a: b}"]),
+            "launch.srun": (["{unbuffered: true, container-env: [A, B]}"],
+                            ["{pty: true}", "{cpu-bind: cores}", "{mpi: pmix}"]),
             "train.lr": ([0.1, "1e-3", 1, '"0.5"'], ["fast", 0, -1, "[0.1]", "true"]),
-            "train.optimizer": (["adam", "{name: sgd, momentum: 0.9}"], ["adams", "{name: sgd, moment: 1}", "{momentum: 2}"]),
+            "train.optimizer": (["adam", "{name: sgd, momentum: 0.9}"],
+                                ["adams", "{name: sgd, moment: 1}", "{momentum: 2}"]),
             "train.hidden": (["512", "[512, 256]"], [0, "[a]", "[1.5]"]),
             "train.data.download": ([f"[{{url: https://h/f, sha256: {'aB' * 32}}}]",
-                                     f"[{{url: 'http://h:8/d/?x=1', sha256: {'a1' * 32}, file: f, bytes: 12}}]", "[]"],
-                                    ["https://h/f", "[https://h/f]", "[{url: https://h/f}]", f"[{{sha256: {'ab' * 32}}}]",
-                                     f"[{{url: https://u:p@h/f, sha256: {'ab' * 32}}}]", f"[{{url: ftp://h/f, sha256: {'ab' * 32}}}]",
-                                     "[{url: https://h/f, sha256: abc}]", f"[{{url: https://h/f, sha256: {'ab' * 32}, file: a/b}}]",
-                                     f"[{{url: https://h/f, sha256: {'ab' * 32}, md5: a}}]", f"[{{url: https://h/f, sha256: {'ab' * 32}, bytes: -1}}]"]),
+                                     f"[{{url: 'http://h:8/d/?x=1', sha256: {'a1' * 32}, file: f, "
+                                     f"bytes: 12}}]", "[]"],
+                                    ["https://h/f", "[https://h/f]", "[{url: https://h/f}]",
+                                     f"[{{sha256: {'ab' * 32}}}]",
+                                     f"[{{url: https://u:p@h/f, sha256: {'ab' * 32}}}]",
+                                     f"[{{url: ftp://h/f, sha256: {'ab' * 32}}}]",
+                                     "[{url: https://h/f, sha256: abc}]",
+                                     f"[{{url: https://h/f, sha256: {'ab' * 32}, file: a/b}}]",
+                                     f"[{{url: https://h/f, sha256: {'ab' * 32}, md5: a}}]",
+                                     f"[{{url: https://h/f, sha256: {'ab' * 32}, bytes: -1}}]"]),
             "train.batch": ([32], [0, 1.5, "x"]),
             "checkpoint.every": (["500 steps", "1 epoch", "1 step"], ["often", "500", "0.5 epoch"]),
             "checkpoint.signal_before": ([120, "120s", "2m"], ["soon", -5, "1.5m"]),

@@ -28,7 +28,9 @@ TEST_CASE(
   // The rank that ends an attempt waits for the output of the others, because they may be ended
   // before their first line.
   const auto program = R"(
-    all_are_up() { until [ $(ls $DLRUN_RUN/up-$DLRUN_ATTEMPT-* | wc -l) = 4 ]; do sleep 0.05; done; }
+    all_are_up() {
+      until [ $(ls $DLRUN_RUN/up-$DLRUN_ATTEMPT-* | wc -l) = 4 ]; do sleep 0.05; done
+    }
     echo attempt $DLRUN_ATTEMPT
     touch $DLRUN_RUN/up-$DLRUN_ATTEMPT-$DLRUN_RANK
     case $DLRUN_ATTEMPT$DLRUN_RANK in

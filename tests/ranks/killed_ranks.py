@@ -24,7 +24,7 @@ import time
 
 EVERY = 5  # steps between checkpoints
 STEPS = 64  # 2 epochs of ceil(1000 / (2 x 16)) steps
-LIMIT_S = 250  # of any wait
+LIMIT_S = 250  # the time limit of any wait
 
 SPEC = """\
 name: killed
@@ -42,10 +42,16 @@ retry: {{max: 1, on: [failure]}}
 """
 CONVOLUTIONS = "[conv2d 8 5 stride 2, relu, dropout 0.25, maxpool 2, batchnorm, dense 10]"
 WAYS = {
-    "adam, shm x 2": {"ranks": 2, "batch": 16, "backend": "shm", "optimizer": "{name: adam}", "layers": CONVOLUTIONS},
-    "sgd, gloo x 4": {"ranks": 4, "batch": 8, "backend": "gloo", "optimizer": "{name: sgd}", "layers": CONVOLUTIONS},
-    "adamw, sharded, shm x 2": {"ranks": 2, "batch": 16, "backend": "shm", "optimizer": "{name: adamw, state: sharded}", "layers": CONVOLUTIONS},
-    "momentum, averaged every 3 steps, shm x 2": {"ranks": 2, "batch": 16, "backend": "shm", "optimizer": "{name: sgd}", "layers": CONVOLUTIONS,
+    "adam, shm x 2": {"ranks": 2, "batch": 16, "backend": "shm", "optimizer": "{name: adam}",
+                      "layers": CONVOLUTIONS},
+    "sgd, gloo x 4": {"ranks": 4, "batch": 8, "backend": "gloo", "optimizer": "{name: sgd}",
+                      "layers": CONVOLUTIONS},
+    "adamw, sharded, shm x 2": {"ranks": 2, "batch": 16, "backend": "shm",
+                                "optimizer": "{name: adamw, state: sharded}",
+                                "layers": CONVOLUTIONS},
+    "momentum, averaged every 3 steps, shm x 2": {"ranks": 2, "batch": 16, "backend": "shm",
+                                                  "optimizer": "{name: sgd}",
+                                                  "layers": CONVOLUTIONS,
                                                   "more": "local_steps: 3"},
 }
 
@@ -59,9 +65,12 @@ class Run:
         (folder / "exp.yaml").write_text(SPEC.format(**({"every": EVERY, "more": ""} | WAYS[way])))
         foreign = ("DLRUN_", "SLURM_", "OMPI_", "PMI")
         self.env = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
-        self.env |= {"XDG_STATE_HOME": str(folder / "state"), "XDG_CONFIG_HOME": str(folder / "config")}
-        self.process = subprocess.Popen([dlrun, "run", "exp.yaml", "--runs", str(folder / "runs"), "--json"], cwd=folder, env=self.env,
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.env |= {"XDG_STATE_HOME": str(folder / "state"),
+                     "XDG_CONFIG_HOME": str(folder / "config")}
+        self.process = subprocess.Popen([dlrun, "run", "exp.yaml", "--runs", str(folder / "runs"),
+                                         "--json"], cwd=folder, env=self.env,
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True)
 
     def folder(self):
         found = sorted((self.runs / "runs").glob("killed-*"))
@@ -72,7 +81,7 @@ class Run:
 
     def __exit__(self, *_):
         if self.process.poll() is None:
-            self.process.terminate()  # dlrun run ends its ranks
+            self.process.terminate()  # `dlrun run` then ends its ranks.
 
     def end(self):
         """Waits for the run's end. Returns its record and the bytes of its last checkpoint."""
@@ -81,7 +90,8 @@ class Run:
             sys.exit(f"dlrun run: exit {self.process.returncode}\n{out}\n{err}")
         record = json.loads(out)
         last = self.folder() / "ckpt" / f"step-{STEPS:08}"
-        return record, {name: (last / name).read_bytes() for name in ("model.safetensors", "optimizer.safetensors")}
+        return (record, {name: (last / name).read_bytes()
+                         for name in ("model.safetensors", "optimizer.safetensors")})
 
 
 def wait_for(condition, run, what):
@@ -106,8 +116,9 @@ def pids_of_ranks(folder, ranks):
         try:
             if (entry / "comm").read_text() != "dlrun-trainer\n":
                 continue
-            words = dict(word.split("=", 1) for word in (entry / "environ").read_text().split("\0") if "=" in word)
-        except OSError:  # the process has ended meanwhile
+            words = dict(word.split("=", 1) for word in (entry / "environ").read_text().split("\0")
+                         if "=" in word)
+        except OSError:  # The process has ended meanwhile.
             continue
         if words.get("DLRUN_RUN") == str(folder):
             pids[int(words["DLRUN_RANK"])] = int(entry.name)
@@ -115,7 +126,8 @@ def pids_of_ranks(folder, ranks):
 
 
 def newest_step(folder):
-    return max((int(path.parent.name[5:]) for path in (folder / "ckpt").glob("step-*/manifest.json")), default=0)
+    return max((int(path.parent.name[5:])
+                for path in (folder / "ckpt").glob("step-*/manifest.json")), default=0)
 
 
 def kill_one(run, ranks, rank, step, step_s):
@@ -123,7 +135,9 @@ def kill_one(run, ranks, rank, step, step_s):
     folder = wait_for(run.folder, run, "the run's folder")
     pids = folder and wait_for(lambda: pids_of_ranks(folder, ranks), run, "the ranks")
     saved = step // EVERY * EVERY
-    if not pids or (saved > 0 and not wait_for(lambda: newest_step(folder) >= saved, run, f"a checkpoint of step {saved}")):
+    if not pids or (saved > 0
+                    and not wait_for(lambda: newest_step(folder) >= saved, run,
+                                     f"a checkpoint of step {saved}")):
         return False
     time.sleep(step % EVERY * step_s)
     try:
@@ -175,18 +189,22 @@ def main():
             with Run(args.dlrun, root / f"run-{tries}", way) as run:
                 was_killed = kill_one(run, ranks, rank, step, step_s)
                 record, got = run.end()
-            if not was_killed or not record["restarts"]:  # the run was faster: draw again
+            if not was_killed or not record["restarts"]:  # The run was faster than the kill.
                 continue
             done += 1
             at = resumed_at(run.folder())
-            same = got == arrays and all(record["result"][key] == result[key] for key in ("parameters", "test_accuracy", "test_loss", "steps"))
+            same = (got == arrays and all(record["result"][key] == result[key]
+                                          for key in ("parameters", "test_accuracy", "test_loss",
+                                                      "steps")))
             causes = [restart["cause"] for restart in record["restarts"]]
             steps.append(at)
-            line = f"{done}/{args.kills}  {way}: rank {rank} at step {step}, went on from {at}: {'the same bits' if same else 'OTHER PARAMETERS'}"
+            line = (f"{done}/{args.kills}  {way}: rank {rank} at step {step}, went on from {at}: "
+                    f"{'the same bits' if same else 'OTHER PARAMETERS'}")
             print(line, flush=True)
             if not same or causes != ["failure"]:
                 wrong.append(f"{line} {causes}")
-    print(f"{args.kills - len(wrong)} of {args.kills} ended with the bits of an undisturbed run; resumed from {min(steps)} to {max(steps)} of {STEPS} steps")
+    print(f"{args.kills - len(wrong)} of {args.kills} ended with the bits of an undisturbed run; "
+          f"resumed from {min(steps)} to {max(steps)} of {STEPS} steps")
     sys.exit(1 if wrong else 0)
 
 

@@ -50,8 +50,8 @@ std::string progress(std::int64_t from, int seconds, int attempt, std::int64_t b
     const auto time = utc_timestamp(std::chrono::system_clock::time_point(
         std::chrono::milliseconds(kBegin + (from + i) * 1000)));
     text += checked_line_of_text(fmt::format(
-        R"({{"t":"{}","event":"progress","attempt":{},"epoch":1,"step":{},"steps":5000000,"loss":0.25,)"
-        R"("samples_per_s":123.5,"accuracy":0.125,"work_ms":12.5}})",
+        R"({{"t":"{}","event":"progress","attempt":{},"epoch":1,"step":{},"steps":5000000,)"
+        R"("loss":0.25,"samples_per_s":123.5,"accuracy":0.125,"work_ms":12.5}})",
         time, attempt, i == seconds / 2 ? best : i));
     if (i % 60 == 0)
       text +=

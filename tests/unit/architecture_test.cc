@@ -138,7 +138,8 @@ TEST_CASE(
       "runtime/trainer/loop/reporter.cc",
       "runtime/trainer/measure/collectives_program.cc"};
   const std::regex prints(
-      R"(fmt::print\(|std::(cout|cerr|clog)\b|\b(std::)?(v?f?printf|f?puts|f?putc|putchar|fwrite|fflush|perror)\(|)"
+      R"(fmt::print\(|std::(cout|cerr|clog)\b|)"
+      R"(\b(std::)?(v?f?printf|f?puts|f?putc|putchar|fwrite|fflush|perror)\(|)"
       R"(\bwrite(_all)?\((1|2|STD(OUT|ERR)_FILENO),|(OUT|ERR)_FILENO\) == 1|\\x1b\[|\\033\[)");
   int found = 0;
   for (std::string_view room : kRooms) {

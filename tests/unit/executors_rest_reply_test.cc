@@ -18,14 +18,18 @@ namespace {
 using namespace dlrun;
 
 constexpr std::string_view kUnknownJob =
-    R"({"meta": {"Slurm": {"release": "22.05.8"}}, "errors": [{"description": "Unable to find JobId=99999",
-        "error_number": 2017, "error": "Invalid job id specified", "source": "slurm_load_job"}], "jobs": []})";
+    R"({"meta": {"Slurm": {"release": "22.05.8"}}, "errors": [
+        {"description": "Unable to find JobId=99999", "error_number": 2017,
+         "error": "Invalid job id specified", "source": "slurm_load_job"}], "jobs": []})";
 constexpr std::string_view kJobs =
     R"({"errors": [], "jobs": [
-        {"job_id": 7, "array_job_id": 0, "array_task_id": null, "user_id": 1000, "job_state": "COMPLETED", "exit_code": 768,
-         "state_reason": "None", "nodes": "n[1-2]", "start_time": 1795291489, "comment": "dlrun:aa mine", "name": "x"},
-        {"job_id": 9, "array_job_id": 8, "array_task_id": 3, "user_id": 1000, "job_state": "FAILED", "exit_code": 9},
-        {"job_id": 8, "array_job_id": 8, "array_task_id": null, "array_task_string": "4,6-10:2,20,30,4...%3", "user_id": 1000,
+        {"job_id": 7, "array_job_id": 0, "array_task_id": null, "user_id": 1000,
+         "job_state": "COMPLETED", "exit_code": 768, "state_reason": "None", "nodes": "n[1-2]",
+         "start_time": 1795291489, "comment": "dlrun:aa mine", "name": "x"},
+        {"job_id": 9, "array_job_id": 8, "array_task_id": 3, "user_id": 1000,
+         "job_state": "FAILED", "exit_code": 9},
+        {"job_id": 8, "array_job_id": 8, "array_task_id": null,
+         "array_task_string": "4,6-10:2,20,30,4...%3", "user_id": 1000,
          "job_state": "PENDING", "state_reason": "Priority", "start_time": 0, "exit_code": 0},
         {"job_id": 10, "user_id": 1001, "job_state": "RUNNING"}]})";
 

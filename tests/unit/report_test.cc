@@ -145,9 +145,9 @@ TEST_CASE(
         "\"samples_per_s\":500{}}}\n",
         step, step, 1.0 / step, step % 10 == 0 ? ",\"test_loss\":0.5" : "");
   write(folder / "metrics.jsonl", metrics);
-  write(
-      folder / "provenance.json",
-      R"({"dlrun":"9.9","user":"kim","host":"login","argv":["dlrun","submit","x.yaml"],"git":{"commit":"abc123"}})");
+  write(folder / "provenance.json",
+        R"({"dlrun":"9.9","user":"kim","host":"login","argv":["dlrun","submit","x.yaml"],)"
+        R"("git":{"commit":"abc123"}})");
   write(folder / "resolved.yaml", "name: mnist  # x.yaml:1:1\ntrain:\n  batch: 32  # default\n");
   const std::string page = report_page(read(folder), "now");
   check_tags(page);
@@ -178,9 +178,8 @@ TEST_CASE("whatever a run says is text") {
                        {{"rank", 0}, {"host", kHostile}, {"code", 1}, {"error", kHostile}}) +
             event_line(5, "attempt_end", {{"code", 1}, {"reason", kHostile}}) +
             event_line(5, "ended", {{"state", "failed"}, {"code", 1}, {"message", kHostile}}));
-  write(
-      folder / "ranks.json",
-      R"({"time":"<b onload='x'>","attempt":0,"nodes":["<script>"],"columns":["rank","node"],"rows":[[0,0]]})");
+  write(folder / "ranks.json", R"({"time":"<b onload='x'>","attempt":0,"nodes":["<script>"],)"
+                               R"("columns":["rank","node"],"rows":[[0,0]]})");
   write(folder / "provenance.json",
         Json{{"user", kHostile}, {"argv", {kHostile}}, {"directory", kHostile}}.dump());
   write(folder / "resolved.yaml", std::string("name: ") + kHostile + "\n");

@@ -19,20 +19,26 @@ constexpr const char* kHostileRepository = R"sh(
 set -eu
 cd "$1"
 canary() { printf '%s' "touch '$1/canary-$2'; cat"; }
-hostile() { # what git can be told to start; in the repository that is the current folder
-  for key in core.fsmonitor core.sshCommand core.pager core.editor core.alternateRefsCommand core.gitProxy diff.external \
-      filter.evil.clean filter.evil.smudge filter.evil.process filter.lfs.clean filter.lfs.process \
-      diff.evil.command diff.evil.textconv credential.helper gpg.program pager.diff alias.diff alias.ls-files; do
+# Sets everything that makes git start a program, in the repository of the current folder.
+hostile() {
+  for key in core.fsmonitor core.sshCommand core.pager core.editor core.alternateRefsCommand \
+      core.gitProxy diff.external filter.evil.clean filter.evil.smudge filter.evil.process \
+      filter.lfs.clean filter.lfs.process diff.evil.command diff.evil.textconv credential.helper \
+      gpg.program pager.diff alias.diff alias.ls-files; do
     git config "$key" "$(canary "$1" "$2$key")"
   done
   git config filter.evil.required true
   mkdir -p .git/hooks
-  for hook in post-index-change fsmonitor-watchman pre-commit post-checkout reference-transaction; do
+  for hook in post-index-change fsmonitor-watchman pre-commit post-checkout \
+      reference-transaction; do
     printf '#!/bin/sh\ntouch "%s/canary-%s%s"\n' "$1" "$2" "$hook" >.git/hooks/$hook
     chmod +x .git/hooks/$hook
   done
 }
-new() { git init -q "$1" && git -C "$1" config user.email kim@example.org && git -C "$1" config user.name kim; }
+new() {
+  git init -q "$1" && git -C "$1" config user.email kim@example.org &&
+    git -C "$1" config user.name kim
+}
 new inner
 (cd inner && echo one >inside && git add . && git commit -qm inside)
 new repo
@@ -44,8 +50,10 @@ git -c protocol.file.allow=always submodule --quiet add ../inner inner
 git commit -qm first
 blob=$(git rev-parse HEAD:old.py)
 hostile "$1" repo-
-(cd inner && sub=$(git rev-parse --git-dir) && mkdir -p "$sub/hooks" && git config core.fsmonitor "$(canary "$1" inner-fsmonitor)" &&
-  git config filter.evil.clean "$(canary "$1" inner-clean)" && echo '* filter=evil' >.gitattributes && echo changed >inside)
+(cd inner && sub=$(git rev-parse --git-dir) && mkdir -p "$sub/hooks" &&
+  git config core.fsmonitor "$(canary "$1" inner-fsmonitor)" &&
+  git config filter.evil.clean "$(canary "$1" inner-clean)" &&
+  echo '* filter=evil' >.gitattributes && echo changed >inside)
 # A clone that lacks a file's content, and a remote that says how to fetch it.
 rm -f ".git/objects/${blob:0:2}/${blob:2}"
 git config extensions.partialClone evil

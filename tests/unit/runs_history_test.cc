@@ -31,8 +31,9 @@ std::string rank_row(int rank, double cpu, bool is_slow = false, int age_s = 1, 
 }
 
 std::string ranks_text(const std::string& rows) {
-  return R"({"time":"2026-01-01T00:00:00.000Z","attempt":2,"ranks":8,"nodes":["n1"],"columns":["rank","node","cpu",)"
-         R"("rss_bytes","gpu","gpu_used_bytes","gpu_total_bytes","step","lag","work_ms","slow","age_s"],"rows":[)" +
+  return R"({"time":"2026-01-01T00:00:00.000Z","attempt":2,"ranks":8,"nodes":["n1"],)"
+         R"("columns":["rank","node","cpu","rss_bytes","gpu","gpu_used_bytes",)"
+         R"("gpu_total_bytes","step","lag","work_ms","slow","age_s"],"rows":[)" +
          rows + "]}";
 }
 
@@ -156,7 +157,8 @@ TEST_CASE("metrics are read past lines that are none") {
   const TemporaryDirectory folder;
   CHECK(read_metrics(folder.path()).value().empty());
   std::ofstream(folder / "metrics.jsonl")
-      << R"({"time":"2026-01-01T00:00:00.000Z","attempt":1,"epoch":1,"step":3,"loss":0.5,"test_loss":0.25})"
+      << R"({"time":"2026-01-01T00:00:00.000Z","attempt":1,"epoch":1,"step":3,)"
+      << R"("loss":0.5,"test_loss":0.25})"
       << "\n{\"ti\n[]\n";
   const auto points = read_metrics(folder.path()).value();
   REQUIRE(points.size() == 1);

@@ -168,9 +168,9 @@ TEST_CASE(
   fs::create_directories(folder / "runs");
   const auto file_of = [&](int i) { return folder / "runs" / fmt::format("r-{}", i); };
   for (int i = 0; i < 10'000; ++i) {
-    std::ofstream(file_of(i)) << fmt::format(
-        R"({{"id":"r-{0}","name":"r","path":"{1}/run-{0}","created":"2026-11-21T12:{2:02}:{3:02}.{0:05}Z"}})",
-        i, folder.path().string(), i / 60 % 60, i % 60);
+    std::ofstream(file_of(i)) << fmt::format(R"({{"id":"r-{0}","name":"r","path":"{1}/run-{0}",)"
+                                             R"("created":"2026-11-21T12:{2:02}:{3:02}.{0:05}Z"}})",
+                                             i, folder.path().string(), i / 60 % 60, i % 60);
   }
   REQUIRE(index.list()->entries.size() == 10'000);
   const double began = cpu_seconds();

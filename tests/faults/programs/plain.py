@@ -46,7 +46,7 @@ def main():
     rank, attempt = os.environ["DLRUN_RANK"], os.environ["DLRUN_ATTEMPT"]
     alone = open(
         f"{folder}/alone-{rank}", "w"
-    )  # held while this process lives, so that two programs of one rank are noticed
+    )  # The lock is held while this process lives, so that two programs of one rank are noticed.
     try:
         fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
         is_alone = True

@@ -19,9 +19,11 @@ remove_cgroups() {
     local top=$freezer/$1
     mountpoint -q "$freezer" || return 0
     if [[ -d $top ]]; then
-        find "$top" -name freezer.state -exec sh -c 'for f; do echo THAWED >"$f"; done' sh {} + 2>/dev/null || true
+        find "$top" -name freezer.state -exec sh -c 'for f; do echo THAWED >"$f"; done' sh {} + \
+            2>/dev/null || true
         kill_all cgroup_processes "$top" || true
-        wait_for 5 find "$top" -depth -type d -exec rmdir {} + || warn "control groups are left in $top"
+        wait_for 5 find "$top" -depth -type d -exec rmdir {} + ||
+            warn "control groups are left in $top"
     fi
     umount "$freezer"
 }

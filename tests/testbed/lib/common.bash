@@ -30,8 +30,10 @@ die() {
 # a testbed.
 become_root() {
     ((EUID == 0)) && return
-    command -v sudo >/dev/null || die "needs root: namespaces, a bridge and device files are made (and there is no sudo)"
-    exec sudo --preserve-env=DLRUN_TESTBED_DIR,DLRUN_TESTBED_SLURM,DLRUN_TESTBED_SUBNET,DLRUN_TESTBED_USER "$0" "$@"
+    command -v sudo >/dev/null ||
+        die "needs root: namespaces, a bridge and device files are made (and there is no sudo)"
+    local names=DLRUN_TESTBED_DIR,DLRUN_TESTBED_SLURM,DLRUN_TESTBED_SUBNET,DLRUN_TESTBED_USER
+    exec sudo --preserve-env="$names" "$0" "$@"
 }
 
 # Allows one command at a time per parent directory. The lock is on the directory itself, so that no
@@ -61,7 +63,7 @@ slurm_path() { [[ -z ${slurm:-} ]] || echo "$slurm/bin:$slurm/sbin:"; }
 slurm_version() {
     local version
     version=$(slurmctld -V)
-    echo "${version##* }" # "slurm 26.05.3", "slurm-wlm 22.05.8"
+    echo "${version##* }" # of "slurm 26.05.3" or "slurm-wlm 22.05.8"
 }
 
 # slurm_is VERSION: succeeds if the testbed's Slurm is this version, such as 24.05, or a later one.

@@ -1,7 +1,9 @@
 # shellcheck shell=bash
 # Writes Slurm's configuration files from the settings.
 
-partition() { echo "PartitionName=$1 Nodes=$node_range State=UP DefaultTime=10:00 OverSubscribe=NO ${*:2}"; }
+partition() {
+    echo "PartitionName=$1 Nodes=$node_range State=UP DefaultTime=10:00 OverSubscribe=NO ${*:2}"
+}
 
 write_slurm_conf() {
     local i
@@ -72,7 +74,8 @@ AuthAltParameters=jwt_key=$state/slurmctld/jwt.key
 END
     fi
     for ((i = 1; i <= nodes; i++)); do
-        echo "NodeName=n$i NodeHostname=n$i NodeAddr=$subnet.$((10 + i)) Sockets=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=256000" \
+        echo "NodeName=n$i NodeHostname=n$i NodeAddr=$subnet.$((10 + i))" \
+            "Sockets=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=256000" \
             "$( ((gpus == 0)) || echo "Gres=gpu:pretend:$gpus ")State=UNKNOWN"
     done
     partition batch Default=YES PriorityTier=10 PreemptMode=OFF MaxTime=1-00:00:00
@@ -101,7 +104,8 @@ END
 # their own host. Slurm itself does not need them.
 write_hosts() {
     local i
-    printf '127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n%s.1 %s\n' "$subnet" "$(hostname -s)"
+    printf '127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n%s.1 %s\n' "$subnet" \
+        "$(hostname -s)"
     for ((i = 1; i <= nodes; i++)); do printf '%s.%d n%d\n' "$subnet" $((10 + i)) "$i"; done
 }
 
@@ -126,7 +130,9 @@ write_configuration() {
     slurm_is 23.11 || echo 'CgroupAutomount=no' >>"$etc/cgroup.conf"
     make_gpus
     if ((gpus)); then
-        echo "NodeName=$node_range Name=gpu Type=pretend File=$state/dev/gpu$( ((gpus == 1)) && echo 0 || echo "[0-$((gpus - 1))]")"
+        local numbers=0
+        ((gpus == 1)) || numbers="[0-$((gpus - 1))]"
+        echo "NodeName=$node_range Name=gpu Type=pretend File=$state/dev/gpu$numbers"
     fi >"$etc/gres.conf"
     if [[ $accounting == yes ]]; then
         write_slurmdbd_conf >"$etc/slurmdbd.conf"

@@ -5,7 +5,8 @@
 installed_pyxis() {
     local path
     [[ -z $slurm ]] || return 1
-    for path in /usr/local/lib/slurm /usr/lib/slurm /usr/lib/"$(uname -m)"-linux-gnu/{slurm,slurm-wlm}; do
+    for path in /usr/local/lib/slurm /usr/lib/slurm \
+        /usr/lib/"$(uname -m)"-linux-gnu/{slurm,slurm-wlm}; do
         [[ ! -e $path/spank_pyxis.so ]] || { echo "$path/spank_pyxis.so" && return; }
     done
     return 1
@@ -16,8 +17,11 @@ installed_pyxis() {
 use_containers_of() {
     local program
     plugin=$1/lib/slurm/spank_pyxis.so enroot=$1/bin/enroot
-    [[ -e $plugin && -x $enroot ]] || die "DLRUN_TESTBED_CONTAINERS_PREFIX: '$1' lacks lib/slurm/spank_pyxis.so or bin/enroot"
-    for program in "$1"/bin/enroot*; do ln -sfn "$program" "$state/containers/bin/${program##*/}"; done
+    [[ -e $plugin && -x $enroot ]] ||
+        die "DLRUN_TESTBED_CONTAINERS_PREFIX: '$1' lacks lib/slurm/spank_pyxis.so or bin/enroot"
+    for program in "$1"/bin/enroot*; do
+        ln -sfn "$program" "$state/containers/bin/${program##*/}"
+    done
 }
 
 # enable_containers DIR: copies the stand-ins in DIR into the state directory, so that every node
@@ -26,8 +30,11 @@ enable_containers() {
     local dir=$state/containers plugin enroot kind=stand-in stand_in=$1/pyxis.so
     # A SPANK plugin works only with the Slurm version that it was compiled for.
     [[ -z $slurm ]] || stand_in=$1/pyxis-$(slurm_version).so
-    [[ -e $stand_in ]] || die "--containers: there is no '$stand_in': configure with -DDLRUN_TESTBED_SLURM=$slurm and build"
-    [[ -x $1/enroot && -x $1/apptainer ]] || die "--containers: there are no stand-ins in '$1': build them (cmake --build)"
+    [[ -e $stand_in ]] ||
+        die "--containers: there is no '$stand_in': configure with" \
+            "-DDLRUN_TESTBED_SLURM=$slurm and build"
+    [[ -x $1/enroot && -x $1/apptainer ]] ||
+        die "--containers: there are no stand-ins in '$1': build them (cmake --build)"
     mkdir -p "$dir/bin" "$dir/registry"
     if [[ -n ${DLRUN_TESTBED_CONTAINERS_PREFIX:-} ]]; then
         kind=installed
@@ -43,13 +50,15 @@ enable_containers() {
         enroot=$dir/bin/enroot plugin=$dir/pyxis.so
         install "$1/enroot" "$enroot.new" && mv "$enroot.new" "$enroot"
         install "$stand_in" "$plugin.new" && mv "$plugin.new" "$plugin"
-        echo "required $plugin enroot=$enroot spool=$state/nodes/%n/spool" >"$state/etc/plugstack.d/containers.conf"
+        echo "required $plugin enroot=$enroot spool=$state/nodes/%n/spool" \
+            >"$state/etc/plugstack.d/containers.conf"
     fi
     # On a node without NVIDIA's tool, this one records in the container what was requested.
     install "${BASH_SOURCE%/lib/*}/containers/nvidia-container-cli" "$dir/bin/nvidia-container-cli"
     # Apptainer needs no plugin. The stand-in is last on the users' PATH, after an
     # installed apptainer.
-    install "$1/apptainer" "$dir/bin/apptainer.new" && mv "$dir/bin/apptainer.new" "$dir/bin/apptainer"
+    install "$1/apptainer" "$dir/bin/apptainer.new" && mv "$dir/bin/apptainer.new" \
+        "$dir/bin/apptainer"
     echo "$kind" >"$dir/kind"
     say "containers: $kind pyxis ($plugin) and enroot ($enroot)"
 }

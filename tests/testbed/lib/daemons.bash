@@ -10,8 +10,10 @@ start_munged() {
     chown -R munge:munge "$dir"
     chmod 700 "$dir/private"
     chmod 600 "$dir/private/key"
-    spawn munged setpriv --reuid=munge --regid=munge --clear-groups munged --foreground --force --key-file="$dir/private/key" \
-        --socket="$dir/munge.socket" --pid-file="$dir/private/munged.pid" --log-file="$dir/private/munged.log" \
+    spawn munged setpriv --reuid=munge --regid=munge --clear-groups munged --foreground --force \
+        --key-file="$dir/private/key" \
+        --socket="$dir/munge.socket" --pid-file="$dir/private/munged.pid" \
+        --log-file="$dir/private/munged.log" \
         --seed-file="$dir/private/munged.seed"
     wait_for 10 test -S "$dir/munge.socket" || die "munged did not start: see $state/log/munged.out"
 }
@@ -28,12 +30,14 @@ start_slurmctld() {
     # is still ending one of them would refuse the new job as a duplicate and be drained.
     local starts=$state/slurmctld/starts
     echo >>"$starts"
-    sed -i "s/^FirstJobId=.*/FirstJobId=$((($(wc -l <"$starts") - 1) * 10000 + 1))/" "$state/etc/slurm.conf"
+    sed -i "s/^FirstJobId=.*/FirstJobId=$((($(wc -l <"$starts") - 1) * 10000 + 1))/" \
+        "$state/etc/slurm.conf"
     # slurmctld listens on the address of its own host's name: the bridge's address, by the nodes'
     # /etc/hosts.
     # shellcheck disable=SC2016  # the inner shell expands
     spawn slurmctld unshare --mount --propagation private \
-        sh -c 'mount --bind "$1/etc/hosts" /etc/hosts && exec slurmctld -D -f "$1/etc/slurm.conf"' sh "$state"
+        sh -c 'mount --bind "$1/etc/hosts" /etc/hosts && exec slurmctld -D -f "$1/etc/slurm.conf"' \
+        sh "$state"
 }
 
 start_node() {
@@ -47,7 +51,8 @@ start_node() {
     fi
     # slurmstepd inherits slurmd's environment. PMIx's default store crashes or hangs in about one
     # of fifty steps. pyxis starts the enroot on slurmd's PATH.
-    spawn "slurmd-$1" env PMIX_MCA_gds=hash PATH="$PATH:$state/containers/bin" "$testbed_source/lib/node-init" "$1" "$cgroup" "$bridge-$1" \
+    spawn "slurmd-$1" env PMIX_MCA_gds=hash PATH="$PATH:$state/containers/bin" \
+        "$testbed_source/lib/node-init" "$1" "$cgroup" "$bridge-$1" \
         slurmd -D -N "$1" -f "$state/etc/slurm.conf"
 }
 
@@ -63,21 +68,29 @@ start_accounting() {
         mkdir -p "$dir/run"
         chown -R slurm "$dir"
         if [[ ! -d $dir/data ]]; then
-            mariadb-install-db --no-defaults --user=slurm --datadir="$dir/data" --auth-root-authentication-method=socket \
-                --auth-root-socket-user=root --skip-test-db >"$state/log/mariadb-install-db.out" 2>&1 ||
+            mariadb-install-db --no-defaults --user=slurm --datadir="$dir/data" \
+                --auth-root-authentication-method=socket \
+                --auth-root-socket-user=root --skip-test-db >"$state/log/mariadb-install-db.out" \
+                2>&1 ||
                 die "the database could not be made: see $state/log/mariadb-install-db.out"
         fi
-        spawn mariadbd mariadbd --no-defaults --user=slurm --datadir="$dir/data" --socket="$dir/run/socket" --skip-networking \
-            --pid-file="$dir/run/pid" --innodb-buffer-pool-size=64M --innodb-log-file-size=16M --innodb-lock-wait-timeout=900 \
+        spawn mariadbd mariadbd --no-defaults --user=slurm --datadir="$dir/data" \
+            --socket="$dir/run/socket" --skip-networking \
+            --pid-file="$dir/run/pid" --innodb-buffer-pool-size=64M --innodb-log-file-size=16M \
+            --innodb-lock-wait-timeout=900 \
             --innodb-flush-log-at-trx-commit=0 --skip-innodb-doublewrite
-        wait_for 30 database_answers || die "the database did not start: see $state/log/mariadbd.out"
-        mariadb --no-defaults --socket="$dir/run/socket" -e "create database if not exists slurm_acct_db;
-            create user if not exists slurm@localhost identified via unix_socket; grant all on slurm_acct_db.* to slurm@localhost"
+        wait_for 30 database_answers ||
+            die "the database did not start: see $state/log/mariadbd.out"
+        mariadb --no-defaults --socket="$dir/run/socket" \
+            -e "create database if not exists slurm_acct_db;
+            create user if not exists slurm@localhost identified via unix_socket;
+            grant all on slurm_acct_db.* to slurm@localhost"
     fi
     if ! daemon_is_alive slurmdbd; then
         mkdir -p "$state/slurmdbd"
         chown slurm:slurm "$state/slurmdbd"
-        spawn slurmdbd env MYSQL_UNIX_PORT="$dir/run/socket" setpriv --reuid=slurm --regid=slurm --clear-groups slurmdbd -D
+        spawn slurmdbd env MYSQL_UNIX_PORT="$dir/run/socket" setpriv --reuid=slurm --regid=slurm \
+            --clear-groups slurmdbd -D
         wait_for 30 accounting_answers || die "slurmdbd did not start: see $state/log/slurmdbd.out"
     fi
     if [[ -z $(sacctmgr -n show cluster testbed) ]]; then
@@ -86,7 +99,8 @@ start_accounting() {
             sacctmgr -i add account testers Description=testers Organization=dlrun
             sacctmgr -i add user "$user" Account=testers
             sacctmgr -i add user root Account=testers
-        } >"$state/log/sacctmgr.out" 2>&1 || die "the cluster could not be added to accounting: see $state/log/sacctmgr.out"
+        } >"$state/log/sacctmgr.out" 2>&1 ||
+            die "the cluster could not be added to accounting: see $state/log/sacctmgr.out"
     fi
 }
 
@@ -100,24 +114,29 @@ start_rest() {
     local as=(setpriv --reuid="$user" --regid="$user" --init-groups)
     local env=(env "SLURMRESTD_SECURITY=disable_unshare_sysv,disable_unshare_files")
     local api=openapi/v0.0.38
-    ! slurm_is 24.05 || api=openapi/slurmctld,openapi/slurmdbd # every version that it has
+    ! slurm_is 24.05 || api=openapi/slurmctld,openapi/slurmdbd # all versions of the API
     mkdir -p "$state/rest"
     chown "$user" "$state/rest"
     if ! daemon_is_alive slurmrestd-tcp; then
-        spawn slurmrestd-tcp "${env[@]}" SLURM_JWT=daemon setpriv --reuid=nobody --regid=nogroup --clear-groups \
-            slurmrestd -f "$state/etc/slurm.conf" -s "$api" -a rest_auth/jwt "127.0.0.1:$((port + 3))"
+        spawn slurmrestd-tcp "${env[@]}" SLURM_JWT=daemon setpriv --reuid=nobody --regid=nogroup \
+            --clear-groups \
+            slurmrestd -f "$state/etc/slurm.conf" -s "$api" \
+            -a rest_auth/jwt "127.0.0.1:$((port + 3))"
     fi
     if ! daemon_is_alive slurmrestd-local; then
         rm -f "$state/rest/socket"
         spawn slurmrestd-local "${env[@]}" "${as[@]}" \
-            slurmrestd -f "$state/etc/slurm.conf" -s "$api" -a rest_auth/local "unix:$state/rest/socket"
+            slurmrestd -f "$state/etc/slurm.conf" -s "$api" \
+            -a rest_auth/local "unix:$state/rest/socket"
     fi
     wait_for 10 rest_answers || die "slurmrestd did not start: see $state/log/slurmrestd-*.out"
 }
 
 controller_answers() { timeout 5 scontrol ping | grep -q 'is UP'; }
-nodes_are_usable() { # every node idle, mixed or allocated, and none of them unresponsive
+# Succeeds if every node is idle, mixed or allocated, and none of them is unresponsive.
+nodes_are_usable() {
     local states
     states=$(timeout 5 sinfo -h -N -p batch -o %T) || return 1
-    (($(wc -l <<<"$states") == nodes)) && ! grep -Eqv '^(idle|mixed|allocated|completing)$' <<<"$states"
+    (($(wc -l <<<"$states") == nodes)) && ! grep -Eqv '^(idle|mixed|allocated|completing)$' \
+        <<<"$states"
 }

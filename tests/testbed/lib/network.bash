@@ -13,10 +13,13 @@ our_bridges() {
     return 0
 }
 
-subnet_is_free() { # an address in it would be reached through the default route or not at all
+# subnet_is_free SUBNET: succeeds if an address in it would be reached through the default route or
+# not at all
+subnet_is_free() {
     local route
     route=$(ip -4 route get "$1.1" 2>/dev/null) || return 0
-    [[ $route != *"dev dlrun"* && $route != local\ * ]] && [[ -z $(ip -4 route show root "$1.0/24") ]]
+    [[ $route != *"dev dlrun"* && $route != local\ * ]] &&
+        [[ -z $(ip -4 route show root "$1.0/24") ]]
 }
 
 # Takes the first free network 10.77.K.0/24 with its bridge dlrunK, or the requested one. Sets
@@ -38,9 +41,11 @@ claim_network() {
         return
     done
     if ((first == last)); then
-        die "the network $subnet.0/24 or the bridge dlrun$first is in use, and not by this testbed (see ip address); give another with DLRUN_TESTBED_SUBNET=10.77.K"
+        die "the network $subnet.0/24 or the bridge dlrun$first is in use, and not by this" \
+            "testbed (see ip address); give another with DLRUN_TESTBED_SUBNET=10.77.K"
     fi
-    die "none of the networks 10.77.0.0/24 to 10.77.$last.0/24 is free (see ip address, and /sys/class/net/dlrun*/ifalias for whose they are)"
+    die "none of the networks 10.77.0.0/24 to 10.77.$last.0/24 is free (see ip address, and" \
+        "/sys/class/net/dlrun*/ifalias for whose they are)"
 }
 
 raise_bridge() {
@@ -74,7 +79,8 @@ remove_network() {
         ip netns delete "$ns"
     done
     for cable in /sys/class/net/"$1".*; do ip link delete "${cable##*/}" 2>/dev/null || true; done
-    ip link delete "$1" # last: as long as it is there, down finds the rest
+    ip link delete "$1" # The bridge goes last, because `down` finds the rest by it.
     # The folder is a mount that `ip netns add` made. It is removed with the last namespace.
-    [[ -n $(ls -A /run/netns 2>/dev/null) ]] || { umount /run/netns && rmdir /run/netns; } 2>/dev/null || true
+    [[ -n $(ls -A /run/netns 2>/dev/null) ]] ||
+        { umount /run/netns && rmdir /run/netns; } 2>/dev/null || true
 }

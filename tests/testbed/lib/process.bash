@@ -7,7 +7,7 @@
 start_time() {
     local stat
     { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
-    stat=${stat##*) } # the name may hold spaces and parentheses
+    stat=${stat##*) } # The name may contain spaces and parentheses.
     # shellcheck disable=SC2086  # words are wanted: field 22 of the line is field 20 after the name
     set -- $stat
     [[ $1 != Z ]] && echo "${20}"
@@ -36,7 +36,8 @@ spawn() {
             fd=${fd##*/}
             ((fd > 2)) && eval "exec $fd>&-"
         done
-        exec env -i PATH="$(slurm_path)"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
+        exec env -i LANG=C.UTF-8 \
+            PATH="$(slurm_path)"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
             SLURM_CONF="$state/etc/slurm.conf" setsid "$@"
     ) &
     pid=$!

@@ -11,7 +11,8 @@ user_home() { getent passwd "$1" | cut -d: -f6; }
 ensure_user() {
     getent passwd "$1" >/dev/null && return
     mkdir -p "$state/home"
-    useradd --create-home --home-dir "$state/home/$1" --shell /bin/bash --user-group --comment "$user_mark" --key MAIL_DIR=/dev/null "$1"
+    useradd --create-home --home-dir "$state/home/$1" --shell /bin/bash --user-group \
+        --comment "$user_mark" --key MAIL_DIR=/dev/null "$1"
 }
 
 user_processes() { find /proc -maxdepth 1 -regex '/proc/[0-9]+' -uid "$1" -printf '%f\n'; }
@@ -28,8 +29,10 @@ as_user() {
     home=$(user_home "$user")
     mapfile -t environment < <(print_environment)
     cd "$home" || exit
-    exec env -i HOME="$home" USER="$user" LOGNAME="$user" SHELL=/bin/bash LANG=C.UTF-8 ${TERM:+TERM="$TERM"} \
-        PATH="$state/prefix/bin:$(slurm_path)/usr/local/bin:/usr/bin:/bin:$state/containers/bin" "${environment[@]}" \
+    exec env -i HOME="$home" USER="$user" LOGNAME="$user" SHELL=/bin/bash LANG=C.UTF-8 \
+        ${TERM:+TERM="$TERM"} \
+        PATH="$state/prefix/bin:$(slurm_path)/usr/local/bin:/usr/bin:/bin:$state/containers/bin" \
+        "${environment[@]}" \
         setpriv --reuid="$user" --regid="$user" --init-groups --inh-caps=-all "$@"
 }
 
@@ -46,7 +49,8 @@ print_environment() {
     echo "DLRUN_TESTBED_NODES=${names[*]}"
     echo "DLRUN_TESTBED_PROCTRACK=$proctrack"
     echo "DLRUN_TESTBED_ACCOUNTING=$accounting"
-    [[ ! -e $state/containers/kind ]] || echo "DLRUN_TESTBED_CONTAINERS=$(<"$state/containers/kind")"
+    [[ ! -e $state/containers/kind ]] ||
+        echo "DLRUN_TESTBED_CONTAINERS=$(<"$state/containers/kind")"
     [[ -z $second ]] || echo "DLRUN_TESTBED_SECOND=$second"
     if [[ $rest == yes ]]; then
         echo "DLRUN_TESTBED_REST_URL=http://127.0.0.1:$((port + 3))"
