@@ -41,12 +41,13 @@ constexpr Command kCommands[] = {
 };
 
 constexpr const char* kFooter =
-    "\nRUN is a run's name (the newest of that name), its id or the unique start of one, a Slurm "
-    "job id, a path, or "
-    "`last`.\n"
-    "Exit codes: 0 ok, 1 dlrun could not go on (disk full and the like), 2 usage or invalid spec, "
-    "3 Slurm refused,\n"
-    "4 the controller does not answer, 5 the run failed, 6 not found, 130 interrupted.";
+    "\nRUN is a run's name (then the newest run of that name), its id or the unique start of its "
+    "id,\n"
+    "a Slurm job id, a path, or `last`.\n"
+    "Exit codes: 0 ok, 1 dlrun itself failed (for example, a full disk), 2 wrong usage or invalid "
+    "spec,\n"
+    "3 Slurm refused, 4 the Slurm controller does not answer, 5 the run failed, 6 not found,\n"
+    "130 interrupted, 141 the reader of the output is gone.";
 
 /// Returns a message about the first unknown option before `--`. CLI11 names any word that is left
 /// over, which may be the program after `--`.
@@ -137,8 +138,8 @@ int exit_code_of(Errc code) {
 }
 
 std::unique_ptr<CLI::App> make_app(Action& action, std::string_view only) {
-  auto app = std::make_unique<CLI::App>("Deep-learning jobs on Slurm clusters, from one YAML file.",
-                                        "dlrun");
+  auto app = std::make_unique<CLI::App>(
+      "Runs deep-learning jobs on Slurm clusters, each from one YAML file.", "dlrun");
   app->set_version_flag("--version", "dlrun " DLRUN_VERSION);
   app->require_subcommand(1);
   app->footer(kFooter);

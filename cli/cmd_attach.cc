@@ -173,14 +173,14 @@ Result<int> attach(Cli& cli, const Options& options) {
 void add_attach(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
   Subcommand command(root, "attach",
-                     "A shell, or a command, whose code is then dlrun's, beside the ranks of a job "
-                     "that runs, in its "
-                     "environment and container");
+                     "Open a shell, or run a command, beside the ranks of a running job, in the "
+                     "job's environment and container");
   command.option("RUN", options->run, kRunHelp).required();
-  command.option("--node", options->node, "This node of the job's; else its first")
+  command.option("--node", options->node, "Node of the job to use (the first node)")
       .type_name("NAME");
-  command.option("COMMAND", options->command, "After --: run this instead of a shell");
-  command.flag("--dry-run", options->dry_run, "Print what would be done");
+  command.option("COMMAND", options->command,
+                 "After --: the command to run instead of a shell; dlrun exits with its code");
+  command.flag("--dry-run", options->dry_run, "Print what dlrun would do, and start nothing");
   command.on_call(
       [options, &action] { action = [options](Cli& cli) { return attach(cli, *options); }; });
 }

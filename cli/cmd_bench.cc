@@ -198,33 +198,39 @@ Result<int> bench(Cli& cli, const Options& options) {
 
 void add_bench(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  Subcommand command(root, "bench",
-                     "Measure what collectives cost on this machine, or how an experiment scales");
-  command.option("VERB", options->what, "collectives, or scaling").required();
-  command.option("SPEC", options->scaling.spec.file, "scaling: the experiment");
-  command.option("--nodes", options->scaling.nodes, "scaling: numbers of nodes, each a job (1,2,4)")
+  Subcommand command(
+      root, "bench",
+      "Measure the speed of collectives on this machine, or how an experiment scales");
+  command.option("VERB", options->what, "collectives or scaling").required();
+  command.option("SPEC", options->scaling.spec.file, "scaling: the spec of the experiment");
+  command
+      .option("--nodes", options->scaling.nodes,
+              "scaling: numbers of nodes, such as 1,2,4; dlrun submits one job for each")
       .type_name("LIST");
   command
       .option("--local", options->scaling.local,
-              "scaling: without Slurm, numbers of ranks on this machine")
+              "scaling: numbers of ranks on this machine, such as 1,2,4; dlrun does not use Slurm")
       .type_name("LIST");
   add_set_option(command, options->scaling.spec);
-  command.option("--runs", options->scaling.spec.runs, "scaling: where run directories are made")
+  command.option("--runs", options->scaling.spec.runs, "scaling: folder for run directories")
       .type_name("DIR");
   command
       .option("--backends", options->backends,
-              "Of mpi, gloo, shm and nccl (all; what is not here is left out)")
+              "collectives: backends to measure (mpi,gloo,shm,nccl); dlrun leaves out a backend "
+              "that does not work here")
       .type_name("LIST");
-  command.option("--workers", options->workers, "Numbers of ranks (2,4,8)").type_name("LIST");
+  command.option("--workers", options->workers, "collectives: numbers of ranks (2,4,8)")
+      .type_name("LIST");
   command
       .option("--sizes", options->sizes,
-              "Bytes, as 8,64K,16M; 8..16M: each four times the last (8..16M)")
+              "collectives: sizes in bytes, such as 8,64K,16M; in a range such as 8..16M each size "
+              "is four times the one before (8..16M)")
       .type_name("LIST");
   command
       .option("--operation", options->operation,
-              "all_reduce, broadcast, all_gather or reduce_scatter (all_reduce)")
+              "collectives: all_reduce, broadcast, all_gather or reduce_scatter (all_reduce)")
       .type_name("WORD");
-  command.option("--svg", options->svg, "Draw it into this file").type_name("FILE");
+  command.option("--svg", options->svg, "SVG file for a chart of the results").type_name("FILE");
   command.flag("--json", options->json, "Print JSON");
   command.on_call(
       [options, &action] { action = [options](Cli& cli) { return bench(cli, *options); }; });

@@ -98,7 +98,7 @@ Result<int> cancel(Cli& cli, const Options& options) {
 
 void add_cancel(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  Subcommand command(root, "cancel", "End runs");
+  Subcommand command(root, "cancel", "Cancel runs");
   command.option("RUN", options->runs, kRunHelp).required();
   command.on_call(
       [options, &action] { action = [options](Cli& cli) { return cancel(cli, *options); }; });

@@ -147,7 +147,8 @@ Result<int> check(Cli& cli, const Options& options) {
 
 void add_check(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  Subcommand command(root, "check", "Say all that is wrong, and whether Slurm would take it");
+  Subcommand command(root, "check",
+                     "Report every mistake in a spec, and whether Slurm would accept the job");
   add_spec_options(command, options->spec);
   command.flag("--json", options->json, "Print a JSON object");
   command.on_call(

@@ -11,9 +11,10 @@ namespace dlrun {
 
 void add_completion(CLI::App& root, Action& action) {
   auto shell = std::make_shared<std::string>(), list = std::make_shared<std::string>();
-  Subcommand command(root, "completion", "Print a completion script");
+  Subcommand command(root, "completion", "Print a completion script for a shell");
   command.option("SHELL", *shell, "bash, zsh or fish");
-  command.option("--list", *list, "Print the names that a shell completes with: sites or presets")
+  command
+      .option("--list", *list, "List of names to print for a completion script: sites or presets")
       .type_name("WHAT");
   command.on_call([shell, list, &root, &action] {
     action = [shell, list, &root](Cli& cli) -> Result<int> {

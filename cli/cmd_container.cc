@@ -189,11 +189,13 @@ Result<int> container(Cli& cli, const Options& options) {
 
 void add_container(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  Subcommand command(root, "container", "Import images once for all jobs, and list them");
-  command.option("VERB", options->what, "import, or list").required();
+  Subcommand command(root, "container", "Import container images once for all jobs, and list them");
+  command.option("VERB", options->what, "import or list").required();
   command.option("IMAGE", options->image,
-                 "With import: nvcr.io#nvidia/pytorch:24.05-py3, or docker://nvcr.io/...");
-  command.flag("--refresh", options->refresh, "Import it again though it is here");
+                 "import: name of the image, such as nvcr.io#nvidia/pytorch:24.05-py3 or "
+                 "docker://nvcr.io/...");
+  command.flag("--refresh", options->refresh,
+               "import: fetch the image again, even if it is already stored");
   command.flag("--json", options->json, "Print JSON");
   command.on_call(
       [options, &action] { action = [options](Cli& cli) { return container(cli, *options); }; });

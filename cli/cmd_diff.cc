@@ -109,7 +109,7 @@ Result<int> diff(Cli& cli, const Options& options) {
 void add_diff(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
   Subcommand command(root, "diff",
-                     "What was edited in a rendered script, before or after it was submitted");
+                     "Show what was edited in a rendered script, before or after its submission");
   command.option("RUN", options->what, "A run, or a script that `dlrun render` wrote").required();
   command.on_call(
       [options, &action] { action = [options](Cli& cli) { return diff(cli, *options); }; });

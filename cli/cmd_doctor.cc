@@ -164,10 +164,12 @@ Result<int> doctor(Cli& cli, const Options& options) {
 void add_doctor(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
   Subcommand command(root, "doctor",
-                     "What this cluster has, what is missing, and a site file for it");
-  command.option("-M,--cluster", options->cluster, "Another cluster than this one: Slurm's -M")
+                     "Show what this cluster has and what is missing, or print a site file for it");
+  command
+      .option("-M,--cluster", options->cluster,
+              "Cluster to examine instead of this one (-M of Slurm)")
       .type_name("NAME");
-  command.flag("--site-file", options->site_file, "Print the draft of a site file, and only that");
+  command.flag("--site-file", options->site_file, "Print only the draft of a site file");
   command.flag("--json", options->json, "Print a JSON object");
   command.on_call(
       [options, &action] { action = [options](Cli& cli) { return doctor(cli, *options); }; });

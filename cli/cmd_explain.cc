@@ -237,12 +237,12 @@ Result<int> explain(Cli& cli, const Options& options) {
 void add_explain(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
   Subcommand command(root, "explain",
-                     "Say what a key means, or what a spec's values are and where each came from");
+                     "Describe a key, or list every value of a spec and its source");
   command.option("KEY|SPEC", options->spec.file,
-                 "A key such as resources.nodes, a section, or a YAML file; else all keys");
+                 "A key such as resources.nodes, a section, or a spec file (all keys)");
   add_set_option(command, options->spec);
   command.flag("--json", options->json, "Print a JSON array");
-  command.flag("--markdown", options->markdown, "Print docs/keys.md, the reference of all keys");
+  command.flag("--markdown", options->markdown, "Print the reference of all keys, docs/keys.md");
   command.on_call(
       [options, &action] { action = [options](Cli& cli) { return explain(cli, *options); }; });
 }

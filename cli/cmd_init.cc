@@ -165,37 +165,44 @@ Result<int> init(Cli& cli, Options options) {
 void add_init(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
   InitAnswers& a = options->answers;
-  Subcommand command(root, "init", "Write a first spec: asks on a terminal, or takes flags");
-  command.option("--site", a.site, "A site's name, from dlrun site list; else the one here")
+  Subcommand command(root, "init",
+                     "Write a first spec from answers on a terminal, or from options");
+  command
+      .option("--site", a.site, "Name of a site, from dlrun site list (the site of this cluster)")
       .type_name("SITE");
-  command.option("--name", a.name, "The experiment's name (hello)").type_name("NAME");
-  command.option("--nodes", options->nodes, "How many nodes (1)").type_name("N");
-  command.option("--gpus", options->gpus, "GPUs of each node: 4, a100:4; else the partition's")
+  command.option("--name", a.name, "Name of the experiment (hello)").type_name("NAME");
+  command.option("--nodes", options->nodes, "Number of nodes (1)").type_name("N");
+  command
+      .option("--gpus", options->gpus, "GPUs of each node: 4 or a100:4 (taken from the partition)")
       .type_name("N");
-  command.option("--tasks", options->tasks, "Ranks on each node; else as many as GPUs")
+  command.option("--tasks", options->tasks, "Ranks on each node (one per GPU, or 1)")
       .type_name("N");
   command.option("--cpus", options->cpus, "CPUs of each rank").type_name("N");
-  command.option("--mem", a.mem, "Memory of each node: 64G").type_name("SIZE");
-  command.option("--time", a.time, "The time limit: 1h30m (1h)").type_name("TIME");
-  command.option("--partition", a.partition, "The partition; else the cluster's default")
+  command.option("--mem", a.mem, "Memory of each node, such as 64G").type_name("SIZE");
+  command
+      .option("--time", a.time,
+              "Time limit, such as 1h30m (1h, or the limit of the partition if that is shorter)")
+      .type_name("TIME");
+  command.option("--partition", a.partition, "Partition (the default partition of the cluster)")
       .type_name("NAME");
-  command.option("--account", a.account, "The account to charge").type_name("NAME");
-  command.option("--image", a.image, "A container image").type_name("IMAGE");
+  command.option("--account", a.account, "Account to charge").type_name("NAME");
+  command.option("--image", a.image, "Container image").type_name("IMAGE");
   command
       .option("--runtime", a.runtime,
-              "What runs the image: pyxis, enroot, apptainer; else the site's")
+              "Tool that runs the image: pyxis, enroot or apptainer (the tool of the site)")
       .type_name("NAME");
-  command.option("--module", a.modules, "A module to load; repeatable")
+  command.option("--module", a.modules, "Module to load; repeatable")
       .type_name("NAME")
       .repeatable();
-  command.option("--conda", a.conda, "A conda environment").type_name("NAME");
-  command.option("--venv", a.venv, "A Python virtual environment").type_name("DIR");
-  command.option("--preset", a.preset, "How the program wants to be started (plain)")
-      .type_name("NAME");
-  command.option("-o,--output", options->output, "Write it to a file; else to standard output")
+  command.option("--conda", a.conda, "Conda environment").type_name("NAME");
+  command.option("--venv", a.venv, "Python virtual environment").type_name("DIR");
+  command.option("--preset", a.preset, "Preset that starts the program (plain)").type_name("NAME");
+  command
+      .option("-o,--output", options->output,
+              "File to write (standard output; NAME.yaml after questions on a terminal)")
       .type_name("FILE");
-  command.flag("--force", options->force, "Overwrite the file");
-  command.flag("-y,--yes", options->yes, "Ask nothing");
+  command.flag("--force", options->force, "Overwrite the file if it exists");
+  command.flag("-y,--yes", options->yes, "Ask no questions");
   command.option("COMMAND", a.command, "After --: the program and its arguments");
   command.on_call(
       [options, &action] { action = [options](Cli& cli) { return init(cli, *options); }; });

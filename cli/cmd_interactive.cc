@@ -142,15 +142,18 @@ Result<int> interact(Cli& cli, const Options& options) {
 
 void add_interactive(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  Subcommand command(root, "interactive",
-                     "A shell on the first node, in the job's environment and container");
+  Subcommand command(
+      root, "interactive",
+      "Open a shell on the first node of an allocation, in the job's environment and container");
   add_spec_options(command, options->spec);
   command.option("COMMAND", options->command,
-                 "After --: run this instead of a shell; its code is then dlrun's");
-  command.option("--point", options->point, "Of a sweep: in this point's environment, from 0")
+                 "After --: the command to run instead of a shell; dlrun exits with its code");
+  command
+      .option("--point", options->point,
+              "Point of a sweep whose environment to use, counted from 0")
       .type_name("N")
       .non_negative();
-  command.flag("--dry-run", options->dry_run, "Print what would be done");
+  command.flag("--dry-run", options->dry_run, "Print what dlrun would do, and start nothing");
   command.on_call(
       [options, &action] { action = [options](Cli& cli) { return interact(cli, *options); }; });
 }

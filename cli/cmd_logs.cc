@@ -106,20 +106,21 @@ Result<int> logs(Cli& cli, const Options& options) {
 
 void add_logs(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  Subcommand command(root, "logs", "Print a run's output");
+  Subcommand command(root, "logs", "Print the output of a run");
   command.option("RUN", options->run, kRunHelp).required();
-  command.flag("-f,--follow", options->follow, "Go on until the run ends");
-  command.option("--rank", options->rank, "What this rank printed, instead of the job's output")
+  command.flag("-f,--follow", options->follow, "Follow the output until the run ends");
+  command
+      .option("--rank", options->rank,
+              "Print the output of this rank instead of the output of the job")
       .type_name("N")
       .non_negative();
-  command
-      .option("--attempt", options->attempt, "With --rank: of this attempt, instead of the latest")
+  command.option("--attempt", options->attempt, "With --rank: number of the attempt (the latest)")
       .type_name("K")
       .non_negative();
   command.flag("--raw", options->is_raw,
-               "On a terminal, too, pass on every byte: else what could control the terminal is "
-               "escaped, but colours");
-  command.option("-n,--tail", options->tail, "Only the last N lines of what is there")
+               "Print every byte unchanged on a terminal, too; without this option dlrun escapes "
+               "control sequences other than colours");
+  command.option("-n,--tail", options->tail, "Print only the last N lines of the existing output")
       .type_name("N")
       .non_negative();
   command.on_call(

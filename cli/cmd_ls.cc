@@ -195,12 +195,13 @@ Result<int> list(Cli& cli, const Options& options) {
 void add_ls(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
   Subcommand command(root, "ls", "List your runs, newest first");
-  command.flag("-a,--all", options->all, "All of them, not only the newest");
-  command.option("-n,--limit", options->limit, "How many (20); 0: all of them")
+  command.flag("-a,--all", options->all, "List all runs, not only the newest");
+  command.option("-n,--limit", options->limit, "Number of runs to list (20); 0 lists all runs")
       .type_name("N")
       .non_negative();
   command
-      .option("--runs", options->runs, "Those in this directory; adds to the index what it lacks")
+      .option("--runs", options->runs,
+              "List the runs in this folder, and add missing ones to the index")
       .type_name("DIR");
   command.flag("--json", options->json, "Print a JSON array");
   command.on_call(

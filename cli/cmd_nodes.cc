@@ -108,14 +108,16 @@ Result<int> nodes(Cli& cli, const Options& options) {
 
 void add_nodes(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  Subcommand command(root, "nodes",
-                     "List the bad nodes that runs remember for each other, or forget them");
+  Subcommand command(
+      root, "nodes",
+      "List the bad nodes that runs remember for each other, or forget some of them");
   command.option("SPEC", options->spec.file,
-                 "An experiment: the nodes that its runs remember (health.known_bad)");
+                 "Spec that names the file of bad nodes (health.known_bad)");
   command
-      .option("--runs", options->spec.runs, "Those of this runs folder; else $DLRUN_RUNS, ./runs")
+      .option("--runs", options->spec.runs,
+              "Runs folder with the file of bad nodes ($DLRUN_RUNS, else ./runs)")
       .type_name("DIR");
-  command.option("--file", options->file, "Those of this file").type_name("FILE");
+  command.option("--file", options->file, "File of bad nodes").type_name("FILE");
   command
       .option("--forget", options->forget,
               "Forget that these nodes are bad: n3 or n[1-4]; repeatable")

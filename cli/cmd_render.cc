@@ -121,11 +121,14 @@ Result<int> render(Cli& cli, const Options& options) {
 
 void add_render(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  Subcommand command(root, "render", "Print the job script; plain `sbatch` takes it");
+  Subcommand command(root, "render", "Print the job script, which plain `sbatch` accepts");
   add_spec_options(command, options->spec);
-  command.option("-o,--output", options->output, "Write it to a file instead").type_name("FILE");
-  command.flag("--force", options->force, "Overwrite a file that was edited");
-  command.option("--point", options->point, "Of a sweep: this point's own script, from 0")
+  command.option("-o,--output", options->output, "File to write instead of standard output")
+      .type_name("FILE");
+  command.flag("--force", options->force,
+               "Overwrite the file even if it was edited or is another file");
+  command
+      .option("--point", options->point, "Point of a sweep whose script to print, counted from 0")
       .type_name("N")
       .non_negative();
   command.on_call(

@@ -107,17 +107,17 @@ Result<int> make_report(Cli& cli, const Options& options) {
 
 void add_report(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  Subcommand command(
-      root, "report",
-      "One self-contained page of a run with its curves; several runs, or a sweep: compared");
+  Subcommand command(root, "report",
+                     "Write a self-contained HTML page with the curves of a run, or one that "
+                     "compares several runs or the points of a sweep");
   command
       .option("RUN", options->runs,
               "The runs: names, ids or their starts, job ids, paths, or `last`")
       .required();
   command
       .option("-o,--output", options->out,
-              "Where to write it; '-' for standard output (the run's report.html; of several "
-              "./report.html)")
+              "File to write; - means standard output (report.html in the directory of the run; "
+              "./report.html for several runs)")
       .type_name("FILE");
   command.on_call(
       [options, &action] { action = [options](Cli& cli) { return make_report(cli, *options); }; });

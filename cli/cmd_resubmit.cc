@@ -199,13 +199,13 @@ Result<int> resubmit(Cli& cli, const Options& options) {
 
 void add_resubmit(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  Subcommand command(
-      root, "resubmit",
-      "Submit a run's script again, as a new run; of a sweep, the points that Slurm does not have");
+  Subcommand command(root, "resubmit",
+                     "Submit the script of a run again as a new run; for a sweep, submit the "
+                     "points that Slurm does not have");
   command.option("RUN", options->run, kRunHelp).required();
   command.flag("--watch", options->follow.watch,
-               "Follow the log until the job ends; exit with 0 or 5");
-  command.flag("--force", options->force, "Also when the run has not ended");
+               "Follow the log until the job ends; exit with 0, or with 5 if the run failed");
+  command.flag("--force", options->force, "Submit even if the run has not ended");
   command.flag("--json", options->follow.json, "Print a JSON object");
   command.on_call(
       [options, &action] { action = [options](Cli& cli) { return resubmit(cli, *options); }; });

@@ -129,11 +129,11 @@ void add_run(CLI::App& root, Action& action) {
   Subcommand command(root, "run", "Run the experiment on this machine, without Slurm");
   add_spec_options(command, options->spec);
   command.flag("--dry-run", options->dry_run, "Print the script; write and start nothing");
-  command.option("--point", options->point, "Of a sweep: run this point, from 0")
+  command.option("--point", options->point, "Point of a sweep to run, counted from 0")
       .type_name("N")
       .non_negative();
   command.flag("--json", options->json,
-               "Print a JSON object at the end, and the ranks' output to stderr");
+               "Print a JSON object at the end, and the output of the ranks to standard error");
   command.on_call(
       [options, &action] { action = [options](Cli& cli) { return run_here(cli, *options); }; });
 }

@@ -174,9 +174,11 @@ Result<int> show(const Cli& cli, const Options& options) {
 
 void add_site(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  Subcommand command(root, "site", "What is known of clusters: limits, GPUs, containers, network");
-  command.option("ACTION", options->act, "list, or show one").required();
-  command.option("SITE", options->name, "A site's name, or a file; else the site here");
+  Subcommand command(root, "site",
+                     "Show what dlrun knows about clusters: limits, GPUs, containers, network");
+  command.option("ACTION", options->act, "list (all sites) or show (one site)").required();
+  command.option("SITE", options->name,
+                 "show: name of a site, or a site file (the site of this cluster)");
   command.flag("--json", options->json, "Print JSON");
   command.on_call([options, &action] {
     action = [options](Cli& cli) -> Result<int> {

@@ -35,7 +35,9 @@ Result<int> show(Cli& cli, const Options& options) {
 
 void add_status(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  Subcommand command(root, "status", "State, progress and results of a run; who failed first");
+  Subcommand command(
+      root, "status",
+      "Show the state, progress and results of a run, and the rank that failed first");
   command.option("RUN", options->run, kRunHelp).required();
   command.flag("--json", options->json, "Print a JSON object");
   command.on_call(

@@ -163,12 +163,14 @@ Result<int> submit(Cli& cli, const Options& options) {
 void add_submit(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
   Subcommand command(root, "submit",
-                     "Check, render, record and submit an experiment, or a job script");
+                     "Check, render, record and submit an experiment or a job script");
   add_spec_options(command, options->spec);
-  command.flag("--watch", options->watch, "Follow the log until the job ends; exit with 0 or 5");
-  command.flag("--dry-run", options->dry_run, "Print what would be done; write and submit nothing");
+  command.flag("--watch", options->watch,
+               "Follow the log until the job ends; exit with 0, or with 5 if the run failed");
+  command.flag("--dry-run", options->dry_run,
+               "Print what dlrun would do; write and submit nothing");
   command.flag("--test-only", options->test_only,
-               "Ask Slurm whether and when it would run; submit nothing");
+               "Ask Slurm whether and when the job would run; submit nothing");
   command.flag("--json", options->json, "Print a JSON object");
   command.on_call(
       [options, &action] { action = [options](Cli& cli) { return submit(cli, *options); }; });

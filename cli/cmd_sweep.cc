@@ -222,17 +222,20 @@ Result<int> tabulate(Cli& cli, const Options& options) {
 
 void add_sweep(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  Subcommand command(root, "sweep", "Tabulate a sweep's points, the best first");
+  Subcommand command(root, "sweep", "List the points of a sweep and their results, best first");
   command.option("RUN", options->run, kRunHelp).required();
   command
       .option("--sort", options->sort,
-              "By this result (test_accuracy, loss, ...), key of the spec, or 'point'")
+              "Result (test_accuracy, loss, ...) or swept key to sort by; point sorts by the "
+              "number of the point")
       .type_name("NAME");
   command.flag("--ascending", options->ascending,
-               "The smallest first; so by itself for losses, errors and times");
+               "List the smallest value first (the default for losses, errors, times and point)");
   command.flag("--descending", options->descending,
-               "The largest first; so by itself for everything else");
-  command.option("-n,--limit", options->limit, "Only the first N").type_name("N").non_negative();
+               "List the largest value first (the default for all other results and keys)");
+  command.option("-n,--limit", options->limit, "Number of points to list (all)")
+      .type_name("N")
+      .non_negative();
   command.flag("--json", options->json, "Print a JSON array");
   command.on_call(
       [options, &action] { action = [options](Cli& cli) { return tabulate(cli, *options); }; });

@@ -70,14 +70,14 @@ void add_top(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
   Subcommand command(
       root, "top",
-      "Watch a run: progress, throughput, loss, every rank's use of its node, stragglers");
+      "Watch a run: progress, throughput, loss, resource use of every rank, slow ranks");
   command.option("RUN", options->run, kRunHelp).required();
-  command.option("-n,--ranks", options->ranks, "At most N ranks, those that stand out first")
+  command.option("-n,--ranks", options->ranks, "Show at most N ranks, the most unusual ones first")
       .type_name("N")
       .non_negative();
   command.flag("--once", options->once,
-               "Print it once instead of staying; so by itself where the output is no terminal or "
-               "a dumb one");
+               "Print the state once and exit (the default without a terminal, on a dumb one, and "
+               "for a run that has ended)");
   command.flag("--json", options->json, "Print a JSON object");
   command.on_call(
       [options, &action] { action = [options](Cli& cli) { return show(cli, *options); }; });

@@ -69,9 +69,10 @@ Result<int> wait(Cli& cli, const Options& options) {
 
 void add_wait(CLI::App& root, Action& action) {
   auto options = std::make_shared<Options>();
-  Subcommand command(root, "wait", "Wait until runs have ended; exit with 0 or 5");
+  Subcommand command(root, "wait",
+                     "Wait until runs have ended; exit with 0, or with 5 if a run failed");
   command.option("RUN", options->runs, kRunHelp).required();
-  command.flag("--json", options->json, "Print a JSON array of their states");
+  command.flag("--json", options->json, "Print a JSON array of the states of the runs");
   command.on_call(
       [options, &action] { action = [options](Cli& cli) { return wait(cli, *options); }; });
 }

@@ -65,40 +65,42 @@ dlrun \- deep\-learning jobs on Slurm clusters, from one YAML file
 .I COMMAND
 .RI [ ARGUMENTS ]...
 .SH DESCRIPTION
-dlrun turns one YAML file, the spec, into a deep\-learning job: )"
-    R"(it checks the spec, renders a job script, )"
-    R"(records and submits it once, follows it and says
-how it ended. The same file runs on one machine without Slurm.
+dlrun turns one YAML file, the spec, into a deep\-learning job. It checks the spec, renders a job
+script, records the job, submits it once, follows it and reports how it ended. The same file also
+runs on one machine without Slurm.
 .PP
 .I RUN
-is a run's name (the newest of that name), its id or the unique start of one, )"
-    R"(a Slurm job id, a path, or
+is a run's name (then the newest run of that name), its id or the unique start of its id, a Slurm
+job id, a path, or
 .BR last .
 .SH COMMANDS
 )";
 
 constexpr std::string_view kEnvironment[][2] = {
-    {"DLRUN_SITE", "The site's name, where the spec gives none."},
-    {"DLRUN_RUNS", "Where run directories are made, where --runs is not given."},
+    {"DLRUN_SITE", "The name of the site, if the spec names none."},
+    {"DLRUN_RUNS", "The folder for run directories, if --runs is not given."},
     {"DLRUN_CONFIG",
-     "A folder with sites/ and presets/ of your own, before $XDG_CONFIG_HOME/dlrun."},
-    {"XDG_STATE_HOME", "The index of your runs is dlrun/runs below it; else ~/.local/state."},
+     "A folder with your own sites/ and presets/. dlrun prefers it to $XDG_CONFIG_HOME/dlrun."},
+    {"XDG_STATE_HOME",
+     "The folder that contains the index of your runs, dlrun/runs; the default is ~/.local/state."},
     {"SBATCH_ACCOUNT, SBATCH_PARTITION, SBATCH_QOS",
-     "Defaults of resources.account, partition and qos, outside of a job."},
+     "Defaults of resources.account, resources.partition and resources.qos, outside of a job."},
     {"SLURM_CONF",
-     "Slurm's configuration; the other SLURM_* and SBATCH_* variables do not reach sbatch."},
-    {"NO_COLOR", "No colour, also on a terminal."},
+     "The configuration file of Slurm. The other SLURM_* and SBATCH_* variables do not reach "
+     "sbatch."},
+    {"NO_COLOR", "dlrun prints no colour, not even on a terminal."},
 };
 
 constexpr std::string_view kExitStatus[][2] = {
     {"0", "ok"},
-    {"1", "dlrun itself could not go on (a full disk and the like)"},
+    {"1", "dlrun itself failed (for example, a full disk)"},
     {"2", "wrong usage, or an invalid spec"},
     {"3", "Slurm refused"},
-    {"4", "the controller does not answer"},
+    {"4", "the Slurm controller does not answer"},
     {"5", "the run failed"},
     {"6", "not found"},
     {"130", "interrupted"},
+    {"141", "the reader of the output is gone"},
 };
 
 [[nodiscard]] std::string item(std::string_view term, std::string_view text) {
@@ -117,8 +119,8 @@ std::string man_page(const CLI::App& root) {
         text += item(option_words(*option), option->get_description());
     }
   }
-  text += ".SH KEYS\nThe keys of a spec; ";
-  text += ".B dlrun explain\n.I KEY\ntells more of one.\n";
+  text += ".SH KEYS\nThese are the keys of a spec.\n";
+  text += ".B dlrun explain\n.I KEY\nexplains one key.\n";
   for (const KeyRow& row : spec_keys()) {
     if (!row.is_supported()) continue;
     const KeyHelp help = describe_key(row);

@@ -66,18 +66,20 @@ std::optional<std::string> about_image(const Cli& cli, const LoadedSpec& loaded)
 void add_set_option(Subcommand& command, SpecOptions& options) {
   command
       .option("--set", options.sets,
-              "Override a key of the spec, e.g. resources.nodes=4; repeatable")
+              "Override a key of the spec, for example resources.nodes=4; repeatable")
       .type_name("KEY=VALUE")
       .repeatable();
 }
 
 void add_spec_options(Subcommand& command, SpecOptions& options) {
-  command.option("SPEC", options.file, "The experiment, a YAML file; - is standard input")
+  command
+      .option("SPEC", options.file,
+              "The spec of the experiment, a YAML file; - means standard input")
       .required();
   add_set_option(command, options);
   command
       .option("--runs", options.runs,
-              "Where run directories are made; else $DLRUN_RUNS, the site's, ./runs")
+              "Folder for run directories ($DLRUN_RUNS, else the folder of the site, else ./runs)")
       .type_name("DIR");
 }
 

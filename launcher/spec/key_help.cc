@@ -12,7 +12,7 @@ namespace {
     case Format::kText:
       return "text";
     case Format::kLines:
-      return "text of any lines";
+      return "text, also of several lines";
     case Format::kSlug:
       return "name of letters, digits, '.', '_', '-'";
     case Format::kChoice:
@@ -20,9 +20,9 @@ namespace {
     case Format::kPath:
       return "path, relative to the spec's folder";
     case Format::kMaybePath:
-      return "name, or a path where it has a '/'";
+      return "name, or a path if it contains a '/'";
     case Format::kImage:
-      return "registry name, or a path where it starts with '/', './', '../' or '~/'";
+      return "registry name, or a path if it starts with '/', './', '../' or '~/'";
     case Format::kPattern:
       return "path with Slurm's % patterns, relative to the spec's folder";
     case Format::kInside:
@@ -63,17 +63,17 @@ struct TypeOf {
   std::string operator()(Access<std::vector<std::string>>) const {
     return row.path == "launch.command"
                ? "list of words"
-               : fmt::format("list, or a single one: {}", text_type(row.format));
+               : fmt::format("list, or one value: {}", text_type(row.format));
   }
   std::string operator()(Access<NamedValues>) const { return "map of names and values"; }
   std::string operator()(Access<std::vector<SlurmOption>>) const {
-    return "map of long option names: text, a list, or true for a bare option";
+    return "map of long option names: text, a list, or true for an option without a value";
   }
   std::string operator()(Access<std::vector<SecretSource>>) const {
     return "list of NAME or {name, file}";
   }
   std::string operator()(Access<std::vector<SweptKey>>) const {
-    return "map of keys and lists of values; for random also {min, max, log}";
+    return "map of keys and lists of values; with sweep.random also {min, max, log}";
   }
   std::string operator()(Access<std::vector<SweepPoint>>) const {
     return "list of maps of keys and values";

@@ -11,21 +11,22 @@ constexpr std::string_view kHead =
     R"(<!-- Made by `dlrun explain --markdown` from the key table; a test keeps it equal. -->
 # Keys of a spec
 
-Every key of `exp.yaml`. `dlrun explain KEY` says the same in a terminal; )"
-    R"(`dlrun schema` is the same for editors. A key of a part that is not built is
-refused by name, never ignored.
+This page lists every key of `exp.yaml`. `dlrun explain KEY` prints the same text in a terminal;
+`dlrun schema` prints a JSON Schema of all keys for editors. dlrun refuses a key that it does not
+support yet, and never ignores it.
 
-- A relative path starts at the folder of the file that says it; `~` is the home directory.
-- `${NAME}` in any value is replaced at submission from your environment; )"
-    R"(a variable that is not set is an error. `$${` is a literal `${`.
-- A key without a value counts as not given; a written `null` also takes away )"
-    R"(what a weaker source says: a value, an entry, or a whole section.
-- `base: FILE` inherits: maps merge, lists and values of the spec replace those of the base. )"
-    R"(The base may have a base of its own.
-- `--set KEY=VALUE` overrides any key; `--set environment.vars.NAME=VALUE` one entry of a map.
-- Stronger first: `--set`, the spec, its base, your environment )"
-    R"((`SBATCH_ACCOUNT`, `SBATCH_PARTITION`, `SBATCH_QOS`), the site.
-  `dlrun explain exp.yaml` lists every effective value with where it came from.
+- A relative path starts at the folder of the file that contains it; `~` is the home directory.
+- At submission, dlrun replaces `${NAME}` in any value by the variable NAME of your environment. A
+  variable that is not set is an error. `$${` is a literal `${`.
+- A key without a value counts as not given. A written `null` also removes the value, the entry or
+  the whole section that a weaker source gives.
+- With `base: FILE` a spec inherits from FILE: maps merge, lists and values of the spec replace
+  those of the base. The base may have a base of its own.
+- `--set KEY=VALUE` overrides any key; `--set environment.vars.NAME=VALUE` overrides one entry of a
+  map.
+- The sources of a value, strongest first, are: `--set`, the spec, its base, your environment
+  (`SBATCH_ACCOUNT`, `SBATCH_PARTITION`, `SBATCH_QOS`), the site. `dlrun explain exp.yaml` lists
+  every effective value and its source.
 )";
 
 }  // namespace

@@ -282,37 +282,43 @@ const char* const kUsageText =
        dlrun-agent lead --never-started CODE [options] -- COMMAND...
        dlrun-agent rank [options] -- PROGRAM...
 
-lead starts a step's ranks, watches them and keeps the run's record:
-  --runs DIR              where a run directory is made when DLRUN_RUN is not set (runs)
-  --name NAME             the run's name in that case (run)
-  --local N               without Slurm: start N ranks on this machine
-  --join-timeout SECONDS  how long ranks may take to say hello (600)
-  --never-started CODE    there is no step: the job's script ended with CODE at COMMAND; only put that on the record
-  --container-words TEXT  with it: the container could not be made, in its tool's words
-  --forward-usr1          pass a USR1 that reaches the job on to the programs
-  --hang-after SECONDS    end a step that has shown no progress, or printed nothing, for so long
-  --idle-gpu-after SECS   warn of GPUs that have not worked for so long
-  --end-idle-gpus         and end the run
-  --retry MAX             start a run that failed again, so often at most (0)
-  --retry-on CAUSES       for these causes: timeout,preemption,node_failure,hang,oom,failure
-  --no-progress N         not after N attempts in a row that got no further (3)
-  --exclude-bad-nodes     keep off the nodes that failed
-  --min-nodes N           go on with so few nodes of the allocation
-  --step-nodes N          every attempt takes N nodes; the allocation's other nodes are spare
+lead starts the ranks of a step, watches them and keeps the record of the run:
+  --runs DIR              folder for the run directory if DLRUN_RUN is not set (runs)
+  --name NAME             name of the run in that case (run)
+  --local N               start N ranks on this machine, without Slurm
+  --join-timeout SECONDS  time in which all ranks must connect to lead (600)
+  --never-started CODE    record that the job script ended with CODE at COMMAND before it started
+                          the ranks; start nothing
+  --container-words TEXT  with --never-started: the container could not be created; TEXT is the
+                          error message of the container tool
+  --forward-usr1          pass a USR1 that reaches the job to the programs
+  --hang-after SECONDS    end a step that has shown no progress for this time: no report, or no
+                          output of a program that reports nothing
+  --idle-gpu-after SECS   warn about GPUs that have not worked for this time
+  --end-idle-gpus         end a run with such GPUs
+  --retry MAX             largest number of restarts of a failed run (0)
+  --retry-on CAUSES       causes for a restart: timeout,preemption,node_failure,hang,oom,failure
+                          (none)
+  --no-progress N         do not restart after N attempts in a row that got no further (3)
+  --exclude-bad-nodes     do not use nodes again that failed or whose rank hung
+  --min-nodes N           continue after the loss of nodes while N nodes of the allocation are left
+  --step-nodes N          use N nodes for every attempt; the other nodes of the allocation are spare
   --known-bad FILE        remember bad nodes in this file, which other runs read
-  --known-bad-for SECONDS how long they are remembered (604800)
-  --signal-before SECONDS USR1 comes so long before the time limit
-rank runs one task's program:
-  --env NAME=TEMPLATE     a variable for the program; {rank} {world_size} {local_rank} {local_world_size} {node_rank}
-                          {nnodes} {addr} {master_addr} {master_port} {master} {port} {nproc_per_node} {addresses}
-                          {role} {role_index} {tf_config} {run} {attempt} {job} are filled in
-  --word TEMPLATE         a word before PROGRAM, such as a launcher's name
-  --nproc-per-node N      what {nproc_per_node} is (1)
-  --roles ROLES           chief=1,ps=2,evaluator=1: how many ranks are no workers
-  --secret NAME           a variable for the program, from the run's secrets file
-  --preflight CHECKS      gpu,disk,clock,nccl (or gloo): what is checked first; an unfit node ends the attempt
-  --tmpdir DIR            the TMPDIR that was asked for: Slurm puts /tmp where it cannot write
-  --trusted               give the program the store
+  --known-bad-for SECONDS time for which a bad node is remembered (604800)
+  --signal-before SECONDS time between the signal USR1 and the time limit
+rank runs the program of one task:
+  --env NAME=TEMPLATE     variable for the program; dlrun fills in {rank} {world_size}
+                          {local_rank} {local_world_size} {node_rank} {nnodes} {addr}
+                          {master_addr} {master_port} {master} {port} {nproc_per_node} {addresses}
+                          {role} {role_index} {tf_config} {run} {attempt} {job}
+  --word TEMPLATE         word before PROGRAM, such as the name of a launcher
+  --nproc-per-node N      value of {nproc_per_node} (1)
+  --roles ROLES           numbers of ranks that are not workers: chief=1,ps=2,evaluator=1
+  --secret NAME           variable for the program, from the secrets file of the run
+  --preflight CHECKS      checks before the program starts: gpu,disk,clock,nccl (or gloo); a node
+                          that fails one ends the attempt
+  --tmpdir DIR            TMPDIR that the user asked for; Slurm sets /tmp if it cannot write there
+  --trusted               give the program access to the store
 )";
 
 Result<Invocation> parse_arguments(const std::vector<std::string>& arguments) {
