@@ -19,14 +19,18 @@ HEAD = """\
 |---|---|---|---|---|---|---|---|---|---|
 """
 LEGEND = """
-**recovered**: the run came to its end, with the result of an undisturbed one; where nobody is left
-who could start it again (lead was killed) or it may not start again (its time limit), after one
-`dlrun resubmit`. **resumed to the bit**: of the runs that started again, those whose result has the
-bits of an undisturbed run. **hang**: not at its end within the kind's bound. **untrue**: state,
-causes, rank, node or signal in `dlrun status --json` and on the record are not what was done.
-**duplicates**: a rank's program was started twice in an attempt, or while an earlier one ran.
-**leftovers**: processes of the run, or of its job's control groups, 8 s after its end. **verdict**:
-from the fault to the end of the attempt on the record; empty where nothing had to end.
+The columns mean:
+
+- **recovered**: the run ended with the result of an undisturbed run. Runs that cannot start again by
+  themselves (lead was killed, or the time limit was reached) count after one `dlrun resubmit`.
+- **resumed to the bit**: runs that started again and whose result has the bits of an undisturbed
+  run.
+- **hangs**: runs that did not end within the bound of the kind.
+- **untrue verdicts**: the state, cause, rank, node or signal that dlrun reported is not what was
+  done.
+- **duplicates**: a rank's program was started twice in one attempt, or while an earlier one ran.
+- **leftovers**: processes of the run, or of its job's control groups, remained 8 s after its end.
+- **verdict**: seconds from the fault to the recorded end of the attempt; empty if nothing had to end.
 """
 
 
