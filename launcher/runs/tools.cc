@@ -61,24 +61,6 @@ Result<> copy_verified(const std::filesystem::path& from, const std::filesystem:
   return done;
 }
 
-Result<> check_owner(const std::filesystem::path& folder) {
-  struct stat info {};
-  if (::lstat(folder.c_str(), &info) != 0)
-    return fail(Errc::kIo, "{}: {}", folder.string(), errno_text(errno));
-  if (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid()) {
-    return fail(Errc::kInvalid,
-                "{}: is not a directory of yours; choose another runs directory with --runs",
-                folder.string());
-  }
-  if ((info.st_mode & 022U) != 0) {
-    return fail(Errc::kInvalid,
-                "{}: others may write it (mode {:04o}), and your jobs would execute what they put "
-                "there; chmod go-w it",
-                folder.string(), info.st_mode & 07777U);
-  }
-  return {};
-}
-
 /// Returns true if the file is the caller's complete copy, which nobody else can write.
 bool is_staged(const std::filesystem::path& file) {
   struct stat info {};
@@ -99,6 +81,24 @@ void remove_leftovers(const std::filesystem::path& folder) {
 }
 
 }  // namespace
+
+Result<> check_owner(const std::filesystem::path& folder) {
+  struct stat info {};
+  if (::lstat(folder.c_str(), &info) != 0)
+    return fail(Errc::kIo, "{}: {}", folder.string(), errno_text(errno));
+  if (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid()) {
+    return fail(Errc::kInvalid,
+                "{}: is not a directory of yours; choose another runs directory with --runs",
+                folder.string());
+  }
+  if ((info.st_mode & 022U) != 0) {
+    return fail(Errc::kInvalid,
+                "{}: others may write it (mode {:04o}), and your jobs would execute what they put "
+                "there; chmod go-w it",
+                folder.string(), info.st_mode & 07777U);
+  }
+  return {};
+}
 
 std::filesystem::path tools_directory(const std::filesystem::path& runs_dir, const ToolSet& tools) {
   return runs_dir / fmt::format(".agents-{}", ::geteuid()) / tools.hash;

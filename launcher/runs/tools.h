@@ -25,6 +25,10 @@ struct ToolSet {
   std::vector<File> files;
 };
 
+/// Fails with kInvalid if the path is no directory of the caller, or if others can write to it:
+/// jobs would execute their files as the caller.
+[[nodiscard]] Result<> check_owner(const std::filesystem::path& folder);
+
 /// Returns the caller's folder for the tools; the uid is in its name.
 [[nodiscard]] std::filesystem::path tools_directory(const std::filesystem::path& runs_dir,
                                                     const ToolSet& tools);
