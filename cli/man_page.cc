@@ -99,6 +99,7 @@ constexpr std::string_view kExitStatus[][2] = {
     {"5", "the run failed"},
     {"6", "not found"},
     {"130", "interrupted"},
+    {"141", "the reader of the output is gone"},
 };
 
 [[nodiscard]] std::string item(std::string_view term, std::string_view text) {
