@@ -21,6 +21,7 @@
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/status.h"
 #include "launcher/runs/sweep.h"
+#include "launcher/runs/tools.h"
 
 namespace dlrun {
 namespace {
@@ -149,7 +150,9 @@ Result<int> attach(Cli& cli, const Options& options) {
     print_note(cli, fmt::format("would call {}", shell_quote_all(shown.argv)));
     return kExitOk;
   }
-  const auto folder = SessionFolder::make(run->path.parent_path());
+  const auto runs_dir = run->path.parent_path();
+  if (const auto warning = warning_about_place(runs_dir)) print_warning(cli, *warning);
+  const auto folder = SessionFolder::make(runs_dir);
   if (!folder) return tl::unexpected(folder.error());
   const auto script = folder->path() / "session.sh";
   const auto session = render_attach(*plan, *point, options.command, script.string(), has_terminal);

@@ -26,6 +26,7 @@
 #include "launcher/executors/foreground.h"
 #include "launcher/executors/scrub.h"
 #include "launcher/plan/render.h"
+#include "launcher/runs/tools.h"
 #include "launcher/spec/sweep_points.h"
 
 namespace dlrun {
@@ -87,6 +88,8 @@ Result<int> interact(Cli& cli, const Options& options) {
   const auto dependency = dependency_of(cli, inspector, prepared->loaded, prepared->plan);
   if (!dependency) return tl::unexpected(dependency.error());
   DLRUN_TRY(fetch_downloads(cli, prepared->loaded));
+  if (const auto warning = warning_about_place(prepared->plan.runs_dir))
+    print_warning(cli, *warning);
   const auto folder = SessionFolder::make(prepared->plan.runs_dir);
   if (!folder) return tl::unexpected(folder.error());
   const auto script = folder->path() / "session.sh";

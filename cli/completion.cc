@@ -25,7 +25,7 @@ struct CompletedCommand {
   std::string name, help;
   std::vector<CompletedOption> options;
   bool takes_run = false, takes_file = false, takes_key = false, takes_site = false;
-  std::vector<std::string> words;  ///< the words of a positional with a fixed set
+  std::vector<std::string> words;  ///< the words of the first positional if it has a fixed set
 };
 
 [[nodiscard]] Takes takes_of(const CLI::Option& option) {
@@ -45,10 +45,15 @@ CompletedCommand describe(const CLI::App& app) {
     if (option->get_positional()) {
       const auto name = option->get_name(true);
       if (name.find("RUN") != std::string::npos) command.takes_run = true;
-      if (name.find("SPEC") != std::string::npos) command.takes_file = true;
+      if (name.find("SPEC") != std::string::npos || name.find("IMAGE") != std::string::npos)
+        command.takes_file = true;
       if (name.find("KEY") != std::string::npos) command.takes_key = true;
       if (name.find("SITE") != std::string::npos) command.takes_site = true;
       if (name.find("ACTION") != std::string::npos) command.words = {"list", "show"};
+      if (name.find("VERB") != std::string::npos) {
+        command.words = command.name == "bench" ? std::vector<std::string>{"collectives", "scaling"}
+                                                : std::vector<std::string>{"import", "list"};
+      }
       if (name.find("SHELL") != std::string::npos) command.words = {"bash", "zsh", "fish"};
       continue;
     }
@@ -130,6 +135,17 @@ constexpr std::string_view kNote =
     "# Made by `dlrun completion {}` from the tree of commands and the key table; a test keeps it "
     "equal.\n";
 
+// compgen -W would expand every word, also `$(...)` in the name of a run. Names that dlrun makes
+// need no quotes; _dlrun_offer leaves out all others.
+constexpr std::string_view kBashOffer = R"(_dlrun_offer() { # PREFIX WORD WORDS
+  local IFS=$' \t\n' names name
+  read -r -d '' -a names <<<"$3"
+  for name in "${names[@]}"; do
+    [[ $name == "$2"* && $name != *[![:alnum:]._=-]* ]] && COMPREPLY+=("$1$name")
+  done
+}
+)";
+
 // bash splits KEY=VALUE into three words, because '=' is in COMP_WORDBREAKS, unless the user has
 // removed it from there.
 constexpr std::string_view kBashSet = R"(_dlrun_set() {
@@ -140,7 +156,7 @@ constexpr std::string_view kBashSet = R"(_dlrun_set() {
     @PATHS@) mapfile -t COMPREPLY < <(compgen -P "$prefix" -f -- "$word"); return ;;
   esac
   compopt +o filenames # which would quote the '='
-  mapfile -t COMPREPLY < <(compgen -P "$prefix" -W "$words" -- "$word")
+  _dlrun_offer "$prefix" "$word" "$words"
 }
 )";
 
@@ -156,6 +172,7 @@ std::string bash(const std::vector<CompletedCommand>& commands) {
   std::string values;
   for (const auto& [keys, words] : set.values)
     values += fmt::format("    {}) words='{}' ;;\n", keys, words);
+  text += kBashOffer;
   text += replaced(replaced(std::string(kBashSet), "@VALUES@", values), "@PATHS@", set.paths);
   text +=
       "_dlrun() {\n  local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} "
@@ -169,9 +186,9 @@ std::string bash(const std::vector<CompletedCommand>& commands) {
   std::vector<std::string> names;
   for (const auto& command : commands) names.push_back(command.name);
   text += fmt::format(
-      "  if [[ -z $command ]]; then\n    mapfile -t COMPREPLY < <(compgen -W '{} --help --version' "
-      "-- \"$word\")\n    "
-      "return\n  fi\n",
+      "  if [[ -z $command ]]; then\n"
+      "    _dlrun_offer '' \"$word\" '{} --help --version'\n"
+      "    return\n  fi\n",
       join(names, " "));
   text +=
       "  if [[ $word == '=' && ${COMP_WORDS[COMP_CWORD-2]} == --set ]]; then\n    _dlrun_set "
@@ -180,47 +197,51 @@ std::string bash(const std::vector<CompletedCommand>& commands) {
       "  if ((COMP_CWORD > 3)) && [[ $previous == '=' && ${COMP_WORDS[COMP_CWORD-3]} == --set ]]; "
       "then\n"
       "    _dlrun_set \"${COMP_WORDS[COMP_CWORD-2]}\" \"$word\" ''\n    return\n  fi\n";
-  text += "  local options='' runs='' words='' files=''\n  case $command in\n";
+  text += "  local options='' runs='' verbs='' words='' files=''\n  case $command in\n";
   for (const auto& command : commands) {
     text += fmt::format("    {}) options='{}'", command.name, all_names(command));
     if (command.takes_run) text += " runs=1";
     if (command.takes_key) text += " words=${keys//[=]/} files=1 words=${words//. / }";
     if (command.takes_site) text += " words=$(dlrun completion --list sites 2>/dev/null)";
-    if (!command.words.empty()) text += fmt::format(" words='{}'", join(command.words, " "));
+    if (!command.words.empty()) text += fmt::format(" verbs='{}'", join(command.words, " "));
     text += " ;;\n";
   }
-  text += "  esac\n  case $command:$previous in\n";
+  text +=
+      "  esac\n"
+      "  for ((i++; i < COMP_CWORD; i++)); do\n"
+      "    [[ \" $verbs \" == *\" ${COMP_WORDS[i]} \"* ]] && verbs=''\n"
+      "  done\n"
+      "  case $command:$previous in\n";
   text += fmt::format("    {}) mapfile -t COMPREPLY < <(compgen -f -- \"$word\"); return ;;\n",
                       cases_of(commands, Takes::kPath));
   text += fmt::format(
       "    {})\n      if [[ $word == *=* ]]; then\n        _dlrun_set \"${{word%%=*}}\" "
       "\"${{word#*=}}\" "
       "\"${{word%%=*}}=\"\n"
-      "      else\n        mapfile -t COMPREPLY < <(compgen -W \"$keys\" -- \"$word\")\n        "
-      "compopt -o nospace +o "
-      "filenames\n   "
-      "   fi\n"
+      "      else\n"
+      "        _dlrun_offer '' \"$word\" \"$keys\"\n"
+      "        compopt -o nospace +o filenames\n"
+      "      fi\n"
       "      return ;;\n",
       cases_of(commands, Takes::kSet));
   if (const auto sites = cases_of(commands, Takes::kSite); !sites.empty()) {
     text += fmt::format(
-        "    {})\n      mapfile -t COMPREPLY < <(compgen -W \"$(dlrun completion --list sites "
-        "2>/dev/null)\" -- "
-        "\"$word\")\n"
+        "    {})\n"
+        "      _dlrun_offer '' \"$word\" \"$(dlrun completion --list sites 2>/dev/null)\"\n"
         "      return ;;\n",
         sites);
   }
   text += "  esac\n";
   text +=
-      "  if [[ $word == -* ]]; then\n    mapfile -t COMPREPLY < <(compgen -W \"$options\" -- "
-      "\"$word\")\n"
-      "  elif [[ -n $words ]]; then\n    mapfile -t COMPREPLY < <(compgen -W \"$words\" "
-      "${files:+-f} -- \"$word\")\n"
+      "  if [[ $word == -* ]]; then\n    _dlrun_offer '' \"$word\" \"$options\"\n"
+      "  elif [[ -n $verbs ]]; then\n    _dlrun_offer '' \"$word\" \"$verbs\"\n"
+      "  elif [[ -n $words ]]; then\n"
+      "    [[ -z $files ]] || mapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n"
+      "    _dlrun_offer '' \"$word\" \"$words\"\n"
       "  elif [[ -n $runs ]]; then\n"
       "    local state=${XDG_STATE_HOME:-$HOME/.local/state}/dlrun/runs\n"
-      "    mapfile -t COMPREPLY < <(compgen -W \"last $(command ls -t \"$state\" 2>/dev/null | "
-      "head -n 200)\" -- "
-      "\"$word\")\n"
+      "    words=$(command ls -t \"$state\" 2>/dev/null | head -n 200)\n"
+      "    _dlrun_offer '' \"$word\" \"last $words\"\n"
       "  else\n    mapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n  fi\n}\n"
       "complete -o filenames -F _dlrun dlrun\n";
   return text;
@@ -293,11 +314,11 @@ std::string zsh(const std::vector<CompletedCommand>& commands) {
     if (command.takes_key) {
       text += " \\\n            '1:key or spec:_dlrun_explained'";
     } else if (command.takes_file) {
-      text += " \\\n            '1:spec:_files'";
+      text += fmt::format(" \\\n            '{}:spec:_files'", command.words.empty() ? "1" : "2");
     }
     if (command.takes_site) text += " \\\n            '*:site:_dlrun_sites'";
     if (!command.words.empty())
-      text += fmt::format(" \\\n            '1:shell:({})'", join(command.words, " "));
+      text += fmt::format(" \\\n            '1:word:({})'", join(command.words, " "));
     text += "\n          ;;\n";
   }
   text +=
@@ -365,9 +386,19 @@ std::string fish(const std::vector<CompletedCommand>& commands) {
     }
     if (command.takes_run) text += when + " -a '(__dlrun_runs)'\n";
     if (command.takes_key) text += when + " -a '(__dlrun_keys | string trim -r -c .=)'\n";
-    if (command.takes_site) text += when + " -a '(dlrun completion --list sites 2>/dev/null)'\n";
-    if (command.takes_file) text += when + " -F\n";
-    if (!command.words.empty()) text += fmt::format("{} -a '{}'\n", when, join(command.words, " "));
+    // The other positionals follow one of the words.
+    const std::string seen =
+        fmt::format("__fish_seen_subcommand_from {}", join(command.words, " "));
+    const auto where = [&](std::string_view condition) {
+      return command.words.empty()
+                 ? when
+                 : when.substr(0, when.size() - 1) + fmt::format("; {} {}'", condition, seen);
+    };
+    if (command.takes_site)
+      text += where("and") + " -a '(dlrun completion --list sites 2>/dev/null)'\n";
+    if (command.takes_file) text += where("and") + " -F\n";
+    if (!command.words.empty())
+      text += fmt::format("{} -a '{}'\n", where("and not"), join(command.words, " "));
   }
   return text;
 }

@@ -6,11 +6,13 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 
 #include "common/quoting.h"
 #include "common/text.h"
+#include "launcher/runs/tools.h"
 
 namespace dlrun {
 namespace {
@@ -45,7 +47,9 @@ std::filesystem::path mark_of(const SessionFolder& folder) {
 }  // namespace
 
 Result<SessionFolder> SessionFolder::make(const std::filesystem::path& runs_dir) {
-  const auto sessions = runs_dir / ".interactive";
+  const auto sessions = runs_dir / fmt::format(".interactive-{}", ::geteuid());
+  DLRUN_TRY(make_private_directories(sessions));
+  DLRUN_TRY(check_owner(sessions));
   remove_left(sessions);
   constexpr int kTries = 10;
   for (int i = 0; i < kTries; ++i) {

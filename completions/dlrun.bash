@@ -1,5 +1,12 @@
 # Made by `dlrun completion bash` from the tree of commands and the key table; a test keeps it equal.
 # shellcheck shell=bash
+_dlrun_offer() { # PREFIX WORD WORDS
+  local IFS=$' \t\n' names name
+  read -r -d '' -a names <<<"$3"
+  for name in "${names[@]}"; do
+    [[ $name == "$2"* && $name != *[![:alnum:]._=-]* ]] && COMPREPLY+=("$1$name")
+  done
+}
 _dlrun_set() {
   local key=$1 word=$2 prefix=$3 words=''
   case $key in
@@ -27,7 +34,7 @@ _dlrun_set() {
     base|resources.output|resources.error|environment.modules.use|environment.conda.name|environment.venv|container.image|container.save|train.data.path|health.known_bad.file|submit.token_file) mapfile -t COMPREPLY < <(compgen -P "$prefix" -f -- "$word"); return ;;
   esac
   compopt +o filenames # which would quote the '='
-  mapfile -t COMPREPLY < <(compgen -P "$prefix" -W "$words" -- "$word")
+  _dlrun_offer "$prefix" "$word" "$words"
 }
 _dlrun() {
   local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command='' i
@@ -37,7 +44,7 @@ _dlrun() {
     [[ ${COMP_WORDS[i]} == -* ]] || { command=${COMP_WORDS[i]}; break; }
   done
   if [[ -z $command ]]; then
-    mapfile -t COMPREPLY < <(compgen -W 'submit render check interactive run ls status top report logs wait cancel attach sweep nodes diff resubmit schema explain man site init doctor container bench completion --help --version' -- "$word")
+    _dlrun_offer '' "$word" 'submit render check interactive run ls status top report logs wait cancel attach sweep nodes diff resubmit schema explain man site init doctor container bench completion --help --version'
     return
   fi
   if [[ $word == '=' && ${COMP_WORDS[COMP_CWORD-2]} == --set ]]; then
@@ -48,7 +55,7 @@ _dlrun() {
     _dlrun_set "${COMP_WORDS[COMP_CWORD-2]}" "$word" ''
     return
   fi
-  local options='' runs='' words='' files=''
+  local options='' runs='' verbs='' words='' files=''
   case $command in
     submit) options='-h --help --set --runs --watch --dry-run --test-only --json' ;;
     render) options='-h --help --set --runs -o --output --force --point' ;;
@@ -70,34 +77,41 @@ _dlrun() {
     schema) options='-h --help' ;;
     explain) options='-h --help --set --json --markdown' words=${keys//[=]/} files=1 words=${words//. / } ;;
     man) options='-h --help' ;;
-    site) options='-h --help --json' words=$(dlrun completion --list sites 2>/dev/null) words='list show' ;;
+    site) options='-h --help --json' words=$(dlrun completion --list sites 2>/dev/null) verbs='list show' ;;
     init) options='-h --help --site --name --nodes --gpus --tasks --cpus --mem --time --partition --account --image --runtime --module --conda --venv --preset -o --output --force -y --yes' ;;
     doctor) options='-h --help -M --cluster --site-file --json' ;;
-    container) options='-h --help --refresh --json' ;;
-    bench) options='-h --help --nodes --local --set --runs --backends --workers --sizes --operation --svg --json' ;;
-    completion) options='-h --help --list' words='bash zsh fish' ;;
+    container) options='-h --help --refresh --json' verbs='import list' ;;
+    bench) options='-h --help --nodes --local --set --runs --backends --workers --sizes --operation --svg --json' verbs='collectives scaling' ;;
+    completion) options='-h --help --list' verbs='bash zsh fish' ;;
   esac
+  for ((i++; i < COMP_CWORD; i++)); do
+    [[ " $verbs " == *" ${COMP_WORDS[i]} "* ]] && verbs=''
+  done
   case $command:$previous in
     submit:--runs | render:--runs | render:-o | render:--output | check:--runs | interactive:--runs | run:--runs | ls:--runs | report:-o | report:--output | nodes:--runs | nodes:--file | init:--venv | init:-o | init:--output | bench:--runs | bench:--svg) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
     submit:--set | render:--set | check:--set | interactive:--set | run:--set | explain:--set | bench:--set)
       if [[ $word == *=* ]]; then
         _dlrun_set "${word%%=*}" "${word#*=}" "${word%%=*}="
       else
-        mapfile -t COMPREPLY < <(compgen -W "$keys" -- "$word")
+        _dlrun_offer '' "$word" "$keys"
         compopt -o nospace +o filenames
       fi
       return ;;
     init:--site)
-      mapfile -t COMPREPLY < <(compgen -W "$(dlrun completion --list sites 2>/dev/null)" -- "$word")
+      _dlrun_offer '' "$word" "$(dlrun completion --list sites 2>/dev/null)"
       return ;;
   esac
   if [[ $word == -* ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
+    _dlrun_offer '' "$word" "$options"
+  elif [[ -n $verbs ]]; then
+    _dlrun_offer '' "$word" "$verbs"
   elif [[ -n $words ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "$words" ${files:+-f} -- "$word")
+    [[ -z $files ]] || mapfile -t COMPREPLY < <(compgen -f -- "$word")
+    _dlrun_offer '' "$word" "$words"
   elif [[ -n $runs ]]; then
     local state=${XDG_STATE_HOME:-$HOME/.local/state}/dlrun/runs
-    mapfile -t COMPREPLY < <(compgen -W "last $(command ls -t "$state" 2>/dev/null | head -n 200)" -- "$word")
+    words=$(command ls -t "$state" 2>/dev/null | head -n 200)
+    _dlrun_offer '' "$word" "last $words"
   else
     mapfile -t COMPREPLY < <(compgen -f -- "$word")
   fi

@@ -189,8 +189,8 @@ complete -c dlrun -n '__fish_seen_subcommand_from explain' -F
 complete -c dlrun -n '__fish_seen_subcommand_from man' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from site' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from site' -l json -d 'Print JSON'
-complete -c dlrun -n '__fish_seen_subcommand_from site' -a '(dlrun completion --list sites 2>/dev/null)'
-complete -c dlrun -n '__fish_seen_subcommand_from site' -a 'list show'
+complete -c dlrun -n '__fish_seen_subcommand_from site; and __fish_seen_subcommand_from list show' -a '(dlrun completion --list sites 2>/dev/null)'
+complete -c dlrun -n '__fish_seen_subcommand_from site; and not __fish_seen_subcommand_from list show' -a 'list show'
 complete -c dlrun -n '__fish_seen_subcommand_from init' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from init' -l site -x -a '(dlrun completion --list sites 2>/dev/null)' -d 'A site`s name, from dlrun site list; else the one here'
 complete -c dlrun -n '__fish_seen_subcommand_from init' -l name -x -d 'The experiment`s name (hello)'
@@ -218,6 +218,8 @@ complete -c dlrun -n '__fish_seen_subcommand_from doctor' -l json -d 'Print a JS
 complete -c dlrun -n '__fish_seen_subcommand_from container' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from container' -l refresh -d 'Import it again though it is here'
 complete -c dlrun -n '__fish_seen_subcommand_from container' -l json -d 'Print JSON'
+complete -c dlrun -n '__fish_seen_subcommand_from container; and __fish_seen_subcommand_from import list' -F
+complete -c dlrun -n '__fish_seen_subcommand_from container; and not __fish_seen_subcommand_from import list' -a 'import list'
 complete -c dlrun -n '__fish_seen_subcommand_from bench' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from bench' -l nodes -x -d 'scaling: numbers of nodes, each a job (1,2,4)'
 complete -c dlrun -n '__fish_seen_subcommand_from bench' -l local -x -d 'scaling: without Slurm, numbers of ranks on this machine'
@@ -229,7 +231,8 @@ complete -c dlrun -n '__fish_seen_subcommand_from bench' -l sizes -x -d 'Bytes, 
 complete -c dlrun -n '__fish_seen_subcommand_from bench' -l operation -x -d 'all_reduce, broadcast, all_gather or reduce_scatter (all_reduce)'
 complete -c dlrun -n '__fish_seen_subcommand_from bench' -l svg -rF -d 'Draw it into this file'
 complete -c dlrun -n '__fish_seen_subcommand_from bench' -l json -d 'Print JSON'
-complete -c dlrun -n '__fish_seen_subcommand_from bench' -F
+complete -c dlrun -n '__fish_seen_subcommand_from bench; and __fish_seen_subcommand_from collectives scaling' -F
+complete -c dlrun -n '__fish_seen_subcommand_from bench; and not __fish_seen_subcommand_from collectives scaling' -a 'collectives scaling'
 complete -c dlrun -n '__fish_seen_subcommand_from completion' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from completion' -l list -x -d 'Print the names that a shell completes with: sites or presets'
-complete -c dlrun -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'
+complete -c dlrun -n '__fish_seen_subcommand_from completion; and not __fish_seen_subcommand_from bash zsh fish' -a 'bash zsh fish'

@@ -15,6 +15,7 @@
 #include "launcher/runs/origin.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/run_directory.h"
+#include "launcher/spec/spec_builder.h"
 
 namespace dlrun {
 namespace {
@@ -121,9 +122,9 @@ Result<RunIndex::Rebuilt> RunIndex::rebuild(const std::filesystem::path& runs_di
   for (; !error && folders != std::filesystem::directory_iterator(); folders.increment(error)) {
     const auto& path = folders->path();
     const std::string id = path.filename().string();
-    // dlrun never makes names with control characters. Such a directory is somebody's attempt to
-    // attack a terminal.
-    if (id.starts_with('.') || printable(id) != id || !is_run_directory(path)) continue;
+    // dlrun makes no other names. Another one can be somebody's attempt to attack a terminal or a
+    // shell.
+    if (!is_slug(name_of_id(id)) || !is_run_directory(path)) continue;
     IndexEntry entry{id, name_of_run(path), path, made_at(path)};
     if (foreign_owner(path)) {
       rebuilt.foreign.push_back(std::move(entry));

@@ -61,24 +61,6 @@ Result<> copy_verified(const std::filesystem::path& from, const std::filesystem:
   return done;
 }
 
-Result<> check_owner(const std::filesystem::path& folder) {
-  struct stat info {};
-  if (::lstat(folder.c_str(), &info) != 0)
-    return fail(Errc::kIo, "{}: {}", folder.string(), errno_text(errno));
-  if (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid()) {
-    return fail(Errc::kInvalid,
-                "{}: is not a directory of yours; choose another runs directory with --runs",
-                folder.string());
-  }
-  if ((info.st_mode & 022U) != 0) {
-    return fail(Errc::kInvalid,
-                "{}: others may write it (mode {:04o}), and your jobs would execute what they put "
-                "there; chmod go-w it",
-                folder.string(), info.st_mode & 07777U);
-  }
-  return {};
-}
-
 /// Returns true if the file is the caller's complete copy, which nobody else can write.
 bool is_staged(const std::filesystem::path& file) {
   struct stat info {};
@@ -100,6 +82,24 @@ void remove_leftovers(const std::filesystem::path& folder) {
 
 }  // namespace
 
+Result<> check_owner(const std::filesystem::path& folder) {
+  struct stat info {};
+  if (::lstat(folder.c_str(), &info) != 0)
+    return fail(Errc::kIo, "{}: {}", folder.string(), errno_text(errno));
+  if (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid()) {
+    return fail(Errc::kInvalid,
+                "{}: is not a directory of yours; choose another runs directory with --runs",
+                folder.string());
+  }
+  if ((info.st_mode & 022U) != 0) {
+    return fail(Errc::kInvalid,
+                "{}: others may write it (mode {:04o}), and your jobs would execute what they put "
+                "there; chmod go-w it",
+                folder.string(), info.st_mode & 07777U);
+  }
+  return {};
+}
+
 std::filesystem::path tools_directory(const std::filesystem::path& runs_dir, const ToolSet& tools) {
   return runs_dir / fmt::format(".agents-{}", ::geteuid()) / tools.hash;
 }
@@ -117,26 +117,25 @@ Result<> check_tools_place(const std::filesystem::path& runs_dir, const ToolSet&
 
 std::optional<std::string> warning_about_place(const std::filesystem::path& runs_dir) {
   std::error_code error;
+  // The owner of "/" controls the whole system. Within a user namespace that is not always user 0.
+  struct stat root {};
+  if (::stat("/", &root) != 0) root.st_uid = 0;
   for (auto folder = std::filesystem::weakly_canonical(runs_dir, error); !folder.empty();
        folder = folder.parent_path()) {
     struct stat info {};
     if (::stat(folder.c_str(), &info) == 0) {
-      const bool is_shared = (info.st_mode & 022U) != 0 && (info.st_mode & S_ISVTX) == 0;
-      if (is_shared) {
-        return fmt::format(
-            "{}: others may rename and replace what lies there (mode {:04o}, no sticky bit), your "
-            "runs and the "
-            "programs "
-            "that your jobs execute among it; chmod +t {} forbids it",
-            folder.string(), info.st_mode & 07777U, folder.string());
-      }
-      if (info.st_uid != ::geteuid() && info.st_uid != 0 && (info.st_mode & S_ISVTX) == 0 &&
-          folder != "/" && folder == std::filesystem::weakly_canonical(runs_dir, error)) {
+      // The sticky bit does not bind the owner of the folder.
+      if (info.st_uid != ::geteuid() && info.st_uid != 0 && info.st_uid != root.st_uid) {
         return fmt::format(
             "{}: belongs to user {}, who may rename and replace what lies there, your runs and the "
-            "programs that your "
-            "jobs execute among it",
+            "programs that your jobs execute among it",
             folder.string(), owner_of(info.st_uid).name);
+      }
+      if ((info.st_mode & 022U) != 0 && (info.st_mode & S_ISVTX) == 0) {
+        return fmt::format(
+            "{}: others may rename and replace what lies there (mode {:04o}, no sticky bit), your "
+            "runs and the programs that your jobs execute among it; chmod +t {} forbids it",
+            folder.string(), info.st_mode & 07777U, folder.string());
       }
     }
     if (folder == folder.root_path()) break;

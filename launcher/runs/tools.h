@@ -25,6 +25,10 @@ struct ToolSet {
   std::vector<File> files;
 };
 
+/// Fails with kInvalid if the path is no directory of the caller, or if others can write to it:
+/// jobs would execute their files as the caller.
+[[nodiscard]] Result<> check_owner(const std::filesystem::path& folder);
+
 /// Returns the caller's folder for the tools; the uid is in its name.
 [[nodiscard]] std::filesystem::path tools_directory(const std::filesystem::path& runs_dir,
                                                     const ToolSet& tools);
@@ -36,7 +40,7 @@ struct ToolSet {
 
 /// Returns a sentence about a folder, runs_dir or one above it, in which other users can rename or
 /// replace the caller's files: it is writable for others without the sticky bit, or another user
-/// owns it. Returns nullopt if all folders are safe.
+/// than root owns it, with or without that bit. Returns nullopt if all folders are safe.
 [[nodiscard]] std::optional<std::string> warning_about_place(const std::filesystem::path& runs_dir);
 
 /// Copies missing tools from below root into tools_directory(): temporary name, verified while

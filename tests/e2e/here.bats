@@ -130,7 +130,7 @@ key() { dl status last --json | jq -r "$1"; }
     done
     [[ $output == *"the salloc here has no option --mial-user; did you mean 'mail-user'?"* ]]
     wait_until 10 no_jobs
-    [ -z "$(ls "$dir/runs/.interactive")" ]
+    [ -z "$(ls "$dir"/runs/.interactive-*)" ]
     # The GPUs are counted over all nodes, so their number on this node is unknown.
     run dl interactive hello.yaml --set resources.gpus=4 --set resources.nodes=2 -- true
     [[ $status == 2 &&
@@ -262,9 +262,9 @@ start_attached() {
     kill -KILL "$(cat "$dir/attach")"
     wait "$attached" || true
     wait_until 20 one_step
-    [[ -n $(ls "$dir/runs/.interactive") ]]
+    [[ -n $(ls "$dir"/runs/.interactive-*) ]]
     dl attach last -- true </dev/null
-    [[ -z $(ls "$dir/runs/.interactive") ]]
+    [[ -z $(ls "$dir"/runs/.interactive-*) ]]
     run dl attach last --node n4 -- hostname </dev/null
     [ "$status" -eq 2 ]
     [[ $output == *"the job runs on n[1-2]"* ]]
@@ -278,7 +278,7 @@ start_attached() {
     type_line 'echo "$(hostname): $GREETING"'
     wait_until 10 shows "^n2: it's; \$(id) \"here\""
     type_line exit
-    has_ended() { [[ -z $(ls "$dir/runs/.interactive") ]]; }
+    has_ended() { [[ -z $(ls "$dir"/runs/.interactive-*) ]]; }
     wait_until 10 has_ended
     is_running
     as_user touch "$dir/go"

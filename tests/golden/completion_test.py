@@ -142,6 +142,24 @@ class Completion(unittest.TestCase):
         self.completes("dlrun explain resources.partit", "dlrun explain resources.partition")
         self.completes("dlrun completion fi", "dlrun completion fish")
 
+    def test_words_of_a_first_argument(self):
+        self.completes("dlrun site sh", "dlrun site show")
+        self.completes("dlrun site show myl", "dlrun site show mylab")
+        self.completes("dlrun container imp", "dlrun container import")
+        self.completes("dlrun bench coll", "dlrun bench collectives")
+        for typed in ("dlrun container import data-f", "dlrun bench scaling data-f"):
+            with self.subTest(typed=typed):
+                self.assertEqual(self.words(typed)[-1].rstrip("/"), "data-folder")
+
+    def test_no_name_is_executed(self):
+        (self.home / "state/dlrun/runs/evil$(touch${IFS}canary)").write_text("{}")
+        (self.home / "config/dlrun/sites/evil$(touch${IFS}canary).yaml").write_text("help: Ours.\n")
+        self.words("dlrun status evi")
+        if SHELL == "bash":
+            self.words("dlrun run x.yaml --set site=evi")
+            self.words("dlrun site show evi")
+        self.assertFalse((self.home / "canary").exists())
+
     @unittest.skipUnless(SHELL == "bash", "bash's alone")
     def test_bash_lists_what_is_possible(self):
         offered = self.listed("dlrun submit x.yaml --set train.")

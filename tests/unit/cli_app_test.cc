@@ -305,6 +305,7 @@ TEST_CASE(
     check_made(shell == "zsh" ? "completions/_dlrun" : "completions/dlrun." + shell, *script);
   }
   check_made("docs/dlrun.1", man_page(*app));
+  CHECK(man_page(*app).find(fmt::format(".B {}\n", int{kExitReaderLeft})) != std::string::npos);
   check_made("docs/keys.md", key_reference_markdown());
   check_made("docs/exp.schema.json", spec_schema());
 }

@@ -1,15 +1,26 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <doctest/doctest.h>
 
 #include "cli/session_folder.h"
 #include "tests/temporary_directory.h"
+#include "tests/unit/cli_fixture.h"
 
 namespace dlrun {
+namespace {
+
+std::filesystem::path sessions_in(const std::filesystem::path& runs) {
+  return runs / fmt::format(".interactive-{}", ::geteuid());
+}
+
+}  // namespace
 
 TEST_CASE(
     "what a killed session left is removed by the next one, and a session that goes on keeps its "
     "folder") {
   const TemporaryDirectory runs;
-  const auto left = runs.path() / ".interactive" / "0011223344556677";
+  const auto left = sessions_in(runs.path()) / "0011223344556677";
   std::filesystem::create_directories(left);
   REQUIRE(write_file_atomic(left / "session.sh", "#!/bin/bash\n").has_value());
   std::filesystem::path path;
@@ -27,6 +38,49 @@ TEST_CASE(
           "#!/bin/bash\n: > " + path.string() + "/begun\nls\n");
   }
   CHECK_FALSE(std::filesystem::exists(path));
+}
+
+TEST_CASE(
+    "each user of a runs folder has sessions of their own, and a folder that others may write is "
+    "refused") {
+  const TemporaryDirectory runs;
+  const auto old = runs.path() / ".interactive";
+  std::filesystem::create_directory(old);
+  REQUIRE(::chmod(old.c_str(), 0777) == 0);
+  const auto sessions = sessions_in(runs.path());
+  {
+    const auto session = SessionFolder::make(runs.path());
+    REQUIRE(session.has_value());
+    CHECK(session->path().parent_path() == sessions);
+  }
+  REQUIRE(::chmod(sessions.c_str(), 0777) == 0);
+  CHECK(SessionFolder::make(runs.path()).error().code == Errc::kInvalid);
+  CHECK(std::filesystem::is_empty(sessions));
+  std::filesystem::remove(sessions);
+  std::filesystem::create_directory_symlink(old, sessions);
+  CHECK(SessionFolder::make(runs.path()).error().code == Errc::kInvalid);
+  CHECK(std::filesystem::is_empty(old));
+  std::filesystem::remove(sessions);
+  if (::geteuid() != 0) {
+    MESSAGE("the rest needs root, to give a folder to another user");
+    return;
+  }
+  std::filesystem::create_directory(sessions);
+  REQUIRE(::chown(sessions.c_str(), 65534, 65534) == 0);
+  CHECK(SessionFolder::make(runs.path()).error().code == Errc::kInvalid);
+  CHECK(std::filesystem::is_empty(sessions));
+}
+
+TEST_CASE_FIXTURE(CliFixture,
+                  "interactive warns about a runs folder in which others may replace the script") {
+  REQUIRE(write_file_atomic(folder.path() / "x.yaml", "launch: {command: [echo]}\n").has_value());
+  const auto runs = folder.path() / "runs";
+  std::filesystem::create_directory(runs);
+  const std::vector<const char*> words = {"interactive", "x.yaml", "--", "true"};
+  CHECK(said_by(words).find("others may rename") == std::string::npos);
+  REQUIRE(::chmod(runs.c_str(), 0777) == 0);
+  CHECK(said_by(words).find(runs.string() + ": others may rename and replace") !=
+        std::string::npos);
 }
 
 }  // namespace dlrun

@@ -119,3 +119,19 @@ TEST_CASE_FIXTURE(Fixture, "a lost index is made again from the run directories"
   CHECK(index.rebuild(runs).value().added == 0);
   CHECK(resolve("cifar")->path == runs / "cifar-20261121-110000-00cc");
 }
+
+TEST_CASE_FIXTURE(Fixture, "a directory whose name dlrun does not make enters no index") {
+  std::filesystem::remove_all(index.directory());
+  const std::string longest = std::string(64, 'x') + "-20261121-120000-00aa";
+  const auto add = [&](const std::string& id) {
+    std::filesystem::create_directories(runs / id);
+    REQUIRE(write_file_atomic(runs / id / "submission.json", "{}").has_value());
+  };
+  for (const char* id : {"$(touch x)", "`id`", "a b", "a;b", "-n", ".x", "a\nb", "\x1b[31m",
+                         "$(x)-20261121-120000-00dd"})
+    add(id);
+  add(longest);
+  CHECK(index.rebuild(runs).value().added == 4);
+  CHECK(index.list()->entries.size() == 4);
+  CHECK(resolve(longest).has_value());
+}

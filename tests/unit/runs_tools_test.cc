@@ -124,6 +124,28 @@ TEST_CASE_FIXTURE(Fixture,
 }
 
 TEST_CASE_FIXTURE(Fixture,
+                  "a folder of another user is warned about, sticky or not, and at any depth") {
+  if (::geteuid() != 0) {
+    MESSAGE("does nothing: only root can give a folder to another user");
+    return;
+  }
+  const auto deeper = runs / "deeper";
+  std::filesystem::create_directories(deeper);
+  for (const mode_t mode : {0755U, 01777U}) {
+    CAPTURE(mode);
+    REQUIRE(::chmod(runs.c_str(), mode) == 0);
+    for (const auto& place : {runs, deeper}) {
+      REQUIRE(::chown(runs.c_str(), 65534, 65534) == 0);
+      const auto warning = warning_about_place(place);
+      REQUIRE(warning.has_value());
+      CHECK(warning->starts_with(runs.string() + ": belongs to user "));
+      REQUIRE(::chown(runs.c_str(), 0, 0) == 0);
+      CHECK_FALSE(warning_about_place(place).has_value());
+    }
+  }
+}
+
+TEST_CASE_FIXTURE(Fixture,
                   "a program that dlrun was not built with is refused and nothing of it is left") {
   char& digit = tools.files[0].sha256[0];
   digit = digit == '0' ? '1' : '0';
