@@ -44,6 +44,8 @@ def main():
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--precision", choices=("float32", "bf16"), default="float32")
     args = parser.parse_args()
+    if args.epochs < 2:
+        parser.error("--epochs: expected at least 2, because the first is not measured")
 
     torch.set_num_threads(args.threads)
     torch.set_flush_denormal(True)

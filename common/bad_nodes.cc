@@ -28,14 +28,26 @@ constexpr off_t kTailBytes = 1 << 20;
 constexpr std::size_t kReasonLimitBytes = 400;
 
 /// Opens or creates a regular file for appending. Does not block if the path is a
-/// FIFO without a reader.
+/// FIFO without a reader. The folder may belong to others, who must not lead the line into another
+/// file of this user's: fails if the path is a symbolic link or one of several names of a file.
 Result<UniqueFd> open_to_append(const std::filesystem::path& file) {
-  constexpr int kFlags = O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  constexpr int kFlags =
+      O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
   UniqueFd fd(::open(file.c_str(), kFlags, 0666));
+  if (!fd.is_open() && errno == ELOOP)
+    return fail(Errc::kInvalid,
+                "{}: is a symbolic link, which dlrun does not follow; name the file itself",
+                file.string());
   if (!fd.is_open()) return fail(Errc::kIo, "{}: {}", file.string(), errno_text(errno));
-  struct stat info {};
-  if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode))
+  struct stat opened {
+  }, named{};
+  if (::fstat(fd.get(), &opened) != 0 || !S_ISREG(opened.st_mode))
     return fail(Errc::kInvalid, "{}: is not a regular file", file.string());
+  // Asks the path, not the descriptor: a hard link could have been removed after open().
+  if (::lstat(file.c_str(), &named) != 0 || named.st_dev != opened.st_dev ||
+      named.st_ino != opened.st_ino || named.st_nlink != 1)
+    return fail(Errc::kInvalid, "{}: is being replaced, or has other names (hard links)",
+                file.string());
   return fd;
 }
 
@@ -78,7 +90,7 @@ bool is_node_name(const std::string& name) {
 }
 
 Result<std::string> read_tail(const std::filesystem::path& file) {
-  const auto fd = open_untrusted(file, Links::kFollow);
+  const auto fd = open_untrusted(file, Links::kRefuse);
   if (!fd) return tl::unexpected(fd.error());
   const off_t size = ::lseek(fd->get(), 0, SEEK_END);
   const off_t from = std::max<off_t>(size - kTailBytes, 0);

@@ -29,18 +29,20 @@ struct BadNode {
 };
 
 /// Appends one line per node. Creates the file with the process's umask, so that a team can
-/// share it. Fails with kIo.
+/// share it. Fails with kIo, and with kInvalid if the path is not a regular file, is a symbolic
+/// link or is one of several names of a file.
 [[nodiscard]] Result<> remember_bad_nodes(const std::filesystem::path& file,
                                           std::span<const BadNode> nodes);
 
-/// Appends a line saying that the node is good again, on all clusters. Fails with kIo.
+/// Appends a line saying that the node is good again, on all clusters. Fails like
+/// remember_bad_nodes().
 [[nodiscard]] Result<> forget_bad_node(const std::filesystem::path& file, const std::string& node,
                                        std::chrono::sys_seconds now);
 
 /// Returns the nodes that are bad at `now`, sorted by cluster and name, each with its latest
 /// entry. A missing file means no bad nodes. Reads only the last mebibyte of the file: older
 /// entries have expired, or the file is not trustworthy. Fails with kIo, and with kInvalid if the
-/// path is not a regular file.
+/// path is not a regular file or is a symbolic link.
 [[nodiscard]] Result<std::vector<BadNode>> read_bad_nodes(const std::filesystem::path& file,
                                                           std::chrono::sys_seconds now);
 

@@ -14,25 +14,27 @@ namespace dlrun {
 namespace fs = std::filesystem;
 
 Result<UniqueFd> open_untrusted(const fs::path& path, Links links) {
-  // Opening a device can have side effects; a tape rewinds. Therefore check for a
-  // regular file first. O_NONBLOCK covers a path that becomes a FIFO in between; it has
-  // no effect on regular files.
+  // Opening a device can have side effects; a tape rewinds. O_PATH finds a file without opening it.
+  const int no_follow = links == Links::kRefuse ? O_NOFOLLOW : 0;
   struct stat status {};
-  const int found =
-      links == Links::kRefuse ? lstat(path.c_str(), &status) : stat(path.c_str(), &status);
   const auto failed = [&] {
     const int error = errno;
     return fail(error == ENOENT || error == ENOTDIR ? Errc::kNotFound : Errc::kIo, "{}: {}",
                 path.string(), errno_text(error));
   };
-  if (found != 0) return failed();
+  const UniqueFd found(open(path.c_str(), O_PATH | O_CLOEXEC | no_follow));
+  if (!found.is_open() || fstat(found.get(), &status) != 0) return failed();
   if (S_ISLNK(status.st_mode))
     return fail(Errc::kInvalid, "{}: is a symbolic link, where dlrun writes a file of its own",
                 path.string());
   if (!S_ISREG(status.st_mode))
     return fail(Errc::kInvalid, "{}: is not a regular file", path.string());
-  UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY |
-                                       (links == Links::kRefuse ? O_NOFOLLOW : 0)));
+  // Opens the file that was found, even if the path has become another one. Without /proc the path
+  // is walked again; O_NONBLOCK covers a FIFO there and has no effect on regular files.
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  UniqueFd file(open(fmt::format("/proc/self/fd/{}", found.get()).c_str(), kFlags));
+  if (!file.is_open() && access("/proc/self/fd", X_OK) != 0)
+    file.reset(open(path.c_str(), kFlags | no_follow));
   if (!file.is_open()) return failed();
   if (fstat(file.get(), &status) != 0) return failed();
   if (!S_ISREG(status.st_mode))

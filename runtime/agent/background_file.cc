@@ -129,12 +129,13 @@ struct BackgroundFile::Shared {
     auto renewed = call();
     off_t next = 2 * info.st_size;
     if (renewed) {
-      file = std::move(*renewed);
+      file = std::move(renewed->file);
       if (::fstat(file.get(), &info) == 0) next = std::max(limit, 2 * info.st_size);
     }
     const std::lock_guard lock(mutex);
     renew_beyond = next;
     if (!renewed) return tl::unexpected(renewed.error());
+    if (renewed->sync_error) return tl::unexpected(*renewed->sync_error);
     return {};
   }
 

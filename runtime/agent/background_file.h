@@ -39,7 +39,11 @@ class BackgroundFile {
   /// Makes the writer thread call renew() when the file has grown beyond limit_bytes. renew()
   /// replaces the file by a smaller one and returns that one, open for appending. After a failure,
   /// or if the new file is hardly smaller, the next call comes at twice the size.
-  using Renew = std::function<Result<UniqueFd>()>;
+  struct Renewed {
+    UniqueFd file;
+    std::optional<Error> sync_error;  ///< a power loss may bring the old file back
+  };
+  using Renew = std::function<Result<Renewed>()>;
   void renew_beyond(std::size_t limit_bytes, Renew renew);
 
   /// Opens path for appending, or creates it with mode 0600. Fails with kIo if path is a symbolic

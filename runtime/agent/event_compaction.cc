@@ -127,7 +127,7 @@ Result<> copy_kept(int from, off_t size, Survey& survey, int to) {
 
 }  // namespace
 
-Result<UniqueFd> compact_events(const std::filesystem::path& path) {
+Result<BackgroundFile::Renewed> compact_events(const std::filesystem::path& path) {
   const auto old = open_untrusted(path, Links::kRefuse);
   if (!old) return tl::unexpected(old.error());
   struct stat info {};
@@ -152,8 +152,11 @@ Result<UniqueFd> compact_events(const std::filesystem::path& path) {
     return failed(copied.error().message);
   if (::fsync(file.get()) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0)
     return failed(errno_text(errno));
-  DLRUN_TRY(sync_directory(path.parent_path()));
-  return file;
+  // From here on the old file has no name, so the new one must be used whatever fails.
+  BackgroundFile::Renewed renewed{std::move(file), std::nullopt};
+  if (auto synced = sync_directory(path.parent_path()); !synced)
+    renewed.sync_error = std::move(synced.error());
+  return renewed;
 }
 
 }  // namespace dlrun::agent

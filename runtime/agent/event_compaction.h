@@ -5,8 +5,8 @@
 
 #include <filesystem>
 
-#include "common/files.h"
 #include "common/result.h"
+#include "runtime/agent/background_file.h"
 
 namespace dlrun::agent {
 
@@ -18,6 +18,9 @@ namespace dlrun::agent {
 ///   `progress` of each attempt.
 /// Damaged lines are dropped. Crash-safe: temporary file, fsync, rename, fsync of the folder. A
 /// reader sees either the old file or the new one. Uses bounded memory for a file of any size.
-[[nodiscard]] Result<UniqueFd> compact_events(const std::filesystem::path& path);
+///
+/// Fails only if the old file is still in its place. A folder that cannot be synced is reported in
+/// `sync_error`, because the caller must write to the new file from then on.
+[[nodiscard]] Result<BackgroundFile::Renewed> compact_events(const std::filesystem::path& path);
 
 }  // namespace dlrun::agent

@@ -70,7 +70,10 @@ Result<EventLog> EventLog::open(const std::filesystem::path& path) {
   if (valid > static_cast<off_t>(kCompactAtBytes)) {
     // An older version's lead wrote a larger file. If the disk has no room for a compacted copy,
     // the run goes on with this file.
-    if (auto compact = compact_events(path)) file = std::move(*compact);
+    if (auto compact = compact_events(path)) {
+      file = std::move(compact->file);
+      if (compact->sync_error) return tl::unexpected(*compact->sync_error);
+    }
   }
   auto background =
       std::make_unique<BackgroundFile>(std::move(file), path.string(), kQueueLimitBytes);

@@ -181,8 +181,8 @@ TEST_CASE(
                 [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
                   const auto file = agent::compact_events(path_of(folder));
                   if (!file) return tl::unexpected(file.error());
-                  DLRUN_TRY(write_all(file->get(), event("ended", 0)));
-                  if (::fdatasync(file->get()) != 0) return fail(Errc::kIo, "fdatasync");
+                  DLRUN_TRY(write_all(file->file.get(), event("ended", 0)));
+                  if (::fdatasync(file->file.get()) != 0) return fail(Errc::kIo, "fdatasync");
                   disk.mark("ended");
                   return {};
                 },

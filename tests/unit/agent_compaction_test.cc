@@ -1,6 +1,7 @@
 // Tests that compaction keeps the run's record small and loses no event that affects a decision.
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -174,6 +175,36 @@ TEST_CASE("a compaction that finds no room leaves the record as it was, and no t
   CHECK_FALSE(fs::exists(run / ".events.jsonl.compacting"));
 }
 
+TEST_CASE("a compacted record whose folder cannot be synced is used, and the failure is told") {
+  const TemporaryDirectory run;
+  const auto path = run / "events.jsonl";
+  std::string text = long_record();
+  while (text.size() < kCompactAtBytes) text += progress(120'000, 5000, 3, 7);
+  text.resize(text.rfind('\n', kCompactAtBytes - 1) + 1);
+  REQUIRE(write_file_atomic(path, text).has_value());
+  auto log = EventLog::open(path);
+  REQUIRE(log.has_value());
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  {
+    // The compaction may open the old and the new file, and not the folder.
+    const UniqueFd first(::dup(0)), second(::dup(0)), third(::dup(0));
+    const rlimit two_more{static_cast<rlim_t>(third.get()), before.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &two_more) == 0);
+  }
+  log->record("attempt_end", {{"reason", "ok"}, {"code", 0}});
+  const bool is_drained = log->drain(std::chrono::seconds(30));
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  REQUIRE(is_drained);
+  const auto failure = log->take_failure();
+  REQUIRE(failure.has_value());
+  CHECK(failure->message.find("EMFILE") != std::string::npos);
+  CHECK(fs::file_size(path) < kCompactAtBytes / 2);
+  log->record("ended", {{"code", 0}});
+  REQUIRE(log->drain(std::chrono::seconds(30)));
+  CHECK(content(path).find("\"ended\"") != std::string::npos);
+}
+
 TEST_CASE("lead's log is compacted while lead writes it, and what is written meanwhile is there") {
   const TemporaryDirectory run;
   const auto path = run / "events.jsonl";
@@ -241,7 +272,7 @@ TEST_CASE(
     if (info.st_size <= static_cast<off_t>(kCompactAtBytes)) continue;
     auto compact = compact_events(path);
     REQUIRE(compact.has_value());
-    file = std::move(*compact);
+    file = std::move(compact->file);
     ++compactions;
   }
   MESSAGE("largest ", largest >> 10U, " KiB, after ", compactions, " compactions");

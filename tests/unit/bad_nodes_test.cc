@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <thread>
 
 #include <doctest/doctest.h>
@@ -117,6 +118,27 @@ TEST_CASE("what is no regular file is refused and not waited for") {
   const std::vector<BadNode> one{bad("n1")};
   CHECK_FALSE(remember_bad_nodes(pipe, one));
   CHECK_FALSE(read_bad_nodes(folder.path(), kNow));
+}
+
+TEST_CASE("a list that is another name of some file is neither written nor, if a link, read") {
+  const TemporaryDirectory folder;
+  const auto precious = folder.path() / "precious", list = folder.path() / "known-bad.jsonl";
+  REQUIRE(create_file_exclusive(precious, "alias ll='ls -l'\n"));
+  SUBCASE("a symbolic link") {
+    std::filesystem::create_symlink(precious, list);
+    CHECK_FALSE(read_bad_nodes(list, kNow));
+  }
+  SUBCASE("a symbolic link to no file") {
+    std::filesystem::create_symlink(folder.path() / "none", list);
+  }
+  SUBCASE("a hard link") {
+    std::filesystem::create_hard_link(precious, list);
+  }
+  const std::vector<BadNode> one{bad("n1")};
+  CHECK_FALSE(remember_bad_nodes(list, one));
+  CHECK_FALSE(forget_bad_node(list, "n3", kNow));
+  CHECK(read_file(precious, 1000).value_or("") == "alias ll='ls -l'\n");
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "none"));
 }
 
 }  // namespace dlrun

@@ -6,9 +6,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <thread>
 
 #include <doctest/doctest.h>
 
@@ -99,6 +102,37 @@ TEST_CASE("nothing but a regular file is opened, and nobody is waited for") {
   CHECK(read_file("/dev/zero", 100).error().code == Errc::kInvalid);
   CHECK(read_file("/proc/self/status", 1U << 16U).has_value());
   ::close(listener);
+}
+
+TEST_CASE("a link that turns from a file to a FIFO and back never makes the reader open the FIFO") {
+  const TemporaryDirectory folder;
+  const auto fifo = folder / "fifo", link = folder / "log", next = folder / "next";
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  REQUIRE(write_file_atomic(folder / "file", "text").has_value());
+  std::filesystem::create_symlink(folder / "file", link);
+  std::atomic<bool> is_opened = false, is_over = false;
+  // open() for writing returns when somebody opens the FIFO for reading, however shortly.
+  std::thread writer([&] {
+    const UniqueFd end(::open(fifo.c_str(), O_WRONLY | O_CLOEXEC));
+    is_opened = true;
+  });
+  std::thread flipper([&] {
+    for (bool to_fifo = true; !is_over; to_fifo = !to_fifo) {
+      std::filesystem::create_symlink(to_fifo ? fifo : folder / "file", next);
+      std::filesystem::rename(next, link);
+    }
+  });
+  int read = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  while (!is_opened && std::chrono::steady_clock::now() < end)
+    read += open_untrusted(link, Links::kFollow).has_value() ? 1 : 0;
+  is_over = true;
+  flipper.join();
+  CHECK_FALSE(is_opened);
+  CHECK(read > 0);
+  // Lets the writer end; it may not have opened the FIFO yet.
+  const UniqueFd reader(::open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  writer.join();
 }
 
 TEST_CASE("a link under a name of dlrun's own is refused, one under the user's is followed") {
