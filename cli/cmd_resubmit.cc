@@ -167,6 +167,13 @@ Result<int> resubmit(Cli& cli, const Options& options) {
                 "{}: ran on this machine, without Slurm; `dlrun run {}` runs it again", run->id,
                 (run->path / "resolved.yaml").string());
   }
+  if (is_submission_open(*status) && !options.force) {
+    return fail(Errc::kUnavailable,
+                "{0}: it is not known whether Slurm has a job of it ({1}), and submitting it again "
+                "could run the job twice. Ask `dlrun status {0}` when Slurm answers, or give "
+                "--force",
+                run->id, status->detail);
+  }
   if (!is_final(status->state) && !options.force) {
     return fail(Errc::kUsage,
                 "{}: is still {} (job {}), and two jobs may write the same files. Cancel it first, "

@@ -209,6 +209,13 @@ RunStatus assess(RunFacts facts) {
     assess_by_report(status, *f.report);
     return status;
   }
+  if (f.submission && f.submission->state == Submission::State::kIntent && !job &&
+      f.is_being_submitted) {
+    status.state = RunState::kPending;
+    status.is_last_known = !f.unreachable.empty();
+    status.detail = "it is being submitted, and Slurm has not answered yet";
+    return status;
+  }
   if (!f.unreachable.empty()) {
     status.is_last_known = true;
     const bool is_open =
@@ -217,12 +224,6 @@ RunStatus assess(RunFacts facts) {
     status.detail =
         is_open ? fmt::format("it is not known whether Slurm took the job; {}", f.unreachable)
                 : f.unreachable;
-    return status;
-  }
-  if (f.submission && f.submission->state == Submission::State::kIntent && !job &&
-      f.is_being_submitted) {
-    status.state = RunState::kPending;
-    status.detail = "it is being submitted, and Slurm has not answered yet";
     return status;
   }
   if (f.submission && f.submission->state == Submission::State::kIntent && !job) {
@@ -352,6 +353,12 @@ Result<RunStatus> RunInspector::inspect(const std::filesystem::path& run,
 
 bool is_unreachable(const RunStatus& status) {
   return status.is_last_known && !status.facts.foreign;
+}
+
+bool is_submission_open(const RunStatus& status) {
+  const RunFacts& f = status.facts;
+  return f.submission && f.submission->state == Submission::State::kIntent && !job_of(f) &&
+         (f.is_being_submitted || !f.unreachable.empty());
 }
 
 bool is_over(const RunStatus& status) {

@@ -160,3 +160,21 @@ TEST_CASE(
                 "job.sh:2:1: error: --output: the folder '/etc/mine' cannot be made: /etc: "));
   }
 }
+
+TEST_CASE_FIXTURE(ClusterFixture,
+                  "a run is not submitted again while it is unknown whether Slurm took its job, "
+                  "except by force") {
+  const auto run = folder.path() / "runs" / "x-20261123-120000-00aa";
+  fs::create_directories(run);
+  std::ofstream(run / "job.sh") << "#!/bin/bash\n#SBATCH --time=1\ntrue\n";
+  std::ofstream(run / "submission.json")
+      << R"({"token":"0123456789abcdef0123456789abcdef","state":"intent","cluster":"","job":""})";
+  program("sbatch", "echo called >>" + (folder / "sent").string() + "; echo 7");
+  program("squeue", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1");
+  const auto said = said_by({"resubmit", run.c_str()});
+  CHECK(holds(said, "it is not known whether Slurm has a job of it"));
+  CHECK(holds(said, "or give --force"));
+  CHECK_FALSE(has("sent"));
+  CHECK(call({"resubmit", run.c_str(), "--force"}) == 0);
+  CHECK(has("sent"));
+}
