@@ -130,8 +130,8 @@ TEST_CASE_FIXTURE(
   const auto run = make_run("mnist-20261121-120000-00aa");
   CHECK_FALSE(foreign_owner(run).has_value());
   CHECK(require_own("mnist", run, "cancelled").has_value());
-  for (const char* file :
-       {"submission.json", "claim", "events.jsonl", "job.sh", "sweep.json", "resubmitted"}) {
+  for (const char* file : {"submission.json", "claim", "events.jsonl", "job.sh", "sweep.json",
+                           "resubmitted", "plan.json"}) {
     CAPTURE(file);
     const bool was_there = fs::exists(run / file);
     if (!was_there) put(run / file, "{}");
@@ -309,6 +309,47 @@ TEST_CASE_FIXTURE(
   const auto next = make_run("next");
   REQUIRE(write_successor(own, next).has_value());
   CHECK(current_run_of(own) == next);
+}
+
+TEST_CASE_FIXTURE(
+    Fixture, "a path through another user's link does not make a run of the caller an own one") {
+  NEEDS_ROOT();
+  const auto own = make_run("own-20261121-120000-00aa");
+  REQUIRE(index.add({own.filename().string(), "own", own, "2026"}).has_value());
+  const auto theirs = folder.path() / "theirs", mine = folder.path() / "mine";
+  fs::create_directory(theirs);
+  fs::create_directory_symlink(own, theirs / "run");
+  fs::create_directory_symlink(runs, theirs / "runs");
+  fs::create_directory_symlink("theirs/runs", mine);  // an own link through theirs
+  for (const auto& path :
+       {theirs / "run", theirs / "runs" / own.filename(), mine / own.filename()}) {
+    CAPTURE(path);
+    const auto named = [&] { return resolve_run(path.string(), index, runs)->path; };
+    CHECK(require_own("own", named(), "cancelled").has_value());
+    CHECK(named() == own);
+    give(theirs / "run");
+    give(theirs / "runs");
+    CHECK_FALSE(require_own("own", named(), "cancelled").has_value());
+    CHECK(inspect(named()).facts.foreign->uid == kOther);
+    for (const char* link : {"run", "runs"}) REQUIRE(::lchown((theirs / link).c_str(), 0, 0) == 0);
+  }
+}
+
+TEST_CASE_FIXTURE(
+    Fixture,
+    "a link in another user's sweep leads to no point of the caller, nor to its successor") {
+  NEEDS_ROOT();
+  const auto next = make_run("next");
+  const fs::path sweep = runs / "own", foreign = runs / "foreign", array = sweep / "array-0";
+  put(array / "3" / "submission.json", journal_of_task(3));
+  REQUIRE(write_successor(array / "3", next).has_value());
+  fs::create_directory(foreign);
+  fs::create_directory_symlink(array, foreign / "array-0");
+  give(foreign);
+  const auto point = foreign / "array-0" / "3";
+  CHECK(current_run_of(array / "3") == next);
+  CHECK(current_run_of(point) == point);
+  CHECK_FALSE(require_own("foreign/3", point, "cancelled").has_value());
 }
 
 TEST_CASE_FIXTURE(
