@@ -65,7 +65,7 @@ Result<std::optional<std::string>> copy_of_code(const IndexEntry& run, const Run
 
 Result<Job> job_of_run(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
                        const RunFacts& facts) {
-  auto text = read_file(run.path / "job.sh", kScriptLimitBytes);
+  auto text = read_untrusted(run.path / "job.sh", kScriptLimitBytes, Links::kRefuse);
   if (!text) {
     return fail(text.error().code, "{}: has no script to submit again: {}", run.id,
                 text.error().message);
@@ -166,6 +166,13 @@ Result<int> resubmit(Cli& cli, const Options& options) {
     return fail(Errc::kUsage,
                 "{}: ran on this machine, without Slurm; `dlrun run {}` runs it again", run->id,
                 (run->path / "resolved.yaml").string());
+  }
+  if (is_submission_open(*status) && !options.force) {
+    return fail(Errc::kUnavailable,
+                "{0}: it is not known whether Slurm has a job of it ({1}), and submitting it again "
+                "could run the job twice. Ask `dlrun status {0}` when Slurm answers, or give "
+                "--force",
+                run->id, status->detail);
   }
   if (!is_final(status->state) && !options.force) {
     return fail(Errc::kUsage,

@@ -16,8 +16,10 @@
 
 #include "cli/terminal/print.h"
 #include "common/files.h"
+#include "common/untrusted_file.h"
 #include "launcher/runs/index.h"
 #include "launcher/runs/journal.h"
+#include "launcher/runs/ownership.h"
 #include "launcher/runs/snapshot.h"
 #include "launcher/runs/sweep.h"
 
@@ -30,6 +32,11 @@ Result<RunDirectory> record(const Cli& cli, const std::string& runs_dir, const s
                             std::span<const NamedText> files) {
   auto run = create_run_directory(runs_dir, name, std::chrono::system_clock::now());
   if (!run) return run;
+  // The caller chose the runs folder. Without the links in its path, a link of another user does
+  // not make the run that user's.
+  std::error_code error;
+  if (foreign_folder(run->path)) run->path = std::filesystem::canonical(run->path, error);
+  if (error) return fail(Errc::kIo, "{}: {}", runs_dir, error.message());
   for (const auto& [file, text] : files) {
     if (auto written = write_file_atomic(run->path / file, text); !written) {
       std::error_code ignored;
@@ -169,7 +176,7 @@ Result<RunDirectory> record_again(const Cli& cli, const std::string& runs_dir,
   std::array<NamedText, kFiles.size()> files;
   std::size_t count = 0;
   for (const char* name_of_file : kFiles) {
-    auto text = read_file(of_run / name_of_file, kLimit);
+    auto text = read_untrusted(of_run / name_of_file, kLimit, Links::kRefuse);
     if (!text && text.error().code == Errc::kNotFound)
       continue;  // a script written by hand has no spec
     if (!text) return tl::unexpected(text.error());

@@ -5,7 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <utility>
+#include <vector>
 
 #include "common/files.h"
 #include "common/text.h"
@@ -15,9 +18,9 @@ namespace {
 
 /// Files that determine what commands do: which job, server, script and name they use, and whether
 /// the run has ended.
-constexpr std::array<const char*, 11> kDeciding = {
+constexpr std::array<const char*, 12> kDeciding = {
     "submission.json", "claim",     "events.jsonl",    "sweep.json",  "submit.json", "job.sh",
-    "resolved.yaml",   "spec.yaml", "provenance.json", "resubmitted", "origin"};
+    "resolved.yaml",   "spec.yaml", "provenance.json", "resubmitted", "origin",      "plan.json"};
 constexpr std::array<const char*, 3> kDecidingOfSweep = {"sweep.json", "submit.json", "job.sh"};
 
 std::optional<Owner> other_than_caller(const struct stat& info) {
@@ -47,6 +50,41 @@ std::optional<std::filesystem::path> array_of(const std::filesystem::path& run) 
   return is_point ? std::optional(parent) : std::nullopt;
 }
 
+/// Returns the other user, except root, who owns a symbolic link that the path leads through: the
+/// link's owner decides which run the path names.
+std::optional<Owner> foreign_link(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto whole = std::filesystem::absolute(path, error);
+  std::vector<std::filesystem::path> parts;  // that remain, the next one last
+  const auto push = [&](const std::filesystem::path& more) {
+    const auto before = static_cast<std::ptrdiff_t>(parts.size());
+    for (const auto& part : more.relative_path()) parts.push_back(part);
+    std::reverse(parts.begin() + before, parts.end());
+  };
+  push(whole);
+  std::filesystem::path at = "/";  // holds no link
+  constexpr int kMostLinks = 40;   // as in the kernel
+  for (int links = 0; !parts.empty() && links <= kMostLinks;) {
+    const auto part = std::move(parts.back());
+    parts.pop_back();
+    if (part == "..") at = at.parent_path();
+    if (part.empty() || part == "." || part == "..") continue;
+    struct stat info {};
+    if (::lstat((at / part).c_str(), &info) != 0) return std::nullopt;
+    if (!S_ISLNK(info.st_mode)) {
+      at /= part;
+      continue;
+    }
+    if (auto owner = info.st_uid == 0 ? std::nullopt : other_than_caller(info)) return owner;
+    const auto target = std::filesystem::read_symlink(at / part, error);
+    if (error) return std::nullopt;
+    if (target.is_absolute()) at = "/";
+    push(target);
+    ++links;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Owner owner_of(uid_t uid) {
@@ -59,10 +97,9 @@ Owner owner_of(uid_t uid) {
 }
 
 std::optional<Owner> foreign_folder(const std::filesystem::path& run) {
+  if (auto owner = foreign_link(run)) return owner;
   struct stat info {};
-  if (::lstat(run.c_str(), &info) != 0) return std::nullopt;
-  if (auto owner = other_than_caller(info)) return owner;
-  if (!S_ISLNK(info.st_mode) || ::stat(run.c_str(), &info) != 0) return std::nullopt;
+  if (::stat(run.c_str(), &info) != 0) return std::nullopt;
   return other_than_caller(info);
 }
 

@@ -1,11 +1,11 @@
 #pragma once
 // Decides from a run's owner which operations on it are allowed. No other code decides that.
 //
-// A run is foreign if another user owns its directory, or a file in it that determines what dlrun
-// does. Root is a caller like any other, so another user's run is foreign to root, too. A foreign
-// run is shown from its files alone. dlrun does not ask Slurm, or a server that the run names,
-// about it. It does not cancel, resubmit, attach to or change it, and does not add it to an index.
-// Only a path refers to it.
+// A run is foreign if another user owns its directory, a file in it that determines what dlrun
+// does, or a symbolic link that the path of the run leads through. Root is a caller like any other,
+// so another user's run is foreign to root, too. A foreign run is shown from its files alone. dlrun
+// does not ask Slurm, or a server that the run names, about it. It does not cancel, resubmit,
+// attach to or change it, and does not add it to an index. Only a path refers to it.
 
 #include <sys/types.h>
 
@@ -26,8 +26,9 @@ struct Owner {
 /// Returns the user with this uid.
 [[nodiscard]] Owner owner_of(uid_t uid);
 
-/// Returns the other user who owns the run's directory, or the symbolic link that path is. Returns
-/// nullopt if the caller owns it, or if it does not exist. Costs one or two system calls.
+/// Returns the other user who owns the run's directory, or a symbolic link that the path leads
+/// through; a link of root counts as the caller's. Returns nullopt if the caller owns them, or if
+/// the directory does not exist. Costs a system call for each part of the path.
 [[nodiscard]] std::optional<Owner> foreign_folder(const std::filesystem::path& run);
 
 /// Returns the other user who owns the run's directory or a deciding file in it: its journal,

@@ -47,8 +47,10 @@ std::optional<IndexEntry> run_at(std::string_view text, const std::filesystem::p
   const auto path = (current_dir / std::filesystem::path(text)).lexically_normal();
   if (text.empty() || !is_run_directory(path)) return std::nullopt;
   std::error_code error;
-  const auto folder = std::filesystem::canonical(path, error);
+  auto folder = std::filesystem::canonical(path, error);
   if (error) return std::nullopt;
+  // Keeps a path through another user's link, because that user decides which run the path names.
+  if (foreign_folder(path)) folder = path;
   if (const auto sweep = sweep_of_point(folder)) {
     const auto record = read_sweep(*sweep);
     for (std::size_t i = 0; record && i < record->points.size(); ++i) {

@@ -209,6 +209,13 @@ RunStatus assess(RunFacts facts) {
     assess_by_report(status, *f.report);
     return status;
   }
+  if (f.submission && f.submission->state == Submission::State::kIntent && !job &&
+      f.is_being_submitted) {
+    status.state = RunState::kPending;
+    status.is_last_known = !f.unreachable.empty();
+    status.detail = "it is being submitted, and Slurm has not answered yet";
+    return status;
+  }
   if (!f.unreachable.empty()) {
     status.is_last_known = true;
     const bool is_open =
@@ -217,12 +224,6 @@ RunStatus assess(RunFacts facts) {
     status.detail =
         is_open ? fmt::format("it is not known whether Slurm took the job; {}", f.unreachable)
                 : f.unreachable;
-    return status;
-  }
-  if (f.submission && f.submission->state == Submission::State::kIntent && !job &&
-      f.is_being_submitted) {
-    status.state = RunState::kPending;
-    status.detail = "it is being submitted, and Slurm has not answered yet";
     return status;
   }
   if (f.submission && f.submission->state == Submission::State::kIntent && !job) {
@@ -352,6 +353,12 @@ Result<RunStatus> RunInspector::inspect(const std::filesystem::path& run,
 
 bool is_unreachable(const RunStatus& status) {
   return status.is_last_known && !status.facts.foreign;
+}
+
+bool is_submission_open(const RunStatus& status) {
+  const RunFacts& f = status.facts;
+  return f.submission && f.submission->state == Submission::State::kIntent && !job_of(f) &&
+         (f.is_being_submitted || !f.unreachable.empty());
 }
 
 bool is_over(const RunStatus& status) {
@@ -518,6 +525,15 @@ void take_lost_end(const std::filesystem::path& run, RunFacts& facts) {
   facts.record.end_message = kMessage;
 }
 
+/// Returns true if Slurm has said that it has no job of the run, and nobody is submitting the run.
+/// A point whose array has no token yet, and a run on this machine, may be about to start.
+bool is_lost_submission(const std::filesystem::path& run, const RunStatus& status) {
+  const RunFacts& f = status.facts;
+  return status.state == RunState::kNotSubmitted && f.submission && !f.submission->token.empty() &&
+         f.submission->job.cluster != kLocalCluster && !f.is_being_submitted &&
+         !(f.submission->task && is_being_submitted(run.parent_path().parent_path()));
+}
+
 }  // namespace
 
 std::vector<Result<RunStatus>> RunInspector::inspect_plain(
@@ -598,7 +614,8 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(
       take_lost_end(runs[i], *one);
     }
     result.emplace_back(assess(std::move(*one)));
-    if (is_over(*result.back()) && !result.back()->facts.foreign)
+    const RunStatus& now = *result.back();
+    if ((is_over(now) || is_lost_submission(runs[i], now)) && !now.facts.foreign)
       remove_secrets(runs[i]);  // lead does it, unless it was killed or never started
   }
   return result;

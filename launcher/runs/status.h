@@ -37,7 +37,8 @@ enum class RunState {
 /// Returns the state's word for all output: not_submitted, refused, pending, running, completed,
 /// failed, cancelled, timeout, unknown.
 [[nodiscard]] std::string_view word(RunState state);
-/// Returns true for states that do not change any more.
+/// Returns true unless the state is kPending or kRunning. kUnknown counts as final, but a run whose
+/// status is_last_known may still have a job: see is_submission_open() and is_over().
 [[nodiscard]] bool is_final(RunState state);
 
 /// Everything that is known from files and from the executor; the input of assess().
@@ -78,6 +79,11 @@ struct RunStatus {
 /// Returns true if the controller was asked and did not answer; false for a foreign run, about
 /// which it is not asked.
 [[nodiscard]] bool is_unreachable(const RunStatus& status);
+
+/// Returns true if Slurm may have a job of the run, or get one, that the run's files do not name:
+/// another process is submitting the run, or Slurm did not say whether it took the job. Submitting
+/// the run again could then run the job twice.
+[[nodiscard]] bool is_submission_open(const RunStatus& status);
 
 /// Returns true if the run is known to have ended or to have been refused.
 [[nodiscard]] bool is_over(const RunStatus& status);

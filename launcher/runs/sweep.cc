@@ -6,6 +6,7 @@
 #include "common/text.h"
 #include "common/untrusted_file.h"
 #include "launcher/runs/json_read.h"
+#include "launcher/runs/ownership.h"
 #include "launcher/runs/run_directory.h"
 
 namespace dlrun {
@@ -125,13 +126,18 @@ Result<IndexEntry> point_entry(const IndexEntry& sweep, std::size_t number) {
 
 namespace {
 
-/// Returns true if the same user owns both runs. Otherwise a point's owner could name any run as
-/// its successor, such as one of the caller's.
+std::optional<uid_t> foreign_uid(const std::filesystem::path& run) {
+  const auto owner = foreign_folder(run);
+  return owner ? std::optional(owner->uid) : std::nullopt;
+}
+
+/// Returns true if the same user owns both runs and the links to them. Otherwise a point's owner,
+/// or the owner of a link to it, could name any run as its successor, such as one of the caller's.
 bool have_one_owner(const std::filesystem::path& a, const std::filesystem::path& b) {
   struct stat of_a {
   }, of_b{};
   return ::lstat(a.c_str(), &of_a) == 0 && ::lstat(b.c_str(), &of_b) == 0 &&
-         of_a.st_uid == of_b.st_uid && !S_ISLNK(of_b.st_mode);
+         of_a.st_uid == of_b.st_uid && !S_ISLNK(of_b.st_mode) && foreign_uid(a) == foreign_uid(b);
 }
 
 }  // namespace

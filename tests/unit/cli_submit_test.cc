@@ -160,3 +160,57 @@ TEST_CASE(
                 "job.sh:2:1: error: --output: the folder '/etc/mine' cannot be made: /etc: "));
   }
 }
+
+TEST_CASE_FIXTURE(ClusterFixture,
+                  "a run is not submitted again while it is unknown whether Slurm took its job, "
+                  "except by force") {
+  const auto run = folder.path() / "runs" / "x-20261123-120000-00aa";
+  fs::create_directories(run);
+  std::ofstream(run / "job.sh") << "#!/bin/bash\n#SBATCH --time=1\ntrue\n";
+  std::ofstream(run / "submission.json")
+      << R"({"token":"0123456789abcdef0123456789abcdef","state":"intent","cluster":"","job":""})";
+  program("sbatch", "echo called >>" + (folder / "sent").string() + "; echo 7");
+  program("squeue", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1");
+  const auto said = said_by({"resubmit", run.c_str()});
+  CHECK(holds(said, "it is not known whether Slurm has a job of it"));
+  CHECK(holds(said, "or give --force"));
+  CHECK_FALSE(has("sent"));
+  CHECK(call({"resubmit", run.c_str(), "--force"}) == 0);
+  CHECK(has("sent"));
+}
+
+TEST_CASE_FIXTURE(ClusterFixture,
+                  "the name of a log that a run's claim gives is printed without its newlines") {
+  const auto run = folder.path() / "runs" / "x-20261123-120000-00aa";
+  fs::create_directories(run);
+  std::ofstream(run / "claim") << R"({"job":"1","log":"/x\nYour password expired"})";
+  const auto said = said_by({"logs", run.c_str()});
+  CHECK(holds(said, R"(/x\nYour password expired: there is no log yet)"));
+  std::ofstream(run / "claim") << R"({"job":"1","log":")" << folder.path().string()
+                               << R"(/x\nYour password expired"})";
+  fs::create_directory(folder / "x\nYour password expired");
+  CHECK(
+      holds(said_by({"logs", run.c_str()}), R"(x\nYour password expired: is not a regular file)"));
+}
+
+TEST_CASE_FIXTURE(ClusterFixture, "a log that an ended run does not have is not promised") {
+  const auto run = folder.path() / "runs" / "x-20261123-120000-00aa";
+  fs::create_directories(run);
+  std::ofstream(run / "submission.json") << R"({"state":"refused","message":"no"})";
+  CHECK(holds(said_by({"logs", run.c_str(), "--rank", "3"}),
+              "there is no such rank's log; the run is refused"));
+}
+
+TEST_CASE_FIXTURE(ClusterFixture,
+                  "diff and resubmit follow no link in the place of a run's script") {
+  const auto run = folder.path() / "runs" / "x-20261123-120000-00aa";
+  fs::create_directories(run);
+  std::ofstream(folder / "private.sh") << "#!/bin/bash\nPRIVATE\n";
+  fs::create_symlink(folder / "private.sh", run / "job.sh");
+  std::ofstream(run / "submission.json") << R"({"state":"refused","message":"no"})";
+  for (const char* command : {"diff", "resubmit"}) {
+    CAPTURE(command);
+    CHECK(holds(said_by({command, run.c_str()}), "job.sh: is a symbolic link"));
+  }
+  CHECK_FALSE(has("sent"));
+}

@@ -130,8 +130,8 @@ TEST_CASE_FIXTURE(
   const auto run = make_run("mnist-20261121-120000-00aa");
   CHECK_FALSE(foreign_owner(run).has_value());
   CHECK(require_own("mnist", run, "cancelled").has_value());
-  for (const char* file :
-       {"submission.json", "claim", "events.jsonl", "job.sh", "sweep.json", "resubmitted"}) {
+  for (const char* file : {"submission.json", "claim", "events.jsonl", "job.sh", "sweep.json",
+                           "resubmitted", "plan.json"}) {
     CAPTURE(file);
     const bool was_there = fs::exists(run / file);
     if (!was_there) put(run / file, "{}");
@@ -312,6 +312,47 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(
+    Fixture, "a path through another user's link does not make a run of the caller an own one") {
+  NEEDS_ROOT();
+  const auto own = make_run("own-20261121-120000-00aa");
+  REQUIRE(index.add({own.filename().string(), "own", own, "2026"}).has_value());
+  const auto theirs = folder.path() / "theirs", mine = folder.path() / "mine";
+  fs::create_directory(theirs);
+  fs::create_directory_symlink(own, theirs / "run");
+  fs::create_directory_symlink(runs, theirs / "runs");
+  fs::create_directory_symlink("theirs/runs", mine);  // an own link through theirs
+  for (const auto& path :
+       {theirs / "run", theirs / "runs" / own.filename(), mine / own.filename()}) {
+    CAPTURE(path);
+    const auto named = [&] { return resolve_run(path.string(), index, runs)->path; };
+    CHECK(require_own("own", named(), "cancelled").has_value());
+    CHECK(named() == own);
+    give(theirs / "run");
+    give(theirs / "runs");
+    CHECK_FALSE(require_own("own", named(), "cancelled").has_value());
+    CHECK(inspect(named()).facts.foreign->uid == kOther);
+    for (const char* link : {"run", "runs"}) REQUIRE(::lchown((theirs / link).c_str(), 0, 0) == 0);
+  }
+}
+
+TEST_CASE_FIXTURE(
+    Fixture,
+    "a link in another user's sweep leads to no point of the caller, nor to its successor") {
+  NEEDS_ROOT();
+  const auto next = make_run("next");
+  const fs::path sweep = runs / "own", foreign = runs / "foreign", array = sweep / "array-0";
+  put(array / "3" / "submission.json", journal_of_task(3));
+  REQUIRE(write_successor(array / "3", next).has_value());
+  fs::create_directory(foreign);
+  fs::create_directory_symlink(array, foreign / "array-0");
+  give(foreign);
+  const auto point = foreign / "array-0" / "3";
+  CHECK(current_run_of(array / "3") == next);
+  CHECK(current_run_of(point) == point);
+  CHECK_FALSE(require_own("foreign/3", point, "cancelled").has_value());
+}
+
+TEST_CASE_FIXTURE(
     Fixture, "what another user's run calls its log is read only where it is that user's file") {
   NEEDS_ROOT();
   const auto run = runs / "hostile";
@@ -349,6 +390,20 @@ TEST_CASE_FIXTURE(
                   .empty());
   give(run);
   CHECK(last_words(run, inspect(run)).empty());
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "the secrets of a submission that Slurm knows no job of are removed, and only "
+                  "when nobody is submitting it") {
+  const auto run = make_run("lost", std::nullopt, Submission::State::kIntent, "");
+  put(run / "secrets", "A=b");
+  {
+    const auto lock = SubmissionLock::hold(run);
+    CHECK(inspect(run).state == RunState::kPending);
+    CHECK(fs::exists(run / "secrets"));
+  }
+  CHECK(inspect(run).state == RunState::kNotSubmitted);
+  CHECK_FALSE(fs::exists(run / "secrets"));
 }
 
 TEST_CASE("a log that is no regular file is not waited for") {

@@ -116,9 +116,17 @@ TEST_CASE(
   CHECK(assess(facts).state == RunState::kNotSubmitted);
   facts.is_being_submitted = true;
   CHECK(assess(facts).state == RunState::kPending);
+  CHECK(is_submission_open(assess(facts)));
   facts.unreachable = "nobody answers";
+  CHECK(assess(facts).state == RunState::kPending);
+  CHECK(assess(facts).is_last_known);
+  facts.is_being_submitted = false;
   CHECK(assess(facts).state == RunState::kUnknown);
   CHECK(assess(facts).is_last_known);
+  CHECK(is_submission_open(assess(facts)));
+  facts.unreachable.clear();
+  CHECK_FALSE(is_submission_open(assess(facts)));
+  CHECK_FALSE(is_submission_open(assess(submitted())));
 }
 
 TEST_CASE("a refused submission says Slurm's words") {
