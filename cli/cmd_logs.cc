@@ -13,6 +13,7 @@
 #include "cli/terminal/log_output.h"
 #include "cli/terminal/print.h"
 #include "cli/watch.h"
+#include "common/text.h"
 #include "launcher/runs/log_file.h"
 #include "launcher/runs/ownership.h"
 
@@ -42,9 +43,10 @@ Result<int> print_log(const Cli& cli, const IndexEntry& run, const Options& opti
     if (!path && facts->submission && !facts->submission->output.empty() && status &&
         is_over(*status))
       return fail(Errc::kNotFound, "{}: only Slurm knows which file its log is: {}", run.id,
-                  facts->submission->output);
-    return fail(Errc::kNotFound, "{}: there is no {} yet; the run is {}",
-                path ? path->string() : run.id, what,
+                  printable(facts->submission->output));
+    return fail(Errc::kNotFound, "{}: there is no {}{}; the run is {}",
+                path ? printable(path->string()) : run.id, what,
+                status && is_over(*status) ? "" : " yet",
                 status ? std::string(word(status->state)) : "unknown");
   }
   LogReader reader(*path, *facts);

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "common/quoting.h"
+#include "common/text.h"
 #include "common/untrusted_file.h"
 
 namespace dlrun {
@@ -131,15 +132,15 @@ Result<> LogReader::open() {
   if (std::filesystem::is_character_file(path_, none)) return {};  // /dev/null has nothing to read
   auto fd = open_untrusted(path_, Links::kFollow);
   if (!fd && fd.error().code == Errc::kNotFound) return {};
-  if (!fd) return within("cannot read the log", fd.error());
+  if (!fd) return fail(fd.error().code, "cannot read the log: {}", printable(fd.error().message));
   struct stat now {};
   if (::fstat(fd->get(), &now) != 0)
-    return fail(Errc::kIo, "cannot read {}: {}", path_.string(), errno_text(errno));
+    return fail(Errc::kIo, "cannot read {}: {}", printable(path_.string()), errno_text(errno));
   if (only_of_ && now.st_uid != *only_of_) {
     return fail(
         Errc::kInvalid,
         "{}: belongs to user {}, and the run that calls it its log to user {}: it is not shown",
-        path_.string(), owner_of(now.st_uid).name, owner_of(*only_of_).name);
+        printable(path_.string()), owner_of(now.st_uid).name, owner_of(*only_of_).name);
   }
   fd_ = std::move(*fd);
   offset_ = tail_ ? tail_offset(fd_.get(), static_cast<std::uint64_t>(now.st_size), *tail_) : 0;
@@ -154,7 +155,7 @@ Result<std::string> LogReader::read_more(std::size_t limit) {
     if (!fd_.is_open()) return std::string();
   }
   if (::fstat(fd_.get(), &now) != 0)
-    return fail(Errc::kIo, "cannot read {}: {}", path_.string(), errno_text(errno));
+    return fail(Errc::kIo, "cannot read {}: {}", printable(path_.string()), errno_text(errno));
   const auto size = static_cast<std::uint64_t>(now.st_size);
   if (size < offset_) offset_ = 0;  // the file was cut, by a requeue without --open-mode=append
   if (size == offset_) return std::string();
@@ -163,7 +164,8 @@ Result<std::string> LogReader::read_more(std::size_t limit) {
   while ((got = ::pread(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset_))) < 0 &&
          errno == EINTR) {
   }
-  if (got < 0) return fail(Errc::kIo, "cannot read {}: {}", path_.string(), errno_text(errno));
+  if (got < 0)
+    return fail(Errc::kIo, "cannot read {}: {}", printable(path_.string()), errno_text(errno));
   bytes.resize(static_cast<std::size_t>(got));
   offset_ += static_cast<std::uint64_t>(got);
   return bytes;

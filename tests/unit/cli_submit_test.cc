@@ -178,3 +178,25 @@ TEST_CASE_FIXTURE(ClusterFixture,
   CHECK(call({"resubmit", run.c_str(), "--force"}) == 0);
   CHECK(has("sent"));
 }
+
+TEST_CASE_FIXTURE(ClusterFixture,
+                  "the name of a log that a run's claim gives is printed without its newlines") {
+  const auto run = folder.path() / "runs" / "x-20261123-120000-00aa";
+  fs::create_directories(run);
+  std::ofstream(run / "claim") << R"({"job":"1","log":"/x\nYour password expired"})";
+  const auto said = said_by({"logs", run.c_str()});
+  CHECK(holds(said, R"(/x\x0aYour password expired: there is no log yet)"));
+  std::ofstream(run / "claim") << R"({"job":"1","log":")" << folder.path().string()
+                               << R"(/x\nYour password expired"})";
+  fs::create_directory(folder / "x\nYour password expired");
+  CHECK(holds(said_by({"logs", run.c_str()}),
+              R"(x\x0aYour password expired: is not a regular file)"));
+}
+
+TEST_CASE_FIXTURE(ClusterFixture, "a log that an ended run does not have is not promised") {
+  const auto run = folder.path() / "runs" / "x-20261123-120000-00aa";
+  fs::create_directories(run);
+  std::ofstream(run / "submission.json") << R"({"state":"refused","message":"no"})";
+  CHECK(holds(said_by({"logs", run.c_str(), "--rank", "3"}),
+              "there is no such rank's log; the run is refused"));
+}
