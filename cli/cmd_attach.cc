@@ -14,6 +14,7 @@
 #include "common/quoting.h"
 #include "common/subprocess.h"
 #include "common/text.h"
+#include "common/untrusted_file.h"
 #include "launcher/executors/foreground.h"
 #include "launcher/executors/scrub.h"
 #include "launcher/executors/slurm_parse.h"
@@ -100,7 +101,7 @@ std::filesystem::path place_of(const IndexEntry& run, const RunStatus& status,
 /// Returns the run's plan; an empty one for a script that carries no spec.
 Result<LaunchPlan> plan_of(const Cli& cli, const std::filesystem::path& run) {
   constexpr std::size_t kLimit = 2U << 20U;
-  auto resolved = read_file(run / "resolved.yaml", kLimit);
+  auto resolved = read_untrusted(run / "resolved.yaml", kLimit, Links::kRefuse);
   if (!resolved && resolved.error().code == Errc::kNotFound) {
     print_note(cli,
                "the run's script carries no spec: the shell gets the node's plain environment");

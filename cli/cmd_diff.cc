@@ -11,6 +11,7 @@
 #include "common/files.h"
 #include "common/sha256.h"
 #include "common/subprocess.h"
+#include "common/untrusted_file.h"
 #include "launcher/executors/slurm_conf.h"
 #include "launcher/plan/render.h"
 #include "launcher/runs/carried_spec.h"
@@ -23,13 +24,19 @@ struct Options {
   std::string what;
 };
 
-/// Returns the path of a script file, or of the script that a run was submitted with.
-Result<std::filesystem::path> script_of(const Cli& cli, const std::string& what) {
+struct FoundScript {
+  std::filesystem::path path;
+  Links links = Links::kRefuse;  ///< kFollow for a file that the user named
+};
+
+/// Finds a script file, or the script that a run was submitted with.
+Result<FoundScript> script_of(const Cli& cli, const std::string& what) {
   auto path = (cli.current_dir / what).lexically_normal();
-  if (const auto text = read_file(path, kScriptLimitBytes); text && is_script(*text)) return path;
+  if (const auto text = read_file(path, kScriptLimitBytes); text && is_script(*text))
+    return FoundScript{std::move(path), Links::kFollow};
   const auto run = select_run(cli, what);
   if (!run) return tl::unexpected(run.error());
-  return run->path / "job.sh";
+  return FoundScript{run->path / "job.sh"};
 }
 
 /// Returns the script that `dlrun render` writes for the spec; for a sweep its first array's.
@@ -58,15 +65,16 @@ Text coloured_diff(std::string_view difference) {
 }
 
 Result<int> diff(Cli& cli, const Options& options) {
-  const auto path = script_of(cli, options.what);
-  if (!path) return tl::unexpected(path.error());
+  const auto found = script_of(cli, options.what);
+  if (!found) return tl::unexpected(found.error());
+  const std::filesystem::path* const path = &found->path;
   if (is_sweep(path->parent_path())) {
     print_note(cli,
                "nothing was edited: dlrun submitted what it had rendered from spec.yaml, each "
                "point by itself");
     return kExitOk;
   }
-  const auto text = read_file(*path, kScriptLimitBytes);
+  const auto text = read_untrusted(*path, kScriptLimitBytes, found->links);
   if (!text) return tl::unexpected(text.error());
   const auto carried = carried_spec(*text);
   if (!carried) {

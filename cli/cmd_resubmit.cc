@@ -65,7 +65,7 @@ Result<std::optional<std::string>> copy_of_code(const IndexEntry& run, const Run
 
 Result<Job> job_of_run(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
                        const RunFacts& facts) {
-  auto text = read_file(run.path / "job.sh", kScriptLimitBytes);
+  auto text = read_untrusted(run.path / "job.sh", kScriptLimitBytes, Links::kRefuse);
   if (!text) {
     return fail(text.error().code, "{}: has no script to submit again: {}", run.id,
                 text.error().message);

@@ -7,6 +7,7 @@
 #include "common/bad_nodes.h"
 #include "common/files.h"
 #include "common/text.h"
+#include "common/untrusted_file.h"
 #include "launcher/executors/known_nodes.h"
 #include "launcher/executors/slurm_conf.h"
 #include "launcher/plan/bad_nodes_exclusion.h"
@@ -75,7 +76,7 @@ std::optional<std::string> exclude_known_bad(const Cli& cli,
 
 std::optional<KnownBad> known_bad_of_run(const std::filesystem::path& run) {
   constexpr std::size_t kLimit = 16U << 20U;
-  const auto text = read_file(run / "plan.json", kLimit);
+  const auto text = read_untrusted(run / "plan.json", kLimit, Links::kRefuse);
   const auto plan = text ? json_read::object_of(*text) : std::nullopt;
   if (!plan) return std::nullopt;
   const auto known_bad = plan->find("known_bad");

@@ -16,6 +16,7 @@
 
 #include "cli/terminal/print.h"
 #include "common/files.h"
+#include "common/untrusted_file.h"
 #include "launcher/runs/index.h"
 #include "launcher/runs/journal.h"
 #include "launcher/runs/ownership.h"
@@ -175,7 +176,7 @@ Result<RunDirectory> record_again(const Cli& cli, const std::string& runs_dir,
   std::array<NamedText, kFiles.size()> files;
   std::size_t count = 0;
   for (const char* name_of_file : kFiles) {
-    auto text = read_file(of_run / name_of_file, kLimit);
+    auto text = read_untrusted(of_run / name_of_file, kLimit, Links::kRefuse);
     if (!text && text.error().code == Errc::kNotFound)
       continue;  // a script written by hand has no spec
     if (!text) return tl::unexpected(text.error());

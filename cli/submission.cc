@@ -13,6 +13,7 @@
 #include "common/files.h"
 #include "common/quoting.h"
 #include "common/text.h"
+#include "common/untrusted_file.h"
 #include "launcher/executors/scrub.h"
 #include "launcher/runs/json_read.h"
 #include "launcher/runs/log_file.h"
@@ -85,7 +86,7 @@ Result<> write_submit_plan(const std::filesystem::path& sweep, const SubmitPlan&
 Result<SubmitPlan> read_submit_plan(const std::filesystem::path& sweep) {
   constexpr std::size_t kLimit = 1U << 20U;
   const auto path = sweep / kSubmitPlan;
-  const auto text = read_file(path, kLimit);
+  const auto text = read_untrusted(path, kLimit, Links::kRefuse);
   if (!text) return tl::unexpected(text.error());
   const auto json = json_read::object_of(*text);
   if (!json) return fail(Errc::kInvalid, "{}: is damaged: expected a JSON object", path.string());

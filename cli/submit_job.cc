@@ -16,6 +16,7 @@
 #include "cli/watch.h"
 #include "common/files.h"
 #include "common/text.h"
+#include "common/untrusted_file.h"
 #include "container/image_name.h"
 #include "launcher/plan/render.h"
 #include "launcher/plan/script_request.h"
@@ -214,7 +215,7 @@ Result<std::optional<Prepared>> plan_beside_script(const Cli& cli, const std::fi
                                                    std::string_view script) {
   constexpr std::size_t kLimit = 16U << 20U;
   const auto file = run / "resolved.yaml";
-  auto text = read_file(file, kLimit);
+  auto text = read_untrusted(file, kLimit, Links::kRefuse);
   if (!text && text.error().code == Errc::kNotFound)
     return std::optional<Prepared>();  // the script was written by hand
   if (!text) return tl::unexpected(text.error());

@@ -18,6 +18,7 @@
 #include "cli/terminal/words.h"
 #include "common/files.h"
 #include "common/text.h"
+#include "common/untrusted_file.h"
 #include "launcher/executors/slurm_conf.h"
 #include "launcher/plan/sbatch_words.h"
 #include "launcher/runs/json_read.h"
@@ -256,7 +257,8 @@ Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep,
     missing.points.push_back(current[i]);
   }
   for (const auto& [array, wanted] : tasks) {
-    auto script = read_file(array_path(run.path, array) / "job.sh", kScriptLimit);
+    auto script =
+        read_untrusted(array_path(run.path, array) / "job.sh", kScriptLimit, Links::kRefuse);
     if (!script) return tl::unexpected(script.error());
     const std::size_t first = first_points[array];
     ArrayToSend one{array, std::move(*script), std::nullopt,
@@ -375,7 +377,8 @@ Result<int> submit_missing(const Cli& cli, const IndexEntry& entry, RunInspector
     points = missing->points.size();
     auto plan = read_submit_plan(run.path);
     if (!plan) return tl::unexpected(plan.error());
-    const auto script = read_file(missing->points.front() / "job.sh", kScriptLimit);
+    const auto script =
+        read_untrusted(missing->points.front() / "job.sh", kScriptLimit, Links::kRefuse);
     if (!script) return tl::unexpected(script.error());
     const auto prepared = plan_beside_script(cli, run.path, *script);
     if (!prepared) return tl::unexpected(prepared.error());

@@ -200,3 +200,17 @@ TEST_CASE_FIXTURE(ClusterFixture, "a log that an ended run does not have is not 
   CHECK(holds(said_by({"logs", run.c_str(), "--rank", "3"}),
               "there is no such rank's log; the run is refused"));
 }
+
+TEST_CASE_FIXTURE(ClusterFixture,
+                  "diff and resubmit follow no link in the place of a run's script") {
+  const auto run = folder.path() / "runs" / "x-20261123-120000-00aa";
+  fs::create_directories(run);
+  std::ofstream(folder / "private.sh") << "#!/bin/bash\nPRIVATE\n";
+  fs::create_symlink(folder / "private.sh", run / "job.sh");
+  std::ofstream(run / "submission.json") << R"({"state":"refused","message":"no"})";
+  for (const char* command : {"diff", "resubmit"}) {
+    CAPTURE(command);
+    CHECK(holds(said_by({command, run.c_str()}), "job.sh: is a symbolic link"));
+  }
+  CHECK_FALSE(has("sent"));
+}
