@@ -33,6 +33,12 @@ struct Options {
   std::optional<std::size_t> point;
 };
 
+/// Removes the secrets on every return. The leader removes them only if it begins.
+struct SecretsRemoval {
+  const std::filesystem::path& run;
+  ~SecretsRemoval() { remove_secrets(run); }
+};
+
 /// Records the end of a run whose leader could not: the script's environment part ended it before
 /// the leader began, or the leader was killed.
 Result<> record_end(const std::filesystem::path& run, const ForegroundEnd& end) {
@@ -88,6 +94,7 @@ Result<int> run_here(Cli& cli, const Options& options) {
   submission.job.cluster = kLocalCluster;
   submission.argv = {"bash", (run->path / "job.sh").string()};
   DLRUN_TRY(write_submission(run->path, submission));
+  const SecretsRemoval removal{run->path};  // declared before the leader, and so destroyed after it
   DLRUN_TRY(write_secrets(run->path, *secrets));
   const Env env = job_environment(cli, run->path, submission.token, *secrets);
   std::vector<std::string> words = submission.argv;
@@ -95,16 +102,13 @@ Result<int> run_here(Cli& cli, const Options& options) {
     // Standard output carries only the JSON object.
     words.insert(words.begin(), {"bash", "-c", "exec \"$@\" >&2", "bash"});
   auto leader = ForegroundProcess::start(words, env, folder, OnSignal::kTerminate);
-  if (!leader) {
-    remove_secrets(run->path);
-    return tl::unexpected(leader.error());
-  }
+  if (!leader) return tl::unexpected(leader.error());
   submission.job.id = local_job_id(leader->pid()).value_or("");
   submission.state = Submission::State::kSubmitted;
   DLRUN_TRY(write_submission(run->path, submission));
   print_note(cli, fmt::format("{} runs here; directory {}", run->id, run->path.string()));
   const auto end = leader->wait();
-  remove_secrets(run->path);  // the leader removes them, unless the script ended before it began
+  remove_secrets(run->path);
   if (auto written = provenance.write(run->path); !written)
     print_warning(
         cli, fmt::format("where the run came from is not recorded: {}", written.error().message));

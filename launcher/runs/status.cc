@@ -525,6 +525,15 @@ void take_lost_end(const std::filesystem::path& run, RunFacts& facts) {
   facts.record.end_message = kMessage;
 }
 
+/// Returns true if Slurm has said that it has no job of the run, and nobody is submitting the run.
+/// A point whose array has no token yet, and a run on this machine, may be about to start.
+bool is_lost_submission(const std::filesystem::path& run, const RunStatus& status) {
+  const RunFacts& f = status.facts;
+  return status.state == RunState::kNotSubmitted && f.submission && !f.submission->token.empty() &&
+         f.submission->job.cluster != kLocalCluster && !f.is_being_submitted &&
+         !(f.submission->task && is_being_submitted(run.parent_path().parent_path()));
+}
+
 }  // namespace
 
 std::vector<Result<RunStatus>> RunInspector::inspect_plain(
@@ -605,7 +614,8 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(
       take_lost_end(runs[i], *one);
     }
     result.emplace_back(assess(std::move(*one)));
-    if (is_over(*result.back()) && !result.back()->facts.foreign)
+    const RunStatus& now = *result.back();
+    if ((is_over(now) || is_lost_submission(runs[i], now)) && !now.facts.foreign)
       remove_secrets(runs[i]);  // lead does it, unless it was killed or never started
   }
   return result;

@@ -392,6 +392,20 @@ TEST_CASE_FIXTURE(
   CHECK(last_words(run, inspect(run)).empty());
 }
 
+TEST_CASE_FIXTURE(Fixture,
+                  "the secrets of a submission that Slurm knows no job of are removed, and only "
+                  "when nobody is submitting it") {
+  const auto run = make_run("lost", std::nullopt, Submission::State::kIntent, "");
+  put(run / "secrets", "A=b");
+  {
+    const auto lock = SubmissionLock::hold(run);
+    CHECK(inspect(run).state == RunState::kPending);
+    CHECK(fs::exists(run / "secrets"));
+  }
+  CHECK(inspect(run).state == RunState::kNotSubmitted);
+  CHECK_FALSE(fs::exists(run / "secrets"));
+}
+
 TEST_CASE("a log that is no regular file is not waited for") {
   const TemporaryDirectory folder;
   REQUIRE(::mkfifo((folder.path() / "fifo").c_str(), 0600) == 0);
