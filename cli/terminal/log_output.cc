@@ -23,14 +23,15 @@ bool is_parameter(char c) {
 }
 
 /// Returns true if the parameters of an SGR sequence only set the style of visible text (ECMA-48,
-/// 8.3.117). 8 conceals text, but inside 38;5;8 it is a colour.
+/// 8.3.117). 8 conceals text, but inside 38;5;8 it is a colour. Not every terminal knows 58, the
+/// colour of underlines: one that does not reads 58;5;8 as "blink" and "conceal".
 bool is_visible_style(std::string_view parameters) {
   const auto numbers = split(parameters, ';');
   for (std::size_t at = 0; at < numbers.size(); ++at) {
     const auto number =
         numbers[at].empty() ? std::optional<std::int64_t>(0) : parse_int(numbers[at]);
-    if (!number || *number > 107 || *number == 8) return false;
-    if (*number != 38 && *number != 48 && *number != 58) continue;
+    if (!number || *number > 107 || *number == 8 || *number == 58) return false;
+    if (*number != 38 && *number != 48) continue;
     if (at + 1 >= numbers.size()) return false;
     const std::size_t skipped = numbers[at + 1] == "5" ? 2 : numbers[at + 1] == "2" ? 4 : 0;
     if (skipped == 0 || at + skipped >= numbers.size()) return false;

@@ -132,6 +132,7 @@ TEST_CASE(
   CHECK(shown("\033[1;31mred\033[0m\n") == "\033[1;31mred\033[0m\n\033[0m");
   CHECK(shown("\033[38;5;8mgrey\033[m") == "\033[38;5;8mgrey\033[m\033[0m");
   CHECK(shown("\033[8mhidden") == "\\x1b[8mhidden");
+  CHECK(shown("\033[58;5;8mhidden") == "\\x1b[58;5;8mhidden");
   CHECK(shown("\033[38;5mx") == "\\x1b[38;5mx");
   CHECK(shown("\033[999999999999999999999999999999mx").starts_with("\\x1b[999"));
   CHECK(shown("\033]52;c;eA==\a") == "\\x1b]52;c;eA==\\x07");
