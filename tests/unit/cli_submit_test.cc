@@ -185,12 +185,12 @@ TEST_CASE_FIXTURE(ClusterFixture,
   fs::create_directories(run);
   std::ofstream(run / "claim") << R"({"job":"1","log":"/x\nYour password expired"})";
   const auto said = said_by({"logs", run.c_str()});
-  CHECK(holds(said, R"(/x\nYour password expired: there is no log yet)"));
+  CHECK(holds(said, R"(/x\x0aYour password expired: there is no log yet)"));
   std::ofstream(run / "claim") << R"({"job":"1","log":")" << folder.path().string()
                                << R"(/x\nYour password expired"})";
   fs::create_directory(folder / "x\nYour password expired");
-  CHECK(
-      holds(said_by({"logs", run.c_str()}), R"(x\nYour password expired: is not a regular file)"));
+  CHECK(holds(said_by({"logs", run.c_str()}),
+              R"(x\x0aYour password expired: is not a regular file)"));
 }
 
 TEST_CASE_FIXTURE(ClusterFixture, "a log that an ended run does not have is not promised") {
