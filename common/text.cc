@@ -185,13 +185,18 @@ char32_t code_of(std::string_view character) {
 }
 
 /// Returns true for well-formed characters that are invisible or change how others look: C1
-/// controls, line separators, bidirectional controls ("Trojan Source"), annotations and tags.
+/// controls, line separators, bidirectional controls ("Trojan Source"), annotations, and Unicode's
+/// Default_Ignorable_Code_Point (fillers, joiners, variation selectors, tags).
 bool is_deceptive(std::string_view character) {
+  constexpr std::pair<char32_t, char32_t> kRanges[] = {
+      {0x80, 0x9f},       {0xad, 0xad},       {0x34f, 0x34f},    {0x61c, 0x61c},   {0x115f, 0x1160},
+      {0x17b4, 0x17b5},   {0x180b, 0x180f},   {0x200b, 0x200f},  {0x2028, 0x202e}, {0x2060, 0x206f},
+      {0x3164, 0x3164},   {0xfe00, 0xfe0f},   {0xfeff, 0xfeff},  {0xffa0, 0xffa0}, {0xfff0, 0xfffb},
+      {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff}};
   const char32_t code = code_of(character);
-  return (code >= 0x80 && code <= 0x9f) || code == 0x061c || code == 0x180e ||
-         (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
-         (code >= 0x2060 && code <= 0x206f) || code == 0xfeff ||
-         (code >= 0xfff9 && code <= 0xfffb) || (code >= 0xe0000 && code <= 0xe0fff);
+  return std::any_of(std::begin(kRanges), std::end(kRanges), [&](const auto& range) {
+    return code >= range.first && code <= range.second;
+  });
 }
 
 }  // namespace

@@ -87,7 +87,10 @@ std::string LogFilter::filtered(std::string_view bytes, bool is_last) {
       // Only the first byte of a malformed character is escaped, because the bytes after it may be
       // valid characters.
       if (!is_utf8(bytes.substr(0, length))) length = 1;
-      shown += printable(bytes.substr(0, length));
+      // A log may hold emoji, which end in U+FE0E or U+FE0F. These hide nothing there.
+      const auto character = bytes.substr(0, length);
+      const bool is_emoji_style = character == "\ufe0e" || character == "\ufe0f";
+      shown += is_emoji_style ? std::string(character) : printable(character);
     }
     bytes.remove_prefix(length);
   }

@@ -143,6 +143,12 @@ TEST_CASE(
   CHECK(shown("an end in a character \xe2\x80") == "an end in a character \\xe2\\x80");
 }
 
+TEST_CASE("a log keeps its emoji, which a variation selector may complete, and hides no filler") {
+  LogFilter filter(false);
+  CHECK(filter.pass("done \u2714\ufe0f \u26a0\ufe0e a\u3164b") ==
+        "done \u2714\ufe0f \u26a0\ufe0e a\\xe3\\x85\\xa4b");
+}
+
 TEST_CASE("a log that comes byte by byte is shown as one that comes at once") {
   const std::string log =
       "\033[1;31mred\033[0m ä\u202e\xff\r\n10 %\r20 %\033[K\n\033[2J\x9b\033\033[32mgreen\n" +

@@ -52,8 +52,10 @@ TEST_CASE("UTF-8 is checked to the letter of RFC 3629") {
 TEST_CASE(
     "printable shows characters that turn or hide others as escapes, and leaves writing alone") {
   CHECK(printable("exit 0 \u202e 1 tixe") == "exit 0 \\xe2\\x80\\xae 1 tixe");
-  for (const char* hidden : {"\u200b", "\u200e", "\u200f", "\u061c", "\u2028", "\u202a", "\u2060",
-                             "\u2066", "\u2069", "\ufeff", "\u0085"}) {
+  for (const char* hidden :
+       {"\u200b", "\u200e", "\u200f", "\u061c", "\u2028", "\u202a", "\u2060",     "\u2066",
+        "\u2069", "\ufeff", "\u0085", "\u00ad", "\u034f", "\u115f", "\u1160",     "\u17b4",
+        "\u17b5", "\u180b", "\u3164", "\ufe00", "\ufe0f", "\uffa0", "\U0001d173", "\U000e0100"}) {
     CAPTURE(hidden);
     CHECK(printable(hidden).starts_with("\\x"));
   }
