@@ -1,0 +1,47 @@
+#include <filesystem>
+#include <fstream>
+
+#include <doctest/doctest.h>
+
+#include "common/bad_nodes.h"
+#include "tests/unit/cli_fixture.h"
+
+using namespace dlrun;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct NodesFixture : CliFixture {
+  /// Adds n1 and n2 to a list, which it creates, for an hour.
+  void remember(const fs::path& list) {
+    const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+    fs::create_directories(list.parent_path());
+    const std::vector<BadNode> nodes{{"n1", "", "hot", "", "", now, now + std::chrono::hours(1)},
+                                     {"n2", "", "hot", "", "", now, now + std::chrono::hours(1)}};
+    REQUIRE(remember_bad_nodes(list, nodes));
+  }
+  /// Names a site with a runs folder of its own.
+  void choose_site() {
+    const auto sites = folder / ".config/dlrun/sites";
+    fs::create_directories(sites);
+    std::ofstream(sites / "alpine.yaml") << "help: a site\nruns_dir: ${HOME}/of-the-site\n";
+    cli.env.set("DLRUN_SITE", "alpine");
+  }
+};
+
+bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE_FIXTURE(NodesFixture, "container list shows images whose names have no scheme") {
+  const auto images = folder / ".cache/dlrun/images";
+  fs::create_directories(images);
+  const std::string digest(64, 'a');
+  std::ofstream(images / (digest + ".sqsh")) << "image";
+  std::ofstream(images / "x.json") << R"({"image": "x", "digest": ")" << digest << "\"}";
+  const auto out = folder / "out";
+  std::ofstream(out).close();
+  CHECK(said_by({"container", "list"}, out.c_str()) == "0\n");
+}
