@@ -44,6 +44,7 @@ Result<std::filesystem::path> file_of(const Cli& cli, const Options& options) {
 Result<> forget(const Cli& cli, const std::filesystem::path& file,
                 const std::vector<std::string>& lists, const std::vector<BadNode>& known,
                 std::chrono::sys_seconds now) {
+  std::vector<std::string> asked;
   for (const std::string& list : lists) {
     const auto nodes = expand_hostlist(list);
     if (!nodes) return within("--forget", nodes.error());
@@ -53,9 +54,12 @@ Result<> forget(const Cli& cli, const std::filesystem::path& file,
       if (!is_known)
         return fail(Errc::kNotFound, "{}: {} is not remembered as bad", file.string(),
                     printable(node));
-      DLRUN_TRY(forget_bad_node(file, node, now));
-      print_note(cli, fmt::format("{} is no longer remembered as bad", printable(node)));
+      asked.push_back(node);
     }
+  }
+  for (const std::string& node : asked) {
+    DLRUN_TRY(forget_bad_node(file, node, now));
+    print_note(cli, fmt::format("{} is no longer remembered as bad", printable(node)));
   }
   return {};
 }

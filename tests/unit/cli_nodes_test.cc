@@ -35,6 +35,20 @@ bool holds(const std::string& text, const std::string& part) {
 
 }  // namespace
 
+TEST_CASE_FIXTURE(NodesFixture, "nodes --forget forgets none if one of the nodes is not known") {
+  const auto list = folder / "runs/known-bad.jsonl";
+  remember(list);
+  const auto before = read("runs/known-bad.jsonl");
+  for (const auto* second : {"typo", "n[2-3]"}) {
+    const auto said = said_by({"nodes", "--forget", "n1", "--forget", second});
+    CHECK(said.starts_with("6\n"));
+    CHECK_FALSE(holds(said, "no longer"));
+    CHECK(read("runs/known-bad.jsonl") == before);
+  }
+  CHECK(said_by({"nodes", "--forget", "n1", "--forget", "n2"}).starts_with("0\n"));
+  CHECK(holds(said_by({"nodes"}), "no node is remembered as bad"));
+}
+
 TEST_CASE_FIXTURE(NodesFixture, "container list shows images whose names have no scheme") {
   const auto images = folder / ".cache/dlrun/images";
   fs::create_directories(images);
