@@ -31,8 +31,9 @@ struct Options {
 Result<std::filesystem::path> file_of(const Cli& cli, const Options& options) {
   if (!options.file.empty()) return (cli.current_dir / options.file).lexically_normal();
   if (options.spec.file.empty()) {
-    return known_bad_file_in(
-        runs_directory(options.spec.runs, cli.env, SiteProfile{}, cli.current_dir));
+    const auto runs = runs_directory_here(cli, options.spec.runs);
+    if (!runs) return tl::unexpected(runs.error());
+    return known_bad_file_in(*runs);
   }
   const auto prepared = prepare(cli, options.spec, Target::kSlurm);
   if (!prepared) return tl::unexpected(prepared.error());
@@ -117,7 +118,8 @@ void add_nodes(CLI::App& root, Action& action) {
   command.option("SPEC", options->spec.file,
                  "An experiment: the nodes that its runs remember (health.known_bad)");
   command
-      .option("--runs", options->spec.runs, "Those of this runs folder; else $DLRUN_RUNS, ./runs")
+      .option("--runs", options->spec.runs,
+              "Those of this runs folder; else $DLRUN_RUNS, the site's, ./runs")
       .type_name("DIR");
   command.option("--file", options->file, "Those of this file").type_name("FILE");
   command

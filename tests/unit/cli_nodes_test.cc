@@ -49,6 +49,19 @@ TEST_CASE_FIXTURE(NodesFixture, "nodes --forget forgets none if one of the nodes
   CHECK(holds(said_by({"nodes"}), "no node is remembered as bad"));
 }
 
+TEST_CASE_FIXTURE(NodesFixture, "nodes reads the list in the runs folder of the site") {
+  choose_site();
+  CHECK(holds(said_by({"nodes"}), "/of-the-site/known-bad.jsonl"));
+  CHECK(holds(said_by({"nodes", "--runs", "mine"}), "/mine/known-bad.jsonl"));
+}
+
+TEST_CASE_FIXTURE(NodesFixture,
+                  "a script of one's own is recorded in the runs folder of the site") {
+  choose_site();
+  REQUIRE(write_file_atomic(folder / "job.sh", "#!/bin/sh\n#SBATCH -J own\ntrue\n"));
+  CHECK(holds(said_by({"submit", "job.sh", "--dry-run"}), "/of-the-site/"));
+}
+
 TEST_CASE_FIXTURE(NodesFixture, "container list shows images whose names have no scheme") {
   const auto images = folder / ".cache/dlrun/images";
   fs::create_directories(images);
