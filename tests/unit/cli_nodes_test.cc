@@ -72,3 +72,16 @@ TEST_CASE_FIXTURE(NodesFixture, "container list shows images whose names have no
   std::ofstream(out).close();
   CHECK(said_by({"container", "list"}, out.c_str()) == "0\n");
 }
+
+TEST_CASE_FIXTURE(CliFixture, "bench scaling ends with 130 after each signal that ends it") {
+  REQUIRE(write_file_atomic(folder / "x.yaml",
+                            "resources: {time: 1m}\nlaunch: {command: [\"true\"]}\n"));
+  fs::create_directory(cli.bin_dir);
+  cli.env.set("PATH", "/usr/bin:/bin");
+  for (const auto* signal : {"INT", "TERM", "HUP"}) {
+    CAPTURE(signal);
+    REQUIRE(write_file_atomic(cli.bin_dir / "dlrun",
+                              fmt::format("#!/bin/sh\nkill -{} {}\n", signal, ::getpid()), 0700));
+    CHECK(said_by({"bench", "scaling", "x.yaml", "--nodes", "1"}).starts_with("130\n"));
+  }
+}
