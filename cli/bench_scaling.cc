@@ -278,11 +278,10 @@ Result<int> bench_scaling(Cli& cli, const ScalingOptions& options) {
       is_trainer ? static_cast<double>(spec.train.batch.value_or(kTrainersBatch)) : 1;
 
   const Interrupt interrupt;
-  // All signals end here, so that a shell's loop around dlrun sees the signal's own code.
   const auto failed = [&](const Error& error) -> Result<int> {
     if (error.code != Errc::kInterrupted || !interrupt.requested()) return tl::unexpected(error);
     print_note(cli, error.message);
-    return 128 + interrupt.signal();
+    return kExitInterrupted;
   };
   if (!options.local) {
     const auto code = try_sizes(cli, options, *sizes, interrupt);

@@ -170,7 +170,8 @@ Result<int> list_images(Cli& cli, const Options& options) {
   }
   std::vector<std::vector<std::string>> rows = {{"IMAGE", "SIZE", "AGE", "FILE"}};
   for (const auto& image : *images) {
-    rows.push_back({image.image.substr(image.image.find("://") + 3),
+    const auto scheme = image.image.find("://");
+    rows.push_back({scheme == std::string::npos ? image.image : image.image.substr(scheme + 3),
                     bytes_text(static_cast<double>(image.bytes)), age(image.imported),
                     image.file.string()});
   }

@@ -31,8 +31,9 @@ struct Options {
 Result<std::filesystem::path> file_of(const Cli& cli, const Options& options) {
   if (!options.file.empty()) return (cli.current_dir / options.file).lexically_normal();
   if (options.spec.file.empty()) {
-    return known_bad_file_in(
-        runs_directory(options.spec.runs, cli.env, SiteProfile{}, cli.current_dir));
+    const auto runs = runs_directory_here(cli, options.spec.runs);
+    if (!runs) return tl::unexpected(runs.error());
+    return known_bad_file_in(*runs);
   }
   const auto prepared = prepare(cli, options.spec, Target::kSlurm);
   if (!prepared) return tl::unexpected(prepared.error());
@@ -44,6 +45,7 @@ Result<std::filesystem::path> file_of(const Cli& cli, const Options& options) {
 Result<> forget(const Cli& cli, const std::filesystem::path& file,
                 const std::vector<std::string>& lists, const std::vector<BadNode>& known,
                 std::chrono::sys_seconds now) {
+  std::vector<std::string> asked;
   for (const std::string& list : lists) {
     const auto nodes = expand_hostlist(list);
     if (!nodes) return within("--forget", nodes.error());
@@ -53,9 +55,12 @@ Result<> forget(const Cli& cli, const std::filesystem::path& file,
       if (!is_known)
         return fail(Errc::kNotFound, "{}: {} is not remembered as bad", file.string(),
                     printable(node));
-      DLRUN_TRY(forget_bad_node(file, node, now));
-      print_note(cli, fmt::format("{} is no longer remembered as bad", printable(node)));
+      asked.push_back(node);
     }
+  }
+  for (const std::string& node : asked) {
+    DLRUN_TRY(forget_bad_node(file, node, now));
+    print_note(cli, fmt::format("{} is no longer remembered as bad", printable(node)));
   }
   return {};
 }
@@ -115,7 +120,7 @@ void add_nodes(CLI::App& root, Action& action) {
                  "Spec that names the file of bad nodes (health.known_bad)");
   command
       .option("--runs", options->spec.runs,
-              "Runs folder with the file of bad nodes ($DLRUN_RUNS, else ./runs)")
+              "Runs folder with the file of bad nodes ($DLRUN_RUNS, else the site's, else ./runs)")
       .type_name("DIR");
   command.option("--file", options->file, "File of bad nodes").type_name("FILE");
   command

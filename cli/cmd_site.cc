@@ -60,19 +60,9 @@ struct Options {
   return json;
 }
 
-/// Returns the site of jobs that name none: $DLRUN_SITE, else this cluster's, else "generic".
-[[nodiscard]] std::string site_here(const Cli& cli,
-                                    const std::vector<std::filesystem::path>& dirs) {
-  if (const std::string named = cli.env.get_or("DLRUN_SITE", ""); !named.empty()) return named;
-  std::vector<Diagnostic> problems;
-  const auto matched = match_site(slurm_cluster_name(cli.env), dirs, problems);
-  print_diagnostics(cli, problems);
-  return matched.value_or("generic");
-}
-
 Result<int> list(const Cli& cli, bool json) {
   const auto dirs = config_folders(cli);
-  const std::string here = site_here(cli, dirs);
+  const std::string here = site_here(cli);
   auto names = site_names(dirs);
   std::sort(names.begin(), names.end());
   Json all = Json::array();
@@ -119,7 +109,7 @@ Result<int> list(const Cli& cli, bool json) {
 
 Result<int> show(const Cli& cli, const Options& options) {
   const auto dirs = config_folders(cli);
-  const std::string here = site_here(cli, dirs);
+  const std::string here = site_here(cli);
   const auto found = site_of(cli, options.name.empty() ? here : options.name, dirs);
   if (!found) return tl::unexpected(found.error());
   const Site& site = *found;

@@ -16,6 +16,7 @@
 #include "launcher/runs/images.h"
 #include "launcher/runs/run_directory.h"
 #include "launcher/spec/derived.h"
+#include "launcher/spec/sites.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/yaml_document.h"
 
@@ -91,6 +92,29 @@ std::vector<std::filesystem::path> config_folders(const Cli& cli) {
   auto folders = config_directories(cli.env);
   folders.push_back(cli.bin_dir.parent_path() / "share" / "dlrun");
   return folders;
+}
+
+std::string site_here(const Cli& cli, const std::string& clusters) {
+  if (const std::string named = cli.env.get_or("DLRUN_SITE", ""); !named.empty()) return named;
+  std::vector<Diagnostic> problems;
+  const auto matched = match_site(clusters.empty() ? slurm_cluster_name(cli.env) : clusters,
+                                  config_folders(cli), problems);
+  print_diagnostics(cli, problems);
+  return matched.value_or("generic");
+}
+
+Result<std::string> runs_directory_here(const Cli& cli, const std::optional<std::string>& option,
+                                        const std::string& clusters) {
+  SiteProfile profile;
+  if (option.value_or("").empty() && cli.env.get_or("DLRUN_RUNS", "").empty()) {
+    const auto name = site_here(cli, clusters);
+    const auto site = find_site(name, config_folders(cli));
+    if (!site && name != "generic")
+      return fail(Errc::kNotFound, "there is no site '{}'", printable(name));
+    if (site) print_diagnostics(cli, site->problems);
+    if (site) profile = site->profile;
+  }
+  return runs_directory(option, cli.env, profile, cli.current_dir);
 }
 
 KnownServers known_servers(const Cli& cli) {

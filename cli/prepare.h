@@ -64,6 +64,16 @@ struct Prepared {
 /// installation, found from the binary's place so that the installation can be moved.
 [[nodiscard]] std::vector<std::filesystem::path> config_folders(const Cli& cli);
 
+/// Returns the site of jobs without a spec: $DLRUN_SITE, else the site of `clusters` (Slurm's -M;
+/// this cluster if empty), else "generic".
+[[nodiscard]] std::string site_here(const Cli& cli, const std::string& clusters = "");
+
+/// Returns the runs folder of jobs without a spec: the option, else $DLRUN_RUNS, else that of
+/// site_here(), else ./runs. Fails with kNotFound if there is no such site.
+[[nodiscard]] Result<std::string> runs_directory_here(const Cli& cli,
+                                                      const std::optional<std::string>& option,
+                                                      const std::string& clusters = "");
+
 /// Returns the absolute folder from which the spec's relative paths start.
 [[nodiscard]] std::filesystem::path folder_of(const Cli& cli, const std::string& file);
 

@@ -149,7 +149,10 @@ Result<Job> job_of_script(const Cli& cli, const SpecOptions& options, std::strin
   job.name = script.name;
   job.runs_dir = script.runs_dir;
   if (job.runs_dir.empty() || options.runs) {
-    job.runs_dir = runs_directory(options.runs, cli.env, SiteProfile{}, cli.current_dir);
+    auto runs =
+        runs_directory_here(cli, options.runs, sbatch_value(text, "--clusters", "-M").value_or(""));
+    if (!runs) return tl::unexpected(runs.error());
+    job.runs_dir = std::move(*runs);
   }
   job.script = std::move(text);
   job.requested = requested_of_script(job.script);

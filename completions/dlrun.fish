@@ -167,7 +167,7 @@ complete -c dlrun -n '__fish_seen_subcommand_from sweep' -s n -l limit -x -d 'On
 complete -c dlrun -n '__fish_seen_subcommand_from sweep' -l json -d 'Print a JSON array'
 complete -c dlrun -n '__fish_seen_subcommand_from sweep' -a '(__dlrun_runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from nodes' -s h -l help -d 'Print this help message and exit'
-complete -c dlrun -n '__fish_seen_subcommand_from nodes' -l runs -rF -d 'Those of this runs folder; else $DLRUN_RUNS, ./runs'
+complete -c dlrun -n '__fish_seen_subcommand_from nodes' -l runs -rF -d 'Those of this runs folder; else $DLRUN_RUNS, the site`s, ./runs'
 complete -c dlrun -n '__fish_seen_subcommand_from nodes' -l file -rF -d 'Those of this file'
 complete -c dlrun -n '__fish_seen_subcommand_from nodes' -l forget -x -d 'Forget that these nodes are bad: n3 or n[1-4]; repeatable'
 complete -c dlrun -n '__fish_seen_subcommand_from nodes' -l json -d 'Print a JSON object'

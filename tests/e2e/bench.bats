@@ -105,7 +105,7 @@ YAML
     as_user sbatch --parsable -J blocks -N 4 --exclusive -t 5 -o /dev/null --wrap 'sleep 300' \
         >/dev/null
     wait_until 30 has_job blocks RUNNING
-    for signal in TERM:143 INT:130; do
+    for signal in TERM:130 INT:130; do
         as_user bash -c 'cd "$1" &&
             exec env --default-signal=INT dlrun bench scaling job.yaml --nodes 2,1 2>err' \
             - "$dir" &

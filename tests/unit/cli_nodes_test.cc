@@ -1,0 +1,87 @@
+#include <filesystem>
+#include <fstream>
+
+#include <doctest/doctest.h>
+
+#include "common/bad_nodes.h"
+#include "tests/unit/cli_fixture.h"
+
+using namespace dlrun;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct NodesFixture : CliFixture {
+  /// Adds n1 and n2 to a list, which it creates, for an hour.
+  void remember(const fs::path& list) {
+    const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+    fs::create_directories(list.parent_path());
+    const std::vector<BadNode> nodes{{"n1", "", "hot", "", "", now, now + std::chrono::hours(1)},
+                                     {"n2", "", "hot", "", "", now, now + std::chrono::hours(1)}};
+    REQUIRE(remember_bad_nodes(list, nodes));
+  }
+  /// Names a site with a runs folder of its own.
+  void choose_site() {
+    const auto sites = folder / ".config/dlrun/sites";
+    fs::create_directories(sites);
+    std::ofstream(sites / "alpine.yaml") << "help: a site\nruns_dir: ${HOME}/of-the-site\n";
+    cli.env.set("DLRUN_SITE", "alpine");
+  }
+};
+
+bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE_FIXTURE(NodesFixture, "nodes --forget forgets none if one of the nodes is not known") {
+  const auto list = folder / "runs/known-bad.jsonl";
+  remember(list);
+  const auto before = read("runs/known-bad.jsonl");
+  for (const auto* second : {"typo", "n[2-3]"}) {
+    const auto said = said_by({"nodes", "--forget", "n1", "--forget", second});
+    CHECK(said.starts_with("6\n"));
+    CHECK_FALSE(holds(said, "no longer"));
+    CHECK(read("runs/known-bad.jsonl") == before);
+  }
+  CHECK(said_by({"nodes", "--forget", "n1", "--forget", "n2"}).starts_with("0\n"));
+  CHECK(holds(said_by({"nodes"}), "no node is remembered as bad"));
+}
+
+TEST_CASE_FIXTURE(NodesFixture, "nodes reads the list in the runs folder of the site") {
+  choose_site();
+  CHECK(holds(said_by({"nodes"}), "/of-the-site/known-bad.jsonl"));
+  CHECK(holds(said_by({"nodes", "--runs", "mine"}), "/mine/known-bad.jsonl"));
+}
+
+TEST_CASE_FIXTURE(NodesFixture,
+                  "a script of one's own is recorded in the runs folder of the site") {
+  choose_site();
+  REQUIRE(write_file_atomic(folder / "job.sh", "#!/bin/sh\n#SBATCH -J own\ntrue\n"));
+  CHECK(holds(said_by({"submit", "job.sh", "--dry-run"}), "/of-the-site/"));
+}
+
+TEST_CASE_FIXTURE(NodesFixture, "container list shows images whose names have no scheme") {
+  const auto images = folder / ".cache/dlrun/images";
+  fs::create_directories(images);
+  const std::string digest(64, 'a');
+  std::ofstream(images / (digest + ".sqsh")) << "image";
+  std::ofstream(images / "x.json") << R"({"image": "x", "digest": ")" << digest << "\"}";
+  const auto out = folder / "out";
+  std::ofstream(out).close();
+  CHECK(said_by({"container", "list"}, out.c_str()) == "0\n");
+}
+
+TEST_CASE_FIXTURE(CliFixture, "bench scaling ends with 130 after each signal that ends it") {
+  REQUIRE(write_file_atomic(folder / "x.yaml",
+                            "resources: {time: 1m}\nlaunch: {command: [\"true\"]}\n"));
+  fs::create_directory(cli.bin_dir);
+  cli.env.set("PATH", "/usr/bin:/bin");
+  for (const auto* signal : {"INT", "TERM", "HUP"}) {
+    CAPTURE(signal);
+    REQUIRE(write_file_atomic(cli.bin_dir / "dlrun",
+                              fmt::format("#!/bin/sh\nkill -{} {}\n", signal, ::getpid()), 0700));
+    CHECK(said_by({"bench", "scaling", "x.yaml", "--nodes", "1"}).starts_with("130\n"));
+  }
+}
