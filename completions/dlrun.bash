@@ -4,7 +4,7 @@ _dlrun_offer() { # PREFIX WORD WORDS
   local IFS=$' \t\n' names name
   read -r -d '' -a names <<<"$3"
   for name in "${names[@]}"; do
-    [[ $name == "$2"* && $name != *[![:alnum:]._=-]* ]] && COMPREPLY+=("$1$name")
+    [[ $name != "$2"* || $name == *[![:alnum:]._=-]* ]] || COMPREPLY+=("$1$name")
   done
 }
 _dlrun_set() {

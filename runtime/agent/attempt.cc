@@ -202,6 +202,7 @@ void Attempt::fail_rank(int rank, RankEnd end, bool cause_is_known, Clock::time_
     failed.pid = ranks_[of].hello.pid;
   }
   if (autopsy_) autopsy_->drop(rank);
+  if (phase_ == Phase::kAutopsy) return;  // the hang is the cause; debuggers can end processes
   if (is_ending()) return reconsider(std::move(failed), cause_is_known, now);
   end_.reason = "rank_failed";
   end_.code = failed.end.code;
@@ -388,7 +389,7 @@ void Attempt::on_own_signal(int signal, Clock::time_point now) {
 }
 
 void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
-  if (phase_ == Phase::kEnding || phase_ == Phase::kOver) return;
+  if (is_ending() || phase_ == Phase::kOver) return;
   // Slurm's grace time signals steps only. A TERM that reaches ranks but not lead is therefore the
   // preemption for which `checkpoint.signal_before` prepares.
   const bool may_checkpoint = signal == SIGUSR1 || signal == SIGTERM;

@@ -1,6 +1,7 @@
 #include "runtime/agent/stack_dump.h"
 
 #include <algorithm>
+#include <array>
 #include <initializer_list>
 #include <optional>
 #include <system_error>
@@ -18,6 +19,8 @@ namespace {
 constexpr std::size_t kOutputLimitBytes = 1U << 20U;
 constexpr std::chrono::milliseconds kLeastTime{200};
 constexpr std::size_t kMapsLimitBytes = 16U << 20U;
+constexpr int kOpenFlags = 01 | 0100 | 02000;  // O_WRONLY | O_CREAT | O_APPEND
+constexpr int kOpenMode = 0600;
 
 std::string file_name(std::string_view path) {
   const auto slash = path.rfind('/');
@@ -61,22 +64,69 @@ std::vector<std::string> gdb_argv(pid_t pid, std::initializer_list<const char*> 
   return argv;
 }
 
+#if defined(__x86_64__)
+/// Appends gdb commands that call a function of three integer arguments in the process, on the
+/// stack below $room, and leave its result in $rax. They write single registers: gdb's own `call`
+/// also writes the vector registers. gdb 13 cannot do that on processors with AMX, and then leaves
+/// the process with a system call that is not restarted, which aborts it.
+void add_call(std::vector<std::string>& commands, std::string_view function,
+              const std::array<std::string, 3>& arguments) {
+  constexpr std::array kRegisters{"rdi", "rsi", "rdx"};
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    commands.push_back(fmt::format("set ${}={}", kRegisters.at(i), arguments.at(i)));
+  for (const char* command :
+       {"set $rsp=$room-8", "set *(long *)$rsp=(long)$old_rip", "set $orig_rax=-1", "set $rax=0"})
+    commands.emplace_back(command);
+  commands.push_back(fmt::format("set $rip=(long)&{}", function));
+  commands.emplace_back("tbreak *(long)$old_rip");  // the function returns to where the thread was
+  commands.emplace_back("continue");
+}
+
+/// Returns the text as a string literal of gdb that has exactly these bytes.
+std::string gdb_literal(std::string_view text) {
+  std::string literal = "\"";
+  for (const char c : text) literal += fmt::format("\\{:03o}", static_cast<unsigned char>(c));
+  return literal + '"';
+}
+
+/// Returns gdb commands that make the Python interpreter of the process write the stacks of its
+/// threads into scratch.
+std::vector<std::string> python_commands(const std::filesystem::path& scratch) {
+  constexpr std::array kSaved{"rax", "rcx", "rdx", "rsi", "rdi",    "r8",      "r9",
+                              "r10", "r11", "rsp", "rip", "eflags", "orig_rax"};
+  constexpr int kRedZone = 128;  // bytes below the stack pointer that the thread may use
+  std::vector<std::string> commands;
+  for (const char* name : kSaved) commands.push_back(fmt::format("set $old_{0}=${0}", name));
+  const std::string path = scratch.string();
+  const std::size_t size = path.size() + 1;
+  commands.push_back(fmt::format("set $room=((long)$old_rsp-{})&~15", kRedZone + size));
+  commands.push_back(fmt::format("set var *(char (*)[{}])$room={}", size, gdb_literal(path)));
+  add_call(commands, "open", {"$room", std::to_string(kOpenFlags), std::to_string(kOpenMode)});
+  add_call(commands, "_Py_DumpTracebackThreads", {"$rax", "0", "0"});
+  for (const char* name : kSaved) commands.push_back(fmt::format("set ${0}=$old_{0}", name));
+  return commands;
+}
+#else
+/// Returns gdb commands that make the Python interpreter of the process write the stacks of its
+/// threads into scratch.
+std::vector<std::string> python_commands(const std::filesystem::path& scratch) {
+  return {fmt::format("set $fd = ((int (*)(const char *, int, int))open)(\"{}\", {}, {})",
+                      scratch.string(), kOpenFlags, kOpenMode),
+          "call (void)((const char *(*)(int, void *, void *))_Py_DumpTracebackThreads)($fd, 0, 0)"};
+}
+#endif
+
 /// Returns a gdb command line that makes a Python interpreter write the stacks of its threads into
 /// scratch. It calls the function that faulthandler uses, which takes no lock and allocates no
 /// memory, so it is safe in a hung process. gdb loads only the symbols of libc and libpython; so it
 /// takes a third of a second, even for a program as large as torch.
 std::vector<std::string> python_argv(pid_t pid, const std::filesystem::path& scratch) {
-  constexpr int kFlags = 01 | 0100 | 02000;  // O_WRONLY | O_CREAT | O_APPEND
-  constexpr int kMode = 0600;
   auto argv = gdb_argv(pid, {"auto-solib-add off"});
-  argv.insert(
-      argv.end(),
-      {"-ex", "sharedlibrary libc\\.", "-ex", "sharedlibrary libpython", "-ex",
-       "set scheduler-locking on", "-ex",
-       fmt::format("set $fd = ((int (*)(const char *, int, int))open)(\"{}\", {}, {})",
-                   scratch.string(), kFlags, kMode),
-       "-ex",
-       "call (void)((const char *(*)(int, void *, void *))_Py_DumpTracebackThreads)($fd, 0, 0)"});
+  for (const char* command :
+       {"sharedlibrary libc\\.", "sharedlibrary libpython", "set scheduler-locking on"})
+    argv.insert(argv.end(), {"-ex", command});
+  for (auto& command : python_commands(scratch))
+    argv.insert(argv.end(), {"-ex", std::move(command)});
   return argv;
 }
 

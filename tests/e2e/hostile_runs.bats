@@ -56,7 +56,7 @@ check_runs() {
 @test "another user's hostile run is only looked at: in bounds, without a raw control character, and it enters no index" {
     make_runs foreign nobody
     check_runs foreign
-    [ -z "$(as_user bash -c 'grep -rl foreign "$HOME/.local/state/dlrun/runs"')" ]
+    [ -z "$(as_user grep -rlF "$dir/foreign" "$(as_user sh -c "echo \$HOME")/.local/state/dlrun/runs")" ]
 }
 
 @test "a run that its own job has made hostile does no harm, either" {
