@@ -68,6 +68,22 @@ TEST_CASE(
         std::string::npos);
 }
 
+TEST_CASE(
+    "a rank that dies while stacks are collected, and the TERM that follows, leave the verdict") {
+  Scene scene = hung_scene();
+  REQUIRE(scene.notes.broadcasts_of("autopsy") == 1);
+  scene.attempt.on_exit(0, {134, SIGABRT, "", true}, scene.now);
+  scene.attempt.on_rank_signal(2, SIGTERM, scene.now);
+  for (const int rank : {1, 2, 3}) scene.attempt.on_autopsy(rank, kWaits, scene.now);
+  scene.attempt.on_step_end(0, "", scene.now);
+  scene.pass(seconds(3));
+  REQUIRE(scene.attempt.is_over());
+  CHECK(scene.attempt.end().reason == "hang");
+  CHECK(scene.attempt.end().cause == Cause::kHang);
+  CHECK_FALSE(scene.attempt.end().is_cancelled);
+  CHECK(scene.notes.count("rank_failed") == 0);
+}
+
 TEST_CASE("agents that do not answer are waited for within a bound") {
   Scene scene = hung_scene();
   scene.attempt.on_autopsy(0, kReduces, scene.now);

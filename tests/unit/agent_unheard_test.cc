@@ -104,23 +104,5 @@ TEST_CASE("in a preemption's grace time ranks that no longer heard lead count as
   CHECK(scene.attempt.end().cause == Cause::kPreemption);
 }
 
-TEST_CASE(
-    "a rank that dies while stacks are collected, and the TERM that follows, leave the verdict") {
-  Scene scene({.hang_after = seconds(15), .has_autopsy = true});
-  scene.all_join(4);
-  scene.pass(seconds(16));
-  REQUIRE(scene.notes.broadcasts_of("autopsy") == 1);
-  scene.attempt.on_exit(0, {134, SIGABRT, "", true}, scene.now);
-  scene.attempt.on_rank_signal(2, SIGTERM, scene.now);
-  for (const int rank : {1, 2, 3}) scene.attempt.on_autopsy(rank, {"wait"}, scene.now);
-  scene.attempt.on_step_end(0, "", scene.now);
-  scene.pass(seconds(3));
-  REQUIRE(scene.attempt.is_over());
-  CHECK(scene.attempt.end().reason == "hang");
-  CHECK(scene.attempt.end().cause == Cause::kHang);
-  CHECK_FALSE(scene.attempt.end().is_cancelled);
-  CHECK(scene.notes.count("rank_failed") == 0);
-}
-
 }  // namespace
 }  // namespace dlrun::agent
