@@ -18,6 +18,7 @@ setup() {
 teardown() {
     kill "$(victim)" || true
     end_test
+    rm -rf "$dir" # other tests search the home directory, and these files have gigabytes of holes
 }
 
 victim() { pgrep -n -u "$DLRUN_TESTBED_USER" -fx 'sleep 1200'; }
