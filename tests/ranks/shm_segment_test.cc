@@ -152,6 +152,8 @@ TEST_CASE("shm: a rank 0 that cannot say where its memory is tells the others at
   }
 }
 
+// The sanitizers need descriptors themselves: they take a valid object for an invalid one.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE(
     "shm: a rank 0 that cannot answer the others, for lack of descriptors, says so and nobody "
     "waits") {
@@ -171,6 +173,7 @@ TEST_CASE(
     CHECK(steady_clock::now() - before < std::chrono::seconds(10));
   }
 }
+#endif
 
 TEST_CASE(
     "shm: ranks poll where each can have a processor of its own, and sleep where they share") {
