@@ -85,7 +85,7 @@ Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
   set(CURLOPT_FOLLOWLOCATION, 0L);
   if (state_->address.base.starts_with("http://")) set(CURLOPT_PROXY, "");
   // On a reused connection that ends without a response, libcurl sends the request again by itself.
-  // That would submit a job twice.
+  // A second request could submit a job twice.
   set(CURLOPT_FRESH_CONNECT, 1L);
   set(CURLOPT_FORBID_REUSE, 1L);
   set(CURLOPT_NOSIGNAL, 1L);

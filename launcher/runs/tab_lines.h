@@ -1,0 +1,31 @@
+#pragma once
+// The format of the caches beside the index of runs: a first line that names the format, then lines
+// with a key and further fields, separated by tabs. A cache that cannot be used counts as empty.
+
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace dlrun {
+
+/// Returns the file's text if the caller owns the file and the text starts with head; otherwise an
+/// empty text. Follows no link.
+[[nodiscard]] std::string read_own_cache(const std::filesystem::path& file, std::string_view head);
+
+/// Calls visit(key, rest of the line) for each whole line of text behind head.
+void each_line(std::string_view text, std::string_view head,
+               const std::function<void(std::string_view, std::string_view)>& visit);
+
+/// Removes the text before the next tab from the front of line, or all of it, and returns it.
+[[nodiscard]] std::string_view take_field(std::string_view& line);
+
+/// Returns true if every text can be a field: none holds a tab or a line break.
+[[nodiscard]] bool are_fields(std::span<const std::string_view> texts);
+
+/// Replaces the file. Does nothing if the text is too large for read_own_cache(), and ignores
+/// errors: the next command then reads what the cache would have held.
+void write_own_cache(const std::filesystem::path& file, std::string_view text);
+
+}  // namespace dlrun
