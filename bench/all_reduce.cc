@@ -70,7 +70,7 @@ Result<std::string> shared_folder(Communicator& comm) {
   return (std::filesystem::temp_directory_path() / ("dlrun-bench-" + to_hex(name))).string();
 }
 
-/// The method of the trainer on one node (parallel/sharded_step.cc): every rank's array is
+/// The method of the trainer on one node (parallel/shared_exchange.cc): every rank's array is
 /// readable by all ranks, every rank sums its own part of all arrays, and all ranks share
 /// the resulting array.
 class InPlace {

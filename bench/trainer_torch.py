@@ -1,14 +1,15 @@
 #!/usr/bin/python3
 """Runs one rank of the peer of bench/trainer: PyTorch trains the same network on the same files.
 
-usage: bench/trainer_torch.py --data DIR --model mlp|cnn --batch N --threads T --epochs E
-                              --device cpu|cuda --precision float32|bf16
+usage: bench/trainer_torch.py --data DIR --model mlp|cnn|resnet50 --batch N --threads T --epochs E
+                              --device cpu|cuda --precision float32|bf16 [--samples N]
 
 Prints samples per second over all epochs except the first, which warms up. RANK, WORLD_SIZE,
 MASTER_ADDR and MASTER_PORT describe the ranks; more than one rank trains with
 DistributedDataParallel over Gloo. The program is tuned as far as PyTorch's users can: it flushes
 denormals, holds the data as bytes in memory without a loader, sets gradients to None and does not
-read the loss back.
+read the loss back. resnet50 gets random patches in the shape of BigEarthNet instead of files:
+speed does not depend on what they show.
 """
 
 import argparse
@@ -21,11 +22,57 @@ import torch
 from torch import nn
 
 
+PATCH, BANDS, LABELS = 120, 12, 19
+
+
+def patches(samples):
+    """Returns random images and labels in the shape of BigEarthNet."""
+    random = torch.Generator().manual_seed(1)
+    return (torch.randint(0, 256, (samples, BANDS, PATCH, PATCH), dtype=torch.uint8,
+                          generator=random),
+            torch.randint(0, 2, (samples, LABELS), generator=random).float())
+
+
 def idx(path, offset):
     return torch.from_numpy(numpy.fromfile(path, dtype=numpy.uint8)[offset:].copy())
 
 
+class Bottleneck(nn.Module):
+    """torchvision's Bottleneck: the stride is in the 3x3 convolution."""
+
+    def __init__(self, inputs, width, stride):
+        super().__init__()
+        self.branch = nn.Sequential(
+            nn.Conv2d(inputs, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True),
+            nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(width, 4 * width, 1, bias=False), nn.BatchNorm2d(4 * width))
+        self.shortcut = nn.Identity()
+        if stride > 1 or inputs != 4 * width:
+            self.shortcut = nn.Sequential(nn.Conv2d(inputs, 4 * width, 1, stride, bias=False),
+                                          nn.BatchNorm2d(4 * width))
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x):
+        out = self.branch(x)
+        out += self.shortcut(x)
+        return self.relu(out)
+
+
+def resnet50(bands, labels):
+    layers = [nn.Conv2d(bands, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True),
+              nn.MaxPool2d(3, 2, 1)]
+    inputs = 64
+    for width, blocks, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+        for block in range(blocks):
+            layers.append(Bottleneck(inputs, width, stride if block == 0 else 1))
+            inputs = 4 * width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, labels))
+
+
 def network(name):
+    if name == "resnet50":
+        return resnet50(BANDS, LABELS)
     if name == "mlp":
         return nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 10))
     return nn.Sequential(nn.Unflatten(1, (1, 28)), nn.Conv2d(1, 32, 3), nn.ReLU(),
@@ -36,7 +83,8 @@ def network(name):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--data", required=True)
+    parser.add_argument("--data")
+    parser.add_argument("--samples", type=int, default=64, help="of resnet50")
     parser.add_argument("--model", required=True)
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--threads", type=int, default=1)
@@ -52,16 +100,23 @@ def main():
     torch.backends.cudnn.allow_tf32 = False  # Both sides compute in float32.
     torch.manual_seed(1)
     rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    images = idx(f"{args.data}/train-images-idx3-ubyte", 16).reshape(-1, 784).to(args.device)
-    labels = idx(f"{args.data}/train-labels-idx1-ubyte", 8).long().to(args.device)
+    if args.model == "resnet50":
+        images, labels = (array.to(args.device) for array in patches(args.samples))
+        # NHWC is the faster layout for this network on CPUs and GPUs.
+        images = images.contiguous(memory_format=torch.channels_last)
+    else:
+        images = idx(f"{args.data}/train-images-idx3-ubyte", 16).reshape(-1, 784).to(args.device)
+        labels = idx(f"{args.data}/train-labels-idx1-ubyte", 8).long().to(args.device)
     model = network(args.model).to(args.device)
+    if args.model == "resnet50":
+        model = model.to(memory_format=torch.channels_last)
     if args.model == "cnn":
         images = images.reshape(-1, 28, 28)
     if size > 1:
         torch.distributed.init_process_group("gloo", rank=rank, world_size=size)
         model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-    loss_of = nn.CrossEntropyLoss()
+    loss_of = nn.BCEWithLogitsLoss() if args.model == "resnet50" else nn.CrossEntropyLoss()
 
     precision = (torch.autocast(args.device, dtype=torch.bfloat16) if args.precision == "bf16"
                  else contextlib.nullcontext())

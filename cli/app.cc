@@ -3,6 +3,7 @@
 // building all of them takes most of the time of a short command.
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <iterator>
 #include <optional>
@@ -13,6 +14,7 @@
 
 #include "cli/cli.h"
 #include "cli/terminal/print.h"
+#include "common/log.h"
 #include "common/text.h"
 
 namespace dlrun {
@@ -48,6 +50,22 @@ constexpr const char* kFooter =
     "spec,\n"
     "3 Slurm refused, 4 the Slurm controller does not answer, 5 the run failed, 6 not found,\n"
     "130 interrupted, 141 the reader of the output is gone.";
+
+/// Returns the command's name: the first word that is not an option of the log, because these
+/// options may stand before it. Returns an empty text if there is no such word.
+std::string command_in(const std::vector<std::string>& words) {
+  for (std::size_t at = 1; at < words.size(); ++at) {
+    const std::string& word = words[at];
+    const bool is_verbose = word == "--verbose" ||
+                            (word.starts_with("-v") && word.find_first_not_of('v', 1) == word.npos);
+    if (word == "--log-file") {
+      ++at;
+    } else if (!is_verbose && !word.starts_with("--log-file=")) {
+      return word;
+    }
+  }
+  return {};
+}
 
 /// Returns a message about the first unknown option before `--`. CLI11 names any word that is left
 /// over, which may be the program after `--`.
@@ -91,13 +109,14 @@ std::optional<std::string> about_option(const CLI::App& app,
 std::string told(const CLI::App& app, const CLI::ParseError& error,
                  const std::vector<std::string>& words) {
   if (!app.get_subcommands().empty()) return about_option(app, words).value_or(error.what());
-  if (words.size() < 2 || words[1].empty()) return error.what();
-  if (words[1].starts_with('-')) return about_option(app, words).value_or(error.what());
+  const std::string called = command_in(words);
+  if (called.empty()) return error.what();
+  if (called.starts_with('-')) return about_option(app, words).value_or(error.what());
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
   const std::vector<std::string_view> candidates(names.begin(), names.end());
-  const auto meant = nearest(words[1], candidates);
-  return fmt::format("'{}' is no command of dlrun{}", printable(words[1]),
+  const auto meant = nearest(called, candidates);
+  return fmt::format("'{}' is no command of dlrun{}", printable(called),
                      meant ? fmt::format("; did you mean '{}'?", *meant) : "");
 }
 
@@ -111,33 +130,51 @@ int exit_code_of_output(const Cli& cli, const Result<int>& code) {
   return kExitFault;
 }
 
-}  // namespace
+/// The options of the log, which every command has.
+struct LogOptions {
+  int verbosity = 0;  ///< the number of -v
+  std::optional<std::string> file;
+};
 
-int exit_code_of(Errc code) {
-  switch (code) {
-    case Errc::kInvalid:
-    case Errc::kUsage:
-      return kExitUsage;
-    case Errc::kNotFound:
-      return kExitNotFound;
-    case Errc::kRefused:
-      return kExitRefused;
-    case Errc::kUnavailable:
-    case Errc::kTimeout:
-      return kExitUnavailable;
-    case Errc::kPeer:
-      return kExitRunFailed;
-    case Errc::kInterrupted:
-      return kExitInterrupted;
-    case Errc::kIo:
-    case Errc::kShape:
-    case Errc::kInternal:
-      return kExitFault;
-  }
-  return kExitFault;
+/// Adds the options of the log, which may stand before and after the command's name.
+void add_log_options(CLI::App& app, LogOptions* log) {
+  app.add_flag_function(
+      "-v,--verbose",
+      [log](std::int64_t count) {
+        if (log != nullptr) log->verbosity += static_cast<int>(count);
+      },
+      "Log commands, requests and decisions on stderr; -vv: also files and details");
+  app.add_option_function<std::string>(
+         "--log-file",
+         [log](const std::string& file) {
+           if (log != nullptr) log->file = file;
+         },
+         "Append the log to this file (0600) and not to stderr; without -v it is as detailed as "
+         "with one -v")
+      ->type_name("FILE");
 }
 
-std::unique_ptr<CLI::App> make_app(Action& action, std::string_view only) {
+/// Opens the log as DLRUN_LOG and the options say. An option overrides DLRUN_LOG.
+Result<> open_log_of(const Cli& cli, const LogOptions& options) {
+  auto setting = parse_log_setting(cli.env.get_or("DLRUN_LOG", ""));
+  if (!setting) return within("DLRUN_LOG", setting.error());
+  if (options.verbosity > 0)
+    setting->level = options.verbosity == 1 ? LogLevel::kInfo : LogLevel::kDebug;
+  if (options.file) {
+    if (options.file->empty()) return fail(Errc::kUsage, "--log-file: expected a file's name");
+    if (setting->level == LogLevel::kOff) setting->level = LogLevel::kInfo;
+    setting->file = *options.file;
+  }
+  auto opened = open_log("dlrun", *setting, cli.env);
+  if (!opened) return within("the log", opened.error());
+  log_info("dlrun starts",
+           {{"version", DLRUN_VERSION}, {"argv", cli.argv}, {"folder", cli.current_dir}});
+  return {};
+}
+
+/// Builds the tree of commands, as make_app() does. Parsing fills `log`, which must outlive the
+/// tree. log is nullptr if the caller only describes the tree.
+std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, LogOptions* log) {
   auto app = std::make_unique<CLI::App>(
       "Runs deep-learning jobs on Slurm clusters, each from one YAML file.", "dlrun");
   app->set_version_flag("--version", "dlrun " DLRUN_VERSION);
@@ -150,13 +187,26 @@ std::unique_ptr<CLI::App> make_app(Action& action, std::string_view only) {
   for (const Command& command : kCommands) {
     if (is_whole || command.name == only) command.add(*app, action);
   }
+  add_log_options(*app, log);
+  // `dlrun --version` and `dlrun --help` call no command, and start faster without the commands'
+  // options of the log.
+  if (log != nullptr && called == std::end(kCommands)) return app;
+  for (CLI::App* command : app->get_subcommands(nullptr)) add_log_options(*command, log);
   return app;
+}
+
+}  // namespace
+
+std::unique_ptr<CLI::App> make_app(Action& action, std::string_view only) {
+  return make_tree(action, only, nullptr);
 }
 
 int run_cli(Cli& cli, int argc, const char* const* argv) {
   Action action;
+  LogOptions log;
+  const auto start = std::chrono::steady_clock::now();
   // Building the parsers of all commands takes a millisecond, most of the time of a short command.
-  const auto app = make_app(action, argc > 1 ? argv[1] : "");
+  const auto app = make_tree(action, command_in({argv, argv + argc}), &log);
   try {
     app->parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version
@@ -172,6 +222,10 @@ int run_cli(Cli& cli, int argc, const char* const* argv) {
                      called.empty() ? "" : " "));
     return kExitUsage;
   }
+  if (const auto opened = open_log_of(cli, log); !opened) {
+    print_error(cli, opened.error().message);
+    return exit_code_of(opened.error().code);
+  }
   Result<int> code = kExitOk;
   try {
     code = action(cli);
@@ -180,7 +234,12 @@ int run_cli(Cli& cli, int argc, const char* const* argv) {
     code = fail(Errc::kInternal, "a fault of dlrun's own: {}", error.what());
   }
   if (!code && !code.error().message.empty()) print_error(cli, code.error().message);
-  return exit_code_of_output(cli, code);
+  const int exit_code = exit_code_of_output(cli, code);
+  log_info("dlrun ends", {{"code", exit_code},
+                          {"error", code ? "" : code.error().message},
+                          {"seconds", std::chrono::steady_clock::now() - start}});
+  close_log();
+  return exit_code;
 }
 
 }  // namespace dlrun

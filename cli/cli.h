@@ -1,16 +1,16 @@
 #pragma once
 // The state of the process when dlrun started. It is read once, and every command receives it.
 
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "common/env.h"
 #include "common/result.h"
 #include "launcher/runs/tools.h"
+#include "launcher/submit/context.h"
+#include "launcher/view/exit_code.h"
 
 namespace CLI {
 class App;
@@ -18,32 +18,11 @@ class App;
 
 namespace dlrun {
 
-struct Cli {
-  Env env;
-  std::filesystem::path current_dir;
-  /// The folder of the dlrun binary: bin/ of an installation or a build tree.
-  std::filesystem::path bin_dir;
-  std::vector<std::string> argv;
-  ToolSet tools;
+/// The process and its terminal. Commands pass it on as the Context of a submission.
+struct Cli : Context {
   /// True on a terminal, unless NO_COLOR is set or TERM=dumb.
   bool colour_out = false, colour_err = false;
 };
-
-/// dlrun's exit codes. Documented and stable.
-enum ExitCode : int {
-  kExitOk = 0,
-  kExitFault = 1,        ///< dlrun itself failed: a full disk, an I/O error, a bug
-  kExitUsage = 2,        ///< wrong usage, or an invalid spec
-  kExitRefused = 3,      ///< Slurm refused
-  kExitUnavailable = 4,  ///< the controller did not answer
-  kExitRunFailed = 5,    ///< the run failed
-  kExitNotFound = 6,     ///< no such file, run, job or program
-  kExitInterrupted = 130,
-  /// Standard output's reader has gone; shells report an end by SIGPIPE with this code.
-  kExitReaderLeft = 141,
-};
-/// Returns dlrun's exit code for an error.
-[[nodiscard]] int exit_code_of(Errc code);
 
 /// The action of a parsed command line. Returns the exit code. An Error with an empty message has
 /// been printed already.

@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 
@@ -14,13 +12,11 @@
 #include "cli/bench_scaling.h"
 #include "cli/cli.h"
 #include "cli/command_line.h"
-#include "cli/report.h"
 #include "cli/terminal/collectives_chart.h"
 #include "cli/terminal/print.h"
-#include "common/bounded_json.h"
 #include "common/files.h"
-#include "common/subprocess.h"
 #include "common/text.h"
+#include "launcher/bench/collectives.h"
 
 namespace dlrun {
 namespace {
@@ -32,11 +28,6 @@ Result<> check_folder_of(const std::filesystem::path& file) {
   return fail(Errc::kIo, "{}: {}", folder.string(), errno_text(errno));
 }
 
-using Json = nlohmann::ordered_json;
-
-constexpr std::chrono::minutes kAtMost{10};  // for one backend with one number of workers
-constexpr int kMostWorkers = 1024;
-
 struct Options {
   std::string what, operation = "all_reduce", sizes = "8..16M";
   std::string backends = "mpi,gloo,shm,nccl", workers = "2,4,8";
@@ -45,101 +36,35 @@ struct Options {
   ScalingOptions scaling;
 };
 
-struct LeftOut {
-  std::string backend;
-  int workers;
-  std::string reason;
-};
-
-Result<std::vector<int>> parse_workers(const std::string& text) {
-  std::vector<int> workers;
-  for (const std::string_view word : split(text, ',')) {
-    const auto number = parse_int(word);
-    if (!number || *number < 1 || *number > kMostWorkers)
-      return fail(Errc::kUsage, "--workers: '{}' is not a number from 1 to {}", printable(word),
-                  kMostWorkers);
-    workers.push_back(static_cast<int>(*number));
+Result<int> bench_collectives(const Cli& cli, const Options& options) {
+  auto workers = parse_workers(options.workers);
+  if (!workers) return tl::unexpected(workers.error());
+  if (options.svg) DLRUN_TRY(check_folder_of(cli.current_dir / *options.svg));
+  CollectivesRequest request{options.operation, options.sizes, {}, std::move(*workers)};
+  for (const std::string_view word : split(options.backends, ','))
+    request.backends.emplace_back(word);
+  const auto measured = measure_collectives(
+      cli.env, cli.bin_dir / "dlrun-trainer", request, [&cli](const CollectiveLeftOut& one) {
+        print_warning(cli, fmt::format("{} with {} workers is left out: {}", printable(one.backend),
+                                       one.workers, one.reason));
+      });
+  if (!measured) return tl::unexpected(measured.error());
+  const CollectiveFigures& figures = measured->figures;
+  if (options.json) {
+    print_json(collectives_json(options.operation, *measured));
+  } else if (!figures.empty()) {
+    print(cli, "{}\n{}", collectives_table(figures), collectives_bars(figures));
+    print_note(cli, fmt::format("{} of float32 on {}, {} processors; algbw and busbw in GB/s as "
+                                "nccl-tests defines them; "
+                                "mpi is the MPI library's own algorithm",
+                                options.operation, host_name(), processors_online()));
   }
-  return workers;
-}
-
-/// Returns the command that measures one backend with one number of workers on this machine. mpirun
-/// starts MPI's ranks; the trainer starts the others.
-Command command_of(const Cli& cli, const Options& options, const std::string& backend,
-                   int workers) {
-  Command command;
-  command.env = cli.env;
-  // dlrun may itself run under a rank, whose variables must not reach the workers.
-  command.env.remove_matching({"DLRUN_*", "PMI*", "OMPI_COMM_*"}, {});
-  command.timeout = kAtMost;
-  std::vector<std::string> measure{(cli.bin_dir / "dlrun-trainer").string(),
-                                   "collectives",
-                                   "--backend",
-                                   backend,
-                                   "--operation",
-                                   options.operation,
-                                   "--sizes",
-                                   options.sizes};
-  if (backend == "mpi") {
-    command.argv = {"mpirun", "--oversubscribe",         "--bind-to", "none",
-                    "-n",     fmt::format("{}", workers)};
-    if (::geteuid() == 0) command.argv.emplace_back("--allow-run-as-root");
-  } else {
-    measure.insert(measure.end(), {"--ranks", fmt::format("{}", workers)});
+  if (options.svg) {
+    const auto title = fmt::format("{}, float32, on {} with {} processors", options.operation,
+                                   host_name(), processors_online());
+    DLRUN_TRY(write_file_atomic(cli.current_dir / *options.svg, collectives_svg(figures, title)));
   }
-  command.argv.insert(command.argv.end(), measure.begin(), measure.end());
-  return command;
-}
-
-/// Returns the trainer's first error line, the reason of a failed measurement.
-std::string reason_of(const Finished& finished) {
-  for (const std::string_view line : split(finished.err, '\n')) {
-    if (const auto at = line.find("dlrun-trainer: "); at != std::string_view::npos)
-      return std::string(trim(line.substr(at + std::string_view("dlrun-trainer: ").size())));
-  }
-  const std::string_view first = trim(split(finished.err, '\n').front());
-  return first.empty() ? fmt::format("it ended with {}", finished.exit_code) : std::string(first);
-}
-
-Result<> read_figures(const std::string& text, const std::string& backend,
-                      std::vector<CollectiveFigure>& figures) {
-  for (const std::string_view line : split(text, '\n')) {
-    if (!line.starts_with('{')) continue;
-    const Json json = parse_json<Json>(line);
-    if (json.is_discarded() || !json.contains("busbw"))
-      return fail(Errc::kInternal, "dlrun-trainer collectives said '{}'", printable(line));
-    figures.push_back({backend, json.value("ranks", 0), json.value("bytes", std::uint64_t{0}),
-                       json.value("us", 0.0), json.value("algbw", 0.0), json.value("busbw", 0.0)});
-  }
-  return {};
-}
-
-std::string host_name() {
-  std::string name(256, '\0');
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "this machine";
-  name.resize(name.find('\0'));
-  return name;
-}
-
-Json json_of(const Options& options, const std::vector<CollectiveFigure>& figures,
-             const std::vector<LeftOut>& left_out) {
-  Json json;
-  json["operation"] = options.operation;
-  json["host"] = host_name();
-  json["processors"] = ::sysconf(_SC_NPROCESSORS_ONLN);
-  Json& results = json["results"] = Json::array();
-  for (const CollectiveFigure& f : figures) {
-    results.push_back({{"backend", f.backend},
-                       {"workers", f.workers},
-                       {"bytes", f.bytes},
-                       {"us", f.microseconds},
-                       {"algbw_gb_s", f.algorithm_bandwidth},
-                       {"busbw_gb_s", f.bus_bandwidth}});
-  }
-  Json& missing = json["left_out"] = Json::array();
-  for (const LeftOut& one : left_out)
-    missing.push_back({{"backend", one.backend}, {"workers", one.workers}, {"reason", one.reason}});
-  return json;
+  return figures.empty() ? kExitRunFailed : kExitOk;
 }
 
 Result<int> bench(Cli& cli, const Options& options) {
@@ -153,45 +78,7 @@ Result<int> bench(Cli& cli, const Options& options) {
   if (options.what != "collectives" || !options.scaling.spec.file.empty())
     return fail(Errc::kUsage,
                 "expected `dlrun bench collectives`, or `dlrun bench scaling SPEC --nodes 1,2,4`");
-  const auto workers = parse_workers(options.workers);
-  if (!workers) return tl::unexpected(workers.error());
-  if (options.svg) DLRUN_TRY(check_folder_of(cli.current_dir / *options.svg));
-  std::vector<CollectiveFigure> figures;
-  std::vector<LeftOut> left_out;
-  for (const int count : *workers) {
-    for (const std::string_view word : split(options.backends, ',')) {
-      const std::string backend(word);
-      const auto finished = run_command(command_of(cli, options, backend, count));
-      if (!finished && finished.error().code != Errc::kNotFound)
-        return tl::unexpected(finished.error());
-      if (finished && finished->exit_code == 0) {
-        DLRUN_TRY(read_figures(finished->out, backend, figures));
-        continue;
-      }
-      if (finished && finished->signal == SIGINT) return fail(Errc::kInterrupted, "interrupted");
-      const std::string reason = finished ? reason_of(*finished) : finished.error().message;
-      if (finished && finished->exit_code == 64) return fail(Errc::kUsage, "{}", reason);
-      left_out.push_back({backend, count, reason});
-      print_warning(cli, fmt::format("{} with {} workers is left out: {}", printable(backend),
-                                     count, reason));
-    }
-  }
-  if (options.json) {
-    print_json(json_of(options, figures, left_out));
-  } else if (!figures.empty()) {
-    print(cli, "{}\n{}", collectives_table(figures), collectives_bars(figures));
-    print_note(cli, fmt::format("{} of float32 on {}, {} processors; algbw and busbw in GB/s as "
-                                "nccl-tests defines them; "
-                                "mpi is the MPI library's own algorithm",
-                                options.operation, host_name(), ::sysconf(_SC_NPROCESSORS_ONLN)));
-  }
-  if (options.svg) {
-    const long processors = ::sysconf(_SC_NPROCESSORS_ONLN);
-    const auto title = fmt::format("{}, float32, on {} with {} processors", options.operation,
-                                   host_name(), processors);
-    DLRUN_TRY(write_file_atomic(cli.current_dir / *options.svg, collectives_svg(figures, title)));
-  }
-  return figures.empty() ? kExitRunFailed : kExitOk;
+  return bench_collectives(cli, options);
 }
 
 }  // namespace

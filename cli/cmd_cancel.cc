@@ -1,6 +1,5 @@
 // `dlrun cancel`: calls scancel, or sends SIGTERM to the leader of a run on this machine.
 
-#include <map>
 #include <memory>
 
 #include "cli/command_line.h"
@@ -9,7 +8,7 @@
 #include "cli/terminal/print.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/status.h"
-#include "launcher/runs/sweep.h"
+#include "launcher/submit/cancellation.h"
 
 namespace dlrun {
 namespace {
@@ -18,56 +17,15 @@ struct Options {
   std::vector<std::string> runs;
 };
 
-Result<int> cancel_one(Cli& cli, RunInspector& inspector, const IndexEntry& run) {
-  const auto status = inspector.inspect(run.path);
-  if (!status) return tl::unexpected(status.error());
-  if (is_final(status->state) && status->state != RunState::kUnknown) {
-    print_note(cli, fmt::format("{}: nothing to cancel, it is {}", run.id, word(status->state)));
-    return kExitOk;
-  }
-  if (status->job.id.empty())
-    return fail(status->is_last_known ? Errc::kUnavailable : Errc::kNotFound, "{}: {}", run.id,
-                status->detail);
-  auto done = inspector.executor_of(status->facts).cancel(status->job, token_of(status->facts));
-  if (!done) return within(run.id, done.error());
-  if (status->job.cluster != kLocalCluster) DLRUN_TRY(mark_cancelled(run.path));
-  print(cli, "{}: cancelled {}\n", run.id,
-        status->job.cluster == kLocalCluster ? "on this machine" : "job " + status->job.id);
-  return kExitOk;
-}
-
-/// Cancels every array of the sweep as a whole, and the jobs of points that were submitted again.
-Result<int> cancel_sweep(Cli& cli, RunInspector& inspector, const IndexEntry& run) {
-  const auto sweep = read_sweep(run.path);
-  if (!sweep) return tl::unexpected(sweep.error());
-  std::vector<std::filesystem::path> points;
-  for (const auto& point : sweep->points)
-    points.push_back(current_run_of(point_path(run.path, point)));
-  const auto states = inspector.inspect_all(points);
-  // One entry per array, for all its unfinished points.
-  std::map<std::string, const RunStatus*> jobs;
-  for (std::size_t i = 0; i < states.size(); ++i) {
-    if (!states[i] || is_final(states[i]->state) || states[i]->job.id.empty() ||
-        states[i]->facts.foreign)
-      continue;
-    const std::string& id = states[i]->job.id;
-    jobs.try_emplace(id.substr(0, id.find('_')), &*states[i]);
-  }
-  if (jobs.empty()) {
-    print_note(cli, fmt::format("{}: nothing to cancel, {}", run.id, sum_up_points(states).detail));
-    return kExitOk;
-  }
-  for (std::size_t array = 0; array < sweep->arrays; ++array)
-    DLRUN_TRY(require_own(run.id, array_path(run.path, array), "cancelled"));
-  for (std::size_t array = 0; array < sweep->arrays; ++array)
-    DLRUN_TRY(mark_cancelled(array_path(run.path, array)));
-  for (const auto& [id, status] : jobs) {
-    auto done = inspector.executor_of(status->facts)
-                    .cancel({status->job.cluster, id}, token_of(status->facts));
-    if (!done) return within(run.id, done.error());
-    print(cli, "{}: cancelled job {}\n", run.id, id);
-  }
-  return kExitOk;
+/// Cancels one run and prints what was done.
+Result<> cancel_and_tell(const Cli& cli, RunInspector& inspector, const IndexEntry& run) {
+  const auto cancelled = cancel_run(inspector, run);
+  if (!cancelled) return tl::unexpected(cancelled.error());
+  if (!cancelled->remark.empty()) print_note(cli, fmt::format("{}: {}", run.id, cancelled->remark));
+  for (const std::string& job : cancelled->jobs)
+    print(cli, "{}: cancelled {}\n", run.id,
+          cancelled->is_local ? "on this machine" : "job " + job);
+  return cancelled->failure ? Result<>(tl::unexpected(*cancelled->failure)) : Result<>();
 }
 
 Result<int> cancel(Cli& cli, const Options& options) {
@@ -87,9 +45,7 @@ Result<int> cancel(Cli& cli, const Options& options) {
       refuse(own.error());
       continue;
     }
-    const auto one =
-        is_sweep(run->path) ? cancel_sweep(cli, inspector, *run) : cancel_one(cli, inspector, *run);
-    if (!one) refuse(one.error());
+    if (const auto done = cancel_and_tell(cli, inspector, *run); !done) refuse(done.error());
   }
   return code;
 }

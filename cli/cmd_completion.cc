@@ -3,9 +3,9 @@
 #include <memory>
 
 #include "cli/command_line.h"
-#include "cli/completion.h"
 #include "cli/prepare.h"
 #include "cli/terminal/print.h"
+#include "launcher/help/completion.h"
 
 namespace dlrun {
 
@@ -26,7 +26,7 @@ void add_completion(CLI::App& root, Action& action) {
         return kExitOk;
       }
       if (shell->empty()) return fail(Errc::kUsage, "SHELL is required: bash, zsh or fish");
-      const auto script = completion_script(root, *shell);
+      const auto script = completion_script(command_table(root), *shell);
       if (!script) return tl::unexpected(script.error());
       print_document(*script);
       return kExitOk;

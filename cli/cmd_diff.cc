@@ -4,10 +4,9 @@
 
 #include "cli/command_line.h"
 #include "cli/prepare.h"
-#include "cli/script_file.h"
 #include "cli/select.h"
-#include "cli/sweep.h"
 #include "cli/terminal/print.h"
+#include "cli/terminal/terminal_reporter.h"
 #include "common/files.h"
 #include "common/sha256.h"
 #include "common/subprocess.h"
@@ -16,6 +15,7 @@
 #include "launcher/plan/render.h"
 #include "launcher/runs/carried_spec.h"
 #include "launcher/runs/sweep.h"
+#include "launcher/submit/script_file.h"
 
 namespace dlrun {
 namespace {
@@ -40,9 +40,10 @@ Result<FoundScript> script_of(const Cli& cli, const std::string& what) {
 }
 
 /// Returns the script that `dlrun render` writes for the spec; for a sweep its first array's.
-Result<std::string> rendered_of(const Cli& cli, const Prepared& prepared) {
+Result<std::string> rendered_of(const Cli& cli, const Experiment& prepared) {
+  TerminalReporter reporter(cli);
   if (!prepared.is_sweep()) return render_script(prepared.plan);
-  auto sweep = prepare_sweep(cli, prepared, configured_array_size(cli.env));
+  auto sweep = prepare_sweep(reporter, prepared, configured_array_size(cli.env));
   if (!sweep) return tl::unexpected(sweep.error());
   return std::move(sweep->arrays.front().script);
 }
@@ -65,6 +66,7 @@ Text coloured_diff(std::string_view difference) {
 }
 
 Result<int> diff(Cli& cli, const Options& options) {
+  TerminalReporter reporter(cli);
   const auto found = script_of(cli, options.what);
   if (!found) return tl::unexpected(found.error());
   const std::filesystem::path* const path = &found->path;
@@ -89,7 +91,7 @@ Result<int> diff(Cli& cli, const Options& options) {
                 "comment lines are gone",
                 path->string());
   }
-  const auto prepared = prepare_carried(cli, *carried);
+  const auto prepared = prepare_carried(cli, reporter, *carried);
   if (!prepared) return tl::unexpected(prepared.error());
   const auto rendered = rendered_of(cli, *prepared);
   if (!rendered) return tl::unexpected(rendered.error());

@@ -9,10 +9,9 @@
 #include "cli/cli.h"
 #include "cli/command_line.h"
 #include "cli/prepare.h"
-#include "cli/report.h"
-#include "cli/terminal/json_or_null.h"
 #include "cli/terminal/print.h"
 #include "common/text.h"
+#include "launcher/doctor/doctor_json.h"
 #include "launcher/doctor/findings.h"
 #include "launcher/spec/sites.h"
 #include "launcher/spec/units.h"
@@ -20,24 +19,10 @@
 namespace dlrun {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 struct Options {
   std::string cluster;
   bool site_file = false, json = false;
 };
-
-[[nodiscard]] std::string_view word_of(Finding::Kind kind) {
-  switch (kind) {
-    case Finding::Kind::kFine:
-      return "ok";
-    case Finding::Kind::kNote:
-      return "note";
-    case Finding::Kind::kMissing:
-      return "missing";
-  }
-  return "";
-}
 
 [[nodiscard]] Style style_of_kind(Finding::Kind kind) {
   switch (kind) {
@@ -49,38 +34,6 @@ struct Options {
       return Style::kRed;
   }
   return Style::kNone;
-}
-
-[[nodiscard]] Json json_of(const ClusterFacts& facts, const std::optional<std::string>& site) {
-  Json json;
-  json["cluster"] = facts.cluster_name();
-  json["slurm"] = facts.setting("SLURM_VERSION");
-  json["site"] = site ? Json(*site) : Json(nullptr);
-  Json& all = json["findings"] = Json::array();
-  for (const Finding& finding : findings(facts))
-    all.push_back({{"kind", word_of(finding.kind)},
-                   {"what", finding.what},
-                   {"is", finding.is},
-                   {"means", finding.means}});
-  Json& partitions = json["partitions"] = Json::array();
-  for (const PartitionFacts& partition : facts.partitions) {
-    Json one;
-    one["name"] = partition.name;
-    one["default"] = partition.is_default;
-    one["up"] = partition.is_up;
-    one["nodes"] = partition.nodes;
-    one["usable_nodes"] = partition.nodes_in_use_or_idle;
-    one["gpus_per_node"] = value_or_null(partition.gpus_per_node);
-    one["gpu_types"] = partition.gpu_types;
-    one["cpus_per_node"] = value_or_null(partition.cpus_per_node);
-    one["mem_per_node_mib"] = value_or_null(partition.mem_per_node_mib);
-    one["max_nodes"] = value_or_null(partition.max_nodes);
-    one["max_time_seconds"] = value_or_null(partition.max_time_seconds);
-    one["default_time_seconds"] = value_or_null(partition.default_time_seconds);
-    partitions.push_back(std::move(one));
-  }
-  json["site_file"] = site_draft(facts);
-  return json;
 }
 
 void print_partitions(const Cli& cli, const ClusterFacts& facts) {
@@ -142,16 +95,15 @@ Result<int> doctor(Cli& cli, const Options& options) {
   if (const std::string named = cli.env.get_or("DLRUN_SITE", ""); !named.empty()) site = named;
   print_diagnostics(cli, problems);
   if (options.json) {
-    print_json(json_of(*facts, site));
+    print_json(doctor_json(*facts, site));
     return kExitOk;
   }
   print(cli, "{}, Slurm {}\n\n",
         styled(Style::kBold, "cluster " + printable(facts->cluster_name())),
         printable(facts->setting("SLURM_VERSION")));
   for (const Finding& finding : findings(*facts)) {
-    print(cli, "  {}{:{}} {:<11} {}; {}\n",
-          styled(style_of_kind(finding.kind), word_of(finding.kind)), "",
-          8 - word_of(finding.kind).size(), finding.what, printable(finding.is),
+    print(cli, "  {}{:{}} {:<11} {}; {}\n", styled(style_of_kind(finding.kind), word(finding.kind)),
+          "", 8 - word(finding.kind).size(), finding.what, printable(finding.is),
           printable(finding.means));
   }
   print_partitions(cli, *facts);

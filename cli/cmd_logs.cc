@@ -1,21 +1,19 @@
 // `dlrun logs`: prints the job's output or one rank's; with -f until the run ends.
 
-#include <cstdio>
 #include <memory>
 #include <optional>
 
 #include "cli/command_line.h"
-#include "cli/interrupt.h"
 #include "cli/prepare.h"
-#include "cli/report.h"
 #include "cli/select.h"
-#include "cli/sweep.h"
 #include "cli/terminal/log_output.h"
 #include "cli/terminal/print.h"
 #include "cli/watch.h"
-#include "common/text.h"
-#include "launcher/runs/log_file.h"
+#include "common/interrupt.h"
 #include "launcher/runs/ownership.h"
+#include "launcher/runs/sweep.h"
+#include "launcher/view/run_log.h"
+#include "launcher/view/run_text.h"
 
 namespace dlrun {
 namespace {
@@ -28,32 +26,13 @@ struct Options {
 };
 
 Result<int> print_log(const Cli& cli, const IndexEntry& run, const Options& options) {
-  const auto facts = RunInspector::read_facts(run.path);
-  if (!facts) return tl::unexpected(facts.error());
-  std::optional<std::filesystem::path> path;
-  if (options.rank) {
-    path = rank_log(run.path, options.attempt.value_or(facts->record.attempt), *options.rank);
-  } else {
-    path = job_log(run.path, *facts);
-  }
-  std::error_code error;
-  if (!path || !std::filesystem::exists(*path, error)) {
-    const auto status = RunInspector(cli.env, known_servers(cli)).inspect(run.path);
-    const std::string what = options.rank ? "such rank's log" : "log";
-    if (!path && facts->submission && !facts->submission->output.empty() && status &&
-        is_over(*status))
-      return fail(Errc::kNotFound, "{}: only Slurm knows which file its log is: {}", run.id,
-                  printable(facts->submission->output));
-    return fail(Errc::kNotFound, "{}: there is no {}{}; the run is {}",
-                path ? printable(path->string()) : run.id, what,
-                status && is_over(*status) ? "" : " yet",
-                status ? std::string(word(status->state)) : "unknown");
-  }
-  LogReader reader(*path, *facts);
-  if (options.tail) reader.start_at_tail(*options.tail);
+  RunInspector inspector(cli.env, known_servers(cli));
+  auto reader = open_log(inspector, run, options.rank, options.attempt);
+  if (!reader) return tl::unexpected(reader.error());
+  if (options.tail) reader->start_at_tail(*options.tail);
   LogOutput output(options.is_raw, cli.colour_out);
   for (;;) {
-    const auto bytes = reader.read_more();
+    const auto bytes = reader->read_more();
     if (!bytes) return tl::unexpected(bytes.error());
     if (bytes->empty()) return kExitOk;
     if (!output.print(*bytes)) return fail(Errc::kIo, "");  // reported at exit
@@ -94,11 +73,10 @@ Result<int> logs(Cli& cli, const Options& options) {
   RunInspector inspector(cli.env, known_servers(cli));
   const Interrupt interrupt;
   WatchOptions watch;
-  watch.is_raw = options.is_raw;
   watch.rank = options.rank;
   watch.attempt = options.attempt;
   watch.tail = options.tail;
-  const auto status = watch_run(cli, inspector, *run, watch, interrupt);
+  const auto status = watch_run(cli, inspector, *run, watch, interrupt, options.is_raw);
   if (!status) return tl::unexpected(status.error());
   print_note(cli, end_text(*run, *status));
   return kExitOk;

@@ -1,8 +1,8 @@
 // `dlrun man`: prints the manual page, for `dlrun man | man -l -` and for docs/dlrun.1.
 
 #include "cli/command_line.h"
-#include "cli/man_page.h"
 #include "cli/terminal/print.h"
+#include "launcher/help/man_page.h"
 
 namespace dlrun {
 
@@ -10,7 +10,7 @@ void add_man(CLI::App& root, Action& action) {
   Subcommand command(root, "man", "Print the manual page: dlrun man | man -l -");
   command.on_call([&root, &action] {
     action = [&root](Cli&) -> Result<int> {
-      print_document(man_page(root));
+      print_document(man_page(command_table(root)));
       return kExitOk;
     };
   });

@@ -7,10 +7,11 @@
 #include "cli/cli.h"
 #include "cli/command_line.h"
 #include "cli/prepare.h"
-#include "cli/terminal/json_or_null.h"
 #include "cli/terminal/print.h"
+#include "cli/terminal/terminal_reporter.h"
 #include "common/bad_nodes.h"
 #include "common/hostlist.h"
+#include "common/json_or_null.h"
 #include "common/text.h"
 #include "launcher/executors/slurm_conf.h"
 #include "launcher/spec/sites.h"
@@ -30,12 +31,13 @@ struct Options {
 /// Returns the list's file: --file, the spec's, or the one in the runs folder.
 Result<std::filesystem::path> file_of(const Cli& cli, const Options& options) {
   if (!options.file.empty()) return (cli.current_dir / options.file).lexically_normal();
+  TerminalReporter reporter(cli);
   if (options.spec.file.empty()) {
-    const auto runs = runs_directory_here(cli, options.spec.runs);
+    const auto runs = runs_directory_here(cli, reporter, options.spec.runs);
     if (!runs) return tl::unexpected(runs.error());
     return known_bad_file_in(*runs);
   }
-  const auto prepared = prepare(cli, options.spec, Target::kSlurm);
+  const auto prepared = prepare(cli, reporter, options.spec, Target::kSlurm);
   if (!prepared) return tl::unexpected(prepared.error());
   if (prepared->plan.known_bad) return prepared->plan.known_bad->file;
   return fail(Errc::kUsage, "{}: its runs remember no bad nodes; health.known_bad: 7d lets them",

@@ -9,13 +9,14 @@
 
 #include "cli/command_line.h"
 #include "cli/prepare.h"
-#include "cli/script_file.h"
-#include "cli/sweep.h"
+#include "cli/tell_submitted.h"
 #include "cli/terminal/print.h"
+#include "cli/terminal/terminal_reporter.h"
 #include "common/files.h"
 #include "launcher/executors/slurm_conf.h"
 #include "launcher/plan/render.h"
 #include "launcher/runs/carried_spec.h"
+#include "launcher/submit/script_file.h"
 
 namespace dlrun {
 namespace {
@@ -66,15 +67,16 @@ Result<int> give(const Cli& cli, const Options& options, const std::string& text
 }
 
 /// Returns the script followed by the spec that it was rendered from.
-std::string carrying(const Prepared& prepared, const std::string& script) {
+std::string carrying(const Experiment& prepared, const std::string& script) {
   return with_spec(script, {resolved_yaml(prepared.loaded), DLRUN_VERSION, prepared.loaded.folder,
                             prepared.plan.runs_dir, prepared.plan.agent, ""});
 }
 
 /// Renders the first array's script, which names the tasks. The script of its point defines the
 /// work of a task.
-Result<int> render_sweep(const Cli& cli, const Options& options, const Prepared& prepared) {
-  const auto sweep = prepare_sweep(cli, prepared, configured_array_size(cli.env));
+Result<int> render_sweep(const Cli& cli, const Options& options, const Experiment& prepared) {
+  TerminalReporter reporter(cli);
+  const auto sweep = prepare_sweep(reporter, prepared, configured_array_size(cli.env));
   if (!sweep) return tl::unexpected(sweep.error());
   if (sweep->arrays.size() > 1)
     print_note(cli, fmt::format("the first of {} arrays; they differ in their #SBATCH lines",
@@ -89,10 +91,11 @@ Result<int> render_sweep(const Cli& cli, const Options& options, const Prepared&
 }
 
 Result<int> render(Cli& cli, const Options& options) {
-  auto prepared = prepare(cli, options.spec, Target::kSlurm);
+  TerminalReporter reporter(cli);
+  auto prepared = prepare(cli, reporter, options.spec, Target::kSlurm);
   if (!prepared) return tl::unexpected(prepared.error());
   if (options.point) {
-    prepared = prepare_point(cli, std::move(*prepared), *options.point);
+    prepared = prepare_point(reporter, std::move(*prepared), *options.point);
     if (!prepared) return tl::unexpected(prepared.error());
   }
   if (prepared->is_sweep()) return render_sweep(cli, options, *prepared);
@@ -110,7 +113,8 @@ Result<int> render(Cli& cli, const Options& options) {
   // The printed script is correct even if the agent is missing, but it cannot run without
   // the agent.
   const bool is_agentless = prepared->plan.agent.empty();
-  if (auto staged = is_agentless ? Result<>() : stage(cli, prepared->plan.runs_dir); !staged) {
+  if (auto staged = is_agentless ? Result<>() : stage(cli, reporter, prepared->plan.runs_dir);
+      !staged) {
     print_warning(cli, fmt::format("the script's dlrun-agent is not in its place: {}",
                                    staged.error().message));
   }

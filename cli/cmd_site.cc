@@ -8,12 +8,12 @@
 #include "cli/cli.h"
 #include "cli/command_line.h"
 #include "cli/prepare.h"
-#include "cli/report.h"
-#include "cli/terminal/json_or_null.h"
 #include "cli/terminal/print.h"
+#include "cli/terminal/terminal_reporter.h"
 #include "common/files.h"
 #include "common/text.h"
 #include "launcher/executors/slurm_conf.h"
+#include "launcher/spec/site_json.h"
 #include "launcher/spec/sites.h"
 #include "launcher/spec/units.h"
 
@@ -27,42 +27,10 @@ struct Options {
   bool json = false;
 };
 
-[[nodiscard]] Json json_of(const Site& site, bool is_here) {
-  const SiteProfile& profile = site.profile;
-  Json json;
-  json["name"] = profile.name;
-  json["help"] = profile.help;
-  json["source"] = profile.source;
-  json["here"] = is_here;
-  json["valid"] = site.problems.empty();
-  json["docs"] = text_or_null(profile.docs);
-  json["clusters"] = profile.cluster_names;
-  json["gpu_style"] = profile.gpu_style;
-  json["container_runtime"] = profile.container_runtime;
-  json["mpi"] = text_or_null(profile.mpi);
-  json["runs_dir"] = text_or_null(profile.runs_dir);
-  json["interface"] = text_or_null(profile.interface);
-  json["default_partition"] = text_or_null(profile.default_partition);
-  json["max_gpus_per_node"] = value_or_null(profile.max_gpus_per_node);
-  json["environment"] = profile.environment;
-  Json partitions = Json::object();
-  for (const auto& [name, partition] : profile.partitions) {
-    Json& one = partitions[name];
-    one["help"] = text_or_null(partition.help);
-    one["gpus_per_node"] = value_or_null(partition.gpus_per_node);
-    one["gpu_types"] = partition.gpu_types;
-    one["cpus_per_node"] = value_or_null(partition.cpus_per_node);
-    one["mem_per_node_mib"] = value_or_null(partition.mem_per_node_mib);
-    one["max_nodes"] = value_or_null(partition.max_nodes);
-    one["max_time_seconds"] = value_or_null(partition.max_time_seconds);
-  }
-  json["partitions"] = std::move(partitions);
-  return json;
-}
-
 Result<int> list(const Cli& cli, bool json) {
+  TerminalReporter reporter(cli);
   const auto dirs = config_folders(cli);
-  const std::string here = site_here(cli);
+  const std::string here = site_here(cli, reporter);
   auto names = site_names(dirs);
   std::sort(names.begin(), names.end());
   Json all = Json::array();
@@ -72,7 +40,7 @@ Result<int> list(const Cli& cli, bool json) {
     const auto site = find_site(name, dirs);
     if (!site) continue;
     if (json) {
-      all.push_back(json_of(*site, name == here));
+      all.push_back(site_json(*site, name == here));
       continue;
     }
     if (!site->problems.empty()) print_diagnostics(cli, site->problems);
@@ -108,8 +76,9 @@ Result<int> list(const Cli& cli, bool json) {
 }
 
 Result<int> show(const Cli& cli, const Options& options) {
+  TerminalReporter reporter(cli);
   const auto dirs = config_folders(cli);
-  const std::string here = site_here(cli);
+  const std::string here = site_here(cli, reporter);
   const auto found = site_of(cli, options.name.empty() ? here : options.name, dirs);
   if (!found) return tl::unexpected(found.error());
   const Site& site = *found;
@@ -117,7 +86,7 @@ Result<int> show(const Cli& cli, const Options& options) {
   print_diagnostics(cli, site.problems);
   const int code = site.problems.empty() ? kExitOk : kExitUsage;
   if (options.json) {
-    print_json(json_of(site, profile.name == here));
+    print_json(site_json(site, profile.name == here));
     return code;
   }
   const auto line = [&](std::string_view title, std::string_view value) {

@@ -6,9 +6,9 @@
 
 #include "cli/command_line.h"
 #include "cli/prepare.h"
-#include "cli/report.h"
 #include "cli/select.h"
 #include "cli/terminal/print.h"
+#include "cli/terminal/status_text.h"
 
 namespace dlrun {
 namespace {

@@ -7,15 +7,15 @@
 
 #include "cli/command_line.h"
 #include "cli/prepare.h"
-#include "cli/report.h"
 #include "cli/select.h"
-#include "cli/sweep.h"
 #include "cli/terminal/print.h"
+#include "cli/terminal/status_text.h"
 #include "cli/terminal/words.h"
-#include "cli/typed_value.h"
+#include "common/json_read.h"
 #include "common/text.h"
-#include "launcher/runs/json_read.h"
 #include "launcher/runs/ownership.h"
+#include "launcher/runs/sweep.h"
+#include "launcher/spec/typed_value.h"
 
 namespace dlrun {
 namespace {

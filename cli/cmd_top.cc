@@ -10,11 +10,12 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
-#include "cli/report.h"
+#include "cli/prepare.h"
 #include "cli/select.h"
 #include "cli/terminal/full_screen.h"
 #include "cli/terminal/print.h"
-#include "cli/top_feed.h"
+#include "cli/terminal/top_view.h"
+#include "launcher/view/run_feed.h"
 
 namespace dlrun {
 namespace {
@@ -29,10 +30,10 @@ struct Options {
 };
 
 /// Shows the run until the user quits. Returns true if a signal ended the view.
-Result<bool> show_live(const Cli& cli, TopPicture first, std::size_t ranks) {
+Result<bool> show_live(const Cli& cli, RunPicture first, std::size_t ranks) {
   auto screen = FullScreen::open();
   if (!screen) return tl::unexpected(screen.error());
-  const TopFeed feed(cli, std::move(first));
+  const RunFeed feed(cli.env, known_servers(cli), std::move(first));
   for (;;) {
     const TerminalSize size = screen->size();
     screen->draw(top_lines(*feed.picture(), {size.columns, size.rows, ranks}), cli.colour_out);
@@ -45,13 +46,13 @@ Result<bool> show_live(const Cli& cli, TopPicture first, std::size_t ranks) {
 Result<int> show(Cli& cli, const Options& options) {
   const auto run = select_run(cli, options.run);
   if (!run) return tl::unexpected(run.error());
-  auto picture = take_picture(cli, *run);
+  auto picture = take_picture(cli.env, known_servers(cli), *run);
   if (!picture) return tl::unexpected(picture.error());
   const bool is_over = is_final(picture->status.state) && !picture->status.is_last_known;
   const bool is_terminal = is_output_terminal();
   const bool is_dumb = cli.env.get_or("TERM", "dumb") == "dumb";  // accepts no control sequences
   if (options.json) {
-    print_json(top_json(*picture));
+    print_json(picture_json(*picture));
   } else if (is_terminal && is_input_terminal() && !options.once && !is_over && !is_dumb) {
     const auto is_terminated = show_live(cli, std::move(*picture), options.ranks.value_or(0));
     if (!is_terminated) return tl::unexpected(is_terminated.error());

@@ -6,14 +6,15 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
-#include "cli/interrupt.h"
 #include "cli/prepare.h"
-#include "cli/report.h"
 #include "cli/select.h"
 #include "cli/terminal/print.h"
 #include "cli/watch.h"
+#include "common/interrupt.h"
 #include "common/text.h"
 #include "launcher/runs/ownership.h"
+#include "launcher/view/run_text.h"
+#include "launcher/view/status_json.h"
 
 namespace dlrun {
 namespace {

@@ -7,6 +7,18 @@
 #include "common/text.h"
 
 namespace dlrun {
+namespace {
+
+OptionHelp help_of(const CLI::Option& option) {
+  OptionHelp help;
+  for (const auto& name : option.get_snames()) help.names.push_back("-" + name);
+  for (const auto& name : option.get_lnames()) help.names.push_back("--" + name);
+  help.help = option.get_description();
+  if (option.get_items_expected_max() > 0) help.value = option.get_type_name();
+  return help;
+}
+
+}  // namespace
 
 CommandOption& CommandOption::required() {
   option_->required();
@@ -64,6 +76,25 @@ void Subcommand::flag(const char* names, bool& to, const char* help) {
 
 void Subcommand::on_call(std::function<void()> call) {
   app_->callback(std::move(call));
+}
+
+CommandTable command_table(const CLI::App& root) {
+  CommandTable table;
+  for (const CLI::Option* option : root.get_options()) table.options.push_back(help_of(*option));
+  for (const CLI::App* command : root.get_subcommands([](const CLI::App*) { return true; })) {
+    CommandHelp& help = table.commands.emplace_back();
+    help.name = command->get_name();
+    help.help = command->get_description();
+    for (const CLI::Option* option : command->get_options()) {
+      if (option->get_positional()) {
+        help.positionals.push_back(
+            {option->get_name(true), option->get_required(), option->get_items_expected_max() > 1});
+        continue;
+      }
+      help.options.push_back(help_of(*option));
+    }
+  }
+  return table;
 }
 
 }  // namespace dlrun

@@ -1,7 +1,7 @@
 #pragma once
 // Declares one command: its name, options and positionals, each bound to the variable that it sets.
-// CLI11 does the parsing. Only command_line.cc, app.cc and completion.cc include CLI11's headers,
-// because they take longer to compile than a command.
+// CLI11 does the parsing. Only command_line.cc and app.cc include CLI11's headers, because these
+// headers take longer to compile than a command's own code.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/cli.h"
+#include "launcher/help/command_table.h"
 
 namespace CLI {
 class Option;
@@ -54,5 +55,8 @@ class Subcommand {
  private:
   CLI::App* app_;
 };
+
+/// Returns the options of dlrun itself, and all commands with their options and positionals.
+[[nodiscard]] CommandTable command_table(const CLI::App& root);
 
 }  // namespace dlrun

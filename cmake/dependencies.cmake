@@ -21,6 +21,13 @@ dlrun_static_library(sodium_static sodium sodium.h)
 dlrun_static_library(zlib_static z zlib.h)
 dlrun_static_library(yaml_cpp_static yaml-cpp yaml-cpp/parser.h) # find_package has the shared library alone
 
+# common/log.cc compiles spdlog from its headers, with dlrun's own copy of {fmt}. The packaged library
+# is a shared one and uses the shared {fmt}, which a static agent cannot use.
+find_path(DLRUN_SPDLOG_INCLUDE spdlog/spdlog.h REQUIRED)
+add_library(spdlog_headers INTERFACE)
+target_include_directories(spdlog_headers SYSTEM INTERFACE ${DLRUN_SPDLOG_INCLUDE})
+target_compile_definitions(spdlog_headers INTERFACE SPDLOG_FMT_EXTERNAL)
+
 # libcurl is loaded at run time when slurmrestd or a download is requested
 # (launcher/executors/curl_library.cc), so only its headers are needed here.
 find_path(DLRUN_CURL_INCLUDE curl/curl.h REQUIRED)

@@ -1,10 +1,15 @@
 #include "common/run_events.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <string>
+#include <type_traits>
+#include <utility>
 
-#include "common/text.h"
+#include "common/json_lines.h"
+#include "common/json_read.h"
 
 namespace dlrun {
 namespace {
@@ -15,12 +20,27 @@ constexpr std::size_t kResultFields = 64;
 constexpr std::size_t kLongestName = 64;
 constexpr std::size_t kLongestText = 256;
 
-constexpr std::array<std::string_view, 4> kCounts{"step", "steps", "epoch", "epochs"};
-constexpr std::array<std::string_view, 4> kNumbers{"loss", "accuracy", "samples_per_s", "work_ms"};
-
 constexpr std::string_view kBeforeTime = R"({"t":")";
 constexpr std::string_view kBeforeKind = R"(","event":")";
 constexpr std::size_t kTimeLength = std::string_view("2026-11-21T12:00:00.000Z").size();
+
+/// Calls `use` with a default value of each alternative of RunEvent except Unknown.
+template <typename Use>
+void each_known(const Use& use) {
+  const auto all = [&]<typename... Events>(std::type_identity<std::variant<Events...>>) {
+    const auto one = [&]<typename Event>(std::type_identity<Event>) {
+      if constexpr (!std::is_same_v<Event, events::Unknown>) use(std::type_identity<Event>());
+    };
+    (one(std::type_identity<Events>()), ...);
+  };
+  all(std::type_identity<RunEvent>());
+}
+
+template <typename Event>
+constexpr EventClass class_of_type() {
+  if constexpr (requires { Event::kClass; }) return Event::kClass;
+  return EventClass::kDecides;
+}
 
 bool is_kept_in_result(std::string_view name, const Json& value) {
   if (name == "t" || name == "event" || name == "attempt" || name == "final" || name == "op" ||
@@ -31,18 +51,389 @@ bool is_kept_in_result(std::string_view name, const Json& value) {
   return value.is_number() || value.is_boolean();
 }
 
+/// Sets object[key] if there is a value.
+template <typename Value>
+void put(Json& object, const char* key, const std::optional<Value>& value) {
+  if (value) object[key] = *value;
+}
+void put(Json& object, const char* key, const std::optional<events::Number>& number) {
+  if (number) std::visit([&](const auto value) { object[key] = value; }, *number);
+}
+template <typename Value>
+void put(Json& object, const char* key, const std::optional<events::Spread<Value>>& spread) {
+  if (spread) object[key] = {spread->least, spread->mean, spread->most};
+}
+
+const Json* list_in(const Json& object, const char* key) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(key);
+  return found != object.end() && found->is_array() ? &*found : nullptr;
+}
+
+std::vector<std::string> texts_in(const Json& object, const char* key) {
+  std::vector<std::string> texts;
+  const Json* list = list_in(object, key);
+  if (list == nullptr) return texts;
+  for (const Json& text : *list) {
+    if (text.is_string()) texts.push_back(text.get<std::string>());
+  }
+  return texts;
+}
+
+std::optional<events::Number> number_in(const Json& object, const char* key) {
+  if (const auto whole = json_read::integer(object, key)) return *whole;
+  if (const auto number = json_read::number(object, key)) return *number;
+  return std::nullopt;
+}
+
+double to_value(const Json& number, double) {
+  return number.get<double>();
+}
+std::int64_t to_value(const Json& number, std::int64_t) {
+  if (number.is_number_integer()) return number.get<std::int64_t>();
+  constexpr double kLimit = 9e18;  // a larger number does not fit
+  return std::llround(std::clamp(number.get<double>(), -kLimit, kLimit));
+}
+
+template <typename Value>
+void take_spread(std::optional<events::Spread<Value>>& into, const Json& object, const char* key) {
+  const Json* list = list_in(object, key);
+  if (list == nullptr || list->size() != 3) return;
+  for (const Json& value : *list) {
+    if (!value.is_number()) return;
+  }
+  into = events::Spread<Value>{to_value((*list)[0], Value()), to_value((*list)[1], Value()),
+                               to_value((*list)[2], Value())};
+}
+
+std::int64_t count_in(const Json& object, const char* key) {
+  return json_read::integer(object, key).value_or(0);
+}
+
+double seconds_in(const Json& object) {
+  return json_read::number(object, "seconds").value_or(0);
+}
+
+template <typename Enum>
+Word<Enum> word_in(const Json& object, const char* key) {
+  return Word<Enum>::of_text(json_read::text(object, key));
+}
+
 }  // namespace
+
+namespace events {
+
+Json Claimed::fields() const {
+  return {{"job", job}, {"cluster", cluster}, {"host", host}, {"pid", pid}, {"again", again}};
+}
+Claimed Claimed::of(const Json& fields) {
+  return {.job = json_read::text(fields, "job"),
+          .cluster = json_read::text(fields, "cluster"),
+          .host = json_read::text(fields, "host"),
+          .pid = count_in(fields, "pid"),
+          .again = json_read::truth(fields, "again")};
+}
+
+Json Started::fields() const {
+  Json json{{"ranks", ranks}, {"lead", lead}, {"argv", argv}};
+  if (!checks.empty()) json["checks"] = checks;
+  return json;
+}
+Started Started::of(const Json& fields) {
+  return {.ranks = count_in(fields, "ranks"),
+          .lead = json_read::text(fields, "lead"),
+          .argv = texts_in(fields, "argv"),
+          .checks = json_read::text(fields, "checks")};
+}
+
+Json Joined::fields() const {
+  return {{"ranks", ranks}, {"hosts", hosts}, {"seconds", seconds}};
+}
+Joined Joined::of(const Json& fields) {
+  return {.ranks = count_in(fields, "ranks"),
+          .hosts = json_read::text(fields, "hosts"),
+          .seconds = seconds_in(fields)};
+}
+
+Json Checked::fields() const {
+  return {{"ranks", ranks}, {"seconds", seconds}};
+}
+Checked Checked::of(const Json& fields) {
+  return {.ranks = count_in(fields, "ranks"), .seconds = seconds_in(fields)};
+}
+
+Json Missing::fields() const {
+  return {{"ranks", ranks}, {"seconds", seconds}};
+}
+Missing Missing::of(const Json& fields) {
+  Missing missing{.seconds = seconds_in(fields)};
+  const Json* list = list_in(fields, "ranks");
+  if (list == nullptr) return missing;
+  for (const Json& rank : *list) {
+    if (rank.is_number_integer()) missing.ranks.push_back(rank.get<std::int64_t>());
+  }
+  return missing;
+}
+
+double value_of(const Number& number) {
+  return std::visit([](const auto value) { return static_cast<double>(value); }, number);
+}
+
+bool Progress::empty() const {
+  return !step && !steps && !epoch && !epochs && !loss && !accuracy && !samples_per_s && !work_ms;
+}
+Json Progress::fields() const {
+  Json json = Json::object();
+  put(json, "step", step);
+  put(json, "steps", steps);
+  put(json, "epoch", epoch);
+  put(json, "epochs", epochs);
+  put(json, "loss", loss);
+  put(json, "accuracy", accuracy);
+  put(json, "samples_per_s", samples_per_s);
+  put(json, "work_ms", work_ms);
+  return json;
+}
+Progress Progress::of(const Json& fields) {
+  return {.step = json_read::integer(fields, "step"),
+          .steps = json_read::integer(fields, "steps"),
+          .epoch = json_read::integer(fields, "epoch"),
+          .epochs = json_read::integer(fields, "epochs"),
+          .loss = number_in(fields, "loss"),
+          .accuracy = number_in(fields, "accuracy"),
+          .samples_per_s = number_in(fields, "samples_per_s"),
+          .work_ms = number_in(fields, "work_ms")};
+}
+
+void Result::add(const Result& later) {
+  Json all = values;
+  for (const auto& [name, value] : later.values.items()) all[name] = value;
+  values = of(all).values;
+}
+Result Result::of(const Json& fields) {
+  Result result;
+  if (!fields.is_object()) return result;
+  for (const auto& [name, value] : fields.items()) {
+    if (result.values.size() < kResultFields && is_kept_in_result(name, value))
+      result.values[name] = value;
+  }
+  return result;
+}
+
+Json Samples::fields() const {
+  Json json{{"ranks", ranks}};
+  put(json, "cpu", cpu);
+  put(json, "rss_bytes", rss_bytes);
+  put(json, "gpu", gpu);
+  put(json, "gpu_used_bytes", gpu_used_bytes);
+  put(json, "step", step);
+  put(json, "work_ms", work_ms);
+  json["slow_ranks"] = slow_ranks;
+  Json named = Json::array();
+  for (const SlowRank& one : slow) {
+    Json entry{{"rank", one.rank}, {"host", one.host}, {"lag", one.lag}};
+    put(entry, "work_ms", one.work_ms);
+    named.push_back(std::move(entry));
+  }
+  json["slow"] = std::move(named);
+  return json;
+}
+Samples Samples::of(const Json& fields) {
+  Samples samples{.ranks = count_in(fields, "ranks"), .slow_ranks = count_in(fields, "slow_ranks")};
+  take_spread(samples.cpu, fields, "cpu");
+  take_spread(samples.rss_bytes, fields, "rss_bytes");
+  take_spread(samples.gpu, fields, "gpu");
+  take_spread(samples.gpu_used_bytes, fields, "gpu_used_bytes");
+  take_spread(samples.step, fields, "step");
+  take_spread(samples.work_ms, fields, "work_ms");
+  const Json* slow = list_in(fields, "slow");
+  if (slow == nullptr) return samples;
+  for (const Json& one : *slow) {
+    const auto rank = json_read::integer(one, "rank");
+    if (!rank) continue;
+    samples.slow.push_back({.rank = *rank,
+                            .host = json_read::text(one, "host"),
+                            .lag = count_in(one, "lag"),
+                            .work_ms = json_read::number(one, "work_ms")});
+  }
+  return samples;
+}
+
+Json Signal::fields() const {
+  return {{"signal", signal}, {"where", where}, {"word", word.text()}};
+}
+Signal Signal::of(const Json& fields) {
+  return {.signal = json_read::text(fields, "signal"),
+          .where = json_read::text(fields, "where"),
+          .word = word_in<SignalWord>(fields, "word")};
+}
+
+Json RankFailed::fields() const {
+  return {{"rank", rank}, {"host", host},     {"pid", pid},
+          {"code", code}, {"signal", signal}, {"error", error}};
+}
+RankFailed RankFailed::of(const Json& fields) {
+  return {.rank = json_read::integer(fields, "rank").value_or(-1),
+          .host = json_read::text(fields, "host"),
+          .pid = count_in(fields, "pid"),
+          .code = count_in(fields, "code"),
+          .signal = json_read::text(fields, "signal"),
+          .error = json_read::text(fields, "error")};
+}
+
+Json Warning::fields() const {
+  Json json{{"message", message}};
+  if (!rank) return json;
+  json["rank"] = *rank;
+  json["host"] = host;
+  return json;
+}
+Warning Warning::of(const Json& fields) {
+  return {.message = json_read::text(fields, "message"),
+          .rank = json_read::integer(fields, "rank"),
+          .host = json_read::text(fields, "host")};
+}
+
+Json Autopsy::Group::fields() const {
+  return {{"ranks", ranks}, {"count", count}, {"hosts", hosts}, {"frames", frames}};
+}
+Autopsy::Group Autopsy::Group::of(const Json& fields) {
+  return {.ranks = json_read::text(fields, "ranks"),
+          .count = count_in(fields, "count"),
+          .hosts = json_read::text(fields, "hosts"),
+          .frames = texts_in(fields, "frames")};
+}
+
+Json Autopsy::fields() const {
+  Json list = Json::array();
+  for (const Group& group : groups) list.push_back(group.fields());
+  return {{"ranks", ranks}, {"groups", std::move(list)}, {"odd", odd}};
+}
+Autopsy Autopsy::of(const Json& fields) {
+  Autopsy autopsy{.ranks = count_in(fields, "ranks"), .odd = count_in(fields, "odd")};
+  const Json* list = list_in(fields, "groups");
+  if (list == nullptr) return autopsy;
+  for (const Json& group : *list) {
+    if (group.is_object()) autopsy.groups.push_back(Group::of(group));
+  }
+  return autopsy;
+}
+
+Json AttemptEnd::fields() const {
+  Json json{{"code", code}, {"reason", reason.text()}};
+  if (!cause.empty()) json["cause"] = cause.text();
+  if (first_failed) {
+    json["first_failed"] = {{"rank", first_failed->rank},
+                            {"host", first_failed->host},
+                            {"code", first_failed->code},
+                            {"signal", first_failed->signal}};
+  }
+  put(json, "silent", silent);
+  if (!lost_nodes.empty()) json["lost_nodes"] = lost_nodes;
+  put(json, "seconds", seconds);
+  return json;
+}
+AttemptEnd AttemptEnd::of(const Json& fields) {
+  AttemptEnd end{.code = count_in(fields, "code"),
+                 .reason = word_in<EndReason>(fields, "reason"),
+                 .cause = word_in<Cause>(fields, "cause"),
+                 .lost_nodes = texts_in(fields, "lost_nodes"),
+                 .seconds = json_read::number(fields, "seconds")};
+  if (!fields.is_object()) return end;
+  if (const auto first = fields.find("first_failed"); first != fields.end() && first->is_object())
+    end.first_failed = RankFailed::of(*first);
+  if (fields.contains("silent")) end.silent = texts_in(fields, "silent");
+  return end;
+}
+
+Json Restarting::fields() const {
+  Json json{{"cause", cause.text()}, {"left", left}, {"by", by.text()}};
+  if (!exclude.empty()) json["exclude"] = exclude;
+  return json;
+}
+Restarting Restarting::of(const Json& fields) {
+  return {.cause = word_in<Cause>(fields, "cause"),
+          .left = count_in(fields, "left"),
+          .by = word_in<RestartedBy>(fields, "by"),
+          .exclude = texts_in(fields, "exclude")};
+}
+
+Json Ended::fields() const {
+  Json json{{"state", state.text()}, {"code", code}, {"message", message}};
+  if (requeued) json["requeued"] = true;
+  return json;
+}
+Ended Ended::of(const Json& fields) {
+  return {.state = word_in<EndState>(fields, "state"),
+          .code = count_in(fields, "code"),
+          .message = json_read::text(fields, "message"),
+          .requeued = json_read::truth(fields, "requeued")};
+}
+
+}  // namespace events
+
+std::string_view kind_of(const RunEvent& event) {
+  return std::visit(
+      [](const auto& one) -> std::string_view {
+        if constexpr (std::is_same_v<std::decay_t<decltype(one)>, events::Unknown>) {
+          return one.kind;
+        } else {
+          return one.kKind;
+        }
+      },
+      event);
+}
+
+EventClass class_of(const RunEvent& event) {
+  return std::visit([](const auto& one) { return class_of_type<std::decay_t<decltype(one)>>(); },
+                    event);
+}
+
+Json fields_of(const RunEvent& event) {
+  return std::visit([](const auto& one) { return one.fields(); }, event);
+}
+
+RecordedEvent event_of(const Json& object) {
+  RecordedEvent read{.time = json_read::text(object, "t"),
+                     .attempt = json_read::integer(object, "attempt"),
+                     .event = events::Unknown{.kind = json_read::text(object, "event")}};
+  const auto kind = std::get<events::Unknown>(read.event).kind;
+  each_known([&]<typename Event>(std::type_identity<Event>) {
+    if (kind == Event::kKind) read.event = Event::of(object);
+  });
+  if (auto* unknown = std::get_if<events::Unknown>(&read.event)) unknown->values = object;
+  return read;
+}
+
+Json object_of(const RecordedEvent& recorded) {
+  Json object{{"t", recorded.time},
+              {"event", kind_of(recorded.event)},
+              {"attempt", recorded.attempt.value_or(0)}};
+  const Json fields = fields_of(recorded.event);
+  for (const auto& [key, value] : fields.items()) {
+    if (!object.contains(key) && key != "crc") object[key] = value;
+  }
+  return object;
+}
+
+std::optional<RecordedEvent> event_of_line(std::string_view line) {
+  const auto object = parse_checked_line(line);
+  if (!object) return std::nullopt;
+  return event_of(*object);
+}
+
+EventClass class_of(std::string_view kind) {
+  auto found = EventClass::kDecides;
+  each_known([&]<typename Event>(std::type_identity<Event>) {
+    if (kind == Event::kKind) found = class_of_type<Event>();
+  });
+  return found;
+}
 
 RecordParts parts_to_read(off_t size) {
   constexpr off_t kEnd = 16 << 20;
   if (size <= static_cast<off_t>(kLargestRecordBytes)) return {size, size};
   return {kEnd, size - kEnd};
-}
-
-EventClass class_of(std::string_view kind) {
-  if (kind == "progress" || kind == "samples") return EventClass::kPasses;
-  if (kind == "warning" || kind == "signal") return EventClass::kRemark;
-  return EventClass::kDecides;
 }
 
 std::string_view kind_of_line(std::string_view line) {
@@ -78,29 +469,6 @@ std::optional<std::int64_t> time_of_line(std::string_view line) {
                                    std::chrono::day(static_cast<unsigned>(day))};
   return (((date.time_since_epoch().count() * 24 + hour) * 60 + minute) * 60 + second) * 1000 +
          milli;
-}
-
-Json kept_progress(const Json& body) {
-  Json kept = Json::object();
-  if (!body.is_object()) return kept;
-  for (const auto name : kCounts) {
-    if (const auto found = body.find(name); found != body.end() && found->is_number_integer())
-      kept[name] = *found;
-  }
-  for (const auto name : kNumbers) {
-    if (const auto found = body.find(name); found != body.end() && found->is_number())
-      kept[name] = *found;
-  }
-  return kept;
-}
-
-Json kept_result(const Json& body) {
-  Json kept = Json::object();
-  if (!body.is_object()) return kept;
-  for (const auto& [name, value] : body.items()) {
-    if (kept.size() < kResultFields && is_kept_in_result(name, value)) kept[name] = value;
-  }
-  return kept;
 }
 
 }  // namespace dlrun

@@ -1,16 +1,25 @@
 #pragma once
-// Rules for events.jsonl that its writer (lead) and its readers share: how important each event is,
-// which fields of a program's reports are kept, and how large the file may be
-// (runtime/ENVIRONMENT.md, "events.jsonl").
+// The events of events.jsonl (runtime/ENVIRONMENT.md, "events.jsonl"): one struct per event, which
+// writes and reads itself. Lead writes them; readers dispatch on the type with std::visit, never on
+// the event's name. The header also has the rules that the writer and the readers share: how
+// important each event is, and how large the file may be.
+//
+// Adding an event: its struct here and its place in RunEvent, the place where lead records it, and
+// words_of() in launcher/runs/history.cc, which shows it. A missing place is a compile error.
 
 #include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <variant>
+#include <vector>
 
 #include <nlohmann/json.hpp>
+
+#include "common/record_words.h"
 
 namespace dlrun {
 
@@ -33,7 +42,268 @@ enum class EventClass {
   kRemark,   ///< warnings and signals: the latest ones are kept
   kPasses,   ///< progress and samples: may be thinned out
 };
-/// Returns the class of an event; kDecides for unknown kinds.
+
+namespace events {
+
+using Json = nlohmann::ordered_json;
+
+// Each struct has:
+//   kKind     the event's name in the record
+//   kClass    its importance; without it the event decides
+//   fields()  the event's own fields, in the order of the record
+//   of()      reads the fields of a record. A field that is missing or has the wrong type keeps its
+//             default, because anybody may have written the record.
+
+/// Lead has claimed the run for its job.
+struct Claimed {
+  static constexpr std::string_view kKind = "claimed";
+  std::string job{}, cluster{}, host{};
+  std::int64_t pid = 0;
+  bool again = false;  ///< after a requeue
+
+  [[nodiscard]] Json fields() const;
+  [[nodiscard]] static Claimed of(const Json& fields);
+};
+
+/// The step of an attempt is started.
+struct Started {
+  static constexpr std::string_view kKind = "started";
+  std::int64_t ranks = 0;  ///< 0: not known yet
+  std::string lead{};      ///< lead's addresses, as in DLRUN_LEAD
+  std::vector<std::string> argv{};
+  std::string checks{};  ///< checks of the nodes before ranks join; empty: none
+
+  [[nodiscard]] Json fields() const;
+  [[nodiscard]] static Started of(const Json& fields);
+};
+
+/// All ranks have joined.
+struct Joined {
+  static constexpr std::string_view kKind = "joined";
+  std::int64_t ranks = 0;
+  std::string hosts{};  ///< compressed node list
+  double seconds = 0;
+
+  [[nodiscard]] Json fields() const;
+  [[nodiscard]] static Joined of(const Json& fields);
+};
+
+/// The ranks' check of collectives is done, and the programs start.
+struct Checked {
+  static constexpr std::string_view kKind = "checked";
+  std::int64_t ranks = 0;
+  double seconds = 0;
+
+  [[nodiscard]] Json fields() const;
+  [[nodiscard]] static Checked of(const Json& fields);
+};
+
+/// Some ranks did not join in time.
+struct Missing {
+  static constexpr std::string_view kKind = "missing";
+  std::vector<std::int64_t> ranks{};
+  double seconds = 0;
+
+  [[nodiscard]] Json fields() const;
+  [[nodiscard]] static Missing of(const Json& fields);
+};
+
+/// A number that a program reported. Whole numbers stay whole: 2 is not recorded as 2.0.
+using Number = std::variant<std::int64_t, double>;
+[[nodiscard]] double value_of(const Number& number);
+
+/// A progress report of rank 0. of() takes only fields of the right type, so that a program cannot
+/// make the record large.
+struct Progress {
+  static constexpr std::string_view kKind = "progress";
+  static constexpr EventClass kClass = EventClass::kPasses;
+  std::optional<std::int64_t> step{}, steps{}, epoch{}, epochs{};
+  std::optional<Number> loss{}, accuracy{}, samples_per_s{}, work_ms{};
+
+  /// Returns the program's step, or its epoch if it reports no step.
+  [[nodiscard]] std::optional<std::int64_t> reached() const { return step ? step : epoch; }
+  /// Returns true if no field is set.
+  [[nodiscard]] bool empty() const;
+  [[nodiscard]] Json fields() const;
+  [[nodiscard]] static Progress of(const Json& fields);
+};
+
+/// All final reports of an attempt together: at most 64 numbers, booleans and texts, each text of
+/// at most 256 bytes.
+struct Result {
+  static constexpr std::string_view kKind = "result";
+  Json values = Json::object();
+
+  /// Adds the values of a later report. They replace values of the same name.
+  void add(const Result& later);
+  [[nodiscard]] Json fields() const { return values; }
+  [[nodiscard]] static Result of(const Json& fields);
+};
+
+/// The spread of a value over the ranks.
+template <typename Value>
+struct Spread {
+  Value least = 0, mean = 0, most = 0;
+};
+
+/// A rank that works slower than the others, or is behind them.
+struct SlowRank {
+  std::int64_t rank = 0;
+  std::string host{};
+  std::int64_t lag = 0;             ///< steps behind
+  std::optional<double> work_ms{};  ///< its own work on a step, in milliseconds
+};
+
+/// Statistics of the running ranks.
+struct Samples {
+  static constexpr std::string_view kKind = "samples";
+  static constexpr EventClass kClass = EventClass::kPasses;
+  std::int64_t ranks = 0;  ///< ranks that have reported something
+  std::optional<Spread<double>> cpu{};
+  std::optional<Spread<std::int64_t>> rss_bytes{};
+  std::optional<Spread<double>> gpu{};
+  std::optional<Spread<std::int64_t>> gpu_used_bytes{}, step{};
+  std::optional<Spread<double>> work_ms{};
+  std::int64_t slow_ranks = 0;
+  std::vector<SlowRank> slow{};  ///< the slowest of them
+
+  [[nodiscard]] Json fields() const;
+  [[nodiscard]] static Samples of(const Json& fields);
+};
+
+/// A signal that reached lead or a rank.
+struct Signal {
+  static constexpr std::string_view kKind = "signal";
+  static constexpr EventClass kClass = EventClass::kRemark;
+  std::string signal{};  ///< "SIGTERM"
+  std::string where{};   ///< "lead", or rank and host
+  Word<SignalWord> word{};
+
+  [[nodiscard]] Json fields() const;
+  [[nodiscard]] static Signal of(const Json& fields);
+};
+
+/// A rank that failed: the first one of the attempt, or one that failed on its own afterwards.
+struct RankFailed {
+  static constexpr std::string_view kKind = "rank_failed";
+  std::int64_t rank = -1;  ///< -1: unknown
+  std::string host{};
+  std::int64_t pid = 0, code = 0;
+  std::string signal{};  ///< "SIGKILL"; empty: the rank exited
+  std::string error{};
+
+  [[nodiscard]] Json fields() const;
+  [[nodiscard]] static RankFailed of(const Json& fields);
+};
+
+/// A problem that did not stop the job, such as a log that could not be written.
+struct Warning {
+  static constexpr std::string_view kKind = "warning";
+  static constexpr EventClass kClass = EventClass::kRemark;
+  std::string message{};
+  std::optional<std::int64_t> rank{};  ///< the rank that warns; nullopt: lead
+  std::string host{};
+
+  [[nodiscard]] Json fields() const;
+  [[nodiscard]] static Warning of(const Json& fields);
+};
+
+/// The stacks of a hung attempt, in groups of ranks with the same stack, the smallest first.
+struct Autopsy {
+  static constexpr std::string_view kKind = "autopsy";
+  struct Group {
+    std::string ranks{};  ///< "0-2, 4-7"
+    std::int64_t count = 0;
+    std::string hosts{};
+    std::vector<std::string> frames{};  ///< innermost first
+
+    [[nodiscard]] Json fields() const;
+    [[nodiscard]] static Group of(const Json& fields);
+  };
+  std::int64_t ranks = 0;
+  std::vector<Group> groups{};
+  std::int64_t odd = 0;  ///< ranks of the first group if it stands out, else 0
+
+  [[nodiscard]] Json fields() const;
+  [[nodiscard]] static Autopsy of(const Json& fields);
+};
+
+/// The end of an attempt.
+struct AttemptEnd {
+  static constexpr std::string_view kKind = "attempt_end";
+  std::int64_t code = 0;
+  Word<EndReason> reason{};
+  Word<Cause> cause{};                       ///< no word: there is no cause
+  std::optional<RankFailed> first_failed{};  ///< its process id and error are not recorded here
+  /// Nodes whose agents are all gone without an exit record.
+  std::optional<std::vector<std::string>> silent{};
+  std::vector<std::string> lost_nodes{};
+  std::optional<double> seconds{};  ///< nullopt: the ranks were never started
+
+  [[nodiscard]] Json fields() const;
+  [[nodiscard]] static AttemptEnd of(const Json& fields);
+};
+
+/// Another attempt follows.
+struct Restarting {
+  static constexpr std::string_view kKind = "restarting";
+  Word<Cause> cause{};
+  std::int64_t left = 0;  ///< restarts that are left afterwards
+  Word<RestartedBy> by{};
+  std::vector<std::string> exclude{};  ///< nodes that it does not use
+
+  [[nodiscard]] Json fields() const;
+  [[nodiscard]] static Restarting of(const Json& fields);
+};
+
+/// The end of the run.
+struct Ended {
+  static constexpr std::string_view kKind = "ended";
+  Word<EndState> state{};
+  std::int64_t code = 0;
+  std::string message{};  ///< a sentence for people
+  bool requeued = false;  ///< Slurm queues the job again although the run has completed
+
+  [[nodiscard]] Json fields() const;
+  [[nodiscard]] static Ended of(const Json& fields);
+};
+
+/// An event that this version does not know.
+struct Unknown {
+  std::string kind{};
+  Json values = Json::object();
+
+  [[nodiscard]] Json fields() const { return values; }
+};
+
+}  // namespace events
+
+using RunEvent =
+    std::variant<events::Claimed, events::Started, events::Joined, events::Checked, events::Missing,
+                 events::Progress, events::Result, events::Samples, events::Signal,
+                 events::RankFailed, events::Warning, events::Autopsy, events::AttemptEnd,
+                 events::Restarting, events::Ended, events::Unknown>;
+
+[[nodiscard]] std::string_view kind_of(const RunEvent& event);
+[[nodiscard]] EventClass class_of(const RunEvent& event);
+[[nodiscard]] nlohmann::ordered_json fields_of(const RunEvent& event);
+
+/// An event as the record has it.
+struct RecordedEvent {
+  std::string time{};                     ///< UTC; empty: missing
+  std::optional<std::int64_t> attempt{};  ///< nullopt: missing
+  RunEvent event;
+};
+
+/// Returns the event of a line's object. Never fails: an event without a known name is Unknown.
+[[nodiscard]] RecordedEvent event_of(const nlohmann::ordered_json& object);
+/// Returns the object of a line: `t`, `event` and `attempt` in this order, then the event's fields.
+[[nodiscard]] nlohmann::ordered_json object_of(const RecordedEvent& recorded);
+/// Returns the event of a line of the record (without its newline). Returns nullopt if its checksum
+/// is wrong or it is not an object (parse_checked_line()).
+[[nodiscard]] std::optional<RecordedEvent> event_of_line(std::string_view line);
+
+/// Returns the class of the event with this name; kDecides for unknown names.
 [[nodiscard]] EventClass class_of(std::string_view kind);
 
 /// Returns the event's kind without parsing the line; empty if the line does not
@@ -42,11 +312,12 @@ enum class EventClass {
 /// Returns the event's time in milliseconds since 1970 without parsing the line.
 [[nodiscard]] std::optional<std::int64_t> time_of_line(std::string_view line);
 
-/// Returns the progress fields of rank 0's report that have the right type. Drops all others, so
-/// that a program cannot make the file large.
-[[nodiscard]] nlohmann::ordered_json kept_progress(const nlohmann::ordered_json& body);
-
-/// Returns the numbers, booleans and short texts of a final report; at most 64 fields.
-[[nodiscard]] nlohmann::ordered_json kept_result(const nlohmann::ordered_json& body);
+/// Makes one function object of several, for std::visit.
+template <typename... Cases>
+struct Overloaded : Cases... {
+  using Cases::operator()...;
+};
+template <typename... Cases>
+Overloaded(Cases...) -> Overloaded<Cases...>;
 
 }  // namespace dlrun

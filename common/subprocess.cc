@@ -16,6 +16,7 @@
 #include <cstring>
 
 #include "common/files.h"
+#include "common/log.h"
 #include "common/text.h"
 
 namespace dlrun {
@@ -120,8 +121,8 @@ Result<> converse(const Command& command, pid_t child, UniqueFd input, Capture& 
   return {};
 }
 
-/// How long the kernel may take to end a killed child. A child that waits for a device or a network
-/// file system is left behind.
+/// The time that the kernel may take to end a killed child. A child that waits for a device or a
+/// network file system is left behind.
 constexpr std::chrono::seconds kKillLimit{2};
 
 /// Reaps the child and kills it at the deadline. The outputs are closed already, so the wait is
@@ -186,7 +187,9 @@ std::optional<std::string> find_program(std::string_view name, const Env& env) {
   return std::nullopt;
 }
 
-Result<Finished> run_command(const Command& command) {
+namespace {
+
+Result<Finished> run_unlogged(const Command& command) {
   if (command.argv.empty()) return fail(Errc::kInternal, "an empty command");
   const std::string& name = command.argv[0];
   const auto program = find_program(name, command.env);
@@ -239,6 +242,24 @@ Result<Finished> run_command(const Command& command) {
     finished.exit_code = 128 + finished.signal;
   } else {
     finished.exit_code = WEXITSTATUS(*reaped);
+  }
+  return finished;
+}
+
+}  // namespace
+
+Result<Finished> run_command(const Command& command) {
+  log_debug("a command starts",
+            {{"argv", command.argv}, {"input_bytes", command.stdin_text.size()}});
+  const auto start = Clock::now();
+  auto finished = run_unlogged(command);
+  const auto seconds = Clock::now() - start;
+  if (finished) {
+    log_info("a command has ended",
+             {{"argv", command.argv}, {"code", finished->exit_code}, {"seconds", seconds}});
+  } else {
+    log_info("a command has failed",
+             {{"argv", command.argv}, {"error", finished.error().message}, {"seconds", seconds}});
   }
   return finished;
 }

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "common/log.h"
 #include "common/owned_file.h"
 
 namespace dlrun {
@@ -39,6 +40,7 @@ Result<UniqueFd> open_untrusted(const fs::path& path, Links links) {
   if (fstat(file.get(), &status) != 0) return failed();
   if (!S_ISREG(status.st_mode))
     return fail(Errc::kInvalid, "{}: is not a regular file", path.string());
+  log_debug("a file is read", {{"file", path}, {"bytes", status.st_size}});
   return file;
 }
 

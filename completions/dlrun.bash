@@ -12,10 +12,10 @@ _dlrun_set() {
   case $key in
     resources.hint) words='compute_bound memory_bound multithread nomultithread' ;;
     container.runtime) words='auto pyxis enroot apptainer none' ;;
-    train.data.dataset) words='mnist idx cifar10 arrays digits' ;;
-    train.model) words='mlp cnn resnet18' ;;
+    train.data.dataset) words='mnist idx cifar10 arrays digits patches' ;;
+    train.model) words='mlp cnn resnet18 resnet50 efficientnet-b0' ;;
     train.loss) words='softmax sigmoid' ;;
-    train.optimizer.name) words='adam adamw sgd nesterov rmsprop lars lamb' ;;
+    train.optimizer.name) words='adam adamw sgd nesterov rmsprop lars lamb novograd' ;;
     train.optimizer.state) words='whole sharded' ;;
     train.compression) words='none bf16 fp16' ;;
     train.lr_scaling) words='none linear sqrt' ;;
@@ -38,13 +38,14 @@ _dlrun_set() {
 }
 _dlrun() {
   local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command='' i
-  local keys='name= site= base= resources.clusters= resources.partition= resources.account= resources.qos= resources.reservation= resources.nodes= resources.spare_nodes= resources.ntasks= resources.tasks_per_node= resources.cpus_per_task= resources.gpus_per_node= resources.gpus= resources.gpus_per_task= resources.cpus_per_gpu= resources.gres= resources.mem= resources.mem_per_cpu= resources.mem_per_gpu= resources.time= resources.begin= resources.constraint= resources.nodelist= resources.exclude= resources.exclusive= resources.licenses= resources.hint= resources.threads_per_core= resources.distribution= resources.output= resources.error= resources.signal= slurm. environment.modules.purge= environment.modules.use= environment.modules.load= environment.conda.module= environment.conda.name= environment.venv= environment.vars. environment.secrets= environment.setup= environment.setup_node= container.runtime= container.image= container.mounts= container.workdir= container.writable= container.mount_home= container.remap_root= container.entrypoint= container.name= container.save= launch.preset= launch.command= launch.nproc_per_node= launch.roles.chief= launch.roles.ps= launch.roles.evaluator= launch.mpi= launch.cpu_bind= launch.gpu_bind= launch.agent= launch.srun. train.data.dataset= train.data.path= train.data.download= train.data.train_samples= train.data.test_samples= train.model= train.hidden= train.layers= train.loss= train.optimizer.name= train.optimizer.momentum= train.optimizer.weight_decay= train.optimizer.beta1= train.optimizer.beta2= train.optimizer.epsilon= train.optimizer.alpha= train.optimizer.trust= train.optimizer.state= train.compression= train.local_steps= train.local_after= train.clip_norm= train.lr= train.lr_scaling= train.lr_decay= train.lr_steps= train.lr_step_factor= train.lr_power= train.warmup_epochs= train.batch= train.micro_batch= train.epochs= train.shard= train.seed= train.backend= train.device= train.precision= train.cuda_graphs= train.trace_steps= train.threads= checkpoint.dir= checkpoint.every= checkpoint.keep= checkpoint.signal_before= retry.max= retry.on= retry.exclude_bad_nodes= retry.no_progress= health.preflight= health.hang_after= health.idle_gpu_after= health.idle_gpu= health.known_bad.file= health.known_bad.for= after.ok= after.any= after.notok= code.snapshot= sweep.parameters= sweep.points= sweep.random= sweep.seed= sweep.max_parallel= submit.via= submit.url= submit.token_file='
+  local keys='name= site= base= resources.clusters= resources.partition= resources.account= resources.qos= resources.reservation= resources.nodes= resources.spare_nodes= resources.ntasks= resources.tasks_per_node= resources.cpus_per_task= resources.gpus_per_node= resources.gpus= resources.gpus_per_task= resources.cpus_per_gpu= resources.gres= resources.mem= resources.mem_per_cpu= resources.mem_per_gpu= resources.time= resources.begin= resources.constraint= resources.nodelist= resources.exclude= resources.exclusive= resources.licenses= resources.hint= resources.threads_per_core= resources.distribution= resources.output= resources.error= resources.signal= slurm. environment.modules.purge= environment.modules.use= environment.modules.load= environment.conda.module= environment.conda.name= environment.venv= environment.vars. environment.secrets= environment.setup= environment.setup_node= container.runtime= container.image= container.mounts= container.workdir= container.writable= container.mount_home= container.remap_root= container.entrypoint= container.name= container.save= launch.preset= launch.command= launch.nproc_per_node= launch.roles.chief= launch.roles.ps= launch.roles.evaluator= launch.mpi= launch.cpu_bind= launch.gpu_bind= launch.agent= launch.srun. train.data.dataset= train.data.path= train.data.download= train.data.train_samples= train.data.test_samples= train.data.patch_size= train.model= train.hidden= train.layers= train.loss= train.optimizer.name= train.optimizer.momentum= train.optimizer.weight_decay= train.optimizer.beta1= train.optimizer.beta2= train.optimizer.epsilon= train.optimizer.alpha= train.optimizer.trust= train.optimizer.state= train.compression= train.local_steps= train.local_after= train.clip_norm= train.lr= train.lr_scaling= train.lr_decay= train.lr_steps= train.lr_step_factor= train.lr_power= train.warmup_epochs= train.batch= train.micro_batch= train.epochs= train.augment= train.shard= train.seed= train.backend= train.device= train.precision= train.cuda_graphs= train.trace_steps= train.threads= checkpoint.dir= checkpoint.every= checkpoint.keep= checkpoint.signal_before= retry.max= retry.on= retry.exclude_bad_nodes= retry.no_progress= health.preflight= health.hang_after= health.idle_gpu_after= health.idle_gpu= health.known_bad.file= health.known_bad.for= after.ok= after.any= after.notok= code.snapshot= sweep.parameters= sweep.points= sweep.random= sweep.seed= sweep.max_parallel= submit.via= submit.url= submit.token_file='
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
+    [[ ${COMP_WORDS[i]} == --log-file ]] && { ((i++)); continue; }
     [[ ${COMP_WORDS[i]} == -* ]] || { command=${COMP_WORDS[i]}; break; }
   done
   if [[ -z $command ]]; then
-    _dlrun_offer '' "$word" 'submit render check interactive run ls status top report logs wait cancel attach sweep nodes diff resubmit schema explain man site init doctor container bench completion --help --version'
+    _dlrun_offer '' "$word" 'submit render check interactive run ls status top report logs wait cancel attach sweep nodes diff resubmit schema explain man site init doctor container bench completion --help --version --verbose --log-file'
     return
   fi
   if [[ $word == '=' && ${COMP_WORDS[COMP_CWORD-2]} == --set ]]; then
@@ -57,38 +58,38 @@ _dlrun() {
   fi
   local options='' runs='' verbs='' words='' files=''
   case $command in
-    submit) options='-h --help --set --runs --watch --dry-run --test-only --json' ;;
-    render) options='-h --help --set --runs -o --output --force --point' ;;
-    check) options='-h --help --set --runs --json' ;;
-    interactive) options='-h --help --set --runs --point --dry-run' ;;
-    run) options='-h --help --set --runs --dry-run --point --json' ;;
-    ls) options='-h --help -a --all -n --limit --runs --json' ;;
-    status) options='-h --help --json' runs=1 ;;
-    top) options='-h --help -n --ranks --once --json' runs=1 ;;
-    report) options='-h --help -o --output' runs=1 ;;
-    logs) options='-h --help -f --follow --rank --attempt --raw -n --tail' runs=1 ;;
-    wait) options='-h --help --json' runs=1 ;;
-    cancel) options='-h --help' runs=1 ;;
-    attach) options='-h --help --node --dry-run' runs=1 ;;
-    sweep) options='-h --help --sort --ascending --descending -n --limit --json' runs=1 ;;
-    nodes) options='-h --help --runs --file --forget --json' ;;
-    diff) options='-h --help' runs=1 ;;
-    resubmit) options='-h --help --watch --force --json' runs=1 ;;
-    schema) options='-h --help' ;;
-    explain) options='-h --help --set --json --markdown' words=${keys//[=]/} files=1 words=${words//. / } ;;
-    man) options='-h --help' ;;
-    site) options='-h --help --json' words=$(dlrun completion --list sites 2>/dev/null) verbs='list show' ;;
-    init) options='-h --help --site --name --nodes --gpus --tasks --cpus --mem --time --partition --account --image --runtime --module --conda --venv --preset -o --output --force -y --yes' ;;
-    doctor) options='-h --help -M --cluster --site-file --json' ;;
-    container) options='-h --help --refresh --json' verbs='import list' ;;
-    bench) options='-h --help --nodes --local --set --runs --backends --workers --sizes --operation --svg --json' verbs='collectives scaling' ;;
-    completion) options='-h --help --list' verbs='bash zsh fish' ;;
+    submit) options='-h --help --set --runs --watch --dry-run --test-only --json -v --verbose --log-file' ;;
+    render) options='-h --help --set --runs -o --output --force --point -v --verbose --log-file' ;;
+    check) options='-h --help --set --runs --json -v --verbose --log-file' ;;
+    interactive) options='-h --help --set --runs --point --dry-run -v --verbose --log-file' ;;
+    run) options='-h --help --set --runs --dry-run --point --json -v --verbose --log-file' ;;
+    ls) options='-h --help -a --all -n --limit --runs --json -v --verbose --log-file' ;;
+    status) options='-h --help --json -v --verbose --log-file' runs=1 ;;
+    top) options='-h --help -n --ranks --once --json -v --verbose --log-file' runs=1 ;;
+    report) options='-h --help -o --output -v --verbose --log-file' runs=1 ;;
+    logs) options='-h --help -f --follow --rank --attempt --raw -n --tail -v --verbose --log-file' runs=1 ;;
+    wait) options='-h --help --json -v --verbose --log-file' runs=1 ;;
+    cancel) options='-h --help -v --verbose --log-file' runs=1 ;;
+    attach) options='-h --help --node --dry-run -v --verbose --log-file' runs=1 ;;
+    sweep) options='-h --help --sort --ascending --descending -n --limit --json -v --verbose --log-file' runs=1 ;;
+    nodes) options='-h --help --runs --file --forget --json -v --verbose --log-file' ;;
+    diff) options='-h --help -v --verbose --log-file' runs=1 ;;
+    resubmit) options='-h --help --watch --force --json -v --verbose --log-file' runs=1 ;;
+    schema) options='-h --help -v --verbose --log-file' ;;
+    explain) options='-h --help --set --json --markdown -v --verbose --log-file' words=${keys//[=]/} files=1 words=${words//. / } ;;
+    man) options='-h --help -v --verbose --log-file' ;;
+    site) options='-h --help --json -v --verbose --log-file' words=$(dlrun completion --list sites 2>/dev/null) verbs='list show' ;;
+    init) options='-h --help --site --name --nodes --gpus --tasks --cpus --mem --time --partition --account --image --runtime --module --conda --venv --preset -o --output --force -y --yes -v --verbose --log-file' ;;
+    doctor) options='-h --help -M --cluster --site-file --json -v --verbose --log-file' ;;
+    container) options='-h --help --refresh --json -v --verbose --log-file' verbs='import list' ;;
+    bench) options='-h --help --nodes --local --set --runs --backends --workers --sizes --operation --svg --json -v --verbose --log-file' verbs='collectives scaling' ;;
+    completion) options='-h --help --list -v --verbose --log-file' verbs='bash zsh fish' ;;
   esac
   for ((i++; i < COMP_CWORD; i++)); do
     [[ " $verbs " == *" ${COMP_WORDS[i]} "* ]] && verbs=''
   done
   case $command:$previous in
-    submit:--runs | render:--runs | render:-o | render:--output | check:--runs | interactive:--runs | run:--runs | ls:--runs | report:-o | report:--output | nodes:--runs | nodes:--file | init:--venv | init:-o | init:--output | bench:--runs | bench:--svg) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    submit:--runs | submit:--log-file | render:--runs | render:-o | render:--output | render:--log-file | check:--runs | check:--log-file | interactive:--runs | interactive:--log-file | run:--runs | run:--log-file | ls:--runs | ls:--log-file | status:--log-file | top:--log-file | report:-o | report:--output | report:--log-file | logs:--log-file | wait:--log-file | cancel:--log-file | attach:--log-file | sweep:--log-file | nodes:--runs | nodes:--file | nodes:--log-file | diff:--log-file | resubmit:--log-file | schema:--log-file | explain:--log-file | man:--log-file | site:--log-file | init:--venv | init:-o | init:--output | init:--log-file | doctor:--log-file | container:--log-file | bench:--runs | bench:--svg | bench:--log-file | completion:--log-file) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
     submit:--set | render:--set | check:--set | interactive:--set | run:--set | explain:--set | bench:--set)
       if [[ $word == *=* ]]; then
         _dlrun_set "${word%%=*}" "${word#*=}" "${word%%=*}="

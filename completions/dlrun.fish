@@ -7,7 +7,7 @@ function __dlrun_runs
 end
 
 function __dlrun_keys
-    printf '%s\n' name= site= base= resources.clusters= resources.partition= resources.account= resources.qos= resources.reservation= resources.nodes= resources.spare_nodes= resources.ntasks= resources.tasks_per_node= resources.cpus_per_task= resources.gpus_per_node= resources.gpus= resources.gpus_per_task= resources.cpus_per_gpu= resources.gres= resources.mem= resources.mem_per_cpu= resources.mem_per_gpu= resources.time= resources.begin= resources.constraint= resources.nodelist= resources.exclude= resources.exclusive= resources.licenses= resources.hint= resources.threads_per_core= resources.distribution= resources.output= resources.error= resources.signal= slurm. environment.modules.purge= environment.modules.use= environment.modules.load= environment.conda.module= environment.conda.name= environment.venv= environment.vars. environment.secrets= environment.setup= environment.setup_node= container.runtime= container.image= container.mounts= container.workdir= container.writable= container.mount_home= container.remap_root= container.entrypoint= container.name= container.save= launch.preset= launch.command= launch.nproc_per_node= launch.roles.chief= launch.roles.ps= launch.roles.evaluator= launch.mpi= launch.cpu_bind= launch.gpu_bind= launch.agent= launch.srun. train.data.dataset= train.data.path= train.data.download= train.data.train_samples= train.data.test_samples= train.model= train.hidden= train.layers= train.loss= train.optimizer.name= train.optimizer.momentum= train.optimizer.weight_decay= train.optimizer.beta1= train.optimizer.beta2= train.optimizer.epsilon= train.optimizer.alpha= train.optimizer.trust= train.optimizer.state= train.compression= train.local_steps= train.local_after= train.clip_norm= train.lr= train.lr_scaling= train.lr_decay= train.lr_steps= train.lr_step_factor= train.lr_power= train.warmup_epochs= train.batch= train.micro_batch= train.epochs= train.shard= train.seed= train.backend= train.device= train.precision= train.cuda_graphs= train.trace_steps= train.threads= checkpoint.dir= checkpoint.every= checkpoint.keep= checkpoint.signal_before= retry.max= retry.on= retry.exclude_bad_nodes= retry.no_progress= health.preflight= health.hang_after= health.idle_gpu_after= health.idle_gpu= health.known_bad.file= health.known_bad.for= after.ok= after.any= after.notok= code.snapshot= sweep.parameters= sweep.points= sweep.random= sweep.seed= sweep.max_parallel= submit.via= submit.url= submit.token_file=
+    printf '%s\n' name= site= base= resources.clusters= resources.partition= resources.account= resources.qos= resources.reservation= resources.nodes= resources.spare_nodes= resources.ntasks= resources.tasks_per_node= resources.cpus_per_task= resources.gpus_per_node= resources.gpus= resources.gpus_per_task= resources.cpus_per_gpu= resources.gres= resources.mem= resources.mem_per_cpu= resources.mem_per_gpu= resources.time= resources.begin= resources.constraint= resources.nodelist= resources.exclude= resources.exclusive= resources.licenses= resources.hint= resources.threads_per_core= resources.distribution= resources.output= resources.error= resources.signal= slurm. environment.modules.purge= environment.modules.use= environment.modules.load= environment.conda.module= environment.conda.name= environment.venv= environment.vars. environment.secrets= environment.setup= environment.setup_node= container.runtime= container.image= container.mounts= container.workdir= container.writable= container.mount_home= container.remap_root= container.entrypoint= container.name= container.save= launch.preset= launch.command= launch.nproc_per_node= launch.roles.chief= launch.roles.ps= launch.roles.evaluator= launch.mpi= launch.cpu_bind= launch.gpu_bind= launch.agent= launch.srun. train.data.dataset= train.data.path= train.data.download= train.data.train_samples= train.data.test_samples= train.data.patch_size= train.model= train.hidden= train.layers= train.loss= train.optimizer.name= train.optimizer.momentum= train.optimizer.weight_decay= train.optimizer.beta1= train.optimizer.beta2= train.optimizer.epsilon= train.optimizer.alpha= train.optimizer.trust= train.optimizer.state= train.compression= train.local_steps= train.local_after= train.clip_norm= train.lr= train.lr_scaling= train.lr_decay= train.lr_steps= train.lr_step_factor= train.lr_power= train.warmup_epochs= train.batch= train.micro_batch= train.epochs= train.augment= train.shard= train.seed= train.backend= train.device= train.precision= train.cuda_graphs= train.trace_steps= train.threads= checkpoint.dir= checkpoint.every= checkpoint.keep= checkpoint.signal_before= retry.max= retry.on= retry.exclude_bad_nodes= retry.no_progress= health.preflight= health.hang_after= health.idle_gpu_after= health.idle_gpu= health.known_bad.file= health.known_bad.for= after.ok= after.any= after.notok= code.snapshot= sweep.parameters= sweep.points= sweep.random= sweep.seed= sweep.max_parallel= submit.via= submit.url= submit.token_file=
 end
 
 function __dlrun_set
@@ -24,13 +24,13 @@ function __dlrun_set
         case container.runtime
             set words auto pyxis enroot apptainer none
         case train.data.dataset
-            set words mnist idx cifar10 arrays digits
+            set words mnist idx cifar10 arrays digits patches
         case train.model
-            set words mlp cnn resnet18
+            set words mlp cnn resnet18 resnet50 efficientnet-b0
         case train.loss
             set words softmax sigmoid
         case train.optimizer.name
-            set words adam adamw sgd nesterov rmsprop lars lamb
+            set words adam adamw sgd nesterov rmsprop lars lamb novograd
         case train.optimizer.state
             set words whole sharded
         case train.compression
@@ -68,6 +68,8 @@ function __dlrun_set
 end
 
 complete -c dlrun -f
+complete -c dlrun -n __fish_use_subcommand -s v -l verbose -d 'Log on stderr'
+complete -c dlrun -n __fish_use_subcommand -l log-file -rF -d 'Append the log to this file'
 complete -c dlrun -n __fish_use_subcommand -a submit -d 'Check, render, record and submit an experiment or a job script'
 complete -c dlrun -n __fish_use_subcommand -a render -d 'Print the job script, which plain `sbatch` accepts'
 complete -c dlrun -n __fish_use_subcommand -a check -d 'Report every mistake in a spec, and whether Slurm would accept the job'
@@ -101,6 +103,8 @@ complete -c dlrun -n '__fish_seen_subcommand_from submit' -l watch -d 'Follow th
 complete -c dlrun -n '__fish_seen_subcommand_from submit' -l dry-run -d 'Print what dlrun would do; write and submit nothing'
 complete -c dlrun -n '__fish_seen_subcommand_from submit' -l test-only -d 'Ask Slurm whether and when the job would run; submit nothing'
 complete -c dlrun -n '__fish_seen_subcommand_from submit' -l json -d 'Print a JSON object'
+complete -c dlrun -n '__fish_seen_subcommand_from submit' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from submit' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from submit' -F
 complete -c dlrun -n '__fish_seen_subcommand_from render' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from render' -l set -x -a '(__dlrun_set)' -d 'Override a key of the spec, for example resources.nodes=4; repeatable'
@@ -108,17 +112,23 @@ complete -c dlrun -n '__fish_seen_subcommand_from render' -l runs -rF -d 'Folder
 complete -c dlrun -n '__fish_seen_subcommand_from render' -s o -l output -rF -d 'File to write instead of standard output'
 complete -c dlrun -n '__fish_seen_subcommand_from render' -l force -d 'Overwrite the file even if it was edited or is another file'
 complete -c dlrun -n '__fish_seen_subcommand_from render' -l point -x -d 'Point of a sweep whose script to print, counted from 0'
+complete -c dlrun -n '__fish_seen_subcommand_from render' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from render' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from render' -F
 complete -c dlrun -n '__fish_seen_subcommand_from check' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from check' -l set -x -a '(__dlrun_set)' -d 'Override a key of the spec, for example resources.nodes=4; repeatable'
 complete -c dlrun -n '__fish_seen_subcommand_from check' -l runs -rF -d 'Folder for run directories ($DLRUN_RUNS, else the folder of the site, else ./runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from check' -l json -d 'Print a JSON object'
+complete -c dlrun -n '__fish_seen_subcommand_from check' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from check' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from check' -F
 complete -c dlrun -n '__fish_seen_subcommand_from interactive' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from interactive' -l set -x -a '(__dlrun_set)' -d 'Override a key of the spec, for example resources.nodes=4; repeatable'
 complete -c dlrun -n '__fish_seen_subcommand_from interactive' -l runs -rF -d 'Folder for run directories ($DLRUN_RUNS, else the folder of the site, else ./runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from interactive' -l point -x -d 'Point of a sweep whose environment to use, counted from 0'
 complete -c dlrun -n '__fish_seen_subcommand_from interactive' -l dry-run -d 'Print what dlrun would do, and start nothing'
+complete -c dlrun -n '__fish_seen_subcommand_from interactive' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from interactive' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from interactive' -F
 complete -c dlrun -n '__fish_seen_subcommand_from run' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from run' -l set -x -a '(__dlrun_set)' -d 'Override a key of the spec, for example resources.nodes=4; repeatable'
@@ -126,22 +136,32 @@ complete -c dlrun -n '__fish_seen_subcommand_from run' -l runs -rF -d 'Folder fo
 complete -c dlrun -n '__fish_seen_subcommand_from run' -l dry-run -d 'Print the script; write and start nothing'
 complete -c dlrun -n '__fish_seen_subcommand_from run' -l point -x -d 'Point of a sweep to run, counted from 0'
 complete -c dlrun -n '__fish_seen_subcommand_from run' -l json -d 'Print a JSON object at the end, and the output of the ranks to standard error'
+complete -c dlrun -n '__fish_seen_subcommand_from run' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from run' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from run' -F
 complete -c dlrun -n '__fish_seen_subcommand_from ls' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from ls' -s a -l all -d 'List all runs, not only the newest'
 complete -c dlrun -n '__fish_seen_subcommand_from ls' -s n -l limit -x -d 'Number of runs to list (20); 0 lists all runs'
 complete -c dlrun -n '__fish_seen_subcommand_from ls' -l runs -rF -d 'List the runs in this folder, and add missing ones to the index'
 complete -c dlrun -n '__fish_seen_subcommand_from ls' -l json -d 'Print a JSON array'
+complete -c dlrun -n '__fish_seen_subcommand_from ls' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from ls' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from status' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from status' -l json -d 'Print a JSON object'
+complete -c dlrun -n '__fish_seen_subcommand_from status' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from status' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from status' -a '(__dlrun_runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from top' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from top' -s n -l ranks -x -d 'Show at most N ranks, the most unusual ones first'
 complete -c dlrun -n '__fish_seen_subcommand_from top' -l once -d 'Print the state once and exit (the default without a terminal, on a dumb one, and for a run that has ended)'
 complete -c dlrun -n '__fish_seen_subcommand_from top' -l json -d 'Print a JSON object'
+complete -c dlrun -n '__fish_seen_subcommand_from top' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from top' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from top' -a '(__dlrun_runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from report' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from report' -s o -l output -rF -d 'File to write; - means standard output (report.html in the directory of the run; ./report.html for several runs)'
+complete -c dlrun -n '__fish_seen_subcommand_from report' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from report' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from report' -a '(__dlrun_runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from logs' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from logs' -s f -l follow -d 'Follow the output until the run ends'
@@ -149,15 +169,23 @@ complete -c dlrun -n '__fish_seen_subcommand_from logs' -l rank -x -d 'Print the
 complete -c dlrun -n '__fish_seen_subcommand_from logs' -l attempt -x -d 'With --rank: number of the attempt (the latest)'
 complete -c dlrun -n '__fish_seen_subcommand_from logs' -l raw -d 'Print every byte unchanged on a terminal, too; without this option dlrun escapes control sequences other than colours'
 complete -c dlrun -n '__fish_seen_subcommand_from logs' -s n -l tail -x -d 'Print only the last N lines of the existing output'
+complete -c dlrun -n '__fish_seen_subcommand_from logs' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from logs' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from logs' -a '(__dlrun_runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from wait' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from wait' -l json -d 'Print a JSON array of the states of the runs'
+complete -c dlrun -n '__fish_seen_subcommand_from wait' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from wait' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from wait' -a '(__dlrun_runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from cancel' -s h -l help -d 'Print this help message and exit'
+complete -c dlrun -n '__fish_seen_subcommand_from cancel' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from cancel' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from cancel' -a '(__dlrun_runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from attach' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from attach' -l node -x -d 'Node of the job to use (the first node)'
 complete -c dlrun -n '__fish_seen_subcommand_from attach' -l dry-run -d 'Print what dlrun would do, and start nothing'
+complete -c dlrun -n '__fish_seen_subcommand_from attach' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from attach' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from attach' -a '(__dlrun_runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from sweep' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from sweep' -l sort -x -d 'Result (test_accuracy, loss, ...) or swept key to sort by; point sorts by the number of the point'
@@ -165,30 +193,46 @@ complete -c dlrun -n '__fish_seen_subcommand_from sweep' -l ascending -d 'List t
 complete -c dlrun -n '__fish_seen_subcommand_from sweep' -l descending -d 'List the largest value first (the default for all other results and keys)'
 complete -c dlrun -n '__fish_seen_subcommand_from sweep' -s n -l limit -x -d 'Number of points to list (all)'
 complete -c dlrun -n '__fish_seen_subcommand_from sweep' -l json -d 'Print a JSON array'
+complete -c dlrun -n '__fish_seen_subcommand_from sweep' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from sweep' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from sweep' -a '(__dlrun_runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from nodes' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from nodes' -l runs -rF -d 'Runs folder with the file of bad nodes ($DLRUN_RUNS, else the site`s, else ./runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from nodes' -l file -rF -d 'File of bad nodes'
 complete -c dlrun -n '__fish_seen_subcommand_from nodes' -l forget -x -d 'Forget that these nodes are bad: n3 or n[1-4]; repeatable'
 complete -c dlrun -n '__fish_seen_subcommand_from nodes' -l json -d 'Print a JSON object'
+complete -c dlrun -n '__fish_seen_subcommand_from nodes' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from nodes' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from nodes' -F
 complete -c dlrun -n '__fish_seen_subcommand_from diff' -s h -l help -d 'Print this help message and exit'
+complete -c dlrun -n '__fish_seen_subcommand_from diff' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from diff' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from diff' -a '(__dlrun_runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from resubmit' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from resubmit' -l watch -d 'Follow the log until the job ends; exit with 0, or with 5 if the run failed'
 complete -c dlrun -n '__fish_seen_subcommand_from resubmit' -l force -d 'Submit even if the run has not ended'
 complete -c dlrun -n '__fish_seen_subcommand_from resubmit' -l json -d 'Print a JSON object'
+complete -c dlrun -n '__fish_seen_subcommand_from resubmit' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from resubmit' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from resubmit' -a '(__dlrun_runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from schema' -s h -l help -d 'Print this help message and exit'
+complete -c dlrun -n '__fish_seen_subcommand_from schema' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from schema' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from explain' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from explain' -l set -x -a '(__dlrun_set)' -d 'Override a key of the spec, for example resources.nodes=4; repeatable'
 complete -c dlrun -n '__fish_seen_subcommand_from explain' -l json -d 'Print a JSON array'
 complete -c dlrun -n '__fish_seen_subcommand_from explain' -l markdown -d 'Print the reference of all keys, docs/keys.md'
+complete -c dlrun -n '__fish_seen_subcommand_from explain' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from explain' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from explain' -a '(__dlrun_keys | string trim -r -c .=)'
 complete -c dlrun -n '__fish_seen_subcommand_from explain' -F
 complete -c dlrun -n '__fish_seen_subcommand_from man' -s h -l help -d 'Print this help message and exit'
+complete -c dlrun -n '__fish_seen_subcommand_from man' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from man' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from site' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from site' -l json -d 'Print JSON'
+complete -c dlrun -n '__fish_seen_subcommand_from site' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from site' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from site; and __fish_seen_subcommand_from list show' -a '(dlrun completion --list sites 2>/dev/null)'
 complete -c dlrun -n '__fish_seen_subcommand_from site; and not __fish_seen_subcommand_from list show' -a 'list show'
 complete -c dlrun -n '__fish_seen_subcommand_from init' -s h -l help -d 'Print this help message and exit'
@@ -211,13 +255,19 @@ complete -c dlrun -n '__fish_seen_subcommand_from init' -l preset -x -d 'Preset 
 complete -c dlrun -n '__fish_seen_subcommand_from init' -s o -l output -rF -d 'File to write (standard output; NAME.yaml after questions on a terminal)'
 complete -c dlrun -n '__fish_seen_subcommand_from init' -l force -d 'Overwrite the file if it exists'
 complete -c dlrun -n '__fish_seen_subcommand_from init' -s y -l yes -d 'Ask no questions'
+complete -c dlrun -n '__fish_seen_subcommand_from init' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from init' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from doctor' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from doctor' -s M -l cluster -x -d 'Cluster to examine instead of this one (-M of Slurm)'
 complete -c dlrun -n '__fish_seen_subcommand_from doctor' -l site-file -d 'Print only the draft of a site file'
 complete -c dlrun -n '__fish_seen_subcommand_from doctor' -l json -d 'Print a JSON object'
+complete -c dlrun -n '__fish_seen_subcommand_from doctor' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from doctor' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from container' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from container' -l refresh -d 'import: fetch the image again, even if it is already stored'
 complete -c dlrun -n '__fish_seen_subcommand_from container' -l json -d 'Print JSON'
+complete -c dlrun -n '__fish_seen_subcommand_from container' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from container' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from container; and __fish_seen_subcommand_from import list' -F
 complete -c dlrun -n '__fish_seen_subcommand_from container; and not __fish_seen_subcommand_from import list' -a 'import list'
 complete -c dlrun -n '__fish_seen_subcommand_from bench' -s h -l help -d 'Print this help message and exit'
@@ -231,8 +281,12 @@ complete -c dlrun -n '__fish_seen_subcommand_from bench' -l sizes -x -d 'collect
 complete -c dlrun -n '__fish_seen_subcommand_from bench' -l operation -x -d 'collectives: all_reduce, broadcast, all_gather or reduce_scatter (all_reduce)'
 complete -c dlrun -n '__fish_seen_subcommand_from bench' -l svg -rF -d 'SVG file for a chart of the results'
 complete -c dlrun -n '__fish_seen_subcommand_from bench' -l json -d 'Print JSON'
+complete -c dlrun -n '__fish_seen_subcommand_from bench' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from bench' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from bench; and __fish_seen_subcommand_from collectives scaling' -F
 complete -c dlrun -n '__fish_seen_subcommand_from bench; and not __fish_seen_subcommand_from collectives scaling' -a 'collectives scaling'
 complete -c dlrun -n '__fish_seen_subcommand_from completion' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from completion' -l list -x -d 'List of names to print for a completion script: sites or presets'
+complete -c dlrun -n '__fish_seen_subcommand_from completion' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from completion' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from completion; and not __fish_seen_subcommand_from bash zsh fish' -a 'bash zsh fish'

@@ -62,18 +62,4 @@ std::vector<std::string> autopsy_lines(const Autopsy& autopsy, std::size_t colum
   return lines;
 }
 
-nlohmann::ordered_json autopsy_json(const Autopsy& autopsy) {
-  auto groups = nlohmann::ordered_json::array();
-  for (const auto& group : autopsy.groups) {
-    groups.push_back({{"ranks", group.ranks},
-                      {"hosts", group.hosts},
-                      {"count", group.count},
-                      {"frames", group.frames}});
-  }
-  return {{"attempt", autopsy.attempt},
-          {"ranks", autopsy.ranks},
-          {"odd", autopsy.odd},
-          {"groups", groups}};
-}
-
 }  // namespace dlrun

@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "launcher/runs/autopsy.h"
 
 namespace dlrun {
@@ -15,8 +13,5 @@ namespace dlrun {
 /// escapes the lines.
 [[nodiscard]] std::vector<std::string> autopsy_lines(const Autopsy& autopsy,
                                                      std::size_t columns = 100);
-
-/// Returns {"attempt","ranks","odd","groups":[{"ranks","hosts","count","frames"}]}.
-[[nodiscard]] nlohmann::ordered_json autopsy_json(const Autopsy& autopsy);
 
 }  // namespace dlrun

@@ -9,7 +9,6 @@
 #include <stdio_ext.h>
 
 #include "cli/terminal/stream.h"
-#include "launcher/runs/json_read.h"
 
 namespace dlrun {
 namespace {
@@ -44,7 +43,9 @@ void print_document(std::string_view bytes) {
 }
 
 void print_json(const nlohmann::ordered_json& json) {
-  write_to(stdout, printable_json(json_read::dump(json, 2)) + "\n");
+  write_to(stdout, printable_json(
+                       json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace)) +
+                       "\n");
 }
 
 void print_error(const Cli& cli, std::string_view message) {

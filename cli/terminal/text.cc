@@ -36,10 +36,6 @@ std::string_view code_of(Style style) {
   return "";
 }
 
-bool is_character_start(char c) {
-  return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
-}
-
 /// Returns the bytes of the first character. text: UTF-8, not empty.
 std::string_view first_character(std::string_view text) {
   const auto end = std::find_if(text.begin() + 1, text.end(), is_character_start);
@@ -117,18 +113,6 @@ std::size_t Text::columns() const {
     at = end + 1;
   }
   return most;
-}
-
-std::size_t columns_of(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), is_character_start));
-}
-
-std::string shortened(const std::string& text, std::size_t columns) {
-  std::size_t seen = 0, at = 0;
-  for (; at < text.size(); ++at) {
-    if (is_character_start(text[at]) && ++seen > columns) return text.substr(0, at) + "...";
-  }
-  return text;
 }
 
 std::string printable_json(std::string_view json) {

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "common/columns.h"
 #include "common/text.h"
 
 namespace dlrun {
@@ -95,12 +96,6 @@ template <typename... Args>
 [[nodiscard]] Text text(std::type_identity_t<TextFormat<Args...>> format, const Args&... args) {
   return std::move(Text().add(format, args...));
 }
-
-/// Returns the number of characters in `text`: its width on a terminal if no character is wide.
-[[nodiscard]] std::size_t columns_of(std::string_view text);
-
-/// Returns the first characters of `text`, followed by "..." if it is longer than `columns`.
-[[nodiscard]] std::string shortened(const std::string& text, std::size_t columns);
 
 /// Returns `json` with \uXXXX for the characters that printable() escapes. json: the output of a
 /// serialiser, which has already escaped the control characters below U+0020 and replaced bytes

@@ -68,32 +68,44 @@ namespace {
   return !year || *year <= 23;
 }
 
-}  // namespace
+using Kind = Finding::Kind;
 
-std::vector<Finding> findings(const ClusterFacts& facts) {
-  using Kind = Finding::Kind;
-  std::vector<Finding> found;
-  const auto add = [&](Kind kind, std::string what, std::string is, std::string means) {
-    found.push_back({kind, std::move(what), std::move(is), std::move(means)});
-  };
+/// Collects findings in their order.
+class Findings {
+ public:
+  void add(Kind kind, std::string what, std::string is, std::string means) {
+    found_.push_back({kind, std::move(what), std::move(is), std::move(means)});
+  }
+  [[nodiscard]] std::vector<Finding> take() { return std::move(found_); }
+
+ private:
+  std::vector<Finding> found_;
+};
+
+/// Adds the ways in which srun can start MPI.
+void add_mpi(const ClusterFacts& facts, Findings& found) {
   const std::string plugins = join(facts.mpi_plugins, " ");
   if (facts.has_mpi("pmix")) {
-    add(Kind::kFine, "MPI",
-        "srun --mpi=pmix" +
-            (facts.pmix_versions.empty() ? "" : " (" + join(facts.pmix_versions, " ") + ")"),
-        "presets that want MPI start it; the bundled trainer uses mpi");
+    found.add(Kind::kFine, "MPI",
+              "srun --mpi=pmix" +
+                  (facts.pmix_versions.empty() ? "" : " (" + join(facts.pmix_versions, " ") + ")"),
+              "presets that want MPI start it; the bundled trainer uses mpi");
   } else if (facts.mpi_plugins.empty()) {
-    add(Kind::kNote, "MPI", "srun --mpi=list says nothing",
-        "presets that want MPI rely on srun's own default");
+    found.add(Kind::kNote, "MPI", "srun --mpi=list says nothing",
+              "presets that want MPI rely on srun's own default");
   } else {
-    add(Kind::kMissing, "MPI", "no pmix, but " + plugins,
-        "an Open MPI of version 4 or 5 needs PMIx: its ranks would be worlds of one. Give "
-        "launch.mpi, or use gloo or "
-        "nccl");
+    found.add(Kind::kMissing, "MPI", "no pmix, but " + plugins,
+              "an Open MPI of version 4 or 5 needs PMIx: its ranks would be worlds of one. Give "
+              "launch.mpi, or use gloo or "
+              "nccl");
   }
+}
+
+/// Adds the GPUs of the partitions.
+void add_gpus(const ClusterFacts& facts, Findings& found) {
   const std::int64_t gpus = most_gpus(facts);
   if (gpus == 0) {
-    add(Kind::kMissing, "GPUs", "no partition's nodes have gres/gpu", "jobs run on CPUs");
+    found.add(Kind::kMissing, "GPUs", "no partition's nodes have gres/gpu", "jobs run on CPUs");
   } else {
     std::vector<std::string> types;
     for (const PartitionFacts& partition : facts.partitions) {
@@ -101,81 +113,113 @@ std::vector<Finding> findings(const ClusterFacts& facts) {
         if (std::find(types.begin(), types.end(), type) == types.end()) types.push_back(type);
       }
     }
-    add(Kind::kFine, "GPUs",
+    found.add(
+        Kind::kFine, "GPUs",
         fmt::format("up to {} per node{}", gpus, types.empty() ? "" : ": " + join(types, ", ")),
         knows_gpu_options(facts) ? "resources.gpus_per_node asks by --gpus-per-node"
                                  : fmt::format("{} knows no --gpus-per-node: gpu_style is gres",
                                                facts.setting("SelectType")));
   }
+}
+
+/// Adds the tools that run containers.
+void add_containers(const ClusterFacts& facts, Findings& found) {
   if (facts.has_pyxis) {
-    add(Kind::kFine, "pyxis", "srun knows --container-image", "container.runtime: pyxis");
+    found.add(Kind::kFine, "pyxis", "srun knows --container-image", "container.runtime: pyxis");
   } else {
-    add(Kind::kMissing, "pyxis", "srun knows no --container-image",
+    found.add(
+        Kind::kMissing, "pyxis", "srun knows no --container-image",
         container_runtime(facts) == "none"
             ? "no container runtime was found on this node: modules, conda or a venv, unless a "
               "module brings apptainer"
             : "container.runtime: " + container_runtime(facts) + " instead");
   }
   if (!facts.enroot.empty())
-    add(Kind::kFine, "enroot", facts.enroot,
-        "container.runtime: enroot, where the nodes have it, too");
+    found.add(Kind::kFine, "enroot", facts.enroot,
+              "container.runtime: enroot, where the nodes have it, too");
   if (!facts.apptainer.empty())
-    add(Kind::kFine, "apptainer", facts.apptainer,
-        "container.runtime: apptainer, where the nodes have it, too");
+    found.add(Kind::kFine, "apptainer", facts.apptainer,
+              "container.runtime: apptainer, where the nodes have it, too");
+}
+
+/// Adds Slurm's settings for jobs: accounting, tracking, binding, requeue, arrays.
+void add_jobs(const ClusterFacts& facts, Findings& found) {
   if (facts.has_accounting()) {
-    add(Kind::kFine, "accounting", facts.setting("AccountingStorageType"),
-        "jobs that left the queue are found by sacct, too");
+    found.add(Kind::kFine, "accounting", facts.setting("AccountingStorageType"),
+              "jobs that left the queue are found by sacct, too");
     if (!facts.setting("AccountingStorageEnforce").empty() &&
         facts.setting("AccountingStorageEnforce") != "none")
-      add(Kind::kNote, "accounts", "enforced: " + facts.setting("AccountingStorageEnforce"),
-          "resources.account or $SBATCH_ACCOUNT may have to name yours: sacctmgr show assoc "
-          "user=$USER");
+      found.add(Kind::kNote, "accounts", "enforced: " + facts.setting("AccountingStorageEnforce"),
+                "resources.account or $SBATCH_ACCOUNT may have to name yours: sacctmgr show assoc "
+                "user=$USER");
   } else {
-    add(Kind::kNote, "accounting", "none", "status and wait work from each run's own record");
+    found.add(Kind::kNote, "accounting", "none", "status and wait work from each run's own record");
   }
   const std::string proctrack = facts.setting("ProctrackType");
   if (proctrack.ends_with("cgroup")) {
-    add(Kind::kFine, "processes", proctrack, "what a job leaves behind is ended with it");
+    found.add(Kind::kFine, "processes", proctrack, "what a job leaves behind is ended with it");
   } else {
-    add(Kind::kNote, "processes", proctrack,
-        "not tracked by control groups: the agent ends its ranks' children itself");
+    found.add(Kind::kNote, "processes", proctrack,
+              "not tracked by control groups: the agent ends its ranks' children itself");
   }
   if (facts.setting("TaskPlugin").find("affinity") == std::string::npos &&
       facts.setting("TaskPlugin").find("cgroup") == std::string::npos)
-    add(Kind::kNote, "binding",
-        facts.setting("TaskPlugin").empty() ? "no TaskPlugin" : facts.setting("TaskPlugin"),
-        "launch.cpu_bind has no effect: tasks are not bound to cores");
+    found.add(Kind::kNote, "binding",
+              facts.setting("TaskPlugin").empty() ? "no TaskPlugin" : facts.setting("TaskPlugin"),
+              "launch.cpu_bind has no effect: tasks are not bound to cores");
   if (facts.setting("JobRequeue") == "0")
-    add(Kind::kNote, "requeue", "JobRequeue=0", "jobs start again only where they ask for it");
+    found.add(Kind::kNote, "requeue", "JobRequeue=0",
+              "jobs start again only where they ask for it");
   const std::string array = facts.setting("MaxArraySize");
   if (!array.empty())
-    add(Kind::kFine, "arrays", "MaxArraySize=" + array, "a job array has fewer tasks than that");
+    found.add(Kind::kFine, "arrays", "MaxArraySize=" + array,
+              "a job array has fewer tasks than that");
+}
+
+/// Adds whether slurmrestd can be used.
+void add_rest(const ClusterFacts& facts, Findings& found) {
   if (facts.setting("AuthAltTypes").find("jwt") == std::string::npos) {
-    add(Kind::kNote, "REST", "no auth/jwt", "jobs are submitted by sbatch");
+    found.add(Kind::kNote, "REST", "no auth/jwt", "jobs are submitted by sbatch");
   } else if (!serves_our_rest(facts.setting("SLURM_VERSION"))) {
-    add(Kind::kNote, "REST",
-        fmt::format("auth/jwt, but slurmrestd of Slurm {} no longer serves {}",
-                    facts.setting("SLURM_VERSION"), kRestVersion),
-        "jobs are submitted by sbatch");
+    found.add(Kind::kNote, "REST",
+              fmt::format("auth/jwt, but slurmrestd of Slurm {} no longer serves {}",
+                          facts.setting("SLURM_VERSION"), kRestVersion),
+              "jobs are submitted by sbatch");
   } else {
-    add(Kind::kFine, "REST",
-        "auth/jwt" + std::string(facts.has_slurmrestd ? ", slurmrestd is on this node" : ""),
-        "slurmrestd can be used with a token: scontrol token");
+    found.add(Kind::kFine, "REST",
+              "auth/jwt" + std::string(facts.has_slurmrestd ? ", slurmrestd is on this node" : ""),
+              "slurmrestd can be used with a token: scontrol token");
   }
+}
+
+/// Adds modules, scratch folders and networks, and the questions without an answer.
+void add_surroundings(const ClusterFacts& facts, Findings& found) {
   if (facts.has_modules)
-    add(Kind::kFine, "modules", "module is set up here", "environment.modules");
-  add(facts.scratch_variable.empty() ? Kind::kNote : Kind::kFine, "scratch",
-      facts.scratch_variable.empty() ? "neither $SCRATCH nor $WORK names a folder"
-                                     : "$" + facts.scratch_variable,
-      facts.scratch_variable.empty()
-          ? "runs are made in ./runs: submit from a file system that the nodes share"
-          : "runs belong there");
+    found.add(Kind::kFine, "modules", "module is set up here", "environment.modules");
+  found.add(facts.scratch_variable.empty() ? Kind::kNote : Kind::kFine, "scratch",
+            facts.scratch_variable.empty() ? "neither $SCRATCH nor $WORK names a folder"
+                                           : "$" + facts.scratch_variable,
+            facts.scratch_variable.empty()
+                ? "runs are made in ./runs: submit from a file system that the nodes share"
+                : "runs belong there");
   if (!facts.fast_networks.empty())
-    add(Kind::kNote, "network", join(facts.fast_networks, " "),
-        "if the nodes have it, too: interface in the site's file");
+    found.add(Kind::kNote, "network", join(facts.fast_networks, " "),
+              "if the nodes have it, too: interface in the site's file");
   for (const std::string& open : facts.unanswered)
-    add(Kind::kMissing, "unanswered", open, "what it would have told is not known");
-  return found;
+    found.add(Kind::kMissing, "unanswered", open, "what it would have told is not known");
+}
+
+}  // namespace
+
+std::vector<Finding> findings(const ClusterFacts& facts) {
+  Findings found;
+  add_mpi(facts, found);
+  add_gpus(facts, found);
+  add_containers(facts, found);
+  add_jobs(facts, found);
+  add_rest(facts, found);
+  add_surroundings(facts, found);
+  return found.take();
 }
 
 std::string draft_name(const ClusterFacts& facts) {

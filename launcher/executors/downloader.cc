@@ -18,6 +18,7 @@
 
 #include "common/directories.h"
 #include "common/files.h"
+#include "common/log.h"
 #include "common/sha256.h"
 #include "common/text.h"
 #include "launcher/executors/curl_library.h"
@@ -235,17 +236,19 @@ Result<> Downloader::State::take_lock() {
   const fs::path path = folder / kVerifiedFiles;
   constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   lock.reset(::open(path.c_str(), O_RDWR | O_CREAT | kFlags, 0644));
-  // Another member of a group may own the file. Whoever may write to the folder still locks it;
-  // whoever may only read the folder does not.
+  // Another member of a group may own the file. A user who may write to the folder still locks it;
+  // a user who may only read the folder does not.
   if (!lock.is_open() && ::faccessat(AT_FDCWD, folder.c_str(), W_OK, AT_EACCESS) == 0)
     lock.reset(::open(path.c_str(), O_RDONLY | kFlags));
   if (!lock.is_open()) return {};  // a folder of other users, which may have all the files already
+  LockWait wait(path);
   while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) {
       lock.reset();
       return {};
     }
+    wait.begin();
     if (!options.go_on({0, std::nullopt, true}))
       return fail(Errc::kInterrupted, "interrupted; nothing was downloaded");
     std::this_thread::sleep_for(kLockPause);
@@ -302,7 +305,16 @@ CURLcode Downloader::State::perform(Transfer& transfer) {
   words.front() = '\0';
   transfer.is_resumed = transfer.bytes > 0;
   curl->easy_setopt(handle, CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(transfer.bytes));
-  return curl->easy_perform(handle);
+  const auto start = std::chrono::steady_clock::now();
+  const CURLcode code = curl->easy_perform(handle);
+  log_info("an HTTP request has ended",
+           {{"method", "GET"},
+            {"url", transfer.download.url},
+            {"status", number(CURLINFO_RESPONSE_CODE)},
+            {"redirections", number(CURLINFO_REDIRECT_COUNT)},
+            {"seconds", std::chrono::steady_clock::now() - start},
+            {"error", code == CURLE_OK ? "" : curl->easy_strerror(code)}});
+  return code;
 }
 
 /// Performs the transfer, and resumes it after a lost connection. Starts again from the first byte

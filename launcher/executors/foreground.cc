@@ -10,8 +10,10 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <utility>
 
+#include "common/log.h"
 #include "common/subprocess.h"
 #include "common/text.h"
 
@@ -69,11 +71,13 @@ class Handlers {
 
 }  // namespace
 
-ForegroundProcess::ForegroundProcess(pid_t pid, UniqueFd gate, OnSignal on_signal)
-    : pid_(pid), gate_(std::move(gate)), on_signal_(on_signal) {}
+ForegroundProcess::ForegroundProcess(std::vector<std::string> argv, pid_t pid, UniqueFd gate,
+                                     OnSignal on_signal)
+    : argv_(std::move(argv)), pid_(pid), gate_(std::move(gate)), on_signal_(on_signal) {}
 
 ForegroundProcess::ForegroundProcess(ForegroundProcess&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)),
+    : argv_(std::move(other.argv_)),
+      pid_(std::exchange(other.pid_, -1)),
       gate_(std::move(other.gate_)),
       on_signal_(other.on_signal_) {}
 
@@ -132,7 +136,7 @@ Result<ForegroundProcess> ForegroundProcess::start(const std::vector<std::string
     ::execve(program->c_str(), arguments.data(), environment.data());
     ::_exit(errno == ENOENT ? 127 : 126);
   }
-  return ForegroundProcess(pid, std::move(write_end), on_signal);
+  return ForegroundProcess(argv, pid, std::move(write_end), on_signal);
 }
 
 void ForegroundProcess::release() {
@@ -149,6 +153,8 @@ Result<ForegroundEnd> ForegroundProcess::wait() {
   g_kills = on_signal_ == OnSignal::kTerminate ? 1 : 0;
   g_child = pid_;
   const Handlers handlers;
+  log_debug("a command starts", {{"argv", argv_}, {"pid", pid_}});
+  const auto start = std::chrono::steady_clock::now();
   release();
   int status = 0;
   pid_t reaped = 0;
@@ -165,6 +171,9 @@ Result<ForegroundEnd> ForegroundProcess::wait() {
   } else {
     end.exit_code = WEXITSTATUS(status);
   }
+  log_info("a command has ended", {{"argv", argv_},
+                                   {"code", end.exit_code},
+                                   {"seconds", std::chrono::steady_clock::now() - start}});
   return end;
 }
 

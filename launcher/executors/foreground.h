@@ -52,8 +52,9 @@ class ForegroundProcess {
   [[nodiscard]] Result<ForegroundEnd> wait();
 
  private:
-  ForegroundProcess(pid_t pid, UniqueFd gate, OnSignal on_signal);
+  ForegroundProcess(std::vector<std::string> argv, pid_t pid, UniqueFd gate, OnSignal on_signal);
 
+  std::vector<std::string> argv_;  ///< for the log
   pid_t pid_ = -1;
   UniqueFd gate_;
   OnSignal on_signal_ = OnSignal::kEnd;

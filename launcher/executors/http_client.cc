@@ -3,6 +3,7 @@
 #include <array>
 #include <thread>
 
+#include "common/log.h"
 #include "common/text.h"
 #include "launcher/executors/curl_library.h"
 
@@ -101,18 +102,29 @@ Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
     set(CURLOPT_POSTFIELDS, request.body.data());
   }
   set(CURLOPT_CUSTOMREQUEST, request.method.c_str());
+  int tries = 1;
+  const auto start = std::chrono::steady_clock::now();
   if (code == CURLE_OK) code = curl.easy_perform(handle);
   if (request.method == "GET") {
     for (auto pause = kPauses.begin(); pause != kPauses.end() && is_connection_lost(code);
          ++pause) {
       std::this_thread::sleep_for(*pause);
       response.body.clear();
+      ++tries;
       code = curl.easy_perform(handle);
     }
   }
   if (code == CURLE_OK) code = curl.easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &response.status);
   curl.easy_setopt(handle, CURLOPT_HTTPHEADER, nullptr);
   curl.slist_free_all(headers);
+  // The log gets only the meaning of the error code: libcurl's message may show a proxy's password.
+  log_info("an HTTP request has ended",
+           {{"method", request.method},
+            {"url", url},
+            {"status", response.status},
+            {"tries", tries},
+            {"seconds", std::chrono::steady_clock::now() - start},
+            {"error", code == CURLE_OK ? "" : curl.easy_strerror(code)}});
   if (code != CURLE_OK) {
     const std::string words =
         state_->words.front() != '\0' ? state_->words.data() : curl.easy_strerror(code);

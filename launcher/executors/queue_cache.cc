@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "common/files.h"
+#include "common/log.h"
 #include "common/text.h"
 
 namespace dlrun {
@@ -31,10 +32,12 @@ constexpr std::size_t kLargestAnswer = 16U << 20U;
          info.st_uid == ::getuid() && (info.st_mode & 077U) == 0;
 }
 
-[[nodiscard]] bool lock(int fd) {
+[[nodiscard]] bool lock(int fd, const std::filesystem::path& file) {
+  LockWait wait(file);
   const auto until = Clock::now() + kLockPatience;
   while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if ((errno != EWOULDBLOCK && errno != EINTR) || Clock::now() >= until) return false;
+    wait.begin();
     std::this_thread::sleep_for(kLockPause);
   }
   return true;
@@ -95,7 +98,7 @@ Result<std::string> QueueCache::get(const std::string& question, milliseconds ma
                                     const Suffices& suffices, const Ask& ask) {
   const auto path = folder_ / fmt::format("queue-{:016x}", std::hash<std::string>{}(question));
   const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!fd.is_open() || question.find_first_of("\t\n") != std::string::npos || !lock(fd.get()))
+  if (!fd.is_open() || question.find_first_of("\t\n") != std::string::npos || !lock(fd.get(), path))
     return ask();
   if (const auto kept = read_kept(path, question)) {
     const auto age = milliseconds(now_ms() - kept->time_ms);

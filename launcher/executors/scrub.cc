@@ -31,6 +31,9 @@ Env scrubbed_for_slurm(const Env& env, bool munge_is_available) {
   if (!munge_is_available) keep.push_back("SLURM_JWT");
   Env result = env;
   result.remove_matching(denied(), keep);
+  // The programs of a job log into the run's folder, not into the file of this command.
+  if (const auto log = env.get("DLRUN_LOG"))
+    result.set("DLRUN_LOG", log->substr(0, log->find(':')));
   return result;
 }
 

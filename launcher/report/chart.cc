@@ -7,7 +7,9 @@
 
 #include <fmt/core.h>
 
-#include "common/text.h"
+#include "common/units.h"
+#include "launcher/report/escape.h"
+#include "launcher/report/svg.h"
 
 namespace dlrun {
 namespace {
@@ -78,12 +80,17 @@ struct Extent {
   [[nodiscard]] bool is_empty() const { return low > high; }
 };
 
+constexpr double kHighestPower = std::numeric_limits<double>::max_exponent10;
+constexpr std::size_t kMostTicks = 20;
+
 Axis y_axis(const Chart& chart, Extent extent) {
   Axis axis;
   if (chart.may_be_logarithmic && extent.low > 0 && extent.high / extent.low > kLogarithmicFrom) {
     axis.is_logarithmic = true;
     axis.low = std::pow(10, std::floor(std::log10(extent.low)));
-    axis.high = std::pow(10, std::ceil(std::log10(extent.high)));
+    // A value that no double can hold a power of ten above keeps the highest one.
+    axis.high = std::pow(10, std::min(std::ceil(std::log10(extent.high)), kHighestPower));
+    axis.low = std::max(axis.low, std::numeric_limits<double>::min());
     return axis;
   }
   if (chart.begins_at_zero) extent.low = std::min(extent.low, 0.0);
@@ -103,15 +110,11 @@ Axis y_axis(const Chart& chart, Extent extent) {
 /// The unit of an axis. For bytes it is a power of 1024, so that the ticks are round numbers of it.
 struct Scale {
   double divisor = 1;
-  std::string_view suffix;
+  std::string suffix;
 };
 Scale bytes_scale(double most) {
-  constexpr std::array<std::string_view, 6> kUnits{" B", " KiB", " MiB", " GiB", " TiB", " PiB"};
-  Scale scale{1, kUnits[0]};
-  for (std::size_t unit = 1; unit < kUnits.size() && most / scale.divisor >= 1024; ++unit) {
-    scale = {scale.divisor * 1024, kUnits[unit]};
-  }
-  return scale;
+  const ByteScale scale = byte_scale(most);
+  return {scale.divisor, fmt::format(" {}", scale.unit)};
 }
 Scale time_scale(double seconds) {
   if (seconds < 180) return {1, "seconds"};
@@ -120,66 +123,218 @@ Scale time_scale(double seconds) {
   return {86400, "days"};
 }
 
-std::string points_text(const std::vector<ChartPoint>& points, const Axis& x, const Axis& y) {
-  std::string text;
-  for (const ChartPoint& point : points) {
-    if (y.is_logarithmic && point.y <= 0) continue;
-    text += fmt::format("{:.1f},{:.1f} ", kLeft + x.along(point.x) * kPlotWidth,
-                        kTop + (1 - y.along(point.y)) * kPlotHeight);
-  }
-  if (!text.empty()) text.pop_back();
-  return text;
-}
-
 std::string label_of(double value, ChartUnit unit) {
   return unit == ChartUnit::kPercent ? fmt::format("{} %", short_number(value))
                                      : short_number(value);
 }
 
-}  // namespace
+/// A figure whose axes are decided.
+class Drawing {
+ public:
+  explicit Drawing(const Chart& chart);
+  /// Returns true if a series has two points.
+  [[nodiscard]] bool has_curve() const { return has_curve_; }
+  [[nodiscard]] std::string svg() const;
+  [[nodiscard]] std::string legend() const;
+  [[nodiscard]] bool is_logarithmic() const { return y_.is_logarithmic; }
 
-std::string escape_html(std::string_view text) {
-  std::string out;
-  for (const char c : printable(text)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
+ private:
+  void add_series();
+  void decide_axes();
+  [[nodiscard]] std::vector<double> y_ticks() const;
+  [[nodiscard]] double x_of(double value) const { return kLeft + x_.along(value) * kPlotWidth; }
+  /// value: in the unit of the axis.
+  [[nodiscard]] double y_of(double value) const {
+    return kTop + (1 - y_.along(value)) * kPlotHeight;
+  }
+  [[nodiscard]] std::string points_text(const std::vector<ChartPoint>& points) const;
+  [[nodiscard]] std::vector<std::vector<ChartPoint>> scaled_parts(
+      std::vector<ChartPoint> points) const;
+  [[nodiscard]] std::string grid() const;
+  [[nodiscard]] std::string marks() const;
+  [[nodiscard]] std::string bands() const;
+  [[nodiscard]] std::string curves() const;
+  [[nodiscard]] std::string dots(const ChartSeries& one,
+                                 const std::vector<ChartPoint>& points) const;
+
+  const Chart& chart_;
+  std::vector<ChartSeries> series_;  ///< those with points, thinned
+  std::vector<ChartBand> bands_;
+  Extent x_extent_, y_extent_;
+  bool has_curve_ = false;
+  Axis x_, y_;
+  Scale y_scale_;
+};
+
+Drawing::Drawing(const Chart& chart) : chart_(chart) {
+  add_series();
+  if (has_curve_) decide_axes();
+}
+
+void Drawing::add_series() {
+  for (const ChartSeries& one : chart_.series) {
+    ChartSeries drawn = one;
+    drawn.points = thinned(one.points);
+    has_curve_ = has_curve_ || drawn.points.size() >= 2;
+    for (const ChartPoint& point : drawn.points) {
+      x_extent_.add(point.x);
+      y_extent_.add(point.y);
+    }
+    if (!drawn.points.empty()) series_.push_back(std::move(drawn));
+  }
+  for (const ChartBand& one : chart_.bands) {
+    ChartBand band{one.colour, thinned(one.least), thinned(one.most)};
+    for (const auto* edge : {&band.least, &band.most}) {
+      for (const ChartPoint& point : *edge) y_extent_.add(point.y);
+    }
+    bands_.push_back(std::move(band));
+  }
+}
+
+void Drawing::decide_axes() {
+  x_ = {x_extent_.low, x_extent_.high};
+  if (chart_.x_is_time) x_.low = std::min(0.0, x_.low);
+  if (x_.high <= x_.low) x_.high = x_.low + 1;
+  if (chart_.y_unit == ChartUnit::kBytes) y_scale_ = bytes_scale(y_extent_.high);
+  y_ = y_axis(chart_, {y_extent_.low / y_scale_.divisor, y_extent_.high / y_scale_.divisor});
+}
+
+std::vector<double> Drawing::y_ticks() const {
+  if (!y_.is_logarithmic) return round_ticks(y_.low, y_.high, 5);
+  std::vector<double> ticks;
+  const double decades = std::log10(y_.high / y_.low);
+  const double every = std::pow(10, std::ceil(decades / 6));
+  for (double tick = y_.low; ticks.size() < kMostTicks && tick <= y_.high * 1.001; tick *= every)
+    ticks.push_back(tick);
+  return ticks;
+}
+
+std::string Drawing::points_text(const std::vector<ChartPoint>& points) const {
+  std::string text;
+  for (const ChartPoint& point : points) {
+    if (!y_.is_logarithmic || point.y > 0) text += svg::point(x_of(point.x), y_of(point.y));
+  }
+  return svg::points(text);
+}
+
+std::vector<std::vector<ChartPoint>> Drawing::scaled_parts(std::vector<ChartPoint> points) const {
+  for (ChartPoint& point : points) point.y /= y_scale_.divisor;
+  return parts_of(points);
+}
+
+/// Returns the grid and the ticks with their labels.
+std::string Drawing::grid() const {
+  constexpr double kBase = kTop + kPlotHeight;
+  std::string drawn;
+  for (const double tick : y_ticks()) {
+    const double y = y_of(tick);
+    drawn +=
+        svg::element(
+            "line",
+            {{"class", "grid"}, {"x1", kLeft}, {"x2", kLeft + kPlotWidth}, {"y1", y}, {"y2", y}}) +
+        svg::text({{"class", "end"}, {"x", kLeft - 6}, {"y", y + 4}},
+                  label_of(tick, chart_.y_unit) + y_scale_.suffix) +
+        "\n";
+  }
+  const Scale scale = chart_.x_is_time ? time_scale(x_.high) : Scale{1, "steps"};
+  for (const double tick : round_ticks(x_.low / scale.divisor, x_.high / scale.divisor, 6)) {
+    const double x = x_of(tick * scale.divisor);
+    drawn +=
+        svg::element("line",
+                     {{"class", "tick"}, {"x1", x}, {"x2", x}, {"y1", kBase}, {"y2", kBase + 4}}) +
+        svg::text({{"class", "mid"}, {"x", x}, {"y", kBase + 17}}, short_number(tick)) + "\n";
+  }
+  return drawn +
+         svg::text({{"class", "mid axis"}, {"x", kLeft + kPlotWidth / 2}, {"y", kHeight - 6}},
+                   scale.suffix) +
+         "\n" +
+         svg::element("line", {{"class", "base"},
+                               {"x1", kLeft},
+                               {"x2", kLeft + kPlotWidth},
+                               {"y1", kBase},
+                               {"y2", kBase}}) +
+         "\n";
+}
+
+std::string Drawing::marks() const {
+  std::string drawn;
+  for (const double mark : chart_.marks) {
+    if (mark <= x_.low || mark >= x_.high) continue;
+    drawn += svg::element("line", {{"class", "mark"},
+                                   {"x1", x_of(mark)},
+                                   {"x2", x_of(mark)},
+                                   {"y1", kTop},
+                                   {"y2", kTop + kPlotHeight}}) +
+             "\n";
+  }
+  return drawn;
+}
+
+std::string Drawing::bands() const {
+  std::string drawn;
+  for (const ChartBand& band : bands_) {
+    auto edges = scaled_parts(band.most);
+    const auto least = scaled_parts(band.least);
+    for (std::size_t at = 0; at < std::min(edges.size(), least.size()); ++at) {
+      edges[at].insert(edges[at].end(), least[at].rbegin(), least[at].rend());
+      drawn +=
+          svg::element("polygon", {{"class", fmt::format("band f{}", band.colour % kChartColours)},
+                                   {"points", points_text(edges[at])}}) +
+          "\n";
     }
   }
-  return out;
+  return drawn;
 }
 
-std::string escape_html_lines(std::string_view text) {
-  std::string out;
-  for (const auto line : split(text, '\n')) {
-    if (!out.empty()) out += '\n';
-    out += escape_html(line);
+std::string Drawing::dots(const ChartSeries& one, const std::vector<ChartPoint>& points) const {
+  std::string drawn;
+  for (const ChartPoint& point : points) {
+    if (y_.is_logarithmic && point.y <= 0) continue;
+    const std::string words = escape_html(fmt::format("{} {}", one.name, short_number(point.y)));
+    drawn += svg::element("circle",
+                          {{"class", fmt::format("f{}", one.colour % kChartColours)},
+                           {"cx", x_of(point.x)},
+                           {"cy", y_of(point.y)},
+                           {"r", "2.6"}},
+                          svg::element("title", {}, words)) +
+             "\n";
   }
-  return out;
+  return drawn;
 }
 
-std::string short_number(double value) {
-  const double size = std::abs(value);
-  if (size >= 1e9) return fmt::format("{:.3g}G", value / 1e9);
-  if (size >= 1e6) return fmt::format("{:.3g}M", value / 1e6);
-  if (size >= 1e4) return fmt::format("{:.3g}k", value / 1e3);
-  return fmt::format("{:.4g}", value);
+std::string Drawing::curves() const {
+  std::string drawn;
+  for (const ChartSeries& one : series_) {
+    const bool has_dots = one.has_dots && one.points.size() <= kDotsDrawn;
+    for (const auto& points : scaled_parts(one.points)) {
+      if (points.size() > 1)
+        drawn +=
+            svg::element("polyline", {{"class", fmt::format("c{}", one.colour % kChartColours)},
+                                      {"points", points_text(points)}}) +
+            "\n";
+      if (has_dots || points.size() == 1) drawn += dots(one, points);
+    }
+  }
+  return drawn;
 }
+
+std::string Drawing::svg() const {
+  const std::string box = fmt::format("0 0 {:.0f} {:.0f}", kWidth, kHeight);
+  return svg::element("svg", {{"viewBox", box}, {"role", "img"}, {"aria-label", chart_.title}},
+                      "\n" + grid() + marks() + bands() + curves());
+}
+
+std::string Drawing::legend() const {
+  std::string keys;
+  if (series_.size() < 2) return keys;
+  for (const ChartSeries& one : series_) {
+    keys += fmt::format("<span class=\"key\"><i class=\"b{}\"></i>{}</span>",
+                        one.colour % kChartColours, escape_html(one.name));
+  }
+  return fmt::format("<span class=\"keys\">{}</span>", keys);
+}
+
+}  // namespace
 
 std::vector<double> round_ticks(double low, double high, std::size_t count) {
   if (!(high > low) || count == 0) return {low};
@@ -201,119 +356,14 @@ std::vector<double> round_ticks(double low, double high, std::size_t count) {
 }
 
 std::string figure_html(const Chart& chart) {
-  Extent x_extent, y_extent;
-  std::vector<ChartSeries> series;
-  bool has_curve = false;
-  for (const ChartSeries& one : chart.series) {
-    ChartSeries drawn = one;
-    drawn.points = thinned(one.points);
-    has_curve = has_curve || drawn.points.size() >= 2;
-    for (const ChartPoint& point : drawn.points) {
-      x_extent.add(point.x);
-      y_extent.add(point.y);
-    }
-    if (!drawn.points.empty()) series.push_back(std::move(drawn));
-  }
-  if (!has_curve) return "";
-  std::vector<ChartBand> bands;
-  for (const ChartBand& one : chart.bands) {
-    ChartBand band{one.colour, thinned(one.least), thinned(one.most)};
-    for (const auto* edge : {&band.least, &band.most}) {
-      for (const ChartPoint& point : *edge) y_extent.add(point.y);
-    }
-    bands.push_back(std::move(band));
-  }
-
-  Axis x{x_extent.low, x_extent.high};
-  if (chart.x_is_time) x.low = std::min(0.0, x.low);
-  if (x.high <= x.low) x.high = x.low + 1;
-  const Scale y_scale = chart.y_unit == ChartUnit::kBytes ? bytes_scale(y_extent.high) : Scale{};
-  Axis y = y_axis(chart, {y_extent.low / y_scale.divisor, y_extent.high / y_scale.divisor});
-  std::vector<double> y_ticks;
-  if (y.is_logarithmic) {
-    const double decades = std::log10(y.high / y.low);
-    const double every = std::pow(10, std::ceil(decades / 6));
-    for (double tick = y.low; tick <= y.high * 1.001; tick *= every) y_ticks.push_back(tick);
-  } else {
-    y_ticks = round_ticks(y.low, y.high, 5);
-  }
-  const auto y_of = [&](double value) { return kTop + (1 - y.along(value)) * kPlotHeight; };
-
-  std::string svg =
-      fmt::format("<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" aria-label=\"{}\">\n", kWidth,
-                  kHeight, escape_html(chart.title));
-  for (const double tick : y_ticks) {
-    svg += fmt::format(
-        "<line class=\"grid\" x1=\"{0:.1f}\" x2=\"{1:.1f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>"
-        "<text class=\"end\" x=\"{3:.1f}\" y=\"{4:.1f}\">{5}{6}</text>\n",
-        kLeft, kLeft + kPlotWidth, y_of(tick), kLeft - 6, y_of(tick) + 4,
-        label_of(tick, chart.y_unit), y_scale.suffix);
-  }
-  const Scale x_scale = chart.x_is_time ? time_scale(x.high) : Scale{1, "steps"};
-  for (const double tick : round_ticks(x.low / x_scale.divisor, x.high / x_scale.divisor, 6)) {
-    const double at = kLeft + x.along(tick * x_scale.divisor) * kPlotWidth;
-    svg += fmt::format(
-        "<line class=\"tick\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.1f}\" y2=\"{2:.1f}\"/>"
-        "<text class=\"mid\" x=\"{0:.1f}\" y=\"{3:.1f}\">{4}</text>\n",
-        at, kTop + kPlotHeight, kTop + kPlotHeight + 4, kTop + kPlotHeight + 17,
-        short_number(tick));
-  }
-  svg += fmt::format("<text class=\"mid axis\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
-                     kLeft + kPlotWidth / 2, kHeight - 6, x_scale.suffix);
-  svg += fmt::format(
-      "<line class=\"base\" x1=\"{0:.1f}\" x2=\"{1:.1f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>\n", kLeft,
-      kLeft + kPlotWidth, kTop + kPlotHeight);
-  for (const double mark : chart.marks) {
-    if (mark <= x.low || mark >= x.high) continue;
-    svg += fmt::format(
-        "<line class=\"mark\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.1f}\" y2=\"{2:.1f}\"/>\n",
-        kLeft + x.along(mark) * kPlotWidth, kTop, kTop + kPlotHeight);
-  }
-  const auto scaled_parts = [&](std::vector<ChartPoint> points) {
-    for (ChartPoint& point : points) point.y /= y_scale.divisor;
-    return parts_of(points);
-  };
-  for (const ChartBand& band : bands) {
-    auto edges = scaled_parts(band.most);
-    const auto least = scaled_parts(band.least);
-    for (std::size_t at = 0; at < std::min(edges.size(), least.size()); ++at) {
-      edges[at].insert(edges[at].end(), least[at].rbegin(), least[at].rend());
-      svg += fmt::format("<polygon class=\"band f{}\" points=\"{}\"/>\n",
-                         band.colour % kChartColours, points_text(edges[at], x, y));
-    }
-  }
-  for (const ChartSeries& one : series) {
-    const bool has_dots = one.has_dots && one.points.size() <= kDotsDrawn;
-    for (const auto& points : scaled_parts(one.points)) {
-      if (points.size() > 1)
-        svg += fmt::format("<polyline class=\"c{}\" points=\"{}\"/>\n", one.colour % kChartColours,
-                           points_text(points, x, y));
-      if (!has_dots && points.size() > 1) continue;  // a single point gets a dot
-      for (const ChartPoint& point : points) {
-        if (y.is_logarithmic && point.y <= 0) continue;
-        svg += fmt::format(
-            "<circle class=\"f{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" "
-            "r=\"2.6\"><title>{}</title></circle>\n",
-            one.colour % kChartColours, kLeft + x.along(point.x) * kPlotWidth, y_of(point.y),
-            escape_html(fmt::format("{} {}", one.name, short_number(point.y))));
-      }
-    }
-  }
-  svg += "</svg>";
-
-  std::string legend;
-  if (series.size() > 1) {
-    for (const ChartSeries& one : series) {
-      legend += fmt::format("<span class=\"key\"><i class=\"b{}\"></i>{}</span>",
-                            one.colour % kChartColours, escape_html(one.name));
-    }
-  }
+  const Drawing drawing(chart);
+  if (!drawing.has_curve()) return "";
   std::string unit = chart.unit;
-  if (y.is_logarithmic) unit += unit.empty() ? "logarithmic" : ", logarithmic";
+  if (drawing.is_logarithmic()) unit += unit.empty() ? "logarithmic" : ", logarithmic";
   return fmt::format(
       "<figure><figcaption><b>{}</b>{}{}</figcaption>\n{}</figure>\n", escape_html(chart.title),
       unit.empty() ? "" : fmt::format(" <span class=\"unit\">{}</span>", escape_html(unit)),
-      legend.empty() ? "" : fmt::format("<span class=\"keys\">{}</span>", legend), svg);
+      drawing.legend(), drawing.svg());
 }
 
 }  // namespace dlrun

@@ -50,15 +50,7 @@ inline constexpr std::size_t kChartColours = 8;
 /// neighbours if there are many points. Escapes names.
 [[nodiscard]] std::string figure_html(const Chart& chart);
 
-/// Escapes text for HTML, between tags or in a quoted attribute. Makes control characters visible.
-[[nodiscard]] std::string escape_html(std::string_view text);
-/// Escapes text line by line and keeps the newlines.
-[[nodiscard]] std::string escape_html_lines(std::string_view text);
-
 /// Returns round numbers that divide [low, high] into about count parts, in ascending order.
 [[nodiscard]] std::vector<double> round_ticks(double low, double high, std::size_t count);
-
-/// Formats a number in few characters: "84.3k", "0.981", "1.2e-05".
-[[nodiscard]] std::string short_number(double value);
 
 }  // namespace dlrun

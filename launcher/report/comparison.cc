@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "common/text.h"
+#include "common/units.h"
 #include "launcher/report/chart.h"
 #include "launcher/report/page_parts.h"
 #include "launcher/report/run_charts.h"
@@ -55,6 +56,103 @@ std::vector<std::string> names_of_all_results(const std::vector<RunReport>& repo
   return names_of_results(all);
 }
 
+bool is_drawn(std::size_t at) {
+  return at < kChartColours;
+}
+
+/// Returns the keys whose values differ between the runs.
+std::vector<std::string> different_keys(const std::vector<RunReport>& reports) {
+  std::vector<std::string> names;
+  for (const RunReport& report : reports) {
+    for (const auto& [name, value] : report.keys) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  }
+  std::erase_if(names, [&](const std::string& name) {
+    if (name == "name") return true;  // the run's id starts with the name
+    const std::string first = value_of(reports.front().keys, name);
+    return std::all_of(reports.begin(), reports.end(), [&](const RunReport& report) {
+      return value_of(report.keys, name) == first;
+    });
+  });
+  return names;
+}
+
+/// The columns of the table of runs besides the states.
+struct TableParts {
+  std::vector<std::string> results;  ///< the most interesting first
+  std::vector<std::string> keys;     ///< keys that differ; empty if they have a table of their own
+};
+
+std::vector<Column> columns_of_runs(const std::vector<RunReport>& reports,
+                                    const TableParts& parts) {
+  std::vector<Column> columns{{"run", "t"}, {"state", "t"}};
+  // The result by which runs are judged comes first, so that even a narrow page shows it. The other
+  // results come last.
+  if (!parts.results.empty()) columns.push_back({words_of_name(parts.results.front()), "n"});
+  for (const auto& name : parts.keys) columns.push_back({name, is_wide(reports, name) ? "w" : "t"});
+  for (std::size_t at = 1; at < parts.results.size(); ++at)
+    columns.push_back({words_of_name(parts.results[at]), "n"});
+  columns.insert(columns.end(), {{"took", "n"}, {"ranks", "n"}, {"nodes", "t"}});
+  return columns;
+}
+
+/// Returns the table of runs: state, results, keys that differ, time, ranks and nodes.
+std::string runs_table(const std::vector<RunReport>& reports, const TableParts& parts) {
+  std::vector<std::vector<std::string>> rows;
+  for (std::size_t at = 0; at < reports.size(); ++at) {
+    const RunReport& report = reports[at];
+    const RunRecord& record = report.status.facts.record;
+    std::vector<std::string> cells{
+        (is_drawn(at) ? fmt::format("<i class=\"swatch b{}\"></i>", at) : std::string()) +
+            html(report.place.empty() ? report.label : report.place),
+        fmt::format("<span class=\"{}\">{}</span>", class_of(report.status.state),
+                    word(report.status.state))};
+    if (!parts.results.empty())
+      cells.push_back(html(value_of(report.result, parts.results.front())));
+    for (const auto& name : parts.keys) cells.push_back(html(value_of(report.keys, name)));
+    for (std::size_t i = 1; i < parts.results.size(); ++i)
+      cells.push_back(html(value_of(report.result, parts.results[i])));
+    cells.push_back(record.has_events ? fine_duration_text(end_of(report) - begin_of(report)) : "");
+    cells.push_back(record.ranks > 0 ? std::to_string(record.ranks) : "");
+    cells.push_back(html(nodes_of(report)));
+    rows.push_back(std::move(cells));
+  }
+  return table_html(columns_of_runs(reports, parts), rows);
+}
+
+/// Returns why runs did not complete, and the problems of their files.
+std::string notes(const std::vector<RunReport>& reports) {
+  std::string page;
+  std::size_t noted = 0;
+  for (const RunReport& report : reports) {
+    for (const auto& problem : report.problems)
+      page += fmt::format("<p class=\"note\">{}: {}</p>\n", html(report.label), html(problem));
+    if (report.status.state == RunState::kCompleted || report.status.detail.empty() ||
+        ++noted > kNotesShown)
+      continue;
+    page += fmt::format("<p class=\"note{}\">{}: {}</p>\n",
+                        class_of(report.status.state) == "bad" ? " bad" : "", html(report.label),
+                        html(report.status.detail));
+    page += last_words_html(report);
+  }
+  if (noted > kNotesShown)
+    page += fmt::format("<p class=\"soft\">and {} more that did not complete</p>\n",
+                        noted - kNotesShown);
+  return page;
+}
+
+std::string curves_of(const std::vector<RunReport>& reports) {
+  std::vector<const RunReport*> drawn;
+  for (std::size_t at = 0; at < reports.size() && is_drawn(at); ++at) drawn.push_back(&reports[at]);
+  const std::string curves = charts_html(drawn);
+  if (curves.empty()) return "";
+  std::string page = "<h2>Over time</h2>\n";
+  if (drawn.size() < reports.size())
+    page += fmt::format("<p class=\"soft\">the first {} runs of the table</p>\n", drawn.size());
+  return page + "<div class=\"charts\">\n" + curves + "</div>\n";
+}
+
 }  // namespace
 
 void sort_best_first(std::vector<RunReport>& reports) {
@@ -79,82 +177,13 @@ std::string comparison_page(const std::vector<RunReport>& reports, const std::st
   std::string page = head(title);
   page += fmt::format("<h1>{}</h1>\n<p class=\"soft\">{} runs compared</p>\n", html(title),
                       reports.size());
-
-  // The keys whose values differ.
-  std::vector<std::string> names;
-  for (const RunReport& report : reports) {
-    for (const auto& [name, value] : report.keys) {
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-    }
-  }
-  std::erase_if(names, [&](const std::string& name) {
-    if (name == "name") return true;  // the run's id starts with the name
-    const std::string first = value_of(reports.front().keys, name);
-    return std::all_of(reports.begin(), reports.end(), [&](const RunReport& report) {
-      return value_of(report.keys, name) == first;
-    });
-  });
-  const auto results = names_of_all_results(reports);
-  std::vector<Column> columns{{"run", "t"}, {"state", "t"}};
-  // The result by which runs are judged comes first, so that even a narrow page shows it. The other
-  // results come last.
-  if (!results.empty()) columns.push_back({words_of_name(results.front()), "n"});
-  const bool has_own_table = names.size() > kKeysInTable && reports.size() <= kChartColours;
-  if (!has_own_table) {
-    for (const auto& name : names) columns.push_back({name, is_wide(reports, name) ? "w" : "t"});
-  }
-  for (std::size_t at = 1; at < results.size(); ++at)
-    columns.push_back({words_of_name(results[at]), "n"});
-  columns.insert(columns.end(), {{"took", "n"}, {"ranks", "n"}, {"nodes", "t"}});
-  std::vector<std::vector<std::string>> rows;
-  const auto is_drawn = [](std::size_t at) { return at < kChartColours; };
-  for (std::size_t at = 0; at < reports.size(); ++at) {
-    const RunReport& report = reports[at];
-    const RunRecord& record = report.status.facts.record;
-    std::vector<std::string> cells{
-        (is_drawn(at) ? fmt::format("<i class=\"swatch b{}\"></i>", at) : std::string()) +
-            html(report.place.empty() ? report.label : report.place),
-        fmt::format("<span class=\"{}\">{}</span>", class_of(report.status.state),
-                    word(report.status.state))};
-    if (!results.empty()) cells.push_back(html(value_of(report.result, results.front())));
-    if (!has_own_table) {
-      for (const auto& name : names) cells.push_back(html(value_of(report.keys, name)));
-    }
-    for (std::size_t i = 1; i < results.size(); ++i)
-      cells.push_back(html(value_of(report.result, results[i])));
-    cells.push_back(record.has_events ? duration(end_of(report) - begin_of(report)) : "");
-    cells.push_back(record.ranks > 0 ? std::to_string(record.ranks) : "");
-    cells.push_back(html(nodes_of(report)));
-    rows.push_back(std::move(cells));
-  }
-  page += "<h2>Runs</h2>\n" + table_html(columns, rows);
-  if (has_own_table) page += "<h2>What they differ in</h2>\n" + differences_html(reports, names);
-  std::size_t noted = 0;
-  for (const RunReport& report : reports) {
-    for (const auto& problem : report.problems)
-      page += fmt::format("<p class=\"note\">{}: {}</p>\n", html(report.label), html(problem));
-    if (report.status.state == RunState::kCompleted || report.status.detail.empty() ||
-        ++noted > kNotesShown)
-      continue;
-    page += fmt::format("<p class=\"note{}\">{}: {}</p>\n",
-                        class_of(report.status.state) == "bad" ? " bad" : "", html(report.label),
-                        html(report.status.detail));
-    page += last_words_html(report);
-  }
-  if (noted > kNotesShown)
-    page += fmt::format("<p class=\"soft\">and {} more that did not complete</p>\n",
-                        noted - kNotesShown);
-
-  std::vector<const RunReport*> drawn;
-  for (std::size_t at = 0; at < reports.size() && is_drawn(at); ++at) drawn.push_back(&reports[at]);
-  const std::string curves = charts_html(drawn);
-  if (!curves.empty()) {
-    page += "<h2>Over time</h2>\n";
-    if (drawn.size() < reports.size())
-      page += fmt::format("<p class=\"soft\">the first {} runs of the table</p>\n", drawn.size());
-    page += "<div class=\"charts\">\n" + curves + "</div>\n";
-  }
-  return page + foot(made);
+  const auto keys = different_keys(reports);
+  const bool has_own_table = keys.size() > kKeysInTable && reports.size() <= kChartColours;
+  const TableParts parts{names_of_all_results(reports),
+                         has_own_table ? std::vector<std::string>() : keys};
+  page += "<h2>Runs</h2>\n" + runs_table(reports, parts);
+  if (has_own_table) page += "<h2>What they differ in</h2>\n" + differences_html(reports, keys);
+  return page + notes(reports) + curves_of(reports) + foot(made);
 }
 
 }  // namespace dlrun

@@ -8,10 +8,12 @@
 #include <fmt/core.h>
 
 #include "common/text.h"
+#include "common/units.h"
 #include "launcher/report/chart.h"
 #include "launcher/report/page_parts.h"
 #include "launcher/report/run_charts.h"
 #include "launcher/report/run_report.h"
+#include "launcher/view/run_text.h"
 
 namespace dlrun {
 namespace {
@@ -85,11 +87,11 @@ std::string timeline(const RunReport& report) {
         "<div class=\"span wait\" style=\"left:{:.2f}%;width:{:.2f}%\" title=\"until all ranks had "
         "joined: {}\"></div>",
         part(attempt.claimed), part(joined) - part(attempt.claimed),
-        duration(joined - attempt.claimed));
+        fine_duration_text(joined - attempt.claimed));
     legend.has_wait = true;
     if (attempt.joined) {
       const bool is_again = attempt.ended && attempt.was_queued_again();
-      const bool is_good = attempt.ended && !is_again && attempt.reason == "ok";
+      const bool is_good = attempt.ended && !is_again && attempt.reason == EndReason::kOk;
       const bool is_bad = attempt.ended && !is_again && !is_good;
       legend.has_again = legend.has_again || is_again;
       legend.has_good = legend.has_good || is_good;
@@ -101,8 +103,8 @@ std::string timeline(const RunReport& report) {
           : is_good ? " isgood"
           : is_bad  ? " isbad"
                     : "",
-          part(joined), part(until) - part(joined), duration(until - joined),
-          attempt.reason.empty() ? "" : ", " + html(attempt.reason));
+          part(joined), part(until) - part(joined), fine_duration_text(until - joined),
+          attempt.reason.empty() ? "" : ", " + html(attempt.reason.text()));
     }
     std::size_t pins = 0;
     for (const NotedEvent& event : report.history.events()) {
@@ -131,7 +133,7 @@ std::string events_table(const RunReport& report) {
   for (std::size_t at = first; at < events.size(); ++at) {
     const NotedEvent& event = events[at];
     rows.push_back(
-        {utc(event.t, has_days), "+" + duration(event.t - begin_of(report)),
+        {utc(event.t, has_days), "+" + fine_duration_text(event.t - begin_of(report)),
          fmt::format("<span class=\"{}\">{}</span>", event.is_bad ? "bad" : "", html(event.kind)),
          html(event.text)});
   }
@@ -200,11 +202,11 @@ std::string last_ranks(const RunReport& report) {
     std::vector<std::string> cells{
         std::to_string(row->rank), html(row->node),
         or_dash(row->cpu, [](double value) { return fmt::format("{:.2f}", value); }),
-        or_dash(row->rss_bytes, memory)};
+        or_dash(row->rss_bytes, memory_figure)};
     if (has_gpu) {
       cells.push_back(
           or_dash(row->gpu_percent, [](double value) { return fmt::format("{:.0f} %", value); }));
-      cells.push_back(or_dash(row->gpu_used_bytes, memory));
+      cells.push_back(or_dash(row->gpu_used_bytes, memory_figure));
     }
     if (has_step) {
       cells.push_back(row->step ? std::to_string(*row->step) : "–");
@@ -227,11 +229,10 @@ std::string job_text(const RunStatus& status) {
                                              : "job " + status.job.id;
 }
 
-}  // namespace
-
-std::string report_page(const RunReport& report, const std::string& made) {
+/// Returns the part above the tiles: the state and its reason, and problems of the files.
+std::string introduction(const RunReport& report) {
   const RunRecord& record = report.status.facts.record;
-  std::string page = head(report.run.id);
+  std::string page;
   page += fmt::format(
       "<h1>{} {}</h1>\n<p class=\"soft\">{}</p>\n",
       html(report.run.name.empty() ? report.run.id : report.run.name), state_html(report.status),
@@ -244,63 +245,75 @@ std::string report_page(const RunReport& report, const std::string& made) {
                                                                  : "note",
                         html(report.status.detail));
   }
-  // The detail above usually names the rank already.
-  if (record.first_failed && report.status.detail.find(fmt::format(
-                                 "rank {}", record.first_failed->rank)) == std::string::npos)
+  if (record.first_failed && !names_first_failed(report.status))
     page += fmt::format("<p class=\"note bad\">first to fail: {}</p>\n",
                         html(describe(*record.first_failed)));
   page += last_words_html(report);
   for (const auto& problem : report.problems)
     page += fmt::format("<p class=\"note\">{}</p>\n", html(problem));
+  return page;
+}
 
-  page += "<div class=\"tiles\">\n";
+/// Returns the tiles of the progress of a run without a result.
+std::string progress_tiles(const Progress& progress) {
+  std::string page;
+  if (progress.epoch)
+    page +=
+        tile("epoch", progress.epochs ? fmt::format("{} / {}", *progress.epoch, *progress.epochs)
+                                      : std::to_string(*progress.epoch));
+  if (progress.step)
+    page += tile("step", progress.steps ? fmt::format("{} / {}", *progress.step, *progress.steps)
+                                        : std::to_string(*progress.step));
+  if (progress.loss) page += tile("training loss", short_number(*progress.loss));
+  if (progress.accuracy) page += tile("training accuracy", short_number(*progress.accuracy));
+  if (progress.samples_per_s)
+    page += tile("samples per second", short_number(*progress.samples_per_s));
+  return page;
+}
+
+std::string tiles(const RunReport& report) {
+  const RunRecord& record = report.status.facts.record;
+  std::string page = "<div class=\"tiles\">\n";
   for (const auto& name : names_of_results(report.result)) {
     const std::string value = value_of(report.result, name);
     const auto number = parse_double(value);
     page += tile(words_of_name(name),
                  number && std::abs(*number) >= 1e4 ? short_number(*number) : value);
   }
-  if (report.result.empty() && record.progress) {
-    const Progress& progress = *record.progress;
-    if (progress.epoch)
-      page +=
-          tile("epoch", progress.epochs ? fmt::format("{} / {}", *progress.epoch, *progress.epochs)
-                                        : std::to_string(*progress.epoch));
-    if (progress.step)
-      page += tile("step", progress.steps ? fmt::format("{} / {}", *progress.step, *progress.steps)
-                                          : std::to_string(*progress.step));
-    if (progress.loss) page += tile("training loss", short_number(*progress.loss));
-    if (progress.accuracy) page += tile("training accuracy", short_number(*progress.accuracy));
-    if (progress.samples_per_s)
-      page += tile("samples per second", short_number(*progress.samples_per_s));
-  }
+  if (report.result.empty() && record.progress) page += progress_tiles(*record.progress);
   if (record.has_events)
     page +=
         tile(is_final(report.status.state) ? "from start to end" : "from start to its last word",
-             duration(end_of(report) - begin_of(report)));
+             fine_duration_text(end_of(report) - begin_of(report)));
   if (record.ranks > 0) page += tile("ranks", std::to_string(record.ranks));
   page += tile("nodes", nodes_of(report));
   if (report.history.attempts().size() > 1)
     page += tile("attempts", std::to_string(report.history.attempts().size()));
-  page += "</div>\n";
+  return page + "</div>\n";
+}
 
-  page += timeline(report);
-  const std::string drawn = charts_html({&report});
-  if (!drawn.empty()) page += "<h2>Over time</h2>\n<div class=\"charts\">\n" + drawn + "</div>\n";
-  page += slow_ranks(report);
-  page += last_ranks(report);
-  if (!report.history.events().empty()) page += "<h2>Events</h2>\n" + events_table(report);
-
+/// Returns the origin of a run: its facts, its spec and its script.
+std::string origin_of(const RunReport& report) {
   Pairs facts;
   facts.emplace_back("run directory", report.run.path.string());
   if (!report.run.created.empty()) facts.emplace_back("created", report.run.created);
   if (const auto hash = value_of(report.result, "parameters"); !hash.empty())
     facts.emplace_back("trained parameters", hash);
   facts.insert(facts.end(), report.facts.begin(), report.facts.end());
-  page += "<h2>What ran</h2>\n" + list_html(facts);
-  page += folded("The effective spec", report.spec) +
-          folded("The script that was submitted", report.script);
-  return page + foot(made);
+  return "<h2>What ran</h2>\n" + list_html(facts) + folded("The effective spec", report.spec) +
+         folded("The script that was submitted", report.script);
+}
+
+}  // namespace
+
+std::string report_page(const RunReport& report, const std::string& made) {
+  std::string page = head(report.run.id) + introduction(report) + tiles(report) + timeline(report);
+  const std::string drawn = charts_html({&report});
+  if (!drawn.empty()) page += "<h2>Over time</h2>\n<div class=\"charts\">\n" + drawn + "</div>\n";
+  page += slow_ranks(report);
+  page += last_ranks(report);
+  if (!report.history.events().empty()) page += "<h2>Events</h2>\n" + events_table(report);
+  return page + origin_of(report) + foot(made);
 }
 
 }  // namespace dlrun

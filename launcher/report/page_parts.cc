@@ -1,12 +1,11 @@
 #include "launcher/report/page_parts.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/core.h>
 
 #include "common/text.h"
-#include "launcher/report/chart.h"
+#include "launcher/report/escape.h"
 #include "launcher/report/style.h"
 #include "launcher/runs/sweep.h"
 
@@ -27,25 +26,6 @@ std::string breakable(std::string_view title) {
 
 std::string html(std::string_view text) {
   return escape_html(text);
-}
-
-std::string duration(double seconds) {
-  const auto s = static_cast<std::int64_t>(std::lround(std::clamp(seconds, 0.0, 1e12)));
-  if (seconds < 10) return fmt::format("{:.1f} s", std::max(seconds, 0.0));
-  if (s < 60) return fmt::format("{} s", s);
-  if (s < 3600) return fmt::format("{} min {} s", s / 60, s % 60);
-  if (s < 86400) return fmt::format("{} h {} min", s / 3600, s / 60 % 60);
-  return fmt::format("{} d {} h", s / 86400, s / 3600 % 24);
-}
-
-std::string memory(double bytes) {
-  static constexpr std::string_view kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  std::size_t unit = 0;
-  while (bytes >= 1000 && unit + 1 < std::size(kUnits)) {
-    bytes /= 1024;
-    ++unit;
-  }
-  return fmt::format("{:.3g} {}", bytes, kUnits[unit]);
 }
 
 std::string_view class_of(RunState state) {

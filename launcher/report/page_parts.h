@@ -15,10 +15,6 @@ using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 /// Escapes text; short for escape_html().
 [[nodiscard]] std::string html(std::string_view text);
-/// Formats a duration: "7.5 s", "3 min 20 s", "2 d 4 h".
-[[nodiscard]] std::string duration(double seconds);
-/// Formats a number of bytes: "2 MiB".
-[[nodiscard]] std::string memory(double bytes);
 /// Returns a result's name in words: "samples per second" for samples_per_s.
 [[nodiscard]] std::string words_of_name(std::string_view name);
 

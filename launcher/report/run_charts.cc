@@ -61,84 +61,123 @@ std::vector<double> attempt_marks(const RunReport& report) {
   return marks;
 }
 
+/// Draws the charts of one run, or of several runs in common charts.
+class RunCharts {
+ public:
+  explicit RunCharts(const std::vector<const RunReport*>& reports)
+      : reports_(reports),
+        is_one_(reports.size() == 1),
+        has_steps_(std::all_of(reports.begin(), reports.end(), over_steps)) {}
+
+  [[nodiscard]] std::string html() const;
+
+ private:
+  /// A value that a program reports: in metrics.jsonl, in the run's record, and on the test data.
+  /// nullptr: the value does not exist there.
+  struct Reported {
+    const char* title;
+    std::optional<double> MetricsPoint::*train;
+    std::optional<double> ProgressPoint::*progress;
+    std::optional<double> MetricsPoint::*test;
+    bool may_be_logarithmic;
+  };
+
+  /// Returns true if the values can be drawn over steps.
+  [[nodiscard]] static bool over_steps(const RunReport* report);
+  [[nodiscard]] std::string reported(const Reported& what) const;
+  [[nodiscard]] std::string throughput() const;
+  [[nodiscard]] std::string sampled(std::string title, std::string unit, ChartUnit y_unit,
+                                    std::optional<Spread> SamplesPoint::*field) const;
+
+  const std::vector<const RunReport*>& reports_;
+  bool is_one_, has_steps_;
+};
+
+bool RunCharts::over_steps(const RunReport* report) {
+  const auto has_step = [](const auto& point) { return point.step.has_value(); };
+  const auto& metrics = report->metrics;
+  const auto& progress = report->history.progress();
+  return std::any_of(metrics.begin(), metrics.end(), has_step) ||
+         (metrics.empty() && progress.empty()) ||
+         std::any_of(progress.begin(), progress.end(), has_step);
+}
+
+std::string RunCharts::reported(const Reported& what) const {
+  Chart chart;
+  chart.title = what.title;
+  chart.may_be_logarithmic = what.may_be_logarithmic;
+  chart.x_is_time = !has_steps_;
+  for (std::size_t at = 0; at < reports_.size(); ++at) {
+    const RunReport& report = *reports_[at];
+    if (what.train != nullptr)
+      chart.series.push_back({is_one_ ? "training" : name_of(report), at,
+                              curve(report, what.train, what.progress, has_steps_)});
+    if (what.test == nullptr) continue;
+    auto points = curve(report, what.test, nullptr, has_steps_);
+    if (!points.empty())
+      chart.series.push_back(
+          {is_one_ ? "test" : name_of(report), is_one_ ? 1 : at, std::move(points), true});
+  }
+  if (is_one_ && !has_steps_) chart.marks = attempt_marks(*reports_[0]);
+  return figure_html(chart);
+}
+
+std::string RunCharts::throughput() const {
+  Chart chart;
+  chart.title = "Throughput";
+  chart.unit = "samples per second, all ranks";
+  chart.begins_at_zero = chart.x_is_time = true;
+  for (std::size_t at = 0; at < reports_.size(); ++at) {
+    chart.series.push_back(
+        {is_one_ ? "samples/s" : name_of(*reports_[at]), at,
+         curve(*reports_[at], &MetricsPoint::samples_per_s, &ProgressPoint::samples_per_s, false)});
+  }
+  if (is_one_) chart.marks = attempt_marks(*reports_[0]);
+  return figure_html(chart);
+}
+
+std::string RunCharts::sampled(std::string title, std::string unit, ChartUnit y_unit,
+                               std::optional<Spread> SamplesPoint::*field) const {
+  Chart chart;
+  chart.title = std::move(title);
+  chart.unit = (unit.empty() ? "" : std::move(unit) + "; ") +
+               (is_one_ ? "mean of the ranks, from the least to the most" : "mean of the ranks");
+  chart.y_unit = y_unit;
+  chart.begins_at_zero = chart.x_is_time = true;
+  for (std::size_t at = 0; at < reports_.size(); ++at)
+    add_spread(chart, *reports_[at], name_of(*reports_[at]), at, field, is_one_);
+  if (is_one_) chart.marks = attempt_marks(*reports_[0]);
+  return figure_html(chart);
+}
+
+std::string RunCharts::html() const {
+  using Metrics = MetricsPoint;
+  using Progress = ProgressPoint;
+  std::string text;
+  if (is_one_) {
+    text += reported({"Loss", &Metrics::loss, &Progress::loss, &Metrics::test_loss, true});
+    text += reported(
+        {"Accuracy", &Metrics::accuracy, &Progress::accuracy, &Metrics::test_accuracy, false});
+  } else {
+    text += reported({"Training loss", &Metrics::loss, &Progress::loss, nullptr, true});
+    text += reported({"Test loss", nullptr, nullptr, &Metrics::test_loss, true});
+    text +=
+        reported({"Training accuracy", &Metrics::accuracy, &Progress::accuracy, nullptr, false});
+    text += reported({"Test accuracy", nullptr, nullptr, &Metrics::test_accuracy, false});
+  }
+  text += throughput();
+  text += sampled("Work on a step", "milliseconds", ChartUnit::kPlain, &SamplesPoint::work_ms);
+  text += sampled("Processors", "busy cores", ChartUnit::kPlain, &SamplesPoint::cpu);
+  text += sampled("Memory", "resident", ChartUnit::kBytes, &SamplesPoint::rss_bytes);
+  text += sampled("GPU utilisation", "", ChartUnit::kPercent, &SamplesPoint::gpu);
+  text += sampled("GPU memory", "in use", ChartUnit::kBytes, &SamplesPoint::gpu_used_bytes);
+  return text;
+}
+
 }  // namespace
 
 std::string charts_html(const std::vector<const RunReport*>& reports) {
-  const bool is_one = reports.size() == 1;
-  const bool has_steps = std::all_of(reports.begin(), reports.end(), [](const RunReport* report) {
-    return std::any_of(report->metrics.begin(), report->metrics.end(),
-                       [](const auto& point) { return point.step.has_value(); }) ||
-           (report->metrics.empty() && report->history.progress().empty()) ||
-           std::any_of(report->history.progress().begin(), report->history.progress().end(),
-                       [](const auto& point) { return point.step.has_value(); });
-  });
-  std::string text;
-  const auto reported =
-      [&](std::string title, std::string unit, std::optional<double> MetricsPoint::*train,
-          std::optional<double> ProgressPoint::*progress, std::optional<double> MetricsPoint::*test,
-          bool is_logarithmic, bool over_steps) {
-        Chart chart;
-        chart.title = std::move(title);
-        chart.unit = std::move(unit);
-        chart.may_be_logarithmic = is_logarithmic;
-        chart.x_is_time = !over_steps;
-        for (std::size_t at = 0; at < reports.size(); ++at) {
-          if (train != nullptr)
-            chart.series.push_back({is_one ? "training" : name_of(*reports[at]), at,
-                                    curve(*reports[at], train, progress, over_steps)});
-          if (test != nullptr) {
-            auto points = curve(*reports[at], test, nullptr, over_steps);
-            if (!points.empty())
-              chart.series.push_back({is_one ? "test" : name_of(*reports[at]), is_one ? 1 : at,
-                                      std::move(points), true});
-          }
-        }
-        if (is_one && !over_steps) chart.marks = attempt_marks(*reports[0]);
-        text += figure_html(chart);
-      };
-  if (is_one) {
-    reported("Loss", "", &MetricsPoint::loss, &ProgressPoint::loss, &MetricsPoint::test_loss, true,
-             has_steps);
-    reported("Accuracy", "", &MetricsPoint::accuracy, &ProgressPoint::accuracy,
-             &MetricsPoint::test_accuracy, false, has_steps);
-  } else {
-    reported("Training loss", "", &MetricsPoint::loss, &ProgressPoint::loss, nullptr, true,
-             has_steps);
-    reported("Test loss", "", nullptr, nullptr, &MetricsPoint::test_loss, true, has_steps);
-    reported("Training accuracy", "", &MetricsPoint::accuracy, &ProgressPoint::accuracy, nullptr,
-             false, has_steps);
-    reported("Test accuracy", "", nullptr, nullptr, &MetricsPoint::test_accuracy, false, has_steps);
-  }
-  Chart throughput;
-  throughput.title = "Throughput";
-  throughput.unit = "samples per second, all ranks";
-  throughput.begins_at_zero = throughput.x_is_time = true;
-  for (std::size_t at = 0; at < reports.size(); ++at) {
-    throughput.series.push_back(
-        {is_one ? "samples/s" : name_of(*reports[at]), at,
-         curve(*reports[at], &MetricsPoint::samples_per_s, &ProgressPoint::samples_per_s, false)});
-  }
-  if (is_one) throughput.marks = attempt_marks(*reports[0]);
-  text += figure_html(throughput);
-  const auto sampled = [&](std::string title, std::string unit, ChartUnit y_unit,
-                           std::optional<Spread> SamplesPoint::*field) {
-    Chart chart;
-    chart.title = std::move(title);
-    chart.unit = (unit.empty() ? "" : std::move(unit) + "; ") +
-                 (is_one ? "mean of the ranks, from the least to the most" : "mean of the ranks");
-    chart.y_unit = y_unit;
-    chart.begins_at_zero = chart.x_is_time = true;
-    for (std::size_t at = 0; at < reports.size(); ++at)
-      add_spread(chart, *reports[at], name_of(*reports[at]), at, field, is_one);
-    if (is_one) chart.marks = attempt_marks(*reports[0]);
-    text += figure_html(chart);
-  };
-  sampled("Work on a step", "milliseconds", ChartUnit::kPlain, &SamplesPoint::work_ms);
-  sampled("Processors", "busy cores", ChartUnit::kPlain, &SamplesPoint::cpu);
-  sampled("Memory", "resident", ChartUnit::kBytes, &SamplesPoint::rss_bytes);
-  sampled("GPU utilisation", "", ChartUnit::kPercent, &SamplesPoint::gpu);
-  sampled("GPU memory", "in use", ChartUnit::kBytes, &SamplesPoint::gpu_used_bytes);
-  return text;
+  return RunCharts(reports).html();
 }
 
 }  // namespace dlrun

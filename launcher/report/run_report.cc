@@ -7,9 +7,9 @@
 
 #include "common/bounded_json.h"
 #include "common/files.h"
+#include "common/json_read.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
-#include "launcher/runs/json_read.h"
 #include "launcher/runs/last_words.h"
 
 namespace dlrun {

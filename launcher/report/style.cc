@@ -2,10 +2,12 @@
 
 namespace dlrun {
 
-std::string_view page_style() {
-  // Eight colours by Okabe and Ito that nearly everybody can tell apart; lighter ones in the same
-  // order on a dark background.
-  return R"css(
+namespace {
+
+// Eight colours by Okabe and Ito, which nearly everybody can tell apart. A dark background has
+// lighter colours in the same order.
+constexpr std::string_view kStyle =
+    R"css(
 :root{--paper:#fff;--card:#f7f8fa;--ink:#1d2530;--soft:#5c6875;--line:#dfe3e8;--good:#1a7f4b;--bad:#c0392b;--warn:#a86200;
 --c0:#0072b2;--c1:#d55e00;--c2:#009e73;--c3:#cc79a7;--c4:#b8860b;--c5:#3a9bd6;--c6:#7a5195;--c7:#6b7280}
 @media(prefers-color-scheme:dark){:root{--paper:#14181d;--card:#1c222a;--ink:#e4e9ef;--soft:#9aa6b3;--line:#303944;--good:#4cc38a;
@@ -81,6 +83,11 @@ footer{margin-top:40px;color:var(--soft);font-size:13px}
 svg text{font-size:14px}}
 @media print{main{max-width:none;padding:0}.tile,figure{break-inside:avoid}}
 )css";
+
+}  // namespace
+
+std::string_view page_style() {
+  return kStyle;
 }
 
 }  // namespace dlrun

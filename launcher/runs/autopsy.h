@@ -1,12 +1,13 @@
 #pragma once
-// Reads the autopsy of a hang from the run's record: the ranks, grouped by the place in the code
-// where they stood.
+// The autopsy of a hang, from the run's record: the ranks, grouped by the place in the code where
+// they stood.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include "common/run_events.h"
 
 namespace dlrun {
 
@@ -25,7 +26,8 @@ struct Autopsy {
   std::vector<AutopsyGroup> groups;  ///< smallest first, at most six
 };
 
-/// Parses an `autopsy` event. Returns nullopt if the event names no group.
-[[nodiscard]] std::optional<Autopsy> read_autopsy(const nlohmann::ordered_json& event);
+/// Returns an event's autopsy, cut to a bounded size. Returns nullopt if the event names no group.
+[[nodiscard]] std::optional<Autopsy> bounded_autopsy(const events::Autopsy& event,
+                                                     std::int64_t attempt);
 
 }  // namespace dlrun

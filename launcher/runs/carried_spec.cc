@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "common/json_read.h"
 #include "common/sha256.h"
 #include "common/text.h"
-#include "launcher/runs/json_read.h"
 
 namespace dlrun {
 namespace {

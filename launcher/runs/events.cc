@@ -9,19 +9,18 @@
 #include <cerrno>
 #include <tuple>
 #include <utility>
+#include <variant>
 
 #include "common/files.h"
 #include "common/json_lines.h"
+#include "common/json_read.h"
 #include "common/run_events.h"
 #include "common/untrusted_file.h"
-#include "launcher/runs/json_read.h"
 
 namespace dlrun {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-// Limits on the memory that one record takes, whoever wrote it.
+// Limits on the memory that one record takes. Anybody may have written the record.
 constexpr std::size_t kMostWarnings = 200;
 constexpr std::size_t kMostFailures = 256;
 constexpr std::size_t kMostRestarts = 10'000;
@@ -32,33 +31,32 @@ constexpr std::size_t kLongestText = 4096;
 /// sequence of them.
 constexpr std::size_t kProgressRead = 64;
 
-std::string short_text(const Json& json, const char* key) {
-  auto text = json_read::text(json, key);
+std::string shortened(std::string text) {
   if (text.size() > kLongestText) text = text.substr(0, kLongestText) + "...";
   return text;
 }
 
-RankFailure failure_of(const Json& json) {
-  RankFailure failure;
-  failure.rank = json_read::integer(json, "rank").value_or(-1);
-  failure.host = short_text(json, "host");
-  failure.code = json_read::integer(json, "code").value_or(0);
-  failure.signal = short_text(json, "signal");
-  failure.error = short_text(json, "error");
-  return failure;
+RankFailure failure_of(const events::RankFailed& told) {
+  return {.rank = told.rank,
+          .host = shortened(told.host),
+          .code = told.code,
+          .signal = shortened(told.signal),
+          .error = shortened(told.error)};
 }
 
-Progress progress_of(const Json& json, const std::string& time) {
-  Progress progress;
-  progress.time = time;
-  progress.epoch = json_read::integer(json, "epoch");
-  progress.epochs = json_read::integer(json, "epochs");
-  progress.step = json_read::integer(json, "step");
-  progress.steps = json_read::integer(json, "steps");
-  progress.loss = json_read::number(json, "loss");
-  progress.accuracy = json_read::number(json, "accuracy");
-  progress.samples_per_s = json_read::number(json, "samples_per_s");
-  return progress;
+std::optional<double> value_of(const std::optional<events::Number>& number) {
+  return number ? std::optional(events::value_of(*number)) : std::nullopt;
+}
+
+Progress progress_of(const events::Progress& told, const std::string& time) {
+  return {.time = time,
+          .epoch = told.epoch,
+          .epochs = told.epochs,
+          .step = told.step,
+          .steps = told.steps,
+          .loss = value_of(told.loss),
+          .accuracy = value_of(told.accuracy),
+          .samples_per_s = value_of(told.samples_per_s)};
 }
 
 /// Updates `into` with the values in `news`; values that `news` lacks stay.
@@ -83,96 +81,104 @@ void begin_attempt(RunRecord& record, std::int64_t attempt) {
   record.missing.clear();
   record.first_failed.reset();
   record.failed.clear();
-  record.attempt_reason.clear();
+  record.attempt_reason = {};
   record.ended = false;
 }
 
-/// Merges results: later values replace earlier ones. From kMostResults results on, each one
-/// replaces the whole result, to bound the time.
-void apply_result(RunRecord& record, const Json& event) {
-  Json result = Json::object();
-  if (!record.result.empty() && ++record.results < kMostResults)
-    result = json_read::object_of(record.result).value_or(Json::object());
-  const Json kept = kept_result(event);
-  for (const auto& [key, value] : kept.items()) result[key] = value;
-  record.result = json_read::dump(kept_result(result));
-}
+/// Applies an event of the record's present attempt.
+class Application {
+ public:
+  Application(RunRecord& record, const std::string& time, std::int64_t attempt)
+      : record_(record), time_(time), attempt_(attempt) {}
 
-void apply(RunRecord& record, const Json& event) {
-  const std::string kind = json_read::text(event, "event");
-  const std::string time = json_read::text(event, "t");
-  const std::int64_t attempt = json_read::integer(event, "attempt").value_or(record.attempt);
-  if (!time.empty()) record.last_time = time;
-  if (kind == "claimed") {
-    begin_attempt(record, attempt);
-    if (record.claimed_at.empty()) record.claimed_at = time;
-    record.claimed_by = json_read::text(event, "job");
-    record.lead_host = json_read::text(event, "host");
-    return;
+  void operator()(const events::Claimed& claimed) const {
+    if (record_.claimed_at.empty()) record_.claimed_at = time_;
+    record_.claimed_by = claimed.job;
+    record_.lead_host = claimed.host;
   }
-  if (attempt < record.attempt) return;
-  if (attempt > record.attempt) begin_attempt(record, attempt);
-  if (kind == "started" || kind == "joined") {
-    if (const auto ranks = json_read::integer(event, "ranks"); ranks && *ranks > 0)
-      record.ranks = *ranks;
-    if (kind == "started") record.checks = json_read::text(event, "checks");
-    if (kind == "joined") {
-      record.joined = true;
-      record.hosts = json_read::text(event, "hosts");
+  void operator()(const events::Started& started) const {
+    if (started.ranks > 0) record_.ranks = started.ranks;
+    record_.checks = started.checks;
+  }
+  void operator()(const events::Joined& joined) const {
+    if (joined.ranks > 0) record_.ranks = joined.ranks;
+    record_.joined = true;
+    record_.hosts = joined.hosts;
+  }
+  void operator()(const events::Checked&) const { record_.checked = true; }
+  void operator()(const events::Missing& missing) const {
+    for (const auto rank : missing.ranks) {
+      if (record_.missing.size() < kMostMissing) record_.missing.push_back(rank);
     }
-  } else if (kind == "missing") {
-    if (const auto ranks = event.find("ranks"); ranks != event.end() && ranks->is_array()) {
-      for (const auto& rank : *ranks) {
-        if (rank.is_number_integer() && record.missing.size() < kMostMissing)
-          record.missing.push_back(rank.get<std::int64_t>());
-      }
-    }
-  } else if (kind == "progress") {
-    const Progress news = progress_of(event, time);
-    if (record.progress) {
-      merge(*record.progress, news);
+  }
+  void operator()(const events::Progress& progress) const {
+    const Progress news = progress_of(progress, time_);
+    if (record_.progress) {
+      merge(*record_.progress, news);
     } else {
-      record.progress = news;
+      record_.progress = news;
     }
-  } else if (kind == "result") {
-    apply_result(record, event);
-  } else if (kind == "rank_failed") {
-    if (!record.first_failed) record.first_failed = failure_of(event);
-    if (record.failed.size() < kMostFailures) record.failed.push_back(failure_of(event));
-  } else if (kind == "warning") {
-    RunWarning warning;
-    warning.message = short_text(event, "message");
-    warning.host = short_text(event, "host");
-    warning.rank = json_read::integer(event, "rank");
-    record.warnings.push_back(std::move(warning));
-    if (record.warnings.size() > kMostWarnings)  // keeps the first and the last ones
-      record.warnings.erase(record.warnings.begin() + kMostWarnings / 2);
-  } else if (kind == "autopsy") {
-    record.autopsy = read_autopsy(event);
-  } else if (kind == "attempt_end") {
-    record.attempt_reason = json_read::text(event, "reason");
-    if (const auto first = event.find("first_failed"); first != event.end() && first->is_object()) {
-      RankFailure failure = failure_of(*first);
-      // The rank's own event may have the error text, which this event lacks.
-      if (record.first_failed && record.first_failed->rank == failure.rank &&
-          failure.error.empty()) {
-        failure.error = record.first_failed->error;
-      }
-      if (failure.rank >= 0) record.first_failed = std::move(failure);
-    }
-  } else if (kind == "checked") {
-    record.checked = true;
-  } else if (kind == "restarting") {
-    if (record.restarts.size() == kMostRestarts) record.restarts.pop_back();
-    record.restarts.push_back(
-        {attempt, short_text(event, "cause"), json_read::integer(event, "left").value_or(0)});
-  } else if (kind == "ended") {
-    record.ended = true;
-    record.end_state = json_read::text(event, "state");
-    record.end_message = json_read::text(event, "message");
-    record.end_code = json_read::integer(event, "code").value_or(0);
-    record.end_time = time;
   }
+  /// Merges results: later values replace earlier ones. From kMostResults results on, each one
+  /// replaces the whole result, to bound the time.
+  void operator()(const events::Result& news) const {
+    events::Result result;
+    if (!record_.result.empty() && ++record_.results < kMostResults)
+      result = events::Result::of(json_read::object_of(record_.result).value_or(result.values));
+    result.add(news);
+    record_.result = json_read::dump(result.values);
+  }
+  void operator()(const events::Samples&) const {}
+  void operator()(const events::Signal&) const {}
+  void operator()(const events::RankFailed& failed) const {
+    if (!record_.first_failed) record_.first_failed = failure_of(failed);
+    if (record_.failed.size() < kMostFailures) record_.failed.push_back(failure_of(failed));
+  }
+  void operator()(const events::Warning& warning) const {
+    record_.warnings.push_back({.message = shortened(warning.message),
+                                .host = shortened(warning.host),
+                                .rank = warning.rank});
+    if (record_.warnings.size() > kMostWarnings)  // keeps the first and the last ones
+      record_.warnings.erase(record_.warnings.begin() + kMostWarnings / 2);
+  }
+  void operator()(const events::Autopsy& autopsy) const {
+    record_.autopsy = bounded_autopsy(autopsy, attempt_);
+  }
+  void operator()(const events::AttemptEnd& end) const {
+    record_.attempt_reason = end.reason;
+    if (!end.first_failed) return;
+    RankFailure failure = failure_of(*end.first_failed);
+    // The rank's own event may have the error text, which this event lacks.
+    if (record_.first_failed && record_.first_failed->rank == failure.rank && failure.error.empty())
+      failure.error = record_.first_failed->error;
+    if (failure.rank >= 0) record_.first_failed = std::move(failure);
+  }
+  void operator()(const events::Restarting& restarting) const {
+    if (record_.restarts.size() == kMostRestarts) record_.restarts.pop_back();
+    record_.restarts.push_back({attempt_, restarting.cause.text(), restarting.left});
+  }
+  void operator()(const events::Ended& ended) const {
+    record_.ended = true;
+    record_.end_state = ended.state;
+    record_.end_message = ended.message;
+    record_.end_code = ended.code;
+    record_.end_time = time_;
+  }
+  void operator()(const events::Unknown&) const {}
+
+ private:
+  RunRecord& record_;
+  const std::string& time_;
+  std::int64_t attempt_;
+};
+
+void apply(RunRecord& record, const RecordedEvent& recorded) {
+  if (!recorded.time.empty()) record.last_time = recorded.time;
+  const std::int64_t attempt = recorded.attempt.value_or(record.attempt);
+  const bool is_claim = std::holds_alternative<events::Claimed>(recorded.event);
+  if (attempt < record.attempt && !is_claim) return;
+  if (attempt > record.attempt || is_claim) begin_attempt(record, attempt);
+  std::visit(Application(record, recorded.time, attempt), recorded.event);
 }
 
 }  // namespace
@@ -186,12 +192,13 @@ class EventSum {
  public:
   void see(std::string_view line) {
     const auto kind = kind_of_line(line);
-    if (kind == "samples") return;
-    if (kind == "progress" && ++progress_seen_ > kProgressRead) {
+    if (kind == events::Samples::kKind) return;
+    const bool is_progress = kind == events::Progress::kKind;
+    if (is_progress && ++progress_seen_ > kProgressRead) {
       latest_[next_latest_++ % kProgressRead] = line;
       return;
     }
-    if (kind != "progress") end_progress();
+    if (!is_progress) end_progress();
     take(line);
   }
 
@@ -204,7 +211,7 @@ class EventSum {
 
  private:
   void take(std::string_view line) {
-    const auto event = parse_checked_line(line);
+    const auto event = event_of_line(line);
     if (!event) {
       ++damaged_since_valid_;
       return;
@@ -237,7 +244,7 @@ RunRecord sum_up_events(std::string_view text) {
   return sum.finish(offset < text.size());
 }
 
-void add_event(RunRecord& record, const Json& event) {
+void add_event(RunRecord& record, const RecordedEvent& event) {
   record.has_events = true;
   apply(record, event);
 }

@@ -8,9 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "common/result.h"
+#include "common/run_events.h"
 #include "launcher/runs/autopsy.h"
 
 namespace dlrun {
@@ -64,9 +63,10 @@ struct RunRecord {
   std::optional<Autopsy> autopsy;           ///< the latest attempt that hung
   std::vector<RunWarning> warnings;
   std::vector<Restart> restarts;
-  std::string attempt_reason;  ///< why the latest attempt ended; empty while it runs
-  bool ended = false;          ///< there is an `ended` event that no later event undoes
-  std::string end_state, end_message, end_time;
+  Word<EndReason> attempt_reason;  ///< why the latest attempt ended; no word while it runs
+  bool ended = false;              ///< there is an `ended` event that no later event undoes
+  Word<EndState> end_state;
+  std::string end_message, end_time;
   std::int64_t end_code = 0;
   std::string last_time;          ///< time of the last event
   std::size_t damaged_lines = 0;  ///< lines with a wrong checksum; they are ignored
@@ -82,7 +82,7 @@ struct RunRecord {
 [[nodiscard]] RunRecord sum_up_events(std::string_view text);
 
 /// Applies one more event. Events must be applied in the order of the file.
-void add_event(RunRecord& record, const nlohmann::ordered_json& event);
+void add_event(RunRecord& record, const RecordedEvent& event);
 
 /// Reads and summarises a run's record. Returns an empty record if the file does not exist. Reads
 /// only both ends of a file larger than kLargestRecordBytes (common/run_events.h).

@@ -9,19 +9,18 @@
 #include <cerrno>
 #include <ctime>
 #include <utility>
+#include <variant>
 
 #include "common/files.h"
 #include "common/json_lines.h"
+#include "common/json_read.h"
 #include "common/run_events.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
-#include "launcher/runs/json_read.h"
 #include "launcher/runs/status.h"
 
 namespace dlrun {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kPointsLimit = 16'384;
 constexpr std::size_t kEventsLimit = 2000;
@@ -46,28 +45,28 @@ void keep_bounded(std::vector<Point>& points) {
   points.resize(kept);
 }
 
-std::optional<Spread> spread(const Json& event, const char* key) {
-  const auto found = event.find(key);
-  if (found == event.end() || !found->is_array() || found->size() != 3) return std::nullopt;
-  for (const auto& value : *found) {
-    if (!value.is_number()) return std::nullopt;
-  }
-  return Spread{(*found)[0].get<double>(), (*found)[1].get<double>(), (*found)[2].get<double>()};
+template <typename Value>
+std::optional<Spread> spread(const std::optional<events::Spread<Value>>& told) {
+  if (!told) return std::nullopt;
+  return Spread{static_cast<double>(told->least), static_cast<double>(told->mean),
+                static_cast<double>(told->most)};
 }
 
-SamplesPoint samples_of(const Json& event, double t, std::int64_t attempt) {
-  SamplesPoint point;
-  point.t = t;
-  point.attempt = attempt;
-  point.ranks = json_read::integer(event, "ranks").value_or(0);
-  point.slow_ranks = json_read::integer(event, "slow_ranks").value_or(0);
-  point.cpu = spread(event, "cpu");
-  point.rss_bytes = spread(event, "rss_bytes");
-  point.gpu = spread(event, "gpu");
-  point.gpu_used_bytes = spread(event, "gpu_used_bytes");
-  point.step = spread(event, "step");
-  point.work_ms = spread(event, "work_ms");
-  return point;
+SamplesPoint samples_of(const events::Samples& told, double t, std::int64_t attempt) {
+  return {.t = t,
+          .attempt = attempt,
+          .ranks = told.ranks,
+          .slow_ranks = told.slow_ranks,
+          .cpu = spread(told.cpu),
+          .rss_bytes = spread(told.rss_bytes),
+          .gpu = spread(told.gpu),
+          .gpu_used_bytes = spread(told.gpu_used_bytes),
+          .step = spread(told.step),
+          .work_ms = spread(told.work_ms)};
+}
+
+std::optional<double> value_of(const std::optional<events::Number>& number) {
+  return number ? std::optional(events::value_of(*number)) : std::nullopt;
 }
 
 std::string seconds_text(double seconds) {
@@ -83,75 +82,102 @@ std::string count_of(std::int64_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-/// Describes an event in words. Its fields may come from anybody.
-std::string words_of(const std::string& kind, const Json& event) {
-  const auto text = [&](const char* key) { return json_read::text(event, key); };
-  const auto integer = [&](const char* key) { return json_read::integer(event, key); };
-  if (kind == "claimed") {
-    return fmt::format("job {} on {}{}", text("job"), text("host"),
-                       json_read::truth(event, "again") ? ", again after a requeue" : "");
-  }
-  if (kind == "started") {
-    const auto ranks = integer("ranks").value_or(0);
-    return ranks > 0 ? count_of(ranks, "rank") : "the step";
-  }
-  if (kind == "joined") {
-    return fmt::format("{} on {} within {}", count_of(integer("ranks").value_or(0), "rank"),
-                       text("hosts"),
-                       seconds_text(json_read::number(event, "seconds").value_or(0)));
-  }
-  if (kind == "missing") {
-    const auto ranks = event.find("ranks");
-    return fmt::format("{} did not say hello within {}",
-                       count_of(ranks != event.end() && ranks->is_array()
-                                    ? static_cast<std::int64_t>(ranks->size())
-                                    : 0,
-                                "rank"),
-                       seconds_text(json_read::number(event, "seconds").value_or(0)));
-  }
-  if (kind == "signal")
-    return fmt::format("{} at {}: {}", text("signal"), text("where"), text("word"));
-  if (kind == "rank_failed") {
-    return describe(RankFailure{integer("rank").value_or(-1), text("host"),
-                                integer("code").value_or(0), text("signal"), text("error")});
-  }
-  if (kind == "attempt_end") {
-    return fmt::format("{}, code {}, after {}", text("reason"), integer("code").value_or(0),
-                       seconds_text(json_read::number(event, "seconds").value_or(0)));
-  }
-  if (kind == "restarting") {
-    const auto left = integer("left").value_or(0);
-    std::string how = fmt::format("after {}: {}; {} left", text("cause"),
-                                  text("by") == "slurm" ? "queued again" : "in the same allocation",
-                                  count_of(left, "restart"));
-    const auto excluded = event.find("exclude");
-    if (excluded == event.end() || excluded->empty()) return how;
-    return fmt::format(
-        "{}; without {}", how,
-        excluded->is_string() ? excluded->get<std::string>() : json_read::dump(*excluded));
-  }
-  if (kind == "ended") return fmt::format("{}: {}", text("state"), text("message"));
-  if (kind == "result") {
-    std::vector<std::string> parts;
-    for (const char* key : {"test_accuracy", "test_loss", "steps", "seconds"}) {
-      if (const auto value = json_read::number(event, key))
-        parts.push_back(fmt::format("{} {:.6g}", key, *value));
-    }
-    return parts.empty() ? "reported" : join(parts, ", ");
-  }
-  std::string said = text("message");
-  if (said.empty()) said = text("reason");
-  if (const auto rank = integer("rank"))
-    said += fmt::format(" (rank {}{})", *rank, text("host").empty() ? "" : " on " + text("host"));
-  return said;
+std::string with_rank(std::string said, std::optional<std::int64_t> rank, const std::string& host) {
+  if (!rank) return said;
+  return said + fmt::format(" (rank {}{})", *rank, host.empty() ? "" : " on " + host);
 }
 
-bool is_bad(const std::string& kind, const Json& event) {
-  if (kind == "ended") return json_read::text(event, "state") != "completed";
-  if (kind == "attempt_end") return json_read::text(event, "reason") != "ok";
-  if (kind == "signal")
-    return json_read::text(event, "word") != "checkpoint";  // a checkpoint signal was asked for
-  return kind == "missing" || kind == "rank_failed" || kind == "warning";
+// words_of() describes an event in words. Anybody may have written the event's fields.
+
+std::string words_of(const events::Claimed& claimed) {
+  return fmt::format("job {} on {}{}", claimed.job, claimed.host,
+                     claimed.again ? ", again after a requeue" : "");
+}
+std::string words_of(const events::Started& started) {
+  return started.ranks > 0 ? count_of(started.ranks, "rank") : "the step";
+}
+std::string words_of(const events::Joined& joined) {
+  return fmt::format("{} on {} within {}", count_of(joined.ranks, "rank"), joined.hosts,
+                     seconds_text(joined.seconds));
+}
+std::string words_of(const events::Checked&) {
+  return {};
+}
+std::string words_of(const events::Missing& missing) {
+  return fmt::format("{} did not say hello within {}",
+                     count_of(static_cast<std::int64_t>(missing.ranks.size()), "rank"),
+                     seconds_text(missing.seconds));
+}
+std::string words_of(const events::Progress&) {
+  return {};  // shown as a curve
+}
+std::string words_of(const events::Result& result) {
+  std::vector<std::string> parts;
+  for (const char* key : {"test_accuracy", "test_loss", "steps", "seconds"}) {
+    if (const auto value = json_read::number(result.values, key))
+      parts.push_back(fmt::format("{} {:.6g}", key, *value));
+  }
+  return parts.empty() ? "reported" : join(parts, ", ");
+}
+std::string words_of(const events::Samples&) {
+  return {};  // shown as curves
+}
+std::string words_of(const events::Signal& signal) {
+  return fmt::format("{} at {}: {}", signal.signal, signal.where, signal.word.text());
+}
+std::string words_of(const events::RankFailed& failed) {
+  return describe(RankFailure{failed.rank, failed.host, failed.code, failed.signal, failed.error});
+}
+std::string words_of(const events::Warning& warning) {
+  return with_rank(warning.message, warning.rank, warning.host);
+}
+std::string words_of(const events::Autopsy&) {
+  return {};  // shown on its own
+}
+std::string words_of(const events::AttemptEnd& end) {
+  return fmt::format("{}, code {}, after {}", end.reason.text(), end.code,
+                     seconds_text(end.seconds.value_or(0)));
+}
+std::string words_of(const events::Restarting& restarting) {
+  return fmt::format(
+      "after {}: {}; {} left{}", restarting.cause.text(),
+      restarting.by == RestartedBy::kSlurm ? "queued again" : "in the same allocation",
+      count_of(restarting.left, "restart"),
+      restarting.exclude.empty() ? "" : "; without " + join(restarting.exclude, ", "));
+}
+std::string words_of(const events::Ended& ended) {
+  return fmt::format("{}: {}", ended.state.text(), ended.message);
+}
+std::string words_of(const events::Unknown& unknown) {
+  auto said = json_read::text(unknown.values, "message");
+  if (said.empty()) said = json_read::text(unknown.values, "reason");
+  return with_rank(std::move(said), json_read::integer(unknown.values, "rank"),
+                   json_read::text(unknown.values, "host"));
+}
+
+// is_bad() returns true for an event that is shown as a failure.
+
+template <typename Event>
+bool is_bad(const Event&) {
+  return false;
+}
+bool is_bad(const events::Ended& ended) {
+  return !(ended.state == EndState::kCompleted);
+}
+bool is_bad(const events::AttemptEnd& end) {
+  return !(end.reason == EndReason::kOk);
+}
+bool is_bad(const events::Signal& signal) {
+  return !(signal.word == SignalWord::kCheckpoint);  // a checkpoint signal was asked for
+}
+bool is_bad(const events::Missing&) {
+  return true;
+}
+bool is_bad(const events::RankFailed&) {
+  return true;
+}
+bool is_bad(const events::Warning&) {
+  return true;
 }
 
 }  // namespace
@@ -187,7 +213,8 @@ void RunHistory::follow(AttemptHistory& attempt) {
   attempt.is_followed = true;
   if (!attempt.was_queued_again()) return;
   for (NotedEvent& event : events_) {
-    if (event.attempt == attempt.number && event.kind == "attempt_end") event.is_bad = false;
+    if (event.attempt == attempt.number && event.kind == events::AttemptEnd::kKind)
+      event.is_bad = false;
   }
 }
 
@@ -200,69 +227,76 @@ void RunHistory::add(std::string_view lines) {
     // The last line of a chunk shows the current progress.
     const bool is_last = end + 1 >= lines.size();
     if (passes && ++passes_seen_ % stride != 0 && !is_last) continue;
-    const auto parsed = parse_checked_line(line);
-    if (!parsed) {
+    const auto recorded = event_of_line(line);
+    if (!recorded) {
       record_.damaged_lines = ++damaged_lines_;
       continue;
     }
-    const Json& event = *parsed;
-    add_event(record_, event);
-    const std::string kind = json_read::text(event, "event");
-    const auto t = seconds_of_utc(json_read::text(event, "t"));
-    if (kind.empty() || !t) continue;
-    const std::int64_t number = json_read::integer(event, "attempt")
-                                    .value_or(attempts_.empty() ? 0 : attempts_.back().number);
-    AttemptHistory& attempt = attempt_of(number, *t);
-    if (kind == "progress") {
-      progress_.push_back({*t, number, json_read::integer(event, "epoch"),
-                           json_read::integer(event, "step"), json_read::number(event, "loss"),
-                           json_read::number(event, "accuracy"),
-                           json_read::number(event, "samples_per_s")});
-      keep_bounded(progress_);
-      continue;
-    }
-    if (kind == "samples") {
-      samples_.push_back(samples_of(event, *t, number));
-      keep_bounded(samples_);
-      const auto slow = event.find("slow");
-      if (slow == event.end() || !slow->is_array()) continue;
-      for (const Json& one : *slow) {
-        const auto rank = json_read::integer(one, "rank");
-        if (!rank || (slow_.size() >= kSlowRanksLimit && !slow_.contains(*rank))) continue;
-        SlowRank& known = slow_[*rank];
-        known.rank = *rank;
-        known.host = short_text(json_read::text(one, "host"));
-        ++known.times;
-        known.work_ms = std::max(known.work_ms, json_read::number(one, "work_ms").value_or(0));
-        known.lag = std::max(known.lag, json_read::integer(one, "lag").value_or(0));
-      }
-      continue;
-    }
-    if (kind == "claimed") {
-      attempt.job = short_text(json_read::text(event, "job"));
-      attempt.host = short_text(json_read::text(event, "host"));
-    } else if (kind == "started" || kind == "joined") {
-      if (const auto ranks = json_read::integer(event, "ranks"); ranks && *ranks > 0)
-        attempt.ranks = *ranks;
-      if (kind == "joined") {
-        attempt.joined = *t;
-        attempt.hosts = short_text(json_read::text(event, "hosts"));
-      }
-    } else if (kind == "attempt_end") {
-      attempt.ended = *t;
-      attempt.reason = short_text(json_read::text(event, "reason"));
-      attempt.code = json_read::integer(event, "code");
-      attempt.cause = short_text(json_read::text(event, "cause"));
-    } else if (kind == "restarting") {
-      attempt.cause = short_text(json_read::text(event, "cause"));
-      follow(attempt);
-    }
-    events_.push_back(
-        {*t, number, short_text(kind), short_text(words_of(kind, event)), is_bad(kind, event)});
-    if (events_.size() > kEventsLimit) {  // keeps the beginning and the end
-      events_.erase(events_.begin() + kEventsLimit / 2);
-      ++events_left_out_;
-    }
+    add_event(record_, *recorded);
+    add(*recorded);
+  }
+}
+
+void RunHistory::add(const RecordedEvent& recorded) {
+  const auto t = seconds_of_utc(recorded.time);
+  const auto kind = kind_of(recorded.event);
+  if (kind.empty() || !t) return;
+  const std::int64_t number =
+      recorded.attempt.value_or(attempts_.empty() ? 0 : attempts_.back().number);
+  AttemptHistory& attempt = attempt_of(number, *t);
+  std::visit(Overloaded{[&](const events::Progress& told) { add_progress(told, *t, number); },
+                        [&](const events::Samples& told) { add_samples(told, *t, number); },
+                        [&](const events::Claimed& told) {
+                          attempt.job = short_text(told.job);
+                          attempt.host = short_text(told.host);
+                        },
+                        [&](const events::Started& told) {
+                          if (told.ranks > 0) attempt.ranks = told.ranks;
+                        },
+                        [&](const events::Joined& told) {
+                          if (told.ranks > 0) attempt.ranks = told.ranks;
+                          attempt.joined = *t;
+                          attempt.hosts = short_text(told.hosts);
+                        },
+                        [&](const events::AttemptEnd& told) {
+                          attempt.ended = *t;
+                          attempt.reason = told.reason;
+                          attempt.code = told.code;
+                          attempt.cause = told.cause;
+                        },
+                        [&](const events::Restarting& told) {
+                          attempt.cause = told.cause;
+                          follow(attempt);
+                        },
+                        [](const auto&) {}},
+             recorded.event);
+  if (class_of(recorded.event) == EventClass::kPasses) return;  // its curve shows it
+  const auto words = std::visit([](const auto& told) { return words_of(told); }, recorded.event);
+  const bool bad = std::visit([](const auto& told) { return is_bad(told); }, recorded.event);
+  events_.push_back({*t, number, short_text(std::string(kind)), short_text(words), bad});
+  if (events_.size() > kEventsLimit) {  // keeps the beginning and the end
+    events_.erase(events_.begin() + kEventsLimit / 2);
+    ++events_left_out_;
+  }
+}
+
+void RunHistory::add_progress(const events::Progress& told, double t, std::int64_t attempt) {
+  progress_.push_back({t, attempt, told.epoch, told.step, value_of(told.loss),
+                       value_of(told.accuracy), value_of(told.samples_per_s)});
+  keep_bounded(progress_);
+}
+
+void RunHistory::add_samples(const events::Samples& told, double t, std::int64_t attempt) {
+  samples_.push_back(samples_of(told, t, attempt));
+  keep_bounded(samples_);
+  for (const auto& one : told.slow) {
+    if (slow_.size() >= kSlowRanksLimit && !slow_.contains(one.rank)) continue;
+    SlowRank& known = slow_[one.rank];
+    known.rank = one.rank;
+    known.host = short_text(one.host);
+    ++known.times;
+    known.work_ms = std::max(known.work_ms, one.work_ms.value_or(0));
+    known.lag = std::max(known.lag, one.lag);
   }
 }
 

@@ -65,13 +65,16 @@ struct AttemptHistory {
   double claimed = 0;
   std::optional<double> joined, ended;
   std::int64_t ranks = 0;
-  std::string job, host, hosts, reason, cause;
+  std::string job, host, hosts;
+  Word<EndReason> reason;  ///< no word while the attempt runs
+  Word<Cause> cause;
   std::optional<std::int64_t> code;
   bool is_followed = false;  ///< another attempt was announced or has begun
   /// Returns true if the attempt ended for an ordinary reason of a cluster (the time limit, or
   /// nodes taken for another job) and the job was queued again. Such an end is not a failure.
   [[nodiscard]] bool was_queued_again() const {
-    return is_followed && (cause == "timeout" || cause == "preemption" || cause == "requeue");
+    return is_followed &&
+           (cause == Cause::kTimeout || cause == Cause::kPreemption || cause == Cause::kRequeue);
   }
 };
 
@@ -100,6 +103,9 @@ class RunHistory {
   [[nodiscard]] std::size_t torn_bytes() const { return tail_.size(); }
 
  private:
+  void add(const RecordedEvent& recorded);
+  void add_progress(const events::Progress& told, double t, std::int64_t attempt);
+  void add_samples(const events::Samples& told, double t, std::int64_t attempt);
   AttemptHistory& attempt_of(std::int64_t number, double t);
   /// Notes that another attempt follows. Its end may then no longer be a bad event.
   void follow(AttemptHistory& attempt);

@@ -9,10 +9,11 @@
 #include <cerrno>
 #include <chrono>
 
+#include "common/json_read.h"
+#include "common/log.h"
 #include "common/sha256.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
-#include "launcher/runs/json_read.h"
 #include "launcher/runs/tools.h"
 
 namespace dlrun {
@@ -124,6 +125,9 @@ Result<UniqueFd> ImageStore::lock(const std::string& image) const {
   if (!fd.is_open()) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
   // Without locks in the file system two processes may import the same image. The rename keeps the
   // result correct; only time is lost.
+  LockWait wait(path);
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
+  if (errno == EWOULDBLOCK) wait.begin();
   while (::flock(fd.get(), LOCK_EX) != 0 && errno == EINTR) {
   }
   return fd;

@@ -9,9 +9,9 @@
 #include <memory>
 
 #include "common/files.h"
+#include "common/json_read.h"
 #include "common/text.h"
 #include "launcher/runs/entry_cache.h"
-#include "launcher/runs/json_read.h"
 #include "launcher/runs/origin.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/run_directory.h"

@@ -14,10 +14,10 @@
 #include <utility>
 
 #include "common/files.h"
+#include "common/json_read.h"
 #include "common/owned_file.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
-#include "launcher/runs/json_read.h"
 #include "launcher/runs/run_directory.h"
 
 namespace dlrun {
@@ -110,6 +110,16 @@ std::optional<Owner> foreign_writer(const OwnedText& file) {
   return file.owner == ::geteuid() ? std::nullopt : std::optional(owner_of(file.owner));
 }
 
+/// Returns the start folder from the command line, for journals of versions that did not write
+/// `chdir`; "" if there is none.
+std::string chdir_of_older(const std::vector<std::string>& argv) {
+  constexpr std::string_view kChdir = "--chdir=";
+  for (const std::string& word : argv) {
+    if (word.starts_with(kChdir)) return word.substr(kChdir.size());
+  }
+  return {};
+}
+
 /// Returns the array's submission as one of its tasks sees it.
 Result<std::optional<Submission>> submission_of_task(const std::filesystem::path& run,
                                                      std::int64_t task,
@@ -161,6 +171,8 @@ Result<std::optional<Submission>> read_submission(const std::filesystem::path& r
       if (word.is_string()) submission.argv.push_back(word.get<std::string>());
     }
   }
+  submission.chdir =
+      json->contains("chdir") ? json_read::text(*json, "chdir") : chdir_of_older(submission.argv);
   return submission;
 }
 
@@ -177,6 +189,7 @@ Result<> write_submission(const std::filesystem::path& run, Submission submissio
   json["time"] = utc_timestamp(std::chrono::system_clock::now());
   if (!submission.message.empty()) json["message"] = submission.message;
   if (!submission.output.empty()) json["output"] = submission.output;
+  if (!submission.chdir.empty()) json["chdir"] = submission.chdir;
   return write_file_atomic(run / "submission.json", json_read::dump(json) + "\n");
 }
 

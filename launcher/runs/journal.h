@@ -30,6 +30,9 @@ struct Submission {
   std::string message;  ///< kRefused: the reason
   /// sbatch's pattern of the job's output, if it is not slurm-JOBID.out in the run directory.
   std::string output;
+  /// The start folder in the run's copy of the code, which replaces the script's. Empty if there is
+  /// none.
+  std::string chdir;
   /// Set for a sweep's point: the other members are then its array's, except job.id,
   /// which is the task's.
   std::optional<std::int64_t> task;

@@ -24,7 +24,7 @@ std::vector<std::string> last_words(const std::filesystem::path& run, const RunS
   std::optional<std::filesystem::path> path;
   if (record.first_failed && record.first_failed->rank >= 0) {
     path = rank_log(run, record.attempt, record.first_failed->rank);
-  } else if (record.end_state == "failed" && record.ranks == 0) {
+  } else if (record.end_state == EndState::kFailed && record.ranks == 0) {
     path = job_log(run, status.facts);
   }
   if (!path) return {};

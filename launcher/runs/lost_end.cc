@@ -10,6 +10,8 @@
 
 #include "common/files.h"
 #include "common/json_lines.h"
+#include "common/log.h"
+#include "common/run_events.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
 
@@ -21,7 +23,12 @@ Result<RunRecord> write_lost_end(const std::filesystem::path& run, int code,
   const auto failed = [&] { return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno)); };
   const UniqueFd file(::open(
       path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
-  if (!file.is_open() || ::flock(file.get(), LOCK_EX) != 0) return failed();
+  if (!file.is_open()) return failed();
+  LockWait wait(path);
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) wait.begin();
+    if (::flock(file.get(), LOCK_EX) != 0) return failed();
+  }
   auto record = read_events(run);
   if (!record || record->ended) return record;
   const auto readable = open_untrusted(path, Links::kRefuse);
@@ -31,14 +38,10 @@ Result<RunRecord> write_lost_end(const std::filesystem::path& run, int code,
   // Cuts off a line that the leader was writing when it was killed.
   if (::ftruncate(file.get(), end_of_checked_lines(readable->get(), info.st_size)) != 0)
     return failed();
-  nlohmann::ordered_json event;
-  event["t"] = utc_timestamp(std::chrono::system_clock::now());
-  event["event"] = "ended";
-  event["attempt"] = record->attempt;
-  event["state"] = "failed";
-  event["code"] = code;
-  event["message"] = message;
-  const std::string line = to_checked_line(event);
+  const events::Ended end{
+      .state = EndState::kFailed, .code = code, .message = std::string(message)};
+  const std::string line = to_checked_line(
+      object_of({utc_timestamp(std::chrono::system_clock::now()), record->attempt, end}));
   if (auto written = write_all(file.get(), line); !written)
     return within(path.string(), written.error());
   if (::fsync(file.get()) != 0) return failed();

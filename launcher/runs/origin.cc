@@ -1,8 +1,8 @@
 #include "launcher/runs/origin.h"
 
 #include "common/files.h"
+#include "common/json_read.h"
 #include "common/untrusted_file.h"
-#include "launcher/runs/json_read.h"
 #include "launcher/runs/run_directory.h"
 
 namespace dlrun {

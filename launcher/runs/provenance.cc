@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "common/files.h"
+#include "common/json_read.h"
 #include "common/text.h"
 #include "launcher/runs/git.h"
 #include "launcher/runs/images.h"
-#include "launcher/runs/json_read.h"
 
 namespace dlrun {
 namespace {

@@ -5,8 +5,8 @@
 #include <tuple>
 
 #include "common/files.h"
+#include "common/json_read.h"
 #include "common/untrusted_file.h"
-#include "launcher/runs/json_read.h"
 
 namespace dlrun {
 namespace {

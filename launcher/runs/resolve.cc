@@ -140,4 +140,16 @@ Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
               printable(text));
 }
 
+Result<IndexEntry> find_run(const Env& env, const std::filesystem::path& current_dir,
+                            std::string_view text) {
+  const auto index = RunIndex::of_user(env);
+  if (!index) {  // a path needs no index
+    const auto run = run_at(text, current_dir);
+    const bool is_path = text.find('/') != std::string_view::npos;
+    if (run && (is_path || !foreign_owner(run->path))) return *run;
+    return tl::unexpected(index.error());
+  }
+  return resolve_run(text, *index, current_dir);
+}
+
 }  // namespace dlrun

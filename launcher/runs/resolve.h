@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "common/env.h"
 #include "common/result.h"
 #include "launcher/runs/index.h"
 
@@ -21,5 +22,10 @@ namespace dlrun {
 /// the start of several ids; the message lists them.
 [[nodiscard]] Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
                                              const std::filesystem::path& current_dir);
+
+/// Returns the run that `text` names, with the index of the user. If the index cannot be opened,
+/// only a path names a run. Fails as resolve_run() does.
+[[nodiscard]] Result<IndexEntry> find_run(const Env& env, const std::filesystem::path& current_dir,
+                                          std::string_view text);
 
 }  // namespace dlrun

@@ -1,6 +1,7 @@
 #include "launcher/runs/secrets.h"
 
 #include "common/files.h"
+#include "common/log.h"
 
 namespace dlrun {
 namespace {
@@ -31,6 +32,7 @@ Result<SecretValue> read_secret(const SecretSource& source, const Env& env) {
     if (secret.value.ends_with('\n')) secret.value.pop_back();
     if (secret.value.ends_with('\r')) secret.value.pop_back();
   }
+  hide_in_log(secret.value);
   if (secret.value.empty()) return fail(Errc::kInvalid, "secret {} is empty", source.name);
   if (secret.value.size() > kLongestSecret)
     return fail(Errc::kInvalid, "secret {} is larger than {} bytes", source.name, kLongestSecret);

@@ -2,6 +2,7 @@
 // settles open submissions, and sends one query per executor for all runs of a call.
 #include "launcher/runs/status.h"
 
+#include <algorithm>
 #include <array>
 #include <iterator>
 #include <map>
@@ -53,10 +54,24 @@ std::string explain_end(const JobReport& report) {
 }
 
 RunState end_state(const RunRecord& record) {
-  if (record.end_state == "completed") return RunState::kCompleted;
-  if (record.end_state == "cancelled") return RunState::kCancelled;
-  if (record.end_state == "timeout") return RunState::kTimeout;
+  switch (record.end_state.value().value_or(EndState::kFailed)) {
+    case EndState::kCompleted:
+      return RunState::kCompleted;
+    case EndState::kCancelled:
+      return RunState::kCancelled;
+    case EndState::kTimeout:
+      return RunState::kTimeout;
+    case EndState::kFailed:
+      return RunState::kFailed;
+  }
   return RunState::kFailed;
+}
+
+/// Returns true if a list of checks (health.preflight), such as "gpu,nccl", has one of collectives.
+bool tries_collective(std::string_view checks) {
+  const auto all = split(checks, ',');
+  return std::any_of(all.begin(), all.end(),
+                     [](std::string_view check) { return check == "nccl" || check == "gloo"; });
 }
 
 std::string running_detail(const RunRecord& record) {
@@ -65,13 +80,12 @@ std::string running_detail(const RunRecord& record) {
     return fmt::format("attempt {} has ended ({}); the run starts again", record.attempt,
                        record.restarts.back().cause);
   if (!record.attempt_reason.empty())
-    return fmt::format("attempt {} has ended ({})", record.attempt, record.attempt_reason);
+    return fmt::format("attempt {} has ended ({})", record.attempt, record.attempt_reason.text());
   if (!record.joined && !record.checks.empty())
     return fmt::format("the nodes are checked ({}) before the ranks join",
                        printable(record.checks));
   if (!record.joined) return "waiting for the ranks to join";
-  if (!record.checked && (record.checks.find("nccl") != std::string::npos ||
-                          record.checks.find("gloo") != std::string::npos))
+  if (!record.checked && tries_collective(record.checks))
     return fmt::format("the ranks try a collective ({}) before the programs start",
                        printable(record.checks));
   return {};
@@ -520,7 +534,7 @@ void take_lost_end(const std::filesystem::path& run, RunFacts& facts) {
     return;
   }
   facts.record.ended = true;  // the folder cannot be written, so only this process sees the end
-  facts.record.end_state = "failed";
+  facts.record.end_state = EndState::kFailed;
   facts.record.end_code = kCode;
   facts.record.end_message = kMessage;
 }

@@ -3,9 +3,9 @@
 #include <sys/stat.h>
 
 #include "common/files.h"
+#include "common/json_read.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
-#include "launcher/runs/json_read.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/run_directory.h"
 
@@ -157,6 +157,21 @@ std::vector<std::filesystem::path> runs_of_point(const std::filesystem::path& po
 
 std::filesystem::path current_run_of(const std::filesystem::path& point) {
   return runs_of_point(point).back();
+}
+
+Result<std::vector<IndexEntry>> runs_of(const IndexEntry& run) {
+  std::vector<IndexEntry> runs;
+  if (!is_sweep(run.path)) {
+    runs.push_back(run);
+    return runs;
+  }
+  const auto sweep = read_sweep(run.path);
+  if (!sweep) return tl::unexpected(sweep.error());
+  for (std::size_t i = 0; i < sweep->points.size(); ++i) {
+    runs.push_back({fmt::format("{}/{}", run.id, i), run.name,
+                    current_run_of(point_path(run.path, sweep->points[i])), run.created});
+  }
+  return runs;
 }
 
 Result<> mark_cancelled(const std::filesystem::path& run_or_array) {

@@ -70,6 +70,10 @@ inline constexpr std::array<std::string_view, 4> kJudgedBy{"test_accuracy", "acc
 /// Returns the run that counts for a point: the last of runs_of_point().
 [[nodiscard]] std::filesystem::path current_run_of(const std::filesystem::path& point);
 
+/// Returns the runs behind a command's RUN: for a sweep the current run of each point, otherwise
+/// the run itself.
+[[nodiscard]] Result<std::vector<IndexEntry>> runs_of(const IndexEntry& run);
+
 /// Marks a run (or a point, or an array) as cancelled before its start. Slurm soon forgets such
 /// jobs, and an array's tasks at once.
 [[nodiscard]] Result<> mark_cancelled(const std::filesystem::path& run_or_array);

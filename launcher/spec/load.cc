@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "common/files.h"
+#include "common/log.h"
 #include "common/text.h"
 #include "launcher/spec/config_reader.h"
 #include "launcher/spec/sites.h"
@@ -331,9 +332,9 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
   return is_below && !request.file.starts_with('/') ? relative : path;
 }
 
-/// Applies the files that the spec inherits from, one after the other. `left`: what is left of the
-/// limits for all files together. Returns false if a base cannot be used; checks for missing keys
-/// are then pointless.
+/// Applies the files that the spec inherits from, one after the other. left: the rest of the limits
+/// for all files together. Returns false if a base cannot be used; checks for missing keys are then
+/// pointless.
 [[nodiscard]] bool apply_bases(SpecBuilder& builder, const LoadRequest& request, LoadedSpec& loaded,
                                YamlLimits left) {
   std::error_code ignored;
@@ -431,6 +432,10 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
   sort_by_position(all, loaded);
   if (std::any_of(all.begin(), all.end(), is_error)) return tl::unexpected(std::move(all));
   loaded.warnings = std::move(all);
+  log_info("a spec is loaded", {{"spec", request.current_dir / request.file},
+                                {"bases", loaded.bases.size()},
+                                {"site", loaded.site_file.name},
+                                {"preset", loaded.preset.source}});
   return loaded;
 }
 

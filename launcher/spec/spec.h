@@ -105,9 +105,10 @@ struct TrainSpec {
   std::optional<double> lr, momentum, weight_decay, beta1, beta2, epsilon, alpha, trust, clip_norm,
       warmup_epochs, local_after, lr_step_factor, lr_power;
   std::optional<std::int64_t> batch, micro_batch, epochs, seed, threads, train_samples,
-      test_samples, local_steps,
+      test_samples, patch_size, local_steps,
       trace_steps;                                    ///< batches of each rank
   std::vector<std::string> hidden, layers, lr_steps;  ///< numbers, as text
+  std::vector<std::string> augment;                   ///< flip, rotate, shift [PIXELS]
   std::vector<Download> downloads;
 };
 
@@ -173,7 +174,7 @@ struct SweepSpec {
   [[nodiscard]] bool is_given() const { return !parameters.empty() || !points.empty(); }
 };
 
-/// How a job is submitted to Slurm.
+/// The way in which a job is submitted to Slurm.
 struct SubmitSpec {
   std::optional<std::string> via;         ///< sbatch, slurmrestd
   std::optional<std::string> url;         ///< slurmrestd's address

@@ -266,11 +266,12 @@ constexpr KeyRow kKeys[] = {
    .example = "{unbuffered: true}"},
 
   {.path = "train.data.dataset", FIELD(train.dataset), .format = Format::kChoice,
-   .choices = "mnist idx cifar10 arrays digits", .option = "--dataset",
+   .choices = "mnist idx cifar10 arrays digits patches", .option = "--dataset",
    .help = "The files in train.data.path have this format: mnist (IDX files with MNIST's names), "
            "idx (images of any size, with the same names), cifar10 (its binary version), or "
            "arrays (safetensors files with images and labels). digits are IDX files, too; without "
-           "train.data.path the trainer draws the images itself.",
+           "train.data.path the trainer draws the images itself. patches are drawn, too: land cover in "
+           "the shape of BigEarthNet, with 12 bands and 19 labels, for loss: sigmoid.",
    .fallback = "digits", .example = "mnist"},
   {.path = "train.data.path", FIELD(train.data_path), .format = Format::kPath, .option = "--data",
    .help = "This folder contains the data.",
@@ -293,18 +294,25 @@ constexpr KeyRow kKeys[] = {
    .option = "--test-samples",
    .help = "The trainer uses only this number of test samples, the first ones; 0 means all.",
    .fallback = "0", .example = "1000"},
+  {.path = "train.data.patch_size", FIELD(train.patch_size), .min = 8, .max = 1024,
+   .option = "--patch-size",
+   .help = "With dataset: patches, each image has this number of pixels per row and per column.",
+   .fallback = "120", .example = "32"},
   {.path = "train.model", FIELD(train.model), .format = Format::kChoice,
-   .choices = "mlp cnn resnet18", .option = "--model",
+   .choices = "mlp cnn resnet18 resnet50 efficientnet-b0", .option = "--model",
    .help = "The network is mlp (784-512-10), cnn (3x3 convolutions of 32 and 64 channels, maxpool "
-           "2, dropout, dense 128 and 10), or resnet18 for small images such as those of CIFAR-10.",
+           "2, dropout, dense 128 and 10), resnet18 for small images such as those of CIFAR-10, or "
+           "resnet50 or efficientnet-b0 for images of any size.",
    .fallback = "mlp", .example = "cnn"},
   {.path = "train.hidden", FIELD(train.hidden), .format = Format::kCount, .option = "--hidden",
    .help = "The hidden layers of mlp have these widths: 512, or [512, 256].",
    .fallback = "512", .example = "[512, 256]"},
   {.path = "train.layers", FIELD(train.layers), .option = "--layers",
    .help = "These layers make up any other network: dense N; conv2d CHANNELS SIZE [stride S] "
-           "[same]; maxpool, avgpool SIZE [stride S]; relu, tanh, sigmoid; dropout RATE; flatten; "
-           "batchnorm [sync]; 'residual: LAYER; LAYER [; shortcut; LAYER]'.",
+           "[same] [nobias]; depthwise SIZE [stride S] [same] [nobias]; maxpool SIZE [stride S] "
+           "[same]; avgpool SIZE [stride S]; avgpool all; relu, tanh, sigmoid, silu; "
+           "squeeze-excite N; dropout RATE; flatten; batchnorm [sync]; 'residual: LAYER; LAYER "
+           "[; shortcut; LAYER]'.",
    .example = "[conv2d 16 5 stride 2, relu, maxpool 2, dropout 0.5, dense 10]"},
   {.path = "train.loss", FIELD(train.loss), .format = Format::kChoice,
    .choices = "softmax sigmoid", .option = "--loss",
@@ -312,7 +320,7 @@ constexpr KeyRow kKeys[] = {
            "of classes, with a label of 0 or 1 for each class.",
    .fallback = "softmax", .example = "softmax"},
   {.path = "train.optimizer.name", FIELD(train.optimizer), .format = Format::kChoice,
-   .choices = "adam adamw sgd nesterov rmsprop lars lamb", .option = "--optimizer",
+   .choices = "adam adamw sgd nesterov rmsprop lars lamb novograd", .option = "--optimizer",
    .help = "The trainer uses this optimizer.",
    .fallback = "adam", .example = "lamb"},
   {.path = "train.optimizer.momentum", FIELD(train.momentum), .min = 0, .max = 0.999999,
@@ -321,20 +329,20 @@ constexpr KeyRow kKeys[] = {
    .fallback = "0.9; rmsprop 0", .example = "0.9"},
   {.path = "train.optimizer.weight_decay", FIELD(train.weight_decay), .min = 0, .max = 1,
    .option = "--weight-decay",
-   .help = "This weight decay acts on the gradient. With adamw and lamb it acts on the step "
-           "itself.",
+   .help = "This weight decay acts on the gradient. With adamw, lamb and novograd it acts on "
+           "the step itself.",
    .fallback = "0; lars 1e-4; adamw and lamb 0.01", .example = "1e-4"},
   {.path = "train.optimizer.beta1", FIELD(train.beta1), .min = 0, .max = 0.999999,
    .option = "--beta1",
-   .help = "adam, adamw and lamb use this decay rate for the mean gradient.",
-   .fallback = "0.9", .example = "0.9"},
+   .help = "adam, adamw, lamb and novograd use this decay rate for the mean gradient.",
+   .fallback = "0.9; novograd 0.95", .example = "0.9"},
   {.path = "train.optimizer.beta2", FIELD(train.beta2), .min = 0, .max = 0.999999999,
    .option = "--beta2",
-   .help = "adam, adamw and lamb use this decay rate for the mean squared gradient.",
-   .fallback = "0.999", .example = "0.98"},
+   .help = "adam, adamw, lamb and novograd use this decay rate for the mean squared gradient.",
+   .fallback = "0.999; novograd 0.98", .example = "0.98"},
   {.path = "train.optimizer.epsilon", FIELD(train.epsilon), .min = 0, .max = 1,
    .option = "--epsilon",
-   .help = "adam, adamw, rmsprop and lamb add this number to the divisor.",
+   .help = "adam, adamw, rmsprop, lamb and novograd add this number to the divisor.",
    .fallback = "1e-8; lamb 1e-6", .example = "1e-7"},
   {.path = "train.optimizer.alpha", FIELD(train.alpha), .min = 0, .max = 0.999999999,
    .option = "--alpha",
@@ -346,8 +354,8 @@ constexpr KeyRow kKeys[] = {
   {.path = "train.optimizer.state", FIELD(train.optimizer_state), .format = Format::kChoice,
    .choices = "whole sharded", .option = "--optimizer-state",
    .help = "sharded (ZeRO-1): each rank keeps only its part of the optimizer's arrays, and "
-           "updates that part of the parameters. lars and lamb do not support it. With "
-           "train.device: cuda it needs train.backend: nccl.",
+           "updates that part of the parameters. lars, lamb and novograd do not support it. "
+           "With train.device: cuda it needs train.backend: nccl.",
    .fallback = "whole", .example = "sharded"},
   {.path = "train.compression", FIELD(train.compression), .format = Format::kChoice,
    .choices = "none bf16 fp16", .option = "--compression",
@@ -412,6 +420,13 @@ constexpr KeyRow kKeys[] = {
   {.path = "train.epochs", FIELD(train.epochs), .min = 1, .max = 1e6, .option = "--epochs",
    .help = "The trainer passes over the data this number of times.",
    .fallback = "4", .example = "4"},
+  {.path = "train.augment", FIELD(train.augment), .option = "--augment",
+   .help = "The trainer changes training images at random, differently in each epoch: flip mirrors "
+           "left and right, rotate turns by 0, 90, 180 or 270 degrees (square images only), shift "
+           "[PIXELS] moves by up to 4 or this number of pixels and fills with 0. The changes "
+           "depend on seed, epoch and sample only: they are the same for any number of ranks and "
+           "after a restart. Test images stay as they are.",
+   .fallback = "none", .example = "[flip, rotate, shift 8]"},
   {.path = "train.shard", FIELD(train.shard), .format = Format::kChoice,
    .choices = "sample file epoch", .option = "--shard",
    .help = "The ranks divide the samples of each epoch (sample), the files (file: each rank reads "
@@ -440,7 +455,7 @@ constexpr KeyRow kKeys[] = {
   {.path = "train.cuda_graphs", FIELD(train.cuda_graphs), .option = "--cuda-graphs",
    .help = "With train.device: cuda and one rank, the trainer sends a step to the GPU as one "
            "operation (a CUDA graph). Small networks become faster; the results are equal to the "
-           "bit. The operations after a norm (clip_norm, lars, lamb) stay outside the graph. With "
+           "bit. The operations after a norm (clip_norm, lars, lamb, novograd) stay outside the graph. With "
            "several ranks the trainer uses no graph and prints that.",
    .fallback = "false", .example = "true"},
   {.path = "train.trace_steps", FIELD(train.trace_steps), .min = 0, .max = 100000,

@@ -496,7 +496,8 @@ class Validator {
             "falls, go together");
     }
     const std::string rule = spec_.train.optimizer.value_or("");
-    if (spec_.train.optimizer_state == "sharded" && (rule == "lars" || rule == "lamb")) {
+    if (spec_.train.optimizer_state == "sharded" &&
+        (rule == "lars" || rule == "lamb" || rule == "novograd")) {
       error(
           "train.optimizer.state",
           fmt::format("train.optimizer.state: sharded cuts across the layers, whose norms {} needs",
@@ -519,7 +520,7 @@ class Validator {
             "train.cuda_graphs: true needs train.device: cuda; on the CPU there is nothing to hand "
             "over");
     }
-    if (preset_.is_trainer && spec_.train.loss == "sigmoid" &&
+    if (preset_.is_trainer && spec_.train.loss == "sigmoid" && spec_.train.dataset != "patches" &&
         spec_.train.dataset.value_or("digits") != "arrays") {
       error("train.loss",
             fmt::format(
@@ -533,12 +534,41 @@ class Validator {
           "train.shard: file spreads the partitions of train.data.dataset: arrays over the ranks");
     }
     if (preset_.is_trainer && spec_.train.dataset && *spec_.train.dataset != "digits" &&
-        !has("train.data.path")) {
+        *spec_.train.dataset != "patches" && !has("train.data.path")) {
       error("train.data.dataset",
             fmt::format("train.data.path is missing: where are the files of '{}'?",
                         *spec_.train.dataset));
     }
+    check_images();
     if (preset_.is_trainer && !spec_.train.downloads.empty()) check_downloads();
+  }
+
+  void check_images() {
+    if (preset_.is_trainer && spec_.train.dataset == "patches" &&
+        spec_.train.loss.value_or("softmax") != "sigmoid" &&
+        !sweeps_over(spec_.sweep, "train.loss")) {
+      error("train.data.dataset",
+            "train.data.dataset: patches needs train.loss: sigmoid, because an image has several "
+            "labels");
+    }
+    if (preset_.is_trainer && spec_.train.dataset == "patches" && has("train.data.path")) {
+      error("train.data.path",
+            "train.data.path: the trainer draws the images of train.data.dataset: patches itself");
+    }
+    if (spec_.train.patch_size && spec_.train.dataset != "patches") {
+      error("train.data.patch_size", "train.data.patch_size needs train.data.dataset: patches");
+    }
+    for (const std::string& word : spec_.train.augment) {
+      if (word == "flip" || word == "rotate" || word == "shift") continue;
+      if (word == "none" && spec_.train.augment.size() == 1) continue;
+      const auto pixels = word.starts_with("shift ") ? parse_int(trim(word.substr(6)))
+                                                     : std::optional<std::int64_t>();
+      if (pixels && *pixels >= 1 && *pixels <= 1024) continue;
+      error("train.augment",
+            fmt::format("train.augment: '{}' is none of flip, rotate and shift [PIXELS], with 1 to "
+                        "1024 pixels",
+                        printable(word)));
+    }
   }
 
   void check_downloads() {

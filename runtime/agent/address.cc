@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -191,6 +192,12 @@ Result<std::string> near_address(int socket) {
 
 bool is_loopback(std::string_view ip) {
   return ip.starts_with("127.") || ip == "::1";
+}
+
+std::string own_host() {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return host.data();
 }
 
 }  // namespace dlrun::agent

@@ -48,4 +48,7 @@ struct Listener {
 /// port to no other program. A program that also sets SO_REUSEADDR, as servers do, can bind it.
 [[nodiscard]] Result<Listener> hold_free_port();
 
+/// Returns the name of this host.
+[[nodiscard]] std::string own_host();
+
 }  // namespace dlrun::agent

@@ -1,5 +1,6 @@
-// An attempt while ranks join and run: messages, signals, progress and deadlines. attempt_health.cc
-// has checks and hangs, attempt_autopsy.cc the autopsy, attempt_end.cc the end.
+// An attempt while ranks join and run: messages, signals and deadlines. attempt_progress.cc has the
+// program's reports, attempt_health.cc checks and hangs, attempt_autopsy.cc the autopsy,
+// attempt_end.cc the end, attempt_judge.cc the judgement on it.
 #include "runtime/agent/attempt.h"
 
 #include <signal.h>
@@ -11,6 +12,8 @@
 #include "common/run_events.h"
 #include "common/subprocess.h"
 #include "common/text.h"
+#include "runtime/agent/exit_codes.h"
+#include "runtime/agent/intervals.h"
 #include "runtime/agent/rank_table.h"
 
 namespace dlrun::agent {
@@ -19,31 +22,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::size_t kLaterFailuresLimit = 64;
-constexpr int kJoinTimeoutCode = 76;
-constexpr int kLaunchFailedCode = 77;
-constexpr milliseconds kProgressEvery{1000};
 constexpr milliseconds kStoppedIsFresh{3000};
 constexpr milliseconds kLookAgain{250};
-
-int integer(const Json& object, std::string_view key) {
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_number_integer()) return -1;
-  const auto value = found->get<std::int64_t>();
-  return value < 0 || value > (1 << 24) ? -1 : static_cast<int>(value);
-}
-
-/// Returns a count that the program reported; -1 if it did not report it.
-std::int64_t count_of(const Json& object, std::string_view key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number_integer()
-             ? std::max<std::int64_t>(found->get<std::int64_t>(), -1)
-             : -1;
-}
-
-std::string text(const Json& object, std::string_view key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
 
 /// The likelihood that the end of a rank is the reason for the attempt's end. Higher values are
 /// more likely.
@@ -54,7 +34,7 @@ enum class Weight {
 };
 
 Weight weight(const RankEnd& end) {
-  if (end.of) return *end.of < 0 ? Weight::kConsequence : Weight::kCause;
+  if (end.blamed_rank) return *end.blamed_rank < 0 ? Weight::kConsequence : Weight::kCause;
   constexpr std::array kOwnFaults{SIGKILL, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS, SIGXCPU};
   const bool is_own_fault =
       std::find(kOwnFaults.begin(), kOwnFaults.end(), end.signal) != kOwnFaults.end();
@@ -62,31 +42,6 @@ Weight weight(const RankEnd& end) {
 }
 
 }  // namespace
-
-Result<Hello> Hello::of_json(const Json& message) {
-  Hello hello;
-  const auto world = message.find("world");
-  if (world == message.end() || !world->is_object())
-    return fail(Errc::kInvalid, "a hello without its world");
-  hello.world = {integer(*world, "rank"),       integer(*world, "size"),
-                 integer(*world, "local_rank"), integer(*world, "local_size"),
-                 integer(*world, "node_rank"),  integer(*world, "nnodes")};
-  hello.host = text(message, "host");
-  hello.addr = text(message, "addr");
-  hello.pid = integer(message, "pid");
-  hello.port = integer(message, "port");
-  if (const auto time = message.find("time"); time != message.end() && time->is_number_integer())
-    hello.time = std::chrono::milliseconds(time->get<std::int64_t>());
-  hello.unfit = text(message, "unfit");
-  const auto& w = hello.world;
-  const bool is_whole = w.rank >= 0 && w.rank < w.size && w.local_rank >= 0 &&
-                        w.local_rank < w.local_size && w.node_rank >= 0 && w.node_rank < w.nnodes;
-  if (hello.port < 0 || hello.port > 65535)
-    return fail(Errc::kInvalid, "a hello with port {}", hello.port);
-  if (!is_whole)
-    return fail(Errc::kInvalid, "a hello whose world contradicts itself: {}", world->dump());
-  return hello;
-}
 
 Attempt::Attempt(AttemptOptions options, AttemptOutlet& outlet, Clock::time_point now)
     : options_(std::move(options)),
@@ -112,13 +67,13 @@ std::string Attempt::host_of(int rank) const {
 void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
   // This includes ranks that join after the first unfit one, so that the next attempt avoids all
   // unfit nodes.
-  if (!hello.unfit.empty() && end_.reason != "not_fit") lose_node(hello.host);
+  if (!hello.unfit.empty() && end_.reason != EndReason::kNotFit) lose_node(hello.host);
   if (phase_ != Phase::kJoining || ranks_.contains(rank)) return;
   if (size_ == 0) size_ = hello.world.size;
   ranks_[rank] = Rank{hello, true, std::nullopt, now};
   if (hello.world.rank != rank || hello.world.size != size_) {
     return fail_rank(rank,
-                     {70, 0,
+                     {kExitInternal, 0,
                       fmt::format("says that it is rank {} of {}; lead took it for rank {} of {}",
                                   hello.world.rank, hello.world.size, rank, size_)},
                      true, now);
@@ -131,9 +86,8 @@ void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
   for (const auto& [number, member] : ranks_) {
     if (seen.insert(member.hello.host).second) hosts.push_back(member.hello.host);
   }
-  outlet_.record("joined", {{"ranks", size_},
-                            {"hosts", compress_hostlist(hosts)},
-                            {"seconds", seconds_since_start(now)}});
+  outlet_.record(events::Joined{
+      .ranks = size_, .hosts = compress_hostlist(hosts), .seconds = seconds_since_start(now)});
   phase_ = Phase::kRunning;
   end_.has_run = true;
   if (!options_.tries_collective) hang_watch_.on_start(now);
@@ -143,17 +97,16 @@ void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
 void Attempt::start() {
   const auto& first = ranks_.at(0).hello;
   for (const auto& [rank, member] : ranks_) {
-    outlet_.send(rank, {{"type", "start"},
-                        {"addr", member.hello.addr},
-                        {"master_addr", first.addr},
-                        {"master_port", first.port},
-                        {"marked", options_.marks_errors}});
+    outlet_.send(rank, to_rank::Start{.addr = member.hello.addr,
+                                      .master_addr = first.addr,
+                                      .master_port = first.port,
+                                      .marked = options_.marks_errors});
   }
 }
 
 void Attempt::on_exit(int rank, RankEnd end, Clock::time_point now) {
   const auto found = ranks_.find(rank);
-  outlet_.send(rank, {{"type", "noted"}});
+  outlet_.send(rank, to_rank::Noted{});
   if (found == ranks_.end() || found->second.end) return;
   if (end.is_unheard) {
     found->second.end = std::move(end);
@@ -196,15 +149,16 @@ void Attempt::fail_rank(int rank, RankEnd end, bool cause_is_known, Clock::time_
   member.end = end;
   ++ended_;
   FailedRank failed{rank, host_of(rank), member.hello.pid, std::move(end)};
-  if (const auto of = failed.end.of.value_or(rank); of != rank && ranks_.contains(of)) {
-    failed.rank = of;
-    failed.host = host_of(of);
-    failed.pid = ranks_[of].hello.pid;
+  if (const auto blamed = failed.end.blamed_rank.value_or(rank);
+      blamed != rank && ranks_.contains(blamed)) {
+    failed.rank = blamed;
+    failed.host = host_of(blamed);
+    failed.pid = ranks_[blamed].hello.pid;
   }
   if (autopsy_) autopsy_->drop(rank);
   if (phase_ == Phase::kAutopsy) return;  // the hang is the cause; debuggers can end processes
   if (is_ending()) return reconsider(std::move(failed), cause_is_known, now);
-  end_.reason = "rank_failed";
+  end_.reason = EndReason::kRankFailed;
   end_.code = failed.end.code;
   end_.first_failed = failed;
   begin_ending(now);
@@ -252,7 +206,7 @@ void Attempt::on_launcher_killed(int signal, Clock::time_point now) {
   announce_at_.reset();
   end_.first_failed.reset();
   end_for(
-      "launcher_lost", 128 + signal,
+      EndReason::kLauncherLost, 128 + signal,
       fmt::format("the step's launcher was killed by {}; its ranks are ended", signal_name(signal)),
       now);
 }
@@ -266,14 +220,14 @@ void Attempt::end_unheard(int rank, Clock::time_point now) {
   if (last_sleep_ && now < last_sleep_->end + kCauseWait) {
     const auto stopped =
         std::chrono::duration_cast<std::chrono::seconds>(last_sleep_->time).count();
-    return end_for("lead_unheard", code,
+    return end_for(EndReason::kLeadUnheard, code,
                    fmt::format("lead was stopped for {} s; the ranks' agents have ended them, as "
                                "they must when they do not hear lead",
                                stopped),
                    now);
   }
-  if (!is_preemption_near_) end_.cause = Cause::kNodeFailure;
-  end_for("lead_unheard", code,
+  if (!signs_.is_preemption_near) end_.cause = Cause::kNodeFailure;
+  end_for(EndReason::kLeadUnheard, code,
           fmt::format("the agent of rank {} on {} did not hear lead and has ended the rank: the "
                       "network between their nodes was cut",
                       rank, host_of(rank)),
@@ -285,7 +239,7 @@ void Attempt::begin_ending(Clock::time_point now, int step_signal) {
   phase_ = Phase::kEnding;
   ending_since_ = now;
   hang_watch_.off();
-  outlet_.broadcast({{"type", "end"}, {"signal", step_signal}});
+  outlet_.broadcast(to_rank::End{step_signal});
   if (joined_ == 0 && !step_is_over_) {
     stops_asked_ = 1;
     outlet_.stop_step(false);
@@ -309,16 +263,15 @@ void Attempt::on_task_end(int rank, std::string_view host, int code, int signal,
 }
 
 void Attempt::on_cancelled(std::string_view reason) {
-  if (cancel_reason_.empty()) cancel_reason_ = reason.substr(0, 256);
+  if (signs_.cancel_reason.empty()) signs_.cancel_reason = reason.substr(0, 256);
 }
 
-void Attempt::end_for(std::string_view reason, int code, std::string message,
-                      Clock::time_point now) {
+void Attempt::end_for(EndReason reason, int code, std::string message, Clock::time_point now) {
   end_.reason = reason;
   end_.code = code;
   end_.message = std::move(message);
   outlet_.say(end_.message);
-  if (reason == "hang" && phase_ == Phase::kRunning) return begin_autopsy(now);
+  if (reason == EndReason::kHang && phase_ == Phase::kRunning) return begin_autopsy(now);
   begin_ending(now);
 }
 
@@ -326,21 +279,21 @@ void Attempt::on_node_failure(std::string_view nodes, Clock::time_point now) {
   const auto lost = expand_hostlist(nodes).value_or(std::vector<std::string>());
   end_.lost_nodes.insert(end_.lost_nodes.end(), lost.begin(), lost.end());
   if (phase_ != Phase::kRunning && phase_ != Phase::kJoining) return;
-  end_for("node_failure", 128 + SIGKILL,
+  end_for(EndReason::kNodeFailure, 128 + SIGKILL,
           fmt::format("Slurm has lost {}; its ranks are ended", printable(nodes)), now);
 }
 
 void Attempt::on_launch_failure(std::string_view node, std::string_view why,
                                 Clock::time_point now) {
-  if (phase_ == Phase::kOver || unlaunched_.size() >= kLaterFailuresLimit) return;
-  unlaunched_.emplace(node.substr(0, 256));
+  if (phase_ == Phase::kOver || signs_.unlaunched.size() >= kLaterFailuresLimit) return;
+  signs_.unlaunched.emplace(node.substr(0, 256));
   // srun ends the tasks that it did start. The failures of their ranks are only consequences.
-  const bool is_sruns_doing = phase_ == Phase::kEnding && end_.reason == "rank_failed" &&
+  const bool is_sruns_doing = phase_ == Phase::kEnding && end_.reason == EndReason::kRankFailed &&
                               (waits_for_launcher() || end_.first_failed->end.signal == SIGTERM);
   if (phase_ == Phase::kEnding && !is_sruns_doing) return;
   announce_at_.reset();
   end_.first_failed.reset();
-  end_for("launch_failed", kLaunchFailedCode,
+  end_for(EndReason::kLaunchFailed, kExitLaunchFailed,
           fmt::format("the step could not be launched on {}: {}", printable(node),
                       printable(why.substr(0, 1024))),
           now);
@@ -364,11 +317,13 @@ void Attempt::on_own_signal(int signal, Clock::time_point now) {
   if (phase_ == Phase::kOver) return;
   const bool is_checkpoint = signal == SIGUSR1;
   const bool passes = is_checkpoint && options_.forward_usr1 && phase_ == Phase::kRunning;
-  outlet_.record("signal", {{"signal", signal_name(signal)},
-                            {"where", "lead"},
-                            {"word", passes ? "checkpoint" : (is_checkpoint ? "none" : "abort")}});
+  outlet_.record(events::Signal{.signal = signal_name(signal),
+                                .where = "lead",
+                                .word = passes          ? SignalWord::kCheckpoint
+                                        : is_checkpoint ? SignalWord::kNone
+                                                        : SignalWord::kAbort});
   if (passes && !std::exchange(usr1_is_passed_, true)) {
-    outlet_.broadcast({{"type", "word"}, {"signal", signal}, {"word", "checkpoint"}});
+    outlet_.broadcast(to_rank::SignalAnswer{signal, SignalWord::kCheckpoint});
   }
   if (is_checkpoint) return;
   if (is_ending()) {
@@ -379,7 +334,7 @@ void Attempt::on_own_signal(int signal, Clock::time_point now) {
     if (!asked_again_at_) asked_again_at_ = now;
     return;
   }
-  end_.reason = "signalled";
+  end_.reason = EndReason::kSignalled;
   end_.code = 128 + signal;
   end_.is_cancelled = true;
   end_.message = fmt::format("ended by {}", signal_name(signal));
@@ -394,26 +349,27 @@ void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
   // preemption for which `checkpoint.signal_before` prepares.
   const bool may_checkpoint = signal == SIGUSR1 || signal == SIGTERM;
   const bool passes = may_checkpoint && options_.forward_usr1;
-  const std::string word = passes ? "checkpoint" : (signal == SIGUSR1 ? "none" : "abort");
+  const auto answer = passes              ? SignalWord::kCheckpoint
+                      : signal == SIGUSR1 ? SignalWord::kNone
+                                          : SignalWord::kAbort;
   if (signals_seen_.insert(signal).second) {
-    outlet_.record("signal", {{"signal", signal_name(signal)},
-                              {"where", fmt::format("rank {} on {}", rank, host_of(rank))},
-                              {"word", word}});
+    outlet_.record(events::Signal{.signal = signal_name(signal),
+                                  .where = fmt::format("rank {} on {}", rank, host_of(rank)),
+                                  .word = answer});
   }
-  if (word == "none")
-    return outlet_.send(rank, {{"type", "word"}, {"signal", signal}, {"word", word}});
+  if (answer == SignalWord::kNone) return outlet_.send(rank, to_rank::SignalAnswer{signal, answer});
   if (passes) {
     // Either all ranks checkpoint or none: a collective in the middle of a checkpoint would hang
     // otherwise. This rank gets its own reply because it waits for one about this signal.
-    outlet_.send(rank, {{"type", "word"}, {"signal", signal}, {"word", word}});
-    is_preemption_near_ = is_preemption_near_ || signal == SIGTERM;
+    outlet_.send(rank, to_rank::SignalAnswer{signal, answer});
+    signs_.is_preemption_near = signs_.is_preemption_near || signal == SIGTERM;
     hang_watch_.off();
     if (!std::exchange(usr1_is_passed_, true)) {
-      outlet_.broadcast({{"type", "word"}, {"signal", signal}, {"word", "checkpoint"}});
+      outlet_.broadcast(to_rank::SignalAnswer{signal, SignalWord::kCheckpoint});
     }
     return;
   }
-  end_.reason = "signalled";
+  end_.reason = EndReason::kSignalled;
   end_.code = 128 + signal;
   end_.is_cancelled = true;
   end_.message = fmt::format("ended by {}, which reached rank {} on {}", signal_name(signal), rank,
@@ -424,8 +380,8 @@ void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
 
 void Attempt::give_up(int code, std::string_view message, Clock::time_point now) {
   if (phase_ == Phase::kOver) return;
-  is_given_up_ = true;
-  end_.reason = "signalled";
+  signs_.is_given_up = true;
+  end_.reason = EndReason::kSignalled;
   end_.code = code;
   end_.message = message;
   end_.first_failed.reset();
@@ -436,7 +392,8 @@ void Attempt::give_up(int code, std::string_view message, Clock::time_point now)
 
 void Attempt::on_warning(int rank, std::string_view message) {
   outlet_.say(fmt::format("rank {} on {}: {}", rank, host_of(rank), printable(message)));
-  outlet_.record("warning", {{"message", message}, {"rank", rank}, {"host", host_of(rank)}});
+  outlet_.record(
+      events::Warning{.message = std::string(message), .rank = rank, .host = host_of(rank)});
 }
 
 void Attempt::on_table(int rank, std::int64_t from) {
@@ -453,60 +410,6 @@ void Attempt::on_table(int rank, std::int64_t from) {
   outlet_.send_text(rank, table_[page]);
 }
 
-void Attempt::on_progress(int rank, const Json& body, Clock::time_point now) {
-  if (rank != 0 || !body.is_object()) return;
-  if (body.empty()) return hang_watch_.on_sign_of_life(now);
-  const auto final = body.find("final");
-  if (final != body.end() && final->is_boolean() && final->get<bool>()) {
-    keep_result(body, now);
-    has_said_done_ = true;
-    held_progress_.reset();
-    hang_watch_.off();
-    return;
-  }
-  const auto told = count_of(body, "step");
-  const auto step = told >= 0 ? told : count_of(body, "epoch");
-  if (step >= 0) step_ = std::max(step_.value_or(step), step);
-  if (const auto steps = count_of(body, "steps"); steps > 0 && told >= steps) has_said_done_ = true;
-  hang_watch_.on_progress(
-      now, step < 0 ? std::string() : fmt::format("{} {}", told >= 0 ? "step" : "epoch", step));
-  const bool has_saved = body.contains("checkpoint");
-  if (has_saved && limit_at_ && !has_said_done_ && phase_ == Phase::kRunning) {
-    return end_for("time_limit", 128 + SIGTERM, "the time limit is near, and a checkpoint is saved",
-                   now);
-  }
-  if (has_saved && !body.contains("step")) return;
-  auto kept = kept_progress(body);
-  if (kept.empty()) return;  // no field of the report belongs in the record
-  held_progress_ = std::move(kept);
-  flush_progress(now);
-}
-
-void Attempt::keep_result(const Json& body, Clock::time_point now) {
-  Json result = result_;
-  const Json kept = kept_result(body);
-  for (const auto& [name, value] : kept.items()) result[name] = value;
-  result = kept_result(result);
-  if (has_said_done_ && result == result_) return;
-  result_ = std::move(result);
-  is_result_held_ = true;
-  flush_result(now);
-}
-
-void Attempt::flush_result(Clock::time_point now) {
-  if (!is_result_held_ || now < last_result_ + kProgressEvery) return;
-  last_result_ = now;
-  is_result_held_ = false;
-  outlet_.record("result", result_);
-}
-
-void Attempt::flush_progress(Clock::time_point now) {
-  if (!held_progress_ || now < last_progress_ + kProgressEvery) return;
-  last_progress_ = now;
-  outlet_.record("progress", *held_progress_);
-  held_progress_.reset();
-}
-
 void Attempt::tick(Clock::time_point now) {
   if (phase_ == Phase::kOver) return;
   flush_progress(now);
@@ -514,8 +417,8 @@ void Attempt::tick(Clock::time_point now) {
   if (announce_at_ && *announce_at_ <= now) announce();
   if (phase_ == Phase::kJoining && now >= began_ + options_.join_timeout) {
     name_missing(now);
-    end_.reason = "join_timeout";
-    end_.code = kJoinTimeoutCode;
+    end_.reason = EndReason::kJoinTimeout;
+    end_.code = kExitNotJoined;
     outlet_.say(end_.message);
     begin_ending(now);
   }
@@ -530,16 +433,16 @@ void Attempt::tick(Clock::time_point now) {
       hang_looked_at_.reset();
     }
     if (phase_ == Phase::kRunning && limit_at_ && now >= *limit_at_) {
-      end_for("time_limit", 128 + SIGTERM, "the time limit is near", now);
+      end_for(EndReason::kTimeLimit, 128 + SIGTERM, "the time limit is near", now);
     }
   }
   look_at_autopsy(now);
   if (phase_ == Phase::kEnding && !step_is_over_) {
-    if (stops_asked_ < 1 && now >= ending_since_ + kMercy) {
+    if (stops_asked_ < 1 && now >= ending_since_ + kStepStoppedAfter) {
       stops_asked_ = 1;
       outlet_.stop_step(false);
     }
-    if (stops_asked_ < 2 && now >= ending_since_ + kPatience) {
+    if (stops_asked_ < 2 && now >= ending_since_ + kStepKilledAfter) {
       stops_asked_ = 2;
       outlet_.stop_step(true);
     }
@@ -559,9 +462,9 @@ std::optional<Attempt::Clock::time_point> Attempt::next_deadline() const {
   if (limit_at_ && phase_ == Phase::kRunning) at(*limit_at_);
   if (phase_ == Phase::kJoining) at(began_ + options_.join_timeout);
   if (phase_ == Phase::kEnding && !step_is_over_ && stops_asked_ < 2) {
-    at(ending_since_ + (stops_asked_ < 1 ? kMercy : kPatience));
+    at(ending_since_ + (stops_asked_ < 1 ? kStepStoppedAfter : kStepKilledAfter));
   }
-  if (asked_again_at_ && phase_ == Phase::kEnding) at(*asked_again_at_ + kLastPatience);
+  if (asked_again_at_ && phase_ == Phase::kEnding) at(*asked_again_at_ + kLeftBehindAfter);
   if (step_over_since_) at(*step_over_since_ + kConnectionsLag);
   if (all_ended_since_ && phase_ == Phase::kRunning) at(*all_ended_since_ + kStepLag);
   if (held_progress_) at(last_progress_ + kProgressEvery);

@@ -17,31 +17,31 @@
 #include <nlohmann/json.hpp>
 
 #include "common/result.h"
+#include "common/run_events.h"
+#include "runtime/agent/attempt_judge.h"
 #include "runtime/agent/autopsy_board.h"
 #include "runtime/agent/container_words.h"
 #include "runtime/agent/fitness.h"
 #include "runtime/agent/hang_watch.h"
+#include "runtime/agent/messages.h"
 #include "runtime/agent/retry.h"
-#include "runtime/bootstrap/world.h"
 
 namespace dlrun::agent {
-
-using Json = nlohmann::ordered_json;
 
 /// The outputs of an attempt.
 class AttemptOutlet {
  public:
   virtual ~AttemptOutlet() = default;
-  virtual void send(int rank, const Json& message) = 0;
+  virtual void send(int rank, const MessageToRank& message) = 0;
   /// Sends a message that is already serialized.
   virtual void send_text(int rank, std::string_view payload) = 0;
   /// Sends a message to every connected rank.
-  virtual void broadcast(const Json& message) = 0;
-  virtual void record(std::string_view event, const Json& fields) = 0;
+  virtual void broadcast(const MessageToRank& message) = 0;
+  virtual void record(const RunEvent& event) = 0;
   /// Prints one line for the user. The line has neither the "dlrun: " prefix nor a newline.
   virtual void say(std::string_view line) = 0;
-  /// Asks the step to end; without_mercy kills it.
-  virtual void stop_step(bool without_mercy) = 0;
+  /// Asks the step to end, or kills it.
+  virtual void stop_step(bool kills) = 0;
 };
 
 struct AttemptOptions {
@@ -59,65 +59,7 @@ struct AttemptOptions {
   bool marks_errors = false;
 };
 
-/// The first message of a rank: its place in the world, its host, its addresses.
-struct Hello {
-  World world{};
-  std::string host{};
-  std::string addr{};
-  int pid = 0;
-  int port = 0;  ///< port that the agent holds for the rank's program; 0: none
-  /// Unix time on the rank's node. Set if the clocks are to be compared.
-  std::optional<std::chrono::milliseconds> time{};
-  std::string unfit{};  ///< why the rank's node failed its checks; empty: it passed
-
-  [[nodiscard]] static Result<Hello> of_json(const Json& message);
-};
-
-/// The end of a rank's program, or of its agent.
-struct RankEnd {
-  int code = 0;  ///< exit code; 128 + signal if a signal ended it
-  int signal = 0;
-  std::string error;  ///< explanation, if code and signal are not enough
-  /// True if the program ended before lead or the agent told it to. nullopt: unknown.
-  std::optional<bool> is_own = {};
-  /// The rank that the program names as the cause. -1: another rank, the program cannot tell which.
-  std::optional<int> of = {};
-  /// The agent ended the program because it no longer heard lead.
-  bool is_unheard = false;
-};
-
-struct FailedRank {
-  int rank = 0;
-  std::string host;
-  int pid = 0;
-  RankEnd end;
-};
-
-/// The end of an attempt.
-struct AttemptEnd {
-  int code = 0;
-  std::string reason;  ///< ok, rank_failed, launch_failed, launcher_lost, join_timeout, signalled,
-                       ///< hang, time_limit, node_failure, not_fit, idle_gpus, lead_unheard
-  std::optional<FailedRank> first_failed;
-  std::string message;  ///< a sentence for the user
-  bool is_cancelled = false;
-  /// Slurm ended the attempt at its time limit, or it ended before the limit to be requeued.
-  bool is_timeout = false;
-  Cause cause = Cause::kNone;  ///< decides whether the run is retried
-  /// The highest step (or epoch, if it reports no step) that the program reported.
-  std::optional<std::int64_t> step;
-  /// Nodes whose agents disappeared without an exit record, or that have the hanging process.
-  std::vector<std::string> suspects;
-  /// Nodes that Slurm has lost or could not launch on, that failed a preflight check, or that fell
-  /// silent in a run that hangs.
-  std::vector<std::string> lost_nodes;
-  /// A TERM reached the ranks but not lead. It counts as the start of a preemption's grace time.
-  bool had_grace = false;
-  bool is_slurms_doing = false;       ///< Slurm ends the whole job, and `cause` is its reason
-  bool is_requeued = false;           ///< Slurm queues the job again although the run is over
-  bool is_whole_node_silent = false;  ///< no rank of a suspect node left an exit record
-  bool has_run = false;               ///< all ranks had joined, and their programs were started
-};
+using to_lead::Hello;
 
 class Attempt {
  public:
@@ -127,19 +69,13 @@ class Attempt {
   static constexpr std::chrono::milliseconds kCauseWait{700};
   /// Time after the first failure in which another rank's end may turn out to be the real cause.
   static constexpr std::chrono::milliseconds kCulpritWait{200};
-  /// Time from the order to end until the step is asked to stop. Agents end programs within 1 s.
-  static constexpr std::chrono::milliseconds kMercy{1500};
-  /// Time from the order to end until the step is killed.
-  static constexpr std::chrono::milliseconds kPatience{3000};
   /// Time from the second signal that asks for the end until the attempt is over, even if the step
   /// still hangs.
-  static constexpr std::chrono::milliseconds kLastPatience{5000};
+  static constexpr std::chrono::milliseconds kLeftBehindAfter{5000};
   /// Time by which connections may outlive the step.
   static constexpr std::chrono::milliseconds kConnectionsLag{2000};
-  /// Silence after which a heartbeat is late. Agents send one every 3 s.
-  static constexpr std::chrono::milliseconds kLate{4500};
-  /// Silence after which a rank counts as silent: two heartbeats are missing.
-  static constexpr std::chrono::milliseconds kMute{7500};
+  /// Interval between two events of progress, and between two events of the result.
+  static constexpr std::chrono::milliseconds kProgressEvery{1000};
   /// Time from the last exit record until a successful attempt is over, even if srun still runs.
   static constexpr std::chrono::seconds kStepLag{3};
 
@@ -176,7 +112,7 @@ class Attempt {
   /// arrives separately, earlier or later.
   void on_cancelled(std::string_view reason);
   /// Notes that Slurm reported an out-of-memory kill in the step.
-  void on_out_of_memory() { is_out_of_memory_ = true; }
+  void on_out_of_memory() { signs_.is_out_of_memory = true; }
   /// Ends the attempt because Slurm could not start the step's tasks on node.
   void on_launch_failure(std::string_view node, std::string_view why, Clock::time_point now);
   /// Ends the attempt because Slurm's controller has lost these nodes (a node list). Their ranks
@@ -201,7 +137,7 @@ class Attempt {
   /// Call before handling messages that arrived meanwhile.
   void on_asleep(Clock::duration time, Clock::time_point now);
   /// Notes that the USR1 was Slurm's warning of the time limit.
-  void on_limit_near() { is_limit_near_ = true; }
+  void on_limit_near() { signs_.is_limit_near = true; }
   /// Makes the attempt end before the time limit, so that the job can be requeued: when the next
   /// checkpoint is saved, and after time_left at the latest.
   void on_limit_ahead(std::chrono::milliseconds time_left, Clock::time_point now);
@@ -258,12 +194,12 @@ class Attempt {
   void finish_if_done(Clock::time_point now);
   void finish(Clock::time_point now);
   void record_failure(const FailedRank& failed);
-  void blame_slurm();
-  void blame_launch();
   /// Names the container as the reason if a rank never joined and the container tool reported an
   /// error. Returns true if it did, and then has printed the message.
   bool blame_container();
-  void end_for(std::string_view reason, int code, std::string message, Clock::time_point now);
+  /// Returns everything that is known about the end when the attempt is over.
+  [[nodiscard]] EndFacts end_facts() const;
+  void end_for(EndReason reason, int code, std::string message, Clock::time_point now);
   void end_for_stopped(Clock::time_point now);
   void end_for_hang(std::string sentence, Clock::time_point now);
   struct Silence {
@@ -280,9 +216,6 @@ class Attempt {
   }
   void judge_fitness(Clock::time_point now);
   void lose_node(const std::string& host);
-  void judge_zeros();
-  [[nodiscard]] Cause cause() const;
-  void find_suspects();
   void flush_progress(Clock::time_point now);
   /// Adds a final report to the result. Each `result` event holds the whole result; at most one is
   /// recorded per second.
@@ -319,7 +252,6 @@ class Attempt {
   std::optional<Clock::time_point> announce_at_;  ///< set while the cause of a failure is unknown
   std::set<int> signals_seen_;
   ContainerWords container_words_;
-  std::string cancel_reason_;  ///< Slurm's reason for ending the step; empty: none given
   bool usr1_is_passed_ = false;
   Fitness fitness_;
   std::set<int> arrived_;  ///< ranks whose check of collectives has its device
@@ -341,20 +273,14 @@ class Attempt {
     Clock::time_point end{};
   };
   std::optional<Sleep> last_sleep_;  ///< when lead was last stopped
-  bool is_out_of_memory_ = false;
-  bool is_given_up_ = false;
-  bool has_said_done_ = false;  ///< the program reported that its work is complete
-  /// A TERM reached the ranks but not lead. It counts as the start of a preemption's grace time.
-  bool is_preemption_near_ = false;
-  bool is_limit_near_ = false;  ///< the programs were warned of the time limit
   /// When the attempt ends itself, ahead of the time limit.
   std::optional<Clock::time_point> limit_at_;
   std::optional<std::int64_t> step_;
-  std::set<std::string> unlaunched_;  ///< nodes where Slurm could not start the step's tasks
-  std::set<int> lost_;                ///< ranks whose agents disappeared without an exit record
-  std::optional<Json> held_progress_;
+  EndSigns signs_;
+  std::set<int> lost_;  ///< ranks whose agents disappeared without an exit record
+  std::optional<events::Progress> held_progress_;
   Clock::time_point last_progress_{};
-  Json result_ = Json::object();
+  events::Result result_;
   bool is_result_held_ = false;
   Clock::time_point last_result_{};
   AttemptEnd end_;

@@ -26,7 +26,7 @@ void Attempt::begin_autopsy(Clock::time_point now) {
   hang_watch_.off();
   autopsy_until_ = now + AutopsyBoard::kLimit;
   autopsy_.emplace(std::move(awaited));
-  outlet_.broadcast({{"type", "autopsy"}});
+  outlet_.broadcast(to_rank::Autopsy{});
 }
 
 void Attempt::on_autopsy(int rank, std::vector<std::string> frames, Clock::time_point now) {
@@ -41,25 +41,25 @@ void Attempt::look_at_autopsy(Clock::time_point now) {
     return;
   const auto groups = autopsy_->groups();
   const auto odd = AutopsyBoard::odd_ones(groups);
-  Json recorded = Json::array();
+  events::Autopsy recorded{.ranks = size_, .odd = static_cast<std::int64_t>(odd.size())};
   for (const auto& group : groups) {
-    if (recorded.size() >= kGroupsRecorded) break;
+    if (recorded.groups.size() >= kGroupsRecorded) break;
     std::vector<std::string> hosts;
     for (const int rank : group.ranks) {
       const auto host = host_of(rank);
       if (hosts.size() < kHostsNamed && std::find(hosts.begin(), hosts.end(), host) == hosts.end())
         hosts.push_back(host);
     }
-    recorded.push_back({{"ranks", ranges(group.ranks)},
-                        {"count", group.ranks.size()},
-                        {"hosts", join(hosts, ", ")},
-                        {"frames", group.frames}});
+    recorded.groups.push_back({.ranks = ranges(group.ranks),
+                               .count = static_cast<std::int64_t>(group.ranks.size()),
+                               .hosts = join(hosts, ", "),
+                               .frames = group.frames});
   }
-  outlet_.record("autopsy", {{"ranks", size_}, {"groups", recorded}, {"odd", odd.size()}});
+  outlet_.record(recorded);
   if (!odd.empty()) {
     end_.message += fmt::format(
         "; {} {} on {} {} at {}, the others at {}", odd.size() == 1 ? "rank" : "ranks", ranges(odd),
-        recorded[0]["hosts"].get<std::string>(), odd.size() == 1 ? "is" : "are",
+        recorded.groups.front().hosts, odd.size() == 1 ? "is" : "are",
         printable(groups.front().frames.front()), printable(groups.back().frames.front()));
     outlet_.say(end_.message);
   }

@@ -10,12 +10,10 @@
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "runtime/agent/attempt.h"
-#include "runtime/agent/script_end.h"
+#include "runtime/agent/exit_codes.h"
 
 namespace dlrun::agent {
 namespace {
-
-constexpr int kLaunchFailedCode = 77;
 
 std::string how(const RankEnd& end) {
   if (!end.error.empty()) return fmt::format(": {}", printable(end.error));
@@ -23,13 +21,13 @@ std::string how(const RankEnd& end) {
   return fmt::format(" exited with code {}", end.code);
 }
 
-Json failure_json(const FailedRank& failed) {
-  return {{"rank", failed.rank},
-          {"host", failed.host},
-          {"pid", failed.pid},
-          {"code", failed.end.code},
-          {"signal", failed.end.signal == 0 ? std::string() : signal_name(failed.end.signal)},
-          {"error", failed.end.error}};
+events::RankFailed event_of(const FailedRank& failed) {
+  return {.rank = failed.rank,
+          .host = failed.host,
+          .pid = failed.pid,
+          .code = failed.end.code,
+          .signal = failed.end.signal == 0 ? std::string() : signal_name(failed.end.signal),
+          .error = failed.end.error};
 }
 
 }  // namespace
@@ -49,7 +47,7 @@ void Attempt::announce() {
 }
 
 void Attempt::record_failure(const FailedRank& failed) {
-  outlet_.record("rank_failed", failure_json(failed));
+  outlet_.record(event_of(failed));
 }
 
 std::string Attempt::sentence() const {
@@ -62,115 +60,32 @@ std::string Attempt::sentence() const {
                                    : fmt::format("; the other {} ranks are ended", others));
 }
 
-/// Replaces the cause by Slurm's reason if the attempt ended by a signal that Slurm sent. Does
-/// nothing if a rank failed on its own.
-void Attempt::blame_slurm() {
-  if (cancel_reason_.empty() || end_.code == 0) return;
-  const bool is_slurms_signal = end_.first_failed && (end_.first_failed->end.signal == SIGTERM ||
-                                                      end_.first_failed->end.code == 128 + SIGTERM);
-  if (!is_slurms_signal && !(end_.reason == "signalled" && end_.is_cancelled)) return;
-  const auto why = why_cancelled(cancel_reason_);
-  end_.message = fmt::format("{}; {}", why, end_.message);
-  end_.cause = cause_of_cancel(cancel_reason_);
-  end_.is_timeout = end_.cause == Cause::kTimeout;
-  end_.is_slurms_doing = true;
-  // A time limit or a node failure makes the run fail. A preempted or requeued run stays cancelled,
-  // because Slurm may start it again.
-  if (end_.is_timeout || end_.cause == Cause::kNodeFailure) end_.is_cancelled = false;
-  outlet_.say(why);
-}
-
-/// Marks the nodes where the step could not be launched as lost, if Slurm launched it on others. If
-/// it was launched nowhere, the nodes may not be at fault.
-void Attempt::blame_launch() {
-  if (end_.reason != "launch_failed" || unlaunched_.empty()) return;
-  const auto nodes = expand_hostlist(options_.job_nodes).value_or(std::vector<std::string>());
-  const bool some_were_launched =
-      !ranks_.empty() || std::any_of(nodes.begin(), nodes.end(), [&](const std::string& node) {
-        return !unlaunched_.contains(node);
-      });
-  if (some_were_launched) end_.lost_nodes.assign(unlaunched_.begin(), unlaunched_.end());
-}
-
 void Attempt::on_foreign_line(std::string_view line) {
   const bool was_saved = container_words_.failed_save().empty();
   if (!container_words_.hear(line) || !was_saved || container_words_.failed_save().empty()) return;
   outlet_.say(container_words_.failed_save());
-  outlet_.record("warning", {{"message", container_words_.failed_save()}});
+  outlet_.record(events::Warning{.message = std::string(container_words_.failed_save())});
 }
 
 bool Attempt::blame_container() {
-  if (end_.cause == Cause::kImage || end_.cause == Cause::kContainer) return false;
-  const auto failure = container_words_.failure();
-  if (!failure) return false;
-  std::string where;
-  if (end_.first_failed) {
-    const auto& failed = *end_.first_failed;
-    if (failed.pid != 0 || failed.end.signal != 0) return false;  // the container had started
-    if (!failed.host.empty()) where = " on " + printable(failed.host);
-  } else if (end_.reason != "launch_failed") {
-    return false;
-  }
-  end_.cause = failure->cause;
-  end_.message = fmt::format("the container{} could not be started: {}", where, failure->sentence);
-  outlet_.say(end_.message);
-  return true;
+  const bool is_container = agent::blame_container(end_, container_words_.failure());
+  if (is_container) outlet_.say(end_.message);
+  return is_container;
 }
 
-/// Decides whether the run is complete after every rank ended with 0. A program that was warned of
-/// the time limit may save and exit with 0; it is complete only if it reported so.
-void Attempt::judge_zeros() {
-  end_.message =
-      size_ == 1 ? "the rank ended with 0" : fmt::format("all {} ranks ended with 0", size_);
-  if (has_said_done_) return;
-  if (is_limit_near_) {
-    end_.message += " after the warning of the time limit";
-    if (!options_.retries_timeout) return;
-    end_.reason = "time_limit";
-    end_.code = 128 + SIGTERM;
-    end_.message += ", without a word that the program is done";
-    outlet_.say(end_.message);
-  } else if (is_preemption_near_) {
-    end_.message += " after a TERM, as in a preemption's grace time";
-    end_.cause = Cause::kPreemption;  // RunLead::plan_after() asks Slurm to confirm it
-  }
-}
-
-/// Returns the cause of the end, for the decision on a retry. blame_slurm() has run before.
-Cause Attempt::cause() const {
-  if (is_given_up_ || end_.reason == "not_fit" || end_.reason == "idle_gpus") return Cause::kNone;
-  if (end_.cause != Cause::kNone) return end_.cause;
-  if (end_.code == 0) return Cause::kNone;
-  // This precedes is_cancelled: after a node failure Slurm sends a TERM to requeue the job.
-  if (!end_.lost_nodes.empty()) return Cause::kNodeFailure;
-  if (end_.is_cancelled) return Cause::kNone;
-  if (end_.reason == "hang") return Cause::kHang;
-  if (end_.reason == "time_limit") return Cause::kTimeout;
-  if (end_.reason == "lead_unheard" && is_preemption_near_) return Cause::kPreemption;
-  if (end_.reason == "rank_failed") {
-    // A program that was told to save a checkpoint may exit with any code before its time is up.
-    if (is_limit_near_ && options_.retries_timeout) return Cause::kTimeout;
-    if (is_preemption_near_) return Cause::kPreemption;
-    if (is_out_of_memory_ && end_.code == 128 + SIGKILL) return Cause::kOom;
-  }
-  return Cause::kFailure;
-}
-
-/// Finds the suspect nodes: those whose agents disappeared without an exit record, and the node of
-/// the process that hangs.
-void Attempt::find_suspects() {
-  std::map<std::string, int> left_of;  // number of ranks of each host that are not lost
-  std::set<std::string> suspects;
+EndFacts Attempt::end_facts() const {
+  EndFacts facts{.end = end_,
+                 .signs = signs_,
+                 .ranks = size_,
+                 .has_any_rank = !ranks_.empty(),
+                 .retries_timeout = options_.retries_timeout,
+                 .job_nodes = options_.job_nodes,
+                 .container = container_words_.failure()};
+  facts.end.step = step_;
   for (const auto& [rank, member] : ranks_)
-    left_of[member.hello.host] += lost_.contains(rank) ? 0 : 1;
-  // After the launcher's end Slurm ends the agents, so their loss does not speak against the nodes.
-  if (end_.reason == "launcher_lost") lost_.clear();
-  for (const int rank : lost_) suspects.insert(host_of(rank));
-  for (const auto& host : suspects)
-    end_.is_whole_node_silent = end_.is_whole_node_silent || left_of[host] == 0;
-  if (end_.reason == "hang" && end_.first_failed) suspects.insert(end_.first_failed->host);
-  suspects.erase(std::string());
-  end_.suspects.assign(suspects.begin(), suspects.end());
+    facts.ranks_left[member.hello.host] += lost_.contains(rank) ? 0 : 1;
+  for (const int rank : lost_) facts.lost_hosts.insert(host_of(rank));
+  return facts;
 }
 
 void Attempt::name_missing(Clock::time_point now) {
@@ -219,13 +134,13 @@ void Attempt::name_missing(Clock::time_point now) {
                      : fmt::format("{} of {} ranks did not say hello within {} s: {} {}{}",
                                    missing.size(), size_, waited,
                                    missing.size() == 1 ? "rank" : "ranks", ranges(missing), where);
-  outlet_.record("missing", {{"ranks", missing}, {"seconds", waited}});
+  outlet_.record(events::Missing{.ranks = {missing.begin(), missing.end()}, .seconds = waited});
 }
 
 void Attempt::on_full(std::string message, Clock::time_point now) {
   if (phase_ != Phase::kJoining) return;
-  is_given_up_ = true;  // a retry would hit the same limit
-  end_for("launch_failed", kLaunchFailedCode, std::move(message), now);
+  signs_.is_given_up = true;  // a retry would hit the same limit
+  end_for(EndReason::kLaunchFailed, kExitLaunchFailed, std::move(message), now);
 }
 
 void Attempt::finish_if_done(Clock::time_point now) {
@@ -241,7 +156,7 @@ void Attempt::finish_if_done(Clock::time_point now) {
       return entry.second.is_connected && !entry.second.end;
     });
     if (step_is_over_ && !announce_at_ && (none_connected || lag_is_over)) return finish(now);
-    if (asked_again_at_ && now >= *asked_again_at_ + kLastPatience) {
+    if (asked_again_at_ && now >= *asked_again_at_ + kLeftBehindAfter) {
       if (announce_at_) announce();
       if (!step_is_over_) end_.message += "; the step does not end and is left behind";
       finish(now);
@@ -252,12 +167,11 @@ void Attempt::finish_if_done(Clock::time_point now) {
     const bool is_late = now >= *all_ended_since_ + kStepLag;
     if (step_is_over_ || is_late) {
       if (step_is_over_ && step_code_ != 0) {
-        outlet_.record(
-            "warning",
-            {{"message", fmt::format("every rank ended with 0, but the step's launcher with {}{}",
-                                     step_code_, step_words_.empty() ? "" : ": " + step_words_)}});
+        outlet_.record(events::Warning{
+            .message = fmt::format("every rank ended with 0, but the step's launcher with {}{}",
+                                   step_code_, step_words_.empty() ? "" : ": " + step_words_)});
       }
-      end_.reason = "ok";
+      end_.reason = EndReason::kOk;
       end_.code = 0;
       finish(now);
     }
@@ -266,8 +180,8 @@ void Attempt::finish_if_done(Clock::time_point now) {
   if (!step_is_over_) return;
   // The step has ended while ranks are still awaited.
   if (joined_ == 0 && ranks_.empty()) {
-    end_.reason = "launch_failed";
-    end_.code = kLaunchFailedCode;
+    end_.reason = EndReason::kLaunchFailed;
+    end_.code = kExitLaunchFailed;
     const auto words = trim(step_words_);
     end_.message = step_code_ == 0 && words.empty()
                        ? "the step ended before any rank said hello; does its command line end in "
@@ -281,7 +195,7 @@ void Attempt::finish_if_done(Clock::time_point now) {
       const auto found = ranks_.find(rank);
       if (found != ranks_.end() && found->second.end) continue;
       fail_rank(rank,
-                {kLaunchFailedCode, 0,
+                {kExitLaunchFailed, 0,
                  found == ranks_.end() ? "never said hello, and the step is over"
                                        : "has no exit record, and the step is over"},
                 true, now);
@@ -292,30 +206,19 @@ void Attempt::finish_if_done(Clock::time_point now) {
 
 void Attempt::finish(Clock::time_point now) {
   phase_ = Phase::kOver;
-  if (held_progress_) outlet_.record("progress", *held_progress_);
-  if (std::exchange(is_result_held_, false)) outlet_.record("result", result_);
+  if (held_progress_) outlet_.record(*held_progress_);
+  if (std::exchange(is_result_held_, false)) outlet_.record(result_);
   for (const auto& failed : later_failures_) record_failure(failed);
-  blame_slurm();
-  blame_launch();
-  if (end_.code != 0 && !end_.is_slurms_doing) blame_container();
-  if (end_.reason == "ok") judge_zeros();
-  end_.cause = cause();
-  end_.is_timeout = end_.is_timeout || end_.cause == Cause::kTimeout;
-  end_.step = step_;
-  end_.had_grace = is_preemption_near_;
-  find_suspects();
-  Json fields{{"code", end_.code}, {"reason", end_.reason}};
-  if (end_.cause != Cause::kNone) fields["cause"] = word(end_.cause);
-  if (end_.first_failed) {
-    auto first = failure_json(*end_.first_failed);
-    first.erase("pid");
-    first.erase("error");
-    fields["first_failed"] = first;
-  }
-  if (end_.is_whole_node_silent) fields["silent"] = end_.suspects;
-  if (!end_.lost_nodes.empty()) fields["lost_nodes"] = end_.lost_nodes;
-  fields["seconds"] = seconds_since_start(now);
-  outlet_.record("attempt_end", fields);
+  auto judged = judge(end_facts());
+  end_ = std::move(judged.end);
+  for (const auto& line : judged.lines) outlet_.say(line);
+  events::AttemptEnd recorded{.code = end_.code, .reason = end_.reason};
+  if (end_.cause != Cause::kNone) recorded.cause = end_.cause;
+  if (end_.first_failed) recorded.first_failed = event_of(*end_.first_failed);
+  if (end_.is_whole_node_silent) recorded.silent = end_.suspects;
+  recorded.lost_nodes = end_.lost_nodes;
+  recorded.seconds = seconds_since_start(now);
+  outlet_.record(recorded);
 }
 
 }  // namespace dlrun::agent

@@ -5,23 +5,17 @@
 
 #include "common/text.h"
 #include "runtime/agent/attempt.h"
+#include "runtime/agent/exit_codes.h"
+#include "runtime/agent/intervals.h"
 
 namespace dlrun::agent {
-namespace {
-
-constexpr int kHangCode = 79;
-constexpr int kUnfitCode = 80;
-constexpr int kIdleGpusCode = 81;
-
-}  // namespace
-
 void Attempt::judge_fitness(Clock::time_point now) {
   const int nodes = ranks_.begin()->second.hello.world.nnodes;
   const auto verdict = fitness_.verdict(nodes, now);
   const auto& first = fitness_.first();
   if (verdict == Fitness::Verdict::kEverywhere) {
     end_.lost_nodes.clear();
-    end_for("not_fit", kUnfitCode,
+    end_for(EndReason::kNotFit, kExitUnfit,
             fmt::format("none of the {} nodes is fit for the job, all for the same reason: {}; "
                         "that is no node's fault, "
                         "but the spec's or the site's (health.preflight)",
@@ -30,7 +24,7 @@ void Attempt::judge_fitness(Clock::time_point now) {
   } else if (verdict == Fitness::Verdict::kNodes) {
     fail_rank(
         first.rank,
-        {kUnfitCode, 0, fmt::format("{} is not fit for the job: {}", first.host, first.words)},
+        {kExitUnfit, 0, fmt::format("{} is not fit for the job: {}", first.host, first.words)},
         true, now);
   }
 }
@@ -42,7 +36,7 @@ void Attempt::lose_node(const std::string& host) {
 
 void Attempt::on_checked(int rank, Clock::time_point now) {
   if (phase_ != Phase::kRunning || !ranks_.contains(rank) || ++checked_ != size_) return;
-  outlet_.record("checked", {{"ranks", size_}, {"seconds", seconds_since_start(now)}});
+  outlet_.record(events::Checked{.ranks = size_, .seconds = seconds_since_start(now)});
   hang_watch_.on_start(now);
 }
 
@@ -66,14 +60,14 @@ void Attempt::on_check_failed(int rank, std::string_view words, bool is_own,
   if (first >= 0) {
     return fail_rank(
         first,
-        {kUnfitCode, 0,
+        {kExitUnfit, 0,
          fmt::format(
              "{} is not fit for the job: its rank did not come to the check of collectives ({})",
              host_of(first), words)},
         true, now);
   }
   end_for(
-      "not_fit", kUnfitCode,
+      EndReason::kNotFit, kExitUnfit,
       fmt::format(
           "collectives do not work among the ranks, though all of them came: {} (health.preflight)",
           printable(words)),
@@ -82,9 +76,10 @@ void Attempt::on_check_failed(int rank, std::string_view words, bool is_own,
 
 void Attempt::on_idle_gpus(const std::string& sentence, bool ends, Clock::time_point now) {
   if (phase_ != Phase::kRunning) return;
-  if (ends) return end_for("idle_gpus", kIdleGpusCode, sentence + "; the run is ended", now);
+  if (ends)
+    return end_for(EndReason::kIdleGpus, kExitIdleGpus, sentence + "; the run is ended", now);
   outlet_.say(sentence);
-  outlet_.record("warning", {{"message", sentence}});
+  outlet_.record(events::Warning{.message = sentence});
 }
 
 void Attempt::on_heard(int rank, Clock::time_point now) {
@@ -109,10 +104,10 @@ void Attempt::end_for_stopped(Clock::time_point now) {
       stopped_.rank,
       host_of(stopped_.rank),
       ranks_.at(stopped_.rank).hello.pid,
-      {kHangCode, 0, fmt::format("its process has been stopped for {} s", stopped_.time.count())}};
+      {kExitHung, 0, fmt::format("its process has been stopped for {} s", stopped_.time.count())}};
   end_.first_failed = failed;
   record_failure(failed);
-  end_for("hang", kHangCode, sentence(), now);
+  end_for(EndReason::kHang, kExitHung, sentence(), now);
 }
 
 /// Finds the ranks that have not ended but are silent. Returns none if the ranks of several nodes
@@ -129,10 +124,10 @@ Attempt::Silence Attempt::find_silence(Clock::time_point now) const {
   bool is_any_heard = false;
   for (const auto& [number, rank] : ranks_) {
     if (rank.end || !rank.is_connected) continue;
-    is_any_heard = is_any_heard || now < rank.heard + kMute;
-    silence.is_any_late =
-        silence.is_any_late || (now >= rank.heard + kLate && now < rank.heard + kMute);
-    if (now < rank.heard + kMute) continue;
+    is_any_heard = is_any_heard || now < rank.heard + kSilentAfter;
+    silence.is_any_late = silence.is_any_late ||
+                          (now >= rank.heard + kBeatLateAfter && now < rank.heard + kSilentAfter);
+    if (now < rank.heard + kSilentAfter) continue;
     silence.ranks.push_back(number);
     silence.since = std::max(silence.since, rank.heard);
     hosts.insert(rank.hello.host);
@@ -140,7 +135,7 @@ Attempt::Silence Attempt::find_silence(Clock::time_point now) const {
   if (!is_any_heard && hosts.size() > 1) silence.ranks.clear();
   if (silence.ranks.empty()) return silence;
   for (const auto& host : hosts) {
-    if (now >= nodes[host] + kMute) silence.nodes.push_back(host);
+    if (now >= nodes[host] + kSilentAfter) silence.nodes.push_back(host);
   }
   return silence;
 }
@@ -151,8 +146,8 @@ void Attempt::end_for_hang(std::string sentence, Clock::time_point now) {
   auto silence = find_silence(now);
   if (!hang_since_) hang_since_ = now;
   hang_looked_at_ = now;
-  if (silence.is_any_late && now < *hang_since_ + (kMute - kLate)) return;
-  if (silence.ranks.empty()) return end_for("hang", kHangCode, std::move(sentence), now);
+  if (silence.is_any_late && now < *hang_since_ + (kSilentAfter - kBeatLateAfter)) return;
+  if (silence.ranks.empty()) return end_for(EndReason::kHang, kExitHung, std::move(sentence), now);
   const auto whole_s =
       std::chrono::duration_cast<std::chrono::seconds>(now - silence.since).count();
   const auto is_on_lost_node = [&](int rank) {
@@ -175,10 +170,10 @@ void Attempt::end_for_hang(std::string sentence, Clock::time_point now) {
   }
   const auto& hello = ranks_.at(first).hello;
   const auto* why = silence.nodes.empty() ? "its agent is silent" : "its node is silent";
-  end_.first_failed = {first, hello.host, hello.pid, {kHangCode, 0, why}};
+  end_.first_failed = {first, hello.host, hello.pid, {kExitHung, 0, why}};
   record_failure(*end_.first_failed);
   end_.lost_nodes = std::move(silence.nodes);
-  end_for("hang", kHangCode, std::move(sentence), now);
+  end_for(EndReason::kHang, kExitHung, std::move(sentence), now);
 }
 
 }  // namespace dlrun::agent

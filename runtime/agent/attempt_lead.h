@@ -42,6 +42,6 @@ struct AttemptPlace {
 
 /// Starts the step and leads it to its end. Returns when no process of the step is left. Ends with
 /// kExitRunTaken if a later attempt has superseded this one.
-[[nodiscard]] Result<AttemptEnd> lead_attempt(const AttemptPlace& place);
+[[nodiscard]] Result<AttemptEnd> run_attempt(const AttemptPlace& place);
 
 }  // namespace dlrun::agent

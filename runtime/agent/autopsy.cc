@@ -10,7 +10,9 @@
 
 #include "common/bounded_json.h"
 #include "common/files.h"
+#include "common/log.h"
 #include "common/text.h"
+#include "runtime/agent/agent_log.h"
 #include "runtime/agent/nccl_witness.h"
 #include "runtime/agent/process_facts.h"
 #include "runtime/agent/stack_dump.h"
@@ -52,6 +54,11 @@ std::vector<ProcessFacts> read_processes(const std::vector<pid_t>& pids) {
 }  // namespace
 
 int run_autopsy(const AutopsyOptions& options, const Env& env) {
+  // The autopsy adds lines to the log of the rank's agent. It ignores an error here, because the
+  // agent has reported it.
+  if (const auto log =
+          log_setting_of_job(env, env.get_or("DLRUN_RUN", ""), rank_log_name(options.rank)))
+    std::ignore = open_log(fmt::format("autopsy {}", options.rank), *log, env);
   std::string text;
   std::vector<std::string> frames;
   const auto processes = read_processes(options.pids);
@@ -89,10 +96,13 @@ int run_autopsy(const AutopsyOptions& options, const Env& env) {
 }
 
 std::vector<std::string> frames_of_line(std::string_view line) {
+  return frames_of(parse_json<Json>(line));
+}
+
+std::vector<std::string> frames_of(const Json& object) {
   std::vector<std::string> frames;
-  const auto json = parse_json<Json>(line);
-  const auto found = json.is_object() ? json.find("frames") : json.end();
-  if (!json.is_object() || found == json.end() || !found->is_array()) return frames;
+  const auto found = object.is_object() ? object.find("frames") : object.end();
+  if (!object.is_object() || found == object.end() || !found->is_array()) return frames;
   for (const auto& frame : *found) {
     if (frames.size() >= kFramesLimit || !frame.is_string()) break;
     frames.push_back(printable(frame.get<std::string>().substr(0, kFrameLimitBytes)));

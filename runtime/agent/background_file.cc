@@ -89,10 +89,11 @@ struct BackgroundFile::Shared {
     return written;
   }
 
-  /// Pauses before a retry. Returns false once kDiskPatience has passed, or if the file is closing.
+  /// Pauses before a retry. Returns false once kDiskFullLimit has passed, or if the file is
+  /// closing.
   [[nodiscard]] bool waits_for_disk() {
     const auto now = std::chrono::steady_clock::now();
-    if (!given_up_at) given_up_at = now + BackgroundFile::kDiskPatience;
+    if (!given_up_at) given_up_at = now + BackgroundFile::kDiskFullLimit;
     if (now >= *given_up_at) return false;
     std::unique_lock lock(mutex);
     return !changed.wait_for(lock, kTryAgain, [&] { return is_closing; });

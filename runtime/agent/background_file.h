@@ -19,7 +19,7 @@ namespace dlrun::agent {
 class BackgroundFile {
  public:
   /// Time for which a durable record is retried when the disk is full.
-  static constexpr std::chrono::seconds kDiskPatience{60};
+  static constexpr std::chrono::seconds kDiskFullLimit{60};
 
   /// The kind of content decides how data that cannot be written whole is handled.
   enum class Content {

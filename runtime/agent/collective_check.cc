@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "common/json_read.h"
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "runtime/agent/descendants.h"
@@ -22,19 +23,14 @@ std::string trainer_path() {
       .string();
 }
 
-std::string text(const nlohmann::ordered_json& object, std::string_view key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
 }  // namespace
 
 Result<std::unique_ptr<CollectiveCheck>> CollectiveCheck::start(
     EventLoop& loop, const std::string& backend, Env env,
-    std::function<void(const Json&)> to_lead) {
+    std::function<void(const MessageToLead&)> to_lead) {
   std::unique_ptr<CollectiveCheck> check(new CollectiveCheck(backend, std::move(to_lead)));
   auto store = StoreRelay::create(
-      loop, [at = check.get()](const Json& message) { at->on_message(message); });
+      loop, [at = check.get()](const MessageToLead& message) { at->on_message(message); });
   if (!store) return tl::unexpected<Error>(std::move(store.error()));
   check->store_ = std::move(*store);
   Program program{.argv = {trainer_path(), "preflight", "--backend", backend},
@@ -49,16 +45,16 @@ Result<std::unique_ptr<CollectiveCheck>> CollectiveCheck::start(
   return check;
 }
 
-void CollectiveCheck::on_message(const Json& message) {
-  const auto body = message.find("body");
-  const auto word =
-      body == message.end() || !body->is_object() ? std::string() : text(*body, "check");
+void CollectiveCheck::on_message(const MessageToLead& message) {
+  const auto* progress = std::get_if<to_lead::Progress>(&message);
+  const Json body = progress == nullptr ? Json() : progress->body;
+  const auto word = json_read::text(body, "check");
   if (word == "arrived") {
-    to_lead_({{"type", "checking"}});
+    to_lead_(to_lead::Checking{});
   } else if (word == "failed") {
-    const auto own = body->find("is_own");
+    const auto own = body.find("is_own");
     if (!said_)
-      said_ = failure(backend_, text(*body, "words"), own == body->end() || *own != false);
+      said_ = failure(backend_, json_read::text(body, "words"), own == body.end() || *own != false);
   } else if (word.empty()) {
     to_lead_(message);
   }
@@ -77,9 +73,9 @@ void CollectiveCheck::tick(Clock::time_point now) {
   if (now >= *stopped_since_ + kStoppedLimit) give_up("its check is stopped (SIGSTOP)");
 }
 
-CollectiveCheck::Json CollectiveCheck::finish(int status) const {
-  if (said_) return *said_;
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {{"type", "checked"}};
+std::optional<to_lead::CheckFailed> CollectiveCheck::finish(int status) const {
+  if (said_) return said_;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return std::nullopt;
   return failure(backend_,
                  WIFSIGNALED(status)
                      ? fmt::format("its check was killed by {}", signal_name(WTERMSIG(status)))
@@ -87,11 +83,9 @@ CollectiveCheck::Json CollectiveCheck::finish(int status) const {
                  true);
 }
 
-CollectiveCheck::Json CollectiveCheck::failure(const std::string& backend, std::string_view words,
-                                               bool is_own) {
-  return {{"type", "check_failed"},
-          {"words", fmt::format("{}: {}", backend, words)},
-          {"is_own", is_own}};
+to_lead::CheckFailed CollectiveCheck::failure(const std::string& backend, std::string_view words,
+                                              bool is_own) {
+  return {fmt::format("{}: {}", backend, words), is_own};
 }
 
 }  // namespace dlrun::agent

@@ -11,11 +11,10 @@
 #include <optional>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "common/env.h"
 #include "common/result.h"
 #include "runtime/agent/event_loop.h"
+#include "runtime/agent/messages.h"
 #include "runtime/agent/store_relay.h"
 
 namespace dlrun::agent {
@@ -23,43 +22,43 @@ namespace dlrun::agent {
 class CollectiveCheck {
  public:
   using Clock = std::chrono::steady_clock;
-  using Json = nlohmann::ordered_json;
 
   /// Time after which the check is killed. The check itself gives up after one minute; one that is
   /// still running then hangs while it opens its device, or while it ends.
   static constexpr std::chrono::seconds kLimit{75};
   static constexpr std::chrono::seconds kStoppedLimit{5};
 
-  /// Starts the check with env and the store. to_lead gets requests to the store and `checking`;
+  /// Starts the check with env and the store. to_lead gets requests to the store and Checking;
   /// finish() returns the result. Fails as StoreRelay::create() and start_program() do. The loop
   /// must outlive the check.
   [[nodiscard]] static Result<std::unique_ptr<CollectiveCheck>> start(
       EventLoop& loop, const std::string& backend, Env env,
-      std::function<void(const Json&)> to_lead);
+      std::function<void(const MessageToLead&)> to_lead);
 
   [[nodiscard]] pid_t pid() const { return pid_; }
-  void on_reply(const Json& message) { store_->on_reply(message); }
+  void on_reply(const to_rank::Reply& message) { store_->on_reply(message); }
   /// Kills the check after kLimit, or if it has been stopped (SIGSTOP) for kStoppedLimit.
   void tick(Clock::time_point now);
-  /// Returns the message for lead after the process has ended: `checked` or `check_failed`.
-  [[nodiscard]] Json finish(int status) const;
-  /// Returns the `check_failed` message, also for a check that could not be started.
-  [[nodiscard]] static Json failure(const std::string& backend, std::string_view words,
-                                    bool is_own);
+  /// Returns the failure after the process has ended; nullopt if the check has passed.
+  [[nodiscard]] std::optional<to_lead::CheckFailed> finish(int status) const;
+  /// Returns the message about a failure. The check need not have started.
+  [[nodiscard]] static to_lead::CheckFailed failure(const std::string& backend,
+                                                    std::string_view words, bool is_own);
 
  private:
-  CollectiveCheck(std::string backend, std::function<void(const Json&)> to_lead)
+  CollectiveCheck(std::string backend, std::function<void(const MessageToLead&)> to_lead)
       : backend_(std::move(backend)), to_lead_(std::move(to_lead)) {}
-  void on_message(const Json& message);
+  void on_message(const MessageToLead& message);
   void give_up(std::string words);
 
   std::string backend_;
-  std::function<void(const Json&)> to_lead_;
+  std::function<void(const MessageToLead&)> to_lead_;
   std::unique_ptr<StoreRelay> store_;
   pid_t pid_ = -1;
   Clock::time_point began_ = Clock::now();
   std::optional<Clock::time_point> stopped_since_;
-  std::optional<Json> said_;  ///< the failure that the check, or this class, reported first
+  std::optional<to_lead::CheckFailed>
+      said_;  ///< the failure that the check, or this class, reported first
 };
 
 }  // namespace dlrun::agent

@@ -12,8 +12,7 @@
 #include <set>
 #include <string>
 #include <string_view>
-
-#include <nlohmann/json.hpp>
+#include <variant>
 
 #include "common/json_lines.h"
 #include "common/run_events.h"
@@ -29,13 +28,6 @@ constexpr std::int64_t kSamplesKept = 8'192;
 constexpr std::size_t kRemarksKeptBytes = 4U << 20U;
 constexpr std::size_t kWriteBytes = 1U << 20U;
 
-std::optional<std::int64_t> integer(const nlohmann::ordered_json& event, const char* key) {
-  const auto found = event.find(key);
-  return found != event.end() && found->is_number_integer()
-             ? std::optional(found->get<std::int64_t>())
-             : std::nullopt;
-}
-
 /// Collects facts in the first pass over the file. The second pass asks keeps() for each line.
 class Survey {
  public:
@@ -45,18 +37,17 @@ class Survey {
     if (time && !first_time_) first_time_ = time;
     if (time) last_time_ = std::max(last_time_, *time);
     if (class_of(kind) == EventClass::kRemark) remark_bytes_ += line.size() + 1;
-    if (kind != "progress" && kind != "result") return;
-    const auto event = parse_checked_line(line);
-    if (!event) return;
-    const auto attempt = integer(*event, "attempt").value_or(0);
-    if (kind == "result") {
-      last_result_[attempt] = at;
-      return;
-    }
+    if (kind != events::Progress::kKind && kind != events::Result::kKind) return;
+    const auto recorded = event_of_line(line);
+    if (!recorded) return;
+    const auto attempt = recorded->attempt.value_or(0);
+    if (std::holds_alternative<events::Result>(recorded->event)) last_result_[attempt] = at;
+    const auto* progress = std::get_if<events::Progress>(&recorded->event);
+    if (progress == nullptr) return;
     auto& marks = progress_[attempt];
     if (!marks.first) marks.first = at;
     marks.last = at;
-    const auto step = integer(*event, "step") ? integer(*event, "step") : integer(*event, "epoch");
+    const auto step = progress->reached();
     if (step && (!marks.best_step || *step > *marks.best_step)) {
       marks.best_step = step;
       marks.best = at;
@@ -74,12 +65,12 @@ class Survey {
     const auto kind = kind_of_line(line);
     switch (class_of(kind)) {
       case EventClass::kDecides:
-        return kind != "result" || wanted_.contains(at);
+        return kind != events::Result::kKind || wanted_.contains(at);
       case EventClass::kRemark:
         remarks_seen_ += line.size() + 1;
         return remark_bytes_ - remarks_seen_ < kRemarksKeptBytes;
       case EventClass::kPasses: {
-        const bool is_progress = kind == "progress";
+        const bool is_progress = kind == events::Progress::kKind;
         auto& slot = is_progress ? progress_slot_ : samples_slot_;
         const auto now = slot_of(line, is_progress ? kProgressKept : kSamplesKept);
         const bool is_new = now != slot;
@@ -152,7 +143,7 @@ Result<BackgroundFile::Renewed> compact_events(const std::filesystem::path& path
     return failed(copied.error().message);
   if (::fsync(file.get()) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0)
     return failed(errno_text(errno));
-  // From here on the old file has no name, so the new one must be used whatever fails.
+  // From here on the old file has no name, so the new one must be used even if the next steps fail.
   BackgroundFile::Renewed renewed{std::move(file), std::nullopt};
   if (auto synced = sync_directory(path.parent_path()); !synced)
     renewed.sync_error = std::move(synced.error());

@@ -5,11 +5,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <deque>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "common/files.h"
 #include "common/json_lines.h"
+#include "common/log.h"
 #include "common/run_events.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
@@ -40,6 +43,27 @@ nlohmann::ordered_json shortened(const nlohmann::ordered_json& value) {
     list.push_back(std::move(item));
   }
   return list;
+}
+
+/// Logs an event with its fields: what lead decided, and why.
+void log_event(const nlohmann::ordered_json& event) {
+  if (!is_logged(LogLevel::kInfo)) return;
+  std::vector<LogField> fields;
+  std::deque<std::string> texts;  // the fields refer to them
+  std::vector<std::string> argv;
+  for (auto at = event.begin(); at != event.end(); ++at) {
+    if (at.key() == "t") continue;
+    if (at.key() == "argv" && at->is_array()) {
+      for (const auto& word : *at) argv.push_back(word.is_string() ? word : "...");
+      fields.emplace_back(at.key(), argv);
+    } else if (at->is_string()) {
+      fields.emplace_back(at.key(), at->get_ref<const std::string&>());
+    } else {
+      texts.push_back(at->dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+      fields.emplace_back(at.key(), texts.back());
+    }
+  }
+  log_fields(LogLevel::kInfo, "recorded", fields);
 }
 
 }  // namespace
@@ -81,17 +105,13 @@ Result<EventLog> EventLog::open(const std::filesystem::path& path) {
   return EventLog(path.string(), std::move(background), cut_bytes);
 }
 
-void EventLog::record(std::string_view event, const nlohmann::ordered_json& fields) {
-  nlohmann::ordered_json object;
-  object["t"] = utc_timestamp(std::chrono::system_clock::now());
-  object["event"] = event;
-  object["attempt"] = attempt_;
-  for (const auto& [key, value] : fields.items()) {
-    if (!object.contains(key) && key != "crc") object[key] = shortened(value);
-  }
-  const bool is_passing = event == "progress" || event == "samples";
-  if (is_passing && !file_->has_room()) return;
-  std::ignore = file_->push(to_checked_line(object), !is_passing);
+void EventLog::record(const RunEvent& event) {
+  auto object = object_of({utc_timestamp(std::chrono::system_clock::now()), attempt_, event});
+  for (auto& value : object) value = shortened(value);
+  const bool passes = class_of(event) == EventClass::kPasses;
+  if (!passes) log_event(object);
+  if (passes && !file_->has_room()) return;
+  std::ignore = file_->push(to_checked_line(object), !passes);
 }
 
 std::optional<Error> EventLog::take_failure() {

@@ -8,11 +8,9 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
-
-#include <nlohmann/json_fwd.hpp>
 
 #include "common/result.h"
+#include "common/run_events.h"
 
 namespace dlrun::agent {
 
@@ -32,8 +30,8 @@ class EventLog {
 
   void set_attempt(int attempt) { attempt_ = attempt; }
   /// Queues an event with its time and attempt. Never blocks. Events are synced to the disk, except
-  /// `progress` and `samples`, which are dropped while the file system is too slow.
-  void record(std::string_view event, const nlohmann::ordered_json& fields);
+  /// those of class kPasses, which are dropped while the file system is too slow.
+  void record(const RunEvent& event);
 
   /// Returns the first failure to write, once.
   [[nodiscard]] std::optional<Error> take_failure();

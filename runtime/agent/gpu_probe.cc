@@ -22,7 +22,7 @@ namespace {
 using std::chrono::seconds;
 
 constexpr seconds kAskEvery{5};
-constexpr seconds kPatience{20};  // nvidia-smi is slow when the driver has a problem
+constexpr seconds kAnswerLimit{20};  // nvidia-smi is slow when the driver has a problem
 constexpr int kFailuresLimit = 5;
 constexpr std::size_t kTextLimitBytes = 64U << 10U;
 constexpr std::uint64_t kMebi = 1U << 20U;
@@ -124,14 +124,15 @@ void GpuProbe::start(Clock::time_point now) {
       .in = null_.get(),
       .out = pipe->write_end.get(),
       .err = null_.get(),
-      .dies_with_us = true};
+      .dies_with_us = true,
+      .is_routine = true};
   const auto pid = start_program(program);
   if (!pid) {
     ++failures_;
     return;
   }
   pid_ = *pid;
-  kill_at_ = now + kPatience;
+  kill_at_ = now + kAnswerLimit;
   text_.clear();
   out_ = std::move(pipe->read_end);
   watch_ = loop_.watch(out_.get(), EPOLLIN, [this](std::uint32_t) { read_some(); });

@@ -11,7 +11,6 @@ namespace dlrun::agent {
 namespace {
 
 constexpr double kBusyPercent = 1;
-constexpr std::size_t kGpusLimit = 64;
 /// Time after the last report about a GPU in which it can still count as idle.
 constexpr std::chrono::seconds kFreshFor{120};
 
@@ -22,18 +21,17 @@ std::string time_text(std::chrono::seconds time) {
 
 }  // namespace
 
-void IdleGpus::note(int rank, const std::string& host, const nlohmann::ordered_json& beat,
+void IdleGpus::note(int rank, const std::string& host, const to_lead::Beat& beat,
                     Clock::time_point now) {
   if (!limit_ || !began_) return;
-  for (const char* key : {"gpus", "node_gpus"}) {
-    const auto gpus = beat.find(key);
-    if (gpus == beat.end() || !gpus->is_array() || gpus->size() > kGpusLimit) continue;
-    for (std::size_t i = 0; i < gpus->size(); ++i) {
-      const auto& told = (*gpus)[i];
-      if (!told.is_array() || told.empty() || !told[0].is_number()) continue;
+  for (const auto* gpus : {&beat.gpus, &beat.node_gpus}) {
+    if (!*gpus) continue;
+    for (std::size_t i = 0; i < (*gpus)->size(); ++i) {
+      const auto& percent = (**gpus)[i].percent;
+      if (!percent) continue;
       auto& gpu = nodes_[host].try_emplace({rank, i}, Gpu{.busy_at = *began_}).first->second;
       gpu.heard_at = now;
-      if (told[0].get<double>() < kBusyPercent) continue;
+      if (*percent < kBusyPercent) continue;
       gpu = {.busy_at = now, .heard_at = now, .has_worked = true};
     }
   }

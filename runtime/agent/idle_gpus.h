@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include "runtime/agent/messages.h"
 
 namespace dlrun::agent {
 
@@ -23,10 +23,8 @@ class IdleGpus {
 
   /// Notes that the programs start now.
   void on_start(Clock::time_point now) { began_ = now; }
-  /// Takes a rank's heartbeat. Reads its `gpus` or `node_gpus` (protocol.h); ignores GPUs whose
-  /// utilisation is unknown.
-  void note(int rank, const std::string& host, const nlohmann::ordered_json& beat,
-            Clock::time_point now);
+  /// Takes a rank's heartbeat. Ignores GPUs whose utilisation is unknown.
+  void note(int rank, const std::string& host, const to_lead::Beat& beat, Clock::time_point now);
   /// Excludes `time`, for which this process was stopped and heard no heartbeat.
   void on_asleep(Clock::duration time);
 

@@ -16,12 +16,16 @@
 
 #include "common/files.h"
 #include "common/hostlist.h"
+#include "common/log.h"
 #include "common/text.h"
+#include "runtime/agent/address.h"
+#include "runtime/agent/agent_log.h"
 #include "runtime/agent/attempt_lead.h"
 #include "runtime/agent/bad_node_memory.h"
 #include "runtime/agent/controller.h"
 #include "runtime/agent/descendants.h"
 #include "runtime/agent/events.h"
+#include "runtime/agent/exit_codes.h"
 #include "runtime/agent/process_tree.h"
 #include "runtime/agent/protocol.h"
 #include "runtime/agent/record_wait.h"
@@ -42,25 +46,17 @@ using std::chrono::seconds;
 constexpr milliseconds kLastWordsLimit{5000};
 /// Time to wait for surroundings.json at the end of a short run.
 constexpr milliseconds kSurroundingsLimit{3000};
-/// The trainer's exit code if the checkpoint folder, or the run, belongs to another run or attempt.
-constexpr int kTrainerRefusedCode = 78;
 constexpr off_t kLogTailBytes = 64 << 10;
 /// Time for Slurm to report that a silent node is down (SlurmdTimeout: five minutes).
 constexpr seconds kVerdictLimit{330};
 constexpr seconds kAskAgain{2};
 constexpr milliseconds kLauncherEnd{1000};  ///< from SIGKILL to the end of srun's helper process
-constexpr seconds kDiskPatience{60};        ///< time for a full disk to have room again
+constexpr seconds kDiskFullLimit{60};       ///< time for a full disk to have room again
 constexpr milliseconds kDiskTriedEvery{500};
 /// Time for Slurm's signal after it refused our requeue. Slurm refuses when it is requeueing the
 /// job already.
 constexpr seconds kSlurmWasFaster{5};
 constexpr seconds kRequeueLimit{60};  ///< time for Slurm to end this process after a requeue
-
-std::string own_host() {
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  return host.data();
-}
 
 /// Prints an error that occurred before any attempt, and returns code.
 int refuse(const Error& error, int code) {
@@ -76,7 +72,10 @@ struct Outputs {
   Sink& err;
   int signal_fd;
 
-  void say(std::string_view line) const { err.push(fmt::format("dlrun: {}\n", line)); }
+  void say(std::string_view line) const {
+    log_info("said", {{"message", line}});
+    err.push(fmt::format("dlrun: {}\n", line));
+  }
   /// Waits until the record is on the disk. Returns false if it is not; err then says so.
   [[nodiscard]] bool wait_for_record() const {
     return agent::wait_for_record({loop, events, err, signal_fd});
@@ -96,14 +95,13 @@ struct Outputs {
 
 /// Records the end of the run and removes its secrets.
 void record_end(EventLog& events, const std::filesystem::path& run, const AttemptEnd& end) {
-  Json fields{
-      {"state", end.is_timeout
-                    ? "timeout"
-                    : (end.is_cancelled ? "cancelled" : (end.code == 0 ? "completed" : "failed"))},
-      {"code", end.code},
-      {"message", end.message}};
-  if (end.is_requeued) fields["requeued"] = true;
-  events.record("ended", fields);
+  events.record(events::Ended{.state = end.is_timeout     ? EndState::kTimeout
+                                       : end.is_cancelled ? EndState::kCancelled
+                                       : end.code == 0    ? EndState::kCompleted
+                                                          : EndState::kFailed,
+                              .code = end.code,
+                              .message = end.message,
+                              .requeued = end.is_requeued});
   remove_secrets(run);
 }
 
@@ -149,11 +147,11 @@ std::string own_log() {
 }
 
 /// Leads the attempts of a run in this start of the job, one after another.
-class RunLead {
+class RunLeader {
  public:
   /// bystander: a child of this process that does not belong to a step; -1: none.
-  RunLead(const LeadOptions& options, const Env& env, const JobIdentity& identity, ClaimedRun run,
-          const Outputs& outputs, pid_t bystander, RetryHistory history)
+  RunLeader(const LeadOptions& options, const Env& env, const JobIdentity& identity, ClaimedRun run,
+            const Outputs& outputs, pid_t bystander, RetryHistory history)
       : options_(options),
         env_(env),
         identity_(identity),
@@ -167,11 +165,12 @@ class RunLead {
   }
 
   /// Leads the run and returns the exit code of the process.
-  int lead();
+  int run();
   void say(std::string_view line) const { outputs_.say(line); }
 
  private:
   enum class Next { kEnd, kStep, kRequeue, kSlurm };
+  [[nodiscard]] static std::string_view word_of(Next next);
   struct Plan {
     Next next = Next::kEnd;
     Cause cause = Cause::kNone;
@@ -226,24 +225,23 @@ class RunLead {
   std::optional<Controller> controller_;
 };
 
-int RunLead::lead() {
+int RunLeader::run() {
   choose_nodes();
   for (;;) {
     const bool may_requeue = options_.retry.is_on() &&
                              options_.retry.on.contains(Cause::kTimeout) &&
                              history_.restarts() < options_.retry.max && controller_.has_value();
     bool is_recorded = false;
-    auto led = lead_attempt({options_, env_, identity_, run_, events_, outputs_.loop, outputs_.out,
-                             outputs_.err, outputs_.signal_fd, command_,
-                             controller_ ? &*controller_ : nullptr, bystander_, may_requeue,
-                             [&](const AttemptEnd& end) {
-                               is_recorded = end.cause == Cause::kNone && !may_be_requeued(end);
-                               if (is_recorded) record_end(end);
-                             }});
+    auto led = run_attempt({options_, env_, identity_, run_, events_, outputs_.loop, outputs_.out,
+                            outputs_.err, outputs_.signal_fd, command_,
+                            controller_ ? &*controller_ : nullptr, bystander_, may_requeue,
+                            [&](const AttemptEnd& end) {
+                              is_recorded = end.cause == Cause::kNone && !may_be_requeued(end);
+                              if (is_recorded) record_end(end);
+                            }});
     if (!led) {
-      events_.record(
-          "ended",
-          {{"state", "failed"}, {"code", kExitInternal}, {"message", led.error().message}});
+      events_.record(events::Ended{
+          .state = EndState::kFailed, .code = kExitInternal, .message = led.error().message});
       remove_secrets(run_.directory);
       say(led.error().message);
       return leave(kExitInternal);
@@ -251,9 +249,14 @@ int RunLead::lead() {
     auto& end = *led;
     if (is_recorded) return leave(end.code);
     // The attempt was superseded: the record now belongs to another lead.
-    if (end.code == kExitRunTaken && end.reason == "signalled") return leave(end.code);
-    if (end.reason == "launch_failed" && blame_job(end)) return leave(end.code);
+    if (end.code == kExitRunTaken && end.reason == EndReason::kSignalled) return leave(end.code);
+    if (end.reason == EndReason::kLaunchFailed && blame_job(end)) return leave(end.code);
     const auto plan = plan_after(end);
+    log_info("decided what follows the attempt", {{"attempt", run_.attempt},
+                                                  {"next", word_of(plan.next)},
+                                                  {"cause", word(plan.cause)},
+                                                  {"end", word(end.reason)},
+                                                  {"message", end.message}});
     if (is_superseded()) return leave(kExitRunTaken);  // the later attempt owns the record
     remember_bad_nodes(end, plan.bad_nodes);
     if (plan.next == Next::kEnd) {
@@ -277,11 +280,25 @@ int RunLead::lead() {
   }
 }
 
-bool RunLead::has_later_attempt() const {
+std::string_view RunLeader::word_of(Next next) {
+  switch (next) {
+    case Next::kEnd:
+      return "end";
+    case Next::kStep:
+      return "another attempt";
+    case Next::kRequeue:
+      return "requeue";
+    case Next::kSlurm:
+      return "wait for Slurm";
+  }
+  return "";
+}
+
+bool RunLeader::has_later_attempt() const {
   return read_attempt(run_.directory).value_or(run_.attempt) != run_.attempt;
 }
 
-bool RunLead::is_superseded() const {
+bool RunLeader::is_superseded() const {
   const bool is_another = has_later_attempt();
   if (is_another)
     say(fmt::format("attempt {} of this run is superseded by a later one; this one ends",
@@ -289,23 +306,24 @@ bool RunLead::is_superseded() const {
   return is_another;
 }
 
-Result<> RunLead::begin_next_attempt() {
+Result<> RunLeader::begin_next_attempt() {
   bool is_told = false;
-  for (const auto until = Clock::now() + kDiskPatience;;) {
+  for (const auto until = Clock::now() + kDiskFullLimit;;) {
     auto begun = begin_attempt(run_.directory, run_.attempt + 1);
     if (begun || begun.error().code != Errc::kIo || Clock::now() >= until) return begun;
     if (!std::exchange(is_told, true)) {
       say(fmt::format("{}; it is tried again for {} s", begun.error().message,
-                      std::chrono::duration_cast<seconds>(kDiskPatience).count()));
+                      std::chrono::duration_cast<seconds>(kDiskFullLimit).count()));
     }
     if (signal_within(outputs_.signal_fd, kDiskTriedEvery)) return begun;
   }
 }
 
-RunLead::Plan RunLead::plan_after(AttemptEnd& end) {
+RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
   if (!options_.retry.is_on() || (end.code == 0 && end.cause == Cause::kNone)) return {};
   // The trainer refused a checkpoint folder of another run. A retry would find the same folder.
-  if (options_.always_reports && end.reason == "rank_failed" && end.code == kTrainerRefusedCode)
+  if (options_.always_reports && end.reason == EndReason::kRankFailed &&
+      end.code == kTrainerRefused)
     return {};
   Plan plan{.cause = controller_ ? cause_by_slurm(end) : end.cause};
   if (end.code == 0) {  // all ranks ended with 0 after a TERM: retry only after a real preemption
@@ -315,7 +333,7 @@ RunLead::Plan RunLead::plan_after(AttemptEnd& end) {
   }
   // A node that is silent in a hung run counts as failed at once. Slurm's own verdict on it may
   // take five minutes.
-  const bool is_nodes_hang = end.reason == "hang" && !end.lost_nodes.empty();
+  const bool is_nodes_hang = end.reason == EndReason::kHang && !end.lost_nodes.empty();
   if (is_nodes_hang && !options_.retry.on.contains(Cause::kNodeFailure)) plan.cause = Cause::kHang;
   if (controller_ && !is_nodes_hang &&
       (plan.cause == Cause::kFailure || plan.cause == Cause::kHang)) {
@@ -346,12 +364,12 @@ RunLead::Plan RunLead::plan_after(AttemptEnd& end) {
                   ? Next::kSlurm
                   : where_to(is_nodes_hang ? Cause::kNodeFailure : plan.cause, plan.bad_nodes);
   history_.add_restart();
-  Json fields{{"cause", word(plan.cause)},
-              {"left", decision.left},
-              {"by", plan.next == Next::kStep ? "lead" : "slurm"}};
-  if (!plan.bad_nodes.empty() && options_.retry.excludes_bad_nodes)
-    fields["exclude"] = plan.bad_nodes;
-  events_.record("restarting", fields);
+  events::Restarting recorded{
+      .cause = plan.cause,
+      .left = decision.left,
+      .by = plan.next == Next::kStep ? RestartedBy::kLead : RestartedBy::kSlurm};
+  if (options_.retry.excludes_bad_nodes) recorded.exclude = plan.bad_nodes;
+  events_.record(recorded);
   say(fmt::format("attempt {} ended ({}); the run starts again{}, at most {} restart{} left{}",
                   run_.attempt, word(plan.cause),
                   plan.next == Next::kStep ? "" : " once Slurm has queued the job again",
@@ -362,7 +380,7 @@ RunLead::Plan RunLead::plan_after(AttemptEnd& end) {
   return plan;
 }
 
-Cause RunLead::cause_by_slurm(AttemptEnd& end) const {
+Cause RunLeader::cause_by_slurm(AttemptEnd& end) const {
   const bool is_without_reason = end.is_cancelled && end.cause == Cause::kNone;
   const bool is_a_guess = end.cause == Cause::kPreemption && !end.is_slurms_doing;
   if (!is_without_reason && !is_a_guess) return end.cause;
@@ -376,9 +394,9 @@ Cause RunLead::cause_by_slurm(AttemptEnd& end) const {
   return is_a_guess ? Cause::kFailure : Cause::kNone;  // the TERM did not come from Slurm
 }
 
-std::vector<std::string> RunLead::ask_for_bad_nodes(AttemptEnd& end) {
-  const bool may_be_nodes =
-      !end.suspects.empty() || end.reason == "launch_failed" || end.reason == "join_timeout";
+std::vector<std::string> RunLeader::ask_for_bad_nodes(AttemptEnd& end) {
+  const bool may_be_nodes = !end.suspects.empty() || end.reason == EndReason::kLaunchFailed ||
+                            end.reason == EndReason::kJoinTimeout;
   const auto nodes = env_.get_or("SLURM_JOB_NODELIST", "");
   if (!may_be_nodes || nodes.empty()) return {};
   const auto suspects = end.suspects.empty() ? nodes : compress_hostlist(end.suspects);
@@ -398,14 +416,14 @@ std::vector<std::string> RunLead::ask_for_bad_nodes(AttemptEnd& end) {
   }
 }
 
-void RunLead::end_cut_off_launcher() const {
+void RunLeader::end_cut_off_launcher() const {
   for (const pid_t pid : descendants(bystander_)) {
     ::kill(pid, SIGKILL);
     std::ignore = ends_within(pid, kLauncherEnd);
   }
 }
 
-RunLead::Next RunLead::where_to(Cause cause, const std::vector<std::string>& bad_nodes) {
+RunLeader::Next RunLeader::where_to(Cause cause, const std::vector<std::string>& bad_nodes) {
   if (options_.local) return Next::kStep;
   if (cause == Cause::kTimeout || cause == Cause::kPreemption) return Next::kRequeue;
   const bool leaves_nodes =
@@ -428,7 +446,7 @@ RunLead::Next RunLead::where_to(Cause cause, const std::vector<std::string>& bad
   return Next::kStep;
 }
 
-void RunLead::step_on(std::vector<std::string> nodes) {
+void RunLeader::step_on(std::vector<std::string> nodes) {
   const auto wanted = static_cast<std::size_t>(std::max(options_.retry.step_nodes, 0));
   if (wanted > 0 && nodes.size() > wanted) nodes.resize(wanted);
   JobLayout job{.nodes = expand_hostlist(env_.get_or("SLURM_JOB_NODELIST", ""))
@@ -441,7 +459,7 @@ void RunLead::step_on(std::vector<std::string> nodes) {
   command_ = step_on_nodes(options_.command, job, nodes);
 }
 
-void RunLead::choose_nodes() {
+void RunLeader::choose_nodes() {
   if (options_.retry.step_nodes == 0 || !controller_) return;
   auto nodes =
       expand_hostlist(env_.get_or("SLURM_JOB_NODELIST", "")).value_or(std::vector<std::string>());
@@ -452,7 +470,8 @@ void RunLead::choose_nodes() {
   if (static_cast<int>(nodes.size()) >= options_.retry.step_nodes) step_on(std::move(nodes));
 }
 
-void RunLead::remember_bad_nodes(const AttemptEnd& end, const std::vector<std::string>& by_slurm) {
+void RunLeader::remember_bad_nodes(const AttemptEnd& end,
+                                   const std::vector<std::string>& by_slurm) {
   if (options_.known_bad.file.empty() || !controller_) return;
   auto nodes = bad_nodes_of(end);
   for (const auto& node : by_slurm) {
@@ -463,7 +482,7 @@ void RunLead::remember_bad_nodes(const AttemptEnd& end, const std::vector<std::s
                end.message));
 }
 
-bool RunLead::requeue(AttemptEnd& end, const std::vector<std::string>& bad_nodes) {
+bool RunLeader::requeue(AttemptEnd& end, const std::vector<std::string>& bad_nodes) {
   // Slurm may kill this process as soon as it has the request, so the record is written first.
   std::ignore = outputs_.wait_for_record();
   const auto asked = controller_->requeue(
@@ -478,7 +497,7 @@ bool RunLead::requeue(AttemptEnd& end, const std::vector<std::string>& bad_nodes
   return true;
 }
 
-bool RunLead::blame_job(AttemptEnd& end) {
+bool RunLeader::blame_job(AttemptEnd& end) {
   if (!controller_) return false;
   const auto log = own_log();
   ScriptTrap trap{
@@ -490,7 +509,7 @@ bool RunLead::blame_job(AttemptEnd& end) {
   return is_open;
 }
 
-int RunLead::leave(int code) {
+int RunLeader::leave(int code) {
   if (bystander_ > 0) std::ignore = ends_within(bystander_, kSurroundingsLimit);
   return outputs_.close(code);
 }
@@ -516,13 +535,13 @@ int end_without_step(const LeadOptions& options, const Env& env, const JobIdenti
     end.cause = failure.cause;
     end.message = fmt::format("the container could not be made: {}; the ranks were not started",
                               failure.sentence);
-    events.record("attempt_end",
-                  {{"code", end.code}, {"reason", "launch_failed"}, {"cause", word(end.cause)}});
+    events.record(events::AttemptEnd{
+        .code = end.code, .reason = EndReason::kLaunchFailed, .cause = end.cause});
   }
   if (comes_again) {  // judge_requeue() checks the budget at the next start
-    Json fields{{"code", end.code}, {"reason", end.reason}};
-    if (end.cause != Cause::kNone) fields["cause"] = word(end.cause);
-    events.record("attempt_end", fields);
+    events::AttemptEnd recorded{.code = end.code, .reason = end.reason};
+    if (end.cause != Cause::kNone) recorded.cause = end.cause;
+    events.record(recorded);
   } else {
     record_end(events, run, end);
   }
@@ -543,8 +562,8 @@ std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& r
     if (last.cause == Cause::kRequeue) return std::nullopt;
     read.history.add_restart();
     events.set_attempt(static_cast<int>(last.attempt));
-    events.record("restarting",
-                  {{"cause", word(last.cause)}, {"left", decision.left}, {"by", "slurm"}});
+    events.record(
+        events::Restarting{.cause = last.cause, .left = decision.left, .by = RestartedBy::kSlurm});
     events.set_attempt(run.attempt);
     return std::nullopt;
   }
@@ -553,7 +572,7 @@ std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& r
   const auto message =
       fmt::format("attempt {} was lost ({}); Slurm started the job again, but the run does not: {}",
                   last.attempt, word(last.cause), decision.why);
-  events.record("ended", {{"state", "failed"}, {"code", code}, {"message", message}});
+  events.record(events::Ended{.state = EndState::kFailed, .code = code, .message = message});
   remove_secrets(run.directory);
   outputs.say(message);
   return outputs.close(code);
@@ -574,6 +593,7 @@ int lead_run(const LeadOptions& options, const Env& env) {
                   run.error().code == Errc::kRefused ? kExitRunTaken : kExitRunUnwritable);
   const pid_t bystander =
       options.never_started ? -1 : record_surroundings(run->directory, run->attempt, env);
+  const AgentLog log(env, run->directory, "lead", "lead.log");
   auto events = EventLog::open(directory / "events.jsonl");
   if (!events) return refuse(events.error(), kExitRunUnwritable);
   auto loop = EventLoop::create();
@@ -597,21 +617,21 @@ int lead_run(const LeadOptions& options, const Env& env) {
   }
   events->set_attempt(run->attempt);
   if (const auto code = judge_requeue(options, *run, read, outputs)) return *code;
-  events->record("claimed", {{"job", identity->job},
-                             {"cluster", identity->cluster},
-                             {"host", own_host()},
-                             {"pid", ::getpid()},
-                             {"again", run->again}});
-  RunLead lead(options, env, *identity, *run, outputs, bystander, std::move(read.history));
+  events->record(events::Claimed{.job = identity->job,
+                                 .cluster = identity->cluster,
+                                 .host = own_host(),
+                                 .pid = ::getpid(),
+                                 .again = run->again});
+  RunLeader leader(options, env, *identity, *run, outputs, bystander, std::move(read.history));
   if (events->cut_bytes() > 0) {
     const auto message =
         fmt::format("events.jsonl had a torn end of {} bytes; it is cut off", events->cut_bytes());
-    lead.say(message);
-    events->record("warning", {{"message", message}});
+    leader.say(message);
+    events->record(events::Warning{.message = message});
   }
   if (options.never_started)
     return end_without_step(options, env, *identity, run->directory, outputs);
-  return lead.lead();
+  return leader.run();
 }
 
 }  // namespace dlrun::agent

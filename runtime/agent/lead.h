@@ -53,16 +53,6 @@ struct LeadOptions {
   std::vector<std::string> command;
 };
 
-// Lead's own exit codes (ENVIRONMENT.md, "Exit codes").
-inline constexpr int kExitUsage = 64;
-inline constexpr int kExitInternal = 70;
-inline constexpr int kExitRunUnwritable = 73;
-inline constexpr int kExitRunTaken = 75;
-inline constexpr int kExitNotJoined = 76;
-inline constexpr int kExitLaunchFailed = 77;
-inline constexpr int kExitHung = 79;
-inline constexpr int kExitIdleGpus = 81;
-
 /// Leads the run to its end and returns the exit code of the process. Blocks signals and writes to
 /// standard error. Call it once per process.
 [[nodiscard]] int lead_run(const LeadOptions& options, const Env& env);

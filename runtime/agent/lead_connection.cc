@@ -54,9 +54,9 @@ void LeadConnection::receive() {
   if (!link_->receive(on_message_)) close();
 }
 
-void LeadConnection::send(const Json& message) {
+void LeadConnection::send(const MessageToLead& message) {
   if (!is_open()) return;
-  link_->send(message.dump(-1, ' ', false, Json::error_handler_t::replace));
+  link_->send(text_of(json_of(message)));
   if (!link_->is_open()) return close();
   if (watch_ && link_->holds_bytes() != waits_to_send_) {
     waits_to_send_ = !waits_to_send_;

@@ -7,19 +7,16 @@
 #include <string>
 #include <string_view>
 
-#include <nlohmann/json.hpp>
-
 #include "common/env.h"
 #include "common/result.h"
 #include "runtime/agent/event_loop.h"
 #include "runtime/agent/link.h"
+#include "runtime/agent/messages.h"
 
 namespace dlrun::agent {
 
 class LeadConnection {
  public:
-  using Json = nlohmann::ordered_json;
-
   /// loop must outlive the connection. It calls on_message and on_closed; receive() calls both,
   /// too, and send() may call on_closed.
   LeadConnection(EventLoop& loop, std::function<void(std::string_view)> on_message,
@@ -30,7 +27,7 @@ class LeadConnection {
   /// Link::connect() does, and with kInvalid if the environment names no lead or no secret.
   [[nodiscard]] Result<> connect(const Env& env, int rank,
                                  const std::function<bool()>& should_stop);
-  void send(const Json& message);
+  void send(const MessageToLead& message);
   /// Handles the messages that have arrived, without waiting.
   void receive();
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/env.h"
+#include "runtime/agent/exit_codes.h"
 #include "runtime/agent/options.h"
 
 int main(int argc, char** argv) {

@@ -67,106 +67,114 @@ Result<> take_number(std::string_view value, std::string_view name, std::string_
   return {};
 }
 
+/// Returns an Option::takes that stores a text, which must not be empty.
+template <typename Text>
+std::function<Result<>(std::string_view)> text_into(std::string_view name, Text& target) {
+  return [name, &target](std::string_view value) -> Result<> {
+    if (value.empty()) return fail(Errc::kUsage, "{} needs a value", name);
+    target = value;
+    return {};
+  };
+}
+
+/// Returns an Option::takes that stores a whole number from min to max.
+std::function<Result<>(std::string_view)> number_into(std::string_view name, std::string_view unit,
+                                                      int min, int max, int& target) {
+  return [=, &target](std::string_view value) {
+    return take_number(value, name, unit, min, max, target);
+  };
+}
+
+/// Returns an Option::takes that stores a time in whole seconds.
+template <typename Time>
+std::function<Result<>(std::string_view)> seconds_into(std::string_view name, Time& target) {
+  return [name, &target](std::string_view value) -> Result<> {
+    int seconds = 0;
+    DLRUN_TRY(take_number(value, name, "seconds", 1, 1 << 30, seconds));
+    target = std::chrono::seconds(seconds);
+    return {};
+  };
+}
+
+/// Returns an Option::takes that stores the result of `parse` for the value.
+template <typename Parse, typename Target>
+std::function<Result<>(std::string_view)> parsed_into(const Parse& parse, Target& target) {
+  return [&parse, &target](std::string_view value) -> Result<> {
+    auto parsed = parse(value);
+    if (!parsed) return tl::unexpected<Error>(std::move(parsed.error()));
+    target = std::move(*parsed);
+    return {};
+  };
+}
+
+std::vector<Option> options_of_run(LeadOptions& lead) {
+  return {{"--runs", text_into("--runs", lead.runs), {}},
+          {"--name", text_into("--name", lead.name), {}},
+          {"--local",
+           [&lead](std::string_view value) -> Result<> {
+             const auto ranks = parse_int(value);
+             if (!ranks || *ranks < 1 || *ranks > kLocalRanksLimit) {
+               return fail(Errc::kUsage, "--local '{}' is not a number of ranks from 1 to {}",
+                           printable(value), kLocalRanksLimit);
+             }
+             lead.local = static_cast<int>(*ranks);
+             return {};
+           },
+           {}},
+          {"--join-timeout",
+           [&lead](std::string_view value) -> Result<> {
+             const auto seconds = parse_double(value);
+             if (!seconds || *seconds <= 0 || *seconds > 1e6) {
+               return fail(Errc::kUsage, "--join-timeout '{}' is not a number of seconds above 0",
+                           printable(value));
+             }
+             lead.join_timeout = std::chrono::milliseconds(std::llround(*seconds * 1000));
+             return {};
+           },
+           {}},
+          {"--never-started",
+           [&lead](std::string_view value) -> Result<> {
+             const auto code = parse_int(value);
+             if (!code || *code < 0 || *code > 255) {
+               return fail(Errc::kUsage, "--never-started '{}' is not an exit code",
+                           printable(value));
+             }
+             lead.never_started = static_cast<int>(*code);
+             return {};
+           },
+           {}},
+          {"--container-words", text_into("--container-words", lead.container_words), {}},
+          {"--forward-usr1", {}, [&lead] { lead.forward_usr1 = true; }}};
+}
+
+std::vector<Option> options_of_health(LeadOptions& lead) {
+  return {{"--hang-after", seconds_into("--hang-after", lead.hang_after), {}},
+          {"--idle-gpu-after", seconds_into("--idle-gpu-after", lead.idle_gpu_after), {}},
+          {"--end-idle-gpus", {}, [&lead] { lead.ends_idle_gpus = true; }},
+          {"--known-bad", text_into("--known-bad", lead.known_bad.file), {}},
+          {"--known-bad-for", seconds_into("--known-bad-for", lead.known_bad.time), {}}};
+}
+
+std::vector<Option> options_of_retry(RetryOptions& retry) {
+  constexpr int kMost = 1'000'000;
+  return {
+      {"--retry", number_into("--retry", "restarts", 0, kMost, retry.max), {}},
+      {"--retry-on", parsed_into(parse_causes, retry.on), {}},
+      {"--no-progress", number_into("--no-progress", "attempts", 1, kMost, retry.no_progress), {}},
+      {"--exclude-bad-nodes", {}, [&retry] { retry.excludes_bad_nodes = true; }},
+      {"--min-nodes", number_into("--min-nodes", "nodes", 1, kMost, retry.min_nodes), {}},
+      {"--step-nodes", number_into("--step-nodes", "nodes", 1, kMost, retry.step_nodes), {}},
+      {"--signal-before",
+       number_into("--signal-before", "seconds", 1, 65535, retry.signal_before_s),
+       {}}};
+}
+
 Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
   LeadOptions lead;
-  const auto takes_text = [](std::string_view name, auto& target) {
-    return [name, &target](std::string_view value) -> Result<> {
-      if (value.empty()) return fail(Errc::kUsage, "{} needs a value", name);
-      target = value;
-      return {};
-    };
-  };
-  int hang_after_s = 0;
-  int idle_gpu_after_s = 0;
-  const auto takes_count = [](std::string_view name, std::string_view unit, int min, int max,
-                              int& target) {
-    return [=, &target](std::string_view value) {
-      return take_number(value, name, unit, min, max, target);
-    };
-  };
-  auto command = read_options(
-      arguments,
-      {{"--runs", takes_text("--runs", lead.runs), {}},
-       {"--name", takes_text("--name", lead.name), {}},
-       {"--local",
-        [&](std::string_view value) -> Result<> {
-          const auto ranks = parse_int(value);
-          if (!ranks || *ranks < 1 || *ranks > kLocalRanksLimit) {
-            return fail(Errc::kUsage, "--local '{}' is not a number of ranks from 1 to {}",
-                        printable(value), kLocalRanksLimit);
-          }
-          lead.local = static_cast<int>(*ranks);
-          return {};
-        },
-        {}},
-       {"--join-timeout",
-        [&](std::string_view value) -> Result<> {
-          const auto seconds = parse_double(value);
-          if (!seconds || *seconds <= 0 || *seconds > 1e6) {
-            return fail(Errc::kUsage, "--join-timeout '{}' is not a number of seconds above 0",
-                        printable(value));
-          }
-          lead.join_timeout = std::chrono::milliseconds(std::llround(*seconds * 1000));
-          return {};
-        },
-        {}},
-       {"--never-started",
-        [&](std::string_view value) -> Result<> {
-          const auto code = parse_int(value);
-          if (!code || *code < 0 || *code > 255) {
-            return fail(Errc::kUsage, "--never-started '{}' is not an exit code", printable(value));
-          }
-          lead.never_started = static_cast<int>(*code);
-          return {};
-        },
-        {}},
-       {"--container-words", takes_text("--container-words", lead.container_words), {}},
-       {"--forward-usr1", {}, [&] { lead.forward_usr1 = true; }},
-       {"--hang-after",
-        [&](std::string_view value) -> Result<> {
-          DLRUN_TRY(take_number(value, "--hang-after", "seconds", 1, 1 << 30, hang_after_s));
-          lead.hang_after = std::chrono::seconds(hang_after_s);
-          return {};
-        },
-        {}},
-       {"--idle-gpu-after",
-        [&](std::string_view value) -> Result<> {
-          DLRUN_TRY(
-              take_number(value, "--idle-gpu-after", "seconds", 1, 1 << 30, idle_gpu_after_s));
-          lead.idle_gpu_after = std::chrono::seconds(idle_gpu_after_s);
-          return {};
-        },
-        {}},
-       {"--end-idle-gpus", {}, [&] { lead.ends_idle_gpus = true; }},
-       {"--retry", takes_count("--retry", "restarts", 0, 1'000'000, lead.retry.max), {}},
-       {"--retry-on",
-        [&](std::string_view value) -> Result<> {
-          auto causes = parse_causes(value);
-          if (!causes) return tl::unexpected<Error>(std::move(causes.error()));
-          lead.retry.on = std::move(*causes);
-          return {};
-        },
-        {}},
-       {"--no-progress",
-        takes_count("--no-progress", "attempts", 1, 1'000'000, lead.retry.no_progress),
-        {}},
-       {"--exclude-bad-nodes", {}, [&] { lead.retry.excludes_bad_nodes = true; }},
-       {"--min-nodes", takes_count("--min-nodes", "nodes", 1, 1'000'000, lead.retry.min_nodes), {}},
-       {"--step-nodes",
-        takes_count("--step-nodes", "nodes", 1, 1'000'000, lead.retry.step_nodes),
-        {}},
-       {"--known-bad", takes_text("--known-bad", lead.known_bad.file), {}},
-       {"--known-bad-for",
-        [&](std::string_view value) -> Result<> {
-          int seconds = 0;
-          DLRUN_TRY(take_number(value, "--known-bad-for", "seconds", 1, 1 << 30, seconds));
-          lead.known_bad.time = std::chrono::seconds(seconds);
-          return {};
-        },
-        {}},
-       {"--signal-before",
-        takes_count("--signal-before", "seconds", 1, 65535, lead.retry.signal_before_s),
-        {}}});
+  auto options = options_of_run(lead);
+  for (auto&& group : {options_of_health(lead), options_of_retry(lead.retry)})
+    options.insert(options.end(), group.begin(), group.end());
+  auto command = read_options(arguments, options);
   if (!command) return tl::unexpected<Error>(std::move(command.error()));
   if (lead.name.find('/') != std::string::npos || lead.name == "." || lead.name == "..") {
     return fail(Errc::kUsage, "--name '{}' cannot name a run", printable(lead.name));
@@ -180,69 +188,57 @@ Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
   return lead;
 }
 
+std::vector<Option> options_of_rank(RankOptions& rank) {
+  return {{"--env",
+           [&rank](std::string_view value) -> Result<> {
+             auto parsed = EnvTemplate::parse(value);
+             if (!parsed) return tl::unexpected<Error>(std::move(parsed.error()));
+             rank.templates.push_back(std::move(*parsed));
+             return {};
+           },
+           {}},
+          {"--word",
+           [&rank](std::string_view value) -> Result<> {
+             auto parsed = Template::parse(value);
+             if (!parsed) return within("--word", parsed.error());
+             rank.words.push_back(std::move(*parsed));
+             return {};
+           },
+           {}},
+          {"--nproc-per-node",
+           [&rank](std::string_view value) -> Result<> {
+             const auto count = parse_int(value);
+             if (!count || *count < 1 || *count > kLocalRanksLimit) {
+               return fail(Errc::kUsage, "--nproc-per-node '{}' is not a number from 1 to {}",
+                           printable(value), kLocalRanksLimit);
+             }
+             rank.nproc_per_node = static_cast<int>(*count);
+             return {};
+           },
+           {}},
+          {"--roles", parsed_into(Roles::parse, rank.roles), {}},
+          {"--secret",
+           [&rank](std::string_view value) -> Result<> {
+             if (value.empty() || value.find('=') != std::string_view::npos) {
+               return fail(Errc::kUsage, "--secret takes a variable's name alone");
+             }
+             rank.secrets.emplace_back(value);
+             return {};
+           },
+           {}},
+          {"--preflight", parsed_into(NodeChecks::parse, rank.checks), {}},
+          {"--tmpdir",
+           [&rank](std::string_view value) -> Result<> {
+             rank.tmpdir = value;
+             return {};
+           },
+           {}},
+          {"--trusted", {}, [&rank] { rank.is_trusted = true; }}};
+}
+
 Result<Invocation> parse_rank(const std::vector<std::string>& arguments) {
   RankOptions rank;
-  auto command = read_options(
-      arguments, {{"--env",
-                   [&](std::string_view value) -> Result<> {
-                     auto parsed = EnvTemplate::parse(value);
-                     if (!parsed) return tl::unexpected<Error>(std::move(parsed.error()));
-                     rank.templates.push_back(std::move(*parsed));
-                     return {};
-                   },
-                   {}},
-                  {"--word",
-                   [&](std::string_view value) -> Result<> {
-                     auto parsed = Template::parse(value);
-                     if (!parsed) return within("--word", parsed.error());
-                     rank.words.push_back(std::move(*parsed));
-                     return {};
-                   },
-                   {}},
-                  {"--nproc-per-node",
-                   [&](std::string_view value) -> Result<> {
-                     const auto count = parse_int(value);
-                     if (!count || *count < 1 || *count > kLocalRanksLimit) {
-                       return fail(Errc::kUsage,
-                                   "--nproc-per-node '{}' is not a number from 1 to {}",
-                                   printable(value), kLocalRanksLimit);
-                     }
-                     rank.nproc_per_node = static_cast<int>(*count);
-                     return {};
-                   },
-                   {}},
-                  {"--roles",
-                   [&](std::string_view value) -> Result<> {
-                     auto parsed = Roles::parse(value);
-                     if (!parsed) return tl::unexpected<Error>(std::move(parsed.error()));
-                     rank.roles = *parsed;
-                     return {};
-                   },
-                   {}},
-                  {"--secret",
-                   [&](std::string_view value) -> Result<> {
-                     if (value.empty() || value.find('=') != std::string_view::npos) {
-                       return fail(Errc::kUsage, "--secret takes a variable's name alone");
-                     }
-                     rank.secrets.emplace_back(value);
-                     return {};
-                   },
-                   {}},
-                  {"--preflight",
-                   [&](std::string_view value) -> Result<> {
-                     auto parsed = NodeChecks::parse(value);
-                     if (!parsed) return tl::unexpected<Error>(std::move(parsed.error()));
-                     rank.checks = *parsed;
-                     return {};
-                   },
-                   {}},
-                  {"--tmpdir",
-                   [&](std::string_view value) -> Result<> {
-                     rank.tmpdir = value;
-                     return {};
-                   },
-                   {}},
-                  {"--trusted", {}, [&] { rank.is_trusted = true; }}});
+  auto command = read_options(arguments, options_of_rank(rank));
   if (!command) return tl::unexpected<Error>(std::move(command.error()));
   rank.program = std::move(*command);
   return rank;

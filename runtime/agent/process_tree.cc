@@ -10,9 +10,12 @@
 
 #include <array>
 #include <cerrno>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "common/files.h"
+#include "common/log.h"
 #include "common/subprocess.h"
 #include "common/text.h"
 
@@ -21,6 +24,27 @@ namespace {
 
 // Set once by raise_file_limit(), read by children after fork().
 std::optional<rlimit> file_limit_before;
+
+/// A running program, for its line in the log.
+struct Logged {
+  std::vector<std::string> argv;
+  std::chrono::steady_clock::time_point since;
+  LogLevel level = LogLevel::kInfo;
+};
+
+// Returns the programs that were started while the log was on, by process id.
+std::map<pid_t, Logged>& logged_programs() {
+  static std::map<pid_t, Logged> programs;
+  return programs;
+}
+
+void log_program_start(const Program& program, pid_t pid) {
+  const LogLevel level = program.is_routine ? LogLevel::kDebug : LogLevel::kInfo;
+  if (!is_logged(level)) return;
+  log_debug("a command starts", {{"argv", program.argv}, {"pid", pid}});
+  logged_programs().insert_or_assign(pid,
+                                     Logged{program.argv, std::chrono::steady_clock::now(), level});
+}
 
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
   std::vector<char*> result;
@@ -111,9 +135,25 @@ Result<pid_t> start_program(const Program& program) {
   do {
     got = ::read(status.get(), &error, sizeof error);
   } while (got < 0 && errno == EINTR);
-  if (got == sizeof error)
-    return tl::unexpected<Error>(exec_error(*path, error));  // the SIGCHLD handling reaps the child
+  if (got == sizeof error) {
+    auto failed = exec_error(*path, error);  // the SIGCHLD handling reaps the child
+    log_info("a command has failed", {{"argv", program.argv}, {"error", failed.message}});
+    return tl::unexpected<Error>(std::move(failed));
+  }
+  log_program_start(program, pid);
   return pid;
+}
+
+void log_program_end(pid_t pid, int status) {
+  const auto found = logged_programs().find(pid);
+  if (found == logged_programs().end()) return;
+  const auto program = std::move(found->second);
+  logged_programs().erase(found);
+  log_line(program.level, "a command has ended",
+           {{"argv", program.argv},
+            {"pid", pid},
+            {"code", WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status)},
+            {"seconds", std::chrono::steady_clock::now() - program.since}});
 }
 
 bool ends_within(pid_t child, std::chrono::milliseconds limit) {

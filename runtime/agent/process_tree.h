@@ -23,12 +23,18 @@ struct Program {
   bool dies_with_us = false;  ///< the program gets SIGKILL when the calling thread ends
   /// Restores the soft limit on open files that raise_file_limit() has raised.
   bool restores_file_limit = false;
+  bool is_routine = false;  ///< a command that is repeated all the time: logged for debugging only
 };
 
 /// Starts the program with no signal blocked. It inherits the descriptors that this process
 /// inherited itself (PMI2 passes one). Fails with kNotFound where a shell would exit with 127, and
 /// with kRefused where it would exit with 126. The message names the program and the PATH.
 [[nodiscard]] Result<pid_t> start_program(const Program& program);
+
+/// Logs the end of a program that start_program() has started, with its argv and duration. status:
+/// from waitpid(). Does nothing for another process. start_program() and this function must be
+/// called from one thread.
+void log_program_end(pid_t pid, int status);
 
 /// Waits at most limit for a child process to end. Returns false if it still runs.
 [[nodiscard]] bool ends_within(pid_t child, std::chrono::milliseconds limit);

@@ -13,29 +13,23 @@ void ProgramReport::begin(EventLoop& loop, const Env& env, const World& world) {
 }
 
 void ProgramReport::note(const Json& body) {
-  for (const char* key : {"step", "work_ms"}) {
-    if (const auto found = body.find(key); found != body.end() && found->is_number())
-      progress_[key] = *found;
-  }
+  const auto progress = events::Progress::of(body);
+  if (progress.step) step_ = progress.step;
+  if (progress.work_ms) work_ms_ = progress.work_ms;
 }
 
-ProgramReport::Json ProgramReport::take_news(Clock::time_point now) {
-  Json news = Json::object();
+void ProgramReport::add_news(to_lead::Beat& beat, Clock::time_point now) {
   if (const auto usage = usage_.sample(gpus_ ? gpus_->helper() : -1, now)) {
-    news["cpu"] = std::round(usage->cores * 1000) / 1000;
-    news["rss"] = usage->resident_bytes;
+    beat.cpu = std::round(usage->cores * 1000) / 1000;
+    beat.rss_bytes = usage->resident_bytes;
   }
-  news.update(std::exchange(progress_, Json::object()));
-  if (auto readings = gpus_ ? gpus_->take() : std::nullopt) {
-    Json list = Json::array();
-    for (const auto& gpu : visible_gpus(std::move(*readings), visible_gpus_)) {
-      const auto or_null = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
-      list.push_back(
-          {or_null(gpu.utilization_percent), or_null(gpu.used_bytes), or_null(gpu.total_bytes)});
-    }
-    news[gpu_scope_ == GpuScope::kOwn ? "gpus" : "node_gpus"] = std::move(list);
-  }
-  return news;
+  beat.step = std::exchange(step_, std::nullopt);
+  beat.work_ms = std::exchange(work_ms_, std::nullopt);
+  auto readings = gpus_ ? gpus_->take() : std::nullopt;
+  if (!readings) return;
+  auto& list = (gpu_scope_ == GpuScope::kOwn ? beat.gpus : beat.node_gpus).emplace();
+  for (const auto& gpu : visible_gpus(std::move(*readings), visible_gpus_))
+    list.push_back({gpu.utilization_percent, gpu.used_bytes, gpu.total_bytes});
 }
 
 void ProgramReport::tick(Clock::time_point now) {

@@ -9,11 +9,10 @@
 #include <optional>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "common/env.h"
 #include "runtime/agent/event_loop.h"
 #include "runtime/agent/gpu_probe.h"
+#include "runtime/agent/messages.h"
 #include "runtime/agent/usage.h"
 #include "runtime/bootstrap/world.h"
 
@@ -22,16 +21,14 @@ namespace dlrun::agent {
 class ProgramReport {
  public:
   using Clock = std::chrono::steady_clock;
-  using Json = nlohmann::ordered_json;
 
   /// Begins to measure. Call it when the program has started and lead is connected. The loop must
   /// outlive the report.
   void begin(EventLoop& loop, const Env& env, const World& world);
   /// Keeps the fields of a `progress` message's body that heartbeats carry: step and work_ms.
   void note(const Json& body);
-  /// Returns those fields of `beat` (protocol.h) that have news: cpu, rss, step, work_ms, and
-  /// either gpus or node_gpus.
-  [[nodiscard]] Json take_news(Clock::time_point now);
+  /// Adds the values that are new since the last heartbeat.
+  void add_news(to_lead::Beat& beat, Clock::time_point now);
 
   /// See GpuProbe::tick().
   void tick(Clock::time_point now);
@@ -42,7 +39,8 @@ class ProgramReport {
   GpuScope gpu_scope_ = GpuScope::kNone;
   std::unique_ptr<GpuProbe> gpus_;  ///< nullptr if this rank reports no GPU
   std::optional<std::string> visible_gpus_;
-  Json progress_ = Json::object();  ///< fields that were not sent yet
+  std::optional<std::int64_t> step_{};       ///< not sent yet
+  std::optional<events::Number> work_ms_{};  ///< not sent yet
 };
 
 }  // namespace dlrun::agent

@@ -16,44 +16,7 @@
 // dropped, reordered, or taken from another connection. Before a MAC is verified, only lengths are
 // read from a peer's bytes.
 //
-// Messages from rank to lead. Each has a member "type":
-//   hello         host, pid, addr, port (held for the program; 0: none),
-//                 world {rank size local_rank local_size node_rank nnodes};
-//                 after node checks: unfit (text), time (Unix time in ms)
-//   beat          heartbeat. printed: true if the program has printed since the last beat.
-//                 Those fields that have news: cpu (busy cores), rss (bytes), step, work_ms,
-//                 gpus or node_gpus ([percent, used bytes, total bytes] for each GPU)
-//   stopped       seconds: time for which the program has been stopped (SIGSTOP). Sent every second
-//                 while this lasts, from 3 s on
-//   autopsy       frames: the main thread's stack, as strings. The agent has saved all stacks in
-//                 the run directory
-//   signal        signal: the agent got this signal and waits for `word`
-//   warning       message
-//   checking      the rank's check of collectives (health.preflight) has its device
-//   checked       the check has passed, the program starts
-//   check_failed  words, is_own (false: it could not meet the other ranks). The rank then waits
-//                 for `end`
-//   put           id, key, value (hex)
-//   get           id, key, wait_ms
-//   progress      body
-//   table         from: asks for the page of the address table that begins with this rank
-//   exit          code, signal, error: the end of the program.
-//                 own: true if it ended before it was told to end.
-//                 of: the rank that the program names as the cause (-1: another rank, it cannot
-//                 tell which); absent if it names none. The agent stays until `noted`
-// Messages from lead to rank:
-//   start         all ranks have said hello. addr, master_addr, master_port;
-//                 marked: true if the agent must mark the program's standard error (text_marks.h)
-//   beat          heartbeat
-//   word          reply to `signal`. signal, word: "checkpoint" (the program gets a USR1),
-//                 "none" (ignore the signal), "abort" (`end` follows)
-//   autopsy       the attempt hangs: save all stacks and answer; `end` follows
-//   end           the attempt ends: SIGTERM to the program, SIGKILL one second later to all
-//                 processes that are left. signal: the signal that was sent to the whole step and
-//                 may still reach this rank; 0: none
-//   reply         id, ok, value or error
-//   table         from, size, ips, ranks: a page of at most 256 ranks; see rank_table.h
-//   noted         lead has received `exit`
+// messages.h has the messages.
 
 #include <array>
 #include <cstddef>

@@ -18,16 +18,20 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/bounded_json.h"
 #include "common/files.h"
+#include "common/log.h"
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "runtime/agent/address.h"
+#include "runtime/agent/agent_log.h"
 #include "runtime/agent/collective_check.h"
 #include "runtime/agent/descendants.h"
 #include "runtime/agent/event_loop.h"
+#include "runtime/agent/exit_codes.h"
 #include "runtime/agent/guard.h"
+#include "runtime/agent/intervals.h"
 #include "runtime/agent/lead_connection.h"
+#include "runtime/agent/messages.h"
 #include "runtime/agent/node_check.h"
 #include "runtime/agent/process_tree.h"
 #include "runtime/agent/program_env.h"
@@ -44,22 +48,10 @@ namespace dlrun::agent {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Json = nlohmann::ordered_json;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kBeatEvery{3000};
-constexpr milliseconds kLease{10'000};  ///< silence of lead after which the agent ends the program
 constexpr milliseconds kLookEvery{1000};      ///< interval of the looks at a stopped program
 constexpr milliseconds kStoppedIsSaid{3000};  ///< shorter stops are not reported to lead
-constexpr int kExitUsage = 64;
-constexpr int kExitInternal = 70;
-constexpr int kExitNotJoined = 76;
-
-std::string own_host() {
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  return host.data();
-}
 
 }  // namespace
 
@@ -77,8 +69,9 @@ Rank::Rank(const RankOptions& options, Env env, const World& world, EventLoop& l
           [this] { on_lead_closed(); }) {}
 
 void Rank::warn(const std::string& message) {
+  log_info("warned", {{"message", message}});
   if (lead_.is_open()) {
-    lead_.send({{"type", "warning"}, {"message", message}});  // lead prints and records it
+    lead_.send(to_lead::Warning{message});  // lead prints and records it
   } else {
     say(message);
   }
@@ -90,22 +83,19 @@ Result<> Rank::join() {
     return exit_code_.has_value();
   };
   DLRUN_TRY(lead_.connect(env_, world_.rank, should_stop));
-  Json hello{{"type", "hello"},
-             {"host", host_},
-             {"pid", ::getpid()},
-             {"addr", lead_.address()},
-             {"port", held_.port},
-             {"world",
-              {{"rank", world_.rank},
-               {"size", world_.size},
-               {"local_rank", world_.local_rank},
-               {"local_size", world_.local_size},
-               {"node_rank", world_.node_rank},
-               {"nnodes", world_.nnodes}}}};
-  if (!node_problems_.empty()) hello["unfit"] = dlrun::join(node_problems_, "; ");
+  log_info("connected to lead", {{"lead", env_.get_or("DLRUN_LEAD", "")},
+                                 {"own_address", lead_.address()},
+                                 {"world_size", world_.size},
+                                 {"host", host_}});
+  to_lead::Hello hello{.world = world_,
+                       .host = host_,
+                       .addr = lead_.address(),
+                       .pid = ::getpid(),
+                       .port = held_.port,
+                       .unfit = dlrun::join(node_problems_, "; ")};
   if (options_.checks.clock) {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
-    hello["time"] = std::chrono::duration_cast<milliseconds>(now).count();
+    hello.time = std::chrono::duration_cast<milliseconds>(now);
   }
   lead_.send(hello);
   // Messages that arrived together with lead's proof are in the buffer already, so the socket does
@@ -142,7 +132,7 @@ void Rank::on_start(const std::string& addr, const std::string& master_addr, int
   if (!needs_table(options_)) return start();
   if (lead_.is_made()) {
     table_.emplace(world_.size);
-    return lead_.send({{"type", "table"}, {"from", 0}});
+    return lead_.send(to_lead::Table{0});
   }
   if (world_.size > 1) {
     return record_exit(
@@ -157,7 +147,8 @@ void Rank::on_table(const Json& page) {
   if (!table_ || has_started_ || exit_code_) return;
   if (auto added = table_->add(page); !added)
     return record_exit(kExitInternal, 0, added.error().message);
-  if (!table_->is_whole()) return lead_.send({{"type", "table"}, {"from", table_->next()}});
+  if (!table_->is_whole())
+    return lead_.send(to_lead::Table{static_cast<std::int64_t>(table_->next())});
   fields_.table = table_->table();
   table_.reset();
   start();
@@ -174,19 +165,21 @@ void Rank::start() {
 Result<> Rank::start_check() {
   auto env = program_env(env_, options_, fields_);
   if (!env) return tl::unexpected<Error>(std::move(env.error()));
-  auto check = CollectiveCheck::start(loop_, options_.checks.collective, std::move(*env),
-                                      [this](const Json& message) { lead_.send(message); });
+  auto check =
+      CollectiveCheck::start(loop_, options_.checks.collective, std::move(*env),
+                             [this](const MessageToLead& message) { lead_.send(message); });
   if (!check) return tl::unexpected<Error>(std::move(check.error()));
   check_ = std::move(*check);
   return {};
 }
 
-void Rank::on_check_end(const Json& word) {
+void Rank::on_check_end(const std::optional<to_lead::CheckFailed>& failure) {
   check_.reset();
   if (kill_at_) return record_exit(128 + SIGTERM, SIGTERM, {});
-  lead_.send(word);
-  is_unfit_ = word.value("type", "") != "checked";
-  if (!is_unfit_) start_program_of_user();
+  is_unfit_ = failure.has_value();
+  if (is_unfit_) return lead_.send(*failure);
+  lead_.send(to_lead::Checked{});
+  start_program_of_user();
 }
 
 void Rank::start_program_of_user() {
@@ -206,9 +199,8 @@ Result<> Rank::launch_program() {
                   .dies_with_us = true};
   DLRUN_TRY(add_secrets(program.env, options_.secrets, fields_.run));
   if (options_.is_trusted && lead_.is_made()) {
-    auto store = StoreRelay::create(loop_, [this](const Json& message) {
-      if (!take_failure(message)) on_progress(message);
-    });
+    auto store = StoreRelay::create(
+        loop_, [this](const MessageToLead& message) { on_program_message(message); });
     if (!store) return tl::unexpected<Error>(std::move(store.error()));
     store_ = std::move(*store);
     program.keep = store_->program_end();
@@ -230,12 +222,11 @@ Result<> Rank::launch_program() {
   return {};
 }
 
-bool Rank::take_failure(const Json& message) {
-  const auto body = message.find("body");
-  if (body == message.end() || !body->is_object()) return false;
-  const auto words = body->find("failed");
-  const auto of = body->find("of");
-  if (words == body->end() || !words->is_string() || of == body->end() || !of->is_number_integer())
+bool Rank::take_failure(const Json& body) {
+  if (!body.is_object()) return false;
+  const auto words = body.find("failed");
+  const auto of = body.find("of");
+  if (words == body.end() || !words->is_string() || of == body.end() || !of->is_number_integer())
     return false;
   const auto rank = of->get<std::int64_t>();
   told_failure_ = {rank >= 0 && rank < world_.size ? static_cast<int>(rank) : -1,
@@ -243,46 +234,55 @@ bool Rank::take_failure(const Json& message) {
   return true;
 }
 
-void Rank::on_progress(const Json& message) {
-  if (const auto body = message.find("body"); body != message.end() && body->is_object()) {
-    report_.note(*body);
-    // Rank 0's progress is that of the run. Other ranks send theirs with the heartbeat, so that
-    // 10,000 ranks cause no further messages to lead.
-    if (world_.rank != 0 && message.value("type", "") == "progress") return;
-  }
-  lead_.send(message);
+void Rank::on_program_message(const MessageToLead& message) {
+  const auto* progress = std::get_if<to_lead::Progress>(&message);
+  if (progress == nullptr) return lead_.send(message);
+  if (!take_failure(progress->body)) on_progress(*progress);
 }
 
-Json Rank::beat(Clock::time_point now) {
-  Json beat{{"type", "beat"}};
-  if (output_.take_has_printed()) beat["printed"] = true;
-  if (program_ > 0) beat.update(report_.take_news(now));
+void Rank::on_progress(const to_lead::Progress& progress) {
+  if (progress.body.is_object()) {
+    report_.note(progress.body);
+    // Rank 0's progress is that of the run. Other ranks send theirs with the heartbeat, so that
+    // 10,000 ranks cause no further messages to lead.
+    if (world_.rank != 0) return;
+  }
+  lead_.send(progress);
+}
+
+to_lead::Beat Rank::beat(Clock::time_point now) {
+  to_lead::Beat beat{.printed = output_.take_has_printed()};
+  if (program_ > 0) report_.add_news(beat, now);
   return beat;
 }
 
 void Rank::on_message(std::string_view payload) {
   lead_silent_ = {};
-  const auto message = parse_json<Json>(payload);
-  if (!message.is_object()) return;
-  const auto type = message.value("type", std::string());
-  if (type == "start" && !has_started_ && !exit_code_) {
-    if (message.value("marked", false)) mark_errors();
-    on_start(message.value("addr", ""), message.value("master_addr", ""),
-             message.value("master_port", 0));
-  } else if (type == "table") {
-    on_table(message);
-  } else if (type == "word") {
-    on_word(message.value("signal", 0), message.value("word", ""));
-  } else if (type == "autopsy") {
-    begin_autopsy();
-  } else if (type == "end") {
-    begin_end({}, message.value("signal", 0) == SIGTERM);
-  } else if (type == "reply" && check_) {
-    check_->on_reply(message);
-  } else if (type == "reply" && store_) {
-    store_->on_reply(message);
-  } else if (type == "noted") {
-    is_noted_ = true;
+  if (const auto message = parse_to_rank(payload))
+    std::visit([&](const auto& one) { handle(one); }, *message);
+}
+
+void Rank::handle(const to_rank::Start& message) {
+  if (has_started_ || exit_code_) return;
+  if (message.marked) mark_errors();
+  on_start(message.addr, message.master_addr, message.master_port);
+}
+
+void Rank::handle(const to_rank::SignalAnswer& answer) {
+  word_until_.reset();
+  if (answer.word == SignalWord::kCheckpoint && !std::exchange(has_checkpointed_, true))
+    signals_.pass_on(SIGUSR1, Clock::now());
+}
+
+void Rank::handle(const to_rank::End& end) {
+  begin_end({}, end.signal == SIGTERM);
+}
+
+void Rank::handle(const to_rank::Reply& reply) {
+  if (check_) {
+    check_->on_reply(reply);
+  } else if (store_) {
+    store_->on_reply(reply);
   }
 }
 
@@ -296,13 +296,7 @@ void Rank::begin_autopsy() {
   const auto started = pids.empty()
                            ? Result<>(fail(Errc::kNotFound, "there is no process"))
                            : autopsy_.start(env_, world_, fields_.run, fields_.attempt, pids);
-  if (!started) lead_.send(RankAutopsy::nothing());
-}
-
-void Rank::on_word(int, std::string_view word) {
-  word_until_.reset();
-  if (word == "checkpoint" && !std::exchange(has_checkpointed_, true))
-    signals_.pass_on(SIGUSR1, Clock::now());
+  if (!started) lead_.send(to_lead::Autopsy{});  // no stack to show
 }
 
 void Rank::on_lead_closed() {
@@ -313,8 +307,7 @@ void Rank::on_lead_closed() {
 
 void Rank::look_at_progress(bool is_last) {
   if (!progress_file_) return;
-  if (auto news = progress_file_->take_news())
-    on_progress({{"type", "progress"}, {"body", std::move(*news)}});
+  if (auto news = progress_file_->take_news()) on_progress(to_lead::Progress{std::move(*news)});
   if (const auto problem = progress_file_->take_problem(is_last)) {
     warn(fmt::format(
         R"(the program's DLRUN_PROGRESS cannot be used: {}; expected is one JSON object, written )"
@@ -334,8 +327,7 @@ void Rank::look_whether_stopped(Clock::time_point now, Clock::duration awake) {
   if (!is_stopped(program_)) {
     stopped_ = {};
   } else if (stopped_ >= kStoppedIsSaid) {
-    lead_.send({{"type", "stopped"},
-                {"seconds", std::chrono::duration_cast<std::chrono::seconds>(stopped_).count()}});
+    lead_.send(to_lead::Stopped{std::chrono::duration_cast<std::chrono::seconds>(stopped_)});
   }
 }
 
@@ -449,12 +441,19 @@ int run_rank(const RankOptions& options, const Env& env) {
       own.set(variable.name, variable.value.expand(fields));
     if (auto added = add_secrets(own, options.secrets, env.get_or("DLRUN_RUN", "")); !added)
       return refuse(*world, added.error(), kExitUsage);
-    const auto error = become_program(program_argv(options, fields), own);
+    const auto argv = program_argv(options, fields);
+    const AgentLog log(env, env.get_or("DLRUN_RUN", ""), fmt::format("rank {}", world->rank),
+                       rank_log_name(world->rank));
+    log_info("this process becomes the command", {{"argv", argv}});
+    log.flush();
+    const auto error = become_program(argv, own);
     return refuse(*world, error, exit_code_of(error));
   }
   int exit_code = kExitInternal;
   const auto guarded = split_off_guard(exit_code);
   if (!guarded) return exit_code;
+  const AgentLog log(env, env.get_or("DLRUN_RUN", ""), fmt::format("rank {}", world->rank),
+                     rank_log_name(world->rank));
   ignore_write_signals();
   if (auto ready = init_crypto(); !ready) return refuse(*world, ready.error(), kExitInternal);
   adopt_orphans();

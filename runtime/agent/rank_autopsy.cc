@@ -13,10 +13,6 @@
 
 namespace dlrun::agent {
 
-RankAutopsy::Json RankAutopsy::nothing() {
-  return {{"type", "autopsy"}, {"frames", Json::array()}};
-}
-
 Result<> RankAutopsy::start(const Env& env, const World& world, const std::filesystem::path& run,
                             int attempt, const std::vector<pid_t>& pids) {
   if (pid_ > 0) return fail(Errc::kInternal, "an autopsy is under way");
@@ -43,7 +39,7 @@ Result<> RankAutopsy::start(const Env& env, const World& world, const std::files
   return {};
 }
 
-std::optional<RankAutopsy::Json> RankAutopsy::on_reaped(pid_t pid) {
+std::optional<to_lead::Autopsy> RankAutopsy::on_reaped(pid_t pid) {
   if (pid <= 0 || pid != pid_) return std::nullopt;
   pid_ = -1;
   // The line is shorter than a pipe's buffer, so it is complete once its writer has ended.
@@ -52,7 +48,7 @@ std::optional<RankAutopsy::Json> RankAutopsy::on_reaped(pid_t pid) {
   for (ssize_t got = 0; (got = ::read(out_.get(), buffer.data(), buffer.size())) > 0;)
     line.append(buffer.data(), static_cast<std::size_t>(got));
   out_.reset();
-  return Json{{"type", "autopsy"}, {"frames", frames_of_line(line)}};
+  return to_lead::Autopsy{frames_of_line(line)};
 }
 
 }  // namespace dlrun::agent

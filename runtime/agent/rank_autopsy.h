@@ -9,28 +9,23 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "common/env.h"
 #include "common/files.h"
 #include "common/result.h"
+#include "runtime/agent/messages.h"
 #include "runtime/bootstrap/world.h"
 
 namespace dlrun::agent {
 
 class RankAutopsy {
  public:
-  using Json = nlohmann::ordered_json;
-
   /// Starts `dlrun-agent autopsy` for the rank's processes. Its text goes into the run's autopsy
   /// folder. Fails as start_program() does, and with kInternal if an autopsy is running.
   [[nodiscard]] Result<> start(const Env& env, const World& world, const std::filesystem::path& run,
                                int attempt, const std::vector<pid_t>& pids);
 
   /// Returns the message for lead if the child that has ended is the autopsy.
-  [[nodiscard]] std::optional<Json> on_reaped(pid_t pid);
-  /// Returns the message of a rank that has no stack to show.
-  [[nodiscard]] static Json nothing();
+  [[nodiscard]] std::optional<to_lead::Autopsy> on_reaped(pid_t pid);
 
  private:
   pid_t pid_ = -1;

@@ -9,8 +9,11 @@
 #include <algorithm>
 #include <chrono>
 
+#include "common/log.h"
 #include "common/text.h"
 #include "runtime/agent/descendants.h"
+#include "runtime/agent/intervals.h"
+#include "runtime/agent/process_tree.h"
 #include "runtime/agent/rank_process.h"
 
 namespace dlrun::agent {
@@ -18,10 +21,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kWordWait{2000};  ///< time for lead's reply about a signal
-constexpr milliseconds kMercy{1000};     ///< time from TERM to KILL
-/// Time for lead to confirm the exit record. Longer than the lease (rank.cc).
-constexpr milliseconds kNotedWait{12'000};
+constexpr milliseconds kWordWait{2000};      ///< time for lead's reply about a signal
 constexpr milliseconds kTreeLimit{5000};     ///< time for the last process to end after its KILL
 constexpr milliseconds kPipesWait{2000};     ///< time for the last output after the last process
 constexpr milliseconds kOutputWait{60'000};  ///< time for a slow reader to take the output
@@ -52,6 +52,7 @@ void Rank::take_signals() {
 void Rank::on_signal(int signal, bool came_by_guard) {
   const auto now = Clock::now();
   if (!signals_.take(signal, came_by_guard, now)) return;
+  log_info("got a signal", {{"signal", signal}, {"from_launcher", came_by_guard}});
   if (signal == SIGUSR2 || !lead_.is_made()) {
     // Lead does not decide about USR2, and there may be no lead: pass the signal to the program.
     if (program_ > 0) signals_.pass_on(signal, now);
@@ -62,7 +63,7 @@ void Rank::on_signal(int signal, bool came_by_guard) {
     return;
   }
   if (!lead_.is_open()) return;  // lead is gone, so the program is being ended already
-  lead_.send({{"type", "signal"}, {"signal", signal}});
+  lead_.send(to_lead::Signal{signal});
   if (signal != SIGUSR1 && !word_until_) word_until_ = now + kWordWait;
 }
 
@@ -76,6 +77,7 @@ void Rank::on_guard_gone() {
 void Rank::reap() {
   int status = 0;
   for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    log_program_end(pid, status);
     if (pid == program_) {
       on_program_end(status);
     } else if (check_ && pid == check_->pid()) {
@@ -103,15 +105,18 @@ void Rank::record_exit(int code, int signal, std::string_view error) {
   if (exit_code_) return;
   exit_code_ = code;
   ended_at_ = Clock::now();
+  log_info("the rank ends", {{"code", code}, {"signal", signal}, {"error", error}});
   if (!lead_.is_made() && !error.empty()) say(error);
-  Json record{
-      {"type", "exit"}, {"code", code}, {"signal", signal}, {"error", error}, {"own", !is_told_}};
-  if (!own_reason_.empty()) record["unheard"] = true;
+  RankEnd end{.code = code,
+              .signal = signal,
+              .error = std::string(error),
+              .is_own = !is_told_,
+              .is_unheard = !own_reason_.empty()};
   if (told_failure_ && !is_told_ && code != 0 && signal == 0) {
-    record["of"] = told_failure_->of;
-    record["error"] = told_failure_->words;
+    end.blamed_rank = told_failure_->rank;
+    end.error = told_failure_->words;
   }
-  lead_.send(record);
+  lead_.send(to_lead::Exit{std::move(end)});
   if (!lead_.is_open()) is_noted_ = true;
   // Workers that the program left behind would keep the task alive, so they are killed now.
   if (!kill_at_) kill_at_ = Clock::now();
@@ -130,7 +135,7 @@ void Rank::begin_end(std::string_view why, bool term_is_under_way) {
   if (kill_at_) return;
   term_is_under_way = term_is_under_way || signals_.has_come(SIGTERM);
   term_at_ = Clock::now() + (term_is_under_way ? kTermUnderWay : milliseconds(0));
-  kill_at_ = Clock::now() + kMercy;
+  kill_at_ = Clock::now() + kKilledAfterTerm;
   tick();
 }
 
@@ -164,7 +169,7 @@ bool Rank::is_done() {
   if (!output_.is_at_end() && !has_passed(tree_gone_at_ ? tree_gone_at_ : ended_at_, kPipesWait))
     return false;
   if (!output_.log_is_written() && !has_passed(ended_at_, kLogWait)) return false;
-  return is_noted_ || !lead_.is_made() || has_passed(ended_at_, kNotedWait);
+  return is_noted_ || !lead_.is_made() || has_passed(ended_at_, kExitNotedWithin);
 }
 
 milliseconds Rank::next_wait() const {

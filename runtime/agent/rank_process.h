@@ -15,12 +15,14 @@
 #include <nlohmann/json.hpp>
 
 #include "common/env.h"
+#include "common/log.h"
 #include "common/result.h"
 #include "runtime/agent/address.h"
 #include "runtime/agent/collective_check.h"
 #include "runtime/agent/event_loop.h"
 #include "runtime/agent/guard.h"
 #include "runtime/agent/lead_connection.h"
+#include "runtime/agent/messages.h"
 #include "runtime/agent/program_output.h"
 #include "runtime/agent/program_report.h"
 #include "runtime/agent/progress_file.h"
@@ -37,7 +39,6 @@ namespace dlrun::agent {
 class Rank {
  public:
   using Clock = std::chrono::steady_clock;
-  using Json = nlohmann::ordered_json;
 
   /// All referenced arguments must outlive the rank.
   Rank(const RankOptions& options, Env env, const World& world, EventLoop& loop,
@@ -56,17 +57,27 @@ class Rank {
   void on_table(const Json& page);
   void start();
   Result<> start_check();
-  void on_check_end(const Json& word);
+  /// failure: nullopt if the check has passed.
+  void on_check_end(const std::optional<to_lead::CheckFailed>& failure);
   void start_program_of_user();
   Result<> launch_program();
-  void on_progress(const Json& message);
-  /// Returns the heartbeat message, with news of the program.
-  [[nodiscard]] Json beat(Clock::time_point now);
+  /// Passes a message of the program on to lead.
+  void on_program_message(const MessageToLead& message);
+  void on_progress(const to_lead::Progress& progress);
+  /// Returns the heartbeat, with news of the program.
+  [[nodiscard]] to_lead::Beat beat(Clock::time_point now);
 
   void on_message(std::string_view payload);
   void mark_errors();
   void begin_autopsy();
-  void on_word(int signal, std::string_view word);
+  void handle(const to_rank::Start& start);
+  void handle(const to_rank::Beat&) {}
+  void handle(const to_rank::SignalAnswer& answer);
+  void handle(const to_rank::Autopsy&) { begin_autopsy(); }
+  void handle(const to_rank::End& end);
+  void handle(const to_rank::Reply& reply);
+  void handle(const to_rank::TablePage& page) { on_table(page.page); }
+  void handle(const to_rank::Noted&) { is_noted_ = true; }
   void on_lead_closed();
   void take_signals();
   void on_signal(int signal, bool came_by_guard);
@@ -82,12 +93,13 @@ class Rank {
   void kill_what_is_left();
   void look_at_progress(bool is_last = false);
   /// Takes a trusted program's report of why it is about to fail. Returns false for other messages.
-  [[nodiscard]] bool take_failure(const Json& message);
+  [[nodiscard]] bool take_failure(const Json& body);
   void look_whether_stopped(Clock::time_point now, Clock::duration awake);
   void tick();
   [[nodiscard]] bool is_done();
   [[nodiscard]] std::chrono::milliseconds next_wait() const;
   void say(std::string_view line) {
+    log_info("said", {{"message", line}});
     output_.say(fmt::format("dlrun: rank {} on {}: {}\n", world_.rank, host_, line));
   }
   void warn(const std::string& message);
@@ -122,7 +134,7 @@ class Rank {
   bool is_told_ =
       false;  ///< the program was told to end, by lead or because lead is gone or silent
   struct ToldFailure {
-    int of = -1;  ///< the rank that failed; -1: another rank, the program cannot tell which
+    int rank = -1;  ///< the rank that failed; -1: another rank, the program cannot tell which
     std::string words;
   };
   std::optional<ToldFailure> told_failure_;

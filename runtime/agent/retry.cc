@@ -1,11 +1,10 @@
 #include "runtime/agent/retry.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
+#include <variant>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "common/json_lines.h"
 #include "common/run_events.h"
@@ -15,23 +14,6 @@
 namespace dlrun::agent {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-struct CauseWord {
-  Cause cause;
-  std::string_view word;
-};
-constexpr std::array<CauseWord, 10> kWords{{{Cause::kNone, "none"},
-                                            {Cause::kTimeout, "timeout"},
-                                            {Cause::kPreemption, "preemption"},
-                                            {Cause::kNodeFailure, "node_failure"},
-                                            {Cause::kHang, "hang"},
-                                            {Cause::kOom, "oom"},
-                                            {Cause::kFailure, "failure"},
-                                            {Cause::kRequeue, "requeue"},
-                                            {Cause::kImage, "image"},
-                                            {Cause::kContainer, "container"}}};
-
 bool is_of_container(Cause cause) {
   return cause == Cause::kImage || cause == Cause::kContainer;
 }
@@ -40,38 +22,12 @@ bool is_the_programs_own(Cause cause) {
   return cause == Cause::kFailure || cause == Cause::kOom || cause == Cause::kHang;
 }
 
-std::string text(const Json& object, std::string_view key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-std::optional<std::int64_t> integer(const Json& object, std::string_view key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number_integer()
-             ? std::optional(found->get<std::int64_t>())
-             : std::nullopt;
-}
-
 }  // namespace
-
-std::string_view word(Cause cause) {
-  for (const auto& row : kWords) {
-    if (row.cause == cause) return row.word;
-  }
-  return "none";
-}
-
-std::optional<Cause> cause_of_word(std::string_view word) {
-  for (const auto& row : kWords) {
-    if (row.word == word) return row.cause;
-  }
-  return std::nullopt;
-}
 
 Result<std::set<Cause>> parse_causes(std::string_view text) {
   std::set<Cause> causes;
   for (const auto part : split(text, ',')) {
-    const auto cause = cause_of_word(part);
+    const auto cause = of_word<Cause>(part);
     const bool is_nobodys_choice =
         cause == Cause::kNone || cause == Cause::kRequeue || (cause && is_of_container(*cause));
     if (!cause || is_nobodys_choice) {
@@ -108,8 +64,25 @@ class HistoryReader {
   explicit HistoryReader(bool always_reports) : always_reports_(always_reports) {}
 
   void see(std::string_view line) {
-    if (kind_of_line(line) == "samples") return;
-    if (const auto event = parse_checked_line(line)) take(*event);
+    if (kind_of_line(line) == events::Samples::kKind) return;
+    const auto recorded = event_of_line(line);
+    if (!recorded) return;
+    const auto begin = [&] { begin_attempt(recorded->attempt.value_or(read_.last.attempt)); };
+    std::visit(Overloaded{[&](const events::Claimed&) { begin(); },
+                          [&](const events::Started&) { begin(); },
+                          [&](const events::Joined&) { has_run_ = true; },
+                          [&](const events::Progress& progress) {
+                            const auto step = progress.reached();
+                            if (step && (!step_ || *step > *step_)) step_ = step;
+                          },
+                          [&](const events::AttemptEnd& end) { take(end); },
+                          [&](const events::Ended& end) {
+                            read_.last.has_ended = true;
+                            read_.last.is_requeued = end.requeued;
+                          },
+                          [&](const events::Restarting& restarting) { take(restarting); },
+                          [](const auto&) {}},
+               recorded->event);
   }
 
   [[nodiscard]] RecordedHistory finish() {
@@ -127,46 +100,34 @@ class HistoryReader {
       read_.history.add_attempt(step_, read_.last.cause, always_reports_ || !has_run_);
   }
 
-  void take(const Json& event) {
+  void begin_attempt(std::int64_t attempt) {
     auto& last = read_.last;
-    const auto kind = text(event, "event");
-    if (kind == "claimed" || kind == "started") {
-      const auto attempt = integer(event, "attempt").value_or(last.attempt);
-      if (last.has_attempt && attempt == last.attempt) return;
-      close();
-      last = {.has_attempt = true, .cause = Cause::kNodeFailure, .attempt = attempt};
-      step_.reset();
-      has_run_ = false;
-      was_silent_ = false;
-    } else if (kind == "joined") {
-      has_run_ = true;
-    } else if (kind == "progress") {
-      const auto told = integer(event, "step") ? integer(event, "step") : integer(event, "epoch");
-      if (told && (!step_ || *told > *step_)) step_ = told;
-    } else if (kind == "attempt_end") {
-      last.code =
-          static_cast<int>(std::clamp<std::int64_t>(integer(event, "code").value_or(1), 0, 255));
-      last.cause = cause_of_word(text(event, "cause")).value_or(Cause::kNone);
-      if (last.cause == Cause::kPreemption) read_.history.add_preemption();
-      was_silent_ = event.contains("silent");
-      // The signal came without a reason, but Slurm has started the job again.
-      if (last.cause == Cause::kNone && text(event, "reason") == "signalled")
-        last.cause = Cause::kPreemption;
-    } else if (kind == "ended") {
-      last.has_ended = true;
-      const auto requeued = event.find("requeued");
-      last.is_requeued = requeued != event.end() && requeued->is_boolean() && requeued->get<bool>();
-    } else if (kind == "restarting") {
-      last.is_announced = true;
-      if (const auto cause = cause_of_word(text(event, "cause"))) last.cause = *cause;
-      if (last.cause == Cause::kPreemption) read_.history.add_preemption();
-      read_.history.add_restart();
-      if (const auto nodes = event.find("exclude"); nodes != event.end() && nodes->is_array()) {
-        for (const auto& node : *nodes) {
-          if (node.is_string()) read_.history.add_bad_node(node.get<std::string>());
-        }
-      }
-    }
+    if (last.has_attempt && attempt == last.attempt) return;
+    close();
+    last = {.has_attempt = true, .cause = Cause::kNodeFailure, .attempt = attempt};
+    step_.reset();
+    has_run_ = false;
+    was_silent_ = false;
+  }
+
+  void take(const events::AttemptEnd& end) {
+    auto& last = read_.last;
+    last.code = static_cast<int>(std::clamp<std::int64_t>(end.code, 0, 255));
+    last.cause = end.cause.value().value_or(Cause::kNone);
+    if (last.cause == Cause::kPreemption) read_.history.add_preemption();
+    was_silent_ = end.silent.has_value();
+    // The signal came without a reason, but Slurm has started the job again.
+    if (last.cause == Cause::kNone && end.reason == EndReason::kSignalled)
+      last.cause = Cause::kPreemption;
+  }
+
+  void take(const events::Restarting& restarting) {
+    auto& last = read_.last;
+    last.is_announced = true;
+    last.cause = restarting.cause.value().value_or(last.cause);
+    if (last.cause == Cause::kPreemption) read_.history.add_preemption();
+    read_.history.add_restart();
+    for (const auto& node : restarting.exclude) read_.history.add_bad_node(node);
   }
 
   RecordedHistory read_;

@@ -10,28 +10,10 @@
 #include <string_view>
 #include <vector>
 
+#include "common/record_words.h"
 #include "common/result.h"
 
 namespace dlrun::agent {
-
-/// The cause of an attempt's end, in the words of `retry.on`. No other attempt follows kNone.
-enum class Cause {
-  kNone,
-  kTimeout,
-  kPreemption,
-  kNodeFailure,
-  kHang,
-  kOom,
-  kFailure,
-  kRequeue,
-  kImage,
-  kContainer
-};
-
-/// Returns the cause as a word: "timeout", "preemption", "node_failure", "hang", "oom", "failure",
-/// "requeue" (a user asked Slurm for it), "image" and "container" (never retried), "none".
-[[nodiscard]] std::string_view word(Cause cause);
-[[nodiscard]] std::optional<Cause> cause_of_word(std::string_view word);
 
 /// The options of `retry`, as the script passes them to lead.
 struct RetryOptions {

@@ -10,7 +10,6 @@ namespace dlrun::agent {
 namespace {
 
 using Clock = SampleBoard::Clock;
-using Json = SampleBoard::Json;
 using std::chrono::seconds;
 
 constexpr seconds kLeastPause{4};
@@ -26,20 +25,6 @@ constexpr double kSlowFactor = 1.3;
 constexpr double kSlowLeastMs = 1;
 /// Age that the report of a step may have: the delays of the program's report and of the heartbeat.
 constexpr seconds kReportsAge{6};
-constexpr std::size_t kGpusLimit = 64;
-
-std::optional<double> number(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_number()) return std::nullopt;
-  const double value = found->get<double>();
-  return std::isfinite(value) && value >= 0 ? std::optional(value) : std::nullopt;
-}
-
-std::optional<std::uint64_t> count(const Json& value) {
-  return value.is_number_integer() && value.get<std::int64_t>() >= 0
-             ? std::optional(value.get<std::uint64_t>())
-             : std::nullopt;
-}
 
 template <typename Value>
 Value median_of(std::vector<Value> values) {
@@ -48,19 +33,23 @@ Value median_of(std::vector<Value> values) {
   return *middle;
 }
 
-/// Sets fields[key] to [least, mean, most] of values.
+double to_thousandths(double value) {
+  return std::round(value * 1000) / 1000;
+}
+
+/// Returns the spread of values, rounded; nullopt if there are none.
 template <typename Value>
-void add_spread(Json& fields, const char* key, const std::vector<Value>& values) {
-  if (values.empty()) return;
+std::optional<events::Spread<Value>> spread_of(const std::vector<Value>& values) {
+  if (values.empty()) return std::nullopt;
   double sum = 0;
   for (const Value value : values) sum += static_cast<double>(value);
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
   const double mean = sum / static_cast<double>(values.size());
   if constexpr (std::is_integral_v<Value>) {
-    fields[key] = {*least, static_cast<Value>(std::llround(mean)), *most};
+    return events::Spread<Value>{*least, static_cast<Value>(std::llround(mean)), *most};
   } else {
-    const auto rounded = [](double value) { return std::round(value * 1000) / 1000; };
-    fields[key] = {rounded(*least), rounded(mean), rounded(*most)};
+    return events::Spread<Value>{to_thousandths(*least), to_thousandths(mean),
+                                 to_thousandths(*most)};
   }
 }
 
@@ -72,6 +61,23 @@ std::string or_null(const std::optional<Value>& value) {
 }
 
 }  // namespace
+
+/// Combines GPUs: the mean of the known percentages, and the sums of the bytes.
+GpuUse SampleBoard::sum_of(std::span<const GpuUse> gpus) {
+  GpuUse sum;
+  double percent = 0;
+  std::size_t with_percent = 0;
+  for (const GpuUse& gpu : gpus) {
+    if (gpu.percent) {
+      percent += *gpu.percent;
+      ++with_percent;
+    }
+    if (gpu.used_bytes) sum.used_bytes = sum.used_bytes.value_or(0) + *gpu.used_bytes;
+    if (gpu.total_bytes) sum.total_bytes = sum.total_bytes.value_or(0) + *gpu.total_bytes;
+  }
+  if (with_percent > 0) sum.percent = percent / static_cast<double>(with_percent);
+  return sum;
+}
 
 void SampleBoard::add(const World& world, const std::string& host) {
   if (place_of_rank_.contains(world.rank)) return;
@@ -86,54 +92,27 @@ void SampleBoard::add(const World& world, const std::string& host) {
   ranks_.push_back(std::move(rank));
 }
 
-void SampleBoard::note(int number_of_rank, const Json& beat, Clock::time_point now) {
+void SampleBoard::note(int number_of_rank, const to_lead::Beat& beat, Clock::time_point now) {
   const auto place = place_of_rank_.find(number_of_rank);
-  if (place == place_of_rank_.end() || !beat.is_object()) return;
+  if (place == place_of_rank_.end()) return;
   Rank& rank = ranks_[place->second];
   rank.lived = now;
-  if (beat.size() == 1 && beat.contains("type")) return;  // a bare heartbeat
+  if (beat.is_bare) return;
   rank.has_told = true;
   has_news_ = has_any_ = true;
-  if (const auto cores = number(beat, "cpu")) rank.cores = cores;
+  if (beat.cpu) rank.cores = beat.cpu;
   // Smoothed, so that a rank is not slow because its machine was busy for one second.
-  if (const auto work = number(beat, "work_ms"))
-    rank.work_ms = (*work + rank.work_ms.value_or(*work)) / 2;
-  if (const auto found = beat.find("rss"); found != beat.end()) {
-    if (const auto bytes = count(*found)) rank.resident_bytes = bytes;
+  if (beat.work_ms) {
+    const double work = events::value_of(*beat.work_ms);
+    rank.work_ms = (work + rank.work_ms.value_or(work)) / 2;
   }
-  if (const auto found = beat.find("step"); found != beat.end() && found->is_number_integer()) {
-    rank.step = found->get<std::int64_t>();
-  }
-  for (const char* key : {"gpus", "node_gpus"}) {
-    const auto found = beat.find(key);
-    if (found == beat.end() || !found->is_array() || found->size() > kGpusLimit) continue;
-    std::vector<Gpus> gpus;
-    for (const auto& told : *found) {
-      if (!told.is_array() || told.size() != 3) continue;
-      gpus.push_back({told[0].is_number() ? std::optional(told[0].get<double>()) : std::nullopt,
-                      count(told[1]), count(told[2])});
-    }
-    if (std::string_view(key) == "node_gpus") {
-      gpus_of_node_[rank.node] = std::move(gpus);
-    } else if (!gpus.empty()) {
-      Gpus sum;
-      double percent = 0;
-      std::size_t with_percent = 0;
-      for (const Gpus& gpu : gpus) {
-        if (gpu.percent) {
-          percent += *gpu.percent;
-          ++with_percent;
-        }
-        if (gpu.used_bytes) sum.used_bytes = sum.used_bytes.value_or(0) + *gpu.used_bytes;
-        if (gpu.total_bytes) sum.total_bytes = sum.total_bytes.value_or(0) + *gpu.total_bytes;
-      }
-      if (with_percent > 0) sum.percent = percent / static_cast<double>(with_percent);
-      rank.gpus = sum;
-    }
-  }
+  if (beat.rss_bytes) rank.resident_bytes = beat.rss_bytes;
+  if (beat.step) rank.step = beat.step;
+  if (beat.gpus && !beat.gpus->empty()) rank.gpus = sum_of(*beat.gpus);
+  if (beat.node_gpus) gpus_of_node_[rank.node] = *beat.node_gpus;
 }
 
-std::optional<SampleBoard::Gpus> SampleBoard::gpus_of(const Rank& rank) const {
+std::optional<GpuUse> SampleBoard::gpus_of(const Rank& rank) const {
   if (rank.gpus) return rank.gpus;
   const auto node = gpus_of_node_.find(rank.node);
   if (node == gpus_of_node_.end() || node->second.empty()) return std::nullopt;
@@ -143,15 +122,8 @@ std::optional<SampleBoard::Gpus> SampleBoard::gpus_of(const Rank& rank) const {
              here = static_cast<std::size_t>(rank.local_size);
   const std::size_t begin = std::min(mine * all.size() / here, all.size() - 1);
   const std::size_t end = std::clamp((mine + 1) * all.size() / here, begin + 1, all.size());
-  Gpus sum;
-  double percent = 0;
-  for (std::size_t at = begin; at < end; ++at) {
-    if (all[at].percent) percent += *all[at].percent;
-    if (all[at].percent) sum.percent = percent / static_cast<double>(at - begin + 1);
-    if (all[at].used_bytes) sum.used_bytes = sum.used_bytes.value_or(0) + *all[at].used_bytes;
-    if (all[at].total_bytes) sum.total_bytes = sum.total_bytes.value_or(0) + *all[at].total_bytes;
-  }
-  return sum;
+  return sum_of({all.begin() + static_cast<std::ptrdiff_t>(begin),
+                 all.begin() + static_cast<std::ptrdiff_t>(end)});
 }
 
 bool SampleBoard::is_snapshot_due(Clock::time_point now) const {
@@ -212,7 +184,7 @@ std::string SampleBoard::snapshot(int attempt, std::string_view time, Clock::tim
   bool is_first = true;
   for (const Rank* told : heard()) {
     const Rank& rank = *told;
-    const auto gpus = gpus_of(rank).value_or(Gpus{});
+    const auto gpus = gpus_of(rank).value_or(GpuUse{});
     fmt::format_to(std::back_inserter(text), "{}\n[{},{},{},{},{},{},{},{},{},{},{},{}]",
                    is_first ? "" : ",", rank.rank, rank.node, or_null(rank.cores),
                    or_null(rank.resident_bytes), or_null(gpus.percent), or_null(gpus.used_bytes),
@@ -223,20 +195,19 @@ std::string SampleBoard::snapshot(int attempt, std::string_view time, Clock::tim
   return text + "]}\n";
 }
 
-std::optional<Json> SampleBoard::record(Clock::time_point now) {
+std::optional<events::Samples> SampleBoard::record(Clock::time_point now) {
   recorded_ = now;
   if (!std::exchange(has_news_, false)) return std::nullopt;
   judge(now);
   std::vector<double> cores, percent, work;
-  std::vector<std::uint64_t> resident, used;
-  std::vector<std::int64_t> steps;
+  std::vector<std::int64_t> resident, used, steps;
   std::vector<const Rank*> slow;
   const auto told = heard();
   for (const Rank* one : told) {
     const Rank& rank = *one;
-    const auto gpus = gpus_of(rank).value_or(Gpus{});
-    const auto add = [](auto& values, const auto& value) {
-      if (value) values.push_back(*value);
+    const auto gpus = gpus_of(rank).value_or(GpuUse{});
+    const auto add = []<typename Value>(std::vector<Value>& values, const auto& value) {
+      if (value) values.push_back(static_cast<Value>(*value));
     };
     add(cores, rank.cores);
     add(resident, rank.resident_bytes);
@@ -246,28 +217,25 @@ std::optional<Json> SampleBoard::record(Clock::time_point now) {
     add(work, rank.work_ms);
     if (rank.is_slow) slow.push_back(one);
   }
-  Json fields{{"ranks", told.size()}};
-  add_spread(fields, "cpu", cores);
-  add_spread(fields, "rss_bytes", resident);
-  add_spread(fields, "gpu", percent);
-  add_spread(fields, "gpu_used_bytes", used);
-  add_spread(fields, "step", steps);
-  add_spread(fields, "work_ms", work);
-  fields["slow_ranks"] = slow.size();
+  events::Samples samples{.ranks = static_cast<std::int64_t>(told.size()),
+                          .cpu = spread_of(cores),
+                          .rss_bytes = spread_of(resident),
+                          .gpu = spread_of(percent),
+                          .gpu_used_bytes = spread_of(used),
+                          .step = spread_of(steps),
+                          .work_ms = spread_of(work),
+                          .slow_ranks = static_cast<std::int64_t>(slow.size())};
   const auto last = slow.begin() + static_cast<std::ptrdiff_t>(std::min(slow.size(), kSlowNamed));
   std::partial_sort(slow.begin(), last, slow.end(), [](const Rank* a, const Rank* b) {
     return std::pair(a->lag, a->work_ms.value_or(0)) > std::pair(b->lag, b->work_ms.value_or(0));
   });
-  Json named = Json::array();
   for (auto at = slow.begin(); at != last; ++at) {
-    Json one{{"rank", (*at)->rank},
-             {"host", nodes_[static_cast<std::size_t>((*at)->node)]},
-             {"lag", (*at)->lag}};
-    if ((*at)->work_ms) one["work_ms"] = std::round(*(*at)->work_ms * 1000) / 1000;
-    named.push_back(std::move(one));
+    samples.slow.push_back({.rank = (*at)->rank,
+                            .host = nodes_[static_cast<std::size_t>((*at)->node)],
+                            .lag = (*at)->lag});
+    if ((*at)->work_ms) samples.slow.back().work_ms = to_thousandths(*(*at)->work_ms);
   }
-  fields["slow"] = std::move(named);
-  return fields;
+  return samples;
 }
 
 }  // namespace dlrun::agent

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -13,6 +14,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/run_events.h"
+#include "runtime/agent/messages.h"
 #include "runtime/bootstrap/world.h"
 
 namespace dlrun::agent {
@@ -20,14 +23,13 @@ namespace dlrun::agent {
 class SampleBoard {
  public:
   using Clock = std::chrono::steady_clock;
-  using Json = nlohmann::ordered_json;
 
   explicit SampleBoard(Clock::time_point now) : began_(now), written_(now), recorded_(now) {}
 
   /// Adds a rank that has joined.
   void add(const World& world, const std::string& host);
-  /// Takes the fields of a rank's heartbeat. Missing or wrong fields keep their last value.
-  void note(int rank, const Json& beat, Clock::time_point now);
+  /// Takes a rank's heartbeat. Keeps the values that it does not carry.
+  void note(int rank, const to_lead::Beat& beat, Clock::time_point now);
 
   [[nodiscard]] bool has_any() const { return has_any_; }
   /// Returns true when ranks.json is to be written: every 4 s, with many ranks up to every 20 s.
@@ -38,20 +40,16 @@ class SampleBoard {
 
   /// Returns the content of ranks.json. Leaves out ranks that have not reported any value yet.
   [[nodiscard]] std::string snapshot(int attempt, std::string_view time, Clock::time_point now);
-  /// Returns the fields of a `samples` event; nullopt if no rank has reported since the last one.
-  [[nodiscard]] std::optional<Json> record(Clock::time_point now);
+  /// Returns the `samples` event; nullopt if no rank has reported since the last one.
+  [[nodiscard]] std::optional<events::Samples> record(Clock::time_point now);
 
  private:
-  struct Gpus {
-    std::optional<double> percent;
-    std::optional<std::uint64_t> used_bytes, total_bytes;
-  };
   struct Rank {
     int rank = 0, node = 0, local_rank = 0, local_size = 1;
     std::optional<double> cores, work_ms;
     std::optional<std::uint64_t> resident_bytes;
     std::optional<std::int64_t> step;
-    std::optional<Gpus> gpus;
+    std::optional<GpuUse> gpus;
     bool has_told = false;      ///< it has reported a value, not only an empty heartbeat
     Clock::time_point lived{};  ///< time of the last heartbeat
     std::int64_t lag = 0;       ///< steps behind the step that half of the ranks had 6 to 12 s ago
@@ -59,15 +57,17 @@ class SampleBoard {
   };
 
   void judge(Clock::time_point now);
-  [[nodiscard]] std::optional<Gpus> gpus_of(const Rank& rank) const;
+  [[nodiscard]] static GpuUse sum_of(std::span<const GpuUse> gpus);
+  [[nodiscard]] std::optional<GpuUse> gpus_of(const Rank& rank) const;
   /// Returns the ranks that have reported a value, in the order of their numbers.
   [[nodiscard]] std::vector<const Rank*> heard() const;
 
   Clock::time_point began_, written_, recorded_;
   std::vector<std::string> nodes_;
   std::unordered_map<std::string, int> node_of_host_;
-  std::unordered_map<int, std::vector<Gpus>> gpus_of_node_;  ///< from ranks that report `node_gpus`
-  std::vector<Rank> ranks_;                                  ///< in the order in which they joined
+  std::unordered_map<int, std::vector<GpuUse>>
+      gpus_of_node_;         ///< from ranks that report `node_gpus`
+  std::vector<Rank> ranks_;  ///< in the order in which they joined
   std::unordered_map<int, std::size_t> place_of_rank_;
   struct Reached {
     std::int64_t step = 0;

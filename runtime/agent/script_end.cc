@@ -51,15 +51,26 @@ AttemptEnd own_end(const ScriptTrap& trap) {
 }  // namespace
 
 Cause cause_of_cancel(std::string_view reason) {
-  if (reason == "TIME LIMIT") return Cause::kTimeout;
-  if (reason == "PREEMPTION") return Cause::kPreemption;
-  if (reason == "JOB REQUEUE") return Cause::kRequeue;
-  if (reason.starts_with("NODE FAILURE")) return Cause::kNodeFailure;
+  // slurmstepd gives the reason for a job's end only in these words.
+  struct Row {
+    std::string_view words;  ///< the beginning of the reason
+    Cause cause;
+  };
+  constexpr std::array<Row, 4> kReasons{{{"TIME LIMIT", Cause::kTimeout},
+                                         {"PREEMPTION", Cause::kPreemption},
+                                         {"JOB REQUEUE", Cause::kRequeue},
+                                         {"NODE FAILURE", Cause::kNodeFailure}}};
+  for (const auto& row : kReasons) {
+    if (reason.starts_with(row.words)) return row.cause;
+  }
   return Cause::kNone;
 }
 
-std::string why_cancelled(std::string_view reason) {
-  switch (cause_of_cancel(reason)) {
+namespace {
+
+/// Returns a cause as a sentence; for an unknown cause Slurm's own reason.
+std::string why_ended(Cause cause, std::string_view reason) {
+  switch (cause) {
     case Cause::kTimeout:
       return "the job reached its time limit (resources.time)";
     case Cause::kPreemption:
@@ -74,30 +85,36 @@ std::string why_cancelled(std::string_view reason) {
   }
 }
 
+}  // namespace
+
+std::string why_cancelled(std::string_view reason) {
+  return why_ended(cause_of_cancel(reason), reason);
+}
+
 namespace {
 
 /// Returns how Slurm ends the job, with only the reason as the message. Returns nullopt if the job
 /// still runs.
 std::optional<ScriptEnd> jobs_end(const ScriptTrap& trap) {
-  auto reason = last_reason(trap.log);
+  const auto reason = last_reason(trap.log);
   const bool is_requeued = trap.facts && trap.facts->restarts > trap.restarts;
   if (trap.facts ? goes_on(*trap.facts) && !is_requeued : reason.empty()) return std::nullopt;
 
   ScriptEnd result;
-  if (trap.facts && !is_requeued && trap.facts->reason == "TimeLimit") reason = "TIME LIMIT";
-  if (is_requeued && reason.empty())
-    reason = trap.facts->is_preempted ? "PREEMPTION" : "JOB REQUEUE";
   AttemptEnd& end = result.end;
   end.cause = cause_of_cancel(reason);
+  if (trap.facts && !is_requeued && trap.facts->reason == "TimeLimit") end.cause = Cause::kTimeout;
+  if (is_requeued && reason.empty())
+    end.cause = trap.facts->is_preempted ? Cause::kPreemption : Cause::kRequeue;
   // Without an answer of the controller the run is left without an end: the log does not tell
   // whether Slurm queues the job again.
   result.comes_again = is_requeued || (!trap.facts && end.cause != Cause::kTimeout);
   end.code = 128 + SIGTERM;
-  end.reason = "signalled";
+  end.reason = EndReason::kSignalled;
   end.is_slurms_doing = true;
   end.is_timeout = end.cause == Cause::kTimeout;
   end.is_cancelled = !end.is_timeout && end.cause != Cause::kNodeFailure;
-  end.message = why_cancelled(reason);
+  end.message = why_ended(end.cause, reason);
   return result;
 }
 

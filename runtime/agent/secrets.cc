@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "common/files.h"
+#include "common/log.h"
 #include "common/text.h"
 
 namespace dlrun::agent {
@@ -71,6 +72,7 @@ Result<> add_secrets(Env& env, const std::vector<std::string>& names,
                   "submit` brings it along",
                   name);
     }
+    hide_in_log(*env.get(name));
   }
   return {};
 }

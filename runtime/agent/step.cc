@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <utility>
 
 #include "common/text.h"
 #include "runtime/agent/descendants.h"
@@ -64,7 +65,7 @@ class SrunStep final : public Step {
   void reap() override {
     int status = 0;
     if (pid_ <= 0 || ::waitpid(pid_, &status, WNOHANG) != pid_) return;
-    pid_ = -1;
+    log_program_end(std::exchange(pid_, -1), status);
     pump_->drain();
     plumbing_.err.push(reader_.take_rest());
     std::string words;
@@ -74,12 +75,12 @@ class SrunStep final : public Step {
     plumbing_.handler.on_step_end(ended.code, words);
   }
 
-  void stop(bool without_mercy) override {
+  void stop(bool kills) override {
     // On TERM srun ends a step that waits for resources, and passes the signal to the tasks of a
     // running step. On QUIT it ends a running step at once.
     if (pid_ <= 0) return;
     is_stopped_ = true;
-    if (!without_mercy) {
+    if (!kills) {
       ::kill(pid_, SIGTERM);
       ::kill(pid_, SIGQUIT);
     } else {
@@ -174,6 +175,7 @@ class LocalStep final : public Step {
     for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
       const auto found = ranks_.find(pid);
       if (found == ranks_.end()) continue;  // an adopted orphan
+      log_program_end(pid, status);
       const auto ended = ended_of(status);
       if (ended.code != 0 && code_ == 0) code_ = ended.code;
       const int rank = found->second;

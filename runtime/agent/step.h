@@ -46,8 +46,8 @@ class Step {
   virtual ~Step() = default;
   /// Collects child processes that have ended. Call it after SIGCHLD.
   virtual void reap() = 0;
-  /// Asks the step to end; without_mercy kills it.
-  virtual void stop(bool without_mercy) = 0;
+  /// Asks the step to end, or kills it.
+  virtual void stop(bool kills) = 0;
   /// Call it after each round of the loop. It also reaps, because a SIGCHLD can be lost.
   virtual void tick() = 0;
 };

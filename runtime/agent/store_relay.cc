@@ -14,8 +14,6 @@
 namespace dlrun::agent {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr std::size_t kLineLimitBytes = 1U << 20U;
 constexpr std::size_t kMessageOverheadBytes = 256;  // growth of a request on its way to lead
 
@@ -31,15 +29,15 @@ bool is_hex(const Json& object, std::string_view key) {
 
 }  // namespace
 
-StoreRelay::StoreRelay(EventLoop& loop, std::function<void(const Json&)> to_lead, UniqueFd ours,
-                       UniqueFd theirs)
+StoreRelay::StoreRelay(EventLoop& loop, std::function<void(const MessageToLead&)> to_lead,
+                       UniqueFd ours, UniqueFd theirs)
     : loop_(loop),
       to_lead_(std::move(to_lead)),
       ours_(std::move(ours)),
       theirs_(std::move(theirs)) {}
 
-Result<std::unique_ptr<StoreRelay>> StoreRelay::create(EventLoop& loop,
-                                                       std::function<void(const Json&)> to_lead) {
+Result<std::unique_ptr<StoreRelay>> StoreRelay::create(
+    EventLoop& loop, std::function<void(const MessageToLead&)> to_lead) {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     return fail(Errc::kIo, "socketpair: {}", errno_text(errno));
@@ -120,33 +118,32 @@ void StoreRelay::handle(std::string_view line) {
   if (op == "progress") {
     Json body = request;
     body.erase("op");
-    return to_lead_({{"type", "progress"}, {"body", body}});
+    return to_lead_(to_lead::Progress{std::move(body)});
   }
   if (op != "put" && op != "get")
     return refuse("an unknown \"op\": put, get and progress are known");
   if (!is_text(request, "key")) return refuse("\"key\" is not a text");
-  Json message{{"type", op}, {"id", next_id_}, {"key", request["key"]}};
+  const auto key = request["key"].get<std::string>();
   if (op == "put") {
     if (!is_hex(request, "value")) return refuse("\"value\" is not a text of hex digits");
-    message["value"] = request["value"];
-  } else if (const auto wait = request.find("wait_ms"); wait != request.end()) {
+    awaited_ = next_id_++;
+    return to_lead_(to_lead::Put{*awaited_, key, request["value"].get<std::string>()});
+  }
+  to_lead::Get get{.id = next_id_, .key = key};
+  if (const auto wait = request.find("wait_ms"); wait != request.end()) {
     if (!wait->is_number_integer()) return refuse("\"wait_ms\" is not a whole number");
-    message["wait_ms"] = *wait;
+    get.wait_ms = wait->get<std::int64_t>();
   }
   awaited_ = next_id_++;
-  to_lead_(message);
+  to_lead_(get);
 }
 
-void StoreRelay::on_reply(const Json& message) {
-  const auto id = message.find("id");
-  if (!awaited_ || id == message.end() || !id->is_number_integer() ||
-      id->get<std::uint64_t>() != *awaited_)
-    return;
+void StoreRelay::on_reply(const to_rank::Reply& message) {
+  if (!awaited_ || message.id != *awaited_) return;
   awaited_.reset();
-  Json object{{"ok", message.value("ok", false)}};
-  for (const char* key : {"value", "error"}) {
-    if (is_text(message, key)) object[key] = message[key];
-  }
+  Json object{{"ok", message.ok}};
+  if (message.value) object["value"] = *message.value;
+  if (message.error) object["error"] = *message.error;
   // Lead leaves an empty value out, so the object may have no "value".
   reply(object);
   serve();

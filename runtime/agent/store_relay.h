@@ -14,14 +14,15 @@
 #include "common/files.h"
 #include "common/result.h"
 #include "runtime/agent/event_loop.h"
+#include "runtime/agent/messages.h"
 
 namespace dlrun::agent {
 
 class StoreRelay {
  public:
-  /// to_lead gets the messages for lead. The loop must outlive the relay.
+  /// to_lead gets the messages for lead: Put, Get and Progress. The loop must outlive the relay.
   [[nodiscard]] static Result<std::unique_ptr<StoreRelay>> create(
-      EventLoop& loop, std::function<void(const nlohmann::ordered_json&)> to_lead);
+      EventLoop& loop, std::function<void(const MessageToLead&)> to_lead);
   ~StoreRelay();
   StoreRelay(const StoreRelay&) = delete;
   StoreRelay& operator=(const StoreRelay&) = delete;
@@ -33,12 +34,11 @@ class StoreRelay {
 
   /// Handles the requests that the program wrote before it ended.
   void drain();
-  /// Takes lead's `reply`.
-  void on_reply(const nlohmann::ordered_json& message);
+  void on_reply(const to_rank::Reply& message);
 
  private:
-  StoreRelay(EventLoop& loop, std::function<void(const nlohmann::ordered_json&)> to_lead,
-             UniqueFd ours, UniqueFd theirs);
+  StoreRelay(EventLoop& loop, std::function<void(const MessageToLead&)> to_lead, UniqueFd ours,
+             UniqueFd theirs);
   void on_ready(std::uint32_t events);
   /// Handles requests in order. A request that waits for lead's reply blocks the next one.
   void serve();
@@ -49,7 +49,7 @@ class StoreRelay {
   void update_watch();
 
   EventLoop& loop_;
-  std::function<void(const nlohmann::ordered_json&)> to_lead_;
+  std::function<void(const MessageToLead&)> to_lead_;
   UniqueFd ours_;
   UniqueFd theirs_;
   std::optional<EventLoop::Watch> watch_;

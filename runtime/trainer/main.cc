@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -14,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/env.h"
+#include "common/log.h"
 #include "common/result.h"
 #include "common/text.h"
 #include "runtime/bootstrap/world.h"
@@ -97,7 +99,10 @@ Result<> run(const Options& options, const Env& env, Job& job) {
   DataOptions where = options.data;
   where.rank = world.rank;
   where.size = world.size;
+  const auto start = std::chrono::steady_clock::now();
   auto data = load_data(where);
+  log_info("the data are read", {{"source", data ? data->source : data.error().message},
+                                 {"seconds", std::chrono::steady_clock::now() - start}});
   DLRUN_TRY(agreed(data));
   auto kernels = make_kernels(options, world);
   DLRUN_TRY(agreed(kernels));
@@ -123,7 +128,25 @@ Result<> run(const Options& options, const Env& env, Job& job) {
   return communicator.barrier();
 }
 
+/// Opens the log of this rank. Prints the reason if that fails: a run does not end because of it.
+void open_trainer_log(const Env& env) {
+  const auto world = read_world(env, WorldReader::kProgram);
+  if (!world) return;  // the program is about to fail with this error
+  const auto setting = log_setting_of_job(env, env.get_or("DLRUN_RUN", ""),
+                                          fmt::format("trainer-{:04}.log", world->rank));
+  const auto opened = setting ? open_log(fmt::format("trainer {}", world->rank), *setting, env)
+                              : Result<>(tl::unexpected(setting.error()));
+  if (!opened)
+    fmt::print(stderr, "dlrun-trainer: rank {}: {}; there is no log of it\n", world->rank,
+               opened.error().message);
+  log_info("the trainer starts", {{"rank", world->rank},
+                                  {"world_size", world->size},
+                                  {"from", to_string(world->source)},
+                                  {"host", host_name()}});
+}
+
 int complain(const Error& error, const std::string& who) {
+  log_info("the trainer fails", {{"error", error.message}});
   std::fflush(stdout);
   fmt::print(stderr, "dlrun-trainer: {}{}\n", error.message.starts_with("rank ") ? "" : who,
              error.message);
@@ -181,6 +204,7 @@ int main_of_preflight(const std::vector<std::string>& args) {
   const Env env = Env::of_process();
   const auto options = parse_preflight_options(args);
   if (!options) return complain(options.error(), "preflight: ");
+  open_trainer_log(env);
   if (auto done = run_preflight(*options, env); !done)
     return complain(done.error(), "preflight: " + who(env));
   return 0;
@@ -194,12 +218,18 @@ int main_of_training(const std::vector<std::string>& args) {
     fmt::print("{}", help_text());
     return 0;
   }
+  open_trainer_log(env);
+  const auto start = std::chrono::steady_clock::now();
   auto job = Job::initialise(options->backend, env);
   if (!job) return complain(job.error(), who(env));
+  log_info("the ranks are connected", {{"backend", job->communicator().name()},
+                                       {"device", options->device},
+                                       {"seconds", std::chrono::steady_clock::now() - start}});
   if (auto done = run(*options, env, *job); !done) {
     tell_whose(*job, done.error());
     return complain(done.error(), who(env));
   }
+  log_info("the trainer ends", {{"code", 0}});
   return 0;
 }
 

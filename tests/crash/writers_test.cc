@@ -251,10 +251,13 @@ TEST_CASE("crash: events that were drained stay, and what comes after a torn one
                 [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
                   auto log = agent::EventLog::open(events_of(folder));
                   if (!log) return tl::unexpected(log.error());
-                  for (const char* event : {"claimed", "joined", "ended"}) {
-                    log->record(event, {{"ranks", 2}, {"job", "42"}, {"state", "completed"}});
+                  const std::vector<RunEvent> written{events::Claimed{.job = "42"},
+                                                      events::Joined{.ranks = 2},
+                                                      events::Ended{.state = EndState::kCompleted}};
+                  for (const auto& event : written) {
+                    log->record(event);
                     if (!log->drain(kDrain)) return fail(Errc::kTimeout, "the disk is slow");
-                    disk.mark(event);
+                    disk.mark(std::string(kind_of(event)));
                   }
                   return {};
                 },
@@ -268,7 +271,7 @@ TEST_CASE("crash: events that were drained stay, and what comes after a torn one
                   if (marks.contains("ended") && !record->ended) return "the end is gone";
                   auto log = agent::EventLog::open(events_of(folder));
                   if (!log) return log.error().message;
-                  log->record("ended", {{"state", "failed"}});
+                  log->record(events::Ended{.state = EndState::kFailed});
                   if (!log->drain(kDrain)) return "the disk is slow";
                   const auto after = read_events(folder / "run");
                   return after && after->ended && after->damaged_lines == 0

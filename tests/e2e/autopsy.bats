@@ -72,7 +72,7 @@ launch:
     - -c
     - '[[ $DLRUN_ATTEMPT == 1 ]] || { [[ $DLRUN_RANK != 1 ]] || kill -STOP $$; exec sleep 300; }'
 environment:
-  setup: 'mkdir -p bin && ln -sf /bin/* bin/ && ln -sf /usr/bin/{srun,scontrol,env} bin/ &&
+  setup: 'mkdir -p bin && ln -sf /bin/* bin/ && ln -sf "$(type -P srun)" "$(type -P scontrol)" bin/ &&
     rm -f bin/gdb && PATH=$PWD/bin'
 health: {hang_after: 5s}
 retry: {max: 1, on: [hang]}

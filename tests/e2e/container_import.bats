@@ -5,20 +5,63 @@
 load helpers
 load containers
 
+# The stand-in's registry is a folder of squashfs files. An installed enroot gets a registry on
+# loopback if docker-registry, skopeo and umoci (Debian packages) are installed.
 setup_file() {
-    [[ ${DLRUN_TESTBED_CONTAINERS:-} == stand-in ]] || return 0
     make_root "$BATS_FILE_TMPDIR/root"
-    registry=$DLRUN_TESTBED_DIR/containers/registry
-    make_image "$BATS_FILE_TMPDIR/root" "$registry/reg.example+team+tiny+1.sqsh"
-    export registry
+    case ${DLRUN_TESTBED_CONTAINERS:-} in
+    stand-in) export host=reg.example ;;
+    installed)
+        command -v docker-registry skopeo umoci >/dev/null || return 0
+        start_registry
+        ;;
+    *) return 0 ;;
+    esac
+    push team/tiny 1 "$BATS_FILE_TMPDIR/root"
+}
+teardown_file() {
+    [[ ! -e $BATS_FILE_TMPDIR/registry.pid ]] || kill "$(<"$BATS_FILE_TMPDIR/registry.pid")"
+}
+
+# start_registry: starts a registry without TLS on a free port of loopback; sets host
+start_registry() {
+    local port
+    port=$(python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0))
+print(s.getsockname()[1])')
+    export host=127.0.0.1:$port
+    cat >"$BATS_FILE_TMPDIR/registry.yml" <<YAML
+version: 0.1
+storage: {filesystem: {rootdirectory: $BATS_FILE_TMPDIR/storage}}
+http: {addr: $host}
+YAML
+    docker-registry serve "$BATS_FILE_TMPDIR/registry.yml" >"$BATS_FILE_TMPDIR/registry.log" 2>&1 3>&- &
+    echo $! >"$BATS_FILE_TMPDIR/registry.pid"
+    curl -sS --retry 20 --retry-connrefused --retry-delay 1 -o /dev/null "http://$host/v2/"
+}
+
+# push IMAGE TAG DIR: puts a root file system into the registry
+push() {
+    local store=$DLRUN_TESTBED_DIR/containers/registry layout
+    if [[ $DLRUN_TESTBED_CONTAINERS == stand-in ]]; then
+        make_image "$3" "$store/$host+${1//\//+}+$2.sqsh"
+        return
+    fi
+    layout=$(mktemp -d "$BATS_FILE_TMPDIR/layout.XXXXXX")
+    umoci init --layout "$layout/image"
+    umoci new --image "$layout/image:$2"
+    umoci insert --image "$layout/image:$2" "$3" /
+    umoci config --image "$layout/image:$2" --config.env PATH=/bin --config.cmd sh
+    skopeo --insecure-policy copy --quiet --format v2s2 --dest-tls-verify=false \
+        "oci:$layout/image:$2" "docker://$host/$1:$2"
 }
 
 # bats continues after a skip in setup_file.
 setup() {
     containers_are_there
-    if [[ $BATS_TEST_DESCRIPTION != *unreachable* && $DLRUN_TESTBED_CONTAINERS != stand-in ]]; then
-        skip "an installed enroot imports from registries, which the testbed cannot reach"
+    if [[ $BATS_TEST_DESCRIPTION != *unreachable* && -z ${host:-} ]]; then
+        skip "an installed enroot needs docker-registry, skopeo and umoci here"
     fi
+    name="${host:-}#team/tiny:1"
     dir=$(fresh_dir)
     cat >"$dir/job.yaml" <<YAML
 name: boxed
@@ -30,28 +73,38 @@ YAML
 }
 
 dl() {
-    as_user bash -c 'cd "$1" && export DLRUN_IMAGES="$1/images" && shift && exec dlrun "$@"' \
-        - "$dir" "$@"
+    as_user bash -c 'cd "$1" && export DLRUN_IMAGES="$1/images" ENROOT_ALLOW_HTTP=yes && shift &&
+        exec dlrun "$@"' - "$dir" "$@"
 }
-name='reg.example#team/tiny:1'
+# digest_of_tiny FILE: the digest that the registry gives, or that of the imported file's bytes
+digest_of_tiny() {
+    local digest
+    if [[ $DLRUN_TESTBED_CONTAINERS == stand-in ]]; then
+        digest=$(sha256sum <"$1")
+    else
+        digest=$(skopeo inspect --tls-verify=false --format '{{.Digest}}' "docker://$host/team/tiny:1")
+        digest=${digest#sha256:}
+    fi
+    echo "${digest%% *}"
+}
 
 @test "an image is imported once, as a file named by its digest that a job runs in, and listed" {
     run dl container import "$name" --json
     echo "$output"
     [ "$status" -eq 0 ]
     file=$(sed -n '/^{/,/^}/p' <<<"$output" | jq -r .file)
-    digest=$(sha256sum <"$registry/reg.example+team+tiny+1.sqsh")
-    [ "$file" = "$dir/images/${digest%% *}.sqsh" ]
-    run dl container import docker://reg.example/team/tiny:1
+    digest=$(digest_of_tiny "$file")
+    [ "$file" = "$dir/images/$digest.sqsh" ]
+    run dl container import "docker://$host/team/tiny:1"
     [ "$status" -eq 0 ]
     [[ $output == *"$file"*"already here"* ]]
-    [[ $output != *Fetching* ]]
+    [[ $output != *"Creating squashfs"* ]]
     [ "$(dl container list --json | jq -r '.[0].file')" = "$file" ]
     run dl submit job.yaml --watch --set "container.image=$file"
     [ "$status" -eq 0 ]
     [[ $output == *ID=dlrun-test* ]]
     path=$(dl status last --json | jq -r .path)
-    jq -e --arg digest "${digest%% *}" '.image.digest == $digest and .image.bytes > 0' \
+    jq -e --arg digest "$digest" '.image.digest == $digest and .image.bytes > 0' \
         "$path/provenance.json"
 }
 
@@ -61,24 +114,25 @@ name='reg.example#team/tiny:1'
     done
     wait
     [ "$(sort -u "$BATS_TEST_TMPDIR"/out.* | wc -l)" -eq 1 ]
-    cmp "$(cat "$BATS_TEST_TMPDIR/out.1")" "$registry/reg.example+team+tiny+1.sqsh"
-    [ "$(cat "$BATS_TEST_TMPDIR"/err.* | grep -c Fetching)" -eq 1 ]
+    file=$(cat "$BATS_TEST_TMPDIR/out.1")
+    [ "$file" = "$dir/images/$(digest_of_tiny "$file").sqsh" ]
+    [ "$(cat "$BATS_TEST_TMPDIR"/err.* | grep -c 'Creating squashfs')" -eq 1 ]
     [ -z "$(find "$dir/images" -name '.importing-*')" ]
 }
 
 @test "a name whose image has changed in the registry is imported anew" {
-    cp "$registry/reg.example+team+tiny+1.sqsh" "$registry/reg.example+team+moving+latest.sqsh"
-    first=$(dl container import 'reg.example#team/moving' 2>/dev/null)
+    push team/moving latest "$BATS_FILE_TMPDIR/root"
+    first=$(dl container import "$host#team/moving" 2>/dev/null)
     cp -a "$BATS_FILE_TMPDIR/root" "$BATS_TEST_TMPDIR/root"
     touch "$BATS_TEST_TMPDIR/root/new"
-    make_image "$BATS_TEST_TMPDIR/root" "$registry/reg.example+team+moving+latest.sqsh"
-    second=$(dl container import 'reg.example#team/moving' 2>/dev/null)
+    push team/moving latest "$BATS_TEST_TMPDIR/root"
+    second=$(dl container import "$host#team/moving" 2>/dev/null)
     [ "$first" != "$second" ]
     [ -e "$first" ] && [ -e "$second" ]
 }
 
 @test "an image that the registry does not have leaves nothing and ends with 6; a file's name is refused" {
-    run dl container import nowhere.example#no/such
+    run dl container import "$host#no/such"
     echo "$output"
     [ "$status" -eq 6 ]
     [[ $output == *404* ]]

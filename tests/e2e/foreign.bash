@@ -112,11 +112,16 @@ commands_on() {
         "wait --json" "top --once" "top --json" "sweep" "sweep --json" \
         "diff" "attach --dry-run" "attach -- true" "resubmit" "resubmit --force" "cancel" \
         "report -o -" "report" "ls --runs ${run%/*}" "ls --json --runs ${run%/*}" "ls -a"; do
-        [[ $words == ls* ]] || words+=" $run"
+        case $words in
+        ls*) ;;
+        attach*) words="attach $run${words#attach}" ;;
+        *) words+=" $run" ;;
+        esac
         took=${EPOCHREALTIME/./} code=0
         # shellcheck disable=SC2086 # the words of a command
-        text=$(timeout -k 1 20 "$testbed/as_user" bash -c 'cd "$1" && shift && exec dlrun "$@"' \
-            - "$dir" $words 2>&1 </dev/null | tr -d '\0') || code=$?
+        text=$(set -o pipefail && timeout -k 1 20 "$testbed/as_user" \
+            bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" $words 2>&1 </dev/null |
+            tr -d '\0') || code=$?
         took=$(((${EPOCHREALTIME/./} - took) / 1000))
         said+="\$ dlrun $words"$'\n'"$text"$'\n'"(code $code, $took ms)"$'\n'
         ((code < 124 && took < 5000)) || { printf '%s' "$said" >&2 && return 1; }

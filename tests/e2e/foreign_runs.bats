@@ -34,7 +34,8 @@ teardown() {
 }
 
 index() { as_user bash -c 'ls "$HOME/.local/state/dlrun/runs" 2>/dev/null' || true; }
-jobs_of_victim() { squeue -h -u "$DLRUN_TESTBED_USER" -o '%i %T' | sort; }
+# The victim's jobs that nobody has ended. Slurm may start a job at any time, so its state is left out.
+jobs_of_victim() { squeue -h -u "$DLRUN_TESTBED_USER" -t pending,running -o '%i' | sort; }
 
 # nothing_was_done: checks after the commands that the hostile directory RUN had no effect.
 nothing_was_done() {
@@ -47,6 +48,9 @@ nothing_was_done() {
         { printf '%s' "$said" >&2 && return 1; }
     [ -z "$(as_user bash -c 'ls "$HOME"/canary-* 2>/dev/null')" ]
 }
+
+# said_by WORDS: prints what the command that begins with these words said
+said_by() { sed -n "/^[$] dlrun $1 /,/^(code /p" <<<"$said"; }
 
 # try RUN: runs every command on RUN and checks that it had no effect.
 try() {
@@ -65,6 +69,10 @@ try() {
 JSON
             try "$hostile"
             [[ $said == *"of user $attacker; shown from its files alone, Slurm is not asked"* ]]
+            for words in attach cancel resubmit; do
+                [[ $(said_by "$words") == *"belongs to user $attacker, and only its owner"* ]]
+            done
+            [[ $(said_by "ls --runs") == *"of user $attacker"* ]]
         done
     done
     # A copy that belongs to the victim contacts no server that the configuration does not list.

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from jobs import Job
 from kinds import ALL, CHEAP, NONE, Injected, Kind, Scene, Truth, attempt_has_ended, causes
-from testbed import Failure, wait_for
+from testbed import Failure, slurm_command, wait_for
 
 
 def _job_id(scene: Scene) -> str:
@@ -68,7 +68,7 @@ sbatch-before) kill -KILL $$ ;;
 dlrun-before) kill -KILL $PPID $$ ;;
 dlrun-while) kill -KILL $PPID; sleep 0.2 ;;
 esac
-answer=$(/usr/bin/sbatch "$@")
+answer=$({sbatch} "$@")
 code=$?
 case $fate in
 sbatch-after) kill -KILL $$ ;;
@@ -98,7 +98,8 @@ def submit_with(fates: tuple[str, ...]) -> Callable[[Job, random.Random], str]:
         fate = draw.choice(fates)
         folder = job.folder / "bin"
         folder.mkdir()
-        (folder / "sbatch").write_text(SBATCH.format(folder=job.folder))
+        text = SBATCH.format(folder=job.folder, sbatch=slurm_command("sbatch"))
+        (folder / "sbatch").write_text(text)
         (folder / "sbatch").chmod(0o755)
         folder.chmod(0o755)
         (job.folder / "fate").write_text(fate)

@@ -6,6 +6,7 @@ import os
 import pathlib
 import pwd
 import re
+import shutil
 import subprocess
 import threading
 import time
@@ -15,6 +16,9 @@ from typing import TypeVar
 HERE = pathlib.Path(__file__).resolve().parent
 COMMANDS = HERE.parent / "testbed"
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+# The commands of the Slurm that the testbed runs; its daemons refuse those of another version.
+SLURM = os.environ.get("DLRUN_TESTBED_SLURM")
+SLURM_PATH = [f"{SLURM}/bin", f"{SLURM}/sbin"] if SLURM else []
 DISKS = 4  # small file systems; created before the nodes, so that every node sees them
 DISK_BYTES = 96 << 20
 
@@ -24,6 +28,14 @@ T = TypeVar("T")
 
 class Failure(Exception):
     """An error of the harness itself, not of dlrun."""
+
+
+def slurm_command(name: str) -> str:
+    """Returns the path of a command of the testbed's Slurm."""
+    found = shutil.which(name, path=":".join([*SLURM_PATH, SYSTEM_PATH]))
+    if not found:
+        raise Failure(f"Slurm's command {name} is not installed")
+    return found
 
 
 def wait_for(condition: Callable[[], T], limit_s: float, every_s: float = 0.02) -> T | None:
@@ -46,7 +58,7 @@ class Testbed:
         self.free_disks = list(self.disks)
         self.lock = threading.Lock()
         self.env: dict[str, str] = {}
-        self.path = os.environ["PATH"]
+        self.path = ":".join([*SLURM_PATH, os.environ["PATH"]])
 
     def command(self, name: str, *words: str, limit_s: float = 120) -> str:
         """Runs a command of tests/testbed. Returns its standard output."""
@@ -153,7 +165,9 @@ class Testbed:
             "LOGNAME": self.user.pw_name,
             "SHELL": "/bin/bash",
             "LANG": "C.UTF-8",
-            "PATH": ":".join([*([path] if path else []), f"{self.state}/prefix/bin", SYSTEM_PATH]),
+            "PATH": ":".join(
+                [*([path] if path else []), f"{self.state}/prefix/bin", *SLURM_PATH, SYSTEM_PATH]
+            ),
         }
         return subprocess.run(
             list(words),

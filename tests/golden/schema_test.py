@@ -81,6 +81,7 @@ class Schema(unittest.TestCase):
                 and "exclude each other" not in line
                 and "needs container" not in line and "needs health.idle_gpu_after" not in line
                 and "needs train.local_steps" not in line and "needs train.device: cuda" not in line
+                and "needs train.data.dataset: patches" not in line
                 and "sweep.parameters is missing" not in line and "No such file" not in line
                 and "but resources.nodes is" not in line and "the job asks for none" not in line
                 and "a spare node is used by the next attempt" not in line

@@ -14,7 +14,7 @@
 #include "runtime/trainer/nn/layer_kernels.h"
 #include "runtime/trainer/nn/model.h"
 #include "runtime/trainer/nn/network.h"
-#include "runtime/trainer/optim/sgd.h"
+#include "runtime/trainer/optim/formulas.h"
 #include "tests/ranks/on_gpu.h"
 
 namespace dlrun::trainer {
@@ -100,8 +100,9 @@ Trained train(Kernels<T>& kernels, const Words& words, const ImageShape& image, 
     network.backward(kBatch, [](std::size_t) {});
     if (step == 0)
       to_host(network.gradients().data(), network.gradients().size(), result.gradients);
-    kernels.sgd(network.parameters().data(), network.gradients().data(), nullptr,
-                network.parameters().size(), SgdCoefficients<T>{T(0.05), 0, 0});
+    kernels.update(SgdFormula<T>{T(0.05), 0, 0}, {.parameters = network.parameters().data(),
+                                                  .gradients = network.gradients().data(),
+                                                  .count = network.parameters().size()});
     network.keep_observed();
   }
   network.forward(kBatch);
@@ -138,13 +139,13 @@ TEST_CASE(
         window_of({32, 32, 3}, 64, 3, 1, 1), window_of({16, 16, 64}, 128, 3, 2, 1),
         window_of({16, 16, 64}, 128, 1, 2, 0), window_of({7, 7, 64}, 64, 3, 2, 1),
         window_of({9, 6, 5}, 7, 5, 1, 2), window_of({8, 5, 2}, 3, 2, 3, 0),
-        window_of({1, 1, 6}, 4, 1, 1, 0)}) {
+        window_of({1, 1, 6}, 4, 1, 1, 0), Window{{12, 9, 40}, {6, 5, 40}, 3, 2, 1, true}}) {
     CAPTURE(w.input.height);
     CAPTURE(w.input.channels);
     CAPTURE(w.output.channels);
     CAPTURE(w.size);
     CAPTURE(w.stride);
-    const std::size_t weights = w.size * w.size * w.input.channels * w.output.channels;
+    const std::size_t weights = w.weights();
     const auto x = numbers(kImages * w.input.size(), 1);
     const auto dy = numbers(kImages * w.output.size(), 2);
     const auto kernel = numbers(weights, 3);
@@ -282,7 +283,7 @@ TEST_CASE(
           "normalise", {dy, x, running, running, numbers(2 * channels, 3)},
           [&](auto& kernels, const auto& p) {
             statistics(kernels, p[1], p[2], p[3], nullptr);
-            kernels.layers().normalise(p[1], p[3], p[4], rows, channels, p[0]);
+            kernels.layers().normalise(p[1], p[3], p[4], rows, channels, false, p[0]);
           },
           1e-5);
       for (const bool is_input : {false, true}) {
@@ -322,6 +323,8 @@ TEST_CASE("every layer's forward and backward on the GPU are the CPU's") {
       {"residual: conv2d 4 3 stride 2 same; batchnorm; tanh; conv2d 4 3 same; batchnorm; shortcut; "
        "conv2d 4 1 stride 2",
        "tanh", "residual: batchnorm; shortcut; tanh; dropout 0.2; batchnorm", "dense 10"},
+      {"depthwise 3 stride 2 same nobias", "silu", "squeeze-excite 3", "maxpool 3 stride 1 same",
+       "conv2d 6 1 nobias", "relu", "avgpool all", "dense 10"},
   };
   for (const Words& words : models) {
     CAPTURE(words.front());

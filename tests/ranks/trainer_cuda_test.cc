@@ -3,17 +3,16 @@
 #include <array>
 #include <cmath>
 #include <memory>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "common/text.h"
 #include "runtime/trainer/data/dataset.h"
 #include "runtime/trainer/nn/kernels.h"
-#include "runtime/trainer/optim/adam.h"
-#include "runtime/trainer/optim/lamb.h"
 #include "runtime/trainer/optim/optimizer.h"
-#include "runtime/trainer/optim/rmsprop.h"
-#include "runtime/trainer/optim/sgd.h"
 #include "tests/ranks/on_gpu.h"
 
 namespace dlrun::trainer {
@@ -95,30 +94,27 @@ TEST_CASE("every operation gives the CPU's numbers on the GPU, or the missing GP
     kernels.copy_to_host(got.data(), labels.data(), got.size());
     CHECK(got == std::vector<std::uint8_t>{1, 0, 1, 0, 1, 0, 1, 0, 1});
   });
-  compare("adam", {x, y, numbers(kN * kWidth, 11), std::vector<float>(kN * kWidth, 0.3F)},
-          [](auto& kernels, const auto& p) {
-            kernels.adam(p[0], p[1], p[2], p[3], kN * kWidth,
-                         adam_coefficients<float>(0.01, 0.9, 0.999, 1e-8, 0.1, false, 0.5, 3));
-          });
-  compare("adamw", {x, y, numbers(kN * kWidth, 11), std::vector<float>(kN * kWidth, 0.3F)},
-          [](auto& kernels, const auto& p) {
-            kernels.adam(p[0], p[1], p[2], p[3], kN * kWidth,
-                         adam_coefficients<float>(0.01, 0.9, 0.999, 1e-8, 0.1, true, 0.5, 3));
-          });
   const std::vector<float> squares(kN * kWidth, 0.3F);
-  const RmspropCoefficients<float> rmsprop{0.1F, 0.99F, 1e-8F, 0.9F, 0.01F, 0.5F};
-  compare("rmsprop", {x, y, squares}, [&](auto& kernels, const auto& p) {
-    kernels.rmsprop(p[0], p[1], p[2], nullptr, kN * kWidth, rmsprop);
-  });
-  compare("rmsprop with momentum", {x, y, squares, numbers(kN * kWidth, 13)},
-          [&](auto& kernels, const auto& p) {
-            kernels.rmsprop(p[0], p[1], p[2], p[3], kN * kWidth, rmsprop);
-          });
-  const LambCoefficients<float> lamb{0.9F, 0.999F, 2.0F, 20.0F, 1e-6F, 0.01F, 0.5F};
-  compare("lamb_direction", {y, x, numbers(kN * kWidth, 14), squares},
-          [&](auto& kernels, const auto& p) {
-            kernels.lamb_direction(p[1], p[0], p[2], p[3], kN * kWidth, lamb);
-          });
+  for (const std::string_view name : split(optimizer_names(), '|')) {
+    for (const double momentum : {0.0, 0.9}) {
+      CAPTURE(momentum);
+      OptimizerOptions options;
+      options.name = name;
+      options.momentum = momentum;
+      options.weight_decay = 0.1;
+      const auto rule = make_optimizer<float>(options);
+      REQUIRE(rule.has_value());
+      compare(options.name.c_str(), {x, y, squares, squares}, [&](auto& kernels, const auto& p) {
+        const std::array<TensorPart, 2> tensors{
+            {{0, kN * kWidth - 7, true}, {kN * kWidth - 7, 7, false}}};
+        const std::array<float*, 2> states{p[2], p[3]};
+        (*rule)->step(
+            kernels,
+            {p[0], p[1], std::span(states).first((*rule)->states().size()), kN * kWidth, tensors},
+            {0.01, 3, 0.5});
+      });
+    }
+  }
   compare("add_scaled", {x, y},
           [](auto& kernels, const auto& p) { kernels.add_scaled(p[0], -0.5F, p[1], kN * kWidth); });
   compare("sums_of_squares", {numbers(2, 15), x}, [](auto& kernels, const auto& p) {
@@ -127,12 +123,6 @@ TEST_CASE("every operation gives the CPU's numbers on the GPU, or the missing GP
     kernels.sums_of_squares(p[1], parts, sums.data());
     const std::array<float, 2> singles{static_cast<float>(sums[0]), static_cast<float>(sums[1])};
     kernels.copy_from_host(p[0], singles.data(), sizeof singles);
-  });
-  const SgdCoefficients<float> sgd{0.1F, 0.9F, 0.01F};
-  compare("momentum", {x, y, numbers(kN * kWidth, 12)},
-          [&](auto& kernels, const auto& p) { kernels.sgd(p[0], p[1], p[2], kN * kWidth, sgd); });
-  compare("sgd", {x, y}, [&](auto& kernels, const auto& p) {
-    kernels.sgd(p[0], p[1], nullptr, kN * kWidth, sgd);
   });
 }
 

@@ -1,6 +1,7 @@
 // Tests compressed gradients and sharded optimizer states.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <numeric>
@@ -9,8 +10,9 @@
 
 #include "runtime/trainer/nn/model.h"
 #include "runtime/trainer/nn/network.h"
+#include "runtime/trainer/parallel/gradient_exchange.h"
 #include "runtime/trainer/parallel/gradient_reducer.h"
-#include "runtime/trainer/parallel/sharded_step.h"
+#include "runtime/trainer/parallel/optimizer_state.h"
 #include "runtime/trainer/parallel/shared_arrays.h"
 #include "tests/ranks/trainer_on_ranks.h"
 #include "tests/temporary_directory.h"
@@ -154,36 +156,42 @@ TEST_CASE(
 }
 
 TEST_CASE("each rank keeps a part, and the parts are the whole") {
-  CHECK(ShardedStep::part(10, 1) == 10);
-  CHECK(ShardedStep::part(10, 4) == 3);
-  CHECK(ShardedStep::room(10, 4) == 12);
-  CHECK(ShardedStep::part(10, 7) == 2);  // the last two ranks have no part
+  CHECK(EvenParts::part(10, 1) == 10);
+  CHECK(EvenParts::part(10, 4) == 3);
+  CHECK(EvenParts::room(10, 4) == 12);
+  CHECK(EvenParts::part(10, 7) == 2);  // the last two ranks have no part
   for (const int size : {1, 2, 4, 7}) {
     on_ranks(size, [&](Communicator& communicator) {
       auto kernels = make_cpu_kernels<float>(1);
-      ShardedStep sharded(communicator, *kernels, 10);
+      const EvenParts parts(communicator, *kernels, 10);
       std::vector<float> whole(10);
       std::iota(whole.begin(), whole.end(), 1.0F);
-      std::vector<float> mine(sharded.part(), -1);
-      sharded.take(whole, mine);
-      const auto gathered = sharded.whole(mine);
+      std::vector<float> mine(parts.part(), -1);
+      parts.take(whole, mine);
+      const auto gathered = parts.whole(mine);
       REQUIRE(gathered.has_value());
       CHECK(*gathered == whole);
 
       // One step of plain descent, against the formula p - 0.5 * (sum of all ranks' gradients)
       // * scale.
       const auto rule = make_optimizer<float>({.name = "sgd", .momentum = 0});
-      std::vector<float> parameters(ShardedStep::room(10, size));
+      std::vector<float> parameters(EvenParts::room(10, size));
       std::vector<float> gradients(parameters.size(), 0.25F);
       std::copy(whole.begin(), whole.end(), parameters.begin());
-      std::vector<std::vector<float>> states((*rule)->states().size(),
-                                             std::vector<float>(sharded.part()));
-      std::vector<float*> pointers;
-      for (auto& state : states) pointers.push_back(state.data());
+      OptimizerState state(communicator, *kernels, **rule, 10, 1, true);
+      std::array<float, 2> words{1, 2};
       const double norm = 0.25 * size * std::sqrt(10.0);
-      REQUIRE(
-          sharded.step(**rule, parameters.data(), gradients.data(), pointers, {0.5, 1, 1}, norm / 2)
-              .has_value());
+      const auto exchange = make_sharded_exchange({.communicator = communicator,
+                                                   .kernels = *kernels,
+                                                   .rule = **rule,
+                                                   .state = state,
+                                                   .parameters = std::span(parameters).first(10),
+                                                   .gradients = std::span(gradients).first(10),
+                                                   .words = words,
+                                                   .tensors = {},
+                                                   .clip_norm = norm / 2});
+      REQUIRE(exchange->update({0.5, 1, 1}).has_value());
+      CHECK(words[1] == 2.0F * static_cast<float>(size));
       for (std::size_t i = 0; i < 10; ++i)
         CHECK(parameters[i] == doctest::Approx(whole[i] - 0.5 * 0.25 * size / 2).epsilon(1e-6));
     });
@@ -201,15 +209,23 @@ TEST_CASE(
         [&](Communicator& communicator) {
           auto kernels = make_cpu_kernels<float>(1);
           const auto rule = make_optimizer<float>({.name = "adam"});
-          const std::size_t room = ShardedStep::room(kCount, size);
+          const std::size_t room = EvenParts::room(kCount, size);
           SharedArrays shared(communicator, *kernels);
           const FlatMemory flat = shared.allocate(room * sizeof(float), room * sizeof(float));
           REQUIRE(shared.is_shared());
           auto* const parameters = static_cast<float*>(flat.parameters.get());
           auto* const gradients = static_cast<float*>(flat.gradients.get());
-          ShardedStep sharded(communicator, *kernels, kCount, &shared);
-          std::vector<std::vector<float>> states(2, std::vector<float>(sharded.part()));
-          const std::vector<float*> pointers{states[0].data(), states[1].data()};
+          OptimizerState state(communicator, *kernels, **rule, kCount, 1, true);
+          std::array<float, 2> words{1, 2};
+          const auto exchange = make_shared_exchange({.communicator = communicator,
+                                                      .kernels = *kernels,
+                                                      .rule = **rule,
+                                                      .state = state,
+                                                      .parameters = {parameters, kCount},
+                                                      .gradients = {gradients, kCount},
+                                                      .words = words,
+                                                      .tensors = {}},
+                                                     shared);
 
           std::vector<float> expected(kCount);
           std::vector<std::vector<float>> expected_states(2, std::vector<float>(kCount));
@@ -227,9 +243,7 @@ TEST_CASE(
             }
             (*rule)->step(*kernels, {expected.data(), sum.data(), expected_pointers, kCount, {}},
                           {0.01, step, 1});
-            REQUIRE(communicator.barrier().has_value());
-            REQUIRE(sharded.step(**rule, parameters, gradients, pointers, {0.01, step, 1}, 0)
-                        .has_value());
+            REQUIRE(exchange->update({0.01, step, 1}).has_value());
             CHECK_MESSAGE(std::equal(expected.begin(), expected.end(), parameters), "step ", step);
             REQUIRE(communicator.barrier().has_value());
           }

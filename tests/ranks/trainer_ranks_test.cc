@@ -32,7 +32,7 @@ struct Rule {
 using Rules = std::vector<Rule>;
 const Rules kDescent{{"sgd", 0.05, 1e-6}, {"nesterov", 0.05, 1e-6}};
 const Rules kMeanSquares{{"adam", 0.005, 2e-4}, {"adamw", 0.005, 2e-4}, {"rmsprop", 0.002, 2e-4}};
-const Rules kLayerWise{{"lars", 20, 4e-6}, {"lamb", 0.02, 2e-4}};
+const Rules kLayerWise{{"lars", 20, 4e-6}, {"lamb", 0.02, 2e-4}, {"novograd", 0.01, 4e-6}};
 
 void check_ranks_train_as_one(const Rules& rules, std::string_view backend = "gloo") {
   // 300 samples in batches of 28 leave a last batch of 20. With 7 ranks of 4 samples each, it is
@@ -70,7 +70,8 @@ TEST_CASE(
     "N ranks with batch B train as one rank with batch N * B does, with adam, adamw and rmsprop") {
   check_ranks_train_as_one(kMeanSquares);
 }
-TEST_CASE("N ranks with batch B train as one rank with batch N * B does, with lars and lamb") {
+TEST_CASE(
+    "N ranks with batch B train as one rank with batch N * B does, with lars, lamb and novograd") {
   check_ranks_train_as_one(kLayerWise);
 }
 

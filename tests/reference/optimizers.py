@@ -3,7 +3,8 @@
 implementations.
 
 PyTorch (Debian's python3-torch 1.13) in double has SGD, Nesterov, RMSprop, Adam, AdamW and the
-clipping. It has neither LARS nor LAMB: these follow their papers line by line, in Python's doubles.
+clipping. It has neither LARS nor LAMB nor NovoGrad: these follow their papers line by line, in
+Python's doubles.
 
 Eight parameters: a weight of six and a bias of two. Ten steps with learning rate 0.01.
 
@@ -93,6 +94,23 @@ def lamb(decay, clip, beta1=0.9, beta2=0.999, eps=1e-6):
     return x
 
 
+def novograd(decay, clip, beta1=0.95, beta2=0.98, eps=1e-8):
+    """Ginsburg et al. 2019, "Stochastic Gradient Methods with Layer-wise Adaptive Moments", Algorithm 1, with eps in the
+    first step, too, as in NVIDIA's implementation. The bias is a layer of its own and decays."""
+    w = list(FIRST)
+    m = [0.0] * 8
+    v = {}
+    for t in range(1, STEPS + 1):
+        g = gradients(t, clip)
+        for name, part in (("weight", WEIGHT), ("bias", BIAS)):
+            square = sum(value * value for value in g[part])
+            v[name] = square if t == 1 else beta2 * v[name] + (1 - beta2) * square
+            for i in range(8)[part]:
+                m[i] = beta1 * m[i] + (g[i] / (math.sqrt(v[name]) + eps) + decay * w[i])
+                w[i] = w[i] - RATE * m[i]
+    return w
+
+
 def main():
     optim = torch.optim
     cases = []
@@ -113,6 +131,8 @@ def main():
         cases.append(("lars", 0.9, decay, clip, lars(0.9, decay, 0.05, clip)))
     for decay, clip in ((0.0, 0.0), (0.1, 0.0), (0.1, 2.0)):
         cases.append(("lamb", 0.0, decay, clip, lamb(decay, clip)))
+    for decay, clip in ((0.0, 0.0), (0.1, 0.0), (0.1, 2.0)):
+        cases.append(("novograd", 0.0, decay, clip, novograd(decay, clip)))
     print(f"// Made by optimizers.py: parameters after {STEPS} steps with learning rate {RATE}; lars has trust 0.05.")
     print("// name, momentum, weight decay, the gradients' largest global norm (0: any), parameters")
     for name, momentum, decay, clip, p in cases:

@@ -48,7 +48,7 @@ TEST_CASE(
     scene.pass(seconds(3));
     REQUIRE(scene.attempt.is_over());
     CHECK(scene.attempt.end().code == 80);
-    CHECK(scene.attempt.end().reason == "not_fit");
+    CHECK(scene.attempt.end().reason == EndReason::kNotFit);
     CHECK(scene.attempt.end().cause == Cause::kNone);
     CHECK(scene.attempt.end().lost_nodes.empty());
   }
@@ -85,7 +85,7 @@ TEST_CASE(
     return;
   }
   std::vector<std::string> lost;
-  std::string reason = "rank_failed";
+  auto reason = EndReason::kRankFailed;
   SUBCASE("one does not come") {
     for (const int rank : {0, 1, 3}) scene.attempt.on_checking(rank);
     scene.attempt.on_check_failed(0, "gloo: timed out", false, scene.now);
@@ -104,12 +104,12 @@ TEST_CASE(
   SUBCASE("none has a device") {
     for (const int rank : {3, 2, 0})
       scene.attempt.on_check_failed(rank, "nccl: no GPU", true, scene.now);
-    reason = "not_fit";
+    reason = EndReason::kNotFit;
   }
   SUBCASE("all come, and it does not work") {
     for (int rank = 0; rank < 4; ++rank) scene.attempt.on_checking(rank);
     scene.attempt.on_check_failed(1, "nccl: timed out", false, scene.now);
-    reason = "not_fit";
+    reason = EndReason::kNotFit;
     CHECK(scene.notes.said.back() ==
           "collectives do not work among the ranks, though all of them came: nccl: timed out "
           "(health.preflight)");
@@ -186,7 +186,7 @@ TEST_CASE("a run hangs, and a node has gone silent: the node is lost, long befor
     scene.pass(seconds(2));
     REQUIRE(scene.attempt.is_over());
     CHECK(scene.attempt.end().cause == Cause::kNodeFailure);
-    CHECK(scene.attempt.end().reason == "hang");
+    CHECK(scene.attempt.end().reason == EndReason::kHang);
     CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2"});
     CHECK(scene.notes.last("attempt_end")["lost_nodes"] == Json{"n2"});
     CHECK(scene.attempt.end().first_failed->rank == 2);
@@ -213,7 +213,7 @@ TEST_CASE("a run hangs, and a node has gone silent: the node is lost, long befor
     scene.pass(seconds(1));
     CHECK(scene.notes.broadcasts_of("end") == 1);
     CHECK(scene.attempt.end().lost_nodes.empty());
-    CHECK(scene.attempt.end().reason == "hang");
+    CHECK(scene.attempt.end().reason == EndReason::kHang);
     CHECK(scene.attempt.end().first_failed.has_value() == !is_everybody);
     if (!is_everybody) {
       CHECK(scene.attempt.end().first_failed->rank == 2);

@@ -61,7 +61,7 @@ TEST_CASE(
   end_all(scene);
   scene.attempt.on_step_end(143, "", scene.now);
   REQUIRE(scene.attempt.is_over());
-  CHECK(scene.attempt.end().reason == "hang");
+  CHECK(scene.attempt.end().reason == EndReason::kHang);
   CHECK(scene.attempt.end().cause == Cause::kHang);
   CHECK(scene.attempt.end().message.find(
             "rank 2 on n2 is at acquire (threading.py:320), the others at all_reduce") !=
@@ -78,7 +78,7 @@ TEST_CASE(
   scene.attempt.on_step_end(0, "", scene.now);
   scene.pass(seconds(3));
   REQUIRE(scene.attempt.is_over());
-  CHECK(scene.attempt.end().reason == "hang");
+  CHECK(scene.attempt.end().reason == EndReason::kHang);
   CHECK(scene.attempt.end().cause == Cause::kHang);
   CHECK_FALSE(scene.attempt.end().is_cancelled);
   CHECK(scene.notes.count("rank_failed") == 0);
@@ -102,7 +102,7 @@ TEST_CASE(
   scene.attempt.on_exit(2, {128 + SIGKILL, SIGKILL, {}}, scene.now);
   scene.pass(seconds(1));
   CHECK(scene.notes.broadcasts_of("end") == 1);
-  CHECK(scene.attempt.end().reason == "hang");
+  CHECK(scene.attempt.end().reason == EndReason::kHang);
 }
 
 TEST_CASE("who cancels a job during an autopsy does not wait for it") {

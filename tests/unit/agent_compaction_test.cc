@@ -192,7 +192,7 @@ TEST_CASE("a compacted record whose folder cannot be synced is used, and the fai
     const rlimit two_more{static_cast<rlim_t>(third.get()), before.rlim_max};
     REQUIRE(::setrlimit(RLIMIT_NOFILE, &two_more) == 0);
   }
-  log->record("attempt_end", {{"reason", "ok"}, {"code", 0}});
+  log->record(events::AttemptEnd{.reason = EndReason::kOk});
   const bool is_drained = log->drain(std::chrono::seconds(30));
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
   REQUIRE(is_drained);
@@ -200,7 +200,7 @@ TEST_CASE("a compacted record whose folder cannot be synced is used, and the fai
   REQUIRE(failure.has_value());
   CHECK(failure->message.find("EMFILE") != std::string::npos);
   CHECK(fs::file_size(path) < kCompactAtBytes / 2);
-  log->record("ended", {{"code", 0}});
+  log->record(events::Ended{});
   REQUIRE(log->drain(std::chrono::seconds(30)));
   CHECK(content(path).find("\"ended\"") != std::string::npos);
 }
@@ -216,8 +216,8 @@ TEST_CASE("lead's log is compacted while lead writes it, and what is written mea
   REQUIRE(log.has_value());
   CHECK(fs::file_size(path) == text.size());
   log->set_attempt(4);
-  for (int i = 0; i < 2000; ++i) log->record("progress", {{"step", i}});
-  log->record("attempt_end", {{"reason", "ok"}, {"code", 0}});
+  for (int i = 0; i < 2000; ++i) log->record(events::Progress{.step = i});
+  log->record(events::AttemptEnd{.reason = EndReason::kOk});
   REQUIRE(log->drain(std::chrono::seconds(30)));
   CHECK_FALSE(log->take_failure().has_value());
   CHECK(fs::file_size(path) < kCompactAtBytes);
@@ -297,21 +297,23 @@ TEST_CASE(
             {"nested", {{"a", {{"b", 1}}}}},
             {"work_ms", 3.5},
             {"op", "progress"}};
-  CHECK(kept_progress(body) == Json({{"step", 7}, {"loss", 0.5}, {"work_ms", 3.5}}));
+  CHECK(events::Progress::of(body).fields() ==
+        Json({{"step", 7}, {"loss", 0.5}, {"work_ms", 3.5}}));
   Json result{{"final", true},        {"test_accuracy", 0.9},
               {"parameters", "3f2a"}, {"notes", std::string(60'000, 'x')},
               {"nested", {1, 2}},     {"event", "ended"}};
-  CHECK(kept_result(result) == Json({{"test_accuracy", 0.9}, {"parameters", "3f2a"}}));
+  CHECK(events::Result::of(result).values ==
+        Json({{"test_accuracy", 0.9}, {"parameters", "3f2a"}}));
   for (int i = 0; i < 1000; ++i) result[fmt::format("k{}", i)] = i;
-  CHECK(kept_result(result).size() == 64);
+  CHECK(events::Result::of(result).values.size() == 64);
 }
 
 TEST_CASE("a long text and a long list end in dots in the record") {
   const TemporaryDirectory run;
   auto log = EventLog::open(run / "events.jsonl");
   REQUIRE(log.has_value());
-  log->record("started", {{"argv", std::vector<std::string>(100'000, "a word")},
-                          {"lead", std::string(100'000, 'x')}});
+  log->record(events::Started{.lead = std::string(100'000, 'x'),
+                              .argv = std::vector<std::string>(100'000, "a word")});
   REQUIRE(log->drain(std::chrono::seconds(10)));
   const std::string text = content(run / "events.jsonl");
   CHECK(text.size() < 200'000);

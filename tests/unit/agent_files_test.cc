@@ -16,9 +16,12 @@
 
 #include "common/files.h"
 #include "common/json_lines.h"
+#include "common/log.h"
 #include "common/text.h"
+#include "runtime/agent/agent_log.h"
 #include "runtime/agent/background_file.h"
 #include "runtime/agent/events.h"
+#include "runtime/agent/process_tree.h"
 #include "runtime/agent/progress_file.h"
 #include "runtime/agent/run_claim.h"
 
@@ -46,12 +49,72 @@ mode_t mode_of(const fs::path& path) {
 
 const JobIdentity kJob{"alps", "42", "feed"};
 
+TEST_CASE("each event of a run but its progress is logged, without a secret in its command line") {
+  const Folder folder;
+  std::string text;
+  open_log_to("lead", LogLevel::kInfo, {}, [&](const std::string& line) { text += line; });
+  {
+    auto events = EventLog::open(folder.path / "events.jsonl");
+    REQUIRE(events);
+    const std::vector<std::string> argv{"srun", "rank", "--env", "A=hunter2", "--", "train"};
+    events->record(events::Started{.ranks = 2, .argv = argv});
+    events->record(events::Progress{.step = 1});
+    events->record(events::Ended{.state = EndState::kFailed, .code = 5, .message = "rank 1 ended"});
+    REQUIRE(events->drain(milliseconds(5000)));
+  }
+  close_log();
+  CAPTURE(text);
+  CHECK(text.find("]: recorded event=started attempt=0 ranks=2 argv=\"srun rank --env 'A=***' ") !=
+        std::string::npos);
+  CHECK(text.find("recorded event=ended attempt=0 state=failed code=5 message=\"rank 1 ended\"") !=
+        std::string::npos);
+  CHECK(text.find("progress") == std::string::npos);
+  CHECK(text.find("hunter2") == std::string::npos);
+}
+
+TEST_CASE("the log of lead is in its run, for its owner only, and is written beside lead") {
+  const Folder folder;
+  Env env;
+  {
+    const AgentLog off(env, folder.path, "lead", "lead.log");
+    CHECK_FALSE(is_logged(LogLevel::kInfo));
+  }
+  env.set("DLRUN_LOG", "info");
+  for (const char* line : {"first", "second"}) {
+    const AgentLog log(env, folder.path, "lead", "lead.log");
+    log_info(line);
+  }
+  CHECK_FALSE(is_logged(LogLevel::kInfo));
+  const auto file = folder.path / "debug" / "lead.log";
+  CHECK(content(file).find("first") < content(file).find("second"));
+  CHECK(content(file).find("second") != std::string::npos);
+  CHECK(mode_of(file) == 0600);
+  CHECK(mode_of(file.parent_path()) == 0700);
+}
+
+TEST_CASE("a command of the agent is logged when it ends, with its words, code and time") {
+  std::string text;
+  open_log_to("rank 0", LogLevel::kInfo, {}, [&](const std::string& line) { text += line; });
+  const Program program{.argv = {"sh", "-c", "exit 3"}, .env = Env::of_process()};
+  const auto pid = start_program(program);
+  REQUIRE(pid);
+  int status = 0;
+  REQUIRE(::waitpid(*pid, &status, 0) == *pid);
+  log_program_end(*pid, status);
+  log_program_end(*pid, status);  // its end is logged once
+  close_log();
+  CAPTURE(text);
+  CHECK(text.find("a command has ended argv=\"sh -c 'exit 3'\" pid=") != std::string::npos);
+  CHECK(text.find(" code=3 seconds=") != std::string::npos);
+  CHECK(text.find("ended") == text.rfind("ended"));
+}
+
 TEST_CASE("events are checked lines with time, name and attempt") {
   const Folder folder;
   auto log = EventLog::open(folder.path / "events.jsonl");
   REQUIRE(log);
   log->set_attempt(2);
-  log->record("joined", {{"ranks", 8}, {"attempt", 99}});
+  log->record(events::Unknown{.kind = "joined", .values = {{"ranks", 8}, {"attempt", 99}}});
   REQUIRE(log->drain(milliseconds(5000)));
   const auto lines = parse_checked_lines(content(folder.path / "events.jsonl"));
   REQUIRE(lines.objects.size() == 1);
@@ -70,7 +133,7 @@ TEST_CASE("a torn tail is cut off, its size is told, and what follows can be rea
   auto log = EventLog::open(path);
   REQUIRE(log);
   CHECK(log->cut_bytes() == 13);
-  log->record("ended", {{"code", 0}});
+  log->record(events::Ended{});
   REQUIRE(log->drain(milliseconds(5000)));
   const auto lines = parse_checked_lines(content(path));
   CHECK(lines.objects.size() == 2);

@@ -8,10 +8,10 @@ namespace {
 
 using Clock = IdleGpus::Clock;
 
-Json beat(const char* key, std::vector<double> percents) {
+to_lead::Beat beat(const char* key, std::vector<double> percents) {
   Json gpus = Json::array();
   for (const double percent : percents) gpus.push_back({percent, 1 << 20, 1 << 30});
-  return {{"type", "beat"}, {key, gpus}};
+  return to_lead::Beat::of({{"type", "beat"}, {key, gpus}});
 }
 
 constexpr Clock::time_point kStart{std::chrono::hours(1)};
@@ -76,7 +76,7 @@ TEST_CASE(
   CHECK_FALSE(asleep.due(kStart + seconds(70)));
   for (const Json& odd : {Json{{"gpus", 3}}, Json{{"gpus", {3, "x"}}},
                           Json{{"gpus", {{nullptr, 1, 2}}}}, Json::array()})
-    asleep.note(1, "n2", odd, kStart);
+    asleep.note(1, "n2", to_lead::Beat::of(odd), kStart);
   CHECK(asleep.due(kStart + seconds(115)) == "node n1 never used its GPUs (health.idle_gpu_after)");
 }
 

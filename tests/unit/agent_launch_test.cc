@@ -35,7 +35,7 @@ TEST_CASE(
   scene.pass(seconds(3));
   REQUIRE(scene.attempt.is_over());
   const auto& end = scene.attempt.end();
-  CHECK(end.reason == "launch_failed");
+  CHECK(end.reason == EndReason::kLaunchFailed);
   CHECK(end.code == 77);
   CHECK(end.message == "the step could not be launched on n2: Invalid job credential");
   CHECK(end.cause == Cause::kNodeFailure);
@@ -50,7 +50,7 @@ TEST_CASE("a step that can be launched on no node says nothing of the nodes") {
   scene.attempt.on_step_end(1, "", scene.now);
   scene.pass(seconds(3));
   REQUIRE(scene.attempt.is_over());
-  CHECK(scene.attempt.end().reason == "launch_failed");
+  CHECK(scene.attempt.end().reason == EndReason::kLaunchFailed);
   CHECK(scene.attempt.end().cause == Cause::kFailure);
   CHECK(scene.attempt.end().lost_nodes.empty());
 }
@@ -60,7 +60,7 @@ TEST_CASE("a rank that fails of itself keeps its blame, whatever srun says of no
   scene.all_join(4);
   scene.attempt.on_exit(2, {1, 0, {}}, scene.now);
   scene.attempt.on_launch_failure("n2", "x", scene.now);
-  CHECK(scene.attempt.end().reason == "rank_failed");
+  CHECK(scene.attempt.end().reason == EndReason::kRankFailed);
   CHECK(scene.attempt.end().code == 1);
 }
 
@@ -85,7 +85,7 @@ TEST_CASE("a success is recorded soon, also while srun waits for a controller th
   scene.pass(seconds(1));
   REQUIRE(scene.attempt.is_over());
   CHECK_FALSE(scene.attempt.step_is_over());
-  CHECK(scene.attempt.end().reason == "ok");
+  CHECK(scene.attempt.end().reason == EndReason::kOk);
   CHECK(scene.notes.count("attempt_end") == 1);
   CHECK(scene.notes.stops.empty());
   scene.attempt.on_own_signal(SIGTERM, scene.now);

@@ -64,15 +64,15 @@ TEST_CASE(
 struct Counter final : AttemptOutlet {
   std::size_t texts = 0, text_bytes = 0, longest = 0;
   std::string last;
-  void send(int, const Json&) override {}
+  void send(int, const MessageToRank&) override {}
   void send_text(int, std::string_view payload) override {
     ++texts;
     text_bytes += payload.size();
     longest = std::max(longest, payload.size());
     last = payload;
   }
-  void broadcast(const Json&) override {}
-  void record(std::string_view, const Json&) override {}
+  void broadcast(const MessageToRank&) override {}
+  void record(const RunEvent&) override {}
   void say(std::string_view) override {}
   void stop_step(bool) override {}
 };

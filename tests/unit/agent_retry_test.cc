@@ -248,7 +248,7 @@ TEST_CASE("causes are read by their words, and an unknown one is refused") {
   }
   for (const auto cause : {Cause::kTimeout, Cause::kPreemption, Cause::kNodeFailure, Cause::kHang,
                            Cause::kOom, Cause::kFailure, Cause::kRequeue}) {
-    CHECK(cause_of_word(word(cause)) == cause);
+    CHECK(of_word<Cause>(word(cause)) == cause);
   }
 }
 

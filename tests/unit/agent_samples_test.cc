@@ -23,7 +23,6 @@
 namespace dlrun::agent {
 namespace {
 
-using Json = SampleBoard::Json;
 using Clock = SampleBoard::Clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -46,6 +45,13 @@ SampleBoard board_of(int ranks, int local_size) {
     board.add(world_of(rank, ranks, local_size), "n" + std::to_string(rank / local_size));
   }
   return board;
+}
+
+/// Lets a rank report the fields of a heartbeat.
+void note(SampleBoard& board, int rank, const Json& fields, Clock::time_point now) {
+  auto message = to_lead::Beat().json();
+  message.update(fields);
+  board.note(rank, to_lead::Beat::of(message), now);
 }
 
 /// Returns one cell of ranks.json.
@@ -89,9 +95,9 @@ TEST_CASE(
     "ranks that have told nothing are left out of ranks.json, the others stand in their order") {
   SampleBoard board(kStart);
   for (const int rank : {2, 0, 1}) board.add(world_of(rank, 3, 1), "n" + std::to_string(rank));
-  board.note(2, {{"type", "beat"}, {"cpu", 0.5}}, kStart);
-  board.note(0, {{"type", "beat"}, {"cpu", 1.5}, {"rss", 4096}}, kStart);
-  board.note(1, {{"type", "beat"}}, kStart);
+  note(board, 2, {{"type", "beat"}, {"cpu", 0.5}}, kStart);
+  note(board, 0, {{"type", "beat"}, {"cpu", 1.5}, {"rss", 4096}}, kStart);
+  note(board, 1, {{"type", "beat"}}, kStart);
   const auto snapshot = snapshot_of(board, kStart + seconds(3));
   REQUIRE(snapshot["rows"].size() == 2);
   CHECK(snapshot["ranks"] == 3);
@@ -107,21 +113,21 @@ TEST_CASE(
 TEST_CASE("the rank that the others wait for is slow, although all are at the same step") {
   auto board = board_of(4, 2);
   for (int rank = 0; rank < 4; ++rank) {
-    board.note(rank, {{"step", 100}, {"work_ms", rank == 2 ? 30.0 : 10.0 + rank}}, kStart);
+    note(board, rank, {{"step", 100}, {"work_ms", rank == 2 ? 30.0 : 10.0 + rank}}, kStart);
   }
-  const auto fields = board.record(kStart);
-  REQUIRE(fields);
-  CHECK((*fields)["slow_ranks"] == 1);
-  CHECK((*fields)["slow"][0]["rank"] == 2);
-  CHECK((*fields)["slow"][0]["host"] == "n1");
-  CHECK((*fields)["work_ms"] == Json{10.0, 16.0, 30.0});
+  const auto samples = board.record(kStart);
+  REQUIRE(samples);
+  CHECK(samples->slow_ranks == 1);
+  CHECK(samples->slow.at(0).rank == 2);
+  CHECK(samples->slow.at(0).host == "n1");
+  CHECK(samples->fields()["work_ms"] == Json{10.0, 16.0, 30.0});
   CHECK_FALSE(board.record(kStart + seconds(4)));  // nothing new was reported
 }
 
 TEST_CASE("a rank whose report is under way does not lag, and one that stays where it was does") {
   auto board = board_of(3, 1);
   const auto tell = [&](int rank, int step, seconds when) {
-    board.note(rank, {{"step", step}}, kStart + when);
+    note(board, rank, {{"step", step}}, kStart + when);
   };
   for (int rank = 0; rank < 3; ++rank) tell(rank, 100, seconds(0));
   CHECK(cell(snapshot_of(board, kStart), 0, "lag") == 0);
@@ -143,12 +149,12 @@ TEST_CASE(
     "a node's GPUs belong to its ranks in their order, and what a rank tells of its own counts "
     "more") {
   auto board = board_of(4, 2);
-  board.note(
-      0, {{"node_gpus", {{10, 100, 1000}, {20, 200, 1000}, {30, 300, 1000}, {nullptr, 400, 1000}}}},
-      kStart);
-  board.note(1, {{"cpu", 1}}, kStart);
-  board.note(2, {{"gpus", {{50, 1, 2}, {100, 3, 4}}}}, kStart);
-  board.note(3, {{"cpu", 1}}, kStart);
+  note(board, 0,
+       {{"node_gpus", {{10, 100, 1000}, {20, 200, 1000}, {30, 300, 1000}, {nullptr, 400, 1000}}}},
+       kStart);
+  note(board, 1, {{"cpu", 1}}, kStart);
+  note(board, 2, {{"gpus", {{50, 1, 2}, {100, 3, 4}}}}, kStart);
+  note(board, 3, {{"cpu", 1}}, kStart);
   const auto snapshot = snapshot_of(board, kStart);
   CHECK(cell(snapshot, 0, "gpu") == 15);
   CHECK(cell(snapshot, 0, "gpu_used_bytes") == 300);
@@ -160,24 +166,34 @@ TEST_CASE(
 
 TEST_CASE("a heartbeat may hold anything: what is no number is passed over") {
   auto board = board_of(1, 1);
-  board.note(0, {{"cpu", "fast"}, {"rss", -1}, {"step", "x"}, {"gpus", {{1}, "x", {"y", -5, 1.5}}}},
-             kStart);
-  board.note(7, {{"cpu", 1}}, kStart);
+  note(board, 0,
+       {{"cpu", "fast"}, {"rss", -1}, {"step", "x"}, {"gpus", {{1}, "x", {"y", -5, 1.5}}}}, kStart);
+  note(board, 7, {{"cpu", 1}}, kStart);
   const auto snapshot = snapshot_of(board, kStart);
   for (const char* column : {"cpu", "rss_bytes", "gpu", "gpu_used_bytes", "step", "work_ms"}) {
     CHECK(cell(snapshot, 0, column).is_null());
   }
 }
 
+TEST_CASE("a GPU without a reading does not lower the mean of its rank's GPUs") {
+  auto board = board_of(2, 2);
+  note(board, 0, {{"node_gpus", {{nullptr, 1, 2}, {80, 1, 2}, {nullptr, 1, 2}, {nullptr, 1, 2}}}},
+       kStart);
+  note(board, 1, {{"step", 1}}, kStart);
+  const auto snapshot = snapshot_of(board, kStart);
+  CHECK(cell(snapshot, 0, "gpu") == 80);
+  CHECK(cell(snapshot, 1, "gpu").is_null());
+}
+
 TEST_CASE("10,000 ranks: a small event, a snapshot every 20 s that takes no time") {
   auto board = board_of(10'000, 8);
   for (int rank = 0; rank < 10'000; ++rank) {
-    board.note(rank,
-               {{"cpu", 7.25},
-                {"rss", 12'345'678'901},
-                {"step", 123'456},
-                {"work_ms", rank % 100 == 0 ? 250.0 : 181.4}},
-               kStart);
+    note(board, rank,
+         {{"cpu", 7.25},
+          {"rss", 12'345'678'901},
+          {"step", 123'456},
+          {"work_ms", rank % 100 == 0 ? 250.0 : 181.4}},
+         kStart);
   }
   CHECK_FALSE(board.is_snapshot_due(kStart + seconds(19)));
   CHECK(board.is_snapshot_due(kStart + seconds(20)));
@@ -186,10 +202,10 @@ TEST_CASE("10,000 ranks: a small event, a snapshot every 20 s that takes no time
   const auto took = Clock::now() - begin;
   CHECK(took < milliseconds(500));  // takes about 10 ms; it runs in lead's event loop
   CHECK(text.size() < 1'000'000);
-  const auto fields = board.record(kStart + seconds(20));
-  REQUIRE(fields);
-  CHECK((*fields)["slow_ranks"] == 100);
-  CHECK(fields->dump().size() < 700);
+  const auto samples = board.record(kStart + seconds(20));
+  REQUIRE(samples);
+  CHECK(samples->slow_ranks == 100);
+  CHECK(samples->fields().dump().size() < 700);
 }
 
 TEST_CASE("the longer an attempt lasts the more seldom its samples are recorded") {
@@ -197,7 +213,7 @@ TEST_CASE("the longer an attempt lasts the more seldom its samples are recorded"
   const auto records_within = [&](seconds from, seconds to) {
     int records = 0;
     for (auto at = from; at < to; at += seconds(1)) {
-      board.note(0, {{"cpu", 1}}, kStart + at);
+      note(board, 0, {{"cpu", 1}}, kStart + at);
       if (board.is_record_due(kStart + at) && board.record(kStart + at)) ++records;
     }
     return records;

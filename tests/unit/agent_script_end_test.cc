@@ -121,7 +121,7 @@ TEST_CASE("while the controller does not answer, only what its log leaves no dou
 AttemptEnd launch_failed() {
   AttemptEnd end;
   end.code = 77;
-  end.reason = "launch_failed";
+  end.reason = EndReason::kLaunchFailed;
   end.cause = Cause::kFailure;
   end.message =
       "the step could not be launched (exit code 1): srun: error: Slurm job 7 has expired";
@@ -135,7 +135,7 @@ TEST_CASE("a step that srun refuses because its job is cancelled is no failure o
   CHECK(end.is_cancelled);
   CHECK(end.is_slurms_doing);
   CHECK(end.code == 143);
-  CHECK(end.reason == "signalled");
+  CHECK(end.reason == EndReason::kSignalled);
   CHECK(end.cause == Cause::kNone);
   CHECK(end.message == "the job was cancelled; " + launch_failed().message);
 
@@ -153,7 +153,7 @@ TEST_CASE(
   CHECK_FALSE(blame_jobs_end(
       end, {.code = 77, .at = "", .facts = running(), .restarts = 1, .log = log_of("PREEMPTION")}));
   CHECK(end.code == 77);
-  CHECK(end.reason == "launch_failed");
+  CHECK(end.reason == EndReason::kLaunchFailed);
   CHECK(end.message == launch_failed().message);
   CHECK(blame_jobs_end(end, {.code = 77, .at = "", .facts = ending(2), .restarts = 1, .log = {}}));
   CHECK(end.cause == Cause::kRequeue);

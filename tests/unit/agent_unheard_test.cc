@@ -39,7 +39,7 @@ TEST_CASE("lead that was stopped beyond its lease says so, and blames no rank") 
   scene.pass(seconds(1));
   REQUIRE(scene.attempt.is_over());
   const auto& end = scene.attempt.end();
-  CHECK(end.reason == "lead_unheard");
+  CHECK(end.reason == EndReason::kLeadUnheard);
   CHECK_FALSE(end.first_failed.has_value());
   CHECK(end.code == 143);
   CHECK(end.cause == Cause::kFailure);
@@ -76,7 +76,7 @@ TEST_CASE("a rank that failed before agents lost lead keeps the blame") {
   scene.attempt.on_step_end(0, "", scene.now);
   scene.pass(seconds(3));
   REQUIRE(scene.attempt.is_over());
-  CHECK(scene.attempt.end().reason == "rank_failed");
+  CHECK(scene.attempt.end().reason == EndReason::kRankFailed);
   CHECK(scene.attempt.end().first_failed->rank == 3);
 }
 

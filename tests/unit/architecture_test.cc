@@ -93,10 +93,64 @@ TEST_CASE(
   check_room("common", {});
 }
 
-TEST_CASE("CLI11 stays in cli, yaml-cpp in the one reader of YAML, libcurl where it is loaded") {
+TEST_CASE(
+    "CLI11 stays in cli, yaml-cpp in the one reader of YAML, libcurl where it is loaded, spdlog in "
+    "the log") {
   check_library({"CLI/"}, {"cli/"});
   check_library({"curl/"}, {"launcher/executors/curl_library.h"});
   check_library({"yaml-cpp/", "yaml.h"}, {"launcher/spec/yaml_document.cc"});
+  check_library({"spdlog/"}, {"common/log.cc"});
+}
+
+TEST_CASE("cli includes only the public face of launcher/runs and launcher/executors") {
+  const std::vector<std::string_view> rooms{"launcher/runs/", "launcher/executors/"};
+  const std::vector<std::string_view> face{
+      "launcher/runs/attach.h",          "launcher/runs/autopsy.h",
+      "launcher/runs/carried_spec.h",    "launcher/runs/image_import.h",
+      "launcher/runs/index.h",           "launcher/runs/last_words.h",
+      "launcher/runs/log_file.h",        "launcher/runs/ownership.h",
+      "launcher/runs/resolve.h",         "launcher/runs/status.h",
+      "launcher/runs/sweep.h",           "launcher/runs/tools.h",
+      "launcher/executors/slurm_conf.h", "launcher/runs/provenance.h"};
+  const auto is_one_of = [](const std::vector<std::string_view>& all, std::string_view text) {
+    return std::any_of(all.begin(), all.end(),
+                       [text](std::string_view one) { return text.starts_with(one); });
+  };
+  std::vector<std::string> used;
+  for (const Include& include : includes_of("cli")) {
+    if (!is_one_of(rooms, include.target)) continue;
+    used.push_back(include.target);
+    CAPTURE(include.file);
+    CAPTURE(include.target);
+    CHECK(is_one_of(face, include.target));
+  }
+  for (const std::string_view header : face) {
+    CAPTURE(header);
+    // A header that cli does not use need not be public.
+    CHECK(std::find(used.begin(), used.end(), header) != used.end());
+  }
+}
+
+TEST_CASE("SVG is written in one place") {
+  bool is_found = false;
+  for (std::string_view room : kRooms) {
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(DLRUN_SOURCE_DIR) / room)) {
+      if (!entry.is_regular_file() || !is_source(entry.path())) continue;
+      const std::string file = fs::relative(entry.path(), DLRUN_SOURCE_DIR).generic_string();
+      std::ifstream source(entry.path());
+      for (std::string line; std::getline(source, line);) {
+        const bool is_svg = line.find("<svg") != std::string::npos ||
+                            line.find("<polyline") != std::string::npos ||
+                            line.find("<line ") != std::string::npos;
+        if (!is_svg) continue;
+        is_found = true;
+        CAPTURE(file);
+        CAPTURE(line);
+        CHECK(file == "launcher/report/svg.cc");
+      }
+    }
+  }
+  CHECK(is_found);  // a rule without any use checks nothing
 }
 
 TEST_CASE("MPI, Gloo, NCCL and CUDA stay behind the communicators and the CUDA device") {
@@ -129,8 +183,10 @@ TEST_CASE(
     "each") {
   const std::vector<std::string_view> printers{
       "cli/terminal/",
+      "common/log.cc",  // the log, which is off by default
       "runtime/agent/main.cc",
-      "runtime/agent/autopsy.cc",  // prints a line of JSON for the rank's agent
+      "runtime/agent/agent_log.cc",  // the log cannot be opened
+      "runtime/agent/autopsy.cc",    // prints a line of JSON for the rank's agent
       "runtime/agent/lead.cc",
       "runtime/agent/rank.cc",
       "runtime/agent/program_output.cc",
@@ -160,6 +216,96 @@ TEST_CASE(
     }
   }
   CHECK(found > 10);  // a rule without any use checks nothing
+}
+
+namespace {
+
+/// A line of a source file, without its comment.
+struct SourceLine {
+  std::string file, text;
+};
+
+std::vector<SourceLine> lines_of(std::string_view folder) {
+  std::vector<SourceLine> lines;
+  const fs::path top(DLRUN_SOURCE_DIR);
+  for (const auto& entry : fs::recursive_directory_iterator(top / folder)) {
+    if (!entry.is_regular_file() || !is_source(entry.path())) continue;
+    std::ifstream source(entry.path());
+    for (std::string line; std::getline(source, line);)
+      lines.push_back(
+          {fs::relative(entry.path(), top).generic_string(), line.substr(0, line.find("//"))});
+  }
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "only launcher/submit and launcher/runs write the files of runs on the submitter's side") {
+  // The functions of launcher/runs that write into a run.
+  const std::regex writes(
+      R"(\b(create_run_directory|write_submission|write_secrets|remove_secrets|write_successor|)"
+      R"(mark_cancelled|unmark_cancelled|write_lost_end|take_snapshot|stage_tools)\(|)"
+      R"(\bSubmissionLock\b|\bprovenance\.write\()");
+  bool is_used = false;
+  for (const std::string_view room : {"cli", "launcher", "container"}) {
+    for (const SourceLine& line : lines_of(room)) {
+      if (!std::regex_search(line.text, writes)) continue;
+      is_used = is_used || line.file.starts_with("launcher/submit/");
+      CAPTURE(line.file);
+      CAPTURE(line.text);
+      CHECK((line.file.starts_with("launcher/submit/") || line.file.starts_with("launcher/runs/")));
+    }
+  }
+  CHECK(is_used);
+  // These files that the command line writes are no records of a run.
+  struct Exception {
+    std::string_view file, what;
+  };
+  const std::vector<Exception> exceptions{
+      {"cli/bench_scaling.cc", "a chart that the user asks for"},
+      {"cli/cmd_attach.cc", "the script of a session, in a folder that goes with it"},
+      {"cli/cmd_bench.cc", "a chart that the user asks for"},
+      {"cli/cmd_init.cc", "the user's first spec"},
+      {"cli/cmd_render.cc", "the script that the user asks for"},
+      {"cli/cmd_report.cc", "a page that the user asks for"},
+  };
+  for (const SourceLine& line : lines_of("cli")) {
+    if (line.text.find("write_file") == std::string::npos &&
+        line.text.find("create_director") == std::string::npos)
+      continue;
+    CAPTURE(line.file);
+    CAPTURE(line.text);
+    CHECK(std::any_of(exceptions.begin(), exceptions.end(),
+                      [&](const Exception& one) { return one.file == line.file; }));
+  }
+}
+
+TEST_CASE("launcher/submit speaks through its Reporter, and its steps are not the command line's") {
+  for (const Include& include : includes_of("launcher/submit")) {
+    CAPTURE(include.file);
+    CAPTURE(include.target);
+    CHECK_FALSE(include.target.starts_with("cli/"));
+    for (const std::string_view printer : {"cstdio", "iostream", "fmt/color.h", "fmt/ostream.h"})
+      CHECK(include.target != printer);
+  }
+  // The functions that do one step of a submission. The command line calls the whole submission.
+  const std::vector<std::string_view> steps{
+      "launcher/submit/dependencies.h",  "launcher/submit/downloads.h",
+      "launcher/submit/job_secrets.h",   "launcher/submit/known_bad.h",
+      "launcher/submit/log_folders.h",   "launcher/submit/recording.h",
+      "launcher/submit/slurm_options.h", "launcher/submit/submit_once.h"};
+  std::size_t used = 0;
+  for (const std::string_view room : {"cli", "launcher"}) {
+    for (const Include& include : includes_of(room)) {
+      if (std::find(steps.begin(), steps.end(), include.target) == steps.end()) continue;
+      used += include.file.starts_with("launcher/submit/") ? 1 : 0;
+      CAPTURE(include.file);
+      CAPTURE(include.target);
+      CHECK(include.file.starts_with("launcher/submit/"));
+    }
+  }
+  CHECK(used >= steps.size());
 }
 
 TEST_CASE("files and JSON that others may have written pass the one reader and the one parser") {

@@ -24,16 +24,18 @@ struct Notes final : AttemptOutlet {
   std::vector<std::string> said;
   std::vector<bool> stops;
 
-  void send(int rank, const Json& message) override { sent.emplace_back(rank, message); }
+  void send(int rank, const MessageToRank& message) override {
+    sent.emplace_back(rank, json_of(message));
+  }
   void send_text(int rank, std::string_view payload) override {
     sent.emplace_back(rank, Json::parse(payload));
   }
-  void broadcast(const Json& message) override { broadcasts.push_back(message); }
-  void record(std::string_view event, const Json& fields) override {
-    events.emplace_back(event, fields);
+  void broadcast(const MessageToRank& message) override { broadcasts.push_back(json_of(message)); }
+  void record(const RunEvent& event) override {
+    events.emplace_back(kind_of(event), fields_of(event));
   }
   void say(std::string_view line) override { said.emplace_back(line); }
-  void stop_step(bool without_mercy) override { stops.push_back(without_mercy); }
+  void stop_step(bool kills) override { stops.push_back(kills); }
 
   /// Returns the number of recorded events with this name.
   [[nodiscard]] int count(std::string_view event) const {

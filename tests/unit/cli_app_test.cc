@@ -10,11 +10,13 @@
 #include <doctest/doctest.h>
 
 #include "cli/cli.h"
-#include "cli/completion.h"
-#include "cli/man_page.h"
+#include "cli/command_line.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/words.h"
 #include "common/files.h"
+#include "common/log.h"
+#include "launcher/help/completion.h"
+#include "launcher/help/man_page.h"
 #include "launcher/runs/carried_spec.h"
 #include "launcher/spec/key_reference.h"
 #include "launcher/spec/schema.h"
@@ -255,6 +257,47 @@ TEST_CASE_FIXTURE(CliFixture, "a run is found by its path where the index has no
   CHECK(call({"status", "x-1"}) == 6);
 }
 
+TEST_CASE_FIXTURE(CliFixture, "the log's options stand before or after a command, and -v counts") {
+  const auto has = [](const std::string& text, const char* part) {
+    return text.find(part) != std::string::npos;
+  };
+  CHECK_FALSE(has(said_by({"ls"}), "dlrun starts"));
+  for (const std::string& said :
+       {said_by({"-v", "ls"}), said_by({"ls", "-v"}), said_by({"--verbose", "ls"})}) {
+    CAPTURE(said);
+    CHECK(said.starts_with("0\n"));
+    CHECK(has(said, " info dlrun["));
+    CHECK(has(said, ": dlrun starts version="));
+    CHECK(has(said, ": dlrun ends code=0 seconds="));
+    CHECK_FALSE(has(said, " debug dlrun["));
+  }
+  REQUIRE(write_file_atomic(folder.path() / "x.yaml", "name: x\n").has_value());
+  CHECK(has(said_by({"-vv", "explain", "x.yaml"}), " debug dlrun["));
+  CHECK(has(said_by({"-v", "explain", "x.yaml", "-v"}), " debug dlrun["));
+  CHECK(has(said_by({"-v", "lss"}), "'lss' is no command of dlrun; did you mean 'ls'?"));
+  CHECK_FALSE(is_logged(LogLevel::kInfo));  // a later command starts without a log
+}
+
+TEST_CASE_FIXTURE(CliFixture, "--log-file and DLRUN_LOG choose the log's file, the option first") {
+  const std::string own = (folder.path() / "own.log").string();
+  const std::string other = (folder.path() / "other.log").string();
+  CHECK(said_by({"--log-file", own.c_str(), "ls"}) == said_by({"ls"}));
+  CHECK(read("own.log").find("dlrun ends code=0") != std::string::npos);
+  CHECK(read("own.log").find(" debug ") == std::string::npos);
+  cli.env.set("DLRUN_LOG", "debug:" + other);
+  REQUIRE(write_file_atomic(folder.path() / "x.yaml", "name: x\n").has_value());
+  said_by({"explain", "x.yaml"});
+  CHECK(read("other.log").find(" debug dlrun[") != std::string::npos);
+  const std::string before = read("other.log");
+  CHECK(call({"ls", "-v", "--log-file", own.c_str()}) == 0);
+  CHECK(read("other.log") == before);
+  cli.env.set("DLRUN_LOG", "loud");
+  CHECK(said_by({"ls"}).starts_with("2\ndlrun: error: DLRUN_LOG: 'loud' is no setting of the log"));
+  cli.env.unset("DLRUN_LOG");
+  CHECK(call({"ls", "--log-file", "/nowhere/a.log"}) == 1);
+  CHECK(call({"ls", "--log-file", ""}) == 2);
+}
+
 TEST_CASE("every kind of failure has one of the documented exit codes") {
   CHECK(exit_code_of(Errc::kInvalid) == 2);
   CHECK(exit_code_of(Errc::kRefused) == 3);
@@ -299,13 +342,14 @@ TEST_CASE(
     "completions, manual page, key reference and schema in the tree are those that dlrun prints") {
   Action action;
   const auto app = make_app(action);
+  const CommandTable commands = command_table(*app);
   for (const std::string shell : {"bash", "zsh", "fish"}) {
-    const auto script = completion_script(*app, shell);
+    const auto script = completion_script(commands, shell);
     REQUIRE(script.has_value());
     check_made(shell == "zsh" ? "completions/_dlrun" : "completions/dlrun." + shell, *script);
   }
-  check_made("docs/dlrun.1", man_page(*app));
-  CHECK(man_page(*app).find(fmt::format(".B {}\n", int{kExitReaderLeft})) != std::string::npos);
+  check_made("docs/dlrun.1", man_page(commands));
+  CHECK(man_page(commands).find(fmt::format(".B {}\n", int{kExitReaderLeft})) != std::string::npos);
   check_made("docs/keys.md", key_reference_markdown());
   check_made("docs/exp.schema.json", spec_schema());
 }

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "cli/cli.h"
-#include "cli/questions.h"
+#include "cli/terminal/questions.h"
 #include "common/files.h"
 #include "launcher/spec/sites.h"
 #include "tests/unit/cli_fixture.h"

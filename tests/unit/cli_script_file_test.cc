@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
-#include "cli/script_file.h"
-#include "cli/submit_job.h"
+#include "launcher/submit/job.h"
+#include "launcher/submit/script_file.h"
 
 using namespace dlrun;
 
@@ -76,7 +76,7 @@ TEST_CASE(
   starts("#SBATCH --export-f=env\n" + agent, "2: --export-file cannot be given: ");
   CHECK(refused("#SBATCH --export=ALL\n" + agent).empty());
   CHECK(refused("#SBATCH --export=A=1,all\n" + agent).empty());
-  // The last --export wins.
+  // Only the last --export counts.
   CHECK(refused("#SBATCH --export=NONE\n#SBATCH --export=ALL,A=1\n" + agent).empty());
   const auto all = refused("#SBATCH --export=NONE\n#SBATCH -W\n#SBATCH --array=1\n" + agent);
   REQUIRE(all.size() == 3);
@@ -118,19 +118,14 @@ TEST_CASE("a spec is no script") {
 TEST_CASE(
     "the image on a script's record is its spec's while the script names it, as written or as "
     "pyxis gets it") {
-  Job job;
-  CHECK(image_of(job).empty());
-  job.is_script = true;
-  job.prepared.emplace();
-  job.prepared->loaded.spec.container.image = "docker://nvcr.io/team/a:1";
-  job.script =
-      "#!/bin/bash\nsrun '--container-image=nvcr.io#team/a:1' x\n#| image: "
-      "docker://nvcr.io/team/a:1\n";
-  CHECK(image_of(job) == "docker://nvcr.io/team/a:1");
-  job.script =
-      "#!/bin/bash\nsrun '--container-image=nvcr.io#team/b:1' x\n#| image: "
-      "docker://nvcr.io/team/a:1\n";
-  CHECK(image_of(job).empty());
-  job.is_script = false;
-  CHECK(image_of(job) == "docker://nvcr.io/team/a:1");
+  Experiment experiment;
+  CHECK(image_in_script(experiment, "#!/bin/bash\ntrue\n").empty());
+  experiment.loaded.spec.container.image = "docker://nvcr.io/team/a:1";
+  CHECK(image_in_script(experiment,
+                        "#!/bin/bash\nsrun '--container-image=nvcr.io#team/a:1' x\n#| image: "
+                        "docker://nvcr.io/team/a:1\n") == "docker://nvcr.io/team/a:1");
+  CHECK(image_in_script(experiment,
+                        "#!/bin/bash\nsrun '--container-image=nvcr.io#team/b:1' x\n#| image: "
+                        "docker://nvcr.io/team/a:1\n")
+            .empty());
 }

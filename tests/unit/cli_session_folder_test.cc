@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/session_folder.h"
+#include "launcher/submit/session_folder.h"
 #include "tests/temporary_directory.h"
 #include "tests/unit/cli_fixture.h"
 

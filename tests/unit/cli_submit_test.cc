@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/log_folders.h"
+#include "launcher/submit/log_folders.h"
 #include "tests/unit/cli_fixture.h"
 
 using namespace dlrun;

@@ -10,9 +10,9 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/report.h"
 #include "cli/terminal/log_output.h"
 #include "cli/terminal/print.h"
+#include "cli/terminal/status_text.h"
 #include "cli/terminal/stream.h"
 #include "cli/terminal/text.h"
 #include "tests/unit/cli_fixture.h"

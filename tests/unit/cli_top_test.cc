@@ -4,7 +4,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/report.h"
+#include "cli/terminal/line.h"
+#include "cli/terminal/status_text.h"
 #include "cli/terminal/top_view.h"
 #include "common/json_lines.h"
 #include "common/text.h"
@@ -21,8 +22,8 @@ std::string event_line(int second, const std::string& kind, Json fields) {
   return to_checked_line(event);
 }
 
-TopPicture running(int ranks) {
-  TopPicture picture;
+RunPicture running(int ranks) {
+  RunPicture picture;
   picture.run.id = "mnist-20260101-000000-abcd";
   picture.history.add(
       event_line(0, "claimed", {{"job", "42"}, {"host", "n1"}}) +
@@ -66,13 +67,13 @@ std::size_t width_of(const std::string& line) {
 }
 
 /// Returns the lines as a terminal receives them.
-std::vector<std::string> lines_of(const TopPicture& picture, const TopSize& size, bool colour) {
+std::vector<std::string> lines_of(const RunPicture& picture, const TopSize& size, bool colour) {
   std::vector<std::string> lines;
   for (const Text& line : top_lines(picture, size)) lines.push_back(line.render(colour));
   return lines;
 }
 
-std::string text_of(const TopPicture& picture, const TopSize& size = {120, 0, 0},
+std::string text_of(const RunPicture& picture, const TopSize& size = {120, 0, 0},
                     bool colour = false) {
   return join(lines_of(picture, size, colour), "\n");
 }
@@ -91,7 +92,7 @@ TEST_CASE(
       return line.find(part) != std::string::npos;
     });
   };
-  const TopPicture picture = running(64);
+  const RunPicture picture = running(64);
   CHECK(has(lines_of(picture, {100, 24, 0}, false),
             "more ranks; a taller window has room for them, q leaves"));
   CHECK(has(lines_of(picture, {100, 0, 4}, false), "60 more ranks; --ranks N shows more"));
@@ -111,11 +112,11 @@ TEST_CASE("status names no log that a run on this machine never had") {
 TEST_CASE(
     "a sweep has a line a point with state and progress, and where not all fit, those that go on "
     "are among them") {
-  TopPicture picture;
+  RunPicture picture;
   picture.run.id = "sweep-1";
   picture.status.state = RunState::kRunning;
   picture.status.sweep.emplace().points = 40;
-  std::vector<TopPoint> points(40);
+  std::vector<PointPicture> points(40);
   for (std::size_t at = 0; at < points.size(); ++at) {
     points[at].number = at;
     points[at].values = fmt::format("train.lr={}", at);
@@ -129,7 +130,7 @@ TEST_CASE(
   points[30].progress->steps = 100;
   points[31].state = RunState::kFailed;
   points[31].detail = std::string("rank 0 ended \x1b[2J");
-  picture.points = std::make_shared<const std::vector<TopPoint>>(points);
+  picture.points = std::make_shared<const std::vector<PointPicture>>(points);
   const auto has = [](const std::vector<std::string>& lines, std::string_view part) {
     return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
       return line.find(part) != std::string::npos;
@@ -182,7 +183,7 @@ TEST_CASE("top shows state, how far it is, what is left, throughput and loss, an
 
 TEST_CASE(
     "10,000 ranks: those that stand out come first, the others are counted, and it takes no time") {
-  const TopPicture picture = running(10'000);
+  const RunPicture picture = running(10'000);
   const auto begin = std::chrono::steady_clock::now();
   const auto lines = lines_of(picture, {100, 30, 0}, true);
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(500));  // usually 2 ms
@@ -195,7 +196,7 @@ TEST_CASE(
 }
 
 TEST_CASE("no line is wider than the terminal and none is below its last row, whatever its size") {
-  TopPicture picture = running(20);
+  RunPicture picture = running(20);
   picture.status.detail = std::string(300, 'x');
   for (const std::size_t columns : {1, 2, 3, 20, 39, 40, 41, 80, 200}) {
     for (const std::size_t rows : {1, 2, 5, 10, 24, 60}) {
@@ -207,7 +208,7 @@ TEST_CASE("no line is wider than the terminal and none is below its last row, wh
 }
 
 TEST_CASE("what the run says is text: no escape of its reaches the terminal") {
-  TopPicture picture = running(1);
+  RunPicture picture = running(1);
   picture.run.id = "a\033[2Jb";
   picture.status.detail = "\033]0;owned\a";
   picture.ranks->rows[0].node = "n\033[31m1";
@@ -220,7 +221,7 @@ TEST_CASE("what the run says is text: no escape of its reaches the terminal") {
 }
 
 TEST_CASE("a pending run says why it waits, a failed one what happened, and neither has a table") {
-  TopPicture picture;
+  RunPicture picture;
   picture.run.id = "x-1";
   picture.status.state = RunState::kPending;
   picture.status.detail = "Resources, expected start 2026-01-01T10:00:00";
@@ -231,24 +232,10 @@ TEST_CASE("a pending run says why it waits, a failed one what happened, and neit
 }
 
 TEST_CASE("ranks of an attempt before are not shown as this one's") {
-  TopPicture picture = running(2);
+  RunPicture picture = running(2);
   picture.ranks->attempt = 3;
   CHECK(text_of(picture).find("RANK") == std::string::npos);
   CHECK(text_of(picture).find("no rank has been sampled yet") != std::string::npos);
-}
-
-TEST_CASE("durations and memory in people's units") {
-  CHECK(duration_text(46.4) == "46 s");
-  CHECK(duration_text(192) == "3 min 12 s");
-  CHECK(duration_text(7500) == "2 h 5 min");
-  CHECK(duration_text(300'000) == "3 d 11 h");
-  CHECK(memory_text(512) == "512 B");
-  CHECK(memory_text(1000) == "1.0 KiB");
-  CHECK(memory_text(37e6) == "35 MiB");
-  CHECK(memory_text(3.65e9) == "3.4 GiB");
-  CHECK(sparkline({1, 2}, 10) == "▁█");
-  CHECK(sparkline({1, 1, 3, 3}, 2) == "▁█");
-  CHECK(sparkline({5}, 10).empty());
 }
 
 }  // namespace dlrun

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "cli/typed_value.h"
+#include "launcher/spec/typed_value.h"
 
 namespace dlrun {
 namespace {

@@ -25,13 +25,6 @@ std::size_t count(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("sizes are told in the largest unit that they are whole in") {
-  CHECK(bytes_text(8) == "8 B");
-  CHECK(bytes_text(1024) == "1 KiB");
-  CHECK(bytes_text(1028) == "1028 B");
-  CHECK(bytes_text(16U << 20U) == "16 MiB");
-}
-
 TEST_CASE(
     "the table has a row for each number of workers and size, and a dash where a backend was not "
     "measured") {

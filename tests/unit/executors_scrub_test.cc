@@ -61,6 +61,14 @@ TEST_CASE("a Slurm token stays only where munge cannot say who asks") {
   CHECK(dlrun::scrubbed_for_slurm(env, false).has("SLURM_JWT"));
 }
 
+TEST_CASE("a job gets the level of the log, and not the file of the command that submits it") {
+  Env env;
+  env.set("DLRUN_LOG", "debug:/home/me/own.log");
+  CHECK(dlrun::scrubbed_for_slurm(env, true).get("DLRUN_LOG") == "debug");
+  env.set("DLRUN_LOG", "info");
+  CHECK(dlrun::scrubbed_for_slurm(env, true).get("DLRUN_LOG") == "info");
+}
+
 TEST_CASE(
     "scrubbing removes every variable that the programs share, as the page about them lists it") {
   const auto page = dlrun::read_file(DLRUN_SOURCE_DIR "/runtime/ENVIRONMENT.md", 1U << 20U);
@@ -70,8 +78,8 @@ TEST_CASE(
   Env env;
   for (auto at = page->find(kPrefix); at != std::string::npos; at = page->find(kPrefix, at + 1)) {
     const std::string name = page->substr(at, page->find_first_not_of(kLetters, at) - at);
-    const bool is_the_users =
-        name == "DLRUN_RUNS" || name == "DLRUN_SITE" || name == "DLRUN_CONFIG";
+    const bool is_the_users = name == "DLRUN_RUNS" || name == "DLRUN_SITE" ||
+                              name == "DLRUN_CONFIG" || name == "DLRUN_LOG";
     if (name != kPrefix && !is_the_users) env.set(name, "outer");
   }
   REQUIRE(env.values().size() > 10);

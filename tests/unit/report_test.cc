@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "common/json_lines.h"
+#include "common/units.h"
 #include "launcher/report/chart.h"
 #include "launcher/report/run_report.h"
 #include "launcher/runs/log_file.h"
@@ -93,6 +94,16 @@ TEST_CASE(
   CHECK(figure.find("nan") == std::string::npos);
   CHECK(figure.find("inf") == std::string::npos);
   CHECK(count_of(figure, "<polyline") == 1);
+}
+
+TEST_CASE("a curve between the ends of what a number can hold has few ticks") {
+  Chart chart;
+  chart.title = "Loss";
+  chart.may_be_logarithmic = true;
+  chart.series.push_back({"training", 0, {{0, 1e-3}, {1, 1.5e308}, {2, 5e-324}}});
+  const std::string figure = figure_html(chart);
+  CHECK(figure.find("logarithmic") != std::string::npos);
+  CHECK(figure.size() < 10'000);
 }
 
 TEST_CASE("a curve stays inside its drawing, a constant one and a logarithmic one too") {
@@ -273,7 +284,7 @@ TEST_CASE(
             event_line(1, "joined", {{"ranks", 2}, {"hosts", "n1"}}) +
             event_line(4, "attempt_end", {{"code", 137}, {"reason", "rank_failed"}}) +
             event_line(5, "restarting",
-                       {{"cause", "failure"}, {"left", 1}, {"by", "lead"}, {"exclude", "n3"}}) +
+                       {{"cause", "failure"}, {"left", 1}, {"by", "lead"}, {"exclude", {"n3"}}}) +
             event_line(6, "joined", {{"ranks", 2}, {"hosts", "n1"}}, 1));
   RunReport report = read(folder);
   report.status.state = RunState::kRunning;

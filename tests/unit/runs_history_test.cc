@@ -64,7 +64,7 @@ TEST_CASE("a history has attempts, curves, samples and events, and the same sum 
   history.add(text);
   REQUIRE(history.attempts().size() == 2);
   CHECK(history.attempts()[0].ranks == 2);
-  CHECK(history.attempts()[0].reason == "rank_failed");
+  CHECK(history.attempts()[0].reason == EndReason::kRankFailed);
   CHECK_FALSE(history.attempts()[1].ended);
   REQUIRE(history.progress().size() == 2);
   CHECK(history.progress()[0].loss == 0.5);

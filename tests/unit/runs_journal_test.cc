@@ -46,17 +46,31 @@ Submission intent() {
 
 }  // namespace
 
+TEST_CASE("a journal without the start folder takes it from the recorded command line") {
+  const TemporaryDirectory run;
+  REQUIRE(write_file_atomic(run / "submission.json",
+                            R"({"token":"00112233445566778899aabbccddeeff","state":"submitted",)"
+                            R"("cluster":"","job":"42","argv":["sbatch","--chdir=/a b/code"]})")
+              .has_value());
+  const auto read = read_submission(run.path());
+  REQUIRE(read.has_value());
+  REQUIRE(read->has_value());
+  CHECK((*read)->chdir == "/a b/code");
+}
+
 TEST_CASE("the journal reads back what was written") {
   const TemporaryDirectory run;
   Submission submission = intent();
   submission.state = Submission::State::kSubmitted;
   submission.job = {"inter", "42"};
   submission.output = "/x/out-%j.txt";
+  submission.chdir = "/runs/x/code/src";
   submission.server = RestServer{"unix:/run/s", "/home/me/token"};
   REQUIRE(write_submission(run.path(), submission).has_value());
   const auto read = read_submission(run.path());
   REQUIRE(read.has_value());
   REQUIRE(read->has_value());
+  CHECK((*read)->chdir == "/runs/x/code/src");
   CHECK((*read)->job == JobId{"inter", "42"});
   CHECK((*read)->argv == submission.argv);
   CHECK((*read)->state == Submission::State::kSubmitted);

@@ -98,7 +98,7 @@ TEST_CASE("a record of 300 MiB is summed up in 0.2 s and 50 MiB, and its end is 
   CHECK(grown_kib < 50 << 10);
   REQUIRE(record.has_value());
   CHECK(record->ended);
-  CHECK(record->end_state == "completed");
+  CHECK(record->end_state == EndState::kCompleted);
   CHECK(record->ranks == 8);
   REQUIRE(record->progress.has_value());
   CHECK(record->progress->step == 8'999'999);

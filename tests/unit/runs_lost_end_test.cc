@@ -72,7 +72,7 @@ TEST_CASE("the leader's own end counts more, and a leader that lives is left to 
                 {"message", "done"}});
   const auto record = write_lost_end(ended.folder.path(), 137, "killed");
   REQUIRE(record.has_value());
-  CHECK(record->end_state == "completed");
+  CHECK(record->end_state == EndState::kCompleted);
   CHECK(ended.status().state == RunState::kCompleted);
   const LocalRun alive(local_job_id(::getpid()).value());
   CHECK(alive.status().state == RunState::kRunning);

@@ -84,6 +84,23 @@ TEST_CASE("a checkpoint loads as it was saved") {
   CHECK(*read_file(folder.path() / "ckpt/latest", 100) == "step-00000042\n");
 }
 
+TEST_CASE("an array with one number for each tensor loads as it was saved, and as nothing else") {
+  const TemporaryDirectory folder;
+  CheckpointLayout layout = kTensors;
+  layout.per_tensor = {"v"};
+  TrainingState state = state_at(42);
+  state.states[1] = {0.25F, 0.125F};
+  REQUIRE(at(folder).save(state, layout));
+  std::vector<std::string> damaged;
+  const auto loaded = at(folder).load_newest(layout, "adam", kStates, damaged);
+  REQUIRE(loaded.has_value());
+  REQUIRE(loaded->has_value());
+  CHECK((*loaded)->states == state.states);
+  const auto other = at(folder).load_newest(kTensors, "adam", kStates, damaged);
+  REQUIRE_FALSE(other.has_value());
+  CHECK(has(other.error().message, "v.layers.0.weight is F32 [1], this model needs F32 [3 x 2]"));
+}
+
 TEST_CASE("the last checkpoints are kept, older ones go") {
   const TemporaryDirectory folder;
   for (const std::uint64_t step : {10U, 20U, 30U, 100'000'000U, 40U})

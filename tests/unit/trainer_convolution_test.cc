@@ -83,8 +83,7 @@ void check(Device& device, const Window& window, std::size_t n) {
   CAPTURE(n);
   const std::size_t inputs = n * window.input.size();
   const std::size_t outputs = n * window.output.size();
-  const std::size_t weights =
-      window.size * window.size * window.input.channels * window.output.channels;
+  const std::size_t weights = window.weights();
   const auto x = drawn(inputs, 1);
   const auto w = drawn(weights, 2);
   const auto bias = drawn(window.output.channels, 3);
@@ -119,6 +118,13 @@ void check(Device& device, const Window& window, std::size_t n) {
                                    own_dbias.data());
   CHECK(own_dw.distance(dw) < kClose);
   CHECK(own_dbias.distance(dbias) < kClose);
+  for (const bool with_relu : {false, true}) {
+    exact.convolve(window, n, x.data(), w.data(), nullptr, with_relu, y.data());
+    layers.convolve(window, n, own_x.data(), own_w.data(), nullptr, with_relu, own_y.data());
+    CHECK(own_y.distance(y) < kClose);
+  }
+  layers.convolve_backward_weights(window, n, own_x.data(), own_dy.data(), own_dw.data(), nullptr);
+  CHECK(own_dw.distance(dw) < kClose);
   CHECK(layers.status().has_value());
 }
 
@@ -139,6 +145,20 @@ TEST_CASE("convolutions of every kind are those of plain loops, and stay within 
       }
     }
   }
+}
+
+TEST_CASE("depthwise convolutions are those of plain loops, by an implementation that is fast") {
+  Device device;
+  for (const std::size_t size : {1U, 3U, 5U}) {
+    for (const std::size_t stride : {1U, 2U}) {
+      for (const std::size_t channels : {1U, 3U, 8U, 16U, 33U, 96U}) {
+        const std::size_t left = (8 + 2 * (size / 2) - size) / stride + 1;
+        check(device, {{8, 8, channels}, {left, left, channels}, size, stride, size / 2, true}, 5);
+      }
+    }
+  }
+  for (const std::string& name : device.kernels->layers().implementations())
+    CHECK_MESSAGE(name.find("ref") == std::string::npos, name);
 }
 
 }  // namespace dlrun::trainer

@@ -35,6 +35,23 @@ std::vector<Window> windows() {
   return all;
 }
 
+/// Returns windows with padding, for maxima and depthwise convolutions.
+std::vector<Window> padded_windows() {
+  constexpr ImageShape kImage{7, 6, 3};
+  std::vector<Window> all;
+  for (const auto& [size, stride] :
+       std::array<std::array<std::size_t, 2>, 5>{{{3, 1}, {3, 2}, {3, 4}, {5, 1}, {5, 3}}}) {
+    const std::size_t padding = size / 2;
+    all.push_back({kImage,
+                   {(kImage.height + 2 * padding - size) / stride + 1,
+                    (kImage.width + 2 * padding - size) / stride + 1, kImage.channels},
+                   size,
+                   stride,
+                   padding});
+  }
+  return all;
+}
+
 /// Returns values from -2 to 2 in steps of 0.5, so that most windows hold their largest value more
 /// than once.
 std::vector<float> few_values(std::size_t count, std::uint64_t seed) {
@@ -105,6 +122,76 @@ TEST_CASE(
     CHECK(dx == each(w.input, [&](auto... at) {
             return average_pool_backward_element(w, dy.data(), at...);
           }));
+  }
+}
+
+TEST_CASE("maxima of padded windows, element by element, are the CPU's, and never of the padding") {
+  const auto kernels = make_cpu_kernels<float>(1);
+  LayerKernels<float>& layers = kernels->layers();
+  for (const Window& w : padded_windows()) {
+    CAPTURE(w.size);
+    CAPTURE(w.stride);
+    std::vector<float> x = few_values(kImages * w.input.size(), w.size);
+    for (float& value : x) value -= 3;  // all below zero
+    const std::vector<float> dy = few_values(kImages * w.output.size(), 100 + w.stride);
+    std::vector<float> y(dy.size());
+    std::vector<float> dx(x.size(), -1);
+    layers.max_pool(w, kImages, x.data(), y.data());
+    CHECK(y == each(w.output, [&](auto... at) { return max_pool_element(w, x.data(), at...); }));
+    for (const float value : y) CHECK(value < 0);
+    layers.max_pool_backward(w, kImages, x.data(), y.data(), dy.data(), dx.data());
+    CHECK(dx == each(w.input, [&](auto... at) {
+            return max_pool_backward_element(w, x.data(), y.data(), dy.data(), at...);
+          }));
+  }
+}
+
+TEST_CASE("depthwise convolutions element by element are the CPU's plain loops") {
+  const auto kernels = make_cpu_kernels<double>(1);
+  LayerKernels<double>& layers = kernels->layers();
+  for (Window w : padded_windows()) {
+    w.is_depthwise = true;
+    CAPTURE(w.size);
+    CAPTURE(w.stride);
+    const auto drawn = [](std::size_t count, std::uint64_t seed) {
+      const std::vector<float> values = few_values(count, seed);
+      return std::vector<double>(values.begin(), values.end());
+    };
+    // Multiples of 1/4, so that sums in any order are exact.
+    const auto x = drawn(kImages * w.input.size(), 1);
+    const auto weights = drawn(w.weights(), 2);
+    const auto dy = drawn(kImages * w.output.size(), 3);
+    const auto same = [](const std::vector<float>& a, const std::vector<double>& b) {
+      return std::vector<double>(a.begin(), a.end()) == b;
+    };
+    std::vector<double> y(dy.size());
+    std::vector<double> dx(x.size());
+    std::vector<double> dw(weights.size());
+    layers.convolve(w, kImages, x.data(), weights.data(), nullptr, false, y.data());
+    CHECK(same(each(w.output,
+                    [&](auto... at) {
+                      return static_cast<float>(
+                          depthwise_element(w, x.data(), weights.data(), at...));
+                    }),
+               y));
+    layers.convolve_backward_input(w, kImages, weights.data(), dy.data(), dx.data());
+    CHECK(same(each(w.input,
+                    [&](auto... at) {
+                      return static_cast<float>(
+                          depthwise_backward_element(w, weights.data(), dy.data(), at...));
+                    }),
+               dx));
+    layers.convolve_backward_weights(w, kImages, x.data(), dy.data(), dw.data(), nullptr);
+    for (std::size_t a = 0; a < w.size; ++a) {
+      for (std::size_t b = 0; b < w.size; ++b) {
+        for (std::size_t k = 0; k < w.input.channels; ++k) {
+          double sum = 0;
+          for (std::size_t at = 0; at * w.output.channels < dy.size(); ++at)
+            sum += depthwise_input(w, x.data(), at, k, a, b) * dy[at * w.output.channels + k];
+          CHECK(sum == dw[(a * w.size + b) * w.input.channels + k]);
+        }
+      }
+    }
   }
 }
 

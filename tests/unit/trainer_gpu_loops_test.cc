@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <variant>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -47,7 +48,41 @@ std::vector<float> unwritten(std::size_t count) {
   return std::vector<float>(count, kUnwritten.front());
 }
 
+/// Compares an update on the GPU with the CPU's, to the bit, for each number of state arrays.
+template <typename Formula>
+void check_update() {
+  std::array<float, sizeof(Formula) / sizeof(float)> coefficients{};
+  for (std::size_t i = 0; i < coefficients.size(); ++i)
+    coefficients[i] = 0.9F - 0.07F * static_cast<float>(i);
+  const auto formula = std::bit_cast<Formula>(coefficients);
+  constexpr std::size_t kCount = 70'001;  // not a multiple of a block's threads
+  for (int states = 0; states <= 2; ++states) {
+    CAPTURE(states);
+    std::array<std::vector<float>, 4> got{numbers(kCount, 1), numbers(kCount, 2),
+                                          numbers(kCount, 3), numbers(kCount, 4)};
+    for (float& value : got[2]) value = std::abs(value);
+    for (float& value : got[3]) value = std::abs(value);
+    auto expected = got;
+    const auto arrays = [&](std::array<std::vector<float>, 4>& of) {
+      return UpdateArrays<float>{of[0].data(), of[1].data(), states > 0 ? of[2].data() : nullptr,
+                                 states > 1 ? of[3].data() : nullptr, kCount};
+    };
+    cuda::update(formula, arrays(got), nullptr);
+    make_cpu_kernels<float>(1)->update(formula, arrays(expected));
+    CHECK(got == expected);
+  }
+}
+
+template <typename... Formula>
+void check_updates(const std::variant<Formula...>& /*any*/) {
+  (check_update<Formula>(), ...);
+}
+
 }  // namespace
+
+TEST_CASE("the GPU's updates give the CPU's bits for every formula of the optimizers") {
+  check_updates(AnyFormula<float>());
+}
 
 TEST_CASE("the GPU's transpose turns matrices that tiles do not divide") {
   for (const auto& pair : std::array<std::array<std::size_t, 2>, 5>{
@@ -92,6 +127,65 @@ TEST_CASE("the GPU's loops over images, samples and channels give the CPU's numb
   layers.average_pool_backward(w, kImages, dy.data(), expected_dx.data());
   check_close(dx, expected_dx, 1e-6);
 
+  const Window deep{w.input, {4, 5, 41}, 3, 2, 1, true};
+  const auto slopes = numbers(kImages * deep.output.size(), 8);
+  const auto weights = numbers(deep.weights(), 5);
+  const auto bias = numbers(deep.output.channels, 6);
+  for (const float* const biases : {bias.data(), static_cast<const float*>(nullptr)}) {
+    for (const bool with_relu : {false, true}) {
+      auto z = unwritten(slopes.size());
+      auto expected_z = z;
+      cuda::depthwise(deep, kImages, x.data(), weights.data(), biases, with_relu, z.data(),
+                      nullptr);
+      layers.convolve(deep, kImages, x.data(), weights.data(), biases, with_relu,
+                      expected_z.data());
+      check_close(z, expected_z, 1e-6);
+    }
+  }
+  dx = unwritten(dx.size());
+  cuda::depthwise_backward_input(deep, kImages, weights.data(), slopes.data(), dx.data(), nullptr);
+  layers.convolve_backward_input(deep, kImages, weights.data(), slopes.data(), expected_dx.data());
+  check_close(dx, expected_dx, 1e-6);
+  auto dw = unwritten(weights.size());
+  auto expected_dw = dw;
+  std::vector<double> partials(
+      cuda::partial_sums(kImages * deep.output.height * deep.output.width, deep.output.channels));
+  cuda::depthwise_backward_weights(deep, kImages, x.data(), slopes.data(), partials.data(),
+                                   dw.data(), nullptr);
+  layers.convolve_backward_weights(deep, kImages, x.data(), slopes.data(), expected_dw.data(),
+                                   nullptr);
+  check_close(dw, expected_dw, 1e-5);
+
+  constexpr std::size_t kPlaces = std::size_t{7} * 9;
+  constexpr std::size_t kChannels = 41;
+  auto means = unwritten(kImages * kChannels);
+  auto expected_means = means;
+  cuda::channel_means(kImages, kPlaces, kChannels, x.data(), means.data(), nullptr);
+  layers.channel_means(kImages, kPlaces, kChannels, x.data(), expected_means.data());
+  check_close(means, expected_means, 1e-6);
+  cuda::channel_products(kImages, kPlaces, kChannels, x.data(), expected_dx.data(), means.data(),
+                         nullptr);
+  layers.channel_products(kImages, kPlaces, kChannels, x.data(), expected_dx.data(),
+                          expected_means.data());
+  check_close(means, expected_means, 1e-5);
+  cuda::scale_channels(kImages, kPlaces, kChannels, x.data(), means.data(), dx.data(), nullptr);
+  layers.scale_channels(kImages, kPlaces, kChannels, x.data(), means.data(), expected_dx.data());
+  CHECK(dx == expected_dx);
+  for (const bool is_added : {true, false}) {
+    cuda::channel_means_backward(kImages, kPlaces, kChannels, means.data(), is_added, dx.data(),
+                                 nullptr);
+    layers.channel_means_backward(kImages, kPlaces, kChannels, means.data(), is_added,
+                                  expected_dx.data());
+    check_close(dx, expected_dx, 1e-6);
+  }
+  cuda::silu(x.data(), dx.data(), x.size(), nullptr);
+  layers.silu(x.data(), expected_dx.data(), x.size());
+  check_close(dx, expected_dx, 1e-6);
+  const auto gradients = numbers(x.size(), 7);
+  cuda::silu_backward(x.data(), gradients.data(), dx.data(), x.size(), nullptr);
+  layers.silu_backward(x.data(), gradients.data(), expected_dx.data(), x.size());
+  check_close(dx, expected_dx, 1e-6);
+
   const std::vector<std::uint32_t> samples{7, 60000};
   auto factors = unwritten(std::size_t{3} * 300);
   auto expected_factors = factors;
@@ -99,11 +193,25 @@ TEST_CASE("the GPU's loops over images, samples and channels give the CPU's numb
   layers.dropout_factors(5, 9, samples, 3, 300, 0.3, expected_factors.data());
   CHECK(factors == expected_factors);
 
+  const ImageShape square{9, 9, 35};
+  const std::vector<Placement> placements{{1, 1, 2, -3}, {3, 0, 0, 1}, {2, 1, -1, 0}};
+  const auto images = numbers(placements.size() * square.size(), 9);
+  auto moved = unwritten(images.size());
+  auto expected_moved = moved;
+  cuda::place(square, placements.data(), placements.size(), images.data(), moved.data(), nullptr);
+  layers.place(square, placements, images.data(), expected_moved.data());
+  CHECK(moved == expected_moved);
+
   constexpr std::size_t kRows = 300;  // more than a block has threads
   constexpr std::size_t kClasses = 10;
   const auto logits = numbers(kRows * kClasses, 3);
   std::vector<std::uint8_t> labels(kRows * kClasses);
   for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = i % 7 < 3 ? 1 : 0;
+  std::vector<std::uint32_t> counts(3 * kClasses, 1);
+  auto expected_counts = counts;
+  cuda::count_answers(logits.data(), labels.data(), kRows, kClasses, counts.data(), nullptr);
+  layers.count_answers(logits.data(), labels.data(), kRows, kClasses, expected_counts.data());
+  CHECK(counts == expected_counts);
   for (const bool is_softmax : {false, true}) {
     auto slope = unwritten(logits.size());
     auto expected_slope = slope;
@@ -170,11 +278,13 @@ TEST_CASE("the GPU's sums over rows and what batch normalisation makes of them a
 
     auto y = unwritten(x.size());
     auto expected_y = y;
-    cuda::normalise(x.data(), statistics.data(), parameters.data(), rows, channels, y.data(),
-                    nullptr);
-    layers.normalise(x.data(), statistics.data(), parameters.data(), rows, channels,
-                     expected_y.data());
-    check_close(y, expected_y, 1e-6);
+    for (const bool with_relu : {true, false}) {
+      cuda::normalise(x.data(), statistics.data(), parameters.data(), rows, channels, with_relu,
+                      y.data(), nullptr);
+      layers.normalise(x.data(), statistics.data(), parameters.data(), rows, channels, with_relu,
+                       expected_y.data());
+      check_close(y, expected_y, 1e-6);
+    }
 
     auto gradients = unwritten(2 * channels);
     auto expected_gradients = gradients;
@@ -237,9 +347,11 @@ TEST_CASE("the GPU's functions of each element, its gather and its norms are the
   cuda::multiply(a.data(), b.data(), got.data(), kCount, nullptr);
   layers.multiply(a.data(), b.data(), expected.data(), kCount);
   same("multiply");
-  cuda::add(a.data(), b.data(), got.data(), kCount, nullptr);
-  layers.add(a.data(), b.data(), expected.data(), kCount);
-  same("add");
+  for (const bool with_relu : {true, false}) {
+    cuda::add(a.data(), b.data(), with_relu, got.data(), kCount, nullptr);
+    layers.add(a.data(), b.data(), with_relu, expected.data(), kCount);
+    same("add");
+  }
   cuda::relu(a.data(), got.data(), kCount, nullptr);
   kernels->relu(a.data(), expected.data(), kCount);
   same("relu");

@@ -45,6 +45,10 @@ const std::vector<Words> kModels{
     {"residual: conv2d 4 3 stride 2 same; batchnorm; tanh; conv2d 4 3 same; batchnorm; shortcut; "
      "conv2d 4 1 stride 2",
      "tanh", "residual: batchnorm; shortcut; tanh; dropout 0.2; batchnorm", "dense 4"},
+    {"conv2d 8 3 same nobias", "batchnorm", "silu", "depthwise 3 stride 2 same", "silu",
+     "squeeze-excite 3", "avgpool all", "dense 4"},
+    {"depthwise 2", "tanh", "maxpool 3 stride 2 same", "depthwise 3 same nobias",
+     "residual: squeeze-excite 2; silu", "dense 4"},
 };
 
 template <typename T>
@@ -129,7 +133,9 @@ TEST_CASE(
             doctest::Approx(reference.network.gradients()[i]).epsilon(1e-4).scale(1e-2));
     }
     REQUIRE(single.kernels->synchronise().has_value());
-    const bool has_convolutions = single.network.description().find("conv2d") != std::string::npos;
+    const std::string text = single.network.description();
+    const bool has_convolutions =
+        text.find("conv2d") != std::string::npos || text.find("depthwise") != std::string::npos;
     CHECK(single.kernels->layers().implementations().empty() != has_convolutions);
     for (const std::string& name : single.kernels->layers().implementations()) {
       CHECK_MESSAGE(name.find("ref") == std::string::npos, name);
@@ -347,7 +353,8 @@ TEST_CASE("cnn is the published one: 32c3, 64c3, maxpool 2, 128, 10, with its dr
         "- relu - dropout 0.5 - "
         "dense 10");
   CHECK(cnn.parameters().size() == 320 + 18'496 + (12 * 12 * 64 * 128 + 128) + 1290);
-  CHECK(named_model("cnm", {}, 10).error().message == "--model cnm: expected mlp, cnn or resnet18");
+  CHECK(named_model("cnm", {}, 10).error().message ==
+        "--model cnm: expected one of mlp|cnn|resnet18|resnet50|efficientnet-b0");
 }
 
 TEST_CASE("resnet18 is the published one, for small images") {
@@ -364,6 +371,69 @@ TEST_CASE("resnet18 is the published one, for small images") {
     return tensor.name == "layers.7.shortcut.1.running_mean";
   };
   CHECK(std::ranges::count_if(resnet.running_tensors(), is_mean) == 1);
+}
+
+TEST_CASE("resnet50 and efficientnet-b0 have the published numbers of parameters") {
+  const auto parameters_of = [](const char* name, std::size_t edge) {
+    std::size_t count = 0;
+    for (const auto& layer :
+         layers_of<float>(*named_model(name, {}, 1000), {edge, edge, 3}, 1000)) {
+      for (const ParameterShape& shape : layer->parameters()) count += shape.count();
+    }
+    return count;
+  };
+  // torchvision's documentation: ResNet50_Weights and EfficientNet_B0_Weights, num_params.
+  for (const std::size_t edge : {32U, 120U, 224U}) {
+    CHECK(parameters_of("resnet50", edge) == 25'557'032);
+    CHECK(parameters_of("efficientnet-b0", edge) == 5'288'548);
+  }
+}
+
+TEST_CASE("resnet50 halves height and width in the 3x3 convolution of a stage's first block") {
+  const Words words = *named_model("resnet50", {}, 10);
+  CHECK(std::ranges::count_if(
+            words, [](const std::string& word) { return word.starts_with("residual"); }) == 16);
+  CHECK(std::ranges::count(words,
+                           "residual: conv2d 256 1 nobias; batchnorm; relu; conv2d 256 3 stride 2 "
+                           "same nobias; batchnorm; relu; conv2d 1024 1 nobias; batchnorm; "
+                           "shortcut; conv2d 1024 1 stride 2 nobias; batchnorm") == 1);
+}
+
+TEST_CASE("resnet50 and efficientnet-b0 learn a small batch by heart") {
+  struct Case {
+    std::string name;
+    float rate;
+  };
+  for (const auto& [name, rate] : {Case{"resnet50", 0.005F}, Case{"efficientnet-b0", 0.05F}}) {
+    CAPTURE(name);
+    constexpr ImageShape kSmall{32, 32, 3};
+    const auto kernels = make_cpu_kernels<float>(1);
+    Network<float> network(*kernels, layers_of<float>(*named_model(name, {}, kClasses), kSmall),
+                           kSmall.size(), kBatch, 2);
+    network.initialise(3);
+    Random random(9, Purpose::kShuffle);
+    const std::vector<std::uint8_t> labels{0, 1, 2, 3, 0, 1};
+    std::vector<float> images(kBatch * kSmall.size());
+    for (float& pixel : images) pixel = static_cast<float>(random.uniform(-1, 1));
+    float first = 0;
+    float last = 0;
+    for (std::uint64_t step = 0; step < 12; ++step) {
+      std::ranges::copy(images, network.input());
+      network.forward(kBatch, {.is_training = true, .seed = 5, .step = step});
+      float totals[2] = {0, 0};
+      kernels->softmax_cross_entropy(network.output(), labels.data(), kBatch, kClasses,
+                                     1.0F / kBatch, network.output_gradient(), totals);
+      network.backward(kBatch, [](std::size_t) {});
+      kernels->add_scaled(network.parameters().data(), -rate, network.gradients().data(),
+                          network.parameters().size());
+      (step == 0 ? first : last) = totals[0] / kBatch;
+    }
+    CHECK(first > 0.7);
+    CHECK(last < first / 3);
+    CHECK(kernels->synchronise().has_value());
+    for (const std::string& used : kernels->layers().implementations())
+      CHECK_MESSAGE(used.find("ref") == std::string::npos, used);
+  }
 }
 
 TEST_CASE("convolution and pooling give numbers worked out by hand") {
@@ -438,6 +508,16 @@ TEST_CASE("a layer that cannot be is refused by its number, its words and the re
         "layer 1, 'conv2d 8 29': a window of 29 x 29 is larger than its image of 28 x 28");
   CHECK(message({"conv2d 8 2 same"}) ==
         "layer 1, 'conv2d 8 2 same': 'same' needs a window of odd size");
+  CHECK(message({"conv2d 8 3 nobias same"}) ==
+        "layer 1, 'conv2d 8 3 nobias same': 'same' is too much");
+  CHECK(message({"depthwise"}) ==
+        "layer 1, 'depthwise': expected the size of its window, a whole number from 1 to 1048576");
+  CHECK(message({"squeeze-excite"}) ==
+        "layer 1, 'squeeze-excite': expected its squeezed channels, a whole number from 1 to "
+        "1048576");
+  CHECK(message({"avgpool 3 same"}) ==
+        "layer 1, 'avgpool 3 same': 'same' would count zeros into means; only maxpool takes it");
+  CHECK(message({"siul"}) == "layer 1, 'siul': no layer is called 'siul'; did you mean 'silu'?");
   CHECK(message({"dropout 1"}) == "layer 1, 'dropout 1': expected its rate, from 0 to below 1");
   CHECK(message({"residual: conv2d 2 3"}).find("turn 28 x 28 x 1 into 26 x 26 x 2") !=
         std::string::npos);

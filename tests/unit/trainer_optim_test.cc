@@ -51,7 +51,9 @@ std::vector<T> stepped(const Case& reference, std::size_t copies, int threads) {
     parameters[i] = static_cast<T>(0.1 * (static_cast<double>(i % 8) - 3));
   for (std::size_t i = 0; i < count; i += 8)
     tensors.insert(tensors.end(), {{i, 6, true}, {i + 6, 2, false}});
-  std::vector<std::vector<T>> states((*optimizer)->states().size(), std::vector<T>(count));
+  std::vector<std::vector<T>> states;
+  for (const StateArray& state : (*optimizer)->states())
+    states.emplace_back(state.is_per_tensor ? tensors.size() : count);
   std::vector<T*> pointers;
   for (auto& state : states) pointers.push_back(state.data());
   for (int t = 1; t <= 10; ++t) {
@@ -107,7 +109,8 @@ TEST_CASE("an unknown optimizer is refused with the names that there are") {
   const auto none = make_optimizer<float>(options);
   REQUIRE_FALSE(none.has_value());
   CHECK(none.error().message ==
-        "--optimizer adamm: expected one of adam, adamw, sgd, nesterov, rmsprop, lars, lamb");
+        "--optimizer adamm: expected one of adam, adamw, sgd, nesterov, rmsprop, lars, lamb, "
+        "novograd");
 }
 
 TEST_CASE("the names that --help lists are those that there are") {
@@ -156,7 +159,8 @@ TEST_CASE("clipping leaves small gradients as they are") {
 }
 
 TEST_CASE("lars and lamb move a weight of zeros by the plain rate") {
-  // Their rates are proportional to the weight's norm, which would keep a weight of zeros at zero.
+  // The rates of lars and lamb are proportional to the weight's norm, which would keep a weight of
+  // zeros at zero.
   for (const char* name : {"lars", "lamb"}) {
     CAPTURE(name);
     OptimizerOptions options;

@@ -72,6 +72,27 @@ TEST_CASE("an epoch is a line of metrics, the end a final report to the run's re
   CHECK(final_report["parameters"] == "0123456789abcdef");
 }
 
+TEST_CASE("F1 and each class's scores stand beside the accuracy if samples have several labels") {
+  const TemporaryDirectory folder;
+  RecordingStore store;
+  auto reporter = Reporter::open(options_of(folder, store));
+  REQUIRE(reporter.has_value());
+  const LabelScores scores{0.75, 0.5, {{1, 0.5, 2.0 / 3, 40}, {0.25, 1, 0.4, 2}}};
+  reporter->epoch({1, 10, 0.5, 0.75, 0.25, 0.875, 1000, scores});
+  reporter->finish({0.25, 0.875, 100, "0123456789abcdef", 4, 10, 1.5, 1000, scores});
+  const auto line = nlohmann::json::parse(*read_file(folder / "metrics.jsonl", 1000));
+  CHECK(line["test_f1_micro"] == 0.75);
+  CHECK(line["test_f1_macro"] == 0.5);
+  CHECK(line["test_classes"][0]["recall"] == 0.5);
+  CHECK(line["test_classes"][1]["samples"] == 2);
+  REQUIRE(store.reports.size() == 1);
+  const auto final_report = nlohmann::json::parse(store.reports[0]);
+  CHECK(final_report["test_f1_micro"] == 0.75);
+  CHECK(final_report["class_precision"] == "1.000 0.250");
+  CHECK(final_report["class_recall"] == "0.500 1.000");
+  CHECK(final_report["class_f1"] == "0.667 0.400");
+}
+
 TEST_CASE("half a line of an attempt that was killed is not glued to the next one's first") {
   const TemporaryDirectory folder;
   RecordingStore store;

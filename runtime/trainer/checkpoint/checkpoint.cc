@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <new>
 #include <span>
@@ -16,6 +17,7 @@
 
 #include "common/bounded_json.h"
 #include "common/files.h"
+#include "common/log.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
 #include "runtime/trainer/checkpoint/safetensors.h"
@@ -73,6 +75,17 @@ Result<std::vector<float>> to_flat(const fs::path& file, const ParsedTensors& pa
     std::memcpy(flat.data() + at, found->second.bytes.data(), found->second.bytes.size());
   }
   return flat;
+}
+
+/// Returns the tensors of one of the optimizer's arrays.
+std::vector<TensorView> tensors_of(const CheckpointLayout& layout, const std::string& state_name) {
+  std::vector<TensorView> tensors = layout.parameters;
+  if (std::ranges::find(layout.per_tensor, state_name) == layout.per_tensor.end()) return tensors;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    tensors[i].shape = {1};
+    tensors[i].offset = i;
+  }
+  return tensors;
 }
 
 /// The content of a manifest and of the two files it describes.
@@ -171,7 +184,12 @@ Result<> CheckpointFolder::save(const TrainingState& state, const CheckpointLayo
   // Remove a damaged or unfinished checkpoint that an earlier attempt left at this step.
   fs::remove(folder / kManifestFile, ignored);
   fs::remove_all(folder, ignored);
+  const auto start = std::chrono::steady_clock::now();
   auto written = write(folder, state, layout);
+  log_info("a checkpoint is written", {{"folder", folder},
+                                       {"step", state.position.step},
+                                       {"seconds", std::chrono::steady_clock::now() - start},
+                                       {"error", written ? "" : written.error().message}});
   if (!written) {
     // If another attempt has taken over, this may be its checkpoint by now.
     if (may_commit_()) fs::remove_all(folder, ignored);
@@ -204,8 +222,10 @@ Result<> CheckpointFolder::write(const fs::path& folder, const TrainingState& st
   std::vector<NamedArray> optimizer;
   add_arrays(model, "", state.parameters, layout.parameters);
   add_arrays(model, "", state.running, layout.running);
-  for (std::size_t i = 0; i < state.states.size(); ++i)
-    add_arrays(optimizer, state.state_names[i] + ".", state.states[i], layout.parameters);
+  for (std::size_t i = 0; i < state.states.size(); ++i) {
+    const std::string& name = state.state_names[i];
+    add_arrays(optimizer, name + ".", state.states[i], tensors_of(layout, name));
+  }
 
   DLRUN_TRY(make_private_directories(folder));
   ordered_json manifest{{"format", kFormat},
@@ -296,7 +316,8 @@ Result<std::optional<TrainingState>> CheckpointFolder::load(
     if (!running) return tl::unexpected(running.error());
     state.running = std::move(*running);
     for (const std::string& state_name : state_names) {
-      auto flat = to_flat(folder / kOptimizerFile, *arrays, state_name + ".", layout.parameters);
+      auto flat = to_flat(folder / kOptimizerFile, *arrays, state_name + ".",
+                          tensors_of(layout, state_name));
       if (!flat) return tl::unexpected(flat.error());
       state.states.push_back(std::move(*flat));
     }

@@ -39,6 +39,9 @@ struct Position {
 struct CheckpointLayout {
   std::vector<TensorView> parameters;
   std::vector<TensorView> running = {};  ///< the network's running statistics
+  /// Names of the optimizer's arrays that have one element for each tensor. The others have the
+  /// layout of the parameters.
+  std::vector<std::string> per_tensor = {};
 };
 
 /// The state of training after a step, in host memory. Arrays are flat; the layout
@@ -50,7 +53,7 @@ struct TrainingState {
   std::vector<std::string> state_names;  ///< names of its arrays
   std::vector<float> parameters;
   std::vector<float> running;
-  /// One array per state name, each as long as `parameters`.
+  /// One array per state name, as long as `parameters`, or with an element for each tensor.
   std::vector<std::vector<float>> states;
   /// Number of samples of each rank (Sampler::Options) if every rank reads its own files; otherwise
   /// empty. An offset within an epoch is then valid only for the same ranks and files.

@@ -181,28 +181,9 @@ class CudaKernels final : public Kernels<float> {
     launched("softmax_cross_entropy");
   }
 
-  void adam(float* parameters, const float* gradients, float* m, float* v, std::size_t count,
-            const AdamCoefficients<float>& c) override {
-    cuda::adam(parameters, gradients, m, v, count, c, stream_);
-    launched("adam");
-  }
-
-  void sgd(float* parameters, const float* gradients, float* velocity, std::size_t count,
-           const SgdCoefficients<float>& c) override {
-    cuda::sgd(parameters, gradients, velocity, count, c, stream_);
-    launched("sgd");
-  }
-
-  void rmsprop(float* parameters, const float* gradients, float* v, float* velocity,
-               std::size_t count, const RmspropCoefficients<float>& c) override {
-    cuda::rmsprop(parameters, gradients, v, velocity, count, c, stream_);
-    launched("rmsprop");
-  }
-
-  void lamb_direction(const float* parameters, float* gradients, float* m, float* v,
-                      std::size_t count, const LambCoefficients<float>& c) override {
-    cuda::lamb_direction(parameters, gradients, m, v, count, c, stream_);
-    launched("lamb_direction");
+  void update(const Update<float>& formula, const UpdateArrays<float>& arrays) override {
+    cuda::update(formula, arrays, stream_);
+    launched("update");
   }
 
   void zero(float* y, std::size_t count) override {

@@ -24,7 +24,15 @@ class CudaLayerKernels final : public LayerKernels<float> {
 
   void convolve(const Window& window, std::size_t n, const float* x, const float* w,
                 const float* bias, bool with_relu, float* y) override {
+    if (window.is_depthwise) {
+      depthwise(window, n, x, w, bias, with_relu, y, stream_);
+      return status_.launched("depthwise");
+    }
     status_.keep(convolutions_.forward(window, n, x, w, y));
+    if (bias == nullptr) {
+      if (with_relu) device_.relu(y, y, n * window.output.size());
+      return;
+    }
     add_channel_bias(y, bias, n * window.output.height * window.output.width,
                      window.output.channels, with_relu, stream_);
     status_.launched("add_channel_bias");
@@ -32,15 +40,25 @@ class CudaLayerKernels final : public LayerKernels<float> {
 
   void convolve_backward_input(const Window& window, std::size_t n, const float* w, const float* dy,
                                float* dx) override {
+    if (window.is_depthwise) {
+      depthwise_backward_input(window, n, w, dy, dx, stream_);
+      return status_.launched("depthwise_backward_input");
+    }
     status_.keep(convolutions_.backward_input(window, n, w, dy, dx));
   }
 
   void convolve_backward_weights(const Window& window, std::size_t n, const float* x,
                                  const float* dy, float* dw, float* dbias) override {
-    status_.keep(convolutions_.backward_weights(window, n, x, dy, dw));
     const std::size_t rows = n * window.output.height * window.output.width;
     double* const partials = room_for(rows, window.output.channels);
     if (partials == nullptr) return;
+    if (window.is_depthwise) {
+      depthwise_backward_weights(window, n, x, dy, partials, dw, stream_);
+      status_.launched("depthwise_backward_weights");
+    } else {
+      status_.keep(convolutions_.backward_weights(window, n, x, dy, dw));
+    }
+    if (dbias == nullptr) return;
     channel_sums(dy, rows, window.output.channels, partials, dbias, stream_);
     status_.launched("channel_sums");
   }
@@ -67,6 +85,27 @@ class CudaLayerKernels final : public LayerKernels<float> {
     status_.launched("average_pool_backward");
   }
 
+  void channel_means(std::size_t n, std::size_t places, std::size_t channels, const float* x,
+                     float* means) override {
+    cuda::channel_means(n, places, channels, x, means, stream_);
+    status_.launched("channel_means");
+  }
+  void channel_means_backward(std::size_t n, std::size_t places, std::size_t channels,
+                              const float* dmeans, bool is_added, float* dx) override {
+    cuda::channel_means_backward(n, places, channels, dmeans, is_added, dx, stream_);
+    status_.launched("channel_means_backward");
+  }
+  void scale_channels(std::size_t n, std::size_t places, std::size_t channels, const float* x,
+                      const float* factors, float* y) override {
+    cuda::scale_channels(n, places, channels, x, factors, y, stream_);
+    status_.launched("scale_channels");
+  }
+  void channel_products(std::size_t n, std::size_t places, std::size_t channels, const float* x,
+                        const float* dy, float* products) override {
+    cuda::channel_products(n, places, channels, x, dy, products, stream_);
+    status_.launched("channel_products");
+  }
+
   void batch_statistics(const float* x, std::size_t rows, std::size_t channels,
                         const SumOverRanks* sum_over_ranks, double share, const float* running,
                         float* statistics, float* observed) override {
@@ -88,8 +127,8 @@ class CudaLayerKernels final : public LayerKernels<float> {
   }
 
   void normalise(const float* x, const float* statistics, const float* parameters, std::size_t rows,
-                 std::size_t channels, float* y) override {
-    cuda::normalise(x, statistics, parameters, rows, channels, y, stream_);
+                 std::size_t channels, bool with_relu, float* y) override {
+    cuda::normalise(x, statistics, parameters, rows, channels, with_relu, y, stream_);
     status_.launched("normalise");
   }
 
@@ -129,11 +168,27 @@ class CudaLayerKernels final : public LayerKernels<float> {
     status_.launched("dropout_factors");
   }
 
+  void place(const ImageShape& shape, std::span<const Placement> placements, const float* x,
+             float* y) override {
+    const std::size_t n = placements.size();
+    if (n > placements_.size()) placements_ = Array<Placement>(device_, n);
+    if (n == 0 || placements_.data() == nullptr) return;  // allocate() has kept the error
+    device_.copy_from_host(placements_.data(), placements.data(), placements.size_bytes());
+    cuda::place(shape, placements_.data(), n, x, y, stream_);
+    status_.launched("place");
+  }
+
   void sigmoid_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n,
                              std::size_t classes, float scale, float* gradient,
                              float* totals) override {
     cuda::sigmoid_cross_entropy(logits, labels, n, classes, scale, gradient, totals, stream_);
     status_.launched("sigmoid_cross_entropy");
+  }
+
+  void count_answers(const float* logits, const std::uint8_t* labels, std::size_t n,
+                     std::size_t classes, std::uint32_t* counts) override {
+    cuda::count_answers(logits, labels, n, classes, counts, stream_);
+    status_.launched("count_answers");
   }
 
   void hyperbolic_tangent(const float* x, float* y, std::size_t count) override {
@@ -153,12 +208,20 @@ class CudaLayerKernels final : public LayerKernels<float> {
     cuda::logistic_backward(y, dy, dx, count, stream_);
     status_.launched("logistic_backward");
   }
+  void silu(const float* x, float* y, std::size_t count) override {
+    cuda::silu(x, y, count, stream_);
+    status_.launched("silu");
+  }
+  void silu_backward(const float* x, const float* dy, float* dx, std::size_t count) override {
+    cuda::silu_backward(x, dy, dx, count, stream_);
+    status_.launched("silu_backward");
+  }
   void multiply(const float* a, const float* b, float* product, std::size_t count) override {
     cuda::multiply(a, b, product, count, stream_);
     status_.launched("multiply");
   }
-  void add(const float* a, const float* b, float* sum, std::size_t count) override {
-    cuda::add(a, b, sum, count, stream_);
+  void add(const float* a, const float* b, bool with_relu, float* sum, std::size_t count) override {
+    cuda::add(a, b, with_relu, sum, count, stream_);
     status_.launched("add");
   }
   void copy(const float* x, float* y, std::size_t count) override {
@@ -204,6 +267,7 @@ class CudaLayerKernels final : public LayerKernels<float> {
   Array<double> sums_;
   std::vector<double> host_sums_;
   Array<std::uint32_t> samples_;  // for dropout_factors()
+  Array<Placement> placements_;   // for place()
 };
 
 }  // namespace

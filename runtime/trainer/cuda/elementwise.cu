@@ -58,35 +58,20 @@ __global__ void softmax_cross_entropy_kernel(const float* logits, const std::uin
   add_to_totals(loss, correct, totals);
 }
 
-__global__ void adam_kernel(float* p, const float* g, float* m, float* v, std::size_t count,
-                            AdamCoefficients<float> c) {
-  for (std::size_t i = first(); i < count; i += stride()) adam_element(p[i], g[i], m[i], v[i], c);
+template <int kStates, typename Formula>
+__global__ void update_kernel(Formula formula, UpdateArrays<float> arrays) {
+  for (std::size_t i = first(); i < arrays.count; i += stride())
+    update_element<kStates>(formula, arrays, i);
 }
 
-__global__ void momentum_kernel(float* p, const float* g, float* velocity, std::size_t count,
-                                SgdCoefficients<float> c) {
-  for (std::size_t i = first(); i < count; i += stride())
-    momentum_element(p[i], g[i], velocity[i], c);
-}
-
-__global__ void sgd_kernel(float* p, const float* g, std::size_t count, SgdCoefficients<float> c) {
-  for (std::size_t i = first(); i < count; i += stride()) sgd_element(p[i], g[i], c);
-}
-
-__global__ void rmsprop_kernel(float* p, const float* g, float* v, std::size_t count,
-                               RmspropCoefficients<float> c) {
-  for (std::size_t i = first(); i < count; i += stride()) rmsprop_element(p[i], g[i], v[i], c);
-}
-
-__global__ void rmsprop_momentum_kernel(float* p, const float* g, float* v, float* velocity,
-                                        std::size_t count, RmspropCoefficients<float> c) {
-  for (std::size_t i = first(); i < count; i += stride())
-    rmsprop_momentum_element(p[i], g[i], v[i], velocity[i], c);
-}
-
-__global__ void lamb_kernel(const float* p, float* g, float* m, float* v, std::size_t count,
-                            LambCoefficients<float> c) {
-  for (std::size_t i = first(); i < count; i += stride()) lamb_element(p[i], g[i], m[i], v[i], c);
+/// Queues the update if the arrays have kStates state arrays.
+template <int kStates, typename Formula>
+void launch_update(const Formula& formula, const UpdateArrays<float>& arrays, cudaStream_t stream) {
+  if constexpr (kTakesStates<Formula, float, kStates>) {
+    if (arrays.states() != kStates) return;
+    launch(update_kernel<kStates, Formula>, blocks_for(arrays.count), kThreads, stream, formula,
+           arrays);
+  }
 }
 
 __global__ void add_scaled_kernel(float* y, float scale, const float* x, std::size_t count) {
@@ -164,38 +149,15 @@ void softmax_cross_entropy(const float* logits, const std::uint8_t* labels, std:
          gradient, totals);
 }
 
-void adam(float* parameters, const float* gradients, float* m, float* v, std::size_t count,
-          const AdamCoefficients<float>& c, cudaStream_t stream) {
-  if (count == 0) return;
-  launch(adam_kernel, blocks_for(count), kThreads, stream, parameters, gradients, m, v, count, c);
-}
-
-void sgd(float* parameters, const float* gradients, float* velocity, std::size_t count,
-         const SgdCoefficients<float>& c, cudaStream_t stream) {
-  if (count == 0) return;
-  if (velocity != nullptr) {
-    launch(momentum_kernel, blocks_for(count), kThreads, stream, parameters, gradients, velocity,
-           count, c);
-  } else {
-    launch(sgd_kernel, blocks_for(count), kThreads, stream, parameters, gradients, count, c);
-  }
-}
-
-void rmsprop(float* p, const float* g, float* v, float* velocity, std::size_t count,
-             const RmspropCoefficients<float>& c, cudaStream_t stream) {
-  if (count == 0) return;
-  if (velocity != nullptr) {
-    launch(rmsprop_momentum_kernel, blocks_for(count), kThreads, stream, p, g, v, velocity, count,
-           c);
-  } else {
-    launch(rmsprop_kernel, blocks_for(count), kThreads, stream, p, g, v, count, c);
-  }
-}
-
-void lamb_direction(const float* p, float* g, float* m, float* v, std::size_t count,
-                    const LambCoefficients<float>& c, cudaStream_t stream) {
-  if (count == 0) return;
-  launch(lamb_kernel, blocks_for(count), kThreads, stream, p, g, m, v, count, c);
+void update(const Update<float>& formula, const UpdateArrays<float>& arrays, cudaStream_t stream) {
+  if (arrays.count == 0) return;
+  std::visit(
+      [&](const auto& one) {
+        launch_update<0>(one, arrays, stream);
+        launch_update<1>(one, arrays, stream);
+        launch_update<2>(one, arrays, stream);
+      },
+      formula);
 }
 
 void add_scaled(float* y, float scale, const float* x, std::size_t count, cudaStream_t stream) {

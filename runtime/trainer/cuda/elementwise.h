@@ -8,10 +8,7 @@
 
 #include <cuda_runtime.h>
 
-#include "runtime/trainer/optim/adam.h"
-#include "runtime/trainer/optim/lamb.h"
-#include "runtime/trainer/optim/rmsprop.h"
-#include "runtime/trainer/optim/sgd.h"
+#include "runtime/trainer/optim/formulas.h"
 
 namespace dlrun::trainer::cuda {
 
@@ -26,16 +23,7 @@ void relu_backward(const float* y, const float* dy, float* dx, std::size_t count
 void softmax_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n,
                            std::size_t classes, float scale, float* gradient, float* totals,
                            cudaStream_t stream);
-void adam(float* parameters, const float* gradients, float* m, float* v, std::size_t count,
-          const AdamCoefficients<float>& c, cudaStream_t stream);
-/// velocity is nullptr without momentum.
-void sgd(float* parameters, const float* gradients, float* velocity, std::size_t count,
-         const SgdCoefficients<float>& c, cudaStream_t stream);
-/// velocity is nullptr without momentum.
-void rmsprop(float* p, const float* g, float* v, float* velocity, std::size_t count,
-             const RmspropCoefficients<float>& c, cudaStream_t stream);
-void lamb_direction(const float* p, float* g, float* m, float* v, std::size_t count,
-                    const LambCoefficients<float>& c, cudaStream_t stream);
+void update(const Update<float>& formula, const UpdateArrays<float>& arrays, cudaStream_t stream);
 void add_scaled(float* y, float scale, const float* x, std::size_t count, cudaStream_t stream);
 /// Computes y = x rounded to bfloat16, ties to even; NaN stays NaN.
 void round_to_bfloat16(const float* x, std::uint16_t* y, std::size_t count, cudaStream_t stream);

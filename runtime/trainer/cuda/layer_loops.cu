@@ -178,6 +178,13 @@ __global__ void sigmoid_cross_entropy_kernel(const float* logits, const std::uin
   add_to_totals(loss, right, totals);
 }
 
+/// Uses one thread per class, so that no two threads add to the same count.
+__global__ void count_answers_kernel(const float* logits, const std::uint8_t* labels, std::size_t n,
+                                     std::size_t classes, std::uint32_t* counts) {
+  for (std::size_t k = first(); k < classes; k += stride())
+    count_answers_of(k, logits, labels, n, classes, counts);
+}
+
 }  // namespace
 
 void transpose(const float* x, std::size_t rows, std::size_t columns, float* y,
@@ -196,6 +203,87 @@ void add_channel_bias(float* y, const float* bias, std::size_t rows, std::size_t
         return !with_relu || value > 0 ? value : 0.0F;
       },
       y, rows * channels, stream);
+}
+
+void depthwise(const Window& window, std::size_t n, const float* x, const float* w,
+               const float* bias, bool with_relu, float* y, cudaStream_t stream) {
+  each_of_images(
+      [=] __device__(std::size_t image, std::size_t i, std::size_t j, std::size_t k) {
+        const float sum = depthwise_element(window, x, w, image, i, j, k);
+        const float value = bias == nullptr ? sum : sum + bias[k];
+        return !with_relu || value > 0 ? value : 0.0F;
+      },
+      window.output, n, y, stream);
+}
+
+void depthwise_backward_input(const Window& window, std::size_t n, const float* w, const float* dy,
+                              float* dx, cudaStream_t stream) {
+  each_of_images(
+      [=] __device__(std::size_t image, std::size_t row, std::size_t column, std::size_t k) {
+        return depthwise_backward_element(window, w, dy, image, row, column, k);
+      },
+      window.input, n, dx, stream);
+}
+
+void depthwise_backward_weights(const Window& window, std::size_t n, const float* x,
+                                const float* dy, double* partials, float* dw, cudaStream_t stream) {
+  const std::size_t rows = n * window.output.height * window.output.width;
+  const std::size_t channels = window.output.channels;
+  for (std::size_t a = 0; a < window.size; ++a) {
+    for (std::size_t b = 0; b < window.size; ++b) {
+      sum_rows_of(
+          [=] __device__(std::size_t i, std::size_t channel) {
+            const float from = depthwise_input(window, x, i / channels, channel, a, b);
+            return Pair{double{from} * double{dy[i]}, 0};
+          },
+          rows, channels, partials, channels, dw + (a * window.size + b) * channels, stream);
+    }
+  }
+}
+
+void channel_means(std::size_t n, std::size_t places, std::size_t channels, const float* x,
+                   float* means, cudaStream_t stream) {
+  each(
+      [=] __device__(std::size_t i) {
+        const float* const from = x + i / channels * places * channels + i % channels;
+        float sum = 0;
+        for (std::size_t place = 0; place < places; ++place) sum += from[place * channels];
+        return sum / static_cast<float>(places);
+      },
+      means, n * channels, stream);
+}
+
+void channel_means_backward(std::size_t n, std::size_t places, std::size_t channels,
+                            const float* dmeans, bool is_added, float* dx, cudaStream_t stream) {
+  each(
+      [=] __device__(std::size_t i) {
+        const std::size_t sample = i / (places * channels);
+        const float part = dmeans[sample * channels + i % channels] / static_cast<float>(places);
+        return is_added ? dx[i] + part : part;
+      },
+      dx, n * places * channels, stream);
+}
+
+void scale_channels(std::size_t n, std::size_t places, std::size_t channels, const float* x,
+                    const float* factors, float* y, cudaStream_t stream) {
+  each(
+      [=] __device__(std::size_t i) {
+        return x[i] * factors[i / (places * channels) * channels + i % channels];
+      },
+      y, n * places * channels, stream);
+}
+
+void channel_products(std::size_t n, std::size_t places, std::size_t channels, const float* x,
+                      const float* dy, float* products, cudaStream_t stream) {
+  each(
+      [=] __device__(std::size_t i) {
+        const std::size_t first = i / channels * places * channels + i % channels;
+        float sum = 0;
+        for (std::size_t place = 0; place < places; ++place)
+          sum += x[first + place * channels] * dy[first + place * channels];
+        return sum;
+      },
+      products, n * channels, stream);
 }
 
 void max_pool(const Window& window, std::size_t n, const float* x, float* y, cudaStream_t stream) {
@@ -280,10 +368,12 @@ void running_statistics(const float* running, std::size_t channels, float* stati
 }
 
 void normalise(const float* x, const float* statistics, const float* parameters, std::size_t rows,
-               std::size_t channels, float* y, cudaStream_t stream) {
+               std::size_t channels, bool with_relu, float* y, cudaStream_t stream) {
   each(
       [=] __device__(std::size_t i) {
-        return normalised(x[i], channel_of(i, channels), channels, statistics, parameters);
+        const float value =
+            normalised(x[i], channel_of(i, channels), channels, statistics, parameters);
+        return !with_relu || value > 0 ? value : 0.0F;
       },
       y, rows * channels, stream);
 }
@@ -323,12 +413,28 @@ void dropout_factors(std::uint64_t seed, std::uint64_t key, const std::uint32_t*
          known, width, rate, kept, factors);
 }
 
+void place(const ImageShape& shape, const Placement* placements, std::size_t n, const float* x,
+           float* y, cudaStream_t stream) {
+  each_of_images(
+      [=] __device__(std::size_t image, std::size_t row, std::size_t column, std::size_t k) {
+        return placed_element(shape, placements[image], x + image * shape.size(), row, column, k);
+      },
+      shape, n, y, stream);
+}
+
 void sigmoid_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n,
                            std::size_t classes, float scale, float* gradient, float* totals,
                            cudaStream_t stream) {
   if (n == 0) return;
   launch(sigmoid_cross_entropy_kernel, 1, kThreads, stream, logits, labels, n, classes, scale,
          gradient, totals);
+}
+
+void count_answers(const float* logits, const std::uint8_t* labels, std::size_t n,
+                   std::size_t classes, std::uint32_t* counts, cudaStream_t stream) {
+  if (n == 0) return;
+  launch(count_answers_kernel, blocks_for(classes), kThreads, stream, logits, labels, n, classes,
+         counts);
 }
 
 void hyperbolic_tangent(const float* x, float* y, std::size_t count, cudaStream_t stream) {
@@ -349,13 +455,28 @@ void logistic_backward(const float* y, const float* dy, float* dx, std::size_t c
   each([=] __device__(std::size_t i) { return dy[i] * y[i] * (1 - y[i]); }, dx, count, stream);
 }
 
+void silu(const float* x, float* y, std::size_t count, cudaStream_t stream) {
+  each([=] __device__(std::size_t i) { return silu_of(x[i]); }, y, count, stream);
+}
+
+void silu_backward(const float* x, const float* dy, float* dx, std::size_t count,
+                   cudaStream_t stream) {
+  each([=] __device__(std::size_t i) { return silu_backward_of(x[i], dy[i]); }, dx, count, stream);
+}
+
 void multiply(const float* a, const float* b, float* product, std::size_t count,
               cudaStream_t stream) {
   each([=] __device__(std::size_t i) { return a[i] * b[i]; }, product, count, stream);
 }
 
-void add(const float* a, const float* b, float* sum, std::size_t count, cudaStream_t stream) {
-  each([=] __device__(std::size_t i) { return a[i] + b[i]; }, sum, count, stream);
+void add(const float* a, const float* b, bool with_relu, float* sum, std::size_t count,
+         cudaStream_t stream) {
+  each(
+      [=] __device__(std::size_t i) {
+        const float value = a[i] + b[i];
+        return !with_relu || value > 0 ? value : 0.0F;
+      },
+      sum, count, stream);
 }
 
 }  // namespace dlrun::trainer::cuda

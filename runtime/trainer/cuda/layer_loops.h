@@ -8,6 +8,7 @@
 
 #include <cuda_runtime.h>
 
+#include "runtime/trainer/nn/placement.h"
 #include "runtime/trainer/nn/window.h"
 
 namespace dlrun::trainer::cuda {
@@ -18,6 +19,23 @@ void transpose(const float* x, std::size_t rows, std::size_t columns, float* y,
 /// Computes y[i, :] += bias, then max(y, 0) if with_relu. y: [rows x channels].
 void add_channel_bias(float* y, const float* bias, std::size_t rows, std::size_t channels,
                       bool with_relu, cudaStream_t stream);
+
+// Depthwise convolutions. bias: nullptr for zeros. partials: partial_sums() of the output's rows.
+void depthwise(const Window& window, std::size_t n, const float* x, const float* w,
+               const float* bias, bool with_relu, float* y, cudaStream_t stream);
+void depthwise_backward_input(const Window& window, std::size_t n, const float* w, const float* dy,
+                              float* dx, cudaStream_t stream);
+void depthwise_backward_weights(const Window& window, std::size_t n, const float* x,
+                                const float* dy, double* partials, float* dw, cudaStream_t stream);
+
+void channel_means(std::size_t n, std::size_t places, std::size_t channels, const float* x,
+                   float* means, cudaStream_t stream);
+void channel_means_backward(std::size_t n, std::size_t places, std::size_t channels,
+                            const float* dmeans, bool is_added, float* dx, cudaStream_t stream);
+void scale_channels(std::size_t n, std::size_t places, std::size_t channels, const float* x,
+                    const float* factors, float* y, cudaStream_t stream);
+void channel_products(std::size_t n, std::size_t places, std::size_t channels, const float* x,
+                      const float* dy, float* products, cudaStream_t stream);
 
 void max_pool(const Window& window, std::size_t n, const float* x, float* y, cudaStream_t stream);
 void max_pool_backward(const Window& window, std::size_t n, const float* x, const float* y,
@@ -46,7 +64,7 @@ void batch_statistics(const double* sums, double rows, double share, std::size_t
 void running_statistics(const float* running, std::size_t channels, float* statistics,
                         cudaStream_t stream);
 void normalise(const float* x, const float* statistics, const float* parameters, std::size_t rows,
-               std::size_t channels, float* y, cudaStream_t stream);
+               std::size_t channels, bool with_relu, float* y, cudaStream_t stream);
 /// Sets gradients = the second half of the result of backward_sums(), then the first half.
 void normalise_gradients(const double* sums, std::size_t channels, float* gradients,
                          cudaStream_t stream);
@@ -61,9 +79,14 @@ void normalise_backward(const float* x, const float* dy, const float* statistics
 void dropout_factors(std::uint64_t seed, std::uint64_t key, const std::uint32_t* samples,
                      std::size_t known, std::size_t n, std::size_t width, double rate,
                      float* factors, cudaStream_t stream);
+/// placements: device memory, [n].
+void place(const ImageShape& shape, const Placement* placements, std::size_t n, const float* x,
+           float* y, cudaStream_t stream);
 void sigmoid_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n,
                            std::size_t classes, float scale, float* gradient, float* totals,
                            cudaStream_t stream);
+void count_answers(const float* logits, const std::uint8_t* labels, std::size_t n,
+                   std::size_t classes, std::uint32_t* counts, cudaStream_t stream);
 
 void hyperbolic_tangent(const float* x, float* y, std::size_t count, cudaStream_t stream);
 void hyperbolic_tangent_backward(const float* y, const float* dy, float* dx, std::size_t count,
@@ -71,8 +94,12 @@ void hyperbolic_tangent_backward(const float* y, const float* dy, float* dx, std
 void logistic(const float* x, float* y, std::size_t count, cudaStream_t stream);
 void logistic_backward(const float* y, const float* dy, float* dx, std::size_t count,
                        cudaStream_t stream);
+void silu(const float* x, float* y, std::size_t count, cudaStream_t stream);
+void silu_backward(const float* x, const float* dy, float* dx, std::size_t count,
+                   cudaStream_t stream);
 void multiply(const float* a, const float* b, float* product, std::size_t count,
               cudaStream_t stream);
-void add(const float* a, const float* b, float* sum, std::size_t count, cudaStream_t stream);
+void add(const float* a, const float* b, bool with_relu, float* sum, std::size_t count,
+         cudaStream_t stream);
 
 }  // namespace dlrun::trainer::cuda

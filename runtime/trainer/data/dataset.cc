@@ -12,12 +12,15 @@
 #include "runtime/trainer/data/cifar.h"
 #include "runtime/trainer/data/digits.h"
 #include "runtime/trainer/data/idx.h"
+#include "runtime/trainer/data/patches.h"
 
 namespace dlrun::trainer {
 namespace {
 
 constexpr std::size_t kDefaultTrainDigits = 8000;
 constexpr std::size_t kDefaultTestDigits = 2000;
+constexpr std::size_t kDefaultTrainPatches = 2000;
+constexpr std::size_t kDefaultTestPatches = 500;
 constexpr std::size_t kTenClasses = 10;
 constexpr std::array<const char*, 2> kHalves{"train", "t10k"};
 
@@ -148,10 +151,22 @@ Result<Split> load_idx_folder(const std::filesystem::path& folder) {
 namespace {
 
 Result<Split> load_files(const DataOptions& options) {
-  if (options.dataset == "digits" && options.path.empty()) {
-    const auto or_default = [](std::size_t n, std::size_t otherwise) {
-      return n == 0 ? otherwise : n;
+  const auto or_default = [](std::size_t n, std::size_t otherwise) {
+    return n == 0 ? otherwise : n;
+  };
+  if (options.dataset == "patches") {
+    if (!options.path.empty()) {
+      return fail(Errc::kUsage, "--dataset patches draws its images: no --data {}",
+                  options.path.string());
+    }
+    const auto draw = [&](std::size_t n, bool is_test) {
+      return generate_patches(n, options.patch_size, options.seed, is_test);
     };
+    return Split{draw(or_default(options.train_samples, kDefaultTrainPatches), false),
+                 draw(or_default(options.test_samples, kDefaultTestPatches), true),
+                 fmt::format("generated patches, seed {}", options.seed)};
+  }
+  if (options.dataset == "digits" && options.path.empty()) {
     return Split{
         generate_digits(or_default(options.train_samples, kDefaultTrainDigits), options.seed,
                         false),

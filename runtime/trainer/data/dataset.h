@@ -34,12 +34,15 @@ struct Split {
 };
 
 struct DataOptions {
-  std::string dataset = "digits";  ///< idx | mnist | cifar10 | arrays | digits
+  std::string dataset = "digits";  ///< idx | mnist | cifar10 | arrays | digits | patches
   std::filesystem::path path;      ///< directory; if empty, digits are generated in memory
-  std::size_t train_samples = 0;   ///< limit for the training data; 0: all, or 8000 generated
-  std::size_t test_samples = 0;    ///< limit for the test data; 0: all, or 2000 generated
-  std::uint64_t seed = 1;          ///< seed of the generated digits
-  bool is_by_file = false;         ///< for "arrays": each rank reads its own partitions
+  /// Limit for the training data. 0: all samples of the files, or 8000 digits or 2000 patches.
+  std::size_t train_samples = 0;
+  std::size_t test_samples =
+      0;                   ///< limit for the test data; 0: all, or a quarter as many generated
+  std::uint64_t seed = 1;  ///< seed of the generated images
+  std::size_t patch_size = 120;  ///< for "patches": pixels per row and per column
+  bool is_by_file = false;       ///< for "arrays": each rank reads its own partitions
   int rank = 0;
   int size = 1;
 };

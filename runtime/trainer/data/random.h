@@ -24,7 +24,11 @@ enum class Purpose : std::uint64_t {
   kShuffle = 2,
   kTrainDigits = 3,
   kTestDigits = 4,
-  kDropout = 5
+  kDropout = 5,
+  kAugment = 6,
+  kTrainPatches = 7,
+  kTestPatches = 8,
+  kSpectra = 9
 };
 
 /// A stream of SplitMix64 with the key (seed, purpose, index). The index is a layer,

@@ -18,11 +18,16 @@ namespace {
 constexpr std::size_t kEvaluationBatch = 256;
 constexpr std::size_t kEvaluationBytes = std::size_t{512} << 20U;
 
-/// Describes a tensor for the optimizer. Tensors of one dimension are biases or scales.
-TensorPart part_of(const TensorView& tensor) {
-  std::size_t count = 1;
-  for (const std::size_t size : tensor.shape) count *= size;
-  return {tensor.offset, count, tensor.shape.size() > 1};
+/// Describes the network's tensors for the optimizer. Tensors of one dimension are biases or
+/// scales.
+std::vector<TensorPart> tensors_of(const Network<float>& network) {
+  std::vector<TensorPart> parts;
+  for (const TensorView& tensor : network.tensors()) {
+    std::size_t count = 1;
+    for (const std::size_t size : tensor.shape) count *= size;
+    parts.push_back({tensor.offset, count, tensor.shape.size() > 1});
+  }
+  return parts;
 }
 
 /// Returns true if ranks that have shared memory may keep their arrays in it. Returns false for
@@ -43,6 +48,29 @@ std::size_t room(const TrainOptions& options, const Layers<float>& layers) {
 
 }  // namespace
 
+std::unique_ptr<GradientExchange> Trainer::Parts::make_exchange(const TrainOptions& options,
+                                                                const Session& session) {
+  const std::size_t count = network.parameters().size();
+  const ExchangeContext context{
+      .communicator = session.communicator,
+      .kernels = session.kernels,
+      .rule = *optimizer,
+      .state = state,
+      .parameters = network.parameters(),
+      .gradients = network.gradients(),
+      .words = network.gradients_and_extra().subspan(count),
+      .tensors = tensors,
+      .clip_norm = options.clip_norm,
+  };
+  if (shared.is_shared()) return make_shared_exchange(context, shared);
+  if (options.has_sharded_state) return make_sharded_exchange(context);
+  if (options.local_steps > 0) {
+    return make_local_exchange(context, network, options.buckets, options.local_steps,
+                               options.local_after);
+  }
+  return make_all_reduce_exchange(context, network, options.buckets);
+}
+
 Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Session& session,
                       Layers<float> layers, std::unique_ptr<Optimizer<float>> rule,
                       const std::vector<std::size_t>& rank_samples)
@@ -55,13 +83,19 @@ Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Sess
                            std::size_t gradients) { return shared.allocate(parameters, gradients); }
                   : AllocateFlat()),
       optimizer(std::move(rule)),
+      tensors(tensors_of(network)),
+      state(session.communicator, session.kernels, *optimizer, network.parameters().size(),
+            tensors.size(), options.has_sharded_state || shared.is_shared()),
+      exchange(make_exchange(options, session)),
       sampler({data.train.size(), options.batch, session.communicator.rank(),
                session.communicator.size(), options.sharding, options.seed, rank_samples}),
-      reducer(session.communicator, session.kernels, network, options.buckets),
       train(session.kernels.upload(data.train)),
       test(session.kernels.upload(data.test)),
       labels(session.kernels, network.max_batch() * data.train.label_width),
+      originals(session.kernels,
+                options.augmentation.is_empty() ? 0 : at_once(options) * data.train.features),
       totals(session.kernels, 2),
+      answers(session.kernels, data.train.label_width > 1 ? 3 * data.train.label_width : 0),
       own_loss(session.kernels, 1),
       accumulated(session.kernels,
                   at_once(options) < options.batch ? network.parameters().size() : 0),
@@ -76,30 +110,9 @@ Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Sess
         const Clock::time_point since = Clock::now();
         if (summed) summed = communicator.all_reduce(sums, ReduceOp::kSum);
         waited += Clock::now() - since;
-      }) {
-  for (const TensorView& tensor : network.tensors()) parts.push_back(part_of(tensor));
-  std::size_t length = network.parameters().size();
-  if (options.has_sharded_state || shared.is_shared()) {
-    sharded = std::make_unique<ShardedStep>(session.communicator, session.kernels, length, &shared);
-    length = sharded->part();
-  }
-  for (std::size_t i = 0; i < optimizer->states().size(); ++i) {
-    states.emplace_back(session.kernels, length);
-    state_pointers.push_back(states.back().data());
-  }
-  if (options.local_steps > 0) {
-    std::vector<std::span<float>> arrays;
-    for (Array<float>& state : states) arrays.push_back(state.span());
-    local = std::make_unique<LocalSteps>(session.communicator, session.kernels, network,
-                                         std::move(arrays));
-  }
-}
+      }) {}
 
-Result<> Trainer::build() {
-  // First check the options: only ranks that agree fail together in the checks that follow.
-  DLRUN_TRY(check_that_ranks_are_alike());
-  DLRUN_TRY(survey());
-  DLRUN_TRY(check_shards());
+Result<Layers<float>> Trainer::layers_of_model() const {
   const bool is_multiple = data_.train.label_width > 1;
   if (is_multiple != (options_.loss == Loss::kSigmoid)) {
     return fail(Errc::kUsage, "{}: {}", data_.source,
@@ -112,8 +125,19 @@ Result<> Trainer::build() {
                          ? named_model(options_.model, options_.hidden, classes_)
                          : Result<std::vector<std::string>>(options_.layers);
   if (!words) return tl::unexpected(words.error());
-  const ImageShape image{data_.train.height, data_.train.width,
-                         data_.train.features / (data_.train.height * data_.train.width)};
+  const ImageShape image = image_shape(data_.train);
+  if (options_.augmentation.rotates && image.height != image.width) {
+    return fail(Errc::kUsage,
+                "--augment rotate turns images by 90 degrees, and those of {} are not square: {} x "
+                "{} pixels",
+                data_.source, image.height, image.width);
+  }
+  if (const std::size_t shift = options_.augmentation.shift;
+      shift > 0 && (shift >= image.height || shift >= image.width)) {
+    return fail(Errc::kUsage,
+                "--augment shift {} moves images of {} x {} pixels, those of {}, out of themselves",
+                shift, image.height, image.width, data_.source);
+  }
   auto layers = make_layers<float>(*words, image, classes_);
   if (!layers) return tl::unexpected(layers.error());
   for (const auto& layer : *layers) {
@@ -130,6 +154,17 @@ Result<> Trainer::build() {
           "--local-steps: batchnorm sync normalises the batches of all ranks; use batchnorm");
     }
   }
+  return layers;
+}
+
+Result<> Trainer::build() {
+  // Check the options first: if the ranks' options differ, only some ranks would fail in the checks
+  // that follow.
+  DLRUN_TRY(check_that_ranks_are_alike());
+  DLRUN_TRY(survey());
+  DLRUN_TRY(check_shards());
+  auto layers = layers_of_model();
+  if (!layers) return tl::unexpected(layers.error());
   const auto rule = resolve(options_.optimizer);
   if (!rule) return tl::unexpected(rule.error());
   auto optimizer = make_optimizer<float>(*rule);
@@ -150,8 +185,15 @@ Result<> Trainer::build() {
                 options_.lr_steps,
                 options_.lr_step_factor,
                 options_.lr_power};
+  p.is_recorded = session_.kernels.records_steps() && session_.communicator.name() == "single";
   DLRUN_TRY(agree(session_.communicator, session_.host, session_.kernels.synchronise()));
+  describe();
+  return {};
+}
 
+void Trainer::describe() {
+  Parts& p = *parts_;
+  const int size = session_.communicator.size();
   session_.reporter.note(fmt::format("data: {}; {} training and {} test samples", data_.source,
                                      train_samples_, data_.test.size()));
   if (p.train.is_streamed) {
@@ -166,7 +208,6 @@ Result<> Trainer::build() {
       learning_rate(p.schedule, options_.warmup_epochs), options_.batch, size, size == 1 ? "" : "s",
       session_.communicator.name(), session_.kernels.description()));
   if (session_.kernels.records_steps()) {
-    p.is_recorded = session_.communicator.name() == "single";
     const bool has_norms = options_.clip_norm > 0 || p.optimizer->needs_whole_tensors();
     session_.reporter.note(fmt::format(
         "CUDA graphs: {}",
@@ -178,12 +219,11 @@ Result<> Trainer::build() {
         : has_norms ? "each step is one up to the gradients' norms, which are waited for"
                     : "each step is one"));
   }
-  if (p.local != nullptr) {
+  if (options_.local_steps > 0) {
     session_.reporter.note(fmt::format(
         "post-local SGD: after {:g} epochs ranks step alone, and average every {} steps",
         options_.local_after, options_.local_steps));
   }
-  return {};
 }
 
 }  // namespace dlrun::trainer

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <initializer_list>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +10,7 @@
 #include "runtime/trainer/loop/parts.h"
 #include "runtime/trainer/parallel/agreement.h"
 #include "runtime/trainer/parallel/device_collectives.h"
+#include "runtime/trainer/train_flags.h"
 
 namespace dlrun::trainer {
 
@@ -82,65 +81,29 @@ Result<> Trainer::check_shards() const {
 }
 
 Result<> Trainer::check_that_ranks_are_alike() const {
-  const TrainOptions& o = options_;
+  TrainOptions o = options_;
   // Fill in defaults, so that a default equals the same value given explicitly.
-  const OptimizerOptions rule = resolve(o.optimizer).value_or(o.optimizer);
-  const auto word = [](const auto& value) { return fmt::format("{}", value); };
-  const auto maybe = [](const std::optional<double>& value) {
-    return value ? fmt::format("{}", *value) : "";
-  };
-  const auto one_of = [](auto value, std::initializer_list<const char*> words) {
-    // In the order of the enumeration.
-    return std::string(words.begin()[static_cast<std::size_t>(value)]);
-  };
-  return same_on_all_ranks(
-      session_.communicator, session_.host,
-      {{"--model", o.model},
-       {"--hidden", fmt::format("{}", fmt::join(o.hidden, ","))},
-       {"--layers", fmt::format("{}", fmt::join(o.layers, ","))},
-       {"--loss", one_of(o.loss, {"softmax", "sigmoid"})},
-       {"--optimizer", rule.name},
-       {"--momentum", maybe(rule.momentum)},
-       {"--weight-decay", maybe(rule.weight_decay)},
-       {"--beta1", word(rule.beta1)},
-       {"--beta2", word(rule.beta2)},
-       {"--epsilon", maybe(rule.epsilon)},
-       {"--alpha", word(rule.alpha)},
-       {"--trust", word(rule.trust)},
-       {"--optimizer-state", o.has_sharded_state ? "sharded" : "whole"},
-       {"--lr", word(o.learning_rate)},
-       {"--lr-scaling", one_of(o.lr_scaling, {"none", "linear", "sqrt"})},
-       {"--lr-decay", one_of(o.lr_decay, {"constant", "linear", "cosine", "step", "polynomial"})},
-       {"--lr-steps", fmt::format("{}", fmt::join(o.lr_steps, ","))},
-       {"--lr-step-factor", word(o.lr_step_factor)},
-       {"--lr-power", word(o.lr_power)},
-       {"--warmup-epochs", word(o.warmup_epochs)},
-       {"--clip-norm", word(o.clip_norm)},
-       {"--batch", word(o.batch)},
-       {"--micro-batch", word(o.micro_batch)},
-       {"--epochs", word(o.epochs)},
-       {"--seed", word(o.seed)},
-       {"--shard", one_of(o.sharding, {"sample", "file", "epoch"})},
-       {"--local-steps", word(o.local_steps)},
-       {"--local-after", word(o.local_after)},
-       {"--compression", one_of(o.buckets.compression, {"none", "bf16", "fp16"})},
-       {"the buckets' bytes",
+  o.optimizer = resolve(o.optimizer).value_or(o.optimizer);
+  std::vector<Setting> settings;
+  for (const Flag<TrainOptions>& flag : train_flags()) {
+    if (!flag.is_own) settings.push_back({std::string(flag.name), flag.value.show(o)});
+  }
+  const bool is_by_file = o.sharding == Sharding::kFile;
+  const auto of_data = [](std::size_t value) { return fmt::format("{}", value); };
+  const Dataset& data = data_.train;
+  settings.insert(
+      settings.end(),
+      {{"the buckets' bytes",
         fmt::format("{} and {}", o.buckets.first_bucket_bytes, o.buckets.bucket_bytes)},
-       {"--checkpoint-every", word(o.checkpoint_every)},
-       {"--checkpoint-keep", word(o.checkpoint_keep)},
-       {"--resume", o.resume ? "given" : "not given"},
-       {"--trace-steps", word(o.trace_steps)},
        {"--device", session_.kernels.uses_host_memory() ? "cpu" : "cuda"},
        {"--precision", std::string(name_of(session_.kernels.precision()))},
-       {"the number of training samples",
-        o.sharding == Sharding::kFile ? "its own" : word(data_.train.size())},
-       {"the number of test samples", word(data_.test.size())},
-       {"the number of classes",
-        o.sharding == Sharding::kFile ? "its own" : word(data_.train.classes)},
-       {"the bytes of an image", word(data_.train.features)},
-       {"the height and width of an image",
-        fmt::format("{} x {}", data_.train.height, data_.train.width)},
-       {"the labels of a sample", word(data_.train.label_width)}});
+       {"the number of training samples", is_by_file ? "its own" : of_data(data.size())},
+       {"the number of test samples", of_data(data_.test.size())},
+       {"the number of classes", is_by_file ? "its own" : of_data(data.classes)},
+       {"the bytes of an image", of_data(data.features)},
+       {"the height and width of an image", fmt::format("{} x {}", data.height, data.width)},
+       {"the labels of a sample", of_data(data.label_width)}});
+  return same_on_all_ranks(session_.communicator, session_.host, settings);
 }
 
 }  // namespace dlrun::trainer

@@ -5,14 +5,16 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "runtime/trainer/checkpoint/checkpoint.h"
+#include "runtime/trainer/loop/label_scores.h"
 #include "runtime/trainer/loop/trace.h"
 #include "runtime/trainer/loop/trainer.h"
 #include "runtime/trainer/nn/network.h"
-#include "runtime/trainer/parallel/local_steps.h"
-#include "runtime/trainer/parallel/sharded_step.h"
+#include "runtime/trainer/parallel/gradient_exchange.h"
+#include "runtime/trainer/parallel/optimizer_state.h"
 #include "runtime/trainer/parallel/shared_arrays.h"
 
 namespace dlrun::trainer {
@@ -23,9 +25,15 @@ using Clock = std::chrono::steady_clock;
 /// together with the gradients, so that ranks share them without an extra collective.
 enum Word : std::size_t { kLossSum, kCorrect, kSaveRequests, kWords };
 
+inline constexpr float kPixelScale = 1.0F / 255;
+
 /// Returns the largest number of samples that pass through the network together.
 [[nodiscard]] inline std::size_t at_once(const TrainOptions& options) {
   return options.micro_batch == 0 ? options.batch : std::min(options.micro_batch, options.batch);
+}
+
+[[nodiscard]] inline ImageShape image_shape(const Dataset& data) {
+  return {data.height, data.width, data.features / (data.height * data.width)};
 }
 
 /// Sums over the samples of all ranks.
@@ -33,9 +41,14 @@ struct Trainer::Totals {
   double loss = 0;
   double correct = 0;
   double samples = 0;
+  /// [3 x classes] of LayerKernels::count_answers; empty if each sample has one class.
+  std::vector<double> answers{};
 
   [[nodiscard]] double mean_loss() const { return samples > 0 ? loss / samples : 0; }
   [[nodiscard]] double accuracy() const { return samples > 0 ? correct / samples : 0; }
+  [[nodiscard]] std::optional<LabelScores> label_scores() const {
+    return answers.empty() ? std::nullopt : std::optional(scores_of(answers));
+  }
 };
 
 struct Trainer::Parts {
@@ -43,23 +56,26 @@ struct Trainer::Parts {
         Layers<float> layers, std::unique_ptr<Optimizer<float>> rule,
         const std::vector<std::size_t>& rank_samples);
 
+  /// Chooses how the ranks combine their gradients.
+  [[nodiscard]] std::unique_ptr<GradientExchange> make_exchange(const TrainOptions& options,
+                                                                const Session& session);
+
   std::size_t most;  // maximum number of samples in one forward pass
   SharedArrays shared;
   Network<float> network;
   std::unique_ptr<Optimizer<float>> optimizer;
-  std::unique_ptr<ShardedStep> sharded;  // nullptr: this rank keeps the whole optimizer state
-  std::unique_ptr<LocalSteps> local;     // nullptr: every step is common to all ranks
-  std::vector<Array<float>> states;      // of the optimizer: [parameters] each, or this rank's part
-  std::vector<float*> state_pointers;
-  std::vector<TensorPart> parts;  // the tensors of the flat arrays
+  std::vector<TensorPart> tensors;  // of the flat arrays
+  OptimizerState state;
+  std::unique_ptr<GradientExchange> exchange;
   Sampler sampler;
-  GradientReducer reducer;
   DeviceData train;
   DeviceData test;
-  Array<std::uint8_t> labels;  // labels of the batch
-  Array<float> totals;         // loss and right answers of an evaluation
-  Array<float> own_loss;       // loss of this rank's samples in the current step
-  Array<float> accumulated;    // gradients of earlier micro-batches; zero between steps
+  Array<std::uint8_t> labels;    // labels of the batch
+  Array<float> originals;        // training images before augmentation; empty without it
+  Array<float> totals;           // loss and right answers of an evaluation
+  Array<std::uint32_t> answers;  // of an evaluation, with several labels per sample: [3 x classes]
+  Array<float> own_loss;         // loss of this rank's samples in the current step
+  Array<float> accumulated;      // gradients of earlier micro-batches; zero between steps
   CheckpointFolder checkpoints;
   std::unique_ptr<Trace> trace;  // nullptr: no trace was requested
   bool is_recorded = false;      // steps run as CUDA graphs: Kernels::begin_step

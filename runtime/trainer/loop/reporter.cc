@@ -39,6 +39,32 @@ std::string rate_text(double per_second) {
                              : fmt::format("{:.1f}k", per_second / 1000);
 }
 
+constexpr std::size_t kLongestText = 256;  // bytes of a text in the result that the run records
+
+/// Formats "test F1 0.9123 (macro 0.8876)" with `before` in front; nothing without scores.
+std::string f1_text(std::string_view before, const std::optional<LabelScores>& scores) {
+  return scores ? fmt::format("{}test F1 {:.4f} (macro {:.4f})", before, scores->micro_f1,
+                              scores->macro_f1)
+                : "";
+}
+
+void add_f1(ordered_json& fields, const std::optional<LabelScores>& scores) {
+  if (!scores) return;
+  fields["test_f1_micro"] = scores->micro_f1;
+  fields["test_f1_macro"] = scores->macro_f1;
+}
+
+ordered_json classes_json(const LabelScores& scores) {
+  ordered_json all = ordered_json::array();
+  for (const ClassScore& one : scores.classes) {
+    all.push_back({{"precision", one.precision},
+                   {"recall", one.recall},
+                   {"f1", one.f1},
+                   {"samples", one.samples}});
+  }
+  return all;
+}
+
 }  // namespace
 
 Result<Reporter> Reporter::open(const Options& options) {
@@ -138,19 +164,21 @@ void Reporter::step(const StepReport& report) {
 
 void Reporter::epoch(const EpochReport& report) {
   if (options_.is_silent) return;
-  print_line(
-      fmt::format("epoch {}/{}  loss {:.4f}  accuracy {:.4f}  test loss {:.4f}  test accuracy "
-                  "{:.4f}  {} samples/s",
-                  report.epoch, options_.epochs, report.loss, report.accuracy, report.test_loss,
-                  report.test_accuracy, rate_text(report.samples_per_s)));
-  const ordered_json fields{{"epoch", report.epoch},
-                            {"step", report.step},
-                            {"loss", report.loss},
-                            {"accuracy", report.accuracy},
-                            {"samples_per_s", report.samples_per_s},
-                            {"test_loss", report.test_loss},
-                            {"test_accuracy", report.test_accuracy},
-                            {"precision", options_.precision}};
+  print_line(fmt::format(
+      "epoch {}/{}  loss {:.4f}  accuracy {:.4f}  test loss {:.4f}  test accuracy "
+      "{:.4f}{}  {} samples/s",
+      report.epoch, options_.epochs, report.loss, report.accuracy, report.test_loss,
+      report.test_accuracy, f1_text("  ", report.labels), rate_text(report.samples_per_s)));
+  ordered_json fields{{"epoch", report.epoch},
+                      {"step", report.step},
+                      {"loss", report.loss},
+                      {"accuracy", report.accuracy},
+                      {"samples_per_s", report.samples_per_s},
+                      {"test_loss", report.test_loss},
+                      {"test_accuracy", report.test_accuracy},
+                      {"precision", options_.precision}};
+  add_f1(fields, report.labels);
+  if (report.labels) fields["test_classes"] = classes_json(*report.labels);
   write_metrics(fields.dump());
 }
 
@@ -161,23 +189,43 @@ void Reporter::saved(std::uint64_t step) {
 
 void Reporter::finish(const FinalReport& report) {
   if (options_.is_silent) return;
-  print_line(
-      fmt::format("test accuracy {:.4f}, test loss {:.4f} on {} samples after {} steps in {:.1f} s "
-                  "({} samples/s, {})",
-                  report.test_accuracy, report.test_loss, report.test_samples, report.steps,
-                  report.seconds, rate_text(report.samples_per_s), options_.precision));
+  print_line(fmt::format(
+      "test accuracy {:.4f}{}, test loss {:.4f} on {} samples after {} steps in {:.1f} "
+      "s ({} samples/s, {})",
+      report.test_accuracy, f1_text(", ", report.labels), report.test_loss, report.test_samples,
+      report.steps, report.seconds, rate_text(report.samples_per_s), options_.precision));
+  if (report.labels) print_classes(*report.labels);
   print_line(fmt::format("parameters {} equal on {} rank{}", report.parameters, report.ranks,
                          report.ranks == 1 ? "" : "s"));
   if (options_.store == nullptr) return;
-  const ordered_json fields{{"final", true},
-                            {"test_accuracy", report.test_accuracy},
-                            {"test_loss", report.test_loss},
-                            {"parameters", report.parameters},
-                            {"steps", report.steps},
-                            {"seconds", report.seconds},
-                            {"samples_per_s", report.samples_per_s},
-                            {"precision", options_.precision}};
+  ordered_json fields{{"final", true},
+                      {"test_accuracy", report.test_accuracy},
+                      {"test_loss", report.test_loss},
+                      {"parameters", report.parameters},
+                      {"steps", report.steps},
+                      {"seconds", report.seconds},
+                      {"samples_per_s", report.samples_per_s},
+                      {"precision", options_.precision}};
+  add_f1(fields, report.labels);
+  if (report.labels) {
+    const auto add_classes = [&](const char* name, double ClassScore::*value) {
+      const std::string text = per_class_text(*report.labels, value, kLongestText);
+      if (!text.empty()) fields[name] = text;
+    };
+    add_classes("class_precision", &ClassScore::precision);
+    add_classes("class_recall", &ClassScore::recall);
+    add_classes("class_f1", &ClassScore::f1);
+  }
   keep(options_.store->report_progress(fields.dump()));
+}
+
+void Reporter::print_classes(const LabelScores& scores) {
+  print_line("class  samples  precision  recall     F1");
+  for (std::size_t k = 0; k < scores.classes.size(); ++k) {
+    const ClassScore& one = scores.classes[k];
+    print_line(fmt::format("{:5}  {:7}  {:9.3f}  {:6.3f}  {:5.3f}", k, one.samples, one.precision,
+                           one.recall, one.f1));
+  }
 }
 
 void Reporter::write_metrics(const std::string& json) {

@@ -12,6 +12,7 @@
 
 #include "common/files.h"
 #include "common/result.h"
+#include "runtime/trainer/loop/label_scores.h"
 
 namespace dlrun {
 class Store;
@@ -42,7 +43,8 @@ struct EpochReport {
   double accuracy = 0;
   double test_loss = 0;
   double test_accuracy = 0;
-  double samples_per_s = 0;  ///< of all ranks, training only
+  double samples_per_s = 0;             ///< of all ranks, training only
+  std::optional<LabelScores> labels{};  ///< of the test data, if samples have several labels
 };
 
 struct FinalReport {
@@ -54,6 +56,7 @@ struct FinalReport {
   std::uint64_t steps = 0;
   double seconds = 0;
   double samples_per_s = 0;
+  std::optional<LabelScores> labels{};  ///< as in EpochReport
 };
 
 class Reporter {
@@ -88,6 +91,7 @@ class Reporter {
   void tell_rank(const StepReport& report, Clock::time_point now);
   [[nodiscard]] double work_ms();
   void print_line(const std::string& line);
+  void print_classes(const LabelScores& scores);
   void write_metrics(const std::string& json);
   void keep(const Result<>& result);
 

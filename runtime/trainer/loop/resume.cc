@@ -27,6 +27,20 @@ std::string files_of_ranks(const std::vector<std::size_t>& samples) {
                      samples.size() > kMost ? ", ..." : "");
 }
 
+std::vector<std::string> names_of(std::span<const StateArray> states) {
+  std::vector<std::string> names;
+  for (const StateArray& state : states) names.emplace_back(state.name);
+  return names;
+}
+
+CheckpointLayout layout_of(const Network<float>& network, std::span<const StateArray> states) {
+  CheckpointLayout layout{network.tensors(), network.running_tensors()};
+  for (const StateArray& state : states) {
+    if (state.is_per_tensor) layout.per_tensor.emplace_back(state.name);
+  }
+  return layout;
+}
+
 /// Checks that all numbers are finite. The loss of a step belongs to the parameters before the
 /// step, so it does not show that the step itself ruined them.
 bool is_finite(const TrainingState& state) {
@@ -45,51 +59,61 @@ std::uint64_t Trainer::epoch_ranks() const {
              : 1;
 }
 
+Result<std::optional<TrainingState>> Trainer::resumable() {
+  Parts& p = *parts_;
+  std::vector<std::string> passed_over;
+  auto saved = p.checkpoints.load_newest(layout_of(p.network, p.optimizer->states()),
+                                         options_.optimizer.name, names_of(p.optimizer->states()),
+                                         passed_over);
+  for (const std::string& sentence : passed_over) session_.reporter.note(sentence);
+  if (!saved || !saved->has_value()) return saved;
+  if ((*saved)->seed != options_.seed) {
+    return fail(Errc::kInvalid,
+                "{}: its checkpoints were made with --seed {}, this run has {}: the order of "
+                "samples would not be "
+                "continued",
+                p.checkpoints.path().string(), (*saved)->seed, options_.seed);
+  }
+  if ((*saved)->position.offset > 0 && (*saved)->rank_samples != rank_samples_) {
+    return fail(
+        Errc::kInvalid,
+        "{}: its newest checkpoint, of step {}, is from the middle of epoch {}, where {} had "
+        "taken their "
+        "samples in an order of their own; this run has {}: what is left of the epoch cannot be "
+        "told. Go on "
+        "with the same ranks and files, or from the end of an epoch: move later checkpoints away",
+        p.checkpoints.path().string(), (*saved)->position.step, (*saved)->position.epoch + 1,
+        files_of_ranks((*saved)->rank_samples), files_of_ranks(rank_samples_));
+  }
+  return saved;
+}
+
+Result<> Trainer::check_that_folder_is_new() const {
+  const CheckpointFolder& checkpoints = parts_->checkpoints;
+  const auto names = checkpoints.names();
+  if (!names) return tl::unexpected(names.error());
+  if (names->empty()) return {};
+  return fail(Errc::kRefused,
+              "{}: holds checkpoints of another run ({}): give --resume to go on from there, "
+              "or another "
+              "--checkpoint-dir",
+              checkpoints.path().string(), names->front());
+}
+
 Result<> Trainer::start_or_resume() {
   Parts& p = *parts_;
   Communicator& communicator = session_.communicator;
-  const std::vector<std::string> state_names(p.optimizer->states().begin(),
-                                             p.optimizer->states().end());
   std::optional<TrainingState> saved;
   Result<> mine;
   if (communicator.rank() == 0 && options_.resume) {
-    std::vector<std::string> passed_over;
-    auto loaded = p.checkpoints.load_newest({p.network.tensors(), p.network.running_tensors()},
-                                            options_.optimizer.name, state_names, passed_over);
-    for (const std::string& sentence : passed_over) session_.reporter.note(sentence);
-    if (!loaded) {
-      mine = tl::unexpected(loaded.error());
-    } else if (loaded->has_value() && (*loaded)->seed != options_.seed) {
-      mine = fail(Errc::kInvalid,
-                  "{}: its checkpoints were made with --seed {}, this run has {}: the order of "
-                  "samples would not be "
-                  "continued",
-                  p.checkpoints.path().string(), (*loaded)->seed, options_.seed);
-    } else if (loaded->has_value() && (*loaded)->position.offset > 0 &&
-               (*loaded)->rank_samples != rank_samples_) {
-      mine = fail(
-          Errc::kInvalid,
-          "{}: its newest checkpoint, of step {}, is from the middle of epoch {}, where {} had "
-          "taken their "
-          "samples in an order of their own; this run has {}: what is left of the epoch cannot be "
-          "told. Go on "
-          "with the same ranks and files, or from the end of an epoch: move later checkpoints away",
-          p.checkpoints.path().string(), (*loaded)->position.step, (*loaded)->position.epoch + 1,
-          files_of_ranks((*loaded)->rank_samples), files_of_ranks(rank_samples_));
-    } else {
+    auto loaded = resumable();
+    if (loaded) {
       saved = std::move(*loaded);
+    } else {
+      mine = tl::unexpected(loaded.error());
     }
   } else if (communicator.rank() == 0 && options_.checkpoint_keep > 0) {
-    const auto names = p.checkpoints.names();
-    if (!names) {
-      mine = tl::unexpected(names.error());
-    } else if (!names->empty()) {
-      mine = fail(Errc::kRefused,
-                  "{}: holds checkpoints of another run ({}): give --resume to go on from there, "
-                  "or another "
-                  "--checkpoint-dir",
-                  p.checkpoints.path().string(), names->front());
-    }
+    mine = check_that_folder_is_new();
   }
   DLRUN_TRY(agree(communicator, session_.host, mine));
 
@@ -105,10 +129,6 @@ Result<> Trainer::start_or_resume() {
                                     p.network.parameters().size_bytes());
     session_.kernels.copy_from_host(p.network.running().data(), saved->running.data(),
                                     p.network.running().size_bytes());
-    for (std::size_t i = 0; i < p.states.size() && p.sharded == nullptr; ++i) {
-      session_.kernels.copy_from_host(p.states[i].data(), saved->states[i].data(),
-                                      p.states[i].span().size_bytes());
-    }
     session_.reporter.note(fmt::format("resumed from {} at step {}", p.checkpoints.path().string(),
                                        saved->position.step));
   }
@@ -117,48 +137,29 @@ Result<> Trainer::start_or_resume() {
   if (!p.shared.is_shared())
     DLRUN_TRY(broadcast_array(communicator, session_.kernels, p.network.parameters(), 0));
   DLRUN_TRY(broadcast_array(communicator, session_.kernels, p.network.running(), 0));
-  if (p.sharded == nullptr) {
-    for (Array<float>& state : p.states)
-      DLRUN_TRY(broadcast_array(communicator, session_.kernels, state.span(), 0));
-    return {};
-  }
-  // Without a checkpoint the states stay zero.
-  for (std::size_t i = 0; i < p.states.size() && place[3] == 1; ++i) {
-    std::vector<float> whole =
-        saved ? std::move(saved->states[i]) : std::vector<float>(p.network.parameters().size());
-    DLRUN_TRY(communicator.broadcast(std::span(whole), 0));
-    p.sharded->take(whole, p.states[i].span());
-    DLRUN_TRY(session_.kernels.synchronise());
-  }
-  return {};
+  return p.state.spread(saved ? &saved->states : nullptr, place[3] == 1);
 }
 
 Result<> Trainer::save() {
   if (options_.checkpoint_keep == 0) return {};
   Parts& p = *parts_;
   const Trace::Span span(p.trace.get(), "checkpoint", "step", p.position.step);
-  TrainingState state;
-  if (p.sharded != nullptr) {
-    for (Array<float>& array : p.states) {
-      auto whole = p.sharded->whole(array.span());
-      if (!whole) return tl::unexpected(whole.error());
-      if (session_.communicator.rank() == 0) state.states.push_back(std::move(*whole));
-    }
-  }
+  auto states = p.state.gather();
+  if (!states) return tl::unexpected(states.error());
   Result<> mine;
   if (session_.communicator.rank() == 0) {
+    TrainingState state;
     state.position = p.position;
     state.seed = options_.seed;
     state.rank_samples = rank_samples_;
     state.epoch_ranks = epoch_ranks();
     state.optimizer = options_.optimizer.name;
-    state.state_names.assign(p.optimizer->states().begin(), p.optimizer->states().end());
+    state.state_names = names_of(p.optimizer->states());
     state.parameters = parameters();
     state.running = to_host(session_.kernels, p.network.running());
-    for (std::size_t i = state.states.size(); i < p.states.size(); ++i)
-      state.states.push_back(to_host(session_.kernels, p.states[i].span()));
+    state.states = std::move(*states);
     if (is_finite(state)) {
-      mine = p.checkpoints.save(state, {p.network.tensors(), p.network.running_tensors()});
+      mine = p.checkpoints.save(state, layout_of(p.network, p.optimizer->states()));
     } else {
       mine =
           fail(Errc::kInvalid,

@@ -1,5 +1,5 @@
 // The training loop. run() is the whole training, step() one data-parallel step.
-// parallel/gradient_reducer.cc sums the gradients between backward and the optimizer.
+// parallel/gradient_exchange.h lists how ranks combine their gradients and update the parameters.
 
 #include "runtime/trainer/loop/trainer.h"
 
@@ -17,12 +17,6 @@
 #include "runtime/trainer/parallel/device_collectives.h"
 
 namespace dlrun::trainer {
-namespace {
-
-constexpr float kPixelScale = 1.0F / 255;
-
-}  // namespace
-
 Trainer::Trainer(const TrainOptions& options, const Split& data, const Session& session)
     : options_(options), data_(data), session_(session) {}
 Trainer::~Trainer() = default;
@@ -32,9 +26,8 @@ Result<Outcome> Trainer::run() {
   DLRUN_TRY(start_or_resume());
   Parts& p = *parts_;
   if (options_.trace_steps > 0) {
-    auto trace = Trace::start(session_.communicator,
-                              {options_.trace_steps, options_.trace_prefix, session_.host,
-                               p.sharded != nullptr ? 1 : p.reducer.buckets()});
+    auto trace = Trace::start(session_.communicator, {options_.trace_steps, options_.trace_prefix,
+                                                      session_.host, p.exchange->buckets()});
     if (!trace) return tl::unexpected(trace.error());
     p.trace = std::make_unique<Trace>(std::move(*trace));
   }
@@ -62,11 +55,11 @@ Result<Outcome> Trainer::run() {
   if (!hash) return tl::unexpected(hash.error());
 
   Outcome outcome{p.last_test.accuracy(), p.last_test.mean_loss(), hash->substr(0, 16),
-                  p.position.step};
-  session_.reporter.finish({outcome.test_loss, outcome.test_accuracy, data_.test.size(),
-                            outcome.parameters_hash, session_.communicator.size(), outcome.steps,
-                            p.trained_seconds,
-                            p.trained_seconds > 0 ? p.trained_samples / p.trained_seconds : 0});
+                  p.position.step, p.last_test.label_scores()};
+  session_.reporter.finish(
+      {outcome.test_loss, outcome.test_accuracy, data_.test.size(), outcome.parameters_hash,
+       session_.communicator.size(), outcome.steps, p.trained_seconds,
+       p.trained_seconds > 0 ? p.trained_samples / p.trained_seconds : 0, outcome.labels});
   DLRUN_TRY(agree(session_.communicator, session_.host, session_.reporter.status()));
   return outcome;
 }
@@ -74,42 +67,76 @@ Result<Outcome> Trainer::run() {
 Result<> Trainer::step() {
   Parts& p = *parts_;
   Kernels<float>& kernels = session_.kernels;
-  Trace* const trace = p.trace.get();
-  const Trace::Span whole_step(trace, "step", "step", p.position.step + 1);
+  const Trace::Span whole_step(p.trace.get(), "step", "step", p.position.step + 1);
   const Clock::time_point start = Clock::now();
   p.waited = {};
 
-  // Get this rank's samples of the step's global batch. The last batch of an epoch is smaller and
-  // may be empty on this rank.
+  // This rank's samples of the step's global batch. The last batch of an epoch is smaller and may
+  // be empty on this rank.
   const Batch batch = p.sampler.batch(p.position.epoch, p.position.offset);
-  const std::size_t n = batch.samples.size();
   const double epochs_done =
       static_cast<double>(p.position.epoch) +
       static_cast<double>(p.position.offset) / static_cast<double>(p.sampler.epoch_length());
-  const bool is_epochs_end = p.position.offset + batch.advance >= p.sampler.epoch_length();
-  // A local step uses only this rank's gradients. After local_steps of them, and at the end of an
-  // epoch, the ranks average their parameters.
-  const bool is_local = p.local != nullptr && epochs_done >= options_.local_after;
-  const std::size_t steps_apart = is_local ? p.local->steps() : 0;
-  const bool is_together = !is_local || steps_apart + 1 >= options_.local_steps || is_epochs_end;
+  const bool ends_epoch = p.position.offset + batch.advance >= p.sampler.epoch_length();
+  const StepScope scope =
+      p.exchange->begin({epochs_done, ends_epoch, batch.samples.size(), batch.global_samples});
 
-  // In a common step every rank divides by the number of samples of all ranks. The sum over ranks
-  // is then the mean over the global batch, however the samples are distributed.
-  const std::size_t batch_samples = is_local ? n : batch.global_samples;
   // The recording ends where the words are read, or earlier, for example for clipping.
-  if (p.is_recorded) kernels.begin_step(n);
-  float* words = p.network.extra().data();
-  if (steps_apart == 0) {
+  if (p.is_recorded) kernels.begin_step(batch.samples.size());
+  start_words(scope);
+  forward_and_backward(batch, scope.divisor);
+  DLRUN_TRY(p.summed);
+  p.position.step += 1;
+  if (scope.divisor > 0) {  // otherwise this rank has no step to take
+    DLRUN_TRY(p.exchange->update({learning_rate(p.schedule, epochs_done), p.position.step, 1}));
+    p.network.keep_observed();
+  }
+  DLRUN_TRY(p.exchange->end());
+  p.waited += p.exchange->waited();
+  trace_exchange();
+
+  std::array<float, kWords> sums{};
+  kernels.copy_to_host(sums.data(), p.network.extra().data(), sizeof sums);
+  if (auto done = kernels.synchronise(); !done) {
+    // The device failed on this rank only; the other ranks must not wait for this one.
+    session_.communicator.abandon();
+    return done;
+  }
+  p.position.offset += batch.advance;
+  if (scope.is_common && !std::isfinite(sums[kLossSum]))
+    return not_finite(sums[kLossSum], epochs_done);
+  count_step(batch, scope, sums, start);
+
+  if (!scope.is_common) return {};
+  const std::size_t every = options_.checkpoint_every;
+  const bool is_due =
+      every > 0 && p.position.step / every > (p.position.step - scope.steps_apart - 1) / every;
+  p.is_save_due = is_due || sums[kSaveRequests] > 0;
+  return p.is_save_due && !ends_epoch ? save() : Result<>();  // otherwise end_epoch() saves
+}
+
+void Trainer::start_words(const StepScope& scope) {
+  Parts& p = *parts_;
+  Kernels<float>& kernels = session_.kernels;
+  float* const words = p.network.extra().data();
+  if (scope.steps_apart == 0) {
     constexpr std::array<float, kWords> kFresh{};
     kernels.copy_from_host(words, kFresh.data(), sizeof kFresh);
   }
-  if (is_together && session_.save_requested != nullptr &&
+  if (scope.is_common && session_.save_requested != nullptr &&
       session_.save_requested->exchange(false)) {
     constexpr float kRequest = 1;
     kernels.copy_from_host(words + kSaveRequests, &kRequest, sizeof kRequest);
   }
   kernels.zero(p.network.observed().data(), p.network.observed().size());
+}
 
+void Trainer::forward_and_backward(const Batch& batch, std::size_t divisor) {
+  Parts& p = *parts_;
+  Kernels<float>& kernels = session_.kernels;
+  Trace* const trace = p.trace.get();
+  float* const words = p.network.extra().data();
+  const std::size_t n = batch.samples.size();
   // Process the micro-batches in order. The gradients of all but the last are accumulated
   // separately. During the last backward they are added layer by layer, before a layer's gradients
   // go to the other ranks. Usually there is only one micro-batch.
@@ -119,16 +146,16 @@ Result<> Trainer::step() {
     const bool is_last = at + most >= n;
     {
       const Trace::Span span(trace, "data", "samples", samples.size());
-      kernels.gather(p.train, samples, kPixelScale, p.network.input(), p.labels.data());
+      gather(samples);
     }
     {
       const Trace::Span span(trace, "forward", "samples", samples.size());
       p.network.forward(samples.size(),
-                        {true, options_.seed, p.position.step, samples, batch_samples,
+                        {true, options_.seed, p.position.step, samples, divisor,
                          session_.communicator.size() > 1 ? &p.sum_over_ranks : nullptr});
     }
     const Trace::Span span(trace, "backward", "samples", samples.size());
-    loss(samples.size(), 1.0F / static_cast<float>(std::max<std::size_t>(batch_samples, 1)),
+    loss(samples.size(), 1.0F / static_cast<float>(std::max<std::size_t>(divisor, 1)),
          p.network.output_gradient(), words);
     kernels.zero(p.own_loss.data(), 1);
     // Keep this rank's loss before the words become the sums over all ranks.
@@ -145,58 +172,43 @@ Result<> Trainer::step() {
         kernels.add_scaled(gradients, 1, p.accumulated.data() + first, count);
         kernels.zero(p.accumulated.data() + first, count);
       }
-      if (p.sharded == nullptr && !is_local) p.reducer.layer_done(layer);
+      p.exchange->layer_done(layer);
     });
   }
-  DLRUN_TRY(p.summed);
-  p.position.step += 1;
-  if (batch_samples > 0) {  // otherwise this rank has no step to take
-    DLRUN_TRY(update({learning_rate(p.schedule, epochs_done), p.position.step, 1}, is_local));
-    p.network.keep_observed();
-  }
-  std::size_t seen = batch.global_samples;  // number of samples whose loss the words hold
-  if (is_local) {
-    p.local->took(n, batch.global_samples);
-    seen = is_together ? p.local->all_samples() : p.local->samples();
-    const Clock::time_point since = Clock::now();
-    const Trace::Span span(is_together ? trace : nullptr, "average");
-    if (is_together) DLRUN_TRY(p.local->average());
-    p.waited += Clock::now() - since;
-  }
+}
 
-  std::array<float, kWords> sums{};
-  kernels.copy_to_host(sums.data(), words, sizeof sums);
-  if (auto done = kernels.synchronise(); !done) {
-    // The device failed on this rank only; the other ranks must not wait for it.
-    session_.communicator.abandon();
-    return done;
+void Trainer::trace_exchange() {
+  Trace* const trace = parts_->trace.get();
+  if (trace == nullptr) return;
+  for (const StepInterval& interval : parts_->exchange->intervals()) {
+    if (interval.bucket) {
+      trace->bucket(*interval.bucket, interval.name, interval.bytes, interval.begin, interval.end);
+    } else {
+      trace->span(interval.name, interval.begin, interval.end);
+    }
   }
-  p.position.offset += batch.advance;
-  if (is_together && !std::isfinite(sums[kLossSum])) return not_finite(sums[kLossSum], epochs_done);
+}
 
-  const auto samples = static_cast<double>(std::max<std::size_t>(seen, 1));
-  if (is_together) {
+void Trainer::count_step(const Batch& batch, const StepScope& scope, std::span<const float> sums,
+                         std::chrono::steady_clock::time_point start) {
+  Parts& p = *parts_;
+  const auto samples = static_cast<double>(std::max<std::size_t>(scope.samples, 1));
+  if (scope.is_common) {
     p.epoch.loss += sums[kLossSum];
     p.epoch.correct += sums[kCorrect];
     p.epoch.samples += samples;
   }
   const Clock::duration took = Clock::now() - start;
   p.epoch_time += took;
+  const auto epoch_length = static_cast<double>(p.sampler.epoch_length());
   session_.reporter.step(
       {p.position.epoch + 1, p.position.step,
        p.position.step + p.sampler.steps_left(p.position.epoch, p.position.offset,
                                               static_cast<std::size_t>(p.schedule.epochs)),
-       (epochs_done +
-        static_cast<double>(batch.advance) / static_cast<double>(p.sampler.epoch_length())) /
+       (static_cast<double>(p.position.epoch) +
+        static_cast<double>(p.position.offset) / epoch_length) /
            p.schedule.epochs,
        sums[kLossSum] / samples, sums[kCorrect] / samples, batch.global_samples, took - p.waited});
-
-  if (!is_together) return {};
-  const std::size_t every = options_.checkpoint_every;
-  const bool is_due =
-      every > 0 && p.position.step / every > (p.position.step - steps_apart - 1) / every;
-  p.is_save_due = is_due || sums[kSaveRequests] > 0;
-  return p.is_save_due && !is_epochs_end ? save() : Result<>();  // otherwise end_epoch() saves
 }
 
 Result<> Trainer::not_finite(double loss, double epochs_done) {
@@ -212,46 +224,6 @@ Result<> Trainer::not_finite(double loss, double epochs_done) {
   DLRUN_TRY(agree(session_.communicator, session_.host,
                   std::isfinite(own) ? Result<>() : Result<>(say(own))));
   return say(loss);  // no single rank is to blame; the sum overflowed
-}
-
-Result<> Trainer::update(StepInfo info, bool is_local) {
-  Parts& p = *parts_;
-  Kernels<float>& kernels = session_.kernels;
-  const std::size_t count = p.network.parameters().size();
-  float* const parameters = p.network.parameters().data();
-  float* const gradients = p.network.gradients().data();
-  const Clock::time_point start = Clock::now();
-  if (p.sharded != nullptr) {
-    const std::span<float> words = p.network.gradients_and_extra().subspan(count);
-    DLRUN_TRY(session_.communicator.all_reduce(words, ReduceOp::kSum));
-    p.waited += Clock::now() - start;
-    DLRUN_TRY(p.sharded->step(*p.optimizer, parameters, gradients, p.state_pointers, info,
-                              options_.clip_norm));
-    p.waited += p.sharded->waited();
-    if (p.trace != nullptr) {
-      const ShardedStep::Timing& timing = p.sharded->timing();
-      p.trace->span("sum of gradients", start, timing.summed);
-      p.trace->span("optimizer", timing.summed, timing.stepped);
-      p.trace->span("new parameters", timing.stepped, timing.end);
-      p.trace->bucket(0, "reduce-scatter", p.sharded->bytes(), start, timing.summed);
-      p.trace->bucket(0, "all-gather", p.sharded->bytes(), timing.stepped, timing.end);
-    }
-    return {};
-  }
-  if (!is_local) {
-    const Trace::Span span(p.trace.get(), "wait for gradients");
-    DLRUN_TRY(p.reducer.wait());
-    for (std::size_t i = 0; p.trace != nullptr && i < p.reducer.buckets(); ++i) {
-      const GradientReducer::Timing& timing = p.reducer.timing(i);
-      p.trace->bucket(i, "all-reduce", timing.bytes, timing.begin, timing.end);
-    }
-  }
-  p.waited += Clock::now() - start;
-  const Trace::Span span(p.trace.get(), "optimizer");
-  if (options_.clip_norm > 0)
-    info.gradient_scale = clipping_scale(kernels, gradients, count, options_.clip_norm);
-  p.optimizer->step(kernels, {parameters, gradients, p.state_pointers, count, p.parts}, info);
-  return {};
 }
 
 void Trainer::loss(std::size_t n, float scale, float* gradient, float* totals) {
@@ -283,7 +255,7 @@ Result<> Trainer::end_epoch() {
   const double seconds = std::chrono::duration<double>(p.epoch_time).count();
   session_.reporter.epoch({p.position.epoch, p.position.step, p.epoch.mean_loss(),
                            p.epoch.accuracy(), test->mean_loss(), test->accuracy(),
-                           seconds > 0 ? p.epoch.samples / seconds : 0});
+                           seconds > 0 ? p.epoch.samples / seconds : 0, test->label_scores()});
   p.trained_seconds += seconds;
   p.trained_samples += p.epoch.samples;
   p.epoch = {};
@@ -300,6 +272,8 @@ Result<Trainer::Totals> Trainer::evaluate() {
   std::vector<std::uint32_t> samples(p.network.max_batch());
   constexpr std::array<float, 2> kZeros{};
   kernels.copy_from_host(p.totals.data(), kZeros.data(), sizeof kZeros);
+  std::vector<std::uint32_t> answers(p.answers.size());
+  kernels.copy_from_host(p.answers.data(), answers.data(), answers.size() * sizeof(answers[0]));
   for (std::size_t at = mine.begin; at < mine.end; at += samples.size()) {
     const std::size_t n = std::min(samples.size(), mine.end - at);
     for (std::size_t i = 0; i < n; ++i) samples[i] = static_cast<std::uint32_t>(at + i);
@@ -307,11 +281,17 @@ Result<Trainer::Totals> Trainer::evaluate() {
                    p.labels.data());
     p.network.forward(n);
     loss(n, 1, nullptr, p.totals.data());
+    if (!answers.empty()) {
+      kernels.layers().count_answers(p.network.output(), p.labels.data(), n, classes_,
+                                     p.answers.data());
+    }
   }
   const std::vector<float> sums = to_host(kernels, p.totals.span());
-  std::array<double, 2> all{sums[0], sums[1]};
+  kernels.copy_to_host(answers.data(), p.answers.data(), answers.size() * sizeof(answers[0]));
+  std::vector<double> all{sums[0], sums[1]};
+  all.insert(all.end(), answers.begin(), answers.end());
   DLRUN_TRY(session_.communicator.all_reduce(std::span(all), ReduceOp::kSum));
-  return Totals{all[0], all[1], static_cast<double>(p.test.samples)};
+  return Totals{all[0], all[1], static_cast<double>(p.test.samples), {all.begin() + 2, all.end()}};
 }
 
 Result<> Trainer::write_trace() {

@@ -2,23 +2,29 @@
 // Data-parallel training. Each rank has one Trainer.
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "common/result.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/trainer/checkpoint/checkpoint.h"
+#include "runtime/trainer/data/augmentation.h"
 #include "runtime/trainer/data/dataset.h"
 #include "runtime/trainer/data/sampler.h"
+#include "runtime/trainer/loop/label_scores.h"
 #include "runtime/trainer/loop/reporter.h"
 #include "runtime/trainer/nn/kernels.h"
 #include "runtime/trainer/optim/optimizer.h"
 #include "runtime/trainer/optim/schedule.h"
+#include "runtime/trainer/parallel/gradient_exchange.h"
 #include "runtime/trainer/parallel/gradient_reducer.h"
 
 namespace dlrun::trainer {
@@ -47,10 +53,11 @@ struct TrainOptions {
   std::size_t micro_batch = 0;
   std::size_t epochs = 4;
   std::uint64_t seed = 1;
+  Augmentation augmentation;  ///< of training samples; the test data stay as they are
   Sharding sharding = Sharding::kSample;
   GradientReducer::Options buckets;
-  bool has_sharded_state = false;  ///< ZeRO stage 1: parallel/sharded_step.h
-  /// Steps between averages (parallel/local_steps.h); 0: all steps are common.
+  bool has_sharded_state = false;  ///< ZeRO stage 1: parallel/sharded_exchange.cc
+  /// Steps between averages (parallel/local_exchange.cc); 0: all steps are common.
   std::size_t local_steps = 0;
   double local_after = 0;  ///< epochs of common steps before local ones
 
@@ -80,6 +87,7 @@ struct Outcome {
   double test_loss = 0;
   std::string parameters_hash;
   std::uint64_t steps = 0;
+  std::optional<LabelScores> labels{};  ///< of the test data, if samples have several labels
 };
 
 class Trainer {
@@ -113,17 +121,36 @@ class Trainer {
   /// Checks that all ranks have the same options. Otherwise they would train
   /// nonsense or wait forever.
   [[nodiscard]] Result<> check_that_ranks_are_alike() const;
-  /// Combines the gradients of all ranks, except in a local step, and runs the optimizer.
-  [[nodiscard]] Result<> update(StepInfo info, bool is_local);
+  /// Checks the data and options of the model and makes its layers.
+  [[nodiscard]] Result<Layers<float>> layers_of_model() const;
+  /// Prints what will be trained, and how.
+  void describe();
   /// Returns the error for a step whose total loss is not finite. It names the lowest rank whose
   /// own loss is not finite.
   [[nodiscard]] Result<> not_finite(double loss, double epochs_done);
+  /// Copies training samples to the network's input, augmented, and copies their labels.
+  void gather(std::span<const std::uint32_t> samples);
   /// Computes the loss of the network's output for n samples. Adds the loss and the number of right
   /// answers to totals. If gradient is not nullptr, writes the derivative times scale into it.
   void loss(std::size_t n, float scale, float* gradient, float* totals);
   [[nodiscard]] Result<> start_or_resume();
+  /// Returns the newest checkpoint, or nothing. Only rank 0 calls it. Fails if the run cannot
+  /// continue from that checkpoint.
+  [[nodiscard]] Result<std::optional<TrainingState>> resumable();
+  /// Checks that the directory holds no checkpoints of another run. Only rank 0 calls it.
+  [[nodiscard]] Result<> check_that_folder_is_new() const;
   [[nodiscard]] std::uint64_t epoch_ranks() const;  ///< see TrainingState
   [[nodiscard]] Result<> step();
+  /// Sets the words to the values with which a step begins, and the observed statistics to zero.
+  void start_words(const StepScope& scope);
+  /// Computes the gradients of this rank's samples, of the loss divided by `divisor`. Adds loss and
+  /// right answers to the words.
+  void forward_and_backward(const Batch& batch, std::size_t divisor);
+  /// Records the step's exchange if there is a trace.
+  void trace_exchange();
+  /// Adds a step that is done to the epoch's sums, and reports it. sums: the words after the step.
+  void count_step(const Batch& batch, const StepScope& scope, std::span<const float> sums,
+                  std::chrono::steady_clock::time_point start);
   [[nodiscard]] Result<> save();
   [[nodiscard]] Result<> write_trace();
   [[nodiscard]] Result<> end_epoch();

@@ -78,6 +78,28 @@ class Sigmoid final : public Activation<T> {
   }
 };
 
+/// y = x logistic(x). Its derivative needs x, so the layer cannot overwrite its input.
+template <typename T>
+class Silu final : public Layer<T> {
+ public:
+  explicit Silu(std::size_t width) : width_(width) {}
+
+  [[nodiscard]] std::string description() const override { return "silu"; }
+  [[nodiscard]] std::size_t outputs() const override { return width_; }
+  [[nodiscard]] bool goes_in_parts() const override { return true; }
+
+  void forward(const LayerCall<T>& call, const T* x, T* y) const override {
+    call.kernels.layers().silu(x, y, call.n * width_);
+  }
+  void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* /*gradients*/,
+                T* dx) const override {
+    if (dx != nullptr) call.kernels.layers().silu_backward(x, dy, dx, call.n * width_);
+  }
+
+ private:
+  std::size_t width_;
+};
+
 }  // namespace
 
 template <typename T>
@@ -100,5 +122,12 @@ std::unique_ptr<Layer<T>> make_sigmoid(std::size_t width) {
 }
 template std::unique_ptr<Layer<float>> make_sigmoid(std::size_t);
 template std::unique_ptr<Layer<double>> make_sigmoid(std::size_t);
+
+template <typename T>
+std::unique_ptr<Layer<T>> make_silu(std::size_t width) {
+  return std::make_unique<Silu<T>>(width);
+}
+template std::unique_ptr<Layer<float>> make_silu(std::size_t);
+template std::unique_ptr<Layer<double>> make_silu(std::size_t);
 
 }  // namespace dlrun::trainer

@@ -18,6 +18,7 @@ class BatchNorm final : public Layer<T> {
   }
   [[nodiscard]] std::size_t outputs() const override { return places_ * channels_; }
   [[nodiscard]] std::size_t workspace() const override { return 4 * channels_; }
+  [[nodiscard]] bool takes_relu() const override { return true; }
   [[nodiscard]] bool joins_ranks() const override { return is_synchronised_; }
 
   [[nodiscard]] std::vector<ParameterShape> parameters() const override {
@@ -45,7 +46,8 @@ class BatchNorm final : public Layer<T> {
     } else {
       kernels.running_statistics(call.running, channels_, call.workspace);
     }
-    if (rows > 0) kernels.normalise(x, call.workspace, call.parameters, rows, channels_, y);
+    if (rows == 0) return;
+    kernels.normalise(x, call.workspace, call.parameters, rows, channels_, call.with_relu, y);
   }
 
   void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients,

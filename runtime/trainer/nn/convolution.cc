@@ -1,6 +1,8 @@
 #include "runtime/trainer/nn/convolution.h"
 
+#include <array>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include <dnnl.hpp>
@@ -22,11 +24,15 @@ struct Shapes {
       return memory::desc({dim(n), dim(shape.channels), dim(shape.height), dim(shape.width)},
                           memory::data_type::f32, Tag::nhwc);
     };
-    const memory::dims weights{dim(window.output.channels), dim(window.input.channels),
-                               dim(window.size), dim(window.size)};
+    // oneDNN sees a depthwise convolution as groups of one channel each.
+    const memory::dims weights =
+        window.is_depthwise
+            ? memory::dims{dim(window.output.channels), 1, 1, dim(window.size), dim(window.size)}
+            : memory::dims{dim(window.output.channels), dim(window.input.channels),
+                           dim(window.size), dim(window.size)};
     x = image(window.input);
     y = image(window.output);
-    w = memory::desc(weights, memory::data_type::f32, Tag::hwio);
+    w = memory::desc(weights, memory::data_type::f32, window.is_depthwise ? Tag::hwigo : Tag::hwio);
     any_w = memory::desc(weights, memory::data_type::f32, Tag::any);
     bias = memory::desc({dim(window.output.channels)}, memory::data_type::f32, Tag::x);
     strides = {dim(window.stride), dim(window.stride)};
@@ -70,8 +76,10 @@ struct OnednnConvolutions::Parts {
     Window window;
     std::size_t n = 0;
     Shapes shapes;
-    Pass forward, forward_relu, backward_input, backward_weights;
+    std::array<Pass, 4> forward;  // with or without bias and ReLU
+    Pass backward_input, backward_weights;
   };
+  using ForwardDesc = dnnl::convolution_forward::primitive_desc;
 
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
@@ -82,30 +90,58 @@ struct OnednnConvolutions::Parts {
     for (const auto& known : entries) {
       if (known->window == window && known->n == n) return *known;
     }
-    auto made = std::unique_ptr<Entry>(new Entry{window, n, Shapes(window, n), {}, {}, {}, {}});
-    const Shapes& s = made->shapes;
-    const dnnl::convolution_forward::desc forward(dnnl::prop_kind::forward_training, kAlgorithm,
-                                                  s.x, s.any_w, s.bias, s.y, s.strides, s.padding,
-                                                  s.padding);
-    const dnnl::convolution_forward::primitive_desc forward_desc(forward, engine);
-    made->forward = pass(forward_desc, forward_desc.weights_desc(), s, true);
-    dnnl::post_ops relu;
-    relu.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
-    dnnl::primitive_attr with_relu;
-    with_relu.set_post_ops(relu);
-    const dnnl::convolution_forward::primitive_desc relu_desc(forward, with_relu, engine);
-    made->forward_relu = pass(relu_desc, relu_desc.weights_desc(), s, true);
-    const dnnl::convolution_backward_data::desc input(kAlgorithm, s.x, s.any_w, s.y, s.strides,
-                                                      s.padding, s.padding);
-    const dnnl::convolution_backward_data::primitive_desc input_desc(input, engine, forward_desc);
-    made->backward_input = pass(input_desc, input_desc.weights_desc(), s, true);
-    const dnnl::convolution_backward_weights::desc weights(kAlgorithm, s.x, s.any_w, s.y, s.strides,
-                                                           s.padding, s.padding);
-    const auto weights_desc = safe(
-        dnnl::convolution_backward_weights::primitive_desc(weights, engine, forward_desc), window);
-    made->backward_weights = pass(weights_desc, weights_desc.diff_weights_desc(), s, false);
-    entries.push_back(std::move(made));
+    entries.push_back(std::unique_ptr<Entry>(new Entry{window, n, Shapes(window, n), {}, {}, {}}));
     return *entries.back();
+  }
+
+  [[nodiscard]] ForwardDesc forward_desc(const Shapes& s, bool has_bias, bool with_relu) const {
+    constexpr auto kKind = dnnl::prop_kind::forward_training;
+    using Desc = dnnl::convolution_forward::desc;
+    const Desc desc =
+        has_bias
+            ? Desc(kKind, kAlgorithm, s.x, s.any_w, s.bias, s.y, s.strides, s.padding, s.padding)
+            : Desc(kKind, kAlgorithm, s.x, s.any_w, s.y, s.strides, s.padding, s.padding);
+    dnnl::primitive_attr attributes;
+    if (with_relu) {
+      dnnl::post_ops relu;
+      relu.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+      attributes.set_post_ops(relu);
+    }
+    return {desc, attributes, engine};
+  }
+
+  // Each of these functions makes the pass at its first use.
+
+  Pass& forward(Entry& entry, bool has_bias, bool with_relu) {
+    Pass& made = entry.forward[(has_bias ? 2U : 0U) + (with_relu ? 1U : 0U)];
+    if (!made.primitive) {
+      const ForwardDesc desc = forward_desc(entry.shapes, has_bias, with_relu);
+      made = pass(desc, desc.weights_desc(), entry.shapes, true);
+    }
+    return made;
+  }
+
+  Pass& backward_input(Entry& entry) {
+    if (!entry.backward_input.primitive) {
+      const Shapes& s = entry.shapes;
+      const dnnl::convolution_backward_data::primitive_desc desc(
+          {kAlgorithm, s.x, s.any_w, s.y, s.strides, s.padding, s.padding}, engine,
+          forward_desc(s, false, false));
+      entry.backward_input = pass(desc, desc.weights_desc(), s, true);
+    }
+    return entry.backward_input;
+  }
+
+  Pass& backward_weights(Entry& entry) {
+    if (!entry.backward_weights.primitive) {
+      const Shapes& s = entry.shapes;
+      const auto desc = safe(dnnl::convolution_backward_weights::primitive_desc(
+                                 {kAlgorithm, s.x, s.any_w, s.y, s.strides, s.padding, s.padding},
+                                 engine, forward_desc(s, false, false)),
+                             entry.window);
+      entry.backward_weights = pass(desc, desc.diff_weights_desc(), s, false);
+    }
+    return entry.backward_weights;
   }
 
   template <typename Desc>
@@ -152,12 +188,13 @@ Result<> OnednnConvolutions::forward(const Window& window, std::size_t n, const 
     Parts& p = *parts_;
     Parts::Entry& entry = p.entry(window, n);
     const Shapes& s = entry.shapes;
-    Parts::Pass& pass = with_relu ? entry.forward_relu : entry.forward;
+    Parts::Pass& pass = p.forward(entry, bias != nullptr, with_relu);
     p.read_weights(pass, w);
-    pass.primitive.execute(p.stream, {{DNNL_ARG_SRC, memory(s.x, p.engine, in(x))},
-                                      {DNNL_ARG_WEIGHTS, pass.w},
-                                      {DNNL_ARG_BIAS, memory(s.bias, p.engine, in(bias))},
-                                      {DNNL_ARG_DST, memory(s.y, p.engine, y)}});
+    std::unordered_map<int, memory> arrays{{DNNL_ARG_SRC, memory(s.x, p.engine, in(x))},
+                                           {DNNL_ARG_WEIGHTS, pass.w},
+                                           {DNNL_ARG_DST, memory(s.y, p.engine, y)}};
+    if (bias != nullptr) arrays.emplace(DNNL_ARG_BIAS, memory(s.bias, p.engine, in(bias)));
+    pass.primitive.execute(p.stream, arrays);
   });
 }
 
@@ -168,7 +205,7 @@ Result<> OnednnConvolutions::backward_input(const Window& window, std::size_t n,
     Parts& p = *parts_;
     Parts::Entry& entry = p.entry(window, n);
     const Shapes& s = entry.shapes;
-    Parts::Pass& pass = entry.backward_input;
+    Parts::Pass& pass = p.backward_input(entry);
     p.read_weights(pass, w);
     pass.primitive.execute(p.stream, {{DNNL_ARG_DIFF_DST, memory(s.y, p.engine, in(dy))},
                                       {DNNL_ARG_WEIGHTS, pass.w},
@@ -183,7 +220,7 @@ Result<> OnednnConvolutions::backward_weights(const Window& window, std::size_t 
     Parts& p = *parts_;
     Parts::Entry& entry = p.entry(window, n);
     const Shapes& s = entry.shapes;
-    Parts::Pass& pass = entry.backward_weights;
+    Parts::Pass& pass = p.backward_weights(entry);
     pass.plain_w.set_data_handle(dw);
     pass.primitive.execute(p.stream, {{DNNL_ARG_SRC, memory(s.x, p.engine, in(x))},
                                       {DNNL_ARG_DIFF_DST, memory(s.y, p.engine, in(dy))},

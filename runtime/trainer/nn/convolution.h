@@ -21,6 +21,7 @@ class OnednnConvolutions {
   OnednnConvolutions(const OnednnConvolutions&) = delete;
   OnednnConvolutions& operator=(const OnednnConvolutions&) = delete;
 
+  /// bias: nullptr for zeros.
   [[nodiscard]] Result<> forward(const Window& window, std::size_t n, const float* x,
                                  const float* w, const float* bias, bool with_relu, float* y);
   [[nodiscard]] Result<> backward_input(const Window& window, std::size_t n, const float* w,

@@ -178,39 +178,9 @@ class CpuKernels final : public Kernels<T> {
     }
   }
 
-  void adam(T* p, const T* g, T* m, T* v, std::size_t count,
-            const AdamCoefficients<T>& c) override {
-    split(count, [&](std::size_t at, std::size_t n) {
-      loops::adam(p + at, g + at, m + at, v + at, n, c);
-    });
-  }
-
-  void sgd(T* p, const T* g, T* velocity, std::size_t count, const SgdCoefficients<T>& c) override {
-    split(count, [&](std::size_t at, std::size_t n) {
-      if (velocity != nullptr) {
-        loops::momentum(p + at, g + at, velocity + at, n, c);
-      } else {
-        loops::sgd(p + at, g + at, n, c);
-      }
-    });
-  }
-
-  void rmsprop(T* p, const T* g, T* v, T* velocity, std::size_t count,
-               const RmspropCoefficients<T>& c) override {
-    split(count, [&](std::size_t at, std::size_t n) {
-      if (velocity != nullptr) {
-        loops::rmsprop_momentum(p + at, g + at, v + at, velocity + at, n, c);
-      } else {
-        loops::rmsprop(p + at, g + at, v + at, n, c);
-      }
-    });
-  }
-
-  void lamb_direction(const T* p, T* g, T* m, T* v, std::size_t count,
-                      const LambCoefficients<T>& c) override {
-    split(count, [&](std::size_t at, std::size_t n) {
-      loops::lamb(p + at, g + at, m + at, v + at, n, c);
-    });
+  void update(const Update<T>& formula, const UpdateArrays<T>& arrays) override {
+    split(arrays.count,
+          [&](std::size_t at, std::size_t n) { loops::update(formula, arrays.part(at, n)); });
   }
 
   void zero(T* y, std::size_t count) override {

@@ -9,105 +9,11 @@
 #include "runtime/trainer/nn/cpu_loops.h"
 #include "runtime/trainer/nn/layer_elements.h"
 #include "runtime/trainer/nn/layer_kernels.h"
+#include "runtime/trainer/nn/normalise_loops.h"
+#include "runtime/trainer/nn/plain_convolutions.h"
 
 namespace dlrun::trainer {
 namespace {
-
-/// Calls visit(a, b, r, c) with window row and column and input row and column, for each element of
-/// the window at output row i and column j that lies inside the image.
-template <typename Visit>
-void for_each_inside(const Window& w, std::size_t i, std::size_t j, const Visit& visit) {
-  for (std::size_t a = 0; a < w.size; ++a) {
-    const std::size_t r = i * w.stride + a;
-    if (r < w.padding || r - w.padding >= w.input.height) continue;
-    for (std::size_t b = 0; b < w.size; ++b) {
-      const std::size_t c = j * w.stride + b;
-      if (c < w.padding || c - w.padding >= w.input.width) continue;
-      visit(a, b, r - w.padding, c - w.padding);
-    }
-  }
-}
-
-/// Returns a pointer to the channels of a pixel.
-template <typename T>
-T* pixel(T* images, const ImageShape& shape, std::size_t image, std::size_t row,
-         std::size_t column) {
-  return images + ((image * shape.height + row) * shape.width + column) * shape.channels;
-}
-
-/// Calls visit(row, column) for every output pixel of an image.
-template <typename Visit>
-void for_each_output(const Window& w, const Visit& visit) {
-  for (std::size_t i = 0; i < w.output.height; ++i) {
-    for (std::size_t j = 0; j < w.output.width; ++j) visit(i, j);
-  }
-}
-
-/// The tests' reference, which follows the definition.
-struct PlainConvolutions {
-  static Result<> forward(const Window& w, std::size_t n, const double* x, const double* weights,
-                          const double* bias, bool with_relu, double* y) {
-    for (std::size_t image = 0; image < n; ++image) {
-      for_each_output(w, [&](std::size_t i, std::size_t j) {
-        double* out = pixel(y, w.output, image, i, j);
-        std::copy_n(bias, w.output.channels, out);
-        for_each_inside(w, i, j, [&](std::size_t a, std::size_t b, std::size_t r, std::size_t c) {
-          const double* from = pixel(x, w.input, image, r, c);
-          for (std::size_t k = 0; k < w.input.channels; ++k) {
-            for (std::size_t o = 0; o < w.output.channels; ++o)
-              out[o] += from[k] * weights[at(w, a, b, k, o)];
-          }
-        });
-        if (with_relu) loops::relu(out, out, w.output.channels);
-      });
-    }
-    return {};
-  }
-
-  static Result<> backward_input(const Window& w, std::size_t n, const double* weights,
-                                 const double* dy, double* dx) {
-    std::fill_n(dx, n * w.input.size(), 0);
-    for (std::size_t image = 0; image < n; ++image) {
-      for_each_output(w, [&](std::size_t i, std::size_t j) {
-        const double* out = pixel(dy, w.output, image, i, j);
-        for_each_inside(w, i, j, [&](std::size_t a, std::size_t b, std::size_t r, std::size_t c) {
-          double* to = pixel(dx, w.input, image, r, c);
-          for (std::size_t k = 0; k < w.input.channels; ++k) {
-            for (std::size_t o = 0; o < w.output.channels; ++o)
-              to[k] += out[o] * weights[at(w, a, b, k, o)];
-          }
-        });
-      });
-    }
-    return {};
-  }
-
-  static Result<> backward_weights(const Window& w, std::size_t n, const double* x,
-                                   const double* dy, double* dw) {
-    std::fill_n(dw, w.size * w.size * w.input.channels * w.output.channels, 0);
-    for (std::size_t image = 0; image < n; ++image) {
-      for_each_output(w, [&](std::size_t i, std::size_t j) {
-        const double* out = pixel(dy, w.output, image, i, j);
-        for_each_inside(w, i, j, [&](std::size_t a, std::size_t b, std::size_t r, std::size_t c) {
-          const double* from = pixel(x, w.input, image, r, c);
-          for (std::size_t k = 0; k < w.input.channels; ++k) {
-            for (std::size_t o = 0; o < w.output.channels; ++o)
-              dw[at(w, a, b, k, o)] += from[k] * out[o];
-          }
-        });
-      });
-    }
-    return {};
-  }
-
-  [[nodiscard]] static std::vector<std::string> implementations() { return {}; }
-
- private:
-  static std::size_t at(const Window& w, std::size_t a, std::size_t b, std::size_t k,
-                        std::size_t o) {
-    return ((a * w.size + b) * w.input.channels + k) * w.output.channels + o;
-  }
-};
 
 template <typename T>
 class CpuLayerKernels final : public LayerKernels<T> {
@@ -133,6 +39,7 @@ class CpuLayerKernels final : public LayerKernels<T> {
   void convolve_backward_weights(const Window& window, std::size_t n, const T* x, const T* dy,
                                  T* dw, T* dbias) override {
     keep(convolutions_.backward_weights(window, n, x, dy, dw));
+    if (dbias == nullptr) return;
     sum_columns(dy, n * window.output.height * window.output.width, window.output.channels, dbias);
   }
 
@@ -141,14 +48,17 @@ class CpuLayerKernels final : public LayerKernels<T> {
     for_each_of(n, [&](std::size_t image) {
       for_each_output(w, [&](std::size_t i, std::size_t j) {
         T* out = pixel(y, w.output, image, i, j);
-        for_each_inside(w, i, j, [&](std::size_t a, std::size_t b, std::size_t r, std::size_t c) {
-          const T* from = pixel(x, w.input, image, r, c);
-          if (a == 0 && b == 0) {
-            std::copy_n(from, channels, out);
-          } else {
-            loops::keep_larger(from, out, channels);
-          }
-        });
+        bool is_first = true;
+        for_each_inside(w, i, j,
+                        [&](std::size_t /*a*/, std::size_t /*b*/, std::size_t r, std::size_t c) {
+                          const T* from = pixel(x, w.input, image, r, c);
+                          if (is_first) {
+                            std::copy_n(from, channels, out);
+                          } else {
+                            loops::keep_larger(from, out, channels);
+                          }
+                          is_first = false;
+                        });
       });
     });
   }
@@ -157,7 +67,8 @@ class CpuLayerKernels final : public LayerKernels<T> {
                          T* dx) override {
     const std::size_t channels = w.input.channels;
     // If windows tile the image, each element is in exactly one window, and dx is overwritten.
-    const bool is_tiling = w.stride == w.size && w.output.height * w.size == w.input.height &&
+    const bool is_tiling = w.stride == w.size && w.padding == 0 &&
+                           w.output.height * w.size == w.input.height &&
                            w.output.width * w.size == w.input.width;
     for_each_of(n, [&](std::size_t image) {
       if (!is_tiling) std::fill_n(dx + image * w.input.size(), w.input.size(), T{0});
@@ -211,16 +122,49 @@ class CpuLayerKernels final : public LayerKernels<T> {
     });
   }
 
+  void channel_means(std::size_t n, std::size_t places, std::size_t channels, const T* x,
+                     T* means) override {
+    for_each_of(n, [&](std::size_t i) {
+      T* const out = means + i * channels;
+      loops::sum_columns(x + i * places * channels, places, channels, channels, out);
+      for (std::size_t k = 0; k < channels; ++k) out[k] /= static_cast<T>(places);
+    });
+  }
+
+  void channel_means_backward(std::size_t n, std::size_t places, std::size_t channels,
+                              const T* dmeans, bool is_added, T* dx) override {
+    for_each_of(n * places, [&](std::size_t row) {
+      const T* const from = dmeans + row / places * channels;
+      T* const to = dx + row * channels;
+      for (std::size_t k = 0; k < channels; ++k)
+        to[k] = (is_added ? to[k] : T{0}) + from[k] / static_cast<T>(places);
+    });
+  }
+
+  void scale_channels(std::size_t n, std::size_t places, std::size_t channels, const T* x,
+                      const T* factors, T* y) override {
+    for_each_of(n * places, [&](std::size_t row) {
+      const T* const factor = factors + row / places * channels;
+      for (std::size_t k = 0; k < channels; ++k)
+        y[row * channels + k] = x[row * channels + k] * factor[k];
+    });
+  }
+
+  void channel_products(std::size_t n, std::size_t places, std::size_t channels, const T* x,
+                        const T* dy, T* products) override {
+    for_each_of(n, [&](std::size_t i) {
+      T* const out = products + i * channels;
+      std::fill_n(out, channels, T{0});
+      for (std::size_t at = i * places * channels; at < (i + 1) * places * channels; at += channels)
+        for (std::size_t k = 0; k < channels; ++k) out[k] += x[at + k] * dy[at + k];
+    });
+  }
+
   void batch_statistics(const T* x, std::size_t rows, std::size_t channels,
                         const SumOverRanks* sum_over_ranks, double share, const T* running,
                         T* statistics, T* observed) override {
-    sum_blocks(rows, channels, [&](std::size_t row, double* block) {
-      const T* from = x + row * channels;
-      for (std::size_t k = 0; k < channels; ++k) {
-        const double value = double{from[k]} - double{running[k]};
-        block[k] += value;
-        block[channels + k] += value * value;
-      }
+    sum_blocks(rows, channels, [&](std::size_t row, std::size_t count, double* block) {
+      loops::add_centred_sums(x + row * channels, running, count, channels, block);
     });
     const double all_rows = add_up(rows, sum_over_ranks);
     if (rows == 0) return;
@@ -235,26 +179,19 @@ class CpuLayerKernels final : public LayerKernels<T> {
   }
 
   void normalise(const T* x, const T* statistics, const T* parameters, std::size_t rows,
-                 std::size_t channels, T* y) override {
-    for_each_of(rows, [&](std::size_t row) {
-      const T* from = x + row * channels;
-      T* to = y + row * channels;
-      for (std::size_t k = 0; k < channels; ++k)
-        to[k] = normalised(from[k], k, channels, statistics, parameters);
+                 std::size_t channels, bool with_relu, T* y) override {
+    for_each_block(rows, [&](std::size_t row, std::size_t count) {
+      loops::normalise(x + row * channels, statistics, parameters, count, channels, with_relu,
+                       y + row * channels);
     });
   }
 
   void normalise_backward_sums(const T* x, const T* dy, const T* statistics, std::size_t rows,
                                std::size_t channels, const SumOverRanks* sum_over_ranks,
                                T* gradients, T* means) override {
-    sum_blocks(rows, channels, [&](std::size_t row, double* block) {
-      const T* from = x + row * channels;
-      const T* delta = dy + row * channels;
-      for (std::size_t k = 0; k < channels; ++k) {
-        block[k] += double{delta[k]};
-        block[channels + k] +=
-            double{delta[k]} * double{(from[k] - statistics[k]) * statistics[channels + k]};
-      }
+    sum_blocks(rows, channels, [&](std::size_t row, std::size_t count, double* block) {
+      loops::add_backward_sums(x + row * channels, dy + row * channels, statistics, count, channels,
+                               block);
     });
     for (std::size_t k = 0; k < channels; ++k) {
       gradients[k] = static_cast<T>(sums_[channels + k]);
@@ -268,12 +205,9 @@ class CpuLayerKernels final : public LayerKernels<T> {
   void normalise_backward_input(const T* x, const T* dy, const T* statistics, const T* gamma,
                                 const T* means, std::size_t rows, std::size_t channels,
                                 T* dx) override {
-    for_each_of(rows, [&](std::size_t row) {
-      const T* from = x + row * channels;
-      const T* delta = dy + row * channels;
-      T* to = dx + row * channels;
-      for (std::size_t k = 0; k < channels; ++k)
-        to[k] = normalised_backward(from[k], delta[k], k, channels, statistics, gamma, means);
+    for_each_block(rows, [&](std::size_t row, std::size_t count) {
+      loops::normalise_backward(x + row * channels, dy + row * channels, statistics, gamma, means,
+                                count, channels, dx + row * channels);
     });
   }
 
@@ -290,6 +224,20 @@ class CpuLayerKernels final : public LayerKernels<T> {
     });
   }
 
+  void place(const ImageShape& shape, std::span<const Placement> placements, const T* x,
+             T* y) override {
+    for_each_of(placements.size(), [&](std::size_t i) {
+      const T* const from = x + i * shape.size();
+      T* to = y + i * shape.size();
+      for (std::size_t row = 0; row < shape.height; ++row) {
+        for (std::size_t column = 0; column < shape.width; ++column) {
+          for (std::size_t k = 0; k < shape.channels; ++k)
+            *to++ = placed_element(shape, placements[i], from, row, column, k);
+        }
+      }
+    });
+  }
+
   void sigmoid_cross_entropy(const T* logits, const std::uint8_t* labels, std::size_t n,
                              std::size_t classes, T scale, T* gradient, T* totals) override {
     for (std::size_t i = 0; i < n; ++i) {
@@ -297,6 +245,12 @@ class CpuLayerKernels final : public LayerKernels<T> {
       sigmoid_cross_entropy_row(logits + i * classes, labels + i * classes, classes, scale, slope,
                                 totals[0], totals[1]);
     }
+  }
+
+  void count_answers(const T* logits, const std::uint8_t* labels, std::size_t n,
+                     std::size_t classes, std::uint32_t* counts) override {
+    for (std::size_t k = 0; k < classes; ++k)
+      count_answers_of(k, logits, labels, n, classes, counts);
   }
 
   void hyperbolic_tangent(const T* x, T* y, std::size_t count) override {
@@ -311,11 +265,17 @@ class CpuLayerKernels final : public LayerKernels<T> {
   void logistic_backward(const T* y, const T* dy, T* dx, std::size_t count) override {
     for (std::size_t i = 0; i < count; ++i) dx[i] = dy[i] * y[i] * (1 - y[i]);
   }
+  void silu(const T* x, T* y, std::size_t count) override {
+    for (std::size_t i = 0; i < count; ++i) y[i] = silu_of(x[i]);
+  }
+  void silu_backward(const T* x, const T* dy, T* dx, std::size_t count) override {
+    for (std::size_t i = 0; i < count; ++i) dx[i] = silu_backward_of(x[i], dy[i]);
+  }
   void multiply(const T* a, const T* b, T* product, std::size_t count) override {
     for (std::size_t i = 0; i < count; ++i) product[i] = a[i] * b[i];
   }
-  void add(const T* a, const T* b, T* sum, std::size_t count) override {
-    for (std::size_t i = 0; i < count; ++i) sum[i] = a[i] + b[i];
+  void add(const T* a, const T* b, bool with_relu, T* sum, std::size_t count) override {
+    loops::add(a, b, with_relu, sum, count);
   }
   void copy(const T* x, T* y, std::size_t count) override { std::copy_n(x, count, y); }
 
@@ -346,17 +306,26 @@ class CpuLayerKernels final : public LayerKernels<T> {
     });
   }
 
-  /// Computes sums_ = the sum of add(row, block) over all rows, 2 x channels numbers. Each thread
-  /// takes whole blocks, and the blocks are added in order.
+  static constexpr std::size_t kBlockRows = 512;
+
+  /// Calls work(row, count) for blocks of rows, spread over the threads.
+  template <typename Work>
+  void for_each_block(std::size_t rows, const Work& work) const {
+    for_each_of((rows + kBlockRows - 1) / kBlockRows, [&](std::size_t block) {
+      const std::size_t row = block * kBlockRows;
+      work(row, std::min(kBlockRows, rows - row));
+    });
+  }
+
+  /// Computes sums_, 2 x channels numbers: the sum over all rows of the numbers that add(row,
+  /// count, block) adds to `block`. Each thread takes whole blocks, and the blocks are added in
+  /// order.
   template <typename Add>
   void sum_blocks(std::size_t rows, std::size_t channels, const Add& add) {
-    constexpr std::size_t kRows = 512;
     const std::size_t width = 2 * channels;
-    const std::size_t blocks = (rows + kRows - 1) / kRows;
-    block_sums_.assign(blocks * width, 0);
-    for_each_of(blocks, [&](std::size_t block) {
-      for (std::size_t row = block * kRows; row < std::min(rows, (block + 1) * kRows); ++row)
-        add(row, block_sums_.data() + block * width);
+    block_sums_.assign((rows + kBlockRows - 1) / kBlockRows * width, 0);
+    for_each_block(rows, [&](std::size_t row, std::size_t count) {
+      add(row, count, block_sums_.data() + row / kBlockRows * width);
     });
     sums_.assign(width, 0);
     for (std::size_t i = 0; i < block_sums_.size(); ++i) sums_[i % width] += block_sums_[i];

@@ -10,75 +10,51 @@
 #include <immintrin.h>
 #endif
 
-// Compiles one copy of a loop per instruction set; the best is chosen when the program starts.
-// Sanitizers cannot run the function that chooses.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)
-#define DLRUN_EACH_ISA __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define DLRUN_EACH_ISA
-#endif
+#include "runtime/trainer/nn/each_isa.h"
 
 namespace dlrun::trainer::loops {
 
-// Coefficients are copied so that the compiler sees that no store changes them.
+namespace {
 
-DLRUN_EACH_ISA void adam(float* p, const float* g, float* m, float* v, std::size_t n,
-                         const AdamCoefficients<float>& k) {
-  const AdamCoefficients<float> c = k;
-  for (std::size_t i = 0; i < n; ++i) adam_element(p[i], g[i], m[i], v[i], c);
-}
-void adam(double* p, const double* g, double* m, double* v, std::size_t n,
-          const AdamCoefficients<double>& c) {
-  for (std::size_t i = 0; i < n; ++i) adam_element(p[i], g[i], m[i], v[i], c);
-}
-
-DLRUN_EACH_ISA void momentum(float* p, const float* g, float* velocity, std::size_t n,
-                             const SgdCoefficients<float>& k) {
-  const SgdCoefficients<float> c = k;
-  for (std::size_t i = 0; i < n; ++i) momentum_element(p[i], g[i], velocity[i], c);
-}
-void momentum(double* p, const double* g, double* velocity, std::size_t n,
-              const SgdCoefficients<double>& c) {
-  for (std::size_t i = 0; i < n; ++i) momentum_element(p[i], g[i], velocity[i], c);
+template <int kStates, typename Formula, typename T>
+[[gnu::always_inline]] inline void update_all(const Formula& formula, const UpdateArrays<T>& all) {
+  if constexpr (kTakesStates<Formula, T, kStates>) {
+    // Works on a copy, so that the compiler sees that no store changes the coefficients.
+    const Formula coefficients = formula;
+    const UpdateArrays<T> arrays = all;
+    for (std::size_t i = 0; i < arrays.count; ++i) update_element<kStates>(coefficients, arrays, i);
+  }
 }
 
-DLRUN_EACH_ISA void sgd(float* p, const float* g, std::size_t n, const SgdCoefficients<float>& k) {
-  const SgdCoefficients<float> c = k;
-  for (std::size_t i = 0; i < n; ++i) sgd_element(p[i], g[i], c);
-}
-void sgd(double* p, const double* g, std::size_t n, const SgdCoefficients<double>& c) {
-  for (std::size_t i = 0; i < n; ++i) sgd_element(p[i], g[i], c);
-}
-
-DLRUN_EACH_ISA void rmsprop(float* p, const float* g, float* v, std::size_t n,
-                            const RmspropCoefficients<float>& k) {
-  const RmspropCoefficients<float> c = k;
-  for (std::size_t i = 0; i < n; ++i) rmsprop_element(p[i], g[i], v[i], c);
-}
-void rmsprop(double* p, const double* g, double* v, std::size_t n,
-             const RmspropCoefficients<double>& c) {
-  for (std::size_t i = 0; i < n; ++i) rmsprop_element(p[i], g[i], v[i], c);
+template <typename Formula, typename T>
+[[gnu::always_inline]] inline void update_if(const Formula* formula,
+                                             const UpdateArrays<T>& arrays) {
+  if (formula == nullptr) return;
+  switch (arrays.states()) {
+    case 0:
+      return update_all<0>(*formula, arrays);
+    case 1:
+      return update_all<1>(*formula, arrays);
+    default:
+      return update_all<2>(*formula, arrays);
+  }
 }
 
-DLRUN_EACH_ISA void rmsprop_momentum(float* p, const float* g, float* v, float* velocity,
-                                     std::size_t n, const RmspropCoefficients<float>& k) {
-  const RmspropCoefficients<float> c = k;
-  for (std::size_t i = 0; i < n; ++i) rmsprop_momentum_element(p[i], g[i], v[i], velocity[i], c);
-}
-void rmsprop_momentum(double* p, const double* g, double* v, double* velocity, std::size_t n,
-                      const RmspropCoefficients<double>& c) {
-  for (std::size_t i = 0; i < n; ++i) rmsprop_momentum_element(p[i], g[i], v[i], velocity[i], c);
+/// Runs the loop of the one formula that `any` holds. std::visit would call it through a pointer,
+/// and each instruction set needs its own copy of the loop.
+template <typename T, typename... Formula>
+[[gnu::always_inline]] inline void update_any(const std::variant<Formula...>& any,
+                                              const UpdateArrays<T>& arrays) {
+  (update_if(std::get_if<Formula>(&any), arrays), ...);
 }
 
-DLRUN_EACH_ISA void lamb(const float* p, float* g, float* m, float* v, std::size_t n,
-                         const LambCoefficients<float>& k) {
-  const LambCoefficients<float> c = k;
-  for (std::size_t i = 0; i < n; ++i) lamb_element(p[i], g[i], m[i], v[i], c);
+}  // namespace
+
+DLRUN_EACH_ISA void update(const Update<float>& formula, const UpdateArrays<float>& arrays) {
+  update_any(formula, arrays);
 }
-void lamb(const double* p, double* g, double* m, double* v, std::size_t n,
-          const LambCoefficients<double>& c) {
-  for (std::size_t i = 0; i < n; ++i) lamb_element(p[i], g[i], m[i], v[i], c);
+void update(const Update<double>& formula, const UpdateArrays<double>& arrays) {
+  update_any(formula, arrays);
 }
 
 DLRUN_EACH_ISA void add_scaled(float* y, float scale, const float* x, std::size_t n) {

@@ -6,36 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "runtime/trainer/optim/adam.h"
-#include "runtime/trainer/optim/lamb.h"
-#include "runtime/trainer/optim/rmsprop.h"
-#include "runtime/trainer/optim/sgd.h"
+#include "runtime/trainer/optim/formulas.h"
 
 namespace dlrun::trainer::loops {
 
-// One optimizer step over n elements; formulas in optim/.
-void adam(float* p, const float* g, float* m, float* v, std::size_t n,
-          const AdamCoefficients<float>& c);
-void adam(double* p, const double* g, double* m, double* v, std::size_t n,
-          const AdamCoefficients<double>& c);
-void momentum(float* p, const float* g, float* velocity, std::size_t n,
-              const SgdCoefficients<float>& c);
-void momentum(double* p, const double* g, double* velocity, std::size_t n,
-              const SgdCoefficients<double>& c);
-void sgd(float* p, const float* g, std::size_t n, const SgdCoefficients<float>& c);
-void sgd(double* p, const double* g, std::size_t n, const SgdCoefficients<double>& c);
-void rmsprop(float* p, const float* g, float* v, std::size_t n,
-             const RmspropCoefficients<float>& c);
-void rmsprop(double* p, const double* g, double* v, std::size_t n,
-             const RmspropCoefficients<double>& c);
-void rmsprop_momentum(float* p, const float* g, float* v, float* velocity, std::size_t n,
-                      const RmspropCoefficients<float>& c);
-void rmsprop_momentum(double* p, const double* g, double* v, double* velocity, std::size_t n,
-                      const RmspropCoefficients<double>& c);
-void lamb(const float* p, float* g, float* m, float* v, std::size_t n,
-          const LambCoefficients<float>& c);
-void lamb(const double* p, double* g, double* m, double* v, std::size_t n,
-          const LambCoefficients<double>& c);
+/// Applies a formula of an optimizer to each element of the arrays, in place.
+void update(const Update<float>& formula, const UpdateArrays<float>& arrays);
+void update(const Update<double>& formula, const UpdateArrays<double>& arrays);
 
 /// Computes y += scale * x.
 void add_scaled(float* y, float scale, const float* x, std::size_t n);

@@ -24,13 +24,9 @@ struct TensorPart;
 template <typename T>
 class LayerKernels;
 template <typename T>
-struct AdamCoefficients;
+struct Update;
 template <typename T>
-struct LambCoefficients;
-template <typename T>
-struct RmspropCoefficients;
-template <typename T>
-struct SgdCoefficients;
+struct UpdateArrays;
 
 /// A data set in memory that gather() can read.
 struct DeviceData {
@@ -140,18 +136,8 @@ class Kernels {
   virtual void softmax_cross_entropy(const T* logits, const std::uint8_t* labels, std::size_t n,
                                      std::size_t classes, T scale, T* gradient, T* totals) = 0;
 
-  /// One optimizer step over count elements, in place; formulas in optim/adam.h, sgd.h, rmsprop.h.
-  /// velocity is nullptr without momentum.
-  virtual void adam(T* parameters, const T* gradients, T* m, T* v, std::size_t count,
-                    const AdamCoefficients<T>& c) = 0;
-  virtual void sgd(T* parameters, const T* gradients, T* velocity, std::size_t count,
-                   const SgdCoefficients<T>& c) = 0;
-  virtual void rmsprop(T* parameters, const T* gradients, T* v, T* velocity, std::size_t count,
-                       const RmspropCoefficients<T>& c) = 0;
-
-  /// Replaces the gradients by LAMB's directions and updates m and v; formula in optim/lamb.h.
-  virtual void lamb_direction(const T* parameters, T* gradients, T* m, T* v, std::size_t count,
-                              const LambCoefficients<T>& c) = 0;
+  /// Applies a formula of an optimizer to each element of the arrays, in place (optim/formulas.h).
+  virtual void update(const Update<T>& formula, const UpdateArrays<T>& arrays) = 0;
 
   /// Sets y = 0.
   virtual void zero(T* y, std::size_t count) = 0;

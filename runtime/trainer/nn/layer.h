@@ -138,10 +138,11 @@ template <typename T>
                                                    Initialisation initialisation);
 
 /// Makes a convolution (LayerKernels::convolve). weight: [size x size x input channels x output
-/// channels], bias: [output channels].
+/// channels], or depthwise [size x size x channels]; bias: [output channels], if has_bias.
 template <typename T>
 [[nodiscard]] std::unique_ptr<Layer<T>> make_conv2d(const Window& window,
-                                                    Initialisation initialisation);
+                                                    Initialisation initialisation,
+                                                    bool has_bias = true);
 
 /// Make layers y = max(x, 0), y = tanh(x), and y = 1 / (1 + exp(-x)).
 template <typename T>
@@ -150,11 +151,26 @@ template <typename T>
 [[nodiscard]] std::unique_ptr<Layer<T>> make_tanh(std::size_t width);
 template <typename T>
 [[nodiscard]] std::unique_ptr<Layer<T>> make_sigmoid(std::size_t width);
+/// Makes a layer y = x / (1 + exp(-x)) (LayerKernels::silu).
+template <typename T>
+[[nodiscard]] std::unique_ptr<Layer<T>> make_silu(std::size_t width);
+
+/// Makes a squeeze-and-excitation layer (Hu, Shen & Sun 2018, with silu as in EfficientNet) for
+/// images of `places` x `channels`: y = x f, with one factor f in (0, 1) per sample and channel,
+/// f = logistic(silu(means of x W1 + b1) W2 + b2). squeeze.weight: [channels x squeezed],
+/// squeeze.bias: [squeezed], expand.weight: [squeezed x channels], expand.bias: [channels].
+template <typename T>
+[[nodiscard]] std::unique_ptr<Layer<T>> make_squeeze_excite(std::size_t places,
+                                                            std::size_t channels,
+                                                            std::size_t squeezed);
 
 template <typename T>
 [[nodiscard]] std::unique_ptr<Layer<T>> make_max_pool(const Window& window);
 template <typename T>
 [[nodiscard]] std::unique_ptr<Layer<T>> make_average_pool(const Window& window);
+/// Makes a layer y = the mean of each channel over the whole image: [n x channels].
+template <typename T>
+[[nodiscard]] std::unique_ptr<Layer<T>> make_global_average_pool(const ImageShape& image);
 
 /// Makes a dropout layer. During training each element becomes 0 with probability `rate`, else
 /// x / (1 - rate) (Srivastava et al. 2014, in its inverted form); in evaluation y = x. The choice

@@ -76,9 +76,34 @@ DLRUN_HOST_DEVICE inline void sigmoid_cross_entropy_row(const T* logits, const s
   right += rights * part;
 }
 
+/// Computes LayerKernels::count_answers for class k.
+template <typename T>
+DLRUN_HOST_DEVICE inline void count_answers_of(std::size_t k, const T* logits,
+                                               const std::uint8_t* labels, std::size_t n,
+                                               std::size_t classes, std::uint32_t* counts) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const bool is_given = logits[i * classes + k] > 0;
+    const bool has_it = labels[i * classes + k] != 0;
+    if (is_given || has_it) ++counts[(is_given && has_it ? 0 : is_given ? 1 : 2) * classes + k];
+  }
+}
+
 template <typename T>
 DLRUN_HOST_DEVICE inline T logistic_of(T x) {
   return 1 / (1 + std::exp(-x));
+}
+
+/// Returns x logistic(x), without overflow for large negative x.
+template <typename T>
+DLRUN_HOST_DEVICE inline T silu_of(T x) {
+  return x * logistic_of(x);
+}
+
+/// Returns the derivative of silu at x, times dy: s (1 + x (1 - s)) with s = logistic(x).
+template <typename T>
+DLRUN_HOST_DEVICE inline T silu_backward_of(T x, T dy) {
+  const T s = logistic_of(x);
+  return dy * s * (1 + x * (1 - s));
 }
 
 /// Returns the index of element (image, row, column, k) in images of this shape.
@@ -96,20 +121,29 @@ struct Places {
 };
 DLRUN_HOST_DEVICE inline Places windows_over(std::size_t place, const Window& w,
                                              std::size_t outputs) {
-  // Window i covers [i stride, i stride + size): pooling has no padding.
-  const std::size_t end = place / w.stride + 1;
-  return {place < w.size ? 0 : (place - w.size) / w.stride + 1, end < outputs ? end : outputs};
+  // Counted from the start of the padding, window i covers [i stride, i stride + size).
+  const std::size_t padded = place + w.padding;
+  const std::size_t end = padded / w.stride + 1;
+  return {padded < w.size ? 0 : (padded - w.size) / w.stride + 1, end < outputs ? end : outputs};
+}
+
+/// Returns the places [first, end) of the input, in one direction, that window i covers.
+DLRUN_HOST_DEVICE inline Places inside_of(std::size_t i, const Window& w, std::size_t inputs) {
+  const std::size_t begin = i * w.stride;
+  const std::size_t end = begin + w.size < w.padding ? 0 : begin + w.size - w.padding;
+  return {begin < w.padding ? 0 : begin - w.padding, end < inputs ? end : inputs};
 }
 
 /// Returns the largest value of channel k in the window of output position (i, j).
 template <typename T>
 DLRUN_HOST_DEVICE inline T max_pool_element(const Window& w, const T* x, std::size_t image,
                                             std::size_t i, std::size_t j, std::size_t k) {
-  const T* const from = x + element_at(w.input, image, i * w.stride, j * w.stride, k);
-  T largest = *from;
-  for (std::size_t a = 0; a < w.size; ++a) {
-    for (std::size_t b = 0; b < w.size; ++b) {
-      const T value = from[(a * w.input.width + b) * w.input.channels];
+  const Places rows = inside_of(i, w, w.input.height);
+  const Places columns = inside_of(j, w, w.input.width);
+  T largest = x[element_at(w.input, image, rows.first, columns.first, k)];
+  for (std::size_t r = rows.first; r < rows.end; ++r) {
+    for (std::size_t c = columns.first; c < columns.end; ++c) {
+      const T value = x[element_at(w.input, image, r, c, k)];
       if (value > largest) largest = value;
     }
   }
@@ -131,9 +165,10 @@ DLRUN_HOST_DEVICE inline T max_pool_backward_element(const Window& w, const T* x
     for (std::size_t j = columns.first; j < columns.end; ++j) {
       const std::size_t out = element_at(w.output, image, i, j, k);
       bool is_first = y[out] == value;
-      for (std::size_t r = i * w.stride; is_first && r <= row; ++r) {
-        const std::size_t end = r < row ? j * w.stride + w.size : column;
-        for (std::size_t c = j * w.stride; is_first && c < end; ++c)
+      const Places inside = inside_of(j, w, w.input.width);
+      for (std::size_t r = inside_of(i, w, w.input.height).first; is_first && r <= row; ++r) {
+        const std::size_t end = r < row ? inside.end : column;
+        for (std::size_t c = inside.first; is_first && c < end; ++c)
           is_first = x[element_at(w.input, image, r, c, k)] != value;
       }
       if (is_first) sum += dy[out];
@@ -168,6 +203,60 @@ DLRUN_HOST_DEVICE inline T average_pool_backward_element(const Window& w, const 
       sum += part * dy[element_at(w.output, image, i, j, k)];
   }
   return sum;
+}
+
+/// Returns channel k of a depthwise convolution at output position (i, j), without the bias.
+template <typename T>
+DLRUN_HOST_DEVICE inline T depthwise_element(const Window& w, const T* x, const T* weights,
+                                             std::size_t image, std::size_t i, std::size_t j,
+                                             std::size_t k) {
+  const Places rows = inside_of(i, w, w.input.height);
+  const Places columns = inside_of(j, w, w.input.width);
+  T sum = 0;
+  for (std::size_t r = rows.first; r < rows.end; ++r) {
+    for (std::size_t c = columns.first; c < columns.end; ++c) {
+      const std::size_t a = r + w.padding - i * w.stride;
+      const std::size_t b = c + w.padding - j * w.stride;
+      sum +=
+          x[element_at(w.input, image, r, c, k)] * weights[(a * w.size + b) * w.input.channels + k];
+    }
+  }
+  return sum;
+}
+
+/// Returns the gradient of input element (row, column, k) of a depthwise convolution.
+template <typename T>
+DLRUN_HOST_DEVICE inline T depthwise_backward_element(const Window& w, const T* weights,
+                                                      const T* dy, std::size_t image,
+                                                      std::size_t row, std::size_t column,
+                                                      std::size_t k) {
+  const Places rows = windows_over(row, w, w.output.height);
+  const Places columns = windows_over(column, w, w.output.width);
+  T sum = 0;
+  for (std::size_t i = rows.first; i < rows.end; ++i) {
+    for (std::size_t j = columns.first; j < columns.end; ++j) {
+      const std::size_t a = row + w.padding - i * w.stride;
+      const std::size_t b = column + w.padding - j * w.stride;
+      sum += dy[element_at(w.output, image, i, j, k)] *
+             weights[(a * w.size + b) * w.input.channels + k];
+    }
+  }
+  return sum;
+}
+
+/// Returns the input element that weight (a, b) multiplies at output position `at` of channel k,
+/// where `at` counts the positions of all images. Returns 0 outside of the image.
+template <typename T>
+DLRUN_HOST_DEVICE inline T depthwise_input(const Window& w, const T* x, std::size_t at,
+                                           std::size_t k, std::size_t a, std::size_t b) {
+  const std::size_t j = at % w.output.width;
+  const std::size_t i = at / w.output.width % w.output.height;
+  const std::size_t r = i * w.stride + a;
+  const std::size_t c = j * w.stride + b;
+  const bool is_inside = r >= w.padding && r - w.padding < w.input.height && c >= w.padding &&
+                         c - w.padding < w.input.width;
+  const std::size_t image = at / w.output.width / w.output.height;
+  return is_inside ? x[element_at(w.input, image, r - w.padding, c - w.padding, k)] : T{0};
 }
 
 }  // namespace dlrun::trainer

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "common/result.h"
+#include "runtime/trainer/nn/placement.h"
 #include "runtime/trainer/nn/window.h"
 
 namespace dlrun::trainer {
@@ -38,14 +39,16 @@ class LayerKernels {
   /// Computes a cross-correlation, which frameworks call convolution:
   ///   y[i, r, c, o] = bias[o] + sum over a, b, k of
   ///                    x[i, r stride + a - padding, c stride + b - padding, k] w[a, b, k, o].
-  /// x: [n x input], w: [size x size x input.channels x output.channels], y: [n x output]. n > 0.
+  /// A depthwise window has o == k only. x: [n x input], w: [size x size x input.channels x
+  /// output.channels], or depthwise [size x size x output.channels], bias: [output.channels] or
+  /// nullptr for zeros, y: [n x output]. n > 0.
   /// With with_relu, y then becomes max(y, 0), with the same bits as Kernels::relu.
   virtual void convolve(const Window& window, std::size_t n, const T* x, const T* w, const T* bias,
                         bool with_relu, T* y) = 0;
   /// Computes dx = dL/dx from dy = dL/dy.
   virtual void convolve_backward_input(const Window& window, std::size_t n, const T* w, const T* dy,
                                        T* dx) = 0;
-  /// Computes dw = dL/dw and dbias = dL/dbias (overwritten).
+  /// Computes dw = dL/dw and, unless it is nullptr, dbias = dL/dbias (overwritten).
   virtual void convolve_backward_weights(const Window& window, std::size_t n, const T* x,
                                          const T* dy, T* dw, T* dbias) = 0;
 
@@ -57,6 +60,22 @@ class LayerKernels {
   /// Computes y = the mean of each window.
   virtual void average_pool(const Window& window, std::size_t n, const T* x, T* y) = 0;
   virtual void average_pool_backward(const Window& window, std::size_t n, const T* dy, T* dx) = 0;
+
+  // Means and factors of whole channels. x, y, dx, dy: [n x places x channels]; means, factors,
+  // products and dmeans: [n x channels]. Sums are added in the order of the places.
+
+  /// Computes means = the mean of x over the places.
+  virtual void channel_means(std::size_t n, std::size_t places, std::size_t channels, const T* x,
+                             T* means) = 0;
+  /// Computes dx = dmeans / places for each place; with is_added, adds it to dx.
+  virtual void channel_means_backward(std::size_t n, std::size_t places, std::size_t channels,
+                                      const T* dmeans, bool is_added, T* dx) = 0;
+  /// Computes y = x times the factor of sample and channel. x and y may be the same array.
+  virtual void scale_channels(std::size_t n, std::size_t places, std::size_t channels, const T* x,
+                              const T* factors, T* y) = 0;
+  /// Computes products = the sum of x dy over the places: dL/dfactors of scale_channels.
+  virtual void channel_products(std::size_t n, std::size_t places, std::size_t channels, const T* x,
+                                const T* dy, T* products) = 0;
 
   // Batch normalisation of [rows x channels]. statistics, parameters, gradients, running, observed
   // and means are pairs of channels, [2 x channels]. Sums are in double, in an order that does not
@@ -72,9 +91,9 @@ class LayerKernels {
                                 T* statistics, T* observed) = 0;
   /// Computes the statistics from the running mean and variance.
   virtual void running_statistics(const T* running, std::size_t channels, T* statistics) = 0;
-  /// Computes y = (x - mean) scale gamma + beta.
+  /// Computes y = (x - mean) scale gamma + beta, then max(y, 0) if with_relu.
   virtual void normalise(const T* x, const T* statistics, const T* parameters, std::size_t rows,
-                         std::size_t channels, T* y) = 0;
+                         std::size_t channels, bool with_relu, T* y) = 0;
   /// Computes gradients = the sums over this rank's rows of dy (x - mean) scale, then of dy; and
   /// means = the means over all ranks' rows of dy, then of dy (x - mean) scale.
   virtual void normalise_backward_sums(const T* x, const T* dy, const T* statistics,
@@ -93,6 +112,11 @@ class LayerKernels {
                                std::span<const std::uint32_t> samples, std::size_t n,
                                std::size_t width, double rate, T* factors) = 0;
 
+  /// Mirrors, turns and shifts each image: y[i] = placed_element() of x[i]. placements: host
+  /// memory, [n]. x, y: [n x shape], two arrays.
+  virtual void place(const ImageShape& shape, std::span<const Placement> placements, const T* x,
+                     T* y) = 0;
+
   /// Binary cross-entropy of the logistic function of each logit against a label of 0 or 1; a
   /// sample's loss is the mean over its classes. Uses a form that neither overflows nor cancels:
   ///   max(x, 0) - x y + log(1 + exp(-|x|)).
@@ -102,13 +126,23 @@ class LayerKernels {
   virtual void sigmoid_cross_entropy(const T* logits, const std::uint8_t* labels, std::size_t n,
                                      std::size_t classes, T scale, T* gradient, T* totals) = 0;
 
+  /// Counts the answers of each class (x > 0 means 1), for samples that may have several labels.
+  /// Adds to counts, [3 x classes]: first the true positives, then the false positives, then the
+  /// false negatives. logits, labels: [n x classes].
+  virtual void count_answers(const T* logits, const std::uint8_t* labels, std::size_t n,
+                             std::size_t classes, std::uint32_t* counts) = 0;
+
   // Element by element; x and y, dy and dx may be the same array:
   virtual void hyperbolic_tangent(const T* x, T* y, std::size_t count) = 0;
   virtual void hyperbolic_tangent_backward(const T* y, const T* dy, T* dx, std::size_t count) = 0;
   virtual void logistic(const T* x, T* y, std::size_t count) = 0;
   virtual void logistic_backward(const T* y, const T* dy, T* dx, std::size_t count) = 0;
+  /// Computes y = x logistic(x) (Elfwing, Uchibe & Doya 2018, section 2). backward reads x, not y.
+  virtual void silu(const T* x, T* y, std::size_t count) = 0;
+  virtual void silu_backward(const T* x, const T* dy, T* dx, std::size_t count) = 0;
   virtual void multiply(const T* a, const T* b, T* product, std::size_t count) = 0;
-  virtual void add(const T* a, const T* b, T* sum, std::size_t count) = 0;
+  /// Computes sum = a + b, then max(sum, 0) if with_relu.
+  virtual void add(const T* a, const T* b, bool with_relu, T* sum, std::size_t count) = 0;
   virtual void copy(const T* x, T* y, std::size_t count) = 0;
 
   /// Returns the implementations that the library has chosen for the convolutions so far, for

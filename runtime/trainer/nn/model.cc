@@ -42,40 +42,34 @@ class Builder {
   Result<> add(std::span<const Text> texts, Layers<T>& layers) {
     std::size_t next = 1;
     while (next < texts.size() && trim(texts[next]).starts_with(kBatchNorm)) ++next;
-    return add(trim(texts.front()), next < texts.size() && trim(texts[next]) == "relu", layers);
+    const auto follows = next < texts.size() ? trim(texts[next]) : std::string_view();
+    return add(trim(texts.front()), follows == "relu" || follows == "silu", layers);
   }
 
  private:
-  Result<> add(std::string_view text, bool is_before_relu, Layers<T>& layers) {
+  /// A kind of layer: its first word, and the function that reads the rest and adds the layer.
+  struct Kind {
+    std::string_view word;
+    Result<> (Builder::*add)(Layers<T>&);
+  };
+  static const std::array<Kind, 13> kKinds;
+
+  Result<> add(std::string_view text, bool is_before_rectifier, Layers<T>& layers) {
     if (text.starts_with(kResidual)) return residual(text.substr(kResidual.size()), layers);
     words_ = words_of(text);
     if (words_.empty()) return fail(Errc::kUsage, "is empty");
     at_ = 1;
-    const std::string_view kind = words_.front();
-    const auto drawn = is_before_relu ? Initialisation::kHe : Initialisation::kGlorot;
-    Result<> built = kind == "dense"      ? dense(drawn, layers)
-                     : kind == "conv2d"   ? conv2d(drawn, layers)
-                     : kind == "maxpool"  ? pool(layers, make_max_pool<T>)
-                     : kind == "avgpool"  ? pool(layers, make_average_pool<T>)
-                     : kind == "relu"     ? activation(layers, make_relu<T>)
-                     : kind == "tanh"     ? activation(layers, make_tanh<T>)
-                     : kind == "sigmoid"  ? activation(layers, make_sigmoid<T>)
-                     : kind == "dropout"  ? dropout(layers)
-                     : kind == "flatten"  ? flatten()
-                     : kind == kBatchNorm ? batchnorm(layers)
-                                          : unknown(kind);
-    if (built && at_ != words_.size()) {
-      return fail(Errc::kUsage, "'{}' is too much", printable(words_[at_]));
+    drawn_ = is_before_rectifier ? Initialisation::kHe : Initialisation::kGlorot;
+    for (const Kind& kind : kKinds) {
+      if (kind.word != words_.front()) continue;
+      DLRUN_TRY((this->*kind.add)(layers));
+      return at_ == words_.size() ? Result<>()
+                                  : fail(Errc::kUsage, "'{}' is too much", printable(words_[at_]));
     }
-    return built;
-  }
-
-  [[nodiscard]] static Result<> unknown(std::string_view kind) {
-    static constexpr std::array<std::string_view, 11> kKinds{
-        "dense",   "conv2d",  "maxpool", "avgpool",   "relu",     "tanh",
-        "sigmoid", "dropout", "flatten", "batchnorm", "residual:"};
-    const auto near = nearest(kind, kKinds);
-    return fail(Errc::kUsage, "no layer is called '{}'{}", printable(kind),
+    std::vector<std::string_view> known{kResidual};
+    for (const Kind& kind : kKinds) known.push_back(kind.word);
+    const auto near = nearest(words_.front(), known);
+    return fail(Errc::kUsage, "no layer is called '{}'{}", printable(words_.front()),
                 near ? fmt::format("; did you mean '{}'?", *near) : "");
   }
 
@@ -107,20 +101,37 @@ class Builder {
     return w;
   }
 
-  Result<> dense(Initialisation drawn, Layers<T>& layers) {
+  Result<> dense(Layers<T>& layers) {
     const auto outputs = number("its width");
     if (!outputs) return tl::unexpected(outputs.error());
-    layers.push_back(make_dense<T>(shape_.size(), *outputs, drawn));
+    layers.push_back(make_dense<T>(shape_.size(), *outputs, drawn_));
     shape_ = {1, 1, *outputs};
     return {};
   }
 
-  Result<> conv2d(Initialisation drawn, Layers<T>& layers) {
+  Result<> conv2d(Layers<T>& layers) {
     const auto channels = number("its channels");
     if (!channels) return tl::unexpected(channels.error());
+    return convolution(*channels, false, layers);
+  }
+
+  Result<> depthwise(Layers<T>& layers) { return convolution(shape_.channels, true, layers); }
+
+  /// Reads SIZE [stride S] [same] [nobias].
+  Result<> convolution(std::size_t channels, bool is_depthwise, Layers<T>& layers) {
+    auto w = read_window(channels, 1);
+    if (!w) return tl::unexpected(w.error());
+    w->is_depthwise = is_depthwise;
+    layers.push_back(make_conv2d<T>(*w, drawn_, !takes("nobias")));
+    shape_ = w->output;
+    return {};
+  }
+
+  /// Reads SIZE [stride S] [same]. Without a stride, it is `stride`, or the size if that is 0.
+  Result<Window> read_window(std::size_t channels, std::size_t stride) {
     const auto size = number("the size of its window");
     if (!size) return tl::unexpected(size.error());
-    std::size_t stride = 1;
+    if (stride == 0) stride = *size;
     if (takes("stride")) {
       const auto given = number("its stride");
       if (!given) return tl::unexpected(given.error());
@@ -128,31 +139,43 @@ class Builder {
     }
     const bool is_same = takes("same");
     if (is_same && *size % 2 == 0) return fail(Errc::kUsage, "'same' needs a window of odd size");
-    const auto w = window(*size, stride, is_same ? *size / 2 : 0, *channels);
+    return window(*size, stride, is_same ? *size / 2 : 0, channels);
+  }
+
+  Result<> max_pool(Layers<T>& layers) {
+    const auto w = read_window(shape_.channels, 0);
     if (!w) return tl::unexpected(w.error());
-    layers.push_back(make_conv2d<T>(*w, drawn));
+    layers.push_back(make_max_pool<T>(*w));
     shape_ = w->output;
     return {};
   }
 
-  Result<> pool(Layers<T>& layers, std::unique_ptr<Layer<T>> (*make)(const Window&)) {
-    const auto size = number("the size of its window");
-    if (!size) return tl::unexpected(size.error());
-    std::size_t stride = *size;
-    if (takes("stride")) {
-      const auto given = number("its stride");
-      if (!given) return tl::unexpected(given.error());
-      stride = *given;
+  Result<> average_pool(Layers<T>& layers) {
+    if (takes("all")) {
+      layers.push_back(make_global_average_pool<T>(shape_));
+      shape_ = {1, 1, shape_.channels};
+      return {};
     }
-    const auto w = window(*size, stride, 0, shape_.channels);
+    const auto w = read_window(shape_.channels, 0);
     if (!w) return tl::unexpected(w.error());
-    layers.push_back(make(*w));
+    if (w->padding > 0)
+      return fail(Errc::kUsage, "'same' would count zeros into means; only maxpool takes it");
+    layers.push_back(make_average_pool<T>(*w));
     shape_ = w->output;
     return {};
   }
 
-  Result<> activation(Layers<T>& layers, std::unique_ptr<Layer<T>> (*make)(std::size_t)) const {
-    layers.push_back(make(shape_.size()));
+  template <std::unique_ptr<Layer<T>> (*kMake)(std::size_t)>
+  Result<> activation(Layers<T>& layers) {
+    layers.push_back(kMake(shape_.size()));
+    return {};
+  }
+
+  Result<> squeeze_excite(Layers<T>& layers) {
+    const auto squeezed = number("its squeezed channels");
+    if (!squeezed) return tl::unexpected(squeezed.error());
+    layers.push_back(
+        make_squeeze_excite<T>(shape_.height * shape_.width, shape_.channels, *squeezed));
     return {};
   }
 
@@ -165,7 +188,7 @@ class Builder {
     return {};
   }
 
-  Result<> flatten() {
+  Result<> flatten(Layers<T>& /*layers*/) {
     shape_ = {1, 1, shape_.size()};
     return {};
   }
@@ -215,9 +238,27 @@ class Builder {
 
   ImageShape shape_;
   std::uint64_t dropouts_ = 0;
-  std::vector<std::string_view> words_;  // of the current layer
-  std::size_t at_ = 0;                   // index of the next word
+  Initialisation drawn_ = Initialisation::kGlorot;  // of the current layer's weights
+  std::vector<std::string_view> words_;             // of the current layer
+  std::size_t at_ = 0;                              // index of the next word
 };
+
+template <typename T>
+const std::array<typename Builder<T>::Kind, 13> Builder<T>::kKinds{{
+    {"dense", &Builder::dense},
+    {"conv2d", &Builder::conv2d},
+    {"depthwise", &Builder::depthwise},
+    {"maxpool", &Builder::max_pool},
+    {"avgpool", &Builder::average_pool},
+    {"relu", &Builder::template activation<make_relu<T>>},
+    {"tanh", &Builder::template activation<make_tanh<T>>},
+    {"sigmoid", &Builder::template activation<make_sigmoid<T>>},
+    {"silu", &Builder::template activation<make_silu<T>>},
+    {"squeeze-excite", &Builder::squeeze_excite},
+    {"dropout", &Builder::dropout},
+    {"flatten", &Builder::flatten},
+    {kBatchNorm, &Builder::batchnorm},
+}};
 
 }  // namespace
 
@@ -242,35 +283,5 @@ template Result<Layers<float>> make_layers(std::span<const std::string>, const I
                                            std::size_t);
 template Result<Layers<double>> make_layers(std::span<const std::string>, const ImageShape&,
                                             std::size_t);
-
-Result<std::vector<std::string>> named_model(const std::string& name,
-                                             std::span<const std::size_t> hidden,
-                                             std::size_t classes) {
-  std::vector<std::string> words;
-  if (name == "mlp") {
-    for (const std::size_t width : hidden)
-      words.insert(words.end(), {fmt::format("dense {}", width), "relu"});
-  } else if (name == "cnn") {
-    words = {"conv2d 32 3",  "relu",    "conv2d 64 3", "relu", "maxpool 2",
-             "dropout 0.25", "flatten", "dense 128",   "relu", "dropout 0.5"};
-  } else if (name == "resnet18") {
-    words = {"conv2d 64 3 same", "batchnorm", "relu"};
-    for (const int channels : {64, 128, 256, 512}) {
-      for (const bool is_smaller : {channels > 64, false}) {
-        words.push_back(fmt::format(
-            "residual: conv2d {0} 3{1} same; batchnorm; relu; conv2d {0} 3 same; batchnorm",
-            channels, is_smaller ? " stride 2" : ""));
-        if (is_smaller)
-          words.back() += fmt::format("; shortcut; conv2d {} 1 stride 2; batchnorm", channels);
-        words.emplace_back("relu");
-      }
-    }
-    words.emplace_back("avgpool 4");
-  } else {
-    return fail(Errc::kUsage, "--model {}: expected mlp, cnn or resnet18", printable(name));
-  }
-  words.push_back(fmt::format("dense {}", classes));
-  return words;
-}
 
 }  // namespace dlrun::trainer

@@ -13,17 +13,23 @@ namespace dlrun::trainer {
 
 /// Creates layers for images of the given shape. Each element of `words` describes one layer:
 ///
-///   dense N                    conv2d CHANNELS SIZE [stride S] [same]    maxpool SIZE [stride S]
-///   relu | tanh | sigmoid      avgpool SIZE [stride S]                   dropout RATE
-///   flatten                    batchnorm [sync]
+///   dense N                          conv2d CHANNELS SIZE [stride S] [same] [nobias]
+///   relu | tanh | sigmoid | silu     depthwise SIZE [stride S] [same] [nobias]
+///   maxpool SIZE [stride S] [same]   squeeze-excite N
+///   avgpool SIZE [stride S] | all    batchnorm [sync]
+///   dropout RATE                     flatten
 ///   residual: LAYER; ... [; shortcut; LAYER; ...]
 ///
-/// 'same' pads with zeros so that a stride of 1 keeps height and width. The stride of a pool
-/// defaults to its size. dense flattens its input. batchnorm works per channel; with sync, over the
-/// samples of all ranks. A residual block adds the output of its layers to its input, or to the
-/// output of the layers after `shortcut`. The last layer must have `classes` outputs. Weights use
-/// He's scheme if a relu follows, directly or after a batchnorm, else Glorot's. Fails with kUsage
-/// and names the layer (number and text) and the reason.
+/// 'same' pads so that a stride of 1 keeps height and width: convolutions pad with zeros, and
+/// maxpool ignores the padding. 'nobias' leaves the biases out, which a batchnorm would cancel.
+/// depthwise convolves each channel by itself. squeeze-excite scales each channel by a factor that
+/// two dense layers compute from the means of all channels, with N channels between them. 'avgpool
+/// all' gives the mean of each channel. The stride of a pool defaults to its size. dense flattens
+/// its input. batchnorm works per channel; with sync, over the samples of all ranks. A residual
+/// block adds the output of its layers to its input, or to the output of the layers after
+/// `shortcut`. The last layer must have `classes` outputs. Weights use He's scheme if a relu or
+/// silu follows, directly or after a batchnorm, else Glorot's. Fails with kUsage and names the
+/// layer (number and text) and the reason.
 template <typename T>
 [[nodiscard]] Result<Layers<T>> make_layers(std::span<const std::string> words,
                                             const ImageShape& input, std::size_t classes);
@@ -34,10 +40,16 @@ template <typename T>
 ///   maxpool 2, dropout 0.25, dense 128, dropout 0.5; relu after convolutions and dense).
 /// - resnet18: the 18 layers of He et al. 2016, table 1, for images of 25 to 32 pixels (first a 3x3
 ///   convolution of stride 1 and no maxpool, as used on CIFAR-10).
+/// - resnet50: the 50 layers of that table for images of any size. The stride of a block is in its
+///   3x3 convolution, as in torchvision and others ("v1.5").
+/// - efficientnet-b0: Tan & Le 2019, table 1, as in torchvision, without its stochastic depth.
 ///
 /// Fails with kUsage for other names.
 [[nodiscard]] Result<std::vector<std::string>> named_model(const std::string& name,
                                                            std::span<const std::size_t> hidden,
                                                            std::size_t classes);
+
+/// Returns the names of the models, separated by "|".
+[[nodiscard]] const std::string& model_names();
 
 }  // namespace dlrun::trainer

@@ -12,79 +12,89 @@ namespace dlrun::trainer {
 template <typename T>
 Network<T>::Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs,
                     std::size_t max_batch, std::size_t extra, std::size_t padding,
-                    const AllocateFlat& allocate_flat)
-    : kernels_(kernels),
-      layers_(std::move(layers)),
-      inputs_(inputs),
-      max_batch_(max_batch),
-      extra_(extra) {
-  std::size_t offset = 0;
-  std::size_t running = 0;
-  const auto name_all = [](std::size_t i, std::vector<ParameterShape> shapes, std::size_t& at,
-                           std::vector<TensorView>& views) {
+                    const AllocateFlat& allocate)
+    : kernels_(kernels), inputs_(inputs), max_batch_(max_batch), extra_(extra) {
+  plan_layers(std::move(layers));
+  plan_parts();
+  allocate_layers();
+  allocate_flat(padding, allocate);
+}
+
+template <typename T>
+void Network<T>::plan_layers(Layers<T> layers) {
+  const auto place_all = [](std::size_t i, std::vector<ParameterShape> shapes, std::size_t& at,
+                            std::vector<TensorView>& views) {
     for (ParameterShape& shape : shapes) {
       const std::size_t count = shape.count();
       views.push_back({fmt::format("layers.{}.{}", i, shape.name), std::move(shape.shape), at});
       at += count;
     }
   };
-  plan_parts();
-  widths_.push_back(inputs);
-  outputs_.push_back(allocate(inputs, max_batch));
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
-    const Layer<T>& layer = *layers_[i];
-    first_.push_back(offset);
-    first_running_.push_back(running);
-    name_all(i, layer.parameters(), offset, tensors_);
-    name_all(i, layer.statistics(), running, running_tensors_);
-    // Layers that work in place share the array of their input, which halves
-    // memory and memory traffic.
-    widths_.push_back(layer.outputs());
-    outputs_.push_back(is_in_place(i) ? outputs_.back() : allocate(layer.outputs(), max_batch));
-    deltas_.push_back(
-        is_in_place(i) ? deltas_.back()
-                       : allocate(layer.outputs(), i < whole_delta_ ? part_samples_ : max_batch));
-    workspaces_.push_back(layer.workspace() > 0 ? allocate(layer.workspace(), max_batch) : nullptr);
-    is_taken_.push_back(layer.is_relu() && is_in_place(i) && layers_[i - 1]->takes_relu());
+  for (std::unique_ptr<Layer<T>>& layer : layers) {
+    const std::size_t i = plans_.size();
+    const Layer<T>* const before = i > 0 ? plans_.back().layer.get() : nullptr;
+    LayerPlan plan;
+    plan.first_parameter = parameter_count_;
+    plan.first_running = running_count_;
+    plan.width = layer->outputs();
+    plan.is_in_place = layer->is_in_place() && before != nullptr && !before->reads_output();
+    plan.is_taken = layer->is_relu() && plan.is_in_place && before->takes_relu();
+    place_all(i, layer->parameters(), parameter_count_, tensors_);
+    place_all(i, layer->statistics(), running_count_, running_tensors_);
+    plan.layer = std::move(layer);
+    plans_.push_back(std::move(plan));
   }
-  first_.push_back(offset);
-  const std::size_t parameters = offset + padding;
-  const std::size_t gradients = offset + extra + running + padding;
-  FlatMemory flat = allocate_flat ? allocate_flat(parameters * sizeof(T), gradients * sizeof(T))
-                                  : FlatMemory{kernels_.allocate(parameters * sizeof(T)),
-                                               kernels_.allocate(gradients * sizeof(T))};
-  parameters_ = Array<T>(std::move(flat.parameters), parameters);
-  running_ = Array<T>(kernels_, running);
-  gradients_ = Array<T>(std::move(flat.gradients), gradients);
-}
-
-template <typename T>
-bool Network<T>::is_in_place(std::size_t layer) const {
-  return layers_[layer]->is_in_place() && layer > 0 && !layers_[layer - 1]->reads_output();
 }
 
 template <typename T>
 void Network<T>::plan_parts() {
   std::size_t widest = 0;
-  std::size_t parameters = 0;
-  for (const auto& layer : layers_) {
-    std::size_t own = 0;
-    for (const ParameterShape& shape : layer->parameters()) own += shape.count();
+  for (const LayerPlan& plan : plans_) {
     // Stop if adding up the parts' gradients would cost much compared with the layer's
     // work on a single sample.
-    if (!layer->goes_in_parts() || own > layer->outputs()) break;
-    parameters += own;
-    widest = std::max(widest, layer->outputs());
+    const std::size_t own = first(parts_ + 1) - first(parts_);
+    if (!plan.layer->goes_in_parts() || own > plan.width) break;
+    widest = std::max(widest, plan.width);
     ++parts_;
   }
   part_samples_ = kernels_.layers().samples_at_once(widest * sizeof(T));
   if (part_samples_ >= max_batch_) parts_ = 0;
   if (parts_ == 0) return;
-  part_gradients_ = Array<T>(kernels_, parameters);
+  part_gradients_ = Array<T>(kernels_, first(parts_));
   // The last layer's delta comes from a layer that processes the whole batch. In place, it is also
   // the delta of the layers before it.
   whole_delta_ = parts_ - 1;
-  while (is_in_place(whole_delta_)) --whole_delta_;
+  while (plans_[whole_delta_].is_in_place) --whole_delta_;
+}
+
+template <typename T>
+void Network<T>::allocate_layers() {
+  input_ = allocate(inputs_, max_batch_);
+  for (std::size_t i = 0; i < plans_.size(); ++i) {
+    LayerPlan& plan = plans_[i];
+    // Layers that work in place share the array of their input, which halves memory and memory
+    // traffic.
+    if (plan.is_in_place) {
+      plan.output = plans_[i - 1].output;
+      plan.delta = plans_[i - 1].delta;
+    } else {
+      plan.output = allocate(plan.width, max_batch_);
+      plan.delta = allocate(plan.width, i < whole_delta_ ? part_samples_ : max_batch_);
+    }
+    if (plan.layer->workspace() > 0) plan.workspace = allocate(plan.layer->workspace(), max_batch_);
+  }
+}
+
+template <typename T>
+void Network<T>::allocate_flat(std::size_t padding, const AllocateFlat& allocate) {
+  const std::size_t parameters = parameter_count_ + padding;
+  const std::size_t gradients = parameter_count_ + extra_ + running_count_ + padding;
+  FlatMemory flat = allocate ? allocate(parameters * sizeof(T), gradients * sizeof(T))
+                             : FlatMemory{kernels_.allocate(parameters * sizeof(T)),
+                                          kernels_.allocate(gradients * sizeof(T))};
+  parameters_ = Array<T>(std::move(flat.parameters), parameters);
+  running_ = Array<T>(kernels_, running_count_);
+  gradients_ = Array<T>(std::move(flat.gradients), gradients);
 }
 
 template <typename T>
@@ -95,15 +105,17 @@ T* Network<T>::allocate(std::size_t width, std::size_t rows) {
 
 template <typename T>
 void Network<T>::initialise(std::uint64_t seed) {
-  std::vector<T> values(first_.back());
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
+  std::vector<T> values(parameter_count_);
+  std::vector<T> statistics(running_count_);
+  for (std::size_t i = 0; i < plans_.size(); ++i) {
+    const LayerPlan& plan = plans_[i];
     Random random(seed, Purpose::kInit, i);
-    layers_[i]->initialise(std::span(values).subspan(first_[i], first_[i + 1] - first_[i]), random);
+    plan.layer->initialise(
+        std::span(values).subspan(plan.first_parameter, first(i + 1) - plan.first_parameter),
+        random);
+    plan.layer->initialise_statistics(std::span(statistics).subspan(plan.first_running));
   }
   kernels_.copy_from_host(parameters_.data(), values.data(), values.size() * sizeof(T));
-  std::vector<T> statistics(running_.size());
-  for (std::size_t i = 0; i < layers_.size(); ++i)
-    layers_[i]->initialise_statistics(std::span(statistics).subspan(first_running_[i]));
   kernels_.copy_from_host(running_.data(), statistics.data(), statistics.size() * sizeof(T));
 }
 
@@ -120,19 +132,21 @@ void Network<T>::forward(std::size_t n, const BatchInfo& batch) {
   for (std::size_t at = 0; parts_ > 0 && at < n; at += part_samples_) {
     for (std::size_t i = 0; i < parts_; ++i) forward_layer(i, at, std::min(part_samples_, n - at));
   }
-  for (std::size_t i = parts_; i < layers_.size(); ++i) {
-    if (n > 0 || layers_[i]->joins_ranks()) forward_layer(i, 0, n);
+  for (std::size_t i = parts_; i < plans_.size(); ++i) {
+    if (n > 0 || plans_[i].layer->joins_ranks()) forward_layer(i, 0, n);
   }
 }
 
 template <typename T>
 void Network<T>::forward_layer(std::size_t i, std::size_t at, std::size_t n) {
-  if (!is_taken_[i]) layers_[i]->forward(call(i, n), output(i, at), output(i + 1, at));
+  const LayerPlan& plan = plans_[i];
+  if (!plan.is_taken)
+    plan.layer->forward(call(i, n), input_of(i, at), plan.output + at * plan.width);
 }
 
 template <typename T>
 void Network<T>::backward(std::size_t n, const std::function<void(std::size_t)>& layer_done) {
-  for (std::size_t i = layers_.size(); i-- > 0;) {
+  for (std::size_t i = plans_.size(); i-- > 0;) {
     if (i + 1 == parts_) backward_parts(n);
     if (i >= parts_) backward_layer(i, 0, n, gradients_.data());
     layer_done(i);
@@ -145,23 +159,21 @@ void Network<T>::backward_parts(std::size_t n) {
     T* const gradients = at == 0 ? gradients_.data() : part_gradients_.data();
     for (std::size_t i = parts_; i-- > 0;)
       backward_layer(i, at, std::min(part_samples_, n - at), gradients);
-    if (at > 0) kernels_.add_scaled(gradients_.data(), 1, gradients, first_[parts_]);
+    if (at > 0) kernels_.add_scaled(gradients_.data(), 1, gradients, first(parts_));
   }
 }
 
 template <typename T>
 void Network<T>::backward_layer(std::size_t i, std::size_t at, std::size_t n, T* gradients) {
-  const auto delta = [&](std::size_t of) {
-    return deltas_[of] + (of < whole_delta_ ? 0 : at * widths_[of + 1]);
-  };
-  layers_[i]->backward(call(i, n), output(i, at), output(i + 1, at), delta(i),
-                       gradients + first_[i], i == 0 ? nullptr : delta(i - 1));
+  const LayerPlan& plan = plans_[i];
+  plan.layer->backward(call(i, n), input_of(i, at), plan.output + at * plan.width, delta_of(i, at),
+                       gradients + plan.first_parameter, i == 0 ? nullptr : delta_of(i - 1, at));
 }
 
 template <typename T>
 std::string Network<T>::description() const {
   std::string text = fmt::format("{}", inputs_);
-  for (const auto& layer : layers_) text += " - " + layer->description();
+  for (const LayerPlan& plan : plans_) text += " - " + plan.layer->description();
   return text;
 }
 

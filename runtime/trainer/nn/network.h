@@ -60,82 +60,102 @@ class Network {
   /// Updates the running statistics with observed(), which must be summed over all ranks.
   void keep_observed();
 
-  [[nodiscard]] T* input() { return outputs_.front(); }
-  [[nodiscard]] const T* output() const { return outputs_.back(); }
-  [[nodiscard]] T* output_gradient() { return deltas_.back(); }
+  [[nodiscard]] T* input() { return input_; }
+  [[nodiscard]] const T* output() const { return plans_.back().output; }
+  [[nodiscard]] T* output_gradient() { return plans_.back().delta; }
 
-  [[nodiscard]] std::span<T> parameters() { return parameters_.span().first(first_.back()); }
-  [[nodiscard]] std::span<T> gradients() { return gradients_.span().first(first_.back()); }
+  [[nodiscard]] std::span<T> parameters() { return parameters_.span().first(parameter_count_); }
+  [[nodiscard]] std::span<T> gradients() { return gradients_.span().first(parameter_count_); }
   /// Returns the gradients, the extra elements and observed().
   [[nodiscard]] std::span<T> gradients_and_extra() {
-    return gradients_.span().first(first_.back() + extra_ + running_.size());
+    return gradients_.span().first(parameter_count_ + extra_ + running_.size());
   }
-  [[nodiscard]] std::span<T> extra() { return gradients_.span().subspan(first_.back(), extra_); }
+  [[nodiscard]] std::span<T> extra() { return gradients_.span().subspan(parameter_count_, extra_); }
   /// Return the layers' running statistics (Layer::statistics), and the statistics of the current
   /// step. The caller sets observed() to zero before each step.
   [[nodiscard]] std::span<T> running() { return running_.span(); }
   [[nodiscard]] std::span<T> observed() {
-    return gradients_and_extra().subspan(first_.back() + extra_);
+    return gradients_and_extra().subspan(parameter_count_ + extra_);
   }
 
-  [[nodiscard]] std::size_t layers() const { return layers_.size(); }
+  [[nodiscard]] std::size_t layers() const { return plans_.size(); }
   [[nodiscard]] std::size_t max_batch() const { return max_batch_; }
   /// Returns the index of a layer's first element in the flat arrays: it has
   /// [first(i), first(i + 1)).
-  [[nodiscard]] std::size_t first(std::size_t layer) const { return first_[layer]; }
+  [[nodiscard]] std::size_t first(std::size_t layer) const {
+    return layer < plans_.size() ? plans_[layer].first_parameter : parameter_count_;
+  }
   [[nodiscard]] const std::vector<TensorView>& tensors() const { return tensors_; }
   [[nodiscard]] const std::vector<TensorView>& running_tensors() const { return running_tensors_; }
   /// For example "784 - dense 512 - relu - dense 10".
   [[nodiscard]] std::string description() const;
 
  private:
-  /// Returns true if the layer overwrites its input.
-  [[nodiscard]] bool is_in_place(std::size_t layer) const;
+  /// A layer with its place in the flat arrays and its own arrays. Pointers are to memory_, and
+  /// layers that work in place share the arrays of the layer before them.
+  struct LayerPlan {
+    std::unique_ptr<Layer<T>> layer;
+    std::size_t first_parameter = 0;  ///< offset in the arrays of parameters and gradients
+    std::size_t first_running = 0;    ///< offset in the running and the observed statistics
+    std::size_t width = 0;            ///< elements per sample of output and delta
+    T* output = nullptr;              ///< [max_batch x width]
+    T* delta = nullptr;               ///< dL / doutput; a part's rows only before whole_delta_
+    T* workspace = nullptr;           ///< nullptr if the layer needs none
+    bool is_in_place = false;         ///< true if the layer overwrites its input
+    bool is_taken = false;  ///< true for a ReLU that the layer before it computes: takes_relu()
+  };
+
+  /// Makes the plans, without their arrays.
+  void plan_layers(Layers<T> layers);
   /// Decides how many of the first layers process the batch in parts, and how large a part is.
   void plan_parts();
+  void allocate_layers();
+  void allocate_flat(std::size_t padding, const AllocateFlat& allocate);
   /// Allocates an array of `rows` rows of `width` elements.
   [[nodiscard]] T* allocate(std::size_t width, std::size_t rows);
   [[nodiscard]] LayerCall<T> call(std::size_t layer, std::size_t n) {
+    const LayerPlan& plan = plans_[layer];
     return {kernels_,
-            parameters_.data() + first_[layer],
-            workspaces_[layer],
+            parameters_.data() + plan.first_parameter,
+            plan.workspace,
             n,
             batch_,
-            running_.data() + first_running_[layer],
-            gradients_.data() + first_.back() + extra_ + first_running_[layer],
-            layer + 1 < layers_.size() && is_taken_[layer + 1]};
+            running_.data() + plan.first_running,
+            gradients_.data() + parameter_count_ + extra_ + plan.first_running,
+            layer + 1 < plans_.size() && plans_[layer + 1].is_taken};
   }
-  /// Returns outputs_[i] from sample `at` on.
-  [[nodiscard]] T* output(std::size_t i, std::size_t at) { return outputs_[i] + at * widths_[i]; }
+  /// Returns the input of layer i, from sample `at` on.
+  [[nodiscard]] T* input_of(std::size_t i, std::size_t at) {
+    return i == 0 ? input_ + at * inputs_ : plans_[i - 1].output + at * plans_[i - 1].width;
+  }
+  /// Returns the gradient of the output of layer i, from sample `at` on. `at` begins a part.
+  [[nodiscard]] T* delta_of(std::size_t i, std::size_t at) {
+    return plans_[i].delta + (i < whole_delta_ ? 0 : at * plans_[i].width);
+  }
   void forward_layer(std::size_t i, std::size_t at, std::size_t n);
   void backward_layer(std::size_t i, std::size_t at, std::size_t n, T* gradients);
   /// Runs backward of layers [0, parts_), one part after another.
   void backward_parts(std::size_t n);
 
   Kernels<T>& kernels_;
-  Layers<T> layers_;
   std::size_t inputs_;
   std::size_t max_batch_;
   std::size_t extra_;
+  std::vector<LayerPlan> plans_;  // in the order of computation
+  std::size_t parameter_count_ = 0;
+  std::size_t running_count_ = 0;
   std::size_t parts_ = 0;         // number of first layers that process the batch in parts
   std::size_t part_samples_ = 0;  // samples of a part
-  // From this index on deltas_[i] holds the whole batch, before it one part.
+  // The first layer whose delta holds the whole batch; the deltas of earlier layers hold one part.
   std::size_t whole_delta_ = 0;
-  // True for a ReLU computed by the layer before it; see Layer::takes_relu().
-  std::vector<bool> is_taken_;
-  std::vector<std::size_t> first_;          // offset of each layer's parameters, and their end
-  std::vector<std::size_t> first_running_;  // offset of each layer's statistics
   std::vector<TensorView> tensors_;
   std::vector<TensorView> running_tensors_;
   Array<T> parameters_;
   Array<T> running_;
   Array<T> gradients_;
   std::vector<Array<T>> memory_;
-  Array<T> part_gradients_;          // of one part, for the layers that work in parts
-  std::vector<std::size_t> widths_;  // elements per sample of outputs_
-  std::vector<T*> outputs_;     // [0]: the input; [i + 1]: output of layer i, [max_batch x outputs]
-  std::vector<T*> deltas_;      // [i]: dL / d(output of layer i)
-  std::vector<T*> workspaces_;  // of each layer; nullptr if it needs none
+  Array<T> part_gradients_;  // of one part, for the layers that work in parts
+  T* input_ = nullptr;       // [max_batch x inputs]
   BatchInfo batch_;
 };
 

@@ -33,14 +33,22 @@ class Way {
   /// `at` and advances them.
   struct Place {
     std::size_t output = 0, gradient = 0, workspace = 0, parameters = 0, statistics = 0;
+    bool is_taken = false;  // a ReLU that the layer before it computes: Layer::takes_relu()
   };
 
   Way(Layers<T> layers, Place& at) : layers_(std::move(layers)) {
     for (const auto& layer : layers_) {
       Place place = at;
-      place.output = at.workspace;
-      place.gradient = place.output + aligned(layer->outputs());
-      place.workspace = place.gradient + aligned(layer->outputs());
+      const Layer<T>* const before = places_.empty() ? nullptr : layers_[places_.size() - 1].get();
+      if (layer->is_in_place() && before != nullptr && !before->reads_output()) {
+        place.output = places_.back().output;
+        place.gradient = places_.back().gradient;
+        place.is_taken = layer->is_relu() && before->takes_relu();
+      } else {
+        place.output = at.workspace;
+        place.gradient = place.output + aligned(layer->outputs());
+        place.workspace = place.gradient + aligned(layer->outputs());
+      }
       at.workspace = place.workspace + aligned(layer->workspace());
       at.parameters += count_of(layer->parameters());
       at.statistics += count_of(layer->statistics());
@@ -55,7 +63,8 @@ class Way {
   const T* forward(const LayerCall<T>& call, const T* x) const {
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       T* to = call.workspace + call.n * places_[i].output;
-      if (call.n > 0 || layers_[i]->joins_ranks()) layers_[i]->forward(inner(call, i), x, to);
+      if (!places_[i].is_taken && (call.n > 0 || layers_[i]->joins_ranks()))
+        layers_[i]->forward(inner(call, i), x, to);
       x = to;
     }
     return x;
@@ -83,7 +92,8 @@ class Way {
             call.n,
             call.batch,
             call.running == nullptr ? nullptr : call.running + place.statistics,
-            call.observed == nullptr ? nullptr : call.observed + place.statistics};
+            call.observed == nullptr ? nullptr : call.observed + place.statistics,
+            i + 1 < places_.size() && places_[i + 1].is_taken};
   }
 
   Layers<T> layers_;
@@ -112,6 +122,7 @@ class Residual final : public Layer<T> {
   [[nodiscard]] std::size_t workspace() const override {
     return taken_.workspace + 2 * aligned(inputs_);
   }
+  [[nodiscard]] bool takes_relu() const override { return true; }
   [[nodiscard]] bool joins_ranks() const override {
     const auto joins = [](const auto& layer) { return layer->joins_ranks(); };
     return std::ranges::any_of(inner_.layers(), joins) ||
@@ -139,7 +150,7 @@ class Residual final : public Layer<T> {
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
     const T* a = shortcut_.forward(call, x);
     const T* b = inner_.forward(call, x);
-    call.kernels.layers().add(a, b, y, call.n * outputs_);
+    call.kernels.layers().add(a, b, call.with_relu, y, call.n * outputs_);
   }
 
   void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients,
@@ -148,7 +159,7 @@ class Residual final : public Layer<T> {
     const T* a = shortcut_.backward(call, x, dy, gradients, dx == nullptr ? nullptr : inputs);
     const T* b = inner_.backward(call, x, dy, gradients,
                                  dx == nullptr ? nullptr : inputs + call.n * aligned(inputs_));
-    if (dx != nullptr) call.kernels.layers().add(a, b, dx, call.n * inputs_);
+    if (dx != nullptr) call.kernels.layers().add(a, b, false, dx, call.n * inputs_);
   }
 
  private:

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 
+#include "runtime/trainer/host_device.h"
+
 namespace dlrun::trainer {
 
 struct ImageShape {
@@ -10,7 +12,7 @@ struct ImageShape {
   std::size_t width = 1;
   std::size_t channels = 1;
 
-  [[nodiscard]] std::size_t size() const { return height * width * channels; }
+  [[nodiscard]] DLRUN_HOST_DEVICE std::size_t size() const { return height * width * channels; }
   friend bool operator==(const ImageShape& a, const ImageShape& b) {
     return a.height == b.height && a.width == b.width && a.channels == b.channels;
   }
@@ -23,11 +25,21 @@ struct Window {
   ImageShape output;
   std::size_t size = 1;
   std::size_t stride = 1;
-  std::size_t padding = 0;  ///< zeros on each side; 0 for pooling
+  /// Places added on each side. A convolution reads zeros there, a maximum ignores them, and means
+  /// have none (0).
+  std::size_t padding = 0;
+  /// True for a convolution of each channel with weights of its own; input and output then have
+  /// the same channels.
+  bool is_depthwise = false;
+
+  /// Returns the number of weights of a convolution, without the biases.
+  [[nodiscard]] std::size_t weights() const {
+    return size * size * (is_depthwise ? 1 : input.channels) * output.channels;
+  }
 
   friend bool operator==(const Window& a, const Window& b) {
     return a.input == b.input && a.output == b.output && a.size == b.size && a.stride == b.stride &&
-           a.padding == b.padding;
+           a.padding == b.padding && a.is_depthwise == b.is_depthwise;
   }
 };
 

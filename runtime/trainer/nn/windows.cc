@@ -7,55 +7,60 @@
 namespace dlrun::trainer {
 namespace {
 
+/// A convolution, also a depthwise one.
 template <typename T>
 class Conv2d final : public Layer<T> {
  public:
-  Conv2d(const Window& window, Initialisation initialisation)
-      : window_(window), initialisation_(initialisation) {}
+  Conv2d(const Window& window, Initialisation initialisation, bool has_bias)
+      : window_(window), initialisation_(initialisation), has_bias_(has_bias) {}
 
   [[nodiscard]] std::string description() const override {
-    return fmt::format("conv2d {} {}x{}", window_.output.channels, window_.size, window_.size);
+    const std::size_t size = window_.size;
+    return window_.is_depthwise
+               ? fmt::format("depthwise {}x{}", size, size)
+               : fmt::format("conv2d {} {}x{}", window_.output.channels, size, size);
   }
   [[nodiscard]] std::size_t outputs() const override { return window_.output.size(); }
   [[nodiscard]] bool goes_in_parts() const override { return true; }
   [[nodiscard]] bool takes_relu() const override { return true; }
 
   [[nodiscard]] std::vector<ParameterShape> parameters() const override {
-    return {
-        {"weight", {window_.size, window_.size, window_.input.channels, window_.output.channels}},
-        {"bias", {window_.output.channels}}};
+    std::vector<ParameterShape> all{{"weight", {window_.size, window_.size}}};
+    if (!window_.is_depthwise) all[0].shape.push_back(window_.input.channels);
+    all[0].shape.push_back(window_.output.channels);
+    if (has_bias_) all.push_back({"bias", {window_.output.channels}});
+    return all;
   }
 
   void initialise(std::span<T> parameters, Random& random) const override {
     const std::size_t places = window_.size * window_.size;
-    draw_weights(parameters, weights(), places * window_.input.channels,
-                 places * window_.output.channels, initialisation_, random);
+    draw_weights(
+        parameters, window_.weights(), places * (window_.is_depthwise ? 1 : window_.input.channels),
+        places * (window_.is_depthwise ? 1 : window_.output.channels), initialisation_, random);
   }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
-    call.kernels.layers().convolve(window_, call.n, x, call.parameters, call.parameters + weights(),
+    call.kernels.layers().convolve(window_, call.n, x, call.parameters,
+                                   has_bias_ ? call.parameters + window_.weights() : nullptr,
                                    call.with_relu, y);
   }
 
   void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients,
                 T* dx) const override {
     if (call.n == 0) {
-      call.kernels.zero(gradients, weights() + window_.output.channels);
+      call.kernels.zero(gradients, window_.weights() + (has_bias_ ? window_.output.channels : 0));
       return;
     }
-    call.kernels.layers().convolve_backward_weights(window_, call.n, x, dy, gradients,
-                                                    gradients + weights());
+    call.kernels.layers().convolve_backward_weights(
+        window_, call.n, x, dy, gradients, has_bias_ ? gradients + window_.weights() : nullptr);
     if (dx != nullptr)
       call.kernels.layers().convolve_backward_input(window_, call.n, call.parameters, dy, dx);
   }
 
  private:
-  [[nodiscard]] std::size_t weights() const {
-    return window_.size * window_.size * window_.input.channels * window_.output.channels;
-  }
-
   Window window_;
   Initialisation initialisation_;
+  bool has_bias_;
 };
 
 template <typename T>
@@ -105,14 +110,40 @@ class AveragePool final : public Layer<T> {
   Window window_;
 };
 
+/// The mean of each channel over the whole image.
+template <typename T>
+class GlobalAveragePool final : public Layer<T> {
+ public:
+  explicit GlobalAveragePool(const ImageShape& image) : image_(image) {}
+
+  [[nodiscard]] std::string description() const override { return "avgpool all"; }
+  [[nodiscard]] std::size_t outputs() const override { return image_.channels; }
+  [[nodiscard]] bool goes_in_parts() const override { return true; }
+
+  void forward(const LayerCall<T>& call, const T* x, T* y) const override {
+    call.kernels.layers().channel_means(call.n, image_.height * image_.width, image_.channels, x,
+                                        y);
+  }
+  void backward(const LayerCall<T>& call, const T* /*x*/, const T* /*y*/, const T* dy,
+                T* /*gradients*/, T* dx) const override {
+    if (dx == nullptr) return;
+    call.kernels.layers().channel_means_backward(call.n, image_.height * image_.width,
+                                                 image_.channels, dy, false, dx);
+  }
+
+ private:
+  ImageShape image_;
+};
+
 }  // namespace
 
 template <typename T>
-std::unique_ptr<Layer<T>> make_conv2d(const Window& window, Initialisation initialisation) {
-  return std::make_unique<Conv2d<T>>(window, initialisation);
+std::unique_ptr<Layer<T>> make_conv2d(const Window& window, Initialisation initialisation,
+                                      bool has_bias) {
+  return std::make_unique<Conv2d<T>>(window, initialisation, has_bias);
 }
-template std::unique_ptr<Layer<float>> make_conv2d(const Window&, Initialisation);
-template std::unique_ptr<Layer<double>> make_conv2d(const Window&, Initialisation);
+template std::unique_ptr<Layer<float>> make_conv2d(const Window&, Initialisation, bool);
+template std::unique_ptr<Layer<double>> make_conv2d(const Window&, Initialisation, bool);
 
 template <typename T>
 std::unique_ptr<Layer<T>> make_max_pool(const Window& window) {
@@ -127,5 +158,12 @@ std::unique_ptr<Layer<T>> make_average_pool(const Window& window) {
 }
 template std::unique_ptr<Layer<float>> make_average_pool(const Window&);
 template std::unique_ptr<Layer<double>> make_average_pool(const Window&);
+
+template <typename T>
+std::unique_ptr<Layer<T>> make_global_average_pool(const ImageShape& image) {
+  return std::make_unique<GlobalAveragePool<T>>(image);
+}
+template std::unique_ptr<Layer<float>> make_global_average_pool(const ImageShape&);
+template std::unique_ptr<Layer<double>> make_global_average_pool(const ImageShape&);
 
 }  // namespace dlrun::trainer

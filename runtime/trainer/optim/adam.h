@@ -1,17 +1,20 @@
 #pragma once
-// Adam's and AdamW's step for one parameter, shared by all devices.
+// Adam and AdamW.
 
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 
 #include "runtime/trainer/host_device.h"
 
 namespace dlrun::trainer {
 
-/// The numbers that are equal for all parameters of a step.
+/// Adam (Kingma & Ba 2015, Algorithm 1, with epsilon outside the bias correction as in section 2):
+///   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2,
+///   p = p - lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon).
+/// AdamW (Loshchilov & Hutter 2019, Algorithm 2) subtracts lr * weight decay * p from the parameter
+/// instead of adding the decay to the gradient.
 template <typename T>
-struct AdamCoefficients {
+struct AdamFormula {
   T beta1;
   T beta2;
   T rate;  ///< learning rate / (1 - beta1^t)
@@ -21,39 +24,59 @@ struct AdamCoefficients {
   /// AdamW, decoupled: the parameter is first multiplied by keep = 1 - learning rate * weight decay
   T keep;
   T gradient_scale;  ///< the gradient is first multiplied by this
+
+  DLRUN_HOST_DEVICE void operator()(T& p, T g, T& m, T& v) const {
+    g = gradient_scale * g + weight_decay * p;
+    m = beta1 * m + (1 - beta1) * g;
+    v = beta2 * v + (1 - beta2) * g * g;
+    p = keep * p - rate * m / (std::sqrt(v) * root + epsilon);
+  }
 };
 
-/// Computes the coefficients of a step in double. t is the step, from 1.
-///
-/// Adam (Kingma & Ba 2015, Algorithm 1, with epsilon outside the bias correction
-/// as in its section 2):
-///   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2,
-///   p = p - lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon).
-/// AdamW (Loshchilov & Hutter 2019, Algorithm 2) subtracts lr * weight decay * p from the parameter
-/// instead of adding the decay to the gradient.
-template <typename T>
-[[nodiscard]] AdamCoefficients<T> adam_coefficients(double learning_rate, double beta1,
-                                                    double beta2, double epsilon,
-                                                    double weight_decay, bool is_decoupled,
-                                                    double gradient_scale, std::uint64_t t) {
-  const auto steps = static_cast<double>(t);
-  return {static_cast<T>(beta1),
-          static_cast<T>(beta2),
-          static_cast<T>(learning_rate / (1 - std::pow(beta1, steps))),
-          static_cast<T>(1 / std::sqrt(1 - std::pow(beta2, steps))),
-          static_cast<T>(epsilon),
-          static_cast<T>(is_decoupled ? 0 : weight_decay),
-          static_cast<T>(is_decoupled ? 1 - learning_rate * weight_decay : 1),
-          static_cast<T>(gradient_scale)};
-}
+}  // namespace dlrun::trainer
 
-/// Updates parameter p with gradient g, first moment m and second moment v, in place.
+#ifndef __CUDACC__  // nvcc needs only the formula, and compiles it as C++17
+
+#include "runtime/trainer/optim/optimizer.h"
+
+namespace dlrun::trainer {
+
+template <typename T, bool kIsDecoupled>
+class AdamRule final : public Optimizer<T> {
+ public:
+  explicit AdamRule(const OptimizerOptions& options) : options_(options) {}
+
+  [[nodiscard]] std::span<const StateArray> states() const override {
+    static constexpr std::array<StateArray, 2> kStates{{{"m"}, {"v"}}};
+    return kStates;
+  }
+
+  void step(Kernels<T>& kernels, const Slice<T>& slice, const StepInfo& info) const override {
+    kernels.update(formula(info), slice.arrays());
+  }
+
+  /// Returns the formula with the coefficients of a step, which are computed in double.
+  [[nodiscard]] AdamFormula<T> formula(const StepInfo& info) const {
+    const auto steps = static_cast<double>(info.step);
+    const double decay = *options_.weight_decay;
+    return {static_cast<T>(*options_.beta1),
+            static_cast<T>(*options_.beta2),
+            static_cast<T>(info.learning_rate / (1 - std::pow(*options_.beta1, steps))),
+            static_cast<T>(1 / std::sqrt(1 - std::pow(*options_.beta2, steps))),
+            static_cast<T>(*options_.epsilon),
+            static_cast<T>(kIsDecoupled ? 0 : decay),
+            static_cast<T>(kIsDecoupled ? 1 - info.learning_rate * decay : 1),
+            static_cast<T>(info.gradient_scale)};
+  }
+
+ private:
+  OptimizerOptions options_;
+};
+
 template <typename T>
-DLRUN_HOST_DEVICE inline void adam_element(T& p, T g, T& m, T& v, const AdamCoefficients<T>& c) {
-  g = c.gradient_scale * g + c.weight_decay * p;
-  m = c.beta1 * m + (1 - c.beta1) * g;
-  v = c.beta2 * v + (1 - c.beta2) * g * g;
-  p = c.keep * p - c.rate * m / (std::sqrt(v) * c.root + c.epsilon);
-}
+using Adam = AdamRule<T, false>;
+template <typename T>
+using AdamW = AdamRule<T, true>;
 
 }  // namespace dlrun::trainer
+#endif

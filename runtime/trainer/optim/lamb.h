@@ -1,16 +1,18 @@
 #pragma once
-// LAMB's direction for one parameter, shared by all devices.
+// LAMB: layer-wise Adam.
 
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
 
 #include "runtime/trainer/host_device.h"
 
 namespace dlrun::trainer {
 
+/// The direction u, which LAMB (You et al. 2020, Algorithm 2) then scales per layer:
+///   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2,
+///   u = (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) + weight_decay p.
+/// u replaces g; the parameters stay.
 template <typename T>
-struct LambCoefficients {
+struct LambFormula {
   T beta1;
   T beta2;
   T mean;  ///< 1 / (1 - beta1^t)
@@ -18,19 +20,68 @@ struct LambCoefficients {
   T epsilon;
   T weight_decay;    ///< decoupled: part of the direction
   T gradient_scale;  ///< the gradient is first multiplied by this
+
+  DLRUN_HOST_DEVICE void operator()(T p, T& g_then_u, T& m, T& v) const {
+    const T g = gradient_scale * g_then_u;
+    m = beta1 * m + (1 - beta1) * g;
+    v = beta2 * v + (1 - beta2) * g * g;
+    g_then_u = mean * m / (std::sqrt(v) * root + epsilon) + weight_decay * p;
+  }
 };
 
-/// Computes the direction u, which LAMB (You et al. 2020, Algorithm 2) then scales per layer:
-///   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2,
-///   u = (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) + weight_decay p.
-/// u replaces g.
+}  // namespace dlrun::trainer
+
+#ifndef __CUDACC__  // nvcc needs only the formula, and compiles it as C++17
+
+#include "runtime/trainer/optim/optimizer.h"
+
+namespace dlrun::trainer {
+
+/// Layer-wise Adam (You et al. 2020, Algorithm 2, with phi(z) = z). A weight w moves along
+/// Adam's direction u (which includes the decay) by lr * |w| / |u|. Biases and scales move by
+/// lr u and do not decay.
 template <typename T>
-DLRUN_HOST_DEVICE inline void lamb_element(T p, T& g_then_u, T& m, T& v,
-                                           const LambCoefficients<T>& c) {
-  const T g = c.gradient_scale * g_then_u;
-  m = c.beta1 * m + (1 - c.beta1) * g;
-  v = c.beta2 * v + (1 - c.beta2) * g * g;
-  g_then_u = c.mean * m / (std::sqrt(v) * c.root + c.epsilon) + c.weight_decay * p;
-}
+class Lamb final : public Optimizer<T> {
+ public:
+  explicit Lamb(const OptimizerOptions& options) : options_(options) {}
+
+  [[nodiscard]] std::span<const StateArray> states() const override {
+    static constexpr std::array<StateArray, 2> kStates{{{"m"}, {"v"}}};
+    return kStates;
+  }
+  [[nodiscard]] bool needs_whole_tensors() const override { return true; }
+
+  void step(Kernels<T>& kernels, const Slice<T>& slice, const StepInfo& info) const override {
+    const auto steps = static_cast<double>(info.step);
+    LambFormula<T> direction{
+        .beta1 = static_cast<T>(*options_.beta1),
+        .beta2 = static_cast<T>(*options_.beta2),
+        .mean = static_cast<T>(1 / (1 - std::pow(*options_.beta1, steps))),
+        .root = static_cast<T>(1 / std::sqrt(1 - std::pow(*options_.beta2, steps))),
+        .epsilon = static_cast<T>(*options_.epsilon),
+        .weight_decay = 0,
+        .gradient_scale = static_cast<T>(info.gradient_scale),
+    };
+    for (const TensorPart& part : slice.tensors) {
+      direction.weight_decay = static_cast<T>(part.is_weight ? *options_.weight_decay : 0);
+      kernels.update(direction, slice.arrays(part));
+    }
+    std::vector<double> weights(slice.tensors.size());
+    std::vector<double> directions(slice.tensors.size());
+    kernels.sums_of_squares(slice.parameters, slice.tensors, weights.data());
+    kernels.sums_of_squares(slice.gradients, slice.tensors, directions.data());
+    for (std::size_t i = 0; i < slice.tensors.size(); ++i) {
+      const TensorPart& part = slice.tensors[i];
+      const bool is_scaled = part.is_weight && weights[i] > 0 && directions[i] > 0;
+      const double ratio = is_scaled ? std::sqrt(weights[i]) / std::sqrt(directions[i]) : 1;
+      kernels.add_scaled(slice.parameters + part.begin, static_cast<T>(-info.learning_rate * ratio),
+                         slice.gradients + part.begin, part.count);
+    }
+  }
+
+ private:
+  OptimizerOptions options_;
+};
 
 }  // namespace dlrun::trainer
+#endif

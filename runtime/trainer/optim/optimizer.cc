@@ -4,56 +4,67 @@
 #include <cmath>
 #include <string>
 
-#include "runtime/trainer/optim/rules.h"
+#include "runtime/trainer/optim/formulas.h"
+#include "runtime/trainer/optim/lars.h"
+#include "runtime/trainer/optim/novograd.h"
 
 namespace dlrun::trainer {
 namespace {
 
-/// An update rule with its defaults.
-struct Row {
-  std::string_view name;
-  std::unique_ptr<Optimizer<float>> (*make)(const OptimizerOptions&);
-  std::unique_ptr<Optimizer<double>> (*make_double)(const OptimizerOptions&);
+/// The values of options that a user has not set.
+struct Defaults {
   double momentum = 0;
   double weight_decay = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
   double epsilon = 0;
 };
 
-constexpr Row kOptimizers[] = {
-    {.name = "adam", .make = make_adam<float>, .make_double = make_adam<double>, .epsilon = 1e-8},
-    {.name = "adamw",
-     .make = make_adamw<float>,
-     .make_double = make_adamw<double>,
-     .weight_decay = 0.01,
-     .epsilon = 1e-8},
-    {.name = "sgd", .make = make_sgd<float>, .make_double = make_sgd<double>, .momentum = 0.9},
-    {.name = "nesterov",
-     .make = make_nesterov<float>,
-     .make_double = make_nesterov<double>,
-     .momentum = 0.9},
-    {.name = "rmsprop",
-     .make = make_rmsprop<float>,
-     .make_double = make_rmsprop<double>,
-     .epsilon = 1e-8},
-    {.name = "lars",
-     .make = make_lars<float>,
-     .make_double = make_lars<double>,
-     .momentum = 0.9,
-     .weight_decay = 1e-4},
-    {.name = "lamb",
-     .make = make_lamb<float>,
-     .make_double = make_lamb<double>,
-     .weight_decay = 0.01,
-     .epsilon = 1e-6},
+struct Row {
+  std::string_view name;
+  Defaults defaults;
+  std::unique_ptr<Optimizer<float>> (*make)(const OptimizerOptions&);
+  std::unique_ptr<Optimizer<double>> (*make_double)(const OptimizerOptions&);
 };
 
+/// Makes the row of an update rule: a class template that is constructed from resolved options.
+template <template <typename> class Rule>
+constexpr Row row(std::string_view name, const Defaults& defaults) {
+  return {name, defaults,
+          [](const OptimizerOptions& options) -> std::unique_ptr<Optimizer<float>> {
+            return std::make_unique<Rule<float>>(options);
+          },
+          [](const OptimizerOptions& options) -> std::unique_ptr<Optimizer<double>> {
+            return std::make_unique<Rule<double>>(options);
+          }};
+}
+
+constexpr Row kOptimizers[] = {
+    row<Adam>("adam", {.epsilon = 1e-8}),
+    row<AdamW>("adamw", {.weight_decay = 0.01, .epsilon = 1e-8}),
+    row<Sgd>("sgd", {.momentum = 0.9}),
+    row<Nesterov>("nesterov", {.momentum = 0.9}),
+    row<Rmsprop>("rmsprop", {.epsilon = 1e-8}),
+    row<Lars>("lars", {.momentum = 0.9, .weight_decay = 1e-4}),
+    row<Lamb>("lamb", {.weight_decay = 0.01, .epsilon = 1e-6}),
+    row<Novograd>("novograd", {.beta1 = 0.95, .beta2 = 0.98, .epsilon = 1e-8}),
+};
+
+/// Returns all names with a separator between them.
+std::string names(std::string_view separator) {
+  std::string all;
+  for (const Row& row : kOptimizers) {
+    if (!all.empty()) all += separator;
+    all += row.name;
+  }
+  return all;
+}
+
 Result<const Row*> find(std::string_view name) {
-  std::string names;
   for (const Row& row : kOptimizers) {
     if (row.name == name) return &row;
-    names += (names.empty() ? "" : ", ") + std::string(row.name);
   }
-  return fail(Errc::kUsage, "--optimizer {}: expected one of {}", name, names);
+  return fail(Errc::kUsage, "--optimizer {}: expected one of {}", name, names(", "));
 }
 
 }  // namespace
@@ -62,9 +73,12 @@ Result<OptimizerOptions> resolve(const OptimizerOptions& options) {
   const auto row = find(options.name);
   if (!row) return tl::unexpected(row.error());
   OptimizerOptions resolved = options;
-  resolved.momentum = options.momentum.value_or((*row)->momentum);
-  resolved.weight_decay = options.weight_decay.value_or((*row)->weight_decay);
-  resolved.epsilon = options.epsilon.value_or((*row)->epsilon);
+  const Defaults& defaults = (*row)->defaults;
+  resolved.momentum = options.momentum.value_or(defaults.momentum);
+  resolved.weight_decay = options.weight_decay.value_or(defaults.weight_decay);
+  resolved.beta1 = options.beta1.value_or(defaults.beta1);
+  resolved.beta2 = options.beta2.value_or(defaults.beta2);
+  resolved.epsilon = options.epsilon.value_or(defaults.epsilon);
   return resolved;
 }
 
@@ -97,7 +111,8 @@ template double clipping_scale(Kernels<float>&, const float*, std::size_t, doubl
 template double clipping_scale(Kernels<double>&, const double*, std::size_t, double);
 
 std::string_view optimizer_names() {
-  return "adam|adamw|sgd|nesterov|rmsprop|lars|lamb";
+  static const std::string kNames = names("|");
+  return kNames;
 }
 
 }  // namespace dlrun::trainer

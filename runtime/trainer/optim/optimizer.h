@@ -1,6 +1,7 @@
 #pragma once
 // Optimizers: rules that update the parameters with gradients.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,6 +13,7 @@
 
 #include "common/result.h"
 #include "runtime/trainer/nn/kernels.h"
+#include "runtime/trainer/optim/formula.h"
 
 namespace dlrun::trainer {
 
@@ -21,8 +23,8 @@ struct OptimizerOptions {
   std::optional<double> momentum = {};  ///< for sgd, nesterov, rmsprop, lars
   /// L2 for sgd, nesterov, rmsprop, adam, lars; decoupled for adamw, lamb
   std::optional<double> weight_decay = {};
-  double beta1 = 0.9;  ///< for adam, adamw, lamb; beta2 too
-  double beta2 = 0.999;
+  std::optional<double> beta1 = {};  ///< for adam, adamw, lamb, novograd; beta2 too
+  std::optional<double> beta2 = {};
   std::optional<double> epsilon = {};  ///< for adam, adamw, lamb, rmsprop
   double alpha = 0.99;                 ///< for rmsprop
   double trust = 0.001;                ///< for lars
@@ -42,11 +44,21 @@ struct TensorPart {
 template <typename T>
 struct Slice {
   T* parameters = nullptr;
-  T* gradients = nullptr;  ///< may be overwritten by the rule
-  std::span<T* const> states;
+  T* gradients = nullptr;      ///< may be overwritten by the rule
+  std::span<T* const> states;  ///< of `count` elements, or of one for each tensor (StateArray)
   std::size_t count = 0;
   /// The tensors of the slice, in order; for rules that need whole tensors.
   std::span<const TensorPart> tensors;
+
+  /// Returns the arrays for Kernels::update.
+  [[nodiscard]] UpdateArrays<T> arrays() const {
+    return {parameters, gradients, states.empty() ? nullptr : states[0],
+            states.size() < 2 ? nullptr : states[1], count};
+  }
+  /// Returns the arrays of one tensor; no state array may be per tensor.
+  [[nodiscard]] UpdateArrays<T> arrays(const TensorPart& tensor) const {
+    return arrays().part(tensor.begin, tensor.count);
+  }
 };
 
 struct StepInfo {
@@ -55,8 +67,16 @@ struct StepInfo {
   double gradient_scale = 1;  ///< factor for the gradients, for clipping
 };
 
-/// An update rule. Its state lies in arrays with the layout of the parameters. The caller owns
-/// them, saves them in checkpoints, and passes them in the same order.
+/// An array of an optimizer's state.
+struct StateArray {
+  std::string_view name;
+  /// False: the array has the layout of the parameters. True: it has one element for each tensor.
+  /// Only rules that need whole tensors may have such an array.
+  bool is_per_tensor = false;
+};
+
+/// An update rule. Its state lies in arrays, which the caller owns, saves in checkpoints, and
+/// passes in the same order.
 template <typename T>
 class Optimizer {
  public:
@@ -64,8 +84,8 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Returns the names of the state arrays, which are zero before the first step.
-  [[nodiscard]] virtual std::span<const std::string_view> states() const = 0;
+  /// Returns the state arrays, which are zero before the first step.
+  [[nodiscard]] virtual std::span<const StateArray> states() const = 0;
 
   /// Returns true if a step depends on a whole tensor and not only on single elements. A slice must
   /// then contain whole tensors.

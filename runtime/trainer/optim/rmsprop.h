@@ -1,40 +1,73 @@
 #pragma once
-// RMSprop's step for one parameter, shared by all devices.
+// RMSprop.
 
 #include <cmath>
-#include <cstddef>
 
 #include "runtime/trainer/host_device.h"
 
 namespace dlrun::trainer {
 
+/// RMSprop (Tieleman & Hinton 2012, lecture 6.5):
+///   v = alpha v + (1 - alpha) g^2,  p = p - lr g / (sqrt(v) + epsilon).
+/// With a second state array, momentum acts on the scaled gradient (Graves 2013, eq. 38-45, without
+/// its mean of gradients).
 template <typename T>
-struct RmspropCoefficients {
+struct RmspropFormula {
   T rate;
   T alpha;  ///< factor of the old mean square
   T epsilon;
   T momentum;
   T weight_decay;    ///< L2: weight_decay * parameter is added to the gradient
   T gradient_scale;  ///< the gradient is first multiplied by this
+
+  DLRUN_HOST_DEVICE void operator()(T& p, T g, T& v) const {
+    g = gradient_scale * g + weight_decay * p;
+    v = alpha * v + (1 - alpha) * g * g;
+    p -= rate * g / (std::sqrt(v) + epsilon);
+  }
+
+  DLRUN_HOST_DEVICE void operator()(T& p, T g, T& v, T& velocity) const {
+    g = gradient_scale * g + weight_decay * p;
+    v = alpha * v + (1 - alpha) * g * g;
+    velocity = momentum * velocity + g / (std::sqrt(v) + epsilon);
+    p -= rate * velocity;
+  }
 };
 
-/// RMSprop (Tieleman & Hinton 2012, lecture 6.5):
-///   v = alpha v + (1 - alpha) g^2,  p = p - lr g / (sqrt(v) + epsilon).
-template <typename T>
-DLRUN_HOST_DEVICE inline void rmsprop_element(T& p, T g, T& v, const RmspropCoefficients<T>& c) {
-  g = c.gradient_scale * g + c.weight_decay * p;
-  v = c.alpha * v + (1 - c.alpha) * g * g;
-  p -= c.rate * g / (std::sqrt(v) + c.epsilon);
-}
+}  // namespace dlrun::trainer
 
-/// Uses momentum on the scaled gradient (Graves 2013, eq. 38-45, without its mean of gradients).
+#ifndef __CUDACC__  // nvcc needs only the formula, and compiles it as C++17
+
+#include "runtime/trainer/optim/optimizer.h"
+
+namespace dlrun::trainer {
+
 template <typename T>
-DLRUN_HOST_DEVICE inline void rmsprop_momentum_element(T& p, T g, T& v, T& velocity,
-                                                       const RmspropCoefficients<T>& c) {
-  g = c.gradient_scale * g + c.weight_decay * p;
-  v = c.alpha * v + (1 - c.alpha) * g * g;
-  velocity = c.momentum * velocity + g / (std::sqrt(v) + c.epsilon);
-  p -= c.rate * velocity;
-}
+class Rmsprop final : public Optimizer<T> {
+ public:
+  explicit Rmsprop(const OptimizerOptions& options) : options_(options) {}
+
+  [[nodiscard]] std::span<const StateArray> states() const override {
+    static constexpr std::array<StateArray, 2> kStates{{{"v"}, {"velocity"}}};
+    return std::span(kStates).first(*options_.momentum == 0 ? 1 : 2);
+  }
+
+  void step(Kernels<T>& kernels, const Slice<T>& slice, const StepInfo& info) const override {
+    kernels.update(
+        RmspropFormula<T>{
+            .rate = static_cast<T>(info.learning_rate),
+            .alpha = static_cast<T>(options_.alpha),
+            .epsilon = static_cast<T>(*options_.epsilon),
+            .momentum = static_cast<T>(*options_.momentum),
+            .weight_decay = static_cast<T>(*options_.weight_decay),
+            .gradient_scale = static_cast<T>(info.gradient_scale),
+        },
+        slice.arrays());
+  }
+
+ private:
+  OptimizerOptions options_;
+};
 
 }  // namespace dlrun::trainer
+#endif

@@ -35,20 +35,4 @@ double learning_rate(const Schedule& schedule, double done) {
   return peak;
 }
 
-std::optional<LrScaling> parse_lr_scaling(std::string_view name) {
-  if (name == "none") return LrScaling::kNone;
-  if (name == "linear") return LrScaling::kLinear;
-  if (name == "sqrt") return LrScaling::kSqrt;
-  return std::nullopt;
-}
-
-std::optional<LrDecay> parse_lr_decay(std::string_view name) {
-  if (name == "constant") return LrDecay::kConstant;
-  if (name == "linear") return LrDecay::kLinear;
-  if (name == "cosine") return LrDecay::kCosine;
-  if (name == "step") return LrDecay::kStep;
-  if (name == "polynomial") return LrDecay::kPolynomial;
-  return std::nullopt;
-}
-
 }  // namespace dlrun::trainer

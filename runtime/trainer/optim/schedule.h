@@ -1,13 +1,11 @@
 #pragma once
 // The learning rate over a run. Time is counted in epochs, independent of batch and world size.
 
-#include <optional>
-#include <string_view>
 #include <vector>
 
 namespace dlrun::trainer {
 
-/// How the learning rate grows with the number of ranks, and thus with the global batch.
+/// The growth of the learning rate with the number of ranks, and thus with the global batch.
 enum class LrScaling {
   kNone,
   kLinear,  ///< times size (Goyal et al. 2017, section 2.1)
@@ -38,8 +36,5 @@ struct Schedule {
 
 /// Returns the learning rate after `done` epochs, 0 <= done < epochs.
 [[nodiscard]] double learning_rate(const Schedule& schedule, double done);
-
-[[nodiscard]] std::optional<LrScaling> parse_lr_scaling(std::string_view name);
-[[nodiscard]] std::optional<LrDecay> parse_lr_decay(std::string_view name);
 
 }  // namespace dlrun::trainer

@@ -1,15 +1,19 @@
 #pragma once
-// Stochastic gradient descent for one parameter, shared by all devices: plain, with momentum,
-// Nesterov's, and for LARS.
-
-#include <cstddef>
+// Stochastic gradient descent: plain, with momentum, and Nesterov's.
 
 #include "runtime/trainer/host_device.h"
 
 namespace dlrun::trainer {
 
+/// Without state, plain descent: p = p - lr g. With a velocity, momentum (Polyak 1964) in the form
+/// of Sutskever et al. 2013, which keeps the learning rate outside the velocity:
+///   velocity = momentum velocity + g,  p = p - lr velocity.
+/// Nesterov's momentum, as frameworks write it:
+///   p = p - lr (g + momentum velocity).
+/// LARS (You et al. 2017, Algorithm 1):
+///   velocity = momentum velocity + lr * local rate * g,  p = p - velocity.
 template <typename T>
-struct SgdCoefficients {
+struct SgdFormula {
   T rate;                ///< the parameter loses rate * direction
   T momentum;            ///< factor of the old velocity
   T weight_decay;        ///< L2: weight_decay * parameter is added to the gradient
@@ -17,27 +21,58 @@ struct SgdCoefficients {
   T inner_rate = 1;      ///< for LARS, the layer's rate: it is part of the velocity, and rate is 1
   T of_gradient = 0;     ///< direction = of_gradient * gradient + of_velocity * velocity;
   T of_velocity = 1;     ///< 0 and 1 for momentum, 1 and momentum for Nesterov
+
+  DLRUN_HOST_DEVICE void operator()(T& p, T g) const {
+    p -= rate * (gradient_scale * g + weight_decay * p);
+  }
+
+  DLRUN_HOST_DEVICE void operator()(T& p, T g, T& velocity) const {
+    g = gradient_scale * g + weight_decay * p;
+    velocity = momentum * velocity + inner_rate * g;
+    p -= rate * (of_gradient * g + of_velocity * velocity);
+  }
 };
 
-/// Momentum (Polyak 1964) in the form of Sutskever et al. 2013, which keeps the learning rate
-/// outside the velocity:
-///   velocity = momentum velocity + g,  p = p - lr velocity.
-/// Nesterov's momentum, as frameworks write it:
-///   p = p - lr (g + momentum velocity).
-/// LARS (You et al. 2017, Algorithm 1):
-///   velocity = momentum velocity + lr * local rate * g,  p = p - velocity.
-template <typename T>
-DLRUN_HOST_DEVICE inline void momentum_element(T& p, T g, T& velocity,
-                                               const SgdCoefficients<T>& c) {
-  g = c.gradient_scale * g + c.weight_decay * p;
-  velocity = c.momentum * velocity + c.inner_rate * g;
-  p -= c.rate * (c.of_gradient * g + c.of_velocity * velocity);
-}
+}  // namespace dlrun::trainer
 
-/// Plain descent, without state: p = p - lr g.
+#ifndef __CUDACC__  // nvcc needs only the formula, and compiles it as C++17
+
+#include "runtime/trainer/optim/optimizer.h"
+
+namespace dlrun::trainer {
+
+template <typename T, bool kLooksAhead>
+class SgdRule final : public Optimizer<T> {
+ public:
+  explicit SgdRule(const OptimizerOptions& options) : options_(options) {}
+
+  [[nodiscard]] std::span<const StateArray> states() const override {
+    static constexpr std::array<StateArray, 1> kStates{{{"velocity"}}};
+    return std::span(kStates).first(*options_.momentum == 0 ? 0 : 1);
+  }
+
+  void step(Kernels<T>& kernels, const Slice<T>& slice, const StepInfo& info) const override {
+    SgdFormula<T> formula{
+        .rate = static_cast<T>(info.learning_rate),
+        .momentum = static_cast<T>(*options_.momentum),
+        .weight_decay = static_cast<T>(*options_.weight_decay),
+        .gradient_scale = static_cast<T>(info.gradient_scale),
+    };
+    if constexpr (kLooksAhead) {
+      formula.of_gradient = 1;
+      formula.of_velocity = formula.momentum;
+    }
+    kernels.update(formula, slice.arrays());
+  }
+
+ private:
+  OptimizerOptions options_;
+};
+
 template <typename T>
-DLRUN_HOST_DEVICE inline void sgd_element(T& p, T g, const SgdCoefficients<T>& c) {
-  p -= c.rate * (c.gradient_scale * g + c.weight_decay * p);
-}
+using Sgd = SgdRule<T, false>;
+template <typename T>
+using Nesterov = SgdRule<T, true>;  ///< with Nesterov's momentum
 
 }  // namespace dlrun::trainer
+#endif

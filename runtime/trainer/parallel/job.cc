@@ -64,9 +64,10 @@ DistributedOptimizer::DistributedOptimizer(Job& job, std::unique_ptr<Optimizer<f
       kernels_(make_cpu_kernels<float>(1)),
       rule_(std::move(rule)),
       tensors_(std::move(tensors)),
-      count_(count),
-      states_(rule_->states().size(), std::vector<float>(count)) {
+      count_(count) {
   if (tensors_.empty()) tensors_.push_back({0, count, true});
+  for (const StateArray& state : rule_->states())
+    states_.emplace_back(state.is_per_tensor ? tensors_.size() : count);
 }
 
 Result<DistributedOptimizer> DistributedOptimizer::wrap(Job& job, const OptimizerOptions& options,

@@ -1,7 +1,7 @@
 #pragma once
 // A network's flat arrays in memory shared by the ranks of one node: the parameters once for
-// all ranks, and each rank's gradients readable by the others. ShardedStep then copies
-// nothing between ranks.
+// all ranks, and each rank's gradients readable by the others. The shared exchange
+// (gradient_exchange.h) then copies nothing between ranks.
 
 #include <cstddef>
 #include <vector>

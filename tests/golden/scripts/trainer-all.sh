@@ -79,6 +79,7 @@ dlrun_program=(
   --batch 64                              # train.batch
   --micro-batch 16                        # train.micro_batch
   --epochs 2                              # train.epochs
+  --augment 'flip,shift 2'                # train.augment
   --shard epoch                           # train.shard
   --seed 7                                # train.seed
   --backend auto                          # train.backend

@@ -105,7 +105,7 @@ int import_image(Words words) {
   if (fs::exists(output)) die("File already exists: " + output);
   if (!fs::exists(image))
     die("URL https://" + uri.substr(9) + " returned error code: 404 Not Found");
-  say("Fetching image " + uri);
+  say("Creating squashfs filesystem of " + uri);
   std::error_code error;
   if (!fs::copy_file(image, output, error)) die(output + ": " + error.message());
   return 0;

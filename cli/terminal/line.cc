@@ -1,0 +1,63 @@
+#include "cli/terminal/line.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace dlrun {
+
+std::string cut(std::string_view text, std::size_t columns) {
+  if (columns_of(text) <= columns) return std::string(text);
+  if (columns == 0) return {};
+  std::size_t at = 0;
+  for (std::size_t seen = 0; at < text.size(); ++at) {
+    if ((static_cast<unsigned char>(text[at]) & 0xc0U) != 0x80U && seen++ == columns - 1) break;
+  }
+  return std::string(text.substr(0, at)) + "…";
+}
+
+Line& Line::add(std::string_view value, Style style) {
+  if (left_ == 0) return *this;
+  const std::string part = cut(printable(value), left_);
+  left_ -= std::min(left_, columns_of(part));
+  text_.add(styled(style, part));
+  return *this;
+}
+
+Line& Line::pad_to(std::size_t column, std::size_t columns) {
+  const std::size_t used = columns - left_;
+  return used < column ? add(std::string(column - used, ' ')) : *this;
+}
+
+std::string bar(double part, std::size_t width) {
+  constexpr std::array<std::string_view, 8> kEighths{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  const auto eighths = static_cast<std::size_t>(std::lround(part * static_cast<double>(width) * 8));
+  std::string text;
+  for (std::size_t i = 0; i < eighths / 8; ++i) text += "█";
+  text += kEighths[eighths % 8];
+  for (std::size_t i = columns_of(text); i < width; ++i) text += "░";
+  return text;
+}
+
+std::string sparkline(const std::vector<double>& values, std::size_t width) {
+  constexpr std::array<std::string_view, 8> kHeights{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  if (values.size() < 2 || width == 0) return "";
+  const std::size_t count = std::min(width, values.size());
+  std::vector<double> means;
+  for (std::size_t at = 0; at < count; ++at) {
+    const std::size_t begin = at * values.size() / count, end = (at + 1) * values.size() / count;
+    double sum = 0;
+    for (std::size_t i = begin; i < end; ++i) sum += values[i];
+    means.push_back(sum / static_cast<double>(end - begin));
+    if (!std::isfinite(means.back())) return "";
+  }
+  const auto [low, high] = std::minmax_element(means.begin(), means.end());
+  std::string text;
+  for (const double mean : means) {
+    const double part = *high > *low ? (mean - *low) / (*high - *low) : 0;
+    text += kHeights[static_cast<std::size_t>(std::lround(part * (kHeights.size() - 1)))];
+  }
+  return text;
+}
+
+}  // namespace dlrun

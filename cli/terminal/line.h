@@ -1,0 +1,39 @@
+#pragma once
+// Builds lines with a limited number of columns, for the screen of `dlrun top`.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/terminal/text.h"
+
+namespace dlrun {
+
+/// Returns `text`; if it is longer than `columns`, its first characters and "…".
+[[nodiscard]] std::string cut(std::string_view text, std::size_t columns);
+
+/// Builds a line of coloured parts and keeps track of the remaining columns.
+class Line {
+ public:
+  explicit Line(std::size_t columns) : left_(columns) {}
+  /// Adds as much of the escaped value as fits.
+  Line& add(std::string_view value, Style style = Style::kNone);
+  /// Adds spaces up to `column`. columns: the width of the whole line.
+  Line& pad_to(std::size_t column, std::size_t columns);
+  [[nodiscard]] const Text& text() const { return text_; }
+
+ private:
+  std::size_t left_;
+  Text text_;
+};
+
+/// Returns a bar with a resolution of an eighth of a character. part: from 0 to 1.
+[[nodiscard]] std::string bar(double part, std::size_t width);
+
+/// Returns at most `width` block characters of eight heights. Each block shows the mean of an equal
+/// part of `values`, scaled between the smallest and the largest mean. Returns "" for fewer than
+/// two values.
+[[nodiscard]] std::string sparkline(const std::vector<double>& values, std::size_t width);
+
+}  // namespace dlrun

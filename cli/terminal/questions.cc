@@ -1,0 +1,33 @@
+#include "cli/terminal/questions.h"
+
+#include <istream>
+#include <string>
+
+#include "common/text.h"
+#include "launcher/spec/init_questions.h"
+
+namespace dlrun {
+
+Result<> ask_questions(InitAnswers& answers, const SiteProfile& site, std::istream& in,
+                       const std::function<void(const Text&)>& say) {
+  InitQuestions questions(answers, site);
+  while (const auto question = questions.next()) {
+    for (const auto& [name, help] : question->choices) say(text("  {:<24} {}\n", name, help));
+    for (bool is_open = true; is_open;) {
+      say(question->fallback.empty() ? text("{}: ", question->text)
+                                     : text("{} [{}]: ", question->text, question->fallback));
+      std::string line;
+      if (!std::getline(in, line)) {
+        say(text("\n"));
+        return fail(Errc::kInterrupted, "no answer: nothing is written");
+      }
+      const std::string answer(trim(line));
+      const auto taken = answer.empty() ? Result<>() : question->take(answer);
+      if (!taken) say(text("  {}\n", taken.error().message));
+      is_open = !taken;
+    }
+  }
+  return {};
+}
+
+}  // namespace dlrun

@@ -1,0 +1,19 @@
+#pragma once
+// Asks the questions of `dlrun init`.
+
+#include <functional>
+#include <iosfwd>
+
+#include "cli/terminal/text.h"
+#include "common/result.h"
+#include "launcher/spec/init_spec.h"
+
+namespace dlrun {
+
+/// Asks for each answer that the flags left open, with the default in brackets. An empty line takes
+/// the default; an invalid answer is asked for again. Fails with kInterrupted if the input ends
+/// before the last answer. say: shows text at once.
+[[nodiscard]] Result<> ask_questions(InitAnswers& answers, const SiteProfile& site,
+                                     std::istream& in, const std::function<void(const Text&)>& say);
+
+}  // namespace dlrun

@@ -1,0 +1,19 @@
+#pragma once
+// Shows a run's status, and how a run ended, to people.
+
+#include "cli/cli.h"
+#include "cli/terminal/text.h"
+#include "launcher/runs/index.h"
+#include "launcher/runs/status.h"
+#include "launcher/view/run_text.h"
+#include "launcher/view/status_json.h"
+
+namespace dlrun {
+
+/// Returns the lines of `dlrun status`. Reads the last lines of the failed rank's log.
+[[nodiscard]] Text status_text(const IndexEntry& run, const RunStatus& status);
+
+/// Prints how the run ended to stderr. Returns the exit code.
+[[nodiscard]] int tell_end(const Cli& cli, const IndexEntry& run, const RunStatus& status);
+
+}  // namespace dlrun

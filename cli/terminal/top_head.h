@@ -1,0 +1,20 @@
+#pragma once
+// The lines of `dlrun top` above its table. Pure functions.
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "cli/terminal/text.h"
+#include "launcher/view/run_picture.h"
+
+namespace dlrun {
+
+/// Returns the run, its nodes, its progress and its rate; after them an empty line if there are
+/// any figures.
+[[nodiscard]] std::vector<Text> head_lines(const RunPicture& picture, std::size_t columns);
+
+/// Returns the part of the run that is done, from 0 to 1; nullopt if unknown.
+[[nodiscard]] std::optional<double> part_done(const Progress& progress);
+
+}  // namespace dlrun

@@ -1,0 +1,57 @@
+#include "common/interrupt.h"
+
+#include <sys/select.h>
+
+#include <ctime>
+
+namespace dlrun {
+namespace {
+
+constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
+// The first signal. It is global, because a signal handler can reach nothing else.
+volatile sig_atomic_t g_requested = 0;
+
+extern "C" void note_signal(int signal) {
+  if (g_requested == 0) g_requested = signal;
+}
+
+}  // namespace
+
+Interrupt::Interrupt() {
+  g_requested = 0;
+  struct sigaction action {};
+  action.sa_handler = note_signal;
+  sigemptyset(&action.sa_mask);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &action, &before_[i]);
+}
+
+Interrupt::~Interrupt() {
+  for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
+}
+
+bool Interrupt::requested() const {
+  return g_requested != 0;
+}
+
+int Interrupt::signal() const {
+  return static_cast<int>(g_requested);
+}
+
+void Interrupt::sleep(std::chrono::milliseconds duration) const {
+  sigset_t block;
+  sigset_t before;
+  sigemptyset(&block);
+  for (const int signal : kSignals) sigaddset(&block, signal);
+  // The signals are blocked between the check and pselect(), which unblocks them atomically. A
+  // signal in between therefore ends the sleep.
+  ::pthread_sigmask(SIG_BLOCK, &block, &before);
+  if (g_requested == 0) {
+    const timespec time{duration.count() / 1000, (duration.count() % 1000) * 1'000'000};
+    sigset_t open = before;
+    for (const int signal : kSignals) sigdelset(&open, signal);
+    ::pselect(0, nullptr, nullptr, nullptr, &time, &open);
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+}  // namespace dlrun

@@ -1,0 +1,402 @@
+// The log is an spdlog logger with one sink. spdlog's headers are compiled here and nowhere else,
+// with dlrun's own copy of {fmt} (common/fmt.cc).
+//
+// The formatter and the sink have no state and no lock, unlike spdlog's own. A line therefore takes
+// no lock, and a child that a process with threads has forked may log, whatever lock its parent's
+// threads held. spdlog's pattern formatter, 70 KB of code, stays out of the programs.
+
+#include "common/log.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include <spdlog/formatter.h>
+#include <spdlog/logger.h>
+#include <spdlog/sinks/sink.h>
+
+#include "common/files.h"
+#include "common/quoting.h"
+#include "common/text.h"
+
+namespace dlrun {
+namespace log_detail {
+
+std::atomic<LogLevel> level{LogLevel::kOff};
+
+}  // namespace log_detail
+
+namespace {
+
+constexpr std::string_view kHidden = "***";
+constexpr std::size_t kLongestValueBytes = 4096;
+/// A variable's value below this length is not taken for a secret: hiding it would hide numbers
+/// and words everywhere.
+constexpr std::size_t kShortestSecretBytes = 4;
+
+/// Writes "2026-11-23T16:20:01.123Z info dlrun[1234]: MESSAGE".
+class LineFormatter final : public spdlog::formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& line) override {
+    const auto time =
+        std::chrono::time_point_cast<std::chrono::system_clock::duration>(message.time);
+    const auto level = spdlog::level::to_string_view(message.level);
+    fmt::format_to(std::back_inserter(line), "{} {} {}[{}]: {}\n", utc_timestamp(time),
+                   std::string_view(level.data(), level.size()),
+                   std::string_view(message.logger_name.data(), message.logger_name.size()),
+                   ::getpid(), std::string_view(message.payload.data(), message.payload.size()));
+  }
+  [[nodiscard]] std::unique_ptr<spdlog::formatter> clone() const override {
+    return std::make_unique<LineFormatter>();
+  }
+};
+
+/// Gives whole lines to a writer.
+class WriterSink final : public spdlog::sinks::sink {
+ public:
+  explicit WriterSink(LogWriter write) : write_(std::move(write)) {}
+  void log(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    LineFormatter().format(message, line);
+    write_(std::string(line.data(), line.size()));
+  }
+  void flush() override {}
+  void set_pattern(const std::string&) override {}
+  void set_formatter(std::unique_ptr<spdlog::formatter>) override {}
+
+ private:
+  LogWriter write_;
+};
+
+/// The log's settings at one moment. A change makes new settings. The old ones are never changed or
+/// freed, because another thread may still use them; a process makes only a few.
+struct Settings {
+  std::shared_ptr<spdlog::logger> logger;
+  std::vector<std::string> secrets;  ///< longest first
+  std::unique_ptr<const Settings> before;
+};
+std::atomic<const Settings*> g_settings{nullptr};
+std::mutex g_replacing;
+
+/// Replaces the settings by a copy that `change` has modified.
+void replace_settings(const std::function<void(Settings&)>& change) {
+  const std::lock_guard lock(g_replacing);
+  auto next = std::make_unique<Settings>();
+  const Settings* const now = g_settings.load();
+  if (now != nullptr) {
+    next->logger = now->logger;
+    next->secrets = now->secrets;
+    next->before.reset(now);
+  }
+  change(*next);
+  g_settings.store(next.release());
+}
+
+spdlog::level::level_enum spdlog_level(LogLevel level) {
+  switch (level) {
+    case LogLevel::kOff:
+      return spdlog::level::off;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+  }
+  return spdlog::level::off;
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return result;
+}
+
+/// Adds a secret. The longest secrets come first: a short secret may be part of a longer one, and
+/// hiding the short one first would leave the rest of the longer one readable.
+void add_secret(std::vector<std::string>& secrets, std::string_view secret) {
+  if (std::find(secrets.begin(), secrets.end(), secret) != secrets.end()) return;
+  const auto place = std::find_if(secrets.begin(), secrets.end(), [&](const std::string& one) {
+    return one.size() < secret.size();
+  });
+  secrets.emplace(place, secret);
+}
+
+/// Replaces each occurrence of `secret` in `text`.
+void hide(std::string& text, std::string_view secret) {
+  for (std::size_t at = 0; (at = text.find(secret, at)) != std::string::npos; at += kHidden.size())
+    text.replace(at, secret.size(), kHidden);
+}
+
+std::string masked(std::string_view text, const std::vector<std::string>& secrets) {
+  std::string result(text);
+  for (const std::string& secret : secrets) hide(result, secret);
+  return mask_urls(result);
+}
+
+/// Returns a value as it appears after `name=`: in double quotes if it has spaces, quotes or '='.
+std::string shown(std::string text) {
+  if (text.size() > kLongestValueBytes) text = text.substr(0, kLongestValueBytes) + "...";
+  if (!text.empty() && text.find_first_of(" \"=\\") == std::string::npos) return printable(text);
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return printable(quoted + "\"");
+}
+
+std::string shown(const LogField& field, const std::vector<std::string>& secrets) {
+  struct Show {
+    const std::vector<std::string>& secrets;
+    std::string operator()(std::string_view text) const { return shown(masked(text, secrets)); }
+    std::string operator()(std::span<const std::string> argv) const {
+      std::vector<std::string> words = mask_arguments(argv);
+      for (std::string& word : words) word = masked(word, secrets);
+      return shown(shell_quote_all(words));
+    }
+    std::string operator()(std::int64_t number) const { return fmt::format("{}", number); }
+    std::string operator()(double number) const { return fmt::format("{:.3f}", number); }
+    std::string operator()(bool is_true) const { return is_true ? "true" : "false"; }
+  };
+  return std::visit(Show{secrets}, field.value);
+}
+
+/// Masks a word NAME=VALUE or a header NAME: VALUE if the name looks secret. An option may have
+/// another name before its value, as in --define=API_KEY=VALUE.
+std::string mask_assignment(const std::string& word) {
+  for (std::size_t at = word.find_first_of("=:"); at != std::string::npos;
+       at = word.find_first_of("=:", at + 1)) {
+    const std::size_t start = word.find_last_of("=:, ", at == 0 ? 0 : at - 1);
+    const std::size_t name = start == std::string::npos || start >= at ? 0 : start + 1;
+    if (looks_secret(std::string_view(word).substr(name, at - name)))
+      return word.substr(0, at + 1) + std::string(kHidden);
+  }
+  return word;
+}
+
+/// Masks the values of NAME=VALUE[,NAME=VALUE...] from the first value on, because a value may
+/// contain commas.
+std::string mask_values(std::string_view assignments) {
+  const std::size_t equals = assignments.find('=');
+  if (equals == std::string_view::npos) return std::string(assignments);
+  return std::string(assignments.substr(0, equals + 1)) + std::string(kHidden);
+}
+
+/// Writes a line to stderr. A reader that has gone, or a full disk, costs lines of the log and
+/// nothing else: SIGPIPE is blocked in this thread, because children inherit an ignored signal.
+/// Keeps errno.
+void write_to_stderr(const std::string& line) {
+  const int error = errno;
+  sigset_t pipe, before, pending;
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  sigemptyset(&pending);
+  sigpending(&pending);
+  const bool was_pending = sigismember(&pending, SIGPIPE) == 1;
+  pthread_sigmask(SIG_BLOCK, &pipe, &before);
+  std::ignore = write_all(STDERR_FILENO, line);
+  const timespec now{};
+  if (!was_pending) sigtimedwait(&pipe, nullptr, &now);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = error;
+}
+
+}  // namespace
+
+Result<LogSetting> parse_log_setting(std::string_view text) {
+  if (text.empty()) return LogSetting{};
+  const std::size_t colon = text.find(':');
+  const std::string_view word = text.substr(0, colon);
+  const std::string_view file = colon == std::string_view::npos ? "" : text.substr(colon + 1);
+  for (const LogLevel known : {LogLevel::kOff, LogLevel::kInfo, LogLevel::kDebug}) {
+    if (word != word_of(known)) continue;
+    if (colon != std::string_view::npos && file.empty()) break;
+    return LogSetting{known, std::string(file)};
+  }
+  return fail(Errc::kUsage,
+              "'{}' is no setting of the log; expected off, info or debug, or a level and a file, "
+              "as in debug:/tmp/dlrun.log",
+              printable(text));
+}
+
+Result<LogSetting> log_setting_of_job(const Env& env, const std::filesystem::path& run,
+                                      std::string_view file_name) {
+  auto setting = parse_log_setting(env.get_or("DLRUN_LOG", ""));
+  if (!setting) return within("DLRUN_LOG", setting.error());
+  if (setting->level == LogLevel::kOff || !setting->file.empty() || run.empty()) return setting;
+  DLRUN_TRY(make_private_directories(run / "debug"));
+  setting->file = (run / "debug" / file_name).string();
+  return setting;
+}
+
+std::string_view word_of(LogLevel level) {
+  switch (level) {
+    case LogLevel::kOff:
+      return "off";
+    case LogLevel::kInfo:
+      return "info";
+    case LogLevel::kDebug:
+      return "debug";
+  }
+  return "off";
+}
+
+Result<> open_log(std::string program, const LogSetting& setting, const Env& env) {
+  if (setting.level == LogLevel::kOff) return {};
+  if (setting.file.empty()) {
+    open_log_to(std::move(program), setting.level, env, write_to_stderr);
+    return {};
+  }
+  // Without O_NONBLOCK, the open() of a FIFO waits for its reader.
+  UniqueFd fd(::open(setting.file.c_str(),
+                     O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW,
+                     0600));
+  if (!fd.is_open()) return fail(Errc::kIo, "{}: {}", printable(setting.file), errno_text(errno));
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode))
+    return fail(Errc::kInvalid, "{}: is not a regular file", printable(setting.file));
+  if (info.st_uid != ::geteuid() || (info.st_mode & 077U) != 0) {
+    return fail(Errc::kInvalid,
+                "{}: belongs to another user, or others may read it; the log wants a file of your "
+                "own with mode 0600",
+                printable(setting.file));
+  }
+  const auto file = std::make_shared<UniqueFd>(std::move(fd));
+  open_log_to(std::move(program), setting.level, env,
+              [file](const std::string& line) { std::ignore = write_all(file->get(), line); });
+  return {};
+}
+
+void open_log_to(std::string program, LogLevel level, const Env& env, LogWriter write) {
+  auto logger = std::make_shared<spdlog::logger>(std::move(program),
+                                                 std::make_shared<WriterSink>(std::move(write)));
+  logger->set_level(spdlog_level(level));
+  logger->set_error_handler([](const std::string&) {});  // the default one prints to stderr
+  replace_settings([&](Settings& settings) {
+    settings.logger = std::move(logger);
+    settings.secrets.clear();
+    for (const auto& [name, value] : env.values()) {
+      if (value.size() >= kShortestSecretBytes && looks_secret(name))
+        add_secret(settings.secrets, value);
+    }
+  });
+  log_detail::level.store(level);
+}
+
+void close_log() {
+  log_detail::level.store(LogLevel::kOff);
+}
+
+void hide_in_log(std::string_view secret) {
+  if (secret.empty() || !is_logged(LogLevel::kInfo)) return;
+  replace_settings([&](Settings& settings) { add_secret(settings.secrets, secret); });
+}
+
+bool looks_secret(std::string_view name) {
+  static constexpr std::string_view kWhole[] = {"auth", "jwt", "pass"};
+  static constexpr std::string_view kEnds[] = {
+      "token",      "secret", "secrets",    "password",    "passwd",
+      "passphrase", "key",    "credential", "credentials", "authorization"};
+  const std::string text = lower(name);
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find_first_of("_-. ", at), text.size());
+    const std::string_view part = std::string_view(text).substr(at, end - at);
+    at = end + 1;
+    const auto is_part = [part](std::string_view one) { return part == one; };
+    const auto ends_part = [part](std::string_view one) { return part.ends_with(one); };
+    if (std::any_of(std::begin(kWhole), std::end(kWhole), is_part) ||
+        std::any_of(std::begin(kEnds), std::end(kEnds), ends_part))
+      return true;
+  }
+  return false;
+}
+
+std::vector<std::string> mask_arguments(std::span<const std::string> argv) {
+  std::vector<std::string> words;
+  words.reserve(argv.size());
+  for (std::size_t i = 0; i < argv.size(); ++i) {
+    const std::string& word = argv[i];
+    const bool is_option = word.starts_with('-');
+    bool takes_values = false;
+    for (const std::string_view name : {"--env", "--export"}) {
+      if (word == name) takes_values = true;
+      if (word.starts_with(name) && word.size() > name.size() && word[name.size()] == '=') {
+        words.push_back(std::string(name) + "=" + mask_values(word.substr(name.size() + 1)));
+        break;
+      }
+    }
+    if (words.size() > i) continue;
+    words.push_back(mask_assignment(word));
+    if (i + 1 == argv.size() || !is_option) continue;
+    const bool has_secret_value =
+        words.back() == word && word.find('=') == std::string::npos && looks_secret(word);
+    if (takes_values) {
+      words.push_back(mask_values(argv[++i]));
+    } else if (has_secret_value && !argv[i + 1].starts_with("--")) {
+      words.emplace_back(kHidden);
+      ++i;
+    }
+  }
+  return words;
+}
+
+std::string mask_urls(std::string_view text) {
+  std::string result;
+  for (std::size_t at; (at = text.find("://")) != std::string_view::npos;) {
+    at += 3;
+    result += text.substr(0, at);
+    text.remove_prefix(at);
+    const std::size_t end = std::min(text.find_first_of(" \t\n\"'<>"), text.size());
+    std::string_view url = text.substr(0, end);
+    text.remove_prefix(end);
+    // A password may contain '@', so the host starts after the last '@' before the path.
+    const std::string_view host = url.substr(0, url.find_first_of("/?#"));
+    if (const std::size_t user = host.rfind('@'); user != std::string_view::npos) {
+      result += std::string(kHidden) + "@";
+      url.remove_prefix(user + 1);
+    }
+    const std::size_t query = url.find('?');
+    result += url.substr(0, query);
+    if (query != std::string_view::npos) result += "?" + std::string(kHidden);
+  }
+  return result += text;
+}
+
+namespace log_detail {
+
+void write_line(LogLevel of_line, std::string_view message, std::span<const LogField> fields) {
+  const Settings* const settings = g_settings.load();
+  if (settings == nullptr) return;
+  std::string line(message);
+  for (const LogField& field : fields) {
+    const auto* const text = std::get_if<std::string_view>(&field.value);
+    if (text != nullptr && text->empty()) continue;
+    line += fmt::format(" {}={}", field.name, shown(field, settings->secrets));
+  }
+  settings->logger->log(spdlog_level(of_line), spdlog::string_view_t(line));
+}
+
+}  // namespace log_detail
+
+void LockWait::begin() {
+  if (since_) return;
+  since_ = std::chrono::steady_clock::now();
+  log_info("waiting for a lock that another process holds", {{"file", file_}});
+}
+
+LockWait::~LockWait() {
+  if (since_)
+    log_info("the wait for a lock is over",
+             {{"file", file_}, {"seconds", std::chrono::steady_clock::now() - *since_}});
+}
+
+}  // namespace dlrun

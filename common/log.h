@@ -1,0 +1,161 @@
+#pragma once
+// The log of dlrun, dlrun-agent and dlrun-trainer: one line for each command that is run, each HTTP
+// request, each lock that is waited for, each file that is read and each decision of lead.
+//
+// People read the log to find the cause of a problem. It is off by default; a call then costs one
+// comparison. Results, errors and warnings on stdout and stderr do not pass through here.
+//
+// A process has one log. It is the only state of the process that the functions here share, because
+// the lowest functions, such as run_command(), log as well. All functions may be called from any
+// thread. Only log.cc includes spdlog.
+
+#include <atomic>
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "common/env.h"
+#include "common/result.h"
+
+namespace dlrun {
+
+enum class LogLevel {
+  kOff,
+  kInfo,   ///< commands, requests, waits for locks, decisions
+  kDebug,  ///< also the files that are read, the programs that are started, and details
+};
+
+/// The level and the file of a log.
+struct LogSetting {
+  LogLevel level = LogLevel::kOff;
+  std::string file{};  ///< empty: the program's default place
+};
+
+/// Parses the value of DLRUN_LOG: a level ("off", "info" or "debug"), or a level, a colon and a
+/// file, as in "debug:/tmp/dlrun.log". An empty text is "off". Fails with kUsage otherwise.
+[[nodiscard]] Result<LogSetting> parse_log_setting(std::string_view text);
+
+/// Returns the log's setting for a program of a job: the level and the file of DLRUN_LOG. If
+/// DLRUN_LOG names no file, uses run/debug/`file_name` and makes that folder. run: the run's
+/// directory; empty if there is none. Fails as parse_log_setting() does, and with kIo.
+[[nodiscard]] Result<LogSetting> log_setting_of_job(const Env& env,
+                                                    const std::filesystem::path& run,
+                                                    std::string_view file_name);
+
+/// Returns the name of a level as DLRUN_LOG spells it.
+[[nodiscard]] std::string_view word_of(LogLevel level);
+
+/// Writes one whole line, which ends in a newline.
+using LogWriter = std::function<void(std::string line)>;
+
+/// Opens the log of this process. `program` starts each line ("dlrun", "lead", "rank 3"). Without a
+/// file the lines go to standard error. Appends to a file, or creates it with mode 0600; each line
+/// is one write, so several processes may use one file. Also hides the values of all variables of
+/// `env` whose name looks_secret(). Fails with kIo, or kInvalid if the file is not a regular file.
+/// Does nothing if the level is kOff.
+[[nodiscard]] Result<> open_log(std::string program, const LogSetting& setting, const Env& env);
+
+/// Opens the log like open_log(), but passes the lines to `write`, which any thread may call.
+void open_log_to(std::string program, LogLevel level, const Env& env, LogWriter write);
+
+/// Turns the log off for the rest of the process. A child after fork() calls this if the log's
+/// writer needs a thread of the parent.
+void close_log();
+
+/// Replaces this value by *** in all later lines. Does nothing for an empty value, or while the log
+/// is off.
+void hide_in_log(std::string_view secret);
+
+/// Returns true for a name such as WANDB_API_KEY, --hf-token or Authorization, whose value may be a
+/// secret.
+[[nodiscard]] bool looks_secret(std::string_view name);
+
+/// Returns a command line for the log: values of options and variables whose name looks_secret(),
+/// and all values of --env and --export, become ***.
+[[nodiscard]] std::vector<std::string> mask_arguments(std::span<const std::string> argv);
+
+/// Returns the text with *** in place of the user, the password and the query of each URL. A query
+/// can be a signature that grants access.
+[[nodiscard]] std::string mask_urls(std::string_view text);
+
+/// A named value of a line, `name=value`. It refers to the value, which must live until the call
+/// returns.
+struct LogField {
+  std::string_view name;
+  std::variant<std::string_view, std::span<const std::string>, std::int64_t, double, bool> value;
+
+  LogField(std::string_view field, std::string_view text) : name(field), value(text) {}
+  LogField(std::string_view field, const char* text) : LogField(field, std::string_view(text)) {}
+  LogField(std::string_view field, const std::string& text)
+      : LogField(field, std::string_view(text)) {}
+  LogField(std::string_view field, const std::filesystem::path& path)
+      : LogField(field, std::string_view(path.native())) {}
+  /// argv: a command line; see mask_arguments().
+  LogField(std::string_view field, const std::vector<std::string>& argv)
+      : name(field), value(std::span<const std::string>(argv)) {}
+  LogField(std::string_view field, bool is_true) : name(field), value(is_true) {}
+  template <std::integral Number>
+  requires(!std::same_as<Number, bool>) LogField(std::string_view field, Number number)
+      : name(field), value(static_cast<std::int64_t>(number)) {}
+  LogField(std::string_view field, double number) : name(field), value(number) {}
+  /// A duration is shown in seconds.
+  template <typename Rep, typename Period>
+  LogField(std::string_view field, std::chrono::duration<Rep, Period> time)
+      : LogField(field, std::chrono::duration<double>(time).count()) {}
+};
+
+namespace log_detail {
+extern std::atomic<LogLevel> level;
+void write_line(LogLevel level, std::string_view message, std::span<const LogField> fields);
+}  // namespace log_detail
+
+[[nodiscard]] inline bool is_logged(LogLevel level) {
+  return level <= log_detail::level.load(std::memory_order_relaxed);
+}
+
+/// Logs a message, which is a constant of dlrun, with fields. Values are escaped, so that a line is
+/// always one line, and secrets in them are masked. A field with an empty text is left out.
+inline void log_line(LogLevel level, std::string_view message,
+                     std::initializer_list<LogField> fields = {}) {
+  if (is_logged(level)) log_detail::write_line(level, message, {fields.begin(), fields.size()});
+}
+inline void log_info(std::string_view message, std::initializer_list<LogField> fields = {}) {
+  log_line(LogLevel::kInfo, message, fields);
+}
+inline void log_debug(std::string_view message, std::initializer_list<LogField> fields = {}) {
+  log_line(LogLevel::kDebug, message, fields);
+}
+
+/// Logs like log_line(), for a number of fields that is known only at run time.
+inline void log_fields(LogLevel level, std::string_view message, std::span<const LogField> fields) {
+  if (is_logged(level)) log_detail::write_line(level, message, fields);
+}
+
+/// Logs the wait for a lock: one line when the wait starts, so that the log of a process that hangs
+/// names the lock, and one line when the wait ends.
+class LockWait {
+ public:
+  explicit LockWait(std::filesystem::path file) : file_(std::move(file)) {}
+  LockWait(const LockWait&) = delete;
+  LockWait& operator=(const LockWait&) = delete;
+  /// Logs the end of the wait, if there was one.
+  ~LockWait();
+  /// Logs that the wait starts, because another process holds the lock. Later calls do nothing.
+  void begin();
+
+ private:
+  std::filesystem::path file_;
+  std::optional<std::chrono::steady_clock::time_point> since_;
+};
+
+}  // namespace dlrun

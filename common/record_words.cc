@@ -1,0 +1,100 @@
+#include "common/record_words.h"
+
+#include <array>
+
+namespace dlrun {
+namespace {
+
+template <typename Enum>
+struct Row {
+  Enum value;
+  std::string_view name;
+};
+
+constexpr auto table_of(EndReason) {
+  return std::to_array<Row<EndReason>>({{EndReason::kOk, "ok"},
+                                        {EndReason::kRankFailed, "rank_failed"},
+                                        {EndReason::kLaunchFailed, "launch_failed"},
+                                        {EndReason::kLauncherLost, "launcher_lost"},
+                                        {EndReason::kJoinTimeout, "join_timeout"},
+                                        {EndReason::kSignalled, "signalled"},
+                                        {EndReason::kHang, "hang"},
+                                        {EndReason::kTimeLimit, "time_limit"},
+                                        {EndReason::kNodeFailure, "node_failure"},
+                                        {EndReason::kNotFit, "not_fit"},
+                                        {EndReason::kIdleGpus, "idle_gpus"},
+                                        {EndReason::kLeadUnheard, "lead_unheard"}});
+}
+
+constexpr auto table_of(Cause) {
+  return std::to_array<Row<Cause>>({{Cause::kNone, "none"},
+                                    {Cause::kTimeout, "timeout"},
+                                    {Cause::kPreemption, "preemption"},
+                                    {Cause::kNodeFailure, "node_failure"},
+                                    {Cause::kHang, "hang"},
+                                    {Cause::kOom, "oom"},
+                                    {Cause::kFailure, "failure"},
+                                    {Cause::kRequeue, "requeue"},
+                                    {Cause::kImage, "image"},
+                                    {Cause::kContainer, "container"}});
+}
+
+constexpr auto table_of(EndState) {
+  return std::to_array<Row<EndState>>({{EndState::kCompleted, "completed"},
+                                       {EndState::kFailed, "failed"},
+                                       {EndState::kCancelled, "cancelled"},
+                                       {EndState::kTimeout, "timeout"}});
+}
+
+constexpr auto table_of(SignalWord) {
+  return std::to_array<Row<SignalWord>>({{SignalWord::kCheckpoint, "checkpoint"},
+                                         {SignalWord::kNone, "none"},
+                                         {SignalWord::kAbort, "abort"}});
+}
+
+constexpr auto table_of(RestartedBy) {
+  return std::to_array<Row<RestartedBy>>(
+      {{RestartedBy::kLead, "lead"}, {RestartedBy::kSlurm, "slurm"}});
+}
+
+template <typename Enum>
+std::string_view name_of(Enum value) {
+  for (const auto& row : table_of(value)) {
+    if (row.value == value) return row.name;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view word(EndReason reason) {
+  return name_of(reason);
+}
+std::string_view word(Cause cause) {
+  return name_of(cause);
+}
+std::string_view word(EndState state) {
+  return name_of(state);
+}
+std::string_view word(SignalWord word) {
+  return name_of(word);
+}
+std::string_view word(RestartedBy by) {
+  return name_of(by);
+}
+
+template <typename Enum>
+std::optional<Enum> of_word(std::string_view name) {
+  for (const auto& row : table_of(Enum{})) {
+    if (row.name == name) return row.value;
+  }
+  return std::nullopt;
+}
+
+template std::optional<EndReason> of_word(std::string_view);
+template std::optional<Cause> of_word(std::string_view);
+template std::optional<EndState> of_word(std::string_view);
+template std::optional<SignalWord> of_word(std::string_view);
+template std::optional<RestartedBy> of_word(std::string_view);
+
+}  // namespace dlrun

@@ -1,0 +1,100 @@
+#pragma once
+// The words of events.jsonl on which programs decide. Each is an enum with one table of names
+// (record_words.cc). Text exists only at the edges: in the file, on the command line, in output.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace dlrun {
+
+/// The reason for the end of an attempt: `reason` of `attempt_end`.
+enum class EndReason {
+  kUndecided,  ///< the attempt goes on; has no name
+  kOk,
+  kRankFailed,
+  kLaunchFailed,
+  kLauncherLost,
+  kJoinTimeout,
+  kSignalled,
+  kHang,
+  kTimeLimit,
+  kNodeFailure,
+  kNotFit,
+  kIdleGpus,
+  kLeadUnheard,
+};
+
+/// The cause of an attempt's end, in the words of `retry.on`. After kNone no other attempt follows.
+enum class Cause {
+  kNone,
+  kTimeout,
+  kPreemption,
+  kNodeFailure,
+  kHang,
+  kOom,
+  kFailure,
+  kRequeue,    ///< a user asked Slurm for it
+  kImage,      ///< never retried
+  kContainer,  ///< never retried
+};
+
+/// The final state of a run: `state` of `ended`.
+enum class EndState { kCompleted, kFailed, kCancelled, kTimeout };
+
+/// Lead's decision about a signal: `word` of `signal`.
+enum class SignalWord {
+  kCheckpoint,  ///< the program gets a USR1, so that it saves a checkpoint
+  kNone,        ///< the signal is ignored
+  kAbort,       ///< the attempt ends
+};
+
+/// The program that starts the next attempt: `by` of `restarting`.
+enum class RestartedBy {
+  kLead,   ///< lead, in the allocation
+  kSlurm,  ///< Slurm, from the queue
+};
+
+/// Returns the name of a value.
+[[nodiscard]] std::string_view word(EndReason reason);
+[[nodiscard]] std::string_view word(Cause cause);
+[[nodiscard]] std::string_view word(EndState state);
+[[nodiscard]] std::string_view word(SignalWord word);
+[[nodiscard]] std::string_view word(RestartedBy by);
+
+/// Returns the value with this name. Defined for the enums of this header.
+template <typename Enum>
+[[nodiscard]] std::optional<Enum> of_word(std::string_view name);
+
+/// A word of the record: an enum value for decisions, and the text for output. A record of a later
+/// version may have a name that this version does not know; that word equals no enum value.
+template <typename Enum>
+class Word {
+ public:
+  /// Makes the empty word of an event that lacks the field.
+  Word() = default;
+  Word(Enum value) : value_(value), text_(word(value)) {}  // NOLINT: an enum is a word
+  /// Takes a word from a record, and cuts a text that is too long to be one.
+  [[nodiscard]] static Word of_text(std::string text) {
+    constexpr std::size_t kLongest = 4096;
+    Word taken;
+    taken.value_ = of_word<Enum>(text);
+    if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
+    taken.text_ = std::move(text);
+    return taken;
+  }
+
+  [[nodiscard]] bool empty() const { return text_.empty(); }
+  [[nodiscard]] const std::string& text() const { return text_; }
+  /// Returns nullopt for an empty word and for a name that this version does not know.
+  [[nodiscard]] std::optional<Enum> value() const { return value_; }
+  friend bool operator==(const Word& word, Enum value) { return word.value_ == value; }
+
+ private:
+  std::optional<Enum> value_;
+  std::string text_;
+};
+
+}  // namespace dlrun

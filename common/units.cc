@@ -1,0 +1,121 @@
+#include "common/units.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <fmt/core.h>
+
+namespace dlrun {
+namespace {
+
+constexpr std::array<std::string_view, 6> kByteUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+constexpr std::int64_t kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
+
+/// Returns `bytes` in the unit in which the number has at most three digits before its point.
+/// units: the number of units of kByteUnits that may be used.
+ByteScale short_scale(double bytes, std::size_t units) {
+  ByteScale scale;
+  for (std::size_t unit = 1; unit < units && bytes / scale.divisor >= 1000; ++unit)
+    scale = {scale.divisor * 1024, kByteUnits[unit]};
+  return scale;
+}
+
+}  // namespace
+
+std::string bytes_text(double bytes) {
+  constexpr double kStep = 1024;
+  if (bytes < kStep * kStep) return fmt::format("{:.1f} KiB", bytes / kStep);
+  const double mebibytes = bytes / kStep / kStep;
+  return mebibytes < kStep ? fmt::format("{:.1f} MiB", mebibytes)
+                           : fmt::format("{:.1f} GiB", mebibytes / kStep);
+}
+
+std::string exact_bytes_text(std::uint64_t bytes) {
+  constexpr std::uint64_t kKibi = 1U << 10U;
+  constexpr std::uint64_t kMebi = 1U << 20U;
+  if (bytes % kMebi == 0 && bytes > 0) return fmt::format("{} MiB", bytes / kMebi);
+  if (bytes % kKibi == 0 && bytes > 0) return fmt::format("{} KiB", bytes / kKibi);
+  return fmt::format("{} B", bytes);
+}
+
+std::string memory_text(double bytes) {
+  const ByteScale scale = short_scale(bytes, kByteUnits.size());
+  const double value = bytes / scale.divisor;
+  return value < 10 && scale.divisor > 1 ? fmt::format("{:.1f} {}", value, scale.unit)
+                                         : fmt::format("{:.0f} {}", value, scale.unit);
+}
+
+std::string memory_figure(double bytes) {
+  const ByteScale scale = short_scale(bytes, kByteUnits.size() - 1);
+  return fmt::format("{:.3g} {}", bytes / scale.divisor, scale.unit);
+}
+
+ByteScale byte_scale(double most) {
+  ByteScale scale;
+  for (std::size_t unit = 1; unit < kByteUnits.size() && most / scale.divisor >= 1024; ++unit)
+    scale = {scale.divisor * 1024, kByteUnits[unit]};
+  return scale;
+}
+
+std::string duration_text(double seconds) {
+  const auto s = static_cast<std::int64_t>(std::lround(std::clamp(seconds, 0.0, 1e12)));
+  if (s < kMinute) return fmt::format("{} s", s);
+  if (s < kHour) return fmt::format("{} min {} s", s / kMinute, s % kMinute);
+  if (s < kDay) return fmt::format("{} h {} min", s / kHour, s / kMinute % 60);
+  return fmt::format("{} d {} h", s / kDay, s / kHour % 24);
+}
+
+std::string fine_duration_text(double seconds) {
+  return seconds < 10 ? fmt::format("{:.1f} s", std::max(seconds, 0.0)) : duration_text(seconds);
+}
+
+std::string step_time_text(double seconds) {
+  if (seconds >= 1) return fmt::format("{:.3g} s", seconds);
+  return seconds >= 1e-3 ? fmt::format("{:.3g} ms", seconds * 1e3)
+                         : fmt::format("{:.3g} us", seconds * 1e6);
+}
+
+std::string age_text(std::int64_t seconds) {
+  if (seconds < 2 * kMinute) return fmt::format("{} s", std::max<std::int64_t>(seconds, 0));
+  if (seconds < 2 * kHour) return fmt::format("{} min", seconds / kMinute);
+  if (seconds < 2 * kDay) return fmt::format("{} h", seconds / kHour);
+  return fmt::format("{} d", seconds / kDay);
+}
+
+std::string count_text(double value) {
+  if (value >= 1e6) return fmt::format("{:.1f}M", value / 1e6);
+  if (value >= 1e4) return fmt::format("{:.1f}k", value / 1e3);
+  return fmt::format("{:.0f}", value);
+}
+
+std::string value_text(double value) {
+  if (value >= 1e6) return fmt::format("{:.2f}M", value / 1e6);
+  if (value >= 1e4) return fmt::format("{:.1f}k", value / 1e3);
+  return fmt::format("{:.4g}", value);
+}
+
+std::string short_number(double value) {
+  const double size = std::abs(value);
+  if (size >= 1e9) return fmt::format("{:.3g}G", value / 1e9);
+  if (size >= 1e6) return fmt::format("{:.3g}M", value / 1e6);
+  if (size >= 1e4) return fmt::format("{:.3g}k", value / 1e3);
+  return fmt::format("{:.4g}", value);
+}
+
+std::string rate_text(double value) {
+  if (value >= 999'500) return fmt::format("{:.3g}M", value / 1e6);
+  if (value >= 9'995) return fmt::format("{:.3g}k", value / 1e3);
+  return value >= 100 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
+}
+
+std::string measurement_text(double value) {
+  if (value < 10) return fmt::format("{:.2f}", value);
+  return value < 100 ? fmt::format("{:.1f}", value) : fmt::format("{:.0f}", value);
+}
+
+std::string percent_text(double part) {
+  return part < 0.0995 ? fmt::format("{:.2g} %", part * 100) : fmt::format("{:.0f} %", part * 100);
+}
+
+}  // namespace dlrun

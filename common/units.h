@@ -1,0 +1,51 @@
+#pragma once
+// Formats sizes, durations and numbers for people, on terminals and in pages. Pure functions
+// without a locale. Functions that differ only in precision are listed beside each other.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace dlrun {
+
+/// Formats the size of a file in KiB or a larger unit: "0.5 KiB", "9.2 MiB", "1.5 GiB".
+[[nodiscard]] std::string bytes_text(double bytes);
+/// Formats a size in the largest unit in which it is a whole number: "8 B", "1028 B", "64 KiB".
+[[nodiscard]] std::string exact_bytes_text(std::uint64_t bytes);
+/// Formats memory in use: "512 B", "35 MiB"; with one decimal below 10: "3.4 GiB".
+[[nodiscard]] std::string memory_text(double bytes);
+/// Formats memory in use with three significant digits: "3.42 GiB".
+[[nodiscard]] std::string memory_figure(double bytes);
+
+/// Divides a number of bytes by the power of 1024 that `unit` names, for the axis of a chart.
+struct ByteScale {
+  double divisor = 1;
+  std::string_view unit = "B";
+};
+/// Returns the largest unit in which `most` is at least 1.
+[[nodiscard]] ByteScale byte_scale(double most);
+
+/// Formats a duration in whole seconds: "46 s", "3 min 12 s", "2 h 5 min", "3 d 4 h".
+[[nodiscard]] std::string duration_text(double seconds);
+/// Formats a duration like duration_text(); below ten seconds with one decimal: "7.5 s".
+[[nodiscard]] std::string fine_duration_text(double seconds);
+/// Formats a short duration with three significant digits: "1.25 s", "3.1 ms", "40 us".
+[[nodiscard]] std::string step_time_text(double seconds);
+/// Formats an age in one unit: "12 s", "3 min", "2 h", "5 d"; "0 s" if it is negative.
+[[nodiscard]] std::string age_text(std::int64_t seconds);
+
+/// Formats a rate as a whole number, from 10,000 on with one decimal: "812", "84.3k", "1.2M".
+[[nodiscard]] std::string count_text(double value);
+/// Formats a value with four significant digits, from 10,000 on with a suffix: "0.1234", "84.3k",
+/// "1.23M".
+[[nodiscard]] std::string value_text(double value);
+/// Formats a value of a page in few characters: "84.3k", "0.981", "1.2e-05", "3.1G".
+[[nodiscard]] std::string short_number(double value);
+/// Formats a rate with three significant digits: "0.241", "812", "84.3k", "1.2M".
+[[nodiscard]] std::string rate_text(double value);
+/// Formats a positive measurement with about three significant digits: "0.24", "51.2", "3997".
+[[nodiscard]] std::string measurement_text(double value);
+/// Formats a part of a whole: "75 %"; with two significant digits below 10 %: "9.9 %".
+[[nodiscard]] std::string percent_text(double part);
+
+}  // namespace dlrun

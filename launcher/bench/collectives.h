@@ -1,0 +1,86 @@
+#pragma once
+// Measures all-reduce and the other collectives on this machine, for each backend and number of
+// workers (`dlrun bench collectives`).
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/env.h"
+#include "common/result.h"
+
+namespace dlrun {
+
+/// One measured size of one backend at one number of ranks. Bandwidths are in 1e9 bytes per second,
+/// as nccl-tests defines them.
+struct CollectiveFigure {
+  std::string backend;
+  int workers = 0;
+  std::uint64_t bytes = 0;
+  double microseconds = 0;
+  double algorithm_bandwidth = 0;
+  double bus_bandwidth = 0;
+};
+using CollectiveFigures = std::vector<CollectiveFigure>;
+
+/// A backend that could not be measured with a number of workers.
+struct CollectiveLeftOut {
+  std::string backend;
+  int workers = 0;
+  std::string reason;
+};
+
+struct CollectivesRequest {
+  std::string operation;              ///< all_reduce, broadcast, all_gather or reduce_scatter
+  std::string sizes;                  ///< "8..16M", in the trainer's form
+  std::vector<std::string> backends;  ///< mpi, gloo, shm, nccl
+  std::vector<int> workers;
+};
+
+struct MeasuredCollectives {
+  CollectiveFigures figures;
+  std::vector<CollectiveLeftOut> left_out;
+};
+
+/// Parses "2,4,8". Fails with kUsage unless each number is from 1 to 1024.
+[[nodiscard]] Result<std::vector<int>> parse_workers(const std::string& text);
+
+/// Measures each backend with each number of workers, one after the other; each takes at most ten
+/// minutes. Calls `tell` at once for each backend that is left out. Fails with kUsage if the
+/// trainer refuses the operation or the sizes, and with kInterrupted after Ctrl-C.
+[[nodiscard]] Result<MeasuredCollectives> measure_collectives(
+    const Env& env, const std::filesystem::path& trainer, const CollectivesRequest& request,
+    const std::function<void(const CollectiveLeftOut&)>& tell);
+
+/// Returns this machine's name; "this machine" if it has none.
+[[nodiscard]] std::string host_name();
+/// Returns the number of this machine's processors.
+[[nodiscard]] long processors_online();
+
+/// Returns the JSON of `dlrun bench collectives --json`; cli/OUTPUT.md documents it.
+[[nodiscard]] nlohmann::ordered_json collectives_json(const std::string& operation,
+                                                      const MeasuredCollectives& measured);
+
+/// Return the distinct backends and numbers of workers, in the order of their first figures.
+[[nodiscard]] std::vector<std::string> backends_of(const CollectiveFigures& figures);
+[[nodiscard]] std::vector<int> workers_of(const CollectiveFigures& figures);
+/// Returns the sizes measured with this number of workers, in ascending order.
+[[nodiscard]] std::vector<std::uint64_t> sizes_of(const CollectiveFigures& figures, int workers);
+/// Returns a figure; nullptr if it was not measured.
+[[nodiscard]] const CollectiveFigure* find_figure(const CollectiveFigures& figures,
+                                                  const std::string& backend, int workers,
+                                                  std::uint64_t bytes);
+
+/// Returns "1 worker" or "4 workers".
+[[nodiscard]] std::string workers_text(int workers);
+
+/// Returns a self-contained SVG: for each number of workers the time and the bus bandwidth over the
+/// size, one line for each backend, logarithmic axes. Escapes `title`.
+[[nodiscard]] std::string collectives_svg(const CollectiveFigures& figures,
+                                          const std::string& title);
+
+}  // namespace dlrun

@@ -1,0 +1,138 @@
+// Draws two panels for each number of workers: time and bus bandwidth over the size.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+
+#include <fmt/core.h>
+
+#include "common/units.h"
+#include "launcher/bench/collectives.h"
+#include "launcher/report/svg.h"
+
+namespace dlrun {
+namespace {
+
+constexpr double kPanelWidth = 380;
+constexpr double kPanelHeight = 230;
+constexpr double kLeft = 62;
+constexpr double kTop = 58;
+constexpr double kGap = 78;
+constexpr double kRight = 24;
+constexpr std::array kColours{"#0072b2", "#d55e00", "#009e73",
+                              "#cc79a7", "#e69f00", "#56b4e9"};  // the colours of Okabe and Ito
+
+using ValueOf = std::function<double(const CollectiveFigure&)>;
+
+struct Range {
+  double low = 1e300, high = 0;
+  void add(double value) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  /// Widens the range to whole powers of ten; 1 to 10 if it is empty.
+  void round_to_decades() {
+    low = high > 0 ? std::pow(10, std::floor(std::log10(low))) : 1;
+    high = high > 0 ? std::pow(10, std::ceil(std::log10(high))) : 10;
+  }
+};
+
+struct Panel {
+  double x = 0, y = 0;  ///< of the upper left corner
+  std::string title;
+  int workers = 0;
+  ValueOf value_of;
+  Range values, sizes;  ///< of the axes
+  [[nodiscard]] double x_of(std::uint64_t bytes) const {
+    return x + svg::log_part(static_cast<double>(bytes), sizes.low, sizes.high) * kPanelWidth;
+  }
+  [[nodiscard]] double y_of(double value) const {
+    return y + (1 - svg::log_part(value, values.low, values.high)) * kPanelHeight;
+  }
+};
+
+std::string axes_of(const Panel& panel, const std::vector<std::uint64_t>& sizes) {
+  std::string drawn =
+      svg::text({{"x", panel.x}, {"y", panel.y - 8}, {"class", "title"}}, panel.title) + "\n";
+  for (double tick = panel.values.low; tick <= panel.values.high * 1.001; tick *= 10)
+    drawn +=
+        svg::grid_line(panel.x, panel.x + kPanelWidth, panel.y_of(tick), fmt::format("{:g}", tick));
+  const std::size_t every = sizes.size() / 6 + 1;
+  for (std::size_t i = 0; i < sizes.size(); i += every) {
+    drawn += svg::text({{"x", panel.x_of(sizes[i])},
+                        {"y", panel.y + kPanelHeight + 16},
+                        {"text-anchor", "middle"}},
+                       exact_bytes_text(sizes[i])) +
+             "\n";
+  }
+  return drawn;
+}
+
+std::string drawn(const Panel& panel, const CollectiveFigures& figures) {
+  const auto sizes = sizes_of(figures, panel.workers);
+  std::string drawn = axes_of(panel, sizes);
+  const auto backends = backends_of(figures);
+  for (std::size_t b = 0; b < backends.size(); ++b) {
+    std::string points;
+    for (const std::uint64_t bytes : sizes) {
+      const CollectiveFigure* figure = find_figure(figures, backends[b], panel.workers, bytes);
+      if (figure == nullptr || panel.value_of(*figure) <= 0) continue;
+      points += svg::point(panel.x_of(bytes), panel.y_of(panel.value_of(*figure)));
+    }
+    if (points.empty()) continue;
+    drawn += svg::element("polyline", {{"points", svg::points(points)},
+                                       {"stroke", kColours[b % kColours.size()]}}) +
+             "\n";
+  }
+  return drawn;
+}
+
+std::string legend(const std::vector<std::string>& backends, double right) {
+  std::string drawn;
+  for (std::size_t b = 0; b < backends.size(); ++b) {
+    const double x = right - 90 * static_cast<double>(backends.size() - b);
+    drawn += svg::element("rect", {{"x", svg::whole(x)},
+                                   {"y", "10"},
+                                   {"width", "14"},
+                                   {"height", "14"},
+                                   {"fill", kColours[b % kColours.size()]}}) +
+             svg::text({{"x", svg::whole(x + 20)}, {"y", "21"}}, backends[b]) + "\n";
+  }
+  return drawn;
+}
+
+}  // namespace
+
+std::string collectives_svg(const CollectiveFigures& figures, const std::string& title) {
+  const auto workers = workers_of(figures);
+  const std::array<ValueOf, 2> values{[](const CollectiveFigure& f) { return f.microseconds; },
+                                      [](const CollectiveFigure& f) { return f.bus_bandwidth; }};
+  constexpr std::array kTitles{"time, us", "bus bandwidth, GB/s"};
+  // All panels of a column have the same axes, so that they can be compared by eye.
+  std::array<Range, 2> ranges;
+  Range sizes;
+  for (const CollectiveFigure& figure : figures) {
+    for (std::size_t v = 0; v < 2; ++v) {
+      if (values[v](figure) > 0) ranges[v].add(values[v](figure));
+    }
+    sizes.add(static_cast<double>(figure.bytes));
+  }
+  for (Range& range : ranges) range.round_to_decades();
+  const double width = kLeft + 2 * kPanelWidth + kGap + kRight;
+  const double height = kTop + static_cast<double>(workers.size()) * (kPanelHeight + kGap);
+  std::string text = svg::beginning(width, height, "", kLeft, title) +
+                     legend(backends_of(figures), width - kRight);
+  for (std::size_t w = 0; w < workers.size(); ++w) {
+    const double y = kTop + static_cast<double>(w) * (kPanelHeight + kGap);
+    for (std::size_t v = 0; v < 2; ++v) {
+      text += drawn({kLeft + static_cast<double>(v) * (kPanelWidth + kGap), y,
+                     fmt::format("{}: {}", workers_text(workers[w]), kTitles[v]), workers[w],
+                     values[v], ranges[v], sizes},
+                    figures);
+    }
+  }
+  return text + svg::end();
+}
+
+}  // namespace dlrun

@@ -1,0 +1,292 @@
+// Runs each size with dlrun's own commands (`dlrun submit` or `dlrun run`) and reads the rate from
+// their JSON. Calling dlrun itself keeps a single way of submitting and recording runs.
+
+#include "launcher/bench/scaling.h"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+
+#include <nlohmann/json.hpp>
+
+#include "common/json_read.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "launcher/view/exit_code.h"
+#include "launcher/view/run_text.h"
+#include "launcher/view/status_json.h"
+#include "launcher/view/watch.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::chrono::hours kAtMost{24 * 7};      // for a run on this machine
+constexpr std::chrono::minutes kAnswerAtMost{10};  // for a command that only talks to Slurm
+constexpr std::chrono::seconds kRemindEvery{60};   // interval of reminders why a job is pending
+constexpr int kMostNodes = 10'000;
+
+/// Returns the last JSON object in a command's output.
+Json last_object(std::string_view out) {
+  const auto at = out.rfind("\n{\n");
+  auto json = json_read::object_of(at == std::string_view::npos ? out : out.substr(at + 1));
+  return json ? std::move(*json) : Json::object();
+}
+
+/// Returns the last line of a command's standard error: the reason of the failure.
+std::string last_line(const std::string& err) {
+  std::string last = "it said nothing";
+  for (const std::string_view line : split(err, '\n')) {
+    if (!trim(line).empty()) last = printable(trim(line));
+  }
+  for (const std::string_view prefix : {"dlrun: ", "error: "}) {
+    if (last.starts_with(prefix)) last.erase(0, prefix.size());
+  }
+  return last;
+}
+
+/// Returns the rate in samples per second from the run's record: the trainer's own rate over all
+/// steps, or the last rate that another program reported.
+std::optional<double> rate_of(const Json& status) {
+  for (const char* key : {"result", "progress"}) {
+    const auto part = status.find(key);
+    if (part == status.end()) continue;
+    if (const auto rate = json_read::number(*part, "samples_per_s"); rate && *rate > 0) return rate;
+  }
+  return std::nullopt;
+}
+
+/// The outcome of one size.
+struct Outcome {
+  Json status = Json::object();  ///< as in `dlrun status --json`; empty if there is no run
+  std::string why_not;           ///< the reason of a failure; empty after a success
+};
+
+/// Passes on the reasons why a run waits, and ignores its log.
+class NewsOnly final : public WatchListener {
+ public:
+  explicit NewsOnly(const ScalingMessages& messages) : messages_(messages) {}
+  bool on_log(std::string_view) override { return true; }
+  bool on_log_batch() override { return true; }
+  void on_log_end() override {}
+  void on_news(const IndexEntry& run, const std::string& news) override {
+    messages_.news(run.id, news);
+  }
+
+ private:
+  const ScalingMessages& messages_;
+};
+
+/// Runs sizes one after the other. The arguments must outlive it.
+class SizeRunner {
+ public:
+  SizeRunner(const ScalingRequest& request, const Interrupt& interrupt,
+             const ScalingMessages& messages)
+      : request_(request), interrupt_(interrupt), messages_(messages) {}
+
+  Result<int> test(int size) const;
+  Result<> measure(int size, MeasuredScaling& measured) const;
+
+ private:
+  [[nodiscard]] Command command_of(int size, const char* verb, const char* flag) const;
+  [[nodiscard]] std::string size_text(int size) const;
+  [[nodiscard]] tl::unexpected<Error> interrupted() const;
+  Result<Outcome> run_here(int size) const;
+  Result<Outcome> run_through_slurm(int size) const;
+  Result<Outcome> follow(const IndexEntry& run) const;
+  void cancel(const IndexEntry& run) const;
+
+  const ScalingRequest& request_;
+  const Interrupt& interrupt_;
+  const ScalingMessages& messages_;
+};
+
+/// Returns the environment for a dlrun whose last line on stderr gives the reason of a failure.
+Env without_log(Env env) {
+  env.unset("DLRUN_LOG");
+  return env;
+}
+
+Command SizeRunner::command_of(int size, const char* verb, const char* flag) const {
+  Command command;
+  command.env = without_log(request_.env);
+  command.timeout = request_.is_local ? std::chrono::milliseconds(kAtMost) : kAnswerAtMost;
+  command.argv = {request_.dlrun.string(), verb, request_.spec, flag};
+  if (request_.runs) command.argv.insert(command.argv.end(), {"--runs", *request_.runs});
+  for (const std::string& set : request_.sets)
+    command.argv.insert(command.argv.end(), {"--set", set});
+  if (request_.is_local) {
+    command.argv.insert(command.argv.end(), {"--set", "resources.nodes=1", "--set",
+                                             fmt::format("resources.tasks_per_node={}", size)});
+  } else {
+    command.argv.insert(command.argv.end(), {"--set", fmt::format("resources.nodes={}", size)});
+  }
+  return command;
+}
+
+std::string SizeRunner::size_text(int size) const {
+  return fmt::format("{} {}{}", size, request_.is_local ? "rank" : "node", size == 1 ? "" : "s");
+}
+
+tl::unexpected<Error> SizeRunner::interrupted() const {
+  return fail(Errc::kInterrupted, "interrupted{}",
+              interrupt_.signal() == SIGTERM ? " (SIGTERM)" : "");
+}
+
+Result<Outcome> SizeRunner::run_here(int size) const {
+  Command command = command_of(size, "run", "--json");
+  command.is_unwanted = [this] { return interrupt_.requested(); };
+  const auto finished = run_command(command);
+  if (!finished) return tl::unexpected(finished.error());
+  if (interrupt_.requested() || finished->exit_code == kExitInterrupted) return interrupted();
+  if (finished->exit_code == kExitUsage) return fail(Errc::kUsage, "{}", trim(finished->err));
+  return Outcome{last_object(finished->out),
+                 finished->exit_code == 0 ? "" : last_line(finished->err)};
+}
+
+/// Cancels the submitted run and does not wait for it to end.
+void SizeRunner::cancel(const IndexEntry& run) const {
+  Command command;
+  command.env = without_log(request_.env);
+  command.argv = {request_.dlrun.string(), "cancel", run.path.string()};
+  const auto finished = run_command(command);
+  if (finished && finished->exit_code == 0)
+    return messages_.note(fmt::format("{} is cancelled", run.id));
+  messages_.warning(fmt::format("`dlrun cancel {}` ends what was submitted: {}", run.id,
+                                finished ? last_line(finished->err) : finished.error().message));
+}
+
+Result<Outcome> SizeRunner::follow(const IndexEntry& run) const {
+  RunInspector inspector(request_.env, request_.servers);
+  WatchOptions watch;
+  watch.print_log = false;
+  watch.remind = kRemindEvery;
+  NewsOnly listener(messages_);
+  const auto status = watch_run(inspector, run, watch, listener, interrupt_);
+  if (status)
+    return Outcome{status_json(run, *status),
+                   exit_code_of_end(*status) == kExitOk ? "" : end_text(run, *status)};
+  if (status.error().code != Errc::kInterrupted) return tl::unexpected(status.error());
+  cancel(run);
+  return interrupted();
+}
+
+Result<Outcome> SizeRunner::run_through_slurm(int size) const {
+  const auto sent = run_command(command_of(size, "submit", "--json"));
+  if (!sent) return tl::unexpected(sent.error());
+  const Json told = last_object(sent->out);
+  const IndexEntry run{json_read::text(told, "run"), json_read::text(told, "name"),
+                       json_read::text(told, "path"), ""};
+  const bool has_job = !json_read::text(told, "job").empty();
+  if (interrupt_.requested() || sent->exit_code == kExitInterrupted) {
+    if (has_job) cancel(run);
+    return interrupted();
+  }
+  if (sent->exit_code == kExitUsage) return fail(Errc::kUsage, "{}", trim(sent->err));
+  if (sent->exit_code != 0 || !has_job) return Outcome{Json::object(), last_line(sent->err)};
+  return follow(run);
+}
+
+/// Returns the exit code of `submit --test-only`.
+Result<int> SizeRunner::test(int size) const {
+  const auto finished = run_command(command_of(size, "submit", "--test-only"));
+  if (!finished) return tl::unexpected(finished.error());
+  if (interrupt_.requested()) return interrupted();
+  if (finished->exit_code == kExitUsage) return fail(Errc::kUsage, "{}", trim(finished->err));
+  if (finished->exit_code != kExitOk)
+    messages_.error(fmt::format("{}: {}", size_text(size), last_line(finished->err)));
+  return finished->exit_code;
+}
+
+Result<> SizeRunner::measure(int size, MeasuredScaling& measured) const {
+  const auto outcome = request_.is_local ? run_here(size) : run_through_slurm(size);
+  if (!outcome) return tl::unexpected(outcome.error());
+  const std::string run = json_read::text(outcome->status, "run");
+  const auto rate = rate_of(outcome->status);
+  const auto ranks = json_read::integer(outcome->status, "ranks");
+  if (outcome->why_not.empty() && rate && ranks && *ranks > 0) {
+    measured.figures.push_back(
+        {request_.is_local ? 1 : size, static_cast<int>(*ranks), *rate, run});
+    messages_.note(fmt::format("{}: {:.0f} samples/s ({})", size_text(size), *rate, run));
+    return {};
+  }
+  const std::string reason =
+      outcome->why_not.empty() ? "the program reported no samples a second" : outcome->why_not;
+  measured.left_out.push_back({size, reason});
+  messages_.warning(fmt::format("{} is left out: {}", size_text(size), reason));
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<int>> parse_sizes(const std::string& text, const char* option) {
+  std::vector<int> sizes;
+  for (const std::string_view word : split(text, ',')) {
+    const auto number = parse_int(word);
+    if (!number || *number < 1 || *number > kMostNodes)
+      return fail(Errc::kUsage, "{}: '{}' is not a number from 1 to {}", option, printable(word),
+                  kMostNodes);
+    sizes.push_back(static_cast<int>(*number));
+  }
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  return sizes;
+}
+
+Result<int> try_sizes(const ScalingRequest& request, const Interrupt& interrupt,
+                      const ScalingMessages& messages) {
+  const SizeRunner runner(request, interrupt, messages);
+  int code = kExitOk;
+  for (const int size : request.sizes) {
+    const auto tested = runner.test(size);
+    if (!tested) return tested;
+    if (code == kExitOk) code = *tested;
+  }
+  return code;
+}
+
+Result<MeasuredScaling> measure_scaling(const ScalingRequest& request, const Interrupt& interrupt,
+                                        const ScalingMessages& messages) {
+  const SizeRunner runner(request, interrupt, messages);
+  MeasuredScaling measured;
+  for (const int size : request.sizes) DLRUN_TRY(runner.measure(size, measured));
+  std::stable_sort(measured.figures.begin(), measured.figures.end(),
+                   [](const auto& a, const auto& b) { return a.ranks < b.ranks; });
+  return measured;
+}
+
+Json scaling_json(const ScalingRequest& request, const MeasuredScaling& measured,
+                  const std::vector<ScalingModel>& models,
+                  const std::vector<ModelledFigure>& modelled) {
+  const auto& figures = measured.figures;
+  Json json;
+  json["spec"] = request.spec;
+  Json& results = json["results"] = Json::array();
+  for (const ScalingFigure& f : figures) {
+    results.push_back({{"nodes", f.nodes},
+                       {"ranks", f.ranks},
+                       {"samples_per_s", f.samples_per_s},
+                       {"speed_up", speed_up(figures, f.samples_per_s)},
+                       {"efficiency", efficiency(figures, f.ranks, f.samples_per_s)},
+                       {"run", f.run}});
+  }
+  Json& missing = json["left_out"] = Json::array();
+  for (const SizeLeftOut& one : measured.left_out)
+    missing.push_back({{request.is_local ? "ranks" : "nodes", one.size}, {"reason", one.reason}});
+  Json& fits = json["models"] = Json::array();
+  for (const ScalingModel& m : models)
+    fits.push_back(
+        {{"compute_s", m.compute_s}, {"latency_s", m.latency_s}, {"transfer_s", m.transfer_s}});
+  Json& more = json["modelled"] = Json::array();
+  for (const ModelledFigure& f : modelled) {
+    more.push_back({{"ranks", f.ranks},
+                    {"samples_per_s_low", f.low},
+                    {"samples_per_s_high", f.high},
+                    {"efficiency_low", efficiency(figures, f.ranks, f.low)},
+                    {"efficiency_high", efficiency(figures, f.ranks, f.high)}});
+  }
+  return json;
+}
+
+}  // namespace dlrun

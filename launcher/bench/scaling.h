@@ -1,0 +1,74 @@
+#pragma once
+// Runs one experiment at several sizes, one after the other, each as a run of its own, and reads
+// the rates (`dlrun bench scaling`).
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/env.h"
+#include "common/interrupt.h"
+#include "common/result.h"
+#include "launcher/bench/scaling_model.h"
+#include "launcher/spec/known_servers.h"
+
+namespace dlrun {
+
+struct ScalingRequest {
+  std::filesystem::path dlrun;  ///< the program that submits and runs each size
+  Env env;
+  KnownServers servers;
+  std::string spec;               ///< a file
+  std::vector<std::string> sets;  ///< KEY=VALUE
+  std::optional<std::string> runs;
+  bool is_local = false;   ///< sizes are numbers of ranks on this machine; otherwise of nodes
+  std::vector<int> sizes;  ///< ascending
+};
+
+/// A size without a rate.
+struct SizeLeftOut {
+  int size = 0;
+  std::string reason;
+};
+
+struct MeasuredScaling {
+  std::vector<ScalingFigure> figures;  ///< sorted by ranks
+  std::vector<SizeLeftOut> left_out;
+};
+
+/// Receives each message at once while the sizes are measured.
+struct ScalingMessages {
+  std::function<void(const std::string&)> note, warning, error;
+  /// Receives the reason why a run waits.
+  std::function<void(const std::string& run, const std::string& news)> news;
+};
+
+/// Parses "1,2,4": at least one number from 1 to 10,000. Returns them in ascending order. option:
+/// the name in the message of kUsage.
+[[nodiscard]] Result<std::vector<int>> parse_sizes(const std::string& text, const char* option);
+
+/// Tests every size with sbatch before the first is submitted. Otherwise a size that Slurm would
+/// never start would wait forever, and the sizes before it would be computed for nothing. Returns
+/// the exit code of the first size that was refused, 0 if none was. Fails with kUsage if the spec
+/// is invalid at a size, and with kInterrupted after a signal.
+[[nodiscard]] Result<int> try_sizes(const ScalingRequest& request, const Interrupt& interrupt,
+                                    const ScalingMessages& messages);
+
+/// Measures all sizes. A size that fails is left out with a warning. Fails with kUsage if the spec
+/// is invalid at a size. Fails with kInterrupted after a signal; the run that was submitted last is
+/// then cancelled.
+[[nodiscard]] Result<MeasuredScaling> measure_scaling(const ScalingRequest& request,
+                                                      const Interrupt& interrupt,
+                                                      const ScalingMessages& messages);
+
+/// Returns the JSON of `dlrun bench scaling --json`; cli/OUTPUT.md documents it.
+[[nodiscard]] nlohmann::ordered_json scaling_json(const ScalingRequest& request,
+                                                  const MeasuredScaling& measured,
+                                                  const std::vector<ScalingModel>& models,
+                                                  const std::vector<ModelledFigure>& modelled);
+
+}  // namespace dlrun

@@ -1,0 +1,135 @@
+#include "launcher/bench/scaling_model.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <set>
+
+namespace dlrun {
+namespace {
+
+using Figures = std::vector<ScalingFigure>;
+using Modelled = std::vector<ModelledFigure>;
+
+constexpr std::size_t kTerms = 3;
+using Terms = std::array<double, kTerms>;
+
+/// Returns the factors of compute, latency and transfer in the model.
+Terms terms_of(int ranks) {
+  const double n = ranks;
+  return {1, 2 * (n - 1), 2 * (n - 1) / n};
+}
+
+struct Fit {
+  ScalingModel model;
+  double error = 0;  ///< sum of the squared relative errors
+};
+
+/// Fits some of the terms by least squares with the normal equations, for at most three unknowns.
+/// Returns nothing if the terms cannot be separated or a cost would be negative.
+std::optional<Fit> fit_terms(const Figures& figures, double batch,
+                             const std::array<bool, kTerms>& used) {
+  std::array<std::array<double, kTerms + 1>, kTerms> a{};
+  for (const ScalingFigure& figure : figures) {
+    const double step_s = figure.ranks * batch / figure.samples_per_s;
+    const Terms terms = terms_of(figure.ranks);
+    for (std::size_t i = 0; i < kTerms; ++i) {
+      for (std::size_t j = 0; j < kTerms; ++j) a[i][j] += terms[i] * terms[j] / (step_s * step_s);
+      a[i][kTerms] += terms[i] / step_s;
+    }
+  }
+  for (std::size_t i = 0; i < kTerms; ++i) {
+    if (used[i]) continue;
+    for (std::size_t j = 0; j < kTerms; ++j) a[i][j] = a[j][i] = 0;
+    a[i][i] = 1;
+    a[i][kTerms] = 0;
+  }
+  // Gauss-Jordan elimination; the matrix is symmetric and positive semidefinite.
+  for (std::size_t i = 0; i < kTerms; ++i) {
+    if (std::abs(a[i][i]) < 1e-12) return std::nullopt;
+    for (std::size_t row = 0; row < kTerms; ++row) {
+      if (row == i) continue;
+      const double factor = a[row][i] / a[i][i];
+      for (std::size_t j = i; j <= kTerms; ++j) a[row][j] -= factor * a[i][j];
+    }
+  }
+  Fit fit;
+  const Terms found{a[0][kTerms] / a[0][0], a[1][kTerms] / a[1][1], a[2][kTerms] / a[2][2]};
+  if (std::any_of(found.begin(), found.end(), [](double cost) { return !(cost >= 0); }))
+    return std::nullopt;
+  fit.model = {found[0], found[1], found[2]};
+  for (const ScalingFigure& figure : figures) {
+    const double off = fit.model.samples_per_s(figure.ranks, batch) / figure.samples_per_s - 1;
+    fit.error += off * off;
+  }
+  return fit;
+}
+
+const ScalingFigure& base_of(const Figures& figures) {
+  return *std::min_element(figures.begin(), figures.end(),
+                           [](const auto& a, const auto& b) { return a.ranks < b.ranks; });
+}
+
+}  // namespace
+
+double ScalingModel::step_s(int ranks) const {
+  const Terms terms = terms_of(ranks);
+  return compute_s * terms[0] + latency_s * terms[1] + transfer_s * terms[2];
+}
+
+double ScalingModel::samples_per_s(int ranks, double batch) const {
+  return ranks * batch / step_s(ranks);
+}
+
+std::vector<ScalingModel> fit_scaling(const Figures& figures, double batch) {
+  std::set<int> ranks;
+  for (const ScalingFigure& figure : figures) ranks.insert(figure.ranks);
+  if (ranks.size() < 2) return {};
+  const auto latency = fit_terms(figures, batch, {true, true, false});
+  const auto transfer = fit_terms(figures, batch, {true, false, true});
+  const auto neither = fit_terms(figures, batch, {true, false, false});
+  std::vector<ScalingModel> models;
+  if (ranks.size() == 2) {
+    if (latency) models.push_back(latency->model);
+    if (transfer) models.push_back(transfer->model);
+    if (models.empty() && neither) models.push_back(neither->model);
+    return models;
+  }
+  std::optional<Fit> best;
+  for (const auto& fit :
+       {fit_terms(figures, batch, {true, true, true}), latency, transfer, neither}) {
+    if (fit && (!best || fit->error < best->error)) best = fit;
+  }
+  if (best) models.push_back(best->model);
+  return models;
+}
+
+Modelled continue_scaling(const Figures& figures, const std::vector<ScalingModel>& models,
+                          double batch) {
+  Modelled modelled;
+  if (models.empty()) return modelled;
+  int most = 0;
+  for (const ScalingFigure& figure : figures) most = std::max(most, figure.ranks);
+  while (most < kMostModelledRanks) {
+    most = std::min(2 * most, kMostModelledRanks);
+    ModelledFigure one{most, models.front().samples_per_s(most, batch), 0};
+    for (const ScalingModel& model : models) {
+      one.low = std::min(one.low, model.samples_per_s(most, batch));
+      one.high = std::max(one.high, model.samples_per_s(most, batch));
+    }
+    modelled.push_back(one);
+  }
+  return modelled;
+}
+
+double speed_up(const Figures& figures, double samples_per_s) {
+  return samples_per_s / base_of(figures).samples_per_s;
+}
+
+double efficiency(const Figures& figures, int ranks, double samples_per_s) {
+  return speed_up(figures, samples_per_s) * base_of(figures).ranks / ranks;
+}
+
+}  // namespace dlrun

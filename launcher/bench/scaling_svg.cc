@@ -1,0 +1,125 @@
+// Draws rates over ranks.
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/core.h>
+
+#include "common/units.h"
+#include "launcher/bench/scaling_model.h"
+#include "launcher/report/svg.h"
+
+namespace dlrun {
+namespace {
+
+using Figures = std::vector<ScalingFigure>;
+using Modelled = std::vector<ModelledFigure>;
+
+constexpr double kWidth = 560, kHeight = 340, kLeft = 78, kTop = 70;
+constexpr std::string_view kStyle =
+    " .modelled{stroke:#d55e00;stroke-dasharray:6 4} .measured{stroke:#0072b2} "
+    ".ideal{stroke:#999;stroke-width:1}";
+
+/// The axes: ranks to the right, samples per second upwards.
+struct Axes {
+  double first = 0, last = 0;  ///< ranks
+  double low = 0, high = 0;    ///< rates, powers of ten
+  [[nodiscard]] double x(double ranks) const {
+    return kLeft + svg::log_part(ranks, first, last) * kWidth;
+  }
+  [[nodiscard]] double y(double rate) const {
+    return kTop + (1 - svg::log_part(rate, low, high)) * kHeight;
+  }
+  [[nodiscard]] std::string point(double ranks, double rate) const {
+    return svg::point(x(ranks), y(rate));
+  }
+};
+
+Axes axes_of(const Figures& figures, const Modelled& modelled) {
+  const ScalingFigure& base = figures.front();
+  Axes axes{static_cast<double>(base.ranks), static_cast<double>(base.ranks), base.samples_per_s,
+            0};
+  for (const ScalingFigure& f : figures) {
+    axes.last = std::max(axes.last, static_cast<double>(f.ranks));
+    axes.low = std::min(axes.low, f.samples_per_s);
+  }
+  for (const ModelledFigure& f : modelled) {
+    axes.last = std::max(axes.last, static_cast<double>(f.ranks));
+    axes.low = std::min(axes.low, f.low);
+  }
+  // Ideal scaling gives the highest possible rate.
+  axes.high = base.samples_per_s * axes.last / axes.first;
+  for (const ScalingFigure& f : figures) axes.high = std::max(axes.high, f.samples_per_s);
+  axes.low = std::pow(10, std::floor(std::log10(axes.low)));
+  axes.high = std::pow(10, std::ceil(std::log10(axes.high * 1.0001)));
+  return axes;
+}
+
+std::string curve(const std::string& points, std::string_view name) {
+  return svg::element("polyline", {{"points", svg::points(points)}, {"class", name}}) + "\n";
+}
+
+/// Returns the line below the title that names the curves.
+std::string legend(int base_ranks, bool is_modelled) {
+  std::string parts = svg::element("tspan", {{"fill", "#0072b2"}}, "measured");
+  if (is_modelled) parts += svg::element("tspan", {{"dx", "16"}, {"fill", "#d55e00"}}, "modelled");
+  parts += svg::element("tspan", {{"dx", "16"}, {"fill", "#777"}},
+                        fmt::format("every rank as fast as with {}", base_ranks));
+  return svg::element("text", {{"x", svg::whole(kLeft)}, {"y", "42"}}, parts) + "\n";
+}
+
+std::string ticks_of(const Axes& axes) {
+  std::string drawn;
+  for (double tick = axes.low; tick <= axes.high * 1.001; tick *= 10)
+    drawn += svg::grid_line(kLeft, kLeft + kWidth, axes.y(tick), rate_text(tick));
+  for (double tick = axes.first; tick <= axes.last * 1.001; tick *= 2) {
+    drawn += svg::text({{"x", axes.x(tick)}, {"y", kTop + kHeight + 18}, {"text-anchor", "middle"}},
+                       svg::whole(tick)) +
+             "\n";
+  }
+  return drawn +
+         svg::text(
+             {{"x", kLeft + kWidth / 2}, {"y", kTop + kHeight + 38}, {"text-anchor", "middle"}},
+             "ranks; samples a second upwards") +
+         "\n";
+}
+
+/// Returns the curves of the predictions: the highest one, and the lowest one if it differs.
+std::string modelled_curves(const Axes& axes, const ScalingFigure& end, const Modelled& modelled) {
+  std::string least = axes.point(end.ranks, end.samples_per_s), most = least;
+  bool is_span = false;
+  for (const ModelledFigure& f : modelled) {
+    least += axes.point(f.ranks, f.low);
+    most += axes.point(f.ranks, f.high);
+    is_span = is_span || f.high > f.low * 1.0001;
+  }
+  return curve(most, "modelled") + (is_span ? curve(least, "modelled") : "");
+}
+
+}  // namespace
+
+std::string scaling_svg(const Figures& figures, const Modelled& modelled,
+                        const std::string& title) {
+  const ScalingFigure& base = figures.front();
+  const Axes axes = axes_of(figures, modelled);
+  std::string text =
+      svg::beginning(kLeft + kWidth + 30, kTop + kHeight + 52, kStyle, kLeft, title) +
+      legend(base.ranks, !modelled.empty()) + ticks_of(axes);
+  text += curve(axes.point(axes.first, base.samples_per_s) +
+                    axes.point(axes.last, base.samples_per_s * axes.last / axes.first),
+                "ideal");
+  std::string measured;
+  for (const ScalingFigure& f : figures) {
+    measured += axes.point(f.ranks, f.samples_per_s);
+    text += svg::element("circle", {{"cx", axes.x(f.ranks)},
+                                    {"cy", axes.y(f.samples_per_s)},
+                                    {"r", "4"},
+                                    {"fill", "#0072b2"}}) +
+            "\n";
+  }
+  text += curve(measured, "measured");
+  if (!modelled.empty()) text += modelled_curves(axes, figures.back(), modelled);
+  return text + svg::end();
+}
+
+}  // namespace dlrun

@@ -1,0 +1,23 @@
+#pragma once
+// The facts about a cluster and the findings as JSON.
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "launcher/doctor/cluster_facts.h"
+#include "launcher/doctor/findings.h"
+
+namespace dlrun {
+
+/// Returns ok, note or missing.
+[[nodiscard]] std::string_view word(Finding::Kind kind);
+
+/// Returns the JSON of `dlrun doctor --json`; cli/OUTPUT.md documents it. site: the site of this
+/// cluster if there is one.
+[[nodiscard]] nlohmann::ordered_json doctor_json(const ClusterFacts& facts,
+                                                 const std::optional<std::string>& site);
+
+}  // namespace dlrun

@@ -1,0 +1,42 @@
+#pragma once
+// The commands of dlrun with their options and positionals, as data. The command line makes this
+// table from its parser, so the generated pages always match what dlrun accepts.
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dlrun {
+
+struct OptionHelp {
+  std::vector<std::string> names;  ///< "-f", "--follow"
+  std::string help;
+  std::string value;  ///< the name of the value in help, such as "DIR"; empty: a flag
+};
+
+struct PositionalHelp {
+  std::string name;  ///< "RUN", "KEY|SPEC"
+  bool is_required = false;
+  bool is_repeatable = false;
+};
+
+struct CommandHelp {
+  std::string name, help;
+  std::vector<OptionHelp> options;
+  std::vector<PositionalHelp> positionals;
+
+  /// Returns true if the name of a positional contains `word`.
+  [[nodiscard]] bool takes(std::string_view word) const {
+    return std::any_of(positionals.begin(), positionals.end(), [word](const auto& positional) {
+      return positional.name.find(word) != std::string::npos;
+    });
+  }
+};
+
+struct CommandTable {
+  std::vector<OptionHelp> options;  ///< the options of dlrun itself
+  std::vector<CommandHelp> commands;
+};
+
+}  // namespace dlrun

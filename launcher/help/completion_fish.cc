@@ -1,0 +1,107 @@
+// The completion script of fish.
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "launcher/help/completion_parts.h"
+
+namespace dlrun::completion {
+namespace {
+
+/// Returns the functions that complete runs, keys and the values of --set.
+std::string helpers() {
+  const SetWords set = set_words();
+  std::string text =
+      "function __dlrun_runs\n    set -l state $HOME/.local/state\n    set -q XDG_STATE_HOME; and "
+      "set state "
+      "$XDG_STATE_HOME\n"
+      "    echo last\n    command ls -t $state/dlrun/runs 2>/dev/null\nend\n\n";
+  text += fmt::format("function __dlrun_keys\n    printf '%s\\n' {}\nend\n\n", join(set.keys, " "));
+  text +=
+      "function __dlrun_set\n    set -l token (commandline -ct)\n    if not string match -q '*=*' "
+      "-- $token\n"
+      "        __dlrun_keys\n        return\n    end\n    set -l key (string split -m1 = -- "
+      "$token)[1]\n    set -l "
+      "words\n"
+      "    switch $key\n";
+  for (const auto& [keys, words] : set.values) {
+    std::string names = keys;
+    std::replace(names.begin(), names.end(), '|', ' ');
+    text += fmt::format("        case {}\n            set words {}\n", names, words);
+  }
+  std::string paths = set.paths;
+  std::replace(paths.begin(), paths.end(), '|', ' ');
+  text += fmt::format(
+      "        case site\n            set words (dlrun completion --list sites 2>/dev/null)\n      "
+      "  case "
+      "launch.preset\n"
+      "            set words (dlrun completion --list presets 2>/dev/null)\n        case {}\n"
+      "            set words (__fish_complete_path (string split -m1 = -- $token)[2])\n    end\n"
+      "    test (count $words) -gt 0; and printf \"$key=%s\\n\" $words\nend\n\ncomplete -c dlrun "
+      "-f\n",
+      paths);
+  return text;
+}
+
+/// Returns the options of -d, -l and others that complete one option.
+std::string option_words(const OptionHelp& option) {
+  std::string text;
+  for (const auto& name : option.names) {
+    text += name.starts_with("--") ? fmt::format(" -l {}", name.substr(2))
+                                   : fmt::format(" -s {}", name.substr(1));
+  }
+  if (takes_of(option) == Takes::kPath) {
+    text += " -rF";
+  } else if (takes_of(option) == Takes::kSet) {
+    text += " -x -a '(__dlrun_set)'";
+  } else if (takes_of(option) == Takes::kSite) {
+    text += " -x -a '(dlrun completion --list sites 2>/dev/null)'";
+  } else if (takes_of(option) == Takes::kValue) {
+    text += " -x";
+  }
+  text += fmt::format(" -d '{}'\n", plain(option.help));
+  return text;
+}
+
+/// Returns the completions of one command's options and arguments.
+std::string lines_of(const CommandHelp& command) {
+  std::string text;
+  const std::string when =
+      fmt::format("complete -c dlrun -n '__fish_seen_subcommand_from {}'", command.name);
+  const auto words = words_of(command);
+  for (const auto& option : command.options) text += when + option_words(option);
+  if (command.takes("RUN")) text += when + " -a '(__dlrun_runs)'\n";
+  if (command.takes("KEY")) text += when + " -a '(__dlrun_keys | string trim -r -c .=)'\n";
+  // If the first positional is a fixed word, the other positionals follow it.
+  const std::string seen = fmt::format("__fish_seen_subcommand_from {}", join(words, " "));
+  const auto where = [&](std::string_view condition) {
+    return words.empty()
+               ? when
+               : when.substr(0, when.size() - 1) + fmt::format("; {} {}'", condition, seen);
+  };
+  if (command.takes("SITE"))
+    text += where("and") + " -a '(dlrun completion --list sites 2>/dev/null)'\n";
+  if (takes_file(command)) text += where("and") + " -F\n";
+  if (!words.empty()) text += fmt::format("{} -a '{}'\n", where("and not"), join(words, " "));
+  return text;
+}
+
+}  // namespace
+
+std::string fish(const CommandTable& table) {
+  std::string text = note("fish") + helpers();
+  text +=
+      "complete -c dlrun -n __fish_use_subcommand -s v -l verbose -d 'Log on stderr'\n"
+      "complete -c dlrun -n __fish_use_subcommand -l log-file -rF -d 'Append the log to this "
+      "file'\n";
+  for (const auto& command : table.commands) {
+    text += fmt::format("complete -c dlrun -n __fish_use_subcommand -a {} -d '{}'\n", command.name,
+                        plain(command.help));
+  }
+  for (const auto& command : table.commands) text += lines_of(command);
+  return text;
+}
+
+}  // namespace dlrun::completion

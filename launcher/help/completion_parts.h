@@ -1,0 +1,43 @@
+#pragma once
+// The parts that the completion scripts of all shells share. Only completion*.cc include this.
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "launcher/help/command_table.h"
+
+namespace dlrun::completion {
+
+/// The kind of value that an option takes, derived from the name that --help shows for it.
+enum class Takes { kNothing, kValue, kPath, kSet, kSite };
+[[nodiscard]] Takes takes_of(const OptionHelp& option);
+
+/// Returns the words that the first positional accepts if these are a fixed set.
+[[nodiscard]] std::vector<std::string> words_of(const CommandHelp& command);
+/// Returns true if a positional is the path of a file.
+[[nodiscard]] bool takes_file(const CommandHelp& command);
+
+/// Replaces single quotes, so that the text can stand inside single quotes in any of the
+/// three shells.
+[[nodiscard]] std::string plain(std::string_view text);
+
+/// The completions of --set: keys followed by '=', or by '.' if a name that the user chooses
+/// follows.
+struct SetWords {
+  std::vector<std::string> keys;
+  std::vector<std::pair<std::string, std::string>>
+      values;         ///< allowed words, and the keys ("a|b") that take them
+  std::string paths;  ///< keys that take a path
+};
+[[nodiscard]] SetWords set_words();
+
+/// Returns the first comment of a script, which says that dlrun made it for this shell.
+[[nodiscard]] std::string note(std::string_view shell);
+
+[[nodiscard]] std::string bash(const CommandTable& table);
+[[nodiscard]] std::string zsh(const CommandTable& table);
+[[nodiscard]] std::string fish(const CommandTable& table);
+
+}  // namespace dlrun::completion

@@ -1,0 +1,107 @@
+// The completion script of zsh.
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "launcher/help/completion_parts.h"
+
+namespace dlrun::completion {
+namespace {
+
+std::string bracketed(std::string_view help) {
+  std::string result;
+  for (const char c : plain(help)) {
+    if (c == '[' || c == ']' || c == ':') result += '\\';
+    result += c;
+  }
+  return result;
+}
+
+/// Returns how _arguments completes the value of an option.
+std::string_view action(Takes takes) {
+  switch (takes) {
+    case Takes::kNothing:
+      return "";
+    case Takes::kValue:
+      return ":value:";
+    case Takes::kPath:
+      return ":path:_files";
+    case Takes::kSet:
+      return ":key:_dlrun_set";
+    case Takes::kSite:
+      return ":site:_dlrun_sites";
+  }
+  return "";
+}
+
+/// Returns the functions that complete runs, sites, keys and the values of --set.
+std::string helpers() {
+  const SetWords set = set_words();
+  std::string text =
+      "_dlrun_runs() {\n  local state=${XDG_STATE_HOME:-$HOME/.local/state}/dlrun/runs\n  local -a "
+      "runs\n"
+      "  runs=(last $state/*(N:t))\n  compadd -a runs\n}\n\n";
+  text +=
+      "_dlrun_sites() {\n  compadd -- ${(f)\"$(dlrun completion --list sites "
+      "2>/dev/null)\"}\n}\n\n";
+  text += fmt::format("_dlrun_keys=({})\n\n", join(set.keys, " "));
+  text += "_dlrun_explained() {\n  compadd -- ${_dlrun_keys%[.=]}\n  _files\n}\n\n";
+  text +=
+      "_dlrun_set() {\n  if [[ $PREFIX != *=* ]]; then\n    compadd -S '' -a _dlrun_keys\n    "
+      "return\n  fi\n"
+      "  local key=${PREFIX%%=*}\n  compset -P '*='\n  case $key in\n";
+  for (const auto& [keys, words] : set.values)
+    text += fmt::format("    {}) compadd -- {} ;;\n", keys, words);
+  text += fmt::format(
+      "    site) _dlrun_sites ;;\n    launch.preset) compadd -- ${{(f)\"$(dlrun completion --list "
+      "presets "
+      "2>/dev/null)\"}} ;;\n"
+      "    {}) _files ;;\n  esac\n}}\n\n",
+      set.paths);
+  return text;
+}
+
+/// Returns one command's options and positionals, as arguments of _arguments.
+std::string arguments_of(const CommandHelp& command) {
+  std::string text = fmt::format("        {})\n          _arguments", command.name);
+  const auto words = words_of(command);
+  for (const auto& option : command.options) {
+    for (const auto& name : option.names)
+      text += fmt::format(" \\\n            '*{}[{}]{}'", name, bracketed(option.help),
+                          action(takes_of(option)));
+  }
+  if (command.takes("RUN")) text += " \\\n            '*:run:_dlrun_runs'";
+  if (command.takes("KEY")) {
+    text += " \\\n            '1:key or spec:_dlrun_explained'";
+  } else if (takes_file(command)) {
+    text += fmt::format(" \\\n            '{}:spec:_files'", words.empty() ? "1" : "2");
+  }
+  if (command.takes("SITE")) text += " \\\n            '*:site:_dlrun_sites'";
+  if (!words.empty()) text += fmt::format(" \\\n            '1:word:({})'", join(words, " "));
+  text += "\n          ;;\n";
+  return text;
+}
+
+}  // namespace
+
+std::string zsh(const CommandTable& table) {
+  std::string text = "#compdef dlrun\n" + note("zsh") + helpers();
+  text +=
+      "_dlrun() {\n  local context state line\n  typeset -A opt_args\n  _arguments -C '--help[Show "
+      "help]' "
+      "'--version[Show the version]' '*'{-v,--verbose}'[Log on stderr]' '--log-file[Append the log "
+      "to this file]:file:_files' '1: :->command' '*:: :->rest' && return\n";
+  text += "  case $state in\n    command)\n      local -a commands\n      commands=(\n";
+  for (const auto& command : table.commands)
+    text += fmt::format("        '{}:{}'\n", command.name, bracketed(command.help));
+  text +=
+      "      )\n      _describe command commands\n      ;;\n    rest)\n      case $words[1] in\n";
+  for (const auto& command : table.commands) text += arguments_of(command);
+  text +=
+      "      esac\n      ;;\n  esac\n}\n\nif [[ $funcstack[1] == _dlrun ]]; then\n  _dlrun "
+      "\"$@\"\nelse\n  compdef "
+      "_dlrun dlrun\nfi\n";
+  return text;
+}
+
+}  // namespace dlrun::completion

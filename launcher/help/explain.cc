@@ -1,0 +1,153 @@
+#include "launcher/help/explain.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "common/bounded_json.h"
+#include "common/json_or_null.h"
+#include "launcher/spec/derived.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+[[nodiscard]] Json key_json(const KeyRow& row) {
+  const KeyHelp help = describe_key(row);
+  Json json;
+  json["key"] = row.path;
+  json["supported"] = row.is_supported();
+  json["help"] = row.help;
+  json["type"] = help.type;
+  json["default"] = text_or_null(row.fallback);
+  json["range"] = text_or_null(help.range);
+  json["makes"] = text_or_null(help.makes);
+  json["value"] = text_or_null(row.example);
+  json["example"] = text_or_null(help.example);
+  return json;
+}
+
+/// Returns text as YAML: a number or a truth value stays as it is, anything else is quoted.
+[[nodiscard]] std::string yaml_of(std::string_view text) {
+  const Json value = parse_json<Json>(text);
+  if (value.is_number() || value.is_boolean()) return std::string(text);
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+/// Returns true if the default of an unset key affects this job.
+[[nodiscard]] bool is_of_job(const LoadedSpec& loaded, std::string_view key) {
+  if (key.starts_with("train.") || key.starts_with("checkpoint.")) return loaded.preset.is_trainer;
+  if (key.starts_with("container."))
+    return container_runtime(loaded.spec, loaded.site) != "none" && key != "container.runtime";
+  if (key.starts_with("retry.")) return wants_retry(loaded.spec);
+  return key == "launch.agent" || key == "code.snapshot" || key == "submit.via";
+}
+
+/// Adds the values that dlrun chose for keys that the spec does not set: derived from another key,
+/// or the default.
+void add_decisions(const LoadedSpec& loaded, const LaunchPlan& plan,
+                   std::vector<ExplainedValue>& rows) {
+  const auto add = [&](std::string_view key, std::string_view value, std::string_view by) {
+    if (std::any_of(rows.begin(), rows.end(),
+                    [&](const ExplainedValue& row) { return row.key == key; }))
+      return;
+    const bool is_default = by.empty() || by == key;
+    const Origin origin{Origin::Kind::kDefault, is_default ? "" : std::string(by), 0, 0};
+    rows.push_back({std::string(key), yaml_of(value), origin,
+                    is_default ? "default" : fmt::format("from {}", by)});
+  };
+  for (const PlannedOption& directive : plan.directives) {
+    for (const KeyRow& row : spec_keys()) {
+      if (row.path.starts_with("resources.") && row.option == directive.option)
+        add(row.path, directive.value.value_or("true"), directive.key);
+    }
+  }
+  add("launch.preset", loaded.preset.name, "");
+  for (const PlannedWords& words : plan.program) {
+    if (words.key.starts_with("train.") && words.words.size() == 2)
+      add(words.key, words.words[1], "");
+  }
+  for (const PlannedOption& option : plan.rank_options) {
+    if (option.option == "--nproc-per-node")
+      add("launch.nproc_per_node", option.value.value_or(""), option.key);
+  }
+  for (const KeyRow& row : spec_keys()) {
+    if (row.path == "resources.cpus_per_task" && plan.shares_cpus) add(row.path, row.fallback, "");
+    if (!row.fallback.empty() && row.is_supported() && is_of_job(loaded, row.path))
+      add(row.path, row.fallback, "");
+  }
+}
+
+[[nodiscard]] std::string_view kind_word(Origin::Kind kind) {
+  switch (kind) {
+    case Origin::Kind::kDefault:
+      return "default";
+    case Origin::Kind::kFile:
+      return "file";
+    case Origin::Kind::kSite:
+      return "site";
+    case Origin::Kind::kPreset:
+      return "preset";
+    case Origin::Kind::kEnv:
+      return "env";
+    case Origin::Kind::kSet:
+      return "set";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::vector<ExplainedValue> explain_values(const LoadedSpec& loaded, const LaunchPlan& plan) {
+  std::vector<ExplainedValue> rows;
+  for (const EffectiveValue& value : effective_values(loaded.spec))
+    rows.push_back({value.key, value.text, value.origin, describe(value.origin)});
+  const auto is_told = [&](const std::string& key) {
+    return std::any_of(rows.begin(), rows.end(),
+                       [&](const ExplainedValue& row) { return row.key == key; });
+  };
+  const auto add = [&](std::string key, std::string_view value, const std::string& by) {
+    if (is_told(key)) return;
+    const bool is_site = by.starts_with("site ");
+    const Origin origin{is_site ? Origin::Kind::kSite : Origin::Kind::kPreset,
+                        is_site ? loaded.site.source : loaded.preset.source, 0, 0};
+    rows.push_back({std::move(key),
+                    Json(value).dump(-1, ' ', false, Json::error_handler_t::replace), origin,
+                    fmt::format("{} ({})", by, origin.source)});
+  };
+  for (const PlannedVariable& variable : plan.prologue.vars)
+    add("environment.vars." + variable.name, variable.value, variable.key);
+  for (const PlannedVariable& variable : plan.rank_env)
+    add("environment.vars." + variable.name, variable.value, variable.key);
+  for (const PlannedOption& option : plan.step) {
+    if (option.option == "--mpi" && option.value) add("launch.mpi", *option.value, option.key);
+  }
+  if (const auto runtime = container_runtime(loaded.spec, loaded.site); runtime != "none")
+    add("container.runtime", runtime, "site " + loaded.site.name);
+  add_decisions(loaded, plan, rows);
+  return rows;
+}
+
+Json keys_json(const std::vector<const KeyRow*>& rows) {
+  Json list = Json::array();
+  for (const KeyRow* row : rows) list.push_back(key_json(*row));
+  return list;
+}
+
+Json values_json(const std::vector<ExplainedValue>& values) {
+  Json list = Json::array();
+  for (const ExplainedValue& one : values) {
+    Json origin;
+    origin["kind"] = kind_word(one.origin.kind);
+    origin["source"] = text_or_null(one.origin.source);
+    origin["line"] = one.origin.line > 0 ? Json(one.origin.line) : Json(nullptr);
+    origin["column"] = one.origin.line > 0 ? Json(one.origin.column) : Json(nullptr);
+    Json value = parse_json<Json>(one.text);
+    list.push_back({{"key", one.key},
+                    {"value", value.is_discarded() ? Json(one.text) : value},
+                    {"origin", origin}});
+  }
+  return list;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,32 @@
+#pragma once
+// Explains keys, and the values of a spec with the origin of each.
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "launcher/plan/plan.h"
+#include "launcher/spec/key_help.h"
+
+namespace dlrun {
+
+/// Returns the JSON of `dlrun explain KEY --json`; cli/OUTPUT.md documents it.
+[[nodiscard]] nlohmann::ordered_json keys_json(const std::vector<const KeyRow*>& rows);
+
+/// The value of a key.
+struct ExplainedValue {
+  std::string key, text;  ///< text: one line of YAML
+  Origin origin;
+  std::string where;  ///< the origin as text
+};
+
+/// Lists the spec's values, then those of the site and the preset, then those that dlrun chose.
+/// plan: made from the spec.
+[[nodiscard]] std::vector<ExplainedValue> explain_values(const LoadedSpec& loaded,
+                                                         const LaunchPlan& plan);
+
+/// Returns the JSON of `dlrun explain SPEC --json`; cli/OUTPUT.md documents it.
+[[nodiscard]] nlohmann::ordered_json values_json(const std::vector<ExplainedValue>& values);
+
+}  // namespace dlrun

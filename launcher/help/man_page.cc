@@ -1,0 +1,142 @@
+#include "launcher/help/man_page.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "launcher/spec/key_help.h"
+
+namespace dlrun {
+namespace {
+
+/// Escapes text for roff: backslashes, requests at a line's start, and '-', which is kept as typed.
+[[nodiscard]] std::string roff(std::string_view text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if ((c == '.' || c == '\'') && (i == 0 || text[i - 1] == '\n')) result += "\\&";
+    if (c == '\\') {
+      result += "\\e";
+    } else if (c == '-') {
+      result += "\\-";
+    } else if (c == '\'') {
+      result += "\\(aq";
+    } else if (c == '`') {
+      result += "\\(ga";
+    } else if (c == '~') {
+      result += "\\(ti";
+    } else if (c == '^') {
+      result += "\\(ha";
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+/// Returns "-o, --output FILE".
+[[nodiscard]] std::string option_words(const OptionHelp& option) {
+  return join(option.names, ", ") + (option.value.empty() ? "" : " " + option.value);
+}
+
+[[nodiscard]] std::string synopsis(const CommandHelp& command) {
+  std::string words = command.name;
+  for (const PositionalHelp& positional : command.positionals) {
+    words += positional.is_required ? " " + positional.name : fmt::format(" [{}]", positional.name);
+    if (positional.is_repeatable) words += "...";
+  }
+  return words;
+}
+
+constexpr std::string_view kHead =
+    R"(.\" Made by `dlrun man` from the tree of commands and the key table; a test keeps it equal.
+.TH DLRUN 1 "" "dlrun )" DLRUN_VERSION R"(" "User Commands"
+.SH NAME
+dlrun \- deep\-learning jobs on Slurm clusters, from one YAML file
+.SH SYNOPSIS
+.B dlrun
+.I COMMAND
+.RI [ ARGUMENTS ]...
+.SH DESCRIPTION
+dlrun turns one YAML file, the spec, into a deep\-learning job. It checks the spec, renders a job
+script, records the job, submits it once, follows it and reports how it ended. The same file also
+runs on one machine without Slurm.
+.PP
+.I RUN
+is a run's name (then the newest run of that name), its id or the unique start of its id, a Slurm
+job id, a path, or
+.BR last .
+.SH OPTIONS OF EVERY COMMAND
+)";
+
+constexpr std::string_view kEnvironment[][2] = {
+    {"DLRUN_SITE", "The name of the site, if the spec names none."},
+    {"DLRUN_RUNS", "The folder for run directories, if --runs is not given."},
+    {"DLRUN_CONFIG",
+     "A folder with your own sites/ and presets/. dlrun prefers it to $XDG_CONFIG_HOME/dlrun."},
+    {"DLRUN_LOG",
+     "The log of dlrun and of the job's programs: off, info (as -v), debug (as -vv), or a level "
+     "and a file, as in debug:/tmp/dlrun.log. Without a file dlrun logs to standard error, and the "
+     "programs of a job to the folder debug of the run."},
+    {"XDG_STATE_HOME",
+     "The folder that contains the index of your runs, dlrun/runs; the default is ~/.local/state."},
+    {"SBATCH_ACCOUNT, SBATCH_PARTITION, SBATCH_QOS",
+     "Defaults of resources.account, resources.partition and resources.qos, outside of a job."},
+    {"SLURM_CONF",
+     "The configuration file of Slurm. The other SLURM_* and SBATCH_* variables do not reach "
+     "sbatch."},
+    {"NO_COLOR", "dlrun prints no colour, not even on a terminal."},
+};
+
+constexpr std::string_view kExitStatus[][2] = {
+    {"0", "ok"},
+    {"1", "dlrun itself failed (for example, a full disk)"},
+    {"2", "wrong usage, or an invalid spec"},
+    {"3", "Slurm refused"},
+    {"4", "the Slurm controller does not answer"},
+    {"5", "the run failed"},
+    {"6", "not found"},
+    {"130", "interrupted"},
+    {"141", "the reader of the output is gone"},
+};
+
+[[nodiscard]] std::string item(std::string_view term, std::string_view text) {
+  return fmt::format(".TP\n.B {}\n{}\n", roff(term), roff(text));
+}
+
+}  // namespace
+
+std::string man_page(const CommandTable& table) {
+  std::string text(kHead);
+  for (const OptionHelp& option : table.options) text += item(option_words(option), option.help);
+  text += ".SH COMMANDS\n";
+  for (const CommandHelp& command : table.commands) {
+    text += fmt::format(".SS {}\n{}.\n", roff(synopsis(command)), roff(command.help));
+    for (const OptionHelp& option : command.options) {
+      // Every command has the options of dlrun itself. The page describes these only once.
+      const bool is_common =
+          std::any_of(table.options.begin(), table.options.end(),
+                      [&option](const OptionHelp& common) { return common.names == option.names; });
+      if (!is_common) text += item(option_words(option), option.help);
+    }
+  }
+  text += ".SH KEYS\nThese are the keys of a spec.\n";
+  text += ".B dlrun explain\n.I KEY\nexplains one key.\n";
+  for (const KeyRow& row : spec_keys()) {
+    if (!row.is_supported()) continue;
+    const KeyHelp help = describe_key(row);
+    std::string about(row.help);
+    about += fmt::format(" Type: {}{}.", help.type, help.range.empty() ? "" : ", " + help.range);
+    if (!row.fallback.empty()) about += fmt::format(" Default: {}.", row.fallback);
+    text += item(row.path, about);
+  }
+  text += ".SH ENVIRONMENT\n";
+  for (const auto& [name, meaning] : kEnvironment) text += item(name, meaning);
+  text += ".SH EXIT STATUS\n";
+  for (const auto& [code, meaning] : kExitStatus) text += item(code, meaning);
+  text += ".SH SEE ALSO\n.BR sbatch (1),\n.BR srun (1),\n.BR squeue (1)\n";
+  return text;
+}
+
+}  // namespace dlrun

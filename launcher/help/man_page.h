@@ -1,0 +1,14 @@
+#pragma once
+// Generates docs/dlrun.1, the manual page of the commands and the keys.
+
+#include <string>
+
+#include "launcher/help/command_table.h"
+
+namespace dlrun {
+
+/// Returns the page in the `man` macros of roff. Contains no date, so the bytes are equal on
+/// every machine.
+[[nodiscard]] std::string man_page(const CommandTable& table);
+
+}  // namespace dlrun

@@ -1,0 +1,42 @@
+#include "launcher/report/escape.h"
+
+#include "common/text.h"
+
+namespace dlrun {
+
+std::string escape_html(std::string_view text) {
+  std::string out;
+  for (const char c : printable(text)) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+std::string escape_html_lines(std::string_view text) {
+  std::string out;
+  for (const auto line : split(text, '\n')) {
+    if (!out.empty()) out += '\n';
+    out += escape_html(line);
+  }
+  return out;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,56 @@
+#pragma once
+// The only writer of SVG: elements as text, and the parts that all drawings share. Pure functions.
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+namespace dlrun::svg {
+
+/// The value of an attribute: a text, which is escaped, or a coordinate with one decimal.
+struct Value {
+  std::string text;
+  Value(double coordinate);       // NOLINT(google-explicit-constructor)
+  Value(std::string_view words);  // NOLINT(google-explicit-constructor)
+  Value(const char* words)
+      : Value(std::string_view(words)) {}  // NOLINT(google-explicit-constructor)
+  Value(const std::string& words)          // NOLINT(google-explicit-constructor)
+      : Value(std::string_view(words)) {}
+};
+/// Returns a coordinate without decimals.
+[[nodiscard]] std::string whole(double coordinate);
+
+struct Attribute {
+  std::string_view name;
+  Value value;
+};
+using Attributes = std::initializer_list<Attribute>;
+
+/// Returns <NAME .../>, or <NAME ...>CONTENT</NAME>. The content is SVG already. The attributes
+/// keep their order.
+[[nodiscard]] std::string element(std::string_view name, Attributes attributes);
+[[nodiscard]] std::string element(std::string_view name, Attributes attributes,
+                                  std::string_view content);
+/// Returns <text ...>WORDS</text> with escaped words.
+[[nodiscard]] std::string text(Attributes attributes, std::string_view words);
+
+/// Returns "X,Y " for the list of points of a polyline or a polygon.
+[[nodiscard]] std::string point(double x, double y);
+/// Returns a list of points without the space at its end.
+[[nodiscard]] std::string points(std::string_view list);
+
+/// Returns the position of a value between `low` and `high` on a logarithmic axis, from 0 to 1; 0.5
+/// if the axis has no length.
+[[nodiscard]] double log_part(double value, double low, double high);
+
+/// Returns the beginning of a drawing that is a file of its own: size, style, background and title.
+/// style: rules besides those for text, titles, grids and curves. left: x of the title.
+[[nodiscard]] std::string beginning(double width, double height, std::string_view style,
+                                    double left, std::string_view title);
+/// Returns the end of such a drawing.
+[[nodiscard]] std::string end();
+
+/// Returns a horizontal line of a grid, from `left` to `right`, with its label on its left.
+[[nodiscard]] std::string grid_line(double left, double right, double y, std::string_view label);
+
+}  // namespace dlrun::svg

@@ -1,0 +1,30 @@
+#pragma once
+// Finds the place beside the ranks of a running job to which a shell can attach.
+
+#include <filesystem>
+#include <string>
+
+#include "common/env.h"
+#include "launcher/executors/foreground.h"
+#include "launcher/plan/render.h"
+#include "launcher/runs/index.h"
+#include "launcher/runs/status.h"
+
+namespace dlrun {
+
+/// Returns the job, the node and its CPUs. node: the node to use; empty: the first one. Asks Slurm
+/// for the number of an array's task, and for the CPUs. Fails with kUsage if the run has no job to
+/// attach to or does not run on the node, and with kUnavailable if Slurm does not answer.
+[[nodiscard]] Result<AttachPoint> attach_point(const Env& env, const IndexEntry& run,
+                                               const RunStatus& status, const std::string& node);
+
+/// Returns the folder where the job's programs started: the journal's, or else `place`, the plan's.
+/// Returns the run's parent folder if that folder no longer exists.
+[[nodiscard]] std::filesystem::path attach_folder(const IndexEntry& run, const RunStatus& status,
+                                                  std::filesystem::path place);
+
+/// Starts the session on the caller's terminal, in `folder`.
+[[nodiscard]] Result<ForegroundProcess> start_session(const Env& env, const Interactive& session,
+                                                      const std::filesystem::path& folder);
+
+}  // namespace dlrun

@@ -1,0 +1,111 @@
+#include "launcher/runs/image_import.h"
+
+#include <filesystem>
+#include <string_view>
+
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "launcher/executors/foreground.h"
+
+namespace dlrun {
+namespace {
+
+struct RegistryWord {
+  /// The name's current digest; empty if this enroot cannot ask for it, or if no registry answers.
+  std::string digest;
+  std::string unreachable;  ///< curl's error if the registry did not answer; empty if it answered
+};
+
+/// Returns curl's error line if the host was not found or did not answer; otherwise "".
+[[nodiscard]] std::string unreachable_in(std::string_view words) {
+  for (const std::string_view line : split(words, '\n')) {
+    const auto at = line.find("curl: (");
+    if (at == std::string_view::npos) continue;
+    const std::string_view told = line.substr(at);
+    for (const std::string_view number : {"(5)", "(6)", "(7)", "(28)", "(35)", "(52)", "(56)"}) {
+      if (told.substr(6).starts_with(number)) return printable(told);
+    }
+  }
+  return "";
+}
+
+[[nodiscard]] RegistryWord ask_registry(const Env& env, const std::string& uri) {
+  Command command;
+  command.argv = {"enroot", "digest", uri};
+  command.env = env;
+  const auto asked = run_command(command);
+  if (!asked) return {};
+  if (asked->exit_code != 0) return {"", unreachable_in(asked->err)};
+  const std::string_view text = trim(asked->out);
+  return {std::string(text.substr(0, 7) == "sha256:" ? text.substr(7) : text), ""};
+}
+
+/// Removes the file in the destructor, unless ImageStore::adopt() has moved it away.
+class NewFile {
+ public:
+  explicit NewFile(std::filesystem::path path) : path_(std::move(path)) {}
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+  ~NewFile() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+Result<StoredImage> fetch(const Env& env, const ImageStore& store, const std::string& uri,
+                          const RegistryWord& registry) {
+  const NewFile file(store.new_file());
+  auto child = ForegroundProcess::start({"enroot", "import", "--output", file.path().string(), uri},
+                                        env, store.folder(), OnSignal::kTerminate);
+  if (!child) return tl::unexpected(child.error());
+  child->release();
+  const auto end = child->wait();
+  if (!end) return tl::unexpected(end.error());
+  if (end->interrupted != 0)
+    return fail(Errc::kInterrupted, "interrupted; nothing of {} is kept", uri);
+  if (end->exit_code != 0) {
+    if (!registry.unreachable.empty()) {
+      return fail(Errc::kUnavailable,
+                  "the registry of {} cannot be reached from here: {}. Import it where the "
+                  "internet can be reached, and "
+                  "copy the file",
+                  uri, registry.unreachable);
+    }
+    return fail(Errc::kNotFound,
+                "enroot could not import {} (it ended with {}); its words are above", uri,
+                end->exit_code);
+  }
+  return store.adopt(file.path(), uri, registry.digest);
+}
+
+}  // namespace
+
+Result<ImportedImage> import_image(const Env& env, const std::string& uri, bool refresh) {
+  if (!find_program("enroot", env)) {
+    return fail(
+        Errc::kNotFound,
+        "there is no enroot in PATH; on a cluster, load its module or use a node that has it");
+  }
+  const auto store = ImageStore::of_user(env);
+  if (!store) return tl::unexpected(store.error());
+  const auto lock = store->lock(uri);
+  if (!lock) return tl::unexpected(lock.error());
+  const auto known = store->find(uri);
+  const RegistryWord registry = ask_registry(env, uri);
+  const std::string& digest = registry.digest;
+  const auto imported = [](Result<StoredImage> image, bool is_new) -> Result<ImportedImage> {
+    if (!image) return tl::unexpected(image.error());
+    return ImportedImage{std::move(*image), is_new};
+  };
+  if (!refresh) {
+    if (known && (digest.empty() || digest == known->digest)) return imported(*known, false);
+    if (!digest.empty() && store->file_of(digest)) return imported(store->note(uri, digest), false);
+  }
+  return imported(fetch(env, *store, uri, registry), true);
+}
+
+}  // namespace dlrun

@@ -1,0 +1,138 @@
+#include "launcher/spec/init_questions.h"
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "launcher/spec/spec_builder.h"
+#include "launcher/spec/units.h"
+
+namespace dlrun {
+namespace {
+
+using MaybeQuestion = std::optional<InitQuestion>;
+
+/// Returns a question whose answer may be any text.
+InitQuestion any_text(std::string text, std::string fallback, std::optional<std::string>& into) {
+  return {std::move(text), std::move(fallback), {}, [&into](const std::string& answer) -> Result<> {
+            into = answer;
+            return {};
+          }};
+}
+
+MaybeQuestion ask_name(InitAnswers& answers, const SiteProfile&) {
+  if (answers.name) return std::nullopt;
+  return InitQuestion{
+      "Name of the experiment", "hello", {}, [&answers](const std::string& answer) -> Result<> {
+        if (!is_slug(answer))
+          return fail(Errc::kInvalid, "letters, digits, '.', '_' and '-', at most 64");
+        answers.name = answer;
+        return {};
+      }};
+}
+
+MaybeQuestion ask_partition(InitAnswers& answers, const SiteProfile& site) {
+  if (answers.partition) return std::nullopt;
+  InitQuestion question{
+      "Partition",
+      site.default_partition.empty() ? "the cluster's default" : site.default_partition,
+      {},
+      [&answers, &site](const std::string& answer) -> Result<> {
+        if (!site.partitions.empty() && !site.partitions.contains(answer)) {
+          std::vector<std::string> known;
+          for (const auto& [name, partition] : site.partitions) known.push_back(name);
+          return fail(Errc::kInvalid, "'{}' is none of {}; --partition takes any",
+                      printable(answer), join(known, ", "));
+        }
+        answers.partition = answer;
+        return {};
+      }};
+  for (const auto& [name, partition] : site.partitions) {
+    question.choices.emplace_back(name,
+                                  partition.help.empty() && partition.gpus_per_node
+                                      ? fmt::format("{} GPUs per node", *partition.gpus_per_node)
+                                      : partition.help);
+  }
+  return question;
+}
+
+MaybeQuestion ask_nodes(InitAnswers& answers, const SiteProfile&) {
+  if (answers.nodes) return std::nullopt;
+  return InitQuestion{"Nodes", "1", {}, [&answers](const std::string& answer) -> Result<> {
+                        const auto nodes = parse_nodes(answer);
+                        if (!nodes) return tl::unexpected(nodes.error());
+                        if (nodes->max != nodes->min)
+                          return fail(Errc::kInvalid,
+                                      "'{}' is a range; give one number, the spec takes a range",
+                                      answer);
+                        answers.nodes = nodes->min;
+                        return {};
+                      }};
+}
+
+MaybeQuestion ask_gpus(InitAnswers& answers, const SiteProfile& site) {
+  if (answers.gpus_per_node) return std::nullopt;
+  const Gpus by_default = *complete(answers, site).gpus_per_node;
+  return InitQuestion{"GPUs of each node, or TYPE:N",
+                      format_gpus(by_default),
+                      {},
+                      [&answers, &site](const std::string& answer) -> Result<> {
+                        auto gpus = parse_gpus(answer);
+                        if (!gpus) return tl::unexpected(gpus.error());
+                        if (site.max_gpus_per_node && gpus->count > *site.max_gpus_per_node)
+                          return fail(Errc::kInvalid, "site '{}' has at most {} GPUs per node",
+                                      site.name, *site.max_gpus_per_node);
+                        answers.gpus_per_node = std::move(*gpus);
+                        return {};
+                      }};
+}
+
+MaybeQuestion ask_time(InitAnswers& answers, const SiteProfile& site) {
+  if (answers.time) return std::nullopt;
+  return InitQuestion{"Time limit",
+                      *complete(answers, site).time,
+                      {},
+                      [&answers](const std::string& answer) -> Result<> {
+                        if (auto limit = parse_time_limit(answer); !limit)
+                          return tl::unexpected(limit.error());
+                        answers.time = answer;
+                        return {};
+                      }};
+}
+
+MaybeQuestion ask_account(InitAnswers& answers, const SiteProfile&) {
+  if (answers.account) return std::nullopt;
+  return any_text("Account, where the cluster wants one", "none", answers.account);
+}
+
+MaybeQuestion ask_image(InitAnswers& answers, const SiteProfile& site) {
+  if (answers.image || runtime_of(answers, site) == "none") return std::nullopt;
+  return any_text("Container image", "none", answers.image);
+}
+
+MaybeQuestion ask_command(InitAnswers& answers, const SiteProfile&) {
+  if (!answers.command.empty()) return std::nullopt;
+  // The answer is one shell line, so quotes work as at a prompt.
+  return InitQuestion{"Command of each rank",
+                      "one that says hello",
+                      {},
+                      [&answers](const std::string& answer) -> Result<> {
+                        answers.command = {"bash", "-c", answer};
+                        return {};
+                      }};
+}
+
+constexpr std::array kQuestions{ask_name, ask_partition, ask_nodes, ask_gpus,
+                                ask_time, ask_account,   ask_image, ask_command};
+
+}  // namespace
+
+std::optional<InitQuestion> InitQuestions::next() {
+  while (at_ < kQuestions.size()) {
+    if (auto question = kQuestions[at_++](answers_, site_)) return question;
+  }
+  return std::nullopt;
+}
+
+}  // namespace dlrun

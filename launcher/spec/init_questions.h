@@ -1,0 +1,40 @@
+#pragma once
+// The questions of `dlrun init`, as data. The caller decides how and where to ask them.
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/result.h"
+#include "launcher/spec/init_spec.h"
+
+namespace dlrun {
+
+struct InitQuestion {
+  std::string text;
+  std::string fallback;  ///< the meaning of an empty answer; empty: nothing is shown
+  std::vector<std::pair<std::string, std::string>> choices;  ///< shown before it: name and help
+  /// Takes a non-empty answer, or fails with the reason why it is invalid. The function is valid as
+  /// long as the InitQuestions exists.
+  std::function<Result<>(const std::string& answer)> take;
+};
+
+/// Asks in order for each answer that is still open. Later questions use earlier answers.
+class InitQuestions {
+ public:
+  /// Both arguments must outlive this object, which writes the answers into `answers`.
+  InitQuestions(InitAnswers& answers, const SiteProfile& site) : answers_(answers), site_(site) {}
+
+  /// Returns the next question; nullopt after the last.
+  [[nodiscard]] std::optional<InitQuestion> next();
+
+ private:
+  InitAnswers& answers_;
+  const SiteProfile& site_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace dlrun

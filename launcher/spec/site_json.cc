@@ -1,0 +1,42 @@
+#include "launcher/spec/site_json.h"
+
+#include "common/json_or_null.h"
+
+namespace dlrun {
+
+using Json = nlohmann::ordered_json;
+
+Json site_json(const Site& site, bool is_here) {
+  const SiteProfile& profile = site.profile;
+  Json json;
+  json["name"] = profile.name;
+  json["help"] = profile.help;
+  json["source"] = profile.source;
+  json["here"] = is_here;
+  json["valid"] = site.problems.empty();
+  json["docs"] = text_or_null(profile.docs);
+  json["clusters"] = profile.cluster_names;
+  json["gpu_style"] = profile.gpu_style;
+  json["container_runtime"] = profile.container_runtime;
+  json["mpi"] = text_or_null(profile.mpi);
+  json["runs_dir"] = text_or_null(profile.runs_dir);
+  json["interface"] = text_or_null(profile.interface);
+  json["default_partition"] = text_or_null(profile.default_partition);
+  json["max_gpus_per_node"] = value_or_null(profile.max_gpus_per_node);
+  json["environment"] = profile.environment;
+  Json partitions = Json::object();
+  for (const auto& [name, partition] : profile.partitions) {
+    Json& one = partitions[name];
+    one["help"] = text_or_null(partition.help);
+    one["gpus_per_node"] = value_or_null(partition.gpus_per_node);
+    one["gpu_types"] = partition.gpu_types;
+    one["cpus_per_node"] = value_or_null(partition.cpus_per_node);
+    one["mem_per_node_mib"] = value_or_null(partition.mem_per_node_mib);
+    one["max_nodes"] = value_or_null(partition.max_nodes);
+    one["max_time_seconds"] = value_or_null(partition.max_time_seconds);
+  }
+  json["partitions"] = std::move(partitions);
+  return json;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,14 @@
+#pragma once
+// A site's profile as JSON.
+
+#include <nlohmann/json.hpp>
+
+#include "launcher/spec/sites.h"
+
+namespace dlrun {
+
+/// Returns the JSON of `dlrun site show --json`; cli/OUTPUT.md documents it. is_here: true if a
+/// spec that names no site gets this one.
+[[nodiscard]] nlohmann::ordered_json site_json(const Site& site, bool is_here);
+
+}  // namespace dlrun

@@ -1,0 +1,66 @@
+#include "launcher/spec/typed_value.h"
+
+#include <variant>
+
+#include "common/text.h"
+#include "launcher/spec/spec_keys.h"
+#include "launcher/spec/yaml_document.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Returns true for keys whose values are always text.
+[[nodiscard]] bool is_text(const KeyRow* row) {
+  return row == nullptr || std::holds_alternative<Access<std::optional<std::string>>>(row->field) ||
+         std::holds_alternative<Access<std::vector<std::string>>>(row->field);
+}
+
+/// Returns true for keys whose values are numbers. A list of counts is stored like a list of words,
+/// in quotes.
+[[nodiscard]] bool is_count(const KeyRow* row) {
+  return row != nullptr && row->format == Format::kCount;
+}
+
+[[nodiscard]] Json scalar(const std::string& text, bool is_plain, const KeyRow* row) {
+  if (is_count(row)) {
+    if (const auto whole = parse_int(text)) return *whole;
+  }
+  if (is_text(row) || !is_plain) return text;
+  if (text == "true" || text == "false") return text == "true";
+  if (const auto whole = parse_int(text)) return *whole;
+  if (const auto number = parse_double(text)) return *number;
+  return text;
+}
+
+[[nodiscard]] Json value_of(const YamlDocument& document, YamlId id, const KeyRow* row) {
+  const YamlNode& node = document.at(id);
+  switch (node.kind) {
+    case YamlNode::Kind::kNull:
+    case YamlNode::Kind::kScalar:
+      return scalar(node.text, node.is_plain, row);
+    case YamlNode::Kind::kSequence: {
+      Json list = Json::array();
+      for (const YamlId item : node.items) list.push_back(value_of(document, item, row));
+      return list;
+    }
+    case YamlNode::Kind::kMap: {
+      Json map = Json::object();
+      for (std::size_t i = 0; i + 1 < node.items.size(); i += 2)
+        map[document.at(node.items[i]).text] = value_of(document, node.items[i + 1], row);
+      return map;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Json typed_value(const std::string& key, const std::string& yaml) {
+  const auto document = parse_yaml(yaml);
+  if (!document || document->nodes.empty()) return yaml;
+  return value_of(*document, document->root, find_key(key));
+}
+
+}  // namespace dlrun

@@ -1,0 +1,73 @@
+#include "launcher/submit/cancellation.h"
+
+#include <map>
+
+#include "launcher/runs/ownership.h"
+#include "launcher/runs/sweep.h"
+
+namespace dlrun {
+namespace {
+
+Result<Cancelled> cancel_one(RunInspector& inspector, const IndexEntry& run) {
+  const auto status = inspector.inspect(run.path);
+  if (!status) return tl::unexpected(status.error());
+  Cancelled cancelled;
+  if (is_final(status->state) && status->state != RunState::kUnknown) {
+    cancelled.remark = fmt::format("nothing to cancel, it is {}", word(status->state));
+    return cancelled;
+  }
+  if (status->job.id.empty())
+    return fail(status->is_last_known ? Errc::kUnavailable : Errc::kNotFound, "{}: {}", run.id,
+                status->detail);
+  auto done = inspector.executor_of(status->facts).cancel(status->job, token_of(status->facts));
+  if (!done) return within(run.id, done.error());
+  cancelled.is_local = status->job.cluster == kLocalCluster;
+  if (!cancelled.is_local) DLRUN_TRY(mark_cancelled(run.path));
+  cancelled.jobs.push_back(status->job.id);
+  return cancelled;
+}
+
+Result<Cancelled> cancel_sweep(RunInspector& inspector, const IndexEntry& run) {
+  const auto sweep = read_sweep(run.path);
+  if (!sweep) return tl::unexpected(sweep.error());
+  std::vector<std::filesystem::path> points;
+  for (const auto& point : sweep->points)
+    points.push_back(current_run_of(point_path(run.path, point)));
+  const auto states = inspector.inspect_all(points);
+  // One entry per array, for all its unfinished points.
+  std::map<std::string, const RunStatus*> jobs;
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    if (!states[i] || is_final(states[i]->state) || states[i]->job.id.empty() ||
+        states[i]->facts.foreign)
+      continue;
+    const std::string& id = states[i]->job.id;
+    jobs.try_emplace(id.substr(0, id.find('_')), &*states[i]);
+  }
+  Cancelled cancelled;
+  if (jobs.empty()) {
+    cancelled.remark = fmt::format("nothing to cancel, {}", sum_up_points(states).detail);
+    return cancelled;
+  }
+  for (std::size_t array = 0; array < sweep->arrays; ++array)
+    DLRUN_TRY(require_own(run.id, array_path(run.path, array), "cancelled"));
+  for (std::size_t array = 0; array < sweep->arrays; ++array)
+    DLRUN_TRY(mark_cancelled(array_path(run.path, array)));
+  for (const auto& [id, status] : jobs) {
+    auto done = inspector.executor_of(status->facts)
+                    .cancel({status->job.cluster, id}, token_of(status->facts));
+    if (!done) {
+      cancelled.failure = within(run.id, done.error()).value();
+      return cancelled;
+    }
+    cancelled.jobs.push_back(id);
+  }
+  return cancelled;
+}
+
+}  // namespace
+
+Result<Cancelled> cancel_run(RunInspector& inspector, const IndexEntry& run) {
+  return is_sweep(run.path) ? cancel_sweep(inspector, run) : cancel_one(inspector, run);
+}
+
+}  // namespace dlrun

@@ -1,0 +1,58 @@
+#include "launcher/submit/check_report.h"
+
+#include <utility>
+
+#include "common/subprocess.h"
+#include "launcher/runs/run_directory.h"
+#include "launcher/runs/tools.h"
+
+namespace dlrun {
+namespace {
+
+/// Checks that `submit` could create a run in `runs_dir`.
+Result<> check_place(const Context& context, Reporter& reporter, const std::string& runs_dir) {
+  DLRUN_TRY(check_runs_place(runs_dir));
+  if (const auto warning = warning_about_place(runs_dir)) reporter.warning(*warning);
+  return check_tools_place(runs_dir, context.tools);
+}
+
+}  // namespace
+
+Result<std::string> ask_slurm(const Context& context, RunInspector& inspector, const Job& job,
+                              const std::string& script) {
+  return inspector.executor_of(job.words.server).test(test_request(context, job.words, script));
+}
+
+Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,
+                                     RunInspector& inspector, const SpecOptions& options) {
+  auto job = make_job_of_spec(context, reporter, options);
+  if (!job) return tl::unexpected(job.error());
+  CheckReport report;
+  report.has_slurm = job->words.server || find_program("sbatch", context.env);
+  auto sweep = plan_arrays(context, reporter, *job, report.has_slurm);
+  if (!sweep) return tl::unexpected(sweep.error());
+  report.sweep = std::move(*sweep);
+  const SweepPlan* arrays = report.sweep ? &*report.sweep : nullptr;
+  if (!report.has_slurm) job->known_bad.reset();  // without a Slurm there are no nodes to avoid
+  auto checked = check_job(context, reporter, inspector, *job, arrays, Before::kCheckReport);
+  if (!checked) return tl::unexpected(checked.error());
+  report.checked = std::move(*checked);
+  if (auto place = check_place(context, reporter, job->runs_dir); !place) {
+    // The site's runs folder may be missing here, because this may be another machine.
+    const bool is_the_sites = !options.runs && !context.env.has("DLRUN_RUNS") &&
+                              !job->experiment->loaded.site.runs_dir.empty();
+    if (!is_the_sites) return tl::unexpected(place.error());
+    if (report.has_slurm) reporter.warning(place.error().message);
+  }
+  if (report.has_slurm) {
+    for (const std::string& script : distinct_scripts(*job, arrays)) {
+      const auto words = ask_slurm(context, inspector, *job, script);
+      if (!words) return tl::unexpected(words.error());
+      if (report.verdict.empty()) report.verdict = *words;
+    }
+  }
+  report.job = std::move(*job);
+  return report;
+}
+
+}  // namespace dlrun

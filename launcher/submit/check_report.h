@@ -1,0 +1,31 @@
+#pragma once
+// Checks an experiment before it is queued, and reports all that is known about it.
+
+#include <optional>
+#include <string>
+
+#include "launcher/submit/checks.h"
+
+namespace dlrun {
+
+/// The findings about a spec that has no errors.
+struct CheckReport {
+  Job job;
+  Checked checked;
+  std::optional<SweepPlan> sweep;
+  bool has_slurm = false;  ///< a Slurm is installed here, or the job goes to a slurmrestd
+  std::string verdict;     ///< Slurm's words about the job; of a sweep about its first array
+};
+
+/// Does the checks of a submission, and asks Slurm whether it would take the job. Records and
+/// submits nothing.
+[[nodiscard]] Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,
+                                                   RunInspector& inspector,
+                                                   const SpecOptions& options);
+
+/// Asks Slurm whether and when the job would run. Fails with Slurm's message if Slurm would refuse
+/// it.
+[[nodiscard]] Result<std::string> ask_slurm(const Context& context, RunInspector& inspector,
+                                            const Job& job, const std::string& script);
+
+}  // namespace dlrun

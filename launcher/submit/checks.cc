@@ -1,0 +1,234 @@
+#include "launcher/submit/checks.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "common/text.h"
+#include "container/container.h"
+#include "launcher/plan/render.h"
+#include "launcher/plan/sbatch_words.h"
+#include "launcher/runs/run_directory.h"
+#include "launcher/submit/dependencies.h"
+#include "launcher/submit/downloads.h"
+#include "launcher/submit/job_secrets.h"
+#include "launcher/submit/known_bad.h"
+#include "launcher/submit/slurm_options.h"
+
+namespace dlrun {
+namespace {
+
+constexpr unsigned operator|(Before a, Before b) {
+  return static_cast<unsigned>(a) | static_cast<unsigned>(b);
+}
+constexpr unsigned operator|(unsigned a, Before b) {
+  return a | static_cast<unsigned>(b);
+}
+
+/// The job that is being checked.
+struct Work {
+  const Context& context;
+  Reporter& reporter;
+  RunInspector& inspector;
+  Job& job;
+  const SweepPlan* sweep;
+  Before step;
+  Checked& found;
+
+  [[nodiscard]] bool is_spec() const { return job.source == Job::Source::kSpec; }
+};
+
+/// Refuses resources.gpus for a session on several nodes: its step runs on one node, and dlrun
+/// cannot know how many of the job's GPUs that node has.
+Result<> check_session_gpus(Work& work) {
+  const LoadedSpec& loaded = work.job.experiment->loaded;
+  const Resources& wanted = loaded.spec.resources;
+  if (!wanted.gpus || !wanted.nodes || wanted.nodes->max <= 1) return {};
+  return fail(
+      Errc::kUsage,
+      "{}: resources.gpus are counted over all nodes, and a session is on one of them: give "
+      "--set resources.gpus=null --set resources.gpus_per_node=N, or --set resources.nodes=1",
+      loaded.file);
+}
+
+Result<> check_options(Work& work) {
+  if (!work.is_spec()) return {};
+  const Experiment& experiment = *work.job.experiment;
+  if (work.step == Before::kSessionPlan)
+    return check_salloc_options(work.context, work.reporter, experiment.loaded,
+                                salloc_words(experiment.plan));
+  return check_slurm_options(work.context, work.reporter, experiment.loaded);
+}
+
+Result<> read_secrets(Work& work) {
+  const Job& job = work.job;
+  auto secrets = work.is_spec()
+                     ? secrets_of_spec(work.context, work.reporter, job.experiment->loaded)
+                     : secrets_of_script(work.context, job.says.secrets,
+                                         job.experiment ? job.experiment->plan.secrets
+                                                        : std::vector<SecretSource>());
+  if (!secrets) return tl::unexpected(secrets.error());
+  work.job.words.secrets = std::move(*secrets);
+  return {};
+}
+
+/// Refuses a secret that the container's runtime cannot pass into a session.
+Result<> check_carried_secrets(Work& work) {
+  const std::string& runtime = work.job.experiment->plan.runtime;
+  for (const SecretValue& secret : work.job.words.secrets) {
+    if (find_container_backend(runtime)->carries(secret.value)) continue;
+    return fail(Errc::kInvalid,
+                "environment.secrets: {} takes no value of several lines or within quotes along, "
+                "as {} has; give the "
+                "program its file instead",
+                runtime, secret.name);
+  }
+  return {};
+}
+
+Result<> find_dependencies(Work& work) {
+  Job& job = work.job;
+  if (!job.experiment) return {};
+  if (work.step == Before::kSubmission || work.step == Before::kTestOnly ||
+      work.step == Before::kDryRun)
+    pin_runs(work.context, job.experiment->loaded, job.experiment->plan);
+  LaunchPlan plan = job.experiment->plan;
+  plan.clusters = job.words.clusters;
+  std::optional<std::string> edited;
+  if (job.is_script()) edited = job.says.dependency.value_or("");
+  auto dependency = dependency_of(work.context, work.reporter, work.inspector,
+                                  job.experiment->loaded, plan, edited);
+  if (!dependency) return tl::unexpected(dependency.error());
+  job.words.dependency = std::move(*dependency);
+  return {};
+}
+
+Result<> avoid_bad_nodes(Work& work) {
+  Job& job = work.job;
+  const bool has_slurm =
+      work.step == Before::kSession || (work.step != Before::kDryRun && !job.words.server);
+  job.words.exclude = exclude_known_bad(work.context, work.reporter, job.known_bad, job.script,
+                                        job.words.clusters, has_slurm);
+  return {};
+}
+
+Result<> find_missing_downloads(Work& work) {
+  auto files = missing_downloads(work.reporter, work.job.experiment->loaded);
+  if (!files) return tl::unexpected(files.error());
+  work.found.to_fetch = std::move(*files);
+  return {};
+}
+
+Result<> look_for_files(Work& work) {
+  if (!work.job.experiment) return {};
+  // For a sweep, Slurm is asked only about the first array.
+  if (work.step == Before::kTestOnly && work.sweep != nullptr) return {};
+  const LoadedSpec& loaded = work.job.experiment->loaded;
+  const auto missing =
+      work.step == Before::kLocalRun ? check_files(loaded) : preflight(work.context, loaded);
+  work.reporter.diagnostics(missing);
+  work.found.warnings = missing.size();
+  return {};
+}
+
+/// Notes that the resolved spec of an earlier run names the source tree, not that run's copy of it.
+Result<> note_copy_of_code(Work& work) {
+  const Job& job = work.job;
+  if (!work.is_spec() || work.sweep != nullptr || !job.experiment->plan.snapshot) return {};
+  const auto run = (work.context.current_dir / job.file).lexically_normal().parent_path();
+  std::error_code error;
+  if (!is_run_directory(run) || !std::filesystem::is_directory(run / "code", error)) return {};
+  work.reporter.note(fmt::format(
+      "code.snapshot: a new copy of {} as it is now; `dlrun resubmit {}` runs the copy that "
+      "this run has",
+      job.source_dir.string(), run.filename().string()));
+  return {};
+}
+
+/// Lets the executor make all checks that send nothing. A sweep's arrays are tested later.
+Result<> ask_executor(Work& work) {
+  const Job& job = work.job;
+  if (work.sweep != nullptr) return {};
+  const auto request = submit_request(
+      work.context, job.words, std::filesystem::path(job.runs_dir) / job.name, "TOKEN", job.script);
+  if (!request) return tl::unexpected(request.error());
+  return work.inspector.executor_of(job.words.server).check(*request);
+}
+
+Result<> find_folders_of_logs(Work& work) {
+  const Job& job = work.job;
+  if (work.step == Before::kTestOnly && work.sweep != nullptr) return {};
+  std::vector<std::string> scripts;
+  if (work.sweep != nullptr && work.step != Before::kCheckReport) {
+    for (const PlannedArray& array : work.sweep->arrays) scripts.push_back(array.script);
+  } else {
+    scripts = distinct_scripts(job, work.sweep);
+  }
+  const LoadedSpec* spec = work.is_spec() ? &job.experiment->loaded : nullptr;
+  for (const std::string& script : scripts) {
+    work.found.logs.push_back(
+        find_log_folders({script, job.source_dir, job.file, spec, job.words.log_pattern.has_value(),
+                          job.words.job_name.value_or("")}));
+    DLRUN_TRY(check_log_folders(work.reporter, work.found.logs.back()));
+  }
+  return {};
+}
+
+struct Row {
+  unsigned before;  ///< the steps that the check precedes
+  Result<> (*check)(Work&);
+};
+
+constexpr unsigned kQueued =
+    Before::kCheckReport | Before::kSubmission | Before::kTestOnly | Before::kDryRun;
+
+constexpr Row kRows[] = {
+    {static_cast<unsigned>(Before::kSessionPlan), check_session_gpus},
+    {Before::kCheckReport | Before::kSubmission | Before::kTestOnly | Before::kSessionPlan,
+     check_options},
+    {kQueued | Before::kResubmission | Before::kSession | Before::kLocalRun, read_secrets},
+    {static_cast<unsigned>(Before::kSession), check_carried_secrets},
+    {kQueued | Before::kResubmission | Before::kSession, find_dependencies},
+    {kQueued | Before::kResubmission | Before::kSession, avoid_bad_nodes},
+    {static_cast<unsigned>(Before::kCheckReport), find_missing_downloads},
+    {Before::kCheckReport | Before::kSubmission | Before::kTestOnly | Before::kLocalRun,
+     look_for_files},
+    {Before::kSubmission | Before::kTestOnly, note_copy_of_code},
+    {Before::kSubmission | Before::kResubmission, ask_executor},
+    {Before::kCheckReport | Before::kSubmission | Before::kTestOnly | Before::kResubmission,
+     find_folders_of_logs},
+};
+
+}  // namespace
+
+Result<Checked> check_job(const Context& context, Reporter& reporter, RunInspector& inspector,
+                          Job& job, const SweepPlan* sweep, Before step) {
+  Checked found;
+  Work work{context, reporter, inspector, job, sweep, step, found};
+  for (const Row& row : kRows) {
+    if ((row.before & static_cast<unsigned>(step)) != 0) DLRUN_TRY(row.check(work));
+  }
+  return found;
+}
+
+std::string options_of_array(const std::string& script) {
+  std::string text;
+  for (const auto& words : sbatch_lines(script)) {
+    for (const auto& word : words) {
+      if (!word.starts_with("--array")) text += word + "\n";
+    }
+  }
+  return text;
+}
+
+std::vector<std::string> distinct_scripts(const Job& job, const SweepPlan* sweep) {
+  if (sweep == nullptr) return {job.script};
+  std::vector<std::string> scripts;
+  std::set<std::string> seen;
+  for (const PlannedArray& array : sweep->arrays) {
+    if (seen.insert(options_of_array(array.script)).second) scripts.push_back(array.script);
+  }
+  return scripts;
+}
+
+}  // namespace dlrun

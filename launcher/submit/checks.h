@@ -1,0 +1,52 @@
+#pragma once
+// The checks before a job is queued or started, so that a refused job leaves no files. All commands
+// share one list of checks; check, submit, resubmit, interactive and run each do a part of it.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/runs/status.h"
+#include "launcher/submit/job.h"
+#include "launcher/submit/log_folders.h"
+
+namespace dlrun {
+
+/// The step that comes after the checks.
+enum class Before : unsigned {
+  kCheckReport = 1,    ///< the report of `dlrun check`
+  kSubmission = 2,     ///< a new run
+  kTestOnly = 4,       ///< Slurm's verdict, without a submission
+  kDryRun = 8,         ///< showing what a submission would do; Slurm is not asked about nodes
+  kResubmission = 16,  ///< a run that repeats another
+  kSessionPlan = 32,   ///< showing the plan of a shell in an allocation, or starting it
+  kSession = 64,       ///< starting the shell, after kSessionPlan
+  kLocalRun = 128,     ///< ranks on this machine
+};
+
+/// Findings of the checks that the next step needs.
+struct Checked {
+  std::size_t warnings = 0;           ///< about files that the job needs
+  std::vector<std::string> to_fetch;  ///< kCheckReport: the files that a submission would download
+  std::vector<LogFolders> logs;       ///< the folders of the logs, which may be missing
+};
+
+/// Does all checks that belong before `step`, in the list's order, and reports their findings.
+/// Fills in the words of the job that depend on the surroundings: its secrets, the jobs that it
+/// waits for, the nodes that it avoids. sweep: the arrays of a sweep, or nullptr. Fails at the
+/// first check that refuses the job; the message is empty if the reporter has already got the
+/// reason.
+[[nodiscard]] Result<Checked> check_job(const Context& context, Reporter& reporter,
+                                        RunInspector& inspector, Job& job, const SweepPlan* sweep,
+                                        Before step);
+
+/// Returns an array's #SBATCH options without the number of tasks. Slurm gives the same verdict on
+/// arrays with equal options.
+[[nodiscard]] std::string options_of_array(const std::string& script);
+
+/// Returns the scripts on which Slurm's verdict may differ: the job's, or one for each distinct set
+/// of options of a sweep's arrays.
+[[nodiscard]] std::vector<std::string> distinct_scripts(const Job& job, const SweepPlan* sweep);
+
+}  // namespace dlrun

@@ -1,0 +1,218 @@
+// Looks up the state of each run in `after`. A run that has ended is decided here; a run that has
+// not becomes a word of --dependency.
+
+#include "launcher/submit/dependencies.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "launcher/runs/ownership.h"
+#include "launcher/runs/resolve.h"
+#include "launcher/runs/sweep.h"
+
+namespace dlrun {
+namespace {
+
+/// Checks that Slurm can make the plan's job wait for the run's job.
+Result<> check_job(const std::string& id, const RunStatus& status, const LaunchPlan& plan) {
+  if (status.state == RunState::kRefused || status.job.id.empty())
+    return fail(Errc::kInvalid, "{} has no job to wait for: it is {}", id, word(status.state));
+  if (status.job.cluster == kLocalCluster)
+    return fail(Errc::kInvalid,
+                "{} runs on this machine, and Slurm cannot wait for it; `dlrun wait {}` can", id,
+                id);
+  if (status.job.cluster != plan.clusters.value_or(""))
+    return fail(Errc::kInvalid, "{} is a job of another cluster, {}", id,
+                status.job.cluster.empty() ? "the default one" : status.job.cluster);
+  return {};
+}
+
+/// Returns true if the job ran and has ended. A job that Slurm refused has never begun.
+bool has_ended(const RunStatus& status) {
+  return is_over(status) && status.state != RunState::kRefused;
+}
+
+tl::unexpected<Error> never(const std::string& id, RunState state) {
+  return fail(Errc::kInvalid, "{} is {}: this job would never start", id, word(state));
+}
+
+/// Returns the dependency on a sweep: on its arrays, or on the single unfinished tasks and jobs if
+/// a point was submitted again. A sweep counts as successful if all its points succeed.
+Result<std::optional<std::string>> word_of_points(const IndexEntry& sweep, RunInspector& inspector,
+                                                  const LaunchPlan& plan, const std::string& type) {
+  const auto record = read_sweep(sweep.path);
+  if (!record) return tl::unexpected(record.error());
+  std::vector<std::filesystem::path> runs;
+  for (const auto& point : record->points)
+    runs.push_back(current_run_of(point_path(sweep.path, point)));
+  const auto states = inspector.inspect_all(runs);
+  std::vector<std::string> tasks, arrays;
+  bool is_as_submitted = true, has_failed = false;
+  for (std::size_t point = 0; point < states.size(); ++point) {
+    const std::string id = fmt::format("{}/{}", sweep.id, point);
+    const auto& status = states[point];
+    if (!status) return tl::unexpected(status.error());
+    DLRUN_TRY(require_own(id, runs[point], "waited for; give its job's id"));
+    const auto task = status->job.id.find('_');
+    is_as_submitted = is_as_submitted && task != std::string::npos;
+    if (has_ended(*status)) {
+      const bool is_completed = status->state == RunState::kCompleted;
+      has_failed = has_failed || !is_completed;
+      if (!is_completed && type == "afterok") return never(id, status->state);
+      continue;
+    }
+    DLRUN_TRY(check_job(id, *status, plan));
+    tasks.push_back(status->job.id);
+    const std::string array = status->job.id.substr(0, task);
+    if (std::find(arrays.begin(), arrays.end(), array) == arrays.end()) arrays.push_back(array);
+  }
+  const auto& jobs = is_as_submitted ? arrays : tasks;
+  const bool waits_for_failure = type == "afternotok" && !has_failed;
+  if (waits_for_failure && jobs.empty()) return never(sweep.id, RunState::kCompleted);
+  if (waits_for_failure && jobs.size() > 1)
+    return fail(Errc::kInvalid,
+                "{} is {} jobs, and Slurm cannot wait for one of several to fail; name its points",
+                sweep.id, jobs.size());
+  if (jobs.empty()) return std::optional<std::string>();
+  // If a point has failed, the sweep has failed for certain; the job only waits for the other
+  // points to end.
+  const std::string how = type == "afternotok" && has_failed ? "afterany" : type;
+  return std::optional(how + ":" + join(jobs, ":"));
+}
+
+/// Returns "afterok:12"; nothing if the run has already ended as asked.
+Result<std::optional<std::string>> word_of(const Context& context, RunInspector& inspector,
+                                           const LaunchPlan& plan, const PlannedDependency& one) {
+  if (one.is_job_id()) return std::optional(one.type + ":" + one.run);
+  const auto run = find_run(context.env, context.current_dir, one.run);
+  if (!run) return tl::unexpected(run.error());
+  DLRUN_TRY(require_own(run->id, run->path, "waited for; give its job's id"));
+  if (is_sweep(run->path)) return word_of_points(*run, inspector, plan, one.type);
+  const auto status = inspector.inspect(run->path);
+  if (!status) return tl::unexpected(status.error());
+  if (has_ended(*status)) {
+    const bool is_completed = status->state == RunState::kCompleted;
+    const bool is_as_asked = one.type == "afterany" || is_completed == (one.type == "afterok");
+    if (is_as_asked) return std::optional<std::string>();
+    return never(run->id, status->state);
+  }
+  DLRUN_TRY(check_job(run->id, *status, plan));
+  return std::optional(one.type + ":" + status->job.id);
+}
+
+/// Returns the job ids in "afterok:12:13_4+5,afterany:14?singleton".
+std::vector<std::string> ids_of(std::string_view dependency) {
+  std::vector<std::string> ids;
+  std::string id;
+  char before = 0, starts_behind = 0;
+  const auto take = [&] {
+    if (starts_behind == ':' && !id.empty()) ids.push_back(id);
+    id.clear();
+  };
+  for (const char c : dependency) {
+    const bool is_digit = c >= '0' && c <= '9';
+    if (is_digit && id.empty()) starts_behind = before;
+    if (is_digit || (c == '_' && !id.empty())) {
+      id += c;
+    } else {
+      take();
+    }
+    before = c;
+  }
+  take();
+  return ids;
+}
+
+/// Warns of jobs that Slurm does not know (any more); Slurm treats them as ended. Ignores an
+/// unreachable controller, which submission will report.
+void warn_of_unknown_jobs(Reporter& reporter, RunInspector& inspector, const LoadedSpec& loaded,
+                          const LaunchPlan& plan, const std::optional<std::string>& edited) {
+  struct Named {
+    std::string key, id;
+  };
+  std::vector<Named> named;
+  if (edited) {
+    for (auto& id : ids_of(*edited)) named.push_back({"--dependency", std::move(id)});
+  } else {
+    for (const PlannedDependency& one : plan.after) {
+      if (one.is_job_id()) named.push_back({one.key, one.run});
+    }
+  }
+  if (named.empty()) return;
+  std::vector<JobId> jobs;
+  for (const Named& one : named) jobs.push_back({plan.clusters.value_or(""), one.id});
+  // One query for each job: squeue refuses a list that contains one unknown job.
+  Executor& executor = inspector.executor_of(plan.server);
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const auto answer = executor.query({&jobs[i], 1}, {});
+    if (!answer) return;
+    if (!answer->reports.empty()) continue;
+    const auto origin = loaded.spec.origins.find(named[i].key);
+    const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
+    const std::string words =
+        fmt::format("{}: Slurm does not know job {} (any more): nothing would be waited for",
+                    named[i].key, named[i].id);
+    if (edited) {
+      reporter.warning(words);
+    } else {
+      reporter.diagnostics(
+          {{Diagnostic::Severity::kWarning, where, words, line_under(loaded, where)}});
+    }
+  }
+}
+
+}  // namespace
+
+Result<std::optional<std::string>> dependency_of(const Context& context, Reporter& reporter,
+                                                 RunInspector& inspector, const LoadedSpec& loaded,
+                                                 const LaunchPlan& plan,
+                                                 const std::optional<std::string>& edited) {
+  warn_of_unknown_jobs(reporter, inspector, loaded, plan, edited);
+  const bool is_in_script =
+      std::all_of(plan.after.begin(), plan.after.end(),
+                  [](const PlannedDependency& one) { return one.is_job_id(); });
+  if (is_in_script) return std::optional<std::string>();
+  std::vector<std::string> words;
+  std::vector<Diagnostic> wrong;
+  if (edited && edited->find('?') != std::string::npos) {
+    return fail(Errc::kInvalid,
+                "--dependency={}: the spec that the script carries waits for runs, too (its "
+                "`after`), and Slurm cannot "
+                "wait for those and for one of several",
+                *edited);
+  }
+  if (edited && !edited->empty()) words.push_back(*edited);
+  for (const PlannedDependency& one : plan.after) {
+    if (edited && one.is_job_id()) continue;
+    auto word = word_of(context, inspector, plan, one);
+    if (word && *word) words.push_back(std::move(**word));
+    if (word) continue;
+    const auto origin = loaded.spec.origins.find(one.key);
+    const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
+    wrong.push_back({Diagnostic::Severity::kError, where,
+                     fmt::format("{}: {}", one.key, word.error().message),
+                     line_under(loaded, where)});
+  }
+  if (!wrong.empty()) {
+    reporter.diagnostics(wrong);
+    return fail(Errc::kInvalid, "");
+  }
+  return words.empty() ? std::optional<std::string>() : std::optional(join(words, ","));
+}
+
+void pin_runs(const Context& context, LoadedSpec& loaded, LaunchPlan& plan) {
+  const auto pin = [&](std::string& name) {
+    if (PlannedDependency{"", name, ""}.is_job_id()) return;
+    if (const auto run = find_run(context.env, context.current_dir, name))
+      name = run->path.string();
+  };
+  AfterSpec& after = loaded.spec.after;
+  for (auto* names : {&after.ok, &after.any, &after.notok}) {
+    for (std::string& name : *names) pin(name);
+  }
+  for (PlannedDependency& one : plan.after) pin(one.run);
+}
+
+}  // namespace dlrun

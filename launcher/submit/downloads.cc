@@ -1,0 +1,120 @@
+#include "launcher/submit/downloads.h"
+
+#include <algorithm>
+#include <span>
+
+#include "common/interrupt.h"
+#include "common/text.h"
+#include "launcher/executors/downloader.h"
+#include "launcher/spec/diagnostic.h"
+
+namespace dlrun {
+namespace {
+
+/// Returns the spec's downloads; none if the job does not run the trainer, for which a warning has
+/// already said that the key has no effect.
+std::span<const Download> downloads_of(const LoadedSpec& loaded) {
+  if (!loaded.preset.is_trainer) return {};
+  return loaded.spec.train.downloads;
+}
+
+/// Makes an error about a key: train.data.path, or an item of a list, which the message names by
+/// the list.
+Diagnostic about(const LoadedSpec& loaded, const std::string& key, const Error& error) {
+  const auto origin = loaded.spec.origins.find(key);
+  const Origin where = origin != loaded.spec.origins.end()
+                           ? origin->second
+                           : Origin{Origin::Kind::kFile, loaded.file, 0, 0};
+  return {Diagnostic::Severity::kError, where,
+          fmt::format("{}: {}", key.substr(0, key.find('[')), error.message),
+          line_under(loaded, where)};
+}
+
+std::string item_key(std::size_t index) {
+  return fmt::format("train.data.download[{}]", index);
+}
+
+/// Returns the indices of the missing files. Fails after reporting every existing file that differs
+/// from the spec.
+template <typename Has>
+Result<std::vector<std::size_t>> find_missing(Reporter& reporter, const LoadedSpec& loaded,
+                                              Has&& has) {
+  const auto downloads = downloads_of(loaded);
+  std::vector<std::size_t> missing;
+  std::vector<Diagnostic> wrong;
+  Errc code = Errc::kInvalid;
+  for (std::size_t i = 0; i < downloads.size(); ++i) {
+    const Result<bool> found = has(downloads[i]);
+    if (!found && found.error().code == Errc::kInterrupted) return tl::unexpected(found.error());
+    if (!found) {
+      wrong.push_back(about(loaded, item_key(i), found.error()));
+      code = found.error().code;
+    } else if (!*found) {
+      missing.push_back(i);
+    }
+  }
+  reporter.diagnostics(wrong);
+  if (!wrong.empty()) return fail(code, "");
+  return missing;
+}
+
+}  // namespace
+
+Result<> fetch_downloads(Reporter& reporter, const LoadedSpec& loaded) {
+  const auto downloads = downloads_of(loaded);
+  if (downloads.empty()) return {};
+  const std::filesystem::path folder = loaded.spec.train.data_path.value_or("");
+  if (are_verified(folder, downloads)) return {};
+
+  const Interrupt interrupt;
+  std::string what;  // shown beside the progress
+  DownloadOptions options;
+  options.go_on = [&](const DownloadProgress& progress) {
+    reporter.progress(folder, what, progress);
+    return !interrupt.requested();
+  };
+  auto downloader = Downloader::in(folder, std::move(options));
+  reporter.progress_ended();
+  if (!downloader && downloader.error().code == Errc::kInterrupted)
+    return tl::unexpected(downloader.error());
+  if (!downloader) {
+    reporter.diagnostics({about(loaded, "train.data.path", downloader.error())});
+    return fail(downloader.error().code, "");
+  }
+  const auto missing = find_missing(reporter, loaded, [&](const Download& one) {
+    what = fmt::format("{} is here and is checked", printable(one.file));
+    return downloader->has(one);
+  });
+  reporter.progress_ended();
+  if (!missing) return tl::unexpected(missing.error());
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < missing->size(); ++i) {
+    const Download& one = downloads[(*missing)[i]];
+    if (interrupt.requested())
+      return fail(Errc::kInterrupted, "interrupted; {} was not fetched", one.url);
+    what = fmt::format("{} ({} of {})", printable(one.file), i + 1, missing->size());
+    const auto fetched = downloader->fetch(one);
+    reporter.progress_ended();
+    if (!fetched && fetched.error().code == Errc::kInterrupted)
+      return tl::unexpected(fetched.error());
+    if (!fetched) {
+      reporter.diagnostics({about(loaded, item_key((*missing)[i]), fetched.error())});
+      return fail(fetched.error().code, "");
+    }
+    bytes += *fetched;
+  }
+  if (!missing->empty()) reporter.downloaded(folder, missing->size(), bytes);
+  return {};
+}
+
+Result<std::vector<std::string>> missing_downloads(Reporter& reporter, const LoadedSpec& loaded) {
+  const std::filesystem::path folder = loaded.spec.train.data_path.value_or("");
+  const auto missing = find_missing(
+      reporter, loaded, [&](const Download& one) { return is_downloaded(folder, one); });
+  if (!missing) return tl::unexpected(missing.error());
+  std::vector<std::string> names;
+  for (const std::size_t index : *missing) names.push_back(downloads_of(loaded)[index].file);
+  return names;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,22 @@
+#pragma once
+// train.data.download: fetches the missing files before a job is recorded or queued.
+
+#include <string>
+#include <vector>
+
+#include "launcher/spec/load.h"
+#include "launcher/submit/reporter.h"
+
+namespace dlrun {
+
+/// Downloads the files that train.data.path does not have yet, and reports the progress. Fails with
+/// an empty message after reporting each problem with its place in the spec. Does nothing if the
+/// spec has no downloads.
+[[nodiscard]] Result<> fetch_downloads(Reporter& reporter, const LoadedSpec& loaded);
+
+/// Returns the names of the files that fetch_downloads() would download; uses no network. Fails as
+/// fetch_downloads() does if an existing file differs from the one in the spec.
+[[nodiscard]] Result<std::vector<std::string>> missing_downloads(Reporter& reporter,
+                                                                 const LoadedSpec& loaded);
+
+}  // namespace dlrun

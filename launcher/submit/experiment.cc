@@ -1,0 +1,244 @@
+#include "launcher/submit/experiment.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "common/files.h"
+#include "common/text.h"
+#include "container/image_name.h"
+#include "launcher/executors/slurm_conf.h"
+#include "launcher/runs/images.h"
+#include "launcher/runs/run_directory.h"
+#include "launcher/spec/derived.h"
+#include "launcher/spec/spec_builder.h"
+#include "launcher/spec/sweep_points.h"
+#include "launcher/spec/yaml_document.h"
+#include "launcher/submit/places.h"
+#include "launcher/submit/script_file.h"
+
+namespace dlrun {
+namespace {
+
+/// Reads at most one byte more than a spec may have; load_spec() then reports the limit.
+[[nodiscard]] Result<std::string> read_standard_input() {
+  const std::size_t most = YamlLimits{}.bytes + 1;
+  std::string text;
+  std::array<char, 65536> buffer;
+  while (text.size() < most) {
+    const ssize_t count =
+        ::read(STDIN_FILENO, buffer.data(), std::min(buffer.size(), most - text.size()));
+    if (count == 0) break;
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return fail(Errc::kIo, "standard input: {}", errno_text(errno));
+    text.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+  return text;
+}
+
+/// Returns a warning if pyxis reads an image name otherwise than the user may expect.
+std::optional<std::string> about_image(const Context& context, const LoadedSpec& loaded) {
+  const std::string image = loaded.spec.container.image.value_or("");
+  const std::string runtime = container_runtime(loaded.spec, loaded.site);
+  if (image.empty() || is_image_path(image) || runtime != "pyxis" || image.ends_with(".sqsh"))
+    return std::nullopt;
+  std::error_code error;
+  if (std::filesystem::is_regular_file(std::filesystem::path(loaded.folder) / image, error)) {
+    return fmt::format(
+        "container.image: the file '{0}' is here, but pyxis reads '{0}' as a registry name; write "
+        "./{0}",
+        printable(image));
+  }
+  const auto uri = enroot_uri(image);
+  const auto store = ImageStore::of_user(context.env);
+  if (!uri || !store) return std::nullopt;
+  const auto stored = store->find(*uri);
+  if (!stored) return std::nullopt;
+  return fmt::format(
+      "container.image: pyxis fetches '{}' again for every job; it was imported once: give {}",
+      printable(image), stored->file.string());
+}
+
+LoadRequest request_for(const Context& context, const std::string& file) {
+  LoadRequest request;
+  request.file = file;
+  request.current_dir = context.current_dir;
+  request.config_dirs = config_folders(context);
+  return request;
+}
+
+/// Builds the request for load_spec() from the user's options. Reads standard input if the spec is
+/// "-".
+Result<LoadRequest> load_request(const Context& context, const SpecOptions& options) {
+  LoadRequest request = request_for(context, options.file);
+  request.sets = options.sets;
+  request.env = context.env;
+  request.cluster_name = slurm_cluster_name(context.env);
+  if (options.file == "-") {
+    request.file = "<stdin>";
+    auto text = read_standard_input();
+    if (!text) return tl::unexpected(text.error());
+    request.text = std::move(*text);
+    return request;
+  }
+  std::error_code error;
+  if (!std::filesystem::exists(context.current_dir / options.file, error))
+    return fail(Errc::kNotFound, "{}: no such file", options.file);
+  return request;
+}
+
+/// Refuses a file that is not a spec but could be read as an empty one or as broken YAML.
+Result<> refuse_what_is_no_spec(const std::string& file, std::string_view text, bool has_sets) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (is_script(text)) return {};
+  if (text.starts_with(kByteOrderMark) && is_script(text.substr(kByteOrderMark.size()))) {
+    return fail(Errc::kInvalid,
+                "{}:1: a byte order mark stands before '#!', so that it is a script to nobody: "
+                "save it as UTF-8 "
+                "without one",
+                file);
+  }
+  const auto lines = split(text, '\n');
+  const bool is_empty = std::all_of(lines.begin(), lines.end(), [](std::string_view line) {
+    const auto trimmed = trim(line);
+    return trimmed.empty() || trimmed.starts_with('#');
+  });
+  if (file.ends_with(".sh") || !sbatch_lines(text).empty()) {
+    return fail(
+        Errc::kInvalid,
+        "{}:1: {}: a job script's first line says what runs it, such as #!/bin/bash; put it there",
+        file, trim(text).empty() ? "is empty" : "the line with '#!' is missing");
+  }
+  if (is_empty && !has_sets)
+    return fail(Errc::kInvalid,
+                "{}: is empty: it has no keys; `dlrun init` writes a spec to begin with", file);
+  return {};
+}
+
+/// Warns of a server in the spec that dlrun will not contact, with its place.
+void warn_of_unlisted_server(const Context& context, Reporter& reporter, const LoadedSpec& loaded,
+                             const LaunchPlan& plan) {
+  if (!plan.server || known_servers(context).find(*plan.server)) return;
+  const auto origin = loaded.spec.origins.find("submit.url");
+  const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
+  reporter.diagnostics(
+      {{Diagnostic::Severity::kWarning, where,
+        "submit.url: no site file of yours or of this installation lists this server: nothing is "
+        "sent to it",
+        line_under(loaded, where)}});
+}
+
+}  // namespace
+
+Result<Experiment> prepare(const Context& context, Reporter& reporter, const SpecOptions& options,
+                           Target target) {
+  auto request = load_request(context, options);
+  if (!request) return tl::unexpected(request.error());
+  if (!request->text) {  // read only once, because it may be a pipe
+    if (auto text = read_file(context.current_dir / options.file, YamlLimits{}.bytes))
+      request->text = std::move(*text);
+  }
+  if (request->text)
+    DLRUN_TRY(refuse_what_is_no_spec(request->file, *request->text, !options.sets.empty()));
+  auto loaded = load_spec(*request);
+  if (!loaded) {
+    reporter.diagnostics(loaded.error());
+    return fail(Errc::kInvalid, "");
+  }
+  PlanInputs inputs;
+  inputs.runs_dir = runs_directory(options.runs, context.env, loaded->site, context.current_dir);
+  const auto tools = tools_directory(inputs.runs_dir, context.tools);
+  inputs.agent_path = tools / "dlrun-agent";
+  inputs.trainer_path = tools / "dlrun-trainer";
+  inputs.target = target;
+  auto plan = make_plan(*loaded, inputs);
+  if (!plan) {
+    reporter.diagnostics(plan.error());
+    return fail(Errc::kInvalid, "");
+  }
+  reporter.diagnostics(loaded->warnings);
+  warn_of_unlisted_server(context, reporter, *loaded, *plan);
+  return Experiment{std::move(*loaded), std::move(*plan), std::move(*request), std::move(inputs)};
+}
+
+Result<SweepPlan> prepare_sweep(Reporter& reporter, const Experiment& experiment,
+                                std::size_t max_array_size) {
+  auto sweep =
+      plan_sweep(experiment.request, experiment.loaded, experiment.inputs, {max_array_size});
+  if (sweep) return std::move(*sweep);
+  reporter.diagnostics(sweep.error());
+  return fail(Errc::kInvalid, "");
+}
+
+Result<Experiment> prepare_point(Reporter& reporter, Experiment experiment, std::size_t number) {
+  if (!experiment.is_sweep())
+    return fail(Errc::kUsage, "--point: {} has no sweep", experiment.loaded.file);
+  const auto points = sweep_points(experiment.loaded.spec.sweep);
+  if (number >= points.size())
+    return fail(Errc::kNotFound, "there is no point {}: the sweep's points are 0 to {}", number,
+                points.size() - 1);
+  LoadRequest request = experiment.request;
+  request.text = experiment.loaded.text;
+  request.point = points[number];
+  auto loaded = load_spec(request);
+  if (!loaded) {
+    reporter.diagnostics(loaded.error());
+    return fail(Errc::kInvalid, "");
+  }
+  loaded->spec.sweep = {};
+  std::erase_if(loaded->spec.origins,
+                [](const auto& origin) { return origin.first.starts_with("sweep."); });
+  auto plan = make_plan(*loaded, experiment.inputs);
+  if (!plan) {
+    reporter.diagnostics(plan.error());
+    return fail(Errc::kInvalid, "");
+  }
+  reporter.note(fmt::format("point {} of {}: {}", number, points.size(), describe(points[number])));
+  return Experiment{std::move(*loaded), std::move(*plan), std::move(request), experiment.inputs};
+}
+
+Result<Experiment> prepare_again(const Context& context, Reporter& reporter,
+                                 const std::string& file, std::string resolved_yaml,
+                                 const PlanInputs& inputs) {
+  LoadRequest request = request_for(context, file);
+  request.text = std::move(resolved_yaml);
+  auto loaded = load_spec(request);
+  if (!loaded) {
+    reporter.diagnostics(loaded.error());
+    return fail(Errc::kInvalid, "");
+  }
+  auto plan = make_plan(*loaded, inputs);
+  if (!plan) {
+    reporter.diagnostics(plan.error());
+    return fail(Errc::kInvalid, "");
+  }
+  return Experiment{std::move(*loaded), std::move(*plan), std::move(request), inputs};
+}
+
+Result<Experiment> prepare_carried(const Context& context, Reporter& reporter,
+                                   const CarriedSpec& carried) {
+  const auto trainer = std::filesystem::path(carried.agent).parent_path() / "dlrun-trainer";
+  return prepare_again(context, reporter, carried.folder + "/(the spec that the script carries)",
+                       carried.yaml, {carried.runs_dir, carried.agent, trainer, Target::kSlurm});
+}
+
+std::vector<Diagnostic> preflight(const Context& context, const LoadedSpec& loaded) {
+  auto found = check_files(loaded);
+  if (const auto words = about_image(context, loaded)) {
+    const auto origin = loaded.spec.origins.find("container.image");
+    const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
+    found.push_back({Diagnostic::Severity::kWarning, where, *words,
+                     where.kind == Origin::Kind::kFile ? line_of(loaded.text, where.line) : ""});
+  }
+  return found;
+}
+
+Result<> stage(const Context& context, Reporter& reporter, const std::string& runs_dir) {
+  DLRUN_TRY(check_runs_place(runs_dir));
+  if (const auto warning = warning_about_place(runs_dir)) reporter.warning(*warning);
+  return stage_tools(context.bin_dir.parent_path(), runs_dir, context.tools);
+}
+
+}  // namespace dlrun

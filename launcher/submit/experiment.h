@@ -1,0 +1,66 @@
+#pragma once
+// Makes an experiment from the user's command line: the spec with the origin of each value, and the
+// plan that follows from it. submit, render, check, interactive and run begin here.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/plan/plan.h"
+#include "launcher/plan/sweep.h"
+#include "launcher/runs/carried_spec.h"
+#include "launcher/submit/context.h"
+#include "launcher/submit/reporter.h"
+
+namespace dlrun {
+
+/// The spec that the user names on the command line, and the values that replace values of the
+/// spec.
+struct SpecOptions {
+  std::string file;                 ///< "-" is standard input
+  std::vector<std::string> sets;    ///< --set
+  std::optional<std::string> runs;  ///< --runs
+};
+
+/// A spec that was read and planned. `request` and `inputs` are kept, because each point of a sweep
+/// is read and planned again from them.
+struct Experiment {
+  LoadedSpec loaded;
+  LaunchPlan plan;  ///< for a sweep, the plan of its first point
+  LoadRequest request;
+  PlanInputs inputs;
+  [[nodiscard]] bool is_sweep() const { return loaded.spec.sweep.is_given(); }
+};
+
+/// Loads the spec and makes the plan. Fails with an empty message after reporting all problems.
+[[nodiscard]] Result<Experiment> prepare(const Context& context, Reporter& reporter,
+                                         const SpecOptions& options, Target target);
+
+/// Plans a resolved spec again, with the same origins of its values. Ignores this shell's
+/// environment. file: the name in diagnostics; its folder is the spec's folder.
+[[nodiscard]] Result<Experiment> prepare_again(const Context& context, Reporter& reporter,
+                                               const std::string& file, std::string resolved_yaml,
+                                               const PlanInputs& inputs);
+
+/// Plans the spec that a rendered script carries, as it was before anybody edited the script.
+[[nodiscard]] Result<Experiment> prepare_carried(const Context& context, Reporter& reporter,
+                                                 const CarriedSpec& carried);
+
+/// Plans all points. Fails with an empty message after reporting all problems.
+[[nodiscard]] Result<SweepPlan> prepare_sweep(Reporter& reporter, const Experiment& experiment,
+                                              std::size_t max_array_size);
+
+/// Returns one point as a single experiment, for --point. Fails with kNotFound if the sweep has no
+/// such point, with kUsage if the spec is no sweep.
+[[nodiscard]] Result<Experiment> prepare_point(Reporter& reporter, Experiment experiment,
+                                               std::size_t number);
+
+/// Returns warnings about files, mounts and the image that are missing for the job or unsuitable,
+/// as seen from this machine.
+[[nodiscard]] std::vector<Diagnostic> preflight(const Context& context, const LoadedSpec& loaded);
+
+/// Copies the agent and the trainer next to the runs if they are missing there.
+[[nodiscard]] Result<> stage(const Context& context, Reporter& reporter,
+                             const std::string& runs_dir);
+
+}  // namespace dlrun

@@ -1,0 +1,228 @@
+// The builder takes from the script everything that the three kinds of jobs have in common. The
+// callers add the parts of one kind: the server of a plan, the folder of a run's copy of the code.
+
+#include "launcher/submit/job.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/files.h"
+#include "common/quoting.h"
+#include "common/text.h"
+#include "container/image_name.h"
+#include "launcher/executors/scrub.h"
+#include "launcher/executors/slurm_conf.h"
+#include "launcher/plan/render.h"
+#include "launcher/runs/carried_spec.h"
+#include "launcher/runs/log_file.h"
+#include "launcher/submit/job_secrets.h"
+#include "launcher/submit/places.h"
+
+namespace dlrun {
+namespace {
+
+/// Returns the run's folder, escaped for an output pattern.
+Result<std::string> pattern_of(const std::filesystem::path& run) {
+  const std::string path = run.string();
+  if (std::any_of(path.begin(), path.end(), [](char c) { return c == '\\' || is_control(c); })) {
+    return fail(Errc::kInvalid,
+                "the run directory's path holds a character that sbatch's --output cannot express: "
+                "{}; choose another "
+                "with --runs",
+                printable(path));
+  }
+  return escape_pattern(path);
+}
+
+/// Refuses a script that is not exactly one run, and a script whose spec is damaged.
+Result<> check_script(const SpecOptions& options, std::string_view text) {
+  if (!options.sets.empty()) {
+    return fail(Errc::kUsage, "{}: is a job script: --set changes keys of a spec; edit the script",
+                options.file);
+  }
+  if (is_array_script(text)) {
+    return fail(Errc::kUsage,
+                "{}: is the array of a sweep; what its tasks do is made when the spec is "
+                "submitted: submit that",
+                options.file);
+  }
+  if (auto refused = refusals_of(text); !refused.empty()) {
+    for (std::string& one : refused) one = fmt::format("{}:{}", options.file, one);
+    return fail(Errc::kUsage, "{}", join(refused, "\n"));
+  }
+  if (const auto fault = fault_of_carried(text)) {
+    return fail(Errc::kUsage,
+                "{}:{}: the spec that the script carries cannot be read: {}. Render it anew; or "
+                "delete its last lines, "
+                "which start with '#:' and '#|', to submit the script alone",
+                options.file, fault->line, fault->what);
+  }
+  return {};
+}
+
+Result<Job> job_of_script(const Context& context, Reporter& reporter, const SpecOptions& options,
+                          std::string text) {
+  DLRUN_TRY(check_script(options, text));
+  ScriptFile script = read_script(text, std::filesystem::path(options.file).filename().string());
+  if (script.runs_dir.empty() || options.runs) {
+    auto runs = runs_directory_here(context, reporter, options.runs, script.clusters.value_or(""));
+    if (!runs) return tl::unexpected(runs.error());
+    script.runs_dir = std::move(*runs);
+  }
+  Job job =
+      build_job(Job::Source::kScript, std::move(text), std::move(script), context.current_dir);
+  job.file = options.file;
+  const auto carried = carried_spec(job.script);
+  if (!carried) return job;
+  auto experiment = prepare_carried(context, reporter, *carried);
+  if (!experiment) {
+    return fail(experiment.error().code,
+                "{}: carries a spec that this dlrun or this site refuses, so what it says beyond "
+                "the script's own "
+                "lines would be lost. Render it anew; or delete its last lines, which start with "
+                "'#:' and '#|', to "
+                "submit the script alone",
+                options.file);
+  }
+  job.words.server = experiment->plan.server;
+  job.known_bad = experiment->plan.known_bad;
+  job.image = image_in_script(*experiment, job.script);
+  job.experiment = std::move(*experiment);
+  return job;
+}
+
+}  // namespace
+
+Job build_job(Job::Source source, std::string script, ScriptFile says,
+              const std::filesystem::path& directory) {
+  Job job;
+  job.source = source;
+  job.name = says.name;
+  job.runs_dir = says.runs_dir;
+  job.script = std::move(script);
+  job.source_dir = starts_in(says, directory);
+  job.words.directory = directory;
+  job.words.clusters = says.clusters;
+  job.words.comment = says.comment;
+  if (!says.is_named) job.words.job_name = says.name;
+  if (says.output)
+    job.words.log_pattern = absolute_pattern(job.source_dir, *says.output, says.job_name);
+  job.says = std::move(says);
+  return job;
+}
+
+Job job_of(Experiment experiment, std::string script) {
+  const LaunchPlan& plan = experiment.plan;
+  Job job = build_job(Job::Source::kSpec, std::move(script), script_of_plan(plan), plan.folder);
+  job.file = experiment.loaded.file;
+  job.words.server = plan.server;
+  job.known_bad = plan.known_bad;
+  job.image = experiment.loaded.spec.container.image.value_or("");
+  job.experiment = std::move(experiment);
+  return job;
+}
+
+Result<Job> make_job_of_spec(const Context& context, Reporter& reporter,
+                             const SpecOptions& options) {
+  auto experiment = prepare(context, reporter, options, Target::kSlurm);
+  if (!experiment) return tl::unexpected(experiment.error());
+  auto script = render_script(experiment->plan);
+  if (!script) return tl::unexpected(script.error());
+  return job_of(std::move(*experiment), std::move(*script));
+}
+
+Result<std::optional<SweepPlan>> plan_arrays(const Context& context, Reporter& reporter, Job& job,
+                                             bool asks_slurm) {
+  if (!job.is_sweep()) return std::optional<SweepPlan>();
+  const auto size = asks_slurm ? max_array_size(context.env, job.words.clusters.value_or(""))
+                               : configured_array_size(context.env);
+  auto sweep = prepare_sweep(reporter, *job.experiment, size);
+  if (!sweep) return tl::unexpected(sweep.error());
+  job.script = sweep->arrays.front().script;
+  job.words.is_array = true;
+  return std::optional(std::move(*sweep));
+}
+
+Result<Job> make_job(const Context& context, Reporter& reporter, const SpecOptions& options) {
+  const auto path = (context.current_dir / options.file).lexically_normal();
+  if (auto text = read_file(path, kScriptLimitBytes); text && is_script(*text))
+    return job_of_script(context, reporter, options, std::move(*text));
+  return make_job_of_spec(context, reporter, options);
+}
+
+std::filesystem::path source_folder(const Context& context, const std::string& file) {
+  if (const auto text = read_file(context.current_dir / file, kScriptLimitBytes);
+      text && is_script(*text)) {
+    if (const auto carried = carried_spec(*text)) return carried->folder;
+  }
+  return folder_of(context, file);
+}
+
+std::string image_in_script(const Experiment& experiment, std::string_view script) {
+  const std::string image = experiment.loaded.spec.container.image.value_or("");
+  const std::string text = without_carried(script);
+  const bool is_named =
+      text.find(image) != std::string::npos || text.find(pyxis_image(image)) != std::string::npos;
+  return is_named ? image : "";
+}
+
+Result<std::vector<std::string>> sbatch_line(const JobWords& words,
+                                             const std::filesystem::path& run,
+                                             const std::string& token) {
+  std::vector<std::string> line = {"--comment=dlrun:" + token +
+                                   (words.comment ? " " + *words.comment : "")};
+  if (words.job_name) line.push_back("--job-name=" + *words.job_name);
+  if (words.chdir) line.push_back("--chdir=" + *words.chdir);
+  if (words.array_tasks) line.push_back("--array=" + *words.array_tasks);
+  if (words.dependency) line.push_back("--dependency=" + *words.dependency);
+  if (words.exclude) line.push_back("--exclude=" + *words.exclude);
+  if (words.clusters) line.push_back("--clusters=" + *words.clusters);
+  if (words.log_pattern) {
+    // A relative path in the script refers to the folder that it names, not to the copy of
+    // the code.
+    if (words.chdir) line.push_back("--output=" + *words.log_pattern);
+  } else {
+    const auto folder = pattern_of(run);
+    if (!folder) return tl::unexpected(folder.error());
+    line.push_back(fmt::format("--output={}/{}", *folder,
+                               words.is_array ? "%a/slurm-%A_%a.out" : "slurm-%j.out"));
+  }
+  return line;
+}
+
+Env job_environment(const Context& context, const std::filesystem::path& run,
+                    const std::string& token, const std::vector<SecretValue>& secrets) {
+  Env env = scrubbed_for_slurm(context.env, munge_is_available());
+  hide_secrets(env, secrets);
+  env.set("DLRUN_RUN", run.string());
+  env.set("DLRUN_TOKEN", token);
+  return env;
+}
+
+Result<SubmitRequest> submit_request(const Context& context, const JobWords& words,
+                                     const std::filesystem::path& run, const std::string& token,
+                                     std::string text) {
+  auto line = sbatch_line(words, run, token);
+  if (!line) return tl::unexpected(line.error());
+  SubmitRequest request;
+  request.script = run / "job.sh";
+  request.script_text = std::move(text);
+  request.options = std::move(*line);
+  request.directory = words.directory;
+  request.env = job_environment(context, run, token, words.secrets);
+  return request;
+}
+
+SubmitRequest test_request(const Context& context, const JobWords& words, std::string script) {
+  SubmitRequest request;
+  request.script_text = std::move(script);
+  if (words.clusters) request.options = {"--clusters=" + *words.clusters};
+  if (words.dependency) request.options.push_back("--dependency=" + *words.dependency);
+  if (words.exclude) request.options.push_back("--exclude=" + *words.exclude);
+  request.directory = words.directory;
+  request.env = scrubbed_for_slurm(context.env, munge_is_available());
+  hide_secrets(request.env, words.secrets);
+  return request;
+}
+
+}  // namespace dlrun

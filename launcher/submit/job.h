@@ -1,0 +1,119 @@
+#pragma once
+// A job: the script, the settings that sbatch gets besides it, and the facts that its record needs.
+// One builder makes it from an experiment, from a script that somebody wrote or edited, and from a
+// run that is submitted again.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/executors/executor.h"
+#include "launcher/runs/secrets.h"
+#include "launcher/submit/experiment.h"
+#include "launcher/submit/script_file.h"
+
+namespace dlrun {
+
+/// The settings that sbatch gets besides the script. All arrays of a sweep share them, and
+/// submit.json stores them.
+struct JobWords {
+  std::optional<RestServer> server;     ///< the slurmrestd to submit through; sbatch if empty
+  std::optional<std::string> clusters;  ///< --clusters (-M)
+  /// The user's own output file, from absolute_pattern(). nullopt: the file is slurm-JOB.out.
+  std::optional<std::string> log_pattern;
+  std::filesystem::path directory;     ///< the job's working directory
+  std::optional<std::string> comment;  ///< the user's own --comment; it follows dlrun's
+  /// The job's name for a script without --job-name; sbatch would use the file's name, job.sh.
+  std::optional<std::string> job_name;
+  std::optional<std::string> chdir;       ///< the folder where the job starts; overrides the script
+  std::optional<std::string> dependency;  ///< sbatch's --dependency
+  /// sbatch's --exclude, if health.known_bad adds nodes to it
+  std::optional<std::string> exclude;
+  bool is_array = false;                   ///< true if every task is a run with a log of its own
+  std::optional<std::string> array_tasks;  ///< sbatch's --array; overrides the script
+  /// The secrets. They are removed from the environment; a file of the run carries them.
+  std::vector<SecretValue> secrets;
+};
+
+/// A job to submit.
+struct Job {
+  enum class Source {
+    kSpec,    ///< rendered from a spec
+    kScript,  ///< a script that was written or edited by hand
+    kRun,     ///< the script of an earlier run
+  };
+  Source source = Source::kSpec;
+  std::string name, runs_dir, script;
+  std::string file;  ///< the spec's or the script's name in messages
+  ScriptFile says;   ///< what the script asks for
+  JobWords words;
+  std::string image;                  ///< the container's image, for the record; may be empty
+  std::filesystem::path source_dir;   ///< code.snapshot: the tree to copy
+  std::optional<KnownBad> known_bad;  ///< nodes that the job avoids
+  /// kSpec: the spec. kScript and kRun: the spec that the script was rendered from, if it is known
+  /// and says more than the script.
+  std::optional<Experiment> experiment;
+  std::filesystem::path of_run;  ///< kRun: the directory of the run that is repeated
+
+  [[nodiscard]] bool is_script() const { return source != Source::kSpec; }
+  [[nodiscard]] bool is_sweep() const {
+    return source != Source::kRun && experiment && experiment->is_sweep();
+  }
+};
+
+/// Builds a job of any kind. says: the script's requests, from its plan or from its own lines.
+/// directory: the folder from which sbatch is called.
+[[nodiscard]] Job build_job(Job::Source source, std::string script, ScriptFile says,
+                            const std::filesystem::path& directory);
+
+/// Builds the job of an experiment, whose script was rendered from its plan.
+[[nodiscard]] Job job_of(Experiment experiment, std::string script);
+
+/// Builds the job of a spec or of a script. A spec is planned and rendered. A script is used as it
+/// is; the spec that it carries adds what a script cannot express: waiting for runs, copying the
+/// code, slurmrestd.
+[[nodiscard]] Result<Job> make_job(const Context& context, Reporter& reporter,
+                                   const SpecOptions& options);
+/// Builds the job of a spec as make_job() does. Fails for a script.
+[[nodiscard]] Result<Job> make_job_of_spec(const Context& context, Reporter& reporter,
+                                           const SpecOptions& options);
+
+/// Plans the arrays of a sweep, and makes the first one the job's script. Returns nothing for a
+/// single job. asks_slurm: true asks Slurm for the largest size of an array; false reads it from
+/// Slurm's configuration.
+[[nodiscard]] Result<std::optional<SweepPlan>> plan_arrays(const Context& context,
+                                                           Reporter& reporter, Job& job,
+                                                           bool asks_slurm);
+
+/// Returns the folder of the code that a spec or a script starts; provenance.json describes it.
+[[nodiscard]] std::filesystem::path source_folder(const Context& context, const std::string& file);
+
+/// Returns the image of the job's container; empty if an edited script no longer names the image
+/// of its spec.
+[[nodiscard]] std::string image_in_script(const Experiment& experiment, std::string_view script);
+
+/// Returns the words of sbatch's command line that the job adds to the script: the comment that
+/// identifies the job, the path of its output, and so on. Fails with kInvalid if sbatch's pattern
+/// cannot express the run's path.
+[[nodiscard]] Result<std::vector<std::string>> sbatch_line(const JobWords& words,
+                                                           const std::filesystem::path& run,
+                                                           const std::string& token);
+
+/// Returns the job's environment: the submitter's, scrubbed and without secrets, plus the run and
+/// the token.
+[[nodiscard]] Env job_environment(const Context& context, const std::filesystem::path& run,
+                                  const std::string& token,
+                                  const std::vector<SecretValue>& secrets);
+
+/// Returns the request for the executor. The script is the run's job.sh; text is the same script
+/// for the checks that come before the file exists.
+[[nodiscard]] Result<SubmitRequest> submit_request(const Context& context, const JobWords& words,
+                                                   const std::filesystem::path& run,
+                                                   const std::string& token, std::string text = {});
+
+/// Returns the request for `sbatch --test-only`: the job as it would be queued, without a run.
+[[nodiscard]] SubmitRequest test_request(const Context& context, const JobWords& words,
+                                         std::string script);
+
+}  // namespace dlrun

@@ -1,0 +1,30 @@
+#pragma once
+// Reads the values of a job's secrets on the machine where the user submits.
+
+#include <string_view>
+#include <vector>
+
+#include "launcher/runs/secrets.h"
+#include "launcher/spec/load.h"
+#include "launcher/submit/context.h"
+#include "launcher/submit/reporter.h"
+
+namespace dlrun {
+
+/// Returns the secrets of a spec. Fails with an empty message after reporting the missing ones with
+/// their places.
+[[nodiscard]] Result<std::vector<SecretValue>> secrets_of_spec(const Context& context,
+                                                               Reporter& reporter,
+                                                               const LoadedSpec& loaded);
+
+/// Returns the secrets of a script, which names them (ScriptFile::secrets). A name is read from its
+/// entry in `sources`; a name without an entry, which somebody added to the script, is read from
+/// the environment.
+[[nodiscard]] Result<std::vector<SecretValue>> secrets_of_script(
+    const Context& context, const std::vector<std::string>& names,
+    const std::vector<SecretSource>& sources);
+
+/// Removes the secrets from `env`, because Slurm stores a job's environment.
+void hide_secrets(Env& env, const std::vector<SecretValue>& secrets);
+
+}  // namespace dlrun

@@ -1,0 +1,86 @@
+#include "launcher/submit/known_bad.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "common/bad_nodes.h"
+#include "common/files.h"
+#include "common/json_read.h"
+#include "common/text.h"
+#include "common/untrusted_file.h"
+#include "launcher/executors/known_nodes.h"
+#include "launcher/executors/slurm_conf.h"
+#include "launcher/plan/bad_nodes_exclusion.h"
+
+namespace dlrun {
+namespace {
+
+std::chrono::sys_seconds now() {
+  return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+}
+
+/// Removes nodes that the cluster no longer has, because sbatch refuses to exclude them.
+Result<> keep_existing(const Context& context, const std::string& cluster,
+                       std::vector<BadNode>& remembered) {
+  std::vector<std::string> names;
+  for (const BadNode& bad : remembered) names.push_back(bad.node);
+  const auto there = nodes_that_exist(context.env, cluster, names);
+  if (!there) return tl::unexpected(there.error());
+  std::erase_if(remembered, [&](const BadNode& bad) {
+    return std::find(there->begin(), there->end(), bad.node) == there->end();
+  });
+  return {};
+}
+
+Result<BadNodesExclusion> decide(const Context& context, const KnownBad& known_bad,
+                                 std::string_view script, const std::optional<std::string>& cluster,
+                                 bool has_slurm) {
+  auto remembered = read_bad_nodes(known_bad.file, now());
+  if (!remembered) return tl::unexpected(remembered.error());
+  if (has_slurm && !remembered->empty())
+    DLRUN_TRY(keep_existing(context, cluster.value_or(""), *remembered));
+  return exclude_bad_nodes(*remembered, cluster.value_or(slurm_cluster_name(context.env)), script);
+}
+
+}  // namespace
+
+std::optional<std::string> exclude_known_bad(const Context& context, Reporter& reporter,
+                                             const std::optional<KnownBad>& known_bad,
+                                             std::string_view script,
+                                             const std::optional<std::string>& cluster,
+                                             bool has_slurm) {
+  if (!known_bad) return std::nullopt;
+  const auto decided = decide(context, *known_bad, script, cluster, has_slurm);
+  if (!decided) {
+    reporter.warning(
+        fmt::format("health.known_bad: no node is excluded: {}", decided.error().message));
+    return std::nullopt;
+  }
+  for (const BadNode& bad : decided->excluded) {
+    reporter.note(fmt::format(
+        "{} is excluded until {} (health.known_bad): {}; `dlrun nodes --forget {}` allows it",
+        bad.node, utc_timestamp(bad.until).substr(0, 16), printable(bad.reason), bad.node));
+  }
+  for (const BadNode& bad : decided->kept) {
+    reporter.warning(fmt::format(
+        "{} is remembered as bad (health.known_bad): {}; resources.nodelist asks for it, "
+        "so it is not excluded",
+        bad.node, printable(bad.reason)));
+  }
+  if (decided->value.empty()) return std::nullopt;
+  return decided->value;
+}
+
+std::optional<KnownBad> known_bad_of_run(const std::filesystem::path& run) {
+  constexpr std::size_t kLimit = 16U << 20U;
+  const auto text = read_untrusted(run / "plan.json", kLimit, Links::kRefuse);
+  const auto plan = text ? json_read::object_of(*text) : std::nullopt;
+  if (!plan) return std::nullopt;
+  const auto known_bad = plan->find("known_bad");
+  if (known_bad == plan->end() || !known_bad->is_object()) return std::nullopt;
+  KnownBad read{json_read::text(*known_bad, "file"),
+                json_read::integer(*known_bad, "seconds").value_or(0)};
+  return read.file.starts_with('/') ? std::optional(std::move(read)) : std::nullopt;
+}
+
+}  // namespace dlrun

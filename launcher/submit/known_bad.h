@@ -1,0 +1,28 @@
+#pragma once
+// health.known_bad at submission: excludes nodes that earlier runs found to be bad, and tells the
+// user which.
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "launcher/plan/plan.h"
+#include "launcher/submit/context.h"
+#include "launcher/submit/reporter.h"
+
+namespace dlrun {
+
+/// Returns sbatch's --exclude for a job of `script`, and reports the excluded nodes and why.
+/// Returns nothing if `known_bad` is empty or no node is bad. An unreadable list of bad nodes
+/// causes a warning; it must not stop a submission.
+///
+/// cluster: the job's --clusters (-M). has_slurm: false if Slurm must not be asked which of the
+/// nodes exist.
+[[nodiscard]] std::optional<std::string> exclude_known_bad(
+    const Context& context, Reporter& reporter, const std::optional<KnownBad>& known_bad,
+    std::string_view script, const std::optional<std::string>& cluster, bool has_slurm);
+
+/// Returns the file in which the run at this path records bad nodes, read from its plan.json.
+[[nodiscard]] std::optional<KnownBad> known_bad_of_run(const std::filesystem::path& run);
+
+}  // namespace dlrun

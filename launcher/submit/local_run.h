@@ -1,0 +1,22 @@
+#pragma once
+// Runs a job on this machine, without Slurm: the leader in the foreground, which starts the ranks.
+
+#include "launcher/executors/foreground.h"
+#include "launcher/runs/provenance.h"
+#include "launcher/runs/run_directory.h"
+#include "launcher/submit/job.h"
+
+namespace dlrun {
+
+/// A run on this machine that has ended.
+struct LocalRun {
+  RunDirectory run;
+  ForegroundEnd end;
+};
+
+/// Fetches the job's downloads, records the run and runs it to its end. The job must have passed
+/// check_job(). quiet_output: the ranks' output goes to standard error.
+[[nodiscard]] Result<LocalRun> run_here(const Context& context, Reporter& reporter, const Job& job,
+                                        Provenance& provenance, bool quiet_output);
+
+}  // namespace dlrun

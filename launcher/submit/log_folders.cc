@@ -1,0 +1,176 @@
+#include "launcher/submit/log_folders.h"
+
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <optional>
+
+#include "common/files.h"
+#include "common/quoting.h"
+#include "common/text.h"
+#include "launcher/plan/sbatch_words.h"
+#include "launcher/runs/log_file.h"
+
+namespace dlrun {
+namespace {
+
+/// The source of a path: the spec's key, or a line of the script.
+struct Place {
+  std::string name;
+  Origin where;
+  std::string line_text;
+};
+
+std::string line_at(std::string_view text, std::size_t line) {
+  const auto lines = split(text, '\n');
+  return line >= 1 && line <= lines.size() ? std::string(lines[line - 1]) : std::string();
+}
+
+Place place_of(const LogScript& script, const std::string& key, std::string_view option,
+               std::size_t line) {
+  if (script.spec != nullptr) {
+    const auto origin = script.spec->spec.origins.find(key);
+    const Origin where = origin != script.spec->spec.origins.end() ? origin->second : Origin{};
+    return {key, where, line_under(*script.spec, where)};
+  }
+  const int number = static_cast<int>(line);
+  return {std::string(option),
+          {Origin::Kind::kFile, script.file, number, 1},
+          line_at(script.text, line)};
+}
+
+/// Replaces %u by the user's name.
+std::string with_user(std::string_view pattern) {
+  const struct passwd* user = ::getpwuid(::getuid());
+  std::string filled;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    filled += pattern[i];
+    if (pattern[i] != '%' || i + 1 == pattern.size()) continue;
+    filled += pattern[++i];
+    if (pattern[i] != 'u' || user == nullptr) continue;
+    filled.resize(filled.size() - 2);
+    filled += escape_pattern(user->pw_name);
+  }
+  return filled;
+}
+
+/// Returns the letter of the first pattern that is still open, without its number: 'j' for
+/// "/x/%4j"; 0 if there is none.
+char open_pattern(std::string_view folder) {
+  for (std::size_t i = 0; i < folder.size(); ++i) {
+    if (folder[i] != '%') continue;
+    if (++i < folder.size() && folder[i] == '%') continue;
+    while (i < folder.size() && folder[i] >= '0' && folder[i] <= '9') ++i;
+    return i < folder.size() ? folder[i] : '%';
+  }
+  return 0;
+}
+
+struct InTheWay {
+  std::filesystem::path at;
+  int error = 0;
+};
+
+/// Returns the obstacle that keeps a missing folder from being created.
+std::optional<InTheWay> in_the_way(const std::filesystem::path& folder) {
+  auto above = folder;
+  struct stat info {};
+  while (::stat(above.c_str(), &info) != 0) {
+    if (errno != ENOENT || above == above.parent_path()) return InTheWay{above, errno};
+    above = above.parent_path();
+  }
+  if (!S_ISDIR(info.st_mode)) return InTheWay{above, ENOTDIR};
+  if (above == folder || ::access(above.c_str(), W_OK | X_OK) == 0) return std::nullopt;
+  return InTheWay{above, errno};
+}
+
+/// Checks one folder and appends the findings to `result`. pattern: the folder as sbatch reads it.
+void look_at(const Place& place, const std::string& pattern, LogFolders& result) {
+  const auto tell = [&](Diagnostic::Severity severity, const std::string& words) {
+    result.found.push_back({severity, place.where, place.name + ": " + words, place.line_text});
+  };
+  const std::filesystem::path folder =
+      expand_output_pattern(pattern, "", "").value_or(pattern);  // only %% is left to replace
+  const std::string shown = printable(folder.string());
+  constexpr std::string_view kNone =
+      "Slurm makes no folder for it, and the job would end before its script begins";
+  if (const char letter = open_pattern(pattern); letter != 0) {
+    constexpr std::string_view kJobs = "jJA";
+    const bool can_be_there = kJobs.find(letter) == std::string_view::npos;
+    tell(can_be_there ? Diagnostic::Severity::kWarning : Diagnostic::Severity::kError,
+         fmt::format(
+             "only Slurm can fill in the %{} of the folder '{}'; {}. {}", letter,
+             printable(pattern), kNone,
+             can_be_there
+                 ? "Make those that it may name before, or put the pattern into the file's name"
+                 : "Put the pattern into the file's name"));
+    return;
+  }
+  const auto problem = in_the_way(folder);
+  std::error_code error;
+  if (!problem) {
+    const bool is_there = std::filesystem::exists(folder, error);
+    const bool is_known =
+        std::find(result.missing.begin(), result.missing.end(), folder) != result.missing.end();
+    if (!is_there && !is_known) result.missing.push_back(folder);
+    return;
+  }
+  // An obstacle at the root means that this machine lacks the whole file system.
+  if (problem->at == problem->at.root_path()) {
+    tell(Diagnostic::Severity::kWarning,
+         fmt::format("the folder '{}' does not exist here; unless the nodes have it, the job ends "
+                     "before its script "
+                     "begins",
+                     shown));
+    return;
+  }
+  tell(Diagnostic::Severity::kError,
+       fmt::format("the folder '{}' cannot be made: {}: {}; {}", shown,
+                   printable(problem->at.string()), errno_text(problem->error), kNone));
+}
+
+}  // namespace
+
+LogFolders find_log_folders(const LogScript& script) {
+  struct Row {
+    const char *key, *long_name, *short_name;
+  };
+  constexpr std::array<Row, 2> kRows{
+      {{"resources.output", "--output", "-o"}, {"resources.error", "--error", "-e"}}};
+  LogFolders result;
+  const std::string name = sbatch_value(script.text, "--job-name", "-J").value_or(script.job_name);
+  for (const Row& row : kRows) {
+    const auto given = sbatch_option(script.text, row.long_name, row.short_name);
+    if (!given || (row.key == kRows[0].key && !script.has_own_output)) continue;
+    const std::filesystem::path pattern = absolute_pattern(script.starts_in, given->value, name);
+    const std::string folder = with_user(pattern.parent_path().string());
+    look_at(place_of(script, row.key, row.long_name, given->line), folder, result);
+  }
+  return result;
+}
+
+Result<> check_log_folders(Reporter& reporter, const LogFolders& folders) {
+  reporter.diagnostics(folders.found);
+  const bool is_refused = std::any_of(
+      folders.found.begin(), folders.found.end(),
+      [](const Diagnostic& one) { return one.severity == Diagnostic::Severity::kError; });
+  if (is_refused) return fail(Errc::kInvalid, "");
+  return {};
+}
+
+Result<> make_log_folders(const LogFolders& folders) {
+  for (const auto& folder : folders.missing) {
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (error)
+      return fail(Errc::kIo, "cannot make the folder of the job's log, {}: {}", folder.string(),
+                  error.message());
+  }
+  return {};
+}
+
+}  // namespace dlrun

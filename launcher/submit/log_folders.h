@@ -1,0 +1,43 @@
+#pragma once
+// The folders for the job's standard output and errors. Slurm does not create them. If one is
+// missing, the job ends before its script begins, without a log.
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/spec/load.h"
+#include "launcher/submit/reporter.h"
+
+namespace dlrun {
+
+struct LogFolders {
+  std::vector<std::filesystem::path> missing;  ///< missing folders that probably can be created
+  std::vector<Diagnostic> found;               ///< errors and warnings, with their places
+};
+
+/// The job script whose --output and --error are checked; the job starts in `starts_in`.
+struct LogScript {
+  std::string_view text;
+  std::filesystem::path starts_in;
+  std::string file;  ///< the script's name in messages
+  /// The spec that produced the script; nullptr for a script written by hand.
+  const LoadedSpec* spec = nullptr;
+  /// True if the user's --output is kept, not replaced by the run's log.
+  bool has_own_output = false;
+  std::string job_name = {};  ///< for %x if the script has no --job-name: the name given to sbatch
+};
+
+/// Finds the missing folders; creates none. Reports an error for a folder whose name contains the
+/// job's number, because the folder cannot exist before the job does. Reports a warning for other
+/// patterns that only Slurm can fill in, and for an absolute path that may exist on the nodes only.
+[[nodiscard]] LogFolders find_log_folders(const LogScript& script);
+
+/// Reports the findings. Fails with an empty message if one of them is an error.
+[[nodiscard]] Result<> check_log_folders(Reporter& reporter, const LogFolders& folders);
+
+/// Creates the missing folders with the user's umask. Fails with kIo and names the folder.
+[[nodiscard]] Result<> make_log_folders(const LogFolders& folders);
+
+}  // namespace dlrun

@@ -1,0 +1,48 @@
+#include "launcher/submit/places.h"
+
+#include "common/text.h"
+#include "launcher/executors/slurm_conf.h"
+#include "launcher/plan/plan.h"
+#include "launcher/spec/sites.h"
+
+namespace dlrun {
+
+std::filesystem::path folder_of(const Context& context, const std::string& file) {
+  return (context.current_dir / file).lexically_normal().parent_path();
+}
+
+std::vector<std::filesystem::path> config_folders(const Context& context) {
+  auto folders = config_directories(context.env);
+  folders.push_back(context.bin_dir.parent_path() / "share" / "dlrun");
+  return folders;
+}
+
+std::string site_here(const Context& context, Reporter& reporter, const std::string& clusters) {
+  if (const std::string named = context.env.get_or("DLRUN_SITE", ""); !named.empty()) return named;
+  std::vector<Diagnostic> problems;
+  const auto matched = match_site(clusters.empty() ? slurm_cluster_name(context.env) : clusters,
+                                  config_folders(context), problems);
+  reporter.diagnostics(problems);
+  return matched.value_or("generic");
+}
+
+Result<std::string> runs_directory_here(const Context& context, Reporter& reporter,
+                                        const std::optional<std::string>& option,
+                                        const std::string& clusters) {
+  SiteProfile profile;
+  if (option.value_or("").empty() && context.env.get_or("DLRUN_RUNS", "").empty()) {
+    const auto name = site_here(context, reporter, clusters);
+    const auto site = find_site(name, config_folders(context));
+    if (!site && name != "generic")
+      return fail(Errc::kNotFound, "there is no site '{}'", printable(name));
+    if (site) reporter.diagnostics(site->problems);
+    if (site) profile = site->profile;
+  }
+  return runs_directory(option, context.env, profile, context.current_dir);
+}
+
+KnownServers known_servers(const Context& context) {
+  return {config_folders(context), context.env};
+}
+
+}  // namespace dlrun

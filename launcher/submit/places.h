@@ -1,0 +1,38 @@
+#pragma once
+// Finds the folders, the site and the servers that apply to this user on this machine.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/result.h"
+#include "launcher/spec/known_servers.h"
+#include "launcher/submit/context.h"
+#include "launcher/submit/reporter.h"
+
+namespace dlrun {
+
+/// Returns the folders that may hold sites/ and presets/: the user's, then share/dlrun of the
+/// installation, found from the binary's place so that the installation can be moved.
+[[nodiscard]] std::vector<std::filesystem::path> config_folders(const Context& context);
+
+/// Returns the slurmrestds that the user's and the site's configuration name. dlrun contacts
+/// no others.
+[[nodiscard]] KnownServers known_servers(const Context& context);
+
+/// Returns the site of jobs without a spec: $DLRUN_SITE, else the site of `clusters` (Slurm's -M;
+/// this cluster if empty), else "generic".
+[[nodiscard]] std::string site_here(const Context& context, Reporter& reporter,
+                                    const std::string& clusters = "");
+
+/// Returns the runs folder of jobs without a spec: the option, else $DLRUN_RUNS, else that of
+/// site_here(), else ./runs. Fails with kNotFound if there is no such site.
+[[nodiscard]] Result<std::string> runs_directory_here(const Context& context, Reporter& reporter,
+                                                      const std::optional<std::string>& option,
+                                                      const std::string& clusters = "");
+
+/// Returns the absolute folder from which the spec's relative paths start.
+[[nodiscard]] std::filesystem::path folder_of(const Context& context, const std::string& file);
+
+}  // namespace dlrun

@@ -1,0 +1,199 @@
+// Writes a run's first files. A single run is written by the run directory's own code. A sweep
+// may have ten thousand points, so its files are written without fsync and then flushed by a
+// single syncfs.
+
+#include "launcher/submit/recording.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "common/files.h"
+#include "common/untrusted_file.h"
+#include "launcher/runs/index.h"
+#include "launcher/runs/journal.h"
+#include "launcher/runs/ownership.h"
+#include "launcher/runs/snapshot.h"
+#include "launcher/runs/sweep.h"
+
+namespace dlrun {
+namespace {
+
+using NamedText = std::pair<const char*, std::string_view>;
+
+Result<RunDirectory> record(const Context& context, Reporter& reporter, const std::string& runs_dir,
+                            const std::string& name, std::span<const NamedText> files) {
+  auto run = create_run_directory(runs_dir, name, std::chrono::system_clock::now());
+  if (!run) return run;
+  // The caller chose the runs folder. Without the links in its path, a link of another user does
+  // not make the run that user's.
+  std::error_code error;
+  if (foreign_folder(run->path)) run->path = std::filesystem::canonical(run->path, error);
+  if (error) return fail(Errc::kIo, "{}: {}", runs_dir, error.message());
+  for (const auto& [file, text] : files) {
+    if (auto written = write_file_atomic(run->path / file, text); !written) {
+      std::error_code ignored;
+      std::filesystem::remove_all(run->path, ignored);
+      return fail(written.error().code, "cannot record the run, so nothing was started: {}",
+                  written.error().message);
+    }
+  }
+  auto index = RunIndex::of_user(context.env);
+  auto added = index ? index->add({run->id, run->name, run->path, run->created})
+                     : Result<>(tl::unexpected(index.error()));
+  run->is_indexed = added.has_value();
+  if (!added) {
+    reporter.warning(
+        fmt::format("the run is not in your index and is found by its path only, {}: {}",
+                    run->path.string(), added.error().message));
+  }
+  return run;
+}
+
+/// Deletes the run and its index entry.
+void take_back(const Context& context, const RunDirectory& run) {
+  std::error_code ignored;
+  std::filesystem::remove_all(run.path, ignored);
+  if (const auto index = RunIndex::of_user(context.env))
+    std::filesystem::remove(index->directory() / run.id, ignored);
+}
+
+}  // namespace
+
+namespace {
+
+/// Creates a file without fsync; a single syncfs follows for up to ten thousand files.
+Result<> write_new_file(const std::filesystem::path& path, std::string_view text) {
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!fd.is_open())
+    return fail(Errc::kIo, "cannot write {}: {}", path.string(), errno_text(errno));
+  if (auto written = write_all(fd.get(), text); !written)
+    return within(path.string(), written.error());
+  return {};
+}
+
+Result<> make_directory(const std::filesystem::path& path) {
+  if (::mkdir(path.c_str(), 0700) == 0) return {};
+  return fail(Errc::kIo, "cannot make {}: {}", path.string(), errno_text(errno));
+}
+
+SweepRecord record_of(const SweepPlan& plan) {
+  SweepRecord record;
+  record.keys = plan.keys;
+  record.arrays = plan.arrays.size();
+  record.max_parallel = plan.max_parallel;
+  for (const PlannedPoint& planned : plan.points) {
+    SweepRecord::Point& point = record.points.emplace_back();
+    point.array = planned.array;
+    point.task = planned.task;
+    point.values.resize(plan.keys.size());
+    for (const SweptValue& value : planned.values) {
+      const auto key = std::find(plan.keys.begin(), plan.keys.end(), value.key);
+      point.values[static_cast<std::size_t>(key - plan.keys.begin())] = value.text;
+    }
+  }
+  return record;
+}
+
+/// Writes the arrays and points into the existing folder `parent`.
+Result<> write_points(const std::filesystem::path& parent, const SweepPlan& sweep,
+                      const std::vector<SecretValue>& secrets) {
+  const SweepRecord record = record_of(sweep);
+  for (std::size_t i = 0; i < sweep.arrays.size(); ++i) {
+    const auto folder = array_path(parent, i);
+    DLRUN_TRY(make_directory(folder));
+    DLRUN_TRY(write_new_file(folder / "job.sh", sweep.arrays[i].script));
+  }
+  for (std::size_t i = 0; i < sweep.points.size(); ++i) {
+    const PlannedPoint& point = sweep.points[i];
+    const auto folder = point_path(parent, record.points[i]);
+    DLRUN_TRY(make_directory(folder));
+    DLRUN_TRY(write_new_file(folder / "job.sh", point.script));
+    DLRUN_TRY(write_new_file(folder / "resolved.yaml", point.resolved));
+    DLRUN_TRY(write_new_file(folder / "submission.json", journal_of_task(point.task)));
+    DLRUN_TRY(write_secrets(folder, secrets));
+  }
+  DLRUN_TRY(write_new_file(parent / "sweep.json", sweep_json(record)));
+  const UniqueFd fd(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.is_open() || ::syncfs(fd.get()) != 0)
+    return fail(Errc::kIo, "cannot write {}: {}", parent.string(), errno_text(errno));
+  return {};
+}
+
+}  // namespace
+
+Result<RunDirectory> record_sweep(const Context& context, Reporter& reporter,
+                                  const Experiment& experiment, const SweepPlan& sweep,
+                                  const std::vector<SecretValue>& secrets) {
+  const std::string resolved = resolved_yaml(experiment.loaded);
+  const std::string plan = plan_json(experiment.plan);
+  const std::array<NamedText, 3> files = {
+      {{"spec.yaml", experiment.loaded.text}, {"resolved.yaml", resolved}, {"plan.json", plan}}};
+  auto run = record(context, reporter, experiment.plan.runs_dir, experiment.plan.name, files);
+  if (!run) return run;
+  if (auto written = write_points(run->path, sweep, secrets); !written) {
+    take_back(context, *run);
+    return fail(written.error().code, "cannot record the sweep, so nothing was started: {}",
+                written.error().message);
+  }
+  return run;
+}
+
+namespace {
+
+/// Records a script, and the spec that it comes from, if that is known.
+Result<RunDirectory> record_new(const Context& context, Reporter& reporter, const Job& job) {
+  if (!job.experiment) {
+    const std::array<NamedText, 1> files = {{{"job.sh", job.script}}};
+    return record(context, reporter, job.runs_dir, job.name, files);
+  }
+  const std::string resolved = resolved_yaml(job.experiment->loaded);
+  const std::string plan = plan_json(job.experiment->plan);
+  const std::array<NamedText, 4> files = {{{"spec.yaml", job.experiment->loaded.text},
+                                           {"resolved.yaml", resolved},
+                                           {"plan.json", plan},
+                                           {"job.sh", job.script}}};
+  return record(context, reporter, job.runs_dir, job.name, files);
+}
+
+/// Records the files of the run that the job repeats.
+Result<RunDirectory> record_again(const Context& context, Reporter& reporter, const Job& job) {
+  constexpr std::array kFiles = {"spec.yaml", "resolved.yaml", "plan.json", "job.sh"};
+  constexpr std::size_t kLimit = 16U << 20U;
+  std::array<std::string, kFiles.size()> texts;
+  std::array<NamedText, kFiles.size()> files;
+  std::size_t count = 0;
+  for (const char* name_of_file : kFiles) {
+    auto text = read_untrusted(job.of_run / name_of_file, kLimit, Links::kRefuse);
+    if (!text && text.error().code == Errc::kNotFound)
+      continue;  // a script written by hand has no spec
+    if (!text) return tl::unexpected(text.error());
+    texts[count] = std::move(*text);
+    files[count] = {name_of_file, texts[count]};
+    ++count;
+  }
+  return record(context, reporter, job.runs_dir, job.name, std::span(files).first(count));
+}
+
+}  // namespace
+
+Result<RunDirectory> record_run(const Context& context, Reporter& reporter, const Job& job) {
+  return job.source == Job::Source::kRun ? record_again(context, reporter, job)
+                                         : record_new(context, reporter, job);
+}
+
+Result<std::string> snapshot_for(const Context& context, const std::filesystem::path& source_dir,
+                                 const std::filesystem::path& runs_dir, const RunDirectory& run) {
+  const auto snapshot = take_snapshot(source_dir, run.path, runs_dir, context.env);
+  if (snapshot) return snapshot->folder.string();
+  take_back(context, run);
+  return fail(snapshot.error().code, "code.snapshot: {}", snapshot.error().message);
+}
+
+}  // namespace dlrun

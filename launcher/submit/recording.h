@@ -1,0 +1,37 @@
+#pragma once
+// Creates a run's directory: the spec, the resolved spec, the plan and the script.
+
+#include <string>
+
+#include "launcher/plan/sweep.h"
+#include "launcher/runs/run_directory.h"
+#include "launcher/submit/job.h"
+
+namespace dlrun {
+
+/// Creates the run's directory and adds the run to the index. A failure to add it to the index is a
+/// warning, because the run can be found by its path. Removes everything of the run if it fails.
+///
+/// The directory gets job.sh and, if the spec is known, spec.yaml, resolved.yaml and plan.json. For
+/// an edited script these describe the spec as it was planned before anybody edited the script. A
+/// run that is repeated gets copies of these files, without its events and results.
+[[nodiscard]] Result<RunDirectory> record_run(const Context& context, Reporter& reporter,
+                                              const Job& job);
+
+/// Creates the directory of a sweep and adds the sweep to the index. The parent holds spec.yaml,
+/// resolved.yaml, plan.json (of the first point) and sweep.json. Each sbatch call has a folder
+/// array-K with its job.sh; a folder in it for each point holds that point's job.sh, resolved.yaml
+/// and secrets. All files are flushed to the disk before this returns.
+[[nodiscard]] Result<RunDirectory> record_sweep(const Context& context, Reporter& reporter,
+                                                const Experiment& experiment,
+                                                const SweepPlan& sweep,
+                                                const std::vector<SecretValue>& secrets);
+
+/// code.snapshot: copies the source tree into the run. Returns the folder of the copy where the job
+/// starts. Deletes the run on failure.
+[[nodiscard]] Result<std::string> snapshot_for(const Context& context,
+                                               const std::filesystem::path& source_dir,
+                                               const std::filesystem::path& runs_dir,
+                                               const RunDirectory& run);
+
+}  // namespace dlrun

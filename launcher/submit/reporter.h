@@ -1,0 +1,44 @@
+#pragma once
+// The only interface through which a submission sends messages to people. launcher/submit prints
+// nothing itself; the command line implements this interface for the terminal.
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/executors/downloader.h"
+#include "launcher/spec/diagnostic.h"
+
+namespace dlrun {
+
+/// Receives all messages of a submission, in the order in which they arise. The texts are not
+/// escaped. Called by the submitting thread only.
+class Reporter {
+ public:
+  Reporter() = default;
+  Reporter(const Reporter&) = delete;
+  Reporter& operator=(const Reporter&) = delete;
+  virtual ~Reporter() = default;
+
+  /// Reports problems of a spec or a script with their places, warnings and errors. Does nothing if
+  /// there are none.
+  virtual void diagnostics(const std::vector<Diagnostic>& found) = 0;
+  virtual void warning(std::string_view message) = 0;
+  /// Reports a remark that needs no reaction.
+  virtual void note(std::string_view message) = 0;
+
+  /// Reports a download's progress, about ten times a second. what: the file, and what dlrun does
+  /// with it. folder: the place where the file goes.
+  virtual void progress(const std::filesystem::path& folder, const std::string& what,
+                        const DownloadProgress& progress) = 0;
+  /// Reports that the work of the last progress() has ended, with or without success.
+  virtual void progress_ended() = 0;
+  /// Reports the files that were downloaded into the folder, at least one.
+  virtual void downloaded(const std::filesystem::path& folder, std::size_t files,
+                          std::int64_t bytes) = 0;
+};
+
+}  // namespace dlrun

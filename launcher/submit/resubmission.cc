@@ -1,0 +1,225 @@
+// Submits a run again. The script decides what the job is. The spec beside the script is planned
+// again for everything that a script cannot express.
+
+#include <utility>
+
+#include "common/json_read.h"
+#include "common/text.h"
+#include "common/untrusted_file.h"
+#include "launcher/runs/ownership.h"
+#include "launcher/runs/resolve.h"
+#include "launcher/runs/sweep.h"
+#include "launcher/spec/yaml_document.h"
+#include "launcher/submit/known_bad.h"
+#include "launcher/submit/submitting.h"
+
+namespace dlrun {
+namespace {
+
+/// Returns the folder from which sbatch is called again. Relative paths in a script written by hand
+/// start there. A repetition inherits the folder of the run that it repeats.
+std::filesystem::path directory_of(const Context& context, const std::filesystem::path& run) {
+  constexpr std::size_t kEnough = 1U << 20U;
+  std::string directory;
+  if (const auto text = read_untrusted(run / "provenance.json", kEnough, Links::kRefuse)) {
+    if (const auto json = json_read::object_of(*text))
+      directory = json_read::text(*json, "directory");
+  }
+  std::error_code error;
+  return std::filesystem::is_directory(directory, error) ? std::filesystem::path(directory)
+                                                         : context.current_dir;
+}
+
+/// Returns the folder in the run's copy of the code where the script starts again; nothing without
+/// code.snapshot.
+Result<std::optional<std::string>> copy_of_code(const IndexEntry& run, const RunFacts& facts) {
+  if (!facts.submission || facts.submission->chdir.empty()) return std::optional<std::string>();
+  const std::string& folder = facts.submission->chdir;
+  std::error_code error;
+  if (std::filesystem::is_directory(folder, error)) return std::optional(folder);
+  return fail(Errc::kNotFound,
+              "{}: the copy of the code that it ran, {}, is gone; `dlrun submit` of its spec "
+              "takes a new one",
+              run.id, folder);
+}
+
+/// Returns the value of a map's key; nullptr if the node is no map or has no such key.
+const YamlNode* value_in(const YamlDocument& document, const YamlNode* map, std::string_view key) {
+  if (map == nullptr || map->kind != YamlNode::Kind::kMap) return nullptr;
+  for (std::size_t i = 0; i + 1 < map->items.size(); i += 2) {
+    if (document.at(map->items[i]).text == key) return &document.at(map->items[i + 1]);
+  }
+  return nullptr;
+}
+
+/// Returns true if a resolved spec waits for runs or downloads files, which no script can express.
+bool says_more_than_script(std::string_view resolved_yaml) {
+  const auto document = parse_yaml(resolved_yaml);
+  if (!document || document->nodes.empty()) return true;  // planning it reports the fault
+  const YamlNode* root = &document->at(document->root);
+  const YamlNode* data = value_in(*document, value_in(*document, root, "train"), "data");
+  return value_in(*document, root, "after") != nullptr ||
+         value_in(*document, data, "download") != nullptr;
+}
+
+Result<Job> job_of_run(const Context& context, Reporter& reporter, const IndexEntry& run,
+                       const RunFacts& facts) {
+  auto text = read_untrusted(run.path / "job.sh", kScriptLimitBytes, Links::kRefuse);
+  if (!text) {
+    return fail(text.error().code, "{}: has no script to submit again: {}", run.id,
+                text.error().message);
+  }
+  auto copy = copy_of_code(run, facts);
+  if (!copy) return tl::unexpected(copy.error());
+  ScriptFile says = read_script(*text, run.name);
+  // A repeated point gets a name of its own, because the sweep's name still means the sweep.
+  const auto slash = run.id.rfind('/');
+  says.name = slash == std::string::npos ? run.name
+                                         : fmt::format("{}-{}", name_of_id(run.id.substr(0, slash)),
+                                                       run.id.substr(slash + 1));
+  if (!says.is_named) says.job_name = says.name;
+  const auto sweep = sweep_of_point(run.path);
+  says.runs_dir = (sweep ? *sweep : run.path).parent_path().string();
+  Job job = build_job(Job::Source::kRun, std::move(*text), std::move(says),
+                      directory_of(context, run.path));
+  job.file = (run.path / "job.sh").string();
+  job.of_run = run.path;
+  job.words.chdir = std::move(*copy);
+  if (facts.submission) job.words.server = facts.submission->server;
+  job.known_bad = known_bad_of_run(run.path);
+  auto experiment = recorded_experiment(context, reporter, run.path, !job.says.secrets.empty());
+  if (!experiment) return tl::unexpected(experiment.error());
+  job.experiment = std::move(*experiment);
+  return job;
+}
+
+/// A sweep's point that is submitted again on its own. The lock is held until Slurm has the job.
+/// Without it, the sweep's record would lose one of two resubmissions at the same time.
+struct LockedPoint {
+  SubmissionLock lock;
+  /// True if another dlrun submits the sweep's missing points; checked after taking `lock`.
+  bool is_sweep_locked = false;
+};
+
+/// Locks the point that `run` is. Returns nothing if the run is no point. text: the run as the user
+/// named it.
+Result<std::optional<LockedPoint>> lock_point(const Context& context, const std::string& text,
+                                              const IndexEntry& run) {
+  const auto slash = run.id.rfind('/');
+  if (slash == std::string::npos) return std::optional<LockedPoint>();
+  // The run may be a repetition of the point in another folder, while the lock is in the point's
+  // own directory.
+  auto point = run.path;
+  auto sweep = sweep_of_point(point);
+  if (!sweep) {
+    const auto typed = text.rfind('/');
+    const auto entry =
+        find_run(context.env, context.current_dir,
+                 typed == std::string::npos ? run.id.substr(0, slash) : text.substr(0, typed));
+    if (!entry) return tl::unexpected(entry.error());
+    const auto record = read_sweep(entry->path);
+    if (!record) return tl::unexpected(record.error());
+    sweep = entry->path;
+    point = point_path(
+        entry->path,
+        record->points.at(static_cast<std::size_t>(*parse_int(run.id.substr(slash + 1)))));
+  }
+  auto lock = SubmissionLock::take(point);
+  if (!lock && lock.error().code == Errc::kRefused)
+    return fail(Errc::kRefused, "{}: another dlrun is submitting it again", run.id);
+  if (!lock) return tl::unexpected(lock.error());
+  const bool is_sweep_locked = is_being_submitted(*sweep);
+  return std::optional(LockedPoint{std::move(*lock), is_sweep_locked});
+}
+
+/// Refuses a run that may still have a job, unless `force`, and one that Slurm never had.
+Result<> check_ended(const IndexEntry& run, const RunStatus& status, bool force) {
+  if (status.job.cluster == kLocalCluster) {
+    return fail(Errc::kUsage,
+                "{}: ran on this machine, without Slurm; `dlrun run {}` runs it again", run.id,
+                (run.path / "resolved.yaml").string());
+  }
+  if (is_submission_open(status) && !force) {
+    return fail(Errc::kUnavailable,
+                "{0}: it is not known whether Slurm has a job of it ({1}), and submitting it again "
+                "could run the job twice. Ask `dlrun status {0}` when Slurm answers, or give "
+                "--force",
+                run.id, status.detail);
+  }
+  if (!is_final(status.state) && !force) {
+    return fail(Errc::kUsage,
+                "{}: is still {} (job {}), and two jobs may write the same files. Cancel it first, "
+                "or give --force",
+                run.id, word(status.state), status.job.id);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::optional<Experiment>> recorded_experiment(const Context& context, Reporter& reporter,
+                                                      const std::filesystem::path& run,
+                                                      bool has_secrets) {
+  constexpr std::size_t kLimit = 16U << 20U;
+  const auto file = run / "resolved.yaml";
+  auto text = read_untrusted(file, kLimit, Links::kRefuse);
+  if (!text && text.error().code == Errc::kNotFound)
+    return std::optional<Experiment>();  // the script was written by hand
+  if (!text) return tl::unexpected(text.error());
+  if (!has_secrets && !says_more_than_script(*text)) return std::optional<Experiment>();
+  PlanInputs inputs;
+  inputs.runs_dir = run.parent_path().string();
+  inputs.agent_path = context.bin_dir / "dlrun-agent";
+  inputs.trainer_path = context.bin_dir / "dlrun-trainer";
+  inputs.target = Target::kSlurm;
+  auto experiment = prepare_again(context, reporter, file.string(), std::move(*text), inputs);
+  if (experiment) return std::optional(std::move(*experiment));
+  return fail(experiment.error().code,
+              "{}: this dlrun or this site refuses the spec, which says what its script does not: "
+              "the runs that the job "
+              "waits for, the files of its secrets, those that it downloads. `dlrun submit` of the "
+              "corrected file submits it",
+              file.string());
+}
+
+Result<Submitted> resubmit(const Context& context, Reporter& reporter, RunInspector& inspector,
+                           const std::string& text, bool force) {
+  auto run = find_run(context.env, context.current_dir, text);
+  if (!run) return tl::unexpected(run.error());
+  DLRUN_TRY(require_own(run->id, run->path, "submitted again"));
+  if (is_sweep(run->path)) return submit_missing(context, reporter, inspector, *run);
+  auto locked = lock_point(context, text, *run);
+  if (!locked) return tl::unexpected(locked.error());
+  if (*locked) {
+    run->path = current_run_of(run->path);  // read again under the lock
+    DLRUN_TRY(require_own(run->id, run->path, "submitted again"));
+  }
+  const auto status = inspector.inspect(run->path);
+  if (!status) return tl::unexpected(status.error());
+  DLRUN_TRY(check_ended(*run, *status, force));
+  const bool is_missing =
+      status->state == RunState::kNotSubmitted || status->state == RunState::kRefused;
+  if (*locked && (*locked)->is_sweep_locked && is_missing) {
+    return fail(
+        Errc::kRefused,
+        "{}: another dlrun is submitting what the sweep is missing; try again when that is done",
+        run->id);
+  }
+  auto job = job_of_run(context, reporter, *run, status->facts);
+  if (!job) return tl::unexpected(job.error());
+  const auto checked =
+      check_job(context, reporter, inspector, *job, nullptr, Before::kResubmission);
+  if (!checked) return tl::unexpected(checked.error());
+  Provenance provenance(job->source_dir, context.env, context.argv, context.tools.hash);
+  provenance.set_repeats(run->id);
+  provenance.set_directory(job->words.directory);
+  const auto of_point = [&](const RunDirectory& made) -> Result<> {
+    if (!*locked) return {};
+    auto written = write_successor(run->path, made.path);
+    locked->reset();
+    return written;
+  };
+  return submit_job(context, reporter, inspector, std::move(*job), *checked, provenance, of_point);
+}
+
+}  // namespace dlrun

@@ -1,0 +1,182 @@
+#include "launcher/submit/script_file.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <strings.h>
+
+#include "common/text.h"
+#include "launcher/plan/render.h"
+#include "launcher/plan/script_request.h"
+#include "launcher/runs/carried_spec.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kLongestName = 64;
+
+std::string slug(std::string_view text) {
+  std::string name;
+  for (const char c : text.substr(0, kLongestName)) {
+    const bool fits = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+                      c == '.' || c == '_' || c == '-';
+    name += fits ? c : '-';
+  }
+  while (name.starts_with('.') || name.starts_with('-')) name.erase(0, 1);
+  return name.empty() ? "job" : name;
+}
+
+/// Returns true for the line that starts the leader, the last one of a rendered script.
+bool starts_lead(std::string_view line) {
+  return line.starts_with(fmt::format("exec {} ", kLeadCommand));
+}
+
+/// Returns the value of --runs in the line that starts the leader; "" if the path is quoted, which
+/// the renderer does only for unusual paths.
+std::string runs_of(std::string_view text) {
+  for (const auto line : split(text, '\n')) {
+    if (!starts_lead(line)) continue;
+    const auto words = sbatch_words_of(line);
+    const auto at = std::find(words.begin(), words.end(), "--runs");
+    if (at != words.end() && at + 1 != words.end() && (at + 1)->starts_with('/')) return *(at + 1);
+  }
+  return {};
+}
+
+/// Returns the names of the lines `--secret NAME`, options of the rank agent. Somebody who edits
+/// the script may have added one or taken one out.
+std::vector<std::string> secrets_in(std::string_view text) {
+  constexpr std::string_view kOption = "--secret ";
+  std::vector<std::string> names;
+  for (const auto line : split(text, '\n')) {
+    const auto words = trim(line);
+    if (!words.starts_with(kOption)) continue;
+    const auto rest = trim(words.substr(kOption.size()));
+    names.emplace_back(rest.substr(0, rest.find_first_of(" \t#")));
+  }
+  return names;
+}
+
+/// Returns true if the job needs environment variables from dlrun: the run, the token, the place of
+/// the secrets.
+bool is_of_dlrun(std::string_view text) {
+  if (carried_spec(text)) return true;
+  const auto lines = split(text, '\n');
+  return std::any_of(lines.begin(), lines.end(), starts_lead);
+}
+
+/// Returns true if the value of --export contains ALL, alone or in a list, as sbatch reads it.
+bool exports_all(std::string_view value) {
+  const auto names = split(value, ',');
+  return std::any_of(names.begin(), names.end(), [](std::string_view name) {
+    return ::strcasecmp(std::string(name).c_str(), "ALL") == 0;
+  });
+}
+
+}  // namespace
+
+bool is_script(std::string_view text) {
+  return text.starts_with("#!");
+}
+
+std::filesystem::path starts_in(const ScriptFile& script, const std::filesystem::path& folder) {
+  return script.chdir ? (folder / *script.chdir).lexically_normal() : folder;
+}
+
+ScriptFile script_of_plan(const LaunchPlan& plan) {
+  const auto value_of = [&](std::string_view option) -> std::optional<std::string> {
+    for (const auto& directive : plan.directives) {
+      if (directive.option == option) return directive.value;
+    }
+    return std::nullopt;
+  };
+  ScriptFile script;
+  script.name = plan.name;
+  script.job_name = value_of("--job-name").value_or(plan.name);
+  script.is_named = true;
+  if (plan.output_given) script.output = value_of("--output");
+  script.runs_dir = plan.runs_dir;
+  script.clusters = plan.clusters;
+  script.comment = value_of("--comment");
+  for (const SecretSource& secret : plan.secrets) script.secrets.push_back(secret.name);
+  script.requested = plan.requested;
+  return script;
+}
+
+ScriptFile read_script(std::string_view text, std::string_view file_name) {
+  ScriptFile script;
+  const auto stem = file_name.substr(0, file_name.rfind('.'));
+  auto given = sbatch_value(text, "--job-name", "-J");
+  if (const auto of_pbs = pbs_option(text, "-N"); of_pbs && !given) given = of_pbs->value;
+  script.is_named = given.has_value();
+  script.name = slug(given.value_or(std::string(stem)));
+  script.job_name = given.value_or(script.name);
+  script.runs_dir = runs_of(text);
+  script.output = sbatch_value(text, "--output", "-o");
+  if (script.output && !script.runs_dir.empty() &&
+      *script.output == fmt::format("{}/{}-%j.out", script.runs_dir, script.name)) {
+    script.output.reset();
+  }
+  script.chdir = sbatch_value(text, "--chdir", "-D");
+  script.clusters = sbatch_value(text, "--clusters", "-M");
+  script.comment = sbatch_value(text, "--comment", "--comment");
+  script.dependency = sbatch_value(text, "--dependency", "-d");
+  script.secrets = secrets_in(text);
+  script.requested = requested_of_script(text);
+  return script;
+}
+
+std::vector<std::string> refusals_of(std::string_view text) {
+  std::vector<std::pair<std::size_t, std::string>> found;
+  const auto refuse = [&](std::size_t line, std::string what) {
+    found.emplace_back(line, fmt::format("{}: {}", line, what));
+  };
+  const auto refuse_array = [&](const SbatchOption& array, std::string_view given) {
+    refuse(array.line, fmt::format("{}{} makes several jobs, and a run is the record of one. Take "
+                                   "the line out and let the spec "
+                                   "have a sweep, whose points are runs of their own; plain "
+                                   "`sbatch` takes the script as it is",
+                                   given, printable(array.value)));
+  };
+  if (const auto array = sbatch_option(text, "--array", "-a")) refuse_array(*array, "--array=");
+  for (const char* of_pbs : {"-t", "-J"}) {
+    if (const auto array = pbs_option(text, of_pbs))
+      refuse_array(*array, fmt::format("#PBS {} ", of_pbs));
+  }
+  if (const auto line = het_line(text)) {
+    refuse(*line,
+           "a heterogeneous job is several jobs, and a run is the record of one; they are not "
+           "supported. Plain "
+           "`sbatch` takes the script as it is");
+  }
+  if (const auto line = sbatch_flag(text, "--wait", "-W"))
+    refuse(*line,
+           "--wait cannot be given: use dlrun submit --watch, which shows the log meanwhile");
+  if (const auto line = sbatch_flag(text, "--test-only", ""))
+    refuse(*line, "--test-only cannot be given: it submits nothing; use dlrun submit --test-only");
+  if (is_of_dlrun(text)) {
+    if (const auto names = sbatch_option(text, "--export", "");
+        names && !exports_all(names->value)) {
+      refuse(names->line,
+             fmt::format(
+                 "--export={} cannot be given: it keeps from the job which run it is, and the "
+                 "run's secrets; "
+                 "the job's environment is environment.vars. Take it out, or let it begin with ALL",
+                 printable(names->value)));
+    }
+    if (const auto file = sbatch_option(text, "--export-file", "")) {
+      refuse(file->line,
+             "--export-file cannot be given: it keeps from the job which run it is, and the run's "
+             "secrets; the job's "
+             "environment is environment.vars");
+    }
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::string> lines;
+  for (auto& [line, what] : found) lines.push_back(std::move(what));
+  return lines;
+}
+
+}  // namespace dlrun

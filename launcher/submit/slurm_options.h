@@ -1,0 +1,28 @@
+#pragma once
+// Checks the free Slurm options of a spec (`slurm`, `launch.srun`) against the installed sbatch
+// and srun.
+
+#include <string>
+#include <vector>
+
+#include "launcher/spec/load.h"
+#include "launcher/submit/context.h"
+#include "launcher/submit/reporter.h"
+
+namespace dlrun {
+
+/// Reports an error for each option that sbatch does not know, with its place and the nearest known
+/// name, and fails with an empty message. An option that srun does not know, or an MPI plugin
+/// (`launch.mpi`) that srun does not list, is only a warning: the nodes may have other plugins.
+/// Does nothing if the program is not installed. Contacts no controller; starts a program only if
+/// the spec has such options.
+[[nodiscard]] Result<> check_slurm_options(const Context& context, Reporter& reporter,
+                                           const LoadedSpec& loaded);
+
+/// Checks in the same way the options that an interactive session passes to salloc in `words`.
+/// Refuses --no-shell, which would keep the allocation without starting anything in it.
+[[nodiscard]] Result<> check_salloc_options(const Context& context, Reporter& reporter,
+                                            const LoadedSpec& loaded,
+                                            const std::vector<std::string>& words);
+
+}  // namespace dlrun

@@ -1,0 +1,30 @@
+#pragma once
+// Submits a recorded run to Slurm exactly once.
+
+#include <filesystem>
+
+#include "common/interrupt.h"
+#include "launcher/executors/executor.h"
+#include "launcher/runs/journal.h"
+#include "launcher/runs/run_directory.h"
+#include "launcher/submit/job.h"
+
+namespace dlrun {
+
+/// Writes a sweep's submit.json: the words that all its arrays share, without the secrets. A
+/// submission that was interrupted continues with it.
+[[nodiscard]] Result<> write_job_words(const std::filesystem::path& sweep, const JobWords& words);
+[[nodiscard]] Result<JobWords> read_job_words(const std::filesystem::path& sweep);
+
+/// Submits the run once: records the intent in the run's journal, calls sbatch or slurmrestd, and
+/// records the job.
+///
+/// If the answer is lost, looks the token up at the controller. Submits again, once and with the
+/// same token, only if the controller knows no such job. Should both jobs exist, the claim lets
+/// only one of them run. Ctrl-C during sbatch is handled in the same way: if the submission has
+/// succeeded, `interrupt`, which the caller holds, tells the caller of the Ctrl-C.
+[[nodiscard]] Result<Submission> submit_once(const Context& context, const RunDirectory& run,
+                                             const JobWords& words, Executor& executor,
+                                             const Interrupt& interrupt);
+
+}  // namespace dlrun

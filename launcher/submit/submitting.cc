@@ -1,0 +1,56 @@
+// One job. sweep_submission.cc and resubmission.cc hold the other functions of the header.
+
+#include "launcher/submit/submitting.h"
+
+#include <utility>
+
+#include "launcher/submit/downloads.h"
+#include "launcher/submit/recording.h"
+#include "launcher/submit/submit_once.h"
+
+namespace dlrun {
+
+void write_provenance(Reporter& reporter, Provenance& provenance,
+                      const std::filesystem::path& run) {
+  const auto written = provenance.write(run);
+  if (written) return;
+  reporter.warning(
+      fmt::format("where the run came from is not recorded: {}", written.error().message));
+}
+
+Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInspector& inspector,
+                             Job job, const Checked& checked, Provenance& provenance,
+                             const OnSubmitted& on_submitted) {
+  // A run that is repeated starts with the agent that its script names, and has its copy of the
+  // code already.
+  const bool is_new = job.source != Job::Source::kRun;
+  const LaunchPlan* plan = is_new && job.experiment ? &job.experiment->plan : nullptr;
+  if (job.experiment) DLRUN_TRY(fetch_downloads(reporter, job.experiment->loaded));
+  const bool is_agentless = plan != nullptr && plan->agent.empty();
+  if (!is_agentless) DLRUN_TRY(stage(context, reporter, job.runs_dir));
+  auto run = record_run(context, reporter, job);
+  if (!run) return tl::unexpected(run.error());
+  for (const LogFolders& logs : checked.logs) DLRUN_TRY(make_log_folders(logs));
+  if (plan != nullptr && plan->snapshot) {
+    auto snapshot = snapshot_for(context, job.source_dir, job.runs_dir, *run);
+    if (!snapshot) return tl::unexpected(snapshot.error());
+    job.words.chdir = std::move(*snapshot);
+  }
+  std::optional<Interrupt> interrupt(std::in_place);
+  Executor& executor = inspector.executor_of(job.words.server);
+  auto submission = submit_once(context, *run, job.words, executor, *interrupt);
+  const bool is_interrupted = interrupt->requested();
+  interrupt.reset();
+  provenance.set_image(job.image);
+  write_provenance(reporter, provenance, run->path);
+  if (!submission) return tl::unexpected(submission.error());
+  if (on_submitted) DLRUN_TRY(on_submitted(*run));
+  Submitted done;
+  done.job = std::move(job);
+  done.run = std::move(*run);
+  done.submissions.push_back(std::move(*submission));
+  done.is_interrupted = is_interrupted;
+  return done;
+}
+
+}  // namespace dlrun

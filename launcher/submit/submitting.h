@@ -1,0 +1,71 @@
+#pragma once
+// Records a checked job as a run and submits it once.
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "launcher/runs/journal.h"
+#include "launcher/runs/provenance.h"
+#include "launcher/runs/run_directory.h"
+#include "launcher/submit/checks.h"
+#include "launcher/submit/job.h"
+
+namespace dlrun {
+
+/// An accepted submission: one job, or the arrays of a sweep. It ties the run and its journals to
+/// the job, for the report to the user.
+struct Submitted {
+  Job job;  ///< for a sweep, what its arrays share
+  RunDirectory run;
+  std::vector<Submission> submissions;  ///< one; of a sweep one for each array that Slurm has
+  bool is_interrupted = false;          ///< Ctrl-C arrived while Slurm took the last job
+  /// Set for a sweep.
+  struct Points {
+    std::size_t sent = 0, all = 0;
+    std::optional<std::int64_t> max_parallel;
+    std::optional<SweepPlan> plan;  ///< of a sweep that is submitted for the first time
+  };
+  std::optional<Points> points;
+  std::optional<Error> failure;  ///< why Slurm does not have the sweep's other arrays
+};
+
+/// Called after Slurm has accepted the job.
+using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
+
+/// Fetches the job's downloads, stages the agent, records the job as a run and submits it once.
+/// checked: the result of check_job(). provenance: has been collecting in the background since the
+/// command began.
+[[nodiscard]] Result<Submitted> submit_job(const Context& context, Reporter& reporter,
+                                           RunInspector& inspector, Job job, const Checked& checked,
+                                           Provenance& provenance,
+                                           const OnSubmitted& on_submitted = {});
+
+/// Submits a sweep: records the parent, the arrays and the points, and submits each array once. If
+/// sbatch --test-only refuses one array, nothing is recorded or submitted. If a later sbatch
+/// refuses, the arrays before it stay queued, and `failure` says so and how to continue.
+[[nodiscard]] Result<Submitted> submit_sweep(const Context& context, Reporter& reporter,
+                                             RunInspector& inspector, Job job, SweepPlan sweep,
+                                             const Checked& checked, Provenance& provenance);
+
+/// Submits the points of a recorded sweep that Slurm does not have: never sent, interrupted, or
+/// refused. Fails with kUsage if there are none.
+[[nodiscard]] Result<Submitted> submit_missing(const Context& context, Reporter& reporter,
+                                               RunInspector& inspector, const IndexEntry& run);
+
+/// Submits the script of a run again as a new run, or the missing points of a sweep. text: the run
+/// as the user named it. force: also if the run has not ended.
+[[nodiscard]] Result<Submitted> resubmit(const Context& context, Reporter& reporter,
+                                         RunInspector& inspector, const std::string& text,
+                                         bool force);
+
+/// Returns the experiment of a recorded run if its script alone does not say everything: which runs
+/// it waits for, where its secrets are, which files it downloads. Returns nothing otherwise. For a
+/// sweep, returns the experiment of its first point. has_secrets: the script names secrets.
+[[nodiscard]] Result<std::optional<Experiment>> recorded_experiment(
+    const Context& context, Reporter& reporter, const std::filesystem::path& run, bool has_secrets);
+
+/// Writes the run's provenance.json, and warns if that fails.
+void write_provenance(Reporter& reporter, Provenance& provenance, const std::filesystem::path& run);
+
+}  // namespace dlrun

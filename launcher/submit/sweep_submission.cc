@@ -1,0 +1,339 @@
+// Submits a sweep's arrays: all of them at first, later only those that Slurm does not have.
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "common/text.h"
+#include "common/untrusted_file.h"
+#include "launcher/runs/ownership.h"
+#include "launcher/runs/sweep.h"
+#include "launcher/spec/sweep_points.h"
+#include "launcher/submit/dependencies.h"
+#include "launcher/submit/downloads.h"
+#include "launcher/submit/job_secrets.h"
+#include "launcher/submit/recording.h"
+#include "launcher/submit/submit_once.h"
+#include "launcher/submit/submitting.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kScriptLimit = 16U << 20U;
+
+/// One array to submit, by one call of sbatch.
+struct ArrayToSend {
+  std::size_t array = 0;
+  std::string script;
+  std::optional<std::string> tasks;  ///< sbatch's --array, if it differs from the script
+  std::string first_point;  ///< the first point, for messages: "point 3: resources.partition=gpu"
+};
+
+/// The submissions that succeeded, in the order of the arrays.
+struct Sent {
+  std::vector<Submission> arrays;
+  bool interrupted = false;
+};
+
+/// Returns the dependency that makes an array wait for the array before it. This keeps sweep-wide
+/// limits on parallel points: Slurm's own limit counts within each array.
+std::optional<std::string> dependency_after(const JobWords& words, const std::string& before) {
+  if (before.empty()) return words.dependency;
+  const std::string word = "afterany:" + before;
+  return words.dependency ? *words.dependency + "," + word : word;
+}
+
+/// Returns true for messages about nodes that are not available. They may be down for an hour or
+/// missing for good; sbatch can tell these cases apart, --test-only cannot.
+bool may_be_queued_yet(const std::string& words) {
+  for (const char* phrase :
+       {"Requested node configuration is not available", "Requested nodes are busy",
+        "Required node not available", "Requested partition configuration not available now"}) {
+    if (words.find(phrase) != std::string::npos) return true;
+  }
+  return false;
+}
+
+/// Asks Slurm about each distinct set of options once, so that no array is queued if a later one
+/// will be refused. Moves the arrays that --test-only cannot judge to the front: if sbatch refuses
+/// one of them, nothing is queued yet.
+Result<> test_and_order(const Context& context, Reporter& reporter,
+                        const std::filesystem::path& run, std::vector<ArrayToSend>& arrays,
+                        const JobWords& shared, Executor& executor) {
+  // sbatch itself refuses a single array, with nothing queued before it
+  if (arrays.size() < 2) return {};
+  std::map<std::string, bool> open;  // by options: true if --test-only cannot judge them
+  for (const ArrayToSend& one : arrays) {
+    const std::string options = options_of_array(one.script);
+    if (open.contains(options)) continue;
+    const auto request =
+        submit_request(context, shared, array_path(run, one.array), "TOKEN", one.script);
+    if (!request) return tl::unexpected(request.error());
+    const auto words = executor.test(*request);
+    if (!words && !may_be_queued_yet(words.error().message))
+      return fail(words.error().code, "nothing was submitted: {}: {}", one.first_point,
+                  words.error().message);
+    if (!words) {
+      reporter.warning(fmt::format("{}: Slurm may queue it and not start it: {}", one.first_point,
+                                   words.error().message));
+    }
+    open[options] = !words;
+  }
+  std::stable_partition(arrays.begin(), arrays.end(),
+                        [&](const ArrayToSend& one) { return open[options_of_array(one.script)]; });
+  return {};
+}
+
+std::string how_to_go_on(const RunDirectory& run, std::size_t sent, std::size_t all) {
+  return fmt::format(
+      "{} of {} arrays are queued: `dlrun resubmit {}` submits the rest, `dlrun cancel {}` ends "
+      "them",
+      sent, all, run.handle(), run.handle());
+}
+
+/// Submits the arrays in order. before: the job that the first array waits for, if a limit holds
+/// over all arrays.
+Result<> send(const Context& context, const RunDirectory& run,
+              const std::vector<ArrayToSend>& arrays, const JobWords& shared, bool is_throttled,
+              std::string before, Executor& executor, Sent& sent) {
+  for (const ArrayToSend& one : arrays) {
+    JobWords words = shared;
+    words.is_array = true;
+    words.array_tasks = one.tasks;
+    words.dependency = dependency_after(shared, is_throttled ? before : "");
+    const RunDirectory array{fmt::format("{}/array-{}", run.id, one.array), run.name,
+                             array_path(run.path, one.array), run.created};
+    const Interrupt interrupt;
+    auto submission = submit_once(context, array, words, executor, interrupt);
+    if (!submission) {
+      const std::string message =
+          sent.arrays.empty() ? submission.error().message
+                              : fmt::format("{}; the next: {}",
+                                            how_to_go_on(run, sent.arrays.size(), arrays.size()),
+                                            submission.error().message);
+      return fail(submission.error().code, "{}", message);
+    }
+    before = submission->job.id;
+    sent.arrays.push_back(std::move(*submission));
+    sent.interrupted = sent.interrupted || interrupt.requested();
+    if (sent.interrupted && sent.arrays.size() < arrays.size())
+      return fail(Errc::kInterrupted, "interrupted: {}",
+                  how_to_go_on(run, sent.arrays.size(), arrays.size()));
+  }
+  return {};
+}
+
+bool is_outcome_open(const Result<>& done) {
+  return !done && (done.error().code == Errc::kUnavailable || done.error().code == Errc::kTimeout);
+}
+
+/// Returns the tasks as sbatch's --array: "3-5,9".
+std::string ranges_of(const std::set<std::size_t>& tasks) {
+  std::vector<std::string> parts;
+  for (auto first = tasks.begin(); first != tasks.end();) {
+    auto last = first;
+    for (auto next = std::next(last); next != tasks.end() && *next == *last + 1; ++next)
+      last = next;
+    parts.push_back(first == last ? std::to_string(*first) : fmt::format("{}-{}", *first, *last));
+    first = std::next(last);
+  }
+  return join(parts, ",");
+}
+
+/// The points that Slurm does not have, as arrays to submit.
+struct Missing {
+  std::vector<ArrayToSend> arrays;
+  std::vector<std::filesystem::path> points;
+  std::string last_job;  ///< the job of the last unfinished array
+};
+
+Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep,
+                             RunInspector& inspector) {
+  std::vector<std::filesystem::path> current;
+  for (const auto& point : sweep.points)
+    current.push_back(current_run_of(point_path(run.path, point)));
+  const auto states = inspector.inspect_all(current);
+  Missing missing;
+  std::map<std::size_t, std::set<std::size_t>> tasks;
+  std::map<std::size_t, std::size_t> points_of_array, first_points;
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    const SweepRecord::Point& point = sweep.points[i];
+    ++points_of_array[point.array];
+    if (!states[i]) return tl::unexpected(states[i].error());
+    const RunStatus& status = *states[i];
+    DLRUN_TRY(require_own(fmt::format("{}/{}", run.id, i), current[i], "submitted again"));
+    if (status.is_last_known && !is_final(status.state) && status.job.id.empty())
+      return fail(Errc::kUnavailable, "{}/{}: {}", run.id, i, status.detail);
+    if (status.state == RunState::kUnknown && status.is_last_known)
+      return fail(Errc::kUnavailable, "{}/{}: {}", run.id, i, status.detail);
+    const bool is_own = current[i] == point_path(run.path, point);
+    if (is_own && !is_final(status.state))
+      missing.last_job = status.job.id.substr(0, status.job.id.find('_'));
+    if (!is_own || (status.state != RunState::kNotSubmitted && status.state != RunState::kRefused))
+      continue;
+    // A submission of a single point checks the sweep's lock in the same way as this one checks
+    // the point's.
+    if (is_being_submitted(current[i]) || current_run_of(current[i]) != current[i])
+      return fail(Errc::kRefused,
+                  "{}/{}: another dlrun is submitting it; try again when that is done", run.id, i);
+    if (tasks[point.array].empty()) first_points[point.array] = i;
+    tasks[point.array].insert(point.task);
+    missing.points.push_back(current[i]);
+  }
+  for (const auto& [array, wanted] : tasks) {
+    auto script =
+        read_untrusted(array_path(run.path, array) / "job.sh", kScriptLimit, Links::kRefuse);
+    if (!script) return tl::unexpected(script.error());
+    const std::size_t first = first_points[array];
+    ArrayToSend one{array, std::move(*script), std::nullopt,
+                    fmt::format("point {}: {}", first, describe(sweep, sweep.points[first]))};
+    if (wanted.size() < points_of_array[array]) {
+      one.tasks = ranges_of(wanted);
+      if (sweep.max_parallel) *one.tasks += fmt::format("%{}", *sweep.max_parallel);
+    }
+    missing.arrays.push_back(std::move(one));
+  }
+  return missing;
+}
+
+}  // namespace
+
+Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunInspector& inspector,
+                               Job job, SweepPlan sweep, const Checked& checked,
+                               Provenance& provenance) {
+  const Experiment& experiment = *job.experiment;
+  const LaunchPlan& plan = experiment.plan;
+  Executor& executor = inspector.executor_of(job.words.server);
+  std::vector<ArrayToSend> arrays;
+  for (std::size_t i = 0; i < sweep.arrays.size(); ++i) {
+    const auto first = std::find_if(sweep.points.begin(), sweep.points.end(),
+                                    [&](const auto& point) { return point.array == i; });
+    arrays.push_back(
+        {i, sweep.arrays[i].script, std::nullopt,
+         fmt::format("point {}: {}", first - sweep.points.begin(), describe(first->values))});
+  }
+  job.words.is_array = false;  // set for each array
+  DLRUN_TRY(test_and_order(context, reporter, std::filesystem::path(plan.runs_dir) / plan.name,
+                           arrays, job.words, executor));
+  DLRUN_TRY(fetch_downloads(reporter, experiment.loaded));
+  if (!plan.agent.empty()) DLRUN_TRY(stage(context, reporter, plan.runs_dir));
+  auto run = record_sweep(context, reporter, experiment, sweep, job.words.secrets);
+  if (!run) return tl::unexpected(run.error());
+  for (const LogFolders& folders : checked.logs) DLRUN_TRY(make_log_folders(folders));
+  if (plan.snapshot) {
+    auto snapshot = snapshot_for(context, plan.folder, plan.runs_dir, *run);
+    if (!snapshot) return tl::unexpected(snapshot.error());
+    job.words.chdir = std::move(*snapshot);
+  }
+  Sent sent;
+  Result<> done;
+  {
+    const auto lock = SubmissionLock::hold(run->path);
+    DLRUN_TRY(write_job_words(run->path, job.words));
+    provenance.set_image(job.image);
+    done =
+        send(context, *run, arrays, job.words, sweep.max_parallel.has_value(), "", executor, sent);
+  }
+  write_provenance(reporter, provenance, run->path);
+  if (!done && !is_outcome_open(done)) {
+    // An array that was not submitted will not read its secrets.
+    std::set<std::size_t> taken;
+    for (std::size_t i = 0; i < sent.arrays.size(); ++i) taken.insert(arrays[i].array);
+    for (const PlannedPoint& point : sweep.points) {
+      if (!taken.contains(point.array))
+        remove_secrets(array_path(run->path, point.array) / std::to_string(point.task));
+    }
+  }
+  if (!done && sent.arrays.empty()) return tl::unexpected(done.error());
+  Submitted submitted;
+  submitted.job = std::move(job);
+  submitted.run = std::move(*run);
+  submitted.submissions = std::move(sent.arrays);
+  submitted.is_interrupted = sent.interrupted;
+  submitted.points = Submitted::Points{sweep.points.size(), sweep.points.size(), sweep.max_parallel,
+                                       std::move(sweep)};
+  if (!done) submitted.failure = done.error();
+  return submitted;
+}
+
+namespace {
+
+/// Adds to the words for the missing points the values that are not stored: the secrets, and the
+/// jobs that the sweep waits for now. Fetches downloads that are gone.
+Result<> complete_words(const Context& context, Reporter& reporter, RunInspector& inspector,
+                        const std::filesystem::path& sweep, const std::filesystem::path& point,
+                        JobWords& words) {
+  const auto script = read_untrusted(point / "job.sh", kScriptLimit, Links::kRefuse);
+  if (!script) return tl::unexpected(script.error());
+  const auto names = read_script(*script, "job.sh").secrets;
+  const auto experiment = recorded_experiment(context, reporter, sweep, !names.empty());
+  if (!experiment) return tl::unexpected(experiment.error());
+  if (!*experiment) return {};
+  const LoadedSpec& loaded = (*experiment)->loaded;
+  DLRUN_TRY(fetch_downloads(reporter, loaded));
+  auto secrets = secrets_of_script(context, names, (*experiment)->plan.secrets);
+  if (!secrets) return tl::unexpected(secrets.error());
+  words.secrets = std::move(*secrets);
+  LaunchPlan planned = (*experiment)->plan;
+  planned.clusters = words.clusters;
+  auto dependency = dependency_of(context, reporter, inspector, loaded, planned);
+  if (!dependency) return tl::unexpected(dependency.error());
+  words.dependency = std::move(*dependency);
+  return {};
+}
+
+}  // namespace
+
+Result<Submitted> submit_missing(const Context& context, Reporter& reporter,
+                                 RunInspector& inspector, const IndexEntry& entry) {
+  const RunDirectory run{entry.id, entry.name, entry.path, entry.created};
+  const auto sweep = read_sweep(run.path);
+  if (!sweep) return tl::unexpected(sweep.error());
+  // The lock is taken before the missing points are determined, so that of two concurrent
+  // resubmissions only one proceeds.
+  const auto lock = SubmissionLock::take(run.path);
+  if (!lock) return tl::unexpected(lock.error());
+  auto missing = find_missing(entry, *sweep, inspector);
+  if (!missing) return tl::unexpected(missing.error());
+  if (missing->points.empty()) {
+    return fail(Errc::kUsage,
+                "{0}: all its points were submitted: `dlrun resubmit {0}/N` submits one point "
+                "again, `dlrun submit "
+                "{1}` all",
+                run.id, (run.path / "resolved.yaml").string());
+  }
+  auto words = read_job_words(run.path);
+  if (!words) return tl::unexpected(words.error());
+  DLRUN_TRY(
+      complete_words(context, reporter, inspector, run.path, missing->points.front(), *words));
+  Executor& executor = inspector.executor_of(words->server);
+  DLRUN_TRY(test_and_order(context, reporter, run.path, missing->arrays, *words, executor));
+  for (const auto& point : missing->points) {
+    remove_secrets(point);
+    DLRUN_TRY(write_secrets(point, words->secrets));
+    unmark_cancelled(point);
+  }
+  for (const ArrayToSend& one : missing->arrays) unmark_cancelled(array_path(run.path, one.array));
+  Sent sent;
+  const auto done = send(context, run, missing->arrays, *words, sweep->max_parallel.has_value(),
+                         missing->last_job, executor, sent);
+  if (!done && !is_outcome_open(done)) {
+    std::set<std::filesystem::path> taken;
+    for (std::size_t i = 0; i < sent.arrays.size(); ++i)
+      taken.insert(array_path(run.path, missing->arrays[i].array));
+    for (const auto& point : missing->points) {
+      if (!taken.contains(point.parent_path())) remove_secrets(point);
+    }
+  }
+  if (!done) return tl::unexpected(done.error());
+  Submitted submitted;
+  submitted.job.words = std::move(*words);
+  submitted.run = run;
+  submitted.submissions = std::move(sent.arrays);
+  submitted.is_interrupted = sent.interrupted;
+  submitted.points = Submitted::Points{missing->points.size(), sweep->points.size(),
+                                       sweep->max_parallel, std::nullopt};
+  return submitted;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,29 @@
+#pragma once
+// dlrun's exit codes, and the code that follows from an error or from the end of a run.
+
+#include "common/result.h"
+
+namespace dlrun {
+
+struct RunStatus;
+
+/// dlrun's exit codes. Documented and stable.
+enum ExitCode : int {
+  kExitOk = 0,
+  kExitFault = 1,        ///< dlrun itself failed: a full disk, an I/O error, a bug
+  kExitUsage = 2,        ///< wrong usage, or an invalid spec
+  kExitRefused = 3,      ///< Slurm refused
+  kExitUnavailable = 4,  ///< the controller did not answer
+  kExitRunFailed = 5,    ///< the run failed
+  kExitNotFound = 6,     ///< no such file, run, job or program
+  kExitInterrupted = 130,
+  /// The reader of standard output is gone. Shells report an end by SIGPIPE with this code.
+  kExitReaderLeft = 141,
+};
+/// Returns dlrun's exit code for an error.
+[[nodiscard]] int exit_code_of(Errc code);
+
+/// Returns the exit code of wait and --watch for a run in a final state.
+[[nodiscard]] int exit_code_of_end(const RunStatus& status);
+
+}  // namespace dlrun

@@ -1,0 +1,154 @@
+// Two detached threads share one state: one asks the executor with the pauses of Backoff, the other
+// reads the run's files every second. Neither is joined, because either may hang in a system call.
+
+#include "launcher/view/run_feed.h"
+
+#include <sys/stat.h>
+
+#include <condition_variable>
+#include <ctime>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "launcher/executors/backoff.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::chrono::seconds kLookEvery{1};
+
+/// Updates a status with the run's own record, which is newer than the executor's answer.
+RunStatus with_record(RunStatus status, const RunRecord& record) {
+  if (status.sweep) return status;
+  RunFacts facts = std::move(status.facts);
+  facts.record = record;
+  return assess(std::move(facts));
+}
+
+}  // namespace
+
+// Shared by all threads. A thread may outlive the others inside a call that never returns.
+struct RunFeed::Shared {
+  Env env;
+  KnownServers servers;
+  IndexEntry run;
+
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  std::shared_ptr<const RunPicture> picture;  // guarded by mutex, like all members below
+  RunStatus asked;                            // made from the executor's last answer
+  std::shared_ptr<const std::vector<PointPicture>> asked_points;  // the points at that time
+  bool is_asking_due = false;
+  bool is_closing = false;
+
+  /// Waits for `limit` or until `wakes`. Returns false if the feed is closing.
+  bool pause(std::chrono::milliseconds limit, const bool& wakes) {
+    std::unique_lock lock(mutex);
+    changed.wait_for(lock, limit, [&] { return is_closing || wakes; });
+    return !is_closing;
+  }
+
+  void ask_until_closed() {
+    RunInspector inspector(env, servers);
+    Backoff backoff;
+    backoff.asked();  // take_picture() has just asked
+    while (pause(kLookEvery, is_asking_due)) {
+      {
+        const std::lock_guard lock(mutex);
+        if (!std::exchange(is_asking_due, false) && !backoff.is_due()) continue;
+        if (is_final(asked.state) && !asked.is_last_known) continue;
+      }
+      if (asked_points) {
+        auto points = take_points(inspector, run, backoff.max_age());
+        backoff.asked();
+        if (!points) continue;
+        const std::lock_guard lock(mutex);
+        asked = std::move(points->sum);
+        asked_points = std::make_shared<const std::vector<PointPicture>>(std::move(points->points));
+        continue;
+      }
+      auto status = inspector.inspect(run.path, backoff.max_age());
+      backoff.asked();
+      const std::lock_guard lock(mutex);
+      if (status) asked = std::move(*status);
+    }
+  }
+
+  void look_at_sweep(RunPicture& now) {
+    std::shared_ptr<const std::vector<PointPicture>> latest;
+    {
+      const std::lock_guard lock(mutex);
+      latest = asked_points;
+      now.status = asked;
+    }
+    auto points = std::make_shared<std::vector<PointPicture>>(*latest);
+    const bool has_ended = update_points(*points);
+    now.points = std::move(points);
+    now.now = seconds_now();
+    const std::lock_guard lock(mutex);
+    if (has_ended) {
+      is_asking_due = true;
+      changed.notify_all();
+    }
+    picture = std::make_shared<const RunPicture>(now);
+  }
+
+  void look_until_closed(RunPicture now) {
+    const bool never = false;
+    timespec ranks_written{};
+    while (pause(kLookEvery, never)) {
+      if (now.points) {
+        look_at_sweep(now);
+        continue;
+      }
+      const RunRecord before = now.history.record();
+      while (now.history.read_more(run.path).value_or(false)) {
+      }
+      struct stat info {};
+      const bool has_ranks = ::stat((run.path / "ranks.json").c_str(), &info) == 0;
+      if (has_ranks && (info.st_mtim.tv_sec != ranks_written.tv_sec ||
+                        info.st_mtim.tv_nsec != ranks_written.tv_nsec)) {
+        ranks_written = info.st_mtim;
+        if (auto ranks = read_ranks(run.path)) now.ranks = std::move(*ranks);
+      }
+      const RunRecord& record = now.history.record();
+      const std::lock_guard lock(mutex);
+      if (record.has_events != before.has_events || record.ended != before.ended ||
+          record.attempt != before.attempt) {
+        is_asking_due = true;
+        changed.notify_all();
+      }
+      now.status = with_record(asked, record);
+      now.now = seconds_now();
+      picture = std::make_shared<const RunPicture>(now);
+    }
+  }
+};
+
+RunFeed::RunFeed(const Env& env, const KnownServers& servers, RunPicture first)
+    : shared_(std::make_shared<Shared>()) {
+  shared_->env = env;
+  shared_->servers = servers;
+  shared_->run = first.run;
+  shared_->asked = first.status;
+  shared_->asked_points = first.points;
+  shared_->picture = std::make_shared<const RunPicture>(first);
+  std::thread([shared = shared_] { shared->ask_until_closed(); }).detach();
+  std::thread([shared = shared_, first = std::move(first)]() mutable {
+    shared->look_until_closed(std::move(first));
+  }).detach();
+}
+
+RunFeed::~RunFeed() {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->is_closing = true;
+  shared_->changed.notify_all();
+}
+
+std::shared_ptr<const RunPicture> RunFeed::picture() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->picture;
+}
+
+}  // namespace dlrun

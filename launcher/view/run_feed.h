@@ -1,0 +1,28 @@
+#pragma once
+// Keeps the picture of a run up to date in background threads. Its reader, such as the screen of
+// `dlrun top`, stays responsive when the controller or the file system hangs.
+
+#include <memory>
+
+#include "launcher/view/run_picture.h"
+
+namespace dlrun {
+
+class RunFeed {
+ public:
+  /// first: the state to return until newer data arrives.
+  RunFeed(const Env& env, const KnownServers& servers, RunPicture first);
+  /// Does not wait for the threads; a hanging thread is detached.
+  ~RunFeed();
+  RunFeed(const RunFeed&) = delete;
+  RunFeed& operator=(const RunFeed&) = delete;
+
+  /// Returns the newest known state, at most one second old if nothing hangs.
+  [[nodiscard]] std::shared_ptr<const RunPicture> picture() const;
+
+ private:
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace dlrun

@@ -1,0 +1,49 @@
+#pragma once
+// Lists runs, newest first. One query to Slurm serves all of them, and ended runs need none: their
+// rows are cached beside the index.
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "common/env.h"
+#include "common/result.h"
+#include "launcher/runs/index.h"
+#include "launcher/spec/known_servers.h"
+
+namespace dlrun {
+
+struct ListRequest {
+  /// If not empty, lists only the runs in this folder, and runs of other users last. Adds runs of
+  /// the folder that the index lacks.
+  std::filesystem::path folder;
+  std::size_t limit = 0;  ///< the most runs to list; 0: all
+  /// Reads the files of every run and returns their whole state as JSON instead of rows.
+  bool wants_json = false;
+};
+
+/// A run in a list; all fields are texts for people.
+struct ListedRun {
+  std::string id, job, state, age, summary;
+};
+
+struct RunList {
+  std::vector<ListedRun> rows;
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();  ///< as in `dlrun status --json`
+  std::size_t added = 0;   ///< runs that were added to the index
+  std::size_t hidden = 0;  ///< older runs beyond the limit
+  /// Sentences about entries and runs that cannot be read.
+  std::vector<std::string> unreadable;
+  /// The reason why a controller did not answer; empty if all did. A state with '?' is the last
+  /// known one.
+  std::string unreachable;
+};
+
+/// Returns the user's runs. Fails only if the index or the folder cannot be read.
+[[nodiscard]] Result<RunList> list_runs(const Env& env, const KnownServers& servers,
+                                        const ListRequest& request);
+
+}  // namespace dlrun

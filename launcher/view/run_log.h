@@ -1,0 +1,20 @@
+#pragma once
+// Finds the log of a run that a person asks for.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+#include "launcher/runs/index.h"
+#include "launcher/runs/log_file.h"
+#include "launcher/runs/status.h"
+
+namespace dlrun {
+
+/// Opens the job's log, or a rank's; attempt: of the rank, by default the latest. Fails with
+/// kNotFound if there is none; the message says whether there may be one later.
+[[nodiscard]] Result<LogReader> open_log(RunInspector& inspector, const IndexEntry& run,
+                                         std::optional<std::int64_t> rank,
+                                         std::optional<std::int64_t> attempt);
+
+}  // namespace dlrun

@@ -1,0 +1,65 @@
+#pragma once
+// A run, or a sweep with its points, at one moment: everything that `dlrun top` shows.
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "launcher/runs/history.h"
+#include "launcher/runs/index.h"
+#include "launcher/runs/ranks.h"
+#include "launcher/runs/status.h"
+
+namespace dlrun {
+
+/// A point of a sweep at one moment.
+struct PointPicture {
+  std::size_t number = 0;
+  std::string values;          ///< the values that the point sets
+  std::filesystem::path path;  ///< the point's current run
+  RunState state = RunState::kUnknown;
+  bool is_last_known = false;
+  std::string detail;
+  std::optional<Progress> progress;
+  std::string result;  ///< a JSON object; empty if there is no result
+};
+
+/// A run at one moment.
+struct RunPicture {
+  IndexEntry run;
+  RunStatus status;
+  RunHistory history;
+  std::optional<RankSnapshot> ranks;
+  /// The points of a sweep; nullptr for a single run.
+  std::shared_ptr<const std::vector<PointPicture>> points;
+  double now = 0;  ///< seconds since 1970
+};
+
+/// Returns the run's current state: reads its files and asks the executor once.
+[[nodiscard]] Result<RunPicture> take_picture(const Env& env, const KnownServers& servers,
+                                              const IndexEntry& run);
+
+/// Returns the picture as JSON; cli/OUTPUT.md documents it.
+[[nodiscard]] nlohmann::ordered_json picture_json(const RunPicture& picture);
+
+/// The points of a sweep, and the sweep's state that follows from them.
+struct PointsPicture {
+  RunStatus sum;
+  std::vector<PointPicture> points;
+};
+/// Inspects all points of the sweep. max_age: as for RunInspector::inspect().
+[[nodiscard]] Result<PointsPicture> take_points(RunInspector& inspector, const IndexEntry& run,
+                                                std::chrono::milliseconds max_age);
+/// Reads what running points have written since the executor was asked. Returns true if one of them
+/// has ended.
+[[nodiscard]] bool update_points(std::vector<PointPicture>& points);
+
+/// Returns the present time in seconds since 1970.
+[[nodiscard]] double seconds_now();
+
+}  // namespace dlrun

@@ -1,0 +1,141 @@
+#include "launcher/view/run_text.h"
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <vector>
+
+#include "common/json_read.h"
+#include "common/text.h"
+#include "common/units.h"
+#include "launcher/runs/ownership.h"
+#include "launcher/runs/sweep.h"
+
+namespace dlrun {
+namespace {
+
+std::string of_total(std::string_view what, std::int64_t value,
+                     const std::optional<std::int64_t>& total) {
+  return total ? fmt::format("{} {}/{}", what, value, *total) : fmt::format("{} {}", what, value);
+}
+
+/// Returns as many whole entries of a result as fit. The entries by which people judge runs come
+/// first. Leaves out the hash of the parameters, which `status` shows.
+std::string short_result(const std::string& result) {
+  auto json = json_read::object_of(result);
+  if (!json) return {};
+  std::string text;
+  const auto add = [&](const std::string& name, const nlohmann::ordered_json& value) {
+    const std::string part = result_text(json_read::dump(nlohmann::ordered_json{{name, value}}));
+    if (text.empty()) {
+      text = part;
+    } else if (text.size() + 2 + part.size() <= kSummaryColumns) {
+      text += ", " + part;
+    }
+  };
+  for (const std::string_view name : kJudgedBy) {
+    if (const auto found = json->find(name); found != json->end()) add(std::string(name), *found);
+  }
+  for (const auto& [name, value] : json->items()) {
+    const bool is_added = std::find(kJudgedBy.begin(), kJudgedBy.end(), name) != kJudgedBy.end();
+    if (!is_added && name != "parameters") add(name, value);
+  }
+  return text;
+}
+
+/// Returns the progress if the run is running, the result if it has completed, and the reason if it
+/// has failed.
+std::string what_matters(const RunStatus& status) {
+  if (status.sweep) return describe(*status.sweep);
+  const RunRecord& record = status.facts.record;
+  if (status.state == RunState::kCompleted) {
+    if (auto result = short_result(record.result); !result.empty()) return result;
+  } else if (is_final(status.state)) {
+    return record.first_failed ? describe(*record.first_failed) : printable(status.detail);
+  }
+  const std::string attempt =
+      record.restarts.empty() ? "" : fmt::format("attempt {}  ", record.attempt);
+  return attempt + (record.progress ? progress_text(*record.progress) : "");
+}
+
+}  // namespace
+
+std::string nodes_of(const RunFacts& facts) {
+  if (!facts.record.hosts.empty()) return facts.record.hosts;
+  if (facts.report && !facts.report->nodes.empty()) return facts.report->nodes;
+  return {};
+}
+
+std::string attempt_text(const RunRecord& record) {
+  if (record.attempt == 0 && record.restarts.empty()) return {};
+  std::vector<std::string> causes;
+  for (const auto& restart : record.restarts) causes.push_back(printable(restart.cause));
+  if (causes.empty()) return std::to_string(record.attempt);
+  const Restart& last = record.restarts.back();
+  // Between two attempts, the record still has the number of the attempt that has ended.
+  const bool is_between = last.attempt == record.attempt && !record.ended;
+  const std::string number =
+      is_between ? fmt::format("{} is next", record.attempt + 1) : std::to_string(record.attempt);
+  return fmt::format("{}, after {}; at most {} restart{} left", number, join(causes, ", "),
+                     last.left, last.left == 1 ? "" : "s");
+}
+
+std::string progress_text(const Progress& progress) {
+  std::vector<std::string> parts;
+  if (progress.epoch) parts.push_back(of_total("epoch", *progress.epoch, progress.epochs));
+  if (progress.step) parts.push_back(of_total("step", *progress.step, progress.steps));
+  if (progress.loss) parts.push_back(fmt::format("loss {:.4g}", *progress.loss));
+  if (progress.accuracy) parts.push_back(fmt::format("accuracy {:.4g}", *progress.accuracy));
+  if (progress.samples_per_s)
+    parts.push_back(fmt::format("{} samples/s", count_text(*progress.samples_per_s)));
+  return join(parts, ", ");
+}
+
+std::string result_text(const std::string& result) {
+  const auto json = json_read::object_of(result);
+  if (!json) return {};
+  std::vector<std::string> parts;
+  for (const auto& [key, value] : json->items()) {
+    std::string shown =
+        value.is_string() ? printable(value.get<std::string>()) : json_read::dump(value);
+    if (value.is_number_float()) shown = fmt::format("{:.6g}", value.get<double>());
+    parts.push_back(fmt::format("{} {}", key, shown));
+  }
+  return join(parts, ", ");
+}
+
+std::string end_text(const IndexEntry& run, const RunStatus& status) {
+  std::string text = fmt::format("{}: {}", printable(run.id), word(status.state));
+  if (!status.detail.empty()) text += ": " + printable(status.detail);
+  const auto& failed = status.facts.record.first_failed;
+  if (failed && status.state != RunState::kCompleted && !names_first_failed(status))
+    text += "; first to fail: " + printable(describe(*failed));
+  return text;
+}
+
+bool names_first_failed(const RunStatus& status) {
+  const auto& failed = status.facts.record.first_failed;
+  return failed && status.detail.find(fmt::format("rank {}", failed->rank)) != std::string::npos;
+}
+
+std::string summary_text(const RunStatus& status) {
+  std::string text = what_matters(status);
+  if (const auto& owner = status.facts.foreign) {
+    text = status.is_last_known && !status.sweep
+               ? describe(*owner)
+               : fmt::format("of user {}: {}", printable(owner->name), text);
+  }
+  return text;
+}
+
+std::string age(const std::string& utc) {
+  std::tm parts{};
+  if (::strptime(utc.c_str(), "%Y-%m-%dT%H:%M:%S", &parts) == nullptr) return {};
+  const auto then = std::chrono::system_clock::from_time_t(::timegm(&parts));
+  const auto seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now() - then)
+          .count();
+  return age_text(seconds);
+}
+
+}  // namespace dlrun

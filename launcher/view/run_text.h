@@ -1,0 +1,43 @@
+#pragma once
+// Describes a run in words: its progress, its result, its end. The texts are single lines without
+// layout and colour.
+
+#include <string>
+
+#include "launcher/runs/index.h"
+#include "launcher/runs/status.h"
+
+namespace dlrun {
+
+/// Returns "epoch 2/4, step 350/938, loss 0.123, accuracy 0.981, 84.3k samples/s".
+[[nodiscard]] std::string progress_text(const Progress& progress);
+
+/// Returns a result as "test_accuracy 0.9781, parameters 3f2a". result: a JSON object.
+[[nodiscard]] std::string result_text(const std::string& result);
+
+/// Returns the attempt as "2, after failure, node_failure; at most 1 restart left"; "" if there was
+/// only one attempt.
+[[nodiscard]] std::string attempt_text(const RunRecord& record);
+
+/// Returns one sentence on how the run ended, for --watch and wait: "mnist-...: failed: rank 3 on
+/// n2 was ended by SIGKILL".
+[[nodiscard]] std::string end_text(const IndexEntry& run, const RunStatus& status);
+
+/// The columns of a summary in a list; `status` and --json show everything.
+inline constexpr std::size_t kSummaryColumns = 72;
+/// Returns the progress if the run is running, the result if it has completed, the reason if it has
+/// failed. The owner comes first if it is another user.
+[[nodiscard]] std::string summary_text(const RunStatus& status);
+
+/// Returns the nodes of the run's ranks, else those that the executor reports; "" if unknown.
+[[nodiscard]] std::string nodes_of(const RunFacts& facts);
+
+/// Returns true if the detail already names the rank that failed first. The detail of a run that
+/// has ended is lead's own sentence, which the record has only as text.
+[[nodiscard]] bool names_first_failed(const RunStatus& status);
+
+/// Returns the time since a UTC timestamp written by dlrun: "12 s", "3 min", "2 h", "5 d". Returns
+/// "" if `utc` is no such timestamp.
+[[nodiscard]] std::string age(const std::string& utc);
+
+}  // namespace dlrun

@@ -1,0 +1,32 @@
+#pragma once
+// Texts for the user of a submitted job: when the job starts, and which limits its partition has.
+
+#include <optional>
+#include <string>
+
+#include "common/env.h"
+#include "launcher/executors/executor.h"
+#include "launcher/runs/journal.h"
+#include "launcher/spec/site_profile.h"
+
+namespace dlrun {
+
+/// Returns the partition's limits from the site's file: "gpu: at most 2-00:00:00 and 8 nodes for a
+/// job; a node has 4 GPUs (a100), 64 CPUs, 512000 MiB". An empty `partition` means the site's
+/// default. Returns "" if the file has no limits for it.
+[[nodiscard]] std::string partition_text(const SiteProfile& site, std::string partition);
+
+/// Returns "about 2026-11-22T03:00:00, as Slurm estimates it now", "now, on n1", or why no
+/// estimate exists.
+[[nodiscard]] std::string start_text(const JobReport& report);
+
+/// Returns a warning for a pending job that cannot start because it asks for more than its
+/// partition or its user may have. Returns "" for every other reason.
+[[nodiscard]] std::string never_text(const JobReport& report);
+
+/// Asks Slurm once about a job, or the first task of an array, that was just submitted. Returns
+/// nothing if the controller does not answer within 2 s, or if the job was submitted through
+/// slurmrestd, which is slow.
+[[nodiscard]] std::optional<JobReport> glance(const Env& env, const Submission& submission);
+
+}  // namespace dlrun

@@ -1,0 +1,119 @@
+#include "launcher/view/status_json.h"
+
+#include "common/json_or_null.h"
+#include "common/json_read.h"
+#include "launcher/runs/last_words.h"
+#include "launcher/runs/log_file.h"
+#include "launcher/view/run_text.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json progress_json(const Progress& progress) {
+  Json json;
+  json["time"] = progress.time;
+  json["epoch"] = value_or_null(progress.epoch);
+  json["epochs"] = value_or_null(progress.epochs);
+  json["step"] = value_or_null(progress.step);
+  json["steps"] = value_or_null(progress.steps);
+  json["loss"] = value_or_null(progress.loss);
+  json["accuracy"] = value_or_null(progress.accuracy);
+  json["samples_per_s"] = value_or_null(progress.samples_per_s);
+  return json;
+}
+
+Json failure_json(const RankFailure& failure) {
+  Json json;
+  json["rank"] = failure.rank >= 0 ? Json(failure.rank) : Json(nullptr);
+  json["host"] = text_or_null(failure.host);
+  json["code"] = failure.code;
+  json["signal"] = text_or_null(failure.signal);
+  json["error"] = text_or_null(failure.error);
+  return json;
+}
+
+Json restarts_json(const RunRecord& record) {
+  Json restarts = Json::array();
+  for (const auto& restart : record.restarts)
+    restarts.push_back(
+        {{"attempt", restart.attempt}, {"cause", restart.cause}, {"left", restart.left}});
+  return restarts;
+}
+
+Json counts_json(const SweepCounts& counts) {
+  return {{"all", counts.points},      {"completed", counts.completed},
+          {"failed", counts.failed},   {"cancelled", counts.cancelled},
+          {"running", counts.running}, {"pending", counts.pending},
+          {"unknown", counts.unknown}, {"not_submitted", counts.not_submitted}};
+}
+
+Json warnings_json(const RunRecord& record) {
+  Json warnings = Json::array();
+  for (const auto& warning : record.warnings) {
+    warnings.push_back({{"message", warning.message},
+                        {"rank", value_or_null(warning.rank)},
+                        {"host", text_or_null(warning.host)}});
+  }
+  return warnings;
+}
+
+}  // namespace
+
+Json status_json(const IndexEntry& run, const RunStatus& status) {
+  const RunFacts& facts = status.facts;
+  const RunRecord& record = facts.record;
+  Json json;
+  json["run"] = run.id;
+  json["name"] = run.name;
+  json["path"] = run.path.string();
+  json["created"] = text_or_null(run.created);
+  json["state"] = word(status.state);
+  json["detail"] = text_or_null(status.detail);
+  json["last_known"] = status.is_last_known;
+  json["owner"] = facts.foreign ? Json(facts.foreign->name) : Json(nullptr);
+  json["job"] = text_or_null(status.job.id);
+  json["cluster"] = text_or_null(status.job.cluster);
+  json["slurm_state"] = facts.report && status.job.cluster != kLocalCluster
+                            ? Json(facts.report->state)
+                            : Json(nullptr);
+  json["nodes"] = text_or_null(nodes_of(facts));
+  json["ranks"] = record.ranks > 0 ? Json(record.ranks) : Json(nullptr);
+  json["attempt"] = record.has_events ? Json(record.attempt) : Json(nullptr);
+  json["restarts"] = restarts_json(record);
+  json["progress"] = record.progress ? progress_json(*record.progress) : Json(nullptr);
+  json["result"] = json_read::object_of(record.result).value_or(Json(nullptr));
+  json["code"] = record.ended
+                     ? Json(record.end_code)
+                     : (facts.report ? value_or_null(facts.report->exit_code) : Json(nullptr));
+  json["first_failed"] = record.first_failed ? failure_json(*record.first_failed) : Json(nullptr);
+  json["autopsy"] = record.autopsy ? autopsy_json(*record.autopsy) : Json(nullptr);
+  json["last_words"] = last_words(run.path, status);
+  json["missing_ranks"] = record.missing;
+  json["ended"] = text_or_null(record.end_time);
+  if (status.sweep) json["points"] = counts_json(*status.sweep);
+  json["warnings"] = warnings_json(record);
+  const auto log = status.sweep ? std::nullopt : job_log(run.path, facts);
+  json["log"] = log ? Json(log->string()) : Json(nullptr);
+  json["rank_logs"] = record.has_events
+                          ? Json(rank_log(run.path, record.attempt, 0).parent_path().string())
+                          : Json(nullptr);
+  return json;
+}
+
+Json autopsy_json(const Autopsy& autopsy) {
+  auto groups = Json::array();
+  for (const auto& group : autopsy.groups) {
+    groups.push_back({{"ranks", group.ranks},
+                      {"hosts", group.hosts},
+                      {"count", group.count},
+                      {"frames", group.frames}});
+  }
+  return {{"attempt", autopsy.attempt},
+          {"ranks", autopsy.ranks},
+          {"odd", autopsy.odd},
+          {"groups", groups}};
+}
+
+}  // namespace dlrun

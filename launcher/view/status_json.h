@@ -1,0 +1,17 @@
+#pragma once
+// A run's state as JSON for programs. cli/OUTPUT.md documents it; it is stable.
+
+#include <nlohmann/json.hpp>
+
+#include "launcher/runs/index.h"
+#include "launcher/runs/status.h"
+
+namespace dlrun {
+
+/// Returns the JSON of `dlrun status --json`. Reads the last lines of the failed rank's log.
+[[nodiscard]] nlohmann::ordered_json status_json(const IndexEntry& run, const RunStatus& status);
+
+/// Returns {"attempt","ranks","odd","groups":[{"ranks","hosts","count","frames"}]}.
+[[nodiscard]] nlohmann::ordered_json autopsy_json(const Autopsy& autopsy);
+
+}  // namespace dlrun

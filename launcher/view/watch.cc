@@ -1,0 +1,152 @@
+// A loop with a period of 200 ms passes on new bytes of the log. It inspects the run when the run's
+// record has an end, and at the times of a back-off. After the run's end it continues until the log
+// has been quiet for 600 ms.
+
+#include "launcher/view/watch.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "common/text.h"
+#include "common/untrusted_file.h"
+#include "launcher/executors/backoff.h"
+#include "launcher/runs/log_file.h"
+
+namespace dlrun {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kTick{200};
+/// The time without new bytes after the run's end until the log counts as complete.
+constexpr milliseconds kQuiet{600};
+
+/// Chooses the log and passes on its new bytes.
+class LogFollower {
+ public:
+  LogFollower(const IndexEntry& run, const WatchOptions& options, WatchListener& listener)
+      : run_(run), options_(options), listener_(listener) {}
+
+  /// Passes on the new bytes. Returns true if there were any.
+  Result<bool> follow(const RunFacts& facts) {
+    if (!options_.print_log) return false;
+    if (auto path = choose(facts); path && (!reader_ || reader_->path() != *path)) {
+      const bool is_first = !reader_;
+      if (reader_) {
+        if (auto rest = drain(); !rest) return rest;
+        listener_.on_log_end();
+      }
+      reader_.emplace(std::move(*path), facts);
+      if (is_first && options_.tail) reader_->start_at_tail(*options_.tail);
+    }
+    return drain();
+  }
+
+ private:
+  std::optional<std::filesystem::path> choose(const RunFacts& facts) const {
+    if (!options_.rank) return job_log(run_.path, facts);
+    if (options_.attempt) return rank_log(run_.path, *options_.attempt, *options_.rank);
+    const auto text = read_untrusted(run_.path / "attempt", 64, Links::kRefuse);
+    return rank_log(run_.path, text ? parse_int(trim(*text)).value_or(0) : 0, *options_.rank);
+  }
+
+  Result<bool> drain() {
+    if (!reader_) return false;
+    bool any = false;
+    for (;;) {
+      const auto bytes = reader_->read_more();
+      if (!bytes) return tl::unexpected(bytes.error());
+      if (bytes->empty()) break;
+      any = true;
+      if (!listener_.on_log(*bytes)) return fail(Errc::kIo, "");
+    }
+    if (any && !listener_.on_log_batch()) return fail(Errc::kIo, "");
+    return any;
+  }
+
+  const IndexEntry& run_;
+  const WatchOptions& options_;
+  WatchListener& listener_;
+  std::optional<LogReader> reader_;
+};
+
+/// Detects that events.jsonl has grown, without reading it.
+class EventsStamp {
+ public:
+  explicit EventsStamp(std::filesystem::path file) : file_(std::move(file)) {}
+  bool has_changed() {
+    struct stat info {};
+    if (::stat(file_.c_str(), &info) != 0 || info.st_size == size_) return false;
+    size_ = info.st_size;
+    return true;
+  }
+
+ private:
+  std::filesystem::path file_;
+  off_t size_ = -1;
+};
+
+/// Tells the listener why the run waits: each time it changes, and again after `remind`.
+class News {
+ public:
+  News(const IndexEntry& run, std::optional<std::chrono::seconds> remind, WatchListener& listener)
+      : run_(run), remind_(remind), listener_(listener) {}
+
+  void tell(const RunStatus& status) {
+    std::string news;
+    if (status.is_last_known) {
+      news = fmt::format("controller unreachable; still following ({})", status.detail);
+    } else if (status.state == RunState::kPending && !status.detail.empty()) {
+      news = "pending: " + status.detail;
+    }
+    const bool is_due = remind_ && Clock::now() - told_at_ >= *remind_;
+    if (!news.empty() && (news != told_ || is_due)) {
+      listener_.on_news(run_, news);
+      told_at_ = Clock::now();
+    }
+    told_ = std::move(news);
+  }
+
+ private:
+  const IndexEntry& run_;
+  std::optional<std::chrono::seconds> remind_;
+  WatchListener& listener_;
+  std::string told_;
+  Clock::time_point told_at_;
+};
+
+}  // namespace
+
+Result<RunStatus> watch_run(RunInspector& inspector, const IndexEntry& run,
+                            const WatchOptions& options, WatchListener& listener,
+                            const Interrupt& interrupt) {
+  LogFollower log(run, options, listener);
+  EventsStamp events(run.path / "events.jsonl");
+  News news(run, options.remind, listener);
+  Backoff backoff;
+  std::optional<RunStatus> status;
+  Clock::time_point quiet_since = Clock::now();
+  bool is_over = false;
+  for (;;) {
+    if (interrupt.requested()) return fail(Errc::kInterrupted, "");
+    if (!is_over && (backoff.is_due() || (events.has_changed() && has_end(run.path)))) {
+      auto now = inspector.inspect(run.path, backoff.max_age());
+      if (!now) return now;
+      backoff.asked();
+      status = std::move(*now);
+      is_over = is_final(status->state) && !status->is_last_known;
+      if (is_over) quiet_since = Clock::now();
+      news.tell(*status);
+    }
+    const auto any = log.follow(status ? status->facts : RunFacts{});
+    if (!any) return tl::unexpected(any.error());
+    if (*any) quiet_since = Clock::now();
+    if (is_over && (!options.print_log || Clock::now() - quiet_since >= kQuiet)) return *status;
+    interrupt.sleep(kTick);
+  }
+}
+
+}  // namespace dlrun

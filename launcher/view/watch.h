@@ -1,0 +1,53 @@
+#pragma once
+// Follows a run to its end with few requests: reads its files five times a second, and asks Slurm
+// after 1 s, 2 s, 4 s ..., finally about every 40 s.
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/interrupt.h"
+#include "launcher/runs/index.h"
+#include "launcher/runs/status.h"
+
+namespace dlrun {
+
+/// Selects what watch_run() tells its listener.
+struct WatchOptions {
+  bool print_log = true;             ///< pass on the log as it grows
+  std::optional<std::int64_t> rank;  ///< pass on this rank's log instead of the job's
+  /// The attempt whose log is passed on. nullopt: the current attempt, also after a restart.
+  std::optional<std::int64_t> attempt;
+  std::optional<std::size_t> tail;  ///< pass on only the last lines of the existing log
+  /// The interval at which the reason for waiting is repeated. nullopt: only a new reason is told.
+  std::optional<std::chrono::seconds> remind;
+};
+
+/// Receives the log and the news of a run that is followed. Called by the thread that follows.
+class WatchListener {
+ public:
+  WatchListener() = default;
+  WatchListener(const WatchListener&) = delete;
+  WatchListener& operator=(const WatchListener&) = delete;
+  virtual ~WatchListener() = default;
+
+  /// Receives the next bytes of the log. Returns false if it accepts no more; watch_run() then
+  /// fails with an empty message.
+  [[nodiscard]] virtual bool on_log(std::string_view bytes) = 0;
+  /// Called after each batch of on_log(). Returns false as on_log() does.
+  [[nodiscard]] virtual bool on_log_batch() = 0;
+  /// Called between two logs: the next bytes belong to another log.
+  virtual void on_log_end() = 0;
+  /// Receives the reason why the run waits, whenever it changes.
+  virtual void on_news(const IndexEntry& run, const std::string& news) = 0;
+};
+
+/// Waits until the run has ended and its log is passed on. Returns the last status. Fails with
+/// kInterrupted when a signal arrives.
+[[nodiscard]] Result<RunStatus> watch_run(RunInspector& inspector, const IndexEntry& run,
+                                          const WatchOptions& options, WatchListener& listener,
+                                          const Interrupt& interrupt);
+
+}  // namespace dlrun

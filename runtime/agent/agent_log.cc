@@ -1,0 +1,65 @@
+#include "runtime/agent/agent_log.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <mutex>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/files.h"
+#include "common/log.h"
+#include "runtime/agent/background_file.h"
+
+namespace dlrun::agent {
+namespace {
+
+constexpr std::size_t kQueueLimitBytes = 4U << 20U;
+constexpr std::chrono::milliseconds kFlushLimit{1000};
+
+}  // namespace
+
+AgentLog::AgentLog(const Env& env, const std::filesystem::path& run, std::string program,
+                   std::string_view file_name) {
+  const auto opened = open(env, run, program, file_name);
+  if (opened) return;
+  std::ignore = write_all(STDERR_FILENO, fmt::format("dlrun: {}: {}; there is no log of it\n",
+                                                     program, opened.error().message));
+}
+
+Result<> AgentLog::open(const Env& env, const std::filesystem::path& run, std::string program,
+                        std::string_view file_name) {
+  const auto setting = log_setting_of_job(env, run, file_name);
+  if (!setting) return tl::unexpected(setting.error());
+  if (setting->level == LogLevel::kOff || setting->file.empty())
+    return open_log(std::move(program), *setting, env);
+  // The rank's other processes append to the same file.
+  auto file =
+      BackgroundFile::open(setting->file, kQueueLimitBytes, BackgroundFile::Content::kSharedText);
+  if (!file) return tl::unexpected(file.error());
+  file_ = std::move(*file);
+  // A BackgroundFile is not thread-safe, and threads beside the event loop log their commands, too.
+  const auto one_at_a_time = std::make_shared<std::mutex>();
+  open_log_to(std::move(program), setting->level, env,
+              [file = file_, one_at_a_time](std::string line) {
+                const std::lock_guard lock(*one_at_a_time);
+                file->push_or_drop(std::move(line));
+              });
+  return {};
+}
+
+AgentLog::~AgentLog() {
+  flush();
+  close_log();
+}
+
+void AgentLog::flush() const {
+  if (file_) std::ignore = file_->drain(kFlushLimit);
+}
+
+std::string rank_log_name(int rank) {
+  return fmt::format("rank-{:04}.log", rank);
+}
+
+}  // namespace dlrun::agent

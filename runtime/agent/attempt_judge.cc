@@ -1,0 +1,137 @@
+#include "runtime/agent/attempt_judge.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/hostlist.h"
+#include "common/text.h"
+#include "runtime/agent/script_end.h"
+
+namespace dlrun::agent {
+namespace {
+
+/// Replaces the cause by Slurm's reason if the attempt ended by a signal that Slurm sent. Does
+/// nothing if a rank failed on its own.
+void blame_slurm(Judgement& judged, const std::string& reason) {
+  auto& end = judged.end;
+  if (reason.empty() || end.code == 0) return;
+  const bool is_slurms_signal = end.first_failed && (end.first_failed->end.signal == SIGTERM ||
+                                                     end.first_failed->end.code == 128 + SIGTERM);
+  if (!is_slurms_signal && !(end.reason == EndReason::kSignalled && end.is_cancelled)) return;
+  const auto why = why_cancelled(reason);
+  end.message = fmt::format("{}; {}", why, end.message);
+  end.cause = cause_of_cancel(reason);
+  end.is_timeout = end.cause == Cause::kTimeout;
+  end.is_slurms_doing = true;
+  // A time limit or a node failure makes the run fail. A preempted or requeued run stays cancelled,
+  // because Slurm may start it again.
+  if (end.is_timeout || end.cause == Cause::kNodeFailure) end.is_cancelled = false;
+  judged.lines.push_back(why);
+}
+
+/// Marks the nodes where the step could not be launched as lost, if Slurm launched it on others. If
+/// it was launched nowhere, the nodes may not be at fault.
+void blame_launch(AttemptEnd& end, const EndFacts& facts) {
+  const auto& unlaunched = facts.signs.unlaunched;
+  if (end.reason != EndReason::kLaunchFailed || unlaunched.empty()) return;
+  const auto nodes = expand_hostlist(facts.job_nodes).value_or(std::vector<std::string>());
+  const bool some_were_launched =
+      facts.has_any_rank || std::any_of(nodes.begin(), nodes.end(), [&](const std::string& node) {
+        return !unlaunched.contains(node);
+      });
+  if (some_were_launched) end.lost_nodes.assign(unlaunched.begin(), unlaunched.end());
+}
+
+/// Decides whether the run is complete after every rank ended with 0. A program that was warned of
+/// the time limit may save and exit with 0; it is complete only if it reported so.
+void judge_zeros(Judgement& judged, const EndFacts& facts) {
+  auto& end = judged.end;
+  end.message = facts.ranks == 1 ? "the rank ended with 0"
+                                 : fmt::format("all {} ranks ended with 0", facts.ranks);
+  if (facts.signs.has_said_done) return;
+  if (facts.signs.is_limit_near) {
+    end.message += " after the warning of the time limit";
+    if (!facts.retries_timeout) return;
+    end.reason = EndReason::kTimeLimit;
+    end.code = 128 + SIGTERM;
+    end.message += ", without a word that the program is done";
+    judged.lines.push_back(end.message);
+  } else if (facts.signs.is_preemption_near) {
+    end.message += " after a TERM, as in a preemption's grace time";
+    end.cause = Cause::kPreemption;  // lead asks Slurm to confirm it before the next attempt
+  }
+}
+
+/// Returns the cause of the end, for the decision on a retry. blame_slurm() has run before.
+Cause cause_of(const AttemptEnd& end, const EndFacts& facts) {
+  const auto& signs = facts.signs;
+  if (signs.is_given_up || end.reason == EndReason::kNotFit || end.reason == EndReason::kIdleGpus)
+    return Cause::kNone;
+  if (end.cause != Cause::kNone) return end.cause;
+  if (end.code == 0) return Cause::kNone;
+  // This precedes is_cancelled: after a node failure Slurm sends a TERM to requeue the job.
+  if (!end.lost_nodes.empty()) return Cause::kNodeFailure;
+  if (end.is_cancelled) return Cause::kNone;
+  if (end.reason == EndReason::kHang) return Cause::kHang;
+  if (end.reason == EndReason::kTimeLimit) return Cause::kTimeout;
+  if (end.reason == EndReason::kLeadUnheard && signs.is_preemption_near) return Cause::kPreemption;
+  if (end.reason == EndReason::kRankFailed) {
+    // A program that was told to save a checkpoint may exit with any code before its time is up.
+    if (signs.is_limit_near && facts.retries_timeout) return Cause::kTimeout;
+    if (signs.is_preemption_near) return Cause::kPreemption;
+    if (signs.is_out_of_memory && end.code == 128 + SIGKILL) return Cause::kOom;
+  }
+  return Cause::kFailure;
+}
+
+/// Names the suspect nodes: those whose agents disappeared without an exit record, and the node of
+/// the process that hangs.
+void name_suspects(AttemptEnd& end, const EndFacts& facts) {
+  std::set<std::string> suspects;
+  // After the launcher's end Slurm ends the agents, so a lost agent does not make its node suspect.
+  if (end.reason != EndReason::kLauncherLost) suspects = facts.lost_hosts;
+  end.is_whole_node_silent =
+      std::any_of(suspects.begin(), suspects.end(), [&](const std::string& host) {
+        const auto left = facts.ranks_left.find(host);
+        return left == facts.ranks_left.end() || left->second == 0;
+      });
+  if (end.reason == EndReason::kHang && end.first_failed) suspects.insert(end.first_failed->host);
+  suspects.erase(std::string());
+  end.suspects.assign(suspects.begin(), suspects.end());
+}
+
+}  // namespace
+
+bool blame_container(AttemptEnd& end, const std::optional<ContainerFailure>& failure) {
+  if (!failure || end.cause == Cause::kImage || end.cause == Cause::kContainer) return false;
+  std::string where;
+  if (end.first_failed) {
+    const auto& failed = *end.first_failed;
+    if (failed.pid != 0 || failed.end.signal != 0) return false;  // the container had started
+    if (!failed.host.empty()) where = " on " + printable(failed.host);
+  } else if (end.reason != EndReason::kLaunchFailed) {
+    return false;
+  }
+  end.cause = failure->cause;
+  end.message = fmt::format("the container{} could not be started: {}", where, failure->sentence);
+  return true;
+}
+
+Judgement judge(EndFacts facts) {
+  Judgement judged{.end = std::move(facts.end)};
+  auto& end = judged.end;
+  blame_slurm(judged, facts.signs.cancel_reason);
+  blame_launch(end, facts);
+  if (end.code != 0 && !end.is_slurms_doing && blame_container(end, facts.container))
+    judged.lines.push_back(end.message);
+  if (end.reason == EndReason::kOk) judge_zeros(judged, facts);
+  end.cause = cause_of(end, facts);
+  end.is_timeout = end.is_timeout || end.cause == Cause::kTimeout;
+  end.had_grace = facts.signs.is_preemption_near;
+  name_suspects(end, facts);
+  return judged;
+}
+
+}  // namespace dlrun::agent

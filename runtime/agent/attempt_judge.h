@@ -1,0 +1,89 @@
+#pragma once
+// Judges the end of an attempt: finds its reason, its cause and the suspect nodes. Pure functions
+// of the facts that the attempt has collected. No I/O, no clock.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/record_words.h"
+#include "runtime/agent/container_words.h"
+#include "runtime/agent/messages.h"
+
+namespace dlrun::agent {
+
+struct FailedRank {
+  int rank = 0;
+  std::string host;
+  int pid = 0;
+  RankEnd end;
+};
+
+/// The end of an attempt.
+struct AttemptEnd {
+  int code = 0;
+  EndReason reason = EndReason::kUndecided;
+  std::optional<FailedRank> first_failed;
+  std::string message;  ///< a sentence for the user
+  bool is_cancelled = false;
+  /// Slurm ended the attempt at its time limit, or it ended before the limit to be requeued.
+  bool is_timeout = false;
+  Cause cause = Cause::kNone;  ///< decides whether the run is retried
+  /// The highest step (or epoch, if it reports no step) that the program reported.
+  std::optional<std::int64_t> step;
+  /// Nodes whose agents disappeared without an exit record, or that have the hanging process.
+  std::vector<std::string> suspects;
+  /// Nodes that Slurm has lost or could not launch on, that failed a preflight check, or that fell
+  /// silent in a run that hangs.
+  std::vector<std::string> lost_nodes;
+  /// A TERM reached the ranks but not lead. It counts as the start of a preemption's grace time.
+  bool had_grace = false;
+  bool is_slurms_doing = false;       ///< Slurm ends the whole job, and `cause` is its reason
+  bool is_requeued = false;           ///< Slurm queues the job again although the run is over
+  bool is_whole_node_silent = false;  ///< no rank of a suspect node left an exit record
+  bool has_run = false;               ///< all ranks had joined, and their programs were started
+};
+
+/// Observations during an attempt that may explain its end.
+struct EndSigns {
+  std::string cancel_reason{};    ///< Slurm's reason for ending the step; empty: none given
+  bool is_out_of_memory = false;  ///< Slurm reported an out-of-memory kill in the step
+  bool is_given_up = false;  ///< lead ended the attempt for a reason that a retry would meet again
+  bool has_said_done = false;  ///< the program reported that its work is complete
+  bool is_limit_near = false;  ///< the programs were warned of the time limit
+  /// A TERM reached the ranks but not lead. It counts as the start of a preemption's grace time.
+  bool is_preemption_near = false;
+  std::set<std::string> unlaunched{};  ///< nodes where Slurm could not start the step's tasks
+};
+
+/// Everything that is known when an attempt is over.
+struct EndFacts {
+  AttemptEnd end{};  ///< as the attempt decided while it ran
+  EndSigns signs{};
+  int ranks = 0;                 ///< number of ranks; 0: never known
+  bool has_any_rank = false;     ///< at least one rank has joined
+  bool retries_timeout = false;  ///< retry.on contains `timeout`
+  std::string job_nodes{};       ///< Slurm's node list; may be empty
+  std::optional<ContainerFailure> container{};
+  /// The hosts of ranks whose agents disappeared without an exit record.
+  std::set<std::string> lost_hosts{};
+  std::map<std::string, int> ranks_left{};  ///< number of other ranks of each host
+};
+
+struct Judgement {
+  AttemptEnd end{};
+  std::vector<std::string> lines{};  ///< for the user, in order
+};
+
+/// Returns the final end of an attempt.
+[[nodiscard]] Judgement judge(EndFacts facts);
+
+/// Names the container as the reason if a rank never joined and the container tool reported an
+/// error. Returns false, and changes nothing, if the container is not the reason or is already
+/// named.
+bool blame_container(AttemptEnd& end, const std::optional<ContainerFailure>& failure);
+
+}  // namespace dlrun::agent

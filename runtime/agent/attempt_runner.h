@@ -1,0 +1,196 @@
+#pragma once
+// The state of lead's event loop during one attempt. Only attempt_lead.cc (the course of the
+// attempt) and lead_messages.cc (the messages of ranks) include this header.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "common/log.h"
+#include "runtime/agent/address.h"
+#include "runtime/agent/attempt_lead.h"
+#include "runtime/agent/attempt_watch.h"
+#include "runtime/agent/background_call.h"
+#include "runtime/agent/background_file.h"
+#include "runtime/agent/gate.h"
+#include "runtime/agent/idle_gpus.h"
+#include "runtime/agent/messages.h"
+#include "runtime/agent/sample_board.h"
+#include "runtime/agent/snapshot_file.h"
+#include "runtime/agent/step.h"
+#include "runtime/agent/store.h"
+#include "runtime/agent/text_marks.h"
+
+namespace dlrun::agent {
+
+/// Leads one attempt: connects the event loop, the gate, the step and the signals with Attempt,
+/// which makes the decisions.
+class AttemptRunner final : public AttemptOutlet, public GateHandler, public StepHandler {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit AttemptRunner(const AttemptPlace& place)
+      : options_(place.options),
+        env_(place.env),
+        identity_(place.identity),
+        run_(place.run),
+        events_(place.events),
+        loop_(place.loop),
+        out_(place.out),
+        err_(place.err),
+        signal_fd_(place.signal_fd),
+        command_(place.command),
+        controller_(place.controller),
+        bystander_(place.bystander),
+        ends_before_limit_(place.ends_before_limit),
+        on_early_end_(place.on_early_end) {}
+
+  Result<AttemptEnd> run();
+
+  // AttemptOutlet
+  void send(int rank, const MessageToRank& message) override {
+    if (peer_of_rank_.contains(rank)) send_text(rank, text_of(json_of(message)));
+  }
+  void send_text(int rank, std::string_view payload) override {
+    if (const auto found = peer_of_rank_.find(rank); found != peer_of_rank_.end())
+      gate_->send(found->second, payload);
+  }
+  void broadcast(const MessageToRank& message) override {
+    const auto payload = text_of(json_of(message));
+    std::vector<PeerId> peers;  // a copy, because send() may erase entries of peer_of_rank_
+    for (const auto& [rank, peer] : peer_of_rank_) peers.push_back(peer);
+    for (const auto peer : peers) gate_->send(peer, payload);
+  }
+  void record(const RunEvent& event) override {
+    if (!is_superseded_) events_.record(event);
+  }
+  void say(std::string_view line) override {
+    log_info("said", {{"message", line}});
+    err_.push(fmt::format("dlrun: {}\n", line));
+  }
+  void stop_step(bool kills) override {
+    if (step_) step_->stop(kills);
+  }
+
+  // GateHandler
+  bool on_peer(PeerId peer, const Claim& claim) override;
+  void on_message(PeerId peer, std::string_view payload) override;
+  void on_lost(PeerId peer, std::string_view why) override;
+
+  void on_full(int error) override { attempt_->on_full(too_few_files(error), Clock::now()); }
+
+  // StepHandler
+  void on_task_end(int rank, std::string_view host, int code, int signal) override {
+    attempt_->on_task_end(rank, host.empty() ? std::string_view(host_) : host, code, signal,
+                          Clock::now());
+  }
+  void on_cancelled(std::string_view reason) override { attempt_->on_cancelled(reason); }
+  void on_out_of_memory() override { attempt_->on_out_of_memory(); }
+  void on_launch_failure(std::string_view node, std::string_view why) override {
+    attempt_->on_launch_failure(node, why, Clock::now());
+  }
+  void on_node_failure(std::string_view nodes) override;
+  void on_foreign_line(std::string_view line) override { attempt_->on_foreign_line(line); }
+  void on_launcher_killed(int signal) override {
+    attempt_->on_launcher_killed(signal, Clock::now());
+  }
+  void on_step_end(int code, std::string_view words) override {
+    attempt_->on_step_end(code, words, Clock::now());
+  }
+
+ private:
+  [[nodiscard]] Env step_env() const;
+  [[nodiscard]] bool marks_errors() const {
+    return !options_.local && !ranks_errors_go_elsewhere(command_, env_);
+  }
+  [[nodiscard]] std::string too_few_files(int error) const;
+  Result<> start_step();
+  /// Waits after a success for srun to end. srun may not know yet that its ranks have ended, and it
+  /// may still hold output of the ranks.
+  void wait_for_step();
+  void take_signals();
+  void look_at_limit();
+  /// Asks the controller whether the nodes that srun named have failed, and tells the attempt which
+  /// ones have.
+  void confirm_node_failure(Clock::time_point now);
+  void on_limit_known(const Result<JobFacts>& facts);
+  void close_local_log();
+  void answer(const std::vector<Store::Answer>& answers);
+
+  /// The sender of a message, and the time when it arrived.
+  struct Sender {
+    int rank;
+    PeerId peer;
+    Clock::time_point now;
+  };
+  void handle(const Sender& from, to_lead::Hello& hello);
+  void handle(const Sender& from, const to_lead::Beat& beat);
+  void handle(const Sender& from, const to_lead::Stopped& stopped);
+  void handle(const Sender& from, to_lead::Autopsy& autopsy);
+  void handle(const Sender& from, const to_lead::Signal& signal);
+  void handle(const Sender& from, const to_lead::Warning& warning);
+  void handle(const Sender& from, const to_lead::Checking& checking);
+  void handle(const Sender& from, const to_lead::Checked& checked);
+  void handle(const Sender& from, const to_lead::CheckFailed& failed);
+  void handle(const Sender& from, const to_lead::Put& put);
+  void handle(const Sender& from, const to_lead::Get& get);
+  void handle(const Sender& from, const to_lead::Progress& progress);
+  void handle(const Sender& from, const to_lead::Table& table);
+  void handle(const Sender& from, to_lead::Exit& exit);
+
+  void tick();
+  /// Tells the attempt for how long this process was stopped since the last call, if it was.
+  void note_sleep(Clock::time_point now);
+  void write_samples(Clock::time_point now, bool is_last);
+  [[nodiscard]] std::chrono::milliseconds next_wait() const;
+
+  const LeadOptions& options_;
+  const Env& env_;
+  const JobIdentity& identity_;
+  const ClaimedRun& run_;
+  EventLog& events_;
+  EventLoop& loop_;
+  Sink& out_;
+  Sink& err_;
+  int signal_fd_;
+  const std::vector<std::string>& command_;
+  const Controller* controller_;
+  pid_t bystander_;
+  bool ends_before_limit_;
+  const std::function<void(const AttemptEnd&)>& on_early_end_;
+  std::string host_ = own_host();
+  std::vector<std::string> addresses_;
+  Key secret_{};
+  std::unique_ptr<BackgroundFile> local_log_;
+  std::unique_ptr<Gate> gate_;
+  std::unique_ptr<Attempt> attempt_;
+  std::unique_ptr<AttemptWatch> watch_;
+  std::unique_ptr<Step> step_;
+  BackgroundCall<Result<JobFacts>> limit_;
+  int ends_asked_ = 0;  ///< number of signals that asked for the end
+  SampleBoard samples_{Clock::now()};
+  IdleGpus idle_gpus_{options_.idle_gpu_after};
+  std::unordered_map<int, std::string> host_of_rank_;
+  bool has_begun_ = false;  ///< the ranks' programs have been started
+  SnapshotFile ranks_file_{run_.directory / "ranks.json"};
+  Store store_;
+  std::unordered_map<PeerId, int> rank_of_peer_;
+  std::unordered_map<int, PeerId> peer_of_rank_;
+  std::optional<std::string> step_name_;  ///< from the first claim; all ranks must have the same
+  /// Nodes that srun reported as failed and the controller was not asked about yet.
+  std::string claimed_nodes_;
+  std::string asked_nodes_;  ///< nodes about which the controller is being asked
+  BackgroundCall<Result<std::vector<std::string>>> lost_nodes_;
+  Clock::time_point next_question_{};
+  Clock::time_point next_beat_{};
+  Clock::time_point last_tick_ = Clock::now();
+  bool is_superseded_ = false;
+};
+
+}  // namespace dlrun::agent

@@ -1,0 +1,50 @@
+#pragma once
+// Runs a blocking call on another thread, beside the event loop. Lead uses it to ask Slurm's
+// controller, which may be away for minutes.
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+namespace dlrun::agent {
+
+/// Runs one call at a time, the `question`, each on a thread of its own. Must be used by one thread
+/// only. If this object is destroyed first, the answer is dropped, so the question must own
+/// everything that it uses.
+template <typename Answer>
+class BackgroundCall {
+ public:
+  /// Starts the question. Call it only if !is_open().
+  void ask(std::function<Answer()> question) {
+    box_ = std::make_shared<Box>();
+    std::thread([box = box_, question = std::move(question)] {
+      auto answer = question();
+      const std::lock_guard lock(box->mutex);
+      box->answer = std::move(answer);
+    }).detach();
+  }
+  /// Returns true from ask() until take() has returned the answer.
+  [[nodiscard]] bool is_open() const { return box_ != nullptr; }
+  /// Returns the answer, once, as soon as it is there.
+  [[nodiscard]] std::optional<Answer> take() {
+    if (!box_) return std::nullopt;
+    std::unique_lock lock(box_->mutex);
+    if (!box_->answer) return std::nullopt;
+    auto answer = std::move(box_->answer);
+    lock.unlock();
+    box_.reset();
+    return answer;
+  }
+
+ private:
+  struct Box {
+    std::mutex mutex;
+    std::optional<Answer> answer;  // guarded by mutex
+  };
+  std::shared_ptr<Box> box_;
+};
+
+}  // namespace dlrun::agent

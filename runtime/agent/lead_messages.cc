@@ -1,0 +1,153 @@
+// The messages of ranks to lead: each handle() passes one type on to Attempt, the store or the
+// statistics.
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "common/log.h"
+#include "common/text.h"
+#include "runtime/agent/attempt_runner.h"
+#include "runtime/agent/node_check.h"
+
+namespace dlrun::agent {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kWaitUsual{30'000};  ///< for a get that names no time
+constexpr milliseconds kWaitLimit{24 * 3600 * 1000};
+constexpr std::size_t kClaimedNodesLimitBytes = 16U << 10U;
+
+}  // namespace
+
+void AttemptRunner::on_node_failure(std::string_view nodes) {
+  if (claimed_nodes_.size() < kClaimedNodesLimitBytes)
+    claimed_nodes_ += fmt::format("{}{}", claimed_nodes_.empty() ? "" : ",", nodes);
+}
+
+bool AttemptRunner::on_peer(PeerId peer, const Claim& claim) {
+  const bool is_of_this_step = !step_name_ || *step_name_ == claim.step;
+  if (claim.job != identity_.job || claim.attempt != run_.attempt || !is_of_this_step ||
+      !attempt_->wants(claim.rank) || peer_of_rank_.contains(claim.rank)) {
+    return false;
+  }
+  step_name_ = claim.step;
+  rank_of_peer_[peer] = claim.rank;
+  peer_of_rank_[claim.rank] = peer;
+  return true;
+}
+
+void AttemptRunner::on_lost(PeerId peer, std::string_view why) {
+  const auto found = rank_of_peer_.find(peer);
+  if (found == rank_of_peer_.end()) return;
+  const int rank = found->second;
+  log_debug("a rank's connection is closed", {{"rank", rank}, {"why", why}});
+  rank_of_peer_.erase(found);
+  peer_of_rank_.erase(rank);
+  store_.drop(rank);
+  note_sleep(Clock::now());
+  attempt_->on_lost(rank, why, Clock::now());
+}
+
+void AttemptRunner::on_message(PeerId peer, std::string_view payload) {
+  const auto found = rank_of_peer_.find(peer);
+  if (found == rank_of_peer_.end()) return;
+  const int rank = found->second;
+  const auto now = Clock::now();
+  note_sleep(now);
+  attempt_->on_heard(rank, now);
+  auto message = parse_to_lead(payload);
+  if (!message) {
+    say(fmt::format("rank {}: {}", rank, message.error().message));
+    return gate_->close(peer);
+  }
+  if (*message) std::visit([&](auto& one) { handle({rank, peer, now}, one); }, **message);
+}
+
+void AttemptRunner::handle(const Sender& from, to_lead::Hello& hello) {
+  // A rank on lead's node may have connected over the loopback interface. Other nodes need an
+  // address that they can reach.
+  if (is_loopback(hello.addr) && hello.world.nnodes > 1) hello.addr = addresses_.front();
+  if (hello.time) {
+    const auto here = std::chrono::duration_cast<milliseconds>(
+        std::chrono::system_clock::now().time_since_epoch());
+    if (const auto problem = clock_problem(*hello.time, here))
+      hello.unfit += (hello.unfit.empty() ? "" : "; ") + *problem;
+  }
+  log_debug("a rank has joined", {{"rank", from.rank}, {"host", hello.host}, {"addr", hello.addr}});
+  samples_.add(hello.world, hello.host);
+  host_of_rank_[from.rank] = hello.host;
+  attempt_->on_hello(from.rank, hello, Clock::now());
+}
+
+void AttemptRunner::handle(const Sender& from, const to_lead::Beat& beat) {
+  samples_.note(from.rank, beat, from.now);
+  if (const auto host = host_of_rank_.find(from.rank); host != host_of_rank_.end())
+    idle_gpus_.note(from.rank, host->second, beat, from.now);
+  if (beat.printed) attempt_->on_output(from.now);
+}
+
+void AttemptRunner::handle(const Sender& from, const to_lead::Stopped& stopped) {
+  attempt_->on_stopped(from.rank, stopped.time, from.now);
+}
+
+void AttemptRunner::handle(const Sender& from, to_lead::Autopsy& autopsy) {
+  attempt_->on_autopsy(from.rank, std::move(autopsy.frames), from.now);
+}
+
+void AttemptRunner::handle(const Sender& from, const to_lead::Signal& signal) {
+  attempt_->on_rank_signal(from.rank, signal.signal, from.now);
+}
+
+void AttemptRunner::handle(const Sender& from, const to_lead::Warning& warning) {
+  attempt_->on_warning(from.rank, warning.message);
+}
+
+void AttemptRunner::handle(const Sender& from, const to_lead::Checking&) {
+  attempt_->on_checking(from.rank);
+}
+
+void AttemptRunner::handle(const Sender& from, const to_lead::Checked&) {
+  attempt_->on_checked(from.rank, from.now);
+}
+
+void AttemptRunner::handle(const Sender& from, const to_lead::CheckFailed& failed) {
+  attempt_->on_check_failed(from.rank, failed.words, failed.is_own, from.now);
+}
+
+void AttemptRunner::handle(const Sender& from, const to_lead::Put& put) {
+  answer(store_.put(from.rank, put.id, put.key, put.value));
+}
+
+void AttemptRunner::handle(const Sender& from, const to_lead::Get& get) {
+  const milliseconds wait(
+      std::clamp<std::int64_t>(get.wait_ms.value_or(kWaitUsual.count()), 0, kWaitLimit.count()));
+  answer(store_.get(from.rank, get.id, get.key, wait, from.now));
+}
+
+void AttemptRunner::handle(const Sender& from, const to_lead::Progress& progress) {
+  attempt_->on_progress(from.rank, progress.body, from.now);
+}
+
+void AttemptRunner::handle(const Sender& from, const to_lead::Table& table) {
+  attempt_->on_table(from.rank, table.from);
+}
+
+void AttemptRunner::handle(const Sender& from, to_lead::Exit& exit) {
+  if (step_) step_->reap();  // learn first of a killed launcher: it explains the rank's end
+  attempt_->on_exit(from.rank, std::move(exit.end), from.now);
+}
+
+void AttemptRunner::answer(const std::vector<Store::Answer>& answers) {
+  for (const auto& [rank, id, value] : answers) {
+    to_rank::Reply reply{.id = id, .ok = value.has_value()};
+    if (!value) {
+      reply.error = value.error().message;
+    } else if (!value->empty()) {
+      reply.value = *value;
+    }
+    send(rank, reply);
+  }
+}
+
+}  // namespace dlrun::agent

@@ -1,0 +1,346 @@
+#include "runtime/agent/messages.h"
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+#include <utility>
+
+#include "common/json_read.h"
+#include "runtime/agent/autopsy.h"
+#include "runtime/agent/exit_codes.h"
+
+namespace dlrun::agent {
+namespace {
+
+constexpr std::size_t kLongestWords = 4096;
+constexpr std::size_t kGpusLimit = 64;
+
+std::int64_t clamped(const Json& message, const char* key, std::int64_t fallback,
+                     std::int64_t least, std::int64_t most) {
+  return std::clamp(json_read::integer(message, key).value_or(fallback), least, most);
+}
+
+/// Returns a number of a world, a process or a port; -1 if there is none, or it is out of range.
+int number_in(const Json& message, const char* key) {
+  const auto value = json_read::integer(message, key).value_or(-1);
+  return value < 0 || value > (1 << 24) ? -1 : static_cast<int>(value);
+}
+
+std::uint64_t id_of(const Json& message) {
+  return static_cast<std::uint64_t>(
+      std::max<std::int64_t>(json_read::integer(message, "id").value_or(0), 0));
+}
+
+std::optional<std::string> text_in(const Json& message, const char* key) {
+  const auto found = message.find(key);
+  return found != message.end() && found->is_string() ? std::optional(found->get<std::string>())
+                                                      : std::nullopt;
+}
+
+/// Returns a number that is finite and not negative.
+std::optional<double> amount(const Json& message, const char* key) {
+  const auto value = json_read::number(message, key);
+  return value && std::isfinite(*value) && *value >= 0 ? value : std::nullopt;
+}
+
+std::optional<std::uint64_t> bytes(const Json& value) {
+  return value.is_number_integer() && value.get<std::int64_t>() >= 0
+             ? std::optional(value.get<std::uint64_t>())
+             : std::nullopt;
+}
+
+Json json_of_gpus(const std::vector<GpuUse>& gpus) {
+  const auto or_null = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
+  Json list = Json::array();
+  for (const auto& gpu : gpus)
+    list.push_back({or_null(gpu.percent), or_null(gpu.used_bytes), or_null(gpu.total_bytes)});
+  return list;
+}
+
+std::optional<std::vector<GpuUse>> gpus_in(const Json& message, const char* key) {
+  const auto found = message.find(key);
+  if (found == message.end() || !found->is_array() || found->size() > kGpusLimit)
+    return std::nullopt;
+  std::vector<GpuUse> gpus;
+  for (const auto& told : *found) {
+    auto& gpu = gpus.emplace_back();  // an unreadable entry keeps its place, which names the GPU
+    if (!told.is_array() || told.size() != 3) continue;
+    if (told[0].is_number()) gpu.percent = told[0].get<double>();
+    gpu.used_bytes = bytes(told[1]);
+    gpu.total_bytes = bytes(told[2]);
+  }
+  return gpus;
+}
+
+template <typename Message>
+Json of_type() {
+  return {{"type", Message::kType}};
+}
+
+/// Returns the message whose kType is the message's type, among those of a variant.
+template <typename... Messages>
+std::optional<std::variant<Messages...>> parse_among(
+    const Json& message, std::type_identity<std::variant<Messages...>>) {
+  std::optional<std::variant<Messages...>> parsed;
+  const auto type = json_read::text(message, "type");
+  const auto take = [&]<typename Message>(std::type_identity<Message>) {
+    if constexpr (!std::is_same_v<Message, to_lead::Hello>) {
+      if (type == Message::kType) parsed = Message::of(message);
+    }
+  };
+  (take(std::type_identity<Messages>()), ...);
+  return parsed;
+}
+
+}  // namespace
+
+namespace to_lead {
+
+Json Hello::json() const {
+  Json message{{"type", kType},
+               {"host", host},
+               {"pid", pid},
+               {"addr", addr},
+               {"port", port},
+               {"world",
+                {{"rank", world.rank},
+                 {"size", world.size},
+                 {"local_rank", world.local_rank},
+                 {"local_size", world.local_size},
+                 {"node_rank", world.node_rank},
+                 {"nnodes", world.nnodes}}}};
+  if (!unfit.empty()) message["unfit"] = unfit;
+  if (time) message["time"] = time->count();
+  return message;
+}
+Result<Hello> Hello::of(const Json& message) {
+  const auto world = message.find("world");
+  if (world == message.end() || !world->is_object())
+    return fail(Errc::kInvalid, "a hello without its world");
+  Hello hello{.world = {number_in(*world, "rank"), number_in(*world, "size"),
+                        number_in(*world, "local_rank"), number_in(*world, "local_size"),
+                        number_in(*world, "node_rank"), number_in(*world, "nnodes")},
+              .host = json_read::text(message, "host"),
+              .addr = json_read::text(message, "addr"),
+              .pid = number_in(message, "pid"),
+              .port = number_in(message, "port"),
+              .unfit = json_read::text(message, "unfit")};
+  if (const auto time = json_read::integer(message, "time"))
+    hello.time = std::chrono::milliseconds(*time);
+  const auto& w = hello.world;
+  const bool is_whole = w.rank >= 0 && w.rank < w.size && w.local_rank >= 0 &&
+                        w.local_rank < w.local_size && w.node_rank >= 0 && w.node_rank < w.nnodes;
+  if (hello.port < 0 || hello.port > 65535)
+    return fail(Errc::kInvalid, "a hello with port {}", hello.port);
+  if (!is_whole)
+    return fail(Errc::kInvalid, "a hello whose world contradicts itself: {}", world->dump());
+  return hello;
+}
+
+Json Beat::json() const {
+  auto message = of_type<Beat>();
+  if (printed) message["printed"] = true;
+  if (cpu) message["cpu"] = *cpu;
+  if (rss_bytes) message["rss"] = *rss_bytes;
+  if (step) message["step"] = *step;
+  if (work_ms) std::visit([&](const auto value) { message["work_ms"] = value; }, *work_ms);
+  if (gpus) message["gpus"] = json_of_gpus(*gpus);
+  if (node_gpus) message["node_gpus"] = json_of_gpus(*node_gpus);
+  return message;
+}
+Beat Beat::of(const Json& message) {
+  Beat beat{.printed = json_read::truth(message, "printed"),
+            .cpu = amount(message, "cpu"),
+            .step = json_read::integer(message, "step"),
+            .gpus = gpus_in(message, "gpus"),
+            .node_gpus = gpus_in(message, "node_gpus"),
+            .is_bare = message.size() == 1};
+  if (const auto found = message.find("rss"); found != message.end())
+    beat.rss_bytes = bytes(*found);
+  if (const auto work = amount(message, "work_ms")) beat.work_ms = *work;
+  return beat;
+}
+
+Json Stopped::json() const {
+  return {{"type", kType}, {"seconds", time.count()}};
+}
+Stopped Stopped::of(const Json& message) {
+  return {std::chrono::seconds(clamped(message, "seconds", 0, 0, 1 << 30))};
+}
+
+Json Autopsy::json() const {
+  return {{"type", kType}, {"frames", frames}};
+}
+Autopsy Autopsy::of(const Json& message) {
+  return {frames_of(message)};
+}
+
+Json Signal::json() const {
+  return {{"type", kType}, {"signal", signal}};
+}
+Signal Signal::of(const Json& message) {
+  return {static_cast<int>(clamped(message, "signal", 0, 1, 64))};
+}
+
+Json Warning::json() const {
+  return {{"type", kType}, {"message", message}};
+}
+Warning Warning::of(const Json& message) {
+  return {json_read::text(message, "message")};
+}
+
+Json Checking::json() const {
+  return of_type<Checking>();
+}
+
+Json Checked::json() const {
+  return of_type<Checked>();
+}
+
+Json CheckFailed::json() const {
+  return {{"type", kType}, {"words", words}, {"is_own", is_own}};
+}
+CheckFailed CheckFailed::of(const Json& message) {
+  return {json_read::text(message, "words").substr(0, kLongestWords),
+          json_read::truth(message, "is_own")};
+}
+
+Json Put::json() const {
+  return {{"type", kType}, {"id", id}, {"key", key}, {"value", value}};
+}
+Put Put::of(const Json& message) {
+  return {id_of(message), json_read::text(message, "key"), json_read::text(message, "value")};
+}
+
+Json Get::json() const {
+  Json message{{"type", kType}, {"id", id}, {"key", key}};
+  if (wait_ms) message["wait_ms"] = *wait_ms;
+  return message;
+}
+Get Get::of(const Json& message) {
+  return {id_of(message), json_read::text(message, "key"), json_read::integer(message, "wait_ms")};
+}
+
+Json Progress::json() const {
+  return {{"type", kType}, {"body", body}};
+}
+Progress Progress::of(const Json& message) {
+  const auto body = message.find("body");
+  return {body == message.end() ? Json() : *body};
+}
+
+Json Table::json() const {
+  return {{"type", kType}, {"from", from}};
+}
+Table Table::of(const Json& message) {
+  return {json_read::integer(message, "from").value_or(-1)};
+}
+
+Json Exit::json() const {
+  Json message{{"type", kType}, {"code", end.code}, {"signal", end.signal}, {"error", end.error}};
+  if (end.is_own) message["own"] = *end.is_own;
+  if (end.is_unheard) message["unheard"] = true;
+  if (end.blamed_rank) message["of"] = *end.blamed_rank;
+  return message;
+}
+Exit Exit::of(const Json& message) {
+  RankEnd end{.code = static_cast<int>(clamped(message, "code", kExitInternal, 0, 255)),
+              .signal = static_cast<int>(clamped(message, "signal", 0, 0, 64)),
+              .error = json_read::text(message, "error").substr(0, kLongestWords),
+              .is_unheard = json_read::truth(message, "unheard")};
+  if (const auto own = message.find("own"); own != message.end() && own->is_boolean())
+    end.is_own = own->get<bool>();
+  if (message.contains("of"))
+    end.blamed_rank = static_cast<int>(clamped(message, "of", -1, -1, 1 << 24));
+  return {end};
+}
+
+}  // namespace to_lead
+
+namespace to_rank {
+
+Json Start::json() const {
+  return {{"type", kType},
+          {"addr", addr},
+          {"master_addr", master_addr},
+          {"master_port", master_port},
+          {"marked", marked}};
+}
+Start Start::of(const Json& message) {
+  return {.addr = json_read::text(message, "addr"),
+          .master_addr = json_read::text(message, "master_addr"),
+          .master_port = static_cast<int>(clamped(message, "master_port", 0, 0, 65535)),
+          .marked = json_read::truth(message, "marked")};
+}
+
+Json Beat::json() const {
+  return of_type<Beat>();
+}
+
+Json SignalAnswer::json() const {
+  return {{"type", kType}, {"signal", signal}, {"word", word.text()}};
+}
+SignalAnswer SignalAnswer::of(const Json& message) {
+  return {static_cast<int>(clamped(message, "signal", 0, 0, 64)),
+          Word<SignalWord>::of_text(json_read::text(message, "word"))};
+}
+
+Json Autopsy::json() const {
+  return of_type<Autopsy>();
+}
+
+Json End::json() const {
+  return {{"type", kType}, {"signal", signal}};
+}
+End End::of(const Json& message) {
+  return {static_cast<int>(clamped(message, "signal", 0, 0, 64))};
+}
+
+Json Reply::json() const {
+  Json message{{"type", kType}, {"id", id}, {"ok", ok}};
+  if (error) message["error"] = *error;
+  if (value) message["value"] = *value;
+  return message;
+}
+Reply Reply::of(const Json& message) {
+  return {.id = id_of(message),
+          .ok = json_read::truth(message, "ok"),
+          .error = text_in(message, "error"),
+          .value = text_in(message, "value")};
+}
+
+Json Noted::json() const {
+  return of_type<Noted>();
+}
+
+}  // namespace to_rank
+
+Json json_of(const MessageToLead& message) {
+  return std::visit([](const auto& one) { return one.json(); }, message);
+}
+Json json_of(const MessageToRank& message) {
+  return std::visit([](const auto& one) { return one.json(); }, message);
+}
+
+std::string text_of(const Json& message) {
+  return json_read::dump(message);
+}
+
+Result<std::optional<MessageToLead>> parse_to_lead(std::string_view payload) {
+  const auto message = parse_json<Json>(payload);
+  if (!message.is_object()) return std::nullopt;
+  if (json_read::text(message, "type") == to_lead::Hello::kType) {
+    auto hello = to_lead::Hello::of(message);
+    if (!hello) return tl::unexpected<Error>(std::move(hello.error()));
+    return MessageToLead(std::move(*hello));
+  }
+  return parse_among(message, std::type_identity<MessageToLead>());
+}
+
+std::optional<MessageToRank> parse_to_rank(std::string_view payload) {
+  const auto message = parse_json<Json>(payload);
+  if (!message.is_object()) return std::nullopt;
+  return parse_among(message, std::type_identity<MessageToRank>());
+}
+
+}  // namespace dlrun::agent

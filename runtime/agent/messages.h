@@ -1,0 +1,301 @@
+#pragma once
+// The messages between lead and a rank: one struct per message type, which writes and reads itself.
+// A message is a JSON object with a member `type`; protocol.h seals it in a frame. Receivers
+// dispatch on the type of the struct with std::visit.
+//
+// Each struct has:
+//   kType   the value of `type`
+//   json()  the message
+//   of()    reads a message. A missing field, and one of the wrong type, keeps its default; numbers
+//           are clamped and texts are cut, so that a receiver need not check them.
+//
+// Adding a message: its struct here, its place in MessageToLead or MessageToRank, the place that
+// sends it, and a handle() of the receiver (lead_messages.cc or rank.cc).
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "common/record_words.h"
+#include "common/result.h"
+#include "common/run_events.h"
+#include "runtime/bootstrap/world.h"
+
+namespace dlrun::agent {
+
+using Json = nlohmann::ordered_json;
+
+/// The end of a rank's program, or of its agent.
+struct RankEnd {
+  int code = 0;  ///< exit code; 128 + signal if a signal ended it
+  int signal = 0;
+  std::string error;  ///< explanation, if code and signal are not enough
+  /// True if the program ended before lead or the agent told it to. nullopt: unknown.
+  std::optional<bool> is_own = {};
+  /// The rank that the program names as the cause. -1: another rank, the program cannot tell which.
+  std::optional<int> blamed_rank = {};
+  /// The agent ended the program because it no longer heard lead.
+  bool is_unheard = false;
+};
+
+/// The use of one GPU. nullopt: unknown.
+struct GpuUse {
+  std::optional<double> percent{};
+  std::optional<std::uint64_t> used_bytes{}, total_bytes{};
+};
+
+namespace to_lead {
+
+/// The first message of a rank: its place in the world, its host, its addresses.
+struct Hello {
+  static constexpr std::string_view kType = "hello";
+  World world{};
+  std::string host{};
+  std::string addr{};
+  int pid = 0;
+  int port = 0;  ///< port that the agent holds for the rank's program; 0: none
+  /// Unix time on the rank's node. Set if the clocks are to be compared.
+  std::optional<std::chrono::milliseconds> time{};
+  std::string unfit{};  ///< why the rank's node failed its checks; empty: it passed
+
+  [[nodiscard]] Json json() const;
+  /// Fails with kInvalid if the world contradicts itself, or the port is out of range.
+  [[nodiscard]] static Result<Hello> of(const Json& message);
+};
+
+/// A heartbeat. It carries only the values that are new since the last one.
+struct Beat {
+  static constexpr std::string_view kType = "beat";
+  bool printed = false;         ///< the program has printed since the last beat
+  std::optional<double> cpu{};  ///< busy cores
+  std::optional<std::uint64_t> rss_bytes{};
+  std::optional<std::int64_t> step{};
+  std::optional<events::Number> work_ms{};
+  std::optional<std::vector<GpuUse>> gpus{};       ///< GPUs of this rank
+  std::optional<std::vector<GpuUse>> node_gpus{};  ///< GPUs of its whole node
+  bool is_bare = true;                             ///< of() found no field but the type
+
+  [[nodiscard]] Json json() const;
+  [[nodiscard]] static Beat of(const Json& message);
+};
+
+/// The program is stopped (SIGSTOP). Sent every second while this lasts, from 3 s on.
+struct Stopped {
+  static constexpr std::string_view kType = "stopped";
+  std::chrono::seconds time{};
+
+  [[nodiscard]] Json json() const;
+  [[nodiscard]] static Stopped of(const Json& message);
+};
+
+/// The reply to to_rank::Autopsy. The agent has saved all stacks in the run directory.
+struct Autopsy {
+  static constexpr std::string_view kType = "autopsy";
+  std::vector<std::string> frames{};  ///< the main thread's stack, innermost frame first
+
+  [[nodiscard]] Json json() const;
+  [[nodiscard]] static Autopsy of(const Json& message);
+};
+
+/// The agent got this signal and waits for to_rank::SignalAnswer.
+struct Signal {
+  static constexpr std::string_view kType = "signal";
+  int signal = 1;
+
+  [[nodiscard]] Json json() const;
+  [[nodiscard]] static Signal of(const Json& message);
+};
+
+/// A message for the user and the record.
+struct Warning {
+  static constexpr std::string_view kType = "warning";
+  std::string message{};
+
+  [[nodiscard]] Json json() const;
+  [[nodiscard]] static Warning of(const Json& message);
+};
+
+/// The rank's check of collectives (health.preflight) has its device.
+struct Checking {
+  static constexpr std::string_view kType = "checking";
+
+  [[nodiscard]] Json json() const;
+  [[nodiscard]] static Checking of(const Json&) { return {}; }
+};
+
+/// The check has passed, and the program starts.
+struct Checked {
+  static constexpr std::string_view kType = "checked";
+
+  [[nodiscard]] Json json() const;
+  [[nodiscard]] static Checked of(const Json&) { return {}; }
+};
+
+/// The check has failed. The rank then waits for to_rank::End.
+struct CheckFailed {
+  static constexpr std::string_view kType = "check_failed";
+  std::string words{};
+  bool is_own = false;  ///< false: the rank could not meet the other ranks
+
+  [[nodiscard]] Json json() const;
+  [[nodiscard]] static CheckFailed of(const Json& message);
+};
+
+/// A request to the store. The reply is to_rank::Reply.
+struct Put {
+  static constexpr std::string_view kType = "put";
+  std::uint64_t id = 0;
+  std::string key{}, value{};  ///< the value in hex
+
+  [[nodiscard]] Json json() const;
+  [[nodiscard]] static Put of(const Json& message);
+};
+
+/// A request to the store. The reply is to_rank::Reply.
+struct Get {
+  static constexpr std::string_view kType = "get";
+  std::uint64_t id = 0;
+  std::string key{};
+  std::optional<std::int64_t> wait_ms{};  ///< nullopt: lead's default
+
+  [[nodiscard]] Json json() const;
+  [[nodiscard]] static Get of(const Json& message);
+};
+
+/// A progress report of the program (ENVIRONMENT.md, "progress").
+struct Progress {
+  static constexpr std::string_view kType = "progress";
+  Json body{};
+
+  [[nodiscard]] Json json() const;
+  [[nodiscard]] static Progress of(const Json& message);
+};
+
+/// Asks for the page of the address table that begins with rank `from`.
+struct Table {
+  static constexpr std::string_view kType = "table";
+  std::int64_t from = -1;
+
+  [[nodiscard]] Json json() const;
+  [[nodiscard]] static Table of(const Json& message);
+};
+
+/// The end of the program. The agent stays until to_rank::Noted.
+struct Exit {
+  static constexpr std::string_view kType = "exit";
+  RankEnd end{};
+
+  [[nodiscard]] Json json() const;
+  [[nodiscard]] static Exit of(const Json& message);
+};
+
+}  // namespace to_lead
+
+namespace to_rank {
+
+/// All ranks have said hello.
+struct Start {
+  static constexpr std::string_view kType = "start";
+  std::string addr{}, master_addr{};
+  int master_port = 0;
+  bool marked = false;  ///< the agent must mark the program's standard error (text_marks.h)
+
+  [[nodiscard]] Json json() const;
+  [[nodiscard]] static Start of(const Json& message);
+};
+
+/// A heartbeat.
+struct Beat {
+  static constexpr std::string_view kType = "beat";
+
+  [[nodiscard]] Json json() const;
+  [[nodiscard]] static Beat of(const Json&) { return {}; }
+};
+
+/// The reply to to_lead::Signal. After kAbort, End follows.
+struct SignalAnswer {
+  static constexpr std::string_view kType = "word";
+  int signal = 0;
+  Word<SignalWord> word{};
+
+  [[nodiscard]] Json json() const;
+  [[nodiscard]] static SignalAnswer of(const Json& message);
+};
+
+/// The attempt hangs: save all stacks and answer. End follows.
+struct Autopsy {
+  static constexpr std::string_view kType = "autopsy";
+
+  [[nodiscard]] Json json() const;
+  [[nodiscard]] static Autopsy of(const Json&) { return {}; }
+};
+
+/// The attempt ends: SIGTERM to the program, SIGKILL one second later to all processes that are
+/// left.
+struct End {
+  static constexpr std::string_view kType = "end";
+  /// The signal that was sent to the whole step and may still reach this rank; 0: none.
+  int signal = 0;
+
+  [[nodiscard]] Json json() const;
+  [[nodiscard]] static End of(const Json& message);
+};
+
+/// The reply to to_lead::Put and Get.
+struct Reply {
+  static constexpr std::string_view kType = "reply";
+  std::uint64_t id = 0;
+  bool ok = false;
+  std::optional<std::string> error{};  ///< if not ok
+  std::optional<std::string> value{};  ///< in hex; absent if it is empty
+
+  [[nodiscard]] Json json() const;
+  [[nodiscard]] static Reply of(const Json& message);
+};
+
+/// A page of the address table: from, size, ips, ranks. TableReader (rank_table.h) checks it. Lead
+/// makes the text of a page once for all ranks (table_pages()).
+struct TablePage {
+  static constexpr std::string_view kType = "table";
+  Json page{};
+
+  [[nodiscard]] Json json() const { return page; }
+  [[nodiscard]] static TablePage of(const Json& message) { return {message}; }
+};
+
+/// Lead has received the exit record.
+struct Noted {
+  static constexpr std::string_view kType = "noted";
+
+  [[nodiscard]] Json json() const;
+  [[nodiscard]] static Noted of(const Json&) { return {}; }
+};
+
+}  // namespace to_rank
+
+using MessageToLead =
+    std::variant<to_lead::Hello, to_lead::Beat, to_lead::Stopped, to_lead::Autopsy, to_lead::Signal,
+                 to_lead::Warning, to_lead::Checking, to_lead::Checked, to_lead::CheckFailed,
+                 to_lead::Put, to_lead::Get, to_lead::Progress, to_lead::Table, to_lead::Exit>;
+using MessageToRank =
+    std::variant<to_rank::Start, to_rank::Beat, to_rank::SignalAnswer, to_rank::Autopsy,
+                 to_rank::End, to_rank::Reply, to_rank::TablePage, to_rank::Noted>;
+
+[[nodiscard]] Json json_of(const MessageToLead& message);
+[[nodiscard]] Json json_of(const MessageToRank& message);
+
+/// Returns the payload of a message. Bytes that are not UTF-8 are replaced.
+[[nodiscard]] std::string text_of(const Json& message);
+
+/// Reads a payload. Returns nullopt if it is no message that this version knows. Fails with
+/// kInvalid as Hello::of() does.
+[[nodiscard]] Result<std::optional<MessageToLead>> parse_to_lead(std::string_view payload);
+[[nodiscard]] std::optional<MessageToRank> parse_to_rank(std::string_view payload);
+
+}  // namespace dlrun::agent

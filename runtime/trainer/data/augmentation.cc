@@ -1,0 +1,76 @@
+#include "runtime/trainer/data/augmentation.h"
+
+#include <vector>
+
+#include "common/text.h"
+#include "runtime/trainer/data/random.h"
+
+namespace dlrun::trainer {
+namespace {
+
+constexpr std::size_t kDefaultShift = 4;
+constexpr std::int64_t kMostShift = 1024;
+
+Result<std::size_t> shift_of(std::string_view word) {
+  const std::string_view pixels = trim(word.substr(std::string_view("shift").size()));
+  if (pixels.empty()) return kDefaultShift;
+  const auto number = parse_int(pixels);
+  if (!number || *number < 1 || *number > kMostShift) {
+    return fail(Errc::kUsage,
+                "expected 'shift' with at most a number of pixels from 1 to {}, got "
+                "'{}'",
+                kMostShift, printable(word));
+  }
+  return static_cast<std::size_t>(*number);
+}
+
+}  // namespace
+
+Result<Augmentation> parse_augmentation(std::string_view text) {
+  Augmentation augmentation;
+  if (text == "none") return augmentation;
+  for (const std::string_view part : split(text, ',')) {
+    const std::string_view word = trim(part);
+    if (word == "flip") {
+      augmentation.flips = true;
+    } else if (word == "rotate") {
+      augmentation.rotates = true;
+    } else if (word == "shift" || word.starts_with("shift ")) {
+      const auto shift = shift_of(word);
+      if (!shift) return tl::unexpected(shift.error());
+      augmentation.shift = *shift;
+    } else {
+      return fail(Errc::kUsage, "expected none, or flip, rotate and shift [PIXELS], got '{}'",
+                  printable(word));
+    }
+  }
+  return augmentation;
+}
+
+std::string to_text(const Augmentation& augmentation) {
+  std::vector<std::string> words;
+  if (augmentation.flips) words.emplace_back("flip");
+  if (augmentation.rotates) words.emplace_back("rotate");
+  if (augmentation.shift > 0) words.push_back(fmt::format("shift {}", augmentation.shift));
+  return words.empty() ? "none" : join(words, ",");
+}
+
+Placement placement_of(const Augmentation& augmentation, std::uint64_t seed, std::uint64_t epoch,
+                       std::uint64_t sample) {
+  Random random(seed, Purpose::kAugment, mix(epoch) ^ sample);
+  const auto flipped = random.below(2);
+  const auto quarters = random.below(4);
+  const auto most = static_cast<std::int32_t>(augmentation.shift);
+  const auto moved = [&] {
+    const auto range = static_cast<std::uint64_t>(2 * most + 1);
+    return static_cast<std::int32_t>(random.below(range)) - most;
+  };
+  Placement placement;
+  placement.is_flipped = augmentation.flips ? static_cast<std::uint32_t>(flipped) : 0;
+  placement.quarters = augmentation.rotates ? static_cast<std::uint32_t>(quarters) : 0;
+  placement.down = moved();
+  placement.right = moved();
+  return placement;
+}
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,36 @@
+#pragma once
+// Draws random changes of training images: mirroring, quarter turns and shifts. The changes of a
+// sample depend on seed, epoch and sample only, so they are equal for any number of ranks and after
+// a restart.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/result.h"
+#include "runtime/trainer/nn/placement.h"
+
+namespace dlrun::trainer {
+
+struct Augmentation {
+  bool flips = false;     ///< mirrors left and right, for half of the samples
+  bool rotates = false;   ///< turns by 0, 90, 180 or 270 degrees; needs square images
+  std::size_t shift = 0;  ///< moves by at most this number of pixels down or up, right or left
+
+  [[nodiscard]] bool is_empty() const { return !flips && !rotates && shift == 0; }
+  friend bool operator==(const Augmentation&, const Augmentation&) = default;
+};
+
+/// Parses "flip", "rotate" and "shift [PIXELS]" (default 4), separated by commas; "none" gives no
+/// changes. Fails with kUsage.
+[[nodiscard]] Result<Augmentation> parse_augmentation(std::string_view text);
+/// Returns the words that parse_augmentation() reads.
+[[nodiscard]] std::string to_text(const Augmentation& augmentation);
+
+/// Draws the changes of a sample in an epoch from stream (seed, Purpose::kAugment, epoch and
+/// sample). The number of draws is always the same, so that one change does not alter another.
+[[nodiscard]] Placement placement_of(const Augmentation& augmentation, std::uint64_t seed,
+                                     std::uint64_t epoch, std::uint64_t sample);
+
+}  // namespace dlrun::trainer

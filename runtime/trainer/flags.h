@@ -1,0 +1,204 @@
+#pragma once
+// Rows for tables of command-line flags. A row is the only description of its flag: the parser, the
+// text of --help and the comparison of ranks all read it.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "common/result.h"
+#include "common/text.h"
+
+namespace dlrun::trainer {
+
+/// The placeholder, the setter and the text of a flag's value. O: the type of the options.
+template <typename O>
+struct FlagValue {
+  std::string placeholder;  ///< for --help; empty: the flag takes no value, and `set` ignores it
+  std::function<Result<>(O&, std::string_view)> set;
+  /// Returns the value as ranks compare it. Two ranks with different texts have different options.
+  std::function<std::string(const O&)> show;
+};
+
+template <typename O>
+struct Flag {
+  std::string_view name;
+  FlagValue<O> value;
+  std::string_view help;
+  bool is_own = false;  ///< each rank may have its own value
+};
+
+/// A word of a flag and the value that it stands for.
+template <typename T>
+struct FlagWord {
+  std::string_view word;
+  T value;
+};
+
+/// A function that returns a member of the options, for the functions below.
+#define DLRUN_FIELD(path)      \
+  [](auto& options) -> auto& { \
+    return options.path;       \
+  }
+
+[[nodiscard]] inline Result<std::int64_t> whole_number(std::string_view value, std::int64_t low,
+                                                       std::int64_t high) {
+  const auto number = parse_int(value);
+  if (!number || *number < low || *number > high) {
+    return fail(Errc::kUsage, "expected a whole number from {} to {}, got '{}'", low, high,
+                printable(value));
+  }
+  return *number;
+}
+
+/// Makes a flag's value: a whole number in [low, high].
+template <typename O, typename Field>
+[[nodiscard]] FlagValue<O> number(Field field, std::int64_t low, std::int64_t high) {
+  return {"N",
+          [=](O& options, std::string_view value) -> Result<> {
+            const auto parsed = whole_number(value, low, high);
+            if (!parsed) return tl::unexpected(parsed.error());
+            auto& target = field(options);
+            target = static_cast<std::remove_reference_t<decltype(target)>>(*parsed);
+            return {};
+          },
+          [=](const O& options) { return fmt::format("{}", field(options)); }};
+}
+
+/// Makes a flag's value: a number in [low, high]. The member may be optional.
+template <typename O, typename Field>
+[[nodiscard]] FlagValue<O> real(Field field, double low, double high) {
+  return {"X",
+          [=](O& options, std::string_view value) -> Result<> {
+            const auto parsed = parse_double(value);
+            if (!parsed || *parsed < low || *parsed > high) {
+              return fail(Errc::kUsage, "expected a number from {:g} to {:g}, got '{}'", low, high,
+                          printable(value));
+            }
+            field(options) = *parsed;
+            return {};
+          },
+          [=](const O& options) {
+            const std::optional<double> value = field(options);
+            return value ? fmt::format("{}", *value) : "";
+          }};
+}
+
+/// Makes a flag's value: one of a few words. `words` must outlive the table.
+template <typename O, typename Field, typename Words>
+[[nodiscard]] FlagValue<O> one_of(Field field, const Words& words) {
+  std::string names;
+  for (const auto& [word, value] : words) names += (names.empty() ? "" : "|") + std::string(word);
+  return {names,
+          [=, &words](O& options, std::string_view text) -> Result<> {
+            for (const auto& [word, value] : words) {
+              if (word != text) continue;
+              field(options) = value;
+              return {};
+            }
+            return fail(Errc::kUsage, "expected one of {}, got '{}'", names, printable(text));
+          },
+          [=, &words](const O& options) {
+            for (const auto& [word, value] : words) {
+              if (value == field(options)) return std::string(word);
+            }
+            return std::string();
+          }};
+}
+
+/// Makes a flag's value: one of the words in "a|b|c", kept as text.
+template <typename O, typename Field>
+[[nodiscard]] FlagValue<O> word_in(Field field, std::string_view words) {
+  return {std::string(words),
+          [=](O& options, std::string_view value) -> Result<> {
+            for (const std::string_view word : split(words, '|')) {
+              if (word != value) continue;
+              field(options) = std::string(value);
+              return {};
+            }
+            return fail(Errc::kUsage, "expected one of {}, got '{}'", words, printable(value));
+          },
+          [=](const O& options) { return field(options); }};
+}
+
+/// Makes the value of a flag that takes none and sets a member to true.
+template <typename O, typename Field>
+[[nodiscard]] FlagValue<O> given(Field field) {
+  return {"",
+          [=](O& options, std::string_view) -> Result<> {
+            field(options) = true;
+            return {};
+          },
+          [=](const O& options) { return field(options) ? "given" : "not given"; }};
+}
+
+/// Makes a flag's value: a path that is not empty.
+template <typename O, typename Field>
+[[nodiscard]] FlagValue<O> path(std::string_view placeholder, Field field) {
+  return {std::string(placeholder),
+          [=](O& options, std::string_view value) -> Result<> {
+            if (value.empty()) return fail(Errc::kUsage, "expected a path");
+            field(options) = value;
+            return {};
+          },
+          {}};
+}
+
+/// Sets the options from args: "--name value" or "--name=value".
+template <typename O>
+[[nodiscard]] Result<> parse_into(O& options, std::span<const std::string> args,
+                                  const std::vector<Flag<O>>& table) {
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    std::string_view word = args[i];
+    std::optional<std::string_view> value;
+    if (const std::size_t equals = word.find('=');
+        word.starts_with("--") && equals != std::string_view::npos) {
+      value = word.substr(equals + 1);
+      word = word.substr(0, equals);
+    }
+    if (word == "-h") word = "--help";
+    const Flag<O>* found = nullptr;
+    std::vector<std::string_view> names;
+    for (const Flag<O>& flag : table) {
+      if (flag.name == word) found = &flag;
+      names.push_back(flag.name);
+    }
+    if (found == nullptr) {
+      const auto near = nearest(word, names);
+      return fail(Errc::kUsage, "unknown option '{}'{}; --help lists all", printable(word),
+                  near ? fmt::format("; did you mean '{}'?", *near) : "");
+    }
+    const std::string& placeholder = found->value.placeholder;
+    if (placeholder.empty() && value) return fail(Errc::kUsage, "{} takes no value", word);
+    if (!placeholder.empty() && !value) {
+      if (++i == args.size()) return fail(Errc::kUsage, "{} needs a value: {}", word, placeholder);
+      value = args[i];
+    }
+    if (auto set = found->value.set(options, value.value_or("")); !set)
+      return within(word, set.error());
+  }
+  return {};
+}
+
+/// Returns the table's lines of --help.
+template <typename O>
+[[nodiscard]] std::string describe(const std::vector<Flag<O>>& table) {
+  std::string text;
+  for (const Flag<O>& flag : table) {
+    const std::string& placeholder = flag.value.placeholder;
+    text += fmt::format(
+        "  {:<42} {}\n",
+        fmt::format("{}{}{}", flag.name, placeholder.empty() ? "" : " ", placeholder), flag.help);
+  }
+  return text;
+}
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,34 @@
+#pragma once
+// Precision, recall and F1 of samples that may have several labels.
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace dlrun::trainer {
+
+/// The scores of one class, from 0 to 1. A ratio whose divisor is 0 is 0, as in scikit-learn: a
+/// class that no sample has and that is predicted for no sample has 0 for all three scores.
+struct ClassScore {
+  double precision = 0;  ///< right answers among the samples that were given the class
+  double recall = 0;     ///< right answers among the samples that have the class
+  double f1 = 0;         ///< harmonic mean of both
+  double samples = 0;    ///< number of samples that have the class
+};
+
+struct LabelScores {
+  double micro_f1 = 0;  ///< F1 of all classes' answers together
+  double macro_f1 = 0;  ///< mean of the classes' F1
+  std::vector<ClassScore> classes;
+};
+
+/// Computes the scores from LayerKernels::count_answers: [3 x classes] whole numbers, summed over
+/// all ranks. Therefore the scores do not depend on the number of ranks.
+[[nodiscard]] LabelScores scores_of(std::span<const double> counts);
+
+/// Formats one value per class, such as "0.912 0.875"; empty if that is longer than `most` bytes.
+[[nodiscard]] std::string per_class_text(const LabelScores& scores, double ClassScore::*value,
+                                         std::size_t most);
+
+}  // namespace dlrun::trainer

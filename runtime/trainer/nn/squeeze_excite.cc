@@ -1,0 +1,127 @@
+// Squeeze and excitation (Hu, Shen & Sun 2018, section 3): the means of all channels go through two
+// dense layers, which decide by how much each channel counts.
+
+#include <fmt/core.h>
+
+#include "runtime/trainer/nn/layer.h"
+
+namespace dlrun::trainer {
+namespace {
+
+/// Rounds up, so that each array of the workspace is aligned to 16 bytes for all n.
+constexpr std::size_t aligned(std::size_t elements) {
+  return (elements + 3) / 4 * 4;
+}
+
+/// With C channels and N squeezed ones: s = means of x, h = silu(s W1 + b1),
+/// f = logistic(h W2 + b2), y = x f.
+template <typename T>
+class SqueezeExcite final : public Layer<T> {
+ public:
+  SqueezeExcite(std::size_t places, std::size_t channels, std::size_t squeezed)
+      : places_(places), channels_(channels), squeezed_(squeezed) {}
+
+  [[nodiscard]] std::string description() const override {
+    return fmt::format("squeeze-excite {}", squeezed_);
+  }
+  [[nodiscard]] std::size_t outputs() const override { return places_ * channels_; }
+  /// Returns the number of elements for s, f, df, ds [C each], and s W1 + b1, h, dh [N each].
+  [[nodiscard]] std::size_t workspace() const override {
+    return 4 * aligned(channels_) + 3 * aligned(squeezed_);
+  }
+
+  [[nodiscard]] std::vector<ParameterShape> parameters() const override {
+    return {{"squeeze.weight", {channels_, squeezed_}},
+            {"squeeze.bias", {squeezed_}},
+            {"expand.weight", {squeezed_, channels_}},
+            {"expand.bias", {channels_}}};
+  }
+  void initialise(std::span<T> parameters, Random& random) const override {
+    const std::size_t weights = channels_ * squeezed_;
+    draw_weights(parameters.first(weights + squeezed_), weights, channels_, squeezed_,
+                 Initialisation::kHe, random);
+    draw_weights(parameters.subspan(weights + squeezed_), weights, squeezed_, channels_,
+                 Initialisation::kGlorot, random);
+  }
+
+  void forward(const LayerCall<T>& call, const T* x, T* y) const override {
+    const Arrays a = arrays(call);
+    LayerKernels<T>& kernels = call.kernels.layers();
+    kernels.channel_means(call.n, places_, channels_, x, a.means);
+    call.kernels.dense(call.n, channels_, squeezed_, a.means, squeeze(call.parameters),
+                       squeeze(call.parameters) + channels_ * squeezed_, false, a.squeezed);
+    kernels.silu(a.squeezed, a.hidden, call.n * squeezed_);
+    call.kernels.dense(call.n, squeezed_, channels_, a.hidden, expand(call.parameters),
+                       expand(call.parameters) + channels_ * squeezed_, false, a.factors);
+    kernels.logistic(a.factors, a.factors, call.n * channels_);
+    kernels.scale_channels(call.n, places_, channels_, x, a.factors, y);
+  }
+
+  void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients,
+                T* dx) const override {
+    const Arrays a = arrays(call);
+    const std::size_t n = call.n;
+    LayerKernels<T>& kernels = call.kernels.layers();
+    kernels.channel_products(n, places_, channels_, x, dy, a.dfactors);
+    kernels.logistic_backward(a.factors, a.dfactors, a.dfactors, n * channels_);
+    dense_backward(call, a.hidden, a.dfactors, squeezed_, channels_, expand(gradients));
+    if (n > 0) {
+      call.kernels.gemm(Transpose::kNo, Transpose::kYes, n, squeezed_, channels_, a.dfactors,
+                        expand(call.parameters), 0, a.dhidden);
+    }
+    kernels.silu_backward(a.squeezed, a.dhidden, a.dhidden, n * squeezed_);
+    dense_backward(call, a.means, a.dhidden, channels_, squeezed_, squeeze(gradients));
+    if (dx == nullptr || n == 0) return;
+    call.kernels.gemm(Transpose::kNo, Transpose::kYes, n, channels_, squeezed_, a.dhidden,
+                      squeeze(call.parameters), 0, a.dmeans);
+    kernels.scale_channels(n, places_, channels_, dy, a.factors, dx);
+    kernels.channel_means_backward(n, places_, channels_, a.dmeans, true, dx);
+  }
+
+ private:
+  struct Arrays {
+    T *means, *factors, *dfactors, *dmeans, *squeezed, *hidden, *dhidden;
+  };
+  [[nodiscard]] Arrays arrays(const LayerCall<T>& call) const {
+    const std::size_t wide = call.n * aligned(channels_);
+    const std::size_t narrow = call.n * aligned(squeezed_);
+    T* const first = call.workspace;
+    T* const second = first + 4 * wide;
+    return {first,  first + wide,    first + 2 * wide,   first + 3 * wide,
+            second, second + narrow, second + 2 * narrow};
+  }
+
+  /// Return the part of the parameters or gradients that belongs to a dense layer.
+  template <typename Number>
+  [[nodiscard]] Number* squeeze(Number* all) const {
+    return all;
+  }
+  template <typename Number>
+  [[nodiscard]] Number* expand(Number* all) const {
+    return all + channels_ * squeezed_ + squeezed_;
+  }
+
+  /// Computes the gradients of weights [inputs x outputs] and biases from x and dy.
+  static void dense_backward(const LayerCall<T>& call, const T* x, const T* dy, std::size_t inputs,
+                             std::size_t outputs, T* gradients) {
+    call.kernels.gemm(Transpose::kYes, Transpose::kNo, inputs, outputs, call.n, x, dy, 0,
+                      gradients);
+    call.kernels.sum_rows(dy, gradients + inputs * outputs, call.n, outputs);
+  }
+
+  std::size_t places_;  // height x width
+  std::size_t channels_;
+  std::size_t squeezed_;
+};
+
+}  // namespace
+
+template <typename T>
+std::unique_ptr<Layer<T>> make_squeeze_excite(std::size_t places, std::size_t channels,
+                                              std::size_t squeezed) {
+  return std::make_unique<SqueezeExcite<T>>(places, channels, squeezed);
+}
+template std::unique_ptr<Layer<float>> make_squeeze_excite(std::size_t, std::size_t, std::size_t);
+template std::unique_ptr<Layer<double>> make_squeeze_excite(std::size_t, std::size_t, std::size_t);
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,24 @@
+#pragma once
+// All formulas. Devices compile an update for each of them. nvcc compiles this file as C++17.
+
+#include <variant>
+
+#include "runtime/trainer/optim/adam.h"
+#include "runtime/trainer/optim/formula.h"
+#include "runtime/trainer/optim/lamb.h"
+#include "runtime/trainer/optim/rmsprop.h"
+#include "runtime/trainer/optim/sgd.h"
+
+namespace dlrun::trainer {
+
+template <typename T>
+using AnyFormula = std::variant<AdamFormula<T>, LambFormula<T>, RmspropFormula<T>, SgdFormula<T>>;
+
+/// The formula of one update, with its coefficients. It is a type of its own, so that nn/kernels.h
+/// can declare it.
+template <typename T>
+struct Update : AnyFormula<T> {
+  using AnyFormula<T>::variant;
+};
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,57 @@
+#pragma once
+// LARS: layer-wise learning rates for descent with momentum. It uses the formula of SGD.
+
+#include <cmath>
+
+#include "runtime/trainer/optim/optimizer.h"
+#include "runtime/trainer/optim/sgd.h"
+
+namespace dlrun::trainer {
+
+/// Layer-wise adaptive rate scaling (You, Gitman & Ginsburg 2017, Algorithm 1). A weight w with
+/// gradient g has the rate lr * trust * |w| / (|g| + weight_decay |w|). Biases and scales have the
+/// rate lr and do not decay, as in the authors' training.
+template <typename T>
+class Lars final : public Optimizer<T> {
+ public:
+  explicit Lars(const OptimizerOptions& options) : options_(options) {}
+
+  [[nodiscard]] std::span<const StateArray> states() const override {
+    static constexpr std::array<StateArray, 1> kStates{{{"velocity"}}};
+    return kStates;
+  }
+  [[nodiscard]] bool needs_whole_tensors() const override { return true; }
+
+  void step(Kernels<T>& kernels, const Slice<T>& slice, const StepInfo& info) const override {
+    std::vector<double> weights(slice.tensors.size());
+    std::vector<double> gradients(slice.tensors.size());
+    kernels.sums_of_squares(slice.parameters, slice.tensors, weights.data());
+    kernels.sums_of_squares(slice.gradients, slice.tensors, gradients.data());
+    for (std::size_t i = 0; i < slice.tensors.size(); ++i) {
+      const TensorPart& part = slice.tensors[i];
+      const double rate = part.is_weight ? local_rate(std::sqrt(weights[i]),
+                                                      info.gradient_scale * std::sqrt(gradients[i]))
+                                         : 1;
+      kernels.update(
+          SgdFormula<T>{
+              .rate = 1,
+              .momentum = static_cast<T>(*options_.momentum),
+              .weight_decay = static_cast<T>(part.is_weight ? *options_.weight_decay : 0),
+              .gradient_scale = static_cast<T>(info.gradient_scale),
+              .inner_rate = static_cast<T>(info.learning_rate * rate),
+          },
+          slice.arrays(part));
+    }
+  }
+
+ private:
+  [[nodiscard]] double local_rate(double weight_norm, double gradient_norm) const {
+    // Otherwise a tensor of zeros would stay zero.
+    if (weight_norm == 0 || gradient_norm == 0) return 1;
+    return options_.trust * weight_norm / (gradient_norm + *options_.weight_decay * weight_norm);
+  }
+
+  OptimizerOptions options_;
+};
+
+}  // namespace dlrun::trainer

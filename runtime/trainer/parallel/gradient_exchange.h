@@ -1,0 +1,125 @@
+#pragma once
+// Combines the ranks' gradients in a step of training. There are four ways, each in its own file:
+//   all_reduce_exchange.cc  Every rank gets the sum of all gradients and updates all parameters.
+//   sharded_exchange.cc     Each rank updates a part of the parameters; the ranks exchange messages
+//                           (ZeRO-1).
+//   shared_exchange.cc      Each rank updates a part of the parameters; the ranks of one node share
+//                           the memory of the arrays.
+//   local_exchange.cc       The ranks step alone and average their parameters from time to time.
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/result.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/trainer/nn/kernels.h"
+#include "runtime/trainer/nn/network.h"
+#include "runtime/trainer/optim/optimizer.h"
+#include "runtime/trainer/parallel/gradient_reducer.h"
+#include "runtime/trainer/parallel/optimizer_state.h"
+#include "runtime/trainer/parallel/shared_arrays.h"
+
+namespace dlrun::trainer {
+
+/// The objects and arrays on which an exchange works. They must outlive the exchange.
+struct ExchangeContext {
+  Communicator& communicator;
+  Kernels<float>& kernels;
+  const Optimizer<float>& rule;
+  OptimizerState& state;
+  std::span<float> parameters;  ///< in kernels' memory, like the next two
+  std::span<float> gradients;   ///< as long as the parameters
+  std::span<float> words;       ///< numbers that every common step sums over the ranks
+  std::span<const TensorPart> tensors;
+  double clip_norm = 0;  ///< limit for the global norm of the summed gradients; 0: no limit
+};
+
+/// A step that begins.
+struct StepStart {
+  double epochs_done = 0;
+  bool ends_epoch = false;
+  std::size_t samples = 0;      ///< of this rank
+  std::size_t all_samples = 0;  ///< of all ranks
+};
+
+/// The ranks' common work in a step.
+struct StepScope {
+  /// The loss is divided by this number of samples. In a common step it is the number of samples of
+  /// all ranks. The sum over the ranks is then the mean over the global batch, however the samples
+  /// are distributed.
+  std::size_t divisor = 0;
+  /// True if all ranks hold the same parameters after the step, and the words are sums over them.
+  bool is_common = true;
+  std::size_t steps_apart = 0;  ///< steps since the ranks last were alike, before this one
+  std::size_t samples = 0;      ///< number of samples whose loss the words hold after the step
+};
+
+/// An interval of a step, for the timeline.
+struct StepInterval {
+  const char* name;  ///< a literal
+  std::chrono::steady_clock::time_point begin, end;
+  std::optional<std::size_t> bucket = {};  ///< the communication of this bucket
+  std::size_t bytes = 0;                   ///< of the bucket
+};
+
+/// The calls of a step are begin(), layer_done() for each layer during backward, update(), end().
+class GradientExchange {
+ public:
+  virtual ~GradientExchange() = default;
+  GradientExchange(const GradientExchange&) = delete;
+  GradientExchange& operator=(const GradientExchange&) = delete;
+
+  /// Decides what the ranks do together in this step.
+  [[nodiscard]] virtual StepScope begin(const StepStart& start) {
+    return {.divisor = start.all_samples, .samples = start.all_samples};
+  }
+
+  /// Announces that the gradients of a layer are final.
+  virtual void layer_done(std::size_t /*layer*/) {}
+
+  /// Combines the gradients, limits their norm and runs the optimizer. After a common step all
+  /// ranks hold the same new parameters, and the words are sums over the ranks. The caller skips it
+  /// in a step with a divisor of 0. Fails as the collectives do.
+  [[nodiscard]] virtual Result<> update(const StepInfo& info) = 0;
+
+  /// Ends the step. Fails as the collectives do.
+  [[nodiscard]] virtual Result<> end() { return {}; }
+
+  /// Returns how long the last update() and end() waited for other ranks.
+  [[nodiscard]] virtual std::chrono::steady_clock::duration waited() const = 0;
+  /// Returns the intervals of the last update() and end().
+  [[nodiscard]] virtual std::span<const StepInterval> intervals() const = 0;
+  /// Returns the number of buckets in intervals().
+  [[nodiscard]] virtual std::size_t buckets() const { return 1; }
+
+ protected:
+  GradientExchange() = default;
+};
+
+/// The state must be whole. `network` has the context's arrays.
+[[nodiscard]] std::unique_ptr<GradientExchange> make_all_reduce_exchange(
+    const ExchangeContext& context, Network<float>& network,
+    const GradientReducer::Options& buckets);
+
+/// The state must be divided. The arrays of parameters and gradients must have room for
+/// EvenParts::room() elements. The rule must not need whole tensors. The communicator must be able
+/// to read kernels' memory.
+[[nodiscard]] std::unique_ptr<GradientExchange> make_sharded_exchange(
+    const ExchangeContext& context);
+
+/// Makes the same exchange as make_sharded_exchange(), with arrays in shared memory, which must
+/// outlive the exchange.
+[[nodiscard]] std::unique_ptr<GradientExchange> make_shared_exchange(const ExchangeContext& context,
+                                                                     const SharedArrays& shared);
+
+/// Makes the exchange of post-local SGD: after `after` epochs of common steps the ranks step alone,
+/// and average after every `steps` steps (> 0) and at the end of an epoch. The state must be whole.
+[[nodiscard]] std::unique_ptr<GradientExchange> make_local_exchange(
+    const ExchangeContext& context, Network<float>& network,
+    const GradientReducer::Options& buckets, std::size_t steps, double after);
+
+}  // namespace dlrun::trainer

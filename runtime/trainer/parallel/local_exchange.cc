@@ -1,0 +1,133 @@
+// Local SGD: each rank steps with its own gradients, and the ranks average their parameters from
+// time to time, instead of summing gradients in every step (Stich 2019, "Local SGD Converges Fast
+// and Communicates Little", Algorithm 1). If local steps start after some epochs, the method is
+// post-local SGD (Lin et al. 2020, "Don't Use Large Mini-Batches, Use Local SGD", section 3).
+//
+// The optimizer's arrays are averaged too (Yu et al. 2019, "On the Linear Speedup Analysis of
+// Communication Efficient Momentum SGD", Algorithm 1, do so with the velocity), and the running
+// statistics as well. After an average all ranks hold the same state, so one checkpoint is enough,
+// and training can resume with any number of ranks. An average costs one all-reduce per array.
+
+#include "runtime/trainer/parallel/device_collectives.h"
+#include "runtime/trainer/parallel/exchange_steps.h"
+#include "runtime/trainer/parallel/gradient_exchange.h"
+
+namespace dlrun::trainer {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Computes to = scale * from.
+void scaled_copy(Kernels<float>& kernels, std::span<float> to, float scale,
+                 std::span<const float> from) {
+  kernels.zero(to.data(), from.size());
+  kernels.add_scaled(to.data(), scale, from.data(), from.size());
+}
+
+class LocalExchange final : public GradientExchange {
+ public:
+  LocalExchange(const ExchangeContext& context, Network<float>& network,
+                const GradientReducer::Options& buckets, std::size_t steps, double after)
+      : context_(context),
+        network_(network),
+        most_steps_(steps),
+        after_(after),
+        common_(make_all_reduce_exchange(context, network, buckets)) {}
+
+  [[nodiscard]] StepScope begin(const StepStart& start) override {
+    is_local_ = start.epochs_done >= after_;
+    if (!is_local_) return common_->begin(start);
+    StepScope scope;
+    scope.divisor = start.samples;
+    scope.steps_apart = steps_++;
+    samples_ += start.samples;
+    all_samples_ += start.all_samples;
+    averages_ = steps_ >= most_steps_ || start.ends_epoch;
+    scope.is_common = averages_;
+    scope.samples = averages_ ? all_samples_ : samples_;
+    intervals_.clear();
+    waited_ = {};
+    return scope;
+  }
+
+  void layer_done(std::size_t layer) override {
+    if (!is_local_) common_->layer_done(layer);
+  }
+
+  [[nodiscard]] Result<> update(const StepInfo& info) override {
+    if (!is_local_) return common_->update(info);
+    const Clock::time_point start = Clock::now();
+    update_whole(context_, info);
+    intervals_.push_back({"optimizer", start, Clock::now()});
+    return {};
+  }
+
+  [[nodiscard]] Result<> end() override {
+    if (!is_local_ || !averages_) return {};
+    const Clock::time_point start = Clock::now();
+    DLRUN_TRY(average());
+    const Clock::time_point end = Clock::now();
+    waited_ = end - start;
+    intervals_.push_back({"average", start, end});
+    return {};
+  }
+
+  [[nodiscard]] Clock::duration waited() const override {
+    return is_local_ ? waited_ : common_->waited();
+  }
+  [[nodiscard]] std::span<const StepInterval> intervals() const override {
+    return is_local_ ? std::span<const StepInterval>(intervals_) : common_->intervals();
+  }
+  [[nodiscard]] std::size_t buckets() const override { return common_->buckets(); }
+
+ private:
+  /// Replaces the parameters, the optimizer's arrays and the running statistics by their
+  /// weighted means over the ranks. A rank's weight is its share of the samples since the last
+  /// average. After one step of plain or momentum descent the result equals a step with the
+  /// gradient of all ranks. The network's extra words become sums. Overwrites the gradients.
+  [[nodiscard]] Result<> average() {
+    Kernels<float>& kernels = context_.kernels;
+    const auto weight =
+        static_cast<float>(static_cast<double>(samples_) / static_cast<double>(all_samples_));
+    // The gradients are no longer needed. Their array carries the parameters, the words and the
+    // statistics through one all-reduce.
+    scaled_copy(kernels, network_.gradients(), weight, network_.parameters());
+    scaled_copy(kernels, network_.observed(), weight, network_.running());
+    DLRUN_TRY(sum_array(context_.communicator, kernels, network_.gradients_and_extra()));
+    scaled_copy(kernels, network_.parameters(), 1, network_.gradients());
+    scaled_copy(kernels, network_.running(), 1, network_.observed());
+    for (const std::span<float> state : context_.state.spans()) {
+      const std::span<float> sum = network_.gradients().first(state.size());
+      scaled_copy(kernels, sum, weight, state);
+      DLRUN_TRY(sum_array(context_.communicator, kernels, sum));
+      scaled_copy(kernels, state, 1, sum);
+    }
+    steps_ = samples_ = all_samples_ = 0;
+    return {};
+  }
+
+  ExchangeContext context_;
+  Network<float>& network_;
+  std::size_t most_steps_;
+  double after_;
+  std::unique_ptr<GradientExchange> common_;  // for the steps before the local ones
+  bool is_local_ = false;                     // whether the current step is a local one
+  bool averages_ = false;                     // whether the ranks average after the current step
+  // Since the last average:
+  std::size_t steps_ = 0;
+  std::size_t samples_ = 0;      // of this rank
+  std::size_t all_samples_ = 0;  // of all ranks
+  Clock::duration waited_{};
+  std::vector<StepInterval> intervals_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientExchange> make_local_exchange(const ExchangeContext& context,
+                                                      Network<float>& network,
+                                                      const GradientReducer::Options& buckets,
+                                                      std::size_t steps, double after) {
+  return std::make_unique<LocalExchange>(context, network, buckets, steps, after);
+}
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,95 @@
+#include "runtime/trainer/parallel/optimizer_state.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/trainer/parallel/device_collectives.h"
+
+namespace dlrun::trainer {
+
+EvenParts::EvenParts(Communicator& communicator, Kernels<float>& kernels, std::size_t elements)
+    : communicator_(communicator),
+      kernels_(kernels),
+      elements_(elements),
+      part_(part(elements, communicator.size())),
+      begin_(std::min(elements, part_ * static_cast<std::size_t>(communicator.rank()))),
+      count_(std::min(part_, elements - begin_)) {}
+
+Result<std::vector<float>> EvenParts::whole(std::span<const float> mine) const {
+  std::vector<float> part(part_);
+  kernels_.copy_to_host(part.data(), mine.data(), mine.size_bytes());
+  std::vector<float> all(room());
+  if (auto gathered = communicator_.all_gather(std::span(part), std::span(all)); !gathered)
+    return tl::unexpected(gathered.error());
+  all.resize(elements_);
+  return all;
+}
+
+void EvenParts::take(const std::vector<float>& whole, std::span<float> mine) const {
+  kernels_.copy_from_host(mine.data(), whole.data() + begin_, count_ * sizeof(float));
+}
+
+Result<double> EvenParts::clipping_scale_of(const float* mine, double most) const {
+  const TensorPart all{0, count_};
+  double sum = 0;
+  kernels_.sums_of_squares(mine, std::span(&all, 1), &sum);
+  if (auto summed = communicator_.all_reduce(std::span(&sum, 1), ReduceOp::kSum); !summed)
+    return tl::unexpected(summed.error());
+  return clipping_scale(std::sqrt(sum), most);
+}
+
+OptimizerState::OptimizerState(Communicator& communicator, Kernels<float>& kernels,
+                               const Optimizer<float>& rule, std::size_t parameters,
+                               std::size_t tensors, bool is_divided)
+    : communicator_(communicator),
+      kernels_(kernels),
+      parts_(communicator, kernels, parameters),
+      is_divided_(is_divided) {
+  for (const StateArray& state : rule.states()) {
+    arrays_.emplace_back(kernels, state.is_per_tensor ? tensors
+                                  : is_divided        ? parts_.part()
+                                                      : parameters);
+    pointers_.push_back(arrays_.back().data());
+  }
+}
+
+std::vector<std::span<float>> OptimizerState::spans() {
+  std::vector<std::span<float>> spans;
+  for (Array<float>& array : arrays_) spans.push_back(array.span());
+  return spans;
+}
+
+Result<std::vector<std::vector<float>>> OptimizerState::gather() {
+  std::vector<std::vector<float>> all;
+  const bool is_root = communicator_.rank() == 0;
+  for (Array<float>& array : arrays_) {
+    if (!is_divided_) {
+      if (is_root) all.push_back(to_host(kernels_, array.span()));
+      continue;
+    }
+    auto whole = parts_.whole(array.span());
+    if (!whole) return tl::unexpected(whole.error());
+    if (is_root) all.push_back(std::move(*whole));
+  }
+  return all;
+}
+
+Result<> OptimizerState::spread(const std::vector<std::vector<float>>* saved, bool is_resumed) {
+  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+    const std::span<float> array = arrays_[i].span();
+    if (!is_divided_) {
+      if (saved != nullptr)
+        kernels_.copy_from_host(array.data(), (*saved)[i].data(), array.size_bytes());
+      DLRUN_TRY(broadcast_array(communicator_, kernels_, array, 0));
+    } else if (is_resumed) {
+      std::vector<float> whole =
+          saved != nullptr ? (*saved)[i] : std::vector<float>(parts_.elements());
+      DLRUN_TRY(communicator_.broadcast(std::span(whole), 0));
+      parts_.take(whole, array);
+      DLRUN_TRY(kernels_.synchronise());
+    }
+  }
+  return {};
+}
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,64 @@
+// ZeRO stage 1 (Rajbhandari et al. 2020, "ZeRO", section 5.1): each rank keeps the optimizer's
+// arrays for an equal part of the parameters only (EvenParts).
+//
+// A step is one reduce-scatter of the gradients, the optimizer's step on this rank's part, and one
+// all-gather of the parameters. These send as many bytes as an all-reduce, but none of them during
+// backward.
+
+#include "runtime/trainer/parallel/exchange_steps.h"
+#include "runtime/trainer/parallel/gradient_exchange.h"
+
+namespace dlrun::trainer {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class ShardedExchange final : public GradientExchange {
+ public:
+  explicit ShardedExchange(const ExchangeContext& context)
+      : context_(context), sum_(context.kernels, context.state.parts().part()) {}
+
+  [[nodiscard]] Result<> update(const StepInfo& info) override {
+    const EvenParts& parts = context_.state.parts();
+    Communicator& communicator = context_.communicator;
+    StepInfo scaled = info;
+    const Clock::time_point start = Clock::now();
+    DLRUN_TRY(communicator.all_reduce(context_.words, ReduceOp::kSum));
+    DLRUN_TRY(communicator.reduce_scatter(
+        ConstBuffer(context_.gradients.data(), parts.room(), DataType::kFloat32),
+        Buffer(sum_.span()), ReduceOp::kSum));
+    if (context_.clip_norm > 0) {
+      const auto scale = parts.clipping_scale_of(sum_.data(), context_.clip_norm);
+      if (!scale) return tl::unexpected(scale.error());
+      scaled.gradient_scale = *scale;
+    }
+    const Clock::time_point summed = Clock::now();
+    float* const mine = context_.parameters.data() + parts.offset();
+    context_.rule.step(context_.kernels,
+                       {mine, sum_.data(), context_.state.pointers(), parts.count(), {}}, scaled);
+    const Clock::time_point stepped = Clock::now();
+    DLRUN_TRY(communicator.all_gather(
+        ConstBuffer(mine, parts.part(), DataType::kFloat32),
+        Buffer(context_.parameters.data(), parts.room(), DataType::kFloat32)));
+    timing_.set(start, summed, stepped, Clock::now(), context_.parameters.size_bytes());
+    return {};
+  }
+
+  [[nodiscard]] Clock::duration waited() const override { return timing_.waited(); }
+  [[nodiscard]] std::span<const StepInterval> intervals() const override {
+    return timing_.intervals();
+  }
+
+ private:
+  ExchangeContext context_;
+  Array<float> sum_;  // over all ranks, of this rank's part of the gradients
+  PartTiming timing_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientExchange> make_sharded_exchange(const ExchangeContext& context) {
+  return std::make_unique<ShardedExchange>(context);
+}
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,101 @@
+// Ranks of one node that share their arrays exchange no gradients. Each rank sums its part of all
+// ranks' gradients directly from their memory, updates its part of the common parameters, and then
+// waits for the others. It updates the parameters piece by piece, in its own cache, and writes each
+// new piece with stores that bypass the cache (loops::publish).
+
+#include <algorithm>
+
+#include "runtime/comm/reduce.h"
+#include "runtime/trainer/nn/cpu_loops.h"
+#include "runtime/trainer/parallel/exchange_steps.h"
+#include "runtime/trainer/parallel/gradient_exchange.h"
+
+namespace dlrun::trainer {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Elements of a piece: fits into the second-level cache with the optimizer's states, and is enough
+/// work for two threads.
+constexpr std::size_t kPiece = 16'384;
+
+class SharedExchange final : public GradientExchange {
+ public:
+  SharedExchange(const ExchangeContext& context, const SharedArrays& shared)
+      : context_(context),
+        shared_(shared),
+        sum_(context.kernels, context.state.parts().part()),
+        piece_(context.kernels, std::min(kPiece, context.state.parts().part())) {}
+
+  [[nodiscard]] Result<> update(const StepInfo& info) override {
+    const Clock::time_point start = Clock::now();
+    // The first collective after backward. Then the gradients of all ranks are final.
+    DLRUN_TRY(context_.communicator.all_reduce(context_.words, ReduceOp::kSum));
+    sum();
+    StepInfo scaled = info;
+    if (context_.clip_norm > 0) {
+      const auto scale = context_.state.parts().clipping_scale_of(sum_.data(), context_.clip_norm);
+      if (!scale) return tl::unexpected(scale.error());
+      scaled.gradient_scale = *scale;
+    }
+    const Clock::time_point summed = Clock::now();
+    step(scaled);
+    const Clock::time_point stepped = Clock::now();
+    DLRUN_TRY(context_.communicator.barrier());
+    timing_.set(start, summed, stepped, Clock::now(), context_.parameters.size_bytes());
+    return {};
+  }
+
+  [[nodiscard]] Clock::duration waited() const override { return timing_.waited(); }
+  [[nodiscard]] std::span<const StepInterval> intervals() const override {
+    return timing_.intervals();
+  }
+
+ private:
+  /// Sums this rank's part of all ranks' gradients: in the order of the ranks, in blocks that keep
+  /// the partial sum in the first-level cache.
+  void sum() {
+    constexpr std::size_t kFew = 2048;
+    const EvenParts& parts = context_.state.parts();
+    const std::vector<const float*>& of_rank = shared_.gradients();
+    for (std::size_t at = 0; at < parts.count(); at += kFew) {
+      const std::size_t n = std::min(kFew, parts.count() - at);
+      const std::size_t from = parts.offset() + at;
+      float* const to = sum_.data() + at;
+      combine(ReduceOp::kSum, to, of_rank[0] + from, of_rank[1] + from, n);
+      for (std::size_t rank = 2; rank < of_rank.size(); ++rank)
+        combine(ReduceOp::kSum, to, to, of_rank[rank] + from, n);
+    }
+  }
+
+  /// Runs the optimizer on this rank's part, piece by piece: copy, update, publish.
+  void step(const StepInfo& info) {
+    const EvenParts& parts = context_.state.parts();
+    const std::span<float* const> states = context_.state.pointers();
+    std::vector<float*> states_of_piece(states.begin(), states.end());
+    float* const mine = context_.parameters.data() + parts.offset();
+    for (std::size_t at = 0; at < parts.count(); at += kPiece) {
+      const std::size_t n = std::min(kPiece, parts.count() - at);
+      std::copy_n(mine + at, n, piece_.data());
+      context_.rule.step(context_.kernels,
+                         {piece_.data(), sum_.data() + at, states_of_piece, n, {}}, info);
+      loops::publish(piece_.data(), mine + at, n);
+      for (float*& state : states_of_piece) state += n;
+    }
+  }
+
+  ExchangeContext context_;
+  const SharedArrays& shared_;
+  Array<float> sum_;    // over all ranks, of this rank's part of the gradients
+  Array<float> piece_;  // copy of a piece of the parameters
+  PartTiming timing_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientExchange> make_shared_exchange(const ExchangeContext& context,
+                                                       const SharedArrays& shared) {
+  return std::make_unique<SharedExchange>(context, shared);
+}
+
+}  // namespace dlrun::trainer

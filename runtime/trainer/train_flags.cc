@@ -1,0 +1,167 @@
+#include "runtime/trainer/train_flags.h"
+
+#include <array>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "runtime/trainer/nn/model.h"
+
+namespace dlrun::trainer {
+namespace {
+
+using O = TrainOptions;
+
+constexpr std::int64_t kMostTraced = 100'000;  // steps; a step takes about a kilobyte
+constexpr std::int64_t kWidest = 1 << 20;
+constexpr double kLargest = 1e9;
+constexpr double kBelowOne = 0.999999999;
+
+using Compression = GradientReducer::Compression;
+constexpr std::array<FlagWord<Loss>, 2> kLosses{
+    {{"softmax", Loss::kSoftmax}, {"sigmoid", Loss::kSigmoid}}};
+constexpr std::array<FlagWord<bool>, 2> kStates{{{"whole", false}, {"sharded", true}}};
+constexpr std::array<FlagWord<Compression>, 3> kCompressions{{{"none", Compression::kNone},
+                                                              {"bf16", Compression::kBfloat16},
+                                                              {"fp16", Compression::kFloat16}}};
+constexpr std::array<FlagWord<LrScaling>, 3> kLrScalings{
+    {{"none", LrScaling::kNone}, {"linear", LrScaling::kLinear}, {"sqrt", LrScaling::kSqrt}}};
+constexpr std::array<FlagWord<LrDecay>, 5> kLrDecays{{{"constant", LrDecay::kConstant},
+                                                      {"linear", LrDecay::kLinear},
+                                                      {"cosine", LrDecay::kCosine},
+                                                      {"step", LrDecay::kStep},
+                                                      {"polynomial", LrDecay::kPolynomial}}};
+constexpr std::array<FlagWord<Sharding>, 3> kShardings{
+    {{"sample", Sharding::kSample}, {"file", Sharding::kFile}, {"epoch", Sharding::kEpoch}}};
+
+Result<> set_hidden(O& options, std::string_view value) {
+  options.hidden.clear();
+  for (const std::string_view part : split(value, ',')) {
+    const auto width = whole_number(part, 1, kWidest);
+    if (!width) return tl::unexpected(width.error());
+    options.hidden.push_back(static_cast<std::size_t>(*width));
+  }
+  return {};
+}
+
+Result<> set_layers(O& options, std::string_view value) {
+  options.layers.clear();
+  for (const std::string_view layer : split(value, ',')) options.layers.emplace_back(trim(layer));
+  return {};
+}
+
+Result<> set_lr_steps(O& options, std::string_view value) {
+  options.lr_steps.clear();
+  for (const std::string_view part : split(value, ',')) {
+    const auto epoch = whole_number(part, 1, kMostEpochs);
+    if (!epoch) return tl::unexpected(epoch.error());
+    if (!options.lr_steps.empty() && static_cast<double>(*epoch) <= options.lr_steps.back()) {
+      return fail(Errc::kUsage, "expected ascending epochs, got {} after {:g}", *epoch,
+                  options.lr_steps.back());
+    }
+    options.lr_steps.push_back(static_cast<double>(*epoch));
+  }
+  return {};
+}
+
+Result<> set_augmentation(O& options, std::string_view value) {
+  const auto parsed = parse_augmentation(value);
+  if (!parsed) return tl::unexpected(parsed.error());
+  options.augmentation = *parsed;
+  return {};
+}
+
+/// Makes a flag's value: a list with commas.
+template <typename Field>
+FlagValue<O> list(std::string_view placeholder, Field field,
+                  Result<> (*set)(O&, std::string_view)) {
+  return {std::string(placeholder), set,
+          [=](const O& options) { return fmt::format("{}", fmt::join(field(options), ",")); }};
+}
+
+}  // namespace
+
+const std::vector<Flag<TrainOptions>>& train_flags() {
+  static const std::vector<Flag<O>> kFlags{
+      {"--model", word_in<O>(DLRUN_FIELD(model), model_names()),
+       "dense layers with ReLU; 3x3 convolutions of 32 and 64, maxpool, dropout, dense 128; "
+       "ResNet-18 for images of 25 to 32 pixels; ResNet-50 and EfficientNet-B0 for images of any "
+       "size (mlp)"},
+      {"--hidden", list("N[,N...]", DLRUN_FIELD(hidden), set_hidden),
+       "widths of mlp's hidden layers (512)"},
+      {"--layers", list("LAYER[,LAYER...]", DLRUN_FIELD(layers), set_layers),
+       "any other model: 'conv2d 16 5 stride 2,relu,maxpool 2,dropout 0.5,dense 10'"},
+      {"--loss", one_of<O>(DLRUN_FIELD(loss), kLosses),
+       "labels are one class of several, or 0 or 1 for each class (softmax)"},
+      {"--optimizer", word_in<O>(DLRUN_FIELD(optimizer.name), optimizer_names()),
+       "update rule (adam)"},
+      {"--momentum", real<O>(DLRUN_FIELD(optimizer.momentum), 0, 1),
+       "of sgd, nesterov and lars (0.9), and rmsprop (0)"},
+      {"--weight-decay", real<O>(DLRUN_FIELD(optimizer.weight_decay), 0, kLargest),
+       "X times the parameter, added to the gradient (0; lars 1e-4); novograd: to the step (0); "
+       "adamw and lamb: to the step (0.01)"},
+      {"--beta1", real<O>(DLRUN_FIELD(optimizer.beta1), 0, kBelowOne),
+       "decay rate of the mean gradient: of adam, adamw, lamb (0.9) and novograd (0.95)"},
+      {"--beta2", real<O>(DLRUN_FIELD(optimizer.beta2), 0, kBelowOne),
+       "decay rate of the mean square: of adam, adamw, lamb (0.999) and novograd (0.98)"},
+      {"--epsilon", real<O>(DLRUN_FIELD(optimizer.epsilon), 0, 1),
+       "added to the divisor by these and rmsprop (1e-8; lamb 1e-6)"},
+      {"--alpha", real<O>(DLRUN_FIELD(optimizer.alpha), 0, kBelowOne),
+       "of rmsprop: what the mean square keeps (0.99)"},
+      {"--trust", real<O>(DLRUN_FIELD(optimizer.trust), 0, kLargest),
+       "of lars: its coefficient (0.001)"},
+      {"--optimizer-state", one_of<O>(DLRUN_FIELD(has_sharded_state), kStates),
+       "each rank keeps all of its arrays, or its part of them only: ZeRO-1 (whole)"},
+      {"--local-steps", number<O>(DLRUN_FIELD(local_steps), 0, kMostSamples),
+       "post-local SGD: ranks step by their own gradients and average their parameters every N "
+       "steps; 0: the gradients of each step are averaged (0)"},
+      {"--local-after", real<O>(DLRUN_FIELD(local_after), 0, kLargest),
+       "with --local-steps: after X epochs of common steps (0)"},
+      {"--compression", one_of<O>(DLRUN_FIELD(buckets.compression), kCompressions),
+       "gradients travel and are added in 16 bits (none)"},
+      {"--clip-norm", real<O>(DLRUN_FIELD(clip_norm), 0, kLargest),
+       "hold the gradients' global norm to X; 0: leave it (0)"},
+      {"--lr", real<O>(DLRUN_FIELD(learning_rate), 0, kLargest),
+       "learning rate of one rank (0.001)"},
+      {"--lr-scaling", one_of<O>(DLRUN_FIELD(lr_scaling), kLrScalings),
+       "how it grows with the number of ranks (none)"},
+      {"--lr-decay", one_of<O>(DLRUN_FIELD(lr_decay), kLrDecays),
+       "how it falls over the run (linear)"},
+      {"--lr-steps", list("N[,N...]", DLRUN_FIELD(lr_steps), set_lr_steps),
+       "step: the epochs after which it falls, ascending"},
+      {"--lr-step-factor", real<O>(DLRUN_FIELD(lr_step_factor), 0, 1),
+       "step: by what it is multiplied there (0.1)"},
+      {"--lr-power", real<O>(DLRUN_FIELD(lr_power), 0, 100),
+       "polynomial: the power of the part of the run that is left (2)"},
+      {"--warmup-epochs", real<O>(DLRUN_FIELD(warmup_epochs), 0, kLargest),
+       "it first rises over X epochs: from --lr to the scaled rate, unscaled from 0 (0)"},
+      {"--batch", number<O>(DLRUN_FIELD(batch), 1, kWidest), "samples of a step on each rank (32)"},
+      {"--micro-batch", number<O>(DLRUN_FIELD(micro_batch), 0, kWidest),
+       "at most so many of them at once; gradients are accumulated; 0: all (0)"},
+      {"--epochs", number<O>(DLRUN_FIELD(epochs), 1, kMostEpochs), "passes over the data (4)"},
+      {"--augment",
+       {"WORD[,WORD...]", set_augmentation,
+        [](const O& options) { return to_text(options.augmentation); }},
+       "random changes of training images, another in each epoch: flip (left and right), rotate "
+       "(by 90 degrees), shift [PIXELS] (4) (none)"},
+      {"--seed", number<O>(DLRUN_FIELD(seed), 0, std::numeric_limits<std::int64_t>::max()),
+       "of first values, order of samples and drawn digits (1)"},
+      {"--shard", one_of<O>(DLRUN_FIELD(sharding), kShardings),
+       "ranks share each epoch's samples; each reads partitions of its own; or they share the "
+       "epochs (sample)"},
+      {"--checkpoint-dir", path<O>("DIR", DLRUN_FIELD(checkpoint_dir)),
+       "below the run's directory, else the working directory, or absolute (ckpt)", true},
+      {"--checkpoint-every", number<O>(DLRUN_FIELD(checkpoint_every), 0, kMostSamples),
+       "steps between checkpoints; 0: one at the end of each epoch (0)"},
+      {"--checkpoint-keep", number<O>(DLRUN_FIELD(checkpoint_keep), 0, kMostEpochs),
+       "how many of the newest stay; 0: save none (3)"},
+      {"--resume", given<O>(DLRUN_FIELD(resume)),
+       "go on from the newest valid checkpoint (a later attempt of a run does so by itself)"},
+      {"--trace-steps", number<O>(DLRUN_FIELD(trace_steps), 0, kMostTraced),
+       "a timeline of the first N steps in trace/ of the run's directory, else of the working "
+       "directory, for ui.perfetto.dev or chrome://tracing (0)"},
+  };
+  return kFlags;
+}
+
+}  // namespace dlrun::trainer

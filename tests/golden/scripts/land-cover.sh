@@ -1,0 +1,56 @@
+#!/bin/bash
+#SBATCH --job-name=land-cover             # name
+#SBATCH --nodes=1                         # resources.nodes
+#SBATCH --ntasks-per-node=2               # resources.tasks_per_node
+#SBATCH --cpus-per-task=1                 # resources.cpus_per_task
+#SBATCH --time=00:15:00                   # resources.time
+#SBATCH --chdir="/home/user/exp 1"        # the spec's folder
+#SBATCH --output=/scratch/runs/land-cover-%j.out  # resources.output
+#SBATCH --open-mode=append                # a requeue keeps the log
+#SBATCH --no-requeue                      # no retry
+#
+# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+set -eo pipefail
+
+dlrun_agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $dlrun_agent ]]; then
+  echo "dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+  exit 127
+fi
+if [[ ! -O $dlrun_agent || ! -O ${dlrun_agent%/*} ]]; then
+  echo "dlrun: $dlrun_agent belongs to another user than $(id -un), and is not started: 'dlrun submit' puts one of your own there" >&2
+  exit 126
+fi
+trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name land-cover --never-started "$?" -- "$BASH_COMMAND"' EXIT
+
+[[ -v PMIX_MCA_gds ]] || export PMIX_MCA_gds=hash  # launch.preset: trainer
+dlrun_step=(
+  srun
+  --export=ALL                            # what this script exports reaches the ranks
+  --kill-on-bad-exit=1                    # a rank that is lost ends the step
+  --cpus-per-task=1                       # resources.cpus_per_task
+  --mpi=pmix                              # launch.preset: trainer
+)
+dlrun_rank=(
+  "$dlrun_agent" rank
+  --trusted                               # the program is dlrun's own
+)
+dlrun_program=(
+  /scratch/runs/.agents/3f2a/dlrun-trainer  # launch.preset: trainer
+  --dataset patches                       # train.data.dataset
+  --train-samples 4000                    # train.data.train_samples
+  --test-samples 1000                     # train.data.test_samples
+  --patch-size 32                         # train.data.patch_size
+  --model resnet50                        # train.model
+  --loss sigmoid                          # train.loss
+  --optimizer adam                        # train.optimizer.name
+  --lr 0.001                              # train.lr
+  --lr-decay cosine                       # train.lr_decay
+  --batch 32                              # train.batch
+  --epochs 8                              # train.epochs
+  --augment flip,rotate                   # train.augment
+  --seed 1                                # train.seed
+  --backend auto                          # train.backend
+)
+exec "$dlrun_agent" lead --runs /scratch/runs --name land-cover -- "${dlrun_step[@]}" "${dlrun_rank[@]}" -- "${dlrun_program[@]}"

@@ -1,0 +1,54 @@
+// Tests that augmentation, like the order of samples, depends neither on the number of ranks nor on
+// a restart.
+
+#include <doctest/doctest.h>
+
+#include "tests/ranks/trainer_on_ranks.h"
+
+namespace dlrun::trainer {
+namespace {
+
+TrainOptions augmented() {
+  TrainOptions options = small_options();
+  options.augmentation = {true, true, 2};
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("augmented ranks train as one, and not as without augmentation") {
+  // The tolerance is for rounding: the ranks add the same numbers in another order, in 22 steps.
+  check_that_ranks_train_as_one(augmented(), 1e-4);
+  const auto plain = train(1, small_options(), {}, "single");
+  const auto changed = train(1, augmented(), {}, "single");
+  CHECK(largest_difference(plain[0].parameters, changed[0].parameters) > 1e-3);
+}
+
+TEST_CASE("augmented training resumes to the same bits") {
+  TrainOptions options = augmented();
+  options.batch = 14;
+  check_that_it_resumes(options);
+}
+
+TEST_CASE("a micro-batch's samples are changed as those of the whole batch") {
+  TrainOptions options = augmented();
+  const auto whole = train(1, options, {}, "single");
+  options.micro_batch = 5;
+  const auto parts = train(1, options, {}, "single");
+  CHECK(largest_difference(whole[0].parameters, parts[0].parameters) < 1e-4);
+}
+
+TEST_CASE("images that are not square cannot be turned, but mirrored") {
+  Split data = drawn_data(60);
+  for (Dataset* half : {&data.train, &data.test}) {
+    half->height = 14;
+    half->width = 56;
+  }
+  TrainOptions options = augmented();
+  CHECK(
+      has(message_of(train(1, options, {}, "single", data)[0]), "are not square: 14 x 56 pixels"));
+  options.augmentation.rotates = false;
+  CHECK(train(1, options, {}, "single", data)[0].outcome.has_value());
+}
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,54 @@
+// Tests training on samples of several labels: its scores do not depend on the number of ranks.
+
+#include <algorithm>
+
+#include <doctest/doctest.h>
+
+#include "runtime/trainer/data/patches.h"
+#include "tests/ranks/trainer_on_ranks.h"
+
+namespace dlrun::trainer {
+
+TEST_CASE(
+    "patches are learnt on any number of ranks, with the same F1 of each class on all ranks") {
+  const Split data{generate_patches(280, 8, 1, false), generate_patches(75, 8, 1, true), "patches"};
+  TrainOptions options = small_options();
+  options.model = "mlp";
+  options.hidden = {48};
+  options.loss = Loss::kSigmoid;
+  options.learning_rate = 0.01;
+  options.epochs = 10;
+  const auto one = train(1, options, {}, "single", data);
+  REQUIRE_MESSAGE(one[0].outcome.has_value(), message_of(one[0]));
+  REQUIRE(one[0].outcome->labels.has_value());
+  const LabelScores& alone = *one[0].outcome->labels;
+  CHECK(alone.classes.size() == kPatchLabels);
+  CHECK(alone.micro_f1 > 0.15);  // without training it is 0, or about 0.2 if all classes are given
+  double samples = 0;
+  for (const ClassScore& score : alone.classes) samples += score.samples;
+  CHECK(samples == std::ranges::count(data.test.labels, 1));
+  for (const int size : {2, 7}) {
+    CAPTURE(size);
+    options.batch = 28 / static_cast<std::size_t>(size);
+    const auto many = train(size, options, {}, "gloo", data);
+    for (const Trained& rank : many) {
+      REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
+      const LabelScores& scores = *rank.outcome->labels;
+      CHECK(scores.micro_f1 == many[0].outcome->labels->micro_f1);
+      // In 100 steps, rounding may move a few of 1425 answers across 0.
+      CHECK(scores.micro_f1 == doctest::Approx(alone.micro_f1).epsilon(0.05));
+      for (std::size_t k = 0; k < kPatchLabels; ++k)
+        CHECK(scores.classes[k].samples == alone.classes[k].samples);
+    }
+  }
+  options.loss = Loss::kSoftmax;
+  CHECK(has(message_of(train(1, options, {}, "single", data)[0]), "need --loss sigmoid"));
+}
+
+TEST_CASE("a sample of one class has no F1") {
+  const auto one = train(1, small_options(), {}, "single");
+  REQUIRE(one[0].outcome.has_value());
+  CHECK_FALSE(one[0].outcome->labels.has_value());
+}
+
+}  // namespace dlrun::trainer

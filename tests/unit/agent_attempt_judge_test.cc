@@ -1,0 +1,163 @@
+// Tests judge(), the pure function that finds the reason and the cause of an attempt's end, and the
+// suspect nodes.
+#include <signal.h>
+
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "runtime/agent/attempt_judge.h"
+
+namespace dlrun::agent {
+namespace {
+
+/// Returns the facts of an attempt of four ranks on n1 and n2 in which rank 3 on n2 has failed.
+EndFacts failed_rank(int code, int signal = 0) {
+  EndFacts facts{.ranks = 4, .has_any_rank = true, .job_nodes = "n[1-2]"};
+  facts.end.code = code;
+  facts.end.reason = EndReason::kRankFailed;
+  facts.end.message = "rank 3 failed";
+  facts.end.first_failed = FailedRank{3, "n2", 4711, {code, signal, {}}};
+  facts.ranks_left = {{"n1", 2}, {"n2", 2}};
+  return facts;
+}
+
+EndFacts all_zero() {
+  EndFacts facts{.ranks = 4, .has_any_rank = true};
+  facts.end.reason = EndReason::kOk;
+  return facts;
+}
+
+TEST_CASE("a rank that fails on its own is a failure, with no line more for the user") {
+  const auto judged = judge(failed_rank(1));
+  CHECK(judged.end.cause == Cause::kFailure);
+  CHECK(judged.end.code == 1);
+  CHECK(judged.end.message == "rank 3 failed");
+  CHECK(judged.end.suspects.empty());
+  CHECK(judged.lines.empty());
+}
+
+TEST_CASE("Slurm's reason replaces the cause only of an end by Slurm's signal") {
+  struct Row {
+    const char* reason;
+    Cause cause;
+    bool is_timeout, is_cancelled;
+  };
+  for (const auto& row : {Row{"TIME LIMIT", Cause::kTimeout, true, false},
+                          Row{"PREEMPTION", Cause::kPreemption, false, true},
+                          Row{"JOB REQUEUE", Cause::kRequeue, false, true},
+                          Row{"NODE FAILURE ON n2", Cause::kNodeFailure, false, false}}) {
+    auto facts = failed_rank(128 + SIGTERM, SIGTERM);
+    facts.end.is_cancelled = true;
+    facts.signs.cancel_reason = row.reason;
+    const auto judged = judge(facts);
+    CHECK(judged.end.cause == row.cause);
+    CHECK(judged.end.is_timeout == row.is_timeout);
+    CHECK(judged.end.is_cancelled == row.is_cancelled);
+    CHECK(judged.end.is_slurms_doing);
+    REQUIRE(judged.lines.size() == 1);
+    CHECK(judged.end.message == judged.lines[0] + "; rank 3 failed");
+  }
+  auto own = failed_rank(1);
+  own.signs.cancel_reason = "TIME LIMIT";
+  CHECK(judge(own).end.cause == Cause::kFailure);
+  CHECK_FALSE(judge(own).end.is_slurms_doing);
+}
+
+TEST_CASE("ranks that all end with 0 complete the run, unless a warning came before") {
+  auto facts = all_zero();
+  CHECK(judge(facts).end.cause == Cause::kNone);
+  CHECK(judge(facts).end.message == "all 4 ranks ended with 0");
+  facts.signs.is_limit_near = true;
+  CHECK(judge(facts).end.code == 0);  // retry.on does not contain `timeout`
+  facts.retries_timeout = true;
+  CHECK(judge(facts).end.reason == EndReason::kTimeLimit);
+  CHECK(judge(facts).end.cause == Cause::kTimeout);
+  CHECK(judge(facts).end.code == 128 + SIGTERM);
+  CHECK(judge(facts).lines.size() == 1);
+  facts.signs.has_said_done = true;
+  CHECK(judge(facts).end.code == 0);
+  CHECK(judge(facts).end.cause == Cause::kNone);
+  auto preempted = all_zero();
+  preempted.signs.is_preemption_near = true;
+  CHECK(judge(preempted).end.code == 0);
+  CHECK(judge(preempted).end.cause == Cause::kPreemption);
+  CHECK(judge(preempted).end.had_grace);
+}
+
+TEST_CASE("the cause of a failed rank follows from what was noted before") {
+  auto facts = failed_rank(128 + SIGKILL, SIGKILL);
+  facts.signs.is_out_of_memory = true;
+  CHECK(judge(facts).end.cause == Cause::kOom);
+  facts.signs.is_preemption_near = true;
+  CHECK(judge(facts).end.cause == Cause::kPreemption);
+  facts.signs.is_limit_near = true;
+  facts.retries_timeout = true;
+  CHECK(judge(facts).end.cause == Cause::kTimeout);
+  facts.end.is_cancelled = true;
+  CHECK(judge(facts).end.cause == Cause::kNone);
+  facts.end.lost_nodes = {"n2"};
+  CHECK(judge(facts).end.cause == Cause::kNodeFailure);
+  facts.signs.is_given_up = true;
+  CHECK(judge(facts).end.cause == Cause::kNone);
+}
+
+TEST_CASE("an end whose reason is nobody's fault or already final has no other cause") {
+  for (const auto& [reason, cause] :
+       std::vector<std::pair<EndReason, Cause>>{{EndReason::kNotFit, Cause::kNone},
+                                                {EndReason::kIdleGpus, Cause::kNone},
+                                                {EndReason::kHang, Cause::kHang},
+                                                {EndReason::kTimeLimit, Cause::kTimeout},
+                                                {EndReason::kJoinTimeout, Cause::kFailure},
+                                                {EndReason::kLauncherLost, Cause::kFailure}}) {
+    EndFacts facts{.ranks = 4};
+    facts.end.code = 1;
+    facts.end.reason = reason;
+    CHECK(judge(facts).end.cause == cause);
+  }
+}
+
+TEST_CASE("nodes where the step could not be launched are lost, if others could launch it") {
+  EndFacts facts{.ranks = 4, .job_nodes = "n[1-2]"};
+  facts.end.code = 77;
+  facts.end.reason = EndReason::kLaunchFailed;
+  facts.signs.unlaunched = {"n2"};
+  CHECK(judge(facts).end.lost_nodes == std::vector<std::string>{"n2"});
+  CHECK(judge(facts).end.cause == Cause::kNodeFailure);
+  facts.signs.unlaunched = {"n1", "n2"};
+  CHECK(judge(facts).end.lost_nodes.empty());
+  CHECK(judge(facts).end.cause == Cause::kFailure);
+  facts.has_any_rank = true;
+  CHECK(judge(facts).end.lost_nodes.size() == 2);
+}
+
+TEST_CASE("a container is the reason only if the rank never joined") {
+  auto facts = failed_rank(1);
+  facts.container = ContainerFailure{Cause::kImage, "no such image"};
+  CHECK(judge(facts).end.cause == Cause::kFailure);  // rank 3 had a process
+  facts.end.first_failed->pid = 0;
+  CHECK(judge(facts).end.cause == Cause::kImage);
+  CHECK(judge(facts).end.message == "the container on n2 could not be started: no such image");
+  CHECK(judge(facts).lines == std::vector<std::string>{judge(facts).end.message});
+  facts.end.cause = Cause::kImage;  // named before the end
+  CHECK(judge(facts).lines.empty());
+}
+
+TEST_CASE("a node is suspect if an agent of it is lost, and silent if none of its ranks is left") {
+  auto facts = failed_rank(128 + SIGKILL);
+  facts.lost_hosts = {"n2", ""};
+  facts.ranks_left = {{"n1", 2}, {"n2", 1}, {"", 1}};
+  CHECK(judge(facts).end.suspects == std::vector<std::string>{"n2"});
+  CHECK_FALSE(judge(facts).end.is_whole_node_silent);
+  facts.ranks_left["n2"] = 0;
+  CHECK(judge(facts).end.is_whole_node_silent);
+  facts.end.reason = EndReason::kLauncherLost;  // Slurm ended the agents
+  CHECK(judge(facts).end.suspects.empty());
+  facts.end.reason = EndReason::kHang;
+  facts.lost_hosts.clear();
+  CHECK(judge(facts).end.suspects == std::vector<std::string>{"n2"});  // the hanging rank's node
+}
+
+}  // namespace
+}  // namespace dlrun::agent

@@ -1,0 +1,322 @@
+// Tests signals, the time limit, progress and causes of an attempt.
+#include <signal.h>
+
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/attempt_scene.h"
+
+namespace dlrun::agent {
+namespace {
+
+TEST_CASE("lead's TERM cancels: the others end, the state is cancelled, the code 143") {
+  Scene scene;
+  scene.all_join(2);
+  scene.attempt.on_own_signal(SIGTERM, scene.now);
+  CHECK(scene.notes.broadcasts_of("end") == 1);
+  scene.attempt.on_exit(0, {143, SIGTERM, ""}, scene.now);
+  scene.attempt.on_exit(1, {137, SIGKILL, ""}, scene.now);
+  scene.attempt.on_step_end(143, "", scene.now);
+  CHECK(scene.attempt.end().code == 143);
+  CHECK(scene.attempt.end().is_cancelled);
+  CHECK(scene.attempt.end().reason == EndReason::kSignalled);
+  CHECK(scene.notes.count("rank_failed") == 0);
+}
+
+TEST_CASE(
+    "what Slurm gives as its reason is told beside its signal: a time limit is a failure, a "
+    "preemption is not") {
+  for (const bool word_comes_first : {false, true}) {
+    for (const auto& [reason, sentence, is_cancelled] :
+         {std::tuple{"TIME LIMIT",
+                     "the job reached its time limit (resources.time); ended by SIGTERM", false},
+          std::tuple{"PREEMPTION", "the job was preempted; ended by SIGTERM", true},
+          std::tuple{"SOMETHING NEW", "Slurm ended the job: SOMETHING NEW; ended by SIGTERM",
+                     true}}) {
+      CAPTURE(reason);
+      Scene scene;
+      scene.all_join(2);
+      if (word_comes_first) scene.attempt.on_cancelled(reason);
+      scene.attempt.on_rank_signal(1, SIGTERM, scene.now);
+      if (!word_comes_first) scene.attempt.on_cancelled(reason);
+      scene.attempt.on_exit(0, {143, SIGTERM, ""}, scene.now);
+      scene.attempt.on_exit(1, {137, SIGKILL, ""}, scene.now);
+      scene.attempt.on_step_end(143, "", scene.now);
+      REQUIRE(scene.attempt.is_over());
+      CHECK(scene.attempt.end().is_timeout == (reason == std::string_view("TIME LIMIT")));
+      CHECK(scene.attempt.end().message.starts_with(sentence));
+      CHECK(scene.attempt.end().is_cancelled == is_cancelled);
+      CHECK(scene.attempt.end().code == 143);
+    }
+  }
+}
+
+TEST_CASE("a rank that failed of itself is not excused by the reason that Slurm gives later") {
+  Scene scene;
+  scene.all_join(2);
+  scene.attempt.on_exit(1, {3, 0, ""}, scene.now);
+  scene.attempt.on_cancelled("TIME LIMIT");
+  scene.attempt.on_exit(0, {143, SIGTERM, ""}, scene.now);
+  scene.attempt.on_step_end(143, "", scene.now);
+  CHECK(scene.attempt.end().message.starts_with("rank 1 on n1 exited with code 3"));
+}
+
+TEST_CASE("USR1 is recorded, and passed on once only where it is asked for") {
+  for (const bool forward : {false, true}) {
+    CAPTURE(forward);
+    Scene scene({.forward_usr1 = forward});
+    scene.all_join(2);
+    scene.attempt.on_own_signal(SIGUSR1, scene.now);
+    scene.attempt.on_own_signal(SIGUSR1, scene.now);
+    scene.attempt.on_rank_signal(1, SIGUSR1, scene.now);
+    CHECK(scene.notes.last("signal")["word"] == (forward ? "checkpoint" : "none"));
+    CHECK(scene.notes.broadcasts_of("word") == (forward ? 1 : 0));
+    CHECK(scene.notes.broadcasts_of("end") == 0);
+  }
+}
+
+TEST_CASE(
+    "a TERM that reaches ranks alone is preemption's grace with signal_before, else the end") {
+  SUBCASE("forward") {
+    AttemptOptions options;
+    options.forward_usr1 = true;
+    Scene scene(options);
+    scene.all_join(2);
+    scene.attempt.on_rank_signal(0, SIGTERM, scene.now);
+    scene.attempt.on_rank_signal(1, SIGTERM, scene.now);
+    CHECK(scene.notes.broadcasts_of("word") == 1);
+    CHECK(scene.notes.broadcasts_of("end") == 0);
+    CHECK(scene.notes.count("signal") == 1);  // one event, not one for each of 10,000 ranks
+  }
+  SUBCASE("not") {
+    Scene scene;
+    scene.all_join(2);
+    scene.attempt.on_rank_signal(0, SIGTERM, scene.now);
+    CHECK(scene.notes.broadcasts_of("end") == 1);
+    CHECK(scene.attempt.end().code == 143);
+  }
+}
+
+TEST_CASE(
+    "a nested or unknown field of a program's report is not recorded, and a report of nothing else "
+    "not at all") {
+  Scene scene;
+  scene.all_join(4);
+  Json nested = Json::array();
+  for (int i = 0; i < 60; ++i) nested = Json::array({nested});
+  scene.attempt.on_progress(
+      0, {{"step", 7}, {"nested", nested}, {"long", std::string(60'000, 'x')}}, scene.now);
+  CHECK(scene.notes.last("progress") == Json({{"step", 7}}));
+  scene.pass(seconds(2));
+  const int before = scene.notes.count("progress");
+  scene.attempt.on_progress(0, {{"nested", nested}}, scene.now);
+  scene.pass(seconds(2));
+  CHECK(scene.notes.count("progress") == before);
+}
+
+TEST_CASE(
+    "a program that reports its end again and again makes one result a second, each with all "
+    "before it") {
+  Scene scene;
+  scene.all_join(4);
+  scene.attempt.on_progress(
+      0, {{"final", true}, {"test_accuracy", 0.5}, {"notes", Json::array({1})}}, scene.now);
+  CHECK(scene.notes.last("result") == Json({{"test_accuracy", 0.5}}));
+  for (int i = 0; i < 100; ++i)
+    scene.attempt.on_progress(0, {{"final", true}, {"test_loss", i}}, scene.now);
+  CHECK(scene.notes.count("result") == 1);
+  scene.pass(seconds(1));
+  CHECK(scene.notes.count("result") == 2);
+  CHECK(scene.notes.last("result") == Json({{"test_accuracy", 0.5}, {"test_loss", 99}}));
+  scene.attempt.on_progress(0, {{"final", true}, {"test_loss", 99}}, scene.now);
+  scene.pass(seconds(2));
+  CHECK(scene.notes.count("result") == 2);  // no new result
+}
+
+TEST_CASE("rank 0's progress is kept, at most one a second, and its final word always") {
+  Scene scene;
+  scene.all_join(2);
+  for (int step = 0; step < 100; ++step) {
+    scene.attempt.on_progress(0, {{"op", "progress"}, {"step", step}}, scene.now);
+    scene.attempt.on_progress(1, {{"step", -1}}, scene.now);
+    scene.pass(milliseconds(25));
+  }
+  const int kept = scene.notes.count("progress");
+  CHECK(kept >= 2);
+  CHECK(kept <= 4);
+  CHECK_FALSE(scene.notes.last("progress").contains("op"));
+  scene.attempt.on_progress(0, {{"final", true}, {"test_accuracy", 0.98}}, scene.now);
+  CHECK(scene.notes.last("result") == Json{{"test_accuracy", 0.98}});
+}
+
+TEST_CASE("a superseded attempt ends with the code it is given") {
+  Scene scene;
+  scene.all_join(2);
+  scene.attempt.give_up(75, "superseded", scene.now);
+  scene.attempt.on_exit(0, {143, SIGTERM, ""}, scene.now);
+  scene.attempt.on_exit(1, {143, SIGTERM, ""}, scene.now);
+  scene.attempt.on_step_end(143, "", scene.now);
+  CHECK(scene.attempt.end().code == 75);
+}
+
+TEST_CASE(
+    "ahead of the time limit the attempt ends when a checkpoint is saved, or when there is no more "
+    "time") {
+  AttemptOptions options;
+  options.forward_usr1 = true;
+  options.retries_timeout = true;
+  Scene scene(options);
+  scene.all_join(4);
+  scene.attempt.on_progress(0, {{"checkpoint", 3}}, scene.now);  // a regular checkpoint
+  CHECK(scene.notes.broadcasts_of("end") == 0);
+  scene.attempt.on_own_signal(SIGUSR1, scene.now);
+  scene.attempt.on_limit_near();
+  scene.attempt.on_limit_ahead(seconds(40), scene.now);
+  CHECK(scene.notes.broadcasts_of("end") == 0);
+  SUBCASE("saved") {
+    scene.attempt.on_progress(0, {{"checkpoint", 5}}, scene.now);
+  }
+  SUBCASE("no more time") {
+    scene.pass(seconds(39));
+    CHECK(scene.notes.broadcasts_of("end") == 0);
+    scene.pass(seconds(1));
+  }
+  SUBCASE("the program leaves by itself") {
+    for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, {3, 0, {}}, scene.now);
+  }
+  CHECK(scene.notes.broadcasts_of("end") == 1);
+  end_all(scene);
+  REQUIRE(scene.attempt.is_over());
+  CHECK(scene.attempt.end().cause == Cause::kTimeout);
+  CHECK(scene.attempt.end().is_timeout);
+}
+
+TEST_CASE(
+    "a program that saves on the warning of the time limit and leaves with 0 is not done, unless "
+    "it says so") {
+  AttemptOptions options;
+  options.forward_usr1 = true;
+  options.retries_timeout = true;
+  bool is_warned = true;
+  bool is_timeout = true;
+  std::string message =
+      "all 4 ranks ended with 0 after the warning of the time limit, without a word that the "
+      "program is done";
+  Json last_word = {{"step", 7}, {"steps", 9}};
+  SUBCASE("it says nothing") {
+    last_word = Json::object();
+  }
+  SUBCASE("it is not at its last step") {}
+  SUBCASE("it is at its last step") {
+    last_word = {{"step", 9}, {"steps", 9}};
+    is_timeout = false;
+  }
+  SUBCASE("it has told its results") {
+    last_word = {{"final", true}, {"accuracy", 0.9}};
+    is_timeout = false;
+  }
+  SUBCASE("somebody else wanted a checkpoint, the limit is far") {
+    is_warned = false;
+    is_timeout = false;
+  }
+  SUBCASE("nothing starts again for it: told, and completed") {
+    options.retries_timeout = false;
+    is_timeout = false;
+    message = "all 4 ranks ended with 0 after the warning of the time limit";
+  }
+  const bool is_plain = !is_timeout && options.retries_timeout;
+  Scene scene(options);
+  scene.all_join(4);
+  scene.attempt.on_own_signal(SIGUSR1, scene.now);
+  if (is_warned) scene.attempt.on_limit_near();
+  scene.attempt.on_progress(0, last_word, scene.now);
+  for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, {}, scene.now);
+  scene.attempt.on_step_end(0, "", scene.now);
+  REQUIRE(scene.attempt.is_over());
+  const auto& end = scene.attempt.end();
+  CHECK(end.is_timeout == is_timeout);
+  CHECK(end.cause == (is_timeout ? Cause::kTimeout : Cause::kNone));
+  CHECK(end.code == (is_timeout ? 143 : 0));
+  CHECK(end.message == (is_plain ? "all 4 ranks ended with 0" : message));
+}
+
+TEST_CASE(
+    "ranks that save in a preemption's grace time and leave with 0 were preempted, if Slurm says "
+    "so, too") {
+  AttemptOptions options;
+  options.forward_usr1 = true;
+  Scene scene(options);
+  scene.all_join(4);
+  scene.attempt.on_rank_signal(2, SIGTERM, scene.now);
+  bool is_done = false;
+  SUBCASE("it may come again") {}
+  SUBCASE("it had just told its results") {
+    scene.attempt.on_progress(0, {{"final", true}}, scene.now);
+    is_done = true;
+  }
+  for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, {}, scene.now);
+  scene.attempt.on_step_end(0, "", scene.now);
+  REQUIRE(scene.attempt.is_over());
+  CHECK(scene.attempt.end().code == 0);  // before Slurm has been asked
+  CHECK(scene.attempt.end().cause == (is_done ? Cause::kNone : Cause::kPreemption));
+}
+
+TEST_CASE(
+    "what ended an attempt is told by a cause (a failure, memory, a preemption), and a "
+    "cancellation has none") {
+  Scene scene;
+  scene.all_join(4);
+  Cause expected = Cause::kFailure;
+  SUBCASE("a code of its own") {
+    scene.attempt.on_exit(1, {1, 0, {}}, scene.now);
+  }
+  SUBCASE("killed") {
+    scene.attempt.on_exit(1, {137, SIGKILL, {}}, scene.now);
+  }
+  SUBCASE("killed for its memory") {
+    scene.attempt.on_out_of_memory();
+    scene.attempt.on_exit(1, {137, SIGKILL, {}}, scene.now);
+    expected = Cause::kOom;
+  }
+  SUBCASE("preempted") {
+    scene.attempt.on_cancelled("PREEMPTION");
+    scene.attempt.on_own_signal(SIGTERM, scene.now);
+    expected = Cause::kPreemption;
+  }
+  SUBCASE("requeued by somebody") {
+    scene.attempt.on_cancelled("JOB REQUEUE");
+    scene.attempt.on_own_signal(SIGTERM, scene.now);
+    expected = Cause::kRequeue;
+  }
+  SUBCASE("its node failed") {
+    scene.attempt.on_cancelled("NODE FAILURE on n2");
+    scene.attempt.on_own_signal(SIGTERM, scene.now);
+    expected = Cause::kNodeFailure;
+  }
+  SUBCASE("Slurm lost a node of a job that goes on") {
+    scene.attempt.on_node_failure("n2", scene.now);
+    CHECK(scene.notes.broadcasts_of("end") == 1);
+    expected = Cause::kNodeFailure;
+  }
+  SUBCASE("Slurm lost a node, and ends the job to queue it again") {
+    scene.attempt.on_node_failure("n2", scene.now);
+    scene.attempt.on_own_signal(SIGTERM, scene.now);
+    expected = Cause::kNodeFailure;
+  }
+  SUBCASE("cancelled") {
+    scene.attempt.on_own_signal(SIGTERM, scene.now);
+    expected = Cause::kNone;
+  }
+  SUBCASE("superseded") {
+    scene.attempt.give_up(75, "another one", scene.now);
+    expected = Cause::kNone;
+  }
+  end_all(scene);
+  REQUIRE(scene.attempt.is_over());
+  CHECK(word(scene.attempt.end().cause) == word(expected));
+}
+
+}  // namespace
+}  // namespace dlrun::agent

@@ -1,0 +1,171 @@
+// Submits without the command line: launcher/submit is a library, and its messages reach a
+// Reporter.
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "launcher/runs/carried_spec.h"
+#include "launcher/submit/check_report.h"
+#include "launcher/submit/places.h"
+#include "launcher/submit/submitting.h"
+#include "tests/temporary_directory.h"
+
+using namespace dlrun;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Keeps the messages that it receives.
+class Listener final : public Reporter {
+ public:
+  std::vector<std::string> said;
+  void diagnostics(const std::vector<Diagnostic>& found) override {
+    for (const Diagnostic& one : found) said.push_back(one.message);
+  }
+  void warning(std::string_view message) override { said.emplace_back(message); }
+  void note(std::string_view message) override { said.emplace_back(message); }
+  void progress(const fs::path&, const std::string&, const DownloadProgress&) override {}
+  void progress_ended() override {}
+  void downloaded(const fs::path&, std::size_t, std::int64_t) override {}
+};
+
+/// A simulated cluster that accepts every job and then knows none.
+struct Cluster {
+  TemporaryDirectory folder;
+  Context context;
+  Listener reporter;
+  Cluster() {
+    fs::create_directory(folder / "slurm");
+    program("sbatch",
+            "case \"$*\" in *--help*) echo '  --account=name'; exit 0;; *) echo \"$*\" >>" +
+                (folder / "called").string() + "; echo 7;; esac");
+    program("squeue", "exit 0");
+    program("sacct", "exit 0");
+    context.env.set("HOME", folder.path().string());
+    context.env.set("PATH", (folder / "slurm").string() + ":/usr/bin:/bin");
+    context.current_dir = folder.path();
+    context.bin_dir = folder / "bin";
+    context.tools = {"hash", {}};
+  }
+  void program(const std::string& name, const std::string& body) {
+    const auto file = folder / "slurm" / name;
+    std::ofstream(file) << "#!/bin/sh\n" << body << "\n";
+    fs::permissions(file, fs::perms::owner_all);
+  }
+  void spec(const std::string& more) {
+    std::ofstream(folder / "x.yaml") << "name: x\nresources: {time: 1m, output: o-%j.txt}\n"
+                                     << "launch: {agent: false, command: [\"true\"]}\n"
+                                     << more;
+  }
+  Result<Submitted> submit(const std::string& file) {
+    Provenance provenance(folder.path(), context.env, {"test"}, "hash");
+    auto job = make_job(context, reporter, {file, {}, {}});
+    if (!job) return tl::unexpected(job.error());
+    RunInspector inspector(context.env, known_servers(context));
+    const auto checked =
+        check_job(context, reporter, inspector, *job, nullptr, Before::kSubmission);
+    if (!checked) return tl::unexpected(checked.error());
+    return submit_job(context, reporter, inspector, std::move(*job), *checked, provenance);
+  }
+  Result<Submitted> submit_again(const std::string& run) {
+    RunInspector inspector(context.env, known_servers(context));
+    return resubmit(context, reporter, inspector, run, true);
+  }
+  [[nodiscard]] std::string text(const fs::path& file) const {
+    return read_file(file, 1U << 20U).value_or("");
+  }
+};
+
+bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Cluster, "a spec, a script and a run are submitted as jobs of one builder") {
+  spec("");
+  const auto first = submit("x.yaml");
+  REQUIRE(first.has_value());
+  REQUIRE(first->submissions.size() == 1);
+  CHECK(first->submissions.front().job.id == "7");
+  CHECK(first->job.source == Job::Source::kSpec);
+  CHECK_FALSE(first->is_interrupted);
+  for (const char* file : {"spec.yaml", "resolved.yaml", "plan.json", "job.sh", "provenance.json"})
+    CHECK(fs::exists(first->run.path / file));
+  // The rendered script by itself asks for the same job.
+  std::ofstream(folder / "x.sh") << first->job.script;
+  const auto second = submit("x.sh");
+  REQUIRE(second.has_value());
+  CHECK(second->job.source == Job::Source::kScript);
+  CHECK(first->job.words.log_pattern == folder.path().string() + "/o-%j.txt");
+  CHECK(second->job.words.log_pattern == first->job.words.log_pattern);
+  CHECK(second->job.says.requested.time_seconds == first->job.says.requested.time_seconds);
+  CHECK_FALSE(fs::exists(second->run.path / "spec.yaml"));
+  const auto third = submit_again(first->run.id);
+  REQUIRE(third.has_value());
+  CHECK(third->job.source == Job::Source::kRun);
+  CHECK(third->job.words.log_pattern == first->job.words.log_pattern);
+  CHECK(third->submissions.front().output == first->submissions.front().output);
+  CHECK(third->run.id != first->run.id);
+  CHECK(text(third->run.path / "job.sh") == first->job.script);
+  CHECK(text(third->run.path / "spec.yaml") == text(folder / "x.yaml"));
+  CHECK(reporter.said.empty());
+}
+
+TEST_CASE_FIXTURE(Cluster,
+                  "a job that a check refuses is told to the reporter and leaves no files") {
+  program("sbatch",
+          "case \"$*\" in *--acount*) echo \"sbatch: unrecognized option '--acount'\" >&2; exit 1;;"
+          " *--help*) echo '  --account=name'; exit 0;; *) echo 7;; esac");
+  spec("slurm: {acount: a}\n");
+  const auto submitted = submit("x.yaml");
+  REQUIRE_FALSE(submitted.has_value());
+  CHECK(submitted.error().message.empty());
+  REQUIRE(reporter.said.size() == 1);
+  CHECK(holds(reporter.said.front(), "slurm.acount: the sbatch here has no option --acount"));
+  CHECK_FALSE(fs::exists(folder / "runs"));
+}
+
+TEST_CASE_FIXTURE(Cluster,
+                  "a recorded spec is planned again if it waits or downloads, whatever its words "
+                  "look like") {
+  const auto planned = [&](const std::string& yaml, bool has_secrets) {
+    std::ofstream(folder / "resolved.yaml") << yaml;
+    const auto experiment = recorded_experiment(context, reporter, folder.path(), has_secrets);
+    REQUIRE(experiment.has_value());
+    return experiment->has_value();
+  };
+  const std::string plain = "name: x\nlaunch:\n  command: [\"true\"]\n";
+  CHECK_FALSE(planned(plain, false));
+  CHECK(planned(plain, true));
+  CHECK(planned(plain + "after:\n  ok: [\"12\"]\n", false));
+  CHECK(planned(plain + "after: {ok: [\"12\"]}\n", false));
+  CHECK(planned("after: {ok: [\"12\"]}\n" + plain, false));
+  // Text that only looks like the keys.
+  CHECK_FALSE(
+      planned("name: x\nlaunch:\n  command: [\"true\"]\nenvironment:\n  setup: |\n"
+              "    download: nothing\n    after: nothing\n",
+              false));
+  CHECK(reporter.said.empty());
+  fs::remove(folder / "resolved.yaml");
+  const auto none = recorded_experiment(context, reporter, folder.path(), true);
+  REQUIRE(none.has_value());
+  CHECK_FALSE(none->has_value());
+}
+
+TEST_CASE_FIXTURE(Cluster, "a check reports on the job that a submission would queue") {
+  spec("");
+  RunInspector inspector(context.env, known_servers(context));
+  const auto report = check_experiment(context, reporter, inspector, {"x.yaml", {}, {}});
+  REQUIRE(report.has_value());
+  CHECK(report->has_slurm);
+  CHECK(report->job.name == "x");
+  CHECK(report->checked.to_fetch.empty());
+  CHECK(holds(text(folder / "called"), "--test-only"));
+  CHECK_FALSE(fs::exists(folder / "runs"));
+}

@@ -1,0 +1,69 @@
+// Tests precision, recall and F1 against scikit-learn's numbers for a small table of answers.
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "runtime/trainer/loop/label_scores.h"
+#include "runtime/trainer/nn/kernels.h"
+#include "runtime/trainer/nn/layer_kernels.h"
+
+namespace dlrun::trainer {
+namespace {
+
+constexpr std::size_t kClasses = 4;
+// Six samples. No sample has class 3, and none is given it.
+const std::vector<std::uint8_t> kLabels{1, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0,
+                                        0, 0, 1, 0, 1, 0, 1, 0, 0, 0, 1, 0};
+const std::vector<float> kLogits{2, -1, -3, -1,    1,  1, -2,   -9, -1, -0.5F, 3, -1,
+                                 0, -1, 5,  -0.1F, -2, 4, 0.5F, -1, 7,  -1,    0, -2};
+
+std::vector<double> counts_of(std::size_t from, std::size_t n) {
+  const auto kernels = make_cpu_kernels<float>(1);
+  std::vector<std::uint32_t> counts(3 * kClasses);
+  kernels->layers().count_answers(kLogits.data() + from * kClasses,
+                                  kLabels.data() + from * kClasses, n, kClasses, counts.data());
+  return {counts.begin(), counts.end()};
+}
+
+}  // namespace
+
+TEST_CASE(
+    "answers are counted per class: right, wrongly given, missed, and a logit of 0 is no answer") {
+  CHECK(counts_of(0, 6) == std::vector<double>{2, 1, 2, 0, 1, 1, 1, 0, 1, 1, 1, 0});
+}
+
+TEST_CASE("scores are those of sklearn.metrics.precision_recall_fscore_support") {
+  const LabelScores scores = scores_of(counts_of(0, 6));
+  REQUIRE(scores.classes.size() == kClasses);
+  CHECK(scores.classes[0].precision == doctest::Approx(2.0 / 3));
+  CHECK(scores.classes[0].recall == doctest::Approx(2.0 / 3));
+  CHECK(scores.classes[0].samples == 3);
+  CHECK(scores.classes[1].precision == doctest::Approx(0.5));
+  CHECK(scores.classes[1].f1 == doctest::Approx(0.5));
+  CHECK(scores.classes[2].f1 == doctest::Approx(2.0 / 3));
+  CHECK(scores.classes[3].f1 == 0);
+  CHECK(scores.classes[3].samples == 0);
+  CHECK(scores.micro_f1 == doctest::Approx(10.0 / 16));
+  CHECK(scores.macro_f1 == doctest::Approx((2.0 / 3 + 0.5 + 2.0 / 3 + 0) / 4));
+  CHECK(per_class_text(scores, &ClassScore::f1, 256) == "0.667 0.500 0.667 0.000");
+  CHECK(per_class_text(scores, &ClassScore::f1, 22).empty());
+}
+
+TEST_CASE("the counts of parts of the samples add up to those of all, so ranks do not matter") {
+  const std::vector<double> all = counts_of(0, 6);
+  for (std::size_t ranks = 2; ranks <= 6; ++ranks) {
+    std::vector<double> sum(all.size());
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      const std::size_t from = 6 * rank / ranks;
+      const std::vector<double> part = counts_of(from, 6 * (rank + 1) / ranks - from);
+      std::transform(sum.begin(), sum.end(), part.begin(), sum.begin(), std::plus<>());
+    }
+    CHECK(sum == all);
+  }
+}
+
+}  // namespace dlrun::trainer

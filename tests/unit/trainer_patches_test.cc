@@ -1,0 +1,101 @@
+// Tests the drawn land-cover patches.
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "runtime/trainer/data/dataset.h"
+#include "runtime/trainer/data/patches.h"
+
+namespace dlrun::trainer {
+
+TEST_CASE("patches have BigEarthNet's shape, and depend on seed, half, size and index only") {
+  const Dataset three = generate_patches(3, 120, 7, false);
+  CHECK(three.features == 120 * 120 * 12);
+  CHECK(three.images.size() == 3 * three.features);
+  CHECK(three.classes == 19);
+  CHECK(three.label_width == 19);
+  CHECK(three.size() == 3);
+  const Dataset two = generate_patches(2, 120, 7, false);
+  CHECK(std::equal(two.images.begin(), two.images.end(), three.images.begin()));
+  CHECK(std::equal(two.labels.begin(), two.labels.end(), three.labels.begin()));
+  CHECK(generate_patches(2, 120, 8, false).images != two.images);
+  CHECK(generate_patches(2, 120, 7, true).images != two.images);
+}
+
+TEST_CASE("each patch has one to four labels, and all labels occur, the first more often") {
+  constexpr std::size_t kPatches = 3000;
+  const Dataset data = generate_patches(kPatches, 12, 1, false);
+  std::vector<std::size_t> often(19);
+  for (std::size_t i = 0; i < kPatches; ++i) {
+    const auto first = data.labels.begin() + static_cast<std::ptrdiff_t>(i * 19);
+    const auto labels = std::accumulate(first, first + 19, 0);
+    CHECK(labels >= 1);
+    CHECK(labels <= 4);
+    for (std::size_t k = 0; k < 19; ++k) often[k] += first[static_cast<std::ptrdiff_t>(k)];
+  }
+  CHECK(*std::ranges::min_element(often) > 150);
+  CHECK(often[0] > 2 * often[18]);
+}
+
+TEST_CASE(
+    "the spectra tell the classes apart: the nearest mean of one seed names those of another") {
+  // Patches of one label only; the mean of each band removes noise.
+  const auto means_of = [](const Dataset& data, std::size_t i) {
+    std::vector<double> means(12);
+    for (std::size_t at = 0; at < data.features; ++at)
+      means[at % 12] += data.images[i * data.features + at];
+    return means;
+  };
+  const auto only_label = [](const Dataset& data, std::size_t i) {
+    const auto first = data.labels.begin() + static_cast<std::ptrdiff_t>(i * 19);
+    return std::accumulate(first, first + 19, 0) == 1 ? std::find(first, first + 19, 1) - first
+                                                      : std::ptrdiff_t{-1};
+  };
+  const Dataset known = generate_patches(3000, 12, 1, false);
+  const Dataset asked = generate_patches(500, 12, 2, true);
+  std::vector<std::vector<double>> of_label(19);
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    if (const auto label = only_label(known, i); label >= 0)
+      of_label[static_cast<std::size_t>(label)] = means_of(known, i);
+  }
+  int right = 0;
+  int all = 0;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const auto label = only_label(asked, i);
+    if (label < 0) continue;
+    const auto means = means_of(asked, i);
+    const auto distance = [&](const std::vector<double>& other) {
+      double sum = 0;
+      for (std::size_t band = 0; band < other.size(); ++band)
+        sum += (means[band] - other[band]) * (means[band] - other[band]);
+      return other.empty() ? 1e9 : sum;
+    };
+    const auto nearest = std::ranges::min_element(of_label, {}, distance);
+    right += nearest - of_label.begin() == label ? 1 : 0;
+    ++all;
+  }
+  CHECK(all > 80);
+  CHECK(right > 0.95 * all);
+}
+
+TEST_CASE("patches are drawn without files, of the size that the options give") {
+  DataOptions options;
+  options.dataset = "patches";
+  options.patch_size = 8;
+  options.train_samples = 5;
+  options.test_samples = 3;
+  const auto split = load_data(options);
+  REQUIRE(split.has_value());
+  CHECK(split->train.size() == 5);
+  CHECK(split->test.size() == 3);
+  CHECK(split->train.height == 8);
+  options.path = "/data";
+  CHECK(load_data(options).error().message ==
+        "--dataset patches draws its images: no --data /data");
+}
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,65 @@
+#include "common/units.h"
+
+#include <doctest/doctest.h>
+
+namespace dlrun {
+
+TEST_CASE("durations and memory in people's units") {
+  CHECK(duration_text(46.4) == "46 s");
+  CHECK(duration_text(192) == "3 min 12 s");
+  CHECK(duration_text(7500) == "2 h 5 min");
+  CHECK(duration_text(300'000) == "3 d 11 h");
+  CHECK(duration_text(-1) == "0 s");
+  CHECK(fine_duration_text(7.46) == "7.5 s");
+  CHECK(fine_duration_text(-1) == "0.0 s");
+  CHECK(fine_duration_text(46.4) == "46 s");
+  CHECK(step_time_text(1.25) == "1.25 s");
+  CHECK(step_time_text(3.1e-3) == "3.1 ms");
+  CHECK(step_time_text(4e-5) == "40 us");
+  CHECK(memory_text(512) == "512 B");
+  CHECK(memory_text(1000) == "1.0 KiB");
+  CHECK(memory_text(37e6) == "35 MiB");
+  CHECK(memory_text(3.65e9) == "3.4 GiB");
+  CHECK(memory_figure(3.65e9) == "3.4 GiB");
+  CHECK(memory_figure(512) == "512 B");
+}
+
+TEST_CASE("sizes are told in the largest unit that they are whole in") {
+  CHECK(exact_bytes_text(8) == "8 B");
+  CHECK(exact_bytes_text(1024) == "1 KiB");
+  CHECK(exact_bytes_text(1028) == "1028 B");
+  CHECK(exact_bytes_text(16U << 20U) == "16 MiB");
+  CHECK(bytes_text(512) == "0.5 KiB");
+  CHECK(bytes_text(9.2 * 1024 * 1024) == "9.2 MiB");
+  CHECK(bytes_text(1.5 * 1024 * 1024 * 1024) == "1.5 GiB");
+}
+
+TEST_CASE("an age is told in one unit, and none is negative") {
+  CHECK(age_text(-5) == "0 s");
+  CHECK(age_text(119) == "119 s");
+  CHECK(age_text(120) == "2 min");
+  CHECK(age_text(7200) == "2 h");
+  CHECK(age_text(172'800) == "2 d");
+}
+
+TEST_CASE("numbers are short, each in the precision of its place") {
+  CHECK(count_text(84'321) == "84.3k");
+  CHECK(count_text(1.2e6) == "1.2M");
+  CHECK(count_text(812.4) == "812");
+  CHECK(value_text(0.12345) == "0.1235");
+  CHECK(value_text(1.234e6) == "1.23M");
+  CHECK(short_number(84'321) == "84.3k");
+  CHECK(short_number(0.98125) == "0.9812");
+  CHECK(short_number(-2.5e6) == "-2.5M");
+  CHECK(rate_text(0.2414) == "0.241");
+  CHECK(rate_text(9994) == "9994");
+  CHECK(rate_text(9996) == "10k");
+  CHECK(rate_text(999'600) == "1M");
+  CHECK(measurement_text(0.244) == "0.24");
+  CHECK(measurement_text(51.24) == "51.2");
+  CHECK(measurement_text(3997) == "3997");
+  CHECK(percent_text(0.75) == "75 %");
+  CHECK(percent_text(0.0994) == "9.9 %");
+}
+
+}  // namespace dlrun

@@ -1,0 +1,57 @@
+#include <doctest/doctest.h>
+
+#include "launcher/view/start_and_limits.h"
+
+namespace dlrun {
+namespace {
+
+TEST_CASE("what a partition gives is told in one line, of the site's default where none is named") {
+  SiteProfile site;
+  site.default_partition = "gpu";
+  auto& gpu = site.partitions["gpu"];
+  gpu.max_time_seconds = 172800;
+  gpu.max_nodes = 8;
+  gpu.gpus_per_node = 4;
+  gpu.gpu_types = {"a100", "1g.5gb"};
+  gpu.cpus_per_node = 1;
+  gpu.mem_per_node_mib = 512000;
+  CHECK(partition_text(site, "") ==
+        "gpu: at most 2-00:00:00 and 8 nodes for a job; a node has 4 GPUs (a100, 1g.5gb), 1 CPU, "
+        "512000 MiB");
+  site.partitions["short"].max_time_seconds = 600;
+  CHECK(partition_text(site, "short") == "short: at most 00:10:00 for a job");
+  site.partitions["odd"];
+  CHECK(partition_text(site, "odd").empty());
+  CHECK(partition_text(site, "unknown").empty());
+  CHECK(partition_text(SiteProfile{}, "").empty());
+}
+
+TEST_CASE("an expected start is an estimate, and a missing one has its reason") {
+  JobReport report;
+  report.reason = "Priority";
+  CHECK(start_text(report) == "not estimated by Slurm yet; pending: Priority");
+  report.start = "2026-11-22T03:00:00";
+  CHECK(start_text(report) == "about 2026-11-22T03:00:00, as Slurm estimates it now");
+  report.phase = JobPhase::kRunning;
+  report.nodes = "n[1-2]";
+  CHECK(start_text(report) == "now, on n[1-2]");
+}
+
+TEST_CASE(
+    "a job that waits for what does not come is told as such, one that waits its turn is not") {
+  JobReport report;
+  for (const char* reason : {"PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit"}) {
+    report.reason = reason;
+    CHECK(never_text(report).find(reason) != std::string::npos);
+  }
+  for (const char* reason : {"", "Priority", "Resources", "Dependency", "ReqNodeNotAvail"}) {
+    report.reason = reason;
+    CHECK(never_text(report).empty());
+  }
+  report.reason = "PartitionConfig";
+  report.phase = JobPhase::kRunning;
+  CHECK(never_text(report).empty());
+}
+
+}  // namespace
+}  // namespace dlrun

@@ -1,0 +1,146 @@
+// Tests what launcher/view tells its callers about runs, without a command line.
+
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "common/json_lines.h"
+#include "launcher/runs/index.h"
+#include "launcher/view/run_list.h"
+#include "launcher/view/run_log.h"
+#include "launcher/view/watch.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// A user whose runs are on this machine. Slurm's commands do not exist.
+struct User {
+  TemporaryDirectory home;
+  Env env;
+  User() {
+    env.set("HOME", home.path().string());
+    env.set("PATH", "/nowhere");
+  }
+  /// Adds a run that has ended, with a log of the job.
+  IndexEntry add_ended(const std::string& id, const std::string& state, const std::string& log) {
+    const auto folder = home / id;
+    std::filesystem::create_directory(folder);
+    Json claimed{{"t", "2026-01-01T00:00:00.000Z"},
+                 {"event", "claimed"},
+                 {"attempt", 0},
+                 {"job", "here:1:2"}};
+    Json ended{
+        {"t", "2026-01-01T00:00:09.000Z"},   {"event", "ended"}, {"attempt", 0}, {"state", state},
+        {"code", state == "failed" ? 1 : 0}, {"message", "done"}};
+    write(folder / "events.jsonl", to_checked_line(claimed) + to_checked_line(ended));
+    write(folder / "claim", Json{{"job", "here:1:2"}, {"token", "t"}}.dump());
+    if (!log.empty()) write(folder / "local.out", log);
+    IndexEntry entry{id, "mnist", folder, "2026-01-01T00:00:00.000Z"};
+    REQUIRE(RunIndex::of_user(env)->add(entry).has_value());
+    return entry;
+  }
+  static void write(const std::filesystem::path& path, const std::string& text) {
+    REQUIRE(write_file_atomic(path, text).has_value());
+  }
+};
+
+/// Records all calls.
+struct Notes final : WatchListener {
+  std::string log;
+  int batches = 0;
+  bool accepts = true;
+  bool on_log(std::string_view bytes) override {
+    log += bytes;
+    return accepts;
+  }
+  bool on_log_batch() override {
+    ++batches;
+    return true;
+  }
+  void on_log_end() override {}
+  void on_news(const IndexEntry&, const std::string&) override {}
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(User, "a list has the newest runs up to its limit, and counts the others") {
+  add_ended("a-1", "completed", "");
+  add_ended("a-2", "failed", "");
+  ListRequest request;
+  const auto all = list_runs(env, {}, request);
+  REQUIRE(all.has_value());
+  REQUIRE(all->rows.size() == 2);
+  CHECK(all->hidden == 0);
+  CHECK(all->unreachable.empty());
+  for (const ListedRun& run : all->rows) {
+    CHECK(run.state == (run.id == "a-1" ? "completed" : "failed"));
+    CHECK(run.summary == (run.id == "a-1" ? "" : "done"));
+  }
+  request.limit = 1;
+  const auto newest = list_runs(env, {}, request);
+  REQUIRE(newest.has_value());
+  CHECK(newest->rows.size() == 1);
+  CHECK(newest->hidden == 1);
+  request.wants_json = true;
+  const auto json = list_runs(env, {}, request);
+  REQUIRE(json.has_value());
+  CHECK(json->rows.empty());
+  REQUIRE(json->json.size() == 1);
+  CHECK(json->json[0]["state"].is_string());
+}
+
+TEST_CASE_FIXTURE(User, "a list of a folder has only the runs in it") {
+  add_ended("a-1", "completed", "");
+  ListRequest request;
+  request.folder = home / "elsewhere";
+  std::filesystem::create_directory(request.folder);
+  const auto list = list_runs(env, {}, request);
+  REQUIRE(list.has_value());
+  CHECK(list->rows.empty());
+  CHECK(list->hidden == 0);
+}
+
+TEST_CASE_FIXTURE(User, "a run that has ended is followed until its whole log was passed on") {
+  const auto run = add_ended("a-1", "completed", "one\ntwo\nthree\n");
+  RunInspector inspector(env);
+  Notes notes;
+  const Interrupt interrupt;
+  const auto status = watch_run(inspector, run, {}, notes, interrupt);
+  REQUIRE(status.has_value());
+  CHECK(status->state == RunState::kCompleted);
+  CHECK(notes.log == "one\ntwo\nthree\n");
+  CHECK(notes.batches == 1);
+  WatchOptions tail;
+  tail.tail = 1;
+  Notes last;
+  REQUIRE(watch_run(inspector, run, tail, last, interrupt).has_value());
+  CHECK(last.log == "three\n");
+}
+
+TEST_CASE_FIXTURE(User, "following stops where the listener accepts no more") {
+  const auto run = add_ended("a-1", "completed", "one\n");
+  RunInspector inspector(env);
+  Notes notes;
+  notes.accepts = false;
+  const Interrupt interrupt;
+  const auto status = watch_run(inspector, run, {}, notes, interrupt);
+  REQUIRE_FALSE(status.has_value());
+  CHECK(status.error().message.empty());
+}
+
+TEST_CASE_FIXTURE(User, "the error about a missing log says what the run is") {
+  const auto run = add_ended("a-1", "failed", "");
+  RunInspector inspector(env);
+  const auto log = open_log(inspector, run, std::nullopt, std::nullopt);
+  REQUIRE_FALSE(log.has_value());
+  CHECK(log.error().code == Errc::kNotFound);
+  CHECK(log.error().message.find("there is no log; the run is failed") != std::string::npos);
+  const auto rank = open_log(inspector, run, 3, std::nullopt);
+  REQUIRE_FALSE(rank.has_value());
+  CHECK(rank.error().message.find("there is no such rank's log; the run is failed") !=
+        std::string::npos);
+}
+
+}  // namespace dlrun
