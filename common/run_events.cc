@@ -307,10 +307,10 @@ Autopsy::Group Autopsy::Group::of(const Json& fields) {
 Json Autopsy::fields() const {
   Json list = Json::array();
   for (const Group& group : groups) list.push_back(group.fields());
-  return {{"ranks", ranks}, {"groups", std::move(list)}, {"odd", odd}};
+  return {{"ranks", ranks}, {"groups", std::move(list)}, {"odd", outliers}};
 }
 Autopsy Autopsy::of(const Json& fields) {
-  Autopsy autopsy{.ranks = count_in(fields, "ranks"), .odd = count_in(fields, "odd")};
+  Autopsy autopsy{.ranks = count_in(fields, "ranks"), .outliers = count_in(fields, "odd")};
   const Json* list = list_in(fields, "groups");
   if (list == nullptr) return autopsy;
   for (const Json& group : *list) {

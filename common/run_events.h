@@ -38,9 +38,9 @@ struct RecordParts {
 [[nodiscard]] RecordParts parts_to_read(off_t size);
 
 enum class EventClass {
-  kDecides,  ///< attempts, restarts, ends, failures, the result: never dropped
-  kRemark,   ///< warnings and signals: the latest ones are kept
-  kPasses,   ///< progress and samples: may be thinned out
+  kDecides,    ///< attempts, restarts, ends, failures, the result: never dropped
+  kRemark,     ///< warnings and signals: the latest ones are kept
+  kDroppable,  ///< progress and samples: may be thinned out
 };
 
 namespace events {
@@ -116,7 +116,7 @@ using Number = std::variant<std::int64_t, double>;
 /// make the record large.
 struct Progress {
   static constexpr std::string_view kKind = "progress";
-  static constexpr EventClass kClass = EventClass::kPasses;
+  static constexpr EventClass kClass = EventClass::kDroppable;
   std::optional<std::int64_t> step{}, steps{}, epoch{}, epochs{};
   std::optional<Number> loss{}, accuracy{}, samples_per_s{}, work_ms{};
 
@@ -157,7 +157,7 @@ struct SlowRank {
 /// Statistics of the running ranks.
 struct Samples {
   static constexpr std::string_view kKind = "samples";
-  static constexpr EventClass kClass = EventClass::kPasses;
+  static constexpr EventClass kClass = EventClass::kDroppable;
   std::int64_t ranks = 0;  ///< ranks that have reported something
   std::optional<Spread<double>> cpu{};
   std::optional<Spread<std::int64_t>> rss_bytes{};
@@ -222,7 +222,7 @@ struct Autopsy {
   };
   std::int64_t ranks = 0;
   std::vector<Group> groups{};
-  std::int64_t odd = 0;  ///< ranks of the first group if it stands out, else 0
+  std::int64_t outliers = 0;  ///< ranks of the first group if it stands out, else 0
 
   [[nodiscard]] Json fields() const;
   [[nodiscard]] static Autopsy of(const Json& fields);

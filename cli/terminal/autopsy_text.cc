@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/terminal/text.h"
+#include "cli/terminal/printed_text.h"
 
 namespace dlrun {
 namespace {
@@ -39,10 +39,10 @@ std::vector<std::string> autopsy_lines(const Autopsy& autopsy, std::size_t colum
   std::vector<std::string> lines;
   const auto& groups = autopsy.groups;
   if (groups.empty()) return lines;
-  if (autopsy.odd > 0) {
+  if (autopsy.outliers > 0) {
     lines.push_back(fmt::format("{} {} elsewhere than the other {} ranks", title_of(groups.front()),
                                 groups.front().count == 1 ? "stands" : "stand",
-                                autopsy.ranks - autopsy.odd));
+                                autopsy.ranks - autopsy.outliers));
   } else if (groups.size() == 1) {
     lines.push_back(fmt::format("all {} ranks whose stacks are known stand at the same place",
                                 groups.front().count));

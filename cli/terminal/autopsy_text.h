@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/runs/autopsy.h"
+#include "launcher/runs/autopsy_groups.h"
 
 namespace dlrun {
 

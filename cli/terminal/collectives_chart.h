@@ -2,8 +2,8 @@
 // Shows the measurements of `dlrun bench collectives` on a terminal: a table and bars. Pure
 // functions.
 
-#include "cli/terminal/text.h"
-#include "launcher/bench/collectives.h"
+#include "cli/terminal/printed_text.h"
+#include "launcher/bench/collectives_bench.h"
 
 namespace dlrun {
 

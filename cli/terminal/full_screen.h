@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/terminal/text.h"
+#include "cli/terminal/printed_text.h"
 #include "common/files.h"
 #include "common/result.h"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/terminal/text.h"
+#include "cli/terminal/printed_text.h"
 
 namespace dlrun {
 

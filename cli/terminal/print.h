@@ -13,7 +13,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "cli/cli.h"
-#include "cli/terminal/text.h"
+#include "cli/terminal/printed_text.h"
 #include "launcher/spec/diagnostic.h"
 
 namespace dlrun {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <iosfwd>
 
-#include "cli/terminal/text.h"
+#include "cli/terminal/printed_text.h"
 #include "common/result.h"
 #include "launcher/spec/init_spec.h"
 

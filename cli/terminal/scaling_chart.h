@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "cli/terminal/text.h"
+#include "cli/terminal/printed_text.h"
 #include "launcher/bench/scaling_model.h"
 
 namespace dlrun {

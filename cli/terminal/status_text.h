@@ -2,7 +2,7 @@
 // Shows a run's status, and how a run ended, to people.
 
 #include "cli/cli.h"
-#include "cli/terminal/text.h"
+#include "cli/terminal/printed_text.h"
 #include "launcher/runs/index.h"
 #include "launcher/runs/status.h"
 #include "launcher/view/run_text.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "cli/terminal/text.h"
+#include "cli/terminal/printed_text.h"
 #include "launcher/view/run_picture.h"
 
 namespace dlrun {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/terminal/text.h"
+#include "cli/terminal/printed_text.h"
 #include "launcher/view/run_picture.h"
 
 namespace dlrun {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "cli/terminal/text.h"
+#include "cli/terminal/printed_text.h"
 #include "common/units.h"
 #include "launcher/plan/plan.h"
 #include "launcher/runs/status.h"

@@ -15,7 +15,7 @@
 #include "runtime/trainer/checkpoint/safetensors.h"
 #include "runtime/trainer/data/dataset.h"
 #include "runtime/trainer/data/sampler.h"
-#include "runtime/trainer/parallel/job.h"
+#include "runtime/trainer/parallel/distributed_job.h"
 
 using namespace dlrun;
 using namespace dlrun::trainer;
@@ -46,7 +46,7 @@ double regress(const Dataset& data, Range range, const std::vector<float>& w,
 }
 
 Result<> train(const std::filesystem::path& file) {
-  auto job = Job::initialise();  // 1. who am I, and where are the others
+  auto job = DistributedJob::initialise();  // 1. who am I, and where are the others
   if (!job) return tl::unexpected(job.error());
   // 2. with a GPU: cudaSetDevice(job->gpu(visible))
   const double rate = job->scaled(

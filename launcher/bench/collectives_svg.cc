@@ -8,7 +8,7 @@
 #include <fmt/core.h>
 
 #include "common/units.h"
-#include "launcher/bench/collectives.h"
+#include "launcher/bench/collectives_bench.h"
 #include "launcher/report/svg.h"
 
 namespace dlrun {

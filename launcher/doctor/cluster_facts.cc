@@ -11,7 +11,7 @@
 #include "common/text.h"
 #include "launcher/executors/classify.h"
 #include "launcher/executors/scrub.h"
-#include "launcher/spec/units.h"
+#include "launcher/spec/slurm_units.h"
 
 namespace dlrun {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "common/text.h"
 #include "launcher/plan/rest_job.h"
-#include "launcher/spec/units.h"
+#include "launcher/spec/slurm_units.h"
 #include "launcher/spec/yaml_text.h"
 
 namespace dlrun {

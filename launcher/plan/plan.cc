@@ -12,9 +12,9 @@
 #include "launcher/plan/rest_job.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/job_id.h"
+#include "launcher/spec/slurm_units.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/spec_keys.h"
-#include "launcher/spec/units.h"
 
 namespace dlrun {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "common/text.h"
 #include "launcher/plan/sbatch_words.h"
-#include "launcher/spec/units.h"
+#include "launcher/spec/slurm_units.h"
 
 namespace dlrun {
 namespace {

@@ -12,7 +12,7 @@
 #include "launcher/report/page_parts.h"
 #include "launcher/report/run_charts.h"
 #include "launcher/report/run_report.h"
-#include "launcher/runs/sweep.h"
+#include "launcher/runs/sweep_record.h"
 
 namespace dlrun {
 namespace {
@@ -79,13 +79,13 @@ std::vector<std::string> different_keys(const std::vector<RunReport>& reports) {
 }
 
 /// The columns of the table of runs besides the states.
-struct TableParts {
+struct RunColumns {
   std::vector<std::string> results;  ///< the most interesting first
   std::vector<std::string> keys;     ///< keys that differ; empty if they have a table of their own
 };
 
 std::vector<Column> columns_of_runs(const std::vector<RunReport>& reports,
-                                    const TableParts& parts) {
+                                    const RunColumns& parts) {
   std::vector<Column> columns{{"run", "t"}, {"state", "t"}};
   // The result by which runs are judged comes first, so that even a narrow page shows it. The other
   // results come last.
@@ -98,7 +98,7 @@ std::vector<Column> columns_of_runs(const std::vector<RunReport>& reports,
 }
 
 /// Returns the table of runs: state, results, keys that differ, time, ranks and nodes.
-std::string runs_table(const std::vector<RunReport>& reports, const TableParts& parts) {
+std::string runs_table(const std::vector<RunReport>& reports, const RunColumns& parts) {
   std::vector<std::vector<std::string>> rows;
   for (std::size_t at = 0; at < reports.size(); ++at) {
     const RunReport& report = reports[at];
@@ -179,7 +179,7 @@ std::string comparison_page(const std::vector<RunReport>& reports, const std::st
                       reports.size());
   const auto keys = different_keys(reports);
   const bool has_own_table = keys.size() > kKeysInTable && reports.size() <= kChartColours;
-  const TableParts parts{names_of_all_results(reports),
+  const RunColumns parts{names_of_all_results(reports),
                          has_own_table ? std::vector<std::string>() : keys};
   page += "<h2>Runs</h2>\n" + runs_table(reports, parts);
   if (has_own_table) page += "<h2>What they differ in</h2>\n" + differences_html(reports, keys);

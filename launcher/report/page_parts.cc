@@ -7,7 +7,7 @@
 #include "common/text.h"
 #include "launcher/report/escape.h"
 #include "launcher/report/style.h"
-#include "launcher/runs/sweep.h"
+#include "launcher/runs/sweep_record.h"
 
 namespace dlrun::page {
 namespace {

@@ -223,7 +223,7 @@ void RunHistory::add(std::string_view lines) {
   for (std::size_t begin = 0, end = 0; begin < lines.size(); begin = end + 1) {
     end = std::min(lines.find('\n', begin), lines.size());
     const auto line = lines.substr(begin, end - begin);
-    const bool passes = class_of(kind_of_line(line)) == EventClass::kPasses;
+    const bool passes = class_of(kind_of_line(line)) == EventClass::kDroppable;
     // The last line of a chunk shows the current progress.
     const bool is_last = end + 1 >= lines.size();
     if (passes && ++passes_seen_ % stride != 0 && !is_last) continue;
@@ -270,7 +270,7 @@ void RunHistory::add(const RecordedEvent& recorded) {
                         },
                         [](const auto&) {}},
              recorded.event);
-  if (class_of(recorded.event) == EventClass::kPasses) return;  // its curve shows it
+  if (class_of(recorded.event) == EventClass::kDroppable) return;  // its curve shows it
   const auto words = std::visit([](const auto& told) { return words_of(told); }, recorded.event);
   const bool bad = std::visit([](const auto& told) { return is_bad(told); }, recorded.event);
   events_.push_back({*t, number, short_text(std::string(kind)), short_text(words), bad});

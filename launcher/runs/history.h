@@ -14,7 +14,7 @@
 
 #include "common/result.h"
 #include "common/run_events.h"
-#include "launcher/runs/events.h"
+#include "launcher/runs/run_record.h"
 
 namespace dlrun {
 

@@ -10,7 +10,7 @@
 namespace dlrun {
 namespace {
 
-struct RegistryWord {
+struct RegistryAnswer {
   /// The name's current digest; empty if this enroot cannot ask for it, or if no registry answers.
   std::string digest;
   std::string unreachable;  ///< curl's error if the registry did not answer; empty if it answered
@@ -29,7 +29,7 @@ struct RegistryWord {
   return "";
 }
 
-[[nodiscard]] RegistryWord ask_registry(const Env& env, const std::string& uri) {
+[[nodiscard]] RegistryAnswer ask_registry(const Env& env, const std::string& uri) {
   Command command;
   command.argv = {"enroot", "digest", uri};
   command.env = env;
@@ -57,7 +57,7 @@ class NewFile {
 };
 
 Result<StoredImage> fetch(const Env& env, const ImageStore& store, const std::string& uri,
-                          const RegistryWord& registry) {
+                          const RegistryAnswer& registry) {
   const NewFile file(store.new_file());
   auto child = ForegroundProcess::start({"enroot", "import", "--output", file.path().string(), uri},
                                         env, store.folder(), OnSignal::kTerminate);
@@ -95,7 +95,7 @@ Result<ImportedImage> import_image(const Env& env, const std::string& uri, bool 
   const auto lock = store->lock(uri);
   if (!lock) return tl::unexpected(lock.error());
   const auto known = store->find(uri);
-  const RegistryWord registry = ask_registry(env, uri);
+  const RegistryAnswer registry = ask_registry(env, uri);
   const std::string& digest = registry.digest;
   const auto imported = [](Result<StoredImage> image, bool is_new) -> Result<ImportedImage> {
     if (!image) return tl::unexpected(image.error());

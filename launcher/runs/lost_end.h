@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "common/result.h"
-#include "launcher/runs/events.h"
+#include "launcher/runs/run_record.h"
 
 namespace dlrun {
 

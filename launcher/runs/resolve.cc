@@ -8,7 +8,7 @@
 #include "launcher/runs/origin.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/run_directory.h"
-#include "launcher/runs/sweep.h"
+#include "launcher/runs/sweep_record.h"
 
 namespace dlrun {
 namespace {

@@ -11,8 +11,8 @@
 #include "common/text.h"
 #include "launcher/executors/foreground.h"
 #include "launcher/runs/lost_end.h"
-#include "launcher/runs/secrets.h"
-#include "launcher/runs/sweep.h"
+#include "launcher/runs/secrets_file.h"
+#include "launcher/runs/sweep_record.h"
 
 namespace dlrun {
 namespace {

@@ -14,10 +14,10 @@
 #include "common/env.h"
 #include "common/result.h"
 #include "launcher/executors/executor.h"
-#include "launcher/runs/events.h"
 #include "launcher/runs/index.h"
 #include "launcher/runs/journal.h"
 #include "launcher/runs/ownership.h"
+#include "launcher/runs/run_record.h"
 #include "launcher/spec/known_servers.h"
 
 namespace dlrun {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "common/text.h"
+#include "launcher/spec/slurm_units.h"
 #include "launcher/spec/spec_keys.h"
-#include "launcher/spec/units.h"
 
 namespace dlrun {
 

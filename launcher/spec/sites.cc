@@ -11,8 +11,8 @@
 #include "launcher/spec/config_reader.h"
 #include "launcher/spec/map_reader.h"
 #include "launcher/spec/rest_server.h"
+#include "launcher/spec/slurm_units.h"
 #include "launcher/spec/spec_builder.h"
-#include "launcher/spec/units.h"
 
 namespace dlrun {
 namespace {

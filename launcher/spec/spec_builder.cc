@@ -10,7 +10,7 @@
 #include "common/hostlist.h"
 #include "common/quoting.h"
 #include "common/text.h"
-#include "launcher/spec/units.h"
+#include "launcher/spec/slurm_units.h"
 #include "launcher/spec/validate.h"
 #include "launcher/spec/value_setter.h"
 

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
-#include "launcher/spec/units.h"
+#include "launcher/spec/slurm_units.h"
 
 namespace dlrun {
 namespace {

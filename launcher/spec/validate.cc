@@ -11,9 +11,9 @@
 #include "container/container.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/rest_server.h"
+#include "launcher/spec/slurm_units.h"
 #include "launcher/spec/spec_keys.h"
 #include "launcher/spec/sweep_points.h"
-#include "launcher/spec/units.h"
 
 namespace dlrun {
 namespace {

@@ -12,8 +12,8 @@
 #include "common/text.h"
 #include "launcher/spec/download.h"
 #include "launcher/spec/item_reader.h"
+#include "launcher/spec/slurm_units.h"
 #include "launcher/spec/sweep_setter.h"
-#include "launcher/spec/units.h"
 
 namespace dlrun {
 namespace {

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "launcher/runs/ownership.h"
-#include "launcher/runs/sweep.h"
+#include "launcher/runs/sweep_record.h"
 
 namespace dlrun {
 namespace {

@@ -34,7 +34,7 @@ Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,
   report.sweep = std::move(*sweep);
   const SweepPlan* arrays = report.sweep ? &*report.sweep : nullptr;
   if (!report.has_slurm) job->known_bad.reset();  // without a Slurm there are no nodes to avoid
-  auto checked = check_job(context, reporter, inspector, *job, arrays, Before::kCheckReport);
+  auto checked = check_job(context, reporter, inspector, *job, arrays, CheckStage::kCheckReport);
   if (!checked) return tl::unexpected(checked.error());
   report.checked = std::move(*checked);
   if (auto place = check_place(context, reporter, job->runs_dir); !place) {

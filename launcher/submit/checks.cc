@@ -18,10 +18,10 @@
 namespace dlrun {
 namespace {
 
-constexpr unsigned operator|(Before a, Before b) {
+constexpr unsigned operator|(CheckStage a, CheckStage b) {
   return static_cast<unsigned>(a) | static_cast<unsigned>(b);
 }
-constexpr unsigned operator|(unsigned a, Before b) {
+constexpr unsigned operator|(unsigned a, CheckStage b) {
   return a | static_cast<unsigned>(b);
 }
 
@@ -32,7 +32,7 @@ struct Work {
   RunInspector& inspector;
   Job& job;
   const SweepPlan* sweep;
-  Before step;
+  CheckStage stage;
   Checked& found;
 
   [[nodiscard]] bool is_spec() const { return job.source == Job::Source::kSpec; }
@@ -54,7 +54,7 @@ Result<> check_session_gpus(Work& work) {
 Result<> check_options(Work& work) {
   if (!work.is_spec()) return {};
   const Experiment& experiment = *work.job.experiment;
-  if (work.step == Before::kSessionPlan)
+  if (work.stage == CheckStage::kSessionPlan)
     return check_salloc_options(work.context, work.reporter, experiment.loaded,
                                 salloc_words(experiment.plan));
   return check_slurm_options(work.context, work.reporter, experiment.loaded);
@@ -64,7 +64,7 @@ Result<> read_secrets(Work& work) {
   const Job& job = work.job;
   auto secrets = work.is_spec()
                      ? secrets_of_spec(work.context, work.reporter, job.experiment->loaded)
-                     : secrets_of_script(work.context, job.says.secrets,
+                     : secrets_of_script(work.context, job.requests.secrets,
                                          job.experiment ? job.experiment->plan.secrets
                                                         : std::vector<SecretSource>());
   if (!secrets) return tl::unexpected(secrets.error());
@@ -89,13 +89,13 @@ Result<> check_carried_secrets(Work& work) {
 Result<> find_dependencies(Work& work) {
   Job& job = work.job;
   if (!job.experiment) return {};
-  if (work.step == Before::kSubmission || work.step == Before::kTestOnly ||
-      work.step == Before::kDryRun)
+  if (work.stage == CheckStage::kSubmission || work.stage == CheckStage::kTestOnly ||
+      work.stage == CheckStage::kDryRun)
     pin_runs(work.context, job.experiment->loaded, job.experiment->plan);
   LaunchPlan plan = job.experiment->plan;
   plan.clusters = job.words.clusters;
   std::optional<std::string> edited;
-  if (job.is_script()) edited = job.says.dependency.value_or("");
+  if (job.is_script()) edited = job.requests.dependency.value_or("");
   auto dependency = dependency_of(work.context, work.reporter, work.inspector,
                                   job.experiment->loaded, plan, edited);
   if (!dependency) return tl::unexpected(dependency.error());
@@ -105,8 +105,8 @@ Result<> find_dependencies(Work& work) {
 
 Result<> avoid_bad_nodes(Work& work) {
   Job& job = work.job;
-  const bool has_slurm =
-      work.step == Before::kSession || (work.step != Before::kDryRun && !job.words.server);
+  const bool has_slurm = work.stage == CheckStage::kSession ||
+                         (work.stage != CheckStage::kDryRun && !job.words.server);
   job.words.exclude = exclude_known_bad(work.context, work.reporter, job.known_bad, job.script,
                                         job.words.clusters, has_slurm);
   return {};
@@ -122,10 +122,10 @@ Result<> find_missing_downloads(Work& work) {
 Result<> look_for_files(Work& work) {
   if (!work.job.experiment) return {};
   // For a sweep, Slurm is asked only about the first array.
-  if (work.step == Before::kTestOnly && work.sweep != nullptr) return {};
+  if (work.stage == CheckStage::kTestOnly && work.sweep != nullptr) return {};
   const LoadedSpec& loaded = work.job.experiment->loaded;
   const auto missing =
-      work.step == Before::kLocalRun ? check_files(loaded) : preflight(work.context, loaded);
+      work.stage == CheckStage::kLocalRun ? check_files(loaded) : preflight(work.context, loaded);
   work.reporter.diagnostics(missing);
   work.found.warnings = missing.size();
   return {};
@@ -157,9 +157,9 @@ Result<> ask_executor(Work& work) {
 
 Result<> find_folders_of_logs(Work& work) {
   const Job& job = work.job;
-  if (work.step == Before::kTestOnly && work.sweep != nullptr) return {};
+  if (work.stage == CheckStage::kTestOnly && work.sweep != nullptr) return {};
   std::vector<std::string> scripts;
-  if (work.sweep != nullptr && work.step != Before::kCheckReport) {
+  if (work.sweep != nullptr && work.stage != CheckStage::kCheckReport) {
     for (const PlannedArray& array : work.sweep->arrays) scripts.push_back(array.script);
   } else {
     scripts = distinct_scripts(job, work.sweep);
@@ -175,38 +175,42 @@ Result<> find_folders_of_logs(Work& work) {
 }
 
 struct Row {
-  unsigned before;  ///< the steps that the check precedes
+  unsigned stages;  ///< the stages that the check belongs to
   Result<> (*check)(Work&);
 };
 
-constexpr unsigned kQueued =
-    Before::kCheckReport | Before::kSubmission | Before::kTestOnly | Before::kDryRun;
+constexpr unsigned kQueued = CheckStage::kCheckReport | CheckStage::kSubmission |
+                             CheckStage::kTestOnly | CheckStage::kDryRun;
 
 constexpr Row kRows[] = {
-    {static_cast<unsigned>(Before::kSessionPlan), check_session_gpus},
-    {Before::kCheckReport | Before::kSubmission | Before::kTestOnly | Before::kSessionPlan,
+    {static_cast<unsigned>(CheckStage::kSessionPlan), check_session_gpus},
+    {CheckStage::kCheckReport | CheckStage::kSubmission | CheckStage::kTestOnly |
+         CheckStage::kSessionPlan,
      check_options},
-    {kQueued | Before::kResubmission | Before::kSession | Before::kLocalRun, read_secrets},
-    {static_cast<unsigned>(Before::kSession), check_carried_secrets},
-    {kQueued | Before::kResubmission | Before::kSession, find_dependencies},
-    {kQueued | Before::kResubmission | Before::kSession, avoid_bad_nodes},
-    {static_cast<unsigned>(Before::kCheckReport), find_missing_downloads},
-    {Before::kCheckReport | Before::kSubmission | Before::kTestOnly | Before::kLocalRun,
+    {kQueued | CheckStage::kResubmission | CheckStage::kSession | CheckStage::kLocalRun,
+     read_secrets},
+    {static_cast<unsigned>(CheckStage::kSession), check_carried_secrets},
+    {kQueued | CheckStage::kResubmission | CheckStage::kSession, find_dependencies},
+    {kQueued | CheckStage::kResubmission | CheckStage::kSession, avoid_bad_nodes},
+    {static_cast<unsigned>(CheckStage::kCheckReport), find_missing_downloads},
+    {CheckStage::kCheckReport | CheckStage::kSubmission | CheckStage::kTestOnly |
+         CheckStage::kLocalRun,
      look_for_files},
-    {Before::kSubmission | Before::kTestOnly, note_copy_of_code},
-    {Before::kSubmission | Before::kResubmission, ask_executor},
-    {Before::kCheckReport | Before::kSubmission | Before::kTestOnly | Before::kResubmission,
+    {CheckStage::kSubmission | CheckStage::kTestOnly, note_copy_of_code},
+    {CheckStage::kSubmission | CheckStage::kResubmission, ask_executor},
+    {CheckStage::kCheckReport | CheckStage::kSubmission | CheckStage::kTestOnly |
+         CheckStage::kResubmission,
      find_folders_of_logs},
 };
 
 }  // namespace
 
 Result<Checked> check_job(const Context& context, Reporter& reporter, RunInspector& inspector,
-                          Job& job, const SweepPlan* sweep, Before step) {
+                          Job& job, const SweepPlan* sweep, CheckStage stage) {
   Checked found;
-  Work work{context, reporter, inspector, job, sweep, step, found};
+  Work work{context, reporter, inspector, job, sweep, stage, found};
   for (const Row& row : kRows) {
-    if ((row.before & static_cast<unsigned>(step)) != 0) DLRUN_TRY(row.check(work));
+    if ((row.stages & static_cast<unsigned>(stage)) != 0) DLRUN_TRY(row.check(work));
   }
   return found;
 }

@@ -14,7 +14,7 @@
 namespace dlrun {
 
 /// The step that comes after the checks.
-enum class Before : unsigned {
+enum class CheckStage : unsigned {
   kCheckReport = 1,    ///< the report of `dlrun check`
   kSubmission = 2,     ///< a new run
   kTestOnly = 4,       ///< Slurm's verdict, without a submission
@@ -32,14 +32,14 @@ struct Checked {
   std::vector<LogFolders> logs;       ///< the folders of the logs, which may be missing
 };
 
-/// Does all checks that belong before `step`, in the list's order, and reports their findings.
+/// Does all checks that belong before `stage`, in the list's order, and reports their findings.
 /// Fills in the words of the job that depend on the surroundings: its secrets, the jobs that it
 /// waits for, the nodes that it avoids. sweep: the arrays of a sweep, or nullptr. Fails at the
 /// first check that refuses the job; the message is empty if the reporter has already got the
 /// reason.
 [[nodiscard]] Result<Checked> check_job(const Context& context, Reporter& reporter,
                                         RunInspector& inspector, Job& job, const SweepPlan* sweep,
-                                        Before step);
+                                        CheckStage stage);
 
 /// Returns an array's #SBATCH options without the number of tasks. Slurm gives the same verdict on
 /// arrays with equal options.

@@ -10,7 +10,7 @@
 #include "common/text.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/resolve.h"
-#include "launcher/runs/sweep.h"
+#include "launcher/runs/sweep_record.h"
 
 namespace dlrun {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "launcher/plan/plan.h"
-#include "launcher/plan/sweep.h"
+#include "launcher/plan/sweep_plan.h"
 #include "launcher/runs/carried_spec.h"
 #include "launcher/submit/context.h"
 #include "launcher/submit/reporter.h"

@@ -63,7 +63,8 @@ Result<> check_script(const SpecOptions& options, std::string_view text) {
 Result<Job> job_of_script(const Context& context, Reporter& reporter, const SpecOptions& options,
                           std::string text) {
   DLRUN_TRY(check_script(options, text));
-  ScriptFile script = read_script(text, std::filesystem::path(options.file).filename().string());
+  ScriptRequests script =
+      read_script(text, std::filesystem::path(options.file).filename().string());
   if (script.runs_dir.empty() || options.runs) {
     auto runs = runs_directory_here(context, reporter, options.runs, script.clusters.value_or(""));
     if (!runs) return tl::unexpected(runs.error());
@@ -93,21 +94,21 @@ Result<Job> job_of_script(const Context& context, Reporter& reporter, const Spec
 
 }  // namespace
 
-Job build_job(Job::Source source, std::string script, ScriptFile says,
+Job build_job(Job::Source source, std::string script, ScriptRequests requests,
               const std::filesystem::path& directory) {
   Job job;
   job.source = source;
-  job.name = says.name;
-  job.runs_dir = says.runs_dir;
+  job.name = requests.name;
+  job.runs_dir = requests.runs_dir;
   job.script = std::move(script);
-  job.source_dir = starts_in(says, directory);
+  job.source_dir = starts_in(requests, directory);
   job.words.directory = directory;
-  job.words.clusters = says.clusters;
-  job.words.comment = says.comment;
-  if (!says.is_named) job.words.job_name = says.name;
-  if (says.output)
-    job.words.log_pattern = absolute_pattern(job.source_dir, *says.output, says.job_name);
-  job.says = std::move(says);
+  job.words.clusters = requests.clusters;
+  job.words.comment = requests.comment;
+  if (!requests.is_named) job.words.job_name = requests.name;
+  if (requests.output)
+    job.words.log_pattern = absolute_pattern(job.source_dir, *requests.output, requests.job_name);
+  job.requests = std::move(requests);
   return job;
 }
 
@@ -166,7 +167,7 @@ std::string image_in_script(const Experiment& experiment, std::string_view scrip
   return is_named ? image : "";
 }
 
-Result<std::vector<std::string>> sbatch_line(const JobWords& words,
+Result<std::vector<std::string>> sbatch_line(const SbatchSettings& words,
                                              const std::filesystem::path& run,
                                              const std::string& token) {
   std::vector<std::string> line = {"--comment=dlrun:" + token +
@@ -199,7 +200,7 @@ Env job_environment(const Context& context, const std::filesystem::path& run,
   return env;
 }
 
-Result<SubmitRequest> submit_request(const Context& context, const JobWords& words,
+Result<SubmitRequest> submit_request(const Context& context, const SbatchSettings& words,
                                      const std::filesystem::path& run, const std::string& token,
                                      std::string text) {
   auto line = sbatch_line(words, run, token);
@@ -213,7 +214,8 @@ Result<SubmitRequest> submit_request(const Context& context, const JobWords& wor
   return request;
 }
 
-SubmitRequest test_request(const Context& context, const JobWords& words, std::string script) {
+SubmitRequest test_request(const Context& context, const SbatchSettings& words,
+                           std::string script) {
   SubmitRequest request;
   request.script_text = std::move(script);
   if (words.clusters) request.options = {"--clusters=" + *words.clusters};

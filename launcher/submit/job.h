@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "launcher/executors/executor.h"
-#include "launcher/runs/secrets.h"
+#include "launcher/runs/secrets_file.h"
 #include "launcher/submit/experiment.h"
 #include "launcher/submit/script_file.h"
 
@@ -17,7 +17,7 @@ namespace dlrun {
 
 /// The settings that sbatch gets besides the script. All arrays of a sweep share them, and
 /// submit.json stores them.
-struct JobWords {
+struct SbatchSettings {
   std::optional<RestServer> server;     ///< the slurmrestd to submit through; sbatch if empty
   std::optional<std::string> clusters;  ///< --clusters (-M)
   /// The user's own output file, from absolute_pattern(). nullopt: the file is slurm-JOB.out.
@@ -45,9 +45,9 @@ struct Job {
   };
   Source source = Source::kSpec;
   std::string name, runs_dir, script;
-  std::string file;  ///< the spec's or the script's name in messages
-  ScriptFile says;   ///< what the script asks for
-  JobWords words;
+  std::string file;         ///< the spec's or the script's name in messages
+  ScriptRequests requests;  ///< what the script asks for
+  SbatchSettings words;
   std::string image;                  ///< the container's image, for the record; may be empty
   std::filesystem::path source_dir;   ///< code.snapshot: the tree to copy
   std::optional<KnownBad> known_bad;  ///< nodes that the job avoids
@@ -62,9 +62,9 @@ struct Job {
   }
 };
 
-/// Builds a job of any kind. says: the script's requests, from its plan or from its own lines.
+/// Builds a job of any kind. requests: the script's requests, from its plan or from its own lines.
 /// directory: the folder from which sbatch is called.
-[[nodiscard]] Job build_job(Job::Source source, std::string script, ScriptFile says,
+[[nodiscard]] Job build_job(Job::Source source, std::string script, ScriptRequests requests,
                             const std::filesystem::path& directory);
 
 /// Builds the job of an experiment, whose script was rendered from its plan.
@@ -96,7 +96,7 @@ struct Job {
 /// Returns the words of sbatch's command line that the job adds to the script: the comment that
 /// identifies the job, the path of its output, and so on. Fails with kInvalid if sbatch's pattern
 /// cannot express the run's path.
-[[nodiscard]] Result<std::vector<std::string>> sbatch_line(const JobWords& words,
+[[nodiscard]] Result<std::vector<std::string>> sbatch_line(const SbatchSettings& words,
                                                            const std::filesystem::path& run,
                                                            const std::string& token);
 
@@ -108,12 +108,13 @@ struct Job {
 
 /// Returns the request for the executor. The script is the run's job.sh; text is the same script
 /// for the checks that come before the file exists.
-[[nodiscard]] Result<SubmitRequest> submit_request(const Context& context, const JobWords& words,
+[[nodiscard]] Result<SubmitRequest> submit_request(const Context& context,
+                                                   const SbatchSettings& words,
                                                    const std::filesystem::path& run,
                                                    const std::string& token, std::string text = {});
 
 /// Returns the request for `sbatch --test-only`: the job as it would be queued, without a run.
-[[nodiscard]] SubmitRequest test_request(const Context& context, const JobWords& words,
+[[nodiscard]] SubmitRequest test_request(const Context& context, const SbatchSettings& words,
                                          std::string script);
 
 }  // namespace dlrun

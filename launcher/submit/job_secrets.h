@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/runs/secrets.h"
+#include "launcher/runs/secrets_file.h"
 #include "launcher/spec/load.h"
 #include "launcher/submit/context.h"
 #include "launcher/submit/reporter.h"
@@ -17,9 +17,9 @@ namespace dlrun {
                                                                Reporter& reporter,
                                                                const LoadedSpec& loaded);
 
-/// Returns the secrets of a script, which names them (ScriptFile::secrets). A name is read from its
-/// entry in `sources`; a name without an entry, which somebody added to the script, is read from
-/// the environment.
+/// Returns the secrets of a script, which names them (ScriptRequests::secrets). A name is read from
+/// its entry in `sources`; a name without an entry, which somebody added to the script, is read
+/// from the environment.
 [[nodiscard]] Result<std::vector<SecretValue>> secrets_of_script(
     const Context& context, const std::vector<std::string>& names,
     const std::vector<SecretSource>& sources);

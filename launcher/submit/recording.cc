@@ -20,7 +20,7 @@
 #include "launcher/runs/journal.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/snapshot.h"
-#include "launcher/runs/sweep.h"
+#include "launcher/runs/sweep_record.h"
 
 namespace dlrun {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "launcher/plan/sweep.h"
+#include "launcher/plan/sweep_plan.h"
 #include "launcher/runs/run_directory.h"
 #include "launcher/submit/job.h"
 

@@ -8,7 +8,7 @@
 #include "common/untrusted_file.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/resolve.h"
-#include "launcher/runs/sweep.h"
+#include "launcher/runs/sweep_record.h"
 #include "launcher/spec/yaml_document.h"
 #include "launcher/submit/known_bad.h"
 #include "launcher/submit/submitting.h"
@@ -71,23 +71,24 @@ Result<Job> job_of_run(const Context& context, Reporter& reporter, const IndexEn
   }
   auto copy = copy_of_code(run, facts);
   if (!copy) return tl::unexpected(copy.error());
-  ScriptFile says = read_script(*text, run.name);
+  ScriptRequests requests = read_script(*text, run.name);
   // A repeated point gets a name of its own, because the sweep's name still means the sweep.
   const auto slash = run.id.rfind('/');
-  says.name = slash == std::string::npos ? run.name
-                                         : fmt::format("{}-{}", name_of_id(run.id.substr(0, slash)),
-                                                       run.id.substr(slash + 1));
-  if (!says.is_named) says.job_name = says.name;
+  requests.name =
+      slash == std::string::npos
+          ? run.name
+          : fmt::format("{}-{}", name_of_id(run.id.substr(0, slash)), run.id.substr(slash + 1));
+  if (!requests.is_named) requests.job_name = requests.name;
   const auto sweep = sweep_of_point(run.path);
-  says.runs_dir = (sweep ? *sweep : run.path).parent_path().string();
-  Job job = build_job(Job::Source::kRun, std::move(*text), std::move(says),
+  requests.runs_dir = (sweep ? *sweep : run.path).parent_path().string();
+  Job job = build_job(Job::Source::kRun, std::move(*text), std::move(requests),
                       directory_of(context, run.path));
   job.file = (run.path / "job.sh").string();
   job.of_run = run.path;
   job.words.chdir = std::move(*copy);
   if (facts.submission) job.words.server = facts.submission->server;
   job.known_bad = known_bad_of_run(run.path);
-  auto experiment = recorded_experiment(context, reporter, run.path, !job.says.secrets.empty());
+  auto experiment = recorded_experiment(context, reporter, run.path, !job.requests.secrets.empty());
   if (!experiment) return tl::unexpected(experiment.error());
   job.experiment = std::move(*experiment);
   return job;
@@ -208,7 +209,7 @@ Result<Submitted> resubmit(const Context& context, Reporter& reporter, RunInspec
   auto job = job_of_run(context, reporter, *run, status->facts);
   if (!job) return tl::unexpected(job.error());
   const auto checked =
-      check_job(context, reporter, inspector, *job, nullptr, Before::kResubmission);
+      check_job(context, reporter, inspector, *job, nullptr, CheckStage::kResubmission);
   if (!checked) return tl::unexpected(checked.error());
   Provenance provenance(job->source_dir, context.env, context.argv, context.tools.hash);
   provenance.set_repeats(run->id);

@@ -80,18 +80,18 @@ bool is_script(std::string_view text) {
   return text.starts_with("#!");
 }
 
-std::filesystem::path starts_in(const ScriptFile& script, const std::filesystem::path& folder) {
+std::filesystem::path starts_in(const ScriptRequests& script, const std::filesystem::path& folder) {
   return script.chdir ? (folder / *script.chdir).lexically_normal() : folder;
 }
 
-ScriptFile script_of_plan(const LaunchPlan& plan) {
+ScriptRequests script_of_plan(const LaunchPlan& plan) {
   const auto value_of = [&](std::string_view option) -> std::optional<std::string> {
     for (const auto& directive : plan.directives) {
       if (directive.option == option) return directive.value;
     }
     return std::nullopt;
   };
-  ScriptFile script;
+  ScriptRequests script;
   script.name = plan.name;
   script.job_name = value_of("--job-name").value_or(plan.name);
   script.is_named = true;
@@ -104,8 +104,8 @@ ScriptFile script_of_plan(const LaunchPlan& plan) {
   return script;
 }
 
-ScriptFile read_script(std::string_view text, std::string_view file_name) {
-  ScriptFile script;
+ScriptRequests read_script(std::string_view text, std::string_view file_name) {
+  ScriptRequests script;
   const auto stem = file_name.substr(0, file_name.rfind('.'));
   auto given = sbatch_value(text, "--job-name", "-J");
   if (const auto of_pbs = pbs_option(text, "-N"); of_pbs && !given) given = of_pbs->value;

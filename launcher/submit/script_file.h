@@ -18,7 +18,7 @@ inline constexpr std::size_t kScriptLimitBytes = 4U << 20U;
 
 /// The requests of a job script: read from its own lines, or taken from the plan that it was
 /// rendered from.
-struct ScriptFile {
+struct ScriptRequests {
   std::string name;       ///< the run's name, a slug: --job-name, else the file's name
   std::string job_name;   ///< Slurm's name of the job: --job-name, else the run's name
   bool is_named = false;  ///< true if the script has a --job-name; otherwise sbatch gets `name`
@@ -35,15 +35,15 @@ struct ScriptFile {
 
 /// Returns the folder where the job starts when sbatch is called in `folder`, following --chdir.
 /// Relative output paths start there.
-[[nodiscard]] std::filesystem::path starts_in(const ScriptFile& script,
+[[nodiscard]] std::filesystem::path starts_in(const ScriptRequests& script,
                                               const std::filesystem::path& folder);
 
 /// Returns the requests of the script that a plan becomes.
-[[nodiscard]] ScriptFile script_of_plan(const LaunchPlan& plan);
+[[nodiscard]] ScriptRequests script_of_plan(const LaunchPlan& plan);
 
 /// Reads the script's #SBATCH and #PBS lines, and the options of dlrun's agent. file_name: names a
 /// script without --job-name.
-[[nodiscard]] ScriptFile read_script(std::string_view text, std::string_view file_name);
+[[nodiscard]] ScriptRequests read_script(std::string_view text, std::string_view file_name);
 
 /// Returns the options in the script that a run cannot have, in their order: "7: --wait cannot be
 /// given: ...", with the line number first. Refused are options that make several jobs, that submit

@@ -23,7 +23,7 @@ bool is_outcome_open(const Error& error) {
 
 }  // namespace
 
-Result<> write_job_words(const std::filesystem::path& sweep, const JobWords& words) {
+Result<> write_job_words(const std::filesystem::path& sweep, const SbatchSettings& words) {
   nlohmann::ordered_json json;
   if (words.server)
     json["server"] = {{"url", words.server->url}, {"token_file", words.server->token_file}};
@@ -40,14 +40,14 @@ Result<> write_job_words(const std::filesystem::path& sweep, const JobWords& wor
   return write_file_atomic(sweep / kSubmitFile, json_read::dump(json) + "\n");
 }
 
-Result<JobWords> read_job_words(const std::filesystem::path& sweep) {
+Result<SbatchSettings> read_job_words(const std::filesystem::path& sweep) {
   constexpr std::size_t kLimit = 1U << 20U;
   const auto path = sweep / kSubmitFile;
   const auto text = read_untrusted(path, kLimit, Links::kRefuse);
   if (!text) return tl::unexpected(text.error());
   const auto json = json_read::object_of(*text);
   if (!json) return fail(Errc::kInvalid, "{}: is damaged: expected a JSON object", path.string());
-  JobWords words;
+  SbatchSettings words;
   if (const auto server = json->find("server"); server != json->end() && server->is_object())
     words.server =
         RestServer{json_read::text(*server, "url"), json_read::text(*server, "token_file")};
@@ -65,7 +65,7 @@ Result<JobWords> read_job_words(const std::filesystem::path& sweep) {
 }
 
 Result<Submission> submit_once(const Context& context, const RunDirectory& run,
-                               const JobWords& words, Executor& executor,
+                               const SbatchSettings& words, Executor& executor,
                                const Interrupt& interrupt) {
   Submission submission;
   submission.token = random_hex(16);

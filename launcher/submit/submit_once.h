@@ -13,8 +13,9 @@ namespace dlrun {
 
 /// Writes a sweep's submit.json: the words that all its arrays share, without the secrets. A
 /// submission that was interrupted continues with it.
-[[nodiscard]] Result<> write_job_words(const std::filesystem::path& sweep, const JobWords& words);
-[[nodiscard]] Result<JobWords> read_job_words(const std::filesystem::path& sweep);
+[[nodiscard]] Result<> write_job_words(const std::filesystem::path& sweep,
+                                       const SbatchSettings& words);
+[[nodiscard]] Result<SbatchSettings> read_job_words(const std::filesystem::path& sweep);
 
 /// Submits the run once: records the intent in the run's journal, calls sbatch or slurmrestd, and
 /// records the job.
@@ -24,7 +25,7 @@ namespace dlrun {
 /// only one of them run. Ctrl-C during sbatch is handled in the same way: if the submission has
 /// succeeded, `interrupt`, which the caller holds, tells the caller of the Ctrl-C.
 [[nodiscard]] Result<Submission> submit_once(const Context& context, const RunDirectory& run,
-                                             const JobWords& words, Executor& executor,
+                                             const SbatchSettings& words, Executor& executor,
                                              const Interrupt& interrupt);
 
 }  // namespace dlrun

@@ -7,7 +7,7 @@
 #include "common/text.h"
 #include "common/untrusted_file.h"
 #include "launcher/runs/ownership.h"
-#include "launcher/runs/sweep.h"
+#include "launcher/runs/sweep_record.h"
 #include "launcher/spec/sweep_points.h"
 #include "launcher/submit/dependencies.h"
 #include "launcher/submit/downloads.h"
@@ -37,7 +37,8 @@ struct Sent {
 
 /// Returns the dependency that makes an array wait for the array before it. This keeps sweep-wide
 /// limits on parallel points: Slurm's own limit counts within each array.
-std::optional<std::string> dependency_after(const JobWords& words, const std::string& before) {
+std::optional<std::string> dependency_after(const SbatchSettings& words,
+                                            const std::string& before) {
   if (before.empty()) return words.dependency;
   const std::string word = "afterany:" + before;
   return words.dependency ? *words.dependency + "," + word : word;
@@ -59,7 +60,7 @@ bool may_be_queued_yet(const std::string& words) {
 /// one of them, nothing is queued yet.
 Result<> test_and_order(const Context& context, Reporter& reporter,
                         const std::filesystem::path& run, std::vector<ArrayToSend>& arrays,
-                        const JobWords& shared, Executor& executor) {
+                        const SbatchSettings& shared, Executor& executor) {
   // sbatch itself refuses a single array, with nothing queued before it
   if (arrays.size() < 2) return {};
   std::map<std::string, bool> open;  // by options: true if --test-only cannot judge them
@@ -94,10 +95,10 @@ std::string how_to_go_on(const RunDirectory& run, std::size_t sent, std::size_t 
 /// Submits the arrays in order. before: the job that the first array waits for, if a limit holds
 /// over all arrays.
 Result<> send(const Context& context, const RunDirectory& run,
-              const std::vector<ArrayToSend>& arrays, const JobWords& shared, bool is_throttled,
-              std::string before, Executor& executor, Sent& sent) {
+              const std::vector<ArrayToSend>& arrays, const SbatchSettings& shared,
+              bool is_throttled, std::string before, Executor& executor, Sent& sent) {
   for (const ArrayToSend& one : arrays) {
-    JobWords words = shared;
+    SbatchSettings words = shared;
     words.is_array = true;
     words.array_tasks = one.tasks;
     words.dependency = dependency_after(shared, is_throttled ? before : "");
@@ -262,7 +263,7 @@ namespace {
 /// jobs that the sweep waits for now. Fetches downloads that are gone.
 Result<> complete_words(const Context& context, Reporter& reporter, RunInspector& inspector,
                         const std::filesystem::path& sweep, const std::filesystem::path& point,
-                        JobWords& words) {
+                        SbatchSettings& words) {
   const auto script = read_untrusted(point / "job.sh", kScriptLimit, Links::kRefuse);
   if (!script) return tl::unexpected(script.error());
   const auto names = read_script(*script, "job.sh").secrets;

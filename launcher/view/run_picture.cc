@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/json_or_null.h"
-#include "launcher/runs/sweep.h"
+#include "launcher/runs/sweep_record.h"
 #include "launcher/view/status_json.h"
 
 namespace dlrun {

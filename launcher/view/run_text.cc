@@ -9,7 +9,7 @@
 #include "common/text.h"
 #include "common/units.h"
 #include "launcher/runs/ownership.h"
-#include "launcher/runs/sweep.h"
+#include "launcher/runs/sweep_record.h"
 
 namespace dlrun {
 namespace {

@@ -112,7 +112,7 @@ Json autopsy_json(const Autopsy& autopsy) {
   }
   return {{"attempt", autopsy.attempt},
           {"ranks", autopsy.ranks},
-          {"odd", autopsy.odd},
+          {"odd", autopsy.outliers},
           {"groups", groups}};
 }
 

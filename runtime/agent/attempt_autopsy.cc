@@ -40,8 +40,8 @@ void Attempt::look_at_autopsy(Clock::time_point now) {
       (!autopsy_->is_complete() && now < autopsy_until_ && !step_is_over_))
     return;
   const auto groups = autopsy_->groups();
-  const auto odd = AutopsyBoard::odd_ones(groups);
-  events::Autopsy recorded{.ranks = size_, .odd = static_cast<std::int64_t>(odd.size())};
+  const auto outliers = AutopsyBoard::outliers(groups);
+  events::Autopsy recorded{.ranks = size_, .outliers = static_cast<std::int64_t>(outliers.size())};
   for (const auto& group : groups) {
     if (recorded.groups.size() >= kGroupsRecorded) break;
     std::vector<std::string> hosts;
@@ -56,10 +56,10 @@ void Attempt::look_at_autopsy(Clock::time_point now) {
                                .frames = group.frames});
   }
   outlet_.record(recorded);
-  if (!odd.empty()) {
+  if (!outliers.empty()) {
     end_.message += fmt::format(
-        "; {} {} on {} {} at {}, the others at {}", odd.size() == 1 ? "rank" : "ranks", ranges(odd),
-        recorded.groups.front().hosts, odd.size() == 1 ? "is" : "are",
+        "; {} {} on {} {} at {}, the others at {}", outliers.size() == 1 ? "rank" : "ranks",
+        ranges(outliers), recorded.groups.front().hosts, outliers.size() == 1 ? "is" : "are",
         printable(groups.front().frames.front()), printable(groups.back().frames.front()));
     outlet_.say(end_.message);
   }

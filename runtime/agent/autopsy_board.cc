@@ -23,7 +23,7 @@ std::vector<AutopsyBoard::Group> AutopsyBoard::groups() const {
   return groups;
 }
 
-std::vector<int> AutopsyBoard::odd_ones(const std::vector<Group>& groups) {
+std::vector<int> AutopsyBoard::outliers(const std::vector<Group>& groups) {
   if (groups.size() < 2) return {};
   std::size_t others = 0;
   for (std::size_t i = 1; i < groups.size(); ++i) others += groups[i].ranks.size();

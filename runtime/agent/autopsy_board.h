@@ -39,7 +39,7 @@ class AutopsyBoard {
   /// Returns the ranks of the smallest group if it has at most half as many ranks as all other
   /// groups together. The other ranks most likely wait for these. Returns none if no group stands
   /// out, or if the two smallest groups have the same size.
-  [[nodiscard]] static std::vector<int> odd_ones(const std::vector<Group>& groups);
+  [[nodiscard]] static std::vector<int> outliers(const std::vector<Group>& groups);
 
  private:
   std::set<int> awaited_;

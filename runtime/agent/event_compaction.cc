@@ -69,7 +69,7 @@ class Survey {
       case EventClass::kRemark:
         remarks_seen_ += line.size() + 1;
         return remark_bytes_ - remarks_seen_ < kRemarksKeptBytes;
-      case EventClass::kPasses: {
+      case EventClass::kDroppable: {
         const bool is_progress = kind == events::Progress::kKind;
         auto& slot = is_progress ? progress_slot_ : samples_slot_;
         const auto now = slot_of(line, is_progress ? kProgressKept : kSamplesKept);

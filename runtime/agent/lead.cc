@@ -24,7 +24,7 @@
 #include "runtime/agent/bad_node_memory.h"
 #include "runtime/agent/controller.h"
 #include "runtime/agent/descendants.h"
-#include "runtime/agent/events.h"
+#include "runtime/agent/event_log.h"
 #include "runtime/agent/exit_codes.h"
 #include "runtime/agent/process_tree.h"
 #include "runtime/agent/protocol.h"

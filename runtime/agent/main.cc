@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "common/env.h"
+#include "runtime/agent/agent_options.h"
 #include "runtime/agent/exit_codes.h"
-#include "runtime/agent/options.h"
 
 int main(int argc, char** argv) {
   using namespace dlrun::agent;

@@ -4,8 +4,8 @@
 
 #include <chrono>
 
+#include "runtime/agent/event_log.h"
 #include "runtime/agent/event_loop.h"
-#include "runtime/agent/events.h"
 #include "runtime/agent/sink.h"
 
 namespace dlrun::agent {

@@ -22,13 +22,13 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/trainer/checkpoint/checkpoint.h"
 #include "runtime/trainer/data/dataset.h"
-#include "runtime/trainer/loop/reporter.h"
 #include "runtime/trainer/loop/trainer.h"
-#include "runtime/trainer/measure/collectives.h"
+#include "runtime/trainer/loop/training_reporter.h"
+#include "runtime/trainer/measure/collective_times.h"
 #include "runtime/trainer/measure/preflight.h"
-#include "runtime/trainer/options.h"
 #include "runtime/trainer/parallel/agreement.h"
-#include "runtime/trainer/parallel/job.h"
+#include "runtime/trainer/parallel/distributed_job.h"
+#include "runtime/trainer/trainer_options.h"
 
 namespace dlrun::trainer {
 namespace {
@@ -88,7 +88,7 @@ Result<std::unique_ptr<Kernels<float>>> make_kernels(const Options& options, con
 }
 
 /// Trains a model as one of the job's ranks.
-Result<> run(const Options& options, const Env& env, Job& job) {
+Result<> run(const Options& options, const Env& env, DistributedJob& job) {
   Communicator& communicator = job.communicator();
   const World& world = job.world();
   // After each operation that can fail on a single rank, all ranks agree before they continue.
@@ -107,7 +107,7 @@ Result<> run(const Options& options, const Env& env, Job& job) {
   auto kernels = make_kernels(options, world);
   DLRUN_TRY(agreed(kernels));
   communicator.set_compute_stream((*kernels)->stream());
-  Reporter::Options reporting;
+  TrainingReporter::Options reporting;
   reporting.is_silent = world.rank != 0;
   // mpirun connects stdout of a rank to a terminal of its own, even if the output goes to a
   // file, but never stderr.
@@ -117,7 +117,7 @@ Result<> run(const Options& options, const Env& env, Job& job) {
   reporting.precision = name_of((*kernels)->precision());
   reporting.attempt = static_cast<int>(parse_int(env.get_or("DLRUN_ATTEMPT", "0")).value_or(0));
   reporting.epochs = epochs_per_rank(options.train.sharding, options.train.epochs, world.size);
-  auto reporter = Reporter::open(reporting);
+  auto reporter = TrainingReporter::open(reporting);
   DLRUN_TRY(agreed(reporter));
 
   Trainer trainer(options.train, *data,
@@ -155,7 +155,7 @@ int complain(const Error& error, const std::string& who) {
 
 /// Tells this rank's agent which rank has failed, so that the run's record names that rank and not
 /// the first one that reports. Best effort; the exit code follows in any case.
-void tell_whose(Job& job, const Error& error) {
+void tell_whose(DistributedJob& job, const Error& error) {
   if (job.store() == nullptr) return;
   const auto agreed = agreed_error(error);
   const int whose = agreed ? agreed->rank : error.code == Errc::kPeer ? -1 : job.world().rank;
@@ -220,7 +220,7 @@ int main_of_training(const std::vector<std::string>& args) {
   }
   open_trainer_log(env);
   const auto start = std::chrono::steady_clock::now();
-  auto job = Job::initialise(options->backend, env);
+  auto job = DistributedJob::initialise(options->backend, env);
   if (!job) return complain(job.error(), who(env));
   log_info("the ranks are connected", {{"backend", job->communicator().name()},
                                        {"device", options->device},

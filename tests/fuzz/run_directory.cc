@@ -22,7 +22,7 @@
 #include "launcher/runs/origin.h"
 #include "launcher/runs/resolve.h"
 #include "launcher/runs/status.h"
-#include "launcher/runs/sweep.h"
+#include "launcher/runs/sweep_record.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {

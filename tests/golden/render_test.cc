@@ -13,7 +13,7 @@
 #include "golden.h"
 #include "launcher/plan/plan.h"
 #include "launcher/plan/script_request.h"
-#include "launcher/plan/sweep.h"
+#include "launcher/plan/sweep_plan.h"
 #include "launcher/spec/load.h"
 
 namespace dlrun {

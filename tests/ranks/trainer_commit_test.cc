@@ -67,9 +67,9 @@ TEST_CASE("no checkpoint is committed of sums that were cut off, on any number o
       on_ranks(size, [&](Communicator& communicator) {
         CutOff cut_off(communicator);
         auto kernels = make_cpu_kernels<float>(1);
-        Reporter::Options silent;
+        TrainingReporter::Options silent;
         silent.is_silent = true;
-        auto reporter = Reporter::open(silent);
+        auto reporter = TrainingReporter::open(silent);
         if (!reporter) return;
         Trainer trainer(options, small_data(),
                         {is_cut_off ? static_cast<Communicator&>(cut_off) : communicator, *kernels,

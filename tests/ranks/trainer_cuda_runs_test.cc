@@ -38,9 +38,9 @@ std::vector<float> trained(Kernels<float>& kernels, const TrainOptions& options)
   auto communicator = make_communicator("single", {});
   REQUIRE(communicator.has_value());
   (*communicator)->set_compute_stream(kernels.stream());
-  Reporter::Options silent;
+  TrainingReporter::Options silent;
   silent.is_silent = true;
-  auto reporter = Reporter::open(silent);
+  auto reporter = TrainingReporter::open(silent);
   Trainer trainer(options, digits(), Session{**communicator, kernels, *reporter, "host"});
   const auto outcome = trainer.run();
   REQUIRE_MESSAGE(outcome.has_value(), outcome.error().message);

@@ -25,9 +25,9 @@ std::vector<Trained> train_by_file(int size, const fs::path& folder, TrainOption
     data.size = size;
     const auto split = load_data(data);
     auto kernels = make_cpu_kernels<float>(1);
-    Reporter::Options silent;
+    TrainingReporter::Options silent;
     silent.is_silent = true;
-    auto reporter = Reporter::open(silent);
+    auto reporter = TrainingReporter::open(silent);
     Trained& result = trained[static_cast<std::size_t>(communicator.rank())];
     if (!split || !reporter) return;
     Trainer trainer(options, *split, Session{communicator, *kernels, *reporter, "host"});

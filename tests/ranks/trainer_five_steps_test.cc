@@ -12,7 +12,7 @@
 
 #include "common/files.h"
 #include "runtime/trainer/checkpoint/safetensors.h"
-#include "runtime/trainer/parallel/job.h"
+#include "runtime/trainer/parallel/distributed_job.h"
 #include "tests/ranks/run_program.h"
 #include "tests/temporary_directory.h"
 
@@ -77,7 +77,7 @@ TEST_CASE("the five steps train alone, and on N ranks as alone") {
 
 TEST_CASE("a job knows its GPU, its learning rate and what does not fit its optimizer") {
   Env env;
-  auto job = Job::initialise("auto", env);
+  auto job = DistributedJob::initialise("auto", env);
   REQUIRE_MESSAGE(job.has_value(), job.error().message);
   CHECK(job->size() == 1);
   CHECK(job->is_root());
@@ -98,7 +98,7 @@ TEST_CASE("a job knows its GPU, its learning rate and what does not fit its opti
         Errc::kShape);
   env.set("OMPI_COMM_WORLD_RANK", "7");
   env.set("OMPI_COMM_WORLD_SIZE", "2");
-  CHECK_FALSE(Job::initialise("auto", env).has_value());
+  CHECK_FALSE(DistributedJob::initialise("auto", env).has_value());
 }
 
 }  // namespace dlrun::trainer

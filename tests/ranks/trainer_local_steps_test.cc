@@ -264,9 +264,9 @@ TEST_CASE("of ranks whose losses differ the one is named whose loss is not finit
     options.local_steps = 2;
     options.learning_rate = 1e30;
     auto kernels = make_cpu_kernels<float>(1);
-    Reporter::Options silent;
+    TrainingReporter::Options silent;
     silent.is_silent = true;
-    auto reporter = Reporter::open(silent);
+    auto reporter = TrainingReporter::open(silent);
     if (!reporter) return;
     Session session{communicator, *kernels, *reporter,
                     "host" + std::to_string(communicator.rank())};

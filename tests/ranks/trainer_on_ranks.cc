@@ -66,9 +66,9 @@ std::vector<Trained> train(int size, const TrainOptions& options,
       size,
       [&](Communicator& communicator) {
         auto kernels = make_cpu_kernels<float>(1);
-        Reporter::Options silent;
+        TrainingReporter::Options silent;
         silent.is_silent = true;
-        auto reporter = Reporter::open(silent);
+        auto reporter = TrainingReporter::open(silent);
         if (!reporter) return;
         Session session{communicator, *kernels, *reporter,
                         "host" + std::to_string(communicator.rank())};

@@ -113,17 +113,17 @@ TEST_CASE("who cancels a job during an autopsy does not wait for it") {
 }
 
 TEST_CASE("nobody stands out where the ranks are divided evenly, or each stands elsewhere") {
-  const auto odd_of = [](const std::vector<Frames>& frames) {
+  const auto outliers_of = [](const std::vector<Frames>& frames) {
     AutopsyBoard board({0, 1, 2, 3});
     for (std::size_t rank = 0; rank < frames.size(); ++rank)
       board.note(static_cast<int>(rank), frames[rank]);
-    return AutopsyBoard::odd_ones(board.groups());
+    return AutopsyBoard::outliers(board.groups());
   };
-  CHECK(odd_of({kReduces, kWaits, kReduces, kReduces}) == std::vector<int>{1});
-  CHECK(odd_of({kReduces, kWaits, kReduces, kWaits}).empty());
-  CHECK(odd_of({{"a"}, {"b"}, {"c"}, {"d"}}).empty());
-  CHECK(odd_of({kReduces, kReduces, kReduces, kReduces}).empty());
-  CHECK(odd_of({kReduces, {}, kReduces, {}}).empty());
+  CHECK(outliers_of({kReduces, kWaits, kReduces, kReduces}) == std::vector<int>{1});
+  CHECK(outliers_of({kReduces, kWaits, kReduces, kWaits}).empty());
+  CHECK(outliers_of({{"a"}, {"b"}, {"c"}, {"d"}}).empty());
+  CHECK(outliers_of({kReduces, kReduces, kReduces, kReduces}).empty());
+  CHECK(outliers_of({kReduces, {}, kReduces, {}}).empty());
 }
 
 TEST_CASE("the main thread's frames are read from py-spy, Python's faulthandler and gdb") {

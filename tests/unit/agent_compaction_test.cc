@@ -19,7 +19,7 @@
 #include "common/run_events.h"
 #include "common/text.h"
 #include "runtime/agent/event_compaction.h"
-#include "runtime/agent/events.h"
+#include "runtime/agent/event_log.h"
 #include "runtime/agent/retry.h"
 #include "tests/temporary_directory.h"
 

@@ -20,7 +20,7 @@
 #include "common/text.h"
 #include "runtime/agent/agent_log.h"
 #include "runtime/agent/background_file.h"
-#include "runtime/agent/events.h"
+#include "runtime/agent/event_log.h"
 #include "runtime/agent/process_tree.h"
 #include "runtime/agent/progress_file.h"
 #include "runtime/agent/run_claim.h"

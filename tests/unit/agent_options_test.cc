@@ -1,8 +1,8 @@
+#include "runtime/agent/agent_options.h"
+
 #include <string>
 
 #include <doctest/doctest.h>
-
-#include "runtime/agent/options.h"
 
 namespace dlrun::agent {
 namespace {

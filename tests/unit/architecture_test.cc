@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <regex>
 #include <string>
 #include <string_view>
@@ -105,13 +106,13 @@ TEST_CASE(
 TEST_CASE("cli includes only the public face of launcher/runs and launcher/executors") {
   const std::vector<std::string_view> rooms{"launcher/runs/", "launcher/executors/"};
   const std::vector<std::string_view> face{
-      "launcher/runs/attach.h",          "launcher/runs/autopsy.h",
-      "launcher/runs/carried_spec.h",    "launcher/runs/image_import.h",
-      "launcher/runs/index.h",           "launcher/runs/last_words.h",
-      "launcher/runs/log_file.h",        "launcher/runs/ownership.h",
-      "launcher/runs/resolve.h",         "launcher/runs/status.h",
-      "launcher/runs/sweep.h",           "launcher/runs/tools.h",
-      "launcher/executors/slurm_conf.h", "launcher/runs/provenance.h"};
+      "launcher/runs/autopsy_groups.h", "launcher/runs/carried_spec.h",
+      "launcher/runs/image_import.h",   "launcher/runs/index.h",
+      "launcher/runs/last_words.h",     "launcher/runs/log_file.h",
+      "launcher/runs/ownership.h",      "launcher/runs/resolve.h",
+      "launcher/runs/status.h",         "launcher/runs/sweep_record.h",
+      "launcher/runs/tools.h",          "launcher/executors/slurm_conf.h",
+      "launcher/runs/provenance.h"};
   const auto is_one_of = [](const std::vector<std::string_view>& all, std::string_view text) {
     return std::any_of(all.begin(), all.end(),
                        [text](std::string_view one) { return text.starts_with(one); });
@@ -128,6 +129,20 @@ TEST_CASE("cli includes only the public face of launcher/runs and launcher/execu
     CAPTURE(header);
     // A header that cli does not use need not be public.
     CHECK(std::find(used.begin(), used.end(), header) != used.end());
+  }
+}
+
+TEST_CASE("no two headers have the same name") {
+  std::map<std::string, std::string> paths;
+  for (std::string_view room : kRooms) {
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(DLRUN_SOURCE_DIR) / room)) {
+      if (entry.path().extension() != ".h") continue;
+      const auto [first, is_new] =
+          paths.emplace(entry.path().filename().string(), entry.path().generic_string());
+      CAPTURE(first->second);
+      CAPTURE(entry.path().generic_string());
+      CHECK(is_new);
+    }
   }
 }
 
@@ -191,7 +206,7 @@ TEST_CASE(
       "runtime/agent/rank.cc",
       "runtime/agent/program_output.cc",
       "runtime/trainer/main.cc",
-      "runtime/trainer/loop/reporter.cc",
+      "runtime/trainer/loop/training_reporter.cc",
       "runtime/trainer/measure/collectives_program.cc"};
   const std::regex prints(
       R"(fmt::print\(|std::(cout|cerr|clog)\b|)"
@@ -264,11 +279,11 @@ TEST_CASE(
   };
   const std::vector<Exception> exceptions{
       {"cli/bench_scaling.cc", "a chart that the user asks for"},
-      {"cli/cmd_attach.cc", "the script of a session, in a folder that goes with it"},
-      {"cli/cmd_bench.cc", "a chart that the user asks for"},
-      {"cli/cmd_init.cc", "the user's first spec"},
-      {"cli/cmd_render.cc", "the script that the user asks for"},
-      {"cli/cmd_report.cc", "a page that the user asks for"},
+      {"cli/commands/attach.cc", "the script of a session, in a folder that goes with it"},
+      {"cli/commands/bench.cc", "a chart that the user asks for"},
+      {"cli/commands/init.cc", "the user's first spec"},
+      {"cli/commands/render.cc", "the script that the user asks for"},
+      {"cli/commands/report.cc", "a page that the user asks for"},
   };
   for (const SourceLine& line : lines_of("cli")) {
     if (line.text.find("write_file") == std::string::npos &&

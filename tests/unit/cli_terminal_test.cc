@@ -12,9 +12,9 @@
 
 #include "cli/terminal/log_output.h"
 #include "cli/terminal/print.h"
+#include "cli/terminal/printed_text.h"
 #include "cli/terminal/status_text.h"
 #include "cli/terminal/stream.h"
-#include "cli/terminal/text.h"
 #include "tests/unit/cli_fixture.h"
 
 namespace dlrun {

@@ -3,7 +3,7 @@
 
 #include "common/text.h"
 #include "launcher/plan/render.h"
-#include "launcher/plan/sweep.h"
+#include "launcher/plan/sweep_plan.h"
 #include "load_checks.h"
 
 namespace dlrun {

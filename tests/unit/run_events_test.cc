@@ -62,7 +62,7 @@ std::vector<Line> lines() {
       {events::Autopsy{
            .ranks = 4,
            .groups = {{.ranks = "1", .count = 1, .hosts = "n1", .frames = {"wait", "main"}}},
-           .odd = 1},
+           .outliers = 1},
        R"("ranks":4,"groups":[{"ranks":"1","count":1,"hosts":"n1","frames":["wait","main"]}],)"
        R"("odd":1)"},
       {events::AttemptEnd{.code = 0, .reason = EndReason::kOk, .seconds = 1.5},

@@ -21,7 +21,7 @@
 #include "launcher/runs/ranks.h"
 #include "launcher/runs/resolve.h"
 #include "launcher/runs/status.h"
-#include "launcher/runs/sweep.h"
+#include "launcher/runs/sweep_record.h"
 #include "tests/temporary_directory.h"
 
 using namespace dlrun;

@@ -19,7 +19,7 @@
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/resolve.h"
 #include "launcher/runs/status.h"
-#include "launcher/runs/sweep.h"
+#include "launcher/runs/sweep_record.h"
 #include "tests/temporary_directory.h"
 
 namespace dlrun {

@@ -68,7 +68,7 @@ struct Cluster {
     if (!job) return tl::unexpected(job.error());
     RunInspector inspector(context.env, known_servers(context));
     const auto checked =
-        check_job(context, reporter, inspector, *job, nullptr, Before::kSubmission);
+        check_job(context, reporter, inspector, *job, nullptr, CheckStage::kSubmission);
     if (!checked) return tl::unexpected(checked.error());
     return submit_job(context, reporter, inspector, std::move(*job), *checked, provenance);
   }

@@ -16,18 +16,18 @@ namespace {
 
 const Augmentation kAll{true, true, 3};
 
-auto key_of(const Placement& p) {
+auto key_of(const ImageChange& p) {
   return std::tuple(p.quarters, p.is_flipped, p.down, p.right);
 }
 
 /// Returns the 3 x 3 image 1 2 3 / 4 5 6 / 7 8 9 after the changes.
-std::vector<float> placed(const Placement& placement, std::size_t channels = 1) {
+std::vector<float> placed(const ImageChange& change, std::size_t channels = 1) {
   const auto kernels = make_cpu_kernels<float>(1);
   const ImageShape shape{3, 3, channels};
   std::vector<float> x(shape.size());
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i + 1);
   std::vector<float> y(x.size(), -1);
-  kernels->layers().place(shape, std::vector{placement}, x.data(), y.data());
+  kernels->layers().change_images(shape, std::vector{change}, x.data(), y.data());
   return y;
 }
 
@@ -55,12 +55,12 @@ TEST_CASE("changes depend on seed, epoch and sample, and every change occurs abo
   int repeated = 0;
   constexpr int kSamples = 7000;
   for (std::uint64_t sample = 0; sample < kSamples; ++sample) {
-    const Placement one = placement_of(kAll, 1, 2, sample);
-    CHECK(key_of(one) == key_of(placement_of(kAll, 1, 2, sample)));
+    const ImageChange one = image_change(kAll, 1, 2, sample);
+    CHECK(key_of(one) == key_of(image_change(kAll, 1, 2, sample)));
     ++quarters[one.quarters];
     ++down[one.down];
     flipped += static_cast<int>(one.is_flipped);
-    repeated += key_of(one) == key_of(placement_of(kAll, 1, 3, sample)) ? 1 : 0;
+    repeated += key_of(one) == key_of(image_change(kAll, 1, 3, sample)) ? 1 : 0;
   }
   REQUIRE(quarters.size() == 4);
   REQUIRE(down.size() == 7);  // -3 to 3
@@ -70,10 +70,10 @@ TEST_CASE("changes depend on seed, epoch and sample, and every change occurs abo
   for (const auto& [moved, count] : down) CHECK(count == doctest::Approx(1000).epsilon(0.15));
   CHECK(flipped == doctest::Approx(3500).epsilon(0.06));
   CHECK(repeated < 100);  // by chance one of 2 x 4 x 7 x 7
-  CHECK(key_of(placement_of(kAll, 1, 2, 5)) != key_of(placement_of(kAll, 4, 2, 5)));
+  CHECK(key_of(image_change(kAll, 1, 2, 5)) != key_of(image_change(kAll, 4, 2, 5)));
   // One change does not alter another.
-  const Placement turned = placement_of({false, true, 0}, 1, 2, 5);
-  CHECK(turned.quarters == placement_of(kAll, 1, 2, 5).quarters);
+  const ImageChange turned = image_change({false, true, 0}, 1, 2, 5);
+  CHECK(turned.quarters == image_change(kAll, 1, 2, 5).quarters);
   CHECK(turned.is_flipped + turned.down + turned.right == 0);
 }
 

@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "runtime/comm/make_communicator.h"
-#include "runtime/trainer/measure/collectives.h"
+#include "runtime/trainer/measure/collective_times.h"
 
 namespace dlrun::trainer {
 

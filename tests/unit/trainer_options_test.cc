@@ -1,9 +1,9 @@
+#include "runtime/trainer/trainer_options.h"
+
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
-
-#include "runtime/trainer/options.h"
 
 namespace dlrun::trainer {
 namespace {

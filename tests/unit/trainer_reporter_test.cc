@@ -10,7 +10,7 @@
 #include "common/files.h"
 #include "common/text.h"
 #include "runtime/bootstrap/store.h"
-#include "runtime/trainer/loop/reporter.h"
+#include "runtime/trainer/loop/training_reporter.h"
 #include "tests/temporary_directory.h"
 
 namespace dlrun::trainer {

@@ -168,14 +168,14 @@ class CudaLayerKernels final : public LayerKernels<float> {
     status_.launched("dropout_factors");
   }
 
-  void place(const ImageShape& shape, std::span<const Placement> placements, const float* x,
-             float* y) override {
-    const std::size_t n = placements.size();
-    if (n > placements_.size()) placements_ = Array<Placement>(device_, n);
-    if (n == 0 || placements_.data() == nullptr) return;  // allocate() has kept the error
-    device_.copy_from_host(placements_.data(), placements.data(), placements.size_bytes());
-    cuda::place(shape, placements_.data(), n, x, y, stream_);
-    status_.launched("place");
+  void change_images(const ImageShape& shape, std::span<const ImageChange> changes, const float* x,
+                     float* y) override {
+    const std::size_t n = changes.size();
+    if (n > changes_.size()) changes_ = Array<ImageChange>(device_, n);
+    if (n == 0 || changes_.data() == nullptr) return;  // allocate() has kept the error
+    device_.copy_from_host(changes_.data(), changes.data(), changes.size_bytes());
+    cuda::change_images(shape, changes_.data(), n, x, y, stream_);
+    status_.launched("change_images");
   }
 
   void sigmoid_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n,
@@ -267,7 +267,7 @@ class CudaLayerKernels final : public LayerKernels<float> {
   Array<double> sums_;
   std::vector<double> host_sums_;
   Array<std::uint32_t> samples_;  // for dropout_factors()
-  Array<Placement> placements_;   // for place()
+  Array<ImageChange> changes_;    // for change_images()
 };
 
 }  // namespace

@@ -413,11 +413,11 @@ void dropout_factors(std::uint64_t seed, std::uint64_t key, const std::uint32_t*
          known, width, rate, kept, factors);
 }
 
-void place(const ImageShape& shape, const Placement* placements, std::size_t n, const float* x,
-           float* y, cudaStream_t stream) {
+void change_images(const ImageShape& shape, const ImageChange* changes, std::size_t n,
+                   const float* x, float* y, cudaStream_t stream) {
   each_of_images(
       [=] __device__(std::size_t image, std::size_t row, std::size_t column, std::size_t k) {
-        return placed_element(shape, placements[image], x + image * shape.size(), row, column, k);
+        return changed_element(shape, changes[image], x + image * shape.size(), row, column, k);
       },
       shape, n, y, stream);
 }

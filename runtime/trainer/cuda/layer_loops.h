@@ -8,7 +8,7 @@
 
 #include <cuda_runtime.h>
 
-#include "runtime/trainer/nn/placement.h"
+#include "runtime/trainer/nn/image_change.h"
 #include "runtime/trainer/nn/window.h"
 
 namespace dlrun::trainer::cuda {
@@ -79,9 +79,9 @@ void normalise_backward(const float* x, const float* dy, const float* statistics
 void dropout_factors(std::uint64_t seed, std::uint64_t key, const std::uint32_t* samples,
                      std::size_t known, std::size_t n, std::size_t width, double rate,
                      float* factors, cudaStream_t stream);
-/// placements: device memory, [n].
-void place(const ImageShape& shape, const Placement* placements, std::size_t n, const float* x,
-           float* y, cudaStream_t stream);
+/// changes: device memory, [n].
+void change_images(const ImageShape& shape, const ImageChange* changes, std::size_t n,
+                   const float* x, float* y, cudaStream_t stream);
 void sigmoid_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n,
                            std::size_t classes, float scale, float* gradient, float* totals,
                            cudaStream_t stream);

@@ -55,8 +55,8 @@ std::string to_text(const Augmentation& augmentation) {
   return words.empty() ? "none" : join(words, ",");
 }
 
-Placement placement_of(const Augmentation& augmentation, std::uint64_t seed, std::uint64_t epoch,
-                       std::uint64_t sample) {
+ImageChange image_change(const Augmentation& augmentation, std::uint64_t seed, std::uint64_t epoch,
+                         std::uint64_t sample) {
   Random random(seed, Purpose::kAugment, mix(epoch) ^ sample);
   const auto flipped = random.below(2);
   const auto quarters = random.below(4);
@@ -65,12 +65,12 @@ Placement placement_of(const Augmentation& augmentation, std::uint64_t seed, std
     const auto range = static_cast<std::uint64_t>(2 * most + 1);
     return static_cast<std::int32_t>(random.below(range)) - most;
   };
-  Placement placement;
-  placement.is_flipped = augmentation.flips ? static_cast<std::uint32_t>(flipped) : 0;
-  placement.quarters = augmentation.rotates ? static_cast<std::uint32_t>(quarters) : 0;
-  placement.down = moved();
-  placement.right = moved();
-  return placement;
+  ImageChange change;
+  change.is_flipped = augmentation.flips ? static_cast<std::uint32_t>(flipped) : 0;
+  change.quarters = augmentation.rotates ? static_cast<std::uint32_t>(quarters) : 0;
+  change.down = moved();
+  change.right = moved();
+  return change;
 }
 
 }  // namespace dlrun::trainer

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "common/result.h"
-#include "runtime/trainer/nn/placement.h"
+#include "runtime/trainer/nn/image_change.h"
 
 namespace dlrun::trainer {
 
@@ -30,7 +30,7 @@ struct Augmentation {
 
 /// Draws the changes of a sample in an epoch from stream (seed, Purpose::kAugment, epoch and
 /// sample). The number of draws is always the same, so that one change does not alter another.
-[[nodiscard]] Placement placement_of(const Augmentation& augmentation, std::uint64_t seed,
-                                     std::uint64_t epoch, std::uint64_t sample);
+[[nodiscard]] ImageChange image_change(const Augmentation& augmentation, std::uint64_t seed,
+                                       std::uint64_t epoch, std::uint64_t sample);
 
 }  // namespace dlrun::trainer

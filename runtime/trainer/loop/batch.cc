@@ -15,16 +15,17 @@ void Trainer::gather(std::span<const std::uint32_t> samples) {
   if (is_plain) return;
   // If the ranks do not share each epoch's samples, each rank draws its own changes, as it draws
   // its own order of samples.
-  const std::uint64_t who = options_.sharding == Sharding::kSample
-                                ? 0
-                                : static_cast<std::uint64_t>(session_.communicator.rank()) + 1;
-  std::vector<Placement> placements;
+  const std::uint64_t rank_salt =
+      options_.sharding == Sharding::kSample
+          ? 0
+          : static_cast<std::uint64_t>(session_.communicator.rank()) + 1;
+  std::vector<ImageChange> changes;
   for (const std::uint32_t sample : samples) {
-    placements.push_back(
-        placement_of(options_.augmentation, mix(options_.seed) ^ who, p.position.epoch, sample));
+    changes.push_back(image_change(options_.augmentation, mix(options_.seed) ^ rank_salt,
+                                   p.position.epoch, sample));
   }
-  kernels.layers().place(image_shape(data_.train), placements, p.originals.data(),
-                         p.network.input());
+  kernels.layers().change_images(image_shape(data_.train), changes, p.originals.data(),
+                                 p.network.input());
 }
 
 }  // namespace dlrun::trainer

@@ -58,7 +58,7 @@ std::unique_ptr<GradientExchange> Trainer::Parts::make_exchange(const TrainOptio
       .state = state,
       .parameters = network.parameters(),
       .gradients = network.gradients(),
-      .words = network.gradients_and_extra().subspan(count),
+      .step_sums = network.gradients_and_extra().subspan(count),
       .tensors = tensors,
       .clip_norm = options.clip_norm,
   };

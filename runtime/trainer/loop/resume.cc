@@ -137,7 +137,7 @@ Result<> Trainer::start_or_resume() {
   if (!p.shared.is_shared())
     DLRUN_TRY(broadcast_array(communicator, session_.kernels, p.network.parameters(), 0));
   DLRUN_TRY(broadcast_array(communicator, session_.kernels, p.network.running(), 0));
-  return p.state.spread(saved ? &saved->states : nullptr, place[3] == 1);
+  return p.state.restore(saved ? &saved->states : nullptr, place[3] == 1);
 }
 
 Result<> Trainer::save() {

@@ -20,7 +20,7 @@
 #include "runtime/trainer/data/dataset.h"
 #include "runtime/trainer/data/sampler.h"
 #include "runtime/trainer/loop/label_scores.h"
-#include "runtime/trainer/loop/reporter.h"
+#include "runtime/trainer/loop/training_reporter.h"
 #include "runtime/trainer/nn/kernels.h"
 #include "runtime/trainer/optim/optimizer.h"
 #include "runtime/trainer/optim/schedule.h"
@@ -75,7 +75,7 @@ struct TrainOptions {
 struct Session {
   Communicator& communicator;
   Kernels<float>& kernels;
-  Reporter& reporter;
+  TrainingReporter& reporter;
   std::string host;                                                  ///< for messages
   std::function<Result<>()> may_commit = [] { return Result<>(); };  ///< see checkpoint.h
   /// Set by a signal: save after the next step, then continue.

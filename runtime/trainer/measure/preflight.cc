@@ -9,7 +9,7 @@
 #include "runtime/bootstrap/store.h"
 #include "runtime/bootstrap/world.h"
 #include "runtime/comm/make_communicator.h"
-#include "runtime/trainer/measure/collectives.h"
+#include "runtime/trainer/measure/collective_times.h"
 #include "runtime/trainer/nn/kernels.h"
 
 namespace dlrun::trainer {

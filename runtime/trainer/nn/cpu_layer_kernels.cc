@@ -224,15 +224,15 @@ class CpuLayerKernels final : public LayerKernels<T> {
     });
   }
 
-  void place(const ImageShape& shape, std::span<const Placement> placements, const T* x,
-             T* y) override {
-    for_each_of(placements.size(), [&](std::size_t i) {
+  void change_images(const ImageShape& shape, std::span<const ImageChange> changes, const T* x,
+                     T* y) override {
+    for_each_of(changes.size(), [&](std::size_t i) {
       const T* const from = x + i * shape.size();
       T* to = y + i * shape.size();
       for (std::size_t row = 0; row < shape.height; ++row) {
         for (std::size_t column = 0; column < shape.width; ++column) {
           for (std::size_t k = 0; k < shape.channels; ++k)
-            *to++ = placed_element(shape, placements[i], from, row, column, k);
+            *to++ = changed_element(shape, changes[i], from, row, column, k);
         }
       }
     });

@@ -17,7 +17,7 @@ class Dense final : public Layer<T> {
     return fmt::format("dense {}", outputs_);
   }
   [[nodiscard]] std::size_t outputs() const override { return outputs_; }
-  [[nodiscard]] bool takes_relu() const override { return true; }
+  [[nodiscard]] bool fuses_relu() const override { return true; }
 
   [[nodiscard]] std::vector<ParameterShape> parameters() const override {
     return {{"weight", {inputs_, outputs_}}, {"bias", {outputs_}}};

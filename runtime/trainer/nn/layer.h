@@ -56,7 +56,7 @@ struct LayerCall {
   const T* running = nullptr;
   /// During training: receives this rank's share of the step's statistics; may be nullptr.
   T* observed = nullptr;
-  /// Forward also applies the following ReLU to y; see Layer::takes_relu().
+  /// Forward also applies the following ReLU to y; see Layer::fuses_relu().
   bool with_relu = false;
 };
 
@@ -81,7 +81,7 @@ class Layer {
   [[nodiscard]] virtual bool is_relu() const { return false; }
   /// Returns true if forward supports LayerCall::with_relu. backward still gets dL/dy
   /// for y before the ReLU.
-  [[nodiscard]] virtual bool takes_relu() const { return false; }
+  [[nodiscard]] virtual bool fuses_relu() const { return false; }
   /// Returns true if a batch may be processed in parts, one after another, with the parts'
   /// gradients added up, and larger parts are not faster. A layer of this kind ignores BatchInfo
   /// and has no workspace.

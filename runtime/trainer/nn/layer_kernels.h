@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "common/result.h"
-#include "runtime/trainer/nn/placement.h"
+#include "runtime/trainer/nn/image_change.h"
 #include "runtime/trainer/nn/window.h"
 
 namespace dlrun::trainer {
@@ -112,10 +112,10 @@ class LayerKernels {
                                std::span<const std::uint32_t> samples, std::size_t n,
                                std::size_t width, double rate, T* factors) = 0;
 
-  /// Mirrors, turns and shifts each image: y[i] = placed_element() of x[i]. placements: host
+  /// Mirrors, turns and shifts each image: y[i] = changed_element() of x[i]. changes: host
   /// memory, [n]. x, y: [n x shape], two arrays.
-  virtual void place(const ImageShape& shape, std::span<const Placement> placements, const T* x,
-                     T* y) = 0;
+  virtual void change_images(const ImageShape& shape, std::span<const ImageChange> changes,
+                             const T* x, T* y) = 0;
 
   /// Binary cross-entropy of the logistic function of each logit against a label of 0 or 1; a
   /// sample's loss is the mean over its classes. Uses a form that neither overflows nor cancels:

@@ -38,7 +38,7 @@ void Network<T>::plan_layers(Layers<T> layers) {
     plan.first_running = running_count_;
     plan.width = layer->outputs();
     plan.is_in_place = layer->is_in_place() && before != nullptr && !before->reads_output();
-    plan.is_taken = layer->is_relu() && plan.is_in_place && before->takes_relu();
+    plan.is_fused = layer->is_relu() && plan.is_in_place && before->fuses_relu();
     place_all(i, layer->parameters(), parameter_count_, tensors_);
     place_all(i, layer->statistics(), running_count_, running_tensors_);
     plan.layer = std::move(layer);
@@ -140,7 +140,7 @@ void Network<T>::forward(std::size_t n, const BatchInfo& batch) {
 template <typename T>
 void Network<T>::forward_layer(std::size_t i, std::size_t at, std::size_t n) {
   const LayerPlan& plan = plans_[i];
-  if (!plan.is_taken)
+  if (!plan.is_fused)
     plan.layer->forward(call(i, n), input_of(i, at), plan.output + at * plan.width);
 }
 

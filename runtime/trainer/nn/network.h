@@ -102,7 +102,7 @@ class Network {
     T* delta = nullptr;               ///< dL / doutput; a part's rows only before whole_delta_
     T* workspace = nullptr;           ///< nullptr if the layer needs none
     bool is_in_place = false;         ///< true if the layer overwrites its input
-    bool is_taken = false;  ///< true for a ReLU that the layer before it computes: takes_relu()
+    bool is_fused = false;  ///< true for a ReLU that the layer before it computes: fuses_relu()
   };
 
   /// Makes the plans, without their arrays.
@@ -122,7 +122,7 @@ class Network {
             batch_,
             running_.data() + plan.first_running,
             gradients_.data() + parameter_count_ + extra_ + plan.first_running,
-            layer + 1 < plans_.size() && plans_[layer + 1].is_taken};
+            layer + 1 < plans_.size() && plans_[layer + 1].is_fused};
   }
   /// Returns the input of layer i, from sample `at` on.
   [[nodiscard]] T* input_of(std::size_t i, std::size_t at) {

@@ -33,7 +33,7 @@ class Way {
   /// `at` and advances them.
   struct Place {
     std::size_t output = 0, gradient = 0, workspace = 0, parameters = 0, statistics = 0;
-    bool is_taken = false;  // a ReLU that the layer before it computes: Layer::takes_relu()
+    bool is_fused = false;  // a ReLU that the layer before it computes: Layer::fuses_relu()
   };
 
   Way(Layers<T> layers, Place& at) : layers_(std::move(layers)) {
@@ -43,7 +43,7 @@ class Way {
       if (layer->is_in_place() && before != nullptr && !before->reads_output()) {
         place.output = places_.back().output;
         place.gradient = places_.back().gradient;
-        place.is_taken = layer->is_relu() && before->takes_relu();
+        place.is_fused = layer->is_relu() && before->fuses_relu();
       } else {
         place.output = at.workspace;
         place.gradient = place.output + aligned(layer->outputs());
@@ -63,7 +63,7 @@ class Way {
   const T* forward(const LayerCall<T>& call, const T* x) const {
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       T* to = call.workspace + call.n * places_[i].output;
-      if (!places_[i].is_taken && (call.n > 0 || layers_[i]->joins_ranks()))
+      if (!places_[i].is_fused && (call.n > 0 || layers_[i]->joins_ranks()))
         layers_[i]->forward(inner(call, i), x, to);
       x = to;
     }
@@ -93,7 +93,7 @@ class Way {
             call.batch,
             call.running == nullptr ? nullptr : call.running + place.statistics,
             call.observed == nullptr ? nullptr : call.observed + place.statistics,
-            i + 1 < places_.size() && places_[i + 1].is_taken};
+            i + 1 < places_.size() && places_[i + 1].is_fused};
   }
 
   Layers<T> layers_;
@@ -122,7 +122,7 @@ class Residual final : public Layer<T> {
   [[nodiscard]] std::size_t workspace() const override {
     return taken_.workspace + 2 * aligned(inputs_);
   }
-  [[nodiscard]] bool takes_relu() const override { return true; }
+  [[nodiscard]] bool fuses_relu() const override { return true; }
   [[nodiscard]] bool joins_ranks() const override {
     const auto joins = [](const auto& layer) { return layer->joins_ranks(); };
     return std::ranges::any_of(inner_.layers(), joins) ||

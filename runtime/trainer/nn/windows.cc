@@ -22,7 +22,7 @@ class Conv2d final : public Layer<T> {
   }
   [[nodiscard]] std::size_t outputs() const override { return window_.output.size(); }
   [[nodiscard]] bool goes_in_parts() const override { return true; }
-  [[nodiscard]] bool takes_relu() const override { return true; }
+  [[nodiscard]] bool fuses_relu() const override { return true; }
 
   [[nodiscard]] std::vector<ParameterShape> parameters() const override {
     std::vector<ParameterShape> all{{"weight", {window_.size, window_.size}}};

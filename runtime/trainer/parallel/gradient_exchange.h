@@ -33,7 +33,7 @@ struct ExchangeContext {
   OptimizerState& state;
   std::span<float> parameters;  ///< in kernels' memory, like the next two
   std::span<float> gradients;   ///< as long as the parameters
-  std::span<float> words;       ///< numbers that every common step sums over the ranks
+  std::span<float> step_sums;   ///< numbers that every common step sums over the ranks
   std::span<const TensorPart> tensors;
   double clip_norm = 0;  ///< limit for the global norm of the summed gradients; 0: no limit
 };
@@ -52,10 +52,10 @@ struct StepScope {
   /// all ranks. The sum over the ranks is then the mean over the global batch, however the samples
   /// are distributed.
   std::size_t divisor = 0;
-  /// True if all ranks hold the same parameters after the step, and the words are sums over them.
+  /// True if all ranks hold the same parameters after the step, and step_sums are sums over them.
   bool is_common = true;
   std::size_t steps_apart = 0;  ///< steps since the ranks last were alike, before this one
-  std::size_t samples = 0;      ///< number of samples whose loss the words hold after the step
+  std::size_t samples = 0;      ///< number of samples whose loss step_sums hold after the step
 };
 
 /// An interval of a step, for the timeline.
@@ -82,7 +82,7 @@ class GradientExchange {
   virtual void layer_done(std::size_t /*layer*/) {}
 
   /// Combines the gradients, limits their norm and runs the optimizer. After a common step all
-  /// ranks hold the same new parameters, and the words are sums over the ranks. The caller skips it
+  /// ranks hold the same new parameters, and step_sums are sums over the ranks. The caller skips it
   /// in a step with a divisor of 0. Fails as the collectives do.
   [[nodiscard]] virtual Result<> update(const StepInfo& info) = 0;
 

@@ -74,7 +74,7 @@ Result<std::vector<std::vector<float>>> OptimizerState::gather() {
   return all;
 }
 
-Result<> OptimizerState::spread(const std::vector<std::vector<float>>* saved, bool is_resumed) {
+Result<> OptimizerState::restore(const std::vector<std::vector<float>>* saved, bool is_resumed) {
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
     const std::span<float> array = arrays_[i].span();
     if (!is_divided_) {

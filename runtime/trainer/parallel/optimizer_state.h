@@ -77,7 +77,7 @@ class OptimizerState {
 
   /// Sets the arrays of all ranks to rank 0's `saved` arrays; the other ranks pass nullptr. If
   /// is_resumed is false, rank 0 passes nullptr too, and the arrays stay zero. A collective.
-  [[nodiscard]] Result<> spread(const std::vector<std::vector<float>>* saved, bool is_resumed);
+  [[nodiscard]] Result<> restore(const std::vector<std::vector<float>>* saved, bool is_resumed);
 
  private:
   Communicator& communicator_;

@@ -23,7 +23,7 @@ class ShardedExchange final : public GradientExchange {
     Communicator& communicator = context_.communicator;
     StepInfo scaled = info;
     const Clock::time_point start = Clock::now();
-    DLRUN_TRY(communicator.all_reduce(context_.words, ReduceOp::kSum));
+    DLRUN_TRY(communicator.all_reduce(context_.step_sums, ReduceOp::kSum));
     DLRUN_TRY(communicator.reduce_scatter(
         ConstBuffer(context_.gradients.data(), parts.room(), DataType::kFloat32),
         Buffer(sum_.span()), ReduceOp::kSum));

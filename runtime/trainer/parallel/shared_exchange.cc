@@ -30,7 +30,7 @@ class SharedExchange final : public GradientExchange {
   [[nodiscard]] Result<> update(const StepInfo& info) override {
     const Clock::time_point start = Clock::now();
     // The first collective after backward. Then the gradients of all ranks are final.
-    DLRUN_TRY(context_.communicator.all_reduce(context_.words, ReduceOp::kSum));
+    DLRUN_TRY(context_.communicator.all_reduce(context_.step_sums, ReduceOp::kSum));
     sum();
     StepInfo scaled = info;
     if (context_.clip_norm > 0) {

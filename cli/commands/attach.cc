@@ -1,0 +1,122 @@
+// `dlrun attach`: starts a shell or a command beside the ranks of a running job.
+
+#include "launcher/submit/attach.h"
+
+#include <memory>
+
+#include "cli/command_line.h"
+#include "cli/prepare.h"
+#include "cli/select.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/terminal_reporter.h"
+#include "common/files.h"
+#include "common/quoting.h"
+#include "common/untrusted_file.h"
+#include "launcher/plan/render.h"
+#include "launcher/runs/ownership.h"
+#include "launcher/runs/status.h"
+#include "launcher/runs/sweep_record.h"
+#include "launcher/runs/tools.h"
+#include "launcher/submit/session_folder.h"
+
+namespace dlrun {
+namespace {
+
+struct Options {
+  std::string run, node;
+  std::vector<std::string> command;
+  bool dry_run = false;
+};
+
+/// Returns the run's plan; an empty one for a script that carries no spec.
+Result<LaunchPlan> plan_of(const Cli& cli, const std::filesystem::path& run) {
+  TerminalReporter reporter(cli);
+  constexpr std::size_t kLimit = 2U << 20U;
+  auto resolved = read_untrusted(run / "resolved.yaml", kLimit, Links::kRefuse);
+  if (!resolved && resolved.error().code == Errc::kNotFound) {
+    print_note(cli,
+               "the run's script carries no spec: the shell gets the node's plain environment");
+    return LaunchPlan{};
+  }
+  if (!resolved) return tl::unexpected(resolved.error());
+  PlanInputs inputs;
+  inputs.runs_dir = run.parent_path().string();
+  const auto tools = tools_directory(inputs.runs_dir, cli.tools);
+  inputs.agent_path = tools / "dlrun-agent";
+  inputs.trainer_path = tools / "dlrun-trainer";
+  auto prepared =
+      prepare_again(cli, reporter, (run / "resolved.yaml").string(), std::move(*resolved), inputs);
+  if (!prepared) return tl::unexpected(prepared.error());
+  return std::move(prepared->plan);
+}
+
+/// Starts the shell or the command, and waits for its end.
+Result<int> open_session(const Cli& cli, const IndexEntry& run, const RunStatus& status,
+                         const LaunchPlan& plan, const AttachPoint& point, const Options& options) {
+  const auto runs_dir = run.path.parent_path();
+  if (const auto warning = warning_about_place(runs_dir)) print_warning(cli, *warning);
+  const auto folder = SessionFolder::make(runs_dir);
+  if (!folder) return tl::unexpected(folder.error());
+  const auto script = folder->path() / "session.sh";
+  const auto session =
+      render_attach(plan, point, options.command, script.string(), is_input_terminal());
+  DLRUN_TRY(write_file_atomic(script, with_begun_mark(session.script, *folder), 0700));
+  auto child = start_session(cli.env, session, attach_folder(run, status, plan.folder));
+  if (!child) return tl::unexpected(child.error());
+  const auto end = child->wait();
+  if (!end) return tl::unexpected(end.error());
+  if (end->interrupted != 0) return kExitInterrupted;
+  if (!has_begun(*folder))
+    return fail(Errc::kRefused, "{}: Slurm started no shell beside it (srun ended with code {})",
+                run.id, end->exit_code);
+  // A shell ends with the exit code of its last command, which says nothing about dlrun.
+  return options.command.empty() ? kExitOk : end->exit_code;
+}
+
+Result<int> attach(Cli& cli, const Options& options) {
+  const auto run = select_run(cli, options.run);
+  if (!run) return tl::unexpected(run.error());
+  DLRUN_TRY(require_own(run->id, run->path, "entered"));
+  if (is_sweep(run->path)) {
+    return fail(Errc::kUsage, "{0}: is a sweep; a shell goes beside the ranks of one point: {0}/0",
+                run->id);
+  }
+  const bool has_terminal = is_input_terminal();
+  if (!has_terminal && options.command.empty() && !options.dry_run) {
+    return fail(
+        Errc::kUsage,
+        "a shell needs a terminal on standard input; without one give a command: -- COMMAND...");
+  }
+  const auto status = RunInspector(cli.env, known_servers(cli)).inspect(run->path);
+  if (!status) return tl::unexpected(status.error());
+  const auto point = attach_point(cli.env, *run, *status, options.node);
+  if (!point) return tl::unexpected(point.error());
+  const auto plan = plan_of(cli, run->path);
+  if (!plan) return tl::unexpected(plan.error());
+  if (options.dry_run) {
+    const auto shown = render_attach(*plan, *point, options.command, "SCRIPT", has_terminal);
+    print_document(shown.script);
+    print_note(cli, fmt::format("would call {}", shell_quote_all(shown.argv)));
+    return kExitOk;
+  }
+  return open_session(cli, *run, *status, *plan, *point, options);
+}
+
+}  // namespace
+
+void add_attach(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  Subcommand command(root, "attach",
+                     "Open a shell, or run a command, beside the ranks of a running job, in the "
+                     "job's environment and container");
+  command.option("RUN", options->run, kRunHelp).required();
+  command.option("--node", options->node, "Node of the job to use (the first node)")
+      .type_name("NAME");
+  command.option("COMMAND", options->command,
+                 "After --: the command to run instead of a shell; dlrun exits with its code");
+  command.flag("--dry-run", options->dry_run, "Print what dlrun would do, and start nothing");
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return attach(cli, *options); }; });
+}
+
+}  // namespace dlrun

@@ -1,0 +1,126 @@
+// `dlrun bench collectives`: measures all-reduce and the other collectives on this machine, for
+// each backend. bench_scaling.h has `dlrun bench scaling`.
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/bench_scaling.h"
+#include "cli/cli.h"
+#include "cli/command_line.h"
+#include "cli/terminal/collectives_chart.h"
+#include "cli/terminal/print.h"
+#include "common/files.h"
+#include "common/text.h"
+#include "launcher/bench/collectives_bench.h"
+
+namespace dlrun {
+namespace {
+
+/// Checks before minutes of measuring that the file can be written at the end. Fails with kIo.
+Result<> check_folder_of(const std::filesystem::path& file) {
+  const auto folder = file.parent_path();
+  if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};
+  return fail(Errc::kIo, "{}: {}", folder.string(), errno_text(errno));
+}
+
+struct Options {
+  std::string what, operation = "all_reduce", sizes = "8..16M";
+  std::string backends = "mpi,gloo,shm,nccl", workers = "2,4,8";
+  std::optional<std::string> svg;
+  bool json = false;
+  ScalingOptions scaling;
+};
+
+Result<int> bench_collectives(const Cli& cli, const Options& options) {
+  auto workers = parse_workers(options.workers);
+  if (!workers) return tl::unexpected(workers.error());
+  if (options.svg) DLRUN_TRY(check_folder_of(cli.current_dir / *options.svg));
+  CollectivesRequest request{options.operation, options.sizes, {}, std::move(*workers)};
+  for (const std::string_view word : split(options.backends, ','))
+    request.backends.emplace_back(word);
+  const auto measured = measure_collectives(
+      cli.env, cli.bin_dir / "dlrun-trainer", request, [&cli](const CollectiveLeftOut& one) {
+        print_warning(cli, fmt::format("{} with {} workers is left out: {}", printable(one.backend),
+                                       one.workers, one.reason));
+      });
+  if (!measured) return tl::unexpected(measured.error());
+  const CollectiveFigures& figures = measured->figures;
+  if (options.json) {
+    print_json(collectives_json(options.operation, *measured));
+  } else if (!figures.empty()) {
+    print(cli, "{}\n{}", collectives_table(figures), collectives_bars(figures));
+    print_note(cli, fmt::format("{} of float32 on {}, {} processors; algbw and busbw in GB/s as "
+                                "nccl-tests defines them; "
+                                "mpi is the MPI library's own algorithm",
+                                options.operation, host_name(), processors_online()));
+  }
+  if (options.svg) {
+    const auto title = fmt::format("{}, float32, on {} with {} processors", options.operation,
+                                   host_name(), processors_online());
+    DLRUN_TRY(write_file_atomic(cli.current_dir / *options.svg, collectives_svg(figures, title)));
+  }
+  return figures.empty() ? kExitRunFailed : kExitOk;
+}
+
+Result<int> bench(Cli& cli, const Options& options) {
+  if (options.what == "scaling") {
+    ScalingOptions scaling = options.scaling;
+    scaling.svg = options.svg;
+    scaling.json = options.json;
+    if (scaling.svg) DLRUN_TRY(check_folder_of(cli.current_dir / *scaling.svg));
+    return bench_scaling(cli, scaling);
+  }
+  if (options.what != "collectives" || !options.scaling.spec.file.empty())
+    return fail(Errc::kUsage,
+                "expected `dlrun bench collectives`, or `dlrun bench scaling SPEC --nodes 1,2,4`");
+  return bench_collectives(cli, options);
+}
+
+}  // namespace
+
+void add_bench(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  Subcommand command(
+      root, "bench",
+      "Measure the speed of collectives on this machine, or how an experiment scales");
+  command.option("VERB", options->what, "collectives or scaling").required();
+  command.option("SPEC", options->scaling.spec.file, "scaling: the spec of the experiment");
+  command
+      .option("--nodes", options->scaling.nodes,
+              "scaling: numbers of nodes, such as 1,2,4; dlrun submits one job for each")
+      .type_name("LIST");
+  command
+      .option("--local", options->scaling.local,
+              "scaling: numbers of ranks on this machine, such as 1,2,4; dlrun does not use Slurm")
+      .type_name("LIST");
+  add_set_option(command, options->scaling.spec);
+  command.option("--runs", options->scaling.spec.runs, "scaling: folder for run directories")
+      .type_name("DIR");
+  command
+      .option("--backends", options->backends,
+              "collectives: backends to measure (mpi,gloo,shm,nccl); dlrun leaves out a backend "
+              "that does not work here")
+      .type_name("LIST");
+  command.option("--workers", options->workers, "collectives: numbers of ranks (2,4,8)")
+      .type_name("LIST");
+  command
+      .option("--sizes", options->sizes,
+              "collectives: sizes in bytes, such as 8,64K,16M; in a range such as 8..16M each size "
+              "is four times the one before (8..16M)")
+      .type_name("LIST");
+  command
+      .option("--operation", options->operation,
+              "collectives: all_reduce, broadcast, all_gather or reduce_scatter (all_reduce)")
+      .type_name("WORD");
+  command.option("--svg", options->svg, "SVG file for a chart of the results").type_name("FILE");
+  command.flag("--json", options->json, "Print JSON");
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return bench(cli, *options); }; });
+}
+
+}  // namespace dlrun

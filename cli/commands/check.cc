@@ -1,0 +1,93 @@
+// `dlrun check`: checks everything that can be known before the job is queued.
+
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command_line.h"
+#include "cli/prepare.h"
+#include "cli/submission_output.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/terminal_reporter.h"
+#include "cli/terminal/words.h"
+#include "common/json_or_null.h"
+#include "common/text.h"
+#include "launcher/submit/check_report.h"
+#include "launcher/view/start_and_limits.h"
+
+namespace dlrun {
+namespace {
+
+struct Options {
+  SpecOptions spec;
+  bool json = false;
+};
+
+void print_report_json(const CheckReport& report) {
+  using Json = nlohmann::ordered_json;
+  const LoadedSpec& loaded = report.job.experiment->loaded;
+  const Requested& requested = report.job.requests.requested;
+  const auto hours = [&](std::optional<double> (*of)(const Requested&)) {
+    return value_or_null(report.sweep ? sum_of_hours(*report.sweep, of) : of(requested));
+  };
+  Json json;
+  json["name"] = report.job.name;
+  json["site"] = loaded.site.name;
+  json["warnings"] = loaded.warnings.size() + report.checked.warnings;
+  json["downloads"] = report.checked.to_fetch;
+  json["slurm"] = report.has_slurm ? Json(report.verdict) : Json(nullptr);
+  if (report.sweep) {
+    json["points"] = report.sweep->points.size();
+    json["arrays"] = report.sweep->arrays.size();
+  }
+  json["gpu_hours"] = hours(gpu_hours);
+  json["core_hours"] = hours(core_hours);
+  print_json(json);
+}
+
+void print_report(const Cli& cli, const CheckReport& report) {
+  const LoadedSpec& loaded = report.job.experiment->loaded;
+  const auto& to_fetch = report.checked.to_fetch;
+  print(cli, "{}: {}\n", loaded.file, styled(Style::kGreen, "valid"));
+  print(cli, "  name      {}\n  site      {} ({})\n  runs      {}\n", report.job.name,
+        loaded.site.name, loaded.site.source, report.job.runs_dir);
+  if (report.sweep) print(cli, "  sweep     {}\n", size_text(*report.sweep));
+  if (const auto hours = cost(report.job.requests.requested); !report.sweep && !hours.empty())
+    print(cli, "  cost      {}\n", hours);
+  if (const auto limits = partition_text(loaded.site, loaded.spec.resources.partition.value_or(""));
+      !limits.empty())
+    print(cli, "  partition {}\n", limits);
+  if (!to_fetch.empty())
+    print(cli, "  data      not there yet, submit fetches {}: {}\n",
+          to_fetch.size() == 1 ? "it" : "them", printable(join(to_fetch, ", ")));
+  if (report.job.words.dependency) print(cli, "  waits     {}\n", *report.job.words.dependency);
+  print(cli, "  Slurm     {}\n",
+        report.has_slurm ? report.verdict : "not asked: there is no sbatch in PATH");
+}
+
+Result<int> check(Cli& cli, const Options& options) {
+  TerminalReporter reporter(cli);
+  RunInspector inspector(cli.env, known_servers(cli));
+  const auto report = check_experiment(cli, reporter, inspector, options.spec);
+  if (!report) return tl::unexpected(report.error());
+  if (options.json) {
+    print_report_json(*report);
+  } else {
+    print_report(cli, *report);
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_check(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  Subcommand command(root, "check",
+                     "Report every mistake in a spec, and whether Slurm would accept the job");
+  add_spec_options(command, options->spec);
+  command.flag("--json", options->json, "Print a JSON object");
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return check(cli, *options); }; });
+}
+
+}  // namespace dlrun

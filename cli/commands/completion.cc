@@ -1,0 +1,38 @@
+// `dlrun completion`: prints the completion script for a shell.
+
+#include "launcher/help/completion.h"
+
+#include <memory>
+
+#include "cli/command_line.h"
+#include "cli/prepare.h"
+#include "cli/terminal/print.h"
+
+namespace dlrun {
+
+void add_completion(CLI::App& root, Action& action) {
+  auto shell = std::make_shared<std::string>(), list = std::make_shared<std::string>();
+  Subcommand command(root, "completion", "Print a completion script for a shell");
+  command.option("SHELL", *shell, "bash, zsh or fish");
+  command
+      .option("--list", *list, "List of names to print for a completion script: sites or presets")
+      .type_name("WHAT");
+  command.on_call([shell, list, &root, &action] {
+    action = [shell, list, &root](Cli& cli) -> Result<int> {
+      if (!list->empty()) {
+        if (*list != "sites" && *list != "presets")
+          return fail(Errc::kUsage, "--list takes sites or presets");
+        for (const std::string& name : spec_config_names(*list, config_folders(cli)))
+          print(cli, "{}\n", name);
+        return kExitOk;
+      }
+      if (shell->empty()) return fail(Errc::kUsage, "SHELL is required: bash, zsh or fish");
+      const auto script = completion_script(command_table(root), *shell);
+      if (!script) return tl::unexpected(script.error());
+      print_document(*script);
+      return kExitOk;
+    };
+  });
+}
+
+}  // namespace dlrun

@@ -1,0 +1,130 @@
+// `dlrun doctor`: inspects this cluster, says what its findings mean for dlrun, and writes a
+// site file.
+
+#include <algorithm>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/cli.h"
+#include "cli/command_line.h"
+#include "cli/prepare.h"
+#include "cli/terminal/print.h"
+#include "common/text.h"
+#include "launcher/doctor/doctor_json.h"
+#include "launcher/doctor/findings.h"
+#include "launcher/spec/sites.h"
+#include "launcher/spec/slurm_units.h"
+
+namespace dlrun {
+namespace {
+
+struct Options {
+  std::string cluster;
+  bool site_file = false, json = false;
+};
+
+[[nodiscard]] Style style_of_kind(Finding::Kind kind) {
+  switch (kind) {
+    case Finding::Kind::kFine:
+      return Style::kGreen;
+    case Finding::Kind::kNote:
+      return Style::kYellow;
+    case Finding::Kind::kMissing:
+      return Style::kRed;
+  }
+  return Style::kNone;
+}
+
+void print_partitions(const Cli& cli, const ClusterFacts& facts) {
+  const auto shown = [](const std::optional<std::int64_t>& value) {
+    return value ? fmt::format("{}", *value) : "-";
+  };
+  const auto time = [](const std::optional<std::int64_t>& value) {
+    return value ? format_time_limit(*value) : "no limit";
+  };
+  std::vector<std::vector<std::string>> rows = {{"", "PARTITION", "NODES", "USABLE", "GPUS",
+                                                 "TYPES", "CPUS", "MEMORY", "LONGEST",
+                                                 "UNLESS SAID"}};
+  for (const PartitionFacts& partition : facts.partitions) {
+    rows.push_back(
+        {partition.is_default ? "*" : " ", printable(partition.name),
+         fmt::format("{}", partition.nodes),
+         partition.is_up ? fmt::format("{}", partition.nodes_in_use_or_idle) : "not up",
+         shown(partition.gpus_per_node), printable(join(partition.gpu_types, ",")),
+         shown(partition.cpus_per_node),
+         partition.mem_per_node_mib ? fmt::format("{}G", *partition.mem_per_node_mib / 1024) : "-",
+         time(partition.max_time_seconds),
+         partition.default_time_seconds ? format_time_limit(*partition.default_time_seconds)
+                                        : "the longest"});
+  }
+  print(cli, "\n{}", table(rows));
+}
+
+void print_site(const Cli& cli, const ClusterFacts& facts, const std::optional<std::string>& site) {
+  if (site) {
+    print(cli, "\nsite      {}: a spec that names no site is on it (dlrun site show)\n", *site);
+    return;
+  }
+  const std::string name = draft_name(facts);
+  const auto dirs = config_directories(cli.env);
+  const std::string folder =
+      dirs.empty() ? "~/.config/dlrun/sites" : (dirs.front() / "sites").string();
+  print(cli, "\nsite      {}\n",
+        styled(Style::kYellow,
+               "no site file knows this cluster: jobs are on 'generic', without limits"));
+  print(cli, "          mkdir -p {0} && dlrun doctor --site-file > {0}/{1}.yaml\n", folder, name);
+  print(cli,
+        "          dlrun init -o exp.yaml && dlrun check exp.yaml && dlrun submit exp.yaml "
+        "--watch\n");
+}
+
+Result<int> doctor(Cli& cli, const Options& options) {
+  if (options.json && options.site_file)
+    return fail(Errc::kUsage, "--site-file prints YAML: it does not go with --json");
+  const auto facts = ask_cluster(cli.env, options.cluster);
+  if (!facts) return tl::unexpected(facts.error());
+  if (options.site_file) {
+    for (const std::string& open : facts->unanswered) print_warning(cli, open);
+    print_document(site_draft(*facts));
+    return kExitOk;
+  }
+  std::vector<Diagnostic> problems;
+  std::optional<std::string> site =
+      match_site(facts->cluster_name(), config_folders(cli), problems);
+  if (const std::string named = cli.env.get_or("DLRUN_SITE", ""); !named.empty()) site = named;
+  print_diagnostics(cli, problems);
+  if (options.json) {
+    print_json(doctor_json(*facts, site));
+    return kExitOk;
+  }
+  print(cli, "{}, Slurm {}\n\n",
+        styled(Style::kBold, "cluster " + printable(facts->cluster_name())),
+        printable(facts->setting("SLURM_VERSION")));
+  for (const Finding& finding : findings(*facts)) {
+    print(cli, "  {}{:{}} {:<11} {}; {}\n", styled(style_of_kind(finding.kind), word(finding.kind)),
+          "", 8 - word(finding.kind).size(), finding.what, printable(finding.is),
+          printable(finding.means));
+  }
+  print_partitions(cli, *facts);
+  print_site(cli, *facts, site);
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  Subcommand command(root, "doctor",
+                     "Show what this cluster has and what is missing, or print a site file for it");
+  command
+      .option("-M,--cluster", options->cluster,
+              "Cluster to examine instead of this one (-M of Slurm)")
+      .type_name("NAME");
+  command.flag("--site-file", options->site_file, "Print only the draft of a site file");
+  command.flag("--json", options->json, "Print a JSON object");
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return doctor(cli, *options); }; });
+}
+
+}  // namespace dlrun

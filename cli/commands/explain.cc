@@ -1,0 +1,106 @@
+// `dlrun explain`: describes a key, or lists a spec's values and the origin of each.
+
+#include "launcher/help/explain.h"
+
+#include <filesystem>
+#include <memory>
+
+#include "cli/command_line.h"
+#include "cli/prepare.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/terminal_reporter.h"
+#include "launcher/spec/key_help.h"
+#include "launcher/spec/key_reference.h"
+
+namespace dlrun {
+namespace {
+
+/// Columns of a value in the table; --json prints it whole.
+constexpr std::size_t kShownValue = 72;
+
+struct Options {
+  SpecOptions spec;
+  bool json = false, markdown = false;
+};
+
+[[nodiscard]] Text key_text(const KeyRow& row) {
+  const KeyHelp help = describe_key(row);
+  Text all = text("{}\n  {}\n\n", styled(Style::kBold, row.path), row.help);
+  const auto line = [&](std::string_view name, std::string_view value) {
+    if (!value.empty()) all.add("  {:<9} {}\n", name, value);
+  };
+  line("type", help.type);
+  line("range", help.range);
+  line("default", row.fallback);
+  line("makes", help.makes);
+  line("example", help.example);
+  return all;
+}
+
+int explain_keys(const Cli& cli, const std::vector<const KeyRow*>& rows, bool json) {
+  if (json) {
+    print_json(keys_json(rows));
+  } else if (rows.size() == 1) {
+    print(cli, key_text(*rows[0]));
+  } else {
+    std::vector<std::vector<std::string>> lines{{"KEY", "MEANING"}};
+    for (const KeyRow* row : rows)
+      lines.push_back(
+          {std::string(row->path),
+           fmt::format("{}{}", row->is_supported() ? "" : "(not supported yet) ", row->help)});
+    print(cli, table(lines));
+  }
+  return kExitOk;
+}
+
+Result<int> explain_spec(Cli& cli, const Options& options) {
+  TerminalReporter reporter(cli);
+  const auto prepared = prepare(cli, reporter, options.spec, Target::kSlurm);
+  if (!prepared) return tl::unexpected(prepared.error());
+  const auto values = explain_values(prepared->loaded, prepared->plan);
+  if (options.json) {
+    print_json(values_json(values));
+    return kExitOk;
+  }
+  std::vector<std::vector<std::string>> lines{{"KEY", "VALUE", "ORIGIN"}};
+  for (const ExplainedValue& one : values)
+    lines.push_back({one.key, shortened(one.text, kShownValue), one.where});
+  print(cli, table(lines));
+  return kExitOk;
+}
+
+Result<int> explain(Cli& cli, const Options& options) {
+  const std::string& what = options.spec.file;
+  if (options.markdown) {
+    if (options.json || !what.empty())
+      return fail(Errc::kUsage, "--markdown prints the reference of all keys; give it alone");
+    print_document(key_reference_markdown());
+    return kExitOk;
+  }
+  if (what.empty()) return explain_keys(cli, keys_below(""), options.json);
+  if (const auto rows = keys_below(what); !rows.empty())
+    return explain_keys(cli, rows, options.json);
+  std::error_code error;
+  const bool is_file = what.find('/') != std::string::npos || what.ends_with(".yaml") ||
+                       what.ends_with(".yml") ||
+                       std::filesystem::exists(cli.current_dir / what, error);
+  if (!is_file) return fail(Errc::kUsage, "{}", no_such_key(what));
+  return explain_spec(cli, options);
+}
+
+}  // namespace
+
+void add_explain(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  Subcommand command(root, "explain",
+                     "Describe a key, or list every value of a spec and its source");
+  command.option("KEY|SPEC", options->spec.file,
+                 "A key such as resources.nodes, a section, or a spec file (all keys)");
+  add_set_option(command, options->spec);
+  command.flag("--json", options->json, "Print a JSON array");
+  command.flag("--markdown", options->markdown, "Print the reference of all keys, docs/keys.md");
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return explain(cli, *options); }; });
+}
+
+}  // namespace dlrun

@@ -1,0 +1,211 @@
+// `dlrun init`: writes a first spec from flags or from answers on the terminal.
+
+#include <array>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+
+#include "cli/cli.h"
+#include "cli/command_line.h"
+#include "cli/prepare.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/questions.h"
+#include "common/files.h"
+#include "common/text.h"
+#include "launcher/executors/slurm_conf.h"
+#include "launcher/plan/plan.h"
+#include "launcher/spec/sites.h"
+#include "launcher/spec/slurm_units.h"
+
+namespace dlrun {
+namespace {
+
+struct Options {
+  InitAnswers answers;
+  std::optional<std::string> gpus, nodes, tasks, cpus;
+  std::string output;
+  bool force = false, yes = false;
+};
+
+/// Returns the site that the spec will use when it is loaded on this machine.
+[[nodiscard]] Result<Site> site_of(const Cli& cli, const std::optional<std::string>& asked,
+                                   const std::vector<std::filesystem::path>& dirs) {
+  std::string name = asked.value_or(cli.env.get_or("DLRUN_SITE", ""));
+  if (name.empty()) {
+    std::vector<Diagnostic> problems;
+    name = match_site(slurm_cluster_name(cli.env), dirs, problems).value_or("generic");
+    print_diagnostics(cli, problems);
+  }
+  auto site = find_site(name, dirs);
+  if (site) return std::move(*site);
+  const auto names = site_names(dirs);
+  return fail(Errc::kNotFound, "there is no site '{}'; known: {}", printable(name),
+              join(names, " "));
+}
+
+/// Returns the flag that sets a key of the spec; "" if there is none.
+[[nodiscard]] std::string flag_of(std::string_view key) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kRows{{
+      {"name", "--name"},
+      {"resources.nodes", "--nodes"},
+      {"resources.gpus_per_node", "--gpus"},
+      {"resources.tasks_per_node", "--tasks"},
+      {"resources.cpus_per_task", "--cpus"},
+      {"resources.mem", "--mem"},
+      {"resources.time", "--time"},
+      {"resources.partition", "--partition"},
+      {"resources.account", "--account"},
+      {"container.image", "--image"},
+      {"container.runtime", "--runtime"},
+      {"environment.modules.load", "--module"},
+      {"environment.modules", "--module"},
+      {"environment.conda.name", "--conda"},
+      {"environment.conda", "--conda"},
+      {"environment.venv", "--venv"},
+      {"launch.preset", "--preset"},
+  }};
+  for (const auto& [path, flag] : kRows) {
+    if (path == key) return std::string(flag);
+  }
+  return {};
+}
+
+/// Makes each diagnostic name the flag whose value it is about. The file is not written yet, so its
+/// line numbers would mean nothing to the user.
+void name_flags(std::vector<Diagnostic>& found) {
+  for (Diagnostic& one : found) {
+    const auto end = one.message.find_first_of(": [");
+    const std::string flag = flag_of(std::string_view(one.message).substr(0, end));
+    if (flag.empty() || one.where.kind != Origin::Kind::kFile) continue;
+    one.where = {Origin::Kind::kFile, flag, 0, 0};
+    one.line_text.clear();
+  }
+}
+
+/// Loads the text as a spec. Fails after printing all problems, which come from answers that exceed
+/// the site's limits or are invalid.
+[[nodiscard]] Result<> check_text(const Cli& cli, const std::string& text,
+                                  const std::string& file) {
+  LoadRequest request;
+  request.file = file;
+  request.text = text;
+  request.env = cli.env;
+  request.current_dir = cli.current_dir;
+  request.config_dirs = config_folders(cli);
+  request.cluster_name = slurm_cluster_name(cli.env);
+  const auto loaded = load_spec(request);
+  if (loaded) {
+    print_diagnostics(cli, loaded->warnings);
+    return {};
+  }
+  auto wrong = loaded.error();
+  name_flags(wrong);
+  print_diagnostics(cli, wrong);
+  return fail(Errc::kInvalid, "nothing is written: the answers make no valid spec");
+}
+
+/// Reads an optional number that is at least 1.
+[[nodiscard]] Result<> take_count(const char* option, const std::optional<std::string>& text,
+                                  std::optional<std::int64_t>& into) {
+  if (!text) return {};
+  into = parse_int(*text);
+  if (into && *into >= 1) return {};
+  return fail(Errc::kUsage, "{}: '{}' is not a number from 1 on", option, printable(*text));
+}
+
+Result<int> init(Cli& cli, Options options) {
+  InitAnswers& answers = options.answers;
+  DLRUN_TRY(take_count("--nodes", options.nodes, answers.nodes));
+  DLRUN_TRY(take_count("--tasks", options.tasks, answers.tasks_per_node));
+  DLRUN_TRY(take_count("--cpus", options.cpus, answers.cpus_per_task));
+  if (options.gpus) {
+    auto gpus = parse_gpus(*options.gpus);
+    if (!gpus) return fail(Errc::kUsage, "--gpus: {}", gpus.error().message);
+    answers.gpus_per_node = std::move(*gpus);
+  }
+  const auto site = site_of(cli, answers.site, config_folders(cli));
+  if (!site) return tl::unexpected(site.error());
+  print_diagnostics(cli, site->problems);
+  const bool asks = !options.yes && is_input_terminal() && is_error_terminal();
+  if (asks) {
+    DLRUN_TRY(ask_questions(answers, site->profile, std::cin,
+                            [&](const Text& line) { print_aside(cli, line); }));
+    if (options.output.empty() && is_output_terminal())
+      options.output = answers.name.value_or("exp") + ".yaml";
+  }
+  if (answers.image && runtime_of(answers, site->profile) == "none") {
+    return fail(
+        Errc::kUsage,
+        "--image: site '{}' names no container runtime; give --runtime pyxis, enroot or apptainer"
+        " (`dlrun doctor` tells which of them are here)",
+        site->profile.name);
+  }
+  const std::string text = init_spec(complete(std::move(answers), site->profile), site->profile);
+  const bool to_stdout = options.output.empty() || options.output == "-";
+  DLRUN_TRY(check_text(cli, text, to_stdout ? "exp.yaml" : options.output));
+  if (to_stdout) {
+    print_document(text);
+    return kExitOk;
+  }
+  const auto path = cli.current_dir / options.output;
+  if (options.force) {
+    DLRUN_TRY(write_file_atomic(path, text, 0644));
+  } else if (auto made = create_file_exclusive(path, text, 0644); !made) {
+    if (made.error().code != Errc::kRefused) return tl::unexpected(made.error());
+    return fail(Errc::kUsage, "{}: exists; give another with -o, or --force to overwrite it",
+                options.output);
+  }
+  print_note(cli, fmt::format("wrote {0}; `dlrun check {0}` says whether Slurm would take it",
+                              options.output));
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_init(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  InitAnswers& a = options->answers;
+  Subcommand command(root, "init",
+                     "Write a first spec from answers on a terminal, or from options");
+  command
+      .option("--site", a.site, "Name of a site, from dlrun site list (the site of this cluster)")
+      .type_name("SITE");
+  command.option("--name", a.name, "Name of the experiment (hello)").type_name("NAME");
+  command.option("--nodes", options->nodes, "Number of nodes (1)").type_name("N");
+  command
+      .option("--gpus", options->gpus, "GPUs of each node: 4 or a100:4 (taken from the partition)")
+      .type_name("N");
+  command.option("--tasks", options->tasks, "Ranks on each node (one per GPU, or 1)")
+      .type_name("N");
+  command.option("--cpus", options->cpus, "CPUs of each rank").type_name("N");
+  command.option("--mem", a.mem, "Memory of each node, such as 64G").type_name("SIZE");
+  command
+      .option("--time", a.time,
+              "Time limit, such as 1h30m (1h, or the limit of the partition if that is shorter)")
+      .type_name("TIME");
+  command.option("--partition", a.partition, "Partition (the default partition of the cluster)")
+      .type_name("NAME");
+  command.option("--account", a.account, "Account to charge").type_name("NAME");
+  command.option("--image", a.image, "Container image").type_name("IMAGE");
+  command
+      .option("--runtime", a.runtime,
+              "Tool that runs the image: pyxis, enroot or apptainer (the tool of the site)")
+      .type_name("NAME");
+  command.option("--module", a.modules, "Module to load; repeatable")
+      .type_name("NAME")
+      .repeatable();
+  command.option("--conda", a.conda, "Conda environment").type_name("NAME");
+  command.option("--venv", a.venv, "Python virtual environment").type_name("DIR");
+  command.option("--preset", a.preset, "Preset that starts the program (plain)").type_name("NAME");
+  command
+      .option("-o,--output", options->output,
+              "File to write (standard output; NAME.yaml after questions on a terminal)")
+      .type_name("FILE");
+  command.flag("--force", options->force, "Overwrite the file if it exists");
+  command.flag("-y,--yes", options->yes, "Ask no questions");
+  command.option("COMMAND", a.command, "After --: the program and its arguments");
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return init(cli, *options); }; });
+}
+
+}  // namespace dlrun

@@ -1,0 +1,97 @@
+// `dlrun interactive`: starts a shell or a command on the first node of a new allocation, in the
+// job's environment and container.
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/command_line.h"
+#include "cli/prepare.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/terminal_reporter.h"
+#include "common/quoting.h"
+#include "launcher/plan/render.h"
+#include "launcher/spec/sweep_points.h"
+#include "launcher/submit/checks.h"
+#include "launcher/submit/session.h"
+
+namespace dlrun {
+namespace {
+
+struct Options {
+  SpecOptions spec;
+  std::vector<std::string> command;
+  bool dry_run = false;
+  std::optional<std::size_t> point;
+};
+
+Result<int> interact(Cli& cli, const Options& options) {
+  TerminalReporter reporter(cli);
+  auto prepared = prepare(cli, reporter, options.spec, Target::kSlurm);
+  if (!prepared) return tl::unexpected(prepared.error());
+  if (options.point) {
+    prepared = prepare_point(reporter, std::move(*prepared), *options.point);
+    if (!prepared) return tl::unexpected(prepared.error());
+  }
+  if (prepared->is_sweep()) {
+    return fail(
+        Errc::kUsage,
+        "{}: is a sweep of {} points, and a session has the environment of one: give --point N",
+        prepared->loaded.file, count_points(prepared->loaded.spec.sweep));
+  }
+  auto script = render_script(prepared->plan);
+  if (!script) return tl::unexpected(script.error());
+  Job job = job_of(std::move(*prepared), std::move(*script));
+  RunInspector inspector(cli.env, known_servers(cli));
+  const bool has_terminal = is_input_terminal();
+  DLRUN_TRY(check_job(cli, reporter, inspector, job, nullptr, CheckStage::kSessionPlan));
+  if (options.dry_run) {
+    const auto shown =
+        render_interactive(job.experiment->plan, options.command, "SCRIPT", has_terminal);
+    print_document(shown.script);
+    print_note(cli, fmt::format("would call {}", shell_quote_all(shown.argv)));
+    return kExitOk;
+  }
+  if (!has_terminal && options.command.empty()) {
+    return fail(
+        Errc::kUsage,
+        "a shell needs a terminal on standard input; without one give a command: -- COMMAND...");
+  }
+  DLRUN_TRY(check_job(cli, reporter, inspector, job, nullptr, CheckStage::kSession));
+  const auto session = run_session(cli, reporter, job, options.command, has_terminal);
+  if (!session) return tl::unexpected(session.error());
+  const ForegroundEnd& end = session->end;
+  if (session->has_begun) {
+    if (end.interrupted != 0) return kExitInterrupted;
+    // A shell ends with the code of its last command, which is no failure of dlrun.
+    return options.command.empty() ? kExitOk : end.exit_code;
+  }
+  if (end.interrupted != 0 || end.signal != 0)
+    return fail(Errc::kInterrupted,
+                "interrupted before the allocation was there; nothing is queued");
+  if (end.exit_code == 0) return kExitOk;
+  return tl::unexpected(no_allocation(cli, job, *session));
+}
+
+}  // namespace
+
+void add_interactive(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  Subcommand command(
+      root, "interactive",
+      "Open a shell on the first node of an allocation, in the job's environment and container");
+  add_spec_options(command, options->spec);
+  command.option("COMMAND", options->command,
+                 "After --: the command to run instead of a shell; dlrun exits with its code");
+  command
+      .option("--point", options->point,
+              "Point of a sweep whose environment to use, counted from 0")
+      .type_name("N")
+      .non_negative();
+  command.flag("--dry-run", options->dry_run, "Print what dlrun would do, and start nothing");
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return interact(cli, *options); }; });
+}
+
+}  // namespace dlrun

@@ -1,0 +1,110 @@
+// `dlrun logs`: prints the job's output or one rank's; with -f until the run ends.
+
+#include <memory>
+#include <optional>
+
+#include "cli/command_line.h"
+#include "cli/follow.h"
+#include "cli/prepare.h"
+#include "cli/select.h"
+#include "cli/terminal/log_output.h"
+#include "cli/terminal/print.h"
+#include "common/interrupt.h"
+#include "launcher/runs/ownership.h"
+#include "launcher/runs/sweep_record.h"
+#include "launcher/view/run_log.h"
+#include "launcher/view/run_text.h"
+
+namespace dlrun {
+namespace {
+
+struct Options {
+  std::string run;
+  bool follow = false, is_raw = false;
+  std::optional<std::int64_t> rank, attempt;
+  std::optional<std::size_t> tail;
+};
+
+Result<int> print_log(const Cli& cli, const IndexEntry& run, const Options& options) {
+  RunInspector inspector(cli.env, known_servers(cli));
+  auto reader = open_log(inspector, run, options.rank, options.attempt);
+  if (!reader) return tl::unexpected(reader.error());
+  if (options.tail) reader->start_at_tail(*options.tail);
+  LogOutput output(options.is_raw, cli.colour_out);
+  for (;;) {
+    const auto bytes = reader->read_more();
+    if (!bytes) return tl::unexpected(bytes.error());
+    if (bytes->empty()) return kExitOk;
+    if (!output.print(*bytes)) return fail(Errc::kIo, "");  // reported at exit
+  }
+}
+
+/// Prints the end of each point's log under the point's name.
+Result<int> print_logs_of_points(const Cli& cli, const IndexEntry& run, Options options) {
+  if (options.follow)
+    return fail(Errc::kUsage, "{0}: is a sweep; -f follows one point: dlrun logs -f {0}/0", run.id);
+  const auto points = runs_of(run);
+  if (!points) return tl::unexpected(points.error());
+  constexpr std::size_t kLines = 10;
+  if (!options.tail) options.tail = kLines;
+  for (const IndexEntry& point : *points) {
+    print(cli, "==> {} <==\n", point.id);
+    flush_output();
+    const auto printed = print_log(cli, point, options);
+    if (!printed && printed.error().code != Errc::kNotFound) return printed;
+    if (!printed) print_note(cli, printed.error().message);
+  }
+  return kExitOk;
+}
+
+Result<int> logs(Cli& cli, const Options& options) {
+  if (options.attempt && !options.rank)
+    return fail(Errc::kUsage,
+                "--attempt chooses among a rank's logs: give --rank too; the job's own log holds "
+                "all attempts");
+  const auto run = select_run(cli, options.run);
+  if (!run) return tl::unexpected(run.error());
+  if (is_sweep(run->path)) return print_logs_of_points(cli, *run, options);
+  const auto owner = options.follow ? foreign_owner(run->path) : std::nullopt;
+  if (owner)
+    print_note(cli, fmt::format("{}: {}: what is there is printed, and not followed", run->id,
+                                describe(*owner)));
+  if (!options.follow || owner) return print_log(cli, *run, options);
+  RunInspector inspector(cli.env, known_servers(cli));
+  const Interrupt interrupt;
+  WatchOptions watch;
+  watch.rank = options.rank;
+  watch.attempt = options.attempt;
+  watch.tail = options.tail;
+  const auto status = follow_run(cli, inspector, *run, watch, interrupt, options.is_raw);
+  if (!status) return tl::unexpected(status.error());
+  print_note(cli, end_text(*run, *status));
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_logs(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  Subcommand command(root, "logs", "Print the output of a run");
+  command.option("RUN", options->run, kRunHelp).required();
+  command.flag("-f,--follow", options->follow, "Follow the output until the run ends");
+  command
+      .option("--rank", options->rank,
+              "Print the output of this rank instead of the output of the job")
+      .type_name("N")
+      .non_negative();
+  command.option("--attempt", options->attempt, "With --rank: number of the attempt (the latest)")
+      .type_name("K")
+      .non_negative();
+  command.flag("--raw", options->is_raw,
+               "Print every byte unchanged on a terminal, too; without this option dlrun escapes "
+               "control sequences other than colours");
+  command.option("-n,--tail", options->tail, "Print only the last N lines of the existing output")
+      .type_name("N")
+      .non_negative();
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return logs(cli, *options); }; });
+}
+
+}  // namespace dlrun

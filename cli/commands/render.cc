@@ -1,0 +1,143 @@
+// `dlrun render`: prints the job script, to be read or edited by hand.
+
+#include "launcher/plan/render.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+
+#include "cli/command_line.h"
+#include "cli/prepare.h"
+#include "cli/submission_output.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/terminal_reporter.h"
+#include "common/files.h"
+#include "launcher/executors/slurm_conf.h"
+#include "launcher/runs/carried_spec.h"
+#include "launcher/submit/script_file.h"
+
+namespace dlrun {
+namespace {
+
+struct Options {
+  SpecOptions spec;
+  std::string output;
+  bool force = false;
+  std::optional<std::size_t> point;
+};
+
+/// Writes the script. A regular file is replaced atomically, also through a link. A device or a
+/// pipe (/dev/null) is written to and never replaced. Unless `force`, refuses to overwrite a file
+/// that is neither empty, nor equal to the script, nor as an earlier render left it.
+Result<> write_script(const std::filesystem::path& path, const std::string& script, bool force) {
+  std::error_code error;
+  const auto kind = std::filesystem::status(path, error).type();
+  if (kind == std::filesystem::file_type::regular ||
+      kind == std::filesystem::file_type::not_found) {
+    if (kind == std::filesystem::file_type::regular && !force) {
+      const auto before = read_file(path, kScriptLimitBytes);
+      if (!before || !(before->empty() || *before == script || is_as_rendered(*before))) {
+        return fail(Errc::kUsage,
+                    "{}: exists, and is not what `dlrun render` wrote: it was edited by hand, or "
+                    "is another file. Give "
+                    "another with -o, or --force to overwrite it",
+                    path.string());
+      }
+    }
+    const auto target = std::filesystem::weakly_canonical(path, error);
+    return write_file_atomic(error ? path : target, script, 0755);
+  }
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!fd.is_open())
+    return fail(Errc::kIo, "cannot write {}: {}", path.string(), errno_text(errno));
+  if (auto written = write_all(fd.get(), script); !written)
+    return fail(Errc::kIo, "cannot write {}: {}", path.string(), written.error().message);
+  return {};
+}
+
+Result<int> give(const Cli& cli, const Options& options, const std::string& text) {
+  if (options.output.empty() || options.output == "-") {
+    print_document(text);
+    return kExitOk;
+  }
+  DLRUN_TRY(write_script(cli.current_dir / options.output, text, options.force));
+  return kExitOk;
+}
+
+/// Returns the script followed by the spec that it was rendered from.
+std::string carrying(const Experiment& prepared, const std::string& script) {
+  return with_spec(script, {resolved_yaml(prepared.loaded), DLRUN_VERSION, prepared.loaded.folder,
+                            prepared.plan.runs_dir, prepared.plan.agent, ""});
+}
+
+/// Renders the first array's script, which names the tasks. The script of its point defines the
+/// work of a task.
+Result<int> render_sweep(const Cli& cli, const Options& options, const Experiment& prepared) {
+  TerminalReporter reporter(cli);
+  const auto sweep = prepare_sweep(reporter, prepared, configured_array_size(cli.env));
+  if (!sweep) return tl::unexpected(sweep.error());
+  if (sweep->arrays.size() > 1)
+    print_note(cli, fmt::format("the first of {} arrays; they differ in their #SBATCH lines",
+                                sweep->arrays.size()));
+  print_note(
+      cli,
+      fmt::format(
+          "a sweep of {}; --point N prints the script of a point, and `dlrun submit` of the spec "
+          "makes them all",
+          size_text(*sweep)));
+  return give(cli, options, carrying(prepared, sweep->arrays.front().script));
+}
+
+Result<int> render(Cli& cli, const Options& options) {
+  TerminalReporter reporter(cli);
+  auto prepared = prepare(cli, reporter, options.spec, Target::kSlurm);
+  if (!prepared) return tl::unexpected(prepared.error());
+  if (options.point) {
+    prepared = prepare_point(reporter, std::move(*prepared), *options.point);
+    if (!prepared) return tl::unexpected(prepared.error());
+  }
+  if (prepared->is_sweep()) return render_sweep(cli, options, *prepared);
+  const auto script = render_script(prepared->plan);
+  if (!script) return tl::unexpected(script.error());
+  const auto& after = prepared->plan.after;
+  if (!std::all_of(after.begin(), after.end(),
+                   [](const PlannedDependency& one) { return one.is_job_id(); }))
+    print_note(cli,
+               "after: the jobs of runs are known at submission only; `dlrun submit`, of the spec "
+               "or of this script, "
+               "waits for "
+               "them, and plain sbatch does not");
+  const std::string text = carrying(*prepared, *script);
+  // The printed script is correct even if the agent is missing, but it cannot run without
+  // the agent.
+  const bool is_agentless = prepared->plan.agent.empty();
+  if (auto staged = is_agentless ? Result<>() : stage(cli, reporter, prepared->plan.runs_dir);
+      !staged) {
+    print_warning(cli, fmt::format("the script's dlrun-agent is not in its place: {}",
+                                   staged.error().message));
+  }
+  return give(cli, options, text);
+}
+
+}  // namespace
+
+void add_render(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  Subcommand command(root, "render", "Print the job script, which plain `sbatch` accepts");
+  add_spec_options(command, options->spec);
+  command.option("-o,--output", options->output, "File to write instead of standard output")
+      .type_name("FILE");
+  command.flag("--force", options->force,
+               "Overwrite the file even if it was edited or is another file");
+  command
+      .option("--point", options->point, "Point of a sweep whose script to print, counted from 0")
+      .type_name("N")
+      .non_negative();
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return render(cli, *options); }; });
+}
+
+}  // namespace dlrun

@@ -1,0 +1,126 @@
+// `dlrun report`: writes a page about one run, or a comparison of several runs or a sweep's points.
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+
+#include "cli/command_line.h"
+#include "cli/prepare.h"
+#include "cli/select.h"
+#include "cli/terminal/print.h"
+#include "common/files.h"
+#include "common/text.h"
+#include "launcher/report/run_report.h"
+#include "launcher/runs/ownership.h"
+#include "launcher/runs/sweep_record.h"
+
+namespace dlrun {
+namespace {
+
+struct Options {
+  std::vector<std::string> runs;
+  std::string out;
+};
+
+struct Part {
+  IndexEntry run;
+  std::string label, place;
+};
+
+/// Returns the named runs. A sweep is replaced by its points; a point that was submitted again is
+/// replaced by its latest run.
+Result<std::vector<Part>> parts_of(const Cli& cli, const std::vector<std::string>& names) {
+  std::vector<Part> parts;
+  for (const auto& name : names) {
+    const auto run = select_run(cli, name);
+    if (!run) return tl::unexpected(run.error());
+    if (!is_sweep(run->path)) {
+      parts.push_back({*run, run->id, ""});
+      continue;
+    }
+    const auto sweep = read_sweep(run->path);
+    if (!sweep) return tl::unexpected(sweep.error());
+    for (std::size_t at = 0; at < sweep->points.size(); ++at) {
+      IndexEntry point = *run;
+      point.id = fmt::format("{}/{}", run->id, at);
+      point.path = current_run_of(point_path(run->path, sweep->points[at]));
+      const std::string place = names.size() == 1 ? std::to_string(at) : point.id;
+      parts.push_back({std::move(point),
+                       fmt::format("{}  {}", place, describe(*sweep, sweep->points[at])), place});
+    }
+  }
+  return parts;
+}
+
+std::string title_of(const std::vector<Part>& parts, const Options& options) {
+  if (options.runs.size() == 1)
+    return "Sweep " + parts.front().run.id.substr(0, parts.front().run.id.rfind('/'));
+  return fmt::format("{} and {} more", parts.front().run.id, parts.size() - 1);
+}
+
+Result<int> make_report(Cli& cli, const Options& options) {
+  const auto parts = parts_of(cli, options.runs);
+  if (!parts) return tl::unexpected(parts.error());
+  std::vector<std::filesystem::path> paths;
+  for (const Part& part : *parts) paths.push_back(part.run.path);
+  const auto states = RunInspector(cli.env, known_servers(cli)).inspect_all(paths);
+  std::vector<RunReport> reports;
+  bool is_last_known = false, has_points = false;
+  for (std::size_t at = 0; at < parts->size(); ++at) {
+    if (!states[at]) {
+      if (parts->size() == 1) return tl::unexpected(states[at].error());
+      print_warning(cli, fmt::format("{}: {}", (*parts)[at].run.id, states[at].error().message));
+      continue;
+    }
+    is_last_known = is_last_known || is_unreachable(*states[at]);
+    reports.push_back(read_report((*parts)[at].run, *states[at]));
+    reports.back().label = (*parts)[at].label;
+    reports.back().place = (*parts)[at].place;
+    has_points = has_points || !(*parts)[at].place.empty();
+  }
+  if (reports.empty()) return fail(Errc::kNotFound, "none of these runs can be read");
+
+  if (has_points) sort_best_first(reports);
+  const std::string made = utc_timestamp(std::chrono::system_clock::now());
+  const std::string page = parts->size() == 1
+                               ? report_page(reports.front(), made)
+                               : comparison_page(reports, title_of(*parts, options), made);
+  if (options.out == "-") {
+    print_document(page);
+  } else {
+    // The page of one run or sweep goes into its directory, which is private. A comparison of
+    // several runs, or a page about another user's run, goes into the current directory.
+    std::filesystem::path out =
+        cli.current_dir / (options.out.empty() ? "report.html" : options.out);
+    if (options.out.empty() && options.runs.size() == 1) {
+      const auto run = select_run(cli, options.runs.front());
+      if (run && !foreign_owner(run->path)) out = run->path / "report.html";
+    }
+    if (auto written = write_file_atomic(out, page); !written)
+      return tl::unexpected(written.error());
+    print(cli, "{}\n", out.lexically_normal().string());
+  }
+  return is_last_known ? kExitUnavailable : kExitOk;
+}
+
+}  // namespace
+
+void add_report(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  Subcommand command(root, "report",
+                     "Write a self-contained HTML page with the curves of a run, or one that "
+                     "compares several runs or the points of a sweep");
+  command
+      .option("RUN", options->runs,
+              "The runs: names, ids or their starts, job ids, paths, or `last`")
+      .required();
+  command
+      .option("-o,--output", options->out,
+              "File to write; - means standard output (report.html in the directory of the run; "
+              "./report.html for several runs)")
+      .type_name("FILE");
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return make_report(cli, *options); }; });
+}
+
+}  // namespace dlrun

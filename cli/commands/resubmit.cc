@@ -1,0 +1,46 @@
+// `dlrun resubmit`: submits the same script again as a new run; for a sweep, submits the
+// missing points.
+
+#include <memory>
+
+#include "cli/command_line.h"
+#include "cli/prepare.h"
+#include "cli/select.h"
+#include "cli/submission_output.h"
+#include "cli/terminal/terminal_reporter.h"
+#include "launcher/submit/submitting.h"
+
+namespace dlrun {
+namespace {
+
+struct Options {
+  std::string run;
+  Follow follow;
+  bool force = false;
+};
+
+Result<int> resubmit_run(Cli& cli, const Options& options) {
+  TerminalReporter reporter(cli);
+  RunInspector inspector(cli.env, known_servers(cli));
+  const auto submitted = resubmit(cli, reporter, inspector, options.run, options.force);
+  if (!submitted) return tl::unexpected(submitted.error());
+  return print_submitted(cli, inspector, *submitted, options.follow);
+}
+
+}  // namespace
+
+void add_resubmit(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  Subcommand command(root, "resubmit",
+                     "Submit the script of a run again as a new run; for a sweep, submit the "
+                     "points that Slurm does not have");
+  command.option("RUN", options->run, kRunHelp).required();
+  command.flag("--watch", options->follow.watch,
+               "Follow the log until the job ends; exit with 0, or with 5 if the run failed");
+  command.flag("--force", options->force, "Submit even if the run has not ended");
+  command.flag("--json", options->follow.json, "Print a JSON object");
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return resubmit_run(cli, *options); }; });
+}
+
+}  // namespace dlrun

@@ -1,0 +1,84 @@
+// `dlrun run`: runs the job on this machine without Slurm. The leader runs in the foreground and
+// starts the ranks.
+
+#include <memory>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command_line.h"
+#include "cli/prepare.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/status_text.h"
+#include "cli/terminal/terminal_reporter.h"
+#include "launcher/plan/render.h"
+#include "launcher/runs/provenance.h"
+#include "launcher/runs/status.h"
+#include "launcher/spec/sweep_points.h"
+#include "launcher/submit/checks.h"
+#include "launcher/submit/local_run.h"
+
+namespace dlrun {
+namespace {
+
+struct Options {
+  SpecOptions spec;
+  bool json = false, dry_run = false;
+  std::optional<std::size_t> point;
+};
+
+Result<int> run_locally(Cli& cli, const Options& options) {
+  TerminalReporter reporter(cli);
+  Provenance provenance(folder_of(cli, options.spec.file), cli.env, cli.argv, cli.tools.hash);
+  auto prepared = prepare(cli, reporter, options.spec, Target::kLocal);
+  if (!prepared) return tl::unexpected(prepared.error());
+  if (options.point) {
+    prepared = prepare_point(reporter, std::move(*prepared), *options.point);
+    if (!prepared) return tl::unexpected(prepared.error());
+  }
+  if (prepared->is_sweep()) {
+    return fail(Errc::kUsage,
+                "{}: is a sweep of {} points, and this machine has no queue for them: --point N "
+                "runs one of them here",
+                prepared->loaded.file, count_points(prepared->loaded.spec.sweep));
+  }
+  const std::string script = render_local_script(prepared->plan);
+  if (options.dry_run) {
+    print_document(script);
+    print_note(cli, "nothing was written or started (--dry-run)");
+    return kExitOk;
+  }
+  RunInspector inspector(cli.env, known_servers(cli));
+  Job job = job_of(std::move(*prepared), script);
+  DLRUN_TRY(check_job(cli, reporter, inspector, job, nullptr, CheckStage::kLocalRun));
+  const auto done = run_here(cli, reporter, job, provenance, options.json);
+  if (!done) return tl::unexpected(done.error());
+  const RunDirectory& run = done->run;
+  const IndexEntry entry{run.id, run.name, run.path, run.created};
+  const auto status = inspector.inspect(run.path);
+  if (!status) return tl::unexpected(status.error());
+  if (options.json) print_json(status_json(entry, *status));
+  if (done->end.interrupted != 0) {
+    print_note(cli, fmt::format("interrupted; {} was ended", run.id));
+    return kExitInterrupted;
+  }
+  return tell_end(cli, entry, *status);
+}
+
+}  // namespace
+
+void add_run(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  Subcommand command(root, "run", "Run the experiment on this machine, without Slurm");
+  add_spec_options(command, options->spec);
+  command.flag("--dry-run", options->dry_run, "Print the script; write and start nothing");
+  command.option("--point", options->point, "Point of a sweep to run, counted from 0")
+      .type_name("N")
+      .non_negative();
+  command.flag("--json", options->json,
+               "Print a JSON object at the end, and the output of the ranks to standard error");
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return run_locally(cli, *options); }; });
+}
+
+}  // namespace dlrun

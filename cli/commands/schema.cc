@@ -1,0 +1,21 @@
+// `dlrun schema`: prints the key table as JSON Schema for editors.
+
+#include "launcher/spec/schema.h"
+
+#include "cli/command_line.h"
+#include "cli/terminal/print.h"
+
+namespace dlrun {
+
+void add_schema(CLI::App& root, Action& action) {
+  Subcommand command(root, "schema",
+                     "Print the JSON Schema of a spec; editors use it to complete and check specs");
+  command.on_call([&action] {
+    action = [](Cli&) -> Result<int> {
+      print_document(spec_schema());
+      return kExitOk;
+    };
+  });
+}
+
+}  // namespace dlrun

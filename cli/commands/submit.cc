@@ -1,0 +1,131 @@
+// `dlrun submit`: checks, plans, renders, records and submits once; with --watch, follows the run
+// to its end.
+
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command_line.h"
+#include "cli/prepare.h"
+#include "cli/submission_output.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/terminal_reporter.h"
+#include "cli/terminal/words.h"
+#include "common/json_or_null.h"
+#include "common/quoting.h"
+#include "launcher/submit/check_report.h"
+#include "launcher/submit/submitting.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  SpecOptions spec;
+  bool json = false, dry_run = false, test_only = false, watch = false;
+};
+
+/// Prints what --dry-run would submit; for a sweep its first array. sweep: nullptr for a
+/// single job.
+Result<int> show_what_would_be_done(const Cli& cli, const Job& job, const SweepPlan* sweep,
+                                    bool json) {
+  const auto run = std::filesystem::path(job.runs_dir) / (job.name + "-YYYYMMDD-HHMMSS-xxxx");
+  const auto words = sbatch_line(job.words, run, "TOKEN");
+  if (!words) return tl::unexpected(words.error());
+  if (json) {
+    Json out;
+    out["run"] = nullptr;
+    out["runs_dir"] = job.runs_dir;
+    out["sbatch"] = *words;
+    out["slurmrestd"] = job.words.server ? Json(job.words.server->url) : Json(nullptr);
+    out["gpu_hours"] =
+        value_or_null(sweep ? sum_of_hours(*sweep, gpu_hours) : gpu_hours(job.requests.requested));
+    out["core_hours"] = value_or_null(sweep ? sum_of_hours(*sweep, core_hours)
+                                            : core_hours(job.requests.requested));
+    if (sweep) out["points"] = sweep->points.size();
+    if (sweep) out["arrays"] = sweep->arrays.size();
+    out["script"] = job.script;
+    print_json(out);
+    return kExitOk;
+  }
+  print_document(job.script);
+  const std::string how = job.words.server
+                              ? "ask slurmrestd at " + job.words.server->url + " for what sbatch"
+                              : "call sbatch --parsable";
+  print_note(cli,
+             fmt::format("would make {} and {} {} {}{}", run.string(), how, shell_quote_all(*words),
+                         (run / "job.sh").string(), job.words.server ? " does" : ""));
+  if (sweep) print_note(cli, size_text(*sweep));
+  if (const auto hours = cost(job.requests.requested); !sweep && !hours.empty())
+    print_note(cli, hours);
+  print_note(cli, "nothing was written or submitted (--dry-run)");
+  return kExitOk;
+}
+
+/// Prints Slurm's verdict on the job.
+Result<int> show_verdict(const Cli& cli, RunInspector& inspector, const Job& job, bool json) {
+  const auto words = ask_slurm(cli, inspector, job, job.script);
+  if (!words) return tl::unexpected(words.error());
+  if (json) {
+    Json out;
+    out["run"] = nullptr;
+    out["name"] = job.name;
+    out["slurm"] = *words;
+    out["gpu_hours"] = value_or_null(gpu_hours(job.requests.requested));
+    out["core_hours"] = value_or_null(core_hours(job.requests.requested));
+    print_json(out);
+  } else {
+    print(cli, "{}\n", *words);
+  }
+  return kExitOk;
+}
+
+Result<int> submit(Cli& cli, const Options& options) {
+  if (options.dry_run && (options.test_only || options.watch)) {
+    return fail(Errc::kUsage,
+                "--dry-run submits nothing: it goes with neither --test-only nor --watch");
+  }
+  // git inspects the code in the background while dlrun plans and sbatch works.
+  Provenance provenance(source_folder(cli, options.spec.file), cli.env, cli.argv, cli.tools.hash);
+  TerminalReporter reporter(cli);
+  auto job = make_job(cli, reporter, options.spec);
+  if (!job) return tl::unexpected(job.error());
+  auto sweep = plan_arrays(cli, reporter, *job, !options.dry_run);
+  if (!sweep) return tl::unexpected(sweep.error());
+  const SweepPlan* arrays = *sweep ? &**sweep : nullptr;
+  const CheckStage stage = options.dry_run     ? CheckStage::kDryRun
+                           : options.test_only ? CheckStage::kTestOnly
+                                               : CheckStage::kSubmission;
+  RunInspector inspector(cli.env, known_servers(cli));
+  const auto checked = check_job(cli, reporter, inspector, *job, arrays, stage);
+  if (!checked) return tl::unexpected(checked.error());
+  if (options.dry_run) return show_what_would_be_done(cli, *job, arrays, options.json);
+  if (options.test_only) return show_verdict(cli, inspector, *job, options.json);
+  const auto submitted = arrays != nullptr ? submit_sweep(cli, reporter, inspector, std::move(*job),
+                                                          std::move(**sweep), *checked, provenance)
+                                           : submit_job(cli, reporter, inspector, std::move(*job),
+                                                        *checked, provenance);
+  if (!submitted) return tl::unexpected(submitted.error());
+  return print_submitted(cli, inspector, *submitted, {options.watch, options.json});
+}
+
+}  // namespace
+
+void add_submit(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  Subcommand command(root, "submit",
+                     "Check, render, record and submit an experiment or a job script");
+  add_spec_options(command, options->spec);
+  command.flag("--watch", options->watch,
+               "Follow the log until the job ends; exit with 0, or with 5 if the run failed");
+  command.flag("--dry-run", options->dry_run,
+               "Print what dlrun would do; write and submit nothing");
+  command.flag("--test-only", options->test_only,
+               "Ask Slurm whether and when the job would run; submit nothing");
+  command.flag("--json", options->json, "Print a JSON object");
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return submit(cli, *options); }; });
+}
+
+}  // namespace dlrun

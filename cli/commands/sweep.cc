@@ -1,0 +1,244 @@
+// `dlrun sweep`: lists a sweep's points, their values and their results.
+
+#include <algorithm>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command_line.h"
+#include "cli/prepare.h"
+#include "cli/select.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/status_text.h"
+#include "cli/terminal/words.h"
+#include "common/json_read.h"
+#include "common/text.h"
+#include "launcher/runs/ownership.h"
+#include "launcher/runs/sweep_record.h"
+#include "launcher/spec/typed_value.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::string run, sort;
+  bool json = false, ascending = false, descending = false;
+  std::optional<std::size_t> limit;
+};
+
+struct Row {
+  std::size_t number = 0;
+  const SweepRecord::Point* point = nullptr;
+  const RunStatus* status = nullptr;  ///< nullptr if the status cannot be read
+  std::string error;
+  Json result;
+  /// The earlier run of the point that `result` comes from, if the current run has none yet.
+  std::filesystem::path result_of;
+  std::optional<double> key;  ///< the value that the rows are sorted by
+};
+
+/// Returns the result entry to compare points by if the user names none; "point" if no point has a
+/// known one.
+std::string judged_by(const std::vector<Row>& rows) {
+  for (const std::string_view name : kJudgedBy) {
+    const bool has = std::any_of(rows.begin(), rows.end(), [&](const Row& row) {
+      return row.result.is_object() && row.result.contains(name);
+    });
+    if (has) return std::string(name);
+  }
+  return "point";
+}
+
+/// Returns the run's result, or its latest progress while it has none.
+Json result_of(const RunStatus& status) {
+  auto result = json_read::object_of(status.facts.record.result);
+  if (result) return std::move(*result);
+  Json json;
+  if (const auto& progress = status.facts.record.progress) {
+    if (progress->loss) json["loss"] = *progress->loss;
+    if (progress->accuracy) json["accuracy"] = *progress->accuracy;
+  }
+  return json.is_null() ? Json(nullptr) : json;
+}
+
+/// Takes the result of an earlier run of the point until the current run has one.
+void take_earlier_result(Row& row, const std::vector<std::filesystem::path>& runs) {
+  for (auto run = std::next(runs.rbegin()); run != runs.rend() && row.result.is_null(); ++run) {
+    const auto record = read_events(*run);
+    auto result = record ? json_read::object_of(record->result) : std::nullopt;
+    if (!result) continue;
+    row.result = std::move(*result);
+    row.result_of = *run;
+  }
+}
+
+std::optional<double> number_of(const Row& row, const SweepRecord& sweep, const std::string& name) {
+  if (name == "point") return static_cast<double>(row.number);
+  const auto key = std::find(sweep.keys.begin(), sweep.keys.end(), name);
+  if (key != sweep.keys.end()) {
+    const auto& value = row.point->values[static_cast<std::size_t>(key - sweep.keys.begin())];
+    return value ? parse_double(*value) : std::nullopt;
+  }
+  return row.result.is_object() ? json_read::number(row.result, name.c_str()) : std::nullopt;
+}
+
+std::string state_of(const Row& row) {
+  if (row.status == nullptr) return "unknown";
+  return std::string(word(row.status->state)) + (row.status->is_last_known ? "?" : "");
+}
+
+/// Returns the reason if the point has failed, the progress if it is running, and its other results
+/// if it has completed.
+std::string remark_of(const Row& row, const std::string& shown) {
+  if (row.status == nullptr) return printable(row.error);
+  const RunRecord& record = row.status->facts.record;
+  if (row.status->state == RunState::kCompleted || !row.result_of.empty()) {
+    Json rest = row.result;
+    if (rest.is_object()) rest.erase(shown);
+    const std::string text = rest.is_object() ? result_text(json_read::dump(rest)) : "";
+    if (row.result_of.empty()) return text;
+    return text + (text.empty() ? "" : "; ") + "from the run before";
+  }
+  if (is_final(row.status->state))
+    return record.first_failed ? printable(describe(*record.first_failed))
+                               : printable(row.status->detail);
+  return record.progress ? progress_text(*record.progress) : printable(row.status->detail);
+}
+
+Json json_of(const IndexEntry& run, const SweepRecord& sweep, const Row& row,
+             const std::filesystem::path& path) {
+  Json json;
+  json["point"] = row.number;
+  json["run"] = fmt::format("{}/{}", run.id, row.number);
+  Json values = Json::object();
+  for (std::size_t i = 0; i < sweep.keys.size(); ++i) {
+    if (row.point->values[i])
+      values[sweep.keys[i]] = typed_value(sweep.keys[i], *row.point->values[i]);
+  }
+  json["values"] = std::move(values);
+  json["state"] = row.status != nullptr ? word(row.status->state) : "unknown";
+  json["last_known"] = row.status != nullptr && row.status->is_last_known;
+  json["job"] = row.status != nullptr && !row.status->job.id.empty() ? Json(row.status->job.id)
+                                                                     : Json(nullptr);
+  json["result"] = row.result;
+  json["result_of"] = row.result.is_null()
+                          ? Json(nullptr)
+                          : Json((row.result_of.empty() ? path : row.result_of).string());
+  json["detail"] = row.status != nullptr ? row.status->detail : row.error;
+  json["path"] = path.string();
+  return json;
+}
+
+void sort_rows(std::vector<Row>& rows, bool is_ascending) {
+  std::stable_sort(rows.begin(), rows.end(), [&](const Row& a, const Row& b) {
+    // Rows without a value go last.
+    if (!a.key || !b.key) return a.key.has_value() && !b.key.has_value();
+    return is_ascending ? *a.key < *b.key : *a.key > *b.key;
+  });
+}
+
+Result<int> tabulate(Cli& cli, const Options& options) {
+  const auto run = select_run(cli, options.run);
+  if (!run) return tl::unexpected(run.error());
+  if (!is_sweep(run->path))
+    return fail(Errc::kUsage, "{0}: is not a sweep; `dlrun status {0}` says what became of it",
+                run->id);
+  const auto sweep = read_sweep(run->path);
+  if (!sweep) return tl::unexpected(sweep.error());
+  std::vector<std::filesystem::path> paths;
+  std::vector<std::vector<std::filesystem::path>> runs;
+  for (const auto& point : sweep->points) {
+    runs.push_back(runs_of_point(point_path(run->path, point)));
+    paths.push_back(runs.back().back());
+  }
+  const auto states = RunInspector(cli.env, known_servers(cli)).inspect_all(paths);
+
+  std::vector<Row> rows;
+  std::string unreachable;
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    Row row;
+    row.number = i;
+    row.point = &sweep->points[i];
+    if (states[i]) {
+      row.status = &*states[i];
+      row.result = result_of(*states[i]);
+      take_earlier_result(row, runs[i]);
+      if (is_unreachable(*states[i])) unreachable = states[i]->facts.unreachable;
+    } else {
+      row.error = states[i].error().message;
+    }
+    rows.push_back(std::move(row));
+  }
+  const std::string by = options.sort.empty() ? judged_by(rows) : options.sort;
+  for (Row& row : rows) row.key = number_of(row, *sweep, by);
+  if (!options.sort.empty() &&
+      std::none_of(rows.begin(), rows.end(), [](const Row& row) { return row.key.has_value(); })) {
+    return fail(Errc::kUsage, "--sort: no point has a number '{}'", printable(options.sort));
+  }
+  sort_rows(rows,
+            options.ascending || (!options.descending && (by == "point" || less_is_better(by))));
+  const std::size_t all = rows.size();
+  if (options.limit && rows.size() > *options.limit) rows.resize(*options.limit);
+
+  if (options.json) {
+    Json json = Json::array();
+    for (const Row& row : rows) json.push_back(json_of(*run, *sweep, row, paths[row.number]));
+    print_json(json);
+  } else {
+    const bool is_of_points =
+        by == "point" || std::find(sweep->keys.begin(), sweep->keys.end(), by) != sweep->keys.end();
+    std::vector<std::string> titles{"POINT"};
+    for (const std::string& key : sweep->keys) titles.push_back(key);
+    titles.emplace_back("STATE");
+    if (!is_of_points) titles.push_back(by);
+    titles.emplace_back("");
+    std::vector<std::vector<std::string>> text{titles};
+    for (const Row& row : rows) {
+      std::vector<std::string> cells{std::to_string(row.number)};
+      for (const auto& value : row.point->values) cells.push_back(printable(value.value_or("")));
+      cells.push_back(state_of(row));
+      if (!is_of_points) cells.push_back(row.key ? fmt::format("{:.6g}", *row.key) : "");
+      cells.push_back(remark_of(row, by));
+      text.push_back(std::move(cells));
+    }
+    print(cli, table(text));
+    if (rows.size() < all)
+      print_note(cli, fmt::format("{} more points are not shown", all - rows.size()));
+    const RunStatus sum = sum_up_points(states);
+    print_note(cli, fmt::format("{}: {}", run->id, sum.detail));
+    if (const auto owner = foreign_owner(run->path))
+      print_note(cli, fmt::format("{}: {}", run->id, describe(*owner)));
+    else if (sum.sweep->not_submitted > 0)
+      print_note(cli, fmt::format("`dlrun resubmit {}` submits those that were not", run->id));
+  }
+  if (unreachable.empty()) return kExitOk;
+  print_error(cli, fmt::format("states with '?' are the last known: {}", unreachable));
+  return kExitUnavailable;
+}
+
+}  // namespace
+
+void add_sweep(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  Subcommand command(root, "sweep", "List the points of a sweep and their results, best first");
+  command.option("RUN", options->run, kRunHelp).required();
+  command
+      .option("--sort", options->sort,
+              "Result (test_accuracy, loss, ...) or swept key to sort by; point sorts by the "
+              "number of the point")
+      .type_name("NAME");
+  command.flag("--ascending", options->ascending,
+               "List the smallest value first (the default for losses, errors, times and point)");
+  command.flag("--descending", options->descending,
+               "List the largest value first (the default for all other results and keys)");
+  command.option("-n,--limit", options->limit, "Number of points to list (all)")
+      .type_name("N")
+      .non_negative();
+  command.flag("--json", options->json, "Print a JSON array");
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return tabulate(cli, *options); }; });
+}
+
+}  // namespace dlrun

@@ -1,0 +1,81 @@
+// `dlrun wait`: waits until the runs have ended.
+
+#include <algorithm>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command_line.h"
+#include "cli/follow.h"
+#include "cli/prepare.h"
+#include "cli/select.h"
+#include "cli/terminal/print.h"
+#include "common/interrupt.h"
+#include "common/text.h"
+#include "launcher/runs/ownership.h"
+#include "launcher/view/run_text.h"
+#include "launcher/view/status_json.h"
+
+namespace dlrun {
+namespace {
+
+struct Options {
+  std::vector<std::string> runs;
+  bool json = false;
+};
+
+/// Refuses to wait for another user's run that has not ended: dlrun knows it only by its files,
+/// which may never say that it ended.
+Result<> refuse_to_wait_for_foreign(const IndexEntry& run) {
+  const auto owner = foreign_owner(run.path);
+  if (!owner || read_events(run.path).value_or(RunRecord{}).ended) return {};
+  return fail(Errc::kUsage,
+              "{}: belongs to user {}, and its files do not say that it has ended; dlrun waits for "
+              "your own runs",
+              printable(run.id), printable(owner->name));
+}
+
+Result<int> wait(Cli& cli, const Options& options) {
+  std::vector<IndexEntry> runs;
+  for (const auto& text : options.runs) {
+    auto run = select_run(cli, text);
+    if (!run) return tl::unexpected(run.error());
+    runs.push_back(std::move(*run));
+  }
+  RunInspector inspector(cli.env, known_servers(cli));
+  const Interrupt interrupt;
+  WatchOptions silent;
+  silent.print_log = false;
+  int code = kExitOk;
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const auto& run : runs) {
+    DLRUN_TRY(refuse_to_wait_for_foreign(run));
+    const auto status = follow_run(cli, inspector, run, silent, interrupt);
+    if (!status) return tl::unexpected(status.error());
+    const int own = exit_code_of_end(*status);
+    if (code == kExitOk) code = own;
+    if (options.json) {
+      json.push_back(status_json(run, *status));
+    } else if (own == kExitOk) {
+      print(cli, "{}\n", end_text(run, *status));
+    } else {
+      print_error(cli, end_text(run, *status));
+    }
+  }
+  if (options.json) print_json(json);
+  return code;
+}
+
+}  // namespace
+
+void add_wait(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  Subcommand command(root, "wait",
+                     "Wait until runs have ended; exit with 0, or with 5 if a run failed");
+  command.option("RUN", options->runs, kRunHelp).required();
+  command.flag("--json", options->json, "Print a JSON array of the states of the runs");
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return wait(cli, *options); }; });
+}
+
+}  // namespace dlrun

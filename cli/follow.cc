@@ -1,0 +1,34 @@
+#include "cli/follow.h"
+
+#include "cli/terminal/log_output.h"
+#include "cli/terminal/print.h"
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+class WatchPrinter final : public WatchListener {
+ public:
+  WatchPrinter(const Cli& cli, bool is_raw) : cli_(cli), output_(is_raw, cli.colour_out) {}
+  // A failure of standard output is reported at exit.
+  bool on_log(std::string_view bytes) override { return output_.print(bytes); }
+  bool on_log_batch() override { return flush_output(); }
+  void on_log_end() override { output_.finish(); }
+  void on_news(const IndexEntry& run, const std::string& news) override {
+    print_note(cli_, fmt::format("{}: {}", printable(run.id), printable(news)));
+  }
+
+ private:
+  const Cli& cli_;
+  LogOutput output_;
+};
+
+}  // namespace
+
+Result<RunStatus> follow_run(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
+                             const WatchOptions& options, const Interrupt& interrupt, bool is_raw) {
+  WatchPrinter printer(cli, is_raw);
+  return watch_run(inspector, run, options, printer, interrupt);
+}
+
+}  // namespace dlrun

@@ -1,0 +1,16 @@
+#pragma once
+// Follows a run and prints what happens: the log to standard output, remarks to standard error.
+
+#include "cli/cli.h"
+#include "common/interrupt.h"
+#include "launcher/view/watch.h"
+
+namespace dlrun {
+
+/// Follows the run as launcher/view/watch.h describes. is_raw: prints the log's bytes unescaped,
+/// even on a terminal.
+[[nodiscard]] Result<RunStatus> follow_run(const Cli& cli, RunInspector& inspector,
+                                           const IndexEntry& run, const WatchOptions& options,
+                                           const Interrupt& interrupt, bool is_raw = false);
+
+}  // namespace dlrun

@@ -1,0 +1,207 @@
+#include "cli/submission_output.h"
+
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/follow.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/status_text.h"
+#include "cli/terminal/words.h"
+#include "common/interrupt.h"
+#include "common/json_or_null.h"
+#include "common/text.h"
+#include "launcher/plan/sbatch_words.h"
+#include "launcher/runs/log_file.h"
+#include "launcher/runs/sweep_record.h"
+#include "launcher/view/start_and_limits.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Returns the limits of the job's partition. The script names the partition; a user may have
+/// edited it.
+std::string partition_of(const Job& job) {
+  if (!job.experiment || job.source == Job::Source::kRun) return "";
+  return partition_text(job.experiment->loaded.site,
+                        sbatch_value(job.script, "--partition", "-p").value_or(""));
+}
+
+void print_job_json(const Cli& cli, const Submitted& submitted) {
+  const RunDirectory& run = submitted.run;
+  const Submission& submission = submitted.submissions.front();
+  const Requested& requested = submitted.job.requests.requested;
+  const auto report = glance(cli.env, submission);
+  Json out;
+  out["run"] = run.id;
+  out["name"] = run.name;
+  out["path"] = run.path.string();
+  out["job"] = submission.job.id;
+  out["cluster"] = submission.job.cluster.empty() ? Json(nullptr) : Json(submission.job.cluster);
+  RunFacts facts;
+  facts.submission = submission;
+  out["log"] = text_or_null(job_log(run.path, facts).value_or("").string());
+  out["start"] = report && !report->start.empty() ? Json(report->start) : Json(nullptr);
+  out["gpu_hours"] = value_or_null(gpu_hours(requested));
+  out["core_hours"] = value_or_null(core_hours(requested));
+  print_json(out);
+}
+
+void print_job(const Cli& cli, const Submitted& submitted) {
+  const RunDirectory& run = submitted.run;
+  const Submission& submission = submitted.submissions.front();
+  print(cli, "{} {} as job {}{}\n", styled(Style::kGreen, "submitted"),
+        styled(Style::kBold, run.id), submission.job.id,
+        submission.job.cluster.empty() ? "" : " on " + submission.job.cluster);
+  flush_output();  // before Slurm is asked again, which may take time
+  const auto report = glance(cli.env, submission);
+  if (report) print(cli, "  start      {}\n", start_text(*report));
+  if (const auto hours = cost(submitted.job.requests.requested); !hours.empty())
+    print(cli, "  cost       {}\n", hours);
+  if (const auto limits = partition_of(submitted.job); !limits.empty())
+    print(cli, "  partition  {}\n", limits);
+  print(cli, "  directory  {}\n", run.path.string());
+  print(cli, "  follow     dlrun logs -f {0}\n  state      dlrun status {0}\n", run.handle());
+  flush_output();
+  if (const auto never = report ? never_text(*report) : ""; !never.empty())
+    print_warning(cli, fmt::format("{}, `dlrun cancel {}` takes it back", never, run.handle()));
+}
+
+/// Returns the jobs of a sweep's arrays.
+std::vector<std::string> jobs_of(const Submitted& submitted) {
+  std::vector<std::string> jobs;
+  for (const Submission& array : submitted.submissions) jobs.push_back(array.job.id);
+  return jobs;
+}
+
+void print_sweep_json(const Cli& cli, const Submitted& submitted) {
+  const auto& points = *submitted.points;
+  const auto hours = [&](std::optional<double> (*of)(const Requested&)) {
+    return points.plan ? value_or_null(sum_of_hours(*points.plan, of)) : Json(nullptr);
+  };
+  Json out;
+  out["run"] = submitted.run.id;
+  out["name"] = submitted.run.name;
+  out["path"] = submitted.run.path.string();
+  out["jobs"] = jobs_of(submitted);
+  const Submission& first = submitted.submissions.front();
+  out["cluster"] = text_or_null(first.job.cluster);
+  const auto report = glance(cli.env, first);
+  out["start"] = text_or_null(report ? report->start : "");
+  out["points"] = points.sent;
+  out["max_parallel"] = value_or_null(points.max_parallel);
+  out["gpu_hours"] = hours(gpu_hours);
+  out["core_hours"] = hours(core_hours);
+  print_json(out);
+}
+
+void print_sweep(const Cli& cli, const Submitted& submitted) {
+  const RunDirectory& run = submitted.run;
+  const auto& points = *submitted.points;
+  std::vector<std::string> jobs = jobs_of(submitted);
+  const std::size_t all = jobs.size();
+  constexpr std::size_t kShown = 8;
+  if (all > kShown) jobs.resize(kShown);
+  print(cli, "{} {} as job{} {}{}\n", styled(Style::kGreen, "submitted"),
+        styled(Style::kBold, run.id), all == 1 ? "" : "s", join(jobs, " "),
+        all > kShown ? fmt::format(" ... ({} arrays)", all) : "");
+  flush_output();  // before Slurm is asked again, which may take time
+  const auto report = glance(cli.env, submitted.submissions.front());
+  if (report) print(cli, "  start      {}\n", start_text(*report));
+  const std::string size = points.plan ? size_text(*points.plan)
+                                       : fmt::format("{} of {} points, which Slurm did not have",
+                                                     points.sent, points.all);
+  print(cli, "  sweep      {}\n  directory  {}\n", size, run.path.string());
+  const std::string point =
+      run.is_indexed ? run.id + "/0" : (array_path(run.path, 0) / "0").string();
+  print(cli,
+        "  points     dlrun sweep {0}\n  state      dlrun status {0}\n  one point  dlrun logs -f "
+        "{1}\n",
+        run.handle(), point);
+  flush_output();
+  if (const auto never = report ? never_text(*report) : ""; !never.empty())
+    print_warning(cli, fmt::format("{}, `dlrun cancel {}` takes it back", never, run.handle()));
+}
+
+/// Returns the message that replaces the output if standard output fails.
+std::string queued_text(const Submitted& submitted) {
+  const RunDirectory& run = submitted.run;
+  if (submitted.points) {
+    const auto jobs = jobs_of(submitted);
+    return fmt::format("the sweep {} is submitted, as job{} {}; `dlrun status {}` tells of it",
+                       run.id, jobs.size() == 1 ? "" : "s", join(jobs, " "), run.handle());
+  }
+  const JobId& queued = submitted.submissions.front().job;
+  return fmt::format("the run {} is submitted, as job {}{}; `dlrun status {}` tells of it", run.id,
+                     queued.id, queued.cluster.empty() ? "" : " on " + queued.cluster,
+                     run.handle());
+}
+
+/// Follows a submitted job to its end and prints how it ended. Returns the exit code. Prints no log
+/// for a sweep, whose points have logs of their own.
+Result<int> watch_to_the_end(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
+                             const std::string& job, bool json) {
+  const Interrupt interrupt;
+  WatchOptions watch;
+  watch.print_log = !json && !is_sweep(run.path);
+  const auto status = follow_run(cli, inspector, run, watch, interrupt);
+  if (!status && status.error().code == Errc::kInterrupted) {
+    const bool has_points = is_sweep(run.path);
+    print_note(
+        cli,
+        fmt::format("stopped watching; job {} goes on. `dlrun {} {}` {}, `dlrun cancel {}` ends it",
+                    job, has_points ? "sweep" : "logs -f", run.id,
+                    has_points ? "tells how it goes" : "follows it again", run.id));
+    return kExitInterrupted;
+  }
+  if (!status) return tl::unexpected(status.error());
+  if (json) print_json(status_json(run, *status));
+  return tell_end(cli, run, *status);
+}
+
+}  // namespace
+
+std::string size_text(const SweepPlan& sweep) {
+  std::string text =
+      fmt::format("{} point{}", sweep.points.size(), sweep.points.size() == 1 ? "" : "s");
+  if (sweep.max_parallel) text += fmt::format(", {} at once", *sweep.max_parallel);
+  if (sweep.arrays.size() > 1) text += fmt::format(", in {} arrays", sweep.arrays.size());
+  const auto gpus = sum_of_hours(sweep, gpu_hours), cores = sum_of_hours(sweep, core_hours);
+  if (gpus && *gpus > 0) text += fmt::format("; at most {:.1f} GPU-hours", *gpus);
+  if (cores)
+    text += fmt::format("{}{:.1f} core-hours", gpus && *gpus > 0 ? ", " : "; at most ", *cores);
+  return text + ((gpus && *gpus > 0) || cores ? " altogether" : "");
+}
+
+Result<int> print_submitted(const Cli& cli, RunInspector& inspector, const Submitted& submitted,
+                            const Follow& follow) {
+  const RunDirectory& run = submitted.run;
+  const auto told = print_or_say(
+      [&] {
+        if (submitted.points) {
+          follow.json ? print_sweep_json(cli, submitted) : print_sweep(cli, submitted);
+        } else {
+          follow.json ? print_job_json(cli, submitted) : print_job(cli, submitted);
+        }
+      },
+      queued_text(submitted));
+  if (submitted.failure) return tl::unexpected(*submitted.failure);
+  if (!told) return tl::unexpected(told.error());
+  if (submitted.is_interrupted) {
+    print_note(cli, submitted.points
+                        ? fmt::format("interrupted, but Slurm has taken the jobs; `dlrun cancel "
+                                      "{}` ends them",
+                                      run.handle())
+                        : fmt::format("interrupted, but Slurm has taken the job; `dlrun cancel {}` "
+                                      "ends it",
+                                      run.id));
+    return kExitInterrupted;
+  }
+  if (!follow.watch) return kExitOk;
+  return watch_to_the_end(cli, inspector, {run.id, run.name, run.path, run.created},
+                          submitted.submissions.front().job.id, follow.json);
+}
+
+}  // namespace dlrun

@@ -1,0 +1,26 @@
+#pragma once
+// Prints the result of a submission for submit and resubmit, and follows the job if the user asks
+// for it.
+
+#include <string>
+
+#include "cli/cli.h"
+#include "launcher/runs/status.h"
+#include "launcher/submit/submitting.h"
+
+namespace dlrun {
+
+/// The user's choice after a submission: --watch and --json.
+struct Follow {
+  bool watch = false, json = false;
+};
+
+/// Prints the submitted job or sweep, and follows it to its end if `follow` asks for it. Returns
+/// the exit code. Fails with the reason if Slurm did not get all arrays of a sweep.
+[[nodiscard]] Result<int> print_submitted(const Cli& cli, RunInspector& inspector,
+                                          const Submitted& submitted, const Follow& follow);
+
+/// Returns "6 points, 2 at once; at most 2.7 GPU-hours altogether".
+[[nodiscard]] std::string size_text(const SweepPlan& sweep);
+
+}  // namespace dlrun

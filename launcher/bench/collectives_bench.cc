@@ -1,0 +1,190 @@
+// dlrun-trainer measures; mpirun starts the ranks of MPI, the trainer starts the others.
+
+#include "launcher/bench/collectives_bench.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "common/bounded_json.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::chrono::minutes kAtMost{10};  // for one backend with one number of workers
+constexpr int kMostWorkers = 1024;
+constexpr int kTrainerRefuses = 64;  // exit code of dlrun-trainer for wrong options
+
+Command command_of(const Env& env, const std::filesystem::path& trainer,
+                   const CollectivesRequest& request, const std::string& backend, int workers) {
+  Command command;
+  command.env = env;
+  // dlrun may itself run in a rank of a job. That rank's variables must not reach the workers.
+  command.env.remove_matching({"DLRUN_*", "PMI*", "OMPI_COMM_*"}, {});
+  command.timeout = kAtMost;
+  std::vector<std::string> measure{trainer.string(), "collectives",     "--backend", backend,
+                                   "--operation",    request.operation, "--sizes",   request.sizes};
+  if (backend == "mpi") {
+    command.argv = {"mpirun", "--oversubscribe",         "--bind-to", "none",
+                    "-n",     fmt::format("{}", workers)};
+    if (::geteuid() == 0) command.argv.emplace_back("--allow-run-as-root");
+  } else {
+    measure.insert(measure.end(), {"--ranks", fmt::format("{}", workers)});
+  }
+  command.argv.insert(command.argv.end(), measure.begin(), measure.end());
+  return command;
+}
+
+/// Returns the trainer's first error line, the reason of a failed measurement.
+std::string reason_of(const Finished& finished) {
+  for (const std::string_view line : split(finished.err, '\n')) {
+    if (const auto at = line.find("dlrun-trainer: "); at != std::string_view::npos)
+      return std::string(trim(line.substr(at + std::string_view("dlrun-trainer: ").size())));
+  }
+  const std::string_view first = trim(split(finished.err, '\n').front());
+  return first.empty() ? fmt::format("it ended with {}", finished.exit_code) : std::string(first);
+}
+
+Result<> read_figures(const std::string& text, const std::string& backend,
+                      CollectiveFigures& figures) {
+  for (const std::string_view line : split(text, '\n')) {
+    if (!line.starts_with('{')) continue;
+    const Json json = parse_json<Json>(line);
+    if (json.is_discarded() || !json.contains("busbw"))
+      return fail(Errc::kInternal, "dlrun-trainer collectives said '{}'", printable(line));
+    figures.push_back({backend, json.value("ranks", 0), json.value("bytes", std::uint64_t{0}),
+                       json.value("us", 0.0), json.value("algbw", 0.0), json.value("busbw", 0.0)});
+  }
+  return {};
+}
+
+/// Measures one backend. Returns the reason if it is left out.
+Result<std::optional<std::string>> measure_one(const Command& command, const std::string& backend,
+                                               CollectiveFigures& figures) {
+  const auto finished = run_command(command);
+  if (!finished) {
+    if (finished.error().code == Errc::kNotFound) return finished.error().message;
+    return tl::unexpected(finished.error());
+  }
+  if (finished->exit_code == 0) {
+    DLRUN_TRY(read_figures(finished->out, backend, figures));
+    return std::nullopt;
+  }
+  if (finished->signal == SIGINT) return fail(Errc::kInterrupted, "interrupted");
+  std::string reason = reason_of(*finished);
+  if (finished->exit_code == kTrainerRefuses) return fail(Errc::kUsage, "{}", reason);
+  return reason;
+}
+
+template <typename Value, typename Get>
+std::vector<Value> distinct(const CollectiveFigures& figures, Get get) {
+  std::vector<Value> values;
+  for (const CollectiveFigure& figure : figures) {
+    const Value value = get(figure);
+    if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+  }
+  return values;
+}
+
+}  // namespace
+
+Result<std::vector<int>> parse_workers(const std::string& text) {
+  std::vector<int> workers;
+  for (const std::string_view word : split(text, ',')) {
+    const auto number = parse_int(word);
+    if (!number || *number < 1 || *number > kMostWorkers)
+      return fail(Errc::kUsage, "--workers: '{}' is not a number from 1 to {}", printable(word),
+                  kMostWorkers);
+    workers.push_back(static_cast<int>(*number));
+  }
+  return workers;
+}
+
+Result<MeasuredCollectives> measure_collectives(
+    const Env& env, const std::filesystem::path& trainer, const CollectivesRequest& request,
+    const std::function<void(const CollectiveLeftOut&)>& tell) {
+  MeasuredCollectives measured;
+  for (const int workers : request.workers) {
+    for (const std::string& backend : request.backends) {
+      auto reason = measure_one(command_of(env, trainer, request, backend, workers), backend,
+                                measured.figures);
+      if (!reason) return tl::unexpected(reason.error());
+      if (!*reason) continue;
+      measured.left_out.push_back({backend, workers, std::move(**reason)});
+      tell(measured.left_out.back());
+    }
+  }
+  return measured;
+}
+
+std::string host_name() {
+  std::string name(256, '\0');
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "this machine";
+  name.resize(name.find('\0'));
+  return name;
+}
+
+long processors_online() {
+  return ::sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+Json collectives_json(const std::string& operation, const MeasuredCollectives& measured) {
+  Json json;
+  json["operation"] = operation;
+  json["host"] = host_name();
+  json["processors"] = processors_online();
+  Json& results = json["results"] = Json::array();
+  for (const CollectiveFigure& f : measured.figures) {
+    results.push_back({{"backend", f.backend},
+                       {"workers", f.workers},
+                       {"bytes", f.bytes},
+                       {"us", f.microseconds},
+                       {"algbw_gb_s", f.algorithm_bandwidth},
+                       {"busbw_gb_s", f.bus_bandwidth}});
+  }
+  Json& missing = json["left_out"] = Json::array();
+  for (const CollectiveLeftOut& one : measured.left_out)
+    missing.push_back({{"backend", one.backend}, {"workers", one.workers}, {"reason", one.reason}});
+  return json;
+}
+
+std::vector<std::string> backends_of(const CollectiveFigures& figures) {
+  return distinct<std::string>(figures, [](const CollectiveFigure& f) { return f.backend; });
+}
+
+std::vector<int> workers_of(const CollectiveFigures& figures) {
+  return distinct<int>(figures, [](const CollectiveFigure& f) { return f.workers; });
+}
+
+std::vector<std::uint64_t> sizes_of(const CollectiveFigures& figures, int workers) {
+  std::vector<std::uint64_t> sizes;
+  for (const CollectiveFigure& figure : figures) {
+    if (figure.workers == workers) sizes.push_back(figure.bytes);
+  }
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  return sizes;
+}
+
+const CollectiveFigure* find_figure(const CollectiveFigures& figures, const std::string& backend,
+                                    int workers, std::uint64_t bytes) {
+  const auto found =
+      std::find_if(figures.begin(), figures.end(), [&](const CollectiveFigure& figure) {
+        return figure.backend == backend && figure.workers == workers && figure.bytes == bytes;
+      });
+  return found == figures.end() ? nullptr : &*found;
+}
+
+std::string workers_text(int workers) {
+  return fmt::format("{} worker{}", workers, workers == 1 ? "" : "s");
+}
+
+}  // namespace dlrun

@@ -1,0 +1,210 @@
+#include "launcher/plan/sweep_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "launcher/plan/render.h"
+#include "launcher/spec/sweep_points.h"
+
+namespace dlrun {
+namespace {
+
+using Diagnostics = std::vector<Diagnostic>;
+
+constexpr std::size_t kMostErrors = 20;
+
+[[nodiscard]] bool is_error(const Diagnostic& diagnostic) {
+  return diagnostic.severity == Diagnostic::Severity::kError;
+}
+
+/// Returns a key of the layers that a point is read from. Points with equal keys have the same
+/// layers, so one loaded spec serves all of them.
+[[nodiscard]] std::string layers_of(const SweepPoint& point) {
+  std::string text;
+  for (const SweptValue& value : point) {
+    text += value.key;
+    if (has_own_layers(value.key)) text += "=" + value.text;
+    text += '\n';
+  }
+  return text;
+}
+
+[[nodiscard]] std::string head_of(const LaunchPlan& plan) {
+  std::string text;
+  for (const PlannedOption& option : plan.directives) text += option.word() + "\n";
+  return text;
+}
+
+class SweepPlanner {
+ public:
+  SweepPlanner(const LoadRequest& request, const LoadedSpec& loaded, const PlanInputs& inputs)
+      : request_(request), inputs_(inputs) {
+    request_.text = loaded.text;
+  }
+
+  /// Returns the loaded spec of a point; nullptr if it has errors.
+  [[nodiscard]] LoadedSpec* load(const SweepPoint& point, std::size_t number) {
+    const std::string layers = layers_of(point);
+    const auto known = layers_.find(layers);
+    if (known != layers_.end()) {
+      if (!keep(move_to_point(known->second, point, request_.env), point, number)) return nullptr;
+      return &known->second;
+    }
+    request_.point = point;
+    auto loaded = load_spec(request_);
+    if (!loaded) {
+      keep(std::move(loaded.error()), point, number);
+      return nullptr;
+    }
+    loaded->spec.sweep = {};
+    std::erase_if(loaded->spec.origins,
+                  [](const auto& origin) { return origin.first.starts_with("sweep."); });
+    return &layers_.emplace(layers, std::move(*loaded)).first->second;
+  }
+
+  [[nodiscard]] std::optional<LaunchPlan> plan(const LoadedSpec& loaded, const SweepPoint& point,
+                                               std::size_t number) {
+    auto plan = make_plan(loaded, inputs_);
+    if (plan) return std::move(*plan);
+    keep(std::move(plan.error()), point, number);
+    return std::nullopt;
+  }
+
+  void refuse(std::string message, const SweepPoint& point, std::size_t number) {
+    keep({{Diagnostic::Severity::kError, point.front().where, std::move(message), ""}}, point,
+         number);
+  }
+
+  [[nodiscard]] bool has_enough_errors() const { return errors_.size() >= kMostErrors; }
+  [[nodiscard]] Diagnostics& errors() { return errors_; }
+
+ private:
+  /// Collects errors; an error that several points share is kept once. Returns false if there is an
+  /// error among `found`.
+  bool keep(Diagnostics found, const SweepPoint& point, std::size_t number) {
+    bool is_fine = true;
+    for (Diagnostic& one : found) {
+      if (!is_error(one)) continue;
+      is_fine = false;
+      if (has_enough_errors() || !told_.emplace(describe(one.where), one.message).second) continue;
+      one.message += fmt::format(" (at point {}: {})", number, describe(point));
+      errors_.push_back(std::move(one));
+    }
+    return is_fine;
+  }
+
+  LoadRequest request_;
+  const PlanInputs& inputs_;
+  std::map<std::string, LoadedSpec> layers_;
+  std::set<std::pair<std::string, std::string>> told_;
+  Diagnostics errors_;
+};
+
+/// Assigns points to arrays: points with the same #SBATCH lines share an array, up
+/// to max_tasks points each.
+class Arrays {
+ public:
+  explicit Arrays(std::size_t max_tasks) : max_tasks_(std::max<std::size_t>(max_tasks, 1)) {}
+
+  void place(PlannedPoint& point, const LaunchPlan& plan) {
+    auto [open, is_new] = open_.try_emplace(head_of(plan), plans_.size());
+    if (!is_new && tasks_[open->second] == max_tasks_) {
+      open->second = plans_.size();
+      is_new = true;
+    }
+    if (is_new) {
+      plans_.push_back(plan);
+      tasks_.push_back(0);
+    }
+    point.array = open->second;
+    point.task = tasks_[point.array]++;
+  }
+
+  [[nodiscard]] Result<std::vector<PlannedArray>> render(
+      std::optional<std::int64_t> max_parallel) const {
+    std::vector<PlannedArray> arrays;
+    for (std::size_t i = 0; i < plans_.size(); ++i) {
+      auto script = render_array_script(plans_[i], tasks_[i], max_parallel);
+      if (!script) return tl::unexpected(script.error());
+      arrays.push_back({std::move(*script), tasks_[i], plans_[i].requested});
+    }
+    return arrays;
+  }
+
+ private:
+  std::size_t max_tasks_;
+  std::map<std::string, std::size_t> open_;  ///< by #SBATCH lines: the array that has room
+  std::vector<LaunchPlan> plans_;            ///< the plan of each array's first point
+  std::vector<std::size_t> tasks_;
+};
+
+}  // namespace
+
+tl::expected<SweepPlan, Diagnostics> plan_sweep(const LoadRequest& request,
+                                                const LoadedSpec& loaded, const PlanInputs& inputs,
+                                                const SweepLimits& limits) {
+  SweepPlan sweep;
+  sweep.max_parallel = loaded.spec.sweep.max_parallel;
+  SweepPlanner planner(request, loaded, inputs);
+  Arrays arrays(limits.max_array_size);
+  auto points = sweep_points(loaded.spec.sweep);
+  if (points.size() < count_points(loaded.spec.sweep)) {
+    const auto origin = loaded.spec.origins.find("sweep.random");
+    const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
+    return tl::unexpected(
+        Diagnostics{{Diagnostic::Severity::kError, where,
+                     fmt::format("sweep.random: the ranges are too narrow for {} different points; "
+                                 "{} were found",
+                                 count_points(loaded.spec.sweep), points.size()),
+                     line_under(loaded, where)}});
+  }
+  sweep.points.reserve(points.size());
+  for (std::size_t i = 0; i < points.size() && !planner.has_enough_errors(); ++i) {
+    LoadedSpec* of_point = planner.load(points[i], i);
+    if (of_point == nullptr) continue;
+    // All points wait for the same jobs. The caller may have resolved the runs in `after` since the
+    // spec was loaded.
+    of_point->spec.after = loaded.spec.after;
+    const auto plan = planner.plan(*of_point, points[i], i);
+    if (!plan) continue;
+    auto script = render_script(*plan);
+    if (!script) {
+      planner.refuse(script.error().message, points[i], i);
+      continue;
+    }
+    for (const SweptValue& value : points[i]) {
+      if (std::find(sweep.keys.begin(), sweep.keys.end(), value.key) == sweep.keys.end())
+        sweep.keys.push_back(value.key);
+    }
+    PlannedPoint& point = sweep.points.emplace_back();
+    point.values = std::move(points[i]);
+    point.script = std::move(*script);
+    point.resolved = resolved_yaml(*of_point);
+    point.requested = plan->requested;
+    if (inputs.target == Target::kSlurm) arrays.place(point, *plan);
+  }
+  if (!planner.errors().empty()) return tl::unexpected(std::move(planner.errors()));
+  auto rendered = arrays.render(sweep.max_parallel);
+  if (!rendered)
+    return tl::unexpected(
+        Diagnostics{{Diagnostic::Severity::kError, Origin{}, rendered.error().message, ""}});
+  sweep.arrays = std::move(*rendered);
+  return sweep;
+}
+
+std::optional<double> sum_of_hours(const SweepPlan& sweep,
+                                   std::optional<double> (*hours)(const Requested&)) {
+  double sum = 0;
+  for (const PlannedPoint& point : sweep.points) {
+    const auto one = hours(point.requested);
+    if (!one) return std::nullopt;
+    sum += *one;
+  }
+  return sum;
+}
+
+}  // namespace dlrun

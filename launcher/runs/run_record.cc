@@ -1,0 +1,287 @@
+// EventSum takes the lines one by one and applies each valid event to a RunRecord. A valid event
+// can undo an earlier one, for example when a later attempt claims an ended run.
+#include "launcher/runs/run_record.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <tuple>
+#include <utility>
+#include <variant>
+
+#include "common/files.h"
+#include "common/json_lines.h"
+#include "common/json_read.h"
+#include "common/run_events.h"
+#include "common/untrusted_file.h"
+
+namespace dlrun {
+namespace {
+
+// Limits on the memory that one record takes. Anybody may have written the record.
+constexpr std::size_t kMostWarnings = 200;
+constexpr std::size_t kMostFailures = 256;
+constexpr std::size_t kMostRestarts = 10'000;
+constexpr std::size_t kMostMissing = 100'000;
+constexpr std::size_t kMostResults = 256;
+constexpr std::size_t kLongestText = 4096;
+/// The number of progress lines that are parsed at the beginning, and at the end, of an unbroken
+/// sequence of them.
+constexpr std::size_t kProgressRead = 64;
+
+std::string shortened(std::string text) {
+  if (text.size() > kLongestText) text = text.substr(0, kLongestText) + "...";
+  return text;
+}
+
+RankFailure failure_of(const events::RankFailed& told) {
+  return {.rank = told.rank,
+          .host = shortened(told.host),
+          .code = told.code,
+          .signal = shortened(told.signal),
+          .error = shortened(told.error)};
+}
+
+std::optional<double> value_of(const std::optional<events::Number>& number) {
+  return number ? std::optional(events::value_of(*number)) : std::nullopt;
+}
+
+Progress progress_of(const events::Progress& told, const std::string& time) {
+  return {.time = time,
+          .epoch = told.epoch,
+          .epochs = told.epochs,
+          .step = told.step,
+          .steps = told.steps,
+          .loss = value_of(told.loss),
+          .accuracy = value_of(told.accuracy),
+          .samples_per_s = value_of(told.samples_per_s)};
+}
+
+/// Updates `into` with the values in `news`; values that `news` lacks stay.
+void merge(Progress& into, const Progress& news) {
+  const auto take = [](auto& old_value, const auto& new_value) {
+    if (new_value) old_value = new_value;
+  };
+  into.time = news.time;
+  take(into.epoch, news.epoch);
+  take(into.epochs, news.epochs);
+  take(into.step, news.step);
+  take(into.steps, news.steps);
+  take(into.loss, news.loss);
+  take(into.accuracy, news.accuracy);
+  take(into.samples_per_s, news.samples_per_s);
+}
+
+void begin_attempt(RunRecord& record, std::int64_t attempt) {
+  record.attempt = attempt;
+  record.joined = false;
+  record.checked = false;
+  record.missing.clear();
+  record.first_failed.reset();
+  record.failed.clear();
+  record.attempt_reason = {};
+  record.ended = false;
+}
+
+/// Applies an event of the record's present attempt.
+class Application {
+ public:
+  Application(RunRecord& record, const std::string& time, std::int64_t attempt)
+      : record_(record), time_(time), attempt_(attempt) {}
+
+  void operator()(const events::Claimed& claimed) const {
+    if (record_.claimed_at.empty()) record_.claimed_at = time_;
+    record_.claimed_by = claimed.job;
+    record_.lead_host = claimed.host;
+  }
+  void operator()(const events::Started& started) const {
+    if (started.ranks > 0) record_.ranks = started.ranks;
+    record_.checks = started.checks;
+  }
+  void operator()(const events::Joined& joined) const {
+    if (joined.ranks > 0) record_.ranks = joined.ranks;
+    record_.joined = true;
+    record_.hosts = joined.hosts;
+  }
+  void operator()(const events::Checked&) const { record_.checked = true; }
+  void operator()(const events::Missing& missing) const {
+    for (const auto rank : missing.ranks) {
+      if (record_.missing.size() < kMostMissing) record_.missing.push_back(rank);
+    }
+  }
+  void operator()(const events::Progress& progress) const {
+    const Progress news = progress_of(progress, time_);
+    if (record_.progress) {
+      merge(*record_.progress, news);
+    } else {
+      record_.progress = news;
+    }
+  }
+  /// Merges results: later values replace earlier ones. From kMostResults results on, each one
+  /// replaces the whole result, to bound the time.
+  void operator()(const events::Result& news) const {
+    events::Result result;
+    if (!record_.result.empty() && ++record_.results < kMostResults)
+      result = events::Result::of(json_read::object_of(record_.result).value_or(result.values));
+    result.add(news);
+    record_.result = json_read::dump(result.values);
+  }
+  void operator()(const events::Samples&) const {}
+  void operator()(const events::Signal&) const {}
+  void operator()(const events::RankFailed& failed) const {
+    if (!record_.first_failed) record_.first_failed = failure_of(failed);
+    if (record_.failed.size() < kMostFailures) record_.failed.push_back(failure_of(failed));
+  }
+  void operator()(const events::Warning& warning) const {
+    record_.warnings.push_back({.message = shortened(warning.message),
+                                .host = shortened(warning.host),
+                                .rank = warning.rank});
+    if (record_.warnings.size() > kMostWarnings)  // keeps the first and the last ones
+      record_.warnings.erase(record_.warnings.begin() + kMostWarnings / 2);
+  }
+  void operator()(const events::Autopsy& autopsy) const {
+    record_.autopsy = bounded_autopsy(autopsy, attempt_);
+  }
+  void operator()(const events::AttemptEnd& end) const {
+    record_.attempt_reason = end.reason;
+    if (!end.first_failed) return;
+    RankFailure failure = failure_of(*end.first_failed);
+    // The rank's own event may have the error text, which this event lacks.
+    if (record_.first_failed && record_.first_failed->rank == failure.rank && failure.error.empty())
+      failure.error = record_.first_failed->error;
+    if (failure.rank >= 0) record_.first_failed = std::move(failure);
+  }
+  void operator()(const events::Restarting& restarting) const {
+    if (record_.restarts.size() == kMostRestarts) record_.restarts.pop_back();
+    record_.restarts.push_back({attempt_, restarting.cause.text(), restarting.left});
+  }
+  void operator()(const events::Ended& ended) const {
+    record_.ended = true;
+    record_.end_state = ended.state;
+    record_.end_message = ended.message;
+    record_.end_code = ended.code;
+    record_.end_time = time_;
+  }
+  void operator()(const events::Unknown&) const {}
+
+ private:
+  RunRecord& record_;
+  const std::string& time_;
+  std::int64_t attempt_;
+};
+
+void apply(RunRecord& record, const RecordedEvent& recorded) {
+  if (!recorded.time.empty()) record.last_time = recorded.time;
+  const std::int64_t attempt = recorded.attempt.value_or(record.attempt);
+  const bool is_claim = std::holds_alternative<events::Claimed>(recorded.event);
+  if (attempt < record.attempt && !is_claim) return;
+  if (attempt > record.attempt || is_claim) begin_attempt(record, attempt);
+  std::visit(Application(record, recorded.time, attempt), recorded.event);
+}
+
+}  // namespace
+
+namespace {
+
+/// Summarises a record line by line. Progress lines between two other events are a curve; of a long
+/// one only the beginning and the end are parsed, so that a month of progress costs little more
+/// than reading the file.
+class EventSum {
+ public:
+  void see(std::string_view line) {
+    const auto kind = kind_of_line(line);
+    if (kind == events::Samples::kKind) return;
+    const bool is_progress = kind == events::Progress::kKind;
+    if (is_progress && ++progress_seen_ > kProgressRead) {
+      latest_[next_latest_++ % kProgressRead] = line;
+      return;
+    }
+    if (!is_progress) end_progress();
+    take(line);
+  }
+
+  [[nodiscard]] RunRecord finish(bool has_rest) {
+    end_progress();
+    record_.has_torn_tail = has_rest || damaged_since_valid_ > 0;
+    return std::move(record_);
+  }
+  [[nodiscard]] RunRecord& record() { return record_; }
+
+ private:
+  void take(std::string_view line) {
+    const auto event = event_of_line(line);
+    if (!event) {
+      ++damaged_since_valid_;
+      return;
+    }
+    record_.damaged_lines += std::exchange(damaged_since_valid_, 0);
+    record_.has_events = true;
+    apply(record_, *event);
+  }
+
+  void end_progress() {
+    const auto first = next_latest_ > kProgressRead ? next_latest_ - kProgressRead : 0;
+    for (auto at = first; at < next_latest_; ++at) take(latest_[at % kProgressRead]);
+    next_latest_ = 0;
+    progress_seen_ = 0;
+  }
+
+  RunRecord record_;
+  std::size_t damaged_since_valid_ = 0, progress_seen_ = 0, next_latest_ = 0;
+  std::array<std::string, kProgressRead> latest_;
+};
+
+}  // namespace
+
+RunRecord sum_up_events(std::string_view text) {
+  EventSum sum;
+  std::size_t offset = 0;
+  for (std::size_t end = 0; (end = text.find('\n', offset)) != std::string_view::npos;
+       offset = end + 1)
+    sum.see(text.substr(offset, end - offset));
+  return sum.finish(offset < text.size());
+}
+
+void add_event(RunRecord& record, const RecordedEvent& event) {
+  record.has_events = true;
+  apply(record, event);
+}
+
+bool has_end(const std::filesystem::path& run) {
+  constexpr off_t kTail = 64 << 10;
+  const auto file = open_untrusted(run / "events.jsonl", Links::kRefuse);
+  struct stat info {};
+  if (!file || ::fstat(file->get(), &info) != 0) return false;
+  EventSum sum;
+  const off_t begin = info.st_size > kTail ? info.st_size - kTail : 0;
+  LineReader lines(file->get(), begin, info.st_size);
+  if (begin > 0) std::ignore = lines.next();  // skips the rest of a line
+  while (const auto line = lines.next()) sum.see(*line);
+  return sum.finish(lines.has_rest()).ended;
+}
+
+Result<RunRecord> read_events(const std::filesystem::path& run) {
+  const auto path = run / "events.jsonl";
+  const auto file = open_untrusted(path, Links::kRefuse);
+  if (!file && file.error().code == Errc::kNotFound) return RunRecord{};
+  if (!file) return tl::unexpected(file.error());
+  struct stat info {};
+  if (::fstat(file->get(), &info) != 0)
+    return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  EventSum sum;
+  const auto parts = parts_to_read(info.st_size);
+  LineReader head(file->get(), 0, parts.head_end);
+  while (const auto line = head.next()) sum.see(*line);
+  sum.record().damaged_lines += head.long_lines();
+  if (parts.tail_begin >= info.st_size) return sum.finish(head.has_rest());
+  LineReader tail(file->get(), parts.tail_begin, info.st_size);
+  std::ignore = tail.next();  // skips the rest of a line
+  while (const auto line = tail.next()) sum.see(*line);
+  sum.record().damaged_lines += tail.long_lines();
+  sum.record().left_out_bytes = parts.tail_begin - parts.head_end;
+  return sum.finish(tail.has_rest());
+}
+
+}  // namespace dlrun

@@ -1,0 +1,95 @@
+#pragma once
+// Summarises a run's own record, events.jsonl (see runtime/ENVIRONMENT.md).
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/result.h"
+#include "common/run_events.h"
+#include "launcher/runs/autopsy_groups.h"
+
+namespace dlrun {
+
+/// The end of a rank that failed.
+struct RankFailure {
+  std::int64_t rank = -1;  ///< -1: unknown
+  std::string host;
+  std::int64_t code = 0;
+  std::string signal;  ///< "SIGKILL"; empty: the rank exited
+  std::string error;
+};
+
+/// The latest values that the program has reported.
+struct Progress {
+  std::string time;
+  std::optional<std::int64_t> epoch, epochs, step, steps;
+  std::optional<double> loss, accuracy, samples_per_s;
+};
+
+/// One `warning` event.
+struct RunWarning {
+  std::string message, host;
+  std::optional<std::int64_t> rank;
+};
+
+/// A restart of the run after `attempt` ended.
+struct Restart {
+  std::int64_t attempt = 0;
+  std::string cause;      ///< one of the values of retry.on
+  std::int64_t left = 0;  ///< restarts that are left afterwards
+};
+
+/// The summary of all events of the latest attempt and of the run.
+struct RunRecord {
+  bool has_events = false;
+  std::int64_t attempt = 0;
+  std::string claimed_at, claimed_by;  ///< UTC; the job's id
+  std::string lead_host;
+  std::int64_t ranks = 0;  ///< 0: not known yet
+  std::string hosts;       ///< compressed node list of the ranks that joined
+  bool joined = false;
+  bool checked = false;  ///< the ranks' check of collectives is done
+  /// Checks of the nodes before the ranks join, such as "gpu,disk"; empty: none.
+  std::string checks;
+  std::vector<std::int64_t> missing;  ///< ranks that did not report in time
+  std::optional<Progress> progress;
+  std::string result;                       ///< a JSON object; empty if the program reported none
+  std::optional<RankFailure> first_failed;  ///< in the latest attempt
+  std::vector<RankFailure> failed;          ///< in the latest attempt, in order of time
+  std::optional<Autopsy> autopsy;           ///< the latest attempt that hung
+  std::vector<RunWarning> warnings;
+  std::vector<Restart> restarts;
+  Word<EndReason> attempt_reason;  ///< why the latest attempt ended; no word while it runs
+  bool ended = false;              ///< there is an `ended` event that no later event undoes
+  Word<EndState> end_state;
+  std::string end_message, end_time;
+  std::int64_t end_code = 0;
+  std::string last_time;          ///< time of the last event
+  std::size_t damaged_lines = 0;  ///< lines with a wrong checksum; they are ignored
+  bool has_torn_tail = false;
+  /// Bytes in the middle that were not read, because the file is larger than any
+  /// that the leader makes.
+  std::int64_t left_out_bytes = 0;
+  std::size_t results = 0;  ///< `result` events after the first
+};
+
+/// Summarises the lines of a record. Never fails: skips events of later versions and damaged lines,
+/// and counts the damaged ones.
+[[nodiscard]] RunRecord sum_up_events(std::string_view text);
+
+/// Applies one more event. Events must be applied in the order of the file.
+void add_event(RunRecord& record, const RecordedEvent& event);
+
+/// Reads and summarises a run's record. Returns an empty record if the file does not exist. Reads
+/// only both ends of a file larger than kLargestRecordBytes (common/run_events.h).
+[[nodiscard]] Result<RunRecord> read_events(const std::filesystem::path& run);
+
+/// Returns true if the record's last lines hold an `ended` that no later claim has undone. Reads
+/// only the end of the file, for callers that ask often.
+[[nodiscard]] bool has_end(const std::filesystem::path& run);
+
+}  // namespace dlrun

@@ -1,0 +1,59 @@
+#include "launcher/runs/secrets_file.h"
+
+#include "common/files.h"
+#include "common/log.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kLongestSecret = 64U << 10U;
+
+[[nodiscard]] std::filesystem::path secrets_file(const std::filesystem::path& run) {
+  return run / "secrets";
+}
+
+}  // namespace
+
+Result<SecretValue> read_secret(const SecretSource& source, const Env& env) {
+  SecretValue secret{source.name, ""};
+  if (source.file.empty()) {
+    const auto value = env.get(source.name);
+    if (!value) {
+      return fail(Errc::kInvalid,
+                  "secret {} is not set in this environment; export it, or name a file: {{name: "
+                  "{}, file: PATH}}",
+                  source.name, source.name);
+    }
+    secret.value = *value;
+  } else {
+    auto text = read_file(source.file, kLongestSecret);
+    if (!text) return within("secret " + source.name, text.error());
+    secret.value = std::move(*text);
+    if (secret.value.ends_with('\n')) secret.value.pop_back();
+    if (secret.value.ends_with('\r')) secret.value.pop_back();
+  }
+  hide_in_log(secret.value);
+  if (secret.value.empty()) return fail(Errc::kInvalid, "secret {} is empty", source.name);
+  if (secret.value.size() > kLongestSecret)
+    return fail(Errc::kInvalid, "secret {} is larger than {} bytes", source.name, kLongestSecret);
+  if (secret.value.find('\0') != std::string::npos)
+    return fail(Errc::kInvalid, "secret {} holds a NUL byte, which no variable can", source.name);
+  return secret;
+}
+
+Result<> write_secrets(const std::filesystem::path& run, const std::vector<SecretValue>& secrets) {
+  if (secrets.empty()) return {};
+  std::string text;
+  for (const SecretValue& secret : secrets) {
+    text += secret.name + "=" + secret.value;
+    text += '\0';
+  }
+  return write_file_atomic(secrets_file(run), text, 0600);
+}
+
+void remove_secrets(const std::filesystem::path& run) {
+  std::error_code ignored;
+  std::filesystem::remove(secrets_file(run), ignored);
+}
+
+}  // namespace dlrun

@@ -1,0 +1,197 @@
+#include "launcher/runs/sweep_record.h"
+
+#include <sys/stat.h>
+
+#include "common/files.h"
+#include "common/json_read.h"
+#include "common/text.h"
+#include "common/untrusted_file.h"
+#include "launcher/runs/ownership.h"
+#include "launcher/runs/run_directory.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kSweepLimit = 16U << 20U;
+constexpr std::size_t kPathLimit = 64U << 10U;
+constexpr const char* kFile = "sweep.json";
+constexpr const char* kSuccessor = "resubmitted";
+constexpr const char* kCancelled = "cancelled";
+
+std::optional<std::size_t> count_of(const nlohmann::ordered_json& object, const char* key) {
+  const auto number = json_read::integer(object, key);
+  return number && *number >= 0 ? std::optional(static_cast<std::size_t>(*number)) : std::nullopt;
+}
+
+}  // namespace
+
+bool less_is_better(std::string_view result) {
+  const auto names = [&](std::string_view word) {
+    return result.find(word) != std::string_view::npos;
+  };
+  return names("loss") || names("error") || names("seconds");
+}
+
+bool is_sweep(const std::filesystem::path& run) {
+  std::error_code error;
+  return std::filesystem::exists(run / kFile, error);
+}
+
+Result<SweepRecord> read_sweep(const std::filesystem::path& run) {
+  const auto path = run / kFile;
+  const auto text = read_untrusted(path, kSweepLimit, Links::kRefuse);
+  if (!text) return tl::unexpected(text.error());
+  const auto json = json_read::object_of(*text);
+  const auto damaged = [&] {
+    return fail(Errc::kInvalid, "{}: is damaged: it does not list a sweep's points", path.string());
+  };
+  if (!json) return damaged();
+  SweepRecord sweep;
+  sweep.arrays = count_of(*json, "arrays").value_or(0);
+  sweep.max_parallel = json_read::integer(*json, "max_parallel");
+  const auto keys = json->find("keys"), points = json->find("points");
+  if (keys == json->end() || points == json->end() || !keys->is_array() || !points->is_array())
+    return damaged();
+  for (const auto& key : *keys) {
+    if (!key.is_string()) return damaged();
+    sweep.keys.push_back(key.get<std::string>());
+  }
+  for (const auto& one : *points) {
+    const auto array = count_of(one, "array"), task = count_of(one, "task");
+    const auto values = one.is_object() ? one.find("values") : one.end();
+    if (!array || !task || *array >= sweep.arrays || values == one.end() || !values->is_array() ||
+        values->size() != sweep.keys.size())
+      return damaged();
+    SweepRecord::Point& point = sweep.points.emplace_back();
+    point.array = *array;
+    point.task = *task;
+    for (const auto& value : *values)
+      point.values.push_back(value.is_string() ? std::optional(value.get<std::string>())
+                                               : std::nullopt);
+  }
+  // Requires a point for each array, so that a large number without points costs no time.
+  if (sweep.points.empty() || sweep.arrays > sweep.points.size()) return damaged();
+  return sweep;
+}
+
+std::string sweep_json(const SweepRecord& sweep) {
+  using Json = nlohmann::ordered_json;
+  Json points = Json::array();
+  for (const SweepRecord::Point& point : sweep.points) {
+    Json values = Json::array();
+    for (const auto& value : point.values) values.push_back(value ? Json(*value) : Json(nullptr));
+    points.push_back({{"array", point.array}, {"task", point.task}, {"values", std::move(values)}});
+  }
+  Json json{{"keys", sweep.keys}, {"arrays", sweep.arrays}};
+  if (sweep.max_parallel) json["max_parallel"] = *sweep.max_parallel;
+  json["points"] = std::move(points);
+  return json_read::dump(json) + "\n";
+}
+
+std::filesystem::path array_path(const std::filesystem::path& sweep, std::size_t array) {
+  return sweep / fmt::format("array-{}", array);
+}
+
+std::filesystem::path point_path(const std::filesystem::path& sweep,
+                                 const SweepRecord::Point& point) {
+  return array_path(sweep, point.array) / std::to_string(point.task);
+}
+
+std::string describe(const SweepRecord& sweep, const SweepRecord::Point& point) {
+  std::string text;
+  for (std::size_t i = 0; i < sweep.keys.size(); ++i) {
+    if (point.values[i])
+      text += fmt::format("{}{}={}", text.empty() ? "" : " ", sweep.keys[i], *point.values[i]);
+  }
+  return text;
+}
+
+std::optional<std::filesystem::path> sweep_of_point(const std::filesystem::path& point) {
+  const auto array = point.parent_path();
+  if (!parse_int(point.filename().string()) || !array.filename().string().starts_with("array-"))
+    return std::nullopt;
+  return is_sweep(array.parent_path()) ? std::optional(array.parent_path()) : std::nullopt;
+}
+
+Result<IndexEntry> point_entry(const IndexEntry& sweep, std::size_t number) {
+  const auto record = read_sweep(sweep.path);
+  if (!record) return tl::unexpected(record.error());
+  if (number >= record->points.size()) {
+    return fail(Errc::kNotFound, "{} has no point {}: its points are 0 to {}", sweep.id, number,
+                record->points.size() - 1);
+  }
+  return IndexEntry{fmt::format("{}/{}", sweep.id, number), sweep.name,
+                    current_run_of(point_path(sweep.path, record->points[number])), sweep.created};
+}
+
+namespace {
+
+std::optional<uid_t> foreign_uid(const std::filesystem::path& run) {
+  const auto owner = foreign_folder(run);
+  return owner ? std::optional(owner->uid) : std::nullopt;
+}
+
+/// Returns true if the same user owns both runs and the links to them. Otherwise a point's owner,
+/// or the owner of a link to it, could name any run as its successor, such as one of the caller's.
+bool have_one_owner(const std::filesystem::path& a, const std::filesystem::path& b) {
+  struct stat of_a {
+  }, of_b{};
+  return ::lstat(a.c_str(), &of_a) == 0 && ::lstat(b.c_str(), &of_b) == 0 &&
+         of_a.st_uid == of_b.st_uid && !S_ISLNK(of_b.st_mode) && foreign_uid(a) == foreign_uid(b);
+}
+
+}  // namespace
+
+std::vector<std::filesystem::path> runs_of_point(const std::filesystem::path& point) {
+  std::vector<std::filesystem::path> runs{point};
+  constexpr std::size_t kMostTimes = 100;  // also ends a chain that somebody made a cycle
+  while (runs.size() <= kMostTimes) {
+    const auto text = read_untrusted(runs.back() / kSuccessor, kPathLimit, Links::kRefuse);
+    if (!text) break;
+    std::filesystem::path next(trim(*text));
+    if (!next.is_absolute() || !is_run_directory(next) || !have_one_owner(runs.back(), next)) break;
+    runs.push_back(std::move(next));
+  }
+  return runs;
+}
+
+std::filesystem::path current_run_of(const std::filesystem::path& point) {
+  return runs_of_point(point).back();
+}
+
+Result<std::vector<IndexEntry>> runs_of(const IndexEntry& run) {
+  std::vector<IndexEntry> runs;
+  if (!is_sweep(run.path)) {
+    runs.push_back(run);
+    return runs;
+  }
+  const auto sweep = read_sweep(run.path);
+  if (!sweep) return tl::unexpected(sweep.error());
+  for (std::size_t i = 0; i < sweep->points.size(); ++i) {
+    runs.push_back({fmt::format("{}/{}", run.id, i), run.name,
+                    current_run_of(point_path(run.path, sweep->points[i])), run.created});
+  }
+  return runs;
+}
+
+Result<> mark_cancelled(const std::filesystem::path& run_or_array) {
+  auto made = create_file_exclusive(run_or_array / kCancelled, "");
+  if (!made && made.error().code != Errc::kRefused) return made;
+  return {};
+}
+
+bool is_marked_cancelled(const std::filesystem::path& run_or_array) {
+  std::error_code error;
+  return std::filesystem::exists(run_or_array / kCancelled, error);
+}
+
+void unmark_cancelled(const std::filesystem::path& run_or_array) {
+  std::error_code ignored;
+  std::filesystem::remove(run_or_array / kCancelled, ignored);
+}
+
+Result<> write_successor(const std::filesystem::path& point, const std::filesystem::path& run) {
+  return write_file_atomic(point / kSuccessor, run.string() + "\n");
+}
+
+}  // namespace dlrun

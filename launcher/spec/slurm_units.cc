@@ -1,0 +1,227 @@
+#include "launcher/spec/slurm_units.h"
+
+#include <algorithm>
+#include <array>
+
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::int64_t kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
+constexpr std::int64_t kLongest = 3650 * kDay;
+constexpr std::int64_t kMostNodes = 1'000'000, kMostGpus = 1'000'000;
+
+/// Parses digits without a sign. At most 9 of them, so that sums of products cannot overflow.
+[[nodiscard]] std::optional<std::int64_t> parse_digits(std::string_view text) {
+  if (text.empty() || text.size() > 9 ||
+      !std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; })) {
+    return std::nullopt;
+  }
+  return parse_int(text);
+}
+
+/// Parses "1h30m": numbers with d, h, m, s in this order, each at most once. Returns seconds.
+[[nodiscard]] std::optional<std::int64_t> parse_suffixed(std::string_view text) {
+  constexpr std::array<std::pair<char, std::int64_t>, 4> units{
+      {{'d', kDay}, {'h', kHour}, {'m', kMinute}, {'s', 1}}};
+  std::int64_t seconds = 0;
+  auto unit = units.begin();
+  if (text.empty()) return std::nullopt;
+  while (!text.empty()) {
+    const auto end = text.find_first_not_of("0123456789");
+    if (end == std::string_view::npos) return std::nullopt;
+    const auto number = parse_digits(text.substr(0, end));
+    unit = std::find_if(unit, units.end(),
+                        [&](const auto& candidate) { return candidate.first == text[end]; });
+    if (!number || unit == units.end()) return std::nullopt;
+    seconds += *number * unit->second;
+    ++unit;
+    text.remove_prefix(end + 1);
+  }
+  return seconds;
+}
+
+/// Parses Slurm's own forms of a time limit. Returns seconds.
+[[nodiscard]] std::optional<std::int64_t> parse_slurm_time(std::string_view text) {
+  std::int64_t days = 0;
+  const auto dash = text.find('-');
+  if (dash != std::string_view::npos) {
+    const auto parsed = parse_digits(text.substr(0, dash));
+    if (!parsed) return std::nullopt;
+    days = *parsed;
+    text.remove_prefix(dash + 1);
+  }
+  std::array<std::int64_t, 3> fields{};
+  std::size_t count = 0;
+  for (std::string_view part : split(text, ':')) {
+    const auto parsed = parse_digits(part);
+    if (!parsed || count == fields.size()) return std::nullopt;
+    fields[count++] = *parsed;
+  }
+  if (dash != std::string_view::npos) {  // D-HH[:MM[:SS]]
+    return days * kDay + fields[0] * kHour + fields[1] * kMinute + fields[2];
+  }
+  if (count == 1) return fields[0] * kMinute;
+  if (count == 2) return fields[0] * kMinute + fields[1];
+  return fields[0] * kHour + fields[1] * kMinute + fields[2];
+}
+
+}  // namespace
+
+Result<std::optional<std::int64_t>> parse_time_limit(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  if (lower == "unlimited" || lower == "infinite") return std::optional<std::int64_t>();
+  auto seconds = parse_slurm_time(text);
+  if (!seconds) seconds = parse_suffixed(text);
+  if (!seconds)
+    return fail(Errc::kInvalid, "'{}' is not a time; write 00:10:00, 1-12:00:00, 10m, 1h30m or 2d",
+                printable(text));
+  if (*seconds <= 0)
+    return fail(Errc::kInvalid, "'{}' is no time at all; Slurm would read it as no limit",
+                printable(text));
+  if (*seconds > kLongest)
+    return fail(Errc::kInvalid, "'{}' is more than ten years", printable(text));
+  return seconds;
+}
+
+std::string format_time_limit(std::int64_t seconds) {
+  const auto days = seconds / kDay;
+  const std::string clock = fmt::format("{:02}:{:02}:{:02}", seconds % kDay / kHour,
+                                        seconds % kHour / kMinute, seconds % kMinute);
+  return days > 0 ? fmt::format("{}-{}", days, clock) : clock;
+}
+
+Result<std::int64_t> parse_duration(std::string_view text) {
+  auto seconds = parse_digits(text);
+  if (!seconds) seconds = parse_suffixed(text);
+  if (!seconds)
+    return fail(Errc::kInvalid, "'{}' is not a duration; write 90s, 10m, 1h30m or 2d",
+                printable(text));
+  if (*seconds > kLongest)
+    return fail(Errc::kInvalid, "'{}' is more than ten years", printable(text));
+  return *seconds;
+}
+
+Result<> check_memory(std::string_view text) {
+  std::string_view digits = text;
+  if (!digits.empty() && std::string_view("KMGTkmgt").find(digits.back()) != std::string_view::npos)
+    digits.remove_suffix(1);
+  // Slurm also accepts a B after the unit ("4GB").
+  if (digits.size() > 2 && digits.size() == text.size() &&
+      (digits.back() == 'B' || digits.back() == 'b')) {
+    digits.remove_suffix(1);
+    if (std::string_view("KMGTkmgt").find(digits.back()) == std::string_view::npos) digits = "";
+    if (!digits.empty()) digits.remove_suffix(1);
+  }
+  if (!parse_digits(digits))
+    return fail(Errc::kInvalid, "'{}' is not a memory size; write 500M, 64G or 1T",
+                printable(text));
+  return {};
+}
+
+std::optional<std::int64_t> memory_mib(std::string_view text) {
+  if (!check_memory(text)) return std::nullopt;
+  const auto end = text.find_first_not_of("0123456789");
+  const auto number = parse_digits(text.substr(0, end));
+  if (!number || *number == 0) return std::nullopt;
+  switch (end == std::string_view::npos ? 'M' : text[end]) {
+    case 'K':
+    case 'k':
+      return (*number + 1023) / 1024;
+    case 'G':
+    case 'g':
+      return *number * 1024;
+    case 'T':
+    case 't':
+      return *number * 1024 * 1024;
+    default:
+      return *number;
+  }
+}
+
+Result<NodeRange> parse_nodes(std::string_view text) {
+  const auto parts = split(text, '-');
+  const auto first = parse_digits(parts[0]);
+  const auto last = parts.size() == 2 ? parse_digits(parts[1]) : first;
+  if (!first || !last || parts.size() > 2) {
+    return fail(Errc::kInvalid, "'{}' is not a number of nodes; write 2, or \"2-4\" for a range",
+                printable(text));
+  }
+  if (*first < 1 || *last > kMostNodes)
+    return fail(Errc::kInvalid, "{} is not between 1 and {} nodes", printable(text), kMostNodes);
+  if (*last < *first)
+    return fail(Errc::kInvalid, "the range {} ends before it starts", printable(text));
+  return NodeRange{*first, *last};
+}
+
+std::string format_nodes(const NodeRange& nodes) {
+  return nodes.min == nodes.max ? fmt::format("{}", nodes.min)
+                                : fmt::format("{}-{}", nodes.min, nodes.max);
+}
+
+Result<> check_gpu_type(std::string_view type) {
+  const bool fine =
+      !type.empty() && type.size() <= 64 && std::all_of(type.begin(), type.end(), [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+               c == '.' || c == '_' || c == '-' || c == '+';
+      });
+  if (!fine)
+    return fail(Errc::kInvalid, "'{}' is not a GPU type; write a name such as a100 or 1g.5gb",
+                printable(type));
+  return {};
+}
+
+Result<Gpus> parse_gpus(std::string_view text) {
+  const auto colon = text.rfind(':');
+  Gpus gpus;
+  if (colon != std::string_view::npos) {
+    gpus.type = text.substr(0, colon);
+    DLRUN_TRY(check_gpu_type(gpus.type));
+    text.remove_prefix(colon + 1);
+  }
+  const auto count = parse_digits(text);
+  if (!count)
+    return fail(Errc::kInvalid,
+                "'{}' is not a number of GPUs; write 4, a100:4 or {{type: a100, count: 4}}",
+                printable(text));
+  if (*count > kMostGpus)
+    return fail(Errc::kInvalid, "{} is not between 0 and {} GPUs", *count, kMostGpus);
+  gpus.count = *count;
+  return gpus;
+}
+
+std::string format_gpus(const Gpus& gpus) {
+  return gpus.type.empty() ? fmt::format("{}", gpus.count)
+                           : fmt::format("{}:{}", gpus.type, gpus.count);
+}
+
+std::int64_t gpus_in_gres(std::string_view gres) {
+  std::int64_t total = 0;
+  for (std::string_view item : split(gres, ',')) {
+    item = trim(item);
+    if (item.substr(0, 5) == "gres:") item.remove_prefix(5);
+    item = item.substr(0, item.find('('));
+    const auto parts = split(item, ':');
+    if (parts[0] != "gpu") continue;
+    const auto count = parts.size() > 1 ? parse_digits(parts.back()) : std::nullopt;
+    total += count.value_or(1);
+  }
+  return total;
+}
+
+Result<std::int64_t> parse_interval(std::string_view text) {
+  if (text == "1 epoch" || text == "epoch") return 0;
+  const auto space = text.find(' ');
+  if (space != std::string_view::npos) {
+    const auto number = parse_digits(text.substr(0, space));
+    const std::string_view unit = trim(text.substr(space));
+    if (number && *number > 0 && (unit == "steps" || unit == "step")) return *number;
+  }
+  return fail(Errc::kInvalid, "'{}' is not an interval; write '500 steps' or '1 epoch'",
+              printable(text));
+}
+
+}  // namespace dlrun

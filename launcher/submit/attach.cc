@@ -1,0 +1,93 @@
+#include "launcher/submit/attach.h"
+
+#include <algorithm>
+
+#include "common/hostlist.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "launcher/executors/scrub.h"
+#include "launcher/executors/slurm_parse.h"
+
+namespace dlrun {
+namespace {
+
+/// Returns the job and the node. Fails with kUsage if the run has no job to attach to.
+Result<AttachPoint> point_of(const IndexEntry& run, const RunStatus& status,
+                             const std::string& wanted) {
+  if (status.job.cluster == kLocalCluster) {
+    return fail(Errc::kUsage,
+                "{}: runs on this machine, without Slurm: any shell here is beside it", run.id);
+  }
+  if (status.state != RunState::kRunning || !status.facts.report ||
+      status.facts.report->nodes.empty()) {
+    return fail(Errc::kUsage, "{}: is {}; a shell goes beside the ranks of a job that runs", run.id,
+                word(status.state));
+  }
+  const std::string& list = status.facts.report->nodes;
+  const auto nodes = expand_hostlist(list);
+  if (!nodes || nodes->empty())
+    return fail(Errc::kInternal, "{}: Slurm's node list '{}' is no list", run.id, list);
+  if (!wanted.empty() && std::find(nodes->begin(), nodes->end(), wanted) == nodes->end()) {
+    return fail(Errc::kUsage, "--node {}: the job runs on {}", printable(wanted), printable(list));
+  }
+  return AttachPoint{status.job.id, wanted.empty() ? nodes->front() : wanted, status.job.cluster,
+                     std::nullopt};
+}
+
+/// Returns Slurm's own number of a job. srun needs it for a task of an array, too.
+Result<std::string> number_of(const Env& env, const JobId& job) {
+  DLRUN_TRY(check_job(job));
+  if (job.id.find('_') == std::string::npos) return job.id;
+  Command command;
+  command.argv = {"squeue", "-h", "-j", job.id, "-o", "%A"};
+  if (!job.cluster.empty()) command.argv.insert(command.argv.end(), {"-M", job.cluster});
+  command.env = scrubbed_for_slurm(env, munge_is_available());
+  const auto done = run_command(command);
+  if (!done) return tl::unexpected(done.error());
+  for (const auto line : split(done->out, '\n')) {  // with -M an extra line names the cluster
+    if (parse_int(trim(line))) return std::string(trim(line));
+  }
+  return fail(Errc::kUnavailable, "squeue does not tell the number of job {}: {}", job.id,
+              trim(done->err));
+}
+
+/// Returns the job's CPUs on the node; nothing if Slurm does not report them.
+std::optional<std::int64_t> cpus_of(const Env& env, const AttachPoint& point) {
+  Command command;
+  command.argv = {"scontrol"};
+  if (!point.clusters.empty()) command.argv.insert(command.argv.end(), {"-M", point.clusters});
+  command.argv.insert(command.argv.end(), {"--details", "show", "job", point.job});
+  command.env = scrubbed_for_slurm(env, munge_is_available());
+  const auto done = run_command(command);
+  return done && done->exit_code == 0 ? parse_cpus_of_node(done->out, point.node) : std::nullopt;
+}
+
+}  // namespace
+
+Result<AttachPoint> attach_point(const Env& env, const IndexEntry& run, const RunStatus& status,
+                                 const std::string& node) {
+  if (status.is_last_known) return fail(Errc::kUnavailable, "{}", status.facts.unreachable);
+  auto point = point_of(run, status, node);
+  if (!point) return point;
+  auto number = number_of(env, status.job);
+  if (!number) return tl::unexpected(number.error());
+  point->job = std::move(*number);
+  point->cpus = cpus_of(env, *point);
+  return point;
+}
+
+std::filesystem::path attach_folder(const IndexEntry& run, const RunStatus& status,
+                                    std::filesystem::path place) {
+  if (const auto& submission = status.facts.submission; submission && !submission->chdir.empty())
+    place = submission->chdir;
+  std::error_code error;
+  return std::filesystem::is_directory(place, error) ? place : run.path.parent_path();
+}
+
+Result<ForegroundProcess> start_session(const Env& env, const Interactive& session,
+                                        const std::filesystem::path& folder) {
+  return ForegroundProcess::start(session.argv, scrubbed_for_slurm(env, munge_is_available()),
+                                  folder, OnSignal::kEnd);
+}
+
+}  // namespace dlrun

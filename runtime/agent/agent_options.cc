@@ -1,0 +1,331 @@
+#include "runtime/agent/agent_options.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "common/text.h"
+
+namespace dlrun::agent {
+namespace {
+
+constexpr int kLocalRanksLimit = 4096;
+
+/// One option. `takes` gets its value. An option without `takes` is a flag and calls `sets`.
+struct Option {
+  std::string_view name;
+  std::function<Result<>(std::string_view)> takes;
+  std::function<void()> sets;
+};
+
+/// Parses options up to "--" and returns the words after it, the command. A value has the form
+/// `--name VALUE` or `--name=VALUE`.
+Result<std::vector<std::string>> read_options(const std::vector<std::string>& arguments,
+                                              const std::vector<Option>& options) {
+  for (std::size_t at = 1; at < arguments.size(); ++at) {
+    const std::string_view argument = arguments[at];
+    if (argument == "--") {
+      std::vector<std::string> command(arguments.begin() + static_cast<std::ptrdiff_t>(at) + 1,
+                                       arguments.end());
+      if (command.empty() || command.front().empty()) break;
+      return command;
+    }
+    const auto equals = argument.find('=');
+    const auto name = argument.substr(0, equals);
+    const Option* option = nullptr;
+    for (const auto& known : options) {
+      if (known.name == name) option = &known;
+    }
+    if (option == nullptr) {
+      return fail(Errc::kUsage,
+                  "{}: unknown option '{}'; options come before '--', the command after it",
+                  arguments.front(), printable(argument));
+    }
+    if (!option->takes) {
+      if (equals != std::string_view::npos) return fail(Errc::kUsage, "{} takes no value", name);
+      option->sets();
+      continue;
+    }
+    if (equals == std::string_view::npos && at + 1 >= arguments.size()) {
+      return fail(Errc::kUsage, "{} needs a value", name);
+    }
+    const std::string_view value =
+        equals == std::string_view::npos ? arguments[++at] : argument.substr(equals + 1);
+    DLRUN_TRY(option->takes(value));
+  }
+  return fail(Errc::kUsage, "{}: no command after '--'", arguments.front());
+}
+
+Result<> take_number(std::string_view value, std::string_view name, std::string_view unit, int min,
+                     int max, int& target) {
+  const auto number = parse_int(value);
+  if (!number || *number < min || *number > max) {
+    return fail(Errc::kUsage, "{} '{}' is not a number of {} from {} to {}", name, printable(value),
+                unit, min, max);
+  }
+  target = static_cast<int>(*number);
+  return {};
+}
+
+/// Returns an Option::takes that stores a text, which must not be empty.
+template <typename Text>
+std::function<Result<>(std::string_view)> text_into(std::string_view name, Text& target) {
+  return [name, &target](std::string_view value) -> Result<> {
+    if (value.empty()) return fail(Errc::kUsage, "{} needs a value", name);
+    target = value;
+    return {};
+  };
+}
+
+/// Returns an Option::takes that stores a whole number from min to max.
+std::function<Result<>(std::string_view)> number_into(std::string_view name, std::string_view unit,
+                                                      int min, int max, int& target) {
+  return [=, &target](std::string_view value) {
+    return take_number(value, name, unit, min, max, target);
+  };
+}
+
+/// Returns an Option::takes that stores a time in whole seconds.
+template <typename Time>
+std::function<Result<>(std::string_view)> seconds_into(std::string_view name, Time& target) {
+  return [name, &target](std::string_view value) -> Result<> {
+    int seconds = 0;
+    DLRUN_TRY(take_number(value, name, "seconds", 1, 1 << 30, seconds));
+    target = std::chrono::seconds(seconds);
+    return {};
+  };
+}
+
+/// Returns an Option::takes that stores the result of `parse` for the value.
+template <typename Parse, typename Target>
+std::function<Result<>(std::string_view)> parsed_into(const Parse& parse, Target& target) {
+  return [&parse, &target](std::string_view value) -> Result<> {
+    auto parsed = parse(value);
+    if (!parsed) return tl::unexpected<Error>(std::move(parsed.error()));
+    target = std::move(*parsed);
+    return {};
+  };
+}
+
+std::vector<Option> options_of_run(LeadOptions& lead) {
+  return {{"--runs", text_into("--runs", lead.runs), {}},
+          {"--name", text_into("--name", lead.name), {}},
+          {"--local",
+           [&lead](std::string_view value) -> Result<> {
+             const auto ranks = parse_int(value);
+             if (!ranks || *ranks < 1 || *ranks > kLocalRanksLimit) {
+               return fail(Errc::kUsage, "--local '{}' is not a number of ranks from 1 to {}",
+                           printable(value), kLocalRanksLimit);
+             }
+             lead.local = static_cast<int>(*ranks);
+             return {};
+           },
+           {}},
+          {"--join-timeout",
+           [&lead](std::string_view value) -> Result<> {
+             const auto seconds = parse_double(value);
+             if (!seconds || *seconds <= 0 || *seconds > 1e6) {
+               return fail(Errc::kUsage, "--join-timeout '{}' is not a number of seconds above 0",
+                           printable(value));
+             }
+             lead.join_timeout = std::chrono::milliseconds(std::llround(*seconds * 1000));
+             return {};
+           },
+           {}},
+          {"--never-started",
+           [&lead](std::string_view value) -> Result<> {
+             const auto code = parse_int(value);
+             if (!code || *code < 0 || *code > 255) {
+               return fail(Errc::kUsage, "--never-started '{}' is not an exit code",
+                           printable(value));
+             }
+             lead.never_started = static_cast<int>(*code);
+             return {};
+           },
+           {}},
+          {"--container-words", text_into("--container-words", lead.container_words), {}},
+          {"--forward-usr1", {}, [&lead] { lead.forward_usr1 = true; }}};
+}
+
+std::vector<Option> options_of_health(LeadOptions& lead) {
+  return {{"--hang-after", seconds_into("--hang-after", lead.hang_after), {}},
+          {"--idle-gpu-after", seconds_into("--idle-gpu-after", lead.idle_gpu_after), {}},
+          {"--end-idle-gpus", {}, [&lead] { lead.ends_idle_gpus = true; }},
+          {"--known-bad", text_into("--known-bad", lead.known_bad.file), {}},
+          {"--known-bad-for", seconds_into("--known-bad-for", lead.known_bad.time), {}}};
+}
+
+std::vector<Option> options_of_retry(RetryOptions& retry) {
+  constexpr int kMost = 1'000'000;
+  return {
+      {"--retry", number_into("--retry", "restarts", 0, kMost, retry.max), {}},
+      {"--retry-on", parsed_into(parse_causes, retry.on), {}},
+      {"--no-progress", number_into("--no-progress", "attempts", 1, kMost, retry.no_progress), {}},
+      {"--exclude-bad-nodes", {}, [&retry] { retry.excludes_bad_nodes = true; }},
+      {"--min-nodes", number_into("--min-nodes", "nodes", 1, kMost, retry.min_nodes), {}},
+      {"--step-nodes", number_into("--step-nodes", "nodes", 1, kMost, retry.step_nodes), {}},
+      {"--signal-before",
+       number_into("--signal-before", "seconds", 1, 65535, retry.signal_before_s),
+       {}}};
+}
+
+Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
+  LeadOptions lead;
+  auto options = options_of_run(lead);
+  for (auto&& group : {options_of_health(lead), options_of_retry(lead.retry)})
+    options.insert(options.end(), group.begin(), group.end());
+  auto command = read_options(arguments, options);
+  if (!command) return tl::unexpected<Error>(std::move(command.error()));
+  if (lead.name.find('/') != std::string::npos || lead.name == "." || lead.name == "..") {
+    return fail(Errc::kUsage, "--name '{}' cannot name a run", printable(lead.name));
+  }
+  lead.command = std::move(*command);
+  const auto ranks = std::find(lead.command.begin(), lead.command.end(), "rank");
+  const auto program = std::find(ranks, lead.command.end(), "--");
+  lead.always_reports = std::find(ranks, program, "--trusted") != program;
+  if (const auto checks = std::find(ranks, program, "--preflight"); program - checks > 1)
+    lead.node_checks = checks[1];
+  return lead;
+}
+
+std::vector<Option> options_of_rank(RankOptions& rank) {
+  return {{"--env",
+           [&rank](std::string_view value) -> Result<> {
+             auto parsed = EnvTemplate::parse(value);
+             if (!parsed) return tl::unexpected<Error>(std::move(parsed.error()));
+             rank.templates.push_back(std::move(*parsed));
+             return {};
+           },
+           {}},
+          {"--word",
+           [&rank](std::string_view value) -> Result<> {
+             auto parsed = Template::parse(value);
+             if (!parsed) return within("--word", parsed.error());
+             rank.words.push_back(std::move(*parsed));
+             return {};
+           },
+           {}},
+          {"--nproc-per-node",
+           [&rank](std::string_view value) -> Result<> {
+             const auto count = parse_int(value);
+             if (!count || *count < 1 || *count > kLocalRanksLimit) {
+               return fail(Errc::kUsage, "--nproc-per-node '{}' is not a number from 1 to {}",
+                           printable(value), kLocalRanksLimit);
+             }
+             rank.nproc_per_node = static_cast<int>(*count);
+             return {};
+           },
+           {}},
+          {"--roles", parsed_into(Roles::parse, rank.roles), {}},
+          {"--secret",
+           [&rank](std::string_view value) -> Result<> {
+             if (value.empty() || value.find('=') != std::string_view::npos) {
+               return fail(Errc::kUsage, "--secret takes a variable's name alone");
+             }
+             rank.secrets.emplace_back(value);
+             return {};
+           },
+           {}},
+          {"--preflight", parsed_into(NodeChecks::parse, rank.checks), {}},
+          {"--tmpdir",
+           [&rank](std::string_view value) -> Result<> {
+             rank.tmpdir = value;
+             return {};
+           },
+           {}},
+          {"--trusted", {}, [&rank] { rank.is_trusted = true; }}};
+}
+
+Result<Invocation> parse_rank(const std::vector<std::string>& arguments) {
+  RankOptions rank;
+  auto command = read_options(arguments, options_of_rank(rank));
+  if (!command) return tl::unexpected<Error>(std::move(command.error()));
+  rank.program = std::move(*command);
+  return rank;
+}
+
+/// Parses the options of `autopsy`, which only the rank's agent calls.
+Result<Invocation> parse_autopsy(const std::vector<std::string>& arguments) {
+  AutopsyOptions autopsy;
+  const auto pids = read_options(arguments, {{"--file",
+                                              [&](std::string_view value) -> Result<> {
+                                                autopsy.file = value;
+                                                return {};
+                                              },
+                                              {}},
+                                             {"--rank",
+                                              [&](std::string_view value) {
+                                                return take_number(value, "--rank", "ranks", 0,
+                                                                   1 << 30, autopsy.rank);
+                                              },
+                                              {}},
+                                             {"--ask-ras", {}, [&] { autopsy.asks_ras = true; }}});
+  if (!pids) return tl::unexpected<Error>(pids.error());
+  for (const auto& word : *pids) {
+    const auto pid = parse_int(word);
+    if (!pid || *pid < 1 || *pid > 1 << 30)
+      return fail(Errc::kUsage, "'{}' is not a process id", printable(word));
+    autopsy.pids.push_back(static_cast<pid_t>(*pid));
+  }
+  return autopsy;
+}
+
+}  // namespace
+
+const char* const kUsageText =
+    R"(usage: dlrun-agent lead [options] -- srun ... dlrun-agent rank ... -- PROGRAM...
+       dlrun-agent lead --local N [options] -- dlrun-agent rank ... -- PROGRAM...
+       dlrun-agent lead --never-started CODE [options] -- COMMAND...
+       dlrun-agent rank [options] -- PROGRAM...
+
+lead starts the ranks of a step, watches them and keeps the record of the run:
+  --runs DIR              folder for the run directory if DLRUN_RUN is not set (runs)
+  --name NAME             name of the run in that case (run)
+  --local N               start N ranks on this machine, without Slurm
+  --join-timeout SECONDS  time in which all ranks must connect to lead (600)
+  --never-started CODE    record that the job script ended with CODE at COMMAND before it started
+                          the ranks; start nothing
+  --container-words TEXT  with --never-started: the container could not be created; TEXT is the
+                          error message of the container tool
+  --forward-usr1          pass a USR1 that reaches the job to the programs
+  --hang-after SECONDS    end a step that has shown no progress for this time: no report, or no
+                          output of a program that reports nothing
+  --idle-gpu-after SECS   warn about GPUs that have not worked for this time
+  --end-idle-gpus         end a run with such GPUs
+  --retry MAX             largest number of restarts of a failed run (0)
+  --retry-on CAUSES       causes for a restart: timeout,preemption,node_failure,hang,oom,failure
+                          (none)
+  --no-progress N         do not restart after N attempts in a row that got no further (3)
+  --exclude-bad-nodes     do not use nodes again that failed or whose rank hung
+  --min-nodes N           continue after the loss of nodes while N nodes of the allocation are left
+  --step-nodes N          use N nodes for every attempt; the other nodes of the allocation are spare
+  --known-bad FILE        remember bad nodes in this file, which other runs read
+  --known-bad-for SECONDS time for which a bad node is remembered (604800)
+  --signal-before SECONDS time between the signal USR1 and the time limit
+rank runs the program of one task:
+  --env NAME=TEMPLATE     variable for the program; dlrun fills in {rank} {world_size}
+                          {local_rank} {local_world_size} {node_rank} {nnodes} {addr}
+                          {master_addr} {master_port} {master} {port} {nproc_per_node} {addresses}
+                          {role} {role_index} {tf_config} {run} {attempt} {job}
+  --word TEMPLATE         word before PROGRAM, such as the name of a launcher
+  --nproc-per-node N      value of {nproc_per_node} (1)
+  --roles ROLES           numbers of ranks that are not workers: chief=1,ps=2,evaluator=1
+  --secret NAME           variable for the program, from the secrets file of the run
+  --preflight CHECKS      checks before the program starts: gpu,disk,clock,nccl (or gloo); a node
+                          that fails one ends the attempt
+  --tmpdir DIR            TMPDIR that the user asked for; Slurm sets /tmp if it cannot write there
+  --trusted               give the program access to the store
+)";
+
+Result<Invocation> parse_arguments(const std::vector<std::string>& arguments) {
+  const auto word = arguments.empty() ? std::string() : arguments.front();
+  if (word == "lead") return parse_lead(arguments);
+  if (word == "rank") return parse_rank(arguments);
+  if (word == "autopsy") return parse_autopsy(arguments);
+  if (word == "--help" || word == "-h") return HelpAsked{};
+  if (word == "--version") return VersionAsked{};
+  return fail(Errc::kUsage, "expected 'lead' or 'rank', not '{}'; see dlrun-agent --help",
+              printable(word));
+}
+
+}  // namespace dlrun::agent

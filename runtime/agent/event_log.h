@@ -1,0 +1,51 @@
+#pragma once
+// The record of a run: events.jsonl, a durable log of events (ENVIRONMENT.md, "events.jsonl"). Lead
+// is its only writer.
+
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/result.h"
+#include "common/run_events.h"
+
+namespace dlrun::agent {
+
+class BackgroundFile;
+
+class EventLog {
+ public:
+  /// Opens or creates the file. Truncates a torn tail, so that appended lines can be read.
+  [[nodiscard]] static Result<EventLog> open(const std::filesystem::path& path);
+  EventLog(EventLog&&) noexcept;
+  EventLog& operator=(EventLog&&) noexcept;
+  ~EventLog();
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  /// Returns the number of bytes of the torn tail that open() cut off.
+  [[nodiscard]] std::size_t cut_bytes() const { return cut_bytes_; }
+
+  void set_attempt(int attempt) { attempt_ = attempt; }
+  /// Queues an event with its time and attempt. Never blocks. Events are synced to the disk, except
+  /// those of class kDroppable, which are dropped while the file system is too slow.
+  void record(const RunEvent& event);
+
+  /// Returns the first failure to write, once.
+  [[nodiscard]] std::optional<Error> take_failure();
+  [[nodiscard]] int event_fd() const;
+  void acknowledge();
+  [[nodiscard]] bool drain(std::chrono::milliseconds limit);
+
+ private:
+  EventLog(std::string path, std::unique_ptr<BackgroundFile> file, std::size_t cut_bytes);
+
+  std::string path_;
+  std::unique_ptr<BackgroundFile> file_;
+  std::size_t cut_bytes_ = 0;
+  int attempt_ = 0;
+};
+
+}  // namespace dlrun::agent

@@ -1,0 +1,70 @@
+#pragma once
+// The table of keys and values that the ranks of an attempt share. Lead owns it. Single-threaded,
+// no I/O.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/result.h"
+
+namespace dlrun::agent {
+
+class KeyTable {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// The answer to a request of a rank.
+  struct Answer {
+    int rank = 0;
+    std::uint64_t id = 0;  ///< the rank's number of the request
+    Result<std::string> value;
+  };
+
+  static constexpr std::size_t kKeyLimitBytes = 1024;
+  /// Limit for all keys and values together, and once more for the keys of waiting requests.
+  static constexpr std::size_t kTotalLimitBytes = 256U << 20U;
+
+  /// Sets a key, whose value cannot change any more. Putting an equal value again succeeds; another
+  /// value fails with kRefused. Values are opaque text (hex on the wire). Returns the answers to
+  /// the ranks that waited for the key, then the answer to this request.
+  [[nodiscard]] std::vector<Answer> put(int rank, std::uint64_t id, std::string_view key,
+                                        std::string_view value);
+
+  /// Returns the answer at once if the key exists or wait is zero. Otherwise put() or expire()
+  /// returns it later, unless drop() removes the request.
+  [[nodiscard]] std::vector<Answer> get(int rank, std::uint64_t id, std::string_view key,
+                                        std::chrono::milliseconds wait, Clock::time_point now);
+
+  /// Returns kTimeout answers for the requests whose time has run out. The message has the key and
+  /// the waiting time.
+  [[nodiscard]] std::vector<Answer> expire(Clock::time_point now);
+  [[nodiscard]] std::optional<Clock::time_point> next_deadline() const;
+
+  /// Removes the waiting requests of a rank that is gone.
+  void drop(int rank);
+
+ private:
+  struct Waiter {
+    int rank;
+    std::uint64_t id;
+    std::string key;
+    std::chrono::milliseconds wait;
+  };
+
+  std::map<std::string, std::string, std::less<>> values_;
+  std::multimap<Clock::time_point, Waiter> by_deadline_;
+  std::multimap<std::string, std::multimap<Clock::time_point, Waiter>::iterator, std::less<>>
+      by_key_;
+  std::size_t total_bytes_ = 0;
+
+  void forget(std::multimap<Clock::time_point, Waiter>::iterator waiter);
+};
+
+}  // namespace dlrun::agent

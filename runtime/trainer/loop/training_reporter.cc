@@ -1,0 +1,244 @@
+// Every step is counted; the terminal, the log and the record each show only some of
+// them, at fixed intervals.
+
+#include "runtime/trainer/loop/training_reporter.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "common/bounded_json.h"
+#include "common/text.h"
+#include "runtime/bootstrap/store.h"
+
+namespace dlrun::trainer {
+namespace {
+
+using nlohmann::ordered_json;
+using std::chrono::duration;
+
+constexpr duration<double> kShowEvery{0.1};  // for the line on a terminal
+constexpr duration<double> kLogEvery{10.0};  // for plain lines
+constexpr duration<double> kTellEvery{1.0};  // for metrics and the run's record
+
+std::string duration_text(double seconds) {
+  const auto whole = static_cast<long>(seconds + 0.5);
+  if (whole < 60) return fmt::format("{}s", whole);
+  if (whole < 3600) return fmt::format("{}m{:02}s", whole / 60, whole % 60);
+  return fmt::format("{}h{:02}m", whole / 3600, whole / 60 % 60);
+}
+
+std::string rate_text(double per_second) {
+  return per_second < 10'000 ? fmt::format("{:.0f}", per_second)
+                             : fmt::format("{:.1f}k", per_second / 1000);
+}
+
+constexpr std::size_t kLongestText = 256;  // bytes of a text in the result that the run records
+
+/// Formats "test F1 0.9123 (macro 0.8876)" with `before` in front; nothing without scores.
+std::string f1_text(std::string_view before, const std::optional<LabelScores>& scores) {
+  return scores ? fmt::format("{}test F1 {:.4f} (macro {:.4f})", before, scores->micro_f1,
+                              scores->macro_f1)
+                : "";
+}
+
+void add_f1(ordered_json& fields, const std::optional<LabelScores>& scores) {
+  if (!scores) return;
+  fields["test_f1_micro"] = scores->micro_f1;
+  fields["test_f1_macro"] = scores->macro_f1;
+}
+
+ordered_json classes_json(const LabelScores& scores) {
+  ordered_json all = ordered_json::array();
+  for (const ClassScore& one : scores.classes) {
+    all.push_back({{"precision", one.precision},
+                   {"recall", one.recall},
+                   {"f1", one.f1},
+                   {"samples", one.samples}});
+  }
+  return all;
+}
+
+}  // namespace
+
+Result<TrainingReporter> TrainingReporter::open(const Options& options) {
+  TrainingReporter reporter(options);
+  if (options.is_silent || !options.metrics) return reporter;
+  const std::string path = options.metrics->string();
+  reporter.metrics_ = UniqueFd(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
+  if (!reporter.metrics_.is_open())
+    return fail(Errc::kIo, "{}: cannot open: {}", path, errno_text(errno));
+  // A killed attempt may have left an incomplete line; do not append to it.
+  char last = '\n';
+  if (const off_t size = lseek(reporter.metrics_.get(), 0, SEEK_END);
+      size > 0 && pread(reporter.metrics_.get(), &last, 1, size - 1) == 1 && last != '\n') {
+    DLRUN_TRY(write_all(reporter.metrics_.get(), "\n"));
+  }
+  return reporter;
+}
+
+void TrainingReporter::note(const std::string& line) {
+  if (!options_.is_silent) print_line(line);
+}
+
+void TrainingReporter::print_line(const std::string& line) {
+  if (line_width_ > 0) std::fputs("\r\x1b[K", stdout);
+  line_width_ = 0;
+  std::fputs(line.c_str(), stdout);
+  std::fputc('\n', stdout);
+  std::fflush(stdout);
+}
+
+/// Returns the mean time in ms over the steps since the last call.
+double TrainingReporter::work_ms() {
+  const auto steps = std::exchange(steps_since_told_, 0);
+  const auto work = std::exchange(work_since_told_, {});
+  return steps == 0 ? 0 : 1e3 * work.count() / static_cast<double>(steps);
+}
+
+void TrainingReporter::tell_rank(const StepReport& report, Clock::time_point now) {
+  if (options_.store == nullptr || now - told_ < kTellEvery) return;
+  told_ = now;
+  keep(options_.store->report_progress(
+      ordered_json{{"step", report.step}, {"work_ms", work_ms()}}.dump()));
+}
+
+void TrainingReporter::step(const StepReport& report) {
+  const Clock::time_point now = Clock::now();
+  ++steps_since_told_;
+  work_since_told_ += report.work;
+  if (options_.is_silent) return tell_rank(report, now);
+  if (done_at_start_ < 0) done_at_start_ = report.done;
+  samples_since_shown_ += report.samples;
+  samples_since_told_ += report.samples;
+
+  const double elapsed = duration<double>(now - start_).count();
+  const double left = report.done > done_at_start_
+                          ? elapsed * (1 - report.done) / (report.done - done_at_start_)
+                          : 0;
+  const auto line = [&](double rate) {
+    return fmt::format(
+        "epoch {}/{}  step {}  {:3.0f}%  loss {:.4f}  accuracy {:.4f}  {} samples/s  {} left",
+        report.epoch, options_.epochs, report.step, 100 * report.done, report.loss, report.accuracy,
+        rate_text(rate), duration_text(left));
+  };
+  if (now - shown_ >= (options_.is_terminal ? kShowEvery : kLogEvery)) {
+    const std::string text =
+        line(static_cast<double>(samples_since_shown_) / duration<double>(now - shown_).count());
+    if (options_.is_terminal) {
+      fmt::print("\r{}\x1b[K", text);
+      std::fflush(stdout);
+      line_width_ = text.size();
+    } else {
+      print_line(text);
+    }
+    shown_ = now;
+    samples_since_shown_ = 0;
+  }
+  if (now - told_ >= kTellEvery) {
+    const double rate =
+        static_cast<double>(samples_since_told_) / duration<double>(now - told_).count();
+    const ordered_json fields{{"epoch", report.epoch},
+                              {"step", report.step},
+                              {"loss", report.loss},
+                              {"accuracy", report.accuracy},
+                              {"samples_per_s", rate}};
+    write_metrics(fields.dump());
+    if (options_.store != nullptr) {
+      ordered_json record = fields;
+      record["epochs"] = options_.epochs;
+      record["steps"] = report.steps;
+      record["work_ms"] = work_ms();
+      keep(options_.store->report_progress(record.dump()));
+    }
+    told_ = now;
+    samples_since_told_ = 0;
+  }
+}
+
+void TrainingReporter::epoch(const EpochReport& report) {
+  if (options_.is_silent) return;
+  print_line(fmt::format(
+      "epoch {}/{}  loss {:.4f}  accuracy {:.4f}  test loss {:.4f}  test accuracy "
+      "{:.4f}{}  {} samples/s",
+      report.epoch, options_.epochs, report.loss, report.accuracy, report.test_loss,
+      report.test_accuracy, f1_text("  ", report.labels), rate_text(report.samples_per_s)));
+  ordered_json fields{{"epoch", report.epoch},
+                      {"step", report.step},
+                      {"loss", report.loss},
+                      {"accuracy", report.accuracy},
+                      {"samples_per_s", report.samples_per_s},
+                      {"test_loss", report.test_loss},
+                      {"test_accuracy", report.test_accuracy},
+                      {"precision", options_.precision}};
+  add_f1(fields, report.labels);
+  if (report.labels) fields["test_classes"] = classes_json(*report.labels);
+  write_metrics(fields.dump());
+}
+
+void TrainingReporter::saved(std::uint64_t step) {
+  if (options_.is_silent || options_.store == nullptr) return;
+  keep(options_.store->report_progress(ordered_json{{"checkpoint", step}}.dump()));
+}
+
+void TrainingReporter::finish(const FinalReport& report) {
+  if (options_.is_silent) return;
+  print_line(fmt::format(
+      "test accuracy {:.4f}{}, test loss {:.4f} on {} samples after {} steps in {:.1f} "
+      "s ({} samples/s, {})",
+      report.test_accuracy, f1_text(", ", report.labels), report.test_loss, report.test_samples,
+      report.steps, report.seconds, rate_text(report.samples_per_s), options_.precision));
+  if (report.labels) print_classes(*report.labels);
+  print_line(fmt::format("parameters {} equal on {} rank{}", report.parameters, report.ranks,
+                         report.ranks == 1 ? "" : "s"));
+  if (options_.store == nullptr) return;
+  ordered_json fields{{"final", true},
+                      {"test_accuracy", report.test_accuracy},
+                      {"test_loss", report.test_loss},
+                      {"parameters", report.parameters},
+                      {"steps", report.steps},
+                      {"seconds", report.seconds},
+                      {"samples_per_s", report.samples_per_s},
+                      {"precision", options_.precision}};
+  add_f1(fields, report.labels);
+  if (report.labels) {
+    const auto add_classes = [&](const char* name, double ClassScore::*value) {
+      const std::string text = per_class_text(*report.labels, value, kLongestText);
+      if (!text.empty()) fields[name] = text;
+    };
+    add_classes("class_precision", &ClassScore::precision);
+    add_classes("class_recall", &ClassScore::recall);
+    add_classes("class_f1", &ClassScore::f1);
+  }
+  keep(options_.store->report_progress(fields.dump()));
+}
+
+void TrainingReporter::print_classes(const LabelScores& scores) {
+  print_line("class  samples  precision  recall     F1");
+  for (std::size_t k = 0; k < scores.classes.size(); ++k) {
+    const ClassScore& one = scores.classes[k];
+    print_line(fmt::format("{:5}  {:7}  {:9.3f}  {:6.3f}  {:5.3f}", k, one.samples, one.precision,
+                           one.recall, one.f1));
+  }
+}
+
+void TrainingReporter::write_metrics(const std::string& json) {
+  if (!metrics_.is_open()) return;
+  ordered_json line{{"time", utc_timestamp(std::chrono::system_clock::now())},
+                    {"attempt", options_.attempt}};
+  line.update(parse_json(json));
+  if (auto written = write_all(metrics_.get(), line.dump() + "\n"); !written)
+    keep(within(options_.metrics->string(), written.error()));
+}
+
+void TrainingReporter::keep(const Result<>& result) {
+  if (!result && status_) status_ = within("cannot record progress", result.error());
+}
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,112 @@
+#pragma once
+// Reports the progress and the result of training: to people on stdout, to tools in metrics.jsonl,
+// and to the run's record through the store. Rank 0 reports everything; the other ranks only tell
+// the store how far they are.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "common/files.h"
+#include "common/result.h"
+#include "runtime/trainer/loop/label_scores.h"
+
+namespace dlrun {
+class Store;
+}
+
+namespace dlrun::trainer {
+
+struct StepReport {
+  std::size_t epoch = 0;    ///< current epoch, from 1
+  std::uint64_t step = 0;   ///< steps done since the start of training
+  std::uint64_t steps = 0;  ///< steps of the whole training
+  double done = 0;          ///< part of the training that is done, 0..1
+  /// Mean over this step's samples on all ranks; for a local step, over rank 0's samples
+  /// since the last average.
+  double loss = 0;
+  double accuracy = 0;
+  std::size_t samples = 0;  ///< of all ranks in this step
+  /// Time of this rank's own work in the step, without waiting for others. It is the only way to
+  /// find a slow rank, since all ranks take their steps together.
+  std::chrono::duration<double> work{};
+};
+
+struct EpochReport {
+  std::size_t epoch = 0;  ///< the epoch that has ended, from 1
+  std::uint64_t step = 0;
+  /// Mean over the epoch's training samples, each with the parameters at that time.
+  double loss = 0;
+  double accuracy = 0;
+  double test_loss = 0;
+  double test_accuracy = 0;
+  double samples_per_s = 0;             ///< of all ranks, training only
+  std::optional<LabelScores> labels{};  ///< of the test data, if samples have several labels
+};
+
+struct FinalReport {
+  double test_loss = 0;
+  double test_accuracy = 0;
+  std::size_t test_samples = 0;
+  std::string parameters;  ///< hash, equal on all ranks
+  int ranks = 1;
+  std::uint64_t steps = 0;
+  double seconds = 0;
+  double samples_per_s = 0;
+  std::optional<LabelScores> labels{};  ///< as in EpochReport
+};
+
+class TrainingReporter {
+ public:
+  struct Options {
+    bool is_silent = false;    ///< true on all ranks except 0
+    bool is_terminal = false;  ///< stdout is a terminal, where a line can be rewritten
+    std::optional<std::filesystem::path> metrics;  ///< metrics.jsonl, opened for appending
+    Store* store = nullptr;                        ///< for the run's record; may be nullptr
+    int attempt = 0;
+    std::size_t epochs = 1;
+    std::string_view precision = "float32";  ///< of matrix products; must outlive the reporter
+  };
+
+  /// Opens the metrics file. Fails with kIo.
+  [[nodiscard]] static Result<TrainingReporter> open(const Options& options);
+
+  void note(const std::string& line);   ///< prints a line for people
+  void step(const StepReport& report);  ///< call after every step; shows only some of them
+  void epoch(const EpochReport& report);
+  /// Reports that a checkpoint contains everything up to this step.
+  void saved(std::uint64_t step);
+  void finish(const FinalReport& report);
+
+  /// Returns the first failure to write metrics or the record. Training must stop then.
+  [[nodiscard]] const Result<>& status() const { return status_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  explicit TrainingReporter(const Options& options) : options_(options) {}
+  void tell_rank(const StepReport& report, Clock::time_point now);
+  [[nodiscard]] double work_ms();
+  void print_line(const std::string& line);
+  void print_classes(const LabelScores& scores);
+  void write_metrics(const std::string& json);
+  void keep(const Result<>& result);
+
+  Options options_;
+  UniqueFd metrics_;
+  Result<> status_;
+  Clock::time_point start_ = Clock::now();
+  double done_at_start_ = -1;  // `done` at the first step; > 0 for a resumed run
+  Clock::time_point shown_ = start_;
+  Clock::time_point told_ = start_;
+  std::size_t samples_since_shown_ = 0;
+  std::size_t samples_since_told_ = 0;
+  std::size_t steps_since_told_ = 0;
+  std::chrono::duration<double> work_since_told_{};
+  std::size_t line_width_ = 0;  // length of the progress line to overwrite
+};
+
+}  // namespace dlrun::trainer

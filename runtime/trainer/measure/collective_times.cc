@@ -1,0 +1,170 @@
+// Checks and times one collective for a list of sizes.
+
+#include "runtime/trainer/measure/collective_times.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "runtime/trainer/parallel/device_collectives.h"
+
+namespace dlrun::trainer {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Row {
+  std::string_view word;
+  Collective collective;
+};
+constexpr std::array kCollectives{
+    Row{"all_reduce", Collective::kAllReduce}, Row{"broadcast", Collective::kBroadcast},
+    Row{"all_gather", Collective::kAllGather}, Row{"reduce_scatter", Collective::kReduceScatter}};
+
+constexpr int kRounds = 5;
+constexpr double kRoundMicroseconds = 20'000;
+
+double microseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + std::ssize(values) / 2, values.end());
+  return values[values.size() / 2];
+}
+
+/// One collective at one size: its buffers, the call, and the expected result.
+class Case {
+ public:
+  Case(Communicator& communicator, Kernels<float>& kernels, Collective collective,
+       std::size_t bytes)
+      : communicator_(communicator),
+        kernels_(kernels),
+        collective_(collective),
+        part_(std::max<std::size_t>(1, bytes / sizeof(float) / ranks())),
+        whole_(is_divided() ? part_ * ranks() : std::max<std::size_t>(1, bytes / sizeof(float))),
+        a_(kernels, whole_),
+        b_(kernels, is_divided() ? part_ : 0) {}
+
+  [[nodiscard]] std::size_t bytes() const { return whole_ * sizeof(float); }
+
+  void fill(float value) {
+    const std::vector<float> values(whole_, value);
+    kernels_.copy_from_host(a_.data(), values.data(), bytes());
+    if (is_divided()) kernels_.copy_from_host(b_.data(), values.data(), part_ * sizeof(float));
+  }
+
+  [[nodiscard]] Result<> call() {
+    switch (collective_) {
+      case Collective::kAllReduce:
+        return communicator_.all_reduce(a_.span(), ReduceOp::kSum);
+      case Collective::kBroadcast:
+        return communicator_.broadcast(a_.span(), 0);
+      case Collective::kAllGather:
+        return communicator_.all_gather(b_.span(), a_.span());
+      case Collective::kReduceScatter:
+        return communicator_.reduce_scatter(a_.span(), b_.span(), ReduceOp::kSum);
+    }
+    return {};
+  }
+
+  /// Checks one result. Every rank contributes its rank plus 1.
+  [[nodiscard]] Result<> check() {
+    fill(static_cast<float>(communicator_.rank() + 1));
+    DLRUN_TRY(call());
+    const auto sum = static_cast<float>(ranks() * (ranks() + 1) / 2);
+    const auto values =
+        to_host(kernels_, collective_ == Collective::kReduceScatter ? b_.span() : a_.span());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const float expected = collective_ == Collective::kBroadcast ? 1
+                             : collective_ == Collective::kAllGather
+                                 ? static_cast<float>(i / part_ + 1)
+                                 : sum;
+      if (values[i] == expected) continue;
+      return fail(Errc::kInternal, "{} of {} bytes is wrong: element {} is {}, expected {}",
+                  to_string(collective_), bytes(), i, values[i], expected);
+    }
+    return {};
+  }
+
+  /// Returns the mean time of `repeats` calls in a row on this rank, in microseconds.
+  [[nodiscard]] Result<double> time(int repeats) {
+    DLRUN_TRY(communicator_.barrier());
+    const auto start = Clock::now();
+    for (int i = 0; i < repeats; ++i) DLRUN_TRY(call());
+    DLRUN_TRY(kernels_.synchronise());
+    return microseconds_since(start) / repeats;
+  }
+
+ private:
+  [[nodiscard]] std::size_t ranks() const { return static_cast<std::size_t>(communicator_.size()); }
+  [[nodiscard]] bool is_divided() const {
+    return collective_ == Collective::kAllGather || collective_ == Collective::kReduceScatter;
+  }
+
+  Communicator& communicator_;
+  Kernels<float>& kernels_;
+  Collective collective_;
+  std::size_t part_;   // elements of one rank, if the whole is divided
+  std::size_t whole_;  // elements
+  Array<float> a_;     // the whole
+  Array<float> b_;     // a part
+};
+
+}  // namespace
+
+std::optional<Collective> parse_collective(std::string_view word) {
+  for (const Row& row : kCollectives) {
+    if (row.word == word) return row.collective;
+  }
+  return std::nullopt;
+}
+
+std::string_view to_string(Collective collective) {
+  return kCollectives[static_cast<std::size_t>(collective)].word;
+}
+
+double bus_factor(Collective collective, int ranks) {
+  const double others = static_cast<double>(ranks - 1) / ranks;
+  switch (collective) {
+    case Collective::kAllReduce:
+      return 2 * others;
+    case Collective::kAllGather:
+    case Collective::kReduceScatter:
+      return others;
+    case Collective::kBroadcast:
+      break;
+  }
+  return 1;
+}
+
+Result<std::vector<CollectiveTime>> time_collective(Communicator& communicator,
+                                                    Kernels<float>& kernels, Collective collective,
+                                                    std::span<const std::size_t> sizes) {
+  constexpr int kFirstRepeats = 3;
+  constexpr double kMostRepeats = 2000;
+  std::vector<CollectiveTime> times;
+  for (const std::size_t size : sizes) {
+    Case one(communicator, kernels, collective, size);
+    DLRUN_TRY(one.check());
+    one.fill(0);  // zeros, so that repeated sums do not grow
+    auto first = one.time(kFirstRepeats);
+    if (!first) return tl::unexpected(std::move(first.error()));
+    // Use the same number of repeats on every rank.
+    DLRUN_TRY(communicator.all_reduce(std::span(&*first, 1), ReduceOp::kMax));
+    const int repeats =
+        static_cast<int>(std::clamp(kRoundMicroseconds / std::max(*first, 0.1), 2.0, kMostRepeats));
+    std::vector<double> rounds;
+    for (int round = 0; round < kRounds; ++round) {
+      const auto mean = one.time(repeats);
+      if (!mean) return tl::unexpected(mean.error());
+      rounds.push_back(*mean);
+    }
+    double mean = median(std::move(rounds)) / communicator.size();
+    DLRUN_TRY(communicator.all_reduce(std::span(&mean, 1), ReduceOp::kSum));
+    times.push_back({one.bytes(), mean});
+  }
+  return times;
+}
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,97 @@
+#include "runtime/trainer/parallel/distributed_job.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <utility>
+
+#include "runtime/comm/make_communicator.h"
+#include "runtime/trainer/parallel/agreement.h"
+
+namespace dlrun::trainer {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+Result<DistributedJob> DistributedJob::initialise(std::string_view backend, const Env& env) {
+  DistributedJob job;
+  job.host_ = host_name();
+  const auto world = read_world(env, WorldReader::kProgram);
+  if (!world) return tl::unexpected(world.error());
+  job.world_ = *world;
+  auto store = open_store_for(backend, job.world_, env);
+  if (!store) return tl::unexpected(store.error());
+  job.store_ = std::move(*store);
+  CommunicatorOptions options;
+  options.world = job.world_;
+  options.has_mpi_launcher = has_mpi_launcher(env);
+  options.store = job.store_.get();
+  options.address = env.get_or("DLRUN_ADDR", "");
+  auto communicator = make_communicator(backend, options);
+  if (!communicator) return tl::unexpected(communicator.error());
+  job.communicator_ = std::move(*communicator);
+  return job;
+}
+
+double DistributedJob::scaled(double rate, LrScaling scaling) const {
+  Schedule schedule;
+  schedule.base = rate;
+  schedule.scaling = scaling;
+  schedule.size = size();
+  return learning_rate(schedule, 0);
+}
+
+Result<> DistributedJob::average(std::span<double> values) {
+  DLRUN_TRY(communicator_->all_reduce(values, ReduceOp::kSum));
+  for (double& value : values) value /= size();
+  return {};
+}
+
+Result<> DistributedJob::on_root(const std::function<Result<>()>& work) {
+  const auto settled_work = [&]() -> Result<> {
+    DLRUN_TRY(communicator_->settled());
+    return work();
+  };
+  return agree(*communicator_, host_, is_root() ? settled_work() : Result<>());
+}
+
+DistributedOptimizer::DistributedOptimizer(DistributedJob& job,
+                                           std::unique_ptr<Optimizer<float>> rule,
+                                           std::vector<TensorPart> tensors, std::size_t count)
+    : job_(&job),
+      kernels_(make_cpu_kernels<float>(1)),
+      rule_(std::move(rule)),
+      tensors_(std::move(tensors)),
+      count_(count) {
+  if (tensors_.empty()) tensors_.push_back({0, count, true});
+  for (const StateArray& state : rule_->states())
+    states_.emplace_back(state.is_per_tensor ? tensors_.size() : count);
+}
+
+Result<DistributedOptimizer> DistributedOptimizer::wrap(DistributedJob& job,
+                                                        const OptimizerOptions& options,
+                                                        std::size_t count,
+                                                        std::vector<TensorPart> tensors) {
+  auto rule = make_optimizer<float>(options);
+  if (!rule) return tl::unexpected(rule.error());
+  return DistributedOptimizer(job, std::move(*rule), std::move(tensors), count);
+}
+
+Result<> DistributedOptimizer::step(std::span<float> parameters, std::span<float> gradients,
+                                    double learning_rate) {
+  if (parameters.size() != count_ || gradients.size() != count_) {
+    return fail(Errc::kShape, "{} parameters and {} gradients, but the optimizer is of {}",
+                parameters.size(), gradients.size(), count_);
+  }
+  DLRUN_TRY(job_->communicator().all_reduce(gradients, ReduceOp::kSum));
+  std::vector<float*> states;
+  for (std::vector<float>& state : states_) states.push_back(state.data());
+  rule_->step(*kernels_, {parameters.data(), gradients.data(), states, count_, tensors_},
+              {learning_rate, ++steps_, 1.0 / job_->size()});
+  return kernels_->synchronise();
+}
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,111 @@
+#pragma once
+// Data parallelism for the user's own training program, in five steps.
+// configs/examples/five_steps.cc is an example.
+//
+//   1. DistributedJob::initialise       finds this rank, the world size and the other ranks from
+//   the
+//                            environment of Slurm, MPI or dlrun
+//   2. job.gpu               chooses this rank's GPU among those the process sees
+//   3. job.scaled            scales the learning rate for the number of ranks
+//   4. DistributedOptimizer  steps by the mean of all ranks' gradients
+//   5. job.broadcast         copies rank 0's initial values to all ranks
+//
+// Only rank 0 writes files; job.on_root tells all ranks the result. Every call except simple
+// getters such as rank() and size() is a collective: all ranks make the same calls in the same
+// order. A DistributedJob belongs to one thread. Objects made from it must not outlive it.
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/env.h"
+#include "common/result.h"
+#include "runtime/bootstrap/store.h"
+#include "runtime/bootstrap/world.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/trainer/nn/kernels.h"
+#include "runtime/trainer/optim/optimizer.h"
+#include "runtime/trainer/optim/schedule.h"
+
+namespace dlrun::trainer {
+
+/// Returns this machine's name, for messages.
+[[nodiscard]] std::string host_name();
+
+class DistributedJob {
+ public:
+  /// Connects to the other ranks; a world of one rank if no launcher has set anything. `backend` as
+  /// for make_communicator(). Fails as make_communicator() and read_world() do.
+  [[nodiscard]] static Result<DistributedJob> initialise(std::string_view backend = "auto",
+                                                         const Env& env = Env::of_process());
+
+  [[nodiscard]] const World& world() const { return world_; }
+  [[nodiscard]] int rank() const { return world_.rank; }
+  [[nodiscard]] int size() const { return world_.size; }
+  [[nodiscard]] bool is_root() const { return world_.rank == 0; }
+  [[nodiscard]] const std::string& host() const { return host_; }
+
+  /// Returns the index, for cudaSetDevice, of this rank's GPU among `visible` ones: chosen by the
+  /// local rank, or 0 if Slurm has bound one.
+  [[nodiscard]] int gpu(int visible) const { return visible > 0 ? world_.local_rank % visible : 0; }
+
+  /// Returns the learning rate for all ranks, given the learning rate for one.
+  [[nodiscard]] double scaled(double learning_rate, LrScaling scaling = LrScaling::kLinear) const;
+
+  /// Copies rank 0's values to every rank, in place.
+  [[nodiscard]] Result<> broadcast(std::span<float> values) {
+    return communicator_->broadcast(values, 0);
+  }
+  /// Replaces the values by their mean over all ranks, in place.
+  [[nodiscard]] Result<> average(std::span<double> values);
+
+  /// Runs `work` on rank 0 only. Every rank gets its result; rank and host are added to an
+  /// error. Does not run `work` if a collective has failed on rank 0, since the data may
+  /// then be partial sums.
+  [[nodiscard]] Result<> on_root(const std::function<Result<>()>& work);
+
+  [[nodiscard]] Communicator& communicator() { return *communicator_; }
+  [[nodiscard]] Store* store() { return store_.get(); }  ///< nullptr if the launcher has none
+
+ private:
+  DistributedJob() = default;
+
+  World world_;
+  std::string host_;
+  std::unique_ptr<Store> store_;  // must outlive the communicator
+  std::unique_ptr<Communicator> communicator_;
+};
+
+/// An optimizer whose step uses the mean of all ranks' gradients. Runs on the CPU in one thread.
+class DistributedOptimizer {
+ public:
+  /// Creates an optimizer for `count` parameters, divided into `tensors`; if that is empty, they
+  /// count as one weight. Fails with kUsage as resolve() does.
+  [[nodiscard]] static Result<DistributedOptimizer> wrap(DistributedJob& job,
+                                                         const OptimizerOptions& options,
+                                                         std::size_t count,
+                                                         std::vector<TensorPart> tensors = {});
+
+  /// Does one step in place. parameters, gradients: [count]; the gradients are the mean
+  /// over this rank's samples, and are overwritten. Fails with kShape if the sizes differ,
+  /// and as all_reduce does.
+  [[nodiscard]] Result<> step(std::span<float> parameters, std::span<float> gradients,
+                              double learning_rate);
+
+ private:
+  DistributedOptimizer(DistributedJob& job, std::unique_ptr<Optimizer<float>> rule,
+                       std::vector<TensorPart> tensors, std::size_t count);
+
+  DistributedJob* job_;
+  std::unique_ptr<Kernels<float>> kernels_;
+  std::unique_ptr<Optimizer<float>> rule_;
+  std::vector<TensorPart> tensors_;
+  std::size_t count_;
+  std::vector<std::vector<float>> states_;
+  std::uint64_t steps_ = 0;
+};
+
+}  // namespace dlrun::trainer

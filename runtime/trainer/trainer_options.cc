@@ -1,0 +1,173 @@
+// The tables of flags, which give the parser and the text of --help, and the checks of flags
+// against each other.
+
+#include "runtime/trainer/trainer_options.h"
+
+#include <array>
+#include <limits>
+#include <string_view>
+#include <vector>
+
+#include "common/text.h"
+#include "runtime/trainer/flags.h"
+#include "runtime/trainer/train_flags.h"
+
+namespace dlrun::trainer {
+namespace {
+
+constexpr std::array<FlagWord<Precision>, 2> kPrecisions{
+    {{name_of(Precision::kFloat32), Precision::kFloat32},
+     {name_of(Precision::kBfloat16), Precision::kBfloat16}}};
+constexpr std::array<FlagWord<bool>, 2> kTruths{{{"true", true}, {"false", false}}};
+
+/// Returns the flag of a TrainOptions as one of the whole Options.
+Flag<Options> of_options(const Flag<TrainOptions>& flag) {
+  return {flag.name,
+          {flag.value.placeholder,
+           [set = flag.value.set](Options& options, std::string_view value) {
+             return set(options.train, value);
+           },
+           {}},
+          flag.help};
+}
+
+std::vector<Flag<Options>> make_flags() {
+  using O = Options;
+  std::vector<Flag<O>> flags{
+      {"--dataset",
+       word_in<O>(DLRUN_FIELD(data.dataset), "idx|mnist|cifar10|arrays|digits|patches"),
+       "what --data holds; digits are drawn in memory when there is no --data, patches always "
+       "(digits)"},
+      {"--data",
+       {"DIR",
+        [](O& o, std::string_view value) -> Result<> {
+          o.data.path = value;
+          return {};
+        },
+        {}},
+       "folder with train-images-idx3-ubyte[.gz] and its three companions; data_batch_1.bin and "
+       "its five; or test.safetensors and train.safetensors, in whole or in partitions"},
+      {"--patch-size", number<O>(DLRUN_FIELD(data.patch_size), 8, 1024),
+       "pixels per row and per column of drawn patches (120)"},
+      {"--train-samples", number<O>(DLRUN_FIELD(data.train_samples), 0, kMostSamples),
+       "train on the first N samples only; 0: all (0)"},
+      {"--test-samples", number<O>(DLRUN_FIELD(data.test_samples), 0, kMostSamples),
+       "test on the first N samples only; 0: all (0)"},
+  };
+  for (const Flag<TrainOptions>& flag : train_flags()) flags.push_back(of_options(flag));
+  const Flag<O> others[] = {
+      {"--backend", word_in<O>(DLRUN_FIELD(backend), "auto|mpi|gloo|shm|nccl|single"),
+       "how ranks communicate (auto)"},
+      {"--device", word_in<O>(DLRUN_FIELD(device), "cpu|cuda"), "where the model lies (cpu)"},
+      {"--precision", one_of<O>(DLRUN_FIELD(precision), kPrecisions),
+       "with --device cuda: what the inputs of products and convolutions are rounded to; all else "
+       "is float32 (float32)"},
+      {"--cuda-graphs", one_of<O>(DLRUN_FIELD(has_cuda_graphs), kTruths),
+       "with --device cuda and one rank: a step's operations go to the GPU as one; the same bits "
+       "(false)"},
+      {"--threads", number<O>(DLRUN_FIELD(threads), 1, 1024), "of each rank on the CPU (1)"},
+      {"--metrics", path<O>("PATH", DLRUN_FIELD(metrics)),
+       "append metrics here, one JSON object a line (metrics.jsonl in the run's directory, else "
+       "none)"},
+      {"--help", given<O>(DLRUN_FIELD(wants_help)), "this text"},
+  };
+  flags.insert(flags.end(), std::begin(others), std::end(others));
+  return flags;
+}
+
+const std::vector<Flag<Options>>& flags() {
+  static const std::vector<Flag<Options>> kFlags = make_flags();
+  return kFlags;
+}
+
+const std::vector<Flag<DigitsOptions>>& digits_flags() {
+  using O = DigitsOptions;
+  static const std::vector<Flag<O>> kFlags{
+      {"--out", path<O>("DIR", DLRUN_FIELD(out)), "folder for the four files; made if missing"},
+      {"--train", number<O>(DLRUN_FIELD(train_samples), 1, kMostSamples), "training images (8000)"},
+      {"--test", number<O>(DLRUN_FIELD(test_samples), 1, kMostSamples), "test images (2000)"},
+      {"--partitions", number<O>(DLRUN_FIELD(partitions), 0, 100'000),
+       "safetensors arrays instead of IDX, the training images in N files; 0: IDX (0)"},
+      {"--seed", number<O>(DLRUN_FIELD(seed), 0, std::numeric_limits<std::int64_t>::max()),
+       "other images for another seed (1)"},
+      {"--help", given<O>(DLRUN_FIELD(wants_help)), "this text"},
+  };
+  return kFlags;
+}
+
+}  // namespace
+
+Result<Options> parse_options(std::span<const std::string> args, const Env& env) {
+  Options options;
+  const std::string run = env.get_or("DLRUN_RUN", "");
+  options.train.checkpoint_dir = "ckpt";
+  if (!run.empty()) options.metrics = std::filesystem::path(run) / "metrics.jsonl";
+  const std::int64_t attempt = parse_int(env.get_or("DLRUN_ATTEMPT", "0")).value_or(0);
+  options.train.resume = attempt > 0;
+  options.train.trace_prefix =
+      std::filesystem::path(run) / "trace" / fmt::format("attempt-{}", attempt);
+  DLRUN_TRY(parse_into(options, args, flags()));
+  options.data.seed = options.train.seed;
+  // An absolute path replaces the run directory.
+  options.train.checkpoint_dir = std::filesystem::path(run) / options.train.checkpoint_dir;
+  if (options.device == "cpu" && options.backend == "nccl") {
+    return fail(Errc::kUsage,
+                "--backend nccl needs --device cuda: NCCL reads the memory of GPUs only");
+  }
+  if (options.device == "cpu" && options.precision != Precision::kFloat32) {
+    return fail(Errc::kUsage,
+                "--precision {} needs --device cuda: products on the CPU are in float32",
+                name_of(options.precision));
+  }
+  if (options.device == "cpu" && options.has_cuda_graphs) {
+    return fail(Errc::kUsage, "--cuda-graphs true needs --device cuda");
+  }
+  options.data.is_by_file = options.train.sharding == Sharding::kFile;
+  if (options.data.is_by_file &&
+      (options.data.dataset != "arrays" || options.data.train_samples > 0)) {
+    return fail(Errc::kUsage,
+                "--shard file needs --dataset arrays, and takes whole files: no --train-samples");
+  }
+  if (!options.train.layers.empty() &&
+      (options.train.model != "mlp" || options.train.hidden != TrainOptions().hidden)) {
+    return fail(Errc::kUsage,
+                "--layers is the whole model: --model and --hidden have no part in it");
+  }
+  if ((options.train.lr_decay == LrDecay::kStep) == options.train.lr_steps.empty()) {
+    return fail(Errc::kUsage, "--lr-decay step and --lr-steps EPOCHS go together");
+  }
+  if (options.train.local_after > 0 && options.train.local_steps == 0) {
+    return fail(Errc::kUsage, "--local-after needs --local-steps, the steps between averages");
+  }
+  return options;
+}
+
+Result<DigitsOptions> parse_digits_options(std::span<const std::string> args) {
+  DigitsOptions options;
+  DLRUN_TRY(parse_into(options, args, digits_flags()));
+  if (!options.wants_help && options.out.empty()) return fail(Errc::kUsage, "--out DIR is needed");
+  if (options.partitions > options.train_samples) {
+    return fail(Errc::kUsage, "--partitions {}: more than the {} training images",
+                options.partitions, options.train_samples);
+  }
+  return options;
+}
+
+std::string help_text() {
+  return "usage: dlrun-trainer [OPTIONS]            train, as one rank of a job or alone\n"
+         "       dlrun-trainer digits --out DIR     write generated digits as IDX files or arrays\n"
+         "       dlrun-trainer collectives          measure all-reduce and its companions\n"
+         "       dlrun-trainer preflight            check that all ranks find each other, as "
+         "before a job\n\n"
+         "Defaults in parentheses. Ranks find each other as runtime/ENVIRONMENT.md says; SIGUSR1 "
+         "saves a "
+         "checkpoint.\n\n" +
+         describe(flags());
+}
+
+std::string digits_help_text() {
+  return "usage: dlrun-trainer digits --out DIR [OPTIONS]\n\nDefaults in parentheses.\n\n" +
+         describe(digits_flags());
+}
+
+}  // namespace dlrun::trainer

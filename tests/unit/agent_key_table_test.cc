@@ -1,0 +1,78 @@
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "runtime/agent/key_table.h"
+
+namespace dlrun::agent {
+namespace {
+
+using std::chrono::milliseconds;
+const KeyTable::Clock::time_point kNow{std::chrono::hours(1)};
+
+TEST_CASE("a value that exists is answered at once") {
+  KeyTable store;
+  REQUIRE(store.put(0, 1, "id", "beef").size() == 1);
+  const auto answers = store.get(3, 9, "id", milliseconds(0), kNow);
+  REQUIRE(answers.size() == 1);
+  CHECK(answers[0].rank == 3);
+  CHECK(answers[0].id == 9);
+  CHECK(*answers[0].value == "beef");
+}
+
+TEST_CASE("all who wait for a key are answered when it is put, and nobody else") {
+  KeyTable store;
+  CHECK(store.get(1, 10, "id", milliseconds(500), kNow).empty());
+  CHECK(store.get(2, 20, "id", milliseconds(500), kNow).empty());
+  CHECK(store.get(2, 21, "other", milliseconds(500), kNow).empty());
+  const auto answers = store.put(0, 1, "id", "01");
+  REQUIRE(answers.size() == 3);
+  CHECK(answers[0].rank == 1);
+  CHECK(answers[1].id == 20);
+  CHECK(answers[2].rank == 0);
+  CHECK(store.put(0, 2, "other", "02").size() == 2);
+  CHECK_FALSE(store.next_deadline());
+}
+
+TEST_CASE("putting the same value again succeeds, another is refused and changes nothing") {
+  KeyTable store;
+  CHECK(store.put(0, 1, "k", "aa").back().value);
+  CHECK(store.put(1, 1, "k", "aa").back().value);
+  const auto refused = store.put(1, 2, "k", "bb");
+  REQUIRE_FALSE(refused.back().value);
+  CHECK(refused.back().value.error().message.find("'k' exists already") != std::string::npos);
+  CHECK(*store.get(0, 2, "k", milliseconds(0), kNow).back().value == "aa");
+}
+
+TEST_CASE("who waits too long is told so, at the time that was asked for") {
+  KeyTable store;
+  CHECK(store.get(1, 10, "late", milliseconds(500), kNow).empty());
+  CHECK(store.next_deadline() == kNow + milliseconds(500));
+  CHECK(store.expire(kNow + milliseconds(499)).empty());
+  const auto answers = store.expire(kNow + milliseconds(500));
+  REQUIRE(answers.size() == 1);
+  CHECK(answers[0].value.error().code == Errc::kTimeout);
+  CHECK(answers[0].value.error().message.find("'late' within 500 ms") != std::string::npos);
+  CHECK(store.put(0, 1, "late", "00").size() == 1);
+}
+
+TEST_CASE("a rank that is gone waits no more") {
+  KeyTable store;
+  CHECK(store.get(1, 10, "k", milliseconds(500), kNow).empty());
+  CHECK(store.get(2, 11, "k", milliseconds(500), kNow).empty());
+  store.drop(1);
+  CHECK(store.put(0, 1, "k", "00").size() == 2);
+}
+
+TEST_CASE("keys and the whole table are bounded") {
+  KeyTable store;
+  CHECK_FALSE(store.put(0, 1, "", "00").back().value);
+  CHECK_FALSE(store.put(0, 1, std::string(KeyTable::kKeyLimitBytes + 1, 'k'), "00").back().value);
+  const std::string big(1U << 20U, '0');
+  int taken = 0;
+  while (taken < 1000 && store.put(0, 1, "k" + std::to_string(taken), big).back().value) ++taken;
+  CHECK(taken == 255);  // 256 MiB, minus the keys
+}
+
+}  // namespace
+}  // namespace dlrun::agent

@@ -1,0 +1,172 @@
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "common/json_lines.h"
+#include "launcher/runs/run_record.h"
+#include "tests/temporary_directory.h"
+
+using namespace dlrun;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+std::string line(Json event) {
+  return to_checked_line(event);
+}
+
+std::string a_start() {
+  return line({{"t", "2026-11-21T12:00:00.000Z"},
+               {"event", "claimed"},
+               {"attempt", 0},
+               {"job", "42"},
+               {"host", "n1"}}) +
+         line({{"t", "2026-11-21T12:00:01.000Z"},
+               {"event", "joined"},
+               {"attempt", 0},
+               {"ranks", 8},
+               {"hosts", "n[1-4]"}});
+}
+
+std::string an_end(const char* state, int code) {
+  return line({{"t", "2026-11-21T12:01:00.000Z"},
+               {"event", "ended"},
+               {"attempt", 0},
+               {"state", state},
+               {"code", code},
+               {"message", "done"}});
+}
+
+}  // namespace
+
+TEST_CASE("a run's events sum up to where it is") {
+  const auto record = sum_up_events(a_start() +
+                                    line({{"t", "2026-11-21T12:00:09.000Z"},
+                                          {"event", "progress"},
+                                          {"attempt", 0},
+                                          {"epoch", 1},
+                                          {"epochs", 4},
+                                          {"loss", 0.5}}) +
+                                    line({{"t", "2026-11-21T12:00:10.000Z"},
+                                          {"event", "progress"},
+                                          {"attempt", 0},
+                                          {"step", 7},
+                                          {"loss", 0.25}}));
+  CHECK(record.ranks == 8);
+  CHECK(record.hosts == "n[1-4]");
+  CHECK(record.claimed_by == "42");
+  REQUIRE(record.progress.has_value());
+  CHECK(record.progress->epoch == 1);
+  CHECK(record.progress->step == 7);
+  CHECK(record.progress->loss == doctest::Approx(0.25));
+  CHECK_FALSE(record.ended);
+}
+
+TEST_CASE("the first failed rank is the one that lead names") {
+  const auto record =
+      sum_up_events(a_start() +
+                    line({{"event", "rank_failed"},
+                          {"attempt", 0},
+                          {"rank", 3},
+                          {"host", "n2"},
+                          {"code", 137},
+                          {"signal", "SIGKILL"}}) +
+                    line({{"event", "rank_failed"},
+                          {"attempt", 0},
+                          {"rank", 1},
+                          {"host", "n1"},
+                          {"code", 143},
+                          {"signal", "SIGTERM"}}) +
+                    line({{"event", "attempt_end"},
+                          {"attempt", 0},
+                          {"code", 137},
+                          {"reason", "rank_failed"},
+                          {"first_failed",
+                           {{"rank", 3}, {"host", "n2"}, {"code", 137}, {"signal", "SIGKILL"}}}}) +
+                    an_end("failed", 137));
+  REQUIRE(record.first_failed.has_value());
+  CHECK(record.first_failed->rank == 3);
+  CHECK(record.first_failed->signal == "SIGKILL");
+  CHECK(record.failed.size() == 2);
+  CHECK(record.ended);
+  CHECK(record.end_code == 137);
+}
+
+TEST_CASE("a claim after an end means that the run goes on, with a clean slate of failures") {
+  const auto text = a_start() +
+                    line({{"event", "rank_failed"}, {"attempt", 0}, {"rank", 3}, {"code", 1}}) +
+                    an_end("failed", 1) +
+                    line({{"event", "claimed"}, {"attempt", 1}, {"job", "42"}, {"again", true}});
+  const auto record = sum_up_events(text);
+  CHECK_FALSE(record.ended);
+  CHECK(record.attempt == 1);
+  CHECK_FALSE(record.first_failed.has_value());
+}
+
+TEST_CASE(
+    "a run that starts again goes on, with the causes of its attempts and what is left of the "
+    "budget") {
+  const auto restarting = line(
+      {{"event", "restarting"}, {"attempt", 0}, {"cause", "hang"}, {"left", 2}, {"by", "lead"}});
+  const auto first =
+      a_start() + line({{"event", "rank_failed"}, {"attempt", 0}, {"rank", 3}, {"code", 79}}) +
+      line({{"event", "attempt_end"}, {"attempt", 0}, {"code", 79}, {"reason", "hang"}}) +
+      restarting;
+  auto record = sum_up_events(first);
+  CHECK_FALSE(record.ended);
+  CHECK(record.first_failed);
+  record = sum_up_events(first + line({{"event", "started"}, {"attempt", 1}, {"ranks", 0}}));
+  CHECK(record.attempt == 1);
+  CHECK(record.attempt_reason.empty());
+  CHECK_FALSE(record.first_failed);
+  REQUIRE(record.restarts.size() == 1);
+  CHECK(record.restarts[0].attempt == 0);
+  CHECK(record.restarts[0].cause == "hang");
+  CHECK(record.restarts[0].left == 2);
+}
+
+TEST_CASE("late events of an earlier attempt change nothing") {
+  const auto record =
+      sum_up_events(a_start() + line({{"event", "claimed"}, {"attempt", 1}, {"job", "42"}}) +
+                    line({{"event", "rank_failed"}, {"attempt", 0}, {"rank", 3}, {"code", 1}}));
+  CHECK_FALSE(record.first_failed.has_value());
+}
+
+TEST_CASE("results of several reports are merged") {
+  const auto record =
+      sum_up_events(a_start() +
+                    line({{"t", "x"},
+                          {"event", "result"},
+                          {"attempt", 0},
+                          {"test_accuracy", 0.98},
+                          {"final", true}}) +
+                    line({{"event", "result"}, {"attempt", 0}, {"parameters", "3f2a"}}));
+  CHECK(Json::parse(record.result) == Json({{"test_accuracy", 0.98}, {"parameters", "3f2a"}}));
+}
+
+TEST_CASE("torn, damaged, foreign and ill-typed lines are passed over and counted") {
+  std::string damaged = a_start();
+  damaged[10] ^= 1;
+  const auto record = sum_up_events(
+      damaged + line({{"event", "of a later version"}, {"attempt", 0}}) +
+      line({{"event", "joined"}, {"attempt", "zero"}, {"ranks", "many"}}) + "{\"event\":\"ended\"");
+  CHECK(record.damaged_lines == 1);
+  CHECK(record.has_torn_tail);
+  CHECK_FALSE(record.ended);
+}
+
+TEST_CASE("a run's end is seen from the end of its record alone") {
+  const TemporaryDirectory run;
+  CHECK_FALSE(has_end(run.path()));
+  std::string text = a_start();
+  for (int i = 0; i < 2000; ++i) text += line({{"event", "progress"}, {"attempt", 0}, {"step", i}});
+  REQUIRE(write_file_atomic(run.path() / "events.jsonl", text).has_value());
+  CHECK_FALSE(has_end(run.path()));
+  REQUIRE(
+      write_file_atomic(run.path() / "events.jsonl", text + an_end("completed", 0)).has_value());
+  CHECK(has_end(run.path()));
+  REQUIRE(
+      write_file_atomic(run.path() / "events.jsonl",
+                        text + an_end("failed", 1) + line({{"event", "claimed"}, {"attempt", 1}}))
+          .has_value());
+  CHECK_FALSE(has_end(run.path()));
+}

@@ -1,0 +1,279 @@
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "launcher/runs/journal.h"
+#include "launcher/runs/log_file.h"
+#include "launcher/runs/resolve.h"
+#include "launcher/runs/status.h"
+#include "launcher/runs/sweep_record.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A sweep in an index: three points in two arrays. The first array is job 70; the second was
+/// never submitted.
+struct Fixture {
+  TemporaryDirectory folder;
+  RunIndex index{folder.path() / "state"};
+  fs::path runs = folder.path() / "runs";
+  IndexEntry sweep{"lr-20261121-120000-00aa", "lr", runs / "lr-20261121-120000-00aa",
+                   "2026-11-21T12:00:00.000Z"};
+  SweepRecord record;
+
+  Fixture() {
+    record.keys = {"train.lr", "train.batch"};
+    record.arrays = 2;
+    record.max_parallel = 2;
+    record.points = {
+        {0, 0, {"0.1", std::nullopt}}, {1, 0, {"0.2", "8"}}, {0, 1, {"0.3", "\"a b\""}}};
+    for (const auto& point : record.points) {
+      const fs::path path = point_path(sweep.path, point);
+      fs::create_directories(path);
+      put(path / "submission.json", journal_of_task(point.task));
+    }
+    put(sweep.path / "sweep.json", sweep_json(record));
+    Submission submission;
+    submission.token = std::string(32, 'a');
+    submission.state = Submission::State::kSubmitted;
+    submission.job = {"", "70"};
+    REQUIRE(write_submission(array_path(sweep.path, 0), submission).has_value());
+    REQUIRE(index.add(sweep).has_value());
+  }
+  static void put(const fs::path& path, std::string_view text) {
+    REQUIRE(write_file_atomic(path, text).has_value());
+  }
+  [[nodiscard]] std::string id(std::string_view text) const {
+    const auto found = resolve_run(text, index, folder.path());
+    return found ? found->id : found.error().message;
+  }
+  [[nodiscard]] fs::path point(std::size_t number) const {
+    return point_path(sweep.path, record.points[number]);
+  }
+};
+
+RunStatus in_state(RunState state) {
+  RunStatus status;
+  status.state = state;
+  status.job = {"", "70_1"};
+  return status;
+}
+
+RunState sum(std::initializer_list<RunState> states) {
+  std::vector<Result<RunStatus>> points;
+  for (const RunState state : states) points.emplace_back(in_state(state));
+  return sum_up_points(points).state;
+}
+
+/// An executor that knows one job, by its comment.
+class Finder final : public Executor {
+ public:
+  int asked = 0;
+  std::optional<JobId> known;
+  Result<> check(const SubmitRequest&) override { return {}; }
+  Result<JobId> submit(const SubmitRequest&) override { return fail(Errc::kInternal, ""); }
+  Result<std::string> test(const SubmitRequest&) override { return fail(Errc::kInternal, ""); }
+  Result<std::optional<JobId>> do_find(std::string_view, const std::string&) override {
+    ++asked;
+    return known;
+  }
+  Result<QueryAnswer> do_query(std::span<const JobId>, std::chrono::milliseconds) override {
+    return QueryAnswer{};
+  }
+  Result<> do_cancel(const JobId&, std::string_view) override { return {}; }
+};
+
+}  // namespace
+
+TEST_CASE("a sweep's record is read back as it was written, and a damaged one is refused") {
+  const Fixture f;
+  const auto again = read_sweep(f.sweep.path);
+  REQUIRE(again.has_value());
+  CHECK(sweep_json(*again) == sweep_json(f.record));
+  CHECK(describe(*again, again->points[1]) == "train.lr=0.2 train.batch=8");
+  for (const char* text :
+       {"", "{}", R"({"keys":[],"points":[],"arrays":1})",
+        R"({"keys":["a"],"points":[{}],"arrays":1})",
+        R"({"keys":["a"],"points":[{"array":1,"task":0,"values":["1"]}],"arrays":1})",
+        R"({"keys":["a"],"points":[{"array":0,"task":0,"values":[]}],"arrays":1})",
+        R"({"keys":["a"],"points":[3],"arrays":1})"}) {
+    Fixture::put(f.sweep.path / "sweep.json", text);
+    const auto read = read_sweep(f.sweep.path);
+    REQUIRE_FALSE(read.has_value());
+    CHECK(read.error().code == Errc::kInvalid);
+  }
+}
+
+TEST_CASE("a point's journal is its array's, with the task's own job") {
+  const Fixture f;
+  const auto first = read_submission(f.point(2));
+  REQUIRE(first.has_value());
+  CHECK((*first)->job.id == "70_1");
+  CHECK((*first)->task == 1);
+  CHECK((*first)->state == Submission::State::kSubmitted);
+  const auto unsent = read_submission(f.point(1));
+  REQUIRE(unsent.has_value());
+  CHECK((*unsent)->state == Submission::State::kIntent);
+  CHECK((*unsent)->job.id.empty());
+}
+
+TEST_CASE("the user's own output pattern is expanded for each task") {
+  CHECK(expand_output_pattern("o_%A_%a", "70_1", "eva") == "o_70_1");
+  CHECK_FALSE(expand_output_pattern("o_%j", "70_1", "eva").has_value());
+  CHECK_FALSE(expand_output_pattern("o_%a", "70", "eva").has_value());
+}
+
+TEST_CASE("a point is found by its number, its job and its path, and a sweep by its array's job") {
+  const Fixture f;
+  for (const char* text :
+       {"lr/2", "last/2", "lr-20261121-120000-00aa/2", "lr-2026/2", "70_1",
+        "runs/lr-20261121-120000-00aa/2", "runs/lr-20261121-120000-00aa/array-0/1"}) {
+    CHECK_MESSAGE(f.id(text) == "lr-20261121-120000-00aa/2", text);
+  }
+  CHECK(f.id("70") == f.sweep.id);
+  CHECK(f.id("lr/3").find("has no point 3: its points are 0 to 2") != std::string::npos);
+  CHECK(f.id("no/1").find("no run 'no'") != std::string::npos);
+}
+
+TEST_CASE("the run that counts for a point is the last one that it was submitted again as") {
+  const Fixture f;
+  CHECK(current_run_of(f.point(0)) == f.point(0));
+  const fs::path second = f.runs / "second", third = f.runs / "third";
+  for (const auto& run : {second, third}) {
+    fs::create_directories(run);
+    Fixture::put(run / "submission.json", R"({"state":"submitted","job":"80"})");
+  }
+  REQUIRE(write_successor(f.point(0), second).has_value());
+  REQUIRE(write_successor(second, third).has_value());
+  CHECK(current_run_of(f.point(0)) == third);
+  REQUIRE(write_successor(third, second).has_value());  // a cycle must not loop forever
+  CHECK_FALSE(current_run_of(f.point(0)).empty());
+  fs::remove_all(second);
+  CHECK(current_run_of(f.point(0)) == f.point(0));
+}
+
+TEST_CASE("all runs of a point are known, in the order in which they were submitted") {
+  const Fixture f;
+  const fs::path second = f.runs / "second";
+  fs::create_directories(second);
+  Fixture::put(second / "submission.json", R"({"state":"submitted","job":"80"})");
+  REQUIRE(write_successor(f.point(0), second).has_value());
+  CHECK(runs_of_point(f.point(0)) == std::vector<fs::path>{f.point(0), second});
+  CHECK(runs_of_point(f.point(1)) == std::vector<fs::path>{f.point(1)});
+}
+
+TEST_CASE(
+    "a point whose array was never sent says so and how to go on, and one whose array's sbatch was "
+    "interrupted, too") {
+  const Fixture f;
+  const auto assessed = [&] {
+    auto facts = RunInspector::read_facts(f.point(1));
+    REQUIRE(facts.has_value());
+    return assess(std::move(*facts));
+  };
+  RunStatus status = assessed();
+  CHECK(status.state == RunState::kNotSubmitted);
+  CHECK(status.detail ==
+        "it was not submitted: the submission ended before its array's turn; `dlrun resubmit` of "
+        "the sweep submits what "
+        "is missing");
+  Submission intent;
+  intent.token = std::string(32, 'c');
+  REQUIRE(write_submission(array_path(f.sweep.path, 1), intent).has_value());
+  status = assessed();
+  CHECK(status.state == RunState::kNotSubmitted);
+  CHECK(status.detail.find("the submission of its array was interrupted, and Slurm knows no job of "
+                           "it; `dlrun resubmit`") == 0);
+}
+
+TEST_CASE("of two who submit what is missing of a sweep one is refused") {
+  const Fixture f;
+  {
+    const auto first = SubmissionLock::take(f.sweep.path);
+    REQUIRE(first.has_value());
+    const auto second = SubmissionLock::take(f.sweep.path);
+    REQUIRE_FALSE(second.has_value());
+    CHECK(second.error().code == Errc::kRefused);
+    CHECK(is_being_submitted(f.sweep.path));
+  }
+  CHECK_FALSE(is_being_submitted(f.sweep.path));
+  CHECK(SubmissionLock::take(f.sweep.path).has_value());
+}
+
+TEST_CASE("a sweep runs while points go on, and has failed when one has and none goes on") {
+  using S = RunState;
+  CHECK(sum({S::kPending, S::kPending}) == S::kPending);
+  CHECK(sum({S::kCompleted, S::kPending}) == S::kRunning);
+  CHECK(sum({S::kFailed, S::kRunning}) == S::kRunning);
+  CHECK(sum({S::kCompleted, S::kCompleted}) == S::kCompleted);
+  CHECK(sum({S::kCompleted, S::kTimeout}) == S::kFailed);
+  CHECK(sum({S::kCompleted, S::kCancelled}) == S::kCancelled);
+  CHECK(sum({S::kFailed, S::kCancelled}) == S::kFailed);
+  CHECK(sum({S::kCompleted, S::kNotSubmitted}) == S::kNotSubmitted);
+  CHECK(sum({S::kCompleted, S::kUnknown}) == S::kUnknown);
+}
+
+TEST_CASE("a point that was cancelled before it started is cancelled when Slurm has forgotten it") {
+  const Fixture f;
+  const auto state = [&] {
+    auto facts = RunInspector::read_facts(f.point(2));
+    REQUIRE(facts.has_value());
+    facts->was_asked = true;
+    return assess(std::move(*facts)).state;
+  };
+  CHECK(state() == RunState::kUnknown);
+  REQUIRE(mark_cancelled(array_path(f.sweep.path, 0)).has_value());
+  REQUIRE(mark_cancelled(array_path(f.sweep.path, 0)).has_value());
+  CHECK(state() == RunState::kCancelled);
+  unmark_cancelled(array_path(f.sweep.path, 0));
+  CHECK(state() == RunState::kUnknown);
+}
+
+TEST_CASE("so is any run that was cancelled before it started") {
+  const Fixture f;
+  const fs::path run = f.runs / "plain";
+  fs::create_directories(run);
+  Fixture::put(run / "submission.json", R"({"state":"submitted","job":"80"})");
+  const auto state = [&] {
+    auto facts = RunInspector::read_facts(run);
+    REQUIRE(facts.has_value());
+    facts->was_asked = true;
+    return assess(std::move(*facts)).state;
+  };
+  CHECK(state() == RunState::kUnknown);
+  REQUIRE(mark_cancelled(run).has_value());
+  CHECK(state() == RunState::kCancelled);
+}
+
+TEST_CASE(
+    "an array's open submission is settled by what its tasks claimed, else by its comment, and a "
+    "point's is its "
+    "array's") {
+  const Fixture f;
+  const fs::path array = array_path(f.sweep.path, 0);
+  Submission intent;
+  intent.token = std::string(32, 'b');
+  REQUIRE(write_submission(array, intent).has_value());
+  Finder slurm;
+  auto point = read_submission(f.point(2));
+  REQUIRE((point.has_value() && point->has_value()));
+  CHECK(settle(f.point(2), **point, slurm)->state == Submission::State::kIntent);
+  CHECK(slurm.asked == 1);
+  Fixture::put(f.point(0) / "claim", R"({"cluster":"c","job":"90_0","token":"another"})");
+  CHECK(settle(f.point(2), **point, slurm)->state == Submission::State::kIntent);
+  Fixture::put(f.point(0) / "claim",
+               R"({"cluster":"c","job":"90_0","token":")" + intent.token + "\"}");
+  const auto settled = settle(f.point(2), **point, slurm);
+  REQUIRE(settled.has_value());
+  CHECK(settled->job.id == "90_1");
+  CHECK((*read_submission(array))->job.id == "90");
+  CHECK(slurm.asked == 2);
+  // An array that was never submitted has no token to look for.
+  const auto unsent = read_submission(f.point(1));
+  CHECK(settle(f.point(1), **unsent, slurm)->state == Submission::State::kIntent);
+  CHECK(slurm.asked == 2);
+}
+
+}  // namespace dlrun

@@ -1,0 +1,96 @@
+#include <doctest/doctest.h>
+
+#include "launcher/spec/slurm_units.h"
+
+namespace dlrun {
+namespace {
+
+TEST_CASE("time limits: Slurm's forms and ours mean the same seconds") {
+  struct Case {
+    const char* text;
+    std::int64_t seconds;
+  };
+  for (const Case& c : {Case{"10", 600},
+                        {"90:30", 5430},
+                        {"00:10:00", 600},
+                        {"1-12", 129600},
+                        {"1-12:30", 131400},
+                        {"2-00:00:01", 172801},
+                        {"90s", 90},
+                        {"10m", 600},
+                        {"1h30m", 5400},
+                        {"2d", 172800},
+                        {"1d2h3m4s", 93784}}) {
+    INFO(c.text);
+    const auto parsed = parse_time_limit(c.text);
+    REQUIRE(parsed.has_value());
+    CHECK(**parsed == c.seconds);
+    CHECK(**parse_time_limit(format_time_limit(c.seconds)) == c.seconds);
+  }
+  CHECK_FALSE(parse_time_limit("unlimited")->has_value());
+  CHECK_FALSE(parse_time_limit("INFINITE")->has_value());
+}
+
+TEST_CASE(
+    "what is no time is refused: words, signs, zero, more than ten years, units out of order") {
+  for (const char* text : {"",           "soon",  "-5",   "+5",    "0",    "00:00:00", "0s",
+                           "1:2:3:4",    "1-2-3", "10mm", "30m1h", "1h1h", "h",        "9999999999",
+                           "999999999d", " 10",   "10 ",  "1.5h",  "1-",   "-1:00"}) {
+    INFO(text);
+    CHECK_FALSE(parse_time_limit(text).has_value());
+  }
+}
+
+TEST_CASE("memory sizes have Slurm's units") {
+  for (const char* text : {"0", "64", "64K", "500M", "64G", "1T", "64g", "4GB", "4MB"}) {
+    INFO(text);
+    CHECK(check_memory(text).has_value());
+  }
+  for (const char* text :
+       {"", "G", "-1G", "64 G", "64GiB", "1.5G", "64X", "B", "4B", "0x10", "9999999999G"}) {
+    INFO(text);
+    CHECK_FALSE(check_memory(text).has_value());
+  }
+}
+
+TEST_CASE("node counts are a number or a range that grows") {
+  CHECK(format_nodes(*parse_nodes("3")) == "3");
+  CHECK(format_nodes(*parse_nodes("2-4")) == "2-4");
+  CHECK(format_nodes(*parse_nodes("4-4")) == "4");
+  for (const char* text : {"", "0", "-2", "4-2", "1-2-3", "2-", "two", "1000001", "2k"}) {
+    INFO(text);
+    CHECK_FALSE(parse_nodes(text).has_value());
+  }
+}
+
+TEST_CASE("GPUs in a raw gres are counted, other resources are not") {
+  CHECK(gpus_in_gres("gpu:4") == 4);
+  CHECK(gpus_in_gres("gpu") == 1);
+  CHECK(gpus_in_gres("gpu:a100:4,shard:8") == 4);
+  CHECK(gpus_in_gres("gres:gpu:2") == 2);
+  CHECK(gpus_in_gres("gpu:a100:2,gpu:v100:1") == 3);
+  CHECK(gpus_in_gres("gpu:2(S:0-1)") == 2);
+  CHECK(gpus_in_gres("shard:8") == 0);
+}
+
+TEST_CASE("GPU counts have an optional type, which is a name") {
+  CHECK(parse_gpus("1g.5gb:2")->type == "1g.5gb");
+  CHECK(parse_gpus("0")->count == 0);
+  for (const char* text : {"", ":4", "a b:4", "a100:", "a100", "a,b:1", "-1", "1000001"}) {
+    INFO(text);
+    CHECK_FALSE(parse_gpus(text).has_value());
+  }
+}
+
+TEST_CASE("checkpoint intervals are steps, or each epoch") {
+  CHECK(*parse_interval("500 steps") == 500);
+  CHECK(*parse_interval("1 step") == 1);
+  CHECK(*parse_interval("1 epoch") == 0);
+  for (const char* text : {"", "500", "0 steps", "-1 steps", "2 epochs", "5 minutes"}) {
+    INFO(text);
+    CHECK_FALSE(parse_interval(text).has_value());
+  }
+}
+
+}  // namespace
+}  // namespace dlrun
