@@ -76,11 +76,10 @@ Result<std::string> shared_folder(Communicator& comm) {
 class InPlace {
  public:
   static Result<InPlace> make(Communicator& comm, std::size_t count) {
-    auto memory = comm.share((static_cast<std::size_t>(comm.size()) + 1) * whole_pages(count) *
-                             sizeof(float));
-    if (!memory) return tl::unexpected(memory.error());
-    if (*memory == nullptr) return fail(Errc::kIo, "no room for {} floats of each rank", count);
-    return InPlace(comm, count, std::move(*memory));
+    DLRUN_TRY_ASSIGN(auto memory, comm.share((static_cast<std::size_t>(comm.size()) + 1) *
+                                             whole_pages(count) * sizeof(float)));
+    if (memory == nullptr) return fail(Errc::kIo, "no room for {} floats of each rank", count);
+    return InPlace(comm, count, std::move(memory));
   }
 
   /// Writes this rank's array, as a backward pass does before each call. Other ranks have read the
@@ -176,42 +175,34 @@ struct Rounds {
 
 Result<> run() {
   CommunicatorOptions options;
-  const auto world = read_world(Env::of_process(), WorldReader::kProgram);
-  if (!world) return tl::unexpected(world.error());
-  if (world->size < 2)
+  DLRUN_TRY_ASSIGN(const auto world, read_world(Env::of_process(), WorldReader::kProgram));
+  if (world.size < 2)
     return fail(Errc::kUsage, "one rank has nothing to reduce; start it with mpirun -n 2");
-  options.world = *world;
+  options.world = world;
   options.checked_calls = 0;
-  auto mpi = make_communicator("mpi", options);
-  if (!mpi) return tl::unexpected(mpi.error());
-  const auto folder = shared_folder(**mpi);
-  if (!folder) return tl::unexpected(folder.error());
-  auto store = open_store("file:" + *folder);
-  if (!store) return tl::unexpected(store.error());
-  options.store = store->get();
-  auto gloo = make_communicator("gloo", options);
-  if (!gloo) return tl::unexpected(gloo.error());
-  auto shm = make_communicator("shm", options);
-  if (!shm) return tl::unexpected(shm.error());
+  DLRUN_TRY_ASSIGN(auto mpi, make_communicator("mpi", options));
+  DLRUN_TRY_ASSIGN(const auto folder, shared_folder(*mpi));
+  DLRUN_TRY_ASSIGN(auto store, open_store("file:" + folder));
+  options.store = store.get();
+  DLRUN_TRY_ASSIGN(auto gloo, make_communicator("gloo", options));
+  DLRUN_TRY_ASSIGN(auto shm, make_communicator("shm", options));
 
-  auto raw_gloo = RawGloo::make(world->rank, world->size, *folder + "/raw-gloo");
-  if (!raw_gloo) return tl::unexpected(raw_gloo.error());
+  DLRUN_TRY_ASSIGN(auto raw_gloo, RawGloo::make(world.rank, world.size, folder + "/raw-gloo"));
 
-  if (world->rank == 0)
+  if (world.rank == 0)
     std::fputs(
         fmt::format("{} ranks, microseconds, medians of {} rounds\n\n| bytes | MPI | mpi | Gloo | "
                     "gloo | shm | in "
                     "place | with its write | mpi/MPI | gloo/Gloo | MPI/shm | MPI/in place |\n"
                     "|---|---|---|---|---|---|---|---|---|---|---|---|\n",
-                    world->size, kRounds)
+                    world.size, kRounds)
             .c_str(),
         stdout);
   for (std::size_t bytes = 4; bytes <= (std::size_t{16} << 20U); bytes *= 4) {
     std::vector<float> values(bytes / sizeof(float), 0.0F);
     const int repeats =
         static_cast<int>(std::clamp<std::size_t>((std::size_t{8} << 20U) / bytes, 5, 400));
-    auto in_place = InPlace::make(**shm, values.size());
-    if (!in_place) return tl::unexpected(in_place.error());
+    DLRUN_TRY_ASSIGN(auto in_place, InPlace::make(*shm, values.size()));
     Result<> failed;
     const auto ours = [&](Communicator& communicator) {
       if (failed) failed = communicator.all_reduce(std::span(values), ReduceOp::kSum);
@@ -220,7 +211,7 @@ Result<> run() {
     for (int round = 0; round < kRounds; ++round) {
       std::array<std::vector<double>, kWays> times;
       const auto turn = [&](Way way, const auto& call) -> Result<> {
-        DLRUN_TRY((*mpi)->barrier());
+        DLRUN_TRY(mpi->barrier());
         measure(times[way], repeats, call);
         return {};
       };
@@ -231,26 +222,26 @@ Result<> run() {
             MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_FLOAT,
                           MPI_SUM, MPI_COMM_WORLD);
           }));
-          DLRUN_TRY(turn(kGloo, [&] { raw_gloo->all_reduce(values); }));
+          DLRUN_TRY(turn(kGloo, [&] { raw_gloo.all_reduce(values); }));
         } else {
-          DLRUN_TRY(turn(kOurMpi, [&] { ours(**mpi); }));
-          DLRUN_TRY(turn(kOurGloo, [&] { ours(**gloo); }));
+          DLRUN_TRY(turn(kOurMpi, [&] { ours(*mpi); }));
+          DLRUN_TRY(turn(kOurGloo, [&] { ours(*gloo); }));
         }
       }
-      DLRUN_TRY(turn(kShm, [&] { ours(**shm); }));
+      DLRUN_TRY(turn(kShm, [&] { ours(*shm); }));
       for (int i = 0; i < repeats; ++i) {
         measure(times[kInPlaceWithWrite], 1, [&] {
-          in_place->write_own();
-          if (failed) failed = (*shm)->barrier();
+          in_place.write_own();
+          if (failed) failed = shm->barrier();
           measure(times[kInPlace], 1, [&] {
-            if (failed) failed = in_place->all_reduce();
+            if (failed) failed = in_place.all_reduce();
           });
         });
       }
       if (!failed) return failed;
       for (int way = 0; way < kWays; ++way) rounds.us[way].push_back(median(std::move(times[way])));
     }
-    if (world->rank == 0) {
+    if (world.rank == 0) {
       std::string line = fmt::format("| {} |", bytes);
       for (int way = 0; way < kWays; ++way)
         line += fmt::format(" {:.1f} |", rounds.median_of(static_cast<Way>(way)));
@@ -260,9 +251,9 @@ Result<> run() {
       std::fputs(line.c_str(), stdout);
     }
   }
-  DLRUN_TRY((*mpi)->barrier());
+  DLRUN_TRY(mpi->barrier());
   std::error_code ignored;
-  if (world->rank == 0) std::filesystem::remove_all(*folder, ignored);
+  if (world.rank == 0) std::filesystem::remove_all(folder, ignored);
   return {};
 }
 

@@ -38,15 +38,13 @@ Result<> run_raw() {
 
 Result<> run_dlrun() {
   CommunicatorOptions options;
-  const auto world = read_world(Env::of_process(), WorldReader::kProgram);
-  if (!world) return tl::unexpected(world.error());
-  options.world = *world;
+  DLRUN_TRY_ASSIGN(const auto world, read_world(Env::of_process(), WorldReader::kProgram));
+  options.world = world;
   const auto start = Clock::now();
-  auto communicator = make_communicator("mpi", options);
-  if (!communicator) return tl::unexpected(communicator.error());
+  DLRUN_TRY_ASSIGN(auto communicator, make_communicator("mpi", options));
   double took = milliseconds_since(start);
-  DLRUN_TRY((*communicator)->all_reduce(std::span(&took, 1), ReduceOp::kMax));
-  if (world->rank == 0) std::printf("%.2f\n", took);
+  DLRUN_TRY(communicator->all_reduce(std::span(&took, 1), ReduceOp::kMax));
+  if (world.rank == 0) std::printf("%.2f\n", took);
   return {};
 }
 

@@ -120,10 +120,20 @@ std::string told(const CLI::App& app, const CLI::ParseError& error,
                      meant ? fmt::format("; did you mean '{}'?", *meant) : "");
 }
 
+bool has_text(const Error& error) {
+  return !error.message.empty() || !error.diagnostics.empty();
+}
+
+/// Prints the problems with places, then the message.
+void print_failure(const Cli& cli, const Error& error) {
+  if (!error.diagnostics.empty()) print_diagnostics(cli, error.diagnostics);
+  if (!error.message.empty()) print_error(cli, error.message);
+}
+
 /// Returns the exit code of `code`, or a failure if standard output did not accept everything and
 /// no message has said so.
 int exit_code_of_output(const Cli& cli, const Result<int>& code) {
-  const bool is_told = !code && !code.error().message.empty();
+  const bool is_told = !code && has_text(code.error());
   if (is_all_printed() || is_told) return code ? *code : exit_code_of(code.error().code);
   if (has_reader_left()) return kExitReaderLeft;
   print_error(cli, "standard output could not be written whole");
@@ -233,7 +243,7 @@ int run_cli(Cli& cli, int argc, const char* const* argv) {
   } catch (const std::exception& error) {
     code = fail(Errc::kInternal, "a fault of dlrun's own: {}", error.what());
   }
-  if (!code && !code.error().message.empty()) print_error(cli, code.error().message);
+  if (!code) print_failure(cli, code.error());
   const int exit_code = exit_code_of_output(cli, code);
   log_info("dlrun ends", {{"code", exit_code},
                           {"error", code ? "" : code.error().message},

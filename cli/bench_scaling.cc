@@ -71,17 +71,15 @@ Result<int> bench_scaling(Cli& cli, const ScalingOptions& options) {
     return fail(
         Errc::kUsage,
         "give --nodes 1,2,4 (through Slurm), or --local 1,2 (so many ranks on this machine)");
-  auto sizes = options.nodes ? parse_sizes(*options.nodes, "--nodes")
-                             : parse_sizes(*options.local, "--local");
-  if (!sizes) return tl::unexpected(sizes.error());
+  DLRUN_TRY_ASSIGN(auto sizes, options.nodes ? parse_sizes(*options.nodes, "--nodes")
+                                             : parse_sizes(*options.local, "--local"));
   TerminalReporter reporter(cli);
-  const auto prepared =
-      prepare(cli, reporter, options.spec, options.local ? Target::kLocal : Target::kSlurm);
-  if (!prepared) return tl::unexpected(prepared.error());
-  DLRUN_TRY(check_experiment(prepared->loaded.spec, options.spec.file));
+  DLRUN_TRY_ASSIGN(const auto prepared, prepare(cli, reporter, options.spec,
+                                                options.local ? Target::kLocal : Target::kSlurm));
+  DLRUN_TRY(check_experiment(prepared.loaded.spec, options.spec.file));
   const ScalingRequest request{cli.bin_dir / "dlrun",     cli.env,           known_servers(cli),
                                options.spec.file,         options.spec.sets, options.spec.runs,
-                               options.local.has_value(), std::move(*sizes)};
+                               options.local.has_value(), std::move(sizes)};
   const ScalingMessages messages{[&cli](const std::string& text) { print_note(cli, text); },
                                  [&cli](const std::string& text) { print_warning(cli, text); },
                                  [&cli](const std::string& text) { print_error(cli, text); },
@@ -105,7 +103,7 @@ Result<int> bench_scaling(Cli& cli, const ScalingOptions& options) {
   }
   const auto measured = measure_scaling(request, interrupt, messages);
   if (!measured) return failed(measured.error());
-  DLRUN_TRY(show(cli, options, request, *measured, *prepared));
+  DLRUN_TRY(show(cli, options, request, *measured, prepared));
   return measured->figures.empty() ? kExitRunFailed : kExitOk;
 }
 

@@ -24,8 +24,8 @@ struct Cli : Context {
   bool colour_out = false, colour_err = false;
 };
 
-/// The action of a parsed command line. Returns the exit code. An Error with an empty message has
-/// been printed already.
+/// The action of a parsed command line. Returns the exit code. An error without message and
+/// diagnostics is an interruption or an output that accepts no more, which need no message.
 using Action = std::function<Result<int>(Cli&)>;
 
 /// Adds one command to the tree. Sets `action` when the command line calls this command.

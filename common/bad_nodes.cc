@@ -59,12 +59,11 @@ bool has_torn_end(int fd) {
 }
 
 Result<> append(const std::filesystem::path& file, std::string lines) {
-  const auto fd = open_to_append(file);
-  if (!fd) return tl::unexpected(fd.error());
-  if (has_torn_end(fd->get())) lines.insert(0, 1, '\n');
-  if (auto written = write_all(fd->get(), lines); !written)
+  DLRUN_TRY_ASSIGN(const auto fd, open_to_append(file));
+  if (has_torn_end(fd.get())) lines.insert(0, 1, '\n');
+  if (auto written = write_all(fd.get(), lines); !written)
     return within(file.string(), written.error());
-  if (::fsync(fd->get()) != 0) return fail(Errc::kIo, "{}: {}", file.string(), errno_text(errno));
+  if (::fsync(fd.get()) != 0) return fail(Errc::kIo, "{}: {}", file.string(), errno_text(errno));
   return {};
 }
 
@@ -90,12 +89,11 @@ bool is_node_name(const std::string& name) {
 }
 
 Result<std::string> read_tail(const std::filesystem::path& file) {
-  const auto fd = open_untrusted(file, Links::kRefuse);
-  if (!fd) return tl::unexpected(fd.error());
-  const off_t size = ::lseek(fd->get(), 0, SEEK_END);
+  DLRUN_TRY_ASSIGN(const auto fd, open_untrusted(file, Links::kRefuse));
+  const off_t size = ::lseek(fd.get(), 0, SEEK_END);
   const off_t from = std::max<off_t>(size - kTailBytes, 0);
   std::string tail(static_cast<std::size_t>(std::max<off_t>(size - from, 0)), '\0');
-  const ssize_t got = ::pread(fd->get(), tail.data(), tail.size(), from);
+  const ssize_t got = ::pread(fd.get(), tail.data(), tail.size(), from);
   if (got < 0) return fail(Errc::kIo, "{}: {}", file.string(), errno_text(errno));
   tail.resize(static_cast<std::size_t>(got));
   if (from > 0) tail.erase(0, tail.find('\n') + 1);  // the first line is probably incomplete

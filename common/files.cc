@@ -32,9 +32,8 @@ std::string errno_text(int error) {
 }
 
 Result<std::string> read_file(const fs::path& path, std::size_t limit_bytes) {
-  auto read = read_owned_file(path, limit_bytes, Links::kFollow);
-  if (!read) return tl::unexpected(std::move(read.error()));
-  return std::move(read->text);
+  DLRUN_TRY_ASSIGN(auto read, read_owned_file(path, limit_bytes, Links::kFollow));
+  return std::move(read.text);
 }
 
 Result<> write_all(int fd, std::string_view bytes) {

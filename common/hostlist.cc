@@ -55,16 +55,14 @@ Result<std::vector<Range>> parse_ranges(std::string_view inside, std::string_vie
   for (std::string_view part : split(inside, ',')) {
     const std::size_t dash = part.find('-');
     const std::string_view low = part.substr(0, dash);
-    const auto first = parse_number(low, expression);
-    if (!first) return tl::unexpected(first.error());
-    Range range{*first, *first, low.size()};
+    DLRUN_TRY_ASSIGN(const auto first, parse_number(low, expression));
+    Range range{first, first, low.size()};
     if (dash != std::string_view::npos) {
-      const auto last = parse_number(part.substr(dash + 1), expression);
-      if (!last) return tl::unexpected(last.error());
-      if (*last < *first) {
+      DLRUN_TRY_ASSIGN(const auto last, parse_number(part.substr(dash + 1), expression));
+      if (last < first) {
         return malformed(expression, part, fmt::format("the range {} runs backwards", part));
       }
-      range.last = *last;
+      range.last = last;
     }
     ranges.push_back(range);
   }
@@ -85,9 +83,8 @@ Result<std::vector<Piece>> parse_name(std::string_view name, std::string_view ex
       const std::size_t close = name.find(']', open);
       if (close == std::string_view::npos)
         return malformed(expression, name.substr(open), "'[' is not closed");
-      auto ranges = parse_ranges(name.substr(open + 1, close - open - 1), expression);
-      if (!ranges) return tl::unexpected(ranges.error());
-      piece.ranges = std::move(*ranges);
+      DLRUN_TRY_ASSIGN(piece.ranges,
+                       parse_ranges(name.substr(open + 1, close - open - 1), expression));
       name.remove_prefix(close + 1);
     }
     pieces.push_back(std::move(piece));
@@ -143,11 +140,10 @@ Result<std::vector<std::vector<Piece>>> parse_list(std::string_view expression, 
   std::uint64_t all = 0;
   for (std::string_view name : split_names(expression)) {
     if (name.empty()) return malformed(expression, name, "an empty name");
-    auto pieces = parse_name(name, expression);
-    if (!pieces) return tl::unexpected(pieces.error());
-    if (pieces->size() > 8) return malformed(expression, name, "more than 8 brackets in the name");
+    DLRUN_TRY_ASSIGN(auto pieces, parse_name(name, expression));
+    if (pieces.size() > 8) return malformed(expression, name, "more than 8 brackets in the name");
     std::uint64_t count = 1;
-    for (const Piece& piece : *pieces) {
+    for (const Piece& piece : pieces) {
       if (piece.ranges.empty()) continue;
       std::uint64_t choices = 0;
       for (const Range& range : piece.ranges)
@@ -159,7 +155,7 @@ Result<std::vector<std::vector<Piece>>> parse_list(std::string_view expression, 
       return fail(Errc::kInvalid, "node list '{}' names more than {} nodes",
                   printable(expression.substr(0, kShown)), limit);
     }
-    names.push_back(std::move(*pieces));
+    names.push_back(std::move(pieces));
   }
   return names;
 }
@@ -167,10 +163,9 @@ Result<std::vector<std::vector<Piece>>> parse_list(std::string_view expression, 
 }  // namespace
 
 Result<std::vector<std::string>> expand_hostlist(std::string_view expression, std::size_t limit) {
-  const auto names = parse_list(expression, limit);
-  if (!names) return tl::unexpected(names.error());
+  DLRUN_TRY_ASSIGN(const auto names, parse_list(expression, limit));
   std::vector<std::string> hosts;
-  for (const auto& pieces : *names) append_names(pieces, "", hosts);
+  for (const auto& pieces : names) append_names(pieces, "", hosts);
   return hosts;
 }
 

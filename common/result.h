@@ -5,9 +5,12 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/core.h>
 #include <tl/expected.hpp>
+
+#include "common/diagnostic.h"
 
 namespace dlrun {
 
@@ -29,7 +32,9 @@ enum class Errc {
 /// The message says where, which value, what was expected and what to do. No newline at its end.
 struct Error {
   Errc code = Errc::kInternal;
-  std::string message;
+  std::string message{};
+  /// Problems with their places. They are printed before the message, which may then be empty.
+  std::vector<Diagnostic> diagnostics{};
 };
 
 template <typename T = void>
@@ -42,9 +47,15 @@ template <typename... Args>
   return tl::unexpected<Error>(Error{code, fmt::format(format, std::forward<Args>(args)...)});
 }
 
+/// Makes an error of problems that have places.
+[[nodiscard]] inline tl::unexpected<Error> fail(Errc code, std::vector<Diagnostic> diagnostics) {
+  return tl::unexpected<Error>(Error{code, {}, std::move(diagnostics)});
+}
+
 /// Returns the same error with the place where it happened before its message.
 [[nodiscard]] inline tl::unexpected<Error> within(std::string_view where, const Error& error) {
-  return tl::unexpected<Error>(Error{error.code, fmt::format("{}: {}", where, error.message)});
+  return tl::unexpected<Error>(
+      Error{error.code, fmt::format("{}: {}", where, error.message), error.diagnostics});
 }
 
 }  // namespace dlrun
@@ -57,3 +68,19 @@ template <typename... Args>
       return tl::unexpected<::dlrun::Error>(std::move(dlrun_try_result.error())); \
     }                                                                             \
   } while (false)
+
+/// Evaluates an expression of type Result<T>. If it failed, returns its error from the enclosing
+/// function; otherwise moves its value into the target:
+///
+///   DLRUN_TRY_ASSIGN(const auto run, find_run(name));  // a new variable
+///   DLRUN_TRY_ASSIGN(job.script, read_file(path));     // an existing one
+///
+/// It is several statements, so it needs braces as the body of an `if` or a loop.
+#define DLRUN_TRY_ASSIGN(target, ...) DLRUN_TRY_ASSIGN_TO(target, __COUNTER__, __VA_ARGS__)
+#define DLRUN_TRY_ASSIGN_TO(target, number, ...) DLRUN_TRY_ASSIGN_AS(target, number, __VA_ARGS__)
+#define DLRUN_TRY_ASSIGN_AS(target, number, ...)                         \
+  auto dlrun_tried_##number = (__VA_ARGS__);                             \
+  if (!dlrun_tried_##number) {                                           \
+    return tl::make_unexpected(std::move(dlrun_tried_##number.error())); \
+  }                                                                      \
+  target = std::move(*dlrun_tried_##number)

@@ -56,10 +56,8 @@ Result<std::string> sha256_of_stream(int fd, const std::string& name,
 }
 
 Result<std::string> sha256_of_file(const std::filesystem::path& path) {
-  const auto fd = open_untrusted(path, Links::kFollow);
-  if (!fd) return tl::unexpected(fd.error());
-  return sha256_of_stream(fd->get(), path.string(),
-                          [](std::string_view) -> Result<> { return {}; });
+  DLRUN_TRY_ASSIGN(const auto fd, open_untrusted(path, Links::kFollow));
+  return sha256_of_stream(fd.get(), path.string(), [](std::string_view) -> Result<> { return {}; });
 }
 
 }  // namespace dlrun

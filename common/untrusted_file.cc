@@ -45,16 +45,14 @@ Result<UniqueFd> open_untrusted(const fs::path& path, Links links) {
 }
 
 Result<std::string> read_untrusted(const fs::path& path, std::size_t limit_bytes, Links links) {
-  auto read = read_owned_file(path, limit_bytes, links);
-  if (!read) return tl::unexpected(std::move(read.error()));
-  return std::move(read->text);
+  DLRUN_TRY_ASSIGN(auto read, read_owned_file(path, limit_bytes, links));
+  return std::move(read.text);
 }
 
 Result<OwnedText> read_owned_file(const fs::path& path, std::size_t limit_bytes, Links links) {
-  const auto file = open_untrusted(path, links);
-  if (!file) return tl::unexpected(file.error());
+  DLRUN_TRY_ASSIGN(const auto file, open_untrusted(path, links));
   struct stat status {};
-  if (fstat(file->get(), &status) != 0)
+  if (fstat(file.get(), &status) != 0)
     return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
   const auto too_large = [&] {
     return fail(Errc::kInvalid, "{}: larger than the limit of {} bytes", path.string(),
@@ -67,7 +65,7 @@ Result<OwnedText> read_owned_file(const fs::path& path, std::size_t limit_bytes,
   content.resize(static_cast<std::size_t>(status.st_size) + 1);
   std::size_t size = 0;
   for (;;) {
-    const ssize_t got = read(file->get(), content.data() + size, content.size() - size);
+    const ssize_t got = read(file.get(), content.data() + size, content.size() - size);
     if (got < 0) {
       if (errno == EINTR) continue;
       return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));

@@ -44,10 +44,9 @@ Result<LaunchPlan> plan_of(const Cli& cli, const std::filesystem::path& run) {
   const auto tools = tools_directory(inputs.runs_dir, cli.tools);
   inputs.agent_path = tools / "dlrun-agent";
   inputs.trainer_path = tools / "dlrun-trainer";
-  auto prepared =
-      prepare_again(cli, reporter, (run / "resolved.yaml").string(), std::move(*resolved), inputs);
-  if (!prepared) return tl::unexpected(prepared.error());
-  return std::move(prepared->plan);
+  DLRUN_TRY_ASSIGN(auto prepared, prepare_again(cli, reporter, (run / "resolved.yaml").string(),
+                                                std::move(*resolved), inputs));
+  return std::move(prepared.plan);
 }
 
 /// Starts the shell or the command, and waits for its end.
@@ -55,31 +54,28 @@ Result<int> open_session(const Cli& cli, const IndexEntry& run, const RunStatus&
                          const LaunchPlan& plan, const AttachPoint& point, const Options& options) {
   const auto runs_dir = run.path.parent_path();
   if (const auto warning = warning_about_place(runs_dir)) print_warning(cli, *warning);
-  const auto folder = SessionFolder::make(runs_dir);
-  if (!folder) return tl::unexpected(folder.error());
-  const auto script = folder->path() / "session.sh";
+  DLRUN_TRY_ASSIGN(const auto folder, SessionFolder::make(runs_dir));
+  const auto script = folder.path() / "session.sh";
   const auto session =
       render_attach(plan, point, options.command, script.string(), is_input_terminal());
-  DLRUN_TRY(write_file_atomic(script, with_begun_mark(session.script, *folder), 0700));
-  auto child = start_session(cli.env, session, attach_folder(run, status, plan.folder));
-  if (!child) return tl::unexpected(child.error());
-  const auto end = child->wait();
-  if (!end) return tl::unexpected(end.error());
-  if (end->interrupted != 0) return kExitInterrupted;
-  if (!has_begun(*folder))
+  DLRUN_TRY(write_file_atomic(script, with_begun_mark(session.script, folder), 0700));
+  DLRUN_TRY_ASSIGN(auto child,
+                   start_session(cli.env, session, attach_folder(run, status, plan.folder)));
+  DLRUN_TRY_ASSIGN(const auto end, child.wait());
+  if (end.interrupted != 0) return kExitInterrupted;
+  if (!has_begun(folder))
     return fail(Errc::kRefused, "{}: Slurm started no shell beside it (srun ended with code {})",
-                run.id, end->exit_code);
+                run.id, end.exit_code);
   // A shell ends with the exit code of its last command, which says nothing about dlrun.
-  return options.command.empty() ? kExitOk : end->exit_code;
+  return options.command.empty() ? kExitOk : end.exit_code;
 }
 
 Result<int> attach(Cli& cli, const Options& options) {
-  const auto run = select_run(cli, options.run);
-  if (!run) return tl::unexpected(run.error());
-  DLRUN_TRY(require_own(run->id, run->path, "entered"));
-  if (is_sweep(run->path)) {
+  DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
+  DLRUN_TRY(require_own(run.id, run.path, "entered"));
+  if (is_sweep(run.path)) {
     return fail(Errc::kUsage, "{0}: is a sweep; a shell goes beside the ranks of one point: {0}/0",
-                run->id);
+                run.id);
   }
   const bool has_terminal = is_input_terminal();
   if (!has_terminal && options.command.empty() && !options.dry_run) {
@@ -87,19 +83,16 @@ Result<int> attach(Cli& cli, const Options& options) {
         Errc::kUsage,
         "a shell needs a terminal on standard input; without one give a command: -- COMMAND...");
   }
-  const auto status = RunInspector(cli.env, known_servers(cli)).inspect(run->path);
-  if (!status) return tl::unexpected(status.error());
-  const auto point = attach_point(cli.env, *run, *status, options.node);
-  if (!point) return tl::unexpected(point.error());
-  const auto plan = plan_of(cli, run->path);
-  if (!plan) return tl::unexpected(plan.error());
+  DLRUN_TRY_ASSIGN(const auto status, RunInspector(cli.env, known_servers(cli)).inspect(run.path));
+  DLRUN_TRY_ASSIGN(const auto point, attach_point(cli.env, run, status, options.node));
+  DLRUN_TRY_ASSIGN(const auto plan, plan_of(cli, run.path));
   if (options.dry_run) {
-    const auto shown = render_attach(*plan, *point, options.command, "SCRIPT", has_terminal);
+    const auto shown = render_attach(plan, point, options.command, "SCRIPT", has_terminal);
     print_document(shown.script);
     print_note(cli, fmt::format("would call {}", shell_quote_all(shown.argv)));
     return kExitOk;
   }
-  return open_session(cli, *run, *status, *plan, *point, options);
+  return open_session(cli, run, status, plan, point, options);
 }
 
 }  // namespace

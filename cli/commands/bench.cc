@@ -37,21 +37,21 @@ struct Options {
 };
 
 Result<int> bench_collectives(const Cli& cli, const Options& options) {
-  auto workers = parse_workers(options.workers);
-  if (!workers) return tl::unexpected(workers.error());
+  DLRUN_TRY_ASSIGN(auto workers, parse_workers(options.workers));
   if (options.svg) DLRUN_TRY(check_folder_of(cli.current_dir / *options.svg));
-  CollectivesRequest request{options.operation, options.sizes, {}, std::move(*workers)};
+  CollectivesRequest request{options.operation, options.sizes, {}, std::move(workers)};
   for (const std::string_view word : split(options.backends, ','))
     request.backends.emplace_back(word);
-  const auto measured = measure_collectives(
-      cli.env, cli.bin_dir / "dlrun-trainer", request, [&cli](const CollectiveLeftOut& one) {
-        print_warning(cli, fmt::format("{} with {} workers is left out: {}", printable(one.backend),
-                                       one.workers, one.reason));
-      });
-  if (!measured) return tl::unexpected(measured.error());
-  const CollectiveFigures& figures = measured->figures;
+  DLRUN_TRY_ASSIGN(
+      const auto measured,
+      measure_collectives(
+          cli.env, cli.bin_dir / "dlrun-trainer", request, [&cli](const CollectiveLeftOut& one) {
+            print_warning(cli, fmt::format("{} with {} workers is left out: {}",
+                                           printable(one.backend), one.workers, one.reason));
+          }));
+  const CollectiveFigures& figures = measured.figures;
   if (options.json) {
-    print_json(collectives_json(options.operation, *measured));
+    print_json(collectives_json(options.operation, measured));
   } else if (!figures.empty()) {
     print(cli, "{}\n{}", collectives_table(figures), collectives_bars(figures));
     print_note(cli, fmt::format("{} of float32 on {}, {} processors; algbw and busbw in GB/s as "

@@ -19,13 +19,11 @@ struct Options {
 
 /// Cancels one run and prints what was done.
 Result<> cancel_and_tell(const Cli& cli, RunInspector& inspector, const IndexEntry& run) {
-  const auto cancelled = cancel_run(inspector, run);
-  if (!cancelled) return tl::unexpected(cancelled.error());
-  if (!cancelled->remark.empty()) print_note(cli, fmt::format("{}: {}", run.id, cancelled->remark));
-  for (const std::string& job : cancelled->jobs)
-    print(cli, "{}: cancelled {}\n", run.id,
-          cancelled->is_local ? "on this machine" : "job " + job);
-  return cancelled->failure ? Result<>(tl::unexpected(*cancelled->failure)) : Result<>();
+  DLRUN_TRY_ASSIGN(const auto cancelled, cancel_run(inspector, run));
+  if (!cancelled.remark.empty()) print_note(cli, fmt::format("{}: {}", run.id, cancelled.remark));
+  for (const std::string& job : cancelled.jobs)
+    print(cli, "{}: cancelled {}\n", run.id, cancelled.is_local ? "on this machine" : "job " + job);
+  return cancelled.failure ? Result<>(tl::unexpected(cancelled->failure)) : Result<>();
 }
 
 Result<int> cancel(Cli& cli, const Options& options) {

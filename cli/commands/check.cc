@@ -68,12 +68,11 @@ void print_report(const Cli& cli, const CheckReport& report) {
 Result<int> check(Cli& cli, const Options& options) {
   TerminalReporter reporter(cli);
   RunInspector inspector(cli.env, known_servers(cli));
-  const auto report = check_experiment(cli, reporter, inspector, options.spec);
-  if (!report) return tl::unexpected(report.error());
+  DLRUN_TRY_ASSIGN(const auto report, check_experiment(cli, reporter, inspector, options.spec));
   if (options.json) {
-    print_report_json(*report);
+    print_report_json(report);
   } else {
-    print_report(cli, *report);
+    print_report(cli, report);
   }
   return kExitOk;
 }

@@ -27,9 +27,8 @@ void add_completion(CLI::App& root, Action& action) {
         return kExitOk;
       }
       if (shell->empty()) return fail(Errc::kUsage, "SHELL is required: bash, zsh or fish");
-      const auto script = completion_script(command_table(root), *shell);
-      if (!script) return tl::unexpected(script.error());
-      print_document(*script);
+      DLRUN_TRY_ASSIGN(const auto script, completion_script(command_table(root), *shell));
+      print_document(script);
       return kExitOk;
     };
   });

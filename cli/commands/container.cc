@@ -34,41 +34,37 @@ struct Options {
 }
 
 Result<int> import_named(Cli& cli, const Options& options) {
-  const auto uri = enroot_uri(options.image);
-  if (!uri) return tl::unexpected(uri.error());
-  const auto imported = import_image(cli.env, *uri, options.refresh);
-  if (!imported) return tl::unexpected(imported.error());
-  const StoredImage& image = imported->image;
+  DLRUN_TRY_ASSIGN(const auto uri, enroot_uri(options.image));
+  DLRUN_TRY_ASSIGN(const auto imported, import_image(cli.env, uri, options.refresh));
+  const StoredImage& image = imported.image;
   if (options.json) {
     Json json = json_of(image);
-    json["reused"] = !imported->is_new;
+    json["reused"] = !imported.is_new;
     print_json(json);
     return kExitOk;
   }
   print(cli, "{}\n", image.file.string());
   print_note(cli, fmt::format("{} {}, {}; give it as container.image",
-                              imported->is_new ? "imported" : "already here:", image.image,
+                              imported.is_new ? "imported" : "already here:", image.image,
                               bytes_text(static_cast<double>(image.bytes))));
   return kExitOk;
 }
 
 Result<int> list_images(Cli& cli, const Options& options) {
-  const auto store = ImageStore::of_user(cli.env);
-  if (!store) return tl::unexpected(store.error());
-  const auto images = store->list();
-  if (!images) return tl::unexpected(images.error());
+  DLRUN_TRY_ASSIGN(const auto store, ImageStore::of_user(cli.env));
+  DLRUN_TRY_ASSIGN(const auto images, store.list());
   if (options.json) {
     Json json = Json::array();
-    for (const auto& image : *images) json.push_back(json_of(image));
+    for (const auto& image : images) json.push_back(json_of(image));
     print_json(json);
     return kExitOk;
   }
-  if (images->empty()) {
-    print_note(cli, fmt::format("no images in {}", store->folder().string()));
+  if (images.empty()) {
+    print_note(cli, fmt::format("no images in {}", store.folder().string()));
     return kExitOk;
   }
   std::vector<std::vector<std::string>> rows = {{"IMAGE", "SIZE", "AGE", "FILE"}};
-  for (const auto& image : *images) {
+  for (const auto& image : images) {
     const auto scheme = image.image.find("://");
     rows.push_back({scheme == std::string::npos ? image.image : image.image.substr(scheme + 3),
                     bytes_text(static_cast<double>(image.bytes)), age(image.imported),

@@ -34,18 +34,16 @@ Result<FoundScript> script_of(const Cli& cli, const std::string& what) {
   auto path = (cli.current_dir / what).lexically_normal();
   if (const auto text = read_file(path, kScriptLimitBytes); text && is_script(*text))
     return FoundScript{std::move(path), Links::kFollow};
-  const auto run = select_run(cli, what);
-  if (!run) return tl::unexpected(run.error());
-  return FoundScript{run->path / "job.sh"};
+  DLRUN_TRY_ASSIGN(const auto run, select_run(cli, what));
+  return FoundScript{run.path / "job.sh"};
 }
 
 /// Returns the script that `dlrun render` writes for the spec; for a sweep its first array's.
 Result<std::string> rendered_of(const Cli& cli, const Experiment& prepared) {
   TerminalReporter reporter(cli);
   if (!prepared.is_sweep()) return render_script(prepared.plan);
-  auto sweep = prepare_sweep(reporter, prepared, configured_array_size(cli.env));
-  if (!sweep) return tl::unexpected(sweep.error());
-  return std::move(sweep->arrays.front().script);
+  DLRUN_TRY_ASSIGN(auto sweep, prepare_sweep(prepared, configured_array_size(cli.env)));
+  return std::move(sweep.arrays.front().script);
 }
 
 /// Colours the lines like `diff --color`. Keeps tabs.
@@ -67,18 +65,16 @@ Text coloured_diff(std::string_view difference) {
 
 Result<int> diff(Cli& cli, const Options& options) {
   TerminalReporter reporter(cli);
-  const auto found = script_of(cli, options.what);
-  if (!found) return tl::unexpected(found.error());
-  const std::filesystem::path* const path = &found->path;
+  DLRUN_TRY_ASSIGN(const auto found, script_of(cli, options.what));
+  const std::filesystem::path* const path = &found.path;
   if (is_sweep(path->parent_path())) {
     print_note(cli,
                "nothing was edited: dlrun submitted what it had rendered from spec.yaml, each "
                "point by itself");
     return kExitOk;
   }
-  const auto text = read_untrusted(*path, kScriptLimitBytes, found->links);
-  if (!text) return tl::unexpected(text.error());
-  const auto carried = carried_spec(*text);
+  DLRUN_TRY_ASSIGN(const auto text, read_untrusted(*path, kScriptLimitBytes, found.links));
+  const auto carried = carried_spec(text);
   if (!carried) {
     std::error_code error;
     // A sweep's point, and a run that repeats it, have only a resolved spec.
@@ -91,11 +87,9 @@ Result<int> diff(Cli& cli, const Options& options) {
                 "comment lines are gone",
                 path->string());
   }
-  const auto prepared = prepare_carried(cli, reporter, *carried);
-  if (!prepared) return tl::unexpected(prepared.error());
-  const auto rendered = rendered_of(cli, *prepared);
-  if (!rendered) return tl::unexpected(rendered.error());
-  if (sha256_of_text(*rendered) != carried->sha256) {
+  DLRUN_TRY_ASSIGN(const auto prepared, prepare_carried(cli, reporter, *carried));
+  DLRUN_TRY_ASSIGN(const auto rendered, rendered_of(cli, prepared));
+  if (sha256_of_text(rendered) != carried->sha256) {
     print_warning(cli, fmt::format("dlrun {} renders other lines than dlrun {} did, or the site's "
                                    "profile has changed: not "
                                    "all of the difference is an edit",
@@ -104,13 +98,12 @@ Result<int> diff(Cli& cli, const Options& options) {
   Command command;
   command.argv = {"diff",         "-u", "--color=never", "--label", "as rendered", "--label",
                   path->string(), "-",  path->string()};
-  command.stdin_text = *rendered + carried_lines(*text);
+  command.stdin_text = rendered + carried_lines(text);
   command.env = cli.env;
-  const auto done = run_command(command);
-  if (!done) return tl::unexpected(done.error());
-  if (done->exit_code > 1) return fail(Errc::kIo, "diff: {}", done->err);
-  if (done->exit_code == 0) print_note(cli, "nothing was edited");
-  print(cli, coloured_diff(done->out));
+  DLRUN_TRY_ASSIGN(const auto done, run_command(command));
+  if (done.exit_code > 1) return fail(Errc::kIo, "diff: {}", done.err);
+  if (done.exit_code == 0) print_note(cli, "nothing was edited");
+  print(cli, coloured_diff(done.out));
   return kExitOk;
 }
 

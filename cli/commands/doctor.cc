@@ -82,32 +82,29 @@ void print_site(const Cli& cli, const ClusterFacts& facts, const std::optional<s
 Result<int> doctor(Cli& cli, const Options& options) {
   if (options.json && options.site_file)
     return fail(Errc::kUsage, "--site-file prints YAML: it does not go with --json");
-  const auto facts = ask_cluster(cli.env, options.cluster);
-  if (!facts) return tl::unexpected(facts.error());
+  DLRUN_TRY_ASSIGN(const auto facts, ask_cluster(cli.env, options.cluster));
   if (options.site_file) {
-    for (const std::string& open : facts->unanswered) print_warning(cli, open);
-    print_document(site_draft(*facts));
+    for (const std::string& open : facts.unanswered) print_warning(cli, open);
+    print_document(site_draft(facts));
     return kExitOk;
   }
   std::vector<Diagnostic> problems;
-  std::optional<std::string> site =
-      match_site(facts->cluster_name(), config_folders(cli), problems);
+  std::optional<std::string> site = match_site(facts.cluster_name(), config_folders(cli), problems);
   if (const std::string named = cli.env.get_or("DLRUN_SITE", ""); !named.empty()) site = named;
   print_diagnostics(cli, problems);
   if (options.json) {
-    print_json(doctor_json(*facts, site));
+    print_json(doctor_json(facts, site));
     return kExitOk;
   }
-  print(cli, "{}, Slurm {}\n\n",
-        styled(Style::kBold, "cluster " + printable(facts->cluster_name())),
-        printable(facts->setting("SLURM_VERSION")));
-  for (const Finding& finding : findings(*facts)) {
+  print(cli, "{}, Slurm {}\n\n", styled(Style::kBold, "cluster " + printable(facts.cluster_name())),
+        printable(facts.setting("SLURM_VERSION")));
+  for (const Finding& finding : findings(facts)) {
     print(cli, "  {}{:{}} {:<11} {}; {}\n", styled(style_of_kind(finding.kind), word(finding.kind)),
           "", 8 - word(finding.kind).size(), finding.what, printable(finding.is),
           printable(finding.means));
   }
-  print_partitions(cli, *facts);
-  print_site(cli, *facts, site);
+  print_partitions(cli, facts);
+  print_site(cli, facts, site);
   return kExitOk;
 }
 

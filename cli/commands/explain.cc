@@ -55,9 +55,8 @@ int explain_keys(const Cli& cli, const std::vector<const KeyRow*>& rows, bool js
 
 Result<int> explain_spec(Cli& cli, const Options& options) {
   TerminalReporter reporter(cli);
-  const auto prepared = prepare(cli, reporter, options.spec, Target::kSlurm);
-  if (!prepared) return tl::unexpected(prepared.error());
-  const auto values = explain_values(prepared->loaded, prepared->plan);
+  DLRUN_TRY_ASSIGN(const auto prepared, prepare(cli, reporter, options.spec, Target::kSlurm));
+  const auto values = explain_values(prepared.loaded, prepared.plan);
   if (options.json) {
     print_json(values_json(values));
     return kExitOk;

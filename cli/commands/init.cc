@@ -123,24 +123,23 @@ Result<int> init(Cli& cli, Options options) {
     if (!gpus) return fail(Errc::kUsage, "--gpus: {}", gpus.error().message);
     answers.gpus_per_node = std::move(*gpus);
   }
-  const auto site = site_of(cli, answers.site, config_folders(cli));
-  if (!site) return tl::unexpected(site.error());
-  print_diagnostics(cli, site->problems);
+  DLRUN_TRY_ASSIGN(const auto site, site_of(cli, answers.site, config_folders(cli)));
+  print_diagnostics(cli, site.problems);
   const bool asks = !options.yes && is_input_terminal() && is_error_terminal();
   if (asks) {
-    DLRUN_TRY(ask_questions(answers, site->profile, std::cin,
+    DLRUN_TRY(ask_questions(answers, site.profile, std::cin,
                             [&](const Text& line) { print_aside(cli, line); }));
     if (options.output.empty() && is_output_terminal())
       options.output = answers.name.value_or("exp") + ".yaml";
   }
-  if (answers.image && runtime_of(answers, site->profile) == "none") {
+  if (answers.image && runtime_of(answers, site.profile) == "none") {
     return fail(
         Errc::kUsage,
         "--image: site '{}' names no container runtime; give --runtime pyxis, enroot or apptainer"
         " (`dlrun doctor` tells which of them are here)",
-        site->profile.name);
+        site.profile.name);
   }
-  const std::string text = init_spec(complete(std::move(answers), site->profile), site->profile);
+  const std::string text = init_spec(complete(std::move(answers), site.profile), site.profile);
   const bool to_stdout = options.output.empty() || options.output == "-";
   DLRUN_TRY(check_text(cli, text, to_stdout ? "exp.yaml" : options.output));
   if (to_stdout) {

@@ -40,9 +40,8 @@ Result<int> interact(Cli& cli, const Options& options) {
         "{}: is a sweep of {} points, and a session has the environment of one: give --point N",
         prepared->loaded.file, count_points(prepared->loaded.spec.sweep));
   }
-  auto script = render_script(prepared->plan);
-  if (!script) return tl::unexpected(script.error());
-  Job job = job_of(std::move(*prepared), std::move(*script));
+  DLRUN_TRY_ASSIGN(auto script, render_script(prepared->plan));
+  Job job = job_of(std::move(*prepared), std::move(script));
   RunInspector inspector(cli.env, known_servers(cli));
   const bool has_terminal = is_input_terminal();
   DLRUN_TRY(check_job(cli, reporter, inspector, job, nullptr, CheckStage::kSessionPlan));
@@ -59,10 +58,10 @@ Result<int> interact(Cli& cli, const Options& options) {
         "a shell needs a terminal on standard input; without one give a command: -- COMMAND...");
   }
   DLRUN_TRY(check_job(cli, reporter, inspector, job, nullptr, CheckStage::kSession));
-  const auto session = run_session(cli, reporter, job, options.command, has_terminal);
-  if (!session) return tl::unexpected(session.error());
-  const ForegroundEnd& end = session->end;
-  if (session->has_begun) {
+  DLRUN_TRY_ASSIGN(const auto session,
+                   run_session(cli, reporter, job, options.command, has_terminal));
+  const ForegroundEnd& end = session.end;
+  if (session.has_begun) {
     if (end.interrupted != 0) return kExitInterrupted;
     // A shell ends with the code of its last command, which is no failure of dlrun.
     return options.command.empty() ? kExitOk : end.exit_code;
@@ -71,7 +70,7 @@ Result<int> interact(Cli& cli, const Options& options) {
     return fail(Errc::kInterrupted,
                 "interrupted before the allocation was there; nothing is queued");
   if (end.exit_code == 0) return kExitOk;
-  return tl::unexpected(no_allocation(cli, job, *session));
+  return tl::unexpected(no_allocation(cli, job, session));
 }
 
 }  // namespace

@@ -27,15 +27,13 @@ struct Options {
 
 Result<int> print_log(const Cli& cli, const IndexEntry& run, const Options& options) {
   RunInspector inspector(cli.env, known_servers(cli));
-  auto reader = open_log(inspector, run, options.rank, options.attempt);
-  if (!reader) return tl::unexpected(reader.error());
-  if (options.tail) reader->start_at_tail(*options.tail);
+  DLRUN_TRY_ASSIGN(auto reader, open_log(inspector, run, options.rank, options.attempt));
+  if (options.tail) reader.start_at_tail(*options.tail);
   LogOutput output(options.is_raw, cli.colour_out);
   for (;;) {
-    const auto bytes = reader->read_more();
-    if (!bytes) return tl::unexpected(bytes.error());
-    if (bytes->empty()) return kExitOk;
-    if (!output.print(*bytes)) return fail(Errc::kIo, "");  // reported at exit
+    DLRUN_TRY_ASSIGN(const auto bytes, reader.read_more());
+    if (bytes.empty()) return kExitOk;
+    if (!output.print(bytes)) return fail(Errc::kIo, "");  // reported at exit
   }
 }
 
@@ -43,11 +41,10 @@ Result<int> print_log(const Cli& cli, const IndexEntry& run, const Options& opti
 Result<int> print_logs_of_points(const Cli& cli, const IndexEntry& run, Options options) {
   if (options.follow)
     return fail(Errc::kUsage, "{0}: is a sweep; -f follows one point: dlrun logs -f {0}/0", run.id);
-  const auto points = runs_of(run);
-  if (!points) return tl::unexpected(points.error());
+  DLRUN_TRY_ASSIGN(const auto points, runs_of(run));
   constexpr std::size_t kLines = 10;
   if (!options.tail) options.tail = kLines;
-  for (const IndexEntry& point : *points) {
+  for (const IndexEntry& point : points) {
     print(cli, "==> {} <==\n", point.id);
     flush_output();
     const auto printed = print_log(cli, point, options);
@@ -62,23 +59,22 @@ Result<int> logs(Cli& cli, const Options& options) {
     return fail(Errc::kUsage,
                 "--attempt chooses among a rank's logs: give --rank too; the job's own log holds "
                 "all attempts");
-  const auto run = select_run(cli, options.run);
-  if (!run) return tl::unexpected(run.error());
-  if (is_sweep(run->path)) return print_logs_of_points(cli, *run, options);
-  const auto owner = options.follow ? foreign_owner(run->path) : std::nullopt;
+  DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
+  if (is_sweep(run.path)) return print_logs_of_points(cli, run, options);
+  const auto owner = options.follow ? foreign_owner(run.path) : std::nullopt;
   if (owner)
-    print_note(cli, fmt::format("{}: {}: what is there is printed, and not followed", run->id,
+    print_note(cli, fmt::format("{}: {}: what is there is printed, and not followed", run.id,
                                 describe(*owner)));
-  if (!options.follow || owner) return print_log(cli, *run, options);
+  if (!options.follow || owner) return print_log(cli, run, options);
   RunInspector inspector(cli.env, known_servers(cli));
   const Interrupt interrupt;
   WatchOptions watch;
   watch.rank = options.rank;
   watch.attempt = options.attempt;
   watch.tail = options.tail;
-  const auto status = follow_run(cli, inspector, *run, watch, interrupt, options.is_raw);
-  if (!status) return tl::unexpected(status.error());
-  print_note(cli, end_text(*run, *status));
+  DLRUN_TRY_ASSIGN(const auto status,
+                   follow_run(cli, inspector, run, watch, interrupt, options.is_raw));
+  print_note(cli, end_text(run, status));
   return kExitOk;
 }
 

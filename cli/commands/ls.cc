@@ -21,26 +21,24 @@ Result<int> list(Cli& cli, const Options& options) {
   if (!options.runs.empty()) request.folder = cli.current_dir / options.runs;
   if (!options.all) request.limit = options.limit;
   request.wants_json = options.json;
-  const auto list = list_runs(cli.env, known_servers(cli), request);
-  if (!list) return tl::unexpected(list.error());
-  if (list->added > 0)
-    print_note(cli,
-               fmt::format("{} runs of {} were added to the index", list->added, options.runs));
-  for (const std::string& sentence : list->unreadable) print_warning(cli, sentence);
+  DLRUN_TRY_ASSIGN(const auto list, list_runs(cli.env, known_servers(cli), request));
+  if (list.added > 0)
+    print_note(cli, fmt::format("{} runs of {} were added to the index", list.added, options.runs));
+  for (const std::string& sentence : list.unreadable) print_warning(cli, sentence);
   if (options.json) {
-    print_json(list->json);
-  } else if (list->rows.empty()) {
+    print_json(list.json);
+  } else if (list.rows.empty()) {
     print_note(cli, "no runs yet");
   } else {
     std::vector<std::vector<std::string>> rows = {{"RUN", "JOB", "STATE", "AGE", "PROGRESS"}};
-    for (const ListedRun& run : list->rows)
+    for (const ListedRun& run : list.rows)
       rows.push_back({run.id, run.job, run.state, run.age, run.summary});
     print(cli, table(rows));
   }
-  if (list->hidden > 0)
-    print_note(cli, fmt::format("{} older runs are not shown; --all shows them", list->hidden));
-  if (list->unreachable.empty()) return kExitOk;
-  print_error(cli, fmt::format("states with '?' are the last known: {}", list->unreachable));
+  if (list.hidden > 0)
+    print_note(cli, fmt::format("{} older runs are not shown; --all shows them", list.hidden));
+  if (list.unreachable.empty()) return kExitOk;
+  print_error(cli, fmt::format("states with '?' are the last known: {}", list.unreachable));
   return kExitUnavailable;
 }
 

@@ -33,13 +33,11 @@ Result<std::filesystem::path> file_of(const Cli& cli, const Options& options) {
   if (!options.file.empty()) return (cli.current_dir / options.file).lexically_normal();
   TerminalReporter reporter(cli);
   if (options.spec.file.empty()) {
-    const auto runs = runs_directory_here(cli, reporter, options.spec.runs);
-    if (!runs) return tl::unexpected(runs.error());
-    return known_bad_file_in(*runs);
+    DLRUN_TRY_ASSIGN(const auto runs, runs_directory_here(cli, reporter, options.spec.runs));
+    return known_bad_file_in(runs);
   }
-  const auto prepared = prepare(cli, reporter, options.spec, Target::kSlurm);
-  if (!prepared) return tl::unexpected(prepared.error());
-  if (prepared->plan.known_bad) return prepared->plan.known_bad->file;
+  DLRUN_TRY_ASSIGN(const auto prepared, prepare(cli, reporter, options.spec, Target::kSlurm));
+  if (prepared.plan.known_bad) return prepared.plan.known_bad->file;
   return fail(Errc::kUsage, "{}: its runs remember no bad nodes; health.known_bad: 7d lets them",
               options.spec.file);
 }
@@ -82,27 +80,25 @@ void print_json_of(const std::filesystem::path& file, const std::vector<BadNode>
 }
 
 Result<int> nodes(Cli& cli, const Options& options) {
-  const auto file = file_of(cli, options);
-  if (!file) return tl::unexpected(file.error());
+  DLRUN_TRY_ASSIGN(const auto file, file_of(cli, options));
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-  const auto known = read_bad_nodes(*file, now);
-  if (!known) return tl::unexpected(known.error());
+  DLRUN_TRY_ASSIGN(const auto known, read_bad_nodes(file, now));
   if (!options.forget.empty()) {
-    DLRUN_TRY(forget(cli, *file, options.forget, *known, now));
+    DLRUN_TRY(forget(cli, file, options.forget, known, now));
     return kExitOk;
   }
   if (options.json) {
-    print_json_of(*file, *known);
+    print_json_of(file, known);
     return kExitOk;
   }
-  if (known->empty()) {
-    print_note(cli, fmt::format("no node is remembered as bad in {}", file->string()));
+  if (known.empty()) {
+    print_note(cli, fmt::format("no node is remembered as bad in {}", file.string()));
     return kExitOk;
   }
   constexpr std::size_t kShownReason = 60;
   std::vector<std::vector<std::string>> rows = {
       {"NODE", "CLUSTER", "SINCE", "UNTIL", "RUN", "REASON"}};
-  for (const BadNode& bad : *known) {
+  for (const BadNode& bad : known) {
     rows.push_back({bad.node, bad.cluster, utc_timestamp(bad.since).substr(0, 16),
                     utc_timestamp(bad.until).substr(0, 16), bad.run,
                     shortened(bad.reason, kShownReason)});

@@ -77,18 +77,17 @@ std::string carrying(const Experiment& prepared, const std::string& script) {
 /// work of a task.
 Result<int> render_sweep(const Cli& cli, const Options& options, const Experiment& prepared) {
   TerminalReporter reporter(cli);
-  const auto sweep = prepare_sweep(reporter, prepared, configured_array_size(cli.env));
-  if (!sweep) return tl::unexpected(sweep.error());
-  if (sweep->arrays.size() > 1)
+  DLRUN_TRY_ASSIGN(const auto sweep, prepare_sweep(prepared, configured_array_size(cli.env)));
+  if (sweep.arrays.size() > 1)
     print_note(cli, fmt::format("the first of {} arrays; they differ in their #SBATCH lines",
-                                sweep->arrays.size()));
+                                sweep.arrays.size()));
   print_note(
       cli,
       fmt::format(
           "a sweep of {}; --point N prints the script of a point, and `dlrun submit` of the spec "
           "makes them all",
-          size_text(*sweep)));
-  return give(cli, options, carrying(prepared, sweep->arrays.front().script));
+          size_text(sweep)));
+  return give(cli, options, carrying(prepared, sweep.arrays.front().script));
 }
 
 Result<int> render(Cli& cli, const Options& options) {
@@ -100,8 +99,7 @@ Result<int> render(Cli& cli, const Options& options) {
     if (!prepared) return tl::unexpected(prepared.error());
   }
   if (prepared->is_sweep()) return render_sweep(cli, options, *prepared);
-  const auto script = render_script(prepared->plan);
-  if (!script) return tl::unexpected(script.error());
+  DLRUN_TRY_ASSIGN(const auto script, render_script(prepared->plan));
   const auto& after = prepared->plan.after;
   if (!std::all_of(after.begin(), after.end(),
                    [](const PlannedDependency& one) { return one.is_job_id(); }))
@@ -110,7 +108,7 @@ Result<int> render(Cli& cli, const Options& options) {
                "or of this script, "
                "waits for "
                "them, and plain sbatch does not");
-  const std::string text = carrying(*prepared, *script);
+  const std::string text = carrying(*prepared, script);
   // The printed script is correct even if the agent is missing, but it cannot run without
   // the agent.
   const bool is_agentless = prepared->plan.agent.empty();

@@ -32,21 +32,19 @@ struct Part {
 Result<std::vector<Part>> parts_of(const Cli& cli, const std::vector<std::string>& names) {
   std::vector<Part> parts;
   for (const auto& name : names) {
-    const auto run = select_run(cli, name);
-    if (!run) return tl::unexpected(run.error());
-    if (!is_sweep(run->path)) {
-      parts.push_back({*run, run->id, ""});
+    DLRUN_TRY_ASSIGN(const auto run, select_run(cli, name));
+    if (!is_sweep(run.path)) {
+      parts.push_back({run, run.id, ""});
       continue;
     }
-    const auto sweep = read_sweep(run->path);
-    if (!sweep) return tl::unexpected(sweep.error());
-    for (std::size_t at = 0; at < sweep->points.size(); ++at) {
-      IndexEntry point = *run;
-      point.id = fmt::format("{}/{}", run->id, at);
-      point.path = current_run_of(point_path(run->path, sweep->points[at]));
+    DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));
+    for (std::size_t at = 0; at < sweep.points.size(); ++at) {
+      IndexEntry point = run;
+      point.id = fmt::format("{}/{}", run.id, at);
+      point.path = current_run_of(point_path(run.path, sweep.points[at]));
       const std::string place = names.size() == 1 ? std::to_string(at) : point.id;
       parts.push_back({std::move(point),
-                       fmt::format("{}  {}", place, describe(*sweep, sweep->points[at])), place});
+                       fmt::format("{}  {}", place, describe(sweep, sweep.points[at])), place});
     }
   }
   return parts;
@@ -59,32 +57,31 @@ std::string title_of(const std::vector<Part>& parts, const Options& options) {
 }
 
 Result<int> make_report(Cli& cli, const Options& options) {
-  const auto parts = parts_of(cli, options.runs);
-  if (!parts) return tl::unexpected(parts.error());
+  DLRUN_TRY_ASSIGN(const auto parts, parts_of(cli, options.runs));
   std::vector<std::filesystem::path> paths;
-  for (const Part& part : *parts) paths.push_back(part.run.path);
+  for (const Part& part : parts) paths.push_back(part.run.path);
   const auto states = RunInspector(cli.env, known_servers(cli)).inspect_all(paths);
   std::vector<RunReport> reports;
   bool is_last_known = false, has_points = false;
-  for (std::size_t at = 0; at < parts->size(); ++at) {
+  for (std::size_t at = 0; at < parts.size(); ++at) {
     if (!states[at]) {
-      if (parts->size() == 1) return tl::unexpected(states[at].error());
-      print_warning(cli, fmt::format("{}: {}", (*parts)[at].run.id, states[at].error().message));
+      if (parts.size() == 1) return tl::unexpected(states[at].error());
+      print_warning(cli, fmt::format("{}: {}", parts[at].run.id, states[at].error().message));
       continue;
     }
     is_last_known = is_last_known || is_unreachable(*states[at]);
-    reports.push_back(read_report((*parts)[at].run, *states[at]));
-    reports.back().label = (*parts)[at].label;
-    reports.back().place = (*parts)[at].place;
-    has_points = has_points || !(*parts)[at].place.empty();
+    reports.push_back(read_report(parts[at].run, *states[at]));
+    reports.back().label = parts[at].label;
+    reports.back().place = parts[at].place;
+    has_points = has_points || !parts[at].place.empty();
   }
   if (reports.empty()) return fail(Errc::kNotFound, "none of these runs can be read");
 
   if (has_points) sort_best_first(reports);
   const std::string made = utc_timestamp(std::chrono::system_clock::now());
-  const std::string page = parts->size() == 1
+  const std::string page = parts.size() == 1
                                ? report_page(reports.front(), made)
-                               : comparison_page(reports, title_of(*parts, options), made);
+                               : comparison_page(reports, title_of(parts, options), made);
   if (options.out == "-") {
     print_document(page);
   } else {

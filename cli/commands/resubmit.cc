@@ -22,9 +22,9 @@ struct Options {
 Result<int> resubmit_run(Cli& cli, const Options& options) {
   TerminalReporter reporter(cli);
   RunInspector inspector(cli.env, known_servers(cli));
-  const auto submitted = resubmit(cli, reporter, inspector, options.run, options.force);
-  if (!submitted) return tl::unexpected(submitted.error());
-  return print_submitted(cli, inspector, *submitted, options.follow);
+  DLRUN_TRY_ASSIGN(const auto submitted,
+                   resubmit(cli, reporter, inspector, options.run, options.force));
+  return print_submitted(cli, inspector, submitted, options.follow);
 }
 
 }  // namespace

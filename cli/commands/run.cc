@@ -51,18 +51,16 @@ Result<int> run_locally(Cli& cli, const Options& options) {
   RunInspector inspector(cli.env, known_servers(cli));
   Job job = job_of(std::move(*prepared), script);
   DLRUN_TRY(check_job(cli, reporter, inspector, job, nullptr, CheckStage::kLocalRun));
-  const auto done = run_here(cli, reporter, job, provenance, options.json);
-  if (!done) return tl::unexpected(done.error());
-  const RunDirectory& run = done->run;
+  DLRUN_TRY_ASSIGN(const auto done, run_here(cli, reporter, job, provenance, options.json));
+  const RunDirectory& run = done.run;
   const IndexEntry entry{run.id, run.name, run.path, run.created};
-  const auto status = inspector.inspect(run.path);
-  if (!status) return tl::unexpected(status.error());
-  if (options.json) print_json(status_json(entry, *status));
-  if (done->end.interrupted != 0) {
+  DLRUN_TRY_ASSIGN(const auto status, inspector.inspect(run.path));
+  if (options.json) print_json(status_json(entry, status));
+  if (done.end.interrupted != 0) {
     print_note(cli, fmt::format("interrupted; {} was ended", run.id));
     return kExitInterrupted;
   }
-  return tell_end(cli, entry, *status);
+  return tell_end(cli, entry, status);
 }
 
 }  // namespace

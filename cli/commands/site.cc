@@ -64,9 +64,8 @@ Result<int> list(const Cli& cli, bool json) {
                                    const std::vector<std::filesystem::path>& dirs) {
   if (word.find('/') != std::string::npos || word.ends_with(".yaml")) {
     constexpr std::size_t kLargest = 1U << 20U;
-    auto content = read_file(cli.current_dir / word, kLargest);
-    if (!content) return tl::unexpected(content.error());
-    return read_site_file(word, std::move(*content));
+    DLRUN_TRY_ASSIGN(auto content, read_file(cli.current_dir / word, kLargest));
+    return read_site_file(word, std::move(content));
   }
   auto site = find_site(word, dirs);
   if (site) return std::move(*site);
@@ -79,9 +78,9 @@ Result<int> show(const Cli& cli, const Options& options) {
   TerminalReporter reporter(cli);
   const auto dirs = config_folders(cli);
   const std::string here = site_here(cli, reporter);
-  const auto found = site_of(cli, options.name.empty() ? here : options.name, dirs);
-  if (!found) return tl::unexpected(found.error());
-  const Site& site = *found;
+  DLRUN_TRY_ASSIGN(const auto found,
+                   site_of(cli, options.name.empty() ? here : options.name, dirs));
+  const Site& site = found;
   const SiteProfile& profile = site.profile;
   print_diagnostics(cli, site.problems);
   const int code = site.problems.empty() ? kExitOk : kExitUsage;

@@ -19,16 +19,14 @@ struct Options {
 };
 
 Result<int> show(Cli& cli, const Options& options) {
-  const auto run = select_run(cli, options.run);
-  if (!run) return tl::unexpected(run.error());
-  const auto status = RunInspector(cli.env, known_servers(cli)).inspect(run->path);
-  if (!status) return tl::unexpected(status.error());
+  DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
+  DLRUN_TRY_ASSIGN(const auto status, RunInspector(cli.env, known_servers(cli)).inspect(run.path));
   if (options.json) {
-    print_json(status_json(*run, *status));
+    print_json(status_json(run, status));
   } else {
-    print(cli, status_text(*run, *status));
+    print(cli, status_text(run, status));
   }
-  return is_unreachable(*status) ? kExitUnavailable : kExitOk;
+  return is_unreachable(status) ? kExitUnavailable : kExitOk;
 }
 
 }  // namespace

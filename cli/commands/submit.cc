@@ -31,13 +31,12 @@ struct Options {
 Result<int> show_what_would_be_done(const Cli& cli, const Job& job, const SweepPlan* sweep,
                                     bool json) {
   const auto run = std::filesystem::path(job.runs_dir) / (job.name + "-YYYYMMDD-HHMMSS-xxxx");
-  const auto words = sbatch_line(job.words, run, "TOKEN");
-  if (!words) return tl::unexpected(words.error());
+  DLRUN_TRY_ASSIGN(const auto words, sbatch_line(job.words, run, "TOKEN"));
   if (json) {
     Json out;
     out["run"] = nullptr;
     out["runs_dir"] = job.runs_dir;
-    out["sbatch"] = *words;
+    out["sbatch"] = words;
     out["slurmrestd"] = job.words.server ? Json(job.words.server->url) : Json(nullptr);
     out["gpu_hours"] =
         value_or_null(sweep ? sum_of_hours(*sweep, gpu_hours) : gpu_hours(job.requests.requested));
@@ -54,7 +53,7 @@ Result<int> show_what_would_be_done(const Cli& cli, const Job& job, const SweepP
                               ? "ask slurmrestd at " + job.words.server->url + " for what sbatch"
                               : "call sbatch --parsable";
   print_note(cli,
-             fmt::format("would make {} and {} {} {}{}", run.string(), how, shell_quote_all(*words),
+             fmt::format("would make {} and {} {} {}{}", run.string(), how, shell_quote_all(words),
                          (run / "job.sh").string(), job.words.server ? " does" : ""));
   if (sweep) print_note(cli, size_text(*sweep));
   if (const auto hours = cost(job.requests.requested); !sweep && !hours.empty())
@@ -65,18 +64,17 @@ Result<int> show_what_would_be_done(const Cli& cli, const Job& job, const SweepP
 
 /// Prints Slurm's verdict on the job.
 Result<int> show_verdict(const Cli& cli, RunInspector& inspector, const Job& job, bool json) {
-  const auto words = ask_slurm(cli, inspector, job, job.script);
-  if (!words) return tl::unexpected(words.error());
+  DLRUN_TRY_ASSIGN(const auto words, ask_slurm(cli, inspector, job, job.script));
   if (json) {
     Json out;
     out["run"] = nullptr;
     out["name"] = job.name;
-    out["slurm"] = *words;
+    out["slurm"] = words;
     out["gpu_hours"] = value_or_null(gpu_hours(job.requests.requested));
     out["core_hours"] = value_or_null(core_hours(job.requests.requested));
     print_json(out);
   } else {
-    print(cli, "{}\n", *words);
+    print(cli, "{}\n", words);
   }
   return kExitOk;
 }
@@ -89,25 +87,22 @@ Result<int> submit(Cli& cli, const Options& options) {
   // git inspects the code in the background while dlrun plans and sbatch works.
   Provenance provenance(source_folder(cli, options.spec.file), cli.env, cli.argv, cli.tools.hash);
   TerminalReporter reporter(cli);
-  auto job = make_job(cli, reporter, options.spec);
-  if (!job) return tl::unexpected(job.error());
-  auto sweep = plan_arrays(cli, reporter, *job, !options.dry_run);
-  if (!sweep) return tl::unexpected(sweep.error());
-  const SweepPlan* arrays = *sweep ? &**sweep : nullptr;
+  DLRUN_TRY_ASSIGN(auto job, make_job(cli, reporter, options.spec));
+  DLRUN_TRY_ASSIGN(auto sweep, plan_arrays(cli, reporter, job, !options.dry_run));
+  const SweepPlan* arrays = sweep ? &*sweep : nullptr;
   const CheckStage stage = options.dry_run     ? CheckStage::kDryRun
                            : options.test_only ? CheckStage::kTestOnly
                                                : CheckStage::kSubmission;
   RunInspector inspector(cli.env, known_servers(cli));
-  const auto checked = check_job(cli, reporter, inspector, *job, arrays, stage);
-  if (!checked) return tl::unexpected(checked.error());
-  if (options.dry_run) return show_what_would_be_done(cli, *job, arrays, options.json);
-  if (options.test_only) return show_verdict(cli, inspector, *job, options.json);
-  const auto submitted = arrays != nullptr ? submit_sweep(cli, reporter, inspector, std::move(*job),
-                                                          std::move(**sweep), *checked, provenance)
-                                           : submit_job(cli, reporter, inspector, std::move(*job),
-                                                        *checked, provenance);
-  if (!submitted) return tl::unexpected(submitted.error());
-  return print_submitted(cli, inspector, *submitted, {options.watch, options.json});
+  DLRUN_TRY_ASSIGN(const auto checked, check_job(cli, reporter, inspector, job, arrays, stage));
+  if (options.dry_run) return show_what_would_be_done(cli, job, arrays, options.json);
+  if (options.test_only) return show_verdict(cli, inspector, job, options.json);
+  DLRUN_TRY_ASSIGN(const auto submitted,
+                   arrays != nullptr
+                       ? submit_sweep(cli, reporter, inspector, std::move(job), std::move(*sweep),
+                                      checked, provenance)
+                       : submit_job(cli, reporter, inspector, std::move(job), checked, provenance));
+  return print_submitted(cli, inspector, submitted, {options.watch, options.json});
 }
 
 }  // namespace

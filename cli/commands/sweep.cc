@@ -140,17 +140,15 @@ void sort_rows(std::vector<Row>& rows, bool is_ascending) {
 }
 
 Result<int> tabulate(Cli& cli, const Options& options) {
-  const auto run = select_run(cli, options.run);
-  if (!run) return tl::unexpected(run.error());
-  if (!is_sweep(run->path))
+  DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
+  if (!is_sweep(run.path))
     return fail(Errc::kUsage, "{0}: is not a sweep; `dlrun status {0}` says what became of it",
-                run->id);
-  const auto sweep = read_sweep(run->path);
-  if (!sweep) return tl::unexpected(sweep.error());
+                run.id);
+  DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));
   std::vector<std::filesystem::path> paths;
   std::vector<std::vector<std::filesystem::path>> runs;
-  for (const auto& point : sweep->points) {
-    runs.push_back(runs_of_point(point_path(run->path, point)));
+  for (const auto& point : sweep.points) {
+    runs.push_back(runs_of_point(point_path(run.path, point)));
     paths.push_back(runs.back().back());
   }
   const auto states = RunInspector(cli.env, known_servers(cli)).inspect_all(paths);
@@ -160,7 +158,7 @@ Result<int> tabulate(Cli& cli, const Options& options) {
   for (std::size_t i = 0; i < states.size(); ++i) {
     Row row;
     row.number = i;
-    row.point = &sweep->points[i];
+    row.point = &sweep.points[i];
     if (states[i]) {
       row.status = &*states[i];
       row.result = result_of(*states[i]);
@@ -172,7 +170,7 @@ Result<int> tabulate(Cli& cli, const Options& options) {
     rows.push_back(std::move(row));
   }
   const std::string by = options.sort.empty() ? judged_by(rows) : options.sort;
-  for (Row& row : rows) row.key = number_of(row, *sweep, by);
+  for (Row& row : rows) row.key = number_of(row, sweep, by);
   if (!options.sort.empty() &&
       std::none_of(rows.begin(), rows.end(), [](const Row& row) { return row.key.has_value(); })) {
     return fail(Errc::kUsage, "--sort: no point has a number '{}'", printable(options.sort));
@@ -184,13 +182,13 @@ Result<int> tabulate(Cli& cli, const Options& options) {
 
   if (options.json) {
     Json json = Json::array();
-    for (const Row& row : rows) json.push_back(json_of(*run, *sweep, row, paths[row.number]));
+    for (const Row& row : rows) json.push_back(json_of(run, sweep, row, paths[row.number]));
     print_json(json);
   } else {
     const bool is_of_points =
-        by == "point" || std::find(sweep->keys.begin(), sweep->keys.end(), by) != sweep->keys.end();
+        by == "point" || std::find(sweep.keys.begin(), sweep.keys.end(), by) != sweep.keys.end();
     std::vector<std::string> titles{"POINT"};
-    for (const std::string& key : sweep->keys) titles.push_back(key);
+    for (const std::string& key : sweep.keys) titles.push_back(key);
     titles.emplace_back("STATE");
     if (!is_of_points) titles.push_back(by);
     titles.emplace_back("");
@@ -207,11 +205,11 @@ Result<int> tabulate(Cli& cli, const Options& options) {
     if (rows.size() < all)
       print_note(cli, fmt::format("{} more points are not shown", all - rows.size()));
     const RunStatus sum = sum_up_points(states);
-    print_note(cli, fmt::format("{}: {}", run->id, sum.detail));
-    if (const auto owner = foreign_owner(run->path))
-      print_note(cli, fmt::format("{}: {}", run->id, describe(*owner)));
+    print_note(cli, fmt::format("{}: {}", run.id, sum.detail));
+    if (const auto owner = foreign_owner(run.path))
+      print_note(cli, fmt::format("{}: {}", run.id, describe(*owner)));
     else if (sum.sweep->not_submitted > 0)
-      print_note(cli, fmt::format("`dlrun resubmit {}` submits those that were not", run->id));
+      print_note(cli, fmt::format("`dlrun resubmit {}` submits those that were not", run.id));
   }
   if (unreachable.empty()) return kExitOk;
   print_error(cli, fmt::format("states with '?' are the last known: {}", unreachable));

@@ -31,38 +31,35 @@ struct Options {
 
 /// Shows the run until the user quits. Returns true if a signal ended the view.
 Result<bool> show_live(const Cli& cli, RunPicture first, std::size_t ranks) {
-  auto screen = FullScreen::open();
-  if (!screen) return tl::unexpected(screen.error());
+  DLRUN_TRY_ASSIGN(auto screen, FullScreen::open());
   const RunFeed feed(cli.env, known_servers(cli), std::move(first));
   for (;;) {
-    const TerminalSize size = screen->size();
-    screen->draw(top_lines(*feed.picture(), {size.columns, size.rows, ranks}), cli.colour_out);
-    const auto event = screen->wait(kDrawEvery);
+    const TerminalSize size = screen.size();
+    screen.draw(top_lines(*feed.picture(), {size.columns, size.rows, ranks}), cli.colour_out);
+    const auto event = screen.wait(kDrawEvery);
     if (event == FullScreen::Event::kQuit) return false;
     if (event == FullScreen::Event::kTerminate) return true;
   }
 }
 
 Result<int> show(Cli& cli, const Options& options) {
-  const auto run = select_run(cli, options.run);
-  if (!run) return tl::unexpected(run.error());
-  auto picture = take_picture(cli.env, known_servers(cli), *run);
-  if (!picture) return tl::unexpected(picture.error());
-  const bool is_over = is_final(picture->status.state) && !picture->status.is_last_known;
+  DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
+  DLRUN_TRY_ASSIGN(auto picture, take_picture(cli.env, known_servers(cli), run));
+  const bool is_over = is_final(picture.status.state) && !picture.status.is_last_known;
   const bool is_terminal = is_output_terminal();
   const bool is_dumb = cli.env.get_or("TERM", "dumb") == "dumb";  // accepts no control sequences
   if (options.json) {
-    print_json(picture_json(*picture));
+    print_json(picture_json(picture));
   } else if (is_terminal && is_input_terminal() && !options.once && !is_over && !is_dumb) {
-    const auto is_terminated = show_live(cli, std::move(*picture), options.ranks.value_or(0));
+    const auto is_terminated = show_live(cli, std::move(picture), options.ranks.value_or(0));
     if (!is_terminated) return tl::unexpected(is_terminated.error());
     return *is_terminated ? kExitInterrupted : kExitOk;
   } else {
     const std::size_t columns = is_terminal ? terminal_size(STDOUT_FILENO).columns : kPlainColumns;
-    for (const auto& line : top_lines(*picture, {columns, 0, options.ranks.value_or(0)}))
+    for (const auto& line : top_lines(picture, {columns, 0, options.ranks.value_or(0)}))
       print(cli, "{}\n", line);
   }
-  return is_unreachable(picture->status) ? kExitUnavailable : kExitOk;
+  return is_unreachable(picture.status) ? kExitUnavailable : kExitOk;
 }
 
 }  // namespace

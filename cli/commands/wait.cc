@@ -38,9 +38,8 @@ Result<> refuse_to_wait_for_foreign(const IndexEntry& run) {
 Result<int> wait(Cli& cli, const Options& options) {
   std::vector<IndexEntry> runs;
   for (const auto& text : options.runs) {
-    auto run = select_run(cli, text);
-    if (!run) return tl::unexpected(run.error());
-    runs.push_back(std::move(*run));
+    DLRUN_TRY_ASSIGN(auto run, select_run(cli, text));
+    runs.push_back(std::move(run));
   }
   RunInspector inspector(cli.env, known_servers(cli));
   const Interrupt interrupt;
@@ -50,16 +49,15 @@ Result<int> wait(Cli& cli, const Options& options) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const auto& run : runs) {
     DLRUN_TRY(refuse_to_wait_for_foreign(run));
-    const auto status = follow_run(cli, inspector, run, silent, interrupt);
-    if (!status) return tl::unexpected(status.error());
-    const int own = exit_code_of_end(*status);
+    DLRUN_TRY_ASSIGN(const auto status, follow_run(cli, inspector, run, silent, interrupt));
+    const int own = exit_code_of_end(status);
     if (code == kExitOk) code = own;
     if (options.json) {
-      json.push_back(status_json(run, *status));
+      json.push_back(status_json(run, status));
     } else if (own == kExitOk) {
-      print(cli, "{}\n", end_text(run, *status));
+      print(cli, "{}\n", end_text(run, status));
     } else {
-      print_error(cli, end_text(run, *status));
+      print_error(cli, end_text(run, status));
     }
   }
   if (options.json) print_json(json);

@@ -114,11 +114,10 @@ Result<MeasuredCollectives> measure_collectives(
   MeasuredCollectives measured;
   for (const int workers : request.workers) {
     for (const std::string& backend : request.backends) {
-      auto reason = measure_one(command_of(env, trainer, request, backend, workers), backend,
-                                measured.figures);
-      if (!reason) return tl::unexpected(reason.error());
-      if (!*reason) continue;
-      measured.left_out.push_back({backend, workers, std::move(**reason)});
+      DLRUN_TRY_ASSIGN(auto reason, measure_one(command_of(env, trainer, request, backend, workers),
+                                                backend, measured.figures));
+      if (!reason) continue;
+      measured.left_out.push_back({backend, workers, std::move(*reason)});
       tell(measured.left_out.back());
     }
   }

@@ -137,12 +137,10 @@ tl::unexpected<Error> SizeRunner::interrupted() const {
 Result<Outcome> SizeRunner::run_here(int size) const {
   Command command = command_of(size, "run", "--json");
   command.is_unwanted = [this] { return interrupt_.requested(); };
-  const auto finished = run_command(command);
-  if (!finished) return tl::unexpected(finished.error());
-  if (interrupt_.requested() || finished->exit_code == kExitInterrupted) return interrupted();
-  if (finished->exit_code == kExitUsage) return fail(Errc::kUsage, "{}", trim(finished->err));
-  return Outcome{last_object(finished->out),
-                 finished->exit_code == 0 ? "" : last_line(finished->err)};
+  DLRUN_TRY_ASSIGN(const auto finished, run_command(command));
+  if (interrupt_.requested() || finished.exit_code == kExitInterrupted) return interrupted();
+  if (finished.exit_code == kExitUsage) return fail(Errc::kUsage, "{}", trim(finished.err));
+  return Outcome{last_object(finished.out), finished.exit_code == 0 ? "" : last_line(finished.err)};
 }
 
 /// Cancels the submitted run and does not wait for it to end.
@@ -173,46 +171,44 @@ Result<Outcome> SizeRunner::follow(const IndexEntry& run) const {
 }
 
 Result<Outcome> SizeRunner::run_through_slurm(int size) const {
-  const auto sent = run_command(command_of(size, "submit", "--json"));
-  if (!sent) return tl::unexpected(sent.error());
-  const Json told = last_object(sent->out);
+  DLRUN_TRY_ASSIGN(const auto sent, run_command(command_of(size, "submit", "--json")));
+  const Json told = last_object(sent.out);
   const IndexEntry run{json_read::text(told, "run"), json_read::text(told, "name"),
                        json_read::text(told, "path"), ""};
   const bool has_job = !json_read::text(told, "job").empty();
-  if (interrupt_.requested() || sent->exit_code == kExitInterrupted) {
+  if (interrupt_.requested() || sent.exit_code == kExitInterrupted) {
     if (has_job) cancel(run);
     return interrupted();
   }
-  if (sent->exit_code == kExitUsage) return fail(Errc::kUsage, "{}", trim(sent->err));
-  if (sent->exit_code != 0 || !has_job) return Outcome{Json::object(), last_line(sent->err)};
+  if (sent.exit_code == kExitUsage) return fail(Errc::kUsage, "{}", trim(sent.err));
+  if (sent.exit_code != 0 || !has_job) return Outcome{Json::object(), last_line(sent.err)};
   return follow(run);
 }
 
 /// Returns the exit code of `submit --test-only`.
 Result<int> SizeRunner::test(int size) const {
-  const auto finished = run_command(command_of(size, "submit", "--test-only"));
-  if (!finished) return tl::unexpected(finished.error());
+  DLRUN_TRY_ASSIGN(const auto finished, run_command(command_of(size, "submit", "--test-only")));
   if (interrupt_.requested()) return interrupted();
-  if (finished->exit_code == kExitUsage) return fail(Errc::kUsage, "{}", trim(finished->err));
-  if (finished->exit_code != kExitOk)
-    messages_.error(fmt::format("{}: {}", size_text(size), last_line(finished->err)));
-  return finished->exit_code;
+  if (finished.exit_code == kExitUsage) return fail(Errc::kUsage, "{}", trim(finished.err));
+  if (finished.exit_code != kExitOk)
+    messages_.error(fmt::format("{}: {}", size_text(size), last_line(finished.err)));
+  return finished.exit_code;
 }
 
 Result<> SizeRunner::measure(int size, MeasuredScaling& measured) const {
-  const auto outcome = request_.is_local ? run_here(size) : run_through_slurm(size);
-  if (!outcome) return tl::unexpected(outcome.error());
-  const std::string run = json_read::text(outcome->status, "run");
-  const auto rate = rate_of(outcome->status);
-  const auto ranks = json_read::integer(outcome->status, "ranks");
-  if (outcome->why_not.empty() && rate && ranks && *ranks > 0) {
+  DLRUN_TRY_ASSIGN(const auto outcome,
+                   request_.is_local ? run_here(size) : run_through_slurm(size));
+  const std::string run = json_read::text(outcome.status, "run");
+  const auto rate = rate_of(outcome.status);
+  const auto ranks = json_read::integer(outcome.status, "ranks");
+  if (outcome.why_not.empty() && rate && ranks && *ranks > 0) {
     measured.figures.push_back(
         {request_.is_local ? 1 : size, static_cast<int>(*ranks), *rate, run});
     messages_.note(fmt::format("{}: {:.0f} samples/s ({})", size_text(size), *rate, run));
     return {};
   }
   const std::string reason =
-      outcome->why_not.empty() ? "the program reported no samples a second" : outcome->why_not;
+      outcome.why_not.empty() ? "the program reported no samples a second" : outcome.why_not;
   measured.left_out.push_back({size, reason});
   messages_.warning(fmt::format("{} is left out: {}", size_text(size), reason));
   return {};

@@ -71,9 +71,8 @@ class Doctor {
                     program);
       }
     }
-    const auto config = ask(of_cluster({"scontrol", "show", "config"}));
-    if (!config) return tl::unexpected(config.error());
-    facts_.config = parse_config(*config);
+    DLRUN_TRY_ASSIGN(const auto config, ask(of_cluster({"scontrol", "show", "config"})));
+    facts_.config = parse_config(config);
     if (const auto text = answer(of_cluster({"scontrol", "show", "partition", "--oneliner"})))
       facts_.partitions = parse_partitions(*text);
     if (const auto text =

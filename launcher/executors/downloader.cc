@@ -259,11 +259,9 @@ Result<> Downloader::State::take_lock() {
 
 Result<> Downloader::State::load_curl() {
   if (handle != nullptr) return {};
-  auto loaded =
-      CurlLibrary::load("downloads go through",
-                        fmt::format("fetch the files into {} by other means", folder.string()));
-  if (!loaded) return tl::unexpected(loaded.error());
-  curl = *loaded;
+  DLRUN_TRY_ASSIGN(curl, CurlLibrary::load("downloads go through",
+                                           fmt::format("fetch the files into {} by other means",
+                                                       folder.string())));
   handle = curl->easy_init();
   if (handle == nullptr) return fail(Errc::kInternal, "libcurl could not be set up");
   return {};
@@ -343,9 +341,8 @@ Result<CURLcode> Downloader::State::perform_to_end(Transfer& transfer) {
 /// Fetches the file and checks its size and checksum.
 Result<> Downloader::State::fetch_right(Transfer& transfer) {
   const Download& download = transfer.download;
-  const auto code = perform_to_end(transfer);
-  if (!code) return tl::unexpected(code.error());
-  DLRUN_TRY(judge(transfer, *code));
+  DLRUN_TRY_ASSIGN(const auto code, perform_to_end(transfer));
+  DLRUN_TRY(judge(transfer, code));
   if (download.bytes && transfer.bytes != *download.bytes)
     return fail(Errc::kInvalid, "{}: has {} bytes, but the spec says {}", download.url,
                 transfer.bytes, *download.bytes);
@@ -462,9 +459,8 @@ Result<std::int64_t> Downloader::fetch(const Download& download) {
   DLRUN_TRY(fetched);
   if (auto adopted = file.adopt(); !adopted && adopted.error().code == Errc::kRefused) {
     // Another downloader, one without the lock, was faster.
-    const auto here = has(download);
-    if (!here) return tl::unexpected(here.error());
-    if (!*here)
+    DLRUN_TRY_ASSIGN(const auto here, has(download));
+    if (!here)
       return fail(Errc::kIo, "{}: something of that name came and went; start again",
                   path.string());
   } else if (!adopted) {

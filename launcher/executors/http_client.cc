@@ -48,12 +48,12 @@ HttpClient& HttpClient::operator=(HttpClient&&) noexcept = default;
 HttpClient::~HttpClient() = default;
 
 Result<HttpClient> HttpClient::to(const RestAddress& address) {
-  auto curl = CurlLibrary::load("slurmrestd is asked through", "submit.via: sbatch needs none");
-  if (!curl) return tl::unexpected(curl.error());
+  DLRUN_TRY_ASSIGN(
+      auto curl, CurlLibrary::load("slurmrestd is asked through", "submit.via: sbatch needs none"));
   auto state = std::make_unique<State>();
-  state->curl = *curl;
+  state->curl = curl;
   state->address = address;
-  state->handle = curl->easy_init();
+  state->handle = curl.easy_init();
   if (state->handle == nullptr) return fail(Errc::kInternal, "libcurl could not be set up");
   return HttpClient(std::move(state));
 }

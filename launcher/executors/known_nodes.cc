@@ -16,12 +16,11 @@ Result<std::vector<std::string>> nodes_that_exist(const Env& env, const std::str
                   "--nodes=" + compress_hostlist(nodes)};
   if (!cluster.empty()) command.argv.push_back("--clusters=" + cluster);
   command.env = scrubbed_for_slurm(env, munge_is_available());
-  const auto finished = run_command(command);
-  if (!finished) return tl::unexpected(finished.error());
-  if (finished->exit_code != 0)
-    return fail(Errc::kUnavailable, "sinfo: {}", printable(trim(finished->err)));
+  DLRUN_TRY_ASSIGN(const auto finished, run_command(command));
+  if (finished.exit_code != 0)
+    return fail(Errc::kUnavailable, "sinfo: {}", printable(trim(finished.err)));
   std::set<std::string> there;  // a set, because sinfo lists a node once per partition
-  for (const std::string_view line : split(finished->out, '\n')) there.emplace(trim(line));
+  for (const std::string_view line : split(finished.out, '\n')) there.emplace(trim(line));
   std::vector<std::string> found;
   for (const std::string& node : nodes) {
     if (there.contains(node)) found.push_back(node);

@@ -37,26 +37,24 @@ class SlurmCli final : public Executor {
     std::vector<std::string> argv = {"sbatch", "--parsable"};
     argv.insert(argv.end(), request.options.begin(), request.options.end());
     argv.push_back(request.script.string());
-    auto done = call(std::move(argv), kSubmitTimeout, request.env, request.directory.string());
-    if (!done) return tl::unexpected(done.error());
-    if (done->signal != 0) {
+    DLRUN_TRY_ASSIGN(
+        auto done, call(std::move(argv), kSubmitTimeout, request.env, request.directory.string()));
+    if (done.signal != 0) {
       return fail(Errc::kInterrupted, "sbatch was ended by {} before it answered",
-                  signal_name(done->signal));
+                  signal_name(done.signal));
     }
-    if (done->exit_code != 0)
-      return tl::unexpected(slurm_error("sbatch", done->err, done->exit_code));
-    return parse_sbatch(done->out);
+    if (done.exit_code != 0) return tl::unexpected(slurm_error("sbatch", done.err, done.exit_code));
+    return parse_sbatch(done.out);
   }
 
   Result<std::string> test(const SubmitRequest& request) override {
     std::vector<std::string> argv = {"sbatch", "--test-only"};
     argv.insert(argv.end(), request.options.begin(), request.options.end());
-    auto done = call(std::move(argv), kSubmitTimeout, request.env, request.directory.string(),
-                     request.script_text);
-    if (!done) return tl::unexpected(done.error());
-    if (done->exit_code != 0)
-      return tl::unexpected(slurm_error("sbatch --test-only", done->err, done->exit_code));
-    return slurm_words(done->err + done->out);
+    DLRUN_TRY_ASSIGN(auto done, call(std::move(argv), kSubmitTimeout, request.env,
+                                     request.directory.string(), request.script_text));
+    if (done.exit_code != 0)
+      return tl::unexpected(slurm_error("sbatch --test-only", done.err, done.exit_code));
+    return slurm_words(done.err + done.out);
   }
 
   Result<std::optional<JobId>> do_find(std::string_view comment,
@@ -66,11 +64,10 @@ class SlurmCli final : public Executor {
                                      "-u",     std::to_string(::getuid()),
                                      "-o",     std::string(kSqueueFormat)};
     add_cluster(argv, cluster);
-    auto queue = call(std::move(argv), kQueryTimeout, env_);
-    if (!queue) return tl::unexpected(queue.error());
-    if (queue->exit_code != 0)
-      return tl::unexpected(slurm_error("squeue", queue->err, queue->exit_code));
-    for (const auto& report : parse_squeue(queue->out, cluster)) {
+    DLRUN_TRY_ASSIGN(auto queue, call(std::move(argv), kQueryTimeout, env_));
+    if (queue.exit_code != 0)
+      return tl::unexpected(slurm_error("squeue", queue.err, queue.exit_code));
+    for (const auto& report : parse_squeue(queue.out, cluster)) {
       if (is_comment_of(report.comment, comment)) return whole_job(report.job);
     }
     // The job may have ended and been purged. Only accounting can tell, and many clusters have none
@@ -104,13 +101,12 @@ class SlurmCli final : public Executor {
     std::vector<std::string> argv = {"scancel"};
     add_cluster(argv, job.cluster);
     argv.push_back(job.id);
-    auto done = call(std::move(argv), kQueryTimeout, env_);
-    if (!done) return tl::unexpected(done.error());
-    if (done->exit_code != 0 && says_unknown_job(done->err)) {
+    DLRUN_TRY_ASSIGN(auto done, call(std::move(argv), kQueryTimeout, env_));
+    if (done.exit_code != 0 && says_unknown_job(done.err)) {
       return fail(Errc::kNotFound, "Slurm knows no job {} (any more)", job.id);
     }
-    if (done->exit_code != 0)
-      return tl::unexpected(slurm_error("scancel", done->err, done->exit_code));
+    if (done.exit_code != 0)
+      return tl::unexpected(slurm_error("scancel", done.err, done.exit_code));
     return {};
   }
 
@@ -171,11 +167,10 @@ class SlurmCli final : public Executor {
         "squeue", "-h", "-r", "-t", "all", "-o", std::string(kSqueueFormat)};
     argv.insert(argv.end(), selection.begin(), selection.end());
     add_cluster(argv, cluster);
-    auto done = call(std::move(argv), kQueryTimeout, env_);
-    if (!done) return tl::unexpected(done.error());
-    if (done->exit_code == 0) return std::move(done->out);
-    if (says_unknown_job(done->err)) return std::string();
-    return tl::unexpected(slurm_error("squeue", done->err, done->exit_code));
+    DLRUN_TRY_ASSIGN(auto done, call(std::move(argv), kQueryTimeout, env_));
+    if (done.exit_code == 0) return std::move(done.out);
+    if (says_unknown_job(done.err)) return std::string();
+    return tl::unexpected(slurm_error("squeue", done.err, done.exit_code));
   }
 
   /// Returns the lines of all of the user's jobs, so that one query serves every process that
@@ -197,12 +192,12 @@ class SlurmCli final : public Executor {
 
   Result<> query_cluster(const std::string& cluster, const std::vector<std::string>& ids,
                          std::chrono::milliseconds max_age, QueryAnswer& answer) {
-    const auto text = max_age.count() > 0 ? shared_queue(cluster, ids, max_age)
-                                          : queue(cluster, {"-j", join(whole_jobs(ids), ",")});
-    if (!text) return tl::unexpected(text.error());
+    DLRUN_TRY_ASSIGN(const auto text, max_age.count() > 0
+                                          ? shared_queue(cluster, ids, max_age)
+                                          : queue(cluster, {"-j", join(whole_jobs(ids), ",")}));
     std::set<std::string> unanswered(ids.begin(), ids.end());
     std::vector<JobReport> whole_arrays;
-    for (auto& report : parse_squeue(*text, cluster)) {
+    for (auto& report : parse_squeue(text, cluster)) {
       // A whole job was asked for; its first part stands for it.
       if (unanswered.erase(whole_id(report.job.id)) != 0) {
         report.job = {cluster, whole_id(report.job.id)};

@@ -45,45 +45,36 @@ class Slurmrestd final : public Executor {
   Slurmrestd(const Env& env, RestServer server) : env_(env), server_(std::move(server)) {}
 
   Result<> check(const SubmitRequest& request) override {
-    const auto body = body_of(request, request.script_text);
-    if (!body) return tl::unexpected(body.error());
-    const auto release = ready();
-    if (!release) return tl::unexpected(release.error());
+    DLRUN_TRY_ASSIGN(const auto body, body_of(request, request.script_text));
+    DLRUN_TRY_ASSIGN(const auto release, ready());
     return {};
   }
 
   Result<JobId> submit(const SubmitRequest& request) override {
-    const auto script = read_file(request.script, kLargestScript);
-    if (!script) return tl::unexpected(script.error());
-    auto body = body_of(request, *script);
-    if (!body) return tl::unexpected(body.error());
-    HttpRequest post{"POST", path("job/submit"), {}, std::move(*body), kSubmitTimeout};
-    const auto answer = send(std::move(post));
-    if (!answer) return tl::unexpected(answer.error());
-    if (answer->status == 200) {
-      if (auto id = rest_job_id(answer->body)) return JobId{"", std::move(*id)};
+    DLRUN_TRY_ASSIGN(const auto script, read_file(request.script, kLargestScript));
+    DLRUN_TRY_ASSIGN(auto body, body_of(request, script));
+    HttpRequest post{"POST", path("job/submit"), {}, std::move(body), kSubmitTimeout};
+    DLRUN_TRY_ASSIGN(const auto answer, send(std::move(post)));
+    if (answer.status == 200) {
+      if (auto id = rest_job_id(answer.body)) return JobId{"", std::move(*id)};
     }
-    return tl::unexpected(error_of(*answer));
+    return tl::unexpected(error_of(answer));
   }
 
   Result<std::string> test(const SubmitRequest& request) override {
-    const auto body = body_of(request, request.script_text);
-    if (!body) return tl::unexpected(body.error());
-    const auto release = ready();
-    if (!release) return tl::unexpected(release.error());
+    DLRUN_TRY_ASSIGN(const auto body, body_of(request, request.script_text));
+    DLRUN_TRY_ASSIGN(const auto release, ready());
     return fmt::format(
         "slurmrestd of Slurm {} at {} answers and can express every option; whether and when the "
         "job would start only "
         "sbatch --test-only can tell",
-        *release, server_.url);
+        release, server_.url);
   }
 
   Result<std::optional<JobId>> do_find(std::string_view comment, const std::string&) override {
-    const auto answer = ask("jobs");
-    if (!answer) return tl::unexpected(answer.error());
-    const auto reports = rest_jobs(answer->body, ::getuid());
-    if (!reports) return tl::unexpected(reports.error());
-    for (const auto& report : *reports) {
+    DLRUN_TRY_ASSIGN(const auto answer, ask("jobs"));
+    DLRUN_TRY_ASSIGN(const auto reports, rest_jobs(answer.body, ::getuid()));
+    for (const auto& report : reports) {
       if (is_comment_of(report.comment, comment)) return JobId{"", whole(report.job.id)};
     }
     return std::nullopt;
@@ -97,15 +88,13 @@ class Slurmrestd final : public Executor {
     for (const auto& job : jobs) asked.insert(whole(job.id));
     if (max_age.count() == 0 && asked.size() <= kFewJobs) {
       for (const auto& id : asked) {
-        const auto reply = ask("job/" + id, AcceptUnknownJob::kYes);
-        if (!reply) return tl::unexpected(reply.error());
-        DLRUN_TRY(take(answer, reply->body, jobs));
+        DLRUN_TRY_ASSIGN(const auto reply, ask("job/" + id, AcceptUnknownJob::kYes));
+        DLRUN_TRY(take(answer, reply.body, jobs));
       }
       return answer;
     }
-    const auto body = shared_queue(jobs, max_age);
-    if (!body) return tl::unexpected(body.error());
-    DLRUN_TRY(take(answer, *body, jobs));
+    DLRUN_TRY_ASSIGN(const auto body, shared_queue(jobs, max_age));
+    DLRUN_TRY(take(answer, body, jobs));
     return answer;
   }
 
@@ -114,12 +103,11 @@ class Slurmrestd final : public Executor {
     request.method = "DELETE";
     request.path = path("job/" + job.id);
     request.timeout = kQueryTimeout;
-    const auto answer = send(std::move(request));
-    if (!answer) return tl::unexpected(answer.error());
-    if (answer->status == 200) return {};
-    if (rest_says_unknown_job(answer->body))
+    DLRUN_TRY_ASSIGN(const auto answer, send(std::move(request)));
+    if (answer.status == 200) return {};
+    if (rest_says_unknown_job(answer.body))
       return fail(Errc::kNotFound, "Slurm knows no job {} (any more)", job.id);
-    return tl::unexpected(error_of(*answer));
+    return tl::unexpected(error_of(answer));
   }
 
  private:
@@ -149,20 +137,18 @@ class Slurmrestd final : public Executor {
     HttpRequest request;
     request.path = "/openapi/v3";
     request.timeout = kQueryTimeout;
-    const auto about = send(request);
-    if (!about) return tl::unexpected(about.error());
-    if (about->status != 200) return tl::unexpected(error_of(*about));
-    const auto versions = rest_versions(about->body);
+    DLRUN_TRY_ASSIGN(const auto about, send(request));
+    if (about.status != 200) return tl::unexpected(error_of(about));
+    const auto versions = rest_versions(about.body);
     if (std::find(versions.begin(), versions.end(), kRestVersion) == versions.end())
       return tl::unexpected(wrong_version(versions));
-    const auto ping = ask("ping");
-    if (!ping) return tl::unexpected(ping.error());
-    if (!rest_has_controller(ping->body))
+    DLRUN_TRY_ASSIGN(const auto ping, ask("ping"));
+    if (!rest_has_controller(ping.body))
       return fail(
           Errc::kUnavailable,
           "Slurm's controller is unreachable: slurmrestd at {} says that it does not answer",
           server_.url);
-    return rest_release(ping->body);
+    return rest_release(ping.body);
   }
 
   [[nodiscard]] Error wrong_version(const std::vector<std::string>& versions) const {
@@ -189,26 +175,23 @@ class Slurmrestd final : public Executor {
   }
 
   Result<HttpResponse> send(HttpRequest request) {
-    const auto address = parse_rest_url(server_.url);
-    if (!address) return tl::unexpected(address.error());
-    if (!address->socket.empty()) {
+    DLRUN_TRY_ASSIGN(const auto address, parse_rest_url(server_.url));
+    if (!address.socket.empty()) {
       struct stat info {};
-      if (::stat(address->socket.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode))
+      if (::stat(address.socket.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode))
         return fail(Errc::kUnavailable, "there is no slurmrestd at {}: no such socket",
                     server_.url);
     }
     if (!server_.token_file.empty()) {
-      const auto token = read_token(server_.token_file);
-      if (!token) return tl::unexpected(token.error());
+      DLRUN_TRY_ASSIGN(const auto token, read_token(server_.token_file));
       const struct passwd* user = ::getpwuid(::geteuid());
       request.headers.push_back(
           fmt::format("X-SLURM-USER-NAME: {}", user != nullptr ? user->pw_name : ""));
-      request.headers.push_back("X-SLURM-USER-TOKEN: " + *token);
+      request.headers.push_back("X-SLURM-USER-TOKEN: " + token);
     }
     if (!client_) {
-      auto client = HttpClient::to(*address);
-      if (!client) return tl::unexpected(client.error());
-      client_ = std::make_unique<HttpClient>(std::move(*client));
+      DLRUN_TRY_ASSIGN(auto client, HttpClient::to(address));
+      client_ = std::make_unique<HttpClient>(std::move(client));
     }
     auto answer = client_->send(request);
     if (!answer) return within(fmt::format("slurmrestd at {}", server_.url), answer.error());
@@ -265,9 +248,8 @@ class Slurmrestd final : public Executor {
                          [&](const JobId& job) { return known.contains(job.id); });
     };
     const auto ask_all = [&]() -> Result<std::string> {
-      const auto answer = ask("jobs");
-      if (!answer) return tl::unexpected(answer.error());
-      return rest_jobs_of(answer->body, ::getuid());
+      DLRUN_TRY_ASSIGN(const auto answer, ask("jobs"));
+      return rest_jobs_of(answer.body, ::getuid());
     };
     auto cache = max_age.count() > 0 ? QueueCache::of_user(env_) : std::nullopt;
     if (!cache) return ask_all();
@@ -275,11 +257,10 @@ class Slurmrestd final : public Executor {
   }
 
   static Result<> take(QueryAnswer& answer, std::string_view body, std::span<const JobId> jobs) {
-    auto reports = rest_jobs(body, ::getuid());
-    if (!reports) return tl::unexpected(reports.error());
+    DLRUN_TRY_ASSIGN(auto reports, rest_jobs(body, ::getuid()));
     std::map<std::string_view, const JobId*> wanted;
     for (const JobId& job : jobs) wanted.emplace(job.id, &job);
-    for (auto& report : *reports) {
+    for (auto& report : reports) {
       const auto found = wanted.find(report.job.id);
       if (found == wanted.end()) continue;
       report.job = *found->second;

@@ -85,27 +85,25 @@ Result<bool> VerifiedFiles::check(const Download& download, const GoOn& go_on) {
   if (knows(download)) return true;
   const auto path = folder_ / download.file;
   // Taken before the file is read, so that a change during the reading is noticed later.
-  const auto stamp = stamp_of(download.file);
-  if (!stamp) return tl::unexpected(stamp.error());
-  if (!*stamp) return false;
+  DLRUN_TRY_ASSIGN(const auto stamp, stamp_of(download.file));
+  if (!stamp) return false;
   constexpr std::string_view kAdvice = "Move it away, or correct the spec; it is not written over";
-  if (download.bytes && (*stamp)->size != *download.bytes)
+  if (download.bytes && stamp->size != *download.bytes)
     return fail(Errc::kInvalid, "{}: has {} bytes, but the spec says {}. {}", path.string(),
-                (*stamp)->size, *download.bytes, kAdvice);
-  const auto file = open_untrusted(path, Links::kFollow);
-  if (!file) return tl::unexpected(file.error());
+                stamp->size, *download.bytes, kAdvice);
+  DLRUN_TRY_ASSIGN(const auto file, open_untrusted(path, Links::kFollow));
   std::int64_t bytes = 0;
-  const auto found =
-      sha256_of_stream(file->get(), path.string(), [&](std::string_view piece) -> Result<> {
+  DLRUN_TRY_ASSIGN(
+      const auto found,
+      sha256_of_stream(file.get(), path.string(), [&](std::string_view piece) -> Result<> {
         bytes += static_cast<std::int64_t>(piece.size());
-        if (go_on(bytes, (*stamp)->size)) return {};
+        if (go_on(bytes, stamp->size)) return {};
         return fail(Errc::kInterrupted, "interrupted; nothing was downloaded");
-      });
-  if (!found) return tl::unexpected(found.error());
-  if (*found != download.sha256)
+      }));
+  if (found != download.sha256)
     return fail(Errc::kInvalid, "{}: has the sha256 {}, but the spec says {}. {}", path.string(),
-                *found, download.sha256, kAdvice);
-  known_[download.file] = {download.sha256, **stamp};
+                found, download.sha256, kAdvice);
+  known_[download.file] = {download.sha256, *stamp};
   return true;
 }
 

@@ -25,18 +25,16 @@ Result<std::vector<std::string>> nodes_of_option(std::string_view script,
 
 Result<BadNodesExclusion> exclude_bad_nodes(const std::vector<BadNode>& remembered,
                                             std::string_view cluster, std::string_view script) {
-  auto excluded = nodes_of_option(script, "--exclude", "-x");
-  if (!excluded) return tl::unexpected(excluded.error());
-  const auto wanted = nodes_of_option(script, "--nodelist", "-w");
-  if (!wanted) return tl::unexpected(wanted.error());
+  DLRUN_TRY_ASSIGN(auto excluded, nodes_of_option(script, "--exclude", "-x"));
+  DLRUN_TRY_ASSIGN(const auto wanted, nodes_of_option(script, "--nodelist", "-w"));
   BadNodesExclusion result;
   for (const BadNode& bad : remembered) {
     if (!bad.cluster.empty() && !cluster.empty() && bad.cluster != cluster) continue;
-    const bool is_wanted = std::find(wanted->begin(), wanted->end(), bad.node) != wanted->end();
+    const bool is_wanted = std::find(wanted.begin(), wanted.end(), bad.node) != wanted.end();
     (is_wanted ? result.kept : result.excluded).push_back(bad);
   }
   if (result.excluded.empty()) return result;
-  std::set<std::string> all(excluded->begin(), excluded->end());
+  std::set<std::string> all(excluded.begin(), excluded.end());
   for (const BadNode& bad : result.excluded) all.insert(bad.node);
   result.value = compress_hostlist(std::vector<std::string>(all.begin(), all.end()));
   return result;

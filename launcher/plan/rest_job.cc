@@ -286,9 +286,8 @@ Result<std::string> rest_job(const RestJobInputs& inputs) {
   if (job.contains("requeue") && job.contains("no_requeue"))
     job.erase(at("--requeue") < at("--no-requeue") ? "no_requeue" : "requeue");
   if (auto tasks = implied_tasks(job)) job["tasks"] = std::move(*tasks);
-  auto environment = environment_of(inputs.env, options);
-  if (!environment) return tl::unexpected(environment.error());
-  job["environment"] = std::move(*environment);
+  DLRUN_TRY_ASSIGN(auto environment, environment_of(inputs.env, options));
+  job["environment"] = std::move(environment);
   Json body;
   body["script"] = inputs.script;
   body["job"] = std::move(job);

@@ -128,9 +128,8 @@ class Arrays {
       std::optional<std::int64_t> max_parallel) const {
     std::vector<PlannedArray> arrays;
     for (std::size_t i = 0; i < plans_.size(); ++i) {
-      auto script = render_array_script(plans_[i], tasks_[i], max_parallel);
-      if (!script) return tl::unexpected(script.error());
-      arrays.push_back({std::move(*script), tasks_[i], plans_[i].requested});
+      DLRUN_TRY_ASSIGN(auto script, render_array_script(plans_[i], tasks_[i], max_parallel));
+      arrays.push_back({std::move(script), tasks_[i], plans_[i].requested});
     }
     return arrays;
   }

@@ -51,16 +51,16 @@ Result<std::vector<std::string>> without_filters(const std::filesystem::path& fo
                                                  const Env& env,
                                                  std::chrono::milliseconds timeout) {
   constexpr std::size_t kMost = 256;
-  const auto listed = call(folder, env, {},
-                           {"config", "--includes", "--name-only", "-z", "--get-regexp",
-                            "^filter\\..*\\.(clean|smudge|process|required)$"},
-                           timeout);
-  if (!listed) return tl::unexpected(listed.error());
+  DLRUN_TRY_ASSIGN(const auto listed,
+                   call(folder, env, {},
+                        {"config", "--includes", "--name-only", "-z", "--get-regexp",
+                         "^filter\\..*\\.(clean|smudge|process|required)$"},
+                        timeout));
   std::vector<std::string> options;
-  if (listed->exit_code == 1) return options;  // there are no filters
-  if (listed->exit_code != 0)
-    return fail(Errc::kInvalid, "git config: {}", printable(trim(listed->err)));
-  for (const std::string_view name : split(listed->out, '\0')) {
+  if (listed.exit_code == 1) return options;  // there are no filters
+  if (listed.exit_code != 0)
+    return fail(Errc::kInvalid, "git config: {}", printable(trim(listed.err)));
+  for (const std::string_view name : split(listed.out, '\0')) {
     if (name.empty()) continue;
     // `-c NAME=VALUE` takes the text before the first '=' as the name.
     if (name.find('=') != std::string_view::npos || options.size() >= 2 * kMost)
@@ -78,9 +78,8 @@ Result<std::vector<std::string>> without_filters(const std::filesystem::path& fo
 Result<Finished> run_git(const std::filesystem::path& folder, const Env& env,
                          const std::vector<std::string>& words, std::chrono::milliseconds timeout) {
   const Env safe = safe_environment(env);
-  const auto options = without_filters(folder, safe, timeout);
-  if (!options) return tl::unexpected(options.error());
-  return call(folder, safe, *options, words, timeout);
+  DLRUN_TRY_ASSIGN(const auto options, without_filters(folder, safe, timeout));
+  return call(folder, safe, options, words, timeout);
 }
 
 }  // namespace dlrun

@@ -59,15 +59,14 @@ class NewFile {
 Result<StoredImage> fetch(const Env& env, const ImageStore& store, const std::string& uri,
                           const RegistryAnswer& registry) {
   const NewFile file(store.new_file());
-  auto child = ForegroundProcess::start({"enroot", "import", "--output", file.path().string(), uri},
-                                        env, store.folder(), OnSignal::kTerminate);
-  if (!child) return tl::unexpected(child.error());
-  child->release();
-  const auto end = child->wait();
-  if (!end) return tl::unexpected(end.error());
-  if (end->interrupted != 0)
+  DLRUN_TRY_ASSIGN(auto child, ForegroundProcess::start(
+                                   {"enroot", "import", "--output", file.path().string(), uri}, env,
+                                   store.folder(), OnSignal::kTerminate));
+  child.release();
+  DLRUN_TRY_ASSIGN(const auto end, child.wait());
+  if (end.interrupted != 0)
     return fail(Errc::kInterrupted, "interrupted; nothing of {} is kept", uri);
-  if (end->exit_code != 0) {
+  if (end.exit_code != 0) {
     if (!registry.unreachable.empty()) {
       return fail(Errc::kUnavailable,
                   "the registry of {} cannot be reached from here: {}. Import it where the "
@@ -77,7 +76,7 @@ Result<StoredImage> fetch(const Env& env, const ImageStore& store, const std::st
     }
     return fail(Errc::kNotFound,
                 "enroot could not import {} (it ended with {}); its words are above", uri,
-                end->exit_code);
+                end.exit_code);
   }
   return store.adopt(file.path(), uri, registry.digest);
 }
@@ -90,11 +89,9 @@ Result<ImportedImage> import_image(const Env& env, const std::string& uri, bool 
         Errc::kNotFound,
         "there is no enroot in PATH; on a cluster, load its module or use a node that has it");
   }
-  const auto store = ImageStore::of_user(env);
-  if (!store) return tl::unexpected(store.error());
-  const auto lock = store->lock(uri);
-  if (!lock) return tl::unexpected(lock.error());
-  const auto known = store->find(uri);
+  DLRUN_TRY_ASSIGN(const auto store, ImageStore::of_user(env));
+  DLRUN_TRY_ASSIGN(const auto lock, store.lock(uri));
+  const auto known = store.find(uri);
   const RegistryAnswer registry = ask_registry(env, uri);
   const std::string& digest = registry.digest;
   const auto imported = [](Result<StoredImage> image, bool is_new) -> Result<ImportedImage> {
@@ -103,9 +100,9 @@ Result<ImportedImage> import_image(const Env& env, const std::string& uri, bool 
   };
   if (!refresh) {
     if (known && (digest.empty() || digest == known->digest)) return imported(*known, false);
-    if (!digest.empty() && store->file_of(digest)) return imported(store->note(uri, digest), false);
+    if (!digest.empty() && store.file_of(digest)) return imported(store.note(uri, digest), false);
   }
-  return imported(fetch(env, *store, uri, registry), true);
+  return imported(fetch(env, store, uri, registry), true);
 }
 
 }  // namespace dlrun

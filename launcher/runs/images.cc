@@ -37,9 +37,8 @@ void remove_abandoned(const fs::path& folder) {
 }
 
 [[nodiscard]] Result<> sync_file(const fs::path& path) {
-  const auto fd = open_untrusted(path, Links::kRefuse);
-  if (!fd) return tl::unexpected(fd.error());
-  if (::fsync(fd->get()) != 0) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  DLRUN_TRY_ASSIGN(const auto fd, open_untrusted(path, Links::kRefuse));
+  if (::fsync(fd.get()) != 0) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
   return {};
 }
 
@@ -140,9 +139,7 @@ fs::path ImageStore::new_file() const {
 Result<StoredImage> ImageStore::adopt(const fs::path& file, const std::string& image,
                                       std::string digest) const {
   if (!is_image_digest(digest)) {
-    auto own = sha256_of_file(file);
-    if (!own) return tl::unexpected(own.error());
-    digest = std::move(*own);
+    DLRUN_TRY_ASSIGN(digest, sha256_of_file(file));
   }
   if (::chmod(file.c_str(), 0444) != 0)
     return fail(Errc::kIo, "{}: {}", file.string(), errno_text(errno));

@@ -242,9 +242,8 @@ Result<Submission> settle(const std::filesystem::path& run, Submission submissio
     auto settled = settle(run.parent_path(), std::move(of_array), executor);
     if (!settled || settled->state == Submission::State::kIntent)
       return settled ? Result<Submission>(submission) : settled;
-    auto again = read_submission(run);
-    if (!again) return tl::unexpected(again.error());
-    return again->value_or(submission);
+    DLRUN_TRY_ASSIGN(auto again, read_submission(run));
+    return again.value_or(submission);
   }
   std::optional<JobId> found;
   // The claim comes first: it needs no controller, and it stays when Slurm has purged the job.
@@ -253,9 +252,7 @@ Result<Submission> settle(const std::filesystem::path& run, Submission submissio
   }
   if (!found) found = job_of_tasks(run, submission);
   if (!found) {
-    auto known = executor.find(comment_of(submission), submission.job.cluster);
-    if (!known) return tl::unexpected(known.error());
-    found = *known;
+    DLRUN_TRY_ASSIGN(found, executor.find(comment_of(submission), submission.job.cluster));
   }
   if (!found) return submission;
   submission.job = *found;

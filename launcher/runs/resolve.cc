@@ -64,12 +64,11 @@ std::optional<IndexEntry> run_at(std::string_view text, const std::filesystem::p
 
 Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
                                const std::filesystem::path& current_dir) {
-  auto listing = index.list();
-  if (!listing) return tl::unexpected(listing.error());
+  DLRUN_TRY_ASSIGN(auto listing, index.list());
   // A folder that was the caller's when it was indexed may belong to another user by now. A name
   // must not refer to it.
   const auto is_own = [](const IndexEntry& entry) { return !foreign_folder(entry.path); };
-  const auto& entries = listing->entries;
+  const auto& entries = listing.entries;
   const auto first = [&](auto&& fits) {
     return std::find_if(entries.begin(), entries.end(), fits);
   };

@@ -25,10 +25,9 @@ struct Tree {
 
 [[nodiscard]] Result<std::string> ask_git(const fs::path& folder, const Env& env,
                                           const std::vector<std::string>& words) {
-  const auto done = run_git(folder, env, words, std::chrono::seconds(30));
-  if (!done) return tl::unexpected(done.error());
-  if (done->exit_code != 0) return fail(Errc::kNotFound, "{}", trim(done->err));
-  return done->out;
+  DLRUN_TRY_ASSIGN(const auto done, run_git(folder, env, words, std::chrono::seconds(30)));
+  if (done.exit_code != 0) return fail(Errc::kNotFound, "{}", trim(done.err));
+  return done.out;
 }
 
 /// Returns the files of the repository around folder; nullopt if there is no repository or no git.
@@ -120,12 +119,11 @@ Result<Snapshot> take_snapshot(const fs::path& source_dir, const fs::path& run,
   const fs::path source = canonical(source_dir), left_out = canonical(runs_dir),
                  copy = run / "code";
   auto git = git_tree(source, env);
-  auto tree = git ? Result<Tree>(std::move(*git)) : plain_tree(source, left_out);
-  if (!tree) return tl::unexpected(tree.error());
+  DLRUN_TRY_ASSIGN(auto tree, git ? Result<Tree>(std::move(*git)) : plain_tree(source, left_out));
   DLRUN_TRY(make_private_directories(copy));
-  auto snapshot = copy_tree(*tree, left_out, copy);
+  auto snapshot = copy_tree(tree, left_out, copy);
   if (snapshot) {
-    snapshot->folder = (copy / source.lexically_relative(canonical(tree->root))).lexically_normal();
+    snapshot->folder = (copy / source.lexically_relative(canonical(tree.root))).lexically_normal();
     if (snapshot->folder.filename().empty()) snapshot->folder = snapshot->folder.parent_path();
     if (auto made = make_private_directories(snapshot->folder); !made)
       snapshot = tl::unexpected(made.error());

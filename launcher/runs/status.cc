@@ -328,18 +328,15 @@ Executor& RunInspector::executor_of(const std::optional<RestServer>& server) {
 
 Result<RunFacts> RunInspector::read_facts(const std::filesystem::path& run) {
   RunFacts facts;
-  auto submission = read_submission(run);
-  if (!submission) return tl::unexpected(submission.error());
-  auto claim = read_claim(run);
-  if (!claim) return tl::unexpected(claim.error());
-  auto record = read_events(run);
-  if (!record) return tl::unexpected(record.error());
-  facts.submission = std::move(*submission);
-  facts.claim = std::move(*claim);
+  DLRUN_TRY_ASSIGN(auto submission, read_submission(run));
+  DLRUN_TRY_ASSIGN(auto claim, read_claim(run));
+  DLRUN_TRY_ASSIGN(auto record, read_events(run));
+  facts.submission = std::move(submission);
+  facts.claim = std::move(claim);
   facts.foreign = foreign_folder(run);
   if (!facts.foreign && facts.submission) facts.foreign = facts.submission->foreign;
   if (!facts.foreign && facts.claim) facts.foreign = facts.claim->foreign;
-  facts.record = std::move(*record);
+  facts.record = std::move(record);
   if (facts.submission && !facts.record.has_events)
     facts.was_cancelled = is_marked_cancelled(run) ||
                           (facts.submission->task && is_marked_cancelled(run.parent_path()));
@@ -563,9 +560,8 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(
       return settled_arrays.emplace(run.parent_path(), std::move(settled)).first->second;
     }
     if (!known->second || known->second->state == Submission::State::kIntent) return known->second;
-    auto again = read_submission(run);
-    if (!again) return tl::unexpected(again.error());
-    return again->value_or(submission);
+    DLRUN_TRY_ASSIGN(auto again, read_submission(run));
+    return again.value_or(submission);
   };
   std::vector<Result<RunFacts>> facts;
   std::map<Executor*, std::vector<JobId>> jobs;

@@ -39,9 +39,8 @@ bool is_sweep(const std::filesystem::path& run) {
 
 Result<SweepRecord> read_sweep(const std::filesystem::path& run) {
   const auto path = run / kFile;
-  const auto text = read_untrusted(path, kSweepLimit, Links::kRefuse);
-  if (!text) return tl::unexpected(text.error());
-  const auto json = json_read::object_of(*text);
+  DLRUN_TRY_ASSIGN(const auto text, read_untrusted(path, kSweepLimit, Links::kRefuse));
+  const auto json = json_read::object_of(text);
   const auto damaged = [&] {
     return fail(Errc::kInvalid, "{}: is damaged: it does not list a sweep's points", path.string());
   };
@@ -114,14 +113,13 @@ std::optional<std::filesystem::path> sweep_of_point(const std::filesystem::path&
 }
 
 Result<IndexEntry> point_entry(const IndexEntry& sweep, std::size_t number) {
-  const auto record = read_sweep(sweep.path);
-  if (!record) return tl::unexpected(record.error());
-  if (number >= record->points.size()) {
+  DLRUN_TRY_ASSIGN(const auto record, read_sweep(sweep.path));
+  if (number >= record.points.size()) {
     return fail(Errc::kNotFound, "{} has no point {}: its points are 0 to {}", sweep.id, number,
-                record->points.size() - 1);
+                record.points.size() - 1);
   }
   return IndexEntry{fmt::format("{}/{}", sweep.id, number), sweep.name,
-                    current_run_of(point_path(sweep.path, record->points[number])), sweep.created};
+                    current_run_of(point_path(sweep.path, record.points[number])), sweep.created};
 }
 
 namespace {
@@ -165,11 +163,10 @@ Result<std::vector<IndexEntry>> runs_of(const IndexEntry& run) {
     runs.push_back(run);
     return runs;
   }
-  const auto sweep = read_sweep(run.path);
-  if (!sweep) return tl::unexpected(sweep.error());
-  for (std::size_t i = 0; i < sweep->points.size(); ++i) {
+  DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));
+  for (std::size_t i = 0; i < sweep.points.size(); ++i) {
     runs.push_back({fmt::format("{}/{}", run.id, i), run.name,
-                    current_run_of(point_path(run.path, sweep->points[i])), run.created});
+                    current_run_of(point_path(run.path, sweep.points[i])), run.created});
   }
   return runs;
 }

@@ -34,19 +34,19 @@ Result<> copy_verified(const std::filesystem::path& from, const std::filesystem:
   if (!target.is_open())
     return fail(Errc::kIo, "cannot write {}: {}", temporary.string(), errno_text(errno));
   const auto copy = [&]() -> Result<> {
-    const auto hash =
+    DLRUN_TRY_ASSIGN(
+        const auto hash,
         sha256_of_stream(source->get(), from.string(), [&](std::string_view bytes) -> Result<> {
           if (auto written = write_all(target.get(), bytes); !written)
             return within(temporary.string(), written.error());
           return {};
-        });
-    if (!hash) return tl::unexpected(hash.error());
-    if (*hash != expected) {
+        }));
+    if (hash != expected) {
       return fail(Errc::kInvalid,
                   "{}: is not the program that this dlrun was built with (SHA-256 {}, expected "
                   "{}); install the "
                   "three programs together",
-                  from.string(), *hash, expected);
+                  from.string(), hash, expected);
     }
     if (::fchmod(target.get(), 0755) != 0 || ::fsync(target.get()) != 0) {
       return fail(Errc::kIo, "cannot write {}: {}", temporary.string(), errno_text(errno));

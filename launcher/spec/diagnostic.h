@@ -1,22 +1,12 @@
 #pragma once
-// Problems of a spec and their text in the form that compilers use: file:line:column,
-// the line, a caret.
+// The text of a diagnostic in the form that compilers use: file:line:column, the line, a caret.
 
 #include <span>
 #include <string>
 
-#include "launcher/spec/spec.h"
+#include "common/diagnostic.h"
 
 namespace dlrun {
-
-/// An error or a warning about a spec.
-struct Diagnostic {
-  enum class Severity { kError, kWarning };
-  Severity severity = Severity::kError;
-  Origin where;
-  std::string message;
-  std::string line_text;  ///< the line of the source; empty if there is none
-};
 
 /// Formats one diagnostic; the text ends with a newline:
 ///   exp.yaml:12:3: error: unknown key 'gpus_per_nod'; did you mean 'gpus_per_node'?

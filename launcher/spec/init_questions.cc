@@ -60,13 +60,12 @@ MaybeQuestion ask_partition(InitAnswers& answers, const SiteProfile& site) {
 MaybeQuestion ask_nodes(InitAnswers& answers, const SiteProfile&) {
   if (answers.nodes) return std::nullopt;
   return InitQuestion{"Nodes", "1", {}, [&answers](const std::string& answer) -> Result<> {
-                        const auto nodes = parse_nodes(answer);
-                        if (!nodes) return tl::unexpected(nodes.error());
-                        if (nodes->max != nodes->min)
+                        DLRUN_TRY_ASSIGN(const auto nodes, parse_nodes(answer));
+                        if (nodes.max != nodes.min)
                           return fail(Errc::kInvalid,
                                       "'{}' is a range; give one number, the spec takes a range",
                                       answer);
-                        answers.nodes = nodes->min;
+                        answers.nodes = nodes.min;
                         return {};
                       }};
 }
@@ -78,12 +77,11 @@ MaybeQuestion ask_gpus(InitAnswers& answers, const SiteProfile& site) {
                       format_gpus(by_default),
                       {},
                       [&answers, &site](const std::string& answer) -> Result<> {
-                        auto gpus = parse_gpus(answer);
-                        if (!gpus) return tl::unexpected(gpus.error());
-                        if (site.max_gpus_per_node && gpus->count > *site.max_gpus_per_node)
+                        DLRUN_TRY_ASSIGN(auto gpus, parse_gpus(answer));
+                        if (site.max_gpus_per_node && gpus.count > *site.max_gpus_per_node)
                           return fail(Errc::kInvalid, "site '{}' has at most {} GPUs per node",
                                       site.name, *site.max_gpus_per_node);
-                        answers.gpus_per_node = std::move(*gpus);
+                        answers.gpus_per_node = std::move(gpus);
                         return {};
                       }};
 }

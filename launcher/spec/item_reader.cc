@@ -40,14 +40,11 @@ Result<SecretSource> ItemReader::secret(const YamlNode& item,
   SecretSource secret;
   if (item.kind == YamlNode::Kind::kMap) {
     for (const auto& [name, value] : builder.entries(layer, item, std::string(row.path))) {
-      auto text = builder.text(layer, row, *value, "text");
-      if (!text) return tl::unexpected(text.error());
+      DLRUN_TRY_ASSIGN(auto text, builder.text(layer, row, *value, "text"));
       if (name->text == "name") {
-        secret.name = *text;
+        secret.name = text;
       } else if (name->text == "file") {
-        auto path = absolute_path(*text, layer.source.base_dir, builder.env_);
-        if (!path) return tl::unexpected(path.error());
-        secret.file = std::move(*path);
+        DLRUN_TRY_ASSIGN(secret.file, absolute_path(text, layer.source.base_dir, builder.env_));
       } else {
         return fail(Errc::kInvalid, "unknown key '{}'; a secret has name and file",
                     printable(name->text));
@@ -56,9 +53,8 @@ Result<SecretSource> ItemReader::secret(const YamlNode& item,
     if (secret.name.empty() || secret.file.empty())
       return fail(Errc::kInvalid, "a secret from a file is {{name: NAME, file: PATH}}");
   } else {
-    auto text = builder.text(layer, row, item, "a variable's name, or {name, file}");
-    if (!text) return tl::unexpected(text.error());
-    secret.name = std::move(*text);
+    DLRUN_TRY_ASSIGN(secret.name,
+                     builder.text(layer, row, item, "a variable's name, or {name, file}"));
   }
   // Does not repeat the text: the user may have put the secret's value here by mistake.
   if (!is_variable_name(secret.name))
@@ -73,12 +69,11 @@ Result<SecretSource> ItemReader::secret(const YamlNode& item,
 
 Result<Mount> ItemReader::checked(Mount mount) const {
   if (mount.source.empty()) return fail(Errc::kInvalid, "the source is empty");
-  auto source = absolute_path(mount.source, layer.source.base_dir, builder.env_);
-  if (!source) return tl::unexpected(source.error());
+  DLRUN_TRY_ASSIGN(auto source, absolute_path(mount.source, layer.source.base_dir, builder.env_));
   const bool is_relative = mount.source[0] != '/';
   if (mount.target.empty() && is_relative)
     return fail(Errc::kInvalid, "'{}' needs a target: SOURCE:TARGET", printable(mount.source));
-  mount.source = *source;
+  mount.source = source;
   if (mount.target.empty()) mount.target = mount.source;
   if (mount.target[0] != '/')
     return fail(Errc::kInvalid, "the target '{}' must start with '/'", printable(mount.target));
@@ -109,13 +104,13 @@ Result<Mount> ItemReader::checked(Mount mount) const {
 }
 
 Result<Mount> ItemReader::mount_of_text(const YamlNode& item) const {
-  const auto text = builder.text(layer, row, item, "SOURCE:TARGET, or a map of source and target");
-  if (!text) return tl::unexpected(text.error());
-  const auto parts = split(*text, ':');
+  DLRUN_TRY_ASSIGN(const auto text,
+                   builder.text(layer, row, item, "SOURCE:TARGET, or a map of source and target"));
+  const auto parts = split(text, ':');
   if (parts.size() > 3)
     return fail(Errc::kInvalid,
                 "'{}' has more than SOURCE:TARGET:FLAGS; a ':' in a path cannot be expressed",
-                printable(*text));
+                printable(text));
   Mount mount{std::string(parts[0]), parts.size() > 1 ? std::string(parts[1]) : "", {}};
   if (parts.size() > 1 && parts[1].empty()) return fail(Errc::kInvalid, "the target is empty");
   if (parts.size() > 2) {
@@ -131,20 +126,18 @@ Result<Mount> ItemReader::mount_of_map(const YamlNode& item) const {
   for (const auto& [name, value] : builder.entries(layer, item, std::string(row.path))) {
     if (name->text == "flags" && value->kind == YamlNode::Kind::kSequence) {
       for (YamlId id : value->items) {
-        auto flag = builder.text(layer, row, layer.document.at(id), "a word");
-        if (!flag) return tl::unexpected(flag.error());
-        mount.flags.push_back(std::move(*flag));
+        DLRUN_TRY_ASSIGN(auto flag, builder.text(layer, row, layer.document.at(id), "a word"));
+        mount.flags.push_back(std::move(flag));
       }
       continue;
     }
-    auto text = builder.text(layer, row, *value, "text");
-    if (!text) return tl::unexpected(text.error());
+    DLRUN_TRY_ASSIGN(auto text, builder.text(layer, row, *value, "text"));
     if (name->text == "source") {
-      mount.source = *text;
+      mount.source = text;
     } else if (name->text == "target") {
-      mount.target = *text;
+      mount.target = text;
     } else if (name->text == "flags") {
-      mount.flags.push_back(*text);
+      mount.flags.push_back(text);
     } else {
       return fail(Errc::kInvalid, "unknown key '{}'; a mount has source, target and flags",
                   printable(name->text));
@@ -160,18 +153,17 @@ Result<Download> ItemReader::download(const YamlNode& item,
                 kind_name(item));
   Download download;
   for (const auto& [name, value] : builder.entries(layer, item, std::string(row.path))) {
-    auto text = builder.text(layer, row, *value, "text");
-    if (!text) return tl::unexpected(text.error());
+    DLRUN_TRY_ASSIGN(auto text, builder.text(layer, row, *value, "text"));
     if (name->text == "url") {
-      download.url = std::move(*text);
+      download.url = std::move(text);
     } else if (name->text == "sha256") {
-      download.sha256 = std::move(*text);
+      download.sha256 = std::move(text);
     } else if (name->text == "file") {
-      download.file = std::move(*text);
+      download.file = std::move(text);
     } else if (name->text == "bytes") {
-      download.bytes = parse_int(*text);
+      download.bytes = parse_int(text);
       if (!download.bytes || *download.bytes < 0)
-        return fail(Errc::kInvalid, "bytes: expected a whole number, not '{}'", printable(*text));
+        return fail(Errc::kInvalid, "bytes: expected a whole number, not '{}'", printable(text));
     } else {
       return fail(Errc::kInvalid, "unknown key '{}'; a download has url, sha256, file and bytes",
                   printable(name->text));

@@ -10,19 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "common/diagnostic.h"
 #include "container/container.h"
 
 namespace dlrun {
-
-/// The place that a value comes from.
-struct Origin {
-  enum class Kind { kDefault, kFile, kSite, kPreset, kEnv, kSet };
-  Kind kind = Kind::kDefault;
-  /// kFile, kSite, kPreset: the file as it was named; kEnv: the variable; kSet: the argument.
-  std::string source;
-  int line = 0;    ///< from 1; 0: the source has no lines
-  int column = 0;  ///< from 1
-};
 
 /// Returns the origin as text: "exp.yaml:12:3", "--set resources.nodes=4", "env SBATCH_ACCOUNT",
 /// "site juwels (sites/juwels.yaml:12)", "default".

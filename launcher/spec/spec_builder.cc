@@ -394,9 +394,8 @@ Result<std::string> SpecBuilder::formatted(const Layer& layer, const KeyRow& row
       return *seconds ? format_time_limit(**seconds) : "UNLIMITED";
     }
     case Format::kDuration: {
-      const auto seconds = parse_duration(value);
-      if (!seconds) return tl::unexpected(seconds.error());
-      return fmt::format("{}", *seconds);
+      DLRUN_TRY_ASSIGN(const auto seconds, parse_duration(value));
+      return fmt::format("{}", seconds);
     }
     case Format::kHosts:
       DLRUN_TRY(check_hostlist(value));

@@ -447,22 +447,21 @@ tl::expected<YamlDocument, YamlProblem> parse_yaml(std::string_view text,
     return tl::unexpected(
         YamlProblem{0, 0, fmt::format("{} bytes, at most {} are read", text.size(), limits.bytes)});
   }
-  auto source = YamlSource::prepare(text);
-  if (!source) return tl::unexpected(std::move(source.error()));
-  MeteredText metered(source->text(), 2 * limits.nodes);
+  DLRUN_TRY_ASSIGN(auto source, YamlSource::prepare(text));
+  MeteredText metered(source.text(), 2 * limits.nodes);
   YamlTree tree(limits, text.size());
-  EventReader reader(*source, metered, tree);
+  EventReader reader(source, metered, tree);
   try {
     std::istream stream(&metered);
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(reader)) {
-      require(source->check_directives(source->end()));
+      require(source.check_directives(source.end()));
       return YamlDocument{{YamlNode{}}, 0};
     }
     // A second document, or what yaml-cpp leaves over: it takes any text after "[a]" for one.
     if (parser && !parser.HandleNextDocument(reader)) {
       return tl::unexpected(
-          yaml_problem(source->place(source->last_directive().value_or(source->end())),
+          yaml_problem(source.place(source.last_directive().value_or(source.end())),
                        "a line that starts with '%' is a directive, which stands before the "
                        "document; put a text that starts with '%' in quotes"));
     }

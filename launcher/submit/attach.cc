@@ -42,13 +42,12 @@ Result<std::string> number_of(const Env& env, const JobId& job) {
   command.argv = {"squeue", "-h", "-j", job.id, "-o", "%A"};
   if (!job.cluster.empty()) command.argv.insert(command.argv.end(), {"-M", job.cluster});
   command.env = scrubbed_for_slurm(env, munge_is_available());
-  const auto done = run_command(command);
-  if (!done) return tl::unexpected(done.error());
-  for (const auto line : split(done->out, '\n')) {  // with -M an extra line names the cluster
+  DLRUN_TRY_ASSIGN(const auto done, run_command(command));
+  for (const auto line : split(done.out, '\n')) {  // with -M an extra line names the cluster
     if (parse_int(trim(line))) return std::string(trim(line));
   }
   return fail(Errc::kUnavailable, "squeue does not tell the number of job {}: {}", job.id,
-              trim(done->err));
+              trim(done.err));
 }
 
 /// Returns the job's CPUs on the node; nothing if Slurm does not report them.
@@ -69,9 +68,7 @@ Result<AttachPoint> attach_point(const Env& env, const IndexEntry& run, const Ru
   if (status.is_last_known) return fail(Errc::kUnavailable, "{}", status.facts.unreachable);
   auto point = point_of(run, status, node);
   if (!point) return point;
-  auto number = number_of(env, status.job);
-  if (!number) return tl::unexpected(number.error());
-  point->job = std::move(*number);
+  DLRUN_TRY_ASSIGN(point->job, number_of(env, status.job));
   point->cpus = cpus_of(env, *point);
   return point;
 }

@@ -9,29 +9,27 @@ namespace dlrun {
 namespace {
 
 Result<Cancelled> cancel_one(RunInspector& inspector, const IndexEntry& run) {
-  const auto status = inspector.inspect(run.path);
-  if (!status) return tl::unexpected(status.error());
+  DLRUN_TRY_ASSIGN(const auto status, inspector.inspect(run.path));
   Cancelled cancelled;
-  if (is_final(status->state) && status->state != RunState::kUnknown) {
-    cancelled.remark = fmt::format("nothing to cancel, it is {}", word(status->state));
+  if (is_final(status.state) && status.state != RunState::kUnknown) {
+    cancelled.remark = fmt::format("nothing to cancel, it is {}", word(status.state));
     return cancelled;
   }
-  if (status->job.id.empty())
-    return fail(status->is_last_known ? Errc::kUnavailable : Errc::kNotFound, "{}: {}", run.id,
-                status->detail);
-  auto done = inspector.executor_of(status->facts).cancel(status->job, token_of(status->facts));
+  if (status.job.id.empty())
+    return fail(status.is_last_known ? Errc::kUnavailable : Errc::kNotFound, "{}: {}", run.id,
+                status.detail);
+  auto done = inspector.executor_of(status.facts).cancel(status.job, token_of(status.facts));
   if (!done) return within(run.id, done.error());
-  cancelled.is_local = status->job.cluster == kLocalCluster;
+  cancelled.is_local = status.job.cluster == kLocalCluster;
   if (!cancelled.is_local) DLRUN_TRY(mark_cancelled(run.path));
-  cancelled.jobs.push_back(status->job.id);
+  cancelled.jobs.push_back(status.job.id);
   return cancelled;
 }
 
 Result<Cancelled> cancel_sweep(RunInspector& inspector, const IndexEntry& run) {
-  const auto sweep = read_sweep(run.path);
-  if (!sweep) return tl::unexpected(sweep.error());
+  DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));
   std::vector<std::filesystem::path> points;
-  for (const auto& point : sweep->points)
+  for (const auto& point : sweep.points)
     points.push_back(current_run_of(point_path(run.path, point)));
   const auto states = inspector.inspect_all(points);
   // One entry per array, for all its unfinished points.
@@ -48,9 +46,9 @@ Result<Cancelled> cancel_sweep(RunInspector& inspector, const IndexEntry& run) {
     cancelled.remark = fmt::format("nothing to cancel, {}", sum_up_points(states).detail);
     return cancelled;
   }
-  for (std::size_t array = 0; array < sweep->arrays; ++array)
+  for (std::size_t array = 0; array < sweep.arrays; ++array)
     DLRUN_TRY(require_own(run.id, array_path(run.path, array), "cancelled"));
-  for (std::size_t array = 0; array < sweep->arrays; ++array)
+  for (std::size_t array = 0; array < sweep.arrays; ++array)
     DLRUN_TRY(mark_cancelled(array_path(run.path, array)));
   for (const auto& [id, status] : jobs) {
     auto done = inspector.executor_of(status->facts)

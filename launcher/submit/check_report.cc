@@ -25,33 +25,28 @@ Result<std::string> ask_slurm(const Context& context, RunInspector& inspector, c
 
 Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,
                                      RunInspector& inspector, const SpecOptions& options) {
-  auto job = make_job_of_spec(context, reporter, options);
-  if (!job) return tl::unexpected(job.error());
+  DLRUN_TRY_ASSIGN(auto job, make_job_of_spec(context, reporter, options));
   CheckReport report;
-  report.has_slurm = job->words.server || find_program("sbatch", context.env);
-  auto sweep = plan_arrays(context, reporter, *job, report.has_slurm);
-  if (!sweep) return tl::unexpected(sweep.error());
-  report.sweep = std::move(*sweep);
+  report.has_slurm = job.words.server || find_program("sbatch", context.env);
+  DLRUN_TRY_ASSIGN(report.sweep, plan_arrays(context, reporter, job, report.has_slurm));
   const SweepPlan* arrays = report.sweep ? &*report.sweep : nullptr;
-  if (!report.has_slurm) job->known_bad.reset();  // without a Slurm there are no nodes to avoid
-  auto checked = check_job(context, reporter, inspector, *job, arrays, CheckStage::kCheckReport);
-  if (!checked) return tl::unexpected(checked.error());
-  report.checked = std::move(*checked);
-  if (auto place = check_place(context, reporter, job->runs_dir); !place) {
+  if (!report.has_slurm) job.known_bad.reset();  // without a Slurm there are no nodes to avoid
+  DLRUN_TRY_ASSIGN(report.checked,
+                   check_job(context, reporter, inspector, job, arrays, CheckStage::kCheckReport));
+  if (auto place = check_place(context, reporter, job.runs_dir); !place) {
     // The site's runs folder may be missing here, because this may be another machine.
     const bool is_the_sites = !options.runs && !context.env.has("DLRUN_RUNS") &&
-                              !job->experiment->loaded.site.runs_dir.empty();
+                              !job.experiment->loaded.site.runs_dir.empty();
     if (!is_the_sites) return tl::unexpected(place.error());
     if (report.has_slurm) reporter.warning(place.error().message);
   }
   if (report.has_slurm) {
-    for (const std::string& script : distinct_scripts(*job, arrays)) {
-      const auto words = ask_slurm(context, inspector, *job, script);
-      if (!words) return tl::unexpected(words.error());
-      if (report.verdict.empty()) report.verdict = *words;
+    for (const std::string& script : distinct_scripts(job, arrays)) {
+      DLRUN_TRY_ASSIGN(const auto words, ask_slurm(context, inspector, job, script));
+      if (report.verdict.empty()) report.verdict = words;
     }
   }
-  report.job = std::move(*job);
+  report.job = std::move(job);
   return report;
 }
 

@@ -55,20 +55,18 @@ Result<> check_options(Work& work) {
   if (!work.is_spec()) return {};
   const Experiment& experiment = *work.job.experiment;
   if (work.stage == CheckStage::kSessionPlan)
-    return check_salloc_options(work.context, work.reporter, experiment.loaded,
-                                salloc_words(experiment.plan));
+    return check_salloc_options(work.context, experiment.loaded, salloc_words(experiment.plan));
   return check_slurm_options(work.context, work.reporter, experiment.loaded);
 }
 
 Result<> read_secrets(Work& work) {
   const Job& job = work.job;
-  auto secrets = work.is_spec()
-                     ? secrets_of_spec(work.context, work.reporter, job.experiment->loaded)
-                     : secrets_of_script(work.context, job.requests.secrets,
-                                         job.experiment ? job.experiment->plan.secrets
-                                                        : std::vector<SecretSource>());
-  if (!secrets) return tl::unexpected(secrets.error());
-  work.job.words.secrets = std::move(*secrets);
+  DLRUN_TRY_ASSIGN(work.job.words.secrets,
+                   work.is_spec()
+                       ? secrets_of_spec(work.context, job.experiment->loaded)
+                       : secrets_of_script(work.context, job.requests.secrets,
+                                           job.experiment ? job.experiment->plan.secrets
+                                                          : std::vector<SecretSource>()));
   return {};
 }
 
@@ -96,10 +94,8 @@ Result<> find_dependencies(Work& work) {
   plan.clusters = job.words.clusters;
   std::optional<std::string> edited;
   if (job.is_script()) edited = job.requests.dependency.value_or("");
-  auto dependency = dependency_of(work.context, work.reporter, work.inspector,
-                                  job.experiment->loaded, plan, edited);
-  if (!dependency) return tl::unexpected(dependency.error());
-  job.words.dependency = std::move(*dependency);
+  DLRUN_TRY_ASSIGN(job.words.dependency, dependency_of(work.context, work.reporter, work.inspector,
+                                                       job.experiment->loaded, plan, edited));
   return {};
 }
 
@@ -113,9 +109,7 @@ Result<> avoid_bad_nodes(Work& work) {
 }
 
 Result<> find_missing_downloads(Work& work) {
-  auto files = missing_downloads(work.reporter, work.job.experiment->loaded);
-  if (!files) return tl::unexpected(files.error());
-  work.found.to_fetch = std::move(*files);
+  DLRUN_TRY_ASSIGN(work.found.to_fetch, missing_downloads(work.job.experiment->loaded));
   return {};
 }
 
@@ -149,10 +143,11 @@ Result<> note_copy_of_code(Work& work) {
 Result<> ask_executor(Work& work) {
   const Job& job = work.job;
   if (work.sweep != nullptr) return {};
-  const auto request = submit_request(
-      work.context, job.words, std::filesystem::path(job.runs_dir) / job.name, "TOKEN", job.script);
-  if (!request) return tl::unexpected(request.error());
-  return work.inspector.executor_of(job.words.server).check(*request);
+  DLRUN_TRY_ASSIGN(
+      const auto request,
+      submit_request(work.context, job.words, std::filesystem::path(job.runs_dir) / job.name,
+                     "TOKEN", job.script));
+  return work.inspector.executor_of(job.words.server).check(request);
 }
 
 Result<> find_folders_of_logs(Work& work) {

@@ -35,8 +35,7 @@ struct Checked {
 /// Does all checks that belong before `stage`, in the list's order, and reports their findings.
 /// Fills in the words of the job that depend on the surroundings: its secrets, the jobs that it
 /// waits for, the nodes that it avoids. sweep: the arrays of a sweep, or nullptr. Fails at the
-/// first check that refuses the job; the message is empty if the reporter has already got the
-/// reason.
+/// first check that refuses the job.
 [[nodiscard]] Result<Checked> check_job(const Context& context, Reporter& reporter,
                                         RunInspector& inspector, Job& job, const SweepPlan* sweep,
                                         CheckStage stage);

@@ -42,10 +42,9 @@ tl::unexpected<Error> never(const std::string& id, RunState state) {
 /// a point was submitted again. A sweep counts as successful if all its points succeed.
 Result<std::optional<std::string>> word_of_points(const IndexEntry& sweep, RunInspector& inspector,
                                                   const LaunchPlan& plan, const std::string& type) {
-  const auto record = read_sweep(sweep.path);
-  if (!record) return tl::unexpected(record.error());
+  DLRUN_TRY_ASSIGN(const auto record, read_sweep(sweep.path));
   std::vector<std::filesystem::path> runs;
-  for (const auto& point : record->points)
+  for (const auto& point : record.points)
     runs.push_back(current_run_of(point_path(sweep.path, point)));
   const auto states = inspector.inspect_all(runs);
   std::vector<std::string> tasks, arrays;
@@ -86,20 +85,18 @@ Result<std::optional<std::string>> word_of_points(const IndexEntry& sweep, RunIn
 Result<std::optional<std::string>> word_of(const Context& context, RunInspector& inspector,
                                            const LaunchPlan& plan, const PlannedDependency& one) {
   if (one.is_job_id()) return std::optional(one.type + ":" + one.run);
-  const auto run = find_run(context.env, context.current_dir, one.run);
-  if (!run) return tl::unexpected(run.error());
-  DLRUN_TRY(require_own(run->id, run->path, "waited for; give its job's id"));
-  if (is_sweep(run->path)) return word_of_points(*run, inspector, plan, one.type);
-  const auto status = inspector.inspect(run->path);
-  if (!status) return tl::unexpected(status.error());
-  if (has_ended(*status)) {
-    const bool is_completed = status->state == RunState::kCompleted;
+  DLRUN_TRY_ASSIGN(const auto run, find_run(context.env, context.current_dir, one.run));
+  DLRUN_TRY(require_own(run.id, run.path, "waited for; give its job's id"));
+  if (is_sweep(run.path)) return word_of_points(run, inspector, plan, one.type);
+  DLRUN_TRY_ASSIGN(const auto status, inspector.inspect(run.path));
+  if (has_ended(status)) {
+    const bool is_completed = status.state == RunState::kCompleted;
     const bool is_as_asked = one.type == "afterany" || is_completed == (one.type == "afterok");
     if (is_as_asked) return std::optional<std::string>();
-    return never(run->id, status->state);
+    return never(run.id, status.state);
   }
-  DLRUN_TRY(check_job(run->id, *status, plan));
-  return std::optional(one.type + ":" + status->job.id);
+  DLRUN_TRY(check_job(run.id, status, plan));
+  return std::optional(one.type + ":" + status.job.id);
 }
 
 /// Returns the job ids in "afterok:12:13_4+5,afterany:14?singleton".
@@ -195,10 +192,7 @@ Result<std::optional<std::string>> dependency_of(const Context& context, Reporte
                      fmt::format("{}: {}", one.key, word.error().message),
                      line_under(loaded, where)});
   }
-  if (!wrong.empty()) {
-    reporter.diagnostics(wrong);
-    return fail(Errc::kInvalid, "");
-  }
+  if (!wrong.empty()) return fail(Errc::kInvalid, std::move(wrong));
   return words.empty() ? std::optional<std::string>() : std::optional(join(words, ","));
 }
 

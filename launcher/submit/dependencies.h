@@ -14,8 +14,8 @@ namespace dlrun {
 /// Returns the value for sbatch's --dependency. Returns nothing if the job waits for no run, if all
 /// runs have already ended as asked, or if the script itself names every job.
 ///
-/// Fails with an empty message, after reporting each problem with its place, for a run that cannot
-/// be found, that ended otherwise than asked, or that Slurm cannot wait for.
+/// Fails with each problem and its place for a run that cannot be found, that ended otherwise than
+/// asked, or that Slurm cannot wait for.
 ///
 /// edited: the --dependency in a script edited by hand ("" if it has none); it replaces the job ids
 /// of the spec.

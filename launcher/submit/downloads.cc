@@ -30,15 +30,21 @@ Diagnostic about(const LoadedSpec& loaded, const std::string& key, const Error& 
           line_under(loaded, where)};
 }
 
+/// Returns the error with its place in the spec. An interruption needs no place.
+tl::unexpected<Error> with_place(const LoadedSpec& loaded, const std::string& key,
+                                 const Error& error) {
+  if (error.code == Errc::kInterrupted) return tl::unexpected(error);
+  return fail(error.code, std::vector<Diagnostic>{about(loaded, key, error)});
+}
+
 std::string item_key(std::size_t index) {
   return fmt::format("train.data.download[{}]", index);
 }
 
-/// Returns the indices of the missing files. Fails after reporting every existing file that differs
-/// from the spec.
+/// Returns the indices of the missing files. Fails with all existing files that differ from the
+/// spec.
 template <typename Has>
-Result<std::vector<std::size_t>> find_missing(Reporter& reporter, const LoadedSpec& loaded,
-                                              Has&& has) {
+Result<std::vector<std::size_t>> find_missing(const LoadedSpec& loaded, Has&& has) {
   const auto downloads = downloads_of(loaded);
   std::vector<std::size_t> missing;
   std::vector<Diagnostic> wrong;
@@ -53,8 +59,7 @@ Result<std::vector<std::size_t>> find_missing(Reporter& reporter, const LoadedSp
       missing.push_back(i);
     }
   }
-  reporter.diagnostics(wrong);
-  if (!wrong.empty()) return fail(code, "");
+  if (!wrong.empty()) return fail(code, std::move(wrong));
   return missing;
 }
 
@@ -75,13 +80,8 @@ Result<> fetch_downloads(Reporter& reporter, const LoadedSpec& loaded) {
   };
   auto downloader = Downloader::in(folder, std::move(options));
   reporter.progress_ended();
-  if (!downloader && downloader.error().code == Errc::kInterrupted)
-    return tl::unexpected(downloader.error());
-  if (!downloader) {
-    reporter.diagnostics({about(loaded, "train.data.path", downloader.error())});
-    return fail(downloader.error().code, "");
-  }
-  const auto missing = find_missing(reporter, loaded, [&](const Download& one) {
+  if (!downloader) return with_place(loaded, "train.data.path", downloader.error());
+  const auto missing = find_missing(loaded, [&](const Download& one) {
     what = fmt::format("{} is here and is checked", printable(one.file));
     return downloader->has(one);
   });
@@ -95,25 +95,20 @@ Result<> fetch_downloads(Reporter& reporter, const LoadedSpec& loaded) {
     what = fmt::format("{} ({} of {})", printable(one.file), i + 1, missing->size());
     const auto fetched = downloader->fetch(one);
     reporter.progress_ended();
-    if (!fetched && fetched.error().code == Errc::kInterrupted)
-      return tl::unexpected(fetched.error());
-    if (!fetched) {
-      reporter.diagnostics({about(loaded, item_key((*missing)[i]), fetched.error())});
-      return fail(fetched.error().code, "");
-    }
+    if (!fetched) return with_place(loaded, item_key((*missing)[i]), fetched.error());
     bytes += *fetched;
   }
   if (!missing->empty()) reporter.downloaded(folder, missing->size(), bytes);
   return {};
 }
 
-Result<std::vector<std::string>> missing_downloads(Reporter& reporter, const LoadedSpec& loaded) {
+Result<std::vector<std::string>> missing_downloads(const LoadedSpec& loaded) {
   const std::filesystem::path folder = loaded.spec.train.data_path.value_or("");
-  const auto missing = find_missing(
-      reporter, loaded, [&](const Download& one) { return is_downloaded(folder, one); });
-  if (!missing) return tl::unexpected(missing.error());
+  DLRUN_TRY_ASSIGN(const auto missing, find_missing(loaded, [&](const Download& one) {
+                     return is_downloaded(folder, one);
+                   }));
   std::vector<std::string> names;
-  for (const std::size_t index : *missing) names.push_back(downloads_of(loaded)[index].file);
+  for (const std::size_t index : missing) names.push_back(downloads_of(loaded)[index].file);
   return names;
 }
 

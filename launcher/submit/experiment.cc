@@ -78,9 +78,7 @@ Result<LoadRequest> load_request(const Context& context, const SpecOptions& opti
   request.cluster_name = slurm_cluster_name(context.env);
   if (options.file == "-") {
     request.file = "<stdin>";
-    auto text = read_standard_input();
-    if (!text) return tl::unexpected(text.error());
-    request.text = std::move(*text);
+    DLRUN_TRY_ASSIGN(request.text, read_standard_input());
     return request;
   }
   std::error_code error;
@@ -134,19 +132,15 @@ void warn_of_unlisted_server(const Context& context, Reporter& reporter, const L
 
 Result<Experiment> prepare(const Context& context, Reporter& reporter, const SpecOptions& options,
                            Target target) {
-  auto request = load_request(context, options);
-  if (!request) return tl::unexpected(request.error());
-  if (!request->text) {  // read only once, because it may be a pipe
+  DLRUN_TRY_ASSIGN(auto request, load_request(context, options));
+  if (!request.text) {  // read only once, because it may be a pipe
     if (auto text = read_file(context.current_dir / options.file, YamlLimits{}.bytes))
-      request->text = std::move(*text);
+      request.text = std::move(*text);
   }
-  if (request->text)
-    DLRUN_TRY(refuse_what_is_no_spec(request->file, *request->text, !options.sets.empty()));
-  auto loaded = load_spec(*request);
-  if (!loaded) {
-    reporter.diagnostics(loaded.error());
-    return fail(Errc::kInvalid, "");
-  }
+  if (request.text)
+    DLRUN_TRY(refuse_what_is_no_spec(request.file, request->text, !options.sets.empty()));
+  auto loaded = load_spec(request);
+  if (!loaded) return fail(Errc::kInvalid, std::move(loaded.error()));
   PlanInputs inputs;
   inputs.runs_dir = runs_directory(options.runs, context.env, loaded->site, context.current_dir);
   const auto tools = tools_directory(inputs.runs_dir, context.tools);
@@ -154,22 +148,17 @@ Result<Experiment> prepare(const Context& context, Reporter& reporter, const Spe
   inputs.trainer_path = tools / "dlrun-trainer";
   inputs.target = target;
   auto plan = make_plan(*loaded, inputs);
-  if (!plan) {
-    reporter.diagnostics(plan.error());
-    return fail(Errc::kInvalid, "");
-  }
+  if (!plan) return fail(Errc::kInvalid, std::move(plan.error()));
   reporter.diagnostics(loaded->warnings);
   warn_of_unlisted_server(context, reporter, *loaded, *plan);
-  return Experiment{std::move(*loaded), std::move(*plan), std::move(*request), std::move(inputs)};
+  return Experiment{std::move(*loaded), std::move(*plan), std::move(request), std::move(inputs)};
 }
 
-Result<SweepPlan> prepare_sweep(Reporter& reporter, const Experiment& experiment,
-                                std::size_t max_array_size) {
+Result<SweepPlan> prepare_sweep(const Experiment& experiment, std::size_t max_array_size) {
   auto sweep =
       plan_sweep(experiment.request, experiment.loaded, experiment.inputs, {max_array_size});
-  if (sweep) return std::move(*sweep);
-  reporter.diagnostics(sweep.error());
-  return fail(Errc::kInvalid, "");
+  if (!sweep) return fail(Errc::kInvalid, std::move(sweep.error()));
+  return std::move(*sweep);
 }
 
 Result<Experiment> prepare_point(Reporter& reporter, Experiment experiment, std::size_t number) {
@@ -183,18 +172,12 @@ Result<Experiment> prepare_point(Reporter& reporter, Experiment experiment, std:
   request.text = experiment.loaded.text;
   request.point = points[number];
   auto loaded = load_spec(request);
-  if (!loaded) {
-    reporter.diagnostics(loaded.error());
-    return fail(Errc::kInvalid, "");
-  }
+  if (!loaded) return fail(Errc::kInvalid, std::move(loaded.error()));
   loaded->spec.sweep = {};
   std::erase_if(loaded->spec.origins,
                 [](const auto& origin) { return origin.first.starts_with("sweep."); });
   auto plan = make_plan(*loaded, experiment.inputs);
-  if (!plan) {
-    reporter.diagnostics(plan.error());
-    return fail(Errc::kInvalid, "");
-  }
+  if (!plan) return fail(Errc::kInvalid, std::move(plan.error()));
   reporter.note(fmt::format("point {} of {}: {}", number, points.size(), describe(points[number])));
   return Experiment{std::move(*loaded), std::move(*plan), std::move(request), experiment.inputs};
 }
@@ -205,15 +188,9 @@ Result<Experiment> prepare_again(const Context& context, Reporter& reporter,
   LoadRequest request = request_for(context, file);
   request.text = std::move(resolved_yaml);
   auto loaded = load_spec(request);
-  if (!loaded) {
-    reporter.diagnostics(loaded.error());
-    return fail(Errc::kInvalid, "");
-  }
+  if (!loaded) return fail(Errc::kInvalid, std::move(loaded.error()));
   auto plan = make_plan(*loaded, inputs);
-  if (!plan) {
-    reporter.diagnostics(plan.error());
-    return fail(Errc::kInvalid, "");
-  }
+  if (!plan) return fail(Errc::kInvalid, std::move(plan.error()));
   return Experiment{std::move(*loaded), std::move(*plan), std::move(request), inputs};
 }
 

@@ -32,7 +32,7 @@ struct Experiment {
   [[nodiscard]] bool is_sweep() const { return loaded.spec.sweep.is_given(); }
 };
 
-/// Loads the spec and makes the plan. Fails with an empty message after reporting all problems.
+/// Loads the spec and makes the plan. Reports warnings, and fails with all problems.
 [[nodiscard]] Result<Experiment> prepare(const Context& context, Reporter& reporter,
                                          const SpecOptions& options, Target target);
 
@@ -46,8 +46,8 @@ struct Experiment {
 [[nodiscard]] Result<Experiment> prepare_carried(const Context& context, Reporter& reporter,
                                                  const CarriedSpec& carried);
 
-/// Plans all points. Fails with an empty message after reporting all problems.
-[[nodiscard]] Result<SweepPlan> prepare_sweep(Reporter& reporter, const Experiment& experiment,
+/// Plans all points. Fails with all problems.
+[[nodiscard]] Result<SweepPlan> prepare_sweep(const Experiment& experiment,
                                               std::size_t max_array_size);
 
 /// Returns one point as a single experiment, for --point. Fails with kNotFound if the sweep has no

@@ -66,9 +66,8 @@ Result<Job> job_of_script(const Context& context, Reporter& reporter, const Spec
   ScriptRequests script =
       read_script(text, std::filesystem::path(options.file).filename().string());
   if (script.runs_dir.empty() || options.runs) {
-    auto runs = runs_directory_here(context, reporter, options.runs, script.clusters.value_or(""));
-    if (!runs) return tl::unexpected(runs.error());
-    script.runs_dir = std::move(*runs);
+    DLRUN_TRY_ASSIGN(script.runs_dir, runs_directory_here(context, reporter, options.runs,
+                                                          script.clusters.value_or("")));
   }
   Job job =
       build_job(Job::Source::kScript, std::move(text), std::move(script), context.current_dir);
@@ -77,13 +76,15 @@ Result<Job> job_of_script(const Context& context, Reporter& reporter, const Spec
   if (!carried) return job;
   auto experiment = prepare_carried(context, reporter, *carried);
   if (!experiment) {
-    return fail(experiment.error().code,
-                "{}: carries a spec that this dlrun or this site refuses, so what it says beyond "
-                "the script's own "
-                "lines would be lost. Render it anew; or delete its last lines, which start with "
-                "'#:' and '#|', to "
-                "submit the script alone",
-                options.file);
+    Error error = std::move(experiment.error());
+    error.message = fmt::format(
+        "{}: this dlrun or this site refuses the spec that the script carries, and the script "
+        "alone "
+        "is not the whole job. Render it again; or delete its last lines, which start with '#:' "
+        "and "
+        "'#|', to submit the script alone",
+        options.file);
+    return tl::unexpected(std::move(error));
   }
   job.words.server = experiment->plan.server;
   job.known_bad = experiment->plan.known_bad;
@@ -125,11 +126,9 @@ Job job_of(Experiment experiment, std::string script) {
 
 Result<Job> make_job_of_spec(const Context& context, Reporter& reporter,
                              const SpecOptions& options) {
-  auto experiment = prepare(context, reporter, options, Target::kSlurm);
-  if (!experiment) return tl::unexpected(experiment.error());
-  auto script = render_script(experiment->plan);
-  if (!script) return tl::unexpected(script.error());
-  return job_of(std::move(*experiment), std::move(*script));
+  DLRUN_TRY_ASSIGN(auto experiment, prepare(context, reporter, options, Target::kSlurm));
+  DLRUN_TRY_ASSIGN(auto script, render_script(experiment.plan));
+  return job_of(std::move(experiment), std::move(script));
 }
 
 Result<std::optional<SweepPlan>> plan_arrays(const Context& context, Reporter& reporter, Job& job,
@@ -137,11 +136,10 @@ Result<std::optional<SweepPlan>> plan_arrays(const Context& context, Reporter& r
   if (!job.is_sweep()) return std::optional<SweepPlan>();
   const auto size = asks_slurm ? max_array_size(context.env, job.words.clusters.value_or(""))
                                : configured_array_size(context.env);
-  auto sweep = prepare_sweep(reporter, *job.experiment, size);
-  if (!sweep) return tl::unexpected(sweep.error());
-  job.script = sweep->arrays.front().script;
+  DLRUN_TRY_ASSIGN(auto sweep, prepare_sweep(*job.experiment, size));
+  job.script = sweep.arrays.front().script;
   job.words.is_array = true;
-  return std::optional(std::move(*sweep));
+  return std::optional(std::move(sweep));
 }
 
 Result<Job> make_job(const Context& context, Reporter& reporter, const SpecOptions& options) {
@@ -183,9 +181,8 @@ Result<std::vector<std::string>> sbatch_line(const SbatchSettings& words,
     // the code.
     if (words.chdir) line.push_back("--output=" + *words.log_pattern);
   } else {
-    const auto folder = pattern_of(run);
-    if (!folder) return tl::unexpected(folder.error());
-    line.push_back(fmt::format("--output={}/{}", *folder,
+    DLRUN_TRY_ASSIGN(const auto folder, pattern_of(run));
+    line.push_back(fmt::format("--output={}/{}", folder,
                                words.is_array ? "%a/slurm-%A_%a.out" : "slurm-%j.out"));
   }
   return line;
@@ -203,12 +200,11 @@ Env job_environment(const Context& context, const std::filesystem::path& run,
 Result<SubmitRequest> submit_request(const Context& context, const SbatchSettings& words,
                                      const std::filesystem::path& run, const std::string& token,
                                      std::string text) {
-  auto line = sbatch_line(words, run, token);
-  if (!line) return tl::unexpected(line.error());
+  DLRUN_TRY_ASSIGN(auto line, sbatch_line(words, run, token));
   SubmitRequest request;
   request.script = run / "job.sh";
   request.script_text = std::move(text);
-  request.options = std::move(*line);
+  request.options = std::move(line);
   request.directory = words.directory;
   request.env = job_environment(context, run, token, words.secrets);
   return request;

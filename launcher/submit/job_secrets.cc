@@ -7,8 +7,7 @@
 #include "common/text.h"
 
 namespace dlrun {
-Result<std::vector<SecretValue>> secrets_of_spec(const Context& context, Reporter& reporter,
-                                                 const LoadedSpec& loaded) {
+Result<std::vector<SecretValue>> secrets_of_spec(const Context& context, const LoadedSpec& loaded) {
   const auto& sources = loaded.spec.environment.secrets;
   std::vector<SecretValue> values;
   std::vector<Diagnostic> missing;
@@ -23,9 +22,8 @@ Result<std::vector<SecretValue>> secrets_of_spec(const Context& context, Reporte
     missing.push_back({Diagnostic::Severity::kError, where,
                        "environment.secrets: " + value.error().message, line_under(loaded, where)});
   }
-  if (missing.empty()) return values;
-  reporter.diagnostics(missing);
-  return fail(Errc::kInvalid, "");
+  if (!missing.empty()) return fail(Errc::kInvalid, std::move(missing));
+  return values;
 }
 
 Result<std::vector<SecretValue>> secrets_of_script(const Context& context,
@@ -35,10 +33,10 @@ Result<std::vector<SecretValue>> secrets_of_script(const Context& context,
   for (const std::string& name : names) {
     const auto source = std::find_if(sources.begin(), sources.end(),
                                      [&](const auto& one) { return one.name == name; });
-    auto value =
-        read_secret(source == sources.end() ? SecretSource{name, ""} : *source, context.env);
-    if (!value) return tl::unexpected(value.error());
-    values.push_back(std::move(*value));
+    DLRUN_TRY_ASSIGN(
+        auto value,
+        read_secret(source == sources.end() ? SecretSource{name, ""} : *source, context.env));
+    values.push_back(std::move(value));
   }
   return values;
 }

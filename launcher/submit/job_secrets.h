@@ -11,10 +11,8 @@
 
 namespace dlrun {
 
-/// Returns the secrets of a spec. Fails with an empty message after reporting the missing ones with
-/// their places.
+/// Returns the secrets of a spec. Fails with the missing ones and their places.
 [[nodiscard]] Result<std::vector<SecretValue>> secrets_of_spec(const Context& context,
-                                                               Reporter& reporter,
                                                                const LoadedSpec& loaded);
 
 /// Returns the secrets of a script, which names them (ScriptRequests::secrets). A name is read from

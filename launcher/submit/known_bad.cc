@@ -24,10 +24,9 @@ Result<> keep_existing(const Context& context, const std::string& cluster,
                        std::vector<BadNode>& remembered) {
   std::vector<std::string> names;
   for (const BadNode& bad : remembered) names.push_back(bad.node);
-  const auto there = nodes_that_exist(context.env, cluster, names);
-  if (!there) return tl::unexpected(there.error());
+  DLRUN_TRY_ASSIGN(const auto there, nodes_that_exist(context.env, cluster, names));
   std::erase_if(remembered, [&](const BadNode& bad) {
-    return std::find(there->begin(), there->end(), bad.node) == there->end();
+    return std::find(there.begin(), there.end(), bad.node) == there.end();
   });
   return {};
 }
@@ -35,11 +34,10 @@ Result<> keep_existing(const Context& context, const std::string& cluster,
 Result<BadNodesExclusion> decide(const Context& context, const KnownBad& known_bad,
                                  std::string_view script, const std::optional<std::string>& cluster,
                                  bool has_slurm) {
-  auto remembered = read_bad_nodes(known_bad.file, now());
-  if (!remembered) return tl::unexpected(remembered.error());
-  if (has_slurm && !remembered->empty())
-    DLRUN_TRY(keep_existing(context, cluster.value_or(""), *remembered));
-  return exclude_bad_nodes(*remembered, cluster.value_or(slurm_cluster_name(context.env)), script);
+  DLRUN_TRY_ASSIGN(auto remembered, read_bad_nodes(known_bad.file, now()));
+  if (has_slurm && !remembered.empty())
+    DLRUN_TRY(keep_existing(context, cluster.value_or(""), remembered));
+  return exclude_bad_nodes(remembered, cluster.value_or(slurm_cluster_name(context.env)), script);
 }
 
 }  // namespace

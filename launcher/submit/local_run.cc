@@ -24,16 +24,14 @@ struct SecretsRemoval {
 /// Records the end of a run if its leader could not: the script's environment part ended the script
 /// before the leader started, or the leader was killed.
 Result<> record_end(const std::filesystem::path& run, const ForegroundEnd& end) {
-  const auto record = read_events(run);
-  if (!record) return tl::unexpected(record.error());
-  if (record->ended) return {};
+  DLRUN_TRY_ASSIGN(const auto record, read_events(run));
+  if (record.ended) return {};
   const std::string how = end.signal != 0 ? fmt::format("was ended by {}", signal_name(end.signal))
                                           : fmt::format("ended with code {}", end.exit_code);
-  const std::string message = record->has_events
+  const std::string message = record.has_events
                                   ? fmt::format("the leader {} and left no word", how)
                                   : fmt::format("the script {} before the ranks were started", how);
-  const auto written = write_lost_end(run, end.exit_code, message);
-  if (!written) return tl::unexpected(written.error());
+  DLRUN_TRY_ASSIGN(const auto written, write_lost_end(run, end.exit_code, message));
   return {};
 }
 
@@ -44,36 +42,32 @@ Result<LocalRun> run_here(const Context& context, Reporter& reporter, const Job&
   const Experiment& experiment = *job.experiment;
   DLRUN_TRY(fetch_downloads(reporter, experiment.loaded));
   DLRUN_TRY(stage(context, reporter, job.runs_dir));
-  auto run = record_run(context, reporter, job);
-  if (!run) return tl::unexpected(run.error());
+  DLRUN_TRY_ASSIGN(auto run, record_run(context, reporter, job));
   std::string folder = experiment.plan.folder;
   if (experiment.plan.snapshot) {
-    auto snapshot = snapshot_for(context, experiment.plan.folder, job.runs_dir, *run);
-    if (!snapshot) return tl::unexpected(snapshot.error());
-    folder = std::move(*snapshot);
+    DLRUN_TRY_ASSIGN(folder, snapshot_for(context, experiment.plan.folder, job.runs_dir, run));
   }
   Submission submission;
   submission.token = random_hex(16);
   submission.job.cluster = kLocalCluster;
-  submission.argv = {"bash", (run->path / "job.sh").string()};
-  DLRUN_TRY(write_submission(run->path, submission));
-  const SecretsRemoval removal{run->path};  // declared before the leader, and so destroyed after it
-  DLRUN_TRY(write_secrets(run->path, job.words.secrets));
-  const Env env = job_environment(context, run->path, submission.token, job.words.secrets);
+  submission.argv = {"bash", (run.path / "job.sh").string()};
+  DLRUN_TRY(write_submission(run.path, submission));
+  const SecretsRemoval removal{run.path};  // declared before the leader, and so destroyed after it
+  DLRUN_TRY(write_secrets(run.path, job.words.secrets));
+  const Env env = job_environment(context, run.path, submission.token, job.words.secrets);
   std::vector<std::string> words = submission.argv;
   if (quiet_output) words.insert(words.begin(), {"bash", "-c", "exec \"$@\" >&2", "bash"});
-  auto leader = ForegroundProcess::start(words, env, folder, OnSignal::kTerminate);
-  if (!leader) return tl::unexpected(leader.error());
-  submission.job.id = local_job_id(leader->pid()).value_or("");
+  DLRUN_TRY_ASSIGN(auto leader, ForegroundProcess::start(words, env, folder, OnSignal::kTerminate));
+  submission.job.id = local_job_id(leader.pid()).value_or("");
   submission.state = Submission::State::kSubmitted;
-  DLRUN_TRY(write_submission(run->path, submission));
-  reporter.note(fmt::format("{} runs here; directory {}", run->id, run->path.string()));
-  const auto end = leader->wait();
-  remove_secrets(run->path);
-  write_provenance(reporter, provenance, run->path);
+  DLRUN_TRY(write_submission(run.path, submission));
+  reporter.note(fmt::format("{} runs here; directory {}", run.id, run.path.string()));
+  const auto end = leader.wait();
+  remove_secrets(run.path);
+  write_provenance(reporter, provenance, run.path);
   if (!end) return tl::unexpected(end.error());
-  if (end->exit_code != 0) DLRUN_TRY(record_end(run->path, *end));
-  return LocalRun{*run, *end};
+  if (end->exit_code != 0) DLRUN_TRY(record_end(run.path, *end));
+  return LocalRun{run, *end};
 }
 
 }  // namespace dlrun

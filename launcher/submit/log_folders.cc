@@ -154,11 +154,11 @@ LogFolders find_log_folders(const LogScript& script) {
 }
 
 Result<> check_log_folders(Reporter& reporter, const LogFolders& folders) {
-  reporter.diagnostics(folders.found);
   const bool is_refused = std::any_of(
       folders.found.begin(), folders.found.end(),
       [](const Diagnostic& one) { return one.severity == Diagnostic::Severity::kError; });
-  if (is_refused) return fail(Errc::kInvalid, "");
+  if (is_refused) return fail(Errc::kInvalid, folders.found);
+  reporter.diagnostics(folders.found);
   return {};
 }
 

@@ -34,7 +34,7 @@ struct LogScript {
 /// patterns that only Slurm can fill in, and for an absolute path that may exist on the nodes only.
 [[nodiscard]] LogFolders find_log_folders(const LogScript& script);
 
-/// Reports the findings. Fails with an empty message if one of them is an error.
+/// Reports the findings if all are warnings; fails with them if one of them is an error.
 [[nodiscard]] Result<> check_log_folders(Reporter& reporter, const LogFolders& folders);
 
 /// Creates the missing folders with the user's umask. Fails with kIo and names the folder.

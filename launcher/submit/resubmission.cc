@@ -69,8 +69,7 @@ Result<Job> job_of_run(const Context& context, Reporter& reporter, const IndexEn
     return fail(text.error().code, "{}: has no script to submit again: {}", run.id,
                 text.error().message);
   }
-  auto copy = copy_of_code(run, facts);
-  if (!copy) return tl::unexpected(copy.error());
+  DLRUN_TRY_ASSIGN(auto copy, copy_of_code(run, facts));
   ScriptRequests requests = read_script(*text, run.name);
   // A repeated point gets a name of its own, because the sweep's name still means the sweep.
   const auto slash = run.id.rfind('/');
@@ -85,12 +84,11 @@ Result<Job> job_of_run(const Context& context, Reporter& reporter, const IndexEn
                       directory_of(context, run.path));
   job.file = (run.path / "job.sh").string();
   job.of_run = run.path;
-  job.words.chdir = std::move(*copy);
+  job.words.chdir = std::move(copy);
   if (facts.submission) job.words.server = facts.submission->server;
   job.known_bad = known_bad_of_run(run.path);
-  auto experiment = recorded_experiment(context, reporter, run.path, !job.requests.secrets.empty());
-  if (!experiment) return tl::unexpected(experiment.error());
-  job.experiment = std::move(*experiment);
+  DLRUN_TRY_ASSIGN(job.experiment,
+                   recorded_experiment(context, reporter, run.path, !job.requests.secrets.empty()));
   return job;
 }
 
@@ -114,16 +112,15 @@ Result<std::optional<LockedPoint>> lock_point(const Context& context, const std:
   auto sweep = sweep_of_point(point);
   if (!sweep) {
     const auto typed = text.rfind('/');
-    const auto entry =
+    DLRUN_TRY_ASSIGN(
+        const auto entry,
         find_run(context.env, context.current_dir,
-                 typed == std::string::npos ? run.id.substr(0, slash) : text.substr(0, typed));
-    if (!entry) return tl::unexpected(entry.error());
-    const auto record = read_sweep(entry->path);
-    if (!record) return tl::unexpected(record.error());
-    sweep = entry->path;
+                 typed == std::string::npos ? run.id.substr(0, slash) : text.substr(0, typed)));
+    DLRUN_TRY_ASSIGN(const auto record, read_sweep(entry.path));
+    sweep = entry.path;
     point = point_path(
-        entry->path,
-        record->points.at(static_cast<std::size_t>(*parse_int(run.id.substr(slash + 1)))));
+        entry.path,
+        record.points.at(static_cast<std::size_t>(*parse_int(run.id.substr(slash + 1)))));
   }
   auto lock = SubmissionLock::take(point);
   if (!lock && lock.error().code == Errc::kRefused)
@@ -175,52 +172,48 @@ Result<std::optional<Experiment>> recorded_experiment(const Context& context, Re
   inputs.target = Target::kSlurm;
   auto experiment = prepare_again(context, reporter, file.string(), std::move(*text), inputs);
   if (experiment) return std::optional(std::move(*experiment));
-  return fail(experiment.error().code,
-              "{}: this dlrun or this site refuses the spec, which says what its script does not: "
-              "the runs that the job "
-              "waits for, the files of its secrets, those that it downloads. `dlrun submit` of the "
-              "corrected file submits it",
-              file.string());
+  Error error = std::move(experiment.error());
+  error.message = fmt::format(
+      "{}: this dlrun or this site refuses the spec, and the script alone is not the whole job: "
+      "only the spec has the runs that the job waits for, its secrets and its downloads. Correct "
+      "the spec and use `dlrun submit`",
+      file.string());
+  return tl::unexpected(std::move(error));
 }
 
 Result<Submitted> resubmit(const Context& context, Reporter& reporter, RunInspector& inspector,
                            const std::string& text, bool force) {
-  auto run = find_run(context.env, context.current_dir, text);
-  if (!run) return tl::unexpected(run.error());
-  DLRUN_TRY(require_own(run->id, run->path, "submitted again"));
-  if (is_sweep(run->path)) return submit_missing(context, reporter, inspector, *run);
-  auto locked = lock_point(context, text, *run);
-  if (!locked) return tl::unexpected(locked.error());
-  if (*locked) {
-    run->path = current_run_of(run->path);  // read again under the lock
-    DLRUN_TRY(require_own(run->id, run->path, "submitted again"));
+  DLRUN_TRY_ASSIGN(auto run, find_run(context.env, context.current_dir, text));
+  DLRUN_TRY(require_own(run.id, run.path, "submitted again"));
+  if (is_sweep(run.path)) return submit_missing(context, reporter, inspector, run);
+  DLRUN_TRY_ASSIGN(auto locked, lock_point(context, text, run));
+  if (locked) {
+    run.path = current_run_of(run.path);  // read again under the lock
+    DLRUN_TRY(require_own(run.id, run.path, "submitted again"));
   }
-  const auto status = inspector.inspect(run->path);
-  if (!status) return tl::unexpected(status.error());
-  DLRUN_TRY(check_ended(*run, *status, force));
+  DLRUN_TRY_ASSIGN(const auto status, inspector.inspect(run.path));
+  DLRUN_TRY(check_ended(run, status, force));
   const bool is_missing =
-      status->state == RunState::kNotSubmitted || status->state == RunState::kRefused;
-  if (*locked && (*locked)->is_sweep_locked && is_missing) {
+      status.state == RunState::kNotSubmitted || status.state == RunState::kRefused;
+  if (locked && locked->is_sweep_locked && is_missing) {
     return fail(
         Errc::kRefused,
         "{}: another dlrun is submitting what the sweep is missing; try again when that is done",
-        run->id);
+        run.id);
   }
-  auto job = job_of_run(context, reporter, *run, status->facts);
-  if (!job) return tl::unexpected(job.error());
-  const auto checked =
-      check_job(context, reporter, inspector, *job, nullptr, CheckStage::kResubmission);
-  if (!checked) return tl::unexpected(checked.error());
-  Provenance provenance(job->source_dir, context.env, context.argv, context.tools.hash);
-  provenance.set_repeats(run->id);
-  provenance.set_directory(job->words.directory);
+  DLRUN_TRY_ASSIGN(auto job, job_of_run(context, reporter, run, status.facts));
+  DLRUN_TRY_ASSIGN(const auto checked, check_job(context, reporter, inspector, job, nullptr,
+                                                 CheckStage::kResubmission));
+  Provenance provenance(job.source_dir, context.env, context.argv, context.tools.hash);
+  provenance.set_repeats(run.id);
+  provenance.set_directory(job.words.directory);
   const auto of_point = [&](const RunDirectory& made) -> Result<> {
-    if (!*locked) return {};
-    auto written = write_successor(run->path, made.path);
-    locked->reset();
+    if (!locked) return {};
+    auto written = write_successor(run.path, made.path);
+    locked.reset();
     return written;
   };
-  return submit_job(context, reporter, inspector, std::move(*job), *checked, provenance, of_point);
+  return submit_job(context, reporter, inspector, std::move(job), checked, provenance, of_point);
 }
 
 }  // namespace dlrun

@@ -29,11 +29,10 @@ Result<SessionEnd> run_session(const Context& context, Reporter& reporter, const
   const LaunchPlan& plan = job.experiment->plan;
   DLRUN_TRY(fetch_downloads(reporter, job.experiment->loaded));
   if (const auto warning = warning_about_place(plan.runs_dir)) reporter.warning(*warning);
-  const auto folder = SessionFolder::make(plan.runs_dir);
-  if (!folder) return tl::unexpected(folder.error());
-  const auto script = folder->path() / "session.sh";
+  DLRUN_TRY_ASSIGN(const auto folder, SessionFolder::make(plan.runs_dir));
+  const auto script = folder.path() / "session.sh";
   const auto session = render_interactive(plan, command, script.string(), has_terminal);
-  DLRUN_TRY(write_file_atomic(script, with_begun_mark(session.script, *folder), 0700));
+  DLRUN_TRY(write_file_atomic(script, with_begun_mark(session.script, folder), 0700));
   auto argv = session.argv;
   replace_option(argv, "--dependency", job.words.dependency);
   replace_option(argv, "--exclude", job.words.exclude);
@@ -50,9 +49,8 @@ Result<SessionEnd> run_session(const Context& context, Reporter& reporter, const
                 "runs the job on this machine",
                 child.error().message);
   }
-  const auto end = child->wait();
-  if (!end) return tl::unexpected(end.error());
-  return SessionEnd{has_begun(*folder), *end};
+  DLRUN_TRY_ASSIGN(const auto end, child->wait());
+  return SessionEnd{has_begun(folder), end};
 }
 
 Error no_allocation(const Context& context, const Job& job, const SessionEnd& session) {

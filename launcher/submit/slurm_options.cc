@@ -99,11 +99,12 @@ Result<> check_slurm_options(const Context& context, Reporter& reporter, const L
   check_program(loaded, env, "srun", "launch.srun", loaded.spec.launch.srun, Severity::kWarning,
                 found);
   check_mpi(loaded, env, found);
+  if (is_refused) return fail(Errc::kInvalid, std::move(found));
   reporter.diagnostics(found);
-  return is_refused ? Result<>(fail(Errc::kInvalid, "")) : Result<>();
+  return {};
 }
 
-Result<> check_salloc_options(const Context& context, Reporter& reporter, const LoadedSpec& loaded,
+Result<> check_salloc_options(const Context& context, const LoadedSpec& loaded,
                               const std::vector<std::string>& words) {
   constexpr std::string_view kNoShell = "no-shell";
   constexpr std::size_t kShortest = 4;  // "no-s", the shortest abbreviation that getopt accepts
@@ -126,8 +127,8 @@ Result<> check_salloc_options(const Context& context, Reporter& reporter, const 
     if (is_given && option.name != "chdir") given.push_back(option);
   }
   check_program(loaded, env, "salloc", "slurm", given, Diagnostic::Severity::kError, found);
-  reporter.diagnostics(found);
-  return found.empty() ? Result<>() : Result<>(fail(Errc::kInvalid, ""));
+  if (!found.empty()) return fail(Errc::kInvalid, std::move(found));
+  return {};
 }
 
 }  // namespace dlrun

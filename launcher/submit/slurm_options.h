@@ -11,8 +11,8 @@
 
 namespace dlrun {
 
-/// Reports an error for each option that sbatch does not know, with its place and the nearest known
-/// name, and fails with an empty message. An option that srun does not know, or an MPI plugin
+/// Fails with each option that sbatch does not know, with its place and the nearest known name. An
+/// option that srun does not know, or an MPI plugin
 /// (`launch.mpi`) that srun does not list, is only a warning: the nodes may have other plugins.
 /// Does nothing if the program is not installed. Contacts no controller; starts a program only if
 /// the spec has such options.
@@ -21,8 +21,7 @@ namespace dlrun {
 
 /// Checks in the same way the options that an interactive session passes to salloc in `words`.
 /// Refuses --no-shell, which would keep the allocation without starting anything in it.
-[[nodiscard]] Result<> check_salloc_options(const Context& context, Reporter& reporter,
-                                            const LoadedSpec& loaded,
+[[nodiscard]] Result<> check_salloc_options(const Context& context, const LoadedSpec& loaded,
                                             const std::vector<std::string>& words);
 
 }  // namespace dlrun

@@ -73,16 +73,15 @@ Result<Submission> submit_once(const Context& context, const RunDirectory& run,
   submission.server = words.server;
   submission.output = words.log_pattern.value_or("");
   submission.chdir = words.chdir.value_or("");
-  const auto request = submit_request(context, words, run.path, submission.token);
-  if (!request) return tl::unexpected(request.error());
+  DLRUN_TRY_ASSIGN(const auto request, submit_request(context, words, run.path, submission.token));
   if (!words.server) submission.argv = {"sbatch", "--parsable"};
-  submission.argv.insert(submission.argv.end(), request->options.begin(), request->options.end());
-  submission.argv.push_back(request->script.string());
+  submission.argv.insert(submission.argv.end(), request.options.begin(), request.options.end());
+  submission.argv.push_back(request.script.string());
 
   const auto lock = SubmissionLock::hold(run.path);
   if (!words.is_array) DLRUN_TRY(write_secrets(run.path, words.secrets));
   DLRUN_TRY(write_submission(run.path, submission));
-  auto job = executor.submit(*request);
+  auto job = executor.submit(request);
   if (!job && is_outcome_open(job.error())) {
     auto settled = settle(run.path, submission, executor);
     if (!settled) {
@@ -99,7 +98,7 @@ Result<Submission> submit_once(const Context& context, const RunDirectory& run,
       return fail(Errc::kInterrupted, "interrupted; Slurm did not take the job, nothing is queued");
     }
     // The controller answers and does not know the job.
-    job = executor.submit(*request);
+    job = executor.submit(request);
   }
   if (!job) {
     if (!is_outcome_open(job.error())) {

@@ -28,26 +28,23 @@ Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInsp
   if (job.experiment) DLRUN_TRY(fetch_downloads(reporter, job.experiment->loaded));
   const bool is_agentless = plan != nullptr && plan->agent.empty();
   if (!is_agentless) DLRUN_TRY(stage(context, reporter, job.runs_dir));
-  auto run = record_run(context, reporter, job);
-  if (!run) return tl::unexpected(run.error());
+  DLRUN_TRY_ASSIGN(auto run, record_run(context, reporter, job));
   for (const LogFolders& logs : checked.logs) DLRUN_TRY(make_log_folders(logs));
   if (plan != nullptr && plan->snapshot) {
-    auto snapshot = snapshot_for(context, job.source_dir, job.runs_dir, *run);
-    if (!snapshot) return tl::unexpected(snapshot.error());
-    job.words.chdir = std::move(*snapshot);
+    DLRUN_TRY_ASSIGN(job.words.chdir, snapshot_for(context, job.source_dir, job.runs_dir, run));
   }
   std::optional<Interrupt> interrupt(std::in_place);
   Executor& executor = inspector.executor_of(job.words.server);
-  auto submission = submit_once(context, *run, job.words, executor, *interrupt);
+  auto submission = submit_once(context, run, job.words, executor, *interrupt);
   const bool is_interrupted = interrupt->requested();
   interrupt.reset();
   provenance.set_image(job.image);
-  write_provenance(reporter, provenance, run->path);
+  write_provenance(reporter, provenance, run.path);
   if (!submission) return tl::unexpected(submission.error());
-  if (on_submitted) DLRUN_TRY(on_submitted(*run));
+  if (on_submitted) DLRUN_TRY(on_submitted(run));
   Submitted done;
   done.job = std::move(job);
-  done.run = std::move(*run);
+  done.run = std::move(run);
   done.submissions.push_back(std::move(*submission));
   done.is_interrupted = is_interrupted;
   return done;

@@ -67,10 +67,9 @@ Result<> test_and_order(const Context& context, Reporter& reporter,
   for (const ArrayToSend& one : arrays) {
     const std::string options = options_of_array(one.script);
     if (open.contains(options)) continue;
-    const auto request =
-        submit_request(context, shared, array_path(run, one.array), "TOKEN", one.script);
-    if (!request) return tl::unexpected(request.error());
-    const auto words = executor.test(*request);
+    DLRUN_TRY_ASSIGN(const auto request, submit_request(context, shared, array_path(run, one.array),
+                                                        "TOKEN", one.script));
+    const auto words = executor.test(request);
     if (!words && !may_be_queued_yet(words.error().message))
       return fail(words.error().code, "nothing was submitted: {}: {}", one.first_point,
                   words.error().message);
@@ -182,11 +181,10 @@ Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep,
     missing.points.push_back(current[i]);
   }
   for (const auto& [array, wanted] : tasks) {
-    auto script =
-        read_untrusted(array_path(run.path, array) / "job.sh", kScriptLimit, Links::kRefuse);
-    if (!script) return tl::unexpected(script.error());
+    DLRUN_TRY_ASSIGN(auto script, read_untrusted(array_path(run.path, array) / "job.sh",
+                                                 kScriptLimit, Links::kRefuse));
     const std::size_t first = first_points[array];
-    ArrayToSend one{array, std::move(*script), std::nullopt,
+    ArrayToSend one{array, std::move(script), std::nullopt,
                     fmt::format("point {}: {}", first, describe(sweep, sweep.points[first]))};
     if (wanted.size() < points_of_array[array]) {
       one.tasks = ranges_of(wanted);
@@ -218,37 +216,34 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
                            arrays, job.words, executor));
   DLRUN_TRY(fetch_downloads(reporter, experiment.loaded));
   if (!plan.agent.empty()) DLRUN_TRY(stage(context, reporter, plan.runs_dir));
-  auto run = record_sweep(context, reporter, experiment, sweep, job.words.secrets);
-  if (!run) return tl::unexpected(run.error());
+  DLRUN_TRY_ASSIGN(auto run, record_sweep(context, reporter, experiment, sweep, job.words.secrets));
   for (const LogFolders& folders : checked.logs) DLRUN_TRY(make_log_folders(folders));
   if (plan.snapshot) {
-    auto snapshot = snapshot_for(context, plan.folder, plan.runs_dir, *run);
-    if (!snapshot) return tl::unexpected(snapshot.error());
-    job.words.chdir = std::move(*snapshot);
+    DLRUN_TRY_ASSIGN(job.words.chdir, snapshot_for(context, plan.folder, plan.runs_dir, run));
   }
   Sent sent;
   Result<> done;
   {
-    const auto lock = SubmissionLock::hold(run->path);
-    DLRUN_TRY(write_job_words(run->path, job.words));
+    const auto lock = SubmissionLock::hold(run.path);
+    DLRUN_TRY(write_job_words(run.path, job.words));
     provenance.set_image(job.image);
     done =
-        send(context, *run, arrays, job.words, sweep.max_parallel.has_value(), "", executor, sent);
+        send(context, run, arrays, job.words, sweep.max_parallel.has_value(), "", executor, sent);
   }
-  write_provenance(reporter, provenance, run->path);
+  write_provenance(reporter, provenance, run.path);
   if (!done && !is_outcome_open(done)) {
     // An array that was not submitted will not read its secrets.
     std::set<std::size_t> taken;
     for (std::size_t i = 0; i < sent.arrays.size(); ++i) taken.insert(arrays[i].array);
     for (const PlannedPoint& point : sweep.points) {
       if (!taken.contains(point.array))
-        remove_secrets(array_path(run->path, point.array) / std::to_string(point.task));
+        remove_secrets(array_path(run.path, point.array) / std::to_string(point.task));
     }
   }
   if (!done && sent.arrays.empty()) return tl::unexpected(done.error());
   Submitted submitted;
   submitted.job = std::move(job);
-  submitted.run = std::move(*run);
+  submitted.run = std::move(run);
   submitted.submissions = std::move(sent.arrays);
   submitted.is_interrupted = sent.interrupted;
   submitted.points = Submitted::Points{sweep.points.size(), sweep.points.size(), sweep.max_parallel,
@@ -264,22 +259,18 @@ namespace {
 Result<> complete_words(const Context& context, Reporter& reporter, RunInspector& inspector,
                         const std::filesystem::path& sweep, const std::filesystem::path& point,
                         SbatchSettings& words) {
-  const auto script = read_untrusted(point / "job.sh", kScriptLimit, Links::kRefuse);
-  if (!script) return tl::unexpected(script.error());
-  const auto names = read_script(*script, "job.sh").secrets;
-  const auto experiment = recorded_experiment(context, reporter, sweep, !names.empty());
-  if (!experiment) return tl::unexpected(experiment.error());
-  if (!*experiment) return {};
-  const LoadedSpec& loaded = (*experiment)->loaded;
+  DLRUN_TRY_ASSIGN(const auto script,
+                   read_untrusted(point / "job.sh", kScriptLimit, Links::kRefuse));
+  const auto names = read_script(script, "job.sh").secrets;
+  DLRUN_TRY_ASSIGN(const auto experiment,
+                   recorded_experiment(context, reporter, sweep, !names.empty()));
+  if (!experiment) return {};
+  const LoadedSpec& loaded = experiment->loaded;
   DLRUN_TRY(fetch_downloads(reporter, loaded));
-  auto secrets = secrets_of_script(context, names, (*experiment)->plan.secrets);
-  if (!secrets) return tl::unexpected(secrets.error());
-  words.secrets = std::move(*secrets);
-  LaunchPlan planned = (*experiment)->plan;
+  DLRUN_TRY_ASSIGN(words.secrets, secrets_of_script(context, names, experiment->plan.secrets));
+  LaunchPlan planned = experiment->plan;
   planned.clusters = words.clusters;
-  auto dependency = dependency_of(context, reporter, inspector, loaded, planned);
-  if (!dependency) return tl::unexpected(dependency.error());
-  words.dependency = std::move(*dependency);
+  DLRUN_TRY_ASSIGN(words.dependency, dependency_of(context, reporter, inspector, loaded, planned));
   return {};
 }
 
@@ -288,52 +279,47 @@ Result<> complete_words(const Context& context, Reporter& reporter, RunInspector
 Result<Submitted> submit_missing(const Context& context, Reporter& reporter,
                                  RunInspector& inspector, const IndexEntry& entry) {
   const RunDirectory run{entry.id, entry.name, entry.path, entry.created};
-  const auto sweep = read_sweep(run.path);
-  if (!sweep) return tl::unexpected(sweep.error());
+  DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));
   // The lock is taken before the missing points are determined, so that of two concurrent
   // resubmissions only one proceeds.
-  const auto lock = SubmissionLock::take(run.path);
-  if (!lock) return tl::unexpected(lock.error());
-  auto missing = find_missing(entry, *sweep, inspector);
-  if (!missing) return tl::unexpected(missing.error());
-  if (missing->points.empty()) {
+  DLRUN_TRY_ASSIGN(const auto lock, SubmissionLock::take(run.path));
+  DLRUN_TRY_ASSIGN(auto missing, find_missing(entry, sweep, inspector));
+  if (missing.points.empty()) {
     return fail(Errc::kUsage,
                 "{0}: all its points were submitted: `dlrun resubmit {0}/N` submits one point "
                 "again, `dlrun submit "
                 "{1}` all",
                 run.id, (run.path / "resolved.yaml").string());
   }
-  auto words = read_job_words(run.path);
-  if (!words) return tl::unexpected(words.error());
-  DLRUN_TRY(
-      complete_words(context, reporter, inspector, run.path, missing->points.front(), *words));
-  Executor& executor = inspector.executor_of(words->server);
-  DLRUN_TRY(test_and_order(context, reporter, run.path, missing->arrays, *words, executor));
-  for (const auto& point : missing->points) {
+  DLRUN_TRY_ASSIGN(auto words, read_job_words(run.path));
+  DLRUN_TRY(complete_words(context, reporter, inspector, run.path, missing.points.front(), words));
+  Executor& executor = inspector.executor_of(words.server);
+  DLRUN_TRY(test_and_order(context, reporter, run.path, missing.arrays, words, executor));
+  for (const auto& point : missing.points) {
     remove_secrets(point);
-    DLRUN_TRY(write_secrets(point, words->secrets));
+    DLRUN_TRY(write_secrets(point, words.secrets));
     unmark_cancelled(point);
   }
-  for (const ArrayToSend& one : missing->arrays) unmark_cancelled(array_path(run.path, one.array));
+  for (const ArrayToSend& one : missing.arrays) unmark_cancelled(array_path(run.path, one.array));
   Sent sent;
-  const auto done = send(context, run, missing->arrays, *words, sweep->max_parallel.has_value(),
-                         missing->last_job, executor, sent);
+  const auto done = send(context, run, missing.arrays, words, sweep.max_parallel.has_value(),
+                         missing.last_job, executor, sent);
   if (!done && !is_outcome_open(done)) {
     std::set<std::filesystem::path> taken;
     for (std::size_t i = 0; i < sent.arrays.size(); ++i)
-      taken.insert(array_path(run.path, missing->arrays[i].array));
-    for (const auto& point : missing->points) {
+      taken.insert(array_path(run.path, missing.arrays[i].array));
+    for (const auto& point : missing.points) {
       if (!taken.contains(point.parent_path())) remove_secrets(point);
     }
   }
   if (!done) return tl::unexpected(done.error());
   Submitted submitted;
-  submitted.job.words = std::move(*words);
+  submitted.job.words = std::move(words);
   submitted.run = run;
   submitted.submissions = std::move(sent.arrays);
   submitted.is_interrupted = sent.interrupted;
-  submitted.points = Submitted::Points{missing->points.size(), sweep->points.size(),
-                                       sweep->max_parallel, std::nullopt};
+  submitted.points = Submitted::Points{missing.points.size(), sweep.points.size(),
+                                       sweep.max_parallel, std::nullopt};
   return submitted;
 }
 

@@ -123,24 +123,21 @@ void ListMaker::inspect(RunInspector& inspector, RunList& list) {
 }  // namespace
 
 Result<RunList> list_runs(const Env& env, const KnownServers& servers, const ListRequest& request) {
-  const auto index = RunIndex::of_user(env);
-  if (!index) return tl::unexpected(index.error());
+  DLRUN_TRY_ASSIGN(const auto index, RunIndex::of_user(env));
   RunList list;
   std::vector<IndexEntry> foreign;
   ListRequest wanted = request;
   if (!request.folder.empty()) {
-    auto rebuilt = index->rebuild(request.folder);
-    if (!rebuilt) return tl::unexpected(rebuilt.error());
-    foreign = std::move(rebuilt->foreign);
-    list.added = rebuilt->added;
+    DLRUN_TRY_ASSIGN(auto rebuilt, index.rebuild(request.folder));
+    foreign = std::move(rebuilt.foreign);
+    list.added = rebuilt.added;
     wanted.folder = std::filesystem::weakly_canonical(request.folder);
   }
-  auto listing = index->list();
-  if (!listing) return tl::unexpected(listing.error());
-  list.unreadable = std::move(listing->damaged);
-  RunSummaries summaries = RunSummaries::beside(*index);
+  DLRUN_TRY_ASSIGN(auto listing, index.list());
+  list.unreadable = std::move(listing.damaged);
+  RunSummaries summaries = RunSummaries::beside(index);
   ListMaker maker(wanted, summaries);
-  maker.choose(listing->entries, foreign);
+  maker.choose(listing.entries, foreign);
   RunInspector inspector(env, servers);
   maker.inspect(inspector, list);
   return list;

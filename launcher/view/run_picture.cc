@@ -26,17 +26,16 @@ double seconds_now() {
 
 Result<PointsPicture> take_points(RunInspector& inspector, const IndexEntry& run,
                                   std::chrono::milliseconds max_age) {
-  const auto sweep = read_sweep(run.path);
-  if (!sweep) return tl::unexpected(sweep.error());
+  DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));
   PointsPicture now;
   std::vector<std::filesystem::path> paths;
-  for (const auto& point : sweep->points)
+  for (const auto& point : sweep.points)
     paths.push_back(current_run_of(point_path(run.path, point)));
   const auto states = inspector.inspect_all(paths, max_age);
   for (std::size_t at = 0; at < states.size(); ++at) {
     PointPicture& point = now.points.emplace_back();
     point.number = at;
-    point.values = describe(*sweep, sweep->points[at]);
+    point.values = describe(sweep, sweep.points[at]);
     point.path = paths[at];
     if (!states[at]) {
       point.detail = states[at].error().message;
@@ -70,20 +69,16 @@ Result<RunPicture> take_picture(const Env& env, const KnownServers& servers,
   picture.run = run;
   if (is_sweep(run.path)) {
     RunInspector inspector(env, servers);
-    auto now = take_points(inspector, run, {});
-    if (!now) return tl::unexpected(now.error());
-    picture.status = std::move(now->sum);
-    picture.points = std::make_shared<const std::vector<PointPicture>>(std::move(now->points));
+    DLRUN_TRY_ASSIGN(auto now, take_points(inspector, run, {}));
+    picture.status = std::move(now.sum);
+    picture.points = std::make_shared<const std::vector<PointPicture>>(std::move(now.points));
     picture.now = seconds_now();
     return picture;
   }
-  auto status = RunInspector(env, servers).inspect(run.path);
-  if (!status) return tl::unexpected(status.error());
-  picture.status = std::move(*status);
+  DLRUN_TRY_ASSIGN(picture.status, RunInspector(env, servers).inspect(run.path));
   for (;;) {
-    const auto more = picture.history.read_more(run.path);
-    if (!more) return tl::unexpected(more.error());
-    if (!*more) break;
+    DLRUN_TRY_ASSIGN(const auto more, picture.history.read_more(run.path));
+    if (!more) break;
   }
   auto ranks = read_ranks(run.path);
   if (ranks) picture.ranks = std::move(*ranks);

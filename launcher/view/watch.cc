@@ -57,11 +57,10 @@ class LogFollower {
     if (!reader_) return false;
     bool any = false;
     for (;;) {
-      const auto bytes = reader_->read_more();
-      if (!bytes) return tl::unexpected(bytes.error());
-      if (bytes->empty()) break;
+      DLRUN_TRY_ASSIGN(const auto bytes, reader_->read_more());
+      if (bytes.empty()) break;
       any = true;
-      if (!listener_.on_log(*bytes)) return fail(Errc::kIo, "");
+      if (!listener_.on_log(bytes)) return fail(Errc::kIo, "");
     }
     if (any && !listener_.on_log_batch()) return fail(Errc::kIo, "");
     return any;
@@ -141,9 +140,8 @@ Result<RunStatus> watch_run(RunInspector& inspector, const IndexEntry& run,
       if (is_over) quiet_since = Clock::now();
       news.tell(*status);
     }
-    const auto any = log.follow(status ? status->facts : RunFacts{});
-    if (!any) return tl::unexpected(any.error());
-    if (*any) quiet_since = Clock::now();
+    DLRUN_TRY_ASSIGN(const auto any, log.follow(status ? status->facts : RunFacts{}));
+    if (any) quiet_since = Clock::now();
     if (is_over && (!options.print_log || Clock::now() - quiet_since >= kQuiet)) return *status;
     interrupt.sleep(kTick);
   }

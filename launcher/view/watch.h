@@ -34,7 +34,7 @@ class WatchListener {
   virtual ~WatchListener() = default;
 
   /// Receives the next bytes of the log. Returns false if it accepts no more; watch_run() then
-  /// fails with an empty message.
+  /// fails with kIo and no message.
   [[nodiscard]] virtual bool on_log(std::string_view bytes) = 0;
   /// Called after each batch of on_log(). Returns false as on_log() does.
   [[nodiscard]] virtual bool on_log_batch() = 0;

@@ -30,18 +30,17 @@ AgentLog::AgentLog(const Env& env, const std::filesystem::path& run, std::string
 
 Result<> AgentLog::open(const Env& env, const std::filesystem::path& run, std::string program,
                         std::string_view file_name) {
-  const auto setting = log_setting_of_job(env, run, file_name);
-  if (!setting) return tl::unexpected(setting.error());
-  if (setting->level == LogLevel::kOff || setting->file.empty())
-    return open_log(std::move(program), *setting, env);
+  DLRUN_TRY_ASSIGN(const auto setting, log_setting_of_job(env, run, file_name));
+  if (setting.level == LogLevel::kOff || setting.file.empty())
+    return open_log(std::move(program), setting, env);
   // The rank's other processes append to the same file.
   auto file =
-      BackgroundFile::open(setting->file, kQueueLimitBytes, BackgroundFile::Content::kSharedText);
+      BackgroundFile::open(setting.file, kQueueLimitBytes, BackgroundFile::Content::kSharedText);
   if (!file) return tl::unexpected(file.error());
   file_ = std::move(*file);
   // A BackgroundFile is not thread-safe, and threads beside the event loop log their commands, too.
   const auto one_at_a_time = std::make_shared<std::mutex>();
-  open_log_to(std::move(program), setting->level, env,
+  open_log_to(std::move(program), setting.level, env,
               [file = file_, one_at_a_time](std::string line) {
                 const std::lock_guard lock(*one_at_a_time);
                 file->push_or_drop(std::move(line));

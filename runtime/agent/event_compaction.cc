@@ -119,13 +119,12 @@ Result<> copy_kept(int from, off_t size, Survey& survey, int to) {
 }  // namespace
 
 Result<BackgroundFile::Renewed> compact_events(const std::filesystem::path& path) {
-  const auto old = open_untrusted(path, Links::kRefuse);
-  if (!old) return tl::unexpected(old.error());
+  DLRUN_TRY_ASSIGN(const auto old, open_untrusted(path, Links::kRefuse));
   struct stat info {};
-  if (::fstat(old->get(), &info) != 0)
+  if (::fstat(old.get(), &info) != 0)
     return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
   Survey survey;
-  LineReader lines(old->get(), 0, info.st_size);
+  LineReader lines(old.get(), 0, info.st_size);
   while (const auto line = lines.next()) survey.see(*line, lines.line_begin());
   survey.finish();
 
@@ -139,7 +138,7 @@ Result<BackgroundFile::Renewed> compact_events(const std::filesystem::path& path
   UniqueFd file(::open(temporary.c_str(),
                        O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file.is_open()) return failed(errno_text(errno));
-  if (auto copied = copy_kept(old->get(), info.st_size, survey, file.get()); !copied)
+  if (auto copied = copy_kept(old.get(), info.st_size, survey, file.get()); !copied)
     return failed(copied.error().message);
   if (::fsync(file.get()) != 0 || ::rename(temporary.c_str(), path.c_str()) != 0)
     return failed(errno_text(errno));

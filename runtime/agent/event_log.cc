@@ -80,12 +80,11 @@ Result<EventLog> EventLog::open(const std::filesystem::path& path) {
   if (!file.is_open()) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
   // Makes the name of a new file durable.
   DLRUN_TRY(sync_directory(path.parent_path()));
-  const auto readable = open_untrusted(path, Links::kRefuse);
-  if (!readable) return tl::unexpected(readable.error());
+  DLRUN_TRY_ASSIGN(const auto readable, open_untrusted(path, Links::kRefuse));
   struct stat info {};
-  if (::fstat(readable->get(), &info) != 0)
+  if (::fstat(readable.get(), &info) != 0)
     return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
-  const off_t valid = end_of_checked_lines(readable->get(), info.st_size);
+  const off_t valid = end_of_checked_lines(readable.get(), info.st_size);
   const auto cut_bytes = static_cast<std::size_t>(info.st_size - valid);
   if (cut_bytes != 0 && ::ftruncate(file.get(), valid) != 0) {
     return fail(Errc::kIo, "{}: {} torn bytes at its end cannot be cut off: {}", path.string(),

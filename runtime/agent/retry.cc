@@ -147,10 +147,9 @@ RecordedHistory read_history(std::string_view events, bool always_reports) {
 
 Result<RecordedHistory> read_history_file(const std::filesystem::path& events,
                                           bool always_reports) {
-  const auto file = open_untrusted(events, Links::kRefuse);
-  if (!file) return tl::unexpected(file.error());
+  DLRUN_TRY_ASSIGN(const auto file, open_untrusted(events, Links::kRefuse));
   HistoryReader reader(always_reports);
-  LineReader lines(file->get(), 0, std::numeric_limits<off_t>::max());
+  LineReader lines(file.get(), 0, std::numeric_limits<off_t>::max());
   while (const auto line = lines.next()) reader.see(*line);
   return reader.finish();
 }

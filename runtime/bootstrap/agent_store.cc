@@ -132,12 +132,10 @@ Result<> AgentStore::put(std::string_view key, std::string_view value) {
   const std::lock_guard lock(mutex_);
   DLRUN_TRY(
       send_line(request.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + '\n'));
-  const auto line = receive_line(kAnswerWithin);
-  if (!line) return tl::unexpected(line.error());
-  const auto reply = parse_reply(*line);
-  if (!reply) return tl::unexpected(reply.error());
-  if (!reply->ok)
-    return fail(Errc::kRefused, "store: put '{}': {}", printable(key), printable(reply->error));
+  DLRUN_TRY_ASSIGN(const auto line, receive_line(kAnswerWithin));
+  DLRUN_TRY_ASSIGN(const auto reply, parse_reply(line));
+  if (!reply.ok)
+    return fail(Errc::kRefused, "store: put '{}': {}", printable(key), printable(reply.error));
   return {};
 }
 
@@ -146,13 +144,11 @@ Result<std::string> AgentStore::get(std::string_view key, milliseconds wait) {
   const std::lock_guard lock(mutex_);
   DLRUN_TRY(
       send_line(request.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + '\n'));
-  const auto line = receive_line(wait + kAnswerWithin);
-  if (!line) return tl::unexpected(line.error());
-  const auto reply = parse_reply(*line);
-  if (!reply) return tl::unexpected(reply.error());
-  if (!reply->ok)
-    return fail(Errc::kTimeout, "store: get '{}': {}", printable(key), printable(reply->error));
-  const auto value = from_hex(reply->value_hex);
+  DLRUN_TRY_ASSIGN(const auto line, receive_line(wait + kAnswerWithin));
+  DLRUN_TRY_ASSIGN(const auto reply, parse_reply(line));
+  if (!reply.ok)
+    return fail(Errc::kTimeout, "store: get '{}': {}", printable(key), printable(reply.error));
+  const auto value = from_hex(reply.value_hex);
   if (!value)
     return fail(Errc::kInternal, "store: get '{}': the agent's value is not hex", printable(key));
   return std::string(value->begin(), value->end());

@@ -53,19 +53,17 @@ Result<> FileStore::put(std::string_view key, std::string_view value) {
   ::unlink(temporary.c_str());
   if (linked == 0) return {};
   if (error != EEXIST) return fail(Errc::kIo, "store: {}: {}", path->string(), errno_text(error));
-  const auto old = read_file(*path, kStoreValueLimit);
-  if (!old) return tl::unexpected(old.error());
-  if (*old != value)
+  DLRUN_TRY_ASSIGN(const auto old, read_file(*path, kStoreValueLimit));
+  if (old != value)
     return fail(Errc::kRefused, "store: '{}' holds another value already", printable(key));
   return {};
 }
 
 Result<std::string> FileStore::get(std::string_view key, milliseconds wait) {
-  const auto path = path_of(key);
-  if (!path) return tl::unexpected(path.error());
+  DLRUN_TRY_ASSIGN(const auto path, path_of(key));
   const auto deadline = steady_clock::now() + wait;
   for (milliseconds pause{1};; pause = std::min(pause * 2, milliseconds{50})) {
-    auto value = read_file(*path, kStoreValueLimit);
+    auto value = read_file(path, kStoreValueLimit);
     if (value || value.error().code != Errc::kNotFound) return value;
     const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
     if (left <= milliseconds::zero()) {

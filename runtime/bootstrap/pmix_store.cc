@@ -68,9 +68,8 @@ Result<const PmixModule*> load_pmix() {
 }
 
 Result<std::unique_ptr<PmixStore>> PmixStore::open(const World& world) {
-  const auto module = load_pmix();
-  if (!module) return tl::unexpected(module.error());
-  auto client = (*module)->connect();
+  DLRUN_TRY_ASSIGN(const auto module, load_pmix());
+  auto client = module->connect();
   if (!client) return within("store over PMIx", client.error());
   if ((*client)->rank() != world.rank || (*client)->size() != world.size) {
     return fail(Errc::kInvalid,
@@ -98,11 +97,10 @@ Result<int> PmixStore::owner_of(std::string_view key) const {
 }
 
 Result<> PmixStore::put(std::string_view key, std::string_view value) {
-  const auto owner = owner_of(key);
-  if (!owner) return tl::unexpected(owner.error());
-  if (*owner != client_->rank()) {
+  DLRUN_TRY_ASSIGN(const auto owner, owner_of(key));
+  if (owner != client_->rank()) {
     return fail(Errc::kInvalid, "store: over PMIx the key '{}' is rank {}'s to put, not rank {}'s",
-                printable(key), *owner, client_->rank());
+                printable(key), owner, client_->rank());
   }
   DLRUN_TRY(own_.put(key, value));
   if (auto put = client_->put(pmix_key(key), value); !put) {
@@ -112,13 +110,12 @@ Result<> PmixStore::put(std::string_view key, std::string_view value) {
 }
 
 Result<std::string> PmixStore::get(std::string_view key, std::chrono::milliseconds wait) {
-  const auto owner = owner_of(key);
-  if (!owner) return tl::unexpected(owner.error());
+  DLRUN_TRY_ASSIGN(const auto owner, owner_of(key));
   auto value =
-      *owner == client_->rank() ? own_.get(key, wait) : client_->get(*owner, pmix_key(key), wait);
+      owner == client_->rank() ? own_.get(key, wait) : client_->get(owner, pmix_key(key), wait);
   if (value) return value;
   if (value.error().code == Errc::kTimeout) {
-    return fail(Errc::kTimeout, "store: rank {} has not put '{}' within {} ms", *owner,
+    return fail(Errc::kTimeout, "store: rank {} has not put '{}' within {} ms", owner,
                 printable(key), wait.count());
   }
   return fail(value.error().code, "store: get '{}': {}", printable(key), value.error().message);

@@ -37,9 +37,8 @@ constexpr auto kNames = [] {
 Result<std::unique_ptr<Communicator>> connect(const Row& row, const CommunicatorOptions& options) {
   auto connect_function = row.connect;
   if (connect_function == nullptr) {
-    const auto module = load_comm_backend(row.name);
-    if (!module) return tl::unexpected(module.error());
-    connect_function = (*module)->connect;
+    DLRUN_TRY_ASSIGN(const auto module, load_comm_backend(row.name));
+    connect_function = module->connect;
   }
   CommunicatorOptions here = options;
   here.processors = usable_processors();
@@ -84,9 +83,7 @@ Result<std::unique_ptr<Communicator>> make_communicator(std::string_view backend
                 options.world.size);
   }
   if (backend == "auto") {
-    const auto chosen = choose(options);
-    if (!chosen) return tl::unexpected(chosen.error());
-    backend = *chosen;
+    DLRUN_TRY_ASSIGN(backend, choose(options));
   }
   for (const Row& row : kRows) {
     if (row.name == backend) return connect(row, options);
@@ -106,9 +103,8 @@ Result<std::unique_ptr<Store>> open_store_for(std::string_view backend, const Wo
   if (is_auto && (world.size == 1 || (!is_one_node(world) && load_comm_backend("mpi"))))
     return nullptr;
   if (is_auto && !load_pmix()) return nullptr;
-  auto store = PmixStore::open(world);
-  if (!store) return tl::unexpected(std::move(store.error()));
-  return std::move(*store);
+  DLRUN_TRY_ASSIGN(auto store, PmixStore::open(world));
+  return store;
 }
 
 bool has_mpi_launcher(const Env& env) {

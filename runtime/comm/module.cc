@@ -5,9 +5,9 @@
 namespace dlrun {
 
 Result<const CommBackend*> load_comm_backend(std::string_view name) {
-  const auto object = load_module_object(fmt::format("comm-{}", name), "dlrun_comm_backend");
-  if (!object) return tl::unexpected(object.error());
-  const auto* backend = static_cast<const CommBackend*>(*object);
+  DLRUN_TRY_ASSIGN(const auto object,
+                   load_module_object(fmt::format("comm-{}", name), "dlrun_comm_backend"));
+  const auto* backend = static_cast<const CommBackend*>(object);
   if (std::string_view(backend->interface) != DLRUN_COMM_INTERFACE) {
     return fail(Errc::kUnavailable,
                 "the module comm-{} was built for dlrun {}, this program for {}; install both from "

@@ -302,8 +302,7 @@ class MpiCommunicator final : public Communicator {
 };
 
 Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options) {
-  auto session = Session::acquire(options);
-  if (!session) return tl::unexpected(std::move(session.error()));
+  DLRUN_TRY_ASSIGN(auto session, Session::acquire(options));
   int rank = 0;
   int size = 0;
   DLRUN_TRY(checked(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank"));
@@ -317,7 +316,7 @@ Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options
   }
   MPI_Comm comm = MPI_COMM_NULL;
   DLRUN_TRY(checked(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup"));
-  auto communicator = std::make_unique<MpiCommunicator>(std::move(*session), comm, rank, size);
+  auto communicator = std::make_unique<MpiCommunicator>(std::move(session), comm, rank, size);
   DLRUN_TRY(checked(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
   return communicator;
 }

@@ -176,9 +176,7 @@ class NcclCommunicator final : public Communicator {
   Result<> prepare() {
     DLRUN_TRY(cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate"));
     for (Event* event : {&before_, &after_}) {
-      auto made = make_event();
-      if (!made) return tl::unexpected(made.error());
-      *event = std::move(*made);
+      DLRUN_TRY_ASSIGN(*event, make_event());
     }
     watchdog_ = std::thread([this] { watch(); });
     return {};
@@ -205,14 +203,13 @@ class NcclCommunicator final : public Communicator {
       DLRUN_TRY(all_reduce(data, op));
       return Request();
     }
-    auto done = make_event();
-    if (!done) return tl::unexpected(done.error());
+    DLRUN_TRY_ASSIGN(auto done, make_event());
     DLRUN_TRY(launch("ncclAllReduce", [&] {
       return ncclAllReduce(data.data, data.data, data.count, nccl_type(data.type), nccl_op(op),
                            comm_, stream_);
     }));
-    DLRUN_TRY(cuda(cudaEventRecord(done->get(), stream_), "cudaEventRecord"));
-    return Request(std::make_unique<Pending>(*this, std::move(*done)));
+    DLRUN_TRY(cuda(cudaEventRecord(done.get(), stream_), "cudaEventRecord"));
+    return Request(std::make_unique<Pending>(*this, std::move(done)));
   }
 
   Result<> broadcast(Buffer data, int root) override {
@@ -382,20 +379,18 @@ Result<ncclUniqueId> exchange_id(const CommunicatorOptions& options) {
       DLRUN_TRY(options.store->put(key, std::string_view(id.internal, sizeof id.internal)));
     return id;
   }
-  const auto value = options.store->get(key, options.timeout);
-  if (!value) return tl::unexpected(value.error());
-  if (value->size() != sizeof id.internal) {
+  DLRUN_TRY_ASSIGN(const auto value, options.store->get(key, options.timeout));
+  if (value.size() != sizeof id.internal) {
     return fail(Errc::kPeer,
                 "rank 0's NCCL id has {} bytes, expected {}: do all ranks run the same NCCL?",
-                value->size(), sizeof id.internal);
+                value.size(), sizeof id.internal);
   }
-  std::memcpy(id.internal, value->data(), sizeof id.internal);
+  std::memcpy(id.internal, value.data(), sizeof id.internal);
   return id;
 }
 
 Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options) {
-  const auto device = choose_device(options.world);
-  if (!device) return tl::unexpected(device.error());
+  DLRUN_TRY_ASSIGN(const auto device, choose_device(options.world));
   if (options.store == nullptr && options.world.size > 1) {
     return fail(Errc::kUnavailable,
                 "nccl needs a store for its unique id: DLRUN_STORE is not set; start the program "
@@ -403,13 +398,12 @@ Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options
                 "or with PMIx (srun --mpi=pmix, mpirun), or set it to file:DIR with a fresh folder "
                 "that all ranks see");
   }
-  const auto id = exchange_id(options);
-  if (!id) return tl::unexpected(id.error());
+  DLRUN_TRY_ASSIGN(const auto id, exchange_id(options));
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   ncclComm_t comm = nullptr;
   const ncclResult_t started =
-      ncclCommInitRankConfig(&comm, options.world.size, *id, options.world.rank, &config);
+      ncclCommInitRankConfig(&comm, options.world.size, id, options.world.rank, &config);
   auto connected = nccl(started, comm, "ncclCommInitRank");
   if (connected)
     connected = done_by(comm, steady_clock::now() + options.timeout, "ncclCommInitRank");
@@ -417,7 +411,7 @@ Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options
     if (comm != nullptr) ncclCommAbort(comm);
     return tl::unexpected(std::move(connected.error()));
   }
-  auto communicator = std::make_unique<NcclCommunicator>(comm, *device, options.world.rank,
+  auto communicator = std::make_unique<NcclCommunicator>(comm, device, options.world.rank,
                                                          options.world.size, options.timeout);
   DLRUN_TRY(communicator->prepare());
   return communicator;

@@ -307,9 +307,8 @@ Result<std::unique_ptr<Communicator>> make_shm_communicator(const CommunicatorOp
 
 Result<std::unique_ptr<Communicator>> make_shm_communicator(const CommunicatorOptions& options,
                                                             std::uint64_t first_step) {
-  auto segment = ShmSegment::join(options, first_step);
-  if (!segment) return tl::unexpected(std::move(segment.error()));
-  return std::make_unique<ShmCommunicator>(std::move(*segment));
+  DLRUN_TRY_ASSIGN(auto segment, ShmSegment::join(options, first_step));
+  return std::make_unique<ShmCommunicator>(std::move(segment));
 }
 
 }  // namespace dlrun

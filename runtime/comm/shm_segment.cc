@@ -235,9 +235,9 @@ Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& 
                 "fresh folder that "
                 "all ranks see");
   }
-  auto memory = options.world.rank == 0 ? make_memory(options) : ask_for_memory(options);
-  if (!memory) return tl::unexpected(std::move(memory.error()));
-  std::unique_ptr<ShmSegment> segment(new ShmSegment(options, std::move(*memory)));
+  DLRUN_TRY_ASSIGN(auto memory,
+                   options.world.rank == 0 ? make_memory(options) : ask_for_memory(options));
+  std::unique_ptr<ShmSegment> segment(new ShmSegment(options, std::move(memory)));
   segment->step_ = first_step;
   auto ready = segment->map();
   if (ready && segment->rank_ == 0) ready = segment->hand_out(options);
@@ -285,14 +285,12 @@ Result<UniqueFd> ShmSegment::make_memory(const CommunicatorOptions& options) {
 
 Result<UniqueFd> ShmSegment::ask_for_memory(const CommunicatorOptions& options) {
   const auto deadline = Clock::now() + options.timeout;
-  const auto name = options.store->get(key_of(options), options.timeout);
-  if (!name) return tl::unexpected(name.error());
-  if (name->starts_with('!')) return fail(Errc::kPeer, "rank 0: {}", name->substr(1));
-  auto socket = unix_socket();
-  if (!socket) return tl::unexpected(std::move(socket.error()));
-  const auto [address, length] = abstract_address(*name);
+  DLRUN_TRY_ASSIGN(const auto name, options.store->get(key_of(options), options.timeout));
+  if (name.starts_with('!')) return fail(Errc::kPeer, "rank 0: {}", name.substr(1));
+  DLRUN_TRY_ASSIGN(auto socket, unix_socket());
+  const auto [address, length] = abstract_address(name);
   const std::int32_t rank = options.world.rank;
-  if (::connect(socket->get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
     return fail(Errc::kPeer,
                 "rank 0 is not to be found on this node ({}): it is gone, on another node, or in a "
                 "network namespace of "
@@ -302,9 +300,9 @@ Result<UniqueFd> ShmSegment::ask_for_memory(const CommunicatorOptions& options) 
   const auto has_ended = [] {
     return fail(Errc::kPeer, "rank 0 ended before all ranks were there");
   };
-  if (::send(socket->get(), &rank, sizeof rank, MSG_NOSIGNAL) != sizeof rank) return has_ended();
-  if (!is_readable(socket->get(), deadline)) return fail(Errc::kTimeout, "rank 0 does not answer");
-  UniqueFd memory = receive_descriptor(socket->get());
+  if (::send(socket.get(), &rank, sizeof rank, MSG_NOSIGNAL) != sizeof rank) return has_ended();
+  if (!is_readable(socket.get(), deadline)) return fail(Errc::kTimeout, "rank 0 does not answer");
+  UniqueFd memory = receive_descriptor(socket.get());
   if (!memory.is_open()) return has_ended();
   return memory;
 }
@@ -372,20 +370,19 @@ std::shared_ptr<std::byte> ShmSegment::extend(std::size_t bytes) {
 
 Result<> ShmSegment::hand_out(const CommunicatorOptions& options) {
   const auto deadline = Clock::now() + timeout_;
-  auto listener = unix_socket();
-  if (!listener) return tl::unexpected(std::move(listener.error()));
+  DLRUN_TRY_ASSIGN(auto listener, unix_socket());
   const std::string name = "dlrun-" + random_hex(16);
   const auto [address, length] = abstract_address(name);
-  if (::bind(listener->get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
-      ::listen(listener->get(), SOMAXCONN) != 0) {
+  if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+      ::listen(listener.get(), SOMAXCONN) != 0) {
     return fail(Errc::kIo, "the other ranks have nothing to connect to: {}", errno_text(errno));
   }
   DLRUN_TRY(options.store->put(key_of(options), name));
   std::vector<bool> is_here(static_cast<std::size_t>(size_));
   is_here[0] = true;
   for (int served = 1; served < size_;) {
-    if (!is_readable(listener->get(), deadline)) break;  // await() names the missing ranks
-    const UniqueFd peer(::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!is_readable(listener.get(), deadline)) break;  // await() names the missing ranks
+    const UniqueFd peer(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!peer.is_open() &&
         (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
       return fail(Errc::kIo, "the other ranks cannot be answered: {}", errno_text(errno));

@@ -64,10 +64,9 @@ template <typename O, typename Field>
 [[nodiscard]] FlagValue<O> number(Field field, std::int64_t low, std::int64_t high) {
   return {"N",
           [=](O& options, std::string_view value) -> Result<> {
-            const auto parsed = whole_number(value, low, high);
-            if (!parsed) return tl::unexpected(parsed.error());
+            DLRUN_TRY_ASSIGN(const auto parsed, whole_number(value, low, high));
             auto& target = field(options);
-            target = static_cast<std::remove_reference_t<decltype(target)>>(*parsed);
+            target = static_cast<std::remove_reference_t<decltype(target)>>(parsed);
             return {};
           },
           [=](const O& options) { return fmt::format("{}", field(options)); }};

@@ -123,8 +123,7 @@ Result<> run(const Options& options, const Env& env, DistributedJob& job) {
   Trainer trainer(options.train, *data,
                   Session{communicator, **kernels, *reporter, job.host(),
                           [&env] { return check_attempt(env); }, &save_requested});
-  auto outcome = trainer.run();
-  if (!outcome) return tl::unexpected(outcome.error());
+  DLRUN_TRY_ASSIGN(auto outcome, trainer.run());
   return communicator.barrier();
 }
 

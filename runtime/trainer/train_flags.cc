@@ -37,9 +37,8 @@ constexpr std::array<FlagWord<Sharding>, 3> kShardings{
 Result<> set_hidden(O& options, std::string_view value) {
   options.hidden.clear();
   for (const std::string_view part : split(value, ',')) {
-    const auto width = whole_number(part, 1, kWidest);
-    if (!width) return tl::unexpected(width.error());
-    options.hidden.push_back(static_cast<std::size_t>(*width));
+    DLRUN_TRY_ASSIGN(const auto width, whole_number(part, 1, kWidest));
+    options.hidden.push_back(static_cast<std::size_t>(width));
   }
   return {};
 }
@@ -53,21 +52,18 @@ Result<> set_layers(O& options, std::string_view value) {
 Result<> set_lr_steps(O& options, std::string_view value) {
   options.lr_steps.clear();
   for (const std::string_view part : split(value, ',')) {
-    const auto epoch = whole_number(part, 1, kMostEpochs);
-    if (!epoch) return tl::unexpected(epoch.error());
-    if (!options.lr_steps.empty() && static_cast<double>(*epoch) <= options.lr_steps.back()) {
-      return fail(Errc::kUsage, "expected ascending epochs, got {} after {:g}", *epoch,
+    DLRUN_TRY_ASSIGN(const auto epoch, whole_number(part, 1, kMostEpochs));
+    if (!options.lr_steps.empty() && static_cast<double>(epoch) <= options.lr_steps.back()) {
+      return fail(Errc::kUsage, "expected ascending epochs, got {} after {:g}", epoch,
                   options.lr_steps.back());
     }
-    options.lr_steps.push_back(static_cast<double>(*epoch));
+    options.lr_steps.push_back(static_cast<double>(epoch));
   }
   return {};
 }
 
 Result<> set_augmentation(O& options, std::string_view value) {
-  const auto parsed = parse_augmentation(value);
-  if (!parsed) return tl::unexpected(parsed.error());
-  options.augmentation = *parsed;
+  DLRUN_TRY_ASSIGN(options.augmentation, parse_augmentation(value));
   return {};
 }
 

@@ -103,10 +103,10 @@ std::string checksum_of(ordered_json manifest) {
 
 /// Reads a checkpoint. Fails if any part of it is missing, truncated or changed.
 Result<Whole> read_whole(const fs::path& folder) {
-  auto text = read_untrusted(folder / kManifestFile, kManifestLimit, Links::kFollow);
-  if (!text) return tl::unexpected(text.error());
+  DLRUN_TRY_ASSIGN(auto text,
+                   read_untrusted(folder / kManifestFile, kManifestLimit, Links::kFollow));
   Whole whole;
-  whole.manifest = parse_json(*text);
+  whole.manifest = parse_json(text);
   const ordered_json& manifest = whole.manifest;
   const auto is_counts = [](const ordered_json& list) {
     return list.is_array() &&
@@ -138,16 +138,15 @@ Result<Whole> read_whole(const fs::path& folder) {
         !entry.contains("blake2b") || !entry["blake2b"].is_string()) {
       return fail(Errc::kInvalid, "{}: does not name {}", (folder / kManifestFile).string(), name);
     }
-    auto bytes = read_file(path, kArraysLimit);
-    if (!bytes) return tl::unexpected(bytes.error());
-    if (bytes->size() != entry["bytes"].get<std::size_t>()) {
+    DLRUN_TRY_ASSIGN(auto bytes, read_file(path, kArraysLimit));
+    if (bytes.size() != entry["bytes"].get<std::size_t>()) {
       return fail(Errc::kInvalid, "{}: has {} bytes, its manifest says {}", path.string(),
-                  bytes->size(), entry["bytes"].get<std::size_t>());
+                  bytes.size(), entry["bytes"].get<std::size_t>());
     }
-    if (blake2b_hex(bytes_of(*bytes)) != entry["blake2b"].get<std::string>()) {
+    if (blake2b_hex(bytes_of(bytes)) != entry["blake2b"].get<std::string>()) {
       return fail(Errc::kInvalid, "{}: its checksum is not its manifest's", path.string());
     }
-    *content = std::move(*bytes);
+    *content = std::move(bytes);
   }
   return whole;
 }
@@ -267,12 +266,11 @@ Result<std::optional<TrainingState>> CheckpointFolder::load_newest(
 Result<std::optional<TrainingState>> CheckpointFolder::load(
     const CheckpointLayout& layout, const std::string& optimizer,
     const std::vector<std::string>& state_names, std::vector<std::string>& passed_over) const {
-  const auto all = names();
-  if (!all) return tl::unexpected(all.error());
-  for (const std::string& name : *all) {
+  DLRUN_TRY_ASSIGN(const auto all, names());
+  for (const std::string& name : all) {
     const fs::path folder = path_ / name;
-    const char* const next = name == all->back() ? "there is none before: training begins anew"
-                                                 : "taking the one before";
+    const char* const next =
+        name == all.back() ? "there is none before: training begins anew" : "taking the one before";
     std::error_code ignored;
     if (!fs::exists(folder / kManifestFile, ignored) && !ignored) {  // the manifest is written last
       passed_over.push_back(
@@ -309,17 +307,12 @@ Result<std::optional<TrainingState>> CheckpointFolder::load(
       return fail(Errc::kInvalid, "{}: was saved with optimizer {}, this run has {}",
                   folder.string(), printable(state.optimizer), optimizer);
     }
-    auto parameters = to_flat(folder / kModelFile, *model, "", layout.parameters);
-    if (!parameters) return tl::unexpected(parameters.error());
-    state.parameters = std::move(*parameters);
-    auto running = to_flat(folder / kModelFile, *model, "", layout.running);
-    if (!running) return tl::unexpected(running.error());
-    state.running = std::move(*running);
+    DLRUN_TRY_ASSIGN(state.parameters, to_flat(folder / kModelFile, *model, "", layout.parameters));
+    DLRUN_TRY_ASSIGN(state.running, to_flat(folder / kModelFile, *model, "", layout.running));
     for (const std::string& state_name : state_names) {
-      auto flat = to_flat(folder / kOptimizerFile, *arrays, state_name + ".",
-                          tensors_of(layout, state_name));
-      if (!flat) return tl::unexpected(flat.error());
-      state.states.push_back(std::move(*flat));
+      DLRUN_TRY_ASSIGN(auto flat, to_flat(folder / kOptimizerFile, *arrays, state_name + ".",
+                                          tensors_of(layout, state_name)));
+      state.states.push_back(std::move(flat));
     }
     return state;
   }

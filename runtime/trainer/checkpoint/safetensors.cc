@@ -150,10 +150,9 @@ Result<ParsedTensors> parse_safetensors(std::string_view name,
       continue;
     }
     std::size_t begin = 0;
-    auto tensor = parse_entry(name, key, entry, data, begin);
-    if (!tensor) return tl::unexpected(tensor.error());
-    covered.emplace_back(begin, tensor->bytes.size());
-    parsed.tensors[key] = std::move(*tensor);
+    DLRUN_TRY_ASSIGN(auto tensor, parse_entry(name, key, entry, data, begin));
+    covered.emplace_back(begin, tensor.bytes.size());
+    parsed.tensors[key] = std::move(tensor);
   }
   std::sort(covered.begin(), covered.end());
   std::size_t end = 0;

@@ -242,9 +242,8 @@ struct CudnnConvolutions::Parts {
     const bool is_rounded = device.precision() == Precision::kBfloat16;
     for (const cudnnDataType_t type : {CUDNN_DATA_BFLOAT16, CUDNN_DATA_FLOAT}) {
       if (type == CUDNN_DATA_BFLOAT16 && !is_rounded) continue;
-      const auto found = entry(window, n, type);
-      if (!found) return tl::unexpected(found.error());
-      const Result<bool> done = pass(**found);
+      DLRUN_TRY_ASSIGN(const auto found, entry(window, n, type));
+      const Result<bool> done = pass(*found);
       if (!done) return tl::unexpected(done.error());
       if (*done) break;
     }
@@ -277,8 +276,8 @@ struct CudnnConvolutions::Parts {
     const bool is_rounded = entry.type != CUDNN_DATA_FLOAT;
     DLRUN_TRY(pass.search(handle.get(), a.descriptor, b.descriptor, convolution, to.descriptor));
     if (pass.candidates.empty()) return no_algorithm(pass.call, pass.refused, entry);
-    const auto with = arrays(entry, a.numbers, a.count, b.numbers, b.count, to.numbers, to.count);
-    if (!with) return tl::unexpected(with.error());
+    DLRUN_TRY_ASSIGN(const auto with,
+                     arrays(entry, a.numbers, a.count, b.numbers, b.count, to.numbers, to.count));
     while (!pass.candidates.empty()) {
       const auto& candidate = pass.candidates.front();
       if (candidate.workspace_bytes > workspace.size()) {
@@ -286,9 +285,9 @@ struct CudnnConvolutions::Parts {
         if (workspace.data() == nullptr) return tl::unexpected(device.synchronise().error());
       }
       const auto done =
-          checked(PassOf::execute(handle.get(), a.descriptor, with->first, b.descriptor,
-                                  with->second, convolution, candidate.algorithm, workspace.data(),
-                                  candidate.workspace_bytes, to.descriptor, with->result),
+          checked(PassOf::execute(handle.get(), a.descriptor, with.first, b.descriptor, with.second,
+                                  convolution, candidate.algorithm, workspace.data(),
+                                  candidate.workspace_bytes, to.descriptor, with.result),
                   pass.call);
       if (!done && pass.has_run) return tl::unexpected(done.error());
       if (done) {
@@ -299,7 +298,7 @@ struct CudnnConvolutions::Parts {
         }
         pass.has_run = true;
         if (!is_rounded) return true;
-        widen_bfloat16(static_cast<const std::uint16_t*>(with->result), to.numbers, to.count,
+        widen_bfloat16(static_cast<const std::uint16_t*>(with.result), to.numbers, to.count,
                        stream);
         DLRUN_TRY(launched("widen_bfloat16"));
         return true;

@@ -144,11 +144,14 @@ Result<bool> DenseForward::run(std::size_t n, std::size_t inputs, std::size_t ou
                                const void* x, const void* w, const float* bias, bool with_relu,
                                float* y) {
   Parts& p = *parts_;
-  const auto found = p.plan(
-      {n, inputs, outputs, with_relu, {alignment(w), alignment(x), alignment(y), alignment(bias)}},
-      bias);
-  if (!found) return tl::unexpected(found.error());
-  Plan& plan = **found;
+  DLRUN_TRY_ASSIGN(const auto found,
+                   p.plan({n,
+                           inputs,
+                           outputs,
+                           with_relu,
+                           {alignment(w), alignment(x), alignment(y), alignment(bias)}},
+                          bias));
+  Plan& plan = *found;
   if (!plan.has_algorithm) return false;
   DLRUN_TRY(Parts::set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
   constexpr float kOne = 1;

@@ -40,13 +40,12 @@ Result<> Uploads::copy(void* to, const void* from, std::size_t bytes) {
   auto* target = static_cast<std::byte*>(to);
   const auto* source = static_cast<const std::byte*>(from);
   while (bytes > 0) {
-    const auto place = room(bytes);
-    if (!place) return tl::unexpected(place.error());
-    std::memcpy(place->data(), source, place->size());
-    DLRUN_TRY(send(target, *place));
-    target += place->size();
-    source += place->size();
-    bytes -= place->size();
+    DLRUN_TRY_ASSIGN(const auto place, room(bytes));
+    std::memcpy(place.data(), source, place.size());
+    DLRUN_TRY(send(target, place));
+    target += place.size();
+    source += place.size();
+    bytes -= place.size();
   }
   return {};
 }
@@ -60,15 +59,14 @@ Result<> Uploads::copy_rows(std::uint8_t* to, const std::uint8_t* from,
   }
   while (width > 0 && !rows.empty()) {
     const auto some = rows.first(std::min(rows.size(), kChunkBytes / width));
-    const auto place = room(some.size() * width);
-    if (!place) return tl::unexpected(place.error());
-    std::byte* row = place->data();
+    DLRUN_TRY_ASSIGN(const auto place, room(some.size() * width));
+    std::byte* row = place.data();
     for (const std::uint32_t sample : some) {
       std::memcpy(row, from + sample * width, width);
       row += width;
     }
-    DLRUN_TRY(send(to, *place));
-    to += place->size();
+    DLRUN_TRY(send(to, place));
+    to += place.size();
     rows = rows.subspan(some.size());
   }
   return {};

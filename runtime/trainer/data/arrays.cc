@@ -101,10 +101,9 @@ Result<> read_labels(std::string_view name, const Tensor& labels, std::size_t n,
 }
 
 Result<Dataset> read_arrays(const fs::path& path) {
-  const auto bytes = read_file(path, kLargestFile);
-  if (!bytes) return tl::unexpected(bytes.error());
+  DLRUN_TRY_ASSIGN(const auto bytes, read_file(path, kLargestFile));
   return parse_arrays(path.string(),
-                      {reinterpret_cast<const std::uint8_t*>(bytes->data()), bytes->size()});
+                      {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
 }
 
 /// Returns the number of partitions in a file name: 8 for train-00003-of-00008.safetensors.
@@ -172,31 +171,24 @@ std::string partition_name(std::size_t index, std::size_t count) {
 }
 
 Result<Dataset> parse_arrays(std::string_view name, std::span<const std::uint8_t> bytes) {
-  const auto file = parse_safetensors(name, bytes);
-  if (!file) return tl::unexpected(file.error());
-  const auto images = find(name, *file, "images");
-  if (!images) return tl::unexpected(images.error());
-  const auto labels = find(name, *file, "labels");
-  if (!labels) return tl::unexpected(labels.error());
+  DLRUN_TRY_ASSIGN(const auto file, parse_safetensors(name, bytes));
+  DLRUN_TRY_ASSIGN(const auto images, find(name, file, "images"));
+  DLRUN_TRY_ASSIGN(const auto labels, find(name, file, "labels"));
   Dataset data;
-  DLRUN_TRY(read_images(name, **images, data));
-  DLRUN_TRY(read_labels(name, **labels, (*images)->shape[0], data));
+  DLRUN_TRY(read_images(name, *images, data));
+  DLRUN_TRY(read_labels(name, *labels, images->shape[0], data));
   return data;
 }
 
 Result<Split> load_arrays_folder(const DataOptions& options) {
-  const auto files = training_files(options);
-  if (!files) return tl::unexpected(files.error());
+  DLRUN_TRY_ASSIGN(const auto files, training_files(options));
   Split split;
   split.source = options.path.string();
-  for (const fs::path& file : *files) {
-    auto part = read_arrays(file);
-    if (!part) return tl::unexpected(part.error());
-    DLRUN_TRY(append(split.train, std::move(*part), file.string()));
+  for (const fs::path& file : files) {
+    DLRUN_TRY_ASSIGN(auto part, read_arrays(file));
+    DLRUN_TRY(append(split.train, std::move(part), file.string()));
   }
-  auto test = read_arrays(options.path / "test.safetensors");
-  if (!test) return tl::unexpected(test.error());
-  split.test = std::move(*test);
+  DLRUN_TRY_ASSIGN(split.test, read_arrays(options.path / "test.safetensors"));
   return split;
 }
 

@@ -36,9 +36,7 @@ Result<Augmentation> parse_augmentation(std::string_view text) {
     } else if (word == "rotate") {
       augmentation.rotates = true;
     } else if (word == "shift" || word.starts_with("shift ")) {
-      const auto shift = shift_of(word);
-      if (!shift) return tl::unexpected(shift.error());
-      augmentation.shift = *shift;
+      DLRUN_TRY_ASSIGN(augmentation.shift, shift_of(word));
     } else {
       return fail(Errc::kUsage, "expected none, or flip, rotate and shift [PIXELS], got '{}'",
                   printable(word));

@@ -17,10 +17,9 @@ constexpr std::size_t kClasses = 10;
 constexpr std::size_t kLargestFile = std::size_t{1} << 30U;
 
 Result<Dataset> read_cifar(const std::filesystem::path& path) {
-  const auto bytes = read_file(path, kLargestFile);
-  if (!bytes) return tl::unexpected(bytes.error());
+  DLRUN_TRY_ASSIGN(const auto bytes, read_file(path, kLargestFile));
   return parse_cifar(path.string(),
-                     {reinterpret_cast<const std::uint8_t*>(bytes->data()), bytes->size()});
+                     {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
 }
 
 }  // namespace
@@ -63,13 +62,10 @@ Result<Split> load_cifar_folder(const std::filesystem::path& folder) {
   Split split;
   split.source = place.string();
   for (int batch = 1; batch <= 5; ++batch) {
-    auto part = read_cifar(place / fmt::format("data_batch_{}.bin", batch));
-    if (!part) return tl::unexpected(part.error());
-    DLRUN_TRY(append(split.train, std::move(*part), ""));
+    DLRUN_TRY_ASSIGN(auto part, read_cifar(place / fmt::format("data_batch_{}.bin", batch)));
+    DLRUN_TRY(append(split.train, std::move(part), ""));
   }
-  auto test = read_cifar(place / "test_batch.bin");
-  if (!test) return tl::unexpected(test.error());
-  split.test = std::move(*test);
+  DLRUN_TRY_ASSIGN(split.test, read_cifar(place / "test_batch.bin"));
   return split;
 }
 

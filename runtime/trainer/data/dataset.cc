@@ -41,29 +41,25 @@ Result<std::filesystem::path> find_idx(const std::filesystem::path& folder, cons
 }
 
 Result<Dataset> load_half(const std::filesystem::path& folder, const char* half) {
-  auto images_path = find_idx(folder, half, "images", 3);
-  if (!images_path) return tl::unexpected(images_path.error());
-  auto labels_path = find_idx(folder, half, "labels", 1);
-  if (!labels_path) return tl::unexpected(labels_path.error());
-  auto images = read_idx(*images_path, 3);
-  if (!images) return tl::unexpected(images.error());
-  auto labels = read_idx(*labels_path, 1);
-  if (!labels) return tl::unexpected(labels.error());
+  DLRUN_TRY_ASSIGN(auto images_path, find_idx(folder, half, "images", 3));
+  DLRUN_TRY_ASSIGN(auto labels_path, find_idx(folder, half, "labels", 1));
+  DLRUN_TRY_ASSIGN(auto images, read_idx(images_path, 3));
+  DLRUN_TRY_ASSIGN(auto labels, read_idx(labels_path, 1));
 
-  if (images->sizes[0] != labels->sizes[0]) {
-    return fail(Errc::kInvalid, "{}: {} labels, but {} holds {} images", labels_path->string(),
-                labels->sizes[0], images_path->filename().string(), images->sizes[0]);
+  if (images.sizes[0] != labels.sizes[0]) {
+    return fail(Errc::kInvalid, "{}: {} labels, but {} holds {} images", labels_path.string(),
+                labels.sizes[0], images_path.filename().string(), images.sizes[0]);
   }
   Dataset data;
-  data.height = images->sizes[1];
-  data.width = images->sizes[2];
+  data.height = images.sizes[1];
+  data.width = images.sizes[2];
   data.features = data.height * data.width;
-  if (images->sizes[0] == 0 || data.features == 0) {
-    return fail(Errc::kInvalid, "{}: holds no images ({} x {} x {})", images_path->string(),
-                images->sizes[0], images->sizes[1], images->sizes[2]);
+  if (images.sizes[0] == 0 || data.features == 0) {
+    return fail(Errc::kInvalid, "{}: holds no images ({} x {} x {})", images_path.string(),
+                images.sizes[0], images.sizes[1], images.sizes[2]);
   }
-  data.images.assign(images->values().begin(), images->values().end());
-  data.labels.assign(labels->values().begin(), labels->values().end());
+  data.images.assign(images.values().begin(), images.values().end());
+  data.labels.assign(labels.values().begin(), labels.values().end());
   data.classes = std::size_t{*std::max_element(data.labels.begin(), data.labels.end())} + 1;
   return data;
 }
@@ -140,9 +136,8 @@ Result<Split> load_idx_folder(const std::filesystem::path& folder) {
   Split split;
   split.source = folder.string();
   for (const char* half : kHalves) {
-    auto data = load_half(folder, half);
-    if (!data) return tl::unexpected(data.error());
-    (half == kHalves[0] ? split.train : split.test) = std::move(*data);
+    DLRUN_TRY_ASSIGN(auto data, load_half(folder, half));
+    (half == kHalves[0] ? split.train : split.test) = std::move(data);
   }
   DLRUN_TRY(match(split, folder.string()));
   return split;

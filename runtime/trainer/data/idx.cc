@@ -34,9 +34,8 @@ struct CloseGz {
 /// Returns the file's bytes, decompressed if it is gzip.
 Result<std::vector<std::uint8_t>> read_bytes(const std::filesystem::path& path,
                                              std::size_t limit_bytes) {
-  auto opened = open_untrusted(path, Links::kFollow);
-  if (!opened) return tl::unexpected(opened.error());
-  UniqueFd fd = std::move(*opened);
+  DLRUN_TRY_ASSIGN(auto opened, open_untrusted(path, Links::kFollow));
+  UniqueFd fd = std::move(opened);
   struct stat info {};
   if (fstat(fd.get(), &info) != 0)
     return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
@@ -135,9 +134,8 @@ Result<IdxArray> parse_idx(std::string_view name, std::vector<std::uint8_t> file
 Result<IdxArray> read_idx(const std::filesystem::path& path, std::size_t expected_dimensions,
                           std::size_t limit_bytes) {
   try {
-    auto bytes = read_bytes(path, limit_bytes);
-    if (!bytes) return tl::unexpected(bytes.error());
-    return parse_idx(path.string(), std::move(*bytes), expected_dimensions);
+    DLRUN_TRY_ASSIGN(auto bytes, read_bytes(path, limit_bytes));
+    return parse_idx(path.string(), std::move(bytes), expected_dimensions);
   } catch (const std::bad_alloc&) {
     return fail(Errc::kIo,
                 "{}: no memory for what it holds; the limit may be ulimit -v or resources.mem",

@@ -121,10 +121,9 @@ Result<Layers<float>> Trainer::layers_of_model() const {
                     : "its labels are classes that exclude each other: --loss sigmoid needs 0 or 1 "
                       "for each class");
   }
-  const auto words = options_.layers.empty()
-                         ? named_model(options_.model, options_.hidden, classes_)
-                         : Result<std::vector<std::string>>(options_.layers);
-  if (!words) return tl::unexpected(words.error());
+  DLRUN_TRY_ASSIGN(const auto words, options_.layers.empty()
+                                         ? named_model(options_.model, options_.hidden, classes_)
+                                         : Result<std::vector<std::string>>(options_.layers));
   const ImageShape image = image_shape(data_.train);
   if (options_.augmentation.rotates && image.height != image.width) {
     return fail(Errc::kUsage,
@@ -138,9 +137,8 @@ Result<Layers<float>> Trainer::layers_of_model() const {
                 "--augment shift {} moves images of {} x {} pixels, those of {}, out of themselves",
                 shift, image.height, image.width, data_.source);
   }
-  auto layers = make_layers<float>(*words, image, classes_);
-  if (!layers) return tl::unexpected(layers.error());
-  for (const auto& layer : *layers) {
+  DLRUN_TRY_ASSIGN(auto layers, make_layers<float>(words, image, classes_));
+  for (const auto& layer : layers) {
     if (layer->joins_ranks() && at_once(options_) < options_.batch) {
       return fail(Errc::kUsage,
                   "--micro-batch {} of a batch of {}: batchnorm sync normalises whole batches; use "
@@ -163,16 +161,13 @@ Result<> Trainer::build() {
   DLRUN_TRY(check_that_ranks_are_alike());
   DLRUN_TRY(survey());
   DLRUN_TRY(check_shards());
-  auto layers = layers_of_model();
-  if (!layers) return tl::unexpected(layers.error());
-  const auto rule = resolve(options_.optimizer);
-  if (!rule) return tl::unexpected(rule.error());
-  auto optimizer = make_optimizer<float>(*rule);
-  if (!optimizer) return tl::unexpected(optimizer.error());
-  DLRUN_TRY(check_parallelism(**optimizer));
+  DLRUN_TRY_ASSIGN(auto layers, layers_of_model());
+  DLRUN_TRY_ASSIGN(const auto rule, resolve(options_.optimizer));
+  DLRUN_TRY_ASSIGN(auto optimizer, make_optimizer<float>(rule));
+  DLRUN_TRY(check_parallelism(*optimizer));
 
-  parts_ = std::make_unique<Parts>(options_, data_, session_, std::move(*layers),
-                                   std::move(*optimizer), rank_samples_);
+  parts_ = std::make_unique<Parts>(options_, data_, session_, std::move(layers),
+                                   std::move(optimizer), rank_samples_);
   Parts& p = *parts_;
   DLRUN_TRY(p.shared.status());
   const int size = session_.communicator.size();

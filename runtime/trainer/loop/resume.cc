@@ -90,14 +90,13 @@ Result<std::optional<TrainingState>> Trainer::resumable() {
 
 Result<> Trainer::check_that_folder_is_new() const {
   const CheckpointFolder& checkpoints = parts_->checkpoints;
-  const auto names = checkpoints.names();
-  if (!names) return tl::unexpected(names.error());
-  if (names->empty()) return {};
+  DLRUN_TRY_ASSIGN(const auto names, checkpoints.names());
+  if (names.empty()) return {};
   return fail(Errc::kRefused,
               "{}: holds checkpoints of another run ({}): give --resume to go on from there, "
               "or another "
               "--checkpoint-dir",
-              checkpoints.path().string(), names->front());
+              checkpoints.path().string(), names.front());
 }
 
 Result<> Trainer::start_or_resume() {
@@ -144,8 +143,7 @@ Result<> Trainer::save() {
   if (options_.checkpoint_keep == 0) return {};
   Parts& p = *parts_;
   const Trace::Span span(p.trace.get(), "checkpoint", "step", p.position.step);
-  auto states = p.state.gather();
-  if (!states) return tl::unexpected(states.error());
+  DLRUN_TRY_ASSIGN(auto states, p.state.gather());
   Result<> mine;
   if (session_.communicator.rank() == 0) {
     TrainingState state;
@@ -157,7 +155,7 @@ Result<> Trainer::save() {
     state.state_names = names_of(p.optimizer->states());
     state.parameters = parameters();
     state.running = to_host(session_.kernels, p.network.running());
-    state.states = std::move(*states);
+    state.states = std::move(states);
     if (is_finite(state)) {
       mine = p.checkpoints.save(state, layout_of(p.network, p.optimizer->states()));
     } else {

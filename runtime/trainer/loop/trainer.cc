@@ -26,10 +26,10 @@ Result<Outcome> Trainer::run() {
   DLRUN_TRY(start_or_resume());
   Parts& p = *parts_;
   if (options_.trace_steps > 0) {
-    auto trace = Trace::start(session_.communicator, {options_.trace_steps, options_.trace_prefix,
-                                                      session_.host, p.exchange->buckets()});
-    if (!trace) return tl::unexpected(trace.error());
-    p.trace = std::make_unique<Trace>(std::move(*trace));
+    DLRUN_TRY_ASSIGN(auto trace, Trace::start(session_.communicator,
+                                              {options_.trace_steps, options_.trace_prefix,
+                                               session_.host, p.exchange->buckets()}));
+    p.trace = std::make_unique<Trace>(std::move(trace));
   }
   const auto epochs =
       epochs_per_rank(options_.sharding, options_.epochs, session_.communicator.size());
@@ -42,19 +42,16 @@ Result<Outcome> Trainer::run() {
   }
   if (p.trace != nullptr && p.trace->is_recording()) DLRUN_TRY(write_trace());
   if (p.last_test.samples == 0) {  // resumed at the very end
-    auto test = evaluate();
-    if (!test) return tl::unexpected(test.error());
-    p.last_test = *test;
+    DLRUN_TRY_ASSIGN(p.last_test, evaluate());
   }
   std::vector<float> held = parameters();
   const std::vector<float> running = to_host(session_.kernels, p.network.running());
   held.insert(held.end(), running.begin(), running.end());
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(held.data());
-  auto hash =
-      equal_on_all_ranks(session_.communicator, "parameters", {bytes, held.size() * sizeof(float)});
-  if (!hash) return tl::unexpected(hash.error());
+  DLRUN_TRY_ASSIGN(auto hash, equal_on_all_ranks(session_.communicator, "parameters",
+                                                 {bytes, held.size() * sizeof(float)}));
 
-  Outcome outcome{p.last_test.accuracy(), p.last_test.mean_loss(), hash->substr(0, 16),
+  Outcome outcome{p.last_test.accuracy(), p.last_test.mean_loss(), hash.substr(0, 16),
                   p.position.step, p.last_test.label_scores()};
   session_.reporter.finish(
       {outcome.test_loss, outcome.test_accuracy, data_.test.size(), outcome.parameters_hash,
@@ -244,18 +241,17 @@ Result<> Trainer::end_epoch() {
   const bool is_end = static_cast<double>(p.position.epoch) >= p.schedule.epochs;
   if (options_.checkpoint_every == 0 || p.is_save_due || is_end) DLRUN_TRY(save());
 
-  auto test = evaluate();
-  if (!test) return tl::unexpected(test.error());
-  if (!std::isfinite(test->mean_loss())) {  // the same on all ranks
+  DLRUN_TRY_ASSIGN(auto test, evaluate());
+  if (!std::isfinite(test.mean_loss())) {  // the same on all ranks
     return fail(Errc::kInvalid,
                 "{}: the test loss is {} after step {} (epoch {}): the learning rate is too high",
-                data_.source, test->mean_loss(), p.position.step, p.position.epoch);
+                data_.source, test.mean_loss(), p.position.step, p.position.epoch);
   }
-  p.last_test = *test;
+  p.last_test = test;
   const double seconds = std::chrono::duration<double>(p.epoch_time).count();
   session_.reporter.epoch({p.position.epoch, p.position.step, p.epoch.mean_loss(),
-                           p.epoch.accuracy(), test->mean_loss(), test->accuracy(),
-                           seconds > 0 ? p.epoch.samples / seconds : 0, test->label_scores()});
+                           p.epoch.accuracy(), test.mean_loss(), test.accuracy(),
+                           seconds > 0 ? p.epoch.samples / seconds : 0, test.label_scores()});
   p.trained_seconds += seconds;
   p.trained_samples += p.epoch.samples;
   p.epoch = {};

@@ -148,17 +148,15 @@ Result<std::vector<CollectiveTime>> time_collective(Communicator& communicator,
     Case one(communicator, kernels, collective, size);
     DLRUN_TRY(one.check());
     one.fill(0);  // zeros, so that repeated sums do not grow
-    auto first = one.time(kFirstRepeats);
-    if (!first) return tl::unexpected(std::move(first.error()));
+    DLRUN_TRY_ASSIGN(auto first, one.time(kFirstRepeats));
     // Use the same number of repeats on every rank.
-    DLRUN_TRY(communicator.all_reduce(std::span(&*first, 1), ReduceOp::kMax));
+    DLRUN_TRY(communicator.all_reduce(std::span(&first, 1), ReduceOp::kMax));
     const int repeats =
-        static_cast<int>(std::clamp(kRoundMicroseconds / std::max(*first, 0.1), 2.0, kMostRepeats));
+        static_cast<int>(std::clamp(kRoundMicroseconds / std::max(first, 0.1), 2.0, kMostRepeats));
     std::vector<double> rounds;
     for (int round = 0; round < kRounds; ++round) {
-      const auto mean = one.time(repeats);
-      if (!mean) return tl::unexpected(mean.error());
-      rounds.push_back(*mean);
+      DLRUN_TRY_ASSIGN(const auto mean, one.time(repeats));
+      rounds.push_back(mean);
     }
     double mean = median(std::move(rounds)) / communicator.size();
     DLRUN_TRY(communicator.all_reduce(std::span(&mean, 1), ReduceOp::kSum));

@@ -50,10 +50,10 @@ Result<std::vector<std::size_t>> parse_sizes(std::string_view text) {
     const std::size_t dots = word.find("..");
     const auto first = parse_bytes(word.substr(0, dots));
     if (!first) return tl::unexpected(first.error());
-    const auto last = dots == std::string_view::npos ? first : parse_bytes(word.substr(dots + 2));
-    if (!last) return tl::unexpected(last.error());
-    if (*last < *first) return fail(Errc::kUsage, "--sizes: '{}' goes down", printable(word));
-    for (std::size_t size = *first; size <= *last; size *= 4) sizes.push_back(size);
+    DLRUN_TRY_ASSIGN(const auto last,
+                     dots == std::string_view::npos ? first : parse_bytes(word.substr(dots + 2)));
+    if (last < *first) return fail(Errc::kUsage, "--sizes: '{}' goes down", printable(word));
+    for (std::size_t size = *first; size <= last; size *= 4) sizes.push_back(size);
   }
   return sizes;
 }
@@ -68,16 +68,15 @@ Result<> run_rank(const CollectivesOptions& options, const Env& env, const World
   comm.address = env.get_or("DLRUN_ADDR", "");
   comm.timeout = kTimeout;
   comm.checked_calls = 0;  // comparing the calls would be measured too
-  const auto communicator = make_communicator(options.backend, comm);
-  if (!communicator) return tl::unexpected(communicator.error());
-  auto kernels = (*communicator)->name() == "nccl"
-                     ? make_cuda_kernels(world.local_rank)
-                     : Result<std::unique_ptr<Kernels<float>>>(make_cpu_kernels<float>(1));
-  if (!kernels) return tl::unexpected(kernels.error());
-  (*communicator)->set_compute_stream((*kernels)->stream());
-  const auto times = time_collective(**communicator, **kernels, options.collective, options.sizes);
+  DLRUN_TRY_ASSIGN(const auto communicator, make_communicator(options.backend, comm));
+  DLRUN_TRY_ASSIGN(auto kernels,
+                   communicator->name() == "nccl"
+                       ? make_cuda_kernels(world.local_rank)
+                       : Result<std::unique_ptr<Kernels<float>>>(make_cpu_kernels<float>(1)));
+  communicator->set_compute_stream(kernels->stream());
+  const auto times = time_collective(*communicator, *kernels, options.collective, options.sizes);
   if (!times) {
-    (*communicator)->abandon();
+    communicator->abandon();
     return tl::unexpected(times.error());
   }
   if (world.rank != 0) return {};
@@ -87,8 +86,8 @@ Result<> run_rank(const CollectivesOptions& options, const Env& env, const World
         ".3f},\"algbw\":{:."
         "6f},"
         "\"busbw\":{:.6f}}}\n",
-        (*communicator)->name(), to_string(options.collective), world.size, world.nnodes,
-        time.bytes, time.microseconds, time.algorithm_gb_s(),
+        communicator->name(), to_string(options.collective), world.size, world.nnodes, time.bytes,
+        time.microseconds, time.algorithm_gb_s(),
         time.algorithm_gb_s() * bus_factor(options.collective, world.size));
   }
   std::fflush(stdout);
@@ -196,9 +195,7 @@ Result<CollectivesOptions> parse_collectives_options(std::span<const std::string
       options.ranks = static_cast<int>(*ranks);
     }
   }
-  auto parsed = parse_sizes(sizes);
-  if (!parsed) return tl::unexpected(std::move(parsed.error()));
-  options.sizes = std::move(*parsed);
+  DLRUN_TRY_ASSIGN(options.sizes, parse_sizes(sizes));
   return options;
 }
 
@@ -219,11 +216,9 @@ std::string collectives_help_text() {
 
 Result<> run_collectives(const CollectivesOptions& options, const Env& env) {
   if (options.ranks > 0) return run_here(options, env);
-  const auto world = read_world(env, WorldReader::kProgram);
-  if (!world) return tl::unexpected(world.error());
-  const auto store = open_store_for(options.backend, *world, env);
-  if (!store) return tl::unexpected(store.error());
-  return run_rank(options, env, *world, store->get());
+  DLRUN_TRY_ASSIGN(const auto world, read_world(env, WorldReader::kProgram));
+  DLRUN_TRY_ASSIGN(const auto store, open_store_for(options.backend, world, env));
+  return run_rank(options, env, world, store.get());
 }
 
 }  // namespace dlrun::trainer

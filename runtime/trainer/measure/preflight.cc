@@ -28,16 +28,15 @@ Result<> tell(Store& store, const Json& words) {
 /// Runs the check. Sets has_arrived once this rank has its device; later failures
 /// lie between the ranks.
 Result<> check(const PreflightOptions& options, const Env& env, Store& store, bool& has_arrived) {
-  const auto world = read_world(env, WorldReader::kProgram);
-  if (!world) return tl::unexpected(world.error());
-  auto kernels = options.backend == "nccl"
-                     ? make_cuda_kernels(world->local_rank)
-                     : Result<std::unique_ptr<Kernels<float>>>(make_cpu_kernels<float>(1));
-  if (!kernels) return tl::unexpected(kernels.error());
+  DLRUN_TRY_ASSIGN(const auto world, read_world(env, WorldReader::kProgram));
+  DLRUN_TRY_ASSIGN(auto kernels,
+                   options.backend == "nccl"
+                       ? make_cuda_kernels(world.local_rank)
+                       : Result<std::unique_ptr<Kernels<float>>>(make_cpu_kernels<float>(1)));
   DLRUN_TRY(tell(store, {{"check", "arrived"}}));
   has_arrived = true;
   CommunicatorOptions comm;
-  comm.world = *world;
+  comm.world = world;
   comm.store = &store;
   comm.prefix = "preflight";  // the program that follows uses the same store
   comm.address = env.get_or("DLRUN_ADDR", "");
@@ -47,8 +46,8 @@ Result<> check(const PreflightOptions& options, const Env& env, Store& store, bo
     has_arrived = communicator.error().code != Errc::kUnavailable;
     return tl::unexpected(communicator.error());
   }
-  (*communicator)->set_compute_stream((*kernels)->stream());
-  const auto times = time_collective(**communicator, **kernels, Collective::kAllReduce, kSizes);
+  (*communicator)->set_compute_stream(kernels->stream());
+  const auto times = time_collective(**communicator, *kernels, Collective::kAllReduce, kSizes);
   if (times) return {};
   (*communicator)->abandon();
   return tl::unexpected(times.error());
@@ -79,14 +78,13 @@ Result<> run_preflight(const PreflightOptions& options, const Env& env) {
   if (!where)
     return fail(Errc::kUsage,
                 "there is no DLRUN_STORE: dlrun-agent starts this check, see health.preflight");
-  const auto store = open_store(*where);
-  if (!store) return tl::unexpected(store.error());
+  DLRUN_TRY_ASSIGN(const auto store, open_store(*where));
   bool has_arrived = false;
-  const auto done = check(options, env, **store, has_arrived);
+  const auto done = check(options, env, *store, has_arrived);
   if (!done) {
     const Json words{
         {"check", "failed"}, {"words", done.error().message}, {"is_own", !has_arrived}};
-    if (auto told = tell(**store, words); !told) return told;
+    if (auto told = tell(*store, words); !told) return told;
   }
   return done;
 }

@@ -102,51 +102,44 @@ class Builder {
   }
 
   Result<> dense(Layers<T>& layers) {
-    const auto outputs = number("its width");
-    if (!outputs) return tl::unexpected(outputs.error());
-    layers.push_back(make_dense<T>(shape_.size(), *outputs, drawn_));
-    shape_ = {1, 1, *outputs};
+    DLRUN_TRY_ASSIGN(const auto outputs, number("its width"));
+    layers.push_back(make_dense<T>(shape_.size(), outputs, drawn_));
+    shape_ = {1, 1, outputs};
     return {};
   }
 
   Result<> conv2d(Layers<T>& layers) {
-    const auto channels = number("its channels");
-    if (!channels) return tl::unexpected(channels.error());
-    return convolution(*channels, false, layers);
+    DLRUN_TRY_ASSIGN(const auto channels, number("its channels"));
+    return convolution(channels, false, layers);
   }
 
   Result<> depthwise(Layers<T>& layers) { return convolution(shape_.channels, true, layers); }
 
   /// Reads SIZE [stride S] [same] [nobias].
   Result<> convolution(std::size_t channels, bool is_depthwise, Layers<T>& layers) {
-    auto w = read_window(channels, 1);
-    if (!w) return tl::unexpected(w.error());
-    w->is_depthwise = is_depthwise;
-    layers.push_back(make_conv2d<T>(*w, drawn_, !takes("nobias")));
-    shape_ = w->output;
+    DLRUN_TRY_ASSIGN(auto w, read_window(channels, 1));
+    w.is_depthwise = is_depthwise;
+    layers.push_back(make_conv2d<T>(w, drawn_, !takes("nobias")));
+    shape_ = w.output;
     return {};
   }
 
   /// Reads SIZE [stride S] [same]. Without a stride, it is `stride`, or the size if that is 0.
   Result<Window> read_window(std::size_t channels, std::size_t stride) {
-    const auto size = number("the size of its window");
-    if (!size) return tl::unexpected(size.error());
-    if (stride == 0) stride = *size;
+    DLRUN_TRY_ASSIGN(const auto size, number("the size of its window"));
+    if (stride == 0) stride = size;
     if (takes("stride")) {
-      const auto given = number("its stride");
-      if (!given) return tl::unexpected(given.error());
-      stride = *given;
+      DLRUN_TRY_ASSIGN(stride, number("its stride"));
     }
     const bool is_same = takes("same");
-    if (is_same && *size % 2 == 0) return fail(Errc::kUsage, "'same' needs a window of odd size");
-    return window(*size, stride, is_same ? *size / 2 : 0, channels);
+    if (is_same && size % 2 == 0) return fail(Errc::kUsage, "'same' needs a window of odd size");
+    return window(size, stride, is_same ? size / 2 : 0, channels);
   }
 
   Result<> max_pool(Layers<T>& layers) {
-    const auto w = read_window(shape_.channels, 0);
-    if (!w) return tl::unexpected(w.error());
-    layers.push_back(make_max_pool<T>(*w));
-    shape_ = w->output;
+    DLRUN_TRY_ASSIGN(const auto w, read_window(shape_.channels, 0));
+    layers.push_back(make_max_pool<T>(w));
+    shape_ = w.output;
     return {};
   }
 
@@ -156,12 +149,11 @@ class Builder {
       shape_ = {1, 1, shape_.channels};
       return {};
     }
-    const auto w = read_window(shape_.channels, 0);
-    if (!w) return tl::unexpected(w.error());
-    if (w->padding > 0)
+    DLRUN_TRY_ASSIGN(const auto w, read_window(shape_.channels, 0));
+    if (w.padding > 0)
       return fail(Errc::kUsage, "'same' would count zeros into means; only maxpool takes it");
-    layers.push_back(make_average_pool<T>(*w));
-    shape_ = w->output;
+    layers.push_back(make_average_pool<T>(w));
+    shape_ = w.output;
     return {};
   }
 
@@ -172,10 +164,9 @@ class Builder {
   }
 
   Result<> squeeze_excite(Layers<T>& layers) {
-    const auto squeezed = number("its squeezed channels");
-    if (!squeezed) return tl::unexpected(squeezed.error());
+    DLRUN_TRY_ASSIGN(const auto squeezed, number("its squeezed channels"));
     layers.push_back(
-        make_squeeze_excite<T>(shape_.height * shape_.width, shape_.channels, *squeezed));
+        make_squeeze_excite<T>(shape_.height * shape_.width, shape_.channels, squeezed));
     return {};
   }
 

@@ -70,10 +70,9 @@ Result<const Row*> find(std::string_view name) {
 }  // namespace
 
 Result<OptimizerOptions> resolve(const OptimizerOptions& options) {
-  const auto row = find(options.name);
-  if (!row) return tl::unexpected(row.error());
+  DLRUN_TRY_ASSIGN(const auto row, find(options.name));
   OptimizerOptions resolved = options;
-  const Defaults& defaults = (*row)->defaults;
+  const Defaults& defaults = row->defaults;
   resolved.momentum = options.momentum.value_or(defaults.momentum);
   resolved.weight_decay = options.weight_decay.value_or(defaults.weight_decay);
   resolved.beta1 = options.beta1.value_or(defaults.beta1);
@@ -84,13 +83,12 @@ Result<OptimizerOptions> resolve(const OptimizerOptions& options) {
 
 template <typename T>
 Result<std::unique_ptr<Optimizer<T>>> make_optimizer(const OptimizerOptions& options) {
-  const auto resolved = resolve(options);
-  if (!resolved) return tl::unexpected(resolved.error());
+  DLRUN_TRY_ASSIGN(const auto resolved, resolve(options));
   const Row& row = **find(options.name);
   if constexpr (std::is_same_v<T, float>) {
-    return row.make(*resolved);
+    return row.make(resolved);
   } else {
-    return row.make_double(*resolved);
+    return row.make_double(resolved);
   }
 }
 template Result<std::unique_ptr<Optimizer<float>>> make_optimizer(const OptimizerOptions&);

@@ -19,20 +19,14 @@ std::string host_name() {
 Result<DistributedJob> DistributedJob::initialise(std::string_view backend, const Env& env) {
   DistributedJob job;
   job.host_ = host_name();
-  const auto world = read_world(env, WorldReader::kProgram);
-  if (!world) return tl::unexpected(world.error());
-  job.world_ = *world;
-  auto store = open_store_for(backend, job.world_, env);
-  if (!store) return tl::unexpected(store.error());
-  job.store_ = std::move(*store);
+  DLRUN_TRY_ASSIGN(job.world_, read_world(env, WorldReader::kProgram));
+  DLRUN_TRY_ASSIGN(job.store_, open_store_for(backend, job.world_, env));
   CommunicatorOptions options;
   options.world = job.world_;
   options.has_mpi_launcher = has_mpi_launcher(env);
   options.store = job.store_.get();
   options.address = env.get_or("DLRUN_ADDR", "");
-  auto communicator = make_communicator(backend, options);
-  if (!communicator) return tl::unexpected(communicator.error());
-  job.communicator_ = std::move(*communicator);
+  DLRUN_TRY_ASSIGN(job.communicator_, make_communicator(backend, options));
   return job;
 }
 
@@ -75,9 +69,8 @@ Result<DistributedOptimizer> DistributedOptimizer::wrap(DistributedJob& job,
                                                         const OptimizerOptions& options,
                                                         std::size_t count,
                                                         std::vector<TensorPart> tensors) {
-  auto rule = make_optimizer<float>(options);
-  if (!rule) return tl::unexpected(rule.error());
-  return DistributedOptimizer(job, std::move(*rule), std::move(tensors), count);
+  DLRUN_TRY_ASSIGN(auto rule, make_optimizer<float>(options));
+  return DistributedOptimizer(job, std::move(rule), std::move(tensors), count);
 }
 
 Result<> DistributedOptimizer::step(std::span<float> parameters, std::span<float> gradients,

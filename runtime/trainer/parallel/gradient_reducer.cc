@@ -86,9 +86,7 @@ Result<> GradientReducer::start(Bucket& bucket) {
   }
   bucket.timing.bytes = buffer.size_bytes();
   bucket.timing.begin = std::chrono::steady_clock::now();
-  auto request = communicator_.start_all_reduce(buffer, ReduceOp::kSum);
-  if (!request) return tl::unexpected(request.error());
-  bucket.request = std::move(*request);
+  DLRUN_TRY_ASSIGN(bucket.request, communicator_.start_all_reduce(buffer, ReduceOp::kSum));
   return {};
 }
 

@@ -67,9 +67,8 @@ Result<std::vector<std::vector<float>>> OptimizerState::gather() {
       if (is_root) all.push_back(to_host(kernels_, array.span()));
       continue;
     }
-    auto whole = parts_.whole(array.span());
-    if (!whole) return tl::unexpected(whole.error());
-    if (is_root) all.push_back(std::move(*whole));
+    DLRUN_TRY_ASSIGN(auto whole, parts_.whole(array.span()));
+    if (is_root) all.push_back(std::move(whole));
   }
   return all;
 }

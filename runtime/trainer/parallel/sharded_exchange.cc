@@ -28,9 +28,8 @@ class ShardedExchange final : public GradientExchange {
         ConstBuffer(context_.gradients.data(), parts.room(), DataType::kFloat32),
         Buffer(sum_.span()), ReduceOp::kSum));
     if (context_.clip_norm > 0) {
-      const auto scale = parts.clipping_scale_of(sum_.data(), context_.clip_norm);
-      if (!scale) return tl::unexpected(scale.error());
-      scaled.gradient_scale = *scale;
+      DLRUN_TRY_ASSIGN(scaled.gradient_scale,
+                       parts.clipping_scale_of(sum_.data(), context_.clip_norm));
     }
     const Clock::time_point summed = Clock::now();
     float* const mine = context_.parameters.data() + parts.offset();

@@ -34,9 +34,8 @@ class SharedExchange final : public GradientExchange {
     sum();
     StepInfo scaled = info;
     if (context_.clip_norm > 0) {
-      const auto scale = context_.state.parts().clipping_scale_of(sum_.data(), context_.clip_norm);
-      if (!scale) return tl::unexpected(scale.error());
-      scaled.gradient_scale = *scale;
+      DLRUN_TRY_ASSIGN(scaled.gradient_scale,
+                       context_.state.parts().clipping_scale_of(sum_.data(), context_.clip_norm));
     }
     const Clock::time_point summed = Clock::now();
     step(scaled);
