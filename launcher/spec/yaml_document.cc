@@ -12,6 +12,7 @@
 #include <yaml-cpp/mark.h>
 #include <yaml-cpp/parser.h>
 
+#include "common/result.h"
 #include "launcher/spec/yaml_source.h"
 #include "launcher/spec/yaml_tree.h"
 
