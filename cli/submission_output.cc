@@ -178,18 +178,17 @@ std::string size_text(const SweepPlan& sweep) {
 Result<int> print_submitted(const Cli& cli, RunInspector& inspector, const Submitted& submitted,
                             const Follow& follow) {
   const RunDirectory& run = submitted.run;
-  DLRUN_TRY_ASSIGN(const auto told, print_or_say(
-                                        [&] {
-                                          if (submitted.points) {
-                                            follow.json ? print_sweep_json(cli, submitted)
-                                                        : print_sweep(cli, submitted);
-                                          } else {
-                                            follow.json ? print_job_json(cli, submitted)
-                                                        : print_job(cli, submitted);
-                                          }
-                                        },
-                                        queued_text(submitted));
-                   if (submitted.failure) return tl::unexpected(*submitted.failure));
+  const auto printed = print_or_say(
+      [&] {
+        if (submitted.points) {
+          follow.json ? print_sweep_json(cli, submitted) : print_sweep(cli, submitted);
+        } else {
+          follow.json ? print_job_json(cli, submitted) : print_job(cli, submitted);
+        }
+      },
+      queued_text(submitted));
+  if (submitted.failure) return tl::unexpected(*submitted.failure);
+  DLRUN_TRY(printed);
   if (submitted.is_interrupted) {
     print_note(cli, submitted.points
                         ? fmt::format("interrupted, but Slurm has taken the jobs; `dlrun cancel "

@@ -8,7 +8,6 @@
 #include "cli/prepare.h"
 #include "cli/select.h"
 #include "cli/terminal/print.h"
-#include "cli/terminal/terminal_reporter.h"
 #include "common/files.h"
 #include "common/quoting.h"
 #include "common/untrusted_file.h"
@@ -30,7 +29,6 @@ struct Options {
 
 /// Returns the run's plan; an empty one for a script that carries no spec.
 Result<LaunchPlan> plan_of(const Cli& cli, const std::filesystem::path& run) {
-  TerminalReporter reporter(cli);
   constexpr std::size_t kLimit = 2U << 20U;
   auto resolved = read_untrusted(run / "resolved.yaml", kLimit, Links::kRefuse);
   if (!resolved && resolved.error().code == Errc::kNotFound) {
@@ -44,7 +42,7 @@ Result<LaunchPlan> plan_of(const Cli& cli, const std::filesystem::path& run) {
   const auto tools = tools_directory(inputs.runs_dir, cli.tools);
   inputs.agent_path = tools / "dlrun-agent";
   inputs.trainer_path = tools / "dlrun-trainer";
-  DLRUN_TRY_ASSIGN(auto prepared, prepare_again(cli, reporter, (run / "resolved.yaml").string(),
+  DLRUN_TRY_ASSIGN(auto prepared, prepare_again(cli, (run / "resolved.yaml").string(),
                                                 std::move(*resolved), inputs));
   return std::move(prepared.plan);
 }

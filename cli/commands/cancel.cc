@@ -23,7 +23,7 @@ Result<> cancel_and_tell(const Cli& cli, RunInspector& inspector, const IndexEnt
   if (!cancelled.remark.empty()) print_note(cli, fmt::format("{}: {}", run.id, cancelled.remark));
   for (const std::string& job : cancelled.jobs)
     print(cli, "{}: cancelled {}\n", run.id, cancelled.is_local ? "on this machine" : "job " + job);
-  return cancelled.failure ? Result<>(tl::unexpected(cancelled->failure)) : Result<>();
+  return cancelled.failure ? Result<>(tl::unexpected(*cancelled.failure)) : Result<>();
 }
 
 Result<int> cancel(Cli& cli, const Options& options) {

@@ -64,7 +64,6 @@ Text coloured_diff(std::string_view difference) {
 }
 
 Result<int> diff(Cli& cli, const Options& options) {
-  TerminalReporter reporter(cli);
   DLRUN_TRY_ASSIGN(const auto found, script_of(cli, options.what));
   const std::filesystem::path* const path = &found.path;
   if (is_sweep(path->parent_path())) {
@@ -87,7 +86,7 @@ Result<int> diff(Cli& cli, const Options& options) {
                 "comment lines are gone",
                 path->string());
   }
-  DLRUN_TRY_ASSIGN(const auto prepared, prepare_carried(cli, reporter, *carried));
+  DLRUN_TRY_ASSIGN(const auto prepared, prepare_carried(cli, *carried));
   DLRUN_TRY_ASSIGN(const auto rendered, rendered_of(cli, prepared));
   if (sha256_of_text(rendered) != carried->sha256) {
     print_warning(cli, fmt::format("dlrun {} renders other lines than dlrun {} did, or the site's "

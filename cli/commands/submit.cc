@@ -88,7 +88,7 @@ Result<int> submit(Cli& cli, const Options& options) {
   Provenance provenance(source_folder(cli, options.spec.file), cli.env, cli.argv, cli.tools.hash);
   TerminalReporter reporter(cli);
   DLRUN_TRY_ASSIGN(auto job, make_job(cli, reporter, options.spec));
-  DLRUN_TRY_ASSIGN(auto sweep, plan_arrays(cli, reporter, job, !options.dry_run));
+  DLRUN_TRY_ASSIGN(auto sweep, plan_arrays(cli, job, !options.dry_run));
   const SweepPlan* arrays = sweep ? &*sweep : nullptr;
   const CheckStage stage = options.dry_run     ? CheckStage::kDryRun
                            : options.test_only ? CheckStage::kTestOnly

@@ -28,7 +28,7 @@ Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,
   DLRUN_TRY_ASSIGN(auto job, make_job_of_spec(context, reporter, options));
   CheckReport report;
   report.has_slurm = job.words.server || find_program("sbatch", context.env);
-  DLRUN_TRY_ASSIGN(report.sweep, plan_arrays(context, reporter, job, report.has_slurm));
+  DLRUN_TRY_ASSIGN(report.sweep, plan_arrays(context, job, report.has_slurm));
   const SweepPlan* arrays = report.sweep ? &*report.sweep : nullptr;
   if (!report.has_slurm) job.known_bad.reset();  // without a Slurm there are no nodes to avoid
   DLRUN_TRY_ASSIGN(report.checked,

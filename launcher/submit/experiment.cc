@@ -138,7 +138,7 @@ Result<Experiment> prepare(const Context& context, Reporter& reporter, const Spe
       request.text = std::move(*text);
   }
   if (request.text)
-    DLRUN_TRY(refuse_what_is_no_spec(request.file, request->text, !options.sets.empty()));
+    DLRUN_TRY(refuse_what_is_no_spec(request.file, *request.text, !options.sets.empty()));
   auto loaded = load_spec(request);
   if (!loaded) return fail(Errc::kInvalid, std::move(loaded.error()));
   PlanInputs inputs;
@@ -182,9 +182,8 @@ Result<Experiment> prepare_point(Reporter& reporter, Experiment experiment, std:
   return Experiment{std::move(*loaded), std::move(*plan), std::move(request), experiment.inputs};
 }
 
-Result<Experiment> prepare_again(const Context& context, Reporter& reporter,
-                                 const std::string& file, std::string resolved_yaml,
-                                 const PlanInputs& inputs) {
+Result<Experiment> prepare_again(const Context& context, const std::string& file,
+                                 std::string resolved_yaml, const PlanInputs& inputs) {
   LoadRequest request = request_for(context, file);
   request.text = std::move(resolved_yaml);
   auto loaded = load_spec(request);
@@ -194,10 +193,9 @@ Result<Experiment> prepare_again(const Context& context, Reporter& reporter,
   return Experiment{std::move(*loaded), std::move(*plan), std::move(request), inputs};
 }
 
-Result<Experiment> prepare_carried(const Context& context, Reporter& reporter,
-                                   const CarriedSpec& carried) {
+Result<Experiment> prepare_carried(const Context& context, const CarriedSpec& carried) {
   const auto trainer = std::filesystem::path(carried.agent).parent_path() / "dlrun-trainer";
-  return prepare_again(context, reporter, carried.folder + "/(the spec that the script carries)",
+  return prepare_again(context, carried.folder + "/(the spec that the script carries)",
                        carried.yaml, {carried.runs_dir, carried.agent, trainer, Target::kSlurm});
 }
 

@@ -38,12 +38,11 @@ struct Experiment {
 
 /// Plans a resolved spec again, with the same origins of its values. Ignores this shell's
 /// environment. file: the name in diagnostics; its folder is the spec's folder.
-[[nodiscard]] Result<Experiment> prepare_again(const Context& context, Reporter& reporter,
-                                               const std::string& file, std::string resolved_yaml,
-                                               const PlanInputs& inputs);
+[[nodiscard]] Result<Experiment> prepare_again(const Context& context, const std::string& file,
+                                               std::string resolved_yaml, const PlanInputs& inputs);
 
 /// Plans the spec that a rendered script carries, as it was before anybody edited the script.
-[[nodiscard]] Result<Experiment> prepare_carried(const Context& context, Reporter& reporter,
+[[nodiscard]] Result<Experiment> prepare_carried(const Context& context,
                                                  const CarriedSpec& carried);
 
 /// Plans all points. Fails with all problems.

@@ -74,7 +74,7 @@ Result<Job> job_of_script(const Context& context, Reporter& reporter, const Spec
   job.file = options.file;
   const auto carried = carried_spec(job.script);
   if (!carried) return job;
-  auto experiment = prepare_carried(context, reporter, *carried);
+  auto experiment = prepare_carried(context, *carried);
   if (!experiment) {
     Error error = std::move(experiment.error());
     error.message = fmt::format(
@@ -131,8 +131,7 @@ Result<Job> make_job_of_spec(const Context& context, Reporter& reporter,
   return job_of(std::move(experiment), std::move(script));
 }
 
-Result<std::optional<SweepPlan>> plan_arrays(const Context& context, Reporter& reporter, Job& job,
-                                             bool asks_slurm) {
+Result<std::optional<SweepPlan>> plan_arrays(const Context& context, Job& job, bool asks_slurm) {
   if (!job.is_sweep()) return std::optional<SweepPlan>();
   const auto size = asks_slurm ? max_array_size(context.env, job.words.clusters.value_or(""))
                                : configured_array_size(context.env);

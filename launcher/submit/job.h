@@ -82,8 +82,7 @@ struct Job {
 /// Plans the arrays of a sweep, and makes the first one the job's script. Returns nothing for a
 /// single job. asks_slurm: true asks Slurm for the largest size of an array; false reads it from
 /// Slurm's configuration.
-[[nodiscard]] Result<std::optional<SweepPlan>> plan_arrays(const Context& context,
-                                                           Reporter& reporter, Job& job,
+[[nodiscard]] Result<std::optional<SweepPlan>> plan_arrays(const Context& context, Job& job,
                                                            bool asks_slurm);
 
 /// Returns the folder of the code that a spec or a script starts; provenance.json describes it.

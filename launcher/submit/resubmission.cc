@@ -62,8 +62,7 @@ bool says_more_than_script(std::string_view resolved_yaml) {
          value_in(*document, data, "download") != nullptr;
 }
 
-Result<Job> job_of_run(const Context& context, Reporter& reporter, const IndexEntry& run,
-                       const RunFacts& facts) {
+Result<Job> job_of_run(const Context& context, const IndexEntry& run, const RunFacts& facts) {
   auto text = read_untrusted(run.path / "job.sh", kScriptLimitBytes, Links::kRefuse);
   if (!text) {
     return fail(text.error().code, "{}: has no script to submit again: {}", run.id,
@@ -88,7 +87,7 @@ Result<Job> job_of_run(const Context& context, Reporter& reporter, const IndexEn
   if (facts.submission) job.words.server = facts.submission->server;
   job.known_bad = known_bad_of_run(run.path);
   DLRUN_TRY_ASSIGN(job.experiment,
-                   recorded_experiment(context, reporter, run.path, !job.requests.secrets.empty()));
+                   recorded_experiment(context, run.path, !job.requests.secrets.empty()));
   return job;
 }
 
@@ -155,7 +154,7 @@ Result<> check_ended(const IndexEntry& run, const RunStatus& status, bool force)
 
 }  // namespace
 
-Result<std::optional<Experiment>> recorded_experiment(const Context& context, Reporter& reporter,
+Result<std::optional<Experiment>> recorded_experiment(const Context& context,
                                                       const std::filesystem::path& run,
                                                       bool has_secrets) {
   constexpr std::size_t kLimit = 16U << 20U;
@@ -170,7 +169,7 @@ Result<std::optional<Experiment>> recorded_experiment(const Context& context, Re
   inputs.agent_path = context.bin_dir / "dlrun-agent";
   inputs.trainer_path = context.bin_dir / "dlrun-trainer";
   inputs.target = Target::kSlurm;
-  auto experiment = prepare_again(context, reporter, file.string(), std::move(*text), inputs);
+  auto experiment = prepare_again(context, file.string(), std::move(*text), inputs);
   if (experiment) return std::optional(std::move(*experiment));
   Error error = std::move(experiment.error());
   error.message = fmt::format(
@@ -201,7 +200,7 @@ Result<Submitted> resubmit(const Context& context, Reporter& reporter, RunInspec
         "{}: another dlrun is submitting what the sweep is missing; try again when that is done",
         run.id);
   }
-  DLRUN_TRY_ASSIGN(auto job, job_of_run(context, reporter, run, status.facts));
+  DLRUN_TRY_ASSIGN(auto job, job_of_run(context, run, status.facts));
   DLRUN_TRY_ASSIGN(const auto checked, check_job(context, reporter, inspector, job, nullptr,
                                                  CheckStage::kResubmission));
   Provenance provenance(job.source_dir, context.env, context.argv, context.tools.hash);

@@ -63,7 +63,7 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
 /// it waits for, where its secrets are, which files it downloads. Returns nothing otherwise. For a
 /// sweep, returns the experiment of its first point. has_secrets: the script names secrets.
 [[nodiscard]] Result<std::optional<Experiment>> recorded_experiment(
-    const Context& context, Reporter& reporter, const std::filesystem::path& run, bool has_secrets);
+    const Context& context, const std::filesystem::path& run, bool has_secrets);
 
 /// Writes the run's provenance.json, and warns if that fails.
 void write_provenance(Reporter& reporter, Provenance& provenance, const std::filesystem::path& run);

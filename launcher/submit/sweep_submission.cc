@@ -262,8 +262,7 @@ Result<> complete_words(const Context& context, Reporter& reporter, RunInspector
   DLRUN_TRY_ASSIGN(const auto script,
                    read_untrusted(point / "job.sh", kScriptLimit, Links::kRefuse));
   const auto names = read_script(script, "job.sh").secrets;
-  DLRUN_TRY_ASSIGN(const auto experiment,
-                   recorded_experiment(context, reporter, sweep, !names.empty()));
+  DLRUN_TRY_ASSIGN(const auto experiment, recorded_experiment(context, sweep, !names.empty()));
   if (!experiment) return {};
   const LoadedSpec& loaded = experiment->loaded;
   DLRUN_TRY(fetch_downloads(reporter, loaded));

@@ -104,7 +104,7 @@ TEST_CASE_FIXTURE(Cluster, "a spec, a script and a run are submitted as jobs of 
   CHECK(second->job.source == Job::Source::kScript);
   CHECK(first->job.words.log_pattern == folder.path().string() + "/o-%j.txt");
   CHECK(second->job.words.log_pattern == first->job.words.log_pattern);
-  CHECK(second->job.says.requested.time_seconds == first->job.says.requested.time_seconds);
+  CHECK(second->job.requests.requested.time_seconds == first->job.requests.requested.time_seconds);
   CHECK_FALSE(fs::exists(second->run.path / "spec.yaml"));
   const auto third = submit_again(first->run.id);
   REQUIRE(third.has_value());
@@ -117,17 +117,19 @@ TEST_CASE_FIXTURE(Cluster, "a spec, a script and a run are submitted as jobs of 
   CHECK(reporter.said.empty());
 }
 
-TEST_CASE_FIXTURE(Cluster,
-                  "a job that a check refuses is told to the reporter and leaves no files") {
+TEST_CASE_FIXTURE(Cluster, "the error of a refused job has the place, and no files are left") {
   program("sbatch",
           "case \"$*\" in *--acount*) echo \"sbatch: unrecognized option '--acount'\" >&2; exit 1;;"
           " *--help*) echo '  --account=name'; exit 0;; *) echo 7;; esac");
   spec("slurm: {acount: a}\n");
   const auto submitted = submit("x.yaml");
   REQUIRE_FALSE(submitted.has_value());
-  CHECK(submitted.error().message.empty());
-  REQUIRE(reporter.said.size() == 1);
-  CHECK(holds(reporter.said.front(), "slurm.acount: the sbatch here has no option --acount"));
+  CHECK(reporter.said.empty());
+  REQUIRE(submitted.error().diagnostics.size() == 1);
+  const Diagnostic& problem = submitted.error().diagnostics.front();
+  CHECK(holds(problem.message, "slurm.acount: the sbatch here has no option --acount"));
+  CHECK(problem.where.source == "x.yaml");
+  CHECK(problem.where.line == 4);
   CHECK_FALSE(fs::exists(folder / "runs"));
 }
 
@@ -136,7 +138,7 @@ TEST_CASE_FIXTURE(Cluster,
                   "look like") {
   const auto planned = [&](const std::string& yaml, bool has_secrets) {
     std::ofstream(folder / "resolved.yaml") << yaml;
-    const auto experiment = recorded_experiment(context, reporter, folder.path(), has_secrets);
+    const auto experiment = recorded_experiment(context, folder.path(), has_secrets);
     REQUIRE(experiment.has_value());
     return experiment->has_value();
   };
@@ -153,7 +155,7 @@ TEST_CASE_FIXTURE(Cluster,
               false));
   CHECK(reporter.said.empty());
   fs::remove(folder / "resolved.yaml");
-  const auto none = recorded_experiment(context, reporter, folder.path(), true);
+  const auto none = recorded_experiment(context, folder.path(), true);
   REQUIRE(none.has_value());
   CHECK_FALSE(none->has_value());
 }
