@@ -197,7 +197,7 @@ TEST_CASE("a ranks.json that is none is nothing") {
     CAPTURE(text);
     CHECK_FALSE(parse_ranks(text));
   }
-  const auto outliers = parse_ranks(
+  const auto odd = parse_ranks(
       R"({"columns":[7,"rank","node"],"nodes":{},"rows":[[0,1,-5],[0,2,99999999999999]]})");
   REQUIRE(odd);
   CHECK(odd->rows.size() == 2);
