@@ -187,7 +187,7 @@ TEST_CASE("each rank keeps a part, and the parts are the whole") {
                                                    .state = state,
                                                    .parameters = std::span(parameters).first(10),
                                                    .gradients = std::span(gradients).first(10),
-                                                   .words = words,
+                                                   .step_sums = words,
                                                    .tensors = {},
                                                    .clip_norm = norm / 2});
       REQUIRE(exchange->update({0.5, 1, 1}).has_value());
@@ -223,7 +223,7 @@ TEST_CASE(
                                                       .state = state,
                                                       .parameters = {parameters, kCount},
                                                       .gradients = {gradients, kCount},
-                                                      .words = words,
+                                                      .step_sums = words,
                                                       .tensors = {}},
                                                      shared);
 

@@ -194,13 +194,12 @@ TEST_CASE("the GPU's loops over images, samples and channels give the CPU's numb
   CHECK(factors == expected_factors);
 
   const ImageShape square{9, 9, 35};
-  const std::vector<ImageChange> placements{{1, 1, 2, -3}, {3, 0, 0, 1}, {2, 1, -1, 0}};
-  const auto images = numbers(placements.size() * square.size(), 9);
+  const std::vector<ImageChange> changes{{1, 1, 2, -3}, {3, 0, 0, 1}, {2, 1, -1, 0}};
+  const auto images = numbers(changes.size() * square.size(), 9);
   auto moved = unwritten(images.size());
   auto expected_moved = moved;
-  cuda::change_images(square, placements.data(), placements.size(), images.data(), moved.data(),
-                      nullptr);
-  layers.place(square, placements, images.data(), expected_moved.data());
+  cuda::change_images(square, changes.data(), changes.size(), images.data(), moved.data(), nullptr);
+  layers.change_images(square, changes, images.data(), expected_moved.data());
   CHECK(moved == expected_moved);
 
   constexpr std::size_t kRows = 300;  // more than a block has threads

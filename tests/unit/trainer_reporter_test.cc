@@ -35,8 +35,8 @@ class RecordingStore final : public Store {
   bool is_broken = false;
 };
 
-Reporter::Options options_of(const TemporaryDirectory& folder, Store& store) {
-  Reporter::Options options;
+TrainingReporter::Options options_of(const TemporaryDirectory& folder, Store& store) {
+  TrainingReporter::Options options;
   options.metrics = folder / "metrics.jsonl";
   options.store = &store;
   options.attempt = 2;
@@ -50,7 +50,7 @@ Reporter::Options options_of(const TemporaryDirectory& folder, Store& store) {
 TEST_CASE("an epoch is a line of metrics, the end a final report to the run's record") {
   const TemporaryDirectory folder;
   RecordingStore store;
-  auto reporter = Reporter::open(options_of(folder, store));
+  auto reporter = TrainingReporter::open(options_of(folder, store));
   REQUIRE(reporter.has_value());
   reporter->epoch({1, 10, 0.5, 0.75, 0.25, 0.875, 1000});
   reporter->finish({0.25, 0.875, 100, "0123456789abcdef", 4, 10, 1.5, 1000});
@@ -75,7 +75,7 @@ TEST_CASE("an epoch is a line of metrics, the end a final report to the run's re
 TEST_CASE("F1 and each class's scores stand beside the accuracy if samples have several labels") {
   const TemporaryDirectory folder;
   RecordingStore store;
-  auto reporter = Reporter::open(options_of(folder, store));
+  auto reporter = TrainingReporter::open(options_of(folder, store));
   REQUIRE(reporter.has_value());
   const LabelScores scores{0.75, 0.5, {{1, 0.5, 2.0 / 3, 40}, {0.25, 1, 0.4, 2}}};
   reporter->epoch({1, 10, 0.5, 0.75, 0.25, 0.875, 1000, scores});
@@ -97,7 +97,7 @@ TEST_CASE("half a line of an attempt that was killed is not glued to the next on
   const TemporaryDirectory folder;
   RecordingStore store;
   std::ofstream(folder / "metrics.jsonl") << "{\"epoch\":1}\n{\"epo";
-  auto reporter = Reporter::open(options_of(folder, store));
+  auto reporter = TrainingReporter::open(options_of(folder, store));
   REQUIRE(reporter.has_value());
   reporter->epoch({2, 20, 0.5, 0.75, 0.25, 0.875, 1000});
   const std::string text = *read_file(folder / "metrics.jsonl", 1000);
@@ -109,7 +109,7 @@ TEST_CASE("metrics or a record that cannot be written are an error with their pl
   RecordingStore store;
   auto options = options_of(folder, store);
   options.metrics = "/dev/full";
-  auto reporter = Reporter::open(options);
+  auto reporter = TrainingReporter::open(options);
   REQUIRE(reporter.has_value());
   reporter->epoch({1, 10, 0.5, 0.75, 0.25, 0.875, 1000});
   REQUIRE_FALSE(reporter->status().has_value());
@@ -117,12 +117,12 @@ TEST_CASE("metrics or a record that cannot be written are an error with their pl
         "cannot record progress: /dev/full: No space left on device (ENOSPC)");
 
   store.is_broken = true;
-  auto second = Reporter::open(options_of(folder, store));
+  auto second = TrainingReporter::open(options_of(folder, store));
   second->finish({});
   REQUIRE_FALSE(second->status().has_value());
   CHECK(second->status().error().message == "cannot record progress: the agent is gone");
   options.metrics = folder / "metrics.jsonl" / "below";
-  CHECK(Reporter::open(options).error().code == Errc::kIo);
+  CHECK(TrainingReporter::open(options).error().code == Errc::kIo);
 }
 
 TEST_CASE("a rank that is not the first writes nothing") {
@@ -130,7 +130,7 @@ TEST_CASE("a rank that is not the first writes nothing") {
   RecordingStore store;
   auto options = options_of(folder, store);
   options.is_silent = true;
-  auto reporter = Reporter::open(options);
+  auto reporter = TrainingReporter::open(options);
   reporter->epoch({1, 10, 0.5, 0.75, 0.25, 0.875, 1000});
   reporter->finish({});
   CHECK_FALSE(fs::exists(folder / "metrics.jsonl"));
@@ -143,7 +143,7 @@ TEST_CASE(
   RecordingStore store;
   auto options = options_of(folder, store);
   options.is_silent = true;
-  auto reporter = Reporter::open(options);
+  auto reporter = TrainingReporter::open(options);
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   StepReport report;
   report.work = std::chrono::milliseconds(7);
