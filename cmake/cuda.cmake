@@ -44,11 +44,6 @@ if(DLRUN_CUDA STREQUAL "AUTO" AND NOT CMAKE_CUDA_COMPILER)
 endif()
 if(DLRUN_CUDA STREQUAL "ON" OR CMAKE_CUDA_COMPILER)
   enable_language(CUDA)
-  # CMake may find no system folders of nvcc. It would then pass /usr/include by name, which hides
-  # the C library's headers from the C++ library's.
-  if(NOT CMAKE_CUDA_IMPLICIT_INCLUDE_DIRECTORIES)
-    set(CMAKE_CUDA_IMPLICIT_INCLUDE_DIRECTORIES ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
-  endif()
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   find_package(CUDAToolkit REQUIRED)
