@@ -14,7 +14,7 @@
 
 #include "cli/cli.h"
 #include "cli/terminal/printed_text.h"
-#include "launcher/spec/diagnostic.h"
+#include "launcher/spec/diagnostic_text.h"
 
 namespace dlrun {
 

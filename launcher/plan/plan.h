@@ -10,7 +10,7 @@
 
 #include <tl/expected.hpp>
 
-#include "launcher/spec/diagnostic.h"
+#include "launcher/spec/diagnostic_text.h"
 #include "launcher/spec/load.h"
 #include "launcher/spec/rest_server.h"
 #include "launcher/spec/spec.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/spec/diagnostic.h"
+#include "launcher/spec/diagnostic_text.h"
 #include "launcher/spec/preset.h"
 #include "launcher/spec/yaml_document.h"
 

@@ -9,7 +9,7 @@
 #include <tl/expected.hpp>
 
 #include "common/env.h"
-#include "launcher/spec/diagnostic.h"
+#include "launcher/spec/diagnostic_text.h"
 #include "launcher/spec/preset.h"
 #include "launcher/spec/site_profile.h"
 #include "launcher/spec/spec.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/env.h"
-#include "launcher/spec/diagnostic.h"
+#include "launcher/spec/diagnostic_text.h"
 #include "launcher/spec/rest_server.h"
 #include "launcher/spec/site_profile.h"
 

@@ -9,7 +9,7 @@
 
 #include "common/env.h"
 #include "common/result.h"
-#include "launcher/spec/diagnostic.h"
+#include "launcher/spec/diagnostic_text.h"
 #include "launcher/spec/spec.h"
 #include "launcher/spec/spec_keys.h"
 #include "launcher/spec/yaml_document.h"

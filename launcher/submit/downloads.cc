@@ -6,7 +6,7 @@
 #include "common/interrupt.h"
 #include "common/text.h"
 #include "launcher/executors/downloader.h"
-#include "launcher/spec/diagnostic.h"
+#include "launcher/spec/diagnostic_text.h"
 
 namespace dlrun {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "launcher/executors/downloader.h"
-#include "launcher/spec/diagnostic.h"
+#include "launcher/spec/diagnostic_text.h"
 
 namespace dlrun {
 

@@ -1,4 +1,4 @@
-#include "launcher/spec/diagnostic.h"
+#include "launcher/spec/diagnostic_text.h"
 
 #include <algorithm>
 #include <filesystem>
