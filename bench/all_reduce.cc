@@ -173,6 +173,64 @@ struct Rounds {
   }
 };
 
+/// The libraries and the backends above them, which are compared.
+struct Ways {
+  std::unique_ptr<Communicator> mpi, gloo, shm;
+  RawGloo raw_gloo;
+};
+
+/// Measures one round at one size: appends the median of each way to `rounds`.
+Result<> measure_round(Ways& ways, InPlace& in_place, std::vector<float>& values, int round,
+                       Rounds& rounds) {
+  const int repeats = static_cast<int>(
+      std::clamp<std::size_t>((std::size_t{8} << 20U) / (values.size() * sizeof(float)), 5, 400));
+  Result<> failed;
+  const auto ours = [&](Communicator& communicator) {
+    if (failed) failed = communicator.all_reduce(std::span(values), ReduceOp::kSum);
+  };
+  std::array<std::vector<double>, kWays> times;
+  const auto turn = [&](Way way, const auto& call) -> Result<> {
+    DLRUN_TRY(ways.mpi->barrier());
+    measure(times[way], repeats, call);
+    return {};
+  };
+  // Alternate which of the two goes first, the library or the backend above it.
+  for (int half = 0; half < 2; ++half) {
+    if ((half == 0) == (round % 2 == 0)) {
+      DLRUN_TRY(turn(kMpi, [&] {
+        MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_FLOAT,
+                      MPI_SUM, MPI_COMM_WORLD);
+      }));
+      DLRUN_TRY(turn(kGloo, [&] { ways.raw_gloo.all_reduce(values); }));
+    } else {
+      DLRUN_TRY(turn(kOurMpi, [&] { ours(*ways.mpi); }));
+      DLRUN_TRY(turn(kOurGloo, [&] { ours(*ways.gloo); }));
+    }
+  }
+  DLRUN_TRY(turn(kShm, [&] { ours(*ways.shm); }));
+  for (int i = 0; i < repeats; ++i) {
+    measure(times[kInPlaceWithWrite], 1, [&] {
+      in_place.write_own();
+      if (failed) failed = ways.shm->barrier();
+      measure(times[kInPlace], 1, [&] {
+        if (failed) failed = in_place.all_reduce();
+      });
+    });
+  }
+  for (int way = 0; way < kWays; ++way) rounds.us[way].push_back(median(std::move(times[way])));
+  return failed;
+}
+
+void print_row(std::size_t bytes, const Rounds& rounds) {
+  std::string line = fmt::format("| {} |", bytes);
+  for (int way = 0; way < kWays; ++way)
+    line += fmt::format(" {:.1f} |", rounds.median_of(static_cast<Way>(way)));
+  line += fmt::format(" {:.3f} | {:.3f} | {:.2f} | {:.2f} |\n", rounds.ratio(kOurMpi, kMpi),
+                      rounds.ratio(kOurGloo, kGloo), rounds.ratio(kMpi, kShm),
+                      rounds.ratio(kMpi, kInPlace));
+  std::fputs(line.c_str(), stdout);
+}
+
 Result<> run() {
   CommunicatorOptions options;
   DLRUN_TRY_ASSIGN(const auto world, read_world(Env::of_process(), WorldReader::kProgram));
@@ -192,66 +250,22 @@ Result<> run() {
   if (world.rank == 0)
     std::fputs(
         fmt::format("{} ranks, microseconds, medians of {} rounds\n\n| bytes | MPI | mpi | Gloo | "
-                    "gloo | shm | in "
-                    "place | with its write | mpi/MPI | gloo/Gloo | MPI/shm | MPI/in place |\n"
+                    "gloo | shm | in place | with its write | mpi/MPI | gloo/Gloo | MPI/shm | "
+                    "MPI/in place |\n"
                     "|---|---|---|---|---|---|---|---|---|---|---|---|\n",
                     world.size, kRounds)
             .c_str(),
         stdout);
+  Ways ways{std::move(mpi), std::move(gloo), std::move(shm), std::move(raw_gloo)};
   for (std::size_t bytes = 4; bytes <= (std::size_t{16} << 20U); bytes *= 4) {
     std::vector<float> values(bytes / sizeof(float), 0.0F);
-    const int repeats =
-        static_cast<int>(std::clamp<std::size_t>((std::size_t{8} << 20U) / bytes, 5, 400));
-    DLRUN_TRY_ASSIGN(auto in_place, InPlace::make(*shm, values.size()));
-    Result<> failed;
-    const auto ours = [&](Communicator& communicator) {
-      if (failed) failed = communicator.all_reduce(std::span(values), ReduceOp::kSum);
-    };
+    DLRUN_TRY_ASSIGN(auto in_place, InPlace::make(*ways.shm, values.size()));
     Rounds rounds;
-    for (int round = 0; round < kRounds; ++round) {
-      std::array<std::vector<double>, kWays> times;
-      const auto turn = [&](Way way, const auto& call) -> Result<> {
-        DLRUN_TRY(mpi->barrier());
-        measure(times[way], repeats, call);
-        return {};
-      };
-      // Alternate which of the two goes first, the library or the backend above it.
-      for (int half = 0; half < 2; ++half) {
-        if ((half == 0) == (round % 2 == 0)) {
-          DLRUN_TRY(turn(kMpi, [&] {
-            MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_FLOAT,
-                          MPI_SUM, MPI_COMM_WORLD);
-          }));
-          DLRUN_TRY(turn(kGloo, [&] { raw_gloo.all_reduce(values); }));
-        } else {
-          DLRUN_TRY(turn(kOurMpi, [&] { ours(*mpi); }));
-          DLRUN_TRY(turn(kOurGloo, [&] { ours(*gloo); }));
-        }
-      }
-      DLRUN_TRY(turn(kShm, [&] { ours(*shm); }));
-      for (int i = 0; i < repeats; ++i) {
-        measure(times[kInPlaceWithWrite], 1, [&] {
-          in_place.write_own();
-          if (failed) failed = shm->barrier();
-          measure(times[kInPlace], 1, [&] {
-            if (failed) failed = in_place.all_reduce();
-          });
-        });
-      }
-      if (!failed) return failed;
-      for (int way = 0; way < kWays; ++way) rounds.us[way].push_back(median(std::move(times[way])));
-    }
-    if (world.rank == 0) {
-      std::string line = fmt::format("| {} |", bytes);
-      for (int way = 0; way < kWays; ++way)
-        line += fmt::format(" {:.1f} |", rounds.median_of(static_cast<Way>(way)));
-      line += fmt::format(" {:.3f} | {:.3f} | {:.2f} | {:.2f} |\n", rounds.ratio(kOurMpi, kMpi),
-                          rounds.ratio(kOurGloo, kGloo), rounds.ratio(kMpi, kShm),
-                          rounds.ratio(kMpi, kInPlace));
-      std::fputs(line.c_str(), stdout);
-    }
+    for (int round = 0; round < kRounds; ++round)
+      DLRUN_TRY(measure_round(ways, in_place, values, round, rounds));
+    if (world.rank == 0) print_row(bytes, rounds);
   }
-  DLRUN_TRY(mpi->barrier());
+  DLRUN_TRY(ways.mpi->barrier());
   std::error_code ignored;
   if (world.rank == 0) std::filesystem::remove_all(folder, ignored);
   return {};

@@ -139,6 +139,71 @@ void sort_rows(std::vector<Row>& rows, bool is_ascending) {
   });
 }
 
+using States = std::vector<Result<RunStatus>>;
+
+/// Returns a row for each point, in the sweep's order. runs: the runs of each point, oldest first.
+std::vector<Row> rows_of(const SweepRecord& sweep, const States& states,
+                         const std::vector<std::vector<std::filesystem::path>>& runs) {
+  std::vector<Row> rows;
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    Row row;
+    row.number = i;
+    row.point = &sweep.points[i];
+    if (states[i]) {
+      row.status = &*states[i];
+      row.result = result_of(*states[i]);
+      take_earlier_result(row, runs[i]);
+    } else {
+      row.error = states[i].error().message;
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+/// Returns the reason why the state of a point is only the last known one; empty if all are
+/// current.
+std::string reason_unreachable(const States& states) {
+  std::string reason;
+  for (const auto& state : states) {
+    if (state && is_unreachable(*state)) reason = state->facts.unreachable;
+  }
+  return reason;
+}
+
+/// Returns the cells of the table. by: the number by which the rows are sorted.
+std::vector<std::vector<std::string>> cells_of(const SweepRecord& sweep,
+                                               const std::vector<Row>& rows,
+                                               const std::string& by) {
+  const bool is_of_points =
+      by == "point" || std::find(sweep.keys.begin(), sweep.keys.end(), by) != sweep.keys.end();
+  std::vector<std::string> titles{"POINT"};
+  for (const std::string& key : sweep.keys) titles.push_back(key);
+  titles.emplace_back("STATE");
+  if (!is_of_points) titles.push_back(by);
+  titles.emplace_back("");
+  std::vector<std::vector<std::string>> text{titles};
+  for (const Row& row : rows) {
+    std::vector<std::string> cells{std::to_string(row.number)};
+    for (const auto& value : row.point->values) cells.push_back(printable(value.value_or("")));
+    cells.push_back(state_of(row));
+    if (!is_of_points) cells.push_back(row.key ? fmt::format("{:.6g}", *row.key) : "");
+    cells.push_back(remark_of(row, by));
+    text.push_back(std::move(cells));
+  }
+  return text;
+}
+
+/// Prints the numbers of points in each state, and the next step for the user.
+void print_summary(const Cli& cli, const IndexEntry& run, const States& states) {
+  const RunStatus sum = sum_up_points(states);
+  print_note(cli, fmt::format("{}: {}", run.id, sum.detail));
+  if (const auto owner = foreign_owner(run.path))
+    print_note(cli, fmt::format("{}: {}", run.id, describe(*owner)));
+  else if (sum.sweep->not_submitted > 0)
+    print_note(cli, fmt::format("`dlrun resubmit {}` submits those that were not", run.id));
+}
+
 Result<int> tabulate(Cli& cli, const Options& options) {
   DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
   if (!is_sweep(run.path))
@@ -153,22 +218,7 @@ Result<int> tabulate(Cli& cli, const Options& options) {
   }
   const auto states = RunInspector(cli.env, known_servers(cli)).inspect_all(paths);
 
-  std::vector<Row> rows;
-  std::string unreachable;
-  for (std::size_t i = 0; i < states.size(); ++i) {
-    Row row;
-    row.number = i;
-    row.point = &sweep.points[i];
-    if (states[i]) {
-      row.status = &*states[i];
-      row.result = result_of(*states[i]);
-      take_earlier_result(row, runs[i]);
-      if (is_unreachable(*states[i])) unreachable = states[i]->facts.unreachable;
-    } else {
-      row.error = states[i].error().message;
-    }
-    rows.push_back(std::move(row));
-  }
+  std::vector<Row> rows = rows_of(sweep, states, runs);
   const std::string by = options.sort.empty() ? judged_by(rows) : options.sort;
   for (Row& row : rows) row.key = number_of(row, sweep, by);
   if (!options.sort.empty() &&
@@ -185,32 +235,12 @@ Result<int> tabulate(Cli& cli, const Options& options) {
     for (const Row& row : rows) json.push_back(json_of(run, sweep, row, paths[row.number]));
     print_json(json);
   } else {
-    const bool is_of_points =
-        by == "point" || std::find(sweep.keys.begin(), sweep.keys.end(), by) != sweep.keys.end();
-    std::vector<std::string> titles{"POINT"};
-    for (const std::string& key : sweep.keys) titles.push_back(key);
-    titles.emplace_back("STATE");
-    if (!is_of_points) titles.push_back(by);
-    titles.emplace_back("");
-    std::vector<std::vector<std::string>> text{titles};
-    for (const Row& row : rows) {
-      std::vector<std::string> cells{std::to_string(row.number)};
-      for (const auto& value : row.point->values) cells.push_back(printable(value.value_or("")));
-      cells.push_back(state_of(row));
-      if (!is_of_points) cells.push_back(row.key ? fmt::format("{:.6g}", *row.key) : "");
-      cells.push_back(remark_of(row, by));
-      text.push_back(std::move(cells));
-    }
-    print(cli, table(text));
+    print(cli, table(cells_of(sweep, rows, by)));
     if (rows.size() < all)
       print_note(cli, fmt::format("{} more points are not shown", all - rows.size()));
-    const RunStatus sum = sum_up_points(states);
-    print_note(cli, fmt::format("{}: {}", run.id, sum.detail));
-    if (const auto owner = foreign_owner(run.path))
-      print_note(cli, fmt::format("{}: {}", run.id, describe(*owner)));
-    else if (sum.sweep->not_submitted > 0)
-      print_note(cli, fmt::format("`dlrun resubmit {}` submits those that were not", run.id));
+    print_summary(cli, run, states);
   }
+  const std::string unreachable = reason_unreachable(states);
   if (unreachable.empty()) return kExitOk;
   print_error(cli, fmt::format("states with '?' are the last known: {}", unreachable));
   return kExitUnavailable;

@@ -25,8 +25,11 @@ struct JobReport {
   JobPhase phase = JobPhase::kPending;
   std::string state;   ///< the executor's own word: PENDING, RUNNING, TIMEOUT, OUT_OF_MEMORY ...
   std::string reason;  ///< why the job is pending or ended; empty if there is no reason
-  std::string nodes;   ///< compressed node list; empty while pending
-  std::string start;   ///< the start time or the expected one; empty if unknown
+  /// The dependencies that can no longer be fulfilled, such as "afterok:12". Empty without such a
+  /// reason, or if Slurm does not name them.
+  std::vector<std::string> failed_dependencies;
+  std::string nodes;  ///< compressed node list; empty while pending
+  std::string start;  ///< the start time or the expected one; empty if unknown
   std::string comment;
   std::optional<int> exit_code;  ///< the batch script's, after the end, if it is known
   int signal = 0;                ///< the signal that ended the script, 0: none

@@ -37,6 +37,40 @@ struct HttpClient::State {
   RestAddress address;
   std::array<char, CURL_ERROR_SIZE> words{};
 
+  /// Sets all options of a request whose response goes to `response`. The arguments must live as
+  /// long as the request.
+  [[nodiscard]] CURLcode set_options(const HttpRequest& request, const std::string& url,
+                                     struct curl_slist* headers, HttpResponse* response) {
+    CURLcode code = CURLE_OK;
+    const auto set = [&](CURLoption option, auto value) {
+      if (code == CURLE_OK) code = curl.easy_setopt(handle, option, value);
+    };
+    set(CURLOPT_ERRORBUFFER, words.data());
+    set(CURLOPT_URL, url.c_str());
+    if (!address.socket.empty()) set(CURLOPT_UNIX_SOCKET_PATH, address.socket.c_str());
+    // The token must reach only the configured server: no redirection, no proxy for http://.
+    set(CURLOPT_FOLLOWLOCATION, 0L);
+    if (address.base.starts_with("http://")) set(CURLOPT_PROXY, "");
+    // On a reused connection that ends without a response, libcurl sends the request again by
+    // itself. A second request could submit a job twice.
+    set(CURLOPT_FRESH_CONNECT, 1L);
+    set(CURLOPT_FORBID_REUSE, 1L);
+    set(CURLOPT_NOSIGNAL, 1L);
+    set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(kConnectTimeout.count()));
+    set(CURLOPT_TIMEOUT_MS, static_cast<long>(request.timeout.count()));
+    set(CURLOPT_HTTPHEADER, headers);
+    set(CURLOPT_WRITEFUNCTION, &append);
+    set(CURLOPT_WRITEDATA, static_cast<void*>(&response->body));
+    set(CURLOPT_HTTPGET, 1L);
+    if (!request.body.empty()) {
+      set(CURLOPT_POST, 1L);
+      set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+      set(CURLOPT_POSTFIELDS, request.body.data());
+    }
+    set(CURLOPT_CUSTOMREQUEST, request.method.c_str());
+    return code;
+  }
+
   ~State() {
     if (handle != nullptr) curl.easy_cleanup(handle);
   }
@@ -74,34 +108,7 @@ Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
   if (!request.body.empty()) add_header("Content-Type: application/json");
 
   state_->words.front() = '\0';
-  CURLcode code = CURLE_OK;
-  const auto set = [&](CURLoption option, auto value) {
-    if (code == CURLE_OK) code = curl.easy_setopt(handle, option, value);
-  };
-  set(CURLOPT_ERRORBUFFER, state_->words.data());
-  set(CURLOPT_URL, url.c_str());
-  if (!state_->address.socket.empty())
-    set(CURLOPT_UNIX_SOCKET_PATH, state_->address.socket.c_str());
-  // The token must reach only the configured server: no redirection, no proxy for http://.
-  set(CURLOPT_FOLLOWLOCATION, 0L);
-  if (state_->address.base.starts_with("http://")) set(CURLOPT_PROXY, "");
-  // On a reused connection that ends without a response, libcurl sends the request again by itself.
-  // A second request could submit a job twice.
-  set(CURLOPT_FRESH_CONNECT, 1L);
-  set(CURLOPT_FORBID_REUSE, 1L);
-  set(CURLOPT_NOSIGNAL, 1L);
-  set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(kConnectTimeout.count()));
-  set(CURLOPT_TIMEOUT_MS, static_cast<long>(request.timeout.count()));
-  set(CURLOPT_HTTPHEADER, headers);
-  set(CURLOPT_WRITEFUNCTION, &append);
-  set(CURLOPT_WRITEDATA, static_cast<void*>(&response.body));
-  set(CURLOPT_HTTPGET, 1L);
-  if (!request.body.empty()) {
-    set(CURLOPT_POST, 1L);
-    set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
-    set(CURLOPT_POSTFIELDS, request.body.data());
-  }
-  set(CURLOPT_CUSTOMREQUEST, request.method.c_str());
+  CURLcode code = state_->set_options(request, url, headers, &response);
   int tries = 1;
   const auto start = std::chrono::steady_clock::now();
   if (code == CURLE_OK) code = curl.easy_perform(handle);

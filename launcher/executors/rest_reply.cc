@@ -99,7 +99,8 @@ constexpr std::int64_t kLastTask = 1U << 31U;
   report.phase = phase_of(report.state);
   report.reason = text_at(job, "state_reason");
   if (report.reason == "None") report.reason.clear();
-  report.reason = with_dependency(std::move(report.reason), text_at(job, "dependency"));
+  if (report.reason == kNeverSatisfied)
+    report.failed_dependencies = failed_dependencies(text_at(job, "dependency"));
   report.nodes = text_at(job, "nodes");
   report.start = local_time(number_at(job, "start_time").value_or(0));
   report.comment = text_at(job, "comment");

@@ -40,18 +40,17 @@ std::string known(std::string_view text) {
 
 }  // namespace
 
-std::string with_dependency(std::string reason, const std::string& dependency) {
+std::vector<std::string> failed_dependencies(std::string_view dependency) {
   constexpr std::string_view kMark = "(failed)";
-  if (reason != "DependencyNeverSatisfied") return reason;
-  std::vector<std::string> never;
+  std::vector<std::string> failed;
   std::string_view rest = dependency;
   while (!rest.empty()) {
     const auto end = rest.find_first_of(",?");
     const auto word = rest.substr(0, end);
-    if (word.ends_with(kMark)) never.emplace_back(word.substr(0, word.size() - kMark.size()));
+    if (word.ends_with(kMark)) failed.emplace_back(word.substr(0, word.size() - kMark.size()));
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
   }
-  return never.empty() ? reason : reason + ": " + join(never, ", ");
+  return failed;
 }
 
 std::optional<std::int64_t> parse_cpus_of_node(std::string_view out, std::string_view node) {
@@ -157,7 +156,7 @@ std::vector<JobReport> parse_squeue(std::string_view out, const std::string& clu
     report.reason = known(c[2]);
     report.nodes = known(c[3]);
     report.start = known(c[4]);
-    report.reason = with_dependency(std::move(report.reason), known(c[5]));
+    if (report.reason == kNeverSatisfied) report.failed_dependencies = failed_dependencies(c[5]);
     report.comment = known(c[6]);
     reports.push_back(std::move(report));
   }

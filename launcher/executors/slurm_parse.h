@@ -35,10 +35,12 @@ inline constexpr std::string_view kSacctFormat =
 [[nodiscard]] std::optional<std::int64_t> parse_cpus_of_node(std::string_view out,
                                                              std::string_view node);
 
-/// Adds to Slurm's reason the dependencies that can never be fulfilled: with
-/// "afterany:3(unfulfilled),afterok:12(failed)" it becomes "DependencyNeverSatisfied: afterok:12".
-/// Returns any other reason unchanged.
-[[nodiscard]] std::string with_dependency(std::string reason, const std::string& dependency);
+/// Slurm's reason for a job that waits for something that cannot happen any more.
+inline constexpr std::string_view kNeverSatisfied = "DependencyNeverSatisfied";
+
+/// Returns the failed dependencies in squeue's column: "afterok:12" in
+/// "afterany:3(unfulfilled),afterok:12(failed)".
+[[nodiscard]] std::vector<std::string> failed_dependencies(std::string_view dependency);
 
 /// Returns the option names in `sbatch --help`, from lines such as
 /// "-A, --account=name" and "--[no-]thing".

@@ -75,18 +75,32 @@ std::string start_folder(const LoadedSpec& loaded) {
   return loaded.folder;
 }
 
-std::vector<Diagnostic> check_files(const LoadedSpec& loaded) {
-  const JobSpec& spec = loaded.spec;
-  std::vector<Diagnostic> found;
-  const auto warn = [&](const std::string& key, const std::string& message) {
-    const auto origin = spec.origins.find(key);
-    const Origin where = origin != spec.origins.end()
+namespace {
+
+/// Looks for the files that a spec names, and collects a warning for each one that is missing.
+class FileCheck {
+ public:
+  explicit FileCheck(const LoadedSpec& loaded) : loaded_(loaded), spec_(loaded.spec) {}
+
+  [[nodiscard]] std::vector<Diagnostic> run() && {
+    check_container();
+    check_environment();
+    check_program();
+    return std::move(found_);
+  }
+
+ private:
+  void warn(const std::string& key, const std::string& message) {
+    const auto origin = spec_.origins.find(key);
+    const Origin where = origin != spec_.origins.end()
                              ? origin->second
-                             : Origin{Origin::Kind::kFile, loaded.file, 0, 0};
-    found.push_back(
-        {Diagnostic::Severity::kWarning, where, key + ": " + message, line_under(loaded, where)});
-  };
-  const auto check = [&](const std::string& key, const std::string& path, std::string_view what) {
+                             : Origin{Origin::Kind::kFile, loaded_.file, 0, 0};
+    found_.push_back(
+        {Diagnostic::Severity::kWarning, where, key + ": " + message, line_under(loaded_, where)});
+  }
+
+  /// Warns if an absolute path does not exist. what: the path's role, for the message.
+  void check(const std::string& key, const std::string& path, std::string_view what) {
     std::error_code error;
     if (path.empty() || path[0] != '/' || std::filesystem::exists(path, error)) return;
     // A path that this user cannot look at may exist for the job.
@@ -94,50 +108,67 @@ std::vector<Diagnostic> check_files(const LoadedSpec& loaded) {
         error != std::errc::not_a_directory)
       return;
     warn(key, fmt::format("{} '{}' does not exist here", what, printable(path)));
-  };
-  const auto check_image = [&] {
-    const std::string image = spec.container.image.value_or("");
+  }
+
+  void check_image(const std::string& image) {
+    check("container.image", image, "the image");
     std::error_code error;
     if (image.empty() || image[0] != '/' || !std::filesystem::exists(image, error)) return;
-    const std::string why = why_no_image(image, container_runtime(spec, loaded.site));
+    const std::string why = why_no_image(image, container_runtime(spec_, loaded_.site));
     if (!why.empty())
       warn("container.image",
            fmt::format("no container can be made of '{}': {}", printable(image), why));
-  };
-  std::error_code ignored;
-  if (start_folder(loaded) != loaded.folder)
-    check("slurm.chdir", start_folder(loaded), "the folder, in which the job starts,");
-  for (std::size_t i = 0; i < spec.container.mounts.size(); ++i) {
-    check(fmt::format("container.mounts[{}]", i), spec.container.mounts[i].source,
-          "the mount's source");
   }
-  check("container.image", spec.container.image.value_or(""), "the image");
-  check_image();
-  if (spec.container.save && std::filesystem::is_directory(*spec.container.save, ignored))
-    warn("container.save",
-         fmt::format("'{}' is a folder; give the file to write", printable(*spec.container.save)));
-  check("environment.venv", spec.environment.venv ? *spec.environment.venv + "/bin/activate" : "",
-        "the script");
-  check("environment.conda.name", spec.environment.conda_name.value_or(""), "the prefix");
-  for (const std::string& path : spec.environment.modules_use)
-    check("environment.modules.use", path, "the folder");
-  // dlrun makes the folder itself if there are downloads.
-  if (loaded.preset.is_trainer && spec.train.downloads.empty())
-    check("train.data.path", spec.train.data_path.value_or(""), "the folder");
-  if (!spec.container.image && !spec.launch.command.empty()) {
-    check("launch.command", spec.launch.command[0], "the program");
-    const std::string script = script_of(spec.launch.command);
-    if (!script.empty())
-      check("launch.command",
-            (std::filesystem::path(start_folder(loaded)) / script).lexically_normal().string(),
-            "the script");
+
+  void check_container() {
+    if (start_folder(loaded_) != loaded_.folder)
+      check("slurm.chdir", start_folder(loaded_), "the folder, in which the job starts,");
+    for (std::size_t i = 0; i < spec_.container.mounts.size(); ++i) {
+      check(fmt::format("container.mounts[{}]", i), spec_.container.mounts[i].source,
+            "the mount's source");
+    }
+    check_image(spec_.container.image.value_or(""));
+    std::error_code ignored;
+    if (spec_.container.save && std::filesystem::is_directory(*spec_.container.save, ignored))
+      warn("container.save", fmt::format("'{}' is a folder; give the file to write",
+                                         printable(*spec_.container.save)));
   }
-  if (const std::string script = script_of(spec.launch.command);
-      spec.container.image && !script.empty() && script.front() != '/') {
-    if (const std::string problem = script_in_container(loaded, script); !problem.empty())
-      warn("launch.command", problem);
+
+  void check_environment() {
+    check("environment.venv",
+          spec_.environment.venv ? *spec_.environment.venv + "/bin/activate" : "", "the script");
+    check("environment.conda.name", spec_.environment.conda_name.value_or(""), "the prefix");
+    for (const std::string& path : spec_.environment.modules_use)
+      check("environment.modules.use", path, "the folder");
   }
-  return found;
+
+  void check_program() {
+    // dlrun makes the folder itself if there are downloads.
+    if (loaded_.preset.is_trainer && spec_.train.downloads.empty())
+      check("train.data.path", spec_.train.data_path.value_or(""), "the folder");
+    const std::string script = script_of(spec_.launch.command);
+    if (!spec_.container.image && !spec_.launch.command.empty()) {
+      check("launch.command", spec_.launch.command[0], "the program");
+      if (!script.empty())
+        check("launch.command",
+              (std::filesystem::path(start_folder(loaded_)) / script).lexically_normal().string(),
+              "the script");
+    }
+    if (spec_.container.image && !script.empty() && script.front() != '/') {
+      if (const std::string problem = script_in_container(loaded_, script); !problem.empty())
+        warn("launch.command", problem);
+    }
+  }
+
+  const LoadedSpec& loaded_;
+  const JobSpec& spec_;
+  std::vector<Diagnostic> found_;
+};
+
+}  // namespace
+
+std::vector<Diagnostic> check_files(const LoadedSpec& loaded) {
+  return FileCheck(loaded).run();
 }
 
 }  // namespace dlrun

@@ -319,50 +319,73 @@ class Planner {
   }
 
   void directives() {
-    const Resources& r = spec_.resources;
     add_directive("--job-name", plan_.name, "name");
     for (const KeyRow& row : spec_keys()) {
       if (!row.path.starts_with("resources.") || row.path == "resources.output" ||
           row.path == "resources.error" || row.path == "resources.signal")
         continue;
-      if (row.path == "resources.nodes" && !r.nodes && !r.ntasks) {
-        add_directive("--nodes", "1", "resources.nodes");
-        continue;
-      }
-      if (row.path == "resources.tasks_per_node" && !r.tasks_per_node && !r.ntasks) {
-        const bool by_gpus = r.gpus_per_node && r.gpus_per_node->count > 0;
-        add_directive("--ntasks-per-node", fmt::format("{}", ranks_per_node(spec_).value_or(1)),
-                      by_gpus ? "resources.gpus_per_node" : "resources.tasks_per_node");
-        continue;
-      }
-      const auto value = option_text(row, spec_);
-      if (!value || row.option.empty()) continue;
-      if (row.path == "resources.nodes" && r.spare_nodes) {
-        add_directive("--nodes", fmt::format("{}", step_nodes_ + *r.spare_nodes),
-                      "resources.nodes, resources.spare_nodes");
-        continue;
-      }
-      if (row.path == "resources.gpus_per_node") {
-        if (r.gpus_per_node->count == 0) continue;
-        if (site_.gpu_style == "gres") {
-          add_directive("--gres", "gpu:" + *value, row.path);
-          continue;
-        }
-      }
-      const auto origin = spec_.origins.find(row.path);
-      const bool is_presets =
-          origin != spec_.origins.end() && origin->second.kind == Origin::Kind::kPreset;
-      const std::string key = is_presets ? "launch.preset: " + preset_.name : std::string(row.path);
-      if (row.format == Format::kFlag && *value == "true") {
-        add_directive(row.option, std::nullopt, key);
-      } else {
-        add_directive(row.option, *value, key);
-      }
+      if (!add_derived_resource(row)) add_resource(row);
     }
     after();
     for (const SlurmOption& option : spec_.slurm) {
       if (option.name != "chdir") add_directive("--" + option.name, option.value, "slurm");
     }
+    add_output_and_signals();
+    add_directive("--open-mode", "append", "a requeue keeps the log");
+    if (is_requeued_) {
+      add_directive("--requeue", std::nullopt, "retry.on");
+    } else {
+      add_directive("--no-requeue", std::nullopt, "no retry");
+    }
+    if (goes_on_with_fewer_)
+      add_directive("--no-kill", std::nullopt, "retry.on: node_failure, resources.nodes");
+  }
+
+  /// Adds the directive of a resource whose value does not stand in the spec as it is: a default,
+  /// or one that follows from another key. Returns false if the spec's own value is to be used.
+  bool add_derived_resource(const KeyRow& row) {
+    const Resources& r = spec_.resources;
+    if (row.path == "resources.nodes" && !r.nodes && !r.ntasks) {
+      add_directive("--nodes", "1", "resources.nodes");
+      return true;
+    }
+    if (row.path == "resources.nodes" && r.nodes && r.spare_nodes) {
+      add_directive("--nodes", fmt::format("{}", step_nodes_ + *r.spare_nodes),
+                    "resources.nodes, resources.spare_nodes");
+      return true;
+    }
+    if (row.path == "resources.tasks_per_node" && !r.tasks_per_node && !r.ntasks) {
+      const bool by_gpus = r.gpus_per_node && r.gpus_per_node->count > 0;
+      add_directive("--ntasks-per-node", fmt::format("{}", ranks_per_node(spec_).value_or(1)),
+                    by_gpus ? "resources.gpus_per_node" : "resources.tasks_per_node");
+      return true;
+    }
+    if (row.path == "resources.gpus_per_node" && r.gpus_per_node) {
+      if (r.gpus_per_node->count == 0) return true;
+      if (site_.gpu_style != "gres") return false;
+      add_directive("--gres", "gpu:" + format_gpus(*r.gpus_per_node), row.path);
+      return true;
+    }
+    return false;
+  }
+
+  /// Adds the directive of a resource with the value in the spec or the preset, if it has one.
+  void add_resource(const KeyRow& row) {
+    const auto value = option_text(row, spec_);
+    if (!value || row.option.empty()) return;
+    const auto origin = spec_.origins.find(row.path);
+    const bool is_presets =
+        origin != spec_.origins.end() && origin->second.kind == Origin::Kind::kPreset;
+    const std::string key = is_presets ? "launch.preset: " + preset_.name : std::string(row.path);
+    if (row.format == Format::kFlag && *value == "true") {
+      add_directive(row.option, std::nullopt, key);
+    } else {
+      add_directive(row.option, *value, key);
+    }
+  }
+
+  void add_output_and_signals() {
+    const Resources& r = spec_.resources;
     const bool is_specs_folder = plan_.folder == specs_folder_;
     add_directive("--chdir", plan_.folder, is_specs_folder ? "the spec's folder" : "slurm.chdir");
     plan_.output_given = r.output.has_value();
@@ -376,14 +399,6 @@ class Planner {
     if (spec_.checkpoint.signal_before)
       add_directive("--signal", "B:USR1@" + *spec_.checkpoint.signal_before,
                     "checkpoint.signal_before");
-    add_directive("--open-mode", "append", "a requeue keeps the log");
-    if (is_requeued_) {
-      add_directive("--requeue", std::nullopt, "retry.on");
-    } else {
-      add_directive("--no-requeue", std::nullopt, "no retry");
-    }
-    if (goes_on_with_fewer_)
-      add_directive("--no-kill", std::nullopt, "retry.on: node_failure, resources.nodes");
   }
 
   /// Refuses directives that slurmrestd would drop or misread.

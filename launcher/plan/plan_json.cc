@@ -37,20 +37,47 @@ using Json = nlohmann::ordered_json;
   return number ? Json(*number) : Json();
 }
 
+[[nodiscard]] Json of_prologue(const Prologue& p) {
+  return {{"purge_modules", p.purge_modules},
+          {"use_modules", p.use_modules},
+          {"load_modules", p.load_modules},
+          {"module_init", p.module_init},
+          {"conda_module", p.conda_module},
+          {"conda_name", p.conda_name},
+          {"venv", p.venv},
+          {"vars", of_variables(p.vars)},
+          {"image_of_gpus", p.image_of_gpus ? Json(*p.image_of_gpus) : Json()},
+          {"setup", p.setup},
+          {"setup_node", p.setup_node}};
+}
+
+[[nodiscard]] Json of_entry(const ContainerEntry& entry) {
+  Json words = Json::array();
+  for (const ContainerLine& line : entry.words)
+    words.push_back({{"text", line.text}, {"key", line.key}});
+  return {{"batch", entry.batch},
+          {"session", entry.session},
+          {"join", entry.join},
+          {"words", std::move(words)}};
+}
+
+[[nodiscard]] Json of_requested(const Requested& q) {
+  return {{"nodes", of_number(q.nodes)},
+          {"tasks", of_number(q.tasks)},
+          {"gpus", of_number(q.gpus)},
+          {"cpus", of_number(q.cpus)},
+          {"time_seconds", of_number(q.time_seconds)}};
+}
+
 }  // namespace
 
 std::string plan_json(const LaunchPlan& plan) {
-  const Prologue& p = plan.prologue;
-  const Requested& q = plan.requested;
   Json program = Json::array();
   for (const PlannedWords& group : plan.program)
     program.push_back({{"words", group.words}, {"key", group.key}});
   Json after = Json::array();
   for (const PlannedDependency& one : plan.after)
     after.push_back({{"type", one.type}, {"run", one.run}, {"key", one.key}});
-  Json enter = Json::array();
-  for (const ContainerLine& line : plan.entry.words)
-    enter.push_back({{"text", line.text}, {"key", line.key}});
   Json json{
       {"name", plan.name},
       {"target", plan.target == Target::kSlurm ? "slurm" : "local"},
@@ -65,28 +92,13 @@ std::string plan_json(const LaunchPlan& plan) {
       {"directives", of_options(plan.directives)},
       {"after", after},
       {"output_given", plan.output_given},
-      {"prologue",
-       {{"purge_modules", p.purge_modules},
-        {"use_modules", p.use_modules},
-        {"load_modules", p.load_modules},
-        {"module_init", p.module_init},
-        {"conda_module", p.conda_module},
-        {"conda_name", p.conda_name},
-        {"venv", p.venv},
-        {"vars", of_variables(p.vars)},
-        {"image_of_gpus", p.image_of_gpus ? Json(*p.image_of_gpus) : Json()},
-        {"setup", p.setup},
-        {"setup_node", p.setup_node}}},
+      {"prologue", of_prologue(plan.prologue)},
       {"shares_cpus", plan.shares_cpus},
       {"step_vars", of_variables(plan.step_vars)},
       {"step", of_options(plan.step)},
       {"container", of_options(plan.container)},
       {"runtime", plan.runtime},
-      {"entry",
-       {{"batch", plan.entry.batch},
-        {"session", plan.entry.session},
-        {"join", plan.entry.join},
-        {"words", enter}}},
+      {"entry", of_entry(plan.entry)},
       {"rank_vars", of_variables(plan.rank_vars)},
       {"rank_options", of_options(plan.rank_options)},
       {"rank_env", of_variables(plan.rank_env)},
@@ -96,12 +108,7 @@ std::string plan_json(const LaunchPlan& plan) {
       {"forward_usr1", plan.forward_usr1},
       {"lead_options", of_options(plan.lead_options)},
       {"local_ranks", plan.local_ranks},
-      {"requested",
-       {{"nodes", of_number(q.nodes)},
-        {"tasks", of_number(q.tasks)},
-        {"gpus", of_number(q.gpus)},
-        {"cpus", of_number(q.cpus)},
-        {"time_seconds", of_number(q.time_seconds)}}},
+      {"requested", of_requested(plan.requested)},
   };
   if (plan.known_bad)
     json["known_bad"] = {{"file", plan.known_bad->file}, {"seconds", plan.known_bad->seconds}};

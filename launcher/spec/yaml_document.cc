@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <istream>
+#include <optional>
 #include <streambuf>
 
 #include <fmt/format.h>
@@ -145,6 +146,8 @@ class EventReader final : public YAML::EventHandler {
 
   /// Says what yaml-cpp refused, in words that tell what to do.
   [[nodiscard]] YamlProblem problem_of(const YAML::Exception& error);
+  [[nodiscard]] std::optional<YamlProblem> problem_of_collection(const std::string& message,
+                                                                 const YamlPlace& where) const;
 
  private:
   /// A sequence or map whose end has not come.
@@ -366,30 +369,11 @@ const std::array kWordings{
     Wording{YAML::ErrorMsg::REPEATED_TAG_DIRECTIVE, "a second %TAG directive for the same handle"},
 };
 
-YamlProblem EventReader::problem_of(const YAML::Exception& error) {
-  const auto at = source_.at(error.mark.pos, error.mark.line, error.mark.column);
-  const auto where = source_.place(at);
-  const auto is = [&](std::string_view message) { return error.msg == message; };
-  if (dynamic_cast<const YAML::DeepRecursion*>(&error) != nullptr) return tree_.too_deep(where);
-  if (is(YAML::ErrorMsg::UNKNOWN_ANCHOR)) {
-    const std::string name = alias_name(at);
-    if (name.ends_with(':')) {
-      return quoting_yaml_problem(
-          where, fmt::format("alias '*{}' has no anchor '&{}' before it; an alias that is a key "
-                             "needs a space before its ':'",
-                             name, name));
-    }
-    return tree_.alias(0, name, where).error();
-  }
-  const bool is_about_indentation = [&] {
-    const std::array kMessages{YAML::ErrorMsg::MAP_VALUE,   YAML::ErrorMsg::MAP_KEY,
-                               YAML::ErrorMsg::BLOCK_ENTRY, YAML::ErrorMsg::END_OF_MAP,
-                               YAML::ErrorMsg::END_OF_SEQ,  YAML::ErrorMsg::TAB_IN_INDENTATION};
-    return std::any_of(kMessages.begin(), kMessages.end(), is);
-  }();
-  if (const auto tab = source_.tab_before({at.offset + 1, at.line_start, at.line});
-      tab && is_about_indentation)
-    return yaml_problem(source_.place(*tab), kTabIndents);
+/// Returns the problem of a list or a map that is not closed or not continued as it must be;
+/// nothing for any other error.
+std::optional<YamlProblem> EventReader::problem_of_collection(const std::string& message,
+                                                              const YamlPlace& where) const {
+  const auto is = [&](std::string_view theirs) { return message == theirs; };
   const int opened = levels_.empty() ? 0 : levels_.back().begin.line + 1;
   const std::size_t column = levels_.empty() ? 0 : levels_.back().begin.column() + 1;
   if (is(YAML::ErrorMsg::END_OF_SEQ_FLOW)) {
@@ -417,6 +401,34 @@ YamlProblem EventReader::problem_of(const YAML::Exception& error) {
                                     "characters in quotes",
                                     opened, column));
   }
+  return std::nullopt;
+}
+
+YamlProblem EventReader::problem_of(const YAML::Exception& error) {
+  const auto at = source_.at(error.mark.pos, error.mark.line, error.mark.column);
+  const auto where = source_.place(at);
+  const auto is = [&](std::string_view message) { return error.msg == message; };
+  if (dynamic_cast<const YAML::DeepRecursion*>(&error) != nullptr) return tree_.too_deep(where);
+  if (is(YAML::ErrorMsg::UNKNOWN_ANCHOR)) {
+    const std::string name = alias_name(at);
+    if (name.ends_with(':')) {
+      return quoting_yaml_problem(
+          where, fmt::format("alias '*{}' has no anchor '&{}' before it; an alias that is a key "
+                             "needs a space before its ':'",
+                             name, name));
+    }
+    return tree_.alias(0, name, where).error();
+  }
+  const bool is_about_indentation = [&] {
+    const std::array kMessages{YAML::ErrorMsg::MAP_VALUE,   YAML::ErrorMsg::MAP_KEY,
+                               YAML::ErrorMsg::BLOCK_ENTRY, YAML::ErrorMsg::END_OF_MAP,
+                               YAML::ErrorMsg::END_OF_SEQ,  YAML::ErrorMsg::TAB_IN_INDENTATION};
+    return std::any_of(kMessages.begin(), kMessages.end(), is);
+  }();
+  if (const auto tab = source_.tab_before({at.offset + 1, at.line_start, at.line});
+      tab && is_about_indentation)
+    return yaml_problem(source_.place(*tab), kTabIndents);
+  if (auto problem = problem_of_collection(error.msg, where)) return *problem;
   if (is(YAML::ErrorMsg::EOF_IN_SCALAR)) {
     return yaml_problem(where,
                         fmt::format("the file ends inside a text in quotes, which opens at or "

@@ -75,10 +75,9 @@ FlagValue<O> list(std::string_view placeholder, Field field,
           [=](const O& options) { return fmt::format("{}", fmt::join(field(options), ",")); }};
 }
 
-}  // namespace
-
-const std::vector<Flag<TrainOptions>>& train_flags() {
-  static const std::vector<Flag<O>> kFlags{
+/// Flags of the network and its loss.
+std::vector<Flag<O>> model_flags() {
+  return {
       {"--model", word_in<O>(DLRUN_FIELD(model), model_names()),
        "dense layers with ReLU; 3x3 convolutions of 32 and 64, maxpool, dropout, dense 128; "
        "ResNet-18 for images of 25 to 32 pixels; ResNet-50 and EfficientNet-B0 for images of any "
@@ -86,77 +85,118 @@ const std::vector<Flag<TrainOptions>>& train_flags() {
       {"--hidden", list("N[,N...]", DLRUN_FIELD(hidden), set_hidden),
        "widths of mlp's hidden layers (512)"},
       {"--layers", list("LAYER[,LAYER...]", DLRUN_FIELD(layers), set_layers),
-       "any other model: 'conv2d 16 5 stride 2,relu,maxpool 2,dropout 0.5,dense 10'"},
+       "a model of one's own: 'conv2d 16 5 stride 2,relu,maxpool 2,dropout 0.5,dense 10'"},
       {"--loss", one_of<O>(DLRUN_FIELD(loss), kLosses),
-       "labels are one class of several, or 0 or 1 for each class (softmax)"},
+       "softmax: a label is one of several classes; sigmoid: 0 or 1 for each class (softmax)"},
+  };
+}
+
+/// Flags of the update rule.
+std::vector<Flag<O>> optimizer_flags() {
+  return {
       {"--optimizer", word_in<O>(DLRUN_FIELD(optimizer.name), optimizer_names()),
        "update rule (adam)"},
       {"--momentum", real<O>(DLRUN_FIELD(optimizer.momentum), 0, 1),
-       "of sgd, nesterov and lars (0.9), and rmsprop (0)"},
+       "sgd, nesterov, lars: momentum (0.9); rmsprop: momentum (0)"},
       {"--weight-decay", real<O>(DLRUN_FIELD(optimizer.weight_decay), 0, kLargest),
-       "X times the parameter, added to the gradient (0; lars 1e-4); novograd: to the step (0); "
-       "adamw and lamb: to the step (0.01)"},
+       "adds X times the parameter to the gradient (0; lars 1e-4), or for novograd (0), adamw and "
+       "lamb (0.01) to the step"},
       {"--beta1", real<O>(DLRUN_FIELD(optimizer.beta1), 0, kBelowOne),
-       "decay rate of the mean gradient: of adam, adamw, lamb (0.9) and novograd (0.95)"},
+       "adam, adamw, lamb: decay rate of the mean gradient (0.9); novograd: the same (0.95)"},
       {"--beta2", real<O>(DLRUN_FIELD(optimizer.beta2), 0, kBelowOne),
-       "decay rate of the mean square: of adam, adamw, lamb (0.999) and novograd (0.98)"},
+       "adam, adamw, lamb: decay rate of the mean square (0.999); novograd: the same (0.98)"},
       {"--epsilon", real<O>(DLRUN_FIELD(optimizer.epsilon), 0, 1),
-       "added to the divisor by these and rmsprop (1e-8; lamb 1e-6)"},
+       "adam, adamw, novograd, rmsprop: added to the divisor (1e-8); lamb: the same (1e-6)"},
       {"--alpha", real<O>(DLRUN_FIELD(optimizer.alpha), 0, kBelowOne),
-       "of rmsprop: what the mean square keeps (0.99)"},
+       "rmsprop: decay rate of the mean square (0.99)"},
       {"--trust", real<O>(DLRUN_FIELD(optimizer.trust), 0, kLargest),
-       "of lars: its coefficient (0.001)"},
+       "lars: trust coefficient (0.001)"},
       {"--optimizer-state", one_of<O>(DLRUN_FIELD(has_sharded_state), kStates),
-       "each rank keeps all of its arrays, or its part of them only: ZeRO-1 (whole)"},
+       "whole: each rank keeps the whole state; sharded: only its part (ZeRO-1) (whole)"},
+  };
+}
+
+/// Flags of the exchange of gradients.
+std::vector<Flag<O>> exchange_flags() {
+  return {
       {"--local-steps", number<O>(DLRUN_FIELD(local_steps), 0, kMostSamples),
-       "post-local SGD: ranks step by their own gradients and average their parameters every N "
-       "steps; 0: the gradients of each step are averaged (0)"},
+       "post-local SGD: each rank uses its own gradients, and the ranks average their parameters "
+       "every N steps; 0: the ranks average the gradients of each step (0)"},
       {"--local-after", real<O>(DLRUN_FIELD(local_after), 0, kLargest),
-       "with --local-steps: after X epochs of common steps (0)"},
+       "with --local-steps: epochs of common steps before the local ones (0)"},
       {"--compression", one_of<O>(DLRUN_FIELD(buckets.compression), kCompressions),
-       "gradients travel and are added in 16 bits (none)"},
+       "ranks send and add gradients in 16 bits (none)"},
       {"--clip-norm", real<O>(DLRUN_FIELD(clip_norm), 0, kLargest),
-       "hold the gradients' global norm to X; 0: leave it (0)"},
+       "largest global norm of the gradients; 0: no limit (0)"},
+  };
+}
+
+/// Flags of the learning rate.
+std::vector<Flag<O>> rate_flags() {
+  return {
       {"--lr", real<O>(DLRUN_FIELD(learning_rate), 0, kLargest),
        "learning rate of one rank (0.001)"},
       {"--lr-scaling", one_of<O>(DLRUN_FIELD(lr_scaling), kLrScalings),
-       "how it grows with the number of ranks (none)"},
+       "growth of the learning rate with the number of ranks (none)"},
       {"--lr-decay", one_of<O>(DLRUN_FIELD(lr_decay), kLrDecays),
-       "how it falls over the run (linear)"},
+       "decay of the learning rate over the run (linear)"},
       {"--lr-steps", list("N[,N...]", DLRUN_FIELD(lr_steps), set_lr_steps),
-       "step: the epochs after which it falls, ascending"},
+       "--lr-decay step: epochs after which the learning rate falls, ascending"},
       {"--lr-step-factor", real<O>(DLRUN_FIELD(lr_step_factor), 0, 1),
-       "step: by what it is multiplied there (0.1)"},
+       "--lr-decay step: factor of the learning rate at each step (0.1)"},
       {"--lr-power", real<O>(DLRUN_FIELD(lr_power), 0, 100),
-       "polynomial: the power of the part of the run that is left (2)"},
+       "--lr-decay polynomial: power of the part of the run that is left (2)"},
       {"--warmup-epochs", real<O>(DLRUN_FIELD(warmup_epochs), 0, kLargest),
-       "it first rises over X epochs: from --lr to the scaled rate, unscaled from 0 (0)"},
-      {"--batch", number<O>(DLRUN_FIELD(batch), 1, kWidest), "samples of a step on each rank (32)"},
+       "epochs in which the learning rate rises to its full value: from --lr if --lr-scaling is "
+       "given, else from 0 (0)"},
+  };
+}
+
+/// Flags of the loop over the data, checkpoints and traces.
+std::vector<Flag<O>> loop_flags() {
+  return {
+      {"--batch", number<O>(DLRUN_FIELD(batch), 1, kWidest), "samples of each rank in a step (32)"},
       {"--micro-batch", number<O>(DLRUN_FIELD(micro_batch), 0, kWidest),
-       "at most so many of them at once; gradients are accumulated; 0: all (0)"},
+       "samples that a rank computes at once; it accumulates their gradients; 0: all (0)"},
       {"--epochs", number<O>(DLRUN_FIELD(epochs), 1, kMostEpochs), "passes over the data (4)"},
       {"--augment",
        {"WORD[,WORD...]", set_augmentation,
         [](const O& options) { return to_text(options.augmentation); }},
-       "random changes of training images, another in each epoch: flip (left and right), rotate "
+       "random changes of training images, new ones in each epoch: flip (left and right), rotate "
        "(by 90 degrees), shift [PIXELS] (4) (none)"},
       {"--seed", number<O>(DLRUN_FIELD(seed), 0, std::numeric_limits<std::int64_t>::max()),
-       "of first values, order of samples and drawn digits (1)"},
+       "seed of the initial values, the order of samples and the generated data (1)"},
       {"--shard", one_of<O>(DLRUN_FIELD(sharding), kShardings),
-       "ranks share each epoch's samples; each reads partitions of its own; or they share the "
-       "epochs (sample)"},
+       "sample: ranks share the samples of each epoch; file: each rank reads its own partitions; "
+       "epoch: each rank does its part of the epochs (sample)"},
       {"--checkpoint-dir", path<O>("DIR", DLRUN_FIELD(checkpoint_dir)),
-       "below the run's directory, else the working directory, or absolute (ckpt)", true},
+       "folder of the checkpoints, in the run's directory, or without a run in the working "
+       "directory "
+       "(ckpt)",
+       true},
       {"--checkpoint-every", number<O>(DLRUN_FIELD(checkpoint_every), 0, kMostSamples),
        "steps between checkpoints; 0: one at the end of each epoch (0)"},
       {"--checkpoint-keep", number<O>(DLRUN_FIELD(checkpoint_keep), 0, kMostEpochs),
-       "how many of the newest stay; 0: save none (3)"},
+       "number of newest checkpoints to keep; 0: save none (3)"},
       {"--resume", given<O>(DLRUN_FIELD(resume)),
-       "go on from the newest valid checkpoint (a later attempt of a run does so by itself)"},
+       "continue from the newest valid checkpoint (a later attempt of a run always does)"},
       {"--trace-steps", number<O>(DLRUN_FIELD(trace_steps), 0, kMostTraced),
-       "a timeline of the first N steps in trace/ of the run's directory, else of the working "
-       "directory, for ui.perfetto.dev or chrome://tracing (0)"},
+       "writes a timeline of the first N steps into trace/ of the run's directory, or without a "
+       "run "
+       "of the working directory, for ui.perfetto.dev or chrome://tracing (0)"},
   };
+}
+
+}  // namespace
+
+const std::vector<Flag<TrainOptions>>& train_flags() {
+  static const std::vector<Flag<O>> kFlags = [] {
+    std::vector<Flag<O>> all;
+    for (auto&& part :
+         {model_flags(), optimizer_flags(), exchange_flags(), rate_flags(), loop_flags()})
+      all.insert(all.end(), part.begin(), part.end());
+    return all;
+  }();
   return kFlags;
 }
 

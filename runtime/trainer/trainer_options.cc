@@ -36,8 +36,8 @@ std::vector<Flag<Options>> make_flags() {
   std::vector<Flag<O>> flags{
       {"--dataset",
        word_in<O>(DLRUN_FIELD(data.dataset), "idx|mnist|cifar10|arrays|digits|patches"),
-       "what --data holds; digits are drawn in memory when there is no --data, patches always "
-       "(digits)"},
+       "format of the files in --data. Without --data, digits are generated in memory; patches "
+       "always are (digits)"},
       {"--data",
        {"DIR",
         [](O& o, std::string_view value) -> Result<> {
@@ -45,10 +45,12 @@ std::vector<Flag<Options>> make_flags() {
           return {};
         },
         {}},
-       "folder with train-images-idx3-ubyte[.gz] and its three companions; data_batch_1.bin and "
-       "its five; or test.safetensors and train.safetensors, in whole or in partitions"},
+       "folder of the files: idx: train-images-idx3-ubyte[.gz] and three more; cifar10: "
+       "data_batch_1.bin and five more; arrays: test.safetensors and train.safetensors, whole or "
+       "in "
+       "partitions"},
       {"--patch-size", number<O>(DLRUN_FIELD(data.patch_size), 8, 1024),
-       "pixels per row and per column of drawn patches (120)"},
+       "height and width of generated patches in pixels (120)"},
       {"--train-samples", number<O>(DLRUN_FIELD(data.train_samples), 0, kMostSamples),
        "train on the first N samples only; 0: all (0)"},
       {"--test-samples", number<O>(DLRUN_FIELD(data.test_samples), 0, kMostSamples),
@@ -57,19 +59,20 @@ std::vector<Flag<Options>> make_flags() {
   for (const Flag<TrainOptions>& flag : train_flags()) flags.push_back(of_options(flag));
   const Flag<O> others[] = {
       {"--backend", word_in<O>(DLRUN_FIELD(backend), "auto|mpi|gloo|shm|nccl|single"),
-       "how ranks communicate (auto)"},
-      {"--device", word_in<O>(DLRUN_FIELD(device), "cpu|cuda"), "where the model lies (cpu)"},
+       "library by which ranks communicate (auto)"},
+      {"--device", word_in<O>(DLRUN_FIELD(device), "cpu|cuda"),
+       "device that trains the model (cpu)"},
       {"--precision", one_of<O>(DLRUN_FIELD(precision), kPrecisions),
-       "with --device cuda: what the inputs of products and convolutions are rounded to; all else "
-       "is float32 (float32)"},
+       "with --device cuda: type to which the inputs of products and convolutions are rounded; the "
+       "rest is float32 (float32)"},
       {"--cuda-graphs", one_of<O>(DLRUN_FIELD(has_cuda_graphs), kTruths),
-       "with --device cuda and one rank: a step's operations go to the GPU as one; the same bits "
-       "(false)"},
-      {"--threads", number<O>(DLRUN_FIELD(threads), 1, 1024), "of each rank on the CPU (1)"},
+       "with --device cuda and one rank: launches all operations of a step at once; results have "
+       "the same bits (false)"},
+      {"--threads", number<O>(DLRUN_FIELD(threads), 1, 1024), "CPU threads of each rank (1)"},
       {"--metrics", path<O>("PATH", DLRUN_FIELD(metrics)),
-       "append metrics here, one JSON object a line (metrics.jsonl in the run's directory, else "
-       "none)"},
-      {"--help", given<O>(DLRUN_FIELD(wants_help)), "this text"},
+       "file to which metrics are appended, one JSON object per line (metrics.jsonl in the run's "
+       "directory; none without a run)"},
+      {"--help", given<O>(DLRUN_FIELD(wants_help)), "print this text"},
   };
   flags.insert(flags.end(), std::begin(others), std::end(others));
   return flags;
@@ -83,14 +86,15 @@ const std::vector<Flag<Options>>& flags() {
 const std::vector<Flag<DigitsOptions>>& digits_flags() {
   using O = DigitsOptions;
   static const std::vector<Flag<O>> kFlags{
-      {"--out", path<O>("DIR", DLRUN_FIELD(out)), "folder for the four files; made if missing"},
+      {"--out", path<O>("DIR", DLRUN_FIELD(out)),
+       "folder for the four files; created if it is missing"},
       {"--train", number<O>(DLRUN_FIELD(train_samples), 1, kMostSamples), "training images (8000)"},
       {"--test", number<O>(DLRUN_FIELD(test_samples), 1, kMostSamples), "test images (2000)"},
       {"--partitions", number<O>(DLRUN_FIELD(partitions), 0, 100'000),
-       "safetensors arrays instead of IDX, the training images in N files; 0: IDX (0)"},
+       "writes safetensors arrays, the training images in N files; 0: writes IDX files (0)"},
       {"--seed", number<O>(DLRUN_FIELD(seed), 0, std::numeric_limits<std::int64_t>::max()),
-       "other images for another seed (1)"},
-      {"--help", given<O>(DLRUN_FIELD(wants_help)), "this text"},
+       "seed of the generated images (1)"},
+      {"--help", given<O>(DLRUN_FIELD(wants_help)), "print this text"},
   };
   return kFlags;
 }

@@ -36,16 +36,18 @@ TEST_CASE("squeue's lines are read, and a comment may hold bars") {
   CHECK(reports[1].comment.empty());
 }
 
-TEST_CASE("of a dependency that can never hold squeue's line says which") {
+TEST_CASE("the failed dependencies are read from squeue's line") {
   const auto reports = parse_squeue(
       "5|CANCELLED|DependencyNeverSatisfied||N/"
       "A|afterany:3(unfulfilled),afterok:4(failed)?afterok:6_2(failed)|x\n"
       "6|CANCELLED|DependencyNeverSatisfied||N/A||x\n",
       "");
   REQUIRE(reports.size() == 2);
-  CHECK(reports[0].reason == "DependencyNeverSatisfied: afterok:4, afterok:6_2");
+  CHECK(reports[0].reason == kNeverSatisfied);
+  CHECK(reports[0].failed_dependencies == std::vector<std::string>{"afterok:4", "afterok:6_2"});
   CHECK(reports[0].comment == "x");
-  CHECK(reports[1].reason == "DependencyNeverSatisfied");
+  CHECK(reports[1].reason == kNeverSatisfied);
+  CHECK(reports[1].failed_dependencies.empty());
 }
 
 TEST_CASE(

@@ -212,17 +212,19 @@ TEST_CASE("a failed rank is described with rank, host and signal or code") {
 TEST_CASE("a job whose dependency can never hold says which") {
   RunFacts facts = submitted();
   facts.report = report(JobPhase::kEnded, "CANCELLED");
-  facts.report->reason = "DependencyNeverSatisfied: afterok:4";
+  facts.report->reason = "DependencyNeverSatisfied";
+  facts.report->failed_dependencies = {"afterok:4"};
   CHECK(assess(facts).state == RunState::kCancelled);
   CHECK(assess(facts).detail ==
         "CANCELLED: it waited for afterok:4, which can never hold any more");
-  facts.report->reason = "DependencyNeverSatisfied";
+  facts.report->failed_dependencies.clear();
   CHECK(assess(facts).detail ==
         "CANCELLED: it waited for a dependency, which can never hold any more");
   facts.report->reason.clear();
   CHECK(assess(facts).detail == "CANCELLED: it was cancelled");
   facts.report = report(JobPhase::kPending, "PENDING");
-  facts.report->reason = "DependencyNeverSatisfied: afterok:4, afterok:5";
+  facts.report->reason = "DependencyNeverSatisfied";
+  facts.report->failed_dependencies = {"afterok:4", "afterok:5"};
   CHECK(
       assess(facts).detail ==
       "DependencyNeverSatisfied: it waits for afterok:4, afterok:5, which can never hold any more");

@@ -1,0 +1,383 @@
+// assess() decides the state of a run from facts that were read before. No function here reads a
+// file or asks Slurm.
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "launcher/executors/foreground.h"
+#include "launcher/executors/slurm_parse.h"
+#include "launcher/runs/status.h"
+
+namespace dlrun {
+namespace {
+
+/// Returns the dependency that can no longer be fulfilled, such as "afterok:12, which can never
+/// hold any more"; empty if Slurm reports none.
+std::string never_satisfied(const JobReport& report) {
+  if (report.reason != kNeverSatisfied) return {};
+  const auto& failed = report.failed_dependencies;
+  return fmt::format("{}, which can never hold any more",
+                     failed.empty() ? "a dependency" : printable(join(failed, ", ")));
+}
+
+/// Explains Slurm's end states whose word alone is not clear.
+std::string explain_end(const JobReport& report) {
+  struct Row {
+    std::string_view state, text;
+  };
+  constexpr std::array<Row, 8> kRows = {
+      {{"TIMEOUT", "it reached its time limit"},
+       {"OUT_OF_MEMORY", "it used more memory than it had asked for"},
+       {"NODE_FAIL", "a node failed"},
+       {"PREEMPTED", "a job with a higher priority took its nodes"},
+       {"BOOT_FAIL", "a node did not boot"},
+       {"DEADLINE", "it could not end before its deadline"},
+       {"FAILED", "its script ended with an error"},
+       {"CANCELLED", "it was cancelled"}}};
+  std::string text = report.state;
+  for (const auto& row : kRows) {
+    if (row.state == report.state) text = fmt::format("{}: {}", report.state, row.text);
+  }
+  if (const auto never = never_satisfied(report); !never.empty() && report.state == "CANCELLED")
+    text = fmt::format("{}: it waited for {}", report.state, never);
+  if (report.exit_code && *report.exit_code != 0)
+    text += fmt::format(" (code {})", *report.exit_code);
+  if (report.signal != 0) text += fmt::format(" (signal {})", report.signal);
+  return text;
+}
+
+RunState end_state(const RunRecord& record) {
+  switch (record.end_state.value().value_or(EndState::kFailed)) {
+    case EndState::kCompleted:
+      return RunState::kCompleted;
+    case EndState::kCancelled:
+      return RunState::kCancelled;
+    case EndState::kTimeout:
+      return RunState::kTimeout;
+    case EndState::kFailed:
+      return RunState::kFailed;
+  }
+  return RunState::kFailed;
+}
+
+/// Returns true if a list of checks (health.preflight), such as "gpu,nccl", has one of collectives.
+bool tries_collective(std::string_view checks) {
+  const auto all = split(checks, ',');
+  return std::any_of(all.begin(), all.end(),
+                     [](std::string_view check) { return check == "nccl" || check == "gloo"; });
+}
+
+std::string running_detail(const RunRecord& record) {
+  if (!record.has_events) return "the job runs; its leader has not said anything yet";
+  if (!record.restarts.empty() && record.restarts.back().attempt == record.attempt)
+    return fmt::format("attempt {} has ended ({}); the run starts again", record.attempt,
+                       record.restarts.back().cause);
+  if (!record.attempt_reason.empty())
+    return fmt::format("attempt {} has ended ({})", record.attempt, record.attempt_reason.text());
+  if (!record.joined && !record.checks.empty())
+    return fmt::format("the nodes are checked ({}) before the ranks join",
+                       printable(record.checks));
+  if (!record.joined) return "waiting for the ranks to join";
+  if (!record.checked && tries_collective(record.checks))
+    return fmt::format("the ranks try a collective ({}) before the programs start",
+                       printable(record.checks));
+  return {};
+}
+
+/// Returns the state according to the run's own record, if there is no other answer.
+RunState last_known(const RunRecord& record) {
+  return record.has_events ? RunState::kRunning : RunState::kPending;
+}
+
+void assess_by_report(RunStatus& status, const JobReport& report) {
+  const RunRecord& record = status.facts.record;
+  switch (report.phase) {
+    case JobPhase::kPending:
+      status.state = RunState::kPending;
+      status.detail = report.reason;
+      if (const auto never = never_satisfied(report); !never.empty())
+        status.detail = fmt::format("DependencyNeverSatisfied: it waits for {}", never);
+      if (!record.restarts.empty())
+        status.detail = fmt::format("attempt {} has ended ({}); queued again{}{}", record.attempt,
+                                    record.restarts.back().cause, report.reason.empty() ? "" : ": ",
+                                    report.reason);
+      if (!report.start.empty())
+        status.detail +=
+            fmt::format("{}expected start {}", report.reason.empty() ? "" : ", ", report.start);
+      return;
+    case JobPhase::kRunning:
+      status.state = RunState::kRunning;
+      status.detail = report.state == "RUNNING" ? running_detail(record) : report.state;
+      return;
+    case JobPhase::kEnded:
+      if (report.state == "COMPLETED") {
+        status.state = RunState::kCompleted;
+        if (record.has_events)
+          status.detail = "Slurm says COMPLETED, but the run's own record has no end";
+        return;
+      }
+      status.state = report.state == "CANCELLED" ? RunState::kCancelled
+                     : report.state == "TIMEOUT" ? RunState::kTimeout
+                                                 : RunState::kFailed;
+      status.detail = explain_end(report);
+      if (record.first_failed) status.detail += "; " + describe(*record.first_failed);
+      return;
+  }
+}
+
+/// Another user's run: says what its files say, because nobody may be asked about it.
+void assess_foreign(RunStatus& status) {
+  const RunFacts& f = status.facts;
+  const bool is_refused = f.submission && f.submission->state == Submission::State::kRefused;
+  const bool is_known = is_refused || f.record.has_events || !status.job.id.empty();
+  status.state = is_refused ? RunState::kRefused
+                 : is_known ? last_known(f.record)
+                            : RunState::kUnknown;
+  status.is_last_known = !is_refused;
+  status.detail = describe(*f.foreign);
+}
+
+/// A submission that Slurm has not confirmed. is_open: neither is its job known.
+void assess_unreachable(RunStatus& status, bool is_open) {
+  const RunFacts& f = status.facts;
+  status.is_last_known = true;
+  status.state = is_open && !f.claim ? RunState::kUnknown : last_known(f.record);
+  status.detail = is_open && !f.claim
+                      ? fmt::format("it is not known whether Slurm took the job; {}", f.unreachable)
+                      : f.unreachable;
+}
+
+/// A submission that was interrupted before Slurm had the job.
+void assess_not_submitted(RunStatus& status) {
+  const Submission& submission = *status.facts.submission;
+  status.state = RunState::kNotSubmitted;
+  if (!submission.task) {
+    status.detail = "the submission was interrupted, and Slurm knows no job of it; submit again";
+    return;
+  }
+  status.detail = fmt::format(
+      "{}; `dlrun resubmit` of the sweep submits what is missing",
+      submission.token.empty()
+          ? "it was not submitted: the submission ended before its array's turn"
+          : "the submission of its array was interrupted, and Slurm knows no job of it");
+}
+
+/// A run whose job nobody knows any more.
+void assess_unknown(RunStatus& status) {
+  const RunFacts& f = status.facts;
+  status.state = RunState::kUnknown;
+  if (!f.was_asked) {
+    status.detail = "its files name no job";
+  } else if (status.job.cluster == kLocalCluster) {
+    status.detail = fmt::format("it ran on {}, and only there can be seen whether it goes on",
+                                host_of_local_job(status.job.id));
+  } else {
+    status.detail = fmt::format("Slurm no longer knows job {}, and the run's own record has no end",
+                                status.job.id);
+    if (!f.accounting.empty()) status.detail += fmt::format(" (accounting: {})", f.accounting);
+  }
+}
+
+}  // namespace
+
+std::string_view word(RunState state) {
+  switch (state) {
+    case RunState::kNotSubmitted:
+      return "not_submitted";
+    case RunState::kRefused:
+      return "refused";
+    case RunState::kPending:
+      return "pending";
+    case RunState::kRunning:
+      return "running";
+    case RunState::kCompleted:
+      return "completed";
+    case RunState::kFailed:
+      return "failed";
+    case RunState::kCancelled:
+      return "cancelled";
+    case RunState::kTimeout:
+      return "timeout";
+    case RunState::kUnknown:
+      return "unknown";
+  }
+  return "unknown";
+}
+
+bool is_final(RunState state) {
+  return state != RunState::kPending && state != RunState::kRunning;
+}
+
+std::string describe(const RankFailure& failure) {
+  std::string text = failure.rank >= 0 ? fmt::format("rank {}", failure.rank) : "a rank";
+  if (!failure.host.empty()) text += fmt::format(" on {}", failure.host);
+  text += failure.signal.empty() ? fmt::format(" ended with code {}", failure.code)
+                                 : fmt::format(" was ended by {}", failure.signal);
+  if (!failure.error.empty()) text += fmt::format(" ({})", failure.error);
+  return text;
+}
+
+std::optional<JobId> job_of(const RunFacts& facts) {
+  if (facts.submission && !facts.submission->job.id.empty()) return facts.submission->job;
+  // Leaves out the claim's cluster: a query with -M requires the accounting database.
+  if (facts.claim && parse_local_job(facts.claim->job.id))
+    return JobId{std::string(kLocalCluster), facts.claim->job.id};
+  if (facts.claim && !facts.claim->job.id.empty()) return JobId{"", facts.claim->job.id};
+  return std::nullopt;
+}
+
+std::string_view token_of(const RunFacts& facts) {
+  if (facts.submission && !facts.submission->token.empty()) return facts.submission->token;
+  return facts.claim ? std::string_view(facts.claim->token) : std::string_view();
+}
+
+RunStatus assess(RunFacts facts) {
+  RunStatus status;
+  status.facts = std::move(facts);
+  const RunFacts& f = status.facts;
+  if (const auto job = job_of(f)) status.job = *job;
+  const bool is_refused = f.submission && f.submission->state == Submission::State::kRefused;
+  const bool is_intent = f.submission && f.submission->state == Submission::State::kIntent;
+  const bool is_open = is_intent && status.job.id.empty();
+
+  if (f.record.ended) {
+    status.state = end_state(f.record);
+    status.detail = f.record.end_message;
+  } else if (f.foreign) {
+    assess_foreign(status);
+  } else if (f.is_recorded_only) {
+    status.state = RunState::kNotSubmitted;
+    status.detail =
+        "its directory was made, but dlrun was ended before it sent the job, or is about to; "
+        "submit it again";
+  } else if (is_refused) {
+    status.state = RunState::kRefused;
+    status.detail = f.submission->message;
+  } else if (f.report) {
+    assess_by_report(status, *f.report);
+  } else if (is_open && f.is_being_submitted) {
+    status.state = RunState::kPending;
+    status.is_last_known = !f.unreachable.empty();
+    status.detail = "it is being submitted, and Slurm has not answered yet";
+  } else if (!f.unreachable.empty()) {
+    assess_unreachable(status, is_intent);
+  } else if (is_open) {
+    assess_not_submitted(status);
+  } else if (f.was_cancelled && f.was_asked && !f.record.has_events) {
+    status.state = RunState::kCancelled;
+    status.detail = "it was cancelled before it started";
+  } else {
+    assess_unknown(status);
+  }
+  return status;
+}
+
+bool is_unreachable(const RunStatus& status) {
+  return status.is_last_known && !status.facts.foreign;
+}
+
+bool is_submission_open(const RunStatus& status) {
+  const RunFacts& f = status.facts;
+  return f.submission && f.submission->state == Submission::State::kIntent && !job_of(f) &&
+         (f.is_being_submitted || !f.unreachable.empty());
+}
+
+bool is_over(const RunStatus& status) {
+  if (status.is_last_known) return false;
+  switch (status.state) {
+    case RunState::kCompleted:
+    case RunState::kFailed:
+    case RunState::kTimeout:
+    case RunState::kCancelled:
+    case RunState::kRefused:
+      return true;
+    case RunState::kNotSubmitted:
+    case RunState::kPending:
+    case RunState::kRunning:
+    case RunState::kUnknown:
+      return false;
+  }
+  return false;
+}
+
+std::string describe(const SweepCounts& counts) {
+  std::string text = fmt::format("{} point{}", counts.points, counts.points == 1 ? "" : "s");
+  const char* separator = ": ";
+  const auto add = [&](std::size_t count, const char* what) {
+    if (count == 0) return;
+    text += fmt::format("{}{} {}", separator, count, what);
+    separator = ", ";
+  };
+  add(counts.completed, "completed");
+  add(counts.failed, "failed");
+  add(counts.cancelled, "cancelled");
+  add(counts.running, "running");
+  add(counts.pending, "pending");
+  add(counts.not_submitted, "not submitted");
+  add(counts.unknown, "unknown");
+  return text;
+}
+
+RunStatus sum_up_points(const std::vector<Result<RunStatus>>& points) {
+  RunStatus status;
+  SweepCounts counts;
+  counts.points = points.size();
+  std::string why_pending;
+  for (const auto& point : points) {
+    if (!point) {
+      ++counts.unknown;
+      continue;
+    }
+    if (status.job.id.empty() && !point->job.id.empty())
+      status.job = {point->job.cluster, point->job.id.substr(0, point->job.id.find('_'))};
+    if (point->is_last_known) status.is_last_known = true;
+    if (is_unreachable(*point)) status.facts.unreachable = point->facts.unreachable;
+    switch (point->state) {
+      case RunState::kPending:
+        ++counts.pending;
+        if (why_pending.empty()) why_pending = point->detail;
+        break;
+      case RunState::kRunning:
+        ++counts.running;
+        break;
+      case RunState::kCompleted:
+        ++counts.completed;
+        break;
+      case RunState::kFailed:
+      case RunState::kTimeout:
+      case RunState::kRefused:
+        ++counts.failed;
+        break;
+      case RunState::kCancelled:
+        ++counts.cancelled;
+        break;
+      case RunState::kNotSubmitted:
+        ++counts.not_submitted;
+        break;
+      case RunState::kUnknown:
+        ++counts.unknown;
+        break;
+    }
+  }
+  status.detail = describe(counts);
+  if (counts.pending == counts.points) {
+    status.state = RunState::kPending;
+    if (!why_pending.empty()) status.detail += "; " + why_pending;
+  } else if (counts.running + counts.pending > 0) {
+    status.state = RunState::kRunning;
+  } else if (counts.completed == counts.points) {
+    status.state = RunState::kCompleted;
+  } else if (counts.failed > 0) {
+    status.state = RunState::kFailed;
+  } else if (counts.cancelled > 0) {
+    status.state = RunState::kCancelled;
+  } else {
+    status.state = counts.unknown > 0 ? RunState::kUnknown : RunState::kNotSubmitted;
+  }
+  status.sweep = counts;
+  return status;
+}
+
+}  // namespace dlrun

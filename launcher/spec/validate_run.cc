@@ -1,0 +1,167 @@
+// Checks of the container, the agent, restarts and the health of nodes.
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "container/container.h"
+#include "launcher/spec/derived.h"
+#include "launcher/spec/slurm_units.h"
+#include "launcher/spec/spec_keys.h"
+#include "launcher/spec/sweep_points.h"
+#include "launcher/spec/validator.h"
+
+namespace dlrun {
+
+void Validator::check_container() {
+  if (refused_.contains("container.runtime")) return;
+  const ContainerSpec& c = spec_.container;
+  const std::string runtime = container_runtime(spec_, site_);
+  if (runtime == "none") {
+    if (!c.image) {
+      for (std::string_view key :
+           {"container.mounts", "container.workdir", "container.name", "container.save"}) {
+        if (spec_.origins.contains(key)) error(key, fmt::format("{} needs container.image", key));
+      }
+    } else if (c.runtime == "none") {
+      error("container.image", "container.image is given, but container.runtime is none");
+    } else {
+      error("container.image", fmt::format("site '{}' names no container runtime; give "
+                                           "container.runtime: pyxis where the cluster has it",
+                                           site_.name));
+    }
+    return;
+  }
+  const ContainerBackend* backend = find_container_backend(runtime);
+  if (backend == nullptr) {
+    return error(c.runtime && *c.runtime != "auto" ? "container.runtime" : "container.image",
+                 fmt::format("container.runtime: '{}' is not a runtime that dlrun knows",
+                             printable(runtime)));
+  }
+  if (!c.image && !c.name && !refused_.contains("container.image"))
+    error("container.runtime", "container.image is missing");
+  for (const ContainerProblem& problem : backend->problems(c)) {
+    add(problem.is_warning ? Diagnostic::Severity::kWarning : Diagnostic::Severity::kError,
+        problem.key, problem.message);
+  }
+}
+
+void Validator::check_agent() {
+  if (spec_.launch.agent.value_or(true)) return;
+  if (preset_.trusted) {
+    return error(
+        "launch.agent",
+        "launch.agent: false: the preset 'trainer' cannot do without; its ranks meet over it");
+  }
+  if (!spec_.environment.secrets.empty()) {
+    return error("launch.agent",
+                 "launch.agent: false: environment.secrets reach the programs by the agent alone");
+  }
+  if (const auto field = field_of_agent(preset_)) {
+    error("launch.agent",
+          fmt::format(
+              "launch.agent: false: the preset '{}' asks for {{{}}}, which only the agent knows",
+              preset_.name, *field));
+  }
+}
+
+void Validator::check_retry() {
+  const RetrySpec& r = spec_.retry;
+  if (has("retry.on") && r.on.empty() && !refused_.contains("retry.on"))
+    error("retry.on", "retry.on names no cause; retry.max: 0 is how a run never starts again");
+  const bool wants_timeout = std::find(r.on.begin(), r.on.end(), "timeout") != r.on.end();
+  if (wants_timeout && !has("checkpoint.signal_before")) {
+    error("retry.on",
+          "retry.on: timeout needs checkpoint.signal_before: so long before the limit a "
+          "checkpoint is saved and the "
+          "job "
+          "queued again; afterwards is too late");
+  }
+  if (!spec_.launch.agent.value_or(true)) {
+    if (wants_retry(spec_))
+      error("launch.agent", "launch.agent: false: it is the agent that starts a run again (retry)");
+    if (spec_.health.hang_after)
+      error("launch.agent",
+            "launch.agent: false: it is the agent that sees a run hang (health.hang_after)");
+    if (!spec_.health.preflight.empty())
+      error("launch.agent",
+            "launch.agent: false: it is the agent that checks its node (health.preflight)");
+  }
+  check_spare_nodes();
+  check_known_bad();
+  const auto& checks = spec_.health.preflight;
+  const bool has_nccl = std::find(checks.begin(), checks.end(), "nccl") != checks.end();
+  if (has_nccl && std::find(checks.begin(), checks.end(), "gloo") != checks.end()) {
+    error("health.preflight",
+          "health.preflight: nccl and gloo are the same check, over GPUs or without; name one");
+  } else if (has_nccl && !may_have_gpus(spec_)) {
+    error("health.preflight",
+          "health.preflight: nccl is a check among GPUs, and the job asks for none "
+          "(resources.gpus_per_node); gloo is "
+          "the same check without them");
+  }
+  if (preset_.is_trainer && spec_.checkpoint.keep == 0 && wants_retry(spec_))
+    warn("checkpoint.keep",
+         "checkpoint.keep is 0, so none is written: a run that starts again (retry) begins from "
+         "its first step");
+  check_idle_gpu();
+  if (const auto after = parse_duration(spec_.health.hang_after.value_or("60"));
+      after && *after < 1)
+    error("health.hang_after", "health.hang_after is 0 s: every run would hang");
+}
+
+void Validator::check_idle_gpu() {
+  const HealthSpec& h = spec_.health;
+  if (h.idle_gpu && !h.idle_gpu_after)
+    error("health.idle_gpu",
+          "health.idle_gpu needs health.idle_gpu_after: how long a GPU may be idle");
+  if (!h.idle_gpu_after) return;
+  if (!spec_.launch.agent.value_or(true))
+    error("launch.agent",
+          "launch.agent: false: it is the agent that sees idle GPUs (health.idle_gpu_after)");
+  if (!may_have_gpus(spec_))
+    error("health.idle_gpu_after",
+          "health.idle_gpu_after: the job asks for none of the GPUs that could be idle");
+  if (const auto after = parse_duration(*h.idle_gpu_after); after && *after < 10)
+    error("health.idle_gpu_after",
+          "health.idle_gpu_after is less than 10 s: GPUs are asked every five seconds");
+}
+
+void Validator::check_spare_nodes() {
+  const Resources& r = spec_.resources;
+  if (!r.spare_nodes) return;
+  constexpr const char* kKey = "resources.spare_nodes";
+  const auto causes = retry_causes(spec_);
+  if (!wants_retry(spec_) ||
+      std::find(causes.begin(), causes.end(), "node_failure") == causes.end())
+    error(kKey,
+          "resources.spare_nodes: a spare node is used by the next attempt only; add retry.on: "
+          "[node_failure]");
+  if (!r.nodes || r.nodes->min != r.nodes->max)
+    error(kKey,
+          "resources.spare_nodes: needs resources.nodes with one number, the nodes of every "
+          "attempt");
+  for (const std::string_view key : {"resources.ntasks", "resources.gpus"}) {
+    if (has(key))
+      error(kKey,
+            fmt::format(
+                "resources.spare_nodes: {} counts over all nodes, spare ones too; give {} instead",
+                key,
+                key == "resources.gpus" ? "resources.gpus_per_node" : "resources.tasks_per_node"));
+  }
+}
+
+void Validator::check_known_bad() {
+  const HealthSpec& h = spec_.health;
+  if (!h.known_bad_file && !h.known_bad_for) return;
+  if (!spec_.launch.agent.value_or(true))
+    error("launch.agent",
+          "launch.agent: false: it is the agent that remembers bad nodes (health.known_bad)");
+  if (const auto time = parse_duration(h.known_bad_for.value_or("60")); time && *time < 1)
+    error("health.known_bad.for",
+          "health.known_bad.for is 0 s: every node would be forgotten at once");
+}
+
+}  // namespace dlrun

@@ -1,0 +1,213 @@
+// Checks of the program that starts, and of the bundled trainer.
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "container/container.h"
+#include "launcher/spec/derived.h"
+#include "launcher/spec/slurm_units.h"
+#include "launcher/spec/spec_keys.h"
+#include "launcher/spec/sweep_points.h"
+#include "launcher/spec/validator.h"
+
+namespace dlrun {
+
+void Validator::check_preset() {
+  const auto per_node = ranks_per_node(spec_);
+  if (preset_.is_node_launcher) {
+    const std::string_view key =
+        has("resources.tasks_per_node") ? "resources.tasks_per_node" : "resources.ntasks";
+    if (!per_node || *per_node != 1) {
+      error(key, fmt::format("{}: the preset '{}' starts the ranks of a node itself and wants "
+                             "one task per node; "
+                             "launch.nproc_per_node says how many ranks",
+                             key, preset_.name));
+    } else if (!nproc_per_node(spec_)) {
+      error("launch.nproc_per_node",
+            fmt::format(
+                "launch.nproc_per_node is missing: how many ranks is '{}' to start on each node?",
+                preset_.name));
+    }
+  } else if (spec_.launch.nproc_per_node) {
+    warn("launch.nproc_per_node", fmt::format("launch.nproc_per_node is for presets that start "
+                                              "the ranks of a node themselves, such as "
+                                              "torchrun; with '{}' every task is a rank "
+                                              "(resources.tasks_per_node), so it has no effect",
+                                              preset_.name));
+  }
+  const Launch& l = spec_.launch;
+  const auto others = l.chief.value_or(0) + l.ps.value_or(0) + l.evaluator.value_or(0);
+  if (others == 0) return;
+  const std::string_view key = l.ps      ? "launch.roles.ps"
+                               : l.chief ? "launch.roles.chief"
+                                         : "launch.roles.evaluator";
+  const auto& nodes = spec_.resources.nodes;
+  const auto tasks = spec_.resources.ntasks ? spec_.resources.ntasks
+                     : per_node && (!nodes || nodes->min == nodes->max)
+                         ? std::optional(*per_node * (nodes ? nodes->min : 1))
+                         : std::nullopt;
+  if (!uses_roles(preset_)) {
+    warn(key, fmt::format("launch.roles: the preset '{}' gives ranks no roles, so it has no effect",
+                          preset_.name));
+  } else if (tasks && *tasks < others) {
+    error(key, fmt::format("launch.roles asks for {} ranks, but the job has {}", others, *tasks));
+  } else if (tasks && *tasks == others && l.chief.value_or(0) == 0) {
+    error(key, fmt::format(
+                   "launch.roles: all {} ranks have another role, and none is left to be a worker",
+                   *tasks));
+  }
+}
+
+void Validator::check_launch() {
+  if (preset_.is_trainer) {
+    if (preset_.trusted && spec_.origins.contains("launch.command"))
+      error("launch.command",
+            "launch.command: the preset 'trainer' brings its own program; see train");
+  } else if (spec_.launch.command.empty()) {
+    error("launch.command", "launch.command is missing: which program is to run?");
+  } else {
+    const auto& words = spec_.launch.command;
+    if (std::find(words.begin(), words.end(), ":") != words.end()) {
+      error("launch.command",
+            "launch.command: srun takes a word ':' as the start of another job's part, so it "
+            "cannot reach the program; "
+            "put it into a shell: [bash, -c, 'program :']");
+    }
+    for (const KeyRow& row : spec_keys()) {
+      if (row.path.substr(0, 6) == "train." && spec_.origins.contains(row.path)) {
+        warn(row.path,
+             fmt::format("{} is for the preset 'trainer'; this spec's is '{}', so it has no effect",
+                         row.path, preset_.name));
+      }
+    }
+  }
+  check_train_backend();
+  check_optimization();
+  check_train_data();
+  check_images();
+  if (preset_.is_trainer && !spec_.train.downloads.empty()) check_downloads();
+}
+
+void Validator::check_train_backend() {
+  const std::string mpi = spec_.launch.mpi.value_or("");
+  if (spec_.train.backend == "mpi" && mpi == "none") {
+    error("train.backend",
+          "train.backend is mpi, but launch.mpi is none: its ranks would be worlds of one each");
+  }
+  if (spec_.train.backend == "mpi" && container_runtime(spec_, site_) != "none") {
+    error("train.backend",
+          "train.backend: mpi needs the host's MPI library, which an image lacks; use gloo");
+  }
+  if (spec_.train.backend == "shm" && spec_.resources.nodes && spec_.resources.nodes->max > 1) {
+    error("train.backend", fmt::format("train.backend: shm reaches the ranks of one node, but "
+                                       "resources.nodes is {}; use mpi or gloo",
+                                       spec_.resources.nodes->max));
+  }
+}
+
+void Validator::check_optimization() {
+  if (!spec_.train.layers.empty() && (spec_.train.model || !spec_.train.hidden.empty())) {
+    error("train.layers",
+          "train.layers is the whole network: train.model and train.hidden have no part in it");
+  }
+  if ((spec_.train.lr_decay == "step") == spec_.train.lr_steps.empty()) {
+    error(spec_.train.lr_steps.empty() ? "train.lr_decay" : "train.lr_steps",
+          "train.lr_decay: step and train.lr_steps, the epochs after which the learning rate "
+          "falls, go together");
+  }
+  const std::string rule = spec_.train.optimizer.value_or("");
+  if (spec_.train.optimizer_state == "sharded" &&
+      (rule == "lars" || rule == "lamb" || rule == "novograd")) {
+    error("train.optimizer.state",
+          fmt::format("train.optimizer.state: sharded cuts across the layers, whose norms {} needs",
+                      rule));
+  }
+  if (spec_.train.optimizer_state == "sharded" && spec_.train.local_steps) {
+    error("train.local_steps",
+          "train.local_steps: ranks average whole arrays; train.optimizer.state is sharded");
+  }
+  if (spec_.train.local_after && !spec_.train.local_steps) {
+    error("train.local_after",
+          "train.local_after needs train.local_steps, the steps between averages");
+  }
+  if (spec_.train.precision == "bf16" && spec_.train.device.value_or("cpu") != "cuda") {
+    error("train.precision",
+          "train.precision: bf16 needs train.device: cuda; on the CPU products are in float32");
+  }
+  if (spec_.train.cuda_graphs.value_or(false) && spec_.train.device.value_or("cpu") != "cuda") {
+    error("train.cuda_graphs",
+          "train.cuda_graphs: true needs train.device: cuda; on the CPU there is nothing to hand "
+          "over");
+  }
+}
+
+void Validator::check_train_data() {
+  if (preset_.is_trainer && spec_.train.loss == "sigmoid" && spec_.train.dataset != "patches" &&
+      spec_.train.dataset.value_or("digits") != "arrays") {
+    error(
+        "train.loss",
+        fmt::format("train.loss: sigmoid wants labels that are 0 or 1 for each class, and those of "
+                    "train.data.dataset: {} are one class of several; arrays can hold such",
+                    spec_.train.dataset.value_or("digits")));
+  }
+  if (spec_.train.shard == "file" && spec_.train.dataset != "arrays") {
+    error("train.shard",
+          "train.shard: file spreads the partitions of train.data.dataset: arrays over the ranks");
+  }
+  if (preset_.is_trainer && spec_.train.dataset && *spec_.train.dataset != "digits" &&
+      *spec_.train.dataset != "patches" && !has("train.data.path")) {
+    error("train.data.dataset",
+          fmt::format("train.data.path is missing: where are the files of '{}'?",
+                      *spec_.train.dataset));
+  }
+}
+
+void Validator::check_images() {
+  if (preset_.is_trainer && spec_.train.dataset == "patches" &&
+      spec_.train.loss.value_or("softmax") != "sigmoid" &&
+      !sweeps_over(spec_.sweep, "train.loss")) {
+    error("train.data.dataset",
+          "train.data.dataset: patches needs train.loss: sigmoid, because an image has several "
+          "labels");
+  }
+  if (preset_.is_trainer && spec_.train.dataset == "patches" && has("train.data.path")) {
+    error("train.data.path",
+          "train.data.path: the trainer draws the images of train.data.dataset: patches itself");
+  }
+  if (spec_.train.patch_size && spec_.train.dataset != "patches") {
+    error("train.data.patch_size", "train.data.patch_size needs train.data.dataset: patches");
+  }
+  for (const std::string& word : spec_.train.augment) {
+    if (word == "flip" || word == "rotate" || word == "shift") continue;
+    if (word == "none" && spec_.train.augment.size() == 1) continue;
+    const auto pixels = word.starts_with("shift ") ? parse_int(trim(word.substr(6)))
+                                                   : std::optional<std::int64_t>();
+    if (pixels && *pixels >= 1 && *pixels <= 1024) continue;
+    error("train.augment",
+          fmt::format("train.augment: '{}' is none of flip, rotate and shift [PIXELS], with 1 to "
+                      "1024 pixels",
+                      printable(word)));
+  }
+}
+
+void Validator::check_downloads() {
+  const std::string_view key = "train.data.download";
+  if (!has("train.data.path"))
+    error(key,
+          "train.data.download: train.data.path is missing: in which folder are the files to lie?");
+  if (spec_.train.dataset.value_or("digits") == "digits" &&
+      !refused_.contains("train.data.dataset"))
+    error(key,
+          "train.data.download: train.data.dataset says digits, or nothing, which need no files: "
+          "mnist, idx, "
+          "cifar10 and arrays are read from files");
+  if (sweeps_over(spec_.sweep, "train.data.path"))
+    error(key,
+          "train.data.download: the sweep gives its points several train.data.path, and the "
+          "files go into one");
+}
+
+}  // namespace dlrun

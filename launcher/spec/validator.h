@@ -1,0 +1,79 @@
+#pragma once
+// The checks that involve several keys, as members of one class. Only launcher/spec/validate*.cc
+// include it.
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "launcher/spec/load.h"
+
+namespace dlrun {
+
+class Validator {
+ public:
+  Validator(const LoadedSpec& loaded, const std::set<std::string, std::less<>>& refused)
+      : spec_(loaded.spec),
+        site_(loaded.site),
+        preset_(loaded.preset),
+        file_(loaded.file),
+        refused_(refused) {}
+
+  /// Does all checks and returns their findings.
+  [[nodiscard]] std::vector<Diagnostic> run() &&;
+
+ private:
+  void error(std::string_view key, std::string message) {
+    add(Diagnostic::Severity::kError, key, std::move(message));
+  }
+  void warn(std::string_view key, std::string message) {
+    add(Diagnostic::Severity::kWarning, key, std::move(message));
+  }
+  void add(Diagnostic::Severity severity, std::string_view key, std::string message);
+  /// Returns true if the spec sets the key, also to a value that was refused.
+  [[nodiscard]] bool has(std::string_view key) const {
+    return spec_.origins.contains(key) || refused_.contains(key);
+  }
+
+  // validate.cc: resources, sweep, submit, and keys that exclude each other
+  void check_exclusive_keys();
+  void check_counts();
+  /// Checks nodelist and exclude. With more listed nodes than the job has, Slurm ignores some of
+  /// them or lets the job wait for ever.
+  void check_nodes();
+  void check_gpus();
+  /// Compares the spec with the site's facts about the job's partition. Reports warnings only,
+  /// because the cluster may have changed since; Slurm decides.
+  void check_partition();
+  void check_time();
+  void check_sweep();
+  void check_submit();
+
+  // validate_run.cc: container, agent, retry and health
+  void check_container();
+  void check_agent();
+  void check_retry();
+  void check_idle_gpu();
+  void check_spare_nodes();
+  void check_known_bad();
+
+  // validate_train.cc: launch and train
+  void check_preset();
+  void check_launch();
+  void check_train_backend();
+  void check_optimization();
+  void check_train_data();
+  void check_images();
+  void check_downloads();
+
+  const JobSpec& spec_;
+  const SiteProfile& site_;
+  const Preset& preset_;
+  const std::string& file_;
+  const std::set<std::string, std::less<>>& refused_;
+  std::vector<Diagnostic> found_;
+};
+
+}  // namespace dlrun
