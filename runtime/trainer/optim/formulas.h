@@ -18,7 +18,8 @@ using AnyFormula = std::variant<AdamFormula<T>, LambFormula<T>, RmspropFormula<T
 /// can declare it.
 template <typename T>
 struct Update : AnyFormula<T> {
-  using AnyFormula<T>::variant;
+  using Base = AnyFormula<T>;
+  using Base::Base;
 };
 
 }  // namespace dlrun::trainer
