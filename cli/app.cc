@@ -126,7 +126,7 @@ bool has_text(const Error& error) {
 
 /// Prints the problems with places, then the message.
 void print_failure(const Cli& cli, const Error& error) {
-  if (!error.diagnostics.empty()) print_diagnostics(cli, error.diagnostics);
+  if (!error.diagnostics.empty()) print_diagnostics(cli, error.diagnostics.all());
   if (!error.message.empty()) print_error(cli, error.message);
 }
 

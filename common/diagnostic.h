@@ -1,7 +1,10 @@
 #pragma once
 // A problem with its place in a file, a command line or the environment, for the author of a spec.
 
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace dlrun {
 
@@ -22,6 +25,39 @@ struct Diagnostic {
   Origin where;
   std::string message;
   std::string line_text;  ///< the line of the source; empty if there is none
+};
+
+/// The problems of an error. Most errors have none, so an empty list is only a null pointer. The
+/// functions that are not inlined keep the code of every function that returns an Error small.
+class DiagnosticList {
+ public:
+  DiagnosticList() = default;
+  explicit(false) DiagnosticList(std::vector<Diagnostic> list)
+      : list_(list.empty() ? List() : copy_of(list)) {}
+  DiagnosticList(const DiagnosticList& other)
+      : list_(other.list_ ? copy_of(*other.list_) : List()) {}
+  DiagnosticList(DiagnosticList&& other) noexcept = default;
+  DiagnosticList& operator=(DiagnosticList other) noexcept {
+    list_.swap(other.list_);
+    return *this;
+  }
+  ~DiagnosticList() = default;
+
+  [[nodiscard]] bool empty() const { return list_ == nullptr; }
+  [[nodiscard]] std::vector<Diagnostic> all() const {
+    return list_ ? *list_ : std::vector<Diagnostic>();
+  }
+
+ private:
+  struct Delete {
+    [[gnu::noinline]] void operator()(const std::vector<Diagnostic>* list) const { delete list; }
+  };
+  using List = std::unique_ptr<const std::vector<Diagnostic>, Delete>;
+  [[nodiscard, gnu::noinline]] static List copy_of(const std::vector<Diagnostic>& list) {
+    return List(new std::vector<Diagnostic>(list));
+  }
+
+  List list_;
 };
 
 }  // namespace dlrun

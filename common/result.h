@@ -34,7 +34,7 @@ struct Error {
   Errc code = Errc::kInternal;
   std::string message{};
   /// Problems with their places. They are printed before the message, which may then be empty.
-  std::vector<Diagnostic> diagnostics{};
+  DiagnosticList diagnostics{};
 };
 
 template <typename T = void>

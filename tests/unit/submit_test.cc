@@ -125,8 +125,8 @@ TEST_CASE_FIXTURE(Cluster, "the error of a refused job has the place, and no fil
   const auto submitted = submit("x.yaml");
   REQUIRE_FALSE(submitted.has_value());
   CHECK(reporter.said.empty());
-  REQUIRE(submitted.error().diagnostics.size() == 1);
-  const Diagnostic& problem = submitted.error().diagnostics.front();
+  REQUIRE(submitted.error().diagnostics.all().size() == 1);
+  const Diagnostic problem = submitted.error().diagnostics.all().front();
   CHECK(holds(problem.message, "slurm.acount: the sbatch here has no option --acount"));
   CHECK(problem.where.source == "x.yaml");
   CHECK(problem.where.line == 4);
