@@ -9,7 +9,7 @@
 
 #include "common/units.h"
 #include "launcher/bench/collectives_bench.h"
-#include "launcher/report/svg.h"
+#include "launcher/drawing/svg.h"
 
 namespace dlrun {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "common/units.h"
 #include "launcher/bench/scaling_model.h"
-#include "launcher/report/svg.h"
+#include "launcher/drawing/svg.h"
 
 namespace dlrun {
 namespace {

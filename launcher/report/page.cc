@@ -9,7 +9,7 @@
 
 #include "common/text.h"
 #include "common/units.h"
-#include "launcher/report/chart.h"
+#include "launcher/drawing/chart.h"
 #include "launcher/report/page_parts.h"
 #include "launcher/report/run_charts.h"
 #include "launcher/report/run_report.h"

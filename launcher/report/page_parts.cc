@@ -5,7 +5,7 @@
 #include <fmt/core.h>
 
 #include "common/text.h"
-#include "launcher/report/escape.h"
+#include "launcher/drawing/escape.h"
 #include "launcher/report/style.h"
 #include "launcher/runs/sweep_record.h"
 

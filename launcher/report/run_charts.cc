@@ -5,7 +5,7 @@
 
 #include <fmt/core.h>
 
-#include "launcher/report/chart.h"
+#include "launcher/drawing/chart.h"
 #include "launcher/report/page_parts.h"
 
 namespace dlrun {

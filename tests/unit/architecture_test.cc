@@ -161,7 +161,7 @@ TEST_CASE("SVG is written in one place") {
         is_found = true;
         CAPTURE(file);
         CAPTURE(line);
-        CHECK(file == "launcher/report/svg.cc");
+        CHECK(file == "launcher/drawing/svg.cc");
       }
     }
   }

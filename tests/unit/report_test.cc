@@ -10,7 +10,7 @@
 
 #include "common/json_lines.h"
 #include "common/units.h"
-#include "launcher/report/chart.h"
+#include "launcher/drawing/chart.h"
 #include "launcher/report/run_report.h"
 #include "launcher/runs/log_file.h"
 #include "tests/temporary_directory.h"

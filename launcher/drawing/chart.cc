@@ -1,4 +1,4 @@
-#include "launcher/report/chart.h"
+#include "launcher/drawing/chart.h"
 
 #include <algorithm>
 #include <array>
@@ -8,8 +8,8 @@
 #include <fmt/core.h>
 
 #include "common/units.h"
-#include "launcher/report/escape.h"
-#include "launcher/report/svg.h"
+#include "launcher/drawing/escape.h"
+#include "launcher/drawing/svg.h"
 
 namespace dlrun {
 namespace {

@@ -1,4 +1,4 @@
-#include "launcher/report/escape.h"
+#include "launcher/drawing/escape.h"
 
 #include "common/text.h"
 

@@ -1,10 +1,10 @@
-#include "launcher/report/svg.h"
+#include "launcher/drawing/svg.h"
 
 #include <cmath>
 
 #include <fmt/core.h>
 
-#include "launcher/report/escape.h"
+#include "launcher/drawing/escape.h"
 
 namespace dlrun::svg {
 
