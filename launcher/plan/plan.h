@@ -31,6 +31,9 @@ struct PlannedOption {
 struct PlannedVariable {
   std::string name, value;
   std::string key;
+  /// True if it tells an image's start-up hooks about GPUs. The image's own value must not be
+  /// replaced.
+  bool is_about_gpus = false;
 };
 
 /// Words of the program's command line that belong together: the user's command, or a

@@ -1,0 +1,297 @@
+// Counts, environment, rank agent, program and leader: what every job has.
+#include "launcher/plan/planner.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "launcher/spec/derived.h"
+#include "launcher/spec/slurm_units.h"
+#include "launcher/spec/spec_builder.h"
+
+namespace dlrun {
+namespace {
+
+[[nodiscard]] std::string folder_of(const std::string& path) {
+  return std::filesystem::path(path).parent_path().string();
+}
+
+}  // namespace
+
+Planner::Planner(const LoadedSpec& loaded, const PlanInputs& inputs)
+    : spec_(loaded.spec),
+      site_(loaded.site),
+      preset_(loaded.preset),
+      file_(loaded.file),
+      specs_folder_(loaded.folder),
+      inputs_(inputs) {
+  plan_.target = inputs.target;
+  plan_.name = spec_.name.value_or("job");
+  plan_.folder = start_folder(loaded);
+  plan_.snapshot = spec_.code_snapshot.value_or(false);
+  plan_.runs_dir = inputs.runs_dir;
+  // Local runs always use the agent. launch.agent: false is for nodes without dlrun.
+  if (inputs.target == Target::kLocal || spec_.launch.agent.value_or(true))
+    plan_.agent = inputs.agent_path;
+  plan_.trusted = preset_.trusted;
+  plan_.clusters = spec_.resources.clusters;
+  if (spec_.submit.via == "slurmrestd" && inputs.target == Target::kSlurm)
+    plan_.server = RestServer{spec_.submit.url.value_or(""), spec_.submit.token_file.value_or("")};
+  plan_.forward_usr1 = spec_.checkpoint.signal_before.has_value();
+  runtime_ = container_runtime(spec_, site_);
+}
+
+tl::expected<LaunchPlan, std::vector<Diagnostic>> Planner::run() && {
+  count();
+  if (inputs_.target == Target::kLocal) check_local();
+  check_own_mounts();
+  if (inputs_.runs_dir.find('\\') != std::string::npos && !spec_.resources.output) {
+    error("resources.output", fmt::format("the runs folder '{}' holds a '\\', which Slurm cannot "
+                                          "express in an output path; give --runs another",
+                                          inputs_.runs_dir));
+  }
+  if (!errors_.empty()) return tl::unexpected(std::move(errors_));
+  environment();
+  rank_variables();
+  program();
+  retry();
+  if (inputs_.target == Target::kSlurm) {
+    directives();
+    step();
+    check_pmi();
+    check_save();
+    if (plan_.server) check_server();
+  }
+  if (!errors_.empty()) return tl::unexpected(std::move(errors_));
+  return std::move(plan_);
+}
+
+void Planner::error(std::string_view key, std::string message) {
+  const auto origin = spec_.origins.find(key);
+  errors_.push_back(
+      {Diagnostic::Severity::kError,
+       origin != spec_.origins.end() ? origin->second : Origin{Origin::Kind::kFile, file_, 0, 0},
+       std::move(message), ""});
+}
+
+void Planner::count() {
+  const Resources& r = spec_.resources;
+  Requested& q = plan_.requested;
+  const auto per_node = ranks_per_node(spec_);
+  const auto gpus = gpus_per_node(spec_);
+  if (r.nodes && r.nodes->min == r.nodes->max) q.nodes = r.nodes->min;
+  if (!r.nodes && !r.ntasks) q.nodes = 1;
+  step_nodes_ = q.nodes.value_or(0);
+  if (q.nodes) *q.nodes += r.spare_nodes.value_or(0);
+  if (r.ntasks) {
+    q.tasks = r.ntasks;
+  } else if (q.nodes && per_node) {
+    q.tasks = *q.nodes * *per_node;
+  }
+  if (r.gpus) {
+    q.gpus = r.gpus->count;
+  } else if (r.gpus_per_task && q.tasks) {
+    q.gpus = r.gpus_per_task->count * *q.tasks;
+  } else if (gpus && (q.nodes || *gpus == 0)) {
+    q.gpus = *gpus * q.nodes.value_or(0);
+  }
+  if (q.tasks && r.cpus_per_task) q.cpus = *q.tasks * *r.cpus_per_task;
+  if (r.time) {
+    if (const auto limit = parse_time_limit(*r.time)) q.time_seconds = *limit;
+  }
+  plan_.local_ranks = per_node ? *per_node : r.ntasks.value_or(1);
+}
+
+void Planner::check_local() {
+  for (std::string_view key : {"after.ok", "after.any", "after.notok"}) {
+    if (spec_.origins.contains(key))
+      error(key, fmt::format(
+                     "{}: dlrun run starts at once and cannot wait for others; give --set {}=null",
+                     key, key));
+  }
+  if (runtime_ != "none") {
+    error("container.image",
+          "container.image: dlrun run starts the ranks on this machine itself, without a "
+          "container; give --set "
+          "container.image=null to run without it");
+  }
+  if (plan_.local_ranks > 1 && preset_.wants_mpi && !preset_.is_trainer) {
+    error("launch.preset", fmt::format("launch.preset: an MPI program needs srun to start it; "
+                                       "here its {} ranks would be worlds of one each",
+                                       plan_.local_ranks));
+  }
+  if (plan_.local_ranks > 1 && spec_.train.backend == "mpi") {
+    error("train.backend", "train.backend: mpi needs srun to start the ranks; use shm, or auto");
+  }
+}
+
+void Planner::environment() {
+  const Environment& e = spec_.environment;
+  Prologue& p = plan_.prologue;
+  p.purge_modules = e.modules_purge.value_or(false);
+  p.use_modules = e.modules_use;
+  p.load_modules = e.modules_load;
+  p.module_init = site_.module_init;
+  p.conda_module = e.conda_module.value_or("");
+  p.conda_name = e.conda_name.value_or("");
+  p.venv = e.venv.value_or("");
+  p.setup = e.setup.value_or("");
+  p.setup_node = e.setup_node.value_or("");
+  const auto is_users = [&](std::string_view name) {
+    return std::any_of(e.vars.begin(), e.vars.end(),
+                       [&](const auto& variable) { return variable.first == name; });
+  };
+  const auto add = [&](std::string_view name, std::string_view value, std::string key,
+                       bool is_about_gpus = false) {
+    if (!is_users(name))
+      p.vars.push_back({std::string(name), std::string(value), std::move(key), is_about_gpus});
+  };
+  const auto add_of_gpus = [&](std::string_view name, std::string_view value) {
+    add(name, value, "container: GPUs", true);
+  };
+  for (const auto& [name, value] : site_.environment) add(name, value, "site " + site_.name);
+  if (!site_.interface.empty()) {
+    for (std::string_view name : {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"})
+      add(name, site_.interface, "site " + site_.name);
+  }
+  for (const auto& [name, value] : preset_.vars) add(name, value, "launch.preset: " + preset_.name);
+  const auto is_set = [&p](std::string_view name) {
+    return std::any_of(p.vars.begin(), p.vars.end(),
+                       [&](const auto& variable) { return variable.name == name; });
+  };
+  if (runtime_ != "none" && gpus_per_node(spec_).value_or(1) > 0) {
+    // Images without NVIDIA's own variables would see no GPU.
+    add_of_gpus("NVIDIA_VISIBLE_DEVICES", "all");
+    if (runtime_ == "apptainer") {
+      add_of_gpus("NVIDIA_DRIVER_CAPABILITIES", "compute,utility");
+    } else if (!is_users("NVIDIA_DRIVER_CAPABILITIES") && !is_set("NVIDIA_DRIVER_CAPABILITIES")) {
+      p.image_of_gpus = spec_.container.image.value_or("");
+    }
+  } else if (runtime_ == "pyxis" || runtime_ == "enroot") {
+    // An image that asks for GPUs by itself would fail to start on a node without NVIDIA's tool.
+    add_of_gpus("NVIDIA_VISIBLE_DEVICES", "void");
+  }
+  if (spec_.container.save)
+    p.made_folders.push_back({folder_of(*spec_.container.save), "container.save"});
+  for (const auto& [name, value] : e.vars) p.vars.push_back({name, value, "environment.vars"});
+}
+
+void Planner::rank_variables() {
+  const std::string from_preset = "launch.preset: " + preset_.name;
+  if (const auto nproc = nproc_per_node(spec_); preset_.is_node_launcher && nproc) {
+    plan_.rank_options.push_back({"--nproc-per-node", fmt::format("{}", *nproc),
+                                  spec_.launch.nproc_per_node     ? "launch.nproc_per_node"
+                                  : spec_.resources.gpus_per_task ? "resources.gpus_per_task"
+                                  : spec_.resources.gpus_per_node ? "resources.gpus_per_node"
+                                  : spec_.resources.gres          ? "resources.gres"
+                                                                  : from_preset});
+  }
+  if (uses_roles(preset_)) {
+    std::vector<std::string> roles;
+    for (const auto& [name, count] :
+         {std::pair("chief", spec_.launch.chief), std::pair("ps", spec_.launch.ps),
+          std::pair("evaluator", spec_.launch.evaluator)}) {
+      if (count) roles.push_back(fmt::format("{}={}", name, *count));
+    }
+    if (!roles.empty()) plan_.rank_options.push_back({"--roles", join(roles, ","), "launch.roles"});
+  }
+  if (!spec_.health.preflight.empty())
+    plan_.rank_options.push_back(
+        {"--preflight", join(spec_.health.preflight, ","), "health.preflight"});
+  for (const auto& [name, value] : spec_.environment.vars) {
+    if (name == "TMPDIR" && inputs_.target == Target::kSlurm)
+      plan_.rank_options.push_back({"--tmpdir", value, "environment.vars"});
+  }
+  for (const auto& word : preset_.words)
+    plan_.rank_options.push_back({"--word", word, from_preset});
+  for (const auto& [name, value] : preset_.env)
+    plan_.rank_env.push_back({name, value, from_preset});
+  plan_.secrets = spec_.environment.secrets;
+}
+
+void Planner::program() {
+  if (!preset_.is_trainer) {
+    plan_.program.push_back({spec_.launch.command, "launch.command"});
+    return;
+  }
+  plan_.program.push_back({{inputs_.trainer_path}, "launch.preset: trainer"});
+  for (const KeyRow& row : spec_keys()) {
+    const bool is_trainers = row.path.starts_with("train.") || row.path.starts_with("checkpoint.");
+    if (!is_trainers || row.option.empty()) continue;
+    auto value = option_text(row, spec_);
+    if (row.path == "train.backend") value = backend();
+    if (row.path == "checkpoint.every" && value) {
+      if (const auto steps = parse_interval(*value)) value = fmt::format("{}", *steps);
+    }
+    if (value) plan_.program.push_back({{std::string(row.option), *value}, std::string(row.path)});
+  }
+}
+
+bool Planner::may_use_mpi() const {
+  return runtime_ == "none" && spec_.launch.mpi != "none";
+}
+
+std::string Planner::backend() const {
+  const std::string asked = spec_.train.backend.value_or("auto");
+  if (asked != "auto") return asked;
+  if (inputs_.target == Target::kLocal) return plan_.local_ranks > 1 ? "shm" : "single";
+  if (plan_.requested.nodes == 1)
+    return "auto";  // shm, unless somebody gives the script more nodes
+  return may_use_mpi() ? "mpi" : "gloo";
+}
+
+bool Planner::trainer_wants_mpi() const {
+  const std::string chosen = backend();
+  return chosen == "mpi" || (chosen == "auto" && may_use_mpi());
+}
+
+void Planner::retry() {
+  const auto add = [&](std::string_view option, std::optional<std::string> value,
+                       std::string_view key) {
+    plan_.lead_options.push_back({std::string(option), std::move(value), std::string(key)});
+  };
+  const bool is_slurm = inputs_.target == Target::kSlurm;
+  if (spec_.health.hang_after) add("--hang-after", spec_.health.hang_after, "health.hang_after");
+  if (spec_.health.idle_gpu_after)
+    add("--idle-gpu-after", spec_.health.idle_gpu_after, "health.idle_gpu_after");
+  if (spec_.health.idle_gpu == "end") add("--end-idle-gpus", std::nullopt, "health.idle_gpu");
+  if (is_slurm) remember_bad_nodes();
+  if (spec_.checkpoint.signal_before && is_slurm)
+    add("--signal-before", spec_.checkpoint.signal_before, "checkpoint.signal_before");
+  if (!wants_retry(spec_)) return;
+  const auto causes = retry_causes(spec_);
+  const auto is_among = [&](std::string_view cause) {
+    return std::find(causes.begin(), causes.end(), cause) != causes.end();
+  };
+  add("--retry", fmt::format("{}", spec_.retry.max.value_or(kRetryMax)), "retry.max");
+  add("--retry-on", join(causes, ","), "retry.on");
+  if (spec_.retry.no_progress)
+    add("--no-progress", fmt::format("{}", *spec_.retry.no_progress), "retry.no_progress");
+  if (!is_slurm) return;
+  const auto& nodes = spec_.resources.nodes;
+  const bool has_spare = spec_.resources.spare_nodes.has_value();
+  goes_on_with_fewer_ = is_among("node_failure") && nodes && (nodes->min < nodes->max || has_spare);
+  is_requeued_ = true;
+  if (spec_.retry.exclude_bad_nodes.value_or(false))
+    add("--exclude-bad-nodes", std::nullopt, "retry.exclude_bad_nodes");
+  if (goes_on_with_fewer_) add("--min-nodes", fmt::format("{}", nodes->min), "resources.nodes");
+  if (has_spare) add("--step-nodes", fmt::format("{}", step_nodes_), "resources.spare_nodes");
+}
+
+void Planner::remember_bad_nodes() {
+  const HealthSpec& h = spec_.health;
+  if (!h.known_bad_file && !h.known_bad_for) return;
+  constexpr std::int64_t kWeek = 7 * 24 * 3600;
+  const auto seconds =
+      h.known_bad_for ? parse_int(*h.known_bad_for) : std::optional<std::int64_t>();
+  plan_.known_bad = KnownBad{h.known_bad_file.value_or(known_bad_file_in(inputs_.runs_dir)),
+                             seconds.value_or(kWeek)};
+  plan_.lead_options.push_back({"--known-bad", plan_.known_bad->file,
+                                h.known_bad_file ? "health.known_bad.file" : "health.known_bad"});
+  plan_.lead_options.push_back(
+      {"--known-bad-for", fmt::format("{}", plan_.known_bad->seconds), "health.known_bad.for"});
+}
+
+}  // namespace dlrun

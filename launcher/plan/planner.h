@@ -1,0 +1,85 @@
+#pragma once
+// Fills a LaunchPlan step by step. Every check reports the spec's key that it is about. Private to
+// launcher/plan: planner.cc decides what every job has, slurm_planner.cc what Slurm needs.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/plan/plan.h"
+#include "launcher/spec/spec_keys.h"
+
+namespace dlrun {
+
+class Planner {
+ public:
+  Planner(const LoadedSpec& loaded, const PlanInputs& inputs);
+  [[nodiscard]] tl::expected<LaunchPlan, std::vector<Diagnostic>> run() &&;
+
+ private:
+  void error(std::string_view key, std::string message);
+  void count();
+  void check_local();
+  void environment();
+  void rank_variables();
+  void program();
+  /// Returns true if the ranks can use the host's MPI. An image rarely holds the host's libmpi.
+  [[nodiscard]] bool may_use_mpi() const;
+  [[nodiscard]] std::string backend() const;
+  [[nodiscard]] bool trainer_wants_mpi() const;
+  /// Sets the leader's options for hangs and restarts, and notes what Slurm must allow for them.
+  void retry();
+  /// Tells the leader in which file runs remember bad nodes, and for how long.
+  void remember_bad_nodes();
+  /// Adds the directive of a key of the section resources.
+  void resource_directive(const KeyRow& row);
+  void directives();
+  /// Adds where the job starts, and where its log goes.
+  void log_directives();
+  /// Adds when Slurm signals the job, and what Slurm does when a node is lost.
+  void restart_directives();
+  /// Refuses directives that slurmrestd would drop or misread.
+  void check_server();
+  /// Adds the dependencies. Job ids are written into the script. The jobs of runs are known only at
+  /// submission; sbatch's --dependency on the command line then lists all of them.
+  void after();
+  void add_directive(std::string_view option, std::optional<std::string> value,
+                     std::string_view key);
+  /// Plans how a task enters the container. Returns the user's own options of srun, of which the
+  /// container takes some.
+  [[nodiscard]] std::vector<ContainerUserOption> container_options();
+  void step();
+  /// Adds the preset's variables for PMIx, but only to a step that uses PMIx: one of enroot's hooks
+  /// treats any PMIX_* variable as the sign of such a step and fails in others.
+  void step_variables();
+  /// Returns true if srun starts the ranks over PMIx. A site's own default counts as PMIx if there
+  /// is no container, where the variables do no harm.
+  [[nodiscard]] bool is_over_pmix() const;
+  /// Checks the folders that dlrun mounts itself. Each has the same path inside the container.
+  void check_own_mounts();
+  /// Refuses PMI2 with enroot: a task of PMI2 uses a descriptor that srun opened, and enroot closes
+  /// it.
+  void check_pmi();
+  /// Refuses container.save on several nodes: every node would save its container, and the last one
+  /// would overwrite the others.
+  void check_save();
+  [[nodiscard]] ContainerStep container_step() const;
+
+  const JobSpec& spec_;
+  const SiteProfile& site_;
+  const Preset& preset_;
+  const std::string& file_;
+  const std::string& specs_folder_;
+  const PlanInputs& inputs_;
+  std::string runtime_;
+  /// Nodes that an attempt runs on; 0 if the spec does not fix their number.
+  std::int64_t step_nodes_ = 0;
+  bool is_requeued_ = false;         ///< Slurm may queue the job again
+  bool goes_on_with_fewer_ = false;  ///< losing a node does not end the job
+  LaunchPlan plan_;
+  std::vector<Diagnostic> errors_;
+};
+
+}  // namespace dlrun

@@ -1,0 +1,296 @@
+// Sbatch's directives and srun's options: what a job needs from Slurm.
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "common/quoting.h"
+#include "common/text.h"
+#include "launcher/plan/planner.h"
+#include "launcher/plan/rest_job.h"
+#include "launcher/spec/derived.h"
+
+namespace dlrun {
+namespace {
+
+/// The agent's variables that the leader passes to the ranks. The image must not replace them.
+constexpr std::array<std::string_view, 5> kAgentVariables{"DLRUN_RUN", "DLRUN_JOB", "DLRUN_ATTEMPT",
+                                                          "DLRUN_LEAD", "DLRUN_SECRET"};
+
+[[nodiscard]] bool is_at_or_below(std::string_view path, std::string_view folder) {
+  return path.starts_with(folder) &&
+         (path.size() == folder.size() || folder.ends_with('/') || path[folder.size()] == '/');
+}
+
+}  // namespace
+
+void Planner::resource_directive(const KeyRow& row) {
+  const Resources& r = spec_.resources;
+  if (row.path == "resources.nodes" && !r.nodes && !r.ntasks) {
+    add_directive("--nodes", "1", "resources.nodes");
+    return;
+  }
+  if (row.path == "resources.tasks_per_node" && !r.tasks_per_node && !r.ntasks) {
+    const bool by_gpus = r.gpus_per_node && r.gpus_per_node->count > 0;
+    add_directive("--ntasks-per-node", fmt::format("{}", ranks_per_node(spec_).value_or(1)),
+                  by_gpus ? "resources.gpus_per_node" : "resources.tasks_per_node");
+    return;
+  }
+  const auto value = option_text(row, spec_);
+  if (!value || row.option.empty()) return;
+  if (row.path == "resources.nodes" && r.spare_nodes) {
+    add_directive("--nodes", fmt::format("{}", step_nodes_ + *r.spare_nodes),
+                  "resources.nodes, resources.spare_nodes");
+    return;
+  }
+  if (row.path == "resources.gpus_per_node") {
+    if (r.gpus_per_node->count == 0) return;
+    if (site_.gpu_style == "gres") {
+      add_directive("--gres", "gpu:" + *value, row.path);
+      return;
+    }
+  }
+  const auto origin = spec_.origins.find(row.path);
+  const bool is_presets =
+      origin != spec_.origins.end() && origin->second.kind == Origin::Kind::kPreset;
+  const std::string key = is_presets ? "launch.preset: " + preset_.name : std::string(row.path);
+  if (row.format == Format::kFlag && *value == "true") {
+    add_directive(row.option, std::nullopt, key);
+  } else {
+    add_directive(row.option, *value, key);
+  }
+}
+
+void Planner::directives() {
+  add_directive("--job-name", plan_.name, "name");
+  for (const KeyRow& row : spec_keys()) {
+    if (!row.path.starts_with("resources.") || row.path == "resources.output" ||
+        row.path == "resources.error" || row.path == "resources.signal")
+      continue;
+    resource_directive(row);
+  }
+  after();
+  for (const SlurmOption& option : spec_.slurm) {
+    if (option.name != "chdir") add_directive("--" + option.name, option.value, "slurm");
+  }
+  log_directives();
+  restart_directives();
+}
+
+void Planner::log_directives() {
+  const Resources& r = spec_.resources;
+  const bool is_specs_folder = plan_.folder == specs_folder_;
+  add_directive("--chdir", plan_.folder, is_specs_folder ? "the spec's folder" : "slurm.chdir");
+  plan_.output_given = r.output.has_value();
+  add_directive("--output",
+                r.output
+                    ? *r.output
+                    : fmt::format("{}/{}-%j.out", escape_pattern(inputs_.runs_dir), plan_.name),
+                "resources.output");
+  if (r.error) add_directive("--error", *r.error, "resources.error");
+}
+
+void Planner::restart_directives() {
+  if (spec_.resources.signal)
+    add_directive("--signal", *spec_.resources.signal, "resources.signal");
+  if (spec_.checkpoint.signal_before)
+    add_directive("--signal", "B:USR1@" + *spec_.checkpoint.signal_before,
+                  "checkpoint.signal_before");
+  add_directive("--open-mode", "append", "a requeue keeps the log");
+  if (is_requeued_) {
+    add_directive("--requeue", std::nullopt, "retry.on");
+  } else {
+    add_directive("--no-requeue", std::nullopt, "no retry");
+  }
+  if (goes_on_with_fewer_)
+    add_directive("--no-kill", std::nullopt, "retry.on: node_failure, resources.nodes");
+}
+
+void Planner::check_server() {
+  for (const PlannedOption& directive : plan_.directives) {
+    if (const auto why = rest_refusal(directive.option, directive.value))
+      error(directive.key == "slurm" ? "slurm." + directive.option.substr(2) : directive.key,
+            fmt::format("{}: {}", directive.key, *why));
+  }
+}
+
+void Planner::after() {
+  const auto add = [&](std::string_view type, std::string_view key,
+                       const std::vector<std::string>& runs) {
+    for (const std::string& run : runs)
+      plan_.after.push_back({std::string(type), run, std::string(key)});
+  };
+  add("afterok", "after.ok", spec_.after.ok);
+  add("afterany", "after.any", spec_.after.any);
+  add("afternotok", "after.notok", spec_.after.notok);
+  if (plan_.after.empty()) return;
+  std::vector<std::string> words;
+  for (const PlannedDependency& one : plan_.after) {
+    if (one.is_job_id()) words.push_back(one.type + ":" + one.run);
+  }
+  if (!words.empty()) add_directive("--dependency", join(words, ","), "after");
+  const bool is_users =
+      std::any_of(spec_.slurm.begin(), spec_.slurm.end(),
+                  [](const SlurmOption& option) { return option.name == "kill-on-invalid-dep"; });
+  if (!is_users) add_directive("--kill-on-invalid-dep", "yes", "after");
+}
+
+void Planner::add_directive(std::string_view option, std::optional<std::string> value,
+                            std::string_view key) {
+  plan_.directives.push_back({std::string(option), std::move(value), std::string(key)});
+}
+
+std::vector<ContainerUserOption> Planner::container_options() {
+  std::vector<ContainerUserOption> users;
+  for (const SlurmOption& option : spec_.launch.srun) users.emplace_back(option.name, option.value);
+  const ContainerBackend& backend = *find_container_backend(runtime_);
+  ContainerStep container = container_step();
+  for (const PlannedVariable& variable : plan_.prologue.vars) {
+    if (backend.carries(variable.value)) continue;
+    plan_.rank_vars.push_back(variable);
+    std::erase(container.job_names, variable.name);
+  }
+  plan_.runtime = runtime_;
+  plan_.entry = backend.entry(container);
+  // An interactive session finds the secrets in its environment and passes them into the
+  // container. The ranks of a job get them from the agent instead.
+  for (const SecretSource& secret : plan_.secrets) container.job_names.push_back(secret.name);
+  plan_.entry.session = backend.entry(container).session;
+  for (ContainerOption& option : backend.step_options(container, users)) {
+    plan_.container.push_back(
+        {std::move(option.option), std::move(option.value), std::move(option.key)});
+  }
+  return users;
+}
+
+void Planner::step() {
+  const auto add = [&](std::string_view option, std::optional<std::string> value,
+                       std::string_view key) {
+    plan_.step.push_back({std::string(option), std::move(value), std::string(key)});
+  };
+  add("--export", "ALL", "what this script exports reaches the ranks");
+  add("--kill-on-bad-exit", "1", "a rank that is lost ends the step");
+  if (goes_on_with_fewer_)
+    add("--no-kill", std::nullopt, "the leader starts it again on what is left");
+  if (spec_.resources.spare_nodes) {
+    add("--nodes", fmt::format("{}", step_nodes_), "resources.nodes");
+    add("--ntasks", fmt::format("{}", step_nodes_ * ranks_per_node(spec_).value_or(1)),
+        "resources.tasks_per_node");
+  }
+  if (spec_.resources.cpus_per_gpu) {
+    add("--cpus-per-gpu", fmt::format("{}", *spec_.resources.cpus_per_gpu),
+        "resources.cpus_per_gpu");
+  } else if (spec_.resources.cpus_per_task) {
+    add("--cpus-per-task", fmt::format("{}", *spec_.resources.cpus_per_task),
+        "resources.cpus_per_task");
+  } else {
+    plan_.shares_cpus = true;
+  }
+  if (spec_.launch.mpi) {
+    add("--mpi", spec_.launch.mpi, "launch.mpi");
+  } else if (preset_.wants_mpi && (!preset_.is_trainer || trainer_wants_mpi()) &&
+             site_.mpi != "default") {
+    add("--mpi", site_.mpi.empty() ? "pmix" : site_.mpi, "launch.preset: " + preset_.name);
+  }
+  if (spec_.launch.cpu_bind) add("--cpu-bind", spec_.launch.cpu_bind, "launch.cpu_bind");
+  if (spec_.launch.gpu_bind) add("--gpu-bind", spec_.launch.gpu_bind, "launch.gpu_bind");
+
+  for (const auto& [name, value] : container_options()) add("--" + name, value, "launch.srun");
+  step_variables();
+  plan_.step.insert(plan_.step.end(), plan_.container.begin(), plan_.container.end());
+}
+
+void Planner::step_variables() {
+  if (!is_over_pmix()) return;
+  const auto is_there = [this](const std::string& name) {
+    const auto& vars = plan_.prologue.vars;
+    return std::any_of(vars.begin(), vars.end(),
+                       [&](const auto& variable) { return variable.name == name; });
+  };
+  for (const auto& [name, value] : preset_.pmix_vars) {
+    if (!is_there(name)) plan_.step_vars.push_back({name, value, "launch.preset: " + preset_.name});
+  }
+}
+
+bool Planner::is_over_pmix() const {
+  if (inputs_.target == Target::kLocal) return false;
+  if (spec_.launch.mpi) return spec_.launch.mpi->starts_with("pmix");
+  if (!preset_.wants_mpi || (preset_.is_trainer && !trainer_wants_mpi())) return false;
+  if (site_.mpi == "default") return runtime_ == "none";
+  return site_.mpi.empty() || site_.mpi.starts_with("pmix");
+}
+
+void Planner::check_own_mounts() {
+  const auto check = [&](std::string_view key, std::string_view path, std::string_view what,
+                         std::string_view remedy) {
+    const auto at = path.find_first_of(find_container_backend(runtime_)->cannot_mount());
+    if (at == std::string_view::npos) return;
+    error(key, fmt::format("{}: {} '{}' holds '{}' and cannot be mounted into a container{}", key,
+                           what, printable(path), path[at], remedy));
+  };
+  check("container.image", inputs_.runs_dir, "the runs folder", "; give --runs another");
+  if (!preset_.is_trainer) return;
+  check("train.data.path", spec_.train.data_path.value_or(""), "the folder", "");
+  check("checkpoint.dir", spec_.checkpoint.dir.value_or(""), "the folder", "");
+}
+
+void Planner::check_pmi() {
+  if (runtime_ != "enroot") return;
+  const auto mpi =
+      std::find_if(plan_.step.begin(), plan_.step.end(),
+                   [](const PlannedOption& option) { return option.option == "--mpi"; });
+  if (mpi == plan_.step.end() || mpi->value != "pmi2") return;
+  error("launch.mpi",
+        "launch.mpi: pmi2 does not reach into a container that enroot starts without pyxis; use "
+        "pmix, or none for a "
+        "program without MPI");
+}
+
+void Planner::check_save() {
+  if (!spec_.container.save || plan_.requested.tasks == 1 || plan_.requested.nodes == 1) return;
+  error("container.save",
+        plan_.requested.nodes
+            ? fmt::format(
+                  "container.save: each of the {} nodes would write '{}'; give resources.nodes: 1",
+                  *plan_.requested.nodes, printable(*spec_.container.save))
+            : fmt::format(
+                  "container.save: every node of the job would write '{}'; give resources.nodes: 1",
+                  printable(*spec_.container.save)));
+}
+
+ContainerStep Planner::container_step() const {
+  ContainerStep step{spec_.container, {}, {}, {}, gpus_per_node(spec_).value_or(1) > 0};
+  const auto mount = [&](const std::string& path) {
+    const bool is_there =
+        std::any_of(step.own_mounts.begin(), step.own_mounts.end(),
+                    [&](const Mount& m) { return is_at_or_below(path, m.target); });
+    if (!is_there) step.own_mounts.push_back({path, path, {}, true});
+  };
+  mount(inputs_.runs_dir);
+  if (!plan_.agent.empty()) mount(plan_.agent.substr(0, plan_.agent.rfind('/')));
+  if (preset_.is_trainer) {
+    if (spec_.train.data_path) mount(*spec_.train.data_path);
+    if (spec_.checkpoint.dir && spec_.checkpoint.dir->starts_with('/'))
+      mount(*spec_.checkpoint.dir);
+  }
+  for (const PlannedVariable& variable : plan_.prologue.vars) {
+    // The image sets its own variables about GPUs; they must not be replaced.
+    if (!variable.is_about_gpus) step.env_names.push_back(variable.name);
+  }
+  if (is_over_pmix()) {
+    for (const auto& [name, value] : preset_.pmix_vars) step.env_names.push_back(name);
+  }
+  step.job_names = step.env_names;
+  // Without the agent the task's own shell, inside the container, sets these variables.
+  if (!plan_.agent.empty()) {
+    for (const PlannedVariable& variable : plan_.rank_env) step.env_names.push_back(variable.name);
+  }
+  if (plan_.agent.empty()) {
+    step.env_names.emplace_back("DLRUN_MASTER_PORT");
+  } else {
+    step.env_names.insert(step.env_names.end(), kAgentVariables.begin(), kAgentVariables.end());
+  }
+  return step;
+}
+
+}  // namespace dlrun
