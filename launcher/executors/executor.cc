@@ -4,6 +4,11 @@
 
 namespace dlrun {
 
+std::string reason_text(const JobReport& report) {
+  if (report.failed_dependencies.empty()) return report.reason;
+  return fmt::format("{}: {}", report.reason, join(report.failed_dependencies, ", "));
+}
+
 Result<std::optional<JobId>> Executor::find(std::string_view comment, const std::string& cluster) {
   if (cluster != kLocalCluster && !is_cluster_name(cluster))
     return fail(Errc::kInvalid, "'{}' is not the name of a cluster", printable(cluster));

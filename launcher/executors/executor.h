@@ -35,6 +35,10 @@ struct JobReport {
   int signal = 0;                ///< the signal that ended the script, 0: none
 };
 
+/// Returns the reason and the dependencies that it is about: "DependencyNeverSatisfied:
+/// afterok:12". Returns "" if there is no reason.
+[[nodiscard]] std::string reason_text(const JobReport& report);
+
 /// The answer to a query about several jobs.
 struct QueryAnswer {
   std::vector<JobReport> reports;  ///< jobs that are no longer known are left out

@@ -49,7 +49,7 @@ std::string start_text(const JobReport& report) {
     return fmt::format("about {}, as Slurm estimates it now", printable(report.start));
   return fmt::format(
       "not estimated by Slurm yet{}",
-      report.reason.empty() ? "" : fmt::format("; pending: {}", printable(report.reason)));
+      report.reason.empty() ? "" : fmt::format("; pending: {}", printable(reason_text(report))));
 }
 
 std::string never_text(const JobReport& report) {

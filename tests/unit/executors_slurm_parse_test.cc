@@ -46,6 +46,7 @@ TEST_CASE("the failed dependencies are read from squeue's line") {
   CHECK(reports[0].reason == kNeverSatisfied);
   CHECK(reports[0].failed_dependencies == std::vector<std::string>{"afterok:4", "afterok:6_2"});
   CHECK(reports[0].comment == "x");
+  CHECK(reason_text(reports[0]) == "DependencyNeverSatisfied: afterok:4, afterok:6_2");
   CHECK(reports[1].reason == kNeverSatisfied);
   CHECK(reports[1].failed_dependencies.empty());
 }
