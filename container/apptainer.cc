@@ -110,14 +110,13 @@ class Apptainer final : public ContainerBackend {
     } else if (scheme != std::string::npos) {
       add("container.image",
           fmt::format("container.image: every task would fetch '{0}' by itself; `apptainer pull "
-                      "image.sif {0}` once, and give "
-                      "./image.sif",
+                      "image.sif {0}` once, and give ./image.sif",
                       printable(image)),
           true);
     } else if (image.front() != '/') {
       add("container.image", fmt::format("container.image: apptainer reads '{}' as a file of the "
-                                         "folder it starts in; write ./FILE for one beside "
-                                         "the spec, docker://NAME for a registry",
+                                         "folder it starts in; write ./FILE for one beside the "
+                                         "spec, docker://NAME for a registry",
                                          printable(image)));
     }
   }

@@ -255,8 +255,7 @@ class Enroot final : public ContainerBackend {
     if (spec.save) {
       refuse("container.save",
              "container.save: enroot without pyxis cannot save at the end of a job; give "
-             "container.name and call `enroot "
-             "export` on its node, or use pyxis");
+             "container.name and call `enroot export` on its node, or use pyxis");
     }
     return found;
   }
@@ -285,8 +284,7 @@ class Enroot final : public ContainerBackend {
     ContainerEntry entry;
     entry.batch =
         "# container.runtime: enroot without pyxis. Every node makes the container and holds it "
-        "until the job is over; "
-        "every\n"
+        "until the job is over; every\n"
         "# task enters it.\n" +
         image + std::string(kTell) + fill(hold) + fill(kEnter) + fill(kHolders);
     entry.tells_failures = true;

@@ -55,8 +55,7 @@ Result<int> bench_collectives(const Cli& cli, const Options& options) {
   } else if (!figures.empty()) {
     print(cli, "{}\n{}", collectives_table(figures), collectives_bars(figures));
     print_note(cli, fmt::format("{} of float32 on {}, {} processors; algbw and busbw in GB/s as "
-                                "nccl-tests defines them; "
-                                "mpi is the MPI library's own algorithm",
+                                "nccl-tests defines them; mpi is the MPI library's own algorithm",
                                 options.operation, host_name(), processors_online()));
   }
   if (options.svg) {

@@ -90,8 +90,7 @@ Result<int> diff(Cli& cli, const Options& options) {
   DLRUN_TRY_ASSIGN(const auto rendered, rendered_of(cli, prepared));
   if (sha256_of_text(rendered) != carried->sha256) {
     print_warning(cli, fmt::format("dlrun {} renders other lines than dlrun {} did, or the site's "
-                                   "profile has changed: not "
-                                   "all of the difference is an edit",
+                                   "profile has changed: not all of the difference is an edit",
                                    DLRUN_VERSION, carried->dlrun));
   }
   Command command;

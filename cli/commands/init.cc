@@ -133,11 +133,10 @@ Result<int> init(Cli& cli, Options options) {
       options.output = answers.name.value_or("exp") + ".yaml";
   }
   if (answers.image && runtime_of(answers, site.profile) == "none") {
-    return fail(
-        Errc::kUsage,
-        "--image: site '{}' names no container runtime; give --runtime pyxis, enroot or apptainer"
-        " (`dlrun doctor` tells which of them are here)",
-        site.profile.name);
+    return fail(Errc::kUsage,
+                "--image: site '{}' names no container runtime; give --runtime pyxis, enroot or "
+                "apptainer (`dlrun doctor` tells which of them are here)",
+                site.profile.name);
   }
   const std::string text = init_spec(complete(std::move(answers), site.profile), site.profile);
   const bool to_stdout = options.output.empty() || options.output == "-";

@@ -42,8 +42,7 @@ Result<> write_script(const std::filesystem::path& path, const std::string& scri
       if (!before || !(before->empty() || *before == script || is_as_rendered(*before))) {
         return fail(Errc::kUsage,
                     "{}: exists, and is not what `dlrun render` wrote: it was edited by hand, or "
-                    "is another file. Give "
-                    "another with -o, or --force to overwrite it",
+                    "is another file. Give another with -o, or --force to overwrite it",
                     path.string());
       }
     }
@@ -105,9 +104,7 @@ Result<int> render(Cli& cli, const Options& options) {
                    [](const PlannedDependency& one) { return one.is_job_id(); }))
     print_note(cli,
                "after: the jobs of runs are known at submission only; `dlrun submit`, of the spec "
-               "or of this script, "
-               "waits for "
-               "them, and plain sbatch does not");
+               "or of this script, waits for them, and plain sbatch does not");
   const std::string text = carrying(*prepared, script);
   // The printed script is correct even if the agent is missing, but it cannot run without
   // the agent.

@@ -65,9 +65,8 @@ class Doctor {
       if (!find_program(program, env_)) {
         return fail(Errc::kNotFound,
                     "there is no Slurm here: {} is not in PATH. On a cluster, load the module that "
-                    "brings Slurm, or "
-                    "ask on a login "
-                    "node; `dlrun run` starts a job on this machine without it",
+                    "brings Slurm, or ask on a login node; `dlrun run` starts a job on this "
+                    "machine without it",
                     program);
       }
     }

@@ -96,8 +96,7 @@ void add_mpi(const ClusterFacts& facts, Findings& found) {
   } else {
     found.add(Kind::kMissing, "MPI", "no pmix, but " + plugins,
               "an Open MPI of version 4 or 5 needs PMIx: its ranks would be worlds of one. Give "
-              "launch.mpi, or use gloo or "
-              "nccl");
+              "launch.mpi, or use gloo or nccl");
   }
 }
 

@@ -101,8 +101,7 @@ class Local final : public Executor {
     if (!carries_token(local->pid, token)) {
       return fail(Errc::kNotFound,
                   "process {} was not started for this run (its environment does not hold the "
-                  "run's token), so it is "
-                  "left alone",
+                  "run's token), so it is left alone",
                   local->pid);
     }
     if (send_signal(process, local->pid, SIGTERM) != 0)

@@ -29,8 +29,7 @@ Result<std::string> read_token(const std::filesystem::path& path) {
   if ((info.st_mode & 077U) != 0)
     return fail(Errc::kInvalid,
                 "{}: others may read or write it (mode {:04o}): whoever has the token can submit "
-                "jobs as you. chmod "
-                "600, and make a new token",
+                "jobs as you. chmod 600, and make a new token",
                 path.string(), info.st_mode & 07777U);
   if (info.st_uid != ::geteuid() && info.st_uid != 0)
     return fail(Errc::kInvalid, "{}: belongs to another user", path.string());

@@ -140,11 +140,11 @@ class SlurmCli final : public Executor {
                                std::string stdin_text = {}) {
     const std::string program = argv[0];
     if (!find_program(program, env)) {
-      return fail(Errc::kNotFound,
-                  "{}: no such program in PATH. On a cluster, load the module that brings Slurm or "
-                  "submit from a login node; "
-                  "without Slurm, start the job on this machine with `dlrun run`",
-                  program);
+      return fail(
+          Errc::kNotFound,
+          "{}: no such program in PATH. On a cluster, load the module that brings Slurm or "
+          "submit from a login node; without Slurm, start the job on this machine with `dlrun run`",
+          program);
     }
     Command command;
     command.argv = std::move(argv);

@@ -66,8 +66,7 @@ class Slurmrestd final : public Executor {
     DLRUN_TRY_ASSIGN(const auto release, ready());
     return fmt::format(
         "slurmrestd of Slurm {} at {} answers and can express every option; whether and when the "
-        "job would start only "
-        "sbatch --test-only can tell",
+        "job would start only sbatch --test-only can tell",
         release, server_.url);
   }
 
@@ -158,10 +157,10 @@ class Slurmrestd final : public Executor {
                           "slurmrestd?",
                           server_.url)};
     return {Errc::kRefused,
-            fmt::format("slurmrestd at {} takes jobs in version {} of its API; dlrun speaks {} "
-                        "(Slurm 22.05 to 23.11). "
-                        "Start it with -s openapi/{}, or give submit.via: sbatch",
-                        server_.url, join(versions, " and "), kRestVersion, kRestVersion)};
+            fmt::format(
+                "slurmrestd at {} takes jobs in version {} of its API; dlrun speaks {} "
+                "(Slurm 22.05 to 23.11). Start it with -s openapi/{}, or give submit.via: sbatch",
+                server_.url, join(versions, " and "), kRestVersion, kRestVersion)};
   }
 
   Result<HttpResponse> ask(std::string_view what, AcceptUnknownJob accept = AcceptUnknownJob::kNo) {

@@ -80,9 +80,7 @@ std::string beginning(const CommandTable& table, const SetWords& set) {
   text +=
       "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
       "    [[ ${COMP_WORDS[i]} == --log-file ]] && { ((i++)); continue; }\n"
-      "    [[ ${COMP_WORDS[i]} == -* ]] || { "
-      "command=${COMP_WORDS[i]}; "
-      "break; }\n  done\n";
+      "    [[ ${COMP_WORDS[i]} == -* ]] || { command=${COMP_WORDS[i]}; break; }\n  done\n";
   std::vector<std::string> names;
   for (const auto& command : table.commands) names.push_back(command.name);
   for (const auto& option : table.options) {
@@ -96,8 +94,7 @@ std::string beginning(const CommandTable& table, const SetWords& set) {
       join(names, " "));
   text +=
       "  if [[ $word == '=' && ${COMP_WORDS[COMP_CWORD-2]} == --set ]]; then\n    _dlrun_set "
-      "\"$previous\" '' ''\n    "
-      "return\n  fi\n"
+      "\"$previous\" '' ''\n    return\n  fi\n"
       "  if ((COMP_CWORD > 3)) && [[ $previous == '=' && ${COMP_WORDS[COMP_CWORD-3]} == --set ]]; "
       "then\n"
       "    _dlrun_set \"${COMP_WORDS[COMP_CWORD-2]}\" \"$word\" ''\n    return\n  fi\n";
@@ -133,8 +130,7 @@ std::string cases_of_options(const CommandTable& table) {
                       cases_of(table, Takes::kPath));
   text += fmt::format(
       "    {})\n      if [[ $word == *=* ]]; then\n        _dlrun_set \"${{word%%=*}}\" "
-      "\"${{word#*=}}\" "
-      "\"${{word%%=*}}=\"\n"
+      "\"${{word#*=}}\" \"${{word%%=*}}=\"\n"
       "      else\n"
       "        _dlrun_offer '' \"$word\" \"$keys\"\n"
       "        compopt -o nospace +o filenames\n"

@@ -15,16 +15,14 @@ std::string helpers() {
   const SetWords set = set_words();
   std::string text =
       "function __dlrun_runs\n    set -l state $HOME/.local/state\n    set -q XDG_STATE_HOME; and "
-      "set state "
-      "$XDG_STATE_HOME\n"
+      "set state $XDG_STATE_HOME\n"
       "    echo last\n    command ls -t $state/dlrun/runs 2>/dev/null\nend\n\n";
   text += fmt::format("function __dlrun_keys\n    printf '%s\\n' {}\nend\n\n", join(set.keys, " "));
   text +=
       "function __dlrun_set\n    set -l token (commandline -ct)\n    if not string match -q '*=*' "
       "-- $token\n"
       "        __dlrun_keys\n        return\n    end\n    set -l key (string split -m1 = -- "
-      "$token)[1]\n    set -l "
-      "words\n"
+      "$token)[1]\n    set -l words\n"
       "    switch $key\n";
   for (const auto& [keys, words] : set.values) {
     std::string names = keys;
@@ -35,8 +33,7 @@ std::string helpers() {
   std::replace(paths.begin(), paths.end(), '|', ' ');
   text += fmt::format(
       "        case site\n            set words (dlrun completion --list sites 2>/dev/null)\n      "
-      "  case "
-      "launch.preset\n"
+      "  case launch.preset\n"
       "            set words (dlrun completion --list presets 2>/dev/null)\n        case {}\n"
       "            set words (__fish_complete_path (string split -m1 = -- $token)[2])\n    end\n"
       "    test (count $words) -gt 0; and printf \"$key=%s\\n\" $words\nend\n\ncomplete -c dlrun "

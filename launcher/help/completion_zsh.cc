@@ -54,8 +54,7 @@ std::string helpers() {
     text += fmt::format("    {}) compadd -- {} ;;\n", keys, words);
   text += fmt::format(
       "    site) _dlrun_sites ;;\n    launch.preset) compadd -- ${{(f)\"$(dlrun completion --list "
-      "presets "
-      "2>/dev/null)\"}} ;;\n"
+      "presets 2>/dev/null)\"}} ;;\n"
       "    {}) _files ;;\n  esac\n}}\n\n",
       set.paths);
   return text;
@@ -88,8 +87,8 @@ std::string zsh(const CommandTable& table) {
   std::string text = "#compdef dlrun\n" + note("zsh") + helpers();
   text +=
       "_dlrun() {\n  local context state line\n  typeset -A opt_args\n  _arguments -C '--help[Show "
-      "help]' "
-      "'--version[Show the version]' '*'{-v,--verbose}'[Log on stderr]' '--log-file[Append the log "
+      "help]' '--version[Show the version]' '*'{-v,--verbose}'[Log on stderr]' '--log-file[Append "
+      "the log "
       "to this file]:file:_files' '1: :->command' '*:: :->rest' && return\n";
   text += "  case $state in\n    command)\n      local -a commands\n      commands=(\n";
   for (const auto& command : table.commands)
@@ -99,8 +98,7 @@ std::string zsh(const CommandTable& table) {
   for (const auto& command : table.commands) text += arguments_of(command);
   text +=
       "      esac\n      ;;\n  esac\n}\n\nif [[ $funcstack[1] == _dlrun ]]; then\n  _dlrun "
-      "\"$@\"\nelse\n  compdef "
-      "_dlrun dlrun\nfi\n";
+      "\"$@\"\nelse\n  compdef _dlrun dlrun\nfi\n";
   return text;
 }
 

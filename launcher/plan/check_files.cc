@@ -44,8 +44,8 @@ namespace {
       std::filesystem::exists(here, error)) {
     return fmt::format(
         "the script '{}' is here, but in no mount, so that the container does not have it; "
-        "`container: {{mounts: "
-        "[.:/work], workdir: /work}}` starts the command in the spec's folder",
+        "`container: {{mounts: [.:/work], workdir: /work}}` starts the command in the spec's "
+        "folder",
         printable(script));
   }
   if (!container.workdir) return {};

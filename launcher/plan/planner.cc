@@ -114,12 +114,11 @@ void Planner::check_local() {
   if (runtime_ != "none") {
     error("container.image",
           "container.image: dlrun run starts the ranks on this machine itself, without a "
-          "container; give --set "
-          "container.image=null to run without it");
+          "container; give --set container.image=null to run without it");
   }
   if (plan_.local_ranks > 1 && preset_.wants_mpi && !preset_.is_trainer) {
-    error("launch.preset", fmt::format("launch.preset: an MPI program needs srun to start it; "
-                                       "here its {} ranks would be worlds of one each",
+    error("launch.preset", fmt::format("launch.preset: an MPI program needs srun to start it; here "
+                                       "its {} ranks would be worlds of one each",
                                        plan_.local_ranks));
   }
   if (plan_.local_ranks > 1 && spec_.train.backend == "mpi") {

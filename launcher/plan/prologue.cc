@@ -18,8 +18,7 @@ void module_init(ScriptText& text, const Prologue& prologue) {
   text.line("if ! type module >/dev/null 2>&1; then");
   text.line(
       "  for dlrun_init in \"${LMOD_PKG:-/usr/share/lmod/lmod}/init/bash\" "
-      "\"${MODULESHOME:-/usr/share/modules}/init/bash\" "
-      "\\");
+      "\"${MODULESHOME:-/usr/share/modules}/init/bash\" \\");
   text.line(
       "    /usr/share/Modules/init/bash /etc/profile.d/lmod.sh /etc/profile.d/modules.sh; do");
   text.line("    if [[ -r $dlrun_init ]]; then . \"$dlrun_init\" && break; fi");
@@ -48,8 +47,7 @@ void conda(ScriptText& text, const Prologue& prologue) {
   text.line("dlrun_conda=$(type -P conda || true)");
   text.line(
       "for dlrun_conda in \"$dlrun_conda\" \"${CONDA_EXE:-}\" "
-      "~/{miniforge3,miniconda3,mambaforge,anaconda3}/bin/conda "
-      "/opt/conda/bin/conda; do");
+      "~/{miniforge3,miniconda3,mambaforge,anaconda3}/bin/conda /opt/conda/bin/conda; do");
   text.line("  if [[ -x $dlrun_conda ]]; then break; fi");
   text.line("done");
   text.line("dlrun_hook=$(\"$dlrun_conda\" shell.bash hook)");

@@ -39,16 +39,12 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
          "\n"
          "if [[ ! -x $dlrun_agent ]]; then\n"
          "  echo \"dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? "
-         "'dlrun submit' puts "
-         "the "
-         "agent there (again)\" >&2\n"
+         "'dlrun submit' puts the agent there (again)\" >&2\n"
          "  exit 127\n"
          "fi\n"
          "if [[ ! -O $dlrun_agent || ! -O ${dlrun_agent%/*} ]]; then\n"
          "  echo \"dlrun: $dlrun_agent belongs to another user than $(id -un), and is not started: "
-         "'dlrun submit' puts "
-         "one of "
-         "your own there\" >&2\n"
+         "'dlrun submit' puts one of your own there\" >&2\n"
          "  exit 126\n"
          "fi\n";
 }
@@ -92,9 +88,8 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
          "  if ((dlrun_least == 0 || dlrun_cpus < dlrun_least)); then dlrun_least=$dlrun_cpus; fi\n"
          "done\n"
          "srun --nodes=\"$SLURM_JOB_NUM_NODES\" --ntasks=\"$SLURM_JOB_NUM_NODES\" "
-         "--ntasks-per-node=1 "
-         "--cpus-per-task=\"$dlrun_least\" --export=ALL --mpi=none "
-         "\\\n  --kill-on-bad-exit=1 " +
+         "--ntasks-per-node=1 --cpus-per-task=\"$dlrun_least\" --export=ALL --mpi=none \\\n  "
+         "--kill-on-bad-exit=1 " +
          shell + "\n";
 }
 
@@ -190,8 +185,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
   if (plan.agent.empty()) {
     text +=
         "trap 'echo \"dlrun: the job script ended with code $? at: $BASH_COMMAND; the ranks were "
-        "not started\" >&2' "
-        "EXIT\n";
+        "not started\" >&2' EXIT\n";
   } else {
     const char* why =
         plan.entry.tells_failures ? " ${dlrun_unmade:+--container-words \"$dlrun_unmade\"}" : "";
@@ -251,11 +245,9 @@ Result<std::string> render_array_script(const LaunchPlan& plan, std::size_t task
   if (!text) return text;
   *text +=
       "#\n# Rendered by dlrun: a sweep. Each task of this array is one point; what it does is "
-      "job.sh in the point's "
-      "own "
-      "run\n# directory, which `dlrun submit` makes: a script by itself, for reading, for editing "
-      "and for "
-      "`dlrun resubmit`.\n"
+      "job.sh in the point's own run\n# directory, which `dlrun submit` makes: a script by itself, "
+      "for reading, for editing "
+      "and for `dlrun resubmit`.\n"
       "set -eo pipefail\n" +
       std::string(kSweepOfArray) +
       "is not set: dlrun submit starts this array, since it makes the points it refers to}\n"

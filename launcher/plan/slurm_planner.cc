@@ -242,8 +242,7 @@ void Planner::check_pmi() {
   if (mpi == plan_.step.end() || mpi->value != "pmi2") return;
   error("launch.mpi",
         "launch.mpi: pmi2 does not reach into a container that enroot starts without pyxis; use "
-        "pmix, or none for a "
-        "program without MPI");
+        "pmix, or none for a program without MPI");
 }
 
 void Planner::check_save() {

@@ -70,8 +70,7 @@ Result<StoredImage> fetch(const Env& env, const ImageStore& store, const std::st
     if (!registry.unreachable.empty()) {
       return fail(Errc::kUnavailable,
                   "the registry of {} cannot be reached from here: {}. Import it where the "
-                  "internet can be reached, and "
-                  "copy the file",
+                  "internet can be reached, and copy the file",
                   uri, registry.unreachable);
     }
     return fail(Errc::kNotFound,

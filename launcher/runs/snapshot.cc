@@ -89,8 +89,7 @@ struct Tree {
     if (++snapshot.files > kMostFiles || snapshot.bytes > kMostBytes) {
       return fail(Errc::kInvalid,
                   "the source tree {} has more than {} files or {} MiB; keep data out of it by "
-                  ".gitignore (the largest file so "
-                  "far: {}, {} MiB)",
+                  ".gitignore (the largest file so far: {}, {} MiB)",
                   tree.root.string(), kMostFiles, kMostBytes >> 20U, largest.string(),
                   largest_bytes >> 20U);
     }

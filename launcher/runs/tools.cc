@@ -44,8 +44,7 @@ Result<> copy_verified(const std::filesystem::path& from, const std::filesystem:
     if (hash != expected) {
       return fail(Errc::kInvalid,
                   "{}: is not the program that this dlrun was built with (SHA-256 {}, expected "
-                  "{}); install the "
-                  "three programs together",
+                  "{}); install the three programs together",
                   from.string(), hash, expected);
     }
     if (::fchmod(target.get(), 0755) != 0 || ::fsync(target.get()) != 0) {
@@ -154,8 +153,7 @@ Result<> stage_tools(const std::filesystem::path& root, const std::filesystem::p
   if (::statvfs(folder.c_str(), &filesystem) == 0 && (filesystem.f_flag & ST_NOEXEC) != 0) {
     return fail(Errc::kIo,
                 "{}: the file system is mounted noexec, so no program can be started from it; "
-                "choose another runs "
-                "directory with --runs or DLRUN_RUNS",
+                "choose another runs directory with --runs or DLRUN_RUNS",
                 runs_dir.string());
   }
   remove_leftovers(folder);

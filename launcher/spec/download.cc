@@ -55,8 +55,7 @@ struct UrlParts {
   if (has_user(url)) {
     return fail(Errc::kRefused,
                 "this url has a user or a password in it, which the record of every run would "
-                "show; fetch that file "
-                "into train.data.path by other means");
+                "show; fetch that file into train.data.path by other means");
   }
   if (parts.scheme != "https" && parts.scheme != "http")
     return fail(Errc::kInvalid, "'{}' is no https:// or http:// url", printable(url));

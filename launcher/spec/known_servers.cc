@@ -22,8 +22,7 @@ Result<RestServer> KnownServers::find(const RestServer& named) const {
   if (other_token != nullptr) {
     return fail(Errc::kInvalid,
                 "slurmrestd at {}: the token file {} is not the one that your configuration lists "
-                "for it ({}); nothing "
-                "is sent",
+                "for it ({}); nothing is sent",
                 printable(named.url), printable(named.token_file),
                 other_token->token_file.empty() ? "none" : printable(other_token->token_file));
   }
@@ -32,10 +31,9 @@ Result<RestServer> KnownServers::find(const RestServer& named) const {
                                 : fmt::format(", token_file: \"{}\"", printable(named.token_file));
   return fail(Errc::kInvalid,
               "slurmrestd at {0}: your configuration does not list it, and neither a run nor a "
-              "spec alone may choose who "
-              "gets your token; nothing is sent. If it is your site's, put this line into a site "
-              "file, such as "
-              "~/.config/dlrun/sites/NAME.yaml: slurmrestd: [{{url: \"{0}\"{1}}}]",
+              "spec alone may choose who gets your token; nothing is sent. If it is your site's, "
+              "put this line into a site "
+              "file, such as ~/.config/dlrun/sites/NAME.yaml: slurmrestd: [{{url: \"{0}\"{1}}}]",
               printable(named.url), token);
 }
 

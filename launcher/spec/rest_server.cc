@@ -61,8 +61,7 @@ Result<RestAddress> parse_rest_url(std::string_view url) {
     if (!is_loopback(rest.substr(kHttp.size())))
       return fail(Errc::kInvalid,
                   "'{}': http:// to another machine would send the token in the clear; give "
-                  "https://, or a tunnel's "
-                  "end on 127.0.0.1",
+                  "https://, or a tunnel's end on 127.0.0.1",
                   printable(url));
     return RestAddress{std::string(rest), {}};
   }

@@ -25,8 +25,7 @@ constexpr KeyRow kKeys[] = {
            "all names.",
    .fallback = "$DLRUN_SITE, else the site of this cluster, else 'generic'", .example = "juwels"},
   {.path = "base", FIELD(base), .format = Format::kPath,
-   .help = "This spec inherits from another one: maps merge, lists and values replace. `KEY: "
-           "null` removes an inherited value.",
+   .help = "This spec inherits from another one: maps merge, lists and values replace. `KEY: null` removes an inherited value.",
    .example = "../common.yaml"},
 
   // resources: in the order of the script's #SBATCH lines
@@ -179,8 +178,7 @@ constexpr KeyRow kKeys[] = {
            "ends the job.",
    .example = "nvidia-smi -L"},
   {.path = "environment.setup_node", FIELD(environment.setup_node), .format = Format::kLines,
-   .help = "These shell lines run once on every node before the ranks, for example to copy data "
-           "to the node's own disk. A line that fails ends the job.",
+   .help = "These shell lines run once on every node before the ranks, for example to copy data to the node's own disk. A line that fails ends the job.",
    .example = "cp -r $SCRATCH/data $TMPDIR/"},
 
   {.path = "container.runtime", FIELD(container.runtime), .format = Format::kChoice,
@@ -229,8 +227,7 @@ constexpr KeyRow kKeys[] = {
 
   {.path = "launch.preset", FIELD(launch.preset), .format = Format::kSlug,
    .help = "The preset starts the program in the way that its framework expects: trainer, torch, "
-           "torchrun, accelerate, deepspeed, lightning, horovod, tensorflow, jax, mpi, plain, or "
-           "a file in your presets folder.",
+           "torchrun, accelerate, deepspeed, lightning, horovod, tensorflow, jax, mpi, plain, or a file in your presets folder.",
    .fallback = "plain; trainer if there is no command", .example = "torch"},
   {.path = "launch.command", FIELD(launch.command), .format = Format::kLines,
    .help = "The job runs this program with these arguments, one word per item.",
@@ -268,8 +265,7 @@ constexpr KeyRow kKeys[] = {
   {.path = "train.data.dataset", FIELD(train.dataset), .format = Format::kChoice,
    .choices = "mnist idx cifar10 arrays digits patches", .option = "--dataset",
    .help = "The files in train.data.path have this format: mnist (IDX files with MNIST's names), "
-           "idx (images of any size, with the same names), cifar10 (its binary version), or "
-           "arrays (safetensors files with images and labels). digits are IDX files, too; without "
+           "idx (images of any size, with the same names), cifar10 (its binary version), or arrays (safetensors files with images and labels). digits are IDX files, too; without "
            "train.data.path the trainer draws the images itself. patches are drawn, too: land cover in "
            "the shape of BigEarthNet, with 12 bands and 19 labels, for loss: sigmoid.",
    .fallback = "digits", .example = "mnist"},
@@ -311,8 +307,7 @@ constexpr KeyRow kKeys[] = {
    .help = "These layers make up any other network: dense N; conv2d CHANNELS SIZE [stride S] "
            "[same] [nobias]; depthwise SIZE [stride S] [same] [nobias]; maxpool SIZE [stride S] "
            "[same]; avgpool SIZE [stride S]; avgpool all; relu, tanh, sigmoid, silu; "
-           "squeeze-excite N; dropout RATE; flatten; batchnorm [sync]; 'residual: LAYER; LAYER "
-           "[; shortcut; LAYER]'.",
+           "squeeze-excite N; dropout RATE; flatten; batchnorm [sync]; 'residual: LAYER; LAYER [; shortcut; LAYER]'.",
    .example = "[conv2d 16 5 stride 2, relu, maxpool 2, dropout 0.5, dense 10]"},
   {.path = "train.loss", FIELD(train.loss), .format = Format::kChoice,
    .choices = "softmax sigmoid", .option = "--loss",
@@ -329,8 +324,7 @@ constexpr KeyRow kKeys[] = {
    .fallback = "0.9; rmsprop 0", .example = "0.9"},
   {.path = "train.optimizer.weight_decay", FIELD(train.weight_decay), .min = 0, .max = 1,
    .option = "--weight-decay",
-   .help = "This weight decay acts on the gradient. With adamw, lamb and novograd it acts on "
-           "the step itself.",
+   .help = "This weight decay acts on the gradient. With adamw, lamb and novograd it acts on the step itself.",
    .fallback = "0; lars 1e-4; adamw and lamb 0.01", .example = "1e-4"},
   {.path = "train.optimizer.beta1", FIELD(train.beta1), .min = 0, .max = 0.999999,
    .option = "--beta1",
@@ -353,8 +347,7 @@ constexpr KeyRow kKeys[] = {
    .fallback = "0.001", .example = "0.02"},
   {.path = "train.optimizer.state", FIELD(train.optimizer_state), .format = Format::kChoice,
    .choices = "whole sharded", .option = "--optimizer-state",
-   .help = "sharded (ZeRO-1): each rank keeps only its part of the optimizer's arrays, and "
-           "updates that part of the parameters. lars, lamb and novograd do not support it. "
+   .help = "sharded (ZeRO-1): each rank keeps only its part of the optimizer's arrays, and updates that part of the parameters. lars, lamb and novograd do not support it. "
            "With train.device: cuda it needs train.backend: nccl.",
    .fallback = "whole", .example = "sharded"},
   {.path = "train.compression", FIELD(train.compression), .format = Format::kChoice,
@@ -383,8 +376,7 @@ constexpr KeyRow kKeys[] = {
    .fallback = "0.001", .example = "0.001"},
   {.path = "train.lr_scaling", FIELD(train.lr_scaling), .format = Format::kChoice,
    .choices = "none linear sqrt", .option = "--lr-scaling",
-   .help = "The learning rate grows in proportion to the number of ranks (linear) or to its "
-           "square root (sqrt), or stays equal (none).",
+   .help = "The learning rate grows in proportion to the number of ranks (linear) or to its square root (sqrt), or stays equal (none).",
    .fallback = "none", .example = "sqrt"},
   {.path = "train.lr_decay", FIELD(train.lr_decay), .format = Format::kChoice,
    .choices = "constant linear cosine step polynomial", .option = "--lr-decay",
@@ -405,8 +397,7 @@ constexpr KeyRow kKeys[] = {
    .fallback = "2", .example = "1"},
   {.path = "train.warmup_epochs", FIELD(train.warmup_epochs), .min = 0, .max = 1e6,
    .option = "--warmup-epochs",
-   .help = "The learning rate first rises over this number of epochs: from the rate of one rank "
-           "to the scaled rate, or from 0 without lr_scaling.",
+   .help = "The learning rate first rises over this number of epochs: from the rate of one rank to the scaled rate, or from 0 without lr_scaling.",
    .fallback = "0", .example = "1"},
   {.path = "train.batch", FIELD(train.batch), .min = 1, .max = 1048576, .option = "--batch",
    .help = "Each rank processes this number of samples in a step. The global batch is this number "
@@ -470,8 +461,7 @@ constexpr KeyRow kKeys[] = {
    .fallback = "1", .example = "2"},
 
   {.path = "checkpoint.dir", FIELD(checkpoint.dir), .option = "--checkpoint-dir",
-   .help = "The trainer saves checkpoints in this folder: an absolute path, or one below the "
-           "run's directory.",
+   .help = "The trainer saves checkpoints in this folder: an absolute path, or one below the run's directory.",
    .fallback = "ckpt", .example = "ckpt"},
   {.path = "checkpoint.every", FIELD(checkpoint.every), .format = Format::kInterval,
    .option = "--checkpoint-every",
@@ -515,18 +505,15 @@ constexpr KeyRow kKeys[] = {
   {.path = "health.preflight", FIELD(health.preflight), .format = Format::kChoice,
    .choices = "gpu nccl gloo disk clock",
    .help = "These checks examine every node before any program starts. dlrun names a node that "
-           "fails, and retry.on treats the failure as a node_failure. If all of several nodes "
-           "fail for the same reason, the run ends with code 80 and does not restart. gpu: "
+           "fails, and retry.on treats the failure as a node_failure. If all of several nodes fail for the same reason, the run ends with code 80 and does not restart. gpu: "
            "nvidia-smi lists every GPU that the rank sees, without uncorrected memory errors. "
-           "disk: the run's folder, $TMPDIR and /dev/shm accept a file. clock: the clock is "
-           "within five seconds of the first node's clock. nccl: all ranks together, each on its "
+           "disk: the run's folder, $TMPDIR and /dev/shm accept a file. clock: the clock is within five seconds of the first node's clock. nccl: all ranks together, each on its "
            "GPU, all-reduce four MiB over NCCL within a minute with correct sums; dlrun names a "
            "rank that does not arrive, and its node. gloo: the same check with CPUs and the "
            "network only. `dlrun bench collectives` measures the speed of collectives.",
    .example = "[gpu, nccl, disk, clock]"},
   {.path = "health.hang_after", FIELD(health.hang_after), .format = Format::kDuration,
-   .help = "A run hangs if it shows no progress for this long. dlrun then ends it, and restarts "
-           "it if retry.on contains hang. Progress is what the program reports. The trainer "
+   .help = "A run hangs if it shows no progress for this long. dlrun then ends it, and restarts it if retry.on contains hang. Progress is what the program reports. The trainer "
            "reports by itself. Another program writes {\"step\": 120, \"steps\": 5000, \"loss\": "
            "0.5} into the file that rank 0 finds in $DLRUN_PROGRESS: the whole object each time, "
            "in place, without a rename. If a program reports nothing, output of any rank is "
@@ -567,8 +554,7 @@ constexpr KeyRow kKeys[] = {
   {.path = "code.snapshot", FIELD(code_snapshot),
    .help = "With true dlrun copies the source tree into the run, and the job starts in the copy. "
            "Later edits then do not change a job that waits. The copy contains the files of the "
-           "git repository that git does not ignore; without git it contains the spec's folder "
-           "(or slurm.chdir). dlrun records commit and diff in any case. `dlrun resubmit` runs "
+           "git repository that git does not ignore; without git it contains the spec's folder (or slurm.chdir). dlrun records commit and diff in any case. `dlrun resubmit` runs "
            "the same copy again; a submission of the run's resolved.yaml makes a new copy.",
    .fallback = "false", .example = "true"},
 
@@ -600,8 +586,7 @@ constexpr KeyRow kKeys[] = {
            "https://HOST[:PORT].",
    .example = "unix:/run/slurmrestd/socket"},
   {.path = "submit.token_file", FIELD(submit.token_file), .format = Format::kPath,
-   .help = "This file of mode 0600 contains the token that `scontrol token` prints. A socket "
-           "needs no token.",
+   .help = "This file of mode 0600 contains the token that `scontrol token` prints. A socket needs no token.",
    .example = "~/.config/dlrun/token"},
 
   // Reserved keys of parts that do not exist yet: refused by name, so that they are not

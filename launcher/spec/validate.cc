@@ -133,8 +133,7 @@ void Validator::check_gpus() {
   if (ranks && *ranks % *gpus != 0 && *gpus % *ranks != 0) {
     warn(has("resources.tasks_per_node") ? "resources.tasks_per_node" : key,
          fmt::format("{} tasks on {} GPUs of a node: neither is a multiple of the other, so some "
-                     "GPUs are shared "
-                     "unevenly or idle",
+                     "GPUs are shared unevenly or idle",
                      *ranks, *gpus));
   } else if (ranks && *ranks > 1 && *ranks < *gpus) {
     warn(has("resources.tasks_per_node") ? "resources.tasks_per_node" : key,
@@ -240,13 +239,11 @@ void Validator::check_sweep() {
     if (!key.range || spec_.sweep.random) continue;
     is_endless = true;
     if (!refused_.contains("sweep.random"))
-      found_.push_back(
-          {Diagnostic::Severity::kError, key.where,
-           fmt::format(
-               "sweep.parameters: '{}' has a range: sweep.random says how many points to draw "
-               "from it; else give a list",
-               key.key),
-           ""});
+      found_.push_back({Diagnostic::Severity::kError, key.where,
+                        fmt::format("sweep.parameters: '{}' has a range: sweep.random says how "
+                                    "many points to draw from it; else give a list",
+                                    key.key),
+                        ""});
   }
   if (is_endless) return;
   const std::uint64_t all = grid_size(spec_.sweep);
@@ -254,8 +251,8 @@ void Validator::check_sweep() {
   if (!is_random && all > kMostSweepPoints)
     error(
         "sweep.parameters",
-        fmt::format("sweep.parameters: {} points, and a sweep has at most {}; try fewer values, "
-                    "or sweep.random",
+        fmt::format("sweep.parameters: {} points, and a sweep has at most {}; try fewer values, or "
+                    "sweep.random",
                     all == UINT64_MAX ? "more than 2^64" : std::to_string(all), kMostSweepPoints));
   if (is_random && static_cast<std::uint64_t>(*spec_.sweep.random) > all)
     error("sweep.random",
@@ -275,8 +272,7 @@ void Validator::check_submit() {
   } else if (!s.url->starts_with("unix:") && !s.token_file) {
     error("submit.url",
           "submit.url: whoever can reach a port may be anybody: give submit.token_file, a file "
-          "with what `scontrol "
-          "token` prints");
+          "with what `scontrol token` prints");
   }
 }
 

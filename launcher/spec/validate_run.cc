@@ -74,10 +74,9 @@ void Validator::check_retry() {
   const bool wants_timeout = std::find(r.on.begin(), r.on.end(), "timeout") != r.on.end();
   if (wants_timeout && !has("checkpoint.signal_before")) {
     error("retry.on",
-          "retry.on: timeout needs checkpoint.signal_before: so long before the limit a "
-          "checkpoint is saved and the "
-          "job "
-          "queued again; afterwards is too late");
+          "retry.on: timeout needs checkpoint.signal_before: so long before the limit a checkpoint "
+          "is saved and the "
+          "job queued again; afterwards is too late");
   }
   if (!spec_.launch.agent.value_or(true)) {
     if (wants_retry(spec_))
@@ -99,8 +98,7 @@ void Validator::check_retry() {
   } else if (has_nccl && !may_have_gpus(spec_)) {
     error("health.preflight",
           "health.preflight: nccl is a check among GPUs, and the job asks for none "
-          "(resources.gpus_per_node); gloo is "
-          "the same check without them");
+          "(resources.gpus_per_node); gloo is the same check without them");
   }
   if (preset_.is_trainer && spec_.checkpoint.keep == 0 && wants_retry(spec_))
     warn("checkpoint.keep",
@@ -140,9 +138,9 @@ void Validator::check_spare_nodes() {
           "resources.spare_nodes: a spare node is used by the next attempt only; add retry.on: "
           "[node_failure]");
   if (!r.nodes || r.nodes->min != r.nodes->max)
-    error(kKey,
-          "resources.spare_nodes: needs resources.nodes with one number, the nodes of every "
-          "attempt");
+    error(
+        kKey,
+        "resources.spare_nodes: needs resources.nodes with one number, the nodes of every attempt");
   for (const std::string_view key : {"resources.ntasks", "resources.gpus"}) {
     if (has(key))
       error(kKey,

@@ -21,10 +21,12 @@ void Validator::check_preset() {
     const std::string_view key =
         has("resources.tasks_per_node") ? "resources.tasks_per_node" : "resources.ntasks";
     if (!per_node || *per_node != 1) {
-      error(key, fmt::format("{}: the preset '{}' starts the ranks of a node itself and wants "
-                             "one task per node; "
-                             "launch.nproc_per_node says how many ranks",
-                             key, preset_.name));
+      error(
+          key,
+          fmt::format(
+              "{}: the preset '{}' starts the ranks of a node itself and wants one task per node; "
+              "launch.nproc_per_node says how many ranks",
+              key, preset_.name));
     } else if (!nproc_per_node(spec_)) {
       error("launch.nproc_per_node",
             fmt::format(
@@ -32,8 +34,8 @@ void Validator::check_preset() {
                 preset_.name));
     }
   } else if (spec_.launch.nproc_per_node) {
-    warn("launch.nproc_per_node", fmt::format("launch.nproc_per_node is for presets that start "
-                                              "the ranks of a node themselves, such as "
+    warn("launch.nproc_per_node", fmt::format("launch.nproc_per_node is for presets that start the "
+                                              "ranks of a node themselves, such as "
                                               "torchrun; with '{}' every task is a rank "
                                               "(resources.tasks_per_node), so it has no effect",
                                               preset_.name));
@@ -73,8 +75,7 @@ void Validator::check_launch() {
     if (std::find(words.begin(), words.end(), ":") != words.end()) {
       error("launch.command",
             "launch.command: srun takes a word ':' as the start of another job's part, so it "
-            "cannot reach the program; "
-            "put it into a shell: [bash, -c, 'program :']");
+            "cannot reach the program; put it into a shell: [bash, -c, 'program :']");
     }
     for (const KeyRow& row : spec_keys()) {
       if (row.path.substr(0, 6) == "train." && spec_.origins.contains(row.path)) {
@@ -202,12 +203,11 @@ void Validator::check_downloads() {
       !refused_.contains("train.data.dataset"))
     error(key,
           "train.data.download: train.data.dataset says digits, or nothing, which need no files: "
-          "mnist, idx, "
-          "cifar10 and arrays are read from files");
+          "mnist, idx, cifar10 and arrays are read from files");
   if (sweeps_over(spec_.sweep, "train.data.path"))
     error(key,
-          "train.data.download: the sweep gives its points several train.data.path, and the "
-          "files go into one");
+          "train.data.download: the sweep gives its points several train.data.path, and the files "
+          "go into one");
 }
 
 }  // namespace dlrun

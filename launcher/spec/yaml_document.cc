@@ -74,12 +74,11 @@ class EventReader final : public YAML::EventHandler {
   void OnDocumentStart(const YAML::Mark& mark) override {
     const auto at = at_mark(mark);
     if (++documents_ == 1) return require(source_.check_directives(at));
-    throw Refusal{yaml_problem(source_.place(at),
-                               source_.is_document_start(at)
-                                   ? "a second YAML document; one file holds one"
-                                   : "the document has ended before this text; check the "
-                                     "indentation, and put a text with special characters in "
-                                     "quotes")};
+    throw Refusal{yaml_problem(
+        source_.place(at), source_.is_document_start(at)
+                               ? "a second YAML document; one file holds one"
+                               : "the document has ended before this text; check the "
+                                 "indentation, and put a text with special characters in quotes")};
   }
   void OnDocumentEnd() override {}
 
@@ -321,8 +320,8 @@ struct Wording {
 /// Messages that need nothing but their place. Theirs may go on with words of the text.
 const std::array kWordings{
     Wording{YAML::ErrorMsg::MAP_VALUE,
-            "a ':' is not allowed here; a key and its value stand on one line as 'key: value', "
-            "and a text that holds ': ' stands in quotes"},
+            "a ':' is not allowed here; a key and its value stand on one line as 'key: value', and "
+            "a text that holds ': ' stands in quotes"},
     Wording{YAML::ErrorMsg::MAP_KEY, "a key that starts with '? ' is not allowed here"},
     Wording{YAML::ErrorMsg::BLOCK_ENTRY,
             "a list item that starts with '-' is not allowed here; items stand on lines of their "
@@ -345,9 +344,9 @@ const std::array kWordings{
     Wording{YAML::ErrorMsg::INVALID_UNICODE, "this escape stands for no character of Unicode"},
     Wording{YAML::ErrorMsg::ALIAS_NOT_FOUND,
             "expected the name of an anchor after '*'; put a text that starts with '*' in quotes"},
-    Wording{YAML::ErrorMsg::CHAR_IN_ALIAS,
-            "expected a space after the name of an alias; put a text that starts with '*' in "
-            "quotes"},
+    Wording{
+        YAML::ErrorMsg::CHAR_IN_ALIAS,
+        "expected a space after the name of an alias; put a text that starts with '*' in quotes"},
     Wording{YAML::ErrorMsg::ANCHOR_NOT_FOUND,
             "expected a name after '&'; put a text that starts with '&' in quotes"},
     Wording{YAML::ErrorMsg::CHAR_IN_ANCHOR,
@@ -377,22 +376,22 @@ std::optional<YamlProblem> EventReader::problem_of_collection(const std::string&
   const int opened = levels_.empty() ? 0 : levels_.back().begin.line + 1;
   const std::size_t column = levels_.empty() ? 0 : levels_.back().begin.column() + 1;
   if (is(YAML::ErrorMsg::END_OF_SEQ_FLOW)) {
-    return yaml_problem(where, fmt::format("expected ',' or ']' in the list that '[' opens at "
-                                           "line {}; put a text with special characters in quotes",
+    return yaml_problem(where, fmt::format("expected ',' or ']' in the list that '[' opens at line "
+                                           "{}; put a text with special characters in quotes",
                                            opened));
   }
   if (is(YAML::ErrorMsg::END_OF_MAP_FLOW)) {
-    return yaml_problem(
-        where, fmt::format("expected 'key: value', ',' or '}}' in the map that "
-                           "'{{' opens at line {}; put a text with special characters in quotes",
-                           opened));
+    return yaml_problem(where,
+                        fmt::format("expected 'key: value', ',' or '}}' in the map that '{{' opens "
+                                    "at line {}; put a text with special characters in quotes",
+                                    opened));
   }
   if (is(YAML::ErrorMsg::END_OF_MAP)) {
-    return yaml_problem(where,
-                        fmt::format("expected a key of the map that starts at line {}, column {}; "
-                                    "check the indentation, and put a text with special "
-                                    "characters in quotes",
-                                    opened, column));
+    return yaml_problem(
+        where,
+        fmt::format("expected a key of the map that starts at line {}, column {}; "
+                    "check the indentation, and put a text with special characters in quotes",
+                    opened, column));
   }
   if (is(YAML::ErrorMsg::END_OF_SEQ)) {
     return yaml_problem(where,
@@ -439,11 +438,11 @@ YamlProblem EventReader::problem_of(const YAML::Exception& error) {
     const std::string_view rest = source_.rest(at);
     const char first = rest.empty() ? ' ' : rest.front();
     const bool is_sign = first > ' ' && first < '\x7f';
-    return yaml_problem(where, is_sign ? fmt::format("a text cannot start with '{}'; put it in "
-                                                     "quotes",
-                                                     first)
-                                       : "a text cannot start with this character; put it in "
-                                         "quotes");
+    return yaml_problem(where, is_sign
+                                   ? fmt::format("a text cannot start with '{}'; put it in "
+                                                 "quotes",
+                                                 first)
+                                   : "a text cannot start with this character; put it in quotes");
   }
   for (const Wording& wording : kWordings) {
     if (error.msg.starts_with(wording.theirs))

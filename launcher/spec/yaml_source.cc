@@ -327,10 +327,9 @@ tl::expected<void, YamlProblem> YamlSource::check_directives(const At& document)
     line.offset = end + 1;
   }
   if (has_directive && !is_document_start(document)) {
-    return tl::unexpected(
-        yaml_problem(place(document),
-                     "expected '---' between the directives, which start with '%', and the "
-                     "document"));
+    return tl::unexpected(yaml_problem(
+        place(document),
+        "expected '---' between the directives, which start with '%', and the document"));
   }
   return {};
 }

@@ -46,8 +46,8 @@ Result<> check_session_gpus(Work& work) {
   if (!wanted.gpus || !wanted.nodes || wanted.nodes->max <= 1) return {};
   return fail(
       Errc::kUsage,
-      "{}: resources.gpus are counted over all nodes, and a session is on one of them: give "
-      "--set resources.gpus=null --set resources.gpus_per_node=N, or --set resources.nodes=1",
+      "{}: resources.gpus are counted over all nodes, and a session is on one of them: give --set "
+      "resources.gpus=null --set resources.gpus_per_node=N, or --set resources.nodes=1",
       loaded.file);
 }
 
@@ -77,8 +77,7 @@ Result<> check_carried_secrets(Work& work) {
     if (find_container_backend(runtime)->carries(secret.value)) continue;
     return fail(Errc::kInvalid,
                 "environment.secrets: {} takes no value of several lines or within quotes along, "
-                "as {} has; give the "
-                "program its file instead",
+                "as {} has; give the program its file instead",
                 runtime, secret.name);
   }
   return {};
@@ -132,10 +131,10 @@ Result<> note_copy_of_code(Work& work) {
   const auto run = (work.context.current_dir / job.file).lexically_normal().parent_path();
   std::error_code error;
   if (!is_run_directory(run) || !std::filesystem::is_directory(run / "code", error)) return {};
-  work.reporter.note(fmt::format(
-      "code.snapshot: a new copy of {} as it is now; `dlrun resubmit {}` runs the copy that "
-      "this run has",
-      job.source_dir.string(), run.filename().string()));
+  work.reporter.note(
+      fmt::format("code.snapshot: a new copy of {} as it is now; `dlrun resubmit {}` runs the copy "
+                  "that this run has",
+                  job.source_dir.string(), run.filename().string()));
   return {};
 }
 

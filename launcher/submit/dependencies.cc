@@ -176,8 +176,7 @@ Result<std::optional<std::string>> dependency_of(const Context& context, Reporte
   if (edited && edited->find('?') != std::string::npos) {
     return fail(Errc::kInvalid,
                 "--dependency={}: the spec that the script carries waits for runs, too (its "
-                "`after`), and Slurm cannot "
-                "wait for those and for one of several",
+                "`after`), and Slurm cannot wait for those and for one of several",
                 *edited);
   }
   if (edited && !edited->empty()) words.push_back(*edited);

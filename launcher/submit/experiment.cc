@@ -94,8 +94,7 @@ Result<> refuse_what_is_no_spec(const std::string& file, std::string_view text, 
   if (text.starts_with(kByteOrderMark) && is_script(text.substr(kByteOrderMark.size()))) {
     return fail(Errc::kInvalid,
                 "{}:1: a byte order mark stands before '#!', so that it is a script to nobody: "
-                "save it as UTF-8 "
-                "without one",
+                "save it as UTF-8 without one",
                 file);
   }
   const auto lines = split(text, '\n');

@@ -27,8 +27,7 @@ Result<std::string> pattern_of(const std::filesystem::path& run) {
   if (std::any_of(path.begin(), path.end(), [](char c) { return c == '\\' || is_control(c); })) {
     return fail(Errc::kInvalid,
                 "the run directory's path holds a character that sbatch's --output cannot express: "
-                "{}; choose another "
-                "with --runs",
+                "{}; choose another with --runs",
                 printable(path));
   }
   return escape_pattern(path);
@@ -53,8 +52,7 @@ Result<> check_script(const SpecOptions& options, std::string_view text) {
   if (const auto fault = fault_of_carried(text)) {
     return fail(Errc::kUsage,
                 "{}:{}: the spec that the script carries cannot be read: {}. Render it anew; or "
-                "delete its last lines, "
-                "which start with '#:' and '#|', to submit the script alone",
+                "delete its last lines, which start with '#:' and '#|', to submit the script alone",
                 options.file, fault->line, fault->what);
   }
   return {};
@@ -79,10 +77,9 @@ Result<Job> job_of_script(const Context& context, Reporter& reporter, const Spec
     Error error = std::move(experiment.error());
     error.message = fmt::format(
         "{}: this dlrun or this site refuses the spec that the script carries, and the script "
-        "alone "
-        "is not the whole job. Render it again; or delete its last lines, which start with '#:' "
-        "and "
-        "'#|', to submit the script alone",
+        "alone is not the whole job. Render it again; or delete its last lines, which start with "
+        "'#:' "
+        "and '#|', to submit the script alone",
         options.file);
     return tl::unexpected(std::move(error));
   }

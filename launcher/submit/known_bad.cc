@@ -60,10 +60,10 @@ std::optional<std::string> exclude_known_bad(const Context& context, Reporter& r
         bad.node, utc_timestamp(bad.until).substr(0, 16), printable(bad.reason), bad.node));
   }
   for (const BadNode& bad : decided->kept) {
-    reporter.warning(fmt::format(
-        "{} is remembered as bad (health.known_bad): {}; resources.nodelist asks for it, "
-        "so it is not excluded",
-        bad.node, printable(bad.reason)));
+    reporter.warning(
+        fmt::format("{} is remembered as bad (health.known_bad): {}; resources.nodelist asks for "
+                    "it, so it is not excluded",
+                    bad.node, printable(bad.reason)));
   }
   if (decided->value.empty()) return std::nullopt;
   return decided->value;

@@ -123,8 +123,7 @@ void look_at(const Place& place, const std::string& pattern, LogFolders& result)
   if (problem->at == problem->at.root_path()) {
     tell(Diagnostic::Severity::kWarning,
          fmt::format("the folder '{}' does not exist here; unless the nodes have it, the job ends "
-                     "before its script "
-                     "begins",
+                     "before its script begins",
                      shown));
     return;
   }

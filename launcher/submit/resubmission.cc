@@ -38,8 +38,8 @@ Result<std::optional<std::string>> copy_of_code(const IndexEntry& run, const Run
   std::error_code error;
   if (std::filesystem::is_directory(folder, error)) return std::optional(folder);
   return fail(Errc::kNotFound,
-              "{}: the copy of the code that it ran, {}, is gone; `dlrun submit` of its spec "
-              "takes a new one",
+              "{}: the copy of the code that it ran, {}, is gone; `dlrun submit` of its spec takes "
+              "a new one",
               run.id, folder);
 }
 

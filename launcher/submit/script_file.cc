@@ -133,11 +133,13 @@ std::vector<std::string> refusals_of(std::string_view text) {
     found.emplace_back(line, fmt::format("{}: {}", line, what));
   };
   const auto refuse_array = [&](const SbatchOption& array, std::string_view given) {
-    refuse(array.line, fmt::format("{}{} makes several jobs, and a run is the record of one. Take "
-                                   "the line out and let the spec "
-                                   "have a sweep, whose points are runs of their own; plain "
-                                   "`sbatch` takes the script as it is",
-                                   given, printable(array.value)));
+    refuse(
+        array.line,
+        fmt::format(
+            "{}{} makes several jobs, and a run is the record of one. Take "
+            "the line out and let the spec have a sweep, whose points are runs of their own; plain "
+            "`sbatch` takes the script as it is",
+            given, printable(array.value)));
   };
   if (const auto array = sbatch_option(text, "--array", "-a")) refuse_array(*array, "--array=");
   for (const char* of_pbs : {"-t", "-J"}) {
@@ -147,8 +149,7 @@ std::vector<std::string> refusals_of(std::string_view text) {
   if (const auto line = het_line(text)) {
     refuse(*line,
            "a heterogeneous job is several jobs, and a run is the record of one; they are not "
-           "supported. Plain "
-           "`sbatch` takes the script as it is");
+           "supported. Plain `sbatch` takes the script as it is");
   }
   if (const auto line = sbatch_flag(text, "--wait", "-W"))
     refuse(*line,
@@ -158,18 +159,17 @@ std::vector<std::string> refusals_of(std::string_view text) {
   if (is_of_dlrun(text)) {
     if (const auto names = sbatch_option(text, "--export", "");
         names && !exports_all(names->value)) {
-      refuse(names->line,
-             fmt::format(
-                 "--export={} cannot be given: it keeps from the job which run it is, and the "
-                 "run's secrets; "
-                 "the job's environment is environment.vars. Take it out, or let it begin with ALL",
-                 printable(names->value)));
+      refuse(
+          names->line,
+          fmt::format("--export={} cannot be given: it keeps from the job which run it is, and the "
+                      "run's secrets; the job's environment is environment.vars. Take it out, or "
+                      "let it begin with ALL",
+                      printable(names->value)));
     }
     if (const auto file = sbatch_option(text, "--export-file", "")) {
       refuse(file->line,
              "--export-file cannot be given: it keeps from the job which run it is, and the run's "
-             "secrets; the job's "
-             "environment is environment.vars");
+             "secrets; the job's environment is environment.vars");
     }
   }
   std::stable_sort(found.begin(), found.end(),

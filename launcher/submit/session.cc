@@ -45,8 +45,7 @@ Result<SessionEnd> run_session(const Context& context, Reporter& reporter, const
     if (child.error().code != Errc::kNotFound) return tl::unexpected(child.error());
     return fail(Errc::kNotFound,
                 "{}. On a cluster, load the module that brings Slurm or use a login node; without "
-                "Slurm, `dlrun run` "
-                "runs the job on this machine",
+                "Slurm, `dlrun run` runs the job on this machine",
                 child.error().message);
   }
   DLRUN_TRY_ASSIGN(const auto end, child->wait());

@@ -87,8 +87,7 @@ Result<Submission> submit_once(const Context& context, const RunDirectory& run,
     if (!settled) {
       return fail(interrupt.requested() ? Errc::kInterrupted : Errc::kUnavailable,
                   "{}\nWhether Slurm took the job is not known, and it cannot be asked now. `dlrun "
-                  "status {}` settles it; "
-                  "submitting again before that could run the job twice",
+                  "status {}` settles it; submitting again before that could run the job twice",
                   // `dlrun status` of the sweep settles its arrays.
                   job.error().message, run.id.substr(0, run.id.find('/')));
     }

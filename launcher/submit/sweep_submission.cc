@@ -286,8 +286,7 @@ Result<Submitted> submit_missing(const Context& context, Reporter& reporter,
   if (missing.points.empty()) {
     return fail(Errc::kUsage,
                 "{0}: all its points were submitted: `dlrun resubmit {0}/N` submits one point "
-                "again, `dlrun submit "
-                "{1}` all",
+                "again, `dlrun submit {1}` all",
                 run.id, (run.path / "resolved.yaml").string());
   }
   DLRUN_TRY_ASSIGN(auto words, read_job_words(run.path));

@@ -17,8 +17,7 @@ void Attempt::judge_fitness(Clock::time_point now) {
     end_.lost_nodes.clear();
     end_for(EndReason::kNotFit, kExitUnfit,
             fmt::format("none of the {} nodes is fit for the job, all for the same reason: {}; "
-                        "that is no node's fault, "
-                        "but the spec's or the site's (health.preflight)",
+                        "that is no node's fault, but the spec's or the site's (health.preflight)",
                         nodes, printable(first.words)),
             now);
   } else if (verdict == Fitness::Verdict::kNodes) {

@@ -138,11 +138,9 @@ std::string AttemptRunner::too_few_files(int error) const {
       static_cast<std::size_t>(std::max(size, static_cast<int>(joined))) + kOwnFiles;
   return fmt::format(
       "lead cannot take another rank's connection after {}: {}; it may have {} open files, one for "
-      "each rank and some "
-      "of "
-      "its own, and needs about {}: raise the hard limit where the job starts (`ulimit -Hn`; "
-      "LimitNOFILE of slurmd), "
-      "or start fewer ranks",
+      "each rank and some of its own, and needs about {}: raise the hard limit where the job "
+      "starts (`ulimit -Hn`; "
+      "LimitNOFILE of slurmd), or start fewer ranks",
       joined, errno_text(error), limit.rlim_cur, wanted);
 }
 
@@ -224,8 +222,8 @@ void AttemptRunner::confirm_node_failure(Clock::time_point now) {
       next_question_ = now + kAskAgain;
     } else if ((*lost)->empty()) {
       const auto message = fmt::format(
-          "srun says that {} failed, and Slurm's controller that the job still has it; "
-          "the run goes on",
+          "srun says that {} failed, and Slurm's controller that the job still has it; the run "
+          "goes on",
           printable(asked_nodes_));
       say(message);
       record(events::Warning{.message = message});

@@ -37,8 +37,7 @@ bool wait_for_record(const RecordWait& wait) {
     if (waited >= wait.is_slow && !std::exchange(is_said, true)) {
       wait.err.push(
           fmt::format("dlrun: still waiting for the disk: the run's record, {}, is not written "
-                      "yet; two signals (TERM, "
-                      "Ctrl-C) end the wait\n",
+                      "yet; two signals (TERM, Ctrl-C) end the wait\n",
                       wait.events.path()));
     }
     asked += signals_to_end(wait.signal_fd);

@@ -92,8 +92,7 @@ Result<bool> check_holder(const fs::path& directory, const JobIdentity& identity
   if (!is_ours || !is_made_for(directory, identity, name)) {
     return fail(Errc::kRefused,
                 "{}: is damaged, and nothing here says that this run was made for job {} of "
-                "cluster '{}'; if no job "
-                "uses the run, remove the file",
+                "cluster '{}'; if no job uses the run, remove the file",
                 path.string(), identity.job, identity.cluster);
   }
   // If several jobs try to take the run over, exactly one creates this file.

@@ -67,9 +67,7 @@ Result<std::string_view> choose(const CommunicatorOptions& options) {
   if (options.store != nullptr) return "gloo";
   return fail(Errc::kUnavailable,
               "no way to reach the other {} ranks: neither an MPI launcher (srun --mpi=pmix, "
-              "mpirun) nor dlrun-agent "
-              "started this process, "
-              "and DLRUN_STORE is not set",
+              "mpirun) nor dlrun-agent started this process, and DLRUN_STORE is not set",
               options.world.size - 1);
 }
 

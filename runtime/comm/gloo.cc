@@ -348,8 +348,8 @@ Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options
   if (options.store == nullptr) {
     return fail(Errc::kUnavailable,
                 "gloo needs a store for the ranks' addresses: DLRUN_STORE is not set; start the "
-                "program through dlrun-agent "
-                "or with PMIx (srun --mpi=pmix, mpirun), or set it to file:DIR with a fresh folder "
+                "program through dlrun-agent or with PMIx (srun --mpi=pmix, mpirun), or set it to "
+                "file:DIR with a fresh folder "
                 "that all ranks see");
   }
   const Result<std::string> address =

@@ -394,8 +394,8 @@ Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options
   if (options.store == nullptr && options.world.size > 1) {
     return fail(Errc::kUnavailable,
                 "nccl needs a store for its unique id: DLRUN_STORE is not set; start the program "
-                "through dlrun-agent "
-                "or with PMIx (srun --mpi=pmix, mpirun), or set it to file:DIR with a fresh folder "
+                "through dlrun-agent or with PMIx (srun --mpi=pmix, mpirun), or set it to file:DIR "
+                "with a fresh folder "
                 "that all ranks see");
   }
   DLRUN_TRY_ASSIGN(const auto id, exchange_id(options));

@@ -223,17 +223,15 @@ Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& 
   if (options.world.nnodes > 1 || options.world.local_size != options.world.size) {
     return fail(Errc::kInvalid,
                 "shared memory reaches the ranks of one node, but this world's {} ranks are on {} "
-                "nodes; use mpi, gloo "
-                "or nccl",
+                "nodes; use mpi, gloo or nccl",
                 options.world.size, options.world.nnodes);
   }
   if (options.store == nullptr) {
     return fail(Errc::kUnavailable,
                 "shm needs a store where its ranks find each other: DLRUN_STORE is not set; start "
-                "the program through "
-                "dlrun-agent or with PMIx (srun --mpi=pmix, mpirun), or set it to file:DIR with a "
-                "fresh folder that "
-                "all ranks see");
+                "the program through dlrun-agent or with PMIx (srun --mpi=pmix, mpirun), or set it "
+                "to file:DIR with a "
+                "fresh folder that all ranks see");
   }
   DLRUN_TRY_ASSIGN(auto memory,
                    options.world.rank == 0 ? make_memory(options) : ask_for_memory(options));
@@ -293,8 +291,7 @@ Result<UniqueFd> ShmSegment::ask_for_memory(const CommunicatorOptions& options) 
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
     return fail(Errc::kPeer,
                 "rank 0 is not to be found on this node ({}): it is gone, on another node, or in a "
-                "network namespace of "
-                "its own",
+                "network namespace of its own",
                 errno_text(errno));
   }
   const auto has_ended = [] {

@@ -171,8 +171,7 @@ std::vector<Flag<O>> loop_flags() {
        "epoch: each rank does its part of the epochs (sample)"},
       {"--checkpoint-dir", path<O>("DIR", DLRUN_FIELD(checkpoint_dir)),
        "folder of the checkpoints, in the run's directory, or without a run in the working "
-       "directory "
-       "(ckpt)",
+       "directory (ckpt)",
        true},
       {"--checkpoint-every", number<O>(DLRUN_FIELD(checkpoint_every), 0, kMostSamples),
        "steps between checkpoints; 0: one at the end of each epoch (0)"},
@@ -182,8 +181,7 @@ std::vector<Flag<O>> loop_flags() {
        "continue from the newest valid checkpoint (a later attempt of a run always does)"},
       {"--trace-steps", number<O>(DLRUN_FIELD(trace_steps), 0, kMostTraced),
        "writes a timeline of the first N steps into trace/ of the run's directory, or without a "
-       "run "
-       "of the working directory, for ui.perfetto.dev or chrome://tracing (0)"},
+       "run of the working directory, for ui.perfetto.dev or chrome://tracing (0)"},
   };
 }
 

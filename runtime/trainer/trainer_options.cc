@@ -47,8 +47,7 @@ std::vector<Flag<Options>> make_flags() {
         {}},
        "folder of the files: idx: train-images-idx3-ubyte[.gz] and three more; cifar10: "
        "data_batch_1.bin and five more; arrays: test.safetensors and train.safetensors, whole or "
-       "in "
-       "partitions"},
+       "in partitions"},
       {"--patch-size", number<O>(DLRUN_FIELD(data.patch_size), 8, 1024),
        "height and width of generated patches in pixels (120)"},
       {"--train-samples", number<O>(DLRUN_FIELD(data.train_samples), 0, kMostSamples),
@@ -164,8 +163,7 @@ std::string help_text() {
          "       dlrun-trainer preflight            check that all ranks find each other, as "
          "before a job\n\n"
          "Defaults in parentheses. Ranks find each other as runtime/ENVIRONMENT.md says; SIGUSR1 "
-         "saves a "
-         "checkpoint.\n\n" +
+         "saves a checkpoint.\n\n" +
          describe(flags());
 }
 

@@ -163,8 +163,7 @@ Result<> check_attempt(const Env& env) {
   if (trim(*text) == *attempt) return {};
   return fail(Errc::kRefused,
               "{}: names attempt {}, this is attempt {}: another start of this run has taken over; "
-              "nothing was "
-              "written",
+              "nothing was written",
               path.string(), printable(trim(*text)), *attempt);
 }
 

@@ -315,8 +315,7 @@ struct CudnnConvolutions::Parts {
     const Window& w = entry.window;
     return fail(Errc::kInternal,
                 "{}: cuDNN {} has no algorithm in float32 that repeats to the bit for {} images of "
-                "{} x {} x {}, "
-                "{} windows of {} x {}, stride {}, padding {}{}{}",
+                "{} x {} x {}, {} windows of {} x {}, stride {}, padding {}{}{}",
                 call, cudnnGetVersion(), entry.n, w.input.height, w.input.width, w.input.channels,
                 w.output.channels, w.size, w.size, w.stride, w.padding,
                 refused.empty() ? "" : "; the last one: ", refused);

@@ -142,8 +142,7 @@ Result<Layers<float>> Trainer::layers_of_model() const {
     if (layer->joins_ranks() && at_once(options_) < options_.batch) {
       return fail(Errc::kUsage,
                   "--micro-batch {} of a batch of {}: batchnorm sync normalises whole batches; use "
-                  "batchnorm, or no "
-                  "micro-batches",
+                  "batchnorm, or no micro-batches",
                   options_.micro_batch, options_.batch);
     }
     if (layer->joins_ranks() && options_.local_steps > 0) {

@@ -70,18 +70,17 @@ Result<std::optional<TrainingState>> Trainer::resumable() {
   if ((*saved)->seed != options_.seed) {
     return fail(Errc::kInvalid,
                 "{}: its checkpoints were made with --seed {}, this run has {}: the order of "
-                "samples would not be "
-                "continued",
+                "samples would not be continued",
                 p.checkpoints.path().string(), (*saved)->seed, options_.seed);
   }
   if ((*saved)->position.offset > 0 && (*saved)->rank_samples != rank_samples_) {
     return fail(
         Errc::kInvalid,
-        "{}: its newest checkpoint, of step {}, is from the middle of epoch {}, where {} had "
-        "taken their "
+        "{}: its newest checkpoint, of step {}, is from the middle of epoch {}, where {} had taken "
+        "their "
         "samples in an order of their own; this run has {}: what is left of the epoch cannot be "
-        "told. Go on "
-        "with the same ranks and files, or from the end of an epoch: move later checkpoints away",
+        "told. Go on with the same ranks and files, or from the end of an epoch: move later "
+        "checkpoints away",
         p.checkpoints.path().string(), (*saved)->position.step, (*saved)->position.epoch + 1,
         files_of_ranks((*saved)->rank_samples), files_of_ranks(rank_samples_));
   }
@@ -92,11 +91,11 @@ Result<> Trainer::check_that_folder_is_new() const {
   const CheckpointFolder& checkpoints = parts_->checkpoints;
   DLRUN_TRY_ASSIGN(const auto names, checkpoints.names());
   if (names.empty()) return {};
-  return fail(Errc::kRefused,
-              "{}: holds checkpoints of another run ({}): give --resume to go on from there, "
-              "or another "
-              "--checkpoint-dir",
-              checkpoints.path().string(), names.front());
+  return fail(
+      Errc::kRefused,
+      "{}: holds checkpoints of another run ({}): give --resume to go on from there, or another "
+      "--checkpoint-dir",
+      checkpoints.path().string(), names.front());
 }
 
 Result<> Trainer::start_or_resume() {
@@ -162,8 +161,8 @@ Result<> Trainer::save() {
       mine =
           fail(Errc::kInvalid,
                "{}: a parameter, or the optimizer's state of one, is no finite number after step "
-               "{} (epoch {}): the "
-               "learning rate is too high, or the data hold what no model can learn; the "
+               "{} (epoch {}): the learning rate is too high, or the data hold what no model can "
+               "learn; the "
                "checkpoints before stay",
                data_.source, p.position.step, p.position.epoch + (p.position.offset > 0 ? 1 : 0));
     }

@@ -165,8 +165,8 @@ void TrainingReporter::step(const StepReport& report) {
 void TrainingReporter::epoch(const EpochReport& report) {
   if (options_.is_silent) return;
   print_line(fmt::format(
-      "epoch {}/{}  loss {:.4f}  accuracy {:.4f}  test loss {:.4f}  test accuracy "
-      "{:.4f}{}  {} samples/s",
+      "epoch {}/{}  loss {:.4f}  accuracy {:.4f}  test loss {:.4f}  test accuracy {:.4f}{}  {} "
+      "samples/s",
       report.epoch, options_.epochs, report.loss, report.accuracy, report.test_loss,
       report.test_accuracy, f1_text("  ", report.labels), rate_text(report.samples_per_s)));
   ordered_json fields{{"epoch", report.epoch},
@@ -190,8 +190,8 @@ void TrainingReporter::saved(std::uint64_t step) {
 void TrainingReporter::finish(const FinalReport& report) {
   if (options_.is_silent) return;
   print_line(fmt::format(
-      "test accuracy {:.4f}{}, test loss {:.4f} on {} samples after {} steps in {:.1f} "
-      "s ({} samples/s, {})",
+      "test accuracy {:.4f}{}, test loss {:.4f} on {} samples after {} steps in {:.1f} s ({} "
+      "samples/s, {})",
       report.test_accuracy, f1_text(", ", report.labels), report.test_loss, report.test_samples,
       report.steps, report.seconds, rate_text(report.samples_per_s), options_.precision));
   if (report.labels) print_classes(*report.labels);

@@ -83,9 +83,7 @@ Result<> run_rank(const CollectivesOptions& options, const Env& env, const World
   for (const CollectiveTime& time : *times) {
     fmt::print(
         "{{\"backend\":\"{}\",\"operation\":\"{}\",\"ranks\":{},\"nodes\":{},\"bytes\":{},\"us\":{:"
-        ".3f},\"algbw\":{:."
-        "6f},"
-        "\"busbw\":{:.6f}}}\n",
+        ".3f},\"algbw\":{:.6f},\"busbw\":{:.6f}}}\n",
         communicator->name(), to_string(options.collective), world.size, world.nnodes, time.bytes,
         time.microseconds, time.algorithm_gb_s(),
         time.algorithm_gb_s() * bus_factor(options.collective, world.size));
@@ -202,16 +200,14 @@ Result<CollectivesOptions> parse_collectives_options(std::span<const std::string
 std::string collectives_help_text() {
   return "usage: dlrun-trainer collectives [OPTIONS]\n\n"
          "Measures a collective; rank 0 prints a line of JSON for each size. `dlrun bench "
-         "collectives` makes a "
-         "table.\n\n"
+         "collectives` makes a table.\n\n"
          "  --backend auto|mpi|gloo|shm|nccl  (auto)\n"
          "  --operation WORD                  all_reduce|broadcast|all_gather|reduce_scatter "
          "(all_reduce)\n"
          "  --sizes SIZE[,SIZE...]            bytes, as 8, 64K, 16M; 8..16M: each four times the "
          "last (8..16M)\n"
          "  --ranks N                         start N ranks on this machine; else this is one of "
-         "the launcher's "
-         "ranks\n";
+         "the launcher's ranks\n";
 }
 
 Result<> run_collectives(const CollectivesOptions& options, const Env& env) {
