@@ -130,11 +130,11 @@ std::string queued_text(const Submitted& submitted) {
   const RunDirectory& run = submitted.run;
   if (submitted.points) {
     const auto jobs = jobs_of(submitted);
-    return fmt::format("the sweep {} is submitted, as job{} {}; `dlrun status {}` tells of it",
-                       run.id, jobs.size() == 1 ? "" : "s", join(jobs, " "), run.handle());
+    return fmt::format("the sweep {} is submitted, as job{} {}; `dlrun status {}` shows it", run.id,
+                       jobs.size() == 1 ? "" : "s", join(jobs, " "), run.handle());
   }
   const JobId& queued = submitted.submissions.front().job;
-  return fmt::format("the run {} is submitted, as job {}{}; `dlrun status {}` tells of it", run.id,
+  return fmt::format("the run {} is submitted, as job {}{}; `dlrun status {}` shows it", run.id,
                      queued.id, queued.cluster.empty() ? "" : " on " + queued.cluster,
                      run.handle());
 }

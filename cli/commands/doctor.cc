@@ -81,7 +81,7 @@ void print_site(const Cli& cli, const ClusterFacts& facts, const std::optional<s
 
 Result<int> doctor(Cli& cli, const Options& options) {
   if (options.json && options.site_file)
-    return fail(Errc::kUsage, "--site-file prints YAML: it does not go with --json");
+    return fail(Errc::kUsage, "--site-file prints YAML; it cannot be combined with --json");
   DLRUN_TRY_ASSIGN(const auto facts, ask_cluster(cli.env, options.cluster));
   if (options.site_file) {
     for (const std::string& open : facts.unanswered) print_warning(cli, open);

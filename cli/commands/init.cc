@@ -135,7 +135,7 @@ Result<int> init(Cli& cli, Options options) {
   if (answers.image && runtime_of(answers, site.profile) == "none") {
     return fail(Errc::kUsage,
                 "--image: site '{}' names no container runtime; give --runtime pyxis, enroot or "
-                "apptainer (`dlrun doctor` tells which of them are here)",
+                "apptainer (`dlrun doctor` lists those that are installed)",
                 site.profile.name);
   }
   const std::string text = init_spec(complete(std::move(answers), site.profile), site.profile);

@@ -63,7 +63,7 @@ Result<int> logs(Cli& cli, const Options& options) {
   if (is_sweep(run.path)) return print_logs_of_points(cli, run, options);
   const auto owner = options.follow ? foreign_owner(run.path) : std::nullopt;
   if (owner)
-    print_note(cli, fmt::format("{}: {}: what is there is printed, and not followed", run.id,
+    print_note(cli, fmt::format("{}: {}: the existing log is printed, but not followed", run.id,
                                 describe(*owner)));
   if (!options.follow || owner) return print_log(cli, run, options);
   RunInspector inspector(cli.env, known_servers(cli));

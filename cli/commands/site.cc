@@ -54,8 +54,9 @@ Result<int> list(const Cli& cli, bool json) {
     return kExitOk;
   }
   print(cli, table(rows));
-  print_note(cli, fmt::format("* is the site of a spec that names none here; yours belong into {}",
-                              (dirs.front() / "sites").string()));
+  print_note(
+      cli, fmt::format("* marks the site of specs without `site`; your own site files belong in {}",
+                       (dirs.front() / "sites").string()));
   return kExitOk;
 }
 
@@ -142,9 +143,9 @@ void add_site(CLI::App& root, Action& action) {
     action = [options](Cli& cli) -> Result<int> {
       if (options->act == "show") return show(cli, *options);
       if (options->act != "list")
-        return fail(Errc::kUsage, "site {}: there are list and show", printable(options->act));
+        return fail(Errc::kUsage, "site {}: expected list or show", printable(options->act));
       if (!options->name.empty())
-        return fail(Errc::kUsage, "site list takes no name; site show {} tells of it",
+        return fail(Errc::kUsage, "`dlrun site list` takes no name; use `dlrun site show {}`",
                     options->name);
       return list(cli, options->json);
     };

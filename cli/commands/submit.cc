@@ -82,7 +82,7 @@ Result<int> show_verdict(const Cli& cli, RunInspector& inspector, const Job& job
 Result<int> submit(Cli& cli, const Options& options) {
   if (options.dry_run && (options.test_only || options.watch)) {
     return fail(Errc::kUsage,
-                "--dry-run submits nothing: it goes with neither --test-only nor --watch");
+                "--dry-run submits nothing; it cannot be combined with --test-only or --watch");
   }
   // git inspects the code in the background while dlrun plans and sbatch works.
   Provenance provenance(source_folder(cli, options.spec.file), cli.env, cli.argv, cli.tools.hash);

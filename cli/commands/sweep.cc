@@ -207,8 +207,7 @@ void print_summary(const Cli& cli, const IndexEntry& run, const States& states) 
 Result<int> tabulate(Cli& cli, const Options& options) {
   DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
   if (!is_sweep(run.path))
-    return fail(Errc::kUsage, "{0}: is not a sweep; `dlrun status {0}` says what became of it",
-                run.id);
+    return fail(Errc::kUsage, "{0}: is not a sweep; use `dlrun status {0}`", run.id);
   DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));
   std::vector<std::filesystem::path> paths;
   std::vector<std::vector<std::filesystem::path>> runs;

@@ -198,7 +198,7 @@ std::string init_spec(const InitAnswers& a, const SiteProfile& site) {
                        site.name == "generic" ? "a Slurm cluster" : "site '" + site.name + "'"));
   page.row("#   dlrun check FILE    all that is wrong, before it is queued");
   page.row("#   dlrun submit FILE --watch");
-  page.row("# `dlrun explain KEY` tells of any key.");
+  page.row("# `dlrun explain KEY` describes any key.");
   page.row("name: " + yaml_text(a.name.value_or("hello")));
   if (a.site) {
     page.row("site: " + yaml_text(*a.site), site.help);

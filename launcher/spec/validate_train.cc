@@ -112,7 +112,7 @@ void Validator::check_train_backend() {
 void Validator::check_optimization() {
   if (!spec_.train.layers.empty() && (spec_.train.model || !spec_.train.hidden.empty())) {
     error("train.layers",
-          "train.layers is the whole network: train.model and train.hidden have no part in it");
+          "train.layers describes the whole network; remove train.model and train.hidden");
   }
   if ((spec_.train.lr_decay == "step") == spec_.train.lr_steps.empty()) {
     error(spec_.train.lr_steps.empty() ? "train.lr_decay" : "train.lr_steps",
@@ -140,8 +140,7 @@ void Validator::check_optimization() {
   }
   if (spec_.train.cuda_graphs.value_or(false) && spec_.train.device.value_or("cpu") != "cuda") {
     error("train.cuda_graphs",
-          "train.cuda_graphs: true needs train.device: cuda; on the CPU there is nothing to hand "
-          "over");
+          "train.cuda_graphs: true needs train.device: cuda; a CPU has no graphs");
   }
 }
 

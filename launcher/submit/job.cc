@@ -51,7 +51,7 @@ Result<> check_script(const SpecOptions& options, std::string_view text) {
   }
   if (const auto fault = fault_of_carried(text)) {
     return fail(Errc::kUsage,
-                "{}:{}: the spec that the script carries cannot be read: {}. Render it anew; or "
+                "{}:{}: the spec that the script carries cannot be read: {}. Render it again; or "
                 "delete its last lines, which start with '#:' and '#|', to submit the script alone",
                 options.file, fault->line, fault->what);
   }

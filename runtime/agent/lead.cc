@@ -611,7 +611,7 @@ int lead_run(const LeadOptions& options, const Env& env) {
   if (read.last.is_requeued) {
     return refuse({Errc::kRefused,
                    "the run has completed; Slurm started its job again because it was preempted "
-                   "once; there is nothing left to do (dlrun resubmit starts it anew)"},
+                   "once; there is nothing left to do (dlrun resubmit starts it again)"},
                   0);
   }
   events->set_attempt(run->attempt);

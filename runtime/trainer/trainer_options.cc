@@ -133,8 +133,7 @@ Result<Options> parse_options(std::span<const std::string> args, const Env& env)
   }
   if (!options.train.layers.empty() &&
       (options.train.model != "mlp" || options.train.hidden != TrainOptions().hidden)) {
-    return fail(Errc::kUsage,
-                "--layers is the whole model: --model and --hidden have no part in it");
+    return fail(Errc::kUsage, "--layers describes the whole model; remove --model and --hidden");
   }
   if ((options.train.lr_decay == LrDecay::kStep) == options.train.lr_steps.empty()) {
     return fail(Errc::kUsage, "--lr-decay step and --lr-steps EPOCHS go together");

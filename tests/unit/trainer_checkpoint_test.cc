@@ -143,9 +143,9 @@ TEST_CASE(
   std::vector<std::string> damaged;
   CHECK(newest(at(folder), damaged) == -1);
   REQUIRE(damaged.size() == 1);
-  CHECK(has(
-      damaged[0],
-      "manifest.json: its checksum is not its own; there is none before: training begins anew"));
+  CHECK(has(damaged[0],
+            "manifest.json: its checksum is not its own; there is no earlier one: training starts "
+            "from the beginning"));
 }
 
 TEST_CASE("a manifest or a header of arrays that is nested 100,000 deep is damage, not a crash") {

@@ -100,7 +100,7 @@ TEST_CASE("layers are the whole model, in words") {
   REQUIRE(options.has_value());
   CHECK(options->train.layers == Words{"conv2d 4 3", "relu", "dense 10"});
   CHECK(message_of({"--layers", "dense 10", "--model", "cnn"}) ==
-        "--layers is the whole model: --model and --hidden have no part in it");
+        "--layers describes the whole model; remove --model and --hidden");
   CHECK(parse_options(Words{"--model=cnn"}, Env())->train.model == "cnn");
   CHECK(parse_options(Words{"--micro-batch=8"}, Env())->train.micro_batch == 8);
   CHECK(parse_options(Words{"--compression=fp16"}, Env())->train.buckets.compression ==

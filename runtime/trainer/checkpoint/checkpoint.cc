@@ -268,8 +268,9 @@ Result<std::optional<TrainingState>> CheckpointFolder::load(
   DLRUN_TRY_ASSIGN(const auto all, names());
   for (const std::string& name : all) {
     const fs::path folder = path_ / name;
-    const char* const next =
-        name == all.back() ? "there is none before: training begins anew" : "taking the one before";
+    const char* const next = name == all.back()
+                                 ? "there is no earlier one: training starts from the beginning"
+                                 : "taking the one before";
     std::error_code ignored;
     if (!fs::exists(folder / kManifestFile, ignored) && !ignored) {  // the manifest is written last
       passed_over.push_back(

@@ -44,8 +44,9 @@ Result<> Trainer::check_parallelism(const Optimizer<float>& rule) const {
   const std::string_view backend = session_.communicator.name();
   if (options_.buckets.compression != GradientReducer::Compression::kNone &&
       (options_.has_sharded_state || backend == "nccl")) {
-    return fail(Errc::kUsage,
-                "--compression goes with neither --backend nccl nor --optimizer-state sharded");
+    return fail(
+        Errc::kUsage,
+        "--compression cannot be combined with --backend nccl or --optimizer-state sharded");
   }
   if (options_.has_sharded_state && !session_.kernels.uses_host_memory() && backend != "nccl") {
     return fail(Errc::kUsage,
