@@ -8,7 +8,7 @@
 //   step     the launcher of one attempt's ranks: srun, or lead itself on this machine (step.h).
 //   attempt  one start of all ranks. A run has several when it is retried (attempt.h, retry.h).
 //   gate     lead's listening socket and the authenticated connections of the ranks (gate.h).
-//   record   events.jsonl, the durable log of the run. Lead is its only writer (events.h).
+//   record   events.jsonl, the durable log of the run. Lead is its only writer (event_log.h).
 //   autopsy  the collection of all stacks before a hung attempt is ended (autopsy.h).
 
 #include <chrono>

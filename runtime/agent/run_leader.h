@@ -1,0 +1,122 @@
+#pragma once
+// Leads the attempts of a run in this start of the job, one after another. Private to lead.cc.
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/env.h"
+#include "runtime/agent/attempt_lead.h"
+#include "runtime/agent/controller.h"
+#include "runtime/agent/event_log.h"
+#include "runtime/agent/lead.h"
+#include "runtime/agent/run_claim.h"
+#include "runtime/agent/sink.h"
+
+namespace dlrun::agent {
+
+/// The outputs of lead: the record, standard output and standard error.
+struct LeadOutputs {
+  EventLoop& loop;
+  EventLog& events;
+  Sink& out;
+  Sink& err;
+  int signal_fd;
+
+  void say(std::string_view line) const;
+  /// Waits until the record is on the disk. Returns false if it is not; err then says so.
+  [[nodiscard]] bool wait_for_record() const;
+  /// Writes the rest of all outputs and returns code.
+  int close(int code) const;
+};
+
+/// Returns the end of the file to which this process's standard error goes; empty if standard error
+/// is not a regular file.
+[[nodiscard]] std::string own_log();
+
+/// Records the end of the run and removes its secrets.
+void record_end(EventLog& events, const std::filesystem::path& run, const AttemptEnd& end);
+
+/// Leads the attempts of a run in this start of the job, one after another.
+class RunLeader {
+ public:
+  /// bystander: a child of this process that does not belong to a step; -1: none.
+  RunLeader(const LeadOptions& options, const Env& env, const JobIdentity& identity, ClaimedRun run,
+            const LeadOutputs& outputs, pid_t bystander, RetryHistory history)
+      : options_(options),
+        env_(env),
+        identity_(identity),
+        run_(std::move(run)),
+        outputs_(outputs),
+        events_(outputs.events),
+        bystander_(bystander),
+        history_(std::move(history)),
+        command_(options.command) {
+    if (!options.local) controller_.emplace(env, identity.job);
+  }
+
+  /// Leads the run and returns the exit code of the process.
+  int run();
+  void say(std::string_view line) const { outputs_.say(line); }
+
+ private:
+  enum class Next { kEnd, kStep, kRequeue, kSlurm };
+  [[nodiscard]] static std::string_view word_of(Next next);
+  struct Plan {
+    Next next = Next::kEnd;
+    Cause cause = Cause::kNone;
+    std::vector<std::string> bad_nodes{};
+  };
+
+  /// Returns true, after telling the user, if a later attempt has begun elsewhere while this one
+  /// waited for Slurm. If a node with its lead is cut off, Slurm restarts the job on other nodes.
+  [[nodiscard]] bool is_superseded() const;
+  [[nodiscard]] bool has_later_attempt() const;
+  /// Writes the next attempt's number. Retries for a while if the run's folder is full or away.
+  [[nodiscard]] Result<> begin_next_attempt();
+  [[nodiscard]] Plan plan_after(AttemptEnd& end);
+  /// Asks Slurm for the cause of the end if the signals alone did not tell it.
+  [[nodiscard]] Cause cause_by_slurm(AttemptEnd& end) const;
+  /// Returns the nodes that Slurm considers bad. Waits for Slurm's verdict if a node is silent.
+  [[nodiscard]] std::vector<std::string> ask_for_bad_nodes(AttemptEnd& end);
+  /// Ends what srun has left behind while the controller cannot be reached. srun's helper process
+  /// cancels the step as soon as it reaches the controller again; by then the job may run on other
+  /// nodes, where its new step has the same number.
+  void end_cut_off_launcher() const;
+  [[nodiscard]] Next where_to(Cause cause, const std::vector<std::string>& bad_nodes);
+  /// Changes the command to run on these nodes only, at most RetryOptions::step_nodes of them.
+  void step_on(std::vector<std::string> nodes);
+  /// Chooses the first attempt's nodes if the allocation has spare ones.
+  void choose_nodes();
+  /// Adds the nodes that are suspect after the attempt's end to health.known_bad, the file that
+  /// later submissions read.
+  void remember_bad_nodes(const AttemptEnd& end, const std::vector<std::string>& by_slurm);
+  /// Asks Slurm to requeue the job. Returns false if Slurm refuses; the run then ends here.
+  bool requeue(AttemptEnd& end, const std::vector<std::string>& bad_nodes);
+  /// Handles a launch that srun refused because Slurm is ending the job: makes the job's end the
+  /// cause. Returns true if the run is left without an end, because Slurm may requeue the job.
+  [[nodiscard]] bool blame_job(AttemptEnd& end);
+  /// Returns true if the controller must be asked whether Slurm queues the job again although the
+  /// run has completed.
+  [[nodiscard]] bool may_be_requeued(const AttemptEnd& end) const {
+    return controller_ && end.code == 0 && (end.had_grace || history_.was_preempted());
+  }
+  void record_end(const AttemptEnd& end) { agent::record_end(events_, run_.directory, end); }
+  int leave(int code);
+
+  const LeadOptions& options_;
+  const Env& env_;
+  const JobIdentity& identity_;
+  ClaimedRun run_;
+  const LeadOutputs& outputs_;
+  EventLog& events_;
+  pid_t bystander_;
+  RetryHistory history_;
+  std::vector<std::string> command_;
+  std::optional<Controller> controller_;
+};
+
+}  // namespace dlrun::agent
