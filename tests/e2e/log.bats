@@ -9,17 +9,8 @@ load secrets
 setup() {
     dir=$(fresh_dir)
     make_secrets
-    cat >"$dir/secret.yaml" <<'YAML'
-name: logged
-resources: {nodes: 2, tasks_per_node: 1, time: 5m}
-environment:
-  secrets: [MY_KEY, {name: MY_TOKEN, file: token}]
-launch:
-  preset: plain
-  command: [bash, -c, 'echo "rank $DLRUN_RANK: $(printf %s "$MY_KEY,$MY_TOKEN" | sha256sum)";
-    exit $((CODE))']
-YAML
-    chown "$DLRUN_TESTBED_USER:" "$dir/secret.yaml"
+    # shellcheck disable=SC2016 # the rank's
+    write_secret_spec logged 1 'exit $((CODE))'
 }
 
 dl() { dl_with_key "$@"; }

@@ -3,6 +3,9 @@
 #
 #   make_secrets          makes a value for MY_KEY, in dlrun's environment, and one in $dir/token
 #                         for MY_TOKEN; sets expected, the digest of both
+#   write_secret_spec NAME TASKS COMMAND
+#                         writes $dir/secret.yaml: a job on two nodes with TASKS ranks each. Every
+#                         rank prints the digest of both secrets, then executes COMMAND
 #   dl_with_key ARGS...   runs dlrun with MY_KEY in its environment, and with MY_TOKEN if the test
 #                         has one
 #   holders FOLDER...     prints every file below FOLDER that holds one of them, except the token's
@@ -22,6 +25,20 @@ make_secrets() {
     # A pattern file is used, because grep's own arguments would contain a pattern.
     printf '%s\n' "$canary" "$filed" >"$BATS_TEST_TMPDIR/patterns"
     expected=$(printf %s "$canary,$filed" | sha256sum)
+}
+
+write_secret_spec() {
+    cat >"$dir/secret.yaml" <<YAML
+name: $1
+resources: {nodes: 2, tasks_per_node: $2, time: 5m}
+environment:
+  secrets: [MY_KEY, {name: MY_TOKEN, file: token}]
+launch:
+  preset: plain
+  command: [bash, -c, 'echo "rank \$DLRUN_RANK: \$(printf %s "\$MY_KEY,\$MY_TOKEN" | sha256sum)";
+    $3']
+YAML
+    chown "$DLRUN_TESTBED_USER:" "$dir/secret.yaml"
 }
 
 # A file exports the canary into dlrun's environment, so that not even this test has it in

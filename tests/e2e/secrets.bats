@@ -9,17 +9,7 @@ load secrets
 setup() {
     dir=$(fresh_dir)
     make_secrets
-    cat >"$dir/secret.yaml" <<'YAML'
-name: secret
-resources: {nodes: 2, tasks_per_node: 2, time: 5m}
-environment:
-  secrets: [MY_KEY, {name: MY_TOKEN, file: token}]
-launch:
-  preset: plain
-  command: [bash, -c, 'echo "rank $DLRUN_RANK: $(printf %s "$MY_KEY,$MY_TOKEN" | sha256sum)";
-    until [[ -e go ]]; do sleep 0.2; done']
-YAML
-    chown "$DLRUN_TESTBED_USER:" "$dir/secret.yaml"
+    write_secret_spec secret 2 'until [[ -e go ]]; do sleep 0.2; done'
 }
 
 dl() { dl_with_key "$@"; }
