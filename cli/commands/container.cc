@@ -12,7 +12,7 @@
 #include "cli/terminal/print.h"
 #include "common/units.h"
 #include "container/image_name.h"
-#include "launcher/runs/image_import.h"
+#include "launcher/images/image_import.h"
 #include "launcher/view/run_text.h"
 
 namespace dlrun {

@@ -11,8 +11,8 @@
 #include "common/files.h"
 #include "common/json_read.h"
 #include "common/text.h"
+#include "launcher/images/images.h"
 #include "launcher/runs/git.h"
-#include "launcher/runs/images.h"
 
 namespace dlrun {
 namespace {

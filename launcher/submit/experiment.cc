@@ -10,7 +10,7 @@
 #include "common/text.h"
 #include "container/image_name.h"
 #include "launcher/executors/slurm_conf.h"
-#include "launcher/runs/images.h"
+#include "launcher/images/images.h"
 #include "launcher/runs/run_directory.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/spec_builder.h"

@@ -106,13 +106,12 @@ TEST_CASE(
 TEST_CASE("cli includes only the public face of launcher/runs and launcher/executors") {
   const std::vector<std::string_view> rooms{"launcher/runs/", "launcher/executors/"};
   const std::vector<std::string_view> face{
-      "launcher/runs/autopsy_groups.h", "launcher/runs/carried_spec.h",
-      "launcher/runs/image_import.h",   "launcher/runs/index.h",
-      "launcher/runs/last_words.h",     "launcher/runs/log_file.h",
-      "launcher/runs/ownership.h",      "launcher/runs/resolve.h",
-      "launcher/runs/status.h",         "launcher/runs/sweep_record.h",
-      "launcher/runs/tools.h",          "launcher/executors/slurm_conf.h",
-      "launcher/runs/provenance.h"};
+      "launcher/runs/autopsy_groups.h",  "launcher/runs/carried_spec.h",
+      "launcher/runs/index.h",           "launcher/runs/last_words.h",
+      "launcher/runs/log_file.h",        "launcher/runs/ownership.h",
+      "launcher/runs/resolve.h",         "launcher/runs/status.h",
+      "launcher/runs/sweep_record.h",    "launcher/runs/tools.h",
+      "launcher/executors/slurm_conf.h", "launcher/runs/provenance.h"};
   const auto is_one_of = [](const std::vector<std::string_view>& all, std::string_view text) {
     return std::any_of(all.begin(), all.end(),
                        [text](std::string_view one) { return text.starts_with(one); });

@@ -1,9 +1,10 @@
+#include "launcher/images/images.h"
+
 #include <fstream>
 
 #include <doctest/doctest.h>
 
 #include "common/text.h"
-#include "launcher/runs/images.h"
 
 namespace dlrun {
 namespace {

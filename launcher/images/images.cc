@@ -1,4 +1,4 @@
-#include "launcher/runs/images.h"
+#include "launcher/images/images.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -14,7 +14,6 @@
 #include "common/sha256.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
-#include "launcher/runs/tools.h"
 
 namespace dlrun {
 namespace {

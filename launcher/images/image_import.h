@@ -4,7 +4,7 @@
 #include <string>
 
 #include "common/env.h"
-#include "launcher/runs/images.h"
+#include "launcher/images/images.h"
 
 namespace dlrun {
 

@@ -1,4 +1,4 @@
-#include "launcher/runs/image_import.h"
+#include "launcher/images/image_import.h"
 
 #include <filesystem>
 #include <string_view>
