@@ -11,6 +11,7 @@
 #include "common/text.h"
 #include "common/untrusted_file.h"
 #include "launcher/runs/last_words.h"
+#include "launcher/spec/yaml_document.h"
 
 namespace dlrun {
 namespace {
@@ -81,76 +82,48 @@ void add_surroundings(RunReport& report) {
   }
 }
 
-/// Returns the value in a line of resolved.yaml without the comment after it. A '#' inside quotes
-/// starts no comment.
-std::string_view without_comment(std::string_view value) {
-  char quote = 0;
-  for (std::size_t at = 0; at < value.size(); ++at) {
-    const char c = value[at];
-    if (quote != 0) {
-      if (c == '\\' && quote == '"') {
-        ++at;
-      } else if (c == quote) {
-        quote = 0;
-      }
-    } else if (c == '"' || c == '\'') {
-      quote = c;
-    } else if (c == '#' && (at == 0 || value[at - 1] == ' ')) {
-      return trim(value.substr(0, at));
-    }
+/// Returns a value as one line: a list without its brackets, a map as "{name: value, ...}".
+std::string value_text(const YamlDocument& yaml, YamlId id, bool is_inner = false) {
+  const YamlNode& node = yaml.at(id);
+  if (node.kind == YamlNode::Kind::kNull) return node.text;
+  if (node.kind == YamlNode::Kind::kScalar) return node.text.empty() ? "\"\"" : node.text;
+  std::vector<std::string> words;
+  const bool is_map = node.kind == YamlNode::Kind::kMap;
+  for (std::size_t at = 0; at < node.items.size(); at += is_map ? 2 : 1) {
+    words.push_back(is_map ? yaml.at(node.items[at]).text + ": " +
+                                 value_text(yaml, node.items[at + 1], true)
+                           : value_text(yaml, node.items[at], true));
   }
-  return trim(value);
+  const std::string text = join(words, ", ");
+  if (is_map) return "{" + text + "}";
+  return is_inner || words.empty() ? "[" + text + "]" : text;
 }
 
-/// Returns a value of resolved.yaml without the quotes and brackets of YAML.
-std::string unquoted(std::string_view value) {
-  if (value.size() > 2 && value.front() == '\'' && value.back() == '\'') {
-    std::string text;
-    for (std::size_t at = 1; at + 1 < value.size(); ++at) {
-      text += value[at];
-      if (value[at] == '\'' && value[at + 1] == '\'') ++at;
-    }
-    return text;
+/// Adds the key at `path`, or the keys below it if it is a section.
+void add_keys(const YamlDocument& yaml, YamlId id, const std::string& path,
+              std::vector<std::pair<std::string, std::string>>& keys) {
+  const YamlNode& node = yaml.at(id);
+  if (node.kind != YamlNode::Kind::kMap || node.items.empty()) {
+    if (keys.size() < kMostKeys) keys.emplace_back(path, value_text(yaml, id));
+    return;
   }
-  if (!value.starts_with('"') && !value.starts_with('[')) return std::string(value);
-  const Json json = parse_json<Json>(value);
-  if (json.is_string() && !json.get_ref<const std::string&>().empty())
-    return json.get<std::string>();
-  return json.is_array() && !json.empty() ? joined(json, ", ") : std::string(value);
+  for (std::size_t at = 0; at + 1 < node.items.size(); at += 2) {
+    const std::string& name = yaml.at(node.items[at]).text;
+    add_keys(yaml, node.items[at + 1], path.empty() ? name : path + "." + name, keys);
+  }
 }
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> flat_keys(const std::string& resolved_yaml) {
+Result<std::vector<std::pair<std::string, std::string>>> flat_keys(std::string_view resolved_yaml) {
+  // dlrun writes no anchors. Without them, all values together are no longer than the text.
+  const YamlLimits limits{.levels = kDeepestKey, .anchors = 0};
+  const auto yaml = parse_yaml(resolved_yaml, limits);
+  if (!yaml)
+    return fail(Errc::kInvalid, "resolved.yaml:{}:{}: {}", yaml.error().line, yaml.error().column,
+                printable(yaml.error().message));
   std::vector<std::pair<std::string, std::string>> keys;
-  std::vector<std::pair<std::size_t, std::string>> above;  // indentation and name
-  for (const auto line : split(resolved_yaml, '\n')) {
-    const std::size_t indent = line.find_first_not_of(' ');
-    if (indent == std::string_view::npos || line[indent] == '#') continue;
-    if (keys.size() == kMostKeys) break;
-    const auto text = line.substr(indent);
-    if (text.starts_with("- ") && !keys.empty()) {
-      std::string& value = keys.back().second;
-      value += (value.empty() ? "" : ", ") + unquoted(without_comment(text.substr(2)));
-      continue;
-    }
-    const std::size_t colon = text.find(':');
-    if (colon == std::string_view::npos || (colon + 1 < text.size() && text[colon + 1] != ' '))
-      continue;
-    while (!above.empty() && above.back().first >= indent) above.pop_back();
-    std::string path;
-    for (const auto& [column, name] : above) path += name + ".";
-    const std::string name(text.substr(0, colon));
-    auto value = unquoted(without_comment(text.substr(colon + 1)));
-    if (above.size() < kDeepestKey) above.emplace_back(indent, name);
-    keys.emplace_back(path + name, std::move(value));
-  }
-  // A section has no value of its own.
-  std::erase_if(keys, [&](const auto& key) {
-    return key.second.empty() && std::any_of(keys.begin(), keys.end(), [&](const auto& other) {
-             return other.first.starts_with(key.first + ".");
-           });
-  });
+  if (yaml->at(yaml->root).kind == YamlNode::Kind::kMap) add_keys(*yaml, yaml->root, "", keys);
   return keys;
 }
 
@@ -191,10 +164,14 @@ RunReport read_report(IndexEntry run, RunStatus status) {
   add_surroundings(report);
   report.spec = optional_text(report.run.path / "resolved.yaml", report);
   report.script = optional_text(report.run.path / "job.sh", report);
+  if (auto keys = flat_keys(report.spec)) {
+    report.keys = std::move(*keys);
+  } else if (!report.spec.empty()) {
+    report.problems.push_back(keys.error().message);
+  }
   for (std::string* text : {&report.spec, &report.script}) {
     if (text->size() > kTextShownBytes) *text = text->substr(0, kTextShownBytes) + "\n... (cut)";
   }
-  report.keys = flat_keys(report.spec);
   if (const auto result = json_read::object_of(report.status.facts.record.result)) {
     for (const auto& [name, value] : result->items()) {
       report.result.emplace_back(name, value.is_string() ? value.get<std::string>()

@@ -38,9 +38,10 @@ struct RunReport {
 /// are added to `problems`.
 [[nodiscard]] RunReport read_report(IndexEntry run, RunStatus status);
 
-/// Returns the effective spec as paths and values, without the comments about their origins.
-[[nodiscard]] std::vector<std::pair<std::string, std::string>> flat_keys(
-    const std::string& resolved_yaml);
+/// Returns the effective spec as paths and values, at most 4096. Fails with kInvalid and the place
+/// if the text is not YAML, or if it has anchors, which dlrun does not write.
+[[nodiscard]] Result<std::vector<std::pair<std::string, std::string>>> flat_keys(
+    std::string_view resolved_yaml);
 
 /// Sorts the runs by the result that such runs are judged by, as `dlrun sweep` does. Runs without
 /// that result come last and keep their order.

@@ -423,9 +423,10 @@ TEST_CASE("a spec's lines become paths and values") {
       "'a # b'\nlaunch:\n  "
       "command:\n    - echo  # one\n"
       "    - \"two # 2\"\ntrain: {}\nwords: [\"python\", \"a \\\"b\\\"\"]  # there\nempty: "
-      "\"\"\nquote: 'it''s'\nodd: "
-      "\"un\n");
-  CHECK(keys ==
+      "\"\"\nquote: 'it''s'\nlist: [{\"from\": \"/a\", \"flags\": [\"ro\"]}]\nlines: |\n  key: "
+      "no\n");
+  REQUIRE(keys);
+  CHECK(*keys ==
         std::vector<std::pair<std::string, std::string>>{{"name", "x"},
                                                          {"resources.time", "00:05:00"},
                                                          {"resources.deep.er", "a # b"},
@@ -434,7 +435,16 @@ TEST_CASE("a spec's lines become paths and values") {
                                                          {"words", "python, a \"b\""},
                                                          {"empty", "\"\""},
                                                          {"quote", "it's"},
-                                                         {"odd", "\"un"}});
+                                                         {"list", "{from: /a, flags: [ro]}"},
+                                                         {"lines", "key: no\n"}});
+}
+
+TEST_CASE("an effective spec that is no YAML, or has anchors, gives no keys and a place") {
+  const auto torn = flat_keys("name: x\nodd: \"un\n");
+  REQUIRE_FALSE(torn);
+  CHECK(torn.error().code == Errc::kInvalid);
+  CHECK(torn.error().message.starts_with("resolved.yaml:2:"));
+  CHECK_FALSE(flat_keys("a: &long text\nb: [*long, *long]\n"));
 }
 
 }  // namespace dlrun
