@@ -14,6 +14,7 @@
 #include "common/text.h"
 #include "launcher/executors/slurm_conf.h"
 #include "launcher/plan/plan.h"
+#include "launcher/spec/key_name.h"
 #include "launcher/spec/sites.h"
 #include "launcher/spec/slurm_units.h"
 
@@ -47,22 +48,22 @@ struct Options {
 [[nodiscard]] std::string flag_of(std::string_view key) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kRows{{
       {"name", "--name"},
-      {"resources.nodes", "--nodes"},
-      {"resources.gpus_per_node", "--gpus"},
-      {"resources.tasks_per_node", "--tasks"},
-      {"resources.cpus_per_task", "--cpus"},
-      {"resources.mem", "--mem"},
-      {"resources.time", "--time"},
-      {"resources.partition", "--partition"},
-      {"resources.account", "--account"},
-      {"container.image", "--image"},
-      {"container.runtime", "--runtime"},
-      {"environment.modules.load", "--module"},
+      {"resources.nodes"_key, "--nodes"},
+      {"resources.gpus_per_node"_key, "--gpus"},
+      {"resources.tasks_per_node"_key, "--tasks"},
+      {"resources.cpus_per_task"_key, "--cpus"},
+      {"resources.mem"_key, "--mem"},
+      {"resources.time"_key, "--time"},
+      {"resources.partition"_key, "--partition"},
+      {"resources.account"_key, "--account"},
+      {"container.image"_key, "--image"},
+      {"container.runtime"_key, "--runtime"},
+      {"environment.modules.load"_key, "--module"},
       {"environment.modules", "--module"},
-      {"environment.conda.name", "--conda"},
+      {"environment.conda.name"_key, "--conda"},
       {"environment.conda", "--conda"},
-      {"environment.venv", "--venv"},
-      {"launch.preset", "--preset"},
+      {"environment.venv"_key, "--venv"},
+      {"launch.preset"_key, "--preset"},
   }};
   for (const auto& [path, flag] : kRows) {
     if (path == key) return std::string(flag);

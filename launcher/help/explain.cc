@@ -6,6 +6,7 @@
 #include "common/bounded_json.h"
 #include "common/json_or_null.h"
 #include "launcher/spec/derived.h"
+#include "launcher/spec/key_name.h"
 
 namespace dlrun {
 namespace {
@@ -38,9 +39,9 @@ using Json = nlohmann::ordered_json;
 [[nodiscard]] bool is_of_job(const LoadedSpec& loaded, std::string_view key) {
   if (key.starts_with("train.") || key.starts_with("checkpoint.")) return loaded.preset.is_trainer;
   if (key.starts_with("container."))
-    return container_runtime(loaded.spec, loaded.site) != "none" && key != "container.runtime";
+    return container_runtime(loaded.spec, loaded.site) != "none" && key != "container.runtime"_key;
   if (key.starts_with("retry.")) return wants_retry(loaded.spec);
-  return key == "launch.agent" || key == "code.snapshot" || key == "submit.via";
+  return key == "launch.agent"_key || key == "code.snapshot"_key || key == "submit.via"_key;
 }
 
 /// Adds the values that dlrun chose for keys that the spec does not set: derived from another key,
@@ -62,17 +63,18 @@ void add_decisions(const LoadedSpec& loaded, const LaunchPlan& plan,
         add(row.path, directive.value.value_or("true"), directive.key);
     }
   }
-  add("launch.preset", loaded.preset.name, "");
+  add("launch.preset"_key, loaded.preset.name, "");
   for (const PlannedWords& words : plan.program) {
     if (words.key.starts_with("train.") && words.words.size() == 2)
       add(words.key, words.words[1], "");
   }
   for (const PlannedOption& option : plan.rank_options) {
     if (option.option == "--nproc-per-node")
-      add("launch.nproc_per_node", option.value.value_or(""), option.key);
+      add("launch.nproc_per_node"_key, option.value.value_or(""), option.key);
   }
   for (const KeyRow& row : spec_keys()) {
-    if (row.path == "resources.cpus_per_task" && plan.shares_cpus) add(row.path, row.fallback, "");
+    if (row.path == "resources.cpus_per_task"_key && plan.shares_cpus)
+      add(row.path, row.fallback, "");
     if (!row.fallback.empty() && row.is_supported() && is_of_job(loaded, row.path))
       add(row.path, row.fallback, "");
   }
@@ -120,10 +122,10 @@ std::vector<ExplainedValue> explain_values(const LoadedSpec& loaded, const Launc
   for (const PlannedVariable& variable : plan.rank_env)
     add("environment.vars." + variable.name, variable.value, variable.key);
   for (const PlannedOption& option : plan.step) {
-    if (option.option == "--mpi" && option.value) add("launch.mpi", *option.value, option.key);
+    if (option.option == "--mpi" && option.value) add("launch.mpi"_key, *option.value, option.key);
   }
   if (const auto runtime = container_runtime(loaded.spec, loaded.site); runtime != "none")
-    add("container.runtime", runtime, "site " + loaded.site.name);
+    add("container.runtime"_key, runtime, "site " + loaded.site.name);
   add_decisions(loaded, plan, rows);
   return rows;
 }

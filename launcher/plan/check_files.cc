@@ -9,6 +9,7 @@
 #include "container/image_file.h"
 #include "launcher/plan/plan.h"
 #include "launcher/spec/derived.h"
+#include "launcher/spec/key_name.h"
 
 namespace dlrun {
 namespace {
@@ -111,12 +112,12 @@ class FileCheck {
   }
 
   void check_image(const std::string& image) {
-    check("container.image", image, "the image");
+    check("container.image"_key, image, "the image");
     std::error_code error;
     if (image.empty() || image[0] != '/' || !std::filesystem::exists(image, error)) return;
     const std::string why = why_no_image(image, container_runtime(spec_, loaded_.site));
     if (!why.empty())
-      warn("container.image",
+      warn("container.image"_key,
            fmt::format("no container can be made of '{}': {}", printable(image), why));
   }
 
@@ -130,33 +131,33 @@ class FileCheck {
     check_image(spec_.container.image.value_or(""));
     std::error_code ignored;
     if (spec_.container.save && std::filesystem::is_directory(*spec_.container.save, ignored))
-      warn("container.save", fmt::format("'{}' is a folder; give the file to write",
-                                         printable(*spec_.container.save)));
+      warn("container.save"_key, fmt::format("'{}' is a folder; give the file to write",
+                                             printable(*spec_.container.save)));
   }
 
   void check_environment() {
-    check("environment.venv",
+    check("environment.venv"_key,
           spec_.environment.venv ? *spec_.environment.venv + "/bin/activate" : "", "the script");
-    check("environment.conda.name", spec_.environment.conda_name.value_or(""), "the prefix");
+    check("environment.conda.name"_key, spec_.environment.conda_name.value_or(""), "the prefix");
     for (const std::string& path : spec_.environment.modules_use)
-      check("environment.modules.use", path, "the folder");
+      check("environment.modules.use"_key, path, "the folder");
   }
 
   void check_program() {
     // dlrun makes the folder itself if there are downloads.
     if (loaded_.preset.is_trainer && spec_.train.downloads.empty())
-      check("train.data.path", spec_.train.data_path.value_or(""), "the folder");
+      check("train.data.path"_key, spec_.train.data_path.value_or(""), "the folder");
     const std::string script = script_of(spec_.launch.command);
     if (!spec_.container.image && !spec_.launch.command.empty()) {
-      check("launch.command", spec_.launch.command[0], "the program");
+      check("launch.command"_key, spec_.launch.command[0], "the program");
       if (!script.empty())
-        check("launch.command",
+        check("launch.command"_key,
               (std::filesystem::path(start_folder(loaded_)) / script).lexically_normal().string(),
               "the script");
     }
     if (spec_.container.image && !script.empty() && script.front() != '/') {
       if (const std::string problem = script_in_container(loaded_, script); !problem.empty())
-        warn("launch.command", problem);
+        warn("launch.command"_key, problem);
     }
   }
 

@@ -8,6 +8,7 @@
 
 #include "common/text.h"
 #include "launcher/spec/derived.h"
+#include "launcher/spec/key_name.h"
 #include "launcher/spec/slurm_units.h"
 #include "launcher/spec/spec_builder.h"
 
@@ -48,9 +49,10 @@ tl::expected<LaunchPlan, std::vector<Diagnostic>> Planner::run() && {
   if (inputs_.target == Target::kLocal) check_local();
   check_own_mounts();
   if (inputs_.runs_dir.find('\\') != std::string::npos && !spec_.resources.output) {
-    error("resources.output", fmt::format("the runs folder '{}' holds a '\\', which Slurm cannot "
-                                          "express in an output path; give --runs another",
-                                          inputs_.runs_dir));
+    error("resources.output"_key,
+          fmt::format("the runs folder '{}' holds a '\\', which Slurm cannot "
+                      "express in an output path; give --runs another",
+                      inputs_.runs_dir));
   }
   if (!errors_.empty()) return tl::unexpected(std::move(errors_));
   environment();
@@ -105,24 +107,26 @@ void Planner::count() {
 }
 
 void Planner::check_local() {
-  for (std::string_view key : {"after.ok", "after.any", "after.notok"}) {
+  for (std::string_view key : {"after.ok"_key, "after.any"_key, "after.notok"_key}) {
     if (spec_.origins.contains(key))
       error(key, fmt::format(
                      "{}: dlrun run starts at once and cannot wait for others; give --set {}=null",
                      key, key));
   }
   if (runtime_ != "none") {
-    error("container.image",
+    error("container.image"_key,
           "container.image: dlrun run starts the ranks on this machine itself, without a "
           "container; give --set container.image=null to run without it");
   }
   if (plan_.local_ranks > 1 && preset_.wants_mpi && !preset_.is_trainer) {
-    error("launch.preset", fmt::format("launch.preset: an MPI program needs srun to start it; here "
-                                       "its {} ranks would be worlds of one each",
-                                       plan_.local_ranks));
+    error("launch.preset"_key,
+          fmt::format("launch.preset: an MPI program needs srun to start it; here "
+                      "its {} ranks would be worlds of one each",
+                      plan_.local_ranks));
   }
   if (plan_.local_ranks > 1 && spec_.train.backend == "mpi") {
-    error("train.backend", "train.backend: mpi needs srun to start the ranks; use shm, or auto");
+    error("train.backend"_key,
+          "train.backend: mpi needs srun to start the ranks; use shm, or auto");
   }
 }
 
@@ -173,18 +177,18 @@ void Planner::environment() {
     add_of_gpus("NVIDIA_VISIBLE_DEVICES", "void");
   }
   if (spec_.container.save)
-    p.made_folders.push_back({folder_of(*spec_.container.save), "container.save"});
-  for (const auto& [name, value] : e.vars) p.vars.push_back({name, value, "environment.vars"});
+    p.made_folders.push_back({folder_of(*spec_.container.save), "container.save"_key});
+  for (const auto& [name, value] : e.vars) p.vars.push_back({name, value, "environment.vars"_key});
 }
 
 void Planner::rank_variables() {
   const std::string from_preset = "launch.preset: " + preset_.name;
   if (const auto nproc = nproc_per_node(spec_); preset_.is_node_launcher && nproc) {
     plan_.rank_options.push_back({"--nproc-per-node", fmt::format("{}", *nproc),
-                                  spec_.launch.nproc_per_node     ? "launch.nproc_per_node"
-                                  : spec_.resources.gpus_per_task ? "resources.gpus_per_task"
-                                  : spec_.resources.gpus_per_node ? "resources.gpus_per_node"
-                                  : spec_.resources.gres          ? "resources.gres"
+                                  spec_.launch.nproc_per_node     ? "launch.nproc_per_node"_key
+                                  : spec_.resources.gpus_per_task ? "resources.gpus_per_task"_key
+                                  : spec_.resources.gpus_per_node ? "resources.gpus_per_node"_key
+                                  : spec_.resources.gres          ? "resources.gres"_key
                                                                   : from_preset});
   }
   if (uses_roles(preset_)) {
@@ -198,10 +202,10 @@ void Planner::rank_variables() {
   }
   if (!spec_.health.preflight.empty())
     plan_.rank_options.push_back(
-        {"--preflight", join(spec_.health.preflight, ","), "health.preflight"});
+        {"--preflight", join(spec_.health.preflight, ","), "health.preflight"_key});
   for (const auto& [name, value] : spec_.environment.vars) {
     if (name == "TMPDIR" && inputs_.target == Target::kSlurm)
-      plan_.rank_options.push_back({"--tmpdir", value, "environment.vars"});
+      plan_.rank_options.push_back({"--tmpdir", value, "environment.vars"_key});
   }
   for (const auto& word : preset_.words)
     plan_.rank_options.push_back({"--word", word, from_preset});
@@ -212,7 +216,7 @@ void Planner::rank_variables() {
 
 void Planner::program() {
   if (!preset_.is_trainer) {
-    plan_.program.push_back({spec_.launch.command, "launch.command"});
+    plan_.program.push_back({spec_.launch.command, "launch.command"_key});
     return;
   }
   plan_.program.push_back({{inputs_.trainer_path}, "launch.preset: trainer"});
@@ -220,8 +224,8 @@ void Planner::program() {
     const bool is_trainers = row.path.starts_with("train.") || row.path.starts_with("checkpoint.");
     if (!is_trainers || row.option.empty()) continue;
     auto value = option_text(row, spec_);
-    if (row.path == "train.backend") value = backend();
-    if (row.path == "checkpoint.every" && value) {
+    if (row.path == "train.backend"_key) value = backend();
+    if (row.path == "checkpoint.every"_key && value) {
       if (const auto steps = parse_interval(*value)) value = fmt::format("{}", *steps);
     }
     if (value) plan_.program.push_back({{std::string(row.option), *value}, std::string(row.path)});
@@ -252,31 +256,32 @@ void Planner::retry() {
     plan_.lead_options.push_back({std::string(option), std::move(value), std::string(key)});
   };
   const bool is_slurm = inputs_.target == Target::kSlurm;
-  if (spec_.health.hang_after) add("--hang-after", spec_.health.hang_after, "health.hang_after");
+  if (spec_.health.hang_after)
+    add("--hang-after", spec_.health.hang_after, "health.hang_after"_key);
   if (spec_.health.idle_gpu_after)
-    add("--idle-gpu-after", spec_.health.idle_gpu_after, "health.idle_gpu_after");
-  if (spec_.health.idle_gpu == "end") add("--end-idle-gpus", std::nullopt, "health.idle_gpu");
+    add("--idle-gpu-after", spec_.health.idle_gpu_after, "health.idle_gpu_after"_key);
+  if (spec_.health.idle_gpu == "end") add("--end-idle-gpus", std::nullopt, "health.idle_gpu"_key);
   if (is_slurm) remember_bad_nodes();
   if (spec_.checkpoint.signal_before && is_slurm)
-    add("--signal-before", spec_.checkpoint.signal_before, "checkpoint.signal_before");
+    add("--signal-before", spec_.checkpoint.signal_before, "checkpoint.signal_before"_key);
   if (!wants_retry(spec_)) return;
   const auto causes = retry_causes(spec_);
   const auto is_among = [&](std::string_view cause) {
     return std::find(causes.begin(), causes.end(), cause) != causes.end();
   };
-  add("--retry", fmt::format("{}", spec_.retry.max.value_or(kRetryMax)), "retry.max");
-  add("--retry-on", join(causes, ","), "retry.on");
+  add("--retry", fmt::format("{}", spec_.retry.max.value_or(kRetryMax)), "retry.max"_key);
+  add("--retry-on", join(causes, ","), "retry.on"_key);
   if (spec_.retry.no_progress)
-    add("--no-progress", fmt::format("{}", *spec_.retry.no_progress), "retry.no_progress");
+    add("--no-progress", fmt::format("{}", *spec_.retry.no_progress), "retry.no_progress"_key);
   if (!is_slurm) return;
   const auto& nodes = spec_.resources.nodes;
   const bool has_spare = spec_.resources.spare_nodes.has_value();
   goes_on_with_fewer_ = is_among("node_failure") && nodes && (nodes->min < nodes->max || has_spare);
   is_requeued_ = true;
   if (spec_.retry.exclude_bad_nodes.value_or(false))
-    add("--exclude-bad-nodes", std::nullopt, "retry.exclude_bad_nodes");
-  if (goes_on_with_fewer_) add("--min-nodes", fmt::format("{}", nodes->min), "resources.nodes");
-  if (has_spare) add("--step-nodes", fmt::format("{}", step_nodes_), "resources.spare_nodes");
+    add("--exclude-bad-nodes", std::nullopt, "retry.exclude_bad_nodes"_key);
+  if (goes_on_with_fewer_) add("--min-nodes", fmt::format("{}", nodes->min), "resources.nodes"_key);
+  if (has_spare) add("--step-nodes", fmt::format("{}", step_nodes_), "resources.spare_nodes"_key);
 }
 
 void Planner::remember_bad_nodes() {
@@ -287,10 +292,11 @@ void Planner::remember_bad_nodes() {
       h.known_bad_for ? parse_int(*h.known_bad_for) : std::optional<std::int64_t>();
   plan_.known_bad = KnownBad{h.known_bad_file.value_or(known_bad_file_in(inputs_.runs_dir)),
                              seconds.value_or(kWeek)};
-  plan_.lead_options.push_back({"--known-bad", plan_.known_bad->file,
-                                h.known_bad_file ? "health.known_bad.file" : "health.known_bad"});
   plan_.lead_options.push_back(
-      {"--known-bad-for", fmt::format("{}", plan_.known_bad->seconds), "health.known_bad.for"});
+      {"--known-bad", plan_.known_bad->file,
+       h.known_bad_file ? "health.known_bad.file"_key : "health.known_bad"});
+  plan_.lead_options.push_back(
+      {"--known-bad-for", fmt::format("{}", plan_.known_bad->seconds), "health.known_bad.for"_key});
 }
 
 }  // namespace dlrun

@@ -4,6 +4,7 @@
 #include "common/quoting.h"
 #include "launcher/plan/render.h"
 #include "launcher/plan/script_text.h"
+#include "launcher/spec/key_name.h"
 
 namespace dlrun {
 namespace {
@@ -31,13 +32,13 @@ void modules(ScriptText& text, const Prologue& prologue) {
       prologue.purge_modules || !prologue.use_modules.empty() || !prologue.load_modules.empty();
   if (!has_modules && prologue.conda_module.empty()) return;
   module_init(text, prologue);
-  if (prologue.purge_modules) text.line("module purge", "environment.modules.purge");
+  if (prologue.purge_modules) text.line("module purge", "environment.modules.purge"_key);
   for (const std::string& path : prologue.use_modules)
-    text.line("module use " + shell_quote(path), "environment.modules.use");
+    text.line("module use " + shell_quote(path), "environment.modules.use"_key);
   for (const std::string& name : prologue.load_modules)
-    text.line("module load " + shell_quote(name), "environment.modules.load");
+    text.line("module load " + shell_quote(name), "environment.modules.load"_key);
   if (!prologue.conda_module.empty())
-    text.line("module load " + shell_quote(prologue.conda_module), "environment.conda.module");
+    text.line("module load " + shell_quote(prologue.conda_module), "environment.conda.module"_key);
 }
 
 /// Activates the environment. `conda activate` is a shell function; in a shell that is not
@@ -85,7 +86,7 @@ std::string render_prologue(const LaunchPlan& plan) {
   modules(text, prologue);
   conda(text, prologue);
   if (!prologue.venv.empty())
-    text.line(". " + shell_quote(prologue.venv + "/bin/activate"), "environment.venv");
+    text.line(". " + shell_quote(prologue.venv + "/bin/activate"), "environment.venv"_key);
   for (const PlannedVariable& variable : prologue.vars) {
     text.line("export " + variable.name + "=" + shell_quote(variable.value), variable.key);
   }

@@ -12,6 +12,7 @@
 #include "common/text.h"
 #include "launcher/plan/plain_script.h"
 #include "launcher/plan/script_text.h"
+#include "launcher/spec/key_name.h"
 
 namespace dlrun {
 namespace {
@@ -126,7 +127,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
     text.line("  --env " + shell_quote(variable.name + "=" + variable.value), variable.key);
   }
   for (const SecretSource& secret : plan.secrets)
-    text.line("  --secret " + secret.name, "environment.secrets");
+    text.line("  --secret " + secret.name, "environment.secrets"_key);
   text.line(")");
   return text.take();
 }
@@ -413,7 +414,7 @@ Interactive render_attach(const LaunchPlan& plan, const AttachPoint& point,
   });
   if (named != container.end()) {
     const std::string name = named->value->substr(0, named->value->find(':'));
-    container = {{"--container-name", name + ":exec", "container.name"}};
+    container = {{"--container-name", name + ":exec", "container.name"_key}};
   }
   return session(plan, step, words, container, plan.entry.join, command, script_path);
 }

@@ -9,6 +9,7 @@
 #include "launcher/plan/planner.h"
 #include "launcher/plan/rest_job.h"
 #include "launcher/spec/derived.h"
+#include "launcher/spec/key_name.h"
 
 namespace dlrun {
 namespace {
@@ -26,24 +27,24 @@ constexpr std::array<std::string_view, 5> kAgentVariables{"DLRUN_RUN", "DLRUN_JO
 
 void Planner::resource_directive(const KeyRow& row) {
   const Resources& r = spec_.resources;
-  if (row.path == "resources.nodes" && !r.nodes && !r.ntasks) {
-    add_directive("--nodes", "1", "resources.nodes");
+  if (row.path == "resources.nodes"_key && !r.nodes && !r.ntasks) {
+    add_directive("--nodes", "1", "resources.nodes"_key);
     return;
   }
-  if (row.path == "resources.tasks_per_node" && !r.tasks_per_node && !r.ntasks) {
+  if (row.path == "resources.tasks_per_node"_key && !r.tasks_per_node && !r.ntasks) {
     const bool by_gpus = r.gpus_per_node && r.gpus_per_node->count > 0;
     add_directive("--ntasks-per-node", fmt::format("{}", ranks_per_node(spec_).value_or(1)),
-                  by_gpus ? "resources.gpus_per_node" : "resources.tasks_per_node");
+                  by_gpus ? "resources.gpus_per_node"_key : "resources.tasks_per_node"_key);
     return;
   }
   const auto value = option_text(row, spec_);
   if (!value || row.option.empty()) return;
-  if (row.path == "resources.nodes" && r.spare_nodes) {
+  if (row.path == "resources.nodes"_key && r.spare_nodes) {
     add_directive("--nodes", fmt::format("{}", step_nodes_ + *r.spare_nodes),
                   "resources.nodes, resources.spare_nodes");
     return;
   }
-  if (row.path == "resources.gpus_per_node") {
+  if (row.path == "resources.gpus_per_node"_key) {
     if (r.gpus_per_node->count == 0) return;
     if (site_.gpu_style == "gres") {
       add_directive("--gres", "gpu:" + *value, row.path);
@@ -64,8 +65,8 @@ void Planner::resource_directive(const KeyRow& row) {
 void Planner::directives() {
   add_directive("--job-name", plan_.name, "name");
   for (const KeyRow& row : spec_keys()) {
-    if (!row.path.starts_with("resources.") || row.path == "resources.output" ||
-        row.path == "resources.error" || row.path == "resources.signal")
+    if (!row.path.starts_with("resources.") || row.path == "resources.output"_key ||
+        row.path == "resources.error"_key || row.path == "resources.signal"_key)
       continue;
     resource_directive(row);
   }
@@ -86,19 +87,19 @@ void Planner::log_directives() {
                 r.output
                     ? *r.output
                     : fmt::format("{}/{}-%j.out", escape_pattern(inputs_.runs_dir), plan_.name),
-                "resources.output");
-  if (r.error) add_directive("--error", *r.error, "resources.error");
+                "resources.output"_key);
+  if (r.error) add_directive("--error", *r.error, "resources.error"_key);
 }
 
 void Planner::restart_directives() {
   if (spec_.resources.signal)
-    add_directive("--signal", *spec_.resources.signal, "resources.signal");
+    add_directive("--signal", *spec_.resources.signal, "resources.signal"_key);
   if (spec_.checkpoint.signal_before)
     add_directive("--signal", "B:USR1@" + *spec_.checkpoint.signal_before,
-                  "checkpoint.signal_before");
+                  "checkpoint.signal_before"_key);
   add_directive("--open-mode", "append", "a requeue keeps the log");
   if (is_requeued_) {
-    add_directive("--requeue", std::nullopt, "retry.on");
+    add_directive("--requeue", std::nullopt, "retry.on"_key);
   } else {
     add_directive("--no-requeue", std::nullopt, "no retry");
   }
@@ -120,9 +121,9 @@ void Planner::after() {
     for (const std::string& run : runs)
       plan_.after.push_back({std::string(type), run, std::string(key)});
   };
-  add("afterok", "after.ok", spec_.after.ok);
-  add("afterany", "after.any", spec_.after.any);
-  add("afternotok", "after.notok", spec_.after.notok);
+  add("afterok", "after.ok"_key, spec_.after.ok);
+  add("afterany", "after.any"_key, spec_.after.any);
+  add("afternotok", "after.notok"_key, spec_.after.notok);
   if (plan_.after.empty()) return;
   std::vector<std::string> words;
   for (const PlannedDependency& one : plan_.after) {
@@ -173,29 +174,29 @@ void Planner::step() {
   if (goes_on_with_fewer_)
     add("--no-kill", std::nullopt, "the leader starts it again on what is left");
   if (spec_.resources.spare_nodes) {
-    add("--nodes", fmt::format("{}", step_nodes_), "resources.nodes");
+    add("--nodes", fmt::format("{}", step_nodes_), "resources.nodes"_key);
     add("--ntasks", fmt::format("{}", step_nodes_ * ranks_per_node(spec_).value_or(1)),
-        "resources.tasks_per_node");
+        "resources.tasks_per_node"_key);
   }
   if (spec_.resources.cpus_per_gpu) {
     add("--cpus-per-gpu", fmt::format("{}", *spec_.resources.cpus_per_gpu),
-        "resources.cpus_per_gpu");
+        "resources.cpus_per_gpu"_key);
   } else if (spec_.resources.cpus_per_task) {
     add("--cpus-per-task", fmt::format("{}", *spec_.resources.cpus_per_task),
-        "resources.cpus_per_task");
+        "resources.cpus_per_task"_key);
   } else {
     plan_.shares_cpus = true;
   }
   if (spec_.launch.mpi) {
-    add("--mpi", spec_.launch.mpi, "launch.mpi");
+    add("--mpi", spec_.launch.mpi, "launch.mpi"_key);
   } else if (preset_.wants_mpi && (!preset_.is_trainer || trainer_wants_mpi()) &&
              site_.mpi != "default") {
     add("--mpi", site_.mpi.empty() ? "pmix" : site_.mpi, "launch.preset: " + preset_.name);
   }
-  if (spec_.launch.cpu_bind) add("--cpu-bind", spec_.launch.cpu_bind, "launch.cpu_bind");
-  if (spec_.launch.gpu_bind) add("--gpu-bind", spec_.launch.gpu_bind, "launch.gpu_bind");
+  if (spec_.launch.cpu_bind) add("--cpu-bind", spec_.launch.cpu_bind, "launch.cpu_bind"_key);
+  if (spec_.launch.gpu_bind) add("--gpu-bind", spec_.launch.gpu_bind, "launch.gpu_bind"_key);
 
-  for (const auto& [name, value] : container_options()) add("--" + name, value, "launch.srun");
+  for (const auto& [name, value] : container_options()) add("--" + name, value, "launch.srun"_key);
   step_variables();
   plan_.step.insert(plan_.step.end(), plan_.container.begin(), plan_.container.end());
 }
@@ -228,10 +229,10 @@ void Planner::check_own_mounts() {
     error(key, fmt::format("{}: {} '{}' holds '{}' and cannot be mounted into a container{}", key,
                            what, printable(path), path[at], remedy));
   };
-  check("container.image", inputs_.runs_dir, "the runs folder", "; give --runs another");
+  check("container.image"_key, inputs_.runs_dir, "the runs folder", "; give --runs another");
   if (!preset_.is_trainer) return;
-  check("train.data.path", spec_.train.data_path.value_or(""), "the folder", "");
-  check("checkpoint.dir", spec_.checkpoint.dir.value_or(""), "the folder", "");
+  check("train.data.path"_key, spec_.train.data_path.value_or(""), "the folder", "");
+  check("checkpoint.dir"_key, spec_.checkpoint.dir.value_or(""), "the folder", "");
 }
 
 void Planner::check_pmi() {
@@ -240,14 +241,14 @@ void Planner::check_pmi() {
       std::find_if(plan_.step.begin(), plan_.step.end(),
                    [](const PlannedOption& option) { return option.option == "--mpi"; });
   if (mpi == plan_.step.end() || mpi->value != "pmi2") return;
-  error("launch.mpi",
+  error("launch.mpi"_key,
         "launch.mpi: pmi2 does not reach into a container that enroot starts without pyxis; use "
         "pmix, or none for a program without MPI");
 }
 
 void Planner::check_save() {
   if (!spec_.container.save || plan_.requested.tasks == 1 || plan_.requested.nodes == 1) return;
-  error("container.save",
+  error("container.save"_key,
         plan_.requested.nodes
             ? fmt::format(
                   "container.save: each of the {} nodes would write '{}'; give resources.nodes: 1",

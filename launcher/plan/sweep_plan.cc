@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "launcher/plan/render.h"
+#include "launcher/spec/key_name.h"
 #include "launcher/spec/sweep_points.h"
 
 namespace dlrun {
@@ -152,7 +153,7 @@ tl::expected<SweepPlan, Diagnostics> plan_sweep(const LoadRequest& request,
   Arrays arrays(limits.max_array_size);
   auto points = sweep_points(loaded.spec.sweep);
   if (points.size() < count_points(loaded.spec.sweep)) {
-    const auto origin = loaded.spec.origins.find("sweep.random");
+    const auto origin = loaded.spec.origins.find("sweep.random"_key);
     const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
     return tl::unexpected(
         Diagnostics{{Diagnostic::Severity::kError, where,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/text.h"
+#include "launcher/spec/key_name.h"
 #include "launcher/spec/slurm_units.h"
 #include "launcher/spec/spec_keys.h"
 
@@ -51,7 +52,7 @@ bool wants_retry(const JobSpec& spec) {
 std::vector<std::string> retry_causes(const JobSpec& spec) {
   if (!spec.retry.on.empty()) return spec.retry.on;
   std::vector<std::string> all;
-  for (const std::string_view cause : split(find_key("retry.on")->choices, ' ')) {
+  for (const std::string_view cause : split(find_key("retry.on"_key)->choices, ' ')) {
     if (cause != "timeout" || spec.checkpoint.signal_before) all.emplace_back(cause);
   }
   return all;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
+#include "launcher/spec/key_name.h"
 
 namespace dlrun {
 namespace {
@@ -61,7 +62,7 @@ struct TypeOf {
     return "number of GPUs: 4, a100:4 or {type: a100, count: 4}";
   }
   std::string operator()(Access<std::vector<std::string>>) const {
-    return row.path == "launch.command"
+    return row.path == "launch.command"_key
                ? "list of words"
                : fmt::format("list, or one value: {}", text_type(row.format));
   }
@@ -98,8 +99,8 @@ struct TypeOf {
 
 [[nodiscard]] std::string made_by(const KeyRow& row) {
   if (row.path == "slurm") return "#SBATCH --NAME=...";
-  if (row.path == "launch.srun") return "srun --NAME=...";
-  if (row.path == "checkpoint.signal_before") return "#SBATCH --signal=B:USR1@...";
+  if (row.path == "launch.srun"_key) return "srun --NAME=...";
+  if (row.path == "checkpoint.signal_before"_key) return "#SBATCH --signal=B:USR1@...";
   if (row.option.empty()) return "";
   if (row.path.starts_with("train.") || row.path.starts_with("checkpoint."))
     return fmt::format("dlrun-trainer {} ...", row.option);

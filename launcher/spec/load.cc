@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "launcher/spec/config_reader.h"
+#include "launcher/spec/key_name.h"
 #include "launcher/spec/sites.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/spec_keys.h"
@@ -108,9 +109,9 @@ void apply_set(SpecBuilder& builder, const std::string& argument, const std::str
 void apply_environment(SpecBuilder& builder, const Env& env, const std::string& current_dir) {
   if (env.has("SLURM_JOB_ID")) return;
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kDefaults{
-      {{"SBATCH_ACCOUNT", "resources.account"},
-       {"SBATCH_PARTITION", "resources.partition"},
-       {"SBATCH_QOS", "resources.qos"}}};
+      {{"SBATCH_ACCOUNT", "resources.account"_key},
+       {"SBATCH_PARTITION", "resources.partition"_key},
+       {"SBATCH_QOS", "resources.qos"_key}}};
   for (const auto& [variable, key] : kDefaults) {
     const auto value = env.get(variable);
     if (!value || value->empty()) continue;
@@ -164,9 +165,9 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
 
 [[nodiscard]] Preset find_preset(SpecBuilder& builder, const LoadRequest& request) {
   auto& launch = builder.spec().launch;
-  if (!launch.preset && !builder.refused().contains("launch.preset")) {
+  if (!launch.preset && !builder.refused().contains("launch.preset"_key)) {
     const bool has_command =
-        !launch.command.empty() || builder.refused().contains("launch.command");
+        !launch.command.empty() || builder.refused().contains("launch.command"_key);
     launch.preset = has_command ? "plain" : "trainer";
   }
   const std::string name = launch.preset.value_or("plain");
@@ -180,7 +181,7 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
     const auto names = config_names("presets", request.config_dirs);
     const std::vector<std::string_view> candidates(names.begin(), names.end());
     const auto similar = nearest(name, candidates);
-    problems.push_back(error_about(builder.spec().origins["launch.preset"],
+    problems.push_back(error_about(builder.spec().origins["launch.preset"_key],
                                    fmt::format("launch.preset: there is no preset '{}'; {}", name,
                                                similar ? fmt::format("did you mean '{}'?", *similar)
                                                        : "known: " + join(names, " "))));
@@ -190,10 +191,10 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
   Resources& resources = builder.spec().resources;
   const auto is_refused = [&](const char* key) { return builder.refused().contains(key); };
   if (preset.is_node_launcher && !resources.tasks_per_node && !resources.ntasks &&
-      !is_refused("resources.tasks_per_node") && !is_refused("resources.ntasks")) {
+      !is_refused("resources.tasks_per_node"_key) && !is_refused("resources.ntasks"_key)) {
     resources.tasks_per_node = 1;
-    builder.spec().origins["resources.tasks_per_node"] = {Origin::Kind::kPreset, preset.source, 0,
-                                                          0};
+    builder.spec().origins["resources.tasks_per_node"_key] = {Origin::Kind::kPreset, preset.source,
+                                                              0, 0};
   }
   return preset;
 }
@@ -475,7 +476,7 @@ bool has_own_layers(std::string_view key) {
   // The trainer's values, variables and the command: no site, preset or other key depends on them
   // while the layers merge.
   constexpr std::array<std::string_view, 4> kPlain{"train.", "environment.vars.", "checkpoint.",
-                                                   "launch.command"};
+                                                   "launch.command"_key};
   return std::none_of(kPlain.begin(), kPlain.end(),
                       [&](std::string_view plain) { return key.starts_with(plain); });
 }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/text.h"
+#include "launcher/spec/key_name.h"
 #include "launcher/spec/spec_keys.h"
 #include "launcher/spec/sweep_setter.h"
 #include "launcher/spec/value_setter.h"
@@ -154,7 +155,7 @@ struct SchemaOf {
   Json operator()(Access<std::vector<std::string>>) const {
     const Json item = formatted(row);
     Json list{{"type", "array"}, {"items", item}};
-    if (row.path != "launch.command") return any_of({list, item});
+    if (row.path != "launch.command"_key) return any_of({list, item});
     list["minItems"] = 1;
     return list;
   }

@@ -9,6 +9,7 @@
 #include <regex.h>
 
 #include "launcher/spec/config_reader.h"
+#include "launcher/spec/key_name.h"
 #include "launcher/spec/map_reader.h"
 #include "launcher/spec/rest_server.h"
 #include "launcher/spec/slurm_units.h"
@@ -322,7 +323,8 @@ std::optional<Site> apply_site(SpecBuilder& builder, std::string_view name,
   const auto partition_id = defaults.site
                                 ? child(file->document, *defaults.site, {"resources", "partition"})
                                 : std::nullopt;
-  if (partition_id) builder.apply_at(file->document, *partition_id, "resources.partition", source);
+  if (partition_id)
+    builder.apply_at(file->document, *partition_id, "resources.partition"_key, source);
   const std::string partition =
       builder.spec().resources.partition.value_or(site.profile.default_partition);
   if (const auto found = defaults.partitions.find(partition); found != defaults.partitions.end()) {

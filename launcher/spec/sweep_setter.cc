@@ -9,6 +9,7 @@
 
 #include "common/text.h"
 #include "launcher/spec/key_help.h"
+#include "launcher/spec/key_name.h"
 #include "launcher/spec/load.h"
 #include "launcher/spec/sweep_points.h"
 #include "launcher/spec/value_setter.h"
@@ -48,12 +49,12 @@ std::string why_not_swept(std::string_view path) {
   constexpr std::array<Reason, 8> kNot{{
       {"name", "all points of a sweep have one name"},
       {"site", "a sweep is submitted to one cluster"},
-      {"resources.clusters", "a sweep is submitted to one cluster"},
+      {"resources.clusters"_key, "a sweep is submitted to one cluster"},
       {"base", "what a spec inherits is read before its sweep"},
-      {"environment.secrets", "all points of a sweep have the same secrets"},
-      {"train.data.download", "all points of a sweep have the same files"},
-      {"code.snapshot", "all points of a sweep run the same code"},
-      {"checkpoint.dir", "every point has checkpoints of its own, in its own run"},
+      {"environment.secrets"_key, "all points of a sweep have the same secrets"},
+      {"train.data.download"_key, "all points of a sweep have the same files"},
+      {"code.snapshot"_key, "all points of a sweep run the same code"},
+      {"checkpoint.dir"_key, "every point has checkpoints of its own, in its own run"},
   }};
   const KeyRow* row = row_of(path);
   if (row == nullptr) return no_such_key(path);

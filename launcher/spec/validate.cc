@@ -10,6 +10,7 @@
 #include "common/text.h"
 #include "container/container.h"
 #include "launcher/spec/derived.h"
+#include "launcher/spec/key_name.h"
 #include "launcher/spec/rest_server.h"
 #include "launcher/spec/slurm_units.h"
 #include "launcher/spec/spec_keys.h"
@@ -71,8 +72,8 @@ void Validator::check_exclusive_keys() {
           fmt::format("{} is a secret and cannot stand in environment.vars, which the script shows",
                       name));
   }
-  if (spec_.environment.conda_module && !has("environment.conda.name")) {
-    error("environment.conda.module",
+  if (spec_.environment.conda_module && !has("environment.conda.name"_key)) {
+    error("environment.conda.module"_key,
           "environment.conda.name is missing: which environment is to be activated?");
   }
 }
@@ -82,13 +83,13 @@ void Validator::check_counts() {
   if (r.ntasks && r.tasks_per_node && r.nodes) {
     const auto most = *r.tasks_per_node * r.nodes->max;
     if (*r.ntasks > most) {
-      error("resources.ntasks",
+      error("resources.ntasks"_key,
             fmt::format("resources.ntasks is {}, but {} nodes x {} tasks are {}", *r.ntasks,
                         r.nodes->max, *r.tasks_per_node, most));
     }
   }
   if (r.ntasks && r.nodes && *r.ntasks < r.nodes->min) {
-    error("resources.ntasks",
+    error("resources.ntasks"_key,
           fmt::format("resources.ntasks is {}, fewer than the {} nodes", *r.ntasks, r.nodes->min));
   }
 }
@@ -100,7 +101,7 @@ void Validator::check_nodes() {
                     : r.ntasks ? std::nullopt
                                : std::optional<std::int64_t>(1);
   if (const auto count = static_cast<std::int64_t>(listed.size()); most && count > *most) {
-    error("resources.nodelist",
+    error("resources.nodelist"_key,
           fmt::format("resources.nodelist: the job must have all of its {} nodes, but "
                       "resources.nodes is {}{}",
                       count, *most, r.nodes ? "" : " where it is not given"));
@@ -109,18 +110,18 @@ void Validator::check_nodes() {
   std::set_intersection(listed.begin(), listed.end(), excluded.begin(), excluded.end(),
                         std::back_inserter(both));
   if (!both.empty())
-    error("resources.exclude", fmt::format("resources.exclude: resources.nodelist asks for {}",
-                                           compress_hostlist(both)));
+    error("resources.exclude"_key, fmt::format("resources.exclude: resources.nodelist asks for {}",
+                                               compress_hostlist(both)));
 }
 
 void Validator::check_gpus() {
   const Resources& r = spec_.resources;
-  const std::string key = r.gpus_per_node ? "resources.gpus_per_node" : "resources.gres";
+  const std::string key = r.gpus_per_node ? "resources.gpus_per_node"_key : "resources.gres"_key;
   const auto gpus = gpus_per_node(spec_);
   if (r.gpus && r.nodes && site_.max_gpus_per_node &&
       r.gpus->count > *site_.max_gpus_per_node * r.nodes->max) {
     error(
-        "resources.gpus",
+        "resources.gpus"_key,
         fmt::format("resources.gpus is {} on {} nodes, but site '{}' has at most {} GPUs per node",
                     r.gpus->count, r.nodes->max, site_.name, *site_.max_gpus_per_node));
   }
@@ -131,12 +132,12 @@ void Validator::check_gpus() {
   }
   const auto ranks = ranks_per_node(spec_);
   if (ranks && *ranks % *gpus != 0 && *gpus % *ranks != 0) {
-    warn(has("resources.tasks_per_node") ? "resources.tasks_per_node" : key,
+    warn(has("resources.tasks_per_node"_key) ? "resources.tasks_per_node"_key : key,
          fmt::format("{} tasks on {} GPUs of a node: neither is a multiple of the other, so some "
                      "GPUs are shared unevenly or idle",
                      *ranks, *gpus));
   } else if (ranks && *ranks > 1 && *ranks < *gpus) {
-    warn(has("resources.tasks_per_node") ? "resources.tasks_per_node" : key,
+    warn(has("resources.tasks_per_node"_key) ? "resources.tasks_per_node"_key : key,
          fmt::format("{} tasks on {} GPUs of a node: fewer tasks than GPUs", *ranks, *gpus));
   }
 }
@@ -149,7 +150,7 @@ void Validator::check_partition() {
     std::vector<std::string_view> names;
     for (const auto& [known, profile] : site_.partitions) names.push_back(known);
     if (const auto similar = r.partition ? nearest(name, names) : std::nullopt) {
-      warn("resources.partition",
+      warn("resources.partition"_key,
            fmt::format("site '{}' knows no partition '{}'; did you mean '{}'?", site_.name,
                        printable(name), *similar));
     }
@@ -164,7 +165,8 @@ void Validator::check_partition() {
     return number == 0 ? fmt::format("no {}s", unit)
                        : fmt::format("{} {}{}", number, unit, number == 1 ? "" : "s");
   };
-  const std::string_view gpu_key = r.gpus_per_node ? "resources.gpus_per_node" : "resources.gres";
+  const std::string_view gpu_key =
+      r.gpus_per_node ? "resources.gpus_per_node"_key : "resources.gres"_key;
   if (const auto gpus = gpus_per_node(spec_);
       gpus && partition.gpus_per_node && *gpus > *partition.gpus_per_node) {
     const bool is_told = site_.max_gpus_per_node && *gpus > *site_.max_gpus_per_node;
@@ -177,34 +179,34 @@ void Validator::check_partition() {
     tell(gpu_key, format_gpus(*r.gpus_per_node), "GPUs of type " + join(partition.gpu_types, ", "));
   }
   if (r.nodes && partition.max_nodes && r.nodes->min > *partition.max_nodes) {
-    tell("resources.nodes", fmt::format("{}", r.nodes->min),
+    tell("resources.nodes"_key, fmt::format("{}", r.nodes->min),
          fmt::format("at most {} for one job", count(*partition.max_nodes, "node")));
   }
   const auto ranks = ranks_per_node(spec_);
   if (ranks && r.cpus_per_task && partition.cpus_per_node &&
       *ranks * *r.cpus_per_task > *partition.cpus_per_node) {
-    tell("resources.cpus_per_task",
+    tell("resources.cpus_per_task"_key,
          fmt::format("{} for each of {} tasks of a node", *r.cpus_per_task, *ranks),
          count(*partition.cpus_per_node, "CPU") + " per node");
   }
   if (const auto memory = memory_mib(r.mem.value_or("0"));
       memory && partition.mem_per_node_mib && *memory > *partition.mem_per_node_mib) {
-    tell("resources.mem", *r.mem, fmt::format("{} MiB per node", *partition.mem_per_node_mib));
+    tell("resources.mem"_key, *r.mem, fmt::format("{} MiB per node", *partition.mem_per_node_mib));
   }
   if (const auto limit = r.time ? parse_time_limit(*r.time) : std::nullopt;
       limit && *limit && partition.max_time_seconds && **limit > *partition.max_time_seconds) {
-    tell("resources.time", format_time_limit(**limit),
+    tell("resources.time"_key, format_time_limit(**limit),
          fmt::format("at most {}", format_time_limit(*partition.max_time_seconds)));
   }
 }
 
 void Validator::check_time() {
-  if (!has("resources.time")) {
-    warn("resources.time",
+  if (!has("resources.time"_key)) {
+    warn("resources.time"_key,
          "resources.time is not given: the partition's default limit holds, which may be minutes "
          "or for ever");
   } else if (spec_.resources.time == "UNLIMITED") {
-    warn("resources.time",
+    warn("resources.time"_key,
          "resources.time is UNLIMITED: such a job may never start before a maintenance");
   }
   if (spec_.checkpoint.signal_before && spec_.resources.time &&
@@ -212,33 +214,33 @@ void Validator::check_time() {
     const auto limit = parse_time_limit(*spec_.resources.time);
     const auto before = parse_duration(*spec_.checkpoint.signal_before);
     if (limit && before && *limit && *before >= **limit) {
-      error("checkpoint.signal_before",
+      error("checkpoint.signal_before"_key,
             fmt::format("checkpoint.signal_before is {} s, but the time limit is {} s", *before,
                         **limit));
     }
   }
   if (const auto before = parse_duration(spec_.checkpoint.signal_before.value_or("60"));
       before && (*before < 1 || *before > 65535)) {
-    error("checkpoint.signal_before",
+    error("checkpoint.signal_before"_key,
           fmt::format("checkpoint.signal_before is {} s; Slurm takes 1 to 65535", *before));
   }
 }
 
 void Validator::check_sweep() {
-  for (const char* key : {"sweep.random", "sweep.seed", "sweep.max_parallel"}) {
-    if (has(key) && !spec_.sweep.is_given() && !refused_.contains("sweep.parameters") &&
-        !refused_.contains("sweep.points"))
+  for (const char* key : {"sweep.random"_key, "sweep.seed"_key, "sweep.max_parallel"_key}) {
+    if (has(key) && !spec_.sweep.is_given() && !refused_.contains("sweep.parameters"_key) &&
+        !refused_.contains("sweep.points"_key))
       error(key,
             fmt::format("{}: sweep.parameters is missing: which keys, and which values?", key));
   }
-  if (!spec_.sweep.is_given() || refused_.contains("sweep.parameters") ||
-      refused_.contains("sweep.points"))
+  if (!spec_.sweep.is_given() || refused_.contains("sweep.parameters"_key) ||
+      refused_.contains("sweep.points"_key))
     return;
   bool is_endless = false;
   for (const SweptKey& key : spec_.sweep.parameters) {
     if (!key.range || spec_.sweep.random) continue;
     is_endless = true;
-    if (!refused_.contains("sweep.random"))
+    if (!refused_.contains("sweep.random"_key))
       found_.push_back({Diagnostic::Severity::kError, key.where,
                         fmt::format("sweep.parameters: '{}' has a range: sweep.random says how "
                                     "many points to draw from it; else give a list",
@@ -250,12 +252,12 @@ void Validator::check_sweep() {
   const bool is_random = spec_.sweep.random.has_value();
   if (!is_random && all > kMostSweepPoints)
     error(
-        "sweep.parameters",
+        "sweep.parameters"_key,
         fmt::format("sweep.parameters: {} points, and a sweep has at most {}; try fewer values, or "
                     "sweep.random",
                     all == UINT64_MAX ? "more than 2^64" : std::to_string(all), kMostSweepPoints));
   if (is_random && static_cast<std::uint64_t>(*spec_.sweep.random) > all)
-    error("sweep.random",
+    error("sweep.random"_key,
           fmt::format("sweep.random is {}, but sweep.parameters has only {} combinations",
                       *spec_.sweep.random, all));
 }
@@ -264,13 +266,14 @@ void Validator::check_submit() {
   const SubmitSpec& s = spec_.submit;
   if (s.url) {
     if (const auto address = parse_rest_url(*s.url); !address)
-      error("submit.url", "submit.url: " + address.error().message);
+      error("submit.url"_key, "submit.url: " + address.error().message);
   }
   if (s.via.value_or("sbatch") != "slurmrestd") return;
   if (!s.url) {
-    error("submit.via", "submit.via is slurmrestd, but submit.url does not say where it listens");
+    error("submit.via"_key,
+          "submit.via is slurmrestd, but submit.url does not say where it listens");
   } else if (!s.url->starts_with("unix:") && !s.token_file) {
-    error("submit.url",
+    error("submit.url"_key,
           "submit.url: whoever can reach a port may be anybody: give submit.token_file, a file "
           "with what `scontrol token` prints");
   }
@@ -283,16 +286,16 @@ std::vector<Diagnostic> validate(const LoadedSpec& loaded,
 
 std::span<const std::pair<std::string_view, std::string_view>> exclusive_keys() {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kExclusive{{
-      {"resources.gres", "resources.gpus_per_node"},
-      {"resources.cpus_per_gpu", "resources.cpus_per_task"},
-      {"resources.mem_per_cpu", "resources.mem"},
-      {"resources.mem_per_gpu", "resources.mem"},
-      {"resources.mem_per_gpu", "resources.mem_per_cpu"},
-      {"resources.signal", "checkpoint.signal_before"},
-      {"environment.venv", "environment.conda.name"},
-      {"resources.hint", "launch.cpu_bind"},
-      {"sweep.points", "sweep.parameters"},
-      {"sweep.points", "sweep.random"},
+      {"resources.gres"_key, "resources.gpus_per_node"_key},
+      {"resources.cpus_per_gpu"_key, "resources.cpus_per_task"_key},
+      {"resources.mem_per_cpu"_key, "resources.mem"_key},
+      {"resources.mem_per_gpu"_key, "resources.mem"_key},
+      {"resources.mem_per_gpu"_key, "resources.mem_per_cpu"_key},
+      {"resources.signal"_key, "checkpoint.signal_before"_key},
+      {"environment.venv"_key, "environment.conda.name"_key},
+      {"resources.hint"_key, "launch.cpu_bind"_key},
+      {"sweep.points"_key, "sweep.parameters"_key},
+      {"sweep.points"_key, "sweep.random"_key},
   }};
   return kExclusive;
 }

@@ -8,6 +8,7 @@
 #include "common/text.h"
 #include "container/container.h"
 #include "launcher/spec/derived.h"
+#include "launcher/spec/key_name.h"
 #include "launcher/spec/slurm_units.h"
 #include "launcher/spec/spec_keys.h"
 #include "launcher/spec/sweep_points.h"
@@ -16,32 +17,33 @@
 namespace dlrun {
 
 void Validator::check_container() {
-  if (refused_.contains("container.runtime")) return;
+  if (refused_.contains("container.runtime"_key)) return;
   const ContainerSpec& c = spec_.container;
   const std::string runtime = container_runtime(spec_, site_);
   if (runtime == "none") {
     if (!c.image) {
-      for (std::string_view key :
-           {"container.mounts", "container.workdir", "container.name", "container.save"}) {
+      for (std::string_view key : {"container.mounts"_key, "container.workdir"_key,
+                                   "container.name"_key, "container.save"_key}) {
         if (spec_.origins.contains(key)) error(key, fmt::format("{} needs container.image", key));
       }
     } else if (c.runtime == "none") {
-      error("container.image", "container.image is given, but container.runtime is none");
+      error("container.image"_key, "container.image is given, but container.runtime is none");
     } else {
-      error("container.image", fmt::format("site '{}' names no container runtime; give "
-                                           "container.runtime: pyxis where the cluster has it",
-                                           site_.name));
+      error("container.image"_key, fmt::format("site '{}' names no container runtime; give "
+                                               "container.runtime: pyxis where the cluster has it",
+                                               site_.name));
     }
     return;
   }
   const ContainerBackend* backend = find_container_backend(runtime);
   if (backend == nullptr) {
-    return error(c.runtime && *c.runtime != "auto" ? "container.runtime" : "container.image",
-                 fmt::format("container.runtime: '{}' is not a runtime that dlrun knows",
-                             printable(runtime)));
+    return error(
+        c.runtime && *c.runtime != "auto" ? "container.runtime"_key : "container.image"_key,
+        fmt::format("container.runtime: '{}' is not a runtime that dlrun knows",
+                    printable(runtime)));
   }
-  if (!c.image && !c.name && !refused_.contains("container.image"))
-    error("container.runtime", "container.image is missing");
+  if (!c.image && !c.name && !refused_.contains("container.image"_key))
+    error("container.runtime"_key, "container.image is missing");
   for (const ContainerProblem& problem : backend->problems(c)) {
     add(problem.is_warning ? Diagnostic::Severity::kWarning : Diagnostic::Severity::kError,
         problem.key, problem.message);
@@ -52,15 +54,15 @@ void Validator::check_agent() {
   if (spec_.launch.agent.value_or(true)) return;
   if (preset_.trusted) {
     return error(
-        "launch.agent",
+        "launch.agent"_key,
         "launch.agent: false: the preset 'trainer' cannot do without; its ranks meet over it");
   }
   if (!spec_.environment.secrets.empty()) {
-    return error("launch.agent",
+    return error("launch.agent"_key,
                  "launch.agent: false: environment.secrets reach the programs by the agent alone");
   }
   if (const auto field = field_of_agent(preset_)) {
-    error("launch.agent",
+    error("launch.agent"_key,
           fmt::format(
               "launch.agent: false: the preset '{}' asks for {{{}}}, which only the agent knows",
               preset_.name, *field));
@@ -69,23 +71,24 @@ void Validator::check_agent() {
 
 void Validator::check_retry() {
   const RetrySpec& r = spec_.retry;
-  if (has("retry.on") && r.on.empty() && !refused_.contains("retry.on"))
-    error("retry.on", "retry.on names no cause; retry.max: 0 is how a run never starts again");
+  if (has("retry.on"_key) && r.on.empty() && !refused_.contains("retry.on"_key))
+    error("retry.on"_key, "retry.on names no cause; retry.max: 0 is how a run never starts again");
   const bool wants_timeout = std::find(r.on.begin(), r.on.end(), "timeout") != r.on.end();
-  if (wants_timeout && !has("checkpoint.signal_before")) {
-    error("retry.on",
+  if (wants_timeout && !has("checkpoint.signal_before"_key)) {
+    error("retry.on"_key,
           "retry.on: timeout needs checkpoint.signal_before: so long before the limit a checkpoint "
           "is saved and the "
           "job queued again; afterwards is too late");
   }
   if (!spec_.launch.agent.value_or(true)) {
     if (wants_retry(spec_))
-      error("launch.agent", "launch.agent: false: it is the agent that starts a run again (retry)");
+      error("launch.agent"_key,
+            "launch.agent: false: it is the agent that starts a run again (retry)");
     if (spec_.health.hang_after)
-      error("launch.agent",
+      error("launch.agent"_key,
             "launch.agent: false: it is the agent that sees a run hang (health.hang_after)");
     if (!spec_.health.preflight.empty())
-      error("launch.agent",
+      error("launch.agent"_key,
             "launch.agent: false: it is the agent that checks its node (health.preflight)");
   }
   check_spare_nodes();
@@ -93,44 +96,44 @@ void Validator::check_retry() {
   const auto& checks = spec_.health.preflight;
   const bool has_nccl = std::find(checks.begin(), checks.end(), "nccl") != checks.end();
   if (has_nccl && std::find(checks.begin(), checks.end(), "gloo") != checks.end()) {
-    error("health.preflight",
+    error("health.preflight"_key,
           "health.preflight: nccl and gloo are the same check, over GPUs or without; name one");
   } else if (has_nccl && !may_have_gpus(spec_)) {
-    error("health.preflight",
+    error("health.preflight"_key,
           "health.preflight: nccl is a check among GPUs, and the job asks for none "
           "(resources.gpus_per_node); gloo is the same check without them");
   }
   if (preset_.is_trainer && spec_.checkpoint.keep == 0 && wants_retry(spec_))
-    warn("checkpoint.keep",
+    warn("checkpoint.keep"_key,
          "checkpoint.keep is 0, so none is written: a run that starts again (retry) begins from "
          "its first step");
   check_idle_gpu();
   if (const auto after = parse_duration(spec_.health.hang_after.value_or("60"));
       after && *after < 1)
-    error("health.hang_after", "health.hang_after is 0 s: every run would hang");
+    error("health.hang_after"_key, "health.hang_after is 0 s: every run would hang");
 }
 
 void Validator::check_idle_gpu() {
   const HealthSpec& h = spec_.health;
   if (h.idle_gpu && !h.idle_gpu_after)
-    error("health.idle_gpu",
+    error("health.idle_gpu"_key,
           "health.idle_gpu needs health.idle_gpu_after: how long a GPU may be idle");
   if (!h.idle_gpu_after) return;
   if (!spec_.launch.agent.value_or(true))
-    error("launch.agent",
+    error("launch.agent"_key,
           "launch.agent: false: it is the agent that sees idle GPUs (health.idle_gpu_after)");
   if (!may_have_gpus(spec_))
-    error("health.idle_gpu_after",
+    error("health.idle_gpu_after"_key,
           "health.idle_gpu_after: the job asks for none of the GPUs that could be idle");
   if (const auto after = parse_duration(*h.idle_gpu_after); after && *after < 10)
-    error("health.idle_gpu_after",
+    error("health.idle_gpu_after"_key,
           "health.idle_gpu_after is less than 10 s: GPUs are asked every five seconds");
 }
 
 void Validator::check_spare_nodes() {
   const Resources& r = spec_.resources;
   if (!r.spare_nodes) return;
-  constexpr const char* kKey = "resources.spare_nodes";
+  constexpr const char* kKey = "resources.spare_nodes"_key;
   const auto causes = retry_causes(spec_);
   if (!wants_retry(spec_) ||
       std::find(causes.begin(), causes.end(), "node_failure") == causes.end())
@@ -141,13 +144,14 @@ void Validator::check_spare_nodes() {
     error(
         kKey,
         "resources.spare_nodes: needs resources.nodes with one number, the nodes of every attempt");
-  for (const std::string_view key : {"resources.ntasks", "resources.gpus"}) {
+  for (const std::string_view key : {"resources.ntasks"_key, "resources.gpus"_key}) {
     if (has(key))
       error(kKey,
             fmt::format(
                 "resources.spare_nodes: {} counts over all nodes, spare ones too; give {} instead",
                 key,
-                key == "resources.gpus" ? "resources.gpus_per_node" : "resources.tasks_per_node"));
+                key == "resources.gpus"_key ? "resources.gpus_per_node"_key
+                                            : "resources.tasks_per_node"_key));
   }
 }
 
@@ -155,10 +159,10 @@ void Validator::check_known_bad() {
   const HealthSpec& h = spec_.health;
   if (!h.known_bad_file && !h.known_bad_for) return;
   if (!spec_.launch.agent.value_or(true))
-    error("launch.agent",
+    error("launch.agent"_key,
           "launch.agent: false: it is the agent that remembers bad nodes (health.known_bad)");
   if (const auto time = parse_duration(h.known_bad_for.value_or("60")); time && *time < 1)
-    error("health.known_bad.for",
+    error("health.known_bad.for"_key,
           "health.known_bad.for is 0 s: every node would be forgotten at once");
 }
 

@@ -8,6 +8,7 @@
 #include "common/text.h"
 #include "container/container.h"
 #include "launcher/spec/derived.h"
+#include "launcher/spec/key_name.h"
 #include "launcher/spec/slurm_units.h"
 #include "launcher/spec/spec_keys.h"
 #include "launcher/spec/sweep_points.h"
@@ -18,8 +19,9 @@ namespace dlrun {
 void Validator::check_preset() {
   const auto per_node = ranks_per_node(spec_);
   if (preset_.is_node_launcher) {
-    const std::string_view key =
-        has("resources.tasks_per_node") ? "resources.tasks_per_node" : "resources.ntasks";
+    const std::string_view key = has("resources.tasks_per_node"_key)
+                                     ? "resources.tasks_per_node"_key
+                                     : "resources.ntasks"_key;
     if (!per_node || *per_node != 1) {
       error(
           key,
@@ -28,24 +30,25 @@ void Validator::check_preset() {
               "launch.nproc_per_node says how many ranks",
               key, preset_.name));
     } else if (!nproc_per_node(spec_)) {
-      error("launch.nproc_per_node",
+      error("launch.nproc_per_node"_key,
             fmt::format(
                 "launch.nproc_per_node is missing: how many ranks is '{}' to start on each node?",
                 preset_.name));
     }
   } else if (spec_.launch.nproc_per_node) {
-    warn("launch.nproc_per_node", fmt::format("launch.nproc_per_node is for presets that start the "
-                                              "ranks of a node themselves, such as "
-                                              "torchrun; with '{}' every task is a rank "
-                                              "(resources.tasks_per_node), so it has no effect",
-                                              preset_.name));
+    warn("launch.nproc_per_node"_key,
+         fmt::format("launch.nproc_per_node is for presets that start the "
+                     "ranks of a node themselves, such as "
+                     "torchrun; with '{}' every task is a rank "
+                     "(resources.tasks_per_node), so it has no effect",
+                     preset_.name));
   }
   const Launch& l = spec_.launch;
   const auto others = l.chief.value_or(0) + l.ps.value_or(0) + l.evaluator.value_or(0);
   if (others == 0) return;
-  const std::string_view key = l.ps      ? "launch.roles.ps"
-                               : l.chief ? "launch.roles.chief"
-                                         : "launch.roles.evaluator";
+  const std::string_view key = l.ps      ? "launch.roles.ps"_key
+                               : l.chief ? "launch.roles.chief"_key
+                                         : "launch.roles.evaluator"_key;
   const auto& nodes = spec_.resources.nodes;
   const auto tasks = spec_.resources.ntasks ? spec_.resources.ntasks
                      : per_node && (!nodes || nodes->min == nodes->max)
@@ -65,15 +68,15 @@ void Validator::check_preset() {
 
 void Validator::check_launch() {
   if (preset_.is_trainer) {
-    if (preset_.trusted && spec_.origins.contains("launch.command"))
-      error("launch.command",
+    if (preset_.trusted && spec_.origins.contains("launch.command"_key))
+      error("launch.command"_key,
             "launch.command: the preset 'trainer' brings its own program; see train");
   } else if (spec_.launch.command.empty()) {
-    error("launch.command", "launch.command is missing: which program is to run?");
+    error("launch.command"_key, "launch.command is missing: which program is to run?");
   } else {
     const auto& words = spec_.launch.command;
     if (std::find(words.begin(), words.end(), ":") != words.end()) {
-      error("launch.command",
+      error("launch.command"_key,
             "launch.command: srun takes a word ':' as the start of another job's part, so it "
             "cannot reach the program; put it into a shell: [bash, -c, 'program :']");
     }
@@ -95,51 +98,51 @@ void Validator::check_launch() {
 void Validator::check_train_backend() {
   const std::string mpi = spec_.launch.mpi.value_or("");
   if (spec_.train.backend == "mpi" && mpi == "none") {
-    error("train.backend",
+    error("train.backend"_key,
           "train.backend is mpi, but launch.mpi is none: its ranks would be worlds of one each");
   }
   if (spec_.train.backend == "mpi" && container_runtime(spec_, site_) != "none") {
-    error("train.backend",
+    error("train.backend"_key,
           "train.backend: mpi needs the host's MPI library, which an image lacks; use gloo");
   }
   if (spec_.train.backend == "shm" && spec_.resources.nodes && spec_.resources.nodes->max > 1) {
-    error("train.backend", fmt::format("train.backend: shm reaches the ranks of one node, but "
-                                       "resources.nodes is {}; use mpi or gloo",
-                                       spec_.resources.nodes->max));
+    error("train.backend"_key, fmt::format("train.backend: shm reaches the ranks of one node, but "
+                                           "resources.nodes is {}; use mpi or gloo",
+                                           spec_.resources.nodes->max));
   }
 }
 
 void Validator::check_optimization() {
   if (!spec_.train.layers.empty() && (spec_.train.model || !spec_.train.hidden.empty())) {
-    error("train.layers",
+    error("train.layers"_key,
           "train.layers describes the whole network; remove train.model and train.hidden");
   }
   if ((spec_.train.lr_decay == "step") == spec_.train.lr_steps.empty()) {
-    error(spec_.train.lr_steps.empty() ? "train.lr_decay" : "train.lr_steps",
+    error(spec_.train.lr_steps.empty() ? "train.lr_decay"_key : "train.lr_steps"_key,
           "train.lr_decay: step and train.lr_steps, the epochs after which the learning rate "
           "falls, go together");
   }
   const std::string rule = spec_.train.optimizer.value_or("");
   if (spec_.train.optimizer_state == "sharded" &&
       (rule == "lars" || rule == "lamb" || rule == "novograd")) {
-    error("train.optimizer.state",
+    error("train.optimizer.state"_key,
           fmt::format("train.optimizer.state: sharded cuts across the layers, whose norms {} needs",
                       rule));
   }
   if (spec_.train.optimizer_state == "sharded" && spec_.train.local_steps) {
-    error("train.local_steps",
+    error("train.local_steps"_key,
           "train.local_steps: ranks average whole arrays; train.optimizer.state is sharded");
   }
   if (spec_.train.local_after && !spec_.train.local_steps) {
-    error("train.local_after",
+    error("train.local_after"_key,
           "train.local_after needs train.local_steps, the steps between averages");
   }
   if (spec_.train.precision == "bf16" && spec_.train.device.value_or("cpu") != "cuda") {
-    error("train.precision",
+    error("train.precision"_key,
           "train.precision: bf16 needs train.device: cuda; on the CPU products are in float32");
   }
   if (spec_.train.cuda_graphs.value_or(false) && spec_.train.device.value_or("cpu") != "cuda") {
-    error("train.cuda_graphs",
+    error("train.cuda_graphs"_key,
           "train.cuda_graphs: true needs train.device: cuda; a CPU has no graphs");
   }
 }
@@ -148,18 +151,18 @@ void Validator::check_train_data() {
   if (preset_.is_trainer && spec_.train.loss == "sigmoid" && spec_.train.dataset != "patches" &&
       spec_.train.dataset.value_or("digits") != "arrays") {
     error(
-        "train.loss",
+        "train.loss"_key,
         fmt::format("train.loss: sigmoid wants labels that are 0 or 1 for each class, and those of "
                     "train.data.dataset: {} are one class of several; arrays can hold such",
                     spec_.train.dataset.value_or("digits")));
   }
   if (spec_.train.shard == "file" && spec_.train.dataset != "arrays") {
-    error("train.shard",
+    error("train.shard"_key,
           "train.shard: file spreads the partitions of train.data.dataset: arrays over the ranks");
   }
   if (preset_.is_trainer && spec_.train.dataset && *spec_.train.dataset != "digits" &&
-      *spec_.train.dataset != "patches" && !has("train.data.path")) {
-    error("train.data.dataset",
+      *spec_.train.dataset != "patches" && !has("train.data.path"_key)) {
+    error("train.data.dataset"_key,
           fmt::format("train.data.path is missing: where are the files of '{}'?",
                       *spec_.train.dataset));
   }
@@ -168,17 +171,17 @@ void Validator::check_train_data() {
 void Validator::check_images() {
   if (preset_.is_trainer && spec_.train.dataset == "patches" &&
       spec_.train.loss.value_or("softmax") != "sigmoid" &&
-      !sweeps_over(spec_.sweep, "train.loss")) {
-    error("train.data.dataset",
+      !sweeps_over(spec_.sweep, "train.loss"_key)) {
+    error("train.data.dataset"_key,
           "train.data.dataset: patches needs train.loss: sigmoid, because an image has several "
           "labels");
   }
-  if (preset_.is_trainer && spec_.train.dataset == "patches" && has("train.data.path")) {
-    error("train.data.path",
+  if (preset_.is_trainer && spec_.train.dataset == "patches" && has("train.data.path"_key)) {
+    error("train.data.path"_key,
           "train.data.path: the trainer draws the images of train.data.dataset: patches itself");
   }
   if (spec_.train.patch_size && spec_.train.dataset != "patches") {
-    error("train.data.patch_size", "train.data.patch_size needs train.data.dataset: patches");
+    error("train.data.patch_size"_key, "train.data.patch_size needs train.data.dataset: patches");
   }
   for (const std::string& word : spec_.train.augment) {
     if (word == "flip" || word == "rotate" || word == "shift") continue;
@@ -186,7 +189,7 @@ void Validator::check_images() {
     const auto pixels = word.starts_with("shift ") ? parse_int(trim(word.substr(6)))
                                                    : std::optional<std::int64_t>();
     if (pixels && *pixels >= 1 && *pixels <= 1024) continue;
-    error("train.augment",
+    error("train.augment"_key,
           fmt::format("train.augment: '{}' is none of flip, rotate and shift [PIXELS], with 1 to "
                       "1024 pixels",
                       printable(word)));
@@ -194,16 +197,16 @@ void Validator::check_images() {
 }
 
 void Validator::check_downloads() {
-  const std::string_view key = "train.data.download";
-  if (!has("train.data.path"))
+  const std::string_view key = "train.data.download"_key;
+  if (!has("train.data.path"_key))
     error(key,
           "train.data.download: train.data.path is missing: in which folder are the files to lie?");
   if (spec_.train.dataset.value_or("digits") == "digits" &&
-      !refused_.contains("train.data.dataset"))
+      !refused_.contains("train.data.dataset"_key))
     error(key,
           "train.data.download: train.data.dataset says digits, or nothing, which need no files: "
           "mnist, idx, cifar10 and arrays are read from files");
-  if (sweeps_over(spec_.sweep, "train.data.path"))
+  if (sweeps_over(spec_.sweep, "train.data.path"_key))
     error(key,
           "train.data.download: the sweep gives its points several train.data.path, and the files "
           "go into one");

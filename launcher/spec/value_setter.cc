@@ -12,6 +12,7 @@
 #include "common/text.h"
 #include "launcher/spec/download.h"
 #include "launcher/spec/item_reader.h"
+#include "launcher/spec/key_name.h"
 #include "launcher/spec/slurm_units.h"
 #include "launcher/spec/sweep_setter.h"
 
@@ -74,7 +75,7 @@ constexpr std::array<OwnOption, 14> kOwnSrunOptions{{
   if (!fine)
     return "is not the long name of an option: small letters, digits and '-', without the leading "
            "dashes";
-  const bool is_srun = row.path == "launch.srun";
+  const bool is_srun = row.path == "launch.srun"_key;
   if (is_srun && (name == "container-mounts" || name == "container-env"))
     return "";  // merged with dlrun's own value
   const std::string option = "--" + std::string(name);
@@ -193,7 +194,7 @@ struct ValueSetter {
   void operator()(Access<std::vector<std::string>> member) const {
     std::vector<std::string> words;
     bool is_fine = true;
-    const bool is_command = row.path == "launch.command";
+    const bool is_command = row.path == "launch.command"_key;
     if (node.kind == YamlNode::Kind::kScalar && is_command) {
       return refuse({Errc::kInvalid,
                      "expected a list of words, such as [python, -u, train.py]; for a shell's line "
@@ -300,7 +301,7 @@ struct ValueSetter {
     } else if (value.kind == YamlNode::Kind::kMap) {
       return refuse_entry(value, "is a map; expected text, a list, or true for a bare option");
     }
-    if (row.path == "launch.srun" &&
+    if (row.path == "launch.srun"_key &&
         (name == "nodelist" || name == "exclude")) {  // checks a step's nodes like the job's
       const auto fine = check_hostlist(option.value.value_or(""));
       if (!fine)
@@ -390,7 +391,7 @@ std::vector<std::string_view> refused_option_names(const KeyRow& row) {
   for (const KeyRow& other : spec_keys()) {
     if (other.option.starts_with("--")) add(other.option.substr(2));
   }
-  for (const auto& [name, why] : row.path == "launch.srun"
+  for (const auto& [name, why] : row.path == "launch.srun"_key
                                      ? std::span<const OwnOption>(kOwnSrunOptions)
                                      : std::span<const OwnOption>(kOwnSbatchOptions))
     add(name);

@@ -7,6 +7,7 @@
 #include "common/text.h"
 #include "launcher/executors/downloader.h"
 #include "launcher/spec/diagnostic_text.h"
+#include "launcher/spec/key_name.h"
 
 namespace dlrun {
 namespace {
@@ -80,7 +81,7 @@ Result<> fetch_downloads(Reporter& reporter, const LoadedSpec& loaded) {
   };
   auto downloader = Downloader::in(folder, std::move(options));
   reporter.progress_ended();
-  if (!downloader) return with_place(loaded, "train.data.path", downloader.error());
+  if (!downloader) return with_place(loaded, "train.data.path"_key, downloader.error());
   const auto missing = find_missing(loaded, [&](const Download& one) {
     what = fmt::format("{} is here and is checked", printable(one.file));
     return downloader->has(one);

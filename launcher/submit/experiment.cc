@@ -13,6 +13,7 @@
 #include "launcher/images/images.h"
 #include "launcher/runs/run_directory.h"
 #include "launcher/spec/derived.h"
+#include "launcher/spec/key_name.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/sweep_points.h"
 #include "launcher/spec/yaml_document.h"
@@ -118,7 +119,7 @@ Result<> refuse_what_is_no_spec(const std::string& file, std::string_view text, 
 void warn_of_unlisted_server(const Context& context, Reporter& reporter, const LoadedSpec& loaded,
                              const LaunchPlan& plan) {
   if (!plan.server || known_servers(context).find(*plan.server)) return;
-  const auto origin = loaded.spec.origins.find("submit.url");
+  const auto origin = loaded.spec.origins.find("submit.url"_key);
   const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
   reporter.diagnostics(
       {{Diagnostic::Severity::kWarning, where,
@@ -201,7 +202,7 @@ Result<Experiment> prepare_carried(const Context& context, const CarriedSpec& ca
 std::vector<Diagnostic> preflight(const Context& context, const LoadedSpec& loaded) {
   auto found = check_files(loaded);
   if (const auto words = about_image(context, loaded)) {
-    const auto origin = loaded.spec.origins.find("container.image");
+    const auto origin = loaded.spec.origins.find("container.image"_key);
     const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
     found.push_back({Diagnostic::Severity::kWarning, where, *words,
                      where.kind == Origin::Kind::kFile ? line_of(loaded.text, where.line) : ""});

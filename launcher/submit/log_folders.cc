@@ -14,6 +14,7 @@
 #include "common/text.h"
 #include "launcher/plan/sbatch_words.h"
 #include "launcher/runs/log_file.h"
+#include "launcher/spec/key_name.h"
 
 namespace dlrun {
 namespace {
@@ -139,7 +140,7 @@ LogFolders find_log_folders(const LogScript& script) {
     const char *key, *long_name, *short_name;
   };
   constexpr std::array<Row, 2> kRows{
-      {{"resources.output", "--output", "-o"}, {"resources.error", "--error", "-e"}}};
+      {{"resources.output"_key, "--output", "-o"}, {"resources.error"_key, "--error", "-e"}}};
   LogFolders result;
   const std::string name = sbatch_value(script.text, "--job-name", "-J").value_or(script.job_name);
   for (const Row& row : kRows) {

@@ -14,6 +14,7 @@
 #include "launcher/doctor/cluster_facts.h"
 #include "launcher/executors/scrub.h"
 #include "launcher/executors/slurm_parse.h"
+#include "launcher/spec/key_name.h"
 
 namespace dlrun {
 namespace {
@@ -76,7 +77,7 @@ void check_mpi(const LoadedSpec& loaded, const Env& env, std::vector<Diagnostic>
     return std::find(names.begin(), names.end(), mpi) != names.end();
   };
   if (facts.mpi_plugins.empty() || has(facts.mpi_plugins) || has(facts.pmix_versions)) return;
-  const Origin where = origin_of(loaded, "launch.mpi");
+  const Origin where = origin_of(loaded, "launch.mpi"_key);
   found.push_back({Diagnostic::Severity::kWarning, where,
                    fmt::format("launch.mpi: the srun here has no MPI plugin '{}'; it has {}",
                                printable(mpi), printable(join(facts.mpi_plugins, ", "))),
@@ -96,7 +97,7 @@ Result<> check_slurm_options(const Context& context, Reporter& reporter, const L
     check_program(loaded, env, "sbatch", "slurm", of_sbatch, Severity::kError, found);
   const bool is_refused = !found.empty();
   // The job runs the nodes' srun, which may have plugins that this machine lacks.
-  check_program(loaded, env, "srun", "launch.srun", loaded.spec.launch.srun, Severity::kWarning,
+  check_program(loaded, env, "srun", "launch.srun"_key, loaded.spec.launch.srun, Severity::kWarning,
                 found);
   check_mpi(loaded, env, found);
   if (is_refused) return fail(Errc::kInvalid, std::move(found));

@@ -1,0 +1,23 @@
+#pragma once
+// Names of keys in code: "resources.nodes"_key. A name that is not in the key table (spec_keys.cc)
+// does not compile.
+
+#include <cstddef>
+#include <string_view>
+
+#include "key_names.h"  // generated from the table by cmake/key_names.cmake
+
+namespace dlrun {
+
+/// Not defined, and not constexpr: the compiler names it where a name is no key.
+const char* no_key_has_this_name();
+
+/// Returns the name itself.
+consteval const char* operator""_key(const char* name, std::size_t size) {
+  for (const std::string_view known : kKeyNames) {
+    if (known == std::string_view(name, size)) return name;
+  }
+  return no_key_has_this_name();
+}
+
+}  // namespace dlrun
