@@ -109,7 +109,7 @@ class RankTable {
       std::string text = fmt::format("{} more rank{}", hidden, hidden == 1 ? "" : "s");
       if (marked > rows_.size())
         text += fmt::format(", {} of them stand out, too", marked - rows_.size());
-      text += is_live_ ? "; a taller window has room for them, q leaves" : "; --ranks N shows more";
+      text += is_live_ ? "; make the window taller to see more, q quits" : "; --ranks N shows more";
       lines.push_back(Line(columns).add(" " + text, Style::kDim).text());
     }
   }

@@ -94,9 +94,9 @@ TEST_CASE(
   };
   const RunPicture picture = running(64);
   CHECK(has(lines_of(picture, {100, 24, 0}, false),
-            "more ranks; a taller window has room for them, q leaves"));
+            "more ranks; make the window taller to see more, q quits"));
   CHECK(has(lines_of(picture, {100, 0, 4}, false), "60 more ranks; --ranks N shows more"));
-  CHECK_FALSE(has(lines_of(running(4), {100, 40, 0}, false), "q leaves"));
+  CHECK_FALSE(has(lines_of(running(4), {100, 40, 0}, false), "q quits"));
 }
 
 TEST_CASE("status names no log that a run on this machine never had") {
