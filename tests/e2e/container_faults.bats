@@ -70,12 +70,13 @@ start_session() {
 
 @test "enroot: whatever ends a session, its container goes" {
     runtime enroot
-    for how in cancel hangup kill; do
+    for how in cancel hangup term kill; do
         echo "$how"
         start_session
         case $how in
         cancel) scancel "$job" ;;
         hangup) pkill -HUP -u "$DLRUN_TESTBED_USER" salloc ;;
+        term) pkill -TERM -u "$DLRUN_TESTBED_USER" salloc ;;
         kill) pgrep -u "$DLRUN_TESTBED_USER" -f '^[^ ]*bash [^ ]*/session.sh' | xargs kill -9 ;;
         esac
         wait_until 60 no_container_is_left
@@ -169,6 +170,18 @@ fails_for() {
     runtime apptainer
     cp "$dir/bad.sqsh" "$dir/bad.sif"
     fails_for image "could not open image $dir/bad.sif" --set "container.image=$dir/bad.sif"
+}
+
+@test "an image that the user may not read is named by check, and is the run's cause" {
+    cp "$images/tiny.sqsh" "$dir/closed.sqsh"
+    chmod 600 "$dir/closed.sqsh" # It belongs to root.
+    run dl check job.yaml --set "container.image=$dir/closed.sqsh"
+    echo "$output"
+    [[ $output == *"no container can be made of '$dir/closed.sqsh': "*"ermission denied"* ]]
+    for runtime in pyxis enroot; do
+        runtime $runtime
+        fails_for image "$dir/closed.sqsh" --set "container.image=$dir/closed.sqsh"
+    done
 }
 
 @test "a container that does not start is the run's cause, and no restart is spent on it" {

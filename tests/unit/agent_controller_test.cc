@@ -1,0 +1,72 @@
+// Tests lead's questions to a controller that does not answer, and the thread that asks them.
+
+#include <chrono>
+#include <fstream>
+#include <future>
+
+#include <doctest/doctest.h>
+
+#include "runtime/agent/background_call.h"
+#include "runtime/agent/controller.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun::agent {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// A folder with an scontrol that never answers and ignores SIGTERM.
+struct DeafController {
+  TemporaryDirectory folder;
+  Env env;
+
+  DeafController() {
+    const auto program = folder.path() / "scontrol";
+    std::ofstream(program) << "#!/bin/bash\ntrap '' TERM\nwhile :; do sleep 1; done\n";
+    std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+    env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
+  }
+};
+
+TEST_CASE("a controller that does not answer is given up at its limit") {
+  const DeafController deaf;
+  const auto start = Clock::now();
+  const auto job = Controller(deaf.env, "1").job();
+  const auto waited = Clock::now() - start;
+  REQUIRE_FALSE(job.has_value());
+  CHECK(waited >= Controller::kLimit);
+  // The rest is the time to end the program, which ignores SIGTERM.
+  CHECK(waited < 2 * Controller::kLimit);
+}
+
+TEST_CASE("a question that blocks does not block its caller") {
+  std::promise<int> late;
+  BackgroundCall<int> call;
+  CHECK_FALSE(call.is_open());
+  call.ask([answer = late.get_future().share()] { return answer.get(); });
+  CHECK(call.is_open());
+  CHECK_FALSE(call.take().has_value());
+  late.set_value(7);
+  std::optional<int> answer;
+  for (const auto until = Clock::now() + std::chrono::seconds(30); !answer && Clock::now() < until;)
+    answer = call.take();
+  CHECK(answer == 7);
+  CHECK_FALSE(call.is_open());
+}
+
+TEST_CASE("a caller that leaves drops the answer of its question") {
+  std::promise<int> late;
+  std::promise<void> asked;
+  {
+    BackgroundCall<int> call;
+    call.ask([answer = late.get_future().share(), &asked] {
+      asked.set_value();
+      return answer.get();
+    });
+    asked.get_future().wait();
+  }
+  late.set_value(7);  // the thread writes the answer into a box that only it holds
+}
+
+}  // namespace
+}  // namespace dlrun::agent
