@@ -1,9 +1,10 @@
 #pragma once
 // The only printer: all output of dlrun, for people and for programs, passes through here.
 //
-// Text for people is escaped (text.h). No function here throws or ends the process because of its
-// stream. A closed stream, a full disk and a pipe without a reader are remembered; is_all_printed()
-// reports them. Standard error is never waited for; text that it does not accept is lost.
+// Text for people is escaped (printed_text.h). No function here throws or ends the process because
+// of its stream. A closed stream, a full disk and a pipe without a reader are remembered;
+// is_all_printed() reports them. No function waits for standard error; text that it does not accept
+// is lost.
 
 #include <functional>
 #include <string>

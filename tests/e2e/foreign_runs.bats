@@ -126,7 +126,7 @@ JSON
 {"token":"$(printf 'c%.0s' {1..32})","state":"submitted","cluster":"local","job":"$id","argv":[],"time":""}
 JSON
     try "$hostile"
-    # As the victim's own copy, too, the run has no effect: the process does not have its token.
+    # A copy that belongs to the victim has no effect either: the process does not have its token.
     as_user cp -r "$hostile" "$dir/own"
     run dl cancel ./own
     [ "$status" -eq 6 ]

@@ -137,7 +137,7 @@ UNHARMED = Truth(causes=causes(NONE), blames="nobody")
 PREEMPTED = Truth(causes=causes(("preemption",), NONE), blames="anybody")
 
 KINDS = (
-    # Of a requeue that somebody asked for nothing is taken from the budget: no restart is counted.
+    # A requeue that a user asks for takes nothing from the budget of restarts.
     Kind("requeue", requeue, UNHARMED, jobs=ALL, weight=6),
     Kind(
         "preemption with grace",

@@ -23,7 +23,7 @@ AuthInfo=socket=$state/munge/munge.socket,cred_expire=5
 
 StateSaveLocation=$state/slurmctld
 FirstJobId=1
-# That changes when a controller is started anew; the nodes need not know it.
+# The file changes when a controller is started again; the nodes need not know of the change.
 DebugFlags=NO_CONF_HASH
 SlurmctldPidFile=$state/slurmctld/slurmctld.pid
 SlurmctldLogFile=$state/log/slurmctld.log
