@@ -88,7 +88,7 @@ Axis y_axis(const Chart& chart, Extent extent) {
   if (chart.may_be_logarithmic && extent.low > 0 && extent.high / extent.low > kLogarithmicFrom) {
     axis.is_logarithmic = true;
     axis.low = std::pow(10, std::floor(std::log10(extent.low)));
-    // A value that no double can hold a power of ten above keeps the highest one.
+    // The axis ends at a power of ten. Above the highest one that a double can hold, it ends there.
     axis.high = std::pow(10, std::min(std::ceil(std::log10(extent.high)), kHighestPower));
     axis.low = std::max(axis.low, std::numeric_limits<double>::min());
     return axis;

@@ -66,7 +66,7 @@ class LossyStore final : public Store {
   bool has_failed_ = false;
 };
 
-/// A store after whose first put this process cannot open another file.
+/// A store that takes all file descriptors of this process after its first put.
 class LastDescriptorStore final : public Store {
  public:
   explicit LastDescriptorStore(Store& store) : store_(store) {}
