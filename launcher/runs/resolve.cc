@@ -41,6 +41,49 @@ bool has_job(const std::filesystem::path& run, std::string_view job) {
   return claim && *claim && (*claim)->job.id == job;
 }
 
+/// Returns true if the run's folder belongs to the caller. A folder that was the caller's when it
+/// was indexed may belong to another user by now, and then a name must not refer to it.
+bool is_own(const IndexEntry& entry) {
+  return !foreign_folder(entry.path);
+}
+
+/// Returns the caller's run, sweep or point that has the job.
+std::optional<IndexEntry> run_with_job(const std::vector<IndexEntry>& entries,
+                                       std::string_view job) {
+  for (const auto& entry : entries) {
+    if (auto found = is_own(entry) ? sweep_with_job(entry, job) : std::nullopt) return found;
+  }
+  for (const auto& entry : entries) {
+    if (is_own(entry) && has_job(entry.path, job)) return entry;
+  }
+  return std::nullopt;
+}
+
+/// Returns the caller's only run whose id starts with `text`. Fails with kUsage if there are
+/// several, and with kNotFound if there is none.
+Result<IndexEntry> run_that_starts_with(const std::vector<IndexEntry>& entries,
+                                        std::string_view text) {
+  std::vector<const IndexEntry*> matches;
+  for (const auto& entry : entries) {
+    if (!text.empty() && entry.id.starts_with(text) && is_own(entry)) matches.push_back(&entry);
+  }
+  if (matches.size() == 1) return *matches.front();
+  if (matches.size() > 1) {
+    std::string list;
+    constexpr std::size_t kShown = 8;
+    for (std::size_t i = 0; i < matches.size() && i < kShown; ++i)
+      list += fmt::format("\n  {}", matches[i]->id);
+    if (matches.size() > kShown)
+      list += fmt::format("\n  ... and {} more", matches.size() - kShown);
+    return fail(Errc::kUsage, "'{}' is the start of {} runs:{}", printable(text), matches.size(),
+                list);
+  }
+  return fail(Errc::kNotFound,
+              "no run '{}': neither a name, an id or its start, a job id, nor a run directory. "
+              "`dlrun ls` lists them",
+              printable(text));
+}
+
 }  // namespace
 
 std::optional<IndexEntry> run_at(std::string_view text, const std::filesystem::path& current_dir) {
@@ -65,9 +108,6 @@ std::optional<IndexEntry> run_at(std::string_view text, const std::filesystem::p
 Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
                                const std::filesystem::path& current_dir) {
   DLRUN_TRY_ASSIGN(auto listing, index.list());
-  // A folder that was the caller's when it was indexed may belong to another user by now. A name
-  // must not refer to it.
-  const auto is_own = [](const IndexEntry& entry) { return !foreign_folder(entry.path); };
   const auto& entries = listing.entries;
   const auto first = [&](auto&& fits) {
     return std::find_if(entries.begin(), entries.end(), fits);
@@ -98,13 +138,7 @@ Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
     return point_entry(*sweep, static_cast<std::size_t>(*number));
   }
   if (is_slurm_job_id(text)) {
-    for (const auto& entry : entries) {
-      if (auto found = is_own(entry) ? sweep_with_job(entry, text) : std::nullopt) return *found;
-    }
-    if (const auto found =
-            first([&](const IndexEntry& e) { return is_own(e) && has_job(e.path, text); });
-        found != entries.end())
-      return *found;
+    if (const auto found = run_with_job(entries, text)) return *found;
   }
   if (const auto run = run_at(text, current_dir)) {
     const auto owner = foreign_owner(run->path);
@@ -118,25 +152,7 @@ Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
     const auto known = first([&](const IndexEntry& e) { return e.path == run->path; });
     return known != entries.end() ? *known : *run;
   }
-  std::vector<const IndexEntry*> matches;
-  for (const auto& entry : entries) {
-    if (!text.empty() && entry.id.starts_with(text) && is_own(entry)) matches.push_back(&entry);
-  }
-  if (matches.size() == 1) return *matches.front();
-  if (matches.size() > 1) {
-    std::string list;
-    constexpr std::size_t kShown = 8;
-    for (std::size_t i = 0; i < matches.size() && i < kShown; ++i)
-      list += fmt::format("\n  {}", matches[i]->id);
-    if (matches.size() > kShown)
-      list += fmt::format("\n  ... and {} more", matches.size() - kShown);
-    return fail(Errc::kUsage, "'{}' is the start of {} runs:{}", printable(text), matches.size(),
-                list);
-  }
-  return fail(Errc::kNotFound,
-              "no run '{}': neither a name, an id or its start, a job id, nor a run directory. "
-              "`dlrun ls` lists them",
-              printable(text));
+  return run_that_starts_with(entries, text);
 }
 
 Result<IndexEntry> find_run(const Env& env, const std::filesystem::path& current_dir,

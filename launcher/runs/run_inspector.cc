@@ -181,6 +181,21 @@ bool is_lost_submission(const std::filesystem::path& run, const RunStatus& statu
          !(f.submission->task && is_being_submitted(run.parent_path().parent_path()));
 }
 
+/// Returns the run's status from all its facts, and removes the secrets of a run that is over.
+RunStatus conclude(const std::filesystem::path& run, RunFacts facts) {
+  if (!facts.record.ended && facts.was_asked &&
+      (!facts.report || facts.report->phase == JobPhase::kEnded)) {
+    // The job may have ended after its record was read and before Slurm was asked. An end in the
+    // record counts more than Slurm's silence.
+    if (auto again = read_events(run); again) facts.record = std::move(*again);
+    take_lost_end(run, facts);
+  }
+  RunStatus now = assess(std::move(facts));
+  if ((is_over(now) || is_lost_submission(run, now)) && !now.facts.foreign)
+    remove_secrets(run);  // lead does it, unless it was killed or never started
+  return now;
+}
+
 }  // namespace
 
 std::vector<Result<RunStatus>> RunInspector::inspect_plain(
@@ -223,48 +238,39 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(
     if (const auto job = job_of(f)) jobs[&executor_of(f)].push_back(*job);
   }
 
-  for (const auto& [executor, asked] : jobs) {
-    const auto answer = executor->query(asked, max_age);
-    std::map<std::pair<std::string, std::string>, const JobReport*> reports;
-    if (answer) {
-      for (const auto& report : answer->reports)
-        reports[{report.job.cluster, report.job.id}] = &report;
-    }
-    for (auto& one : facts) {
-      if (!one || one->foreign || one->record.ended || !one->unreachable.empty()) continue;
-      const auto job = job_of(*one);
-      if (!job || &executor_of(*one) != executor) continue;
-      if (!answer) {
-        one->unreachable = answer.error().message;
-        continue;
-      }
-      one->was_asked = true;
-      one->accounting = answer->accounting;
-      const auto report = reports.find({job->cluster, job->id});
-      if (report != reports.end()) one->report = *report->second;
-    }
-  }
-
+  for (const auto& [executor, asked] : jobs)
+    take_answers(executor->query(asked, max_age), executor, facts);
   std::vector<Result<RunStatus>> result;
   for (std::size_t i = 0; i < facts.size(); ++i) {
-    auto& one = facts[i];
-    if (!one) {
-      result.emplace_back(tl::unexpected(one.error()));
-      continue;
+    if (facts[i]) {
+      result.emplace_back(conclude(runs[i], std::move(*facts[i])));
+    } else {
+      result.emplace_back(tl::unexpected(facts[i].error()));
     }
-    if (!one->record.ended && one->was_asked &&
-        (!one->report || one->report->phase == JobPhase::kEnded)) {
-      // The job may have ended after its record was read and before Slurm was asked. An end in the
-      // record counts more than Slurm's silence.
-      if (auto again = read_events(runs[i]); again) one->record = std::move(*again);
-      take_lost_end(runs[i], *one);
-    }
-    result.emplace_back(assess(std::move(*one)));
-    const RunStatus& now = *result.back();
-    if ((is_over(now) || is_lost_submission(runs[i], now)) && !now.facts.foreign)
-      remove_secrets(runs[i]);  // lead does it, unless it was killed or never started
   }
   return result;
+}
+
+void RunInspector::take_answers(const Result<QueryAnswer>& answer, const Executor* executor,
+                                std::vector<Result<RunFacts>>& facts) {
+  std::map<std::pair<std::string, std::string>, const JobReport*> reports;
+  if (answer) {
+    for (const auto& report : answer->reports)
+      reports[{report.job.cluster, report.job.id}] = &report;
+  }
+  for (auto& one : facts) {
+    if (!one || one->foreign || one->record.ended || !one->unreachable.empty()) continue;
+    const auto job = job_of(*one);
+    if (!job || &executor_of(*one) != executor) continue;
+    if (!answer) {
+      one->unreachable = answer.error().message;
+      continue;
+    }
+    one->was_asked = true;
+    one->accounting = answer->accounting;
+    const auto report = reports.find({job->cluster, job->id});
+    if (report != reports.end()) one->report = *report->second;
+  }
 }
 
 }  // namespace dlrun

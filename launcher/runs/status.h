@@ -141,6 +141,9 @@ class RunInspector {
  private:
   [[nodiscard]] std::vector<Result<RunStatus>> inspect_plain(
       std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age);
+  /// Adds the executor's answer to the facts of the runs that it was asked about.
+  void take_answers(const Result<QueryAnswer>& answer, const Executor* executor,
+                    std::vector<Result<RunFacts>>& facts);
 
   Env env_;
   KnownServers known_servers_;

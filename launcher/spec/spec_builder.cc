@@ -308,80 +308,11 @@ void SpecBuilder::unknown_key(const Layer& layer, const YamlNode& key, const std
       fmt::format("unknown key '{}'{}{}", key.text, section.empty() ? "" : " in " + section, hint));
 }
 
-Result<std::string> SpecBuilder::scalar(const YamlNode& node, std::string_view expected) const {
-  if (node.kind != YamlNode::Kind::kScalar)
-    return fail(Errc::kInvalid, "expected {}, not {}", expected, kind_name(node));
-  return substitute_variables(node.text, env_);
-}
+namespace {
 
-Result<std::string> SpecBuilder::text(const Layer& layer, const KeyRow& row, const YamlNode& node,
-                                      std::string_view expected) {
-  auto value = scalar(node, expected);
-  if (!value) return value;
-  return formatted(layer, row, std::move(*value), node);
-}
-
-Result<std::string> SpecBuilder::formatted(const Layer& layer, const KeyRow& row, std::string value,
-                                           const YamlNode& node) {
-  if (value.find('\0') != std::string::npos)
-    return fail(Errc::kInvalid, "a NUL byte cannot be passed to a program");
-  if (!is_utf8(value)) return fail(Errc::kInvalid, "the text is not UTF-8");
-  if (row.format == Format::kLines) return value;
-  if (value.empty()) return fail(Errc::kInvalid, "is empty");
-  if (const auto control = std::find_if(value.begin(), value.end(), is_control);
-      control != value.end()) {
-    return fail(Errc::kInvalid, "holds the control character 0x{:02x}",
-                static_cast<unsigned char>(*control));
-  }
-  const auto warn_of_dollar = [&](std::string_view path) {
-    const auto dollar = path.find('$');
-    if (dollar != std::string_view::npos && dollar + 1 < path.size() &&
-        is_variable_name(path.substr(dollar + 1, 1))) {
-      warn(layer, node,
-           fmt::format("{}: '$' stays as it is in a path; write ${{NAME}} for the variable's value",
-                       row.path));
-    }
-  };
-  switch (row.format) {
-    case Format::kText:
-    case Format::kLines:
-    case Format::kFlag:
-      return value;
-    case Format::kSlug:
-      if (is_slug(value)) return value;
-      return fail(Errc::kInvalid,
-                  "'{}' is not a name: letters, digits, '.', '_' and '-', at most 64, starting "
-                  "with neither '-' nor '.'",
-                  printable(value));
-    case Format::kChoice: {
-      const auto words = split(row.choices, ' ');
-      if (std::find(words.begin(), words.end(), value) != words.end()) return value;
-      const auto similar = nearest(value, words);
-      return fail(Errc::kInvalid, "'{}' is not one of: {}{}", printable(value), row.choices,
-                  similar ? fmt::format("; did you mean '{}'?", *similar) : "");
-    }
-    case Format::kImage:
-      if (!(value[0] == '/' || value.substr(0, 2) == "./" || value.substr(0, 3) == "../" ||
-            value.substr(0, 2) == "~/"))
-        return value;
-      [[fallthrough]];
-    case Format::kMaybePath:
-      if (value.find('/') == std::string::npos) return value;
-      [[fallthrough]];
-    case Format::kPath:
-      warn_of_dollar(value);
-      return absolute_path(value, layer.source.base_dir, env_);
-    case Format::kPattern: {
-      warn_of_dollar(value);
-      auto path = absolute_path(value, escape_pattern(layer.source.base_dir), env_);
-      if (path && path->find('\\') != std::string::npos)
-        return fail(Errc::kInvalid, "Slurm cannot express a '\\' in this path");
-      return path;
-    }
-    case Format::kInside:
-      if (value[0] == '/') return value;
-      return fail(Errc::kInvalid, "'{}' is a path inside the container and must start with '/'",
-                  printable(value));
+/// Checks a number, a time, a size or a node list, and returns it in the form that Slurm takes.
+Result<std::string> formatted_amount(Format format, std::string value) {
+  switch (format) {
     case Format::kCount: {
       const auto count = parse_int(value);
       if (!count || *count < 1 || *count > 1'000'000'000)
@@ -406,6 +337,99 @@ Result<std::string> SpecBuilder::formatted(const Layer& layer, const KeyRow& row
     case Format::kInterval:
       DLRUN_TRY(parse_interval(value));
       return value;
+    default:
+      return value;
+  }
+}
+
+/// Checks a name, or a word against the key's choices.
+Result<std::string> checked_word(const KeyRow& row, std::string value) {
+  if (row.format == Format::kSlug) {
+    if (is_slug(value)) return value;
+    return fail(Errc::kInvalid,
+                "'{}' is not a name: letters, digits, '.', '_' and '-', at most 64, starting "
+                "with neither '-' nor '.'",
+                printable(value));
+  }
+  const auto words = split(row.choices, ' ');
+  if (std::find(words.begin(), words.end(), value) != words.end()) return value;
+  const auto similar = nearest(value, words);
+  return fail(Errc::kInvalid, "'{}' is not one of: {}{}", printable(value), row.choices,
+              similar ? fmt::format("; did you mean '{}'?", *similar) : "");
+}
+
+}  // namespace
+
+Result<std::string> SpecBuilder::scalar(const YamlNode& node, std::string_view expected) const {
+  if (node.kind != YamlNode::Kind::kScalar)
+    return fail(Errc::kInvalid, "expected {}, not {}", expected, kind_name(node));
+  return substitute_variables(node.text, env_);
+}
+
+Result<std::string> SpecBuilder::text(const Layer& layer, const KeyRow& row, const YamlNode& node,
+                                      std::string_view expected) {
+  auto value = scalar(node, expected);
+  if (!value) return value;
+  return formatted(layer, row, std::move(*value), node);
+}
+
+Result<std::string> SpecBuilder::formatted(const Layer& layer, const KeyRow& row, std::string value,
+                                           const YamlNode& node) {
+  if (value.find('\0') != std::string::npos)
+    return fail(Errc::kInvalid, "a NUL byte cannot be passed to a program");
+  if (!is_utf8(value)) return fail(Errc::kInvalid, "the text is not UTF-8");
+  if (row.format == Format::kLines) return value;
+  if (value.empty()) return fail(Errc::kInvalid, "is empty");
+  if (const auto control = std::find_if(value.begin(), value.end(), is_control);
+      control != value.end())
+    return fail(Errc::kInvalid, "holds the control character 0x{:02x}",
+                static_cast<unsigned char>(*control));
+  const auto warn_of_dollar = [&](std::string_view path) {
+    const auto dollar = path.find('$');
+    if (dollar != std::string_view::npos && dollar + 1 < path.size() &&
+        is_variable_name(path.substr(dollar + 1, 1))) {
+      warn(layer, node,
+           fmt::format("{}: '$' stays as it is in a path; write ${{NAME}} for the variable's value",
+                       row.path));
+    }
+  };
+  switch (row.format) {
+    case Format::kText:
+    case Format::kLines:
+    case Format::kFlag:
+      return value;
+    case Format::kSlug:
+    case Format::kChoice:
+      return checked_word(row, std::move(value));
+    case Format::kImage:
+      if (!(value[0] == '/' || value.substr(0, 2) == "./" || value.substr(0, 3) == "../" ||
+            value.substr(0, 2) == "~/"))
+        return value;
+      [[fallthrough]];
+    case Format::kMaybePath:
+      if (value.find('/') == std::string::npos) return value;
+      [[fallthrough]];
+    case Format::kPath:
+      warn_of_dollar(value);
+      return absolute_path(value, layer.source.base_dir, env_);
+    case Format::kPattern: {
+      warn_of_dollar(value);
+      auto path = absolute_path(value, escape_pattern(layer.source.base_dir), env_);
+      if (path && path->find('\\') != std::string::npos)
+        return fail(Errc::kInvalid, "Slurm cannot express a '\\' in this path");
+      return path;
+    }
+    case Format::kInside:
+      if (value[0] == '/') return value;
+      return fail(Errc::kInvalid, "'{}' is a path inside the container and must start with '/'",
+                  printable(value));
+    case Format::kCount:
+    case Format::kTime:
+    case Format::kDuration:
+    case Format::kHosts:
+    case Format::kMemory:
+    case Format::kInterval:
+      return formatted_amount(row.format, std::move(value));
   }
   return value;
 }
