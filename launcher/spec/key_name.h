@@ -9,7 +9,8 @@
 
 namespace dlrun {
 
-/// Not defined, and not constexpr: the compiler names it where a name is no key.
+/// Has no definition and is not constexpr, so a call of it stops the compiler, whose message shows
+/// this name.
 const char* no_key_has_this_name();
 
 /// Returns the name itself.
