@@ -23,6 +23,7 @@
 #include "runtime/agent/container_words.h"
 #include "runtime/agent/fitness.h"
 #include "runtime/agent/hang_watch.h"
+#include "runtime/agent/intervals.h"
 #include "runtime/agent/messages.h"
 #include "runtime/agent/retry.h"
 
@@ -67,8 +68,11 @@ class Attempt {
 
   /// Time that the launcher has to tell how a lost agent died.
   static constexpr std::chrono::milliseconds kCauseWait{700};
-  /// Time after the first failure in which another rank's end may turn out to be the real cause.
-  static constexpr std::chrono::milliseconds kCulpritWait{200};
+  /// Time after the first failure in which another rank's end may turn out to be the real cause. It
+  /// is longer than the time after which agents kill their programs, so that all ranks can report
+  /// their ends: on a busy machine the rank that died first may report last.
+  static constexpr std::chrono::milliseconds kCulpritWait =
+      kKilledAfterTerm + std::chrono::milliseconds(200);
   /// Time from the second signal that asks for the end until the attempt is over, even if the step
   /// still hangs.
   static constexpr std::chrono::milliseconds kLeftBehindAfter{5000};

@@ -26,6 +26,7 @@ struct ProcessState {
   pid_t pid = 0;
   char state = '?';
   pid_t parent = 0;
+  std::int64_t flags = 0;  ///< the kernel's flags PF_*
   std::uint64_t cpu_ticks = 0;
   std::uint64_t resident_bytes = 0;
 
@@ -36,6 +37,7 @@ struct ProcessState {
 enum StatField : std::size_t {
   kState = 0,
   kParent = 1,
+  kFlags = 6,
   kUserTime = 11,
   kChildrensSystemTime = 14,
   kResident = 21
@@ -72,7 +74,8 @@ std::optional<ProcessState> state_of(pid_t pid) {
   };
   const auto parent = number(kParent);
   if (!parent) return std::nullopt;
-  ProcessState process{pid, fields[kState].front(), static_cast<pid_t>(*parent)};
+  ProcessState process{pid, fields[kState].front(), static_cast<pid_t>(*parent),
+                       number(kFlags).value_or(0)};
   for (std::size_t at = kUserTime; at <= kChildrensSystemTime; ++at) {
     process.cpu_ticks +=
         static_cast<std::uint64_t>(std::max<std::int64_t>(number(at).value_or(0), 0));
@@ -181,6 +184,12 @@ TreeUse use_of_descendants(pid_t without) {
     ++use.processes;
   }
   return use;
+}
+
+bool is_exiting(pid_t pid) {
+  constexpr std::int64_t kExiting = 0x4;  // PF_EXITING in the kernel's sched.h
+  const auto state = state_of(pid);
+  return state && (state->flags & kExiting) != 0;
 }
 
 bool is_stopped(pid_t pid) {

@@ -32,6 +32,10 @@ struct TreeUse {
 /// Measures all descendants, except the tree of `without`.
 [[nodiscard]] TreeUse use_of_descendants(pid_t without);
 
+/// Returns true if the main thread of the process has begun to exit, or is a zombie. The kernel
+/// closes the process's files while it exits.
+[[nodiscard]] bool is_exiting(pid_t pid);
+
 /// Returns true if the process is stopped (SIGSTOP, not a debugger). If it has exactly one child,
 /// for which it probably waits, also looks at that child, and so on.
 [[nodiscard]] bool is_stopped(pid_t pid);

@@ -110,7 +110,7 @@ void Rank::record_exit(int code, int signal, std::string_view error) {
   RankEnd end{.code = code,
               .signal = signal,
               .error = std::string(error),
-              .is_own = !is_told_,
+              .is_own = !is_told_ || was_exiting_,
               .is_unheard = !own_reason_.empty()};
   if (told_failure_ && !is_told_ && code != 0 && signal == 0) {
     end.blamed_rank = told_failure_->rank;
@@ -125,6 +125,9 @@ void Rank::record_exit(int code, int signal, std::string_view error) {
 void Rank::begin_end(std::string_view why, bool term_is_under_way) {
   word_until_.reset();
   reap();  // a program that has already ended did so before it was told to
+  // The kernel closes the connections of a process some time before it can be waited for, so other
+  // ranks may have failed, and lead may have ordered the end, since this program died.
+  if (!is_told_) was_exiting_ = program_ > 0 && is_exiting(program_);
   is_told_ = true;
   if (!why.empty()) say(why);
   if (!has_started_) {

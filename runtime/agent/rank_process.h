@@ -143,6 +143,7 @@ class Rank {
   int empty_looks_ = 0;  ///< number of looks in a row that found no living process
   /// The reason why the agent ends the program without an order from lead. Empty: it does not.
   std::string own_reason_;
+  bool was_exiting_ = false;  ///< the program had begun to exit when it was told to end
   std::optional<Clock::time_point> term_at_;     ///< when all processes get SIGTERM
   std::optional<Clock::time_point> kill_at_;     ///< when all processes get SIGKILL
   std::optional<Clock::time_point> word_until_;  ///< deadline for lead's reply about a signal

@@ -18,6 +18,8 @@
 namespace dlrun::agent {
 namespace {
 
+constexpr std::string_view kLongExit = DLRUN_LONG_EXIT;
+
 TEST_CASE(
     "kill -9 of one program of 8: it is named, all others are gone within 2 s though they ignore "
     "TERM") {
@@ -65,6 +67,14 @@ TEST_CASE("the first failed rank's exit code is the job's") {
   run.start(4, "[ $DLRUN_RANK = 2 ] && exit 7; " + kForever);
   CHECK(run.wait() == 7);
   CHECK(run.err().find("exited with code 7; the other 3 ranks are ended\n") != std::string::npos);
+}
+
+TEST_CASE("a program that was dying when it was told to end is the cause, though heard of last") {
+  Run run;
+  run.start(2, "[ $DLRUN_RANK = 1 ] && { sleep 1; exit 3; }; exec " + std::string(kLongExit));
+  CHECK(run.wait() == 137);
+  CHECK(run.events("attempt_end")[0]["first_failed"]["rank"] == 0);
+  CHECK(run.events("attempt_end")[0]["first_failed"]["signal"] == "SIGKILL");
 }
 
 TEST_CASE("ranks that end early with 0 end nobody") {

@@ -107,6 +107,11 @@ TEST_CASE(
     CHECK(scene.attempt.end().code == 137);
     CHECK(scene.notes.last("rank_failed")["signal"] == "SIGKILL");
   }
+  SUBCASE("killed, and its record comes after a second") {
+    scene.pass(milliseconds(1000));
+    scene.attempt.on_exit(2, {137, SIGKILL, "", true}, scene.now);
+    CHECK(scene.attempt.end().code == 137);
+  }
   SUBCASE("left with a code of its own") {
     scene.attempt.on_exit(2, left, scene.now);
     scene.attempt.on_exit(1, {143, SIGTERM, "", false}, scene.now);
@@ -115,7 +120,7 @@ TEST_CASE(
   }
   SUBCASE("its agent is lost") {
     scene.attempt.on_lost(2, "the connection was closed", scene.now);
-    scene.pass(Attempt::kCulpritWait);
+    scene.pass(milliseconds(200));
     CHECK(scene.notes.said.empty());
     scene.attempt.on_task_end(2, "n2", 137, SIGKILL, scene.now);
     CHECK(scene.attempt.end().code == 137);
