@@ -37,6 +37,25 @@ class Apptainer final : public ContainerBackend {
  public:
   [[nodiscard]] std::string_view name() const override { return "apptainer"; }
 
+  [[nodiscard]] std::vector<VersionCommand> version_commands() const override {
+    return {{"apptainer", "--version"}, {"singularity", "--version"}};
+  }
+
+  [[nodiscard]] ExampleImage example_image(const std::string& name) const override {
+    return {"./image.sif", fmt::format("apptainer pull image.sif docker://{}", name)};
+  }
+
+  [[nodiscard]] std::string image_text(const std::string& name) const override {
+    return apptainer_image(name);
+  }
+
+  [[nodiscard]] std::string why_not(ImageKind kind, std::string_view path) const override {
+    const bool needs_sif = kind != ImageKind::kFolder && path.ends_with(".sif");
+    return needs_sif && kind != ImageKind::kSif ? "it is not a SIF file" : "";
+  }
+
+  [[nodiscard]] GpuDriver gpu_driver() const override { return GpuDriver::kByOption; }
+
   [[nodiscard]] std::string_view cannot_mount() const override { return ",:\\"; }
 
   [[nodiscard]] std::vector<ContainerProblem> problems(const ContainerSpec& spec) const override {

@@ -1,6 +1,8 @@
 #pragma once
-// All container backends. To add one, write its file, declare its function here and add
-// a row in backends.cc.
+// All container backends. To add one, write its file, declare its function here and add a row.
+
+#include <array>
+#include <string_view>
 
 #include "container/container.h"
 
@@ -10,5 +12,18 @@ namespace dlrun {
 [[nodiscard]] const ContainerBackend& enroot_backend();
 [[nodiscard]] const ContainerBackend& apptainer_backend();
 [[nodiscard]] const ContainerBackend& no_container_backend();
+
+struct ContainerBackendRow {
+  std::string_view name;  ///< the value of container.runtime
+  const ContainerBackend& (*backend)();
+};
+
+/// In the order of preference where several tools are installed.
+inline constexpr std::array kContainerBackends{
+    ContainerBackendRow{"pyxis", pyxis_backend},
+    ContainerBackendRow{"enroot", enroot_backend},
+    ContainerBackendRow{"apptainer", apptainer_backend},
+    ContainerBackendRow{"none", no_container_backend},
+};
 
 }  // namespace dlrun

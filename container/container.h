@@ -67,6 +67,26 @@ struct ContainerProblem {
   bool is_warning = false;
 };
 
+/// What an image is, judged by its first bytes.
+enum class ImageKind { kFolder, kSquashfs, kSif, kOther };
+
+/// How programs in a container reach NVIDIA's driver.
+enum class GpuDriver {
+  kByHook,    ///< a hook mounts it, asked by the variables NVIDIA_* of the job or the image
+  kByOption,  ///< an option of the tool mounts it
+  kInImage,   ///< it must be in the image
+};
+
+/// A command that prints a tool's version.
+struct VersionCommand {
+  std::string program, argument;
+};
+
+/// An example of container.image, and a remark that says where such an image comes from.
+struct ExampleImage {
+  std::string image, remark;
+};
+
 class ContainerBackend {
  public:
   virtual ~ContainerBackend() = default;
@@ -75,6 +95,16 @@ class ContainerBackend {
   ContainerBackend& operator=(const ContainerBackend&) = delete;
 
   [[nodiscard]] virtual std::string_view name() const = 0;
+  /// Returns the commands that may print the tool's version on a login node, the preferred one
+  /// first. Empty for a tool that only srun knows.
+  [[nodiscard]] virtual std::vector<VersionCommand> version_commands() const { return {}; }
+  /// Returns an example for the registry image REGISTRY/PATH.
+  [[nodiscard]] virtual ExampleImage example_image(const std::string& name) const;
+  /// Returns the form of an image's name that this tool takes.
+  [[nodiscard]] virtual std::string image_text(const std::string& name) const { return name; }
+  /// Returns why the tool cannot use an image of this kind; empty if it can.
+  [[nodiscard]] virtual std::string why_not(ImageKind kind, std::string_view path) const;
+  [[nodiscard]] virtual GpuDriver gpu_driver() const { return GpuDriver::kByHook; }
   /// Returns the characters that a mount's path must not contain.
   [[nodiscard]] virtual std::string_view cannot_mount() const = 0;
   /// Returns settings that this backend cannot express or would misread.
@@ -94,6 +124,9 @@ class ContainerBackend {
 
 /// Returns the backend with this name, or nullptr if there is none.
 [[nodiscard]] const ContainerBackend* find_container_backend(std::string_view name);
+/// Returns all names, in the order in which help texts list them.
 [[nodiscard]] std::vector<std::string_view> container_backend_names();
+/// Returns the names of the tools as words: "pyxis, enroot or apptainer".
+[[nodiscard]] std::string container_tools();
 
 }  // namespace dlrun

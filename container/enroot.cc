@@ -229,6 +229,16 @@ class Enroot final : public ContainerBackend {
  public:
   [[nodiscard]] std::string_view name() const override { return "enroot"; }
 
+  [[nodiscard]] std::vector<VersionCommand> version_commands() const override {
+    return {{"enroot", "version"}};
+  }
+
+  [[nodiscard]] ExampleImage example_image(const std::string& name) const override {
+    const auto slash = name.find('/');
+    return {"./image.sqsh", fmt::format("enroot import -o image.sqsh docker://{}#{}",
+                                        name.substr(0, slash), name.substr(slash + 1))};
+  }
+
   [[nodiscard]] std::string_view cannot_mount() const override { return ",:\\"; }
 
   [[nodiscard]] bool carries(std::string_view value) const override {

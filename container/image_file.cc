@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cerrno>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -21,11 +22,10 @@ constexpr std::size_t kSifAt = 32;
 
 }  // namespace
 
-std::string why_no_image(const std::string& path, std::string_view runtime) {
+std::string why_no_image(const std::string& path, const ContainerBackend& backend) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return errno == EACCES ? "" : errno_text(errno);
-  const bool is_apptainers = runtime == "apptainer";
-  if (S_ISDIR(info.st_mode)) return is_apptainers ? "" : "it is a folder, not a squashfs file";
+  if (S_ISDIR(info.st_mode)) return backend.why_not(ImageKind::kFolder, path);
   if (!S_ISREG(info.st_mode)) return "it is not a regular file";
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file.is_open()) return fmt::format("you cannot read it: {}", errno_text(errno));
@@ -33,12 +33,11 @@ std::string why_no_image(const std::string& path, std::string_view runtime) {
   const auto got = ::pread(file.get(), bytes.data(), bytes.size(), 0);
   if (got < 0) return fmt::format("you cannot read it: {}", errno_text(errno));
   const std::string_view head(bytes.data(), static_cast<std::size_t>(got));
-  const bool is_squashfs = head.starts_with(kSquashfs);
-  if (is_apptainers) {
-    const bool is_sif = head.size() == bytes.size() && head.substr(kSifAt) == kSif;
-    return !path.ends_with(".sif") || is_sif ? "" : "it is not a SIF file";
-  }
-  return is_squashfs ? "" : "it is not a squashfs file";
+  const bool is_sif = head.size() == bytes.size() && head.substr(kSifAt) == kSif;
+  return backend.why_not(is_sif                        ? ImageKind::kSif
+                         : head.starts_with(kSquashfs) ? ImageKind::kSquashfs
+                                                       : ImageKind::kOther,
+                         path);
 }
 
 }  // namespace dlrun

@@ -2,12 +2,13 @@
 // Checks by its first bytes whether a file is a container image.
 
 #include <string>
-#include <string_view>
+
+#include "container/container.h"
 
 namespace dlrun {
 
-/// Returns why the runtime cannot use the existing file at `path` as an image; empty if no problem
-/// is known. apptainer also accepts directories. Opens regular files only.
-[[nodiscard]] std::string why_no_image(const std::string& path, std::string_view runtime);
+/// Returns why the backend cannot use the existing file or folder at `path` as an image; empty if
+/// no problem is known. Opens regular files only.
+[[nodiscard]] std::string why_no_image(const std::string& path, const ContainerBackend& backend);
 
 }  // namespace dlrun

@@ -45,6 +45,12 @@ class Pyxis final : public ContainerBackend {
  public:
   [[nodiscard]] std::string_view name() const override { return "pyxis"; }
 
+  [[nodiscard]] ExampleImage example_image(const std::string& name) const override {
+    std::string image = name;
+    image.replace(image.find('/'), 1, "#");
+    return {image, "run by pyxis here"};
+  }
+
   // Commas and colons are separators. White space must be written as \040 before version 0.24, and
   // must not since. The shell would interpret the others: pyxis writes mounts into a script for
   // enroot, inside double quotes.

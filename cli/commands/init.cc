@@ -12,6 +12,7 @@
 #include "cli/terminal/questions.h"
 #include "common/files.h"
 #include "common/text.h"
+#include "container/container.h"
 #include "launcher/executors/slurm_conf.h"
 #include "launcher/plan/plan.h"
 #include "launcher/spec/key_name.h"
@@ -135,9 +136,9 @@ Result<int> init(Cli& cli, Options options) {
   }
   if (answers.image && runtime_of(answers, site.profile) == "none") {
     return fail(Errc::kUsage,
-                "--image: site '{}' names no container runtime; give --runtime pyxis, enroot or "
-                "apptainer (`dlrun doctor` lists those that are installed)",
-                site.profile.name);
+                "--image: site '{}' names no container runtime; give --runtime {} (`dlrun doctor` "
+                "lists those that are installed)",
+                site.profile.name, container_tools());
   }
   const std::string text = init_spec(complete(std::move(answers), site.profile), site.profile);
   const bool to_stdout = options.output.empty() || options.output == "-";
@@ -186,10 +187,9 @@ void add_init(CLI::App& root, Action& action) {
       .type_name("NAME");
   command.option("--account", a.account, "Account to charge").type_name("NAME");
   command.option("--image", a.image, "Container image").type_name("IMAGE");
-  command
-      .option("--runtime", a.runtime,
-              "Tool that runs the image: pyxis, enroot or apptainer (the tool of the site)")
-      .type_name("NAME");
+  const std::string of_runtime =
+      fmt::format("Tool that runs the image: {} (the tool of the site)", container_tools());
+  command.option("--runtime", a.runtime, of_runtime.c_str()).type_name("NAME");
   command.option("--module", a.modules, "Module to load; repeatable")
       .type_name("NAME")
       .repeatable();

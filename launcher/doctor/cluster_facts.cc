@@ -9,6 +9,7 @@
 
 #include "common/subprocess.h"
 #include "common/text.h"
+#include "container/backends.h"
 #include "launcher/executors/classify.h"
 #include "launcher/executors/scrub.h"
 #include "launcher/spec/slurm_units.h"
@@ -130,9 +131,13 @@ class Doctor {
   }
 
   void look_around() {
-    facts_.enroot = version_of("enroot", "version");
-    facts_.apptainer = version_of("apptainer", "--version");
-    if (facts_.apptainer.empty()) facts_.apptainer = version_of("singularity", "--version");
+    for (const ContainerBackendRow& row : kContainerBackends) {
+      std::string version;
+      for (const VersionCommand& command : row.backend().version_commands()) {
+        if (version.empty()) version = version_of(command.program, command.argument);
+      }
+      if (!version.empty()) facts_.container_tools.emplace_back(row.name, version);
+    }
     facts_.has_modules = own_.has("MODULESHOME") || own_.has("LMOD_CMD") || own_.has("LMOD_PKG");
     facts_.has_slurmrestd = find_program("slurmrestd", own_).has_value();
     facts_.has_munge = munge_is_available();

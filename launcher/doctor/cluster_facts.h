@@ -33,7 +33,8 @@ struct ClusterFacts {
   std::vector<std::string> mpi_plugins;    ///< srun --mpi=list: pmix, pmi2 ...
   std::vector<std::string> pmix_versions;  ///< "pmix_v4"
   bool has_pyxis = false;                  ///< srun has the option --container-image
-  std::string enroot, apptainer;           ///< versions on the login node; "" if not installed
+  /// Container tools of the login node and their versions, in the order of preference.
+  std::vector<std::pair<std::string, std::string>> container_tools;
   bool has_modules = false, has_slurmrestd = false, has_munge = false;
   /// SCRATCH, WORK ...: the first variable that names a writable folder; empty: none.
   std::string scratch_variable;

@@ -27,8 +27,7 @@ namespace {
 
 [[nodiscard]] std::string container_runtime(const ClusterFacts& facts) {
   if (facts.has_pyxis) return "pyxis";
-  if (!facts.enroot.empty()) return "enroot";
-  return facts.apptainer.empty() ? "none" : "apptainer";
+  return facts.container_tools.empty() ? "none" : facts.container_tools.front().first;
 }
 
 /// Returns a POSIX extended regular expression that matches only this text.
@@ -133,12 +132,10 @@ void add_containers(const ClusterFacts& facts, Findings& found) {
               "module brings apptainer"
             : "container.runtime: " + container_runtime(facts) + " instead");
   }
-  if (!facts.enroot.empty())
-    found.add(Kind::kFine, "enroot", facts.enroot,
-              "container.runtime: enroot, where the nodes have it, too");
-  if (!facts.apptainer.empty())
-    found.add(Kind::kFine, "apptainer", facts.apptainer,
-              "container.runtime: apptainer, where the nodes have it, too");
+  for (const auto& [tool, version] : facts.container_tools) {
+    found.add(Kind::kFine, tool, version,
+              fmt::format("container.runtime: {}, where the nodes have it, too", tool));
+  }
 }
 
 /// Adds Slurm's settings for jobs: accounting, tracking, binding, requeue, arrays.

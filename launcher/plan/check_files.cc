@@ -115,7 +115,8 @@ class FileCheck {
     check("container.image"_key, image, "the image");
     std::error_code error;
     if (image.empty() || image[0] != '/' || !std::filesystem::exists(image, error)) return;
-    const std::string why = why_no_image(image, container_runtime(spec_, loaded_.site));
+    const auto* backend = find_container_backend(container_runtime(spec_, loaded_.site));
+    const std::string why = backend == nullptr ? "" : why_no_image(image, *backend);
     if (!why.empty())
       warn("container.image"_key,
            fmt::format("no container can be made of '{}': {}", printable(image), why));

@@ -164,15 +164,17 @@ void Planner::environment() {
     return std::any_of(p.vars.begin(), p.vars.end(),
                        [&](const auto& variable) { return variable.name == name; });
   };
-  if (runtime_ != "none" && gpus_per_node(spec_).value_or(1) > 0) {
+  const bool may_have_gpus = gpus_per_node(spec_).value_or(1) > 0;
+  const GpuDriver driver = find_container_backend(runtime_)->gpu_driver();
+  if (runtime_ != "none" && may_have_gpus && driver != GpuDriver::kInImage) {
     // Images without NVIDIA's own variables would see no GPU.
     add_of_gpus("NVIDIA_VISIBLE_DEVICES", "all");
-    if (runtime_ == "apptainer") {
+    if (driver == GpuDriver::kByOption) {
       add_of_gpus("NVIDIA_DRIVER_CAPABILITIES", "compute,utility");
     } else if (!is_users("NVIDIA_DRIVER_CAPABILITIES") && !is_set("NVIDIA_DRIVER_CAPABILITIES")) {
       p.image_of_gpus = spec_.container.image.value_or("");
     }
-  } else if (runtime_ == "pyxis" || runtime_ == "enroot") {
+  } else if (runtime_ != "none" && driver == GpuDriver::kByHook) {
     // An image that asks for GPUs by itself would fail to start on a node without NVIDIA's tool.
     add_of_gpus("NVIDIA_VISIBLE_DEVICES", "void");
   }

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
-#include "container/image_name.h"
+#include "container/backends.h"
 #include "launcher/spec/slurm_units.h"
 #include "launcher/spec/yaml_text.h"
 
@@ -109,15 +109,11 @@ void environment(Page& page, const InitAnswers& a) {
   if (a.venv) page.row("  venv: " + yaml_text(*a.venv));
 }
 
-/// Returns an example image for the runtime, and a remark on where such an image comes from.
-[[nodiscard]] std::pair<std::string, std::string> example_image(std::string_view runtime) {
-  constexpr std::string_view kName = "nvcr.io/nvidia/pytorch:24.05-py3";
-  if (runtime == "apptainer")
-    return {"./image.sif", fmt::format("apptainer pull image.sif docker://{}", kName)};
-  if (runtime == "enroot")
-    return {"./image.sqsh", fmt::format("enroot import -o image.sqsh docker://nvcr.io#{}",
-                                        kName.substr(kName.find('/') + 1))};
-  return {"nvcr.io#nvidia/pytorch:24.05-py3", fmt::format("run by {} here", runtime)};
+/// Returns the runtime's backend. A runtime that dlrun does not know is refused when the spec is
+/// read; it gets pyxis's examples.
+[[nodiscard]] const ContainerBackend& backend_of(std::string_view runtime) {
+  const ContainerBackend* backend = find_container_backend(runtime);
+  return backend != nullptr ? *backend : pyxis_backend();
 }
 
 void container(Page& page, const InitAnswers& a, const SiteProfile& site) {
@@ -125,6 +121,7 @@ void container(Page& page, const InitAnswers& a, const SiteProfile& site) {
   constexpr std::string_view kMounts = "mounts: [.:/work]", kWorkdir = "workdir: /work";
   constexpr std::string_view kOfMounts = "this file's folder; more as SOURCE:TARGET[:FLAGS]";
   constexpr std::string_view kOfWorkdir = "the command starts there";
+  constexpr std::string_view kExample = "nvcr.io/nvidia/pytorch:24.05-py3";
   const bool is_asked = a.runtime && *a.runtime != "auto";
   if (a.image) {
     page.heading("container");
@@ -136,7 +133,7 @@ void container(Page& page, const InitAnswers& a, const SiteProfile& site) {
     page.row("");
     page.row("# container:");
     if (is_asked) page.row("#   runtime: " + yaml_text(*a.runtime));
-    const auto [image, remark] = example_image(runtime);
+    const auto [image, remark] = backend_of(runtime).example_image(std::string(kExample));
     page.row(fmt::format("#   image: {}", image), remark);
     page.row(fmt::format("#   {}", kMounts), kOfMounts);
     page.row(fmt::format("#   {}", kWorkdir), kOfWorkdir);
@@ -187,8 +184,8 @@ InitAnswers complete(InitAnswers answers, const SiteProfile& site) {
         partition != nullptr ? partition->max_time_seconds.value_or(kHour) : kHour;
     answers.time = longest < kHour ? format_time_limit(longest) : "1h";
   }
-  if (answers.image && runtime_of(answers, site) == "apptainer")
-    answers.image = apptainer_image(*answers.image);
+  if (answers.image)
+    answers.image = backend_of(runtime_of(answers, site)).image_text(*answers.image);
   return answers;
 }
 

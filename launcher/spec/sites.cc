@@ -8,6 +8,7 @@
 
 #include <regex.h>
 
+#include "container/container.h"
 #include "launcher/spec/config_reader.h"
 #include "launcher/spec/key_name.h"
 #include "launcher/spec/map_reader.h"
@@ -118,23 +119,23 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
     site.partitions[key.text] = read_partition(reader, id, at);
     if (at) defaults.partitions[key.text] = *at;
   };
-  reader.read(file.document.root,
-              {{"help", reader.text(site.help)},
-               {"docs", reader.text(site.docs)},
-               {"clusters", reader.list(site.cluster_names, check_cluster)},
-               {"gpu_style", reader.choice(site.gpu_style, {"gpus", "gres"})},
-               {"container_runtime",
-                reader.choice(site.container_runtime, {"pyxis", "enroot", "apptainer", "none"})},
-               {"mpi", reader.text(site.mpi)},
-               {"runs_dir", reader.text(site.runs_dir)},
-               {"module_init", reader.text(site.module_init)},
-               {"interface", reader.text(site.interface)},
-               {"default_partition", reader.text(site.default_partition)},
-               {"max_gpus_per_node", reader.number(site.max_gpus_per_node)},
-               {"partitions", [&](YamlId id) { reader.each(id, partition); }},
-               {"environment", reader.variables(environment)},
-               {"slurmrestd", [&](YamlId id) { read_servers(reader, file, id, defaults.servers); }},
-               {"defaults", [&](YamlId id) { defaults.site = id; }}});
+  reader.read(
+      file.document.root,
+      {{"help", reader.text(site.help)},
+       {"docs", reader.text(site.docs)},
+       {"clusters", reader.list(site.cluster_names, check_cluster)},
+       {"gpu_style", reader.choice(site.gpu_style, {"gpus", "gres"})},
+       {"container_runtime", reader.choice(site.container_runtime, container_backend_names())},
+       {"mpi", reader.text(site.mpi)},
+       {"runs_dir", reader.text(site.runs_dir)},
+       {"module_init", reader.text(site.module_init)},
+       {"interface", reader.text(site.interface)},
+       {"default_partition", reader.text(site.default_partition)},
+       {"max_gpus_per_node", reader.number(site.max_gpus_per_node)},
+       {"partitions", [&](YamlId id) { reader.each(id, partition); }},
+       {"environment", reader.variables(environment)},
+       {"slurmrestd", [&](YamlId id) { read_servers(reader, file, id, defaults.servers); }},
+       {"defaults", [&](YamlId id) { defaults.site = id; }}});
   site.environment.insert(environment.begin(), environment.end());
   return site;
 }

@@ -5,7 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "common/joined.h"
 #include "common/text.h"
+#include "container/backends.h"
 #include "launcher/spec/slurm_units.h"
 
 namespace dlrun {
@@ -15,6 +17,13 @@ namespace {
 #define FIELD(member) .field = +[](JobSpec& s) -> decltype((s.member)) { return s.member; }
 
 constexpr double kMany = 1e9;
+
+constexpr auto kContainerRuntimes = [] {
+  std::array<std::string_view, kContainerBackends.size() + 1> names{"auto"};
+  for (std::size_t i = 0; i < kContainerBackends.size(); ++i)
+    names[i + 1] = kContainerBackends[i].name;
+  return names;
+}();
 
 constexpr KeyRow kKeys[] = {
   {.path = "name", FIELD(name), .format = Format::kSlug, .option = "--job-name",
@@ -182,7 +191,7 @@ constexpr KeyRow kKeys[] = {
    .example = "cp -r $SCRATCH/data $TMPDIR/"},
 
   {.path = "container.runtime", FIELD(container.runtime), .format = Format::kChoice,
-   .choices = "auto pyxis enroot apptainer none",
+   .choices = kJoined<kContainerRuntimes>,
    .help = "This tool runs the image. With none the job has no container.",
    .fallback = "auto: the site's tool", .example = "pyxis"},
   {.path = "container.image", FIELD(container.image), .format = Format::kImage,

@@ -144,14 +144,14 @@ TEST_CASE("a draft follows what is there: pyxis, apptainer, gres, PMI, scratch")
   auto facts = alpine();
   facts.config["SelectType"] = "select/linear";
   facts.mpi_plugins = {"none", "pmi2"};
-  facts.apptainer = "1.3.0";
+  facts.container_tools = {{"apptainer", "1.3.0"}};
   facts.scratch_variable = "SCRATCH";
   auto profile = read_draft(facts).profile;
   CHECK(profile.gpu_style == "gres");
   CHECK(profile.mpi == "default");
   CHECK(profile.container_runtime == "apptainer");
   CHECK(profile.runs_dir == "${SCRATCH}/dlrun");
-  facts.enroot = "3.5.0";
+  facts.container_tools = {{"enroot", "3.5.0"}, {"apptainer", "1.3.0"}};
   CHECK(read_draft(facts).profile.container_runtime == "enroot");
   facts.has_pyxis = true;
   CHECK(read_draft(facts).profile.container_runtime == "pyxis");
