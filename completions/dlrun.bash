@@ -11,7 +11,7 @@ _dlrun_set() {
   local key=$1 word=$2 prefix=$3 words=''
   case $key in
     resources.hint) words='compute_bound memory_bound multithread nomultithread' ;;
-    container.runtime) words='auto pyxis enroot apptainer none' ;;
+    container.runtime) words='auto pyxis enroot apptainer charliecloud none' ;;
     train.data.dataset) words='mnist idx cifar10 arrays digits patches' ;;
     train.model) words='mlp cnn resnet18 resnet50 efficientnet-b0' ;;
     train.loss) words='softmax sigmoid' ;;

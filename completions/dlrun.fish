@@ -22,7 +22,7 @@ function __dlrun_set
         case resources.hint
             set words compute_bound memory_bound multithread nomultithread
         case container.runtime
-            set words auto pyxis enroot apptainer none
+            set words auto pyxis enroot apptainer charliecloud none
         case train.data.dataset
             set words mnist idx cifar10 arrays digits patches
         case train.model
@@ -247,7 +247,7 @@ complete -c dlrun -n '__fish_seen_subcommand_from init' -l time -x -d 'Time limi
 complete -c dlrun -n '__fish_seen_subcommand_from init' -l partition -x -d 'Partition (the default partition of the cluster)'
 complete -c dlrun -n '__fish_seen_subcommand_from init' -l account -x -d 'Account to charge'
 complete -c dlrun -n '__fish_seen_subcommand_from init' -l image -x -d 'Container image'
-complete -c dlrun -n '__fish_seen_subcommand_from init' -l runtime -x -d 'Tool that runs the image: pyxis, enroot or apptainer (the tool of the site)'
+complete -c dlrun -n '__fish_seen_subcommand_from init' -l runtime -x -d 'Tool that runs the image: pyxis, enroot, apptainer or charliecloud (the tool of the site)'
 complete -c dlrun -n '__fish_seen_subcommand_from init' -l module -x -d 'Module to load; repeatable'
 complete -c dlrun -n '__fish_seen_subcommand_from init' -l conda -x -d 'Conda environment'
 complete -c dlrun -n '__fish_seen_subcommand_from init' -l venv -rF -d 'Python virtual environment'

@@ -11,6 +11,7 @@ namespace dlrun {
 [[nodiscard]] const ContainerBackend& pyxis_backend();
 [[nodiscard]] const ContainerBackend& enroot_backend();
 [[nodiscard]] const ContainerBackend& apptainer_backend();
+[[nodiscard]] const ContainerBackend& charliecloud_backend();
 [[nodiscard]] const ContainerBackend& no_container_backend();
 
 struct ContainerBackendRow {
@@ -23,6 +24,7 @@ inline constexpr std::array kContainerBackends{
     ContainerBackendRow{"pyxis", pyxis_backend},
     ContainerBackendRow{"enroot", enroot_backend},
     ContainerBackendRow{"apptainer", apptainer_backend},
+    ContainerBackendRow{"charliecloud", charliecloud_backend},
     ContainerBackendRow{"none", no_container_backend},
 };
 

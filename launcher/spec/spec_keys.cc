@@ -197,7 +197,8 @@ constexpr KeyRow kKeys[] = {
   {.path = "container.image", FIELD(container.image), .format = Format::kImage,
    .option = "--container-image",
    .help = "The ranks run in this image: a path of a file (.sqsh for pyxis and enroot, .sif for "
-           "apptainer), or a name in a registry (pyxis and apptainer only). A name has the form "
+           "apptainer, a folder or a squashfs file for charliecloud), or a name in a registry "
+           "(pyxis and apptainer only). A name has the form "
            "docker://nvcr.io/nvidia/pytorch:24.05-py3; pyxis also takes enroot's form, "
            "nvcr.io#nvidia/pytorch:24.05-py3. pyxis fetches a name on every node, apptainer for "
            "every task. `dlrun container import` fetches a name once and makes a .sqsh file.",
@@ -205,7 +206,8 @@ constexpr KeyRow kKeys[] = {
   {.path = "container.mounts", FIELD(container.mounts), .option = "--container-mounts",
    .help = "The container sees these folders: SOURCE:TARGET[:FLAGS], or {source, target, flags}. "
            "An absolute SOURCE alone is also the TARGET. + separates FLAGS. enroot and pyxis know "
-           "ro, nosuid, nodev, noexec, rprivate, nofail and others; apptainer knows ro and rw.",
+           "ro, nosuid, nodev, noexec, rprivate, nofail and others; apptainer knows ro and rw; "
+           "charliecloud knows none.",
    .example = "[./data:/data:ro]"},
   {.path = "container.workdir", FIELD(container.workdir), .format = Format::kInside,
    .option = "--container-workdir",
@@ -226,7 +228,7 @@ constexpr KeyRow kKeys[] = {
   {.path = "container.name", FIELD(container.name), .format = Format::kSlug,
    .option = "--container-name",
    .help = "The container has this name. It stays between the steps of a job and, if the site "
-           "keeps containers, between jobs. apptainer does not support names.",
+           "keeps containers, between jobs. apptainer and charliecloud do not support names.",
    .example = "my-container"},
   {.path = "container.save", FIELD(container.save), .format = Format::kPath,
    .option = "--container-save",

@@ -44,6 +44,12 @@ void Validator::check_container() {
   }
   if (!c.image && !c.name && !refused_.contains("container.image"_key))
     error("container.runtime"_key, "container.image is missing");
+  if (backend->gpu_driver() == GpuDriver::kInImage && gpus_per_node(spec_).value_or(0) > 0) {
+    warn("container.runtime"_key,
+         fmt::format("container.runtime: {} does not bring NVIDIA's driver; the image must "
+                     "contain its files, which `ch-fromhost --nvidia IMAGE` copies into a folder",
+                     runtime));
+  }
   for (const ContainerProblem& problem : backend->problems(c)) {
     add(problem.is_warning ? Diagnostic::Severity::kWarning : Diagnostic::Severity::kError,
         problem.key, problem.message);

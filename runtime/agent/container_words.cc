@@ -23,6 +23,16 @@ std::optional<std::string_view> of_pyxis(std::string_view line) {
   return is_slurms ? std::optional(line.substr(at + kMark.size())) : std::nullopt;
 }
 
+/// Returns WORDS of a line of Charliecloud, "ch-run[PID]: error: WORDS".
+std::optional<std::string_view> of_charliecloud(std::string_view line) {
+  constexpr std::string_view kStart = "ch-run[", kMark = "]: error: ";
+  if (!line.starts_with(kStart)) return std::nullopt;
+  const auto at = line.find(kMark);
+  if (at == std::string_view::npos) return std::nullopt;
+  const auto pid = line.substr(kStart.size(), at - kStart.size());
+  return parse_int(pid) ? std::optional(line.substr(at + kMark.size())) : std::nullopt;
+}
+
 /// Returns the error message in a line of enroot, apptainer, or dlrun's own job script.
 std::optional<std::string_view> of_tool(std::string_view line) {
   constexpr std::array<std::string_view, 4> kStarts{"[ERROR] ", kOfApptainer,
@@ -72,13 +82,23 @@ bool ContainerWords::hear(std::string_view line) {
     hear_pyxis(*words);
     return true;
   }
+  if (const auto words = of_charliecloud(line)) {
+    hear_tool(*words, words->starts_with("can't stat: ") || has(*words, "image") ||
+                          has(*words, "FUSE") || has(*words, "SquashFS"));
+    return true;
+  }
   const auto words = of_tool(line);
-  if (words && sentence_.empty()) {
-    sentence_ = *words;
-    is_of_apptainers_image_ =
-        line.starts_with(kOfApptainer) && (has(*words, "image") || has(*words, "extract"));
+  if (words) {
+    hear_tool(*words,
+              line.starts_with(kOfApptainer) && (has(*words, "image") || has(*words, "extract")));
   }
   return words.has_value();
+}
+
+void ContainerWords::hear_tool(std::string_view words, bool is_of_image) {
+  if (!sentence_.empty()) return;
+  sentence_ = words;
+  is_sentence_of_image_ = is_of_image;
 }
 
 void ContainerWords::hear_pyxis(std::string_view words) {
@@ -103,7 +123,7 @@ std::string ContainerWords::with_detail(std::string_view words) const {
 std::optional<ContainerFailure> ContainerWords::failure() const {
   if (sentence_.empty() && detail_.empty()) return std::nullopt;
   const bool is_making = sentence_.starts_with("failed to create container filesystem");
-  const bool is_image = is_of_apptainers_image_ ||
+  const bool is_image = is_sentence_of_image_ ||
                         sentence_.starts_with("failed to import docker image") ||
                         (is_making && is_of_image(detail_));
   return ContainerFailure{is_image ? Cause::kImage : Cause::kContainer, with_detail(sentence_)};

@@ -1,6 +1,6 @@
 #pragma once
-// Recognises the error messages that pyxis, enroot and apptainer print when they cannot make or
-// enter a container. No I/O.
+// Recognises the error messages that pyxis, enroot, apptainer and Charliecloud print when they
+// cannot make or enter a container. No I/O.
 
 #include <optional>
 #include <string>
@@ -28,13 +28,15 @@ class ContainerWords {
   [[nodiscard]] const std::string& failed_save() const { return failed_save_; }
 
  private:
+  /// Takes the message of a tool that prints its own; the first one counts.
+  void hear_tool(std::string_view words, bool is_of_image);
   void hear_pyxis(std::string_view words);
   [[nodiscard]] std::string with_detail(std::string_view words) const;
 
   std::string sentence_;            ///< the tool's first message
   std::string detail_;              ///< a line of enroot's log, which pyxis quotes
   bool is_detail_certain_ = false;  ///< enroot marks the detail as an error
-  bool is_of_apptainers_image_ = false;
+  bool is_sentence_of_image_ = false;
   std::string failed_save_;
 };
 

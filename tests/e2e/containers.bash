@@ -14,7 +14,9 @@
 #                            environment of its own
 #   make_image DIR FILE      makes a squashfs image of it
 #   make_mpi_root DIR        makes such a root with mpi_ring and everything that Open MPI needs
-#   rings_on_two_nodes       makes an image of that and runs 2 nodes x 2 ranks of mpi_ring in it
+#   rings_on_two_nodes [FOLDER]
+#                            makes an image of that and runs 2 nodes x 2 ranks of mpi_ring in it, or
+#                            in a copy of it that is a folder of the user
 #   copy_program FILE DIR    copies a program of this machine with its shared libraries into a root
 #   containers_are_there     fails without container programs, skips if the kernel allows no
 #                            containers; for setup, not for setup_file
@@ -40,6 +42,7 @@ make_root() {
     done
     printf 'ID=dlrun-test\nPRETTY_NAME="an image of dlrun'\''s tests"\n' >"$1/etc/os-release"
     printf 'PATH=/bin\nONLY_IMAGE=image\nIN_BOTH=image\nMY_KEY=image\n' >"$1/etc/environment"
+    install -D "$1/etc/environment" "$1/ch/environment" # charliecloud reads this one
     mkdir -p "$1/.singularity.d/env" # Images of apptainer have their environment in this folder.
     echo 'export ONLY_IMAGE=image IN_BOTH=image MY_KEY=image' \
         >"$1/.singularity.d/env/90-environment.sh"
@@ -74,6 +77,11 @@ rings_on_two_nodes() {
     if [[ ! $image -nt $DLRUN_BUILD_DIR/bin/mpi_ring ]]; then
         make_mpi_root "$BATS_TEST_TMPDIR/root"
         make_image "$BATS_TEST_TMPDIR/root" "$image"
+    fi
+    if [[ $# -gt 0 ]]; then
+        as_user unsquashfs -no-progress -quiet -dest "$1" "$image" >/dev/null || return 1
+        as_user touch "$1"/etc/{passwd,group}
+        image=$1
     fi
     run dl submit job.yaml --watch --set resources.nodes=2 --set resources.tasks_per_node=2 \
         --set "container.image=$image" \

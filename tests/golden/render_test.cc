@@ -194,7 +194,7 @@ TEST_CASE("local scripts and interactive sessions have goldens") {
   for (const auto& file :
        {examples / "grete-conda.yaml", examples / "lrz-enroot.yaml", examples / "lrz-horovod.yaml",
         examples / "torch-ddp.yaml", specs / "enroot.yaml", specs / "enroot-named.yaml",
-        specs / "apptainer.yaml"}) {
+        specs / "apptainer.yaml", specs / "charliecloud.yaml"}) {
     const auto shell =
         render_interactive(plan_of(load(file), Target::kSlurm), {}, "/scratch/runs/s.sh");
     std::string text = shell.script + "# called by:\n";

@@ -69,7 +69,15 @@ TEST_CASE(
   CHECK(image->sentence == "could not open image /a.sif: image format not recognized");
   CHECK(heard({"dlrun: container: apptainer is not installed on n1"})->sentence ==
         "apptainer is not installed on n1");
-  CHECK_FALSE(heard({"srun: error: n1: task 0: Exited with exit code 1",
+  const auto missing =
+      heard({"ch-run[17]: error: can't stat: /a: No such file or directory "
+             "(ch_core.c:255 2)"});
+  CHECK(missing->cause == Cause::kImage);
+  CHECK(missing->sentence == "can't stat: /a: No such file or directory (ch_core.c:255 2)");
+  const auto point = heard({"ch-run[17]: warning: a hint", "ch-run[17]: error: can't mkdir: /a/b"});
+  CHECK(point->cause == Cause::kContainer);
+  CHECK(point->sentence == "can't mkdir: /a/b");
+  CHECK_FALSE(heard({"srun: error: n1: task 0: Exited with exit code 1", "ch-run[x]: error: a",
                      "pyxis: a line of nobody's", "FATALLY"}));
 }
 

@@ -202,12 +202,47 @@ TEST_CASE("apptainer: an image in a registry is warned of, a name without a sche
   CHECK(has(refusal(apptainer_backend(), spec), "wants docker://REGISTRY/IMAGE:TAG\n"));
 }
 
-TEST_CASE("every backend is found by its name") {
-  for (const char* name : {"pyxis", "enroot", "apptainer", "none"}) {
-    REQUIRE(find_container_backend(name) != nullptr);
-    CHECK(find_container_backend(name)->name() == name);
+TEST_CASE("charliecloud: options for each key; what it cannot do is refused") {
+  ContainerStep step = step_of("/images/a");
+  step.job_names = {"A"};
+  step.spec.mounts.push_back({"/d d", "/in", {"rw"}});
+  CHECK(refusal(charliecloud_backend(), step.spec).empty());
+  std::string text = words(charliecloud_backend().entry(step));
+  for (const char* word : {"'--bind=/d d:/in'\n", "--cd=/\n"}) CHECK(has(text, word));
+  for (const char* word : {"--home", "--uid"}) CHECK_FALSE(has(text, word));
+  const std::string script = charliecloud_backend().entry(step).batch;
+  CHECK(has(script, "for dlrun_name in A DLRUN_RUN DLRUN_JOB; do"));
+  CHECK(has(script, "dlrun_writable=n "));
+  step.spec.mount_home = step.spec.remap_root = step.spec.writable = true;
+  step.spec.workdir = "/w x";
+  text = words(charliecloud_backend().entry(step));
+  for (const char* word : {"--home\n", "--uid=0 --gid=0\n", "'--cd=/w x'\n"})
+    CHECK(has(text, word));
+  CHECK(has(charliecloud_backend().entry(step).batch, "dlrun_writable=y "));
+
+  step.spec.mounts[0].flags = {"ro"};
+  step.spec.save = "/x";
+  step.spec.name = "n";
+  step.spec.entrypoint = true;
+  const std::string refused = refusal(charliecloud_backend(), step.spec);
+  for (const char* part : {"does not know 'ro'", "keeps no containers", "cannot save",
+                           "does not run an image's entry point"})
+    CHECK(has(refused, part));
+  step.spec = {};
+  step.spec.image = "docker://ubuntu";
+  CHECK(has(refusal(charliecloud_backend(), step.spec), "`ch-image pull ubuntu`"));
+  step.spec.image = "nvcr.io#nvidia/cuda:12";
+  CHECK(has(refusal(charliecloud_backend(), step.spec), "`ch-image pull nvcr.io/nvidia/cuda:12`"));
+}
+
+TEST_CASE("every backend is found by the name of its row, which is its own") {
+  for (const ContainerBackendRow& row : kContainerBackends) {
+    CAPTURE(row.name);
+    CHECK(find_container_backend(row.name) == &row.backend());
+    CHECK(row.backend().name() == row.name);
   }
   CHECK(find_container_backend("docker") == nullptr);
+  CHECK(container_tools() == "pyxis, enroot, apptainer or charliecloud");
 }
 
 }  // namespace

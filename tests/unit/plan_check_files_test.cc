@@ -74,6 +74,8 @@ TEST_CASE("an image that cannot be read, or is none, is told before the job wait
   CHECK(of("a.sif", "apptainer").empty());
   CHECK(of("root", "apptainer").empty());
   CHECK(has(of("bad.sif", "apptainer"), "bad.sif': it is not a SIF file"));
+  for (const char* image : {"root", "a.sqsh"}) CHECK(of(image, "charliecloud").empty());
+  CHECK(has(of("a.sif", "charliecloud"), "a.sif': it is neither a folder nor a squashfs file"));
 }
 
 TEST_CASE(

@@ -113,7 +113,7 @@ TEST_CASE("every answer is in the spec, whatever it is") {
 
 TEST_CASE(
     "a first spec with an image starts the command in its own folder, whatever runs the image") {
-  for (const char* runtime : {"pyxis", "enroot", "apptainer"}) {
+  for (const char* runtime : {"pyxis", "enroot", "apptainer", "charliecloud"}) {
     InitAnswers answers;
     answers.image = "./a.sqsh";
     answers.runtime = runtime;

@@ -110,10 +110,11 @@ write_hosts() {
 }
 
 # Creates the device files for File= in gres.conf. Slurm numbers GPUs by them and only requires them
-# to be devices.
-make_gpus() {
+# to be devices. Also creates FUSE's device, which the nodes' users may use, as on most clusters.
+make_devices() {
     local i
     mkdir -p "$state/dev"
+    [[ -c $state/dev/fuse ]] || mknod -m 666 "$state/dev/fuse" c 10 229
     for ((i = 0; i < gpus; i++)); do
         [[ -c $state/dev/gpu$i ]] || mknod -m 666 "$state/dev/gpu$i" c 1 3
     done
@@ -128,7 +129,7 @@ write_configuration() {
     echo "include $etc/plugstack.d/*" >"$etc/plugstack.conf"
     echo 'CgroupPlugin=cgroup/v1' >"$etc/cgroup.conf"
     slurm_is 23.11 || echo 'CgroupAutomount=no' >>"$etc/cgroup.conf"
-    make_gpus
+    make_devices
     if ((gpus)); then
         local numbers=0
         ((gpus == 1)) || numbers="[0-$((gpus - 1))]"

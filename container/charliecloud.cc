@@ -1,0 +1,161 @@
+// Charliecloud (ch-run). Every task starts its own container. The host's variables, /tmp and
+// devices are available in it. An image is a folder, or a squashfs file if the node has FUSE.
+//
+// ch-run from version 0.31 on. A mount needs a mount point in the image. In a folder that the user
+// may write to, the script makes it. For other images ch-run puts a writable layer over the image,
+// with the option --write-fake, which it has since version 0.36.
+
+#include <fmt/format.h>
+
+#include "common/quoting.h"
+#include "common/text.h"
+#include "container/backends.h"
+#include "container/image_name.h"
+#include "container/mounts.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::string_view kEnter =
+    R"sh(make_mount_point() { # IMAGE SOURCE TARGET: fails if the image, a folder, does not have TARGET and cannot get it
+  local dlrun_root dlrun_point
+  dlrun_root=$(realpath -- "$1") dlrun_point=$(realpath -m -- "$1$3")
+  if [[ ! -d $dlrun_root || $dlrun_point != "$dlrun_root"/* ]]; then return 1; fi # no folder, or a link leads out of the image
+  if [[ -e $dlrun_point ]]; then return; fi
+  if [[ -d $2 ]]; then mkdir -p -- "$dlrun_point"; else mkdir -p -- "${dlrun_point%/*}" && : >>"$dlrun_point"; fi 2>/dev/null
+}
+enter_container() { # IMAGE CH-RUN-OPTIONS... -- COMMAND...
+  local dlrun_name dlrun_image=$1 dlrun_options=() dlrun_from dlrun_writable=@WRITABLE@ dlrun_needs_layer=@WRITABLE@
+  if ! type -P ch-run >/dev/null; then echo "dlrun: container: charliecloud (ch-run) is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi
+  shift
+  export USER="${USER:-$(id -un)}" # ch-run does not start without it
+  # The image's own variables, then the job's, which beat them. Their values are not on the command line, where others could read them.
+  if [[ ! -d $dlrun_image || -e $dlrun_image/ch/environment ]]; then dlrun_options+=(--set-env); fi
+  for dlrun_name in @NAMES@; do
+    if [[ -v $dlrun_name ]]; then
+      export "DLRUN_KEPT_$dlrun_name=${!dlrun_name}"
+      dlrun_options+=("--set-env=$dlrun_name=\$DLRUN_KEPT_$dlrun_name")
+    fi
+  done
+  dlrun_options+=('--unset-env=DLRUN_KEPT_*')
+  # Each task is in a user namespace of its own: Open MPI 4 cannot copy between them, and would wait forever for large messages.
+  export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
+  if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then set -- "--bind=${PMIX_SERVER_TMPDIR%/*}:${PMIX_SERVER_TMPDIR%/*}" "$@"; fi
+  while [[ $1 != -- ]]; do
+    dlrun_options+=("$1")
+    if [[ $1 == --bind=* ]]; then
+      dlrun_from=${1#--bind=}
+      make_mount_point "$dlrun_image" "${dlrun_from%:*}" "${dlrun_from##*:}" || dlrun_needs_layer=y
+    fi
+    shift
+  done
+  if [[ $dlrun_needs_layer == y && $(ch-run --help 2>&1) == *--write-fake* ]]; then
+    dlrun_options+=(--write-fake)
+  elif [[ $dlrun_writable == y ]]; then
+    echo "dlrun: container: container.writable needs charliecloud 0.36 or newer; $SLURMD_NODENAME has $(ch-run --version 2>&1)" >&2 && exit 127
+  fi
+  exec ch-run "${dlrun_options[@]}" "$dlrun_image" -- "${@:2}"
+}
+)sh";
+
+/// Returns the name of an image in a registry as ch-image takes it: [REGISTRY/]IMAGE[:TAG].
+[[nodiscard]] std::string registry_name(const std::string& image) {
+  constexpr std::string_view kScheme = "docker://";
+  const std::string name = apptainer_image(image);
+  return name.starts_with(kScheme) ? name.substr(kScheme.size()) : name;
+}
+
+class Charliecloud final : public ContainerBackend {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "charliecloud"; }
+
+  [[nodiscard]] std::vector<VersionCommand> version_commands() const override {
+    return {{"ch-run", "--version"}};
+  }
+
+  [[nodiscard]] ExampleImage example_image(const std::string& name) const override {
+    return {"./image", fmt::format("ch-image pull {0}; ch-convert {0} ./image", name)};
+  }
+
+  [[nodiscard]] std::string why_not(ImageKind kind, std::string_view) const override {
+    const bool can = kind == ImageKind::kFolder || kind == ImageKind::kSquashfs;
+    return can ? "" : "it is neither a folder nor a squashfs file";
+  }
+
+  [[nodiscard]] GpuDriver gpu_driver() const override { return GpuDriver::kInImage; }
+
+  [[nodiscard]] std::string_view cannot_mount() const override { return ":"; }
+
+  [[nodiscard]] std::vector<ContainerProblem> problems(const ContainerSpec& spec) const override {
+    std::vector<ContainerProblem> found = mount_problems(spec, *this);
+    const auto refuse = [&](std::string key, std::string message) {
+      found.push_back({std::move(key), std::move(message), false});
+    };
+    for (std::size_t i = 0; i < spec.mounts.size(); ++i) {
+      for (const std::string& flag : spec.mounts[i].flags) {
+        if (flag == "rw") continue;
+        refuse(fmt::format("container.mounts[{}]", i),
+               fmt::format("container.mounts: charliecloud mounts all folders as they are and does "
+                           "not know '{}'",
+                           printable(flag)));
+      }
+    }
+    if (spec.image && spec.image->front() != '/') {
+      refuse(
+          "container.image",
+          fmt::format("container.image: charliecloud starts from a folder or a squashfs file; "
+                      "write ./NAME for one beside the spec. `ch-image pull {0}` and `ch-convert "
+                      "{0} ./image` make a folder of an image in a registry",
+                      printable(registry_name(*spec.image))));
+    }
+    if (spec.name) refuse("container.name", "container.name: charliecloud keeps no containers");
+    if (spec.save) {
+      refuse("container.save",
+             "container.save: charliecloud cannot save a container; build an image instead");
+    }
+    if (spec.entrypoint.value_or(false)) {
+      refuse("container.entrypoint",
+             "container.entrypoint: charliecloud does not run an image's entry point; name it in "
+             "launch.command");
+    }
+    return found;
+  }
+
+  [[nodiscard]] ContainerEntry entry(const ContainerStep& step) const override {
+    const ContainerSpec& spec = step.spec;
+    std::vector<std::string> names = step.job_names;
+    names.insert(names.end(), {"DLRUN_RUN", "DLRUN_JOB"});
+    ContainerEntry entry;
+    entry.batch = fmt::format(
+        "# container.runtime: charliecloud. Every task starts it.\ndlrun_image={}  # "
+        "container.image\n",
+        shell_quote(spec.image.value_or("")));
+    entry.batch += filled(kEnter, {{"@NAMES@", join(names, " ")},
+                                   {"@WRITABLE@", spec.writable.value_or(false) ? "y" : "n"}});
+    entry.session = entry.join = entry.batch;
+    const auto add = [&](std::string text, std::string key) {
+      entry.words.push_back({std::move(text), std::move(key)});
+    };
+    add("bash -c \"$(declare -f make_mount_point enter_container); enter_container \\\"\\$@\\\"\" enter_container "
+        "\"$dlrun_image\"",
+        "container.runtime");
+    for (const Mount& mount : all_mounts(step)) {
+      add(shell_quote("--bind=" + mount.source + ":" + mount.target),
+          mount.is_own ? "the run's and the agent's folders" : "container.mounts");
+    }
+    if (spec.mount_home.value_or(false)) add("--home", "container.mount_home");
+    if (spec.remap_root.value_or(false)) add("--uid=0 --gid=0", "container.remap_root");
+    add(shell_quote("--cd=" + spec.workdir.value_or("/")), "container.workdir");
+    add("--", "");
+    return entry;
+  }
+};
+
+}  // namespace
+
+const ContainerBackend& charliecloud_backend() {
+  static const Charliecloud backend;
+  return backend;
+}
+
+}  // namespace dlrun

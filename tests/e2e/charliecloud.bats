@@ -1,0 +1,112 @@
+#!/usr/bin/env bats
+# Jobs in containers with Charliecloud: the packaged ch-run, without a stand-in.
+# timeout: 200
+
+load helpers
+load containers
+load secrets
+
+setup() {
+    boxed_job charliecloud 1 1
+    echo "# ch-run $(as_user ch-run --version 2>&1)" >&3
+    # As on a cluster, the user has unpacked the image into a folder.
+    folder=$dir/image
+    as_user unsquashfs -no-progress -quiet -dest "$folder" "$images/tiny.sqsh" >/dev/null
+    as_user mkdir "$folder/home" # These are in every image of a distribution.
+    as_user touch "$folder"/etc/{passwd,group}
+    as_user sed -i "s|^  image: .*|  image: $folder|" "$dir/job.yaml"
+}
+
+has_writable_layer() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
+
+@test "every rank is in the image: the job's variables beat its own, mounts hold, all else is not there" {
+    local lines=(
+        'cat /etc/os-release; echo "rank $DLRUN_RANK of $DLRUN_WORLD_SIZE is $SLURM_PROCID";'
+        'printf "<%s>\n" "$IN_BOTH" "$ONLY_IMAGE" "$LINES_OF_TEXT" "$QUOTED" "$EMPTY";'
+        'env | grep DLRUN_KEPT || echo nothing-kept;'
+        'pwd; cat /data/file; touch /data/new && echo rw; touch /new || echo root-ro;'
+        'test -d "/odd ä" && echo odd-there; id -u;'
+        "ls $DLRUN_TESTBED_HOME/canary $dir/job.yaml 2>/dev/null || echo no-home"
+    )
+    run inside "${lines[*]}" \
+        --set resources.nodes=2 --set resources.tasks_per_node=2 --set container.workdir=/etc \
+        --set "container.mounts=['$dir/data:/data', '$dir/odd ä:/odd ä']" \
+        --set environment.vars.IN_BOTH=job --set environment.vars.EMPTY= \
+        --set 'environment.vars.LINES_OF_TEXT="one\nEVIL=1 {two}"' \
+        --set "environment.vars.QUOTED=\"it's \\\"\$PATH:\$HOME\\\"\""
+    echo "$output"
+    [ "$status" -eq 0 ]
+    printed ID=dlrun-test "rank 0 of 4 is 0" '<job>' '<image>' '<one' 'EVIL=1 {two}>' \
+        "<it's \"\$PATH:\$HOME\">" '<>' nothing-kept /etc from-data rw root-ro no-home \
+        odd-there "$(id -u "$DLRUN_TESTBED_USER")"
+    [[ $output != *canary* && $output != *job.yaml* ]]
+    output=$(dl logs last)
+    [ "$(grep -c '^\(.*: \)\?ID=dlrun-test' <<<"$output")" -eq 4 ]
+    for rank in 1 2 3; do [[ $output == *"rank $rank of 4 is $rank"* ]]; done
+}
+
+@test "what a key asks for is there: home, root's id, and a root that can be written where ch-run can" {
+    run inside 'ls ~/canary; id -u' --set container.mount_home=true --set container.remap_root=true
+    echo "$output"
+    [ "$status" -eq 0 ]
+    printed "/home/$DLRUN_TESTBED_USER/canary" 0
+    run inside 'touch /new && ls /new' --set container.writable=true
+    echo "$output"
+    if has_writable_layer; then
+        [ "$status" -eq 0 ]
+        printed /new
+    else
+        [ "$status" -ne 0 ]
+        [[ $output == *"container.writable needs charliecloud 0.36 or newer; n1 has "* ]]
+        [ "$(dl status last --json | jq -r '.restarts | length')" = 0 ]
+    fi
+    [ ! -e "$folder/new" ]
+}
+
+@test "a link in the image leads to no mount point outside of it" {
+    as_user mkdir "$dir/outside"
+    as_user ln -s "$dir/outside" "$folder/link"
+    run inside 'true' --set "container.mounts=['$dir/data:/link/inside']"
+    echo "$output"
+    [ -z "$(ls -A "$dir/outside")" ]
+}
+
+@test "an MPI program of 2 nodes x 2 ranks runs in the container, with the image's libraries" {
+    rings_on_two_nodes "$dir/mpi"
+}
+
+@test "a squashfs image is mounted by ch-run itself, with the mount points that it has" {
+    as_user mkdir -p "$folder$dir/runs"
+    as_user mksquashfs "$folder" "$dir/image.sqfs" -no-progress -quiet >/dev/null
+    run inside 'cat /etc/os-release; echo "$IN_BOTH $ONLY_IMAGE"' --runs "$dir/runs" \
+        --set "container.image=$dir/image.sqfs" --set environment.vars.IN_BOTH=job
+    echo "$output"
+    [ "$status" -eq 0 ]
+    printed ID=dlrun-test "job image"
+}
+
+@test "an image that is none fails the job with ch-run's words, and nothing is tried again" {
+    echo nonsense >"$dir/bad.sqfs"
+    chmod a+r "$dir/bad.sqfs"
+    run dl submit job.yaml --watch --set "container.image=$dir/bad.sqfs" \
+        --set retry.on='[failure]' --set retry.max=2
+    echo "$output"
+    [ "$status" -eq 5 ]
+    [[ $output == *"it is neither a folder nor a squashfs file"* ]]
+    [[ $output == *"the container on n1 could not be started: unknown image type"* ]]
+    [ "$(dl status last --json | jq -r .state)" = failed ]
+    [ "$(dl status last --json | jq -r '.restarts | length')" = 0 ]
+}
+
+@test "interactive and attach enter the same image" {
+    run dl interactive job.yaml --set environment.vars.IN_BOTH=job \
+        -- sh -c 'cat /etc/os-release; echo "$IN_BOTH"; exit 3'
+    echo "$output"
+    [ "$status" -eq 3 ]
+    [[ $output == *ID=dlrun-test*job* ]]
+    attach_enters_the_image
+}
+
+@test "secrets reach the program in the container, and nothing else; an interactive session's, too" {
+    stay_secret
+}

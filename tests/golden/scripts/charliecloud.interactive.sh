@@ -1,0 +1,76 @@
+#!/bin/bash
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+set -eo pipefail
+export OMP_NUM_THREADS=4                  # environment.vars
+# container.runtime: charliecloud. Every task starts it.
+dlrun_image='/home/user/exp 1/pytorch'  # container.image
+make_mount_point() { # IMAGE SOURCE TARGET: fails if the image, a folder, does not have TARGET and cannot get it
+  local dlrun_root dlrun_point
+  dlrun_root=$(realpath -- "$1") dlrun_point=$(realpath -m -- "$1$3")
+  if [[ ! -d $dlrun_root || $dlrun_point != "$dlrun_root"/* ]]; then return 1; fi # no folder, or a link leads out of the image
+  if [[ -e $dlrun_point ]]; then return; fi
+  if [[ -d $2 ]]; then mkdir -p -- "$dlrun_point"; else mkdir -p -- "${dlrun_point%/*}" && : >>"$dlrun_point"; fi 2>/dev/null
+}
+enter_container() { # IMAGE CH-RUN-OPTIONS... -- COMMAND...
+  local dlrun_name dlrun_image=$1 dlrun_options=() dlrun_from dlrun_writable=y dlrun_needs_layer=y
+  if ! type -P ch-run >/dev/null; then echo "dlrun: container: charliecloud (ch-run) is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi
+  shift
+  export USER="${USER:-$(id -un)}" # ch-run does not start without it
+  # The image's own variables, then the job's, which beat them. Their values are not on the command line, where others could read them.
+  if [[ ! -d $dlrun_image || -e $dlrun_image/ch/environment ]]; then dlrun_options+=(--set-env); fi
+  for dlrun_name in OMP_NUM_THREADS DLRUN_RUN DLRUN_JOB; do
+    if [[ -v $dlrun_name ]]; then
+      export "DLRUN_KEPT_$dlrun_name=${!dlrun_name}"
+      dlrun_options+=("--set-env=$dlrun_name=\$DLRUN_KEPT_$dlrun_name")
+    fi
+  done
+  dlrun_options+=('--unset-env=DLRUN_KEPT_*')
+  # Each task is in a user namespace of its own: Open MPI 4 cannot copy between them, and would wait forever for large messages.
+  export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
+  if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then set -- "--bind=${PMIX_SERVER_TMPDIR%/*}:${PMIX_SERVER_TMPDIR%/*}" "$@"; fi
+  while [[ $1 != -- ]]; do
+    dlrun_options+=("$1")
+    if [[ $1 == --bind=* ]]; then
+      dlrun_from=${1#--bind=}
+      make_mount_point "$dlrun_image" "${dlrun_from%:*}" "${dlrun_from##*:}" || dlrun_needs_layer=y
+    fi
+    shift
+  done
+  if [[ $dlrun_needs_layer == y && $(ch-run --help 2>&1) == *--write-fake* ]]; then
+    dlrun_options+=(--write-fake)
+  elif [[ $dlrun_writable == y ]]; then
+    echo "dlrun: container: container.writable needs charliecloud 0.36 or newer; $SLURMD_NODENAME has $(ch-run --version 2>&1)" >&2 && exit 127
+  fi
+  exec ch-run "${dlrun_options[@]}" "$dlrun_image" -- "${@:2}"
+}
+dlrun_enter=(
+  bash -c "$(declare -f make_mount_point enter_container); enter_container \"\$@\"" enter_container "$dlrun_image"  # container.runtime
+  '--bind=/home/user/exp 1/data:/data'    # container.mounts
+  --bind=/scratch/runs:/scratch/runs      # the run's and the agent's folders
+  --home                                  # container.mount_home
+  --uid=0 --gid=0                         # container.remap_root
+  --cd=/workspace                         # container.workdir
+  --
+)
+"${dlrun_enter[@]}" sh -c 'command -v bash >/dev/null && exec bash -i; exec sh -i'
+# called by:
+# salloc
+# --job-name=charliecloud
+# --nodes=2
+# --ntasks-per-node=4
+# --cpus-per-task=8
+# --gpus-per-node=4
+# --time=00:10:00
+# --chdir=/home/user/exp 1
+# bash
+# -c
+# exec srun --cpus-per-task="${SLURM_JOB_CPUS_PER_NODE%%[!0-9]*}" "$@"
+# srun
+# --overlap
+# --nodes=1
+# --ntasks=1
+# --export=ALL
+# --mpi=none
+# --pty
+# bash
+# /scratch/runs/s.sh
