@@ -1,9 +1,15 @@
 #include "runtime/trainer/trainer_options.h"
 
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "launcher/spec/spec_keys.h"
 
 namespace dlrun::trainer {
 namespace {
@@ -15,7 +21,34 @@ std::string message_of(const Words& words) {
   return options ? "" : options.error().message;
 }
 
+/// Returns the words of a flag's placeholder in --help: {"sgd", "adam"} of "--optimizer sgd|adam".
+std::set<std::string> words_of_flag(std::string_view flag) {
+  const std::string help = help_text();
+  const auto at = help.find(fmt::format("  {} ", flag));
+  if (at == std::string::npos) return {};
+  const auto rest = trim(std::string_view(help).substr(at + 2 + flag.size()));
+  std::set<std::string> words;
+  for (const auto word : split(rest.substr(0, rest.find_first_of(" \n")), '|')) words.emplace(word);
+  return words;
+}
+
 }  // namespace
+
+TEST_CASE("the keys of a spec that become flags of the trainer have its flags and its words") {
+  int choices = 0;
+  for (const KeyRow& row : spec_keys()) {
+    if (!row.path.starts_with("train.") || row.option.empty()) continue;
+    CAPTURE(row.path);
+    const auto words = words_of_flag(row.option);
+    CHECK_FALSE(words.empty());
+    if (row.format != Format::kChoice) continue;
+    std::set<std::string> of_key;
+    for (const auto word : split(row.choices, ' ')) of_key.emplace(word);
+    CHECK(of_key == words);
+    ++choices;
+  }
+  CHECK(choices > 10);
+}
 
 TEST_CASE("CUDA graphs are a GPU's") {
   CHECK(parse_options(Words{"--device", "cuda", "--cuda-graphs", "true"}, Env())->has_cuda_graphs);
