@@ -19,10 +19,11 @@ function(dlrun_static_library target name header)
 endfunction()
 dlrun_static_library(sodium_static sodium sodium.h)
 dlrun_static_library(zlib_static z zlib.h)
-dlrun_static_library(yaml_cpp_static yaml-cpp yaml-cpp/parser.h) # find_package has the shared library alone
+# find_package(yaml-cpp) has the shared library alone.
+dlrun_static_library(yaml_cpp_static yaml-cpp yaml-cpp/parser.h)
 
-# common/log.cc compiles spdlog from its headers, with dlrun's own copy of {fmt}. The packaged library
-# is a shared one and uses the shared {fmt}, which a static agent cannot use.
+# common/log.cc compiles spdlog from its headers, with dlrun's own copy of {fmt}. The packaged
+# library is a shared one and uses the shared {fmt}, which a static agent cannot use.
 find_path(DLRUN_SPDLOG_INCLUDE spdlog/spdlog.h REQUIRED)
 add_library(spdlog_headers INTERFACE)
 target_include_directories(spdlog_headers SYSTEM INTERFACE ${DLRUN_SPDLOG_INCLUDE})

@@ -20,8 +20,8 @@ std::string frame_of(const AutopsyGroup& group, std::size_t index) {
   return index < group.frames.size() ? "  " + group.frames[index] : std::string();
 }
 
-/// Adds two stacks next to each other: the rank that stands elsewhere on the left, the others on
-/// the right.
+/// Adds two stacks next to each other: the rank that is at another place in the code on the left,
+/// the others on the right.
 void add_side_by_side(const AutopsyGroup& left, const AutopsyGroup& right, std::size_t columns,
                       std::vector<std::string>& lines) {
   const std::size_t width = columns / 2 - 1;
@@ -40,12 +40,13 @@ std::vector<std::string> autopsy_lines(const Autopsy& autopsy, std::size_t colum
   const auto& groups = autopsy.groups;
   if (groups.empty()) return lines;
   if (autopsy.outliers > 0) {
-    lines.push_back(fmt::format("{} {} elsewhere than the other {} ranks", title_of(groups.front()),
-                                groups.front().count == 1 ? "stands" : "stand",
+    lines.push_back(fmt::format("{} {} at another place in the code than the other {} ranks",
+                                title_of(groups.front()), groups.front().count == 1 ? "is" : "are",
                                 autopsy.ranks - autopsy.outliers));
   } else if (groups.size() == 1) {
-    lines.push_back(fmt::format("all {} ranks whose stacks are known stand at the same place",
-                                groups.front().count));
+    lines.push_back(
+        fmt::format("all {} ranks whose stacks are known are at the same place in the code",
+                    groups.front().count));
   }
   const bool fits = groups.size() == 2 && columns >= 60;
   if (fits) {

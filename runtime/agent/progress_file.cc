@@ -102,7 +102,7 @@ std::optional<std::string> progress_problem(std::string_view text) {
     if (!field.fits(*found))
       return fmt::format("in '{}' \"{}\" is not {}", quoted, field.name, field.is);
   }
-  if (!has_any) return fmt::format("'{}' has none of step, epoch, loss", quoted);
+  if (!has_any) return fmt::format("'{}' has no step, epoch or loss", quoted);
   return std::nullopt;
 }
 

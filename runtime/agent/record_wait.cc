@@ -46,7 +46,7 @@ bool wait_for_record(const RecordWait& wait) {
         fmt::format("dlrun: {} is still not written{}: the run's record lacks its last lines\n",
                     wait.events.path(),
                     asked < kSignalsThatEnd ? fmt::format(" after {} minutes", wait.limit.count())
-                                            : ", and lead was told to end"));
+                                            : ", because two signals have ended the wait"));
     return false;
   }
 }

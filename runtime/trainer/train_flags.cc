@@ -79,8 +79,8 @@ FlagValue<O> list(std::string_view placeholder, Field field,
 std::vector<Flag<O>> model_flags() {
   return {
       {"--model", word_in<O>(DLRUN_FIELD(model), model_names()),
-       "dense layers with ReLU; 3x3 convolutions of 32 and 64, maxpool, dropout, dense 128; "
-       "ResNet-18 for images of 25 to 32 pixels; ResNet-50 and EfficientNet-B0 for images of any "
+       "mlp: dense layers with ReLU; cnn: 3x3 convolutions of 32 and 64, maxpool, dropout, dense "
+       "128; resnet18: for images of 25 to 32 pixels; resnet50, efficientnet-b0: for images of any "
        "size (mlp)"},
       {"--hidden", list("N[,N...]", DLRUN_FIELD(hidden), set_hidden),
        "widths of mlp's hidden layers (512)"},
@@ -102,11 +102,11 @@ std::vector<Flag<O>> optimizer_flags() {
        "adds X times the parameter to the gradient (0; lars 1e-4), or for novograd (0), adamw and "
        "lamb (0.01) to the step"},
       {"--beta1", real<O>(DLRUN_FIELD(optimizer.beta1), 0, kBelowOne),
-       "adam, adamw, lamb: decay rate of the mean gradient (0.9); novograd: the same (0.95)"},
+       "adam, adamw, lamb, novograd: decay rate of the mean gradient (0.9; novograd 0.95)"},
       {"--beta2", real<O>(DLRUN_FIELD(optimizer.beta2), 0, kBelowOne),
-       "adam, adamw, lamb: decay rate of the mean square (0.999); novograd: the same (0.98)"},
+       "adam, adamw, lamb, novograd: decay rate of the mean square (0.999; novograd 0.98)"},
       {"--epsilon", real<O>(DLRUN_FIELD(optimizer.epsilon), 0, 1),
-       "adam, adamw, novograd, rmsprop: added to the divisor (1e-8); lamb: the same (1e-6)"},
+       "adam, adamw, lamb, novograd, rmsprop: added to the divisor (1e-8; lamb 1e-6)"},
       {"--alpha", real<O>(DLRUN_FIELD(optimizer.alpha), 0, kBelowOne),
        "rmsprop: decay rate of the mean square (0.99)"},
       {"--trust", real<O>(DLRUN_FIELD(optimizer.trust), 0, kLargest),

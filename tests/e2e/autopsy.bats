@@ -45,7 +45,7 @@ YAML
     run dl status hangs
     echo "$output"
     [ "${#lines[@]}" -le 24 ]
-    [[ $output == *"rank 5 (n2) stands elsewhere than the other 7 ranks"* ]]
+    [[ $output == *"rank 5 (n2) is at another place in the code than the other 7 ranks"* ]]
     [[ $output == *"rank 5 (n2)"*"ranks 0-4, 6-7 (n1, n2)"* ]]
     [[ $output == *"load_next_batch (train.py:10)"* ]]
     [[ $output == *"all_reduce (distributed_c10d.py:"* &&

@@ -211,7 +211,7 @@ TEST_CASE("a data folder is refused with the file that is wrong") {
   const TemporaryDirectory folder;
   CHECK(has(load_idx_folder(folder / "none").error().message, "none"));
   CHECK(has(load_idx_folder(folder.path()).error().message,
-            "has none of train-images-idx3-ubyte, train-images-idx3-ubyte.gz"));
+            "has none of these files: train-images-idx3-ubyte, train-images-idx3-ubyte.gz"));
 
   REQUIRE(write_digits(folder.path(), 30, 20, 7));
   fs::copy_file(folder / "t10k-labels-idx1-ubyte", folder / "train-labels-idx1-ubyte",

@@ -37,7 +37,7 @@ Result<std::filesystem::path> find_idx(const std::filesystem::path& folder, cons
       if (separator == '-') looked_for += (looked_for.empty() ? "" : ", ") + name;
     }
   }
-  return fail(Errc::kNotFound, "{}: has none of {}", folder.string(), looked_for);
+  return fail(Errc::kNotFound, "{}: has none of these files: {}", folder.string(), looked_for);
 }
 
 Result<Dataset> load_half(const std::filesystem::path& folder, const char* half) {
