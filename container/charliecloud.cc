@@ -136,7 +136,8 @@ class Charliecloud final : public ContainerBackend {
     const auto add = [&](std::string text, std::string key) {
       entry.words.push_back({std::move(text), std::move(key)});
     };
-    add("bash -c \"$(declare -f make_mount_point enter_container); enter_container \\\"\\$@\\\"\" enter_container "
+    add("bash -c \"$(declare -f make_mount_point enter_container); enter_container \\\"\\$@\\\"\" "
+        "enter_container "
         "\"$dlrun_image\"",
         "container.runtime");
     for (const Mount& mount : all_mounts(step)) {

@@ -202,7 +202,7 @@ TEST_CASE("apptainer: an image in a registry is warned of, a name without a sche
   CHECK(has(refusal(apptainer_backend(), spec), "wants docker://REGISTRY/IMAGE:TAG\n"));
 }
 
-TEST_CASE("charliecloud: options for each key; what it cannot do is refused") {
+TEST_CASE("charliecloud: options for each key, and keys that it cannot express are refused") {
   ContainerStep step = step_of("/images/a");
   step.job_names = {"A"};
   step.spec.mounts.push_back({"/d d", "/in", {"rw"}});

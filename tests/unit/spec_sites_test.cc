@@ -200,7 +200,8 @@ TEST_CASE("what is wrong with a site's file is told at its place, with a caret")
   CHECK(has(all, at + ":3:20: error: expected a whole number, 0 or more\n    3 | "
                       "max_gpus_per_node: many\n      |      "
                       "              ^\n"));
-  CHECK(has(all, at + ":4:20: error: 'docker' is not one of: pyxis enroot apptainer charliecloud none"));
+  CHECK(has(all,
+            at + ":4:20: error: 'docker' is not one of: pyxis enroot apptainer charliecloud none"));
   CHECK(has(all, at + ":6:7: error: unknown key 'gpus_per_nod'; did you mean 'gpus_per_node'?"));
   CHECK(has(all, ":6:30: error: 'soon' is not a time"));
   CHECK(has(all, "'much' is not a memory size"));
