@@ -104,7 +104,7 @@ dependency() {
     [[ $output == *"cannot wait for others"* ]]
 }
 
-@test "after waits for all jobs of a sweep, and for a point that was submitted again; one that failed is told" {
+@test "after: waits for a whole sweep and for a resubmitted point, and names a failed one" {
     # shellcheck disable=SC2016 # the ranks' variable
     local program='until [[ -e go ]]; do sleep 0.1; done; [[ ! -e fail || $DLRUN_NNODES == 1 ]]'
     dl submit first.yaml \
@@ -152,7 +152,7 @@ dependency() {
     [[ $(dl logs last) == *"version two"*"/code"* ]]
 }
 
-@test "an edited script takes along what its lines cannot say: the run it waits for, its code, its record; resubmit too" {
+@test "an edited script keeps its dependency, its code and its record, also in resubmit" {
     as_user bash -c "cd '$dir' && git init -q && echo 'echo version one' >work.sh &&
         git add work.sh && git -c user.name=t -c user.email=t@example.org commit -qm one"
     dl submit first.yaml
@@ -192,7 +192,7 @@ dependency() {
     [[ $output == *"the copy of the code that it ran, $path/code, is gone"* ]]
 }
 
-@test "environment.setup_node runs once on every node, before the ranks; a line that fails ends the job" {
+@test "environment.setup_node runs once per node before the ranks; a failure ends the job" {
     # setup_node gets all CPUs of the job on its node, also if nodes differ: 3 tasks of 2 CPUs make
     # 4 and 2 here.
     dl submit first.yaml --watch --set resources.nodes=2 --set resources.tasks_per_node=null \

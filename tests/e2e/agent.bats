@@ -148,7 +148,7 @@ job_failed_with() {
     scontrol show job --oneliner "$job" | grep -q "JobState=FAILED .*ExitCode=$1:0"
 }
 
-@test "a job that is cancelled before its step can start is cancelled, not failed, though srun's word comes first" {
+@test "a job that is cancelled before its step starts is cancelled, not failed" {
     mkdir "$dir/first"
     # shellcheck disable=SC2016 # the job's own
     {

@@ -50,7 +50,7 @@ verify() { as_user python3 "$dir/verify_preset.py" all "$dir/$1" "$@"; }
     [ "$status" -ne 0 ]
 }
 
-@test "the rendered text by hand: sbatch takes it, 5 tasks laid unevenly over 4 nodes know their places" {
+@test "sbatch takes the rendered script by hand; 5 tasks on 4 nodes know their ranks" {
     spec torch 'nodes: 4, ntasks: 5'
     dl render torch.yaml -o "$dir/job.sh"
     as_user bash -c 'cd "$1" && mkdir -p runs && exec sbatch --wait job.sh' - "$dir"
@@ -70,7 +70,7 @@ verify() { as_user python3 "$dir/verify_preset.py" all "$dir/$1" "$@"; }
     [ "$(dl status plain --json | jq -r .state)" = failed ]
 }
 
-@test "checkpoint.signal_before reaches every rank of the program, also on another node, and none of the shell before it" {
+@test "checkpoint.signal_before reaches every rank on every node, but not the shell" {
     spec plain 'nodes: 2'
     # shellcheck disable=SC2016 # the ranks' variables
     local program='trap \"echo saved $SLURM_PROCID; exit 0\" USR1; touch up-$SLURM_PROCID;'
@@ -100,7 +100,7 @@ YAML
 it'\''s "$HOME" `id` \ {x} 0'* ]]
 }
 
-@test "rank 0's port: one that is used, or that another job of this kind has chosen, is passed over" {
+@test "rank 0 skips a port that is in use or that another job has chosen" {
     spec torch 'nodes: 1'
     dl render torch.yaml | sed -n '/^# A port for/,/^export DLRUN_MASTER_PORT/p' \
         >"$BATS_TEST_TMPDIR/choose"

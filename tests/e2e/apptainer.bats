@@ -12,7 +12,7 @@ setup() {
     echo "# $(as_user apptainer --version)" >&3
 }
 
-@test "every rank is in the image: the job's variables beat its own, mounts hold with their flags, all else is not there" {
+@test "every rank is in the image, with the job's variables and mounts and nothing else" {
     local lines=(
         'cat /etc/os-release; echo "rank $DLRUN_RANK of $DLRUN_WORLD_SIZE is $SLURM_PROCID";'
         'printf "<%s>\n" "$IN_BOTH" "$ONLY_IMAGE" "$LINES_OF_TEXT" "$QUOTED" "$LD_LIBRARY_PATH";'
@@ -39,7 +39,7 @@ setup() {
     for rank in 1 2 3; do [[ $output == *"rank $rank of 4 is $rank"* ]]; done
 }
 
-@test "what a key asks for is there: a root that can be written, home, root's id, the image's entry point, NVIDIA's driver" {
+@test "each container key has its effect: writable, home, root, entry point, NVIDIA's driver" {
     run inside 'touch /new && ls /new; ls ~/canary; id -u' --set container.writable=true \
         --set container.mount_home=true --set container.remap_root=true \
         --set container.entrypoint=true --set resources.gpus_per_node=1
@@ -74,6 +74,6 @@ setup() {
     attach_enters_the_image
 }
 
-@test "secrets reach the program in the container, and nothing else; an interactive session's, too" {
+@test "secrets reach only the program in the container, also in an interactive session" {
     stay_secret
 }

@@ -8,7 +8,7 @@ load helpers
 setup() { dir=$(fresh_dir); }
 json() { dl status "$1" --json 2>/dev/null; }
 
-@test "8 ranks of a torch program, one of which waits on a lock: status names it and shows its stack beside the others' in one screen" {
+@test "status names the one of 8 torch ranks that waits on a lock, with all stacks" {
     as_user tee "$dir/train.py" >/dev/null <<'PY'
 import os, threading, torch, torch.distributed as dist
 
@@ -62,7 +62,7 @@ YAML
     grep -q 'line 10 in load_next_batch' "$folder/rank-0005.txt"
 }
 
-@test "without a debugger the kernel's word is told; a stopped program is looked at, too; the run starts again" {
+@test "without a debugger the kernel's wait channel is shown, also for a stopped program" {
     as_user tee "$dir/exp.yaml" >/dev/null <<'YAML'
 name: plain
 resources: {nodes: 1, tasks_per_node: 3, cpus_per_task: 1, time: 10m}

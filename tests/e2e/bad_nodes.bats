@@ -26,7 +26,7 @@ health: {preflight: [disk], known_bad: 1h}
 YAML
 }
 
-@test "a node that one run found bad is excluded by the next submission, which says so; dlrun nodes lists and forgets it" {
+@test "a bad node is excluded by the next submission; dlrun nodes lists and forgets it" {
     unfit first 2
     run dl submit first.yaml --watch
     echo "$output"
@@ -90,7 +90,7 @@ YAML
     [[ $output != *"is excluded"* ]]
 }
 
-@test "a spare node takes a lost one's place: every attempt has the same world size, in one allocation" {
+@test "a spare node replaces a lost one in the allocation, with the same world size" {
     spec spare <<'YAML'
 name: spare
 resources: {nodes: 2, spare_nodes: 1, tasks_per_node: 2, cpus_per_task: 1, time: 5m}

@@ -11,7 +11,7 @@ setup() { dir=$(fresh_dir); }
 has_job() { [[ $(squeue -h -n "$1" -o %T) == "$2" ]]; }
 has_no_job() { [[ -z $(squeue -h -n "$1") ]]; }
 
-@test "bench collectives measures MPI, Gloo and shared memory side by side, draws them, and says what is not here" {
+@test "bench collectives measures MPI, Gloo and shared memory, and says which backend is missing" {
     run --separate-stderr dl bench collectives --workers 2 --sizes 8,64K --svg out.svg --json
     echo "$output$stderr"
     [ "$status" -eq 0 ]
@@ -46,7 +46,7 @@ has_no_job() { [[ -z $(squeue -h -n "$1") ]]; }
     [[ $output == *"'tiny' is no size"* ]]
 }
 
-@test "bench scaling runs a spec at every size, on the cluster and here, and calls modelled what it did not measure" {
+@test "bench scaling runs a spec at every size and labels figures that it did not measure" {
     as_user tee "$dir/job.yaml" >/dev/null <<'YAML'
 name: scaled
 resources: {tasks_per_node: 1, cpus_per_task: 1, time: 5m}

@@ -19,7 +19,7 @@ setup() {
 
 has_writable_layer() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
 
-@test "every rank is in the image: the job's variables beat its own, mounts hold, all else is not there" {
+@test "every rank is in the image, with the job's variables and mounts and nothing else" {
     local lines=(
         'cat /etc/os-release; echo "rank $DLRUN_RANK of $DLRUN_WORLD_SIZE is $SLURM_PROCID";'
         'printf "<%s>\n" "$IN_BOTH" "$ONLY_IMAGE" "$LINES_OF_TEXT" "$QUOTED" "$EMPTY";'
@@ -45,7 +45,7 @@ has_writable_layer() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
     for rank in 1 2 3; do [[ $output == *"rank $rank of 4 is $rank"* ]]; done
 }
 
-@test "what a key asks for is there: home, root's id, and a root that can be written where ch-run can" {
+@test "each container key has its effect: home, root's id, and writable where ch-run can do it" {
     run inside 'ls ~/canary; id -u' --set container.mount_home=true --set container.remap_root=true
     echo "$output"
     [ "$status" -eq 0 ]
@@ -107,6 +107,6 @@ has_writable_layer() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
     attach_enters_the_image
 }
 
-@test "secrets reach the program in the container, and nothing else; an interactive session's, too" {
+@test "secrets reach only the program in the container, also in an interactive session" {
     stay_secret
 }

@@ -76,7 +76,7 @@ all_named_other() {
     ! grep -Ev -- '(-M|--clusters?)[ =]?other( |$)' <<<"$calls"
 }
 
-@test "a job on the other cluster: submit, status, ls, logs, attach, wait and cancel know it, and a job of the same id here is another" {
+@test "every command reaches a job of another cluster, though a job here has the same id" {
     run dl submit job.yaml --json
     [ "$status" -eq 0 ]
     id=$(jq -r .run <<<"$output") job=$(jq -r .job <<<"$output")

@@ -108,7 +108,7 @@ key() { dl status last --json | jq -r "$1"; }
     }' "$found"
 }
 
-@test "a killed rank is named by --watch, wait and status, with host and signal, and the exit code is 5" {
+@test "--watch, wait and status name a killed rank with host and signal, and exit with 5" {
     # shellcheck disable=SC2016 # the rank's variables
     local program='[[ $DLRUN_RANK != 3 ]] || kill -9 $$; trap : TERM; while :; do sleep 1; done'
     run dl submit hello.yaml --watch --set "launch.command=[bash, -c, \"$program\"]"
@@ -131,7 +131,7 @@ key() { dl status last --json | jq -r "$1"; }
     [[ $(dl logs last) == *no-such-program* ]]
 }
 
-@test "a setup that fails is the run's end, on its record: with code and command, no rank is started" {
+@test "a failing setup ends the run before a rank starts, and the record has code and command" {
     run dl submit hello.yaml --watch --set 'environment.setup="exit 9"'
     [ "$status" -eq 5 ]
     [[ $output == *"the job script ended with code 9 at: exit 9; the ranks were not started"* ]]
@@ -176,7 +176,7 @@ key() { dl status last --json | jq -r "$1"; }
     [ ! -e "$dir/runs" ]
 }
 
-@test "submit and check say when the job starts and what its partition gives; a slow squeue delays nothing" {
+@test "submit and check tell the start and the partition's limits; a slow squeue delays nothing" {
     as_user mkdir -p "$dir/config/sites" "$dir/bin"
     as_user tee "$dir/config/sites/here.yaml" >/dev/null <<'YAML'
 partitions:
@@ -205,7 +205,7 @@ YAML
     [ "$(jq -r .start <<<"$output")" = null ]
 }
 
-@test "a free option that sbatch or srun does not have is refused with its place and the nearest one" {
+@test "an option that sbatch or srun does not have is refused, with place and nearest name" {
     as_user sed -i '/^launch/i slurm: {mial-user: me, mail-typ: NONE, frobnicate: true}' \
         "$dir/hello.yaml"
     for words in check submit "submit --test-only"; do
@@ -307,7 +307,7 @@ SH
     [ "$(state)" = running ]
 }
 
-@test "render's script is plain: shellcheck, sbatch --test-only, and by hand twice with the same text" {
+@test "render's script passes shellcheck and --test-only, and can be submitted twice by hand" {
     dl render hello.yaml -o job.sh
     shellcheck "$dir/job.sh"
     as_user sbatch --test-only "$dir/job.sh"
@@ -462,7 +462,7 @@ YAML
     [[ $output == *"submission.json"* && $output == *completed* ]]
 }
 
-@test "a folder that cannot be written, another's, no HOME, an odd umask and a full disk are told, or no matter" {
+@test "an unwritable folder, no HOME, an odd umask and a full disk give a clear error or no harm" {
     run dl check hello.yaml --runs /root/runs
     [[ $status -eq 1 && $output == *"the runs directory"*"/root"*"Permission denied"*"--runs"* ]]
     run dl check hello.yaml --runs "$dir/hello.yaml/runs"
@@ -499,7 +499,7 @@ YAML
     wait_until 60 no_jobs
 }
 
-@test "a standard error that is full, closed or unread costs the words alone: submit keeps its journal, and run its code" {
+@test "with a full, closed or unread stderr, submit keeps its journal and run its exit code" {
     for stream in '2>/dev/full' '2>&-' '2> >(true)'; do
         run as_user bash -c "cd '$dir' && dlrun status nope $stream"
         [[ $status -eq 6 && $output == "" ]]
@@ -513,7 +513,7 @@ YAML
     wait_until 60 no_jobs
 }
 
-@test "a reader that goes early is no fault: the exit code is that of SIGPIPE, and nothing is said" {
+@test "output to a closed pipe ends silently with the exit code of SIGPIPE" {
     run as_user bash -c 'cd "$1" && { dlrun schema; echo "ended with $?" >&2; } | true' - "$dir"
     [ "$output" = "ended with 141" ]
 }

@@ -13,7 +13,7 @@ containers_of() { on_node "$1" env PATH="$PATH" enroot list; }
 no_container_is_left() { ! { containers_of n1 && containers_of n2; } | grep ^dlrun-; }
 has_a_container() { containers_of n1 | grep -q ^dlrun-; }
 
-@test "an MPI job's session, its step without MPI, and a shell beside its ranks start: their steps have no PMIx" {
+@test "an MPI job's session, attach and steps without PMIx start" {
     for runtime in pyxis enroot; do
         runtime $runtime
         run dl interactive job.yaml --set launch.preset=mpi -- cat /etc/os-release
@@ -94,7 +94,7 @@ start_session() {
     wait_until 30 no_container_is_left
 }
 
-@test "enroot: nodes that share the folder of containers make a named one once, and none removes another's" {
+@test "enroot: nodes that share the data folder create a named container once" {
     runtime enroot
     as_user mkdir "$dir/shared"
     # Unpacking this much takes so long that all nodes do it at the same time.
@@ -120,7 +120,7 @@ start_session() {
 }
 
 # shellcheck disable=SC2030
-@test "the image says which parts of NVIDIA's driver it wants, else it gets CUDA's; a job without GPUs wants none" {
+@test "the image chooses the parts of NVIDIA's driver; a job without GPUs gets none" {
     cp -a "$BATS_FILE_TMPDIR/root" "$BATS_TEST_TMPDIR/root"
     printf 'NVIDIA_VISIBLE_DEVICES=all\nNVIDIA_DRIVER_CAPABILITIES=compute,video\n' \
         >>"$BATS_TEST_TMPDIR/root/etc/environment"
@@ -156,7 +156,7 @@ fails_for() {
     grep -q "\"cause\":\"$cause\"" "$(jq -r .path <<<"$output")/events.jsonl"
 }
 
-@test "an image that is none, or is not there, is the run's cause in the tool's words, and no restart is spent on it" {
+@test "a corrupt or missing image ends the run in the tool's words, without a restart" {
     echo nonsense >"$dir/bad.sqsh"
     chmod a+r "$dir/bad.sqsh"
     for runtime in pyxis enroot; do
@@ -210,7 +210,7 @@ fails_for() {
     [[ $output == *"each of the 2 nodes would write"* ]]
 }
 
-@test "the image's work directory holds with and without its entry point, whose variables do not beat the job's" {
+@test "the image's work directory holds; its entry point does not change the job's variables" {
     make_imported_root "$BATS_TEST_TMPDIR/root"
     make_image "$BATS_TEST_TMPDIR/root" "$dir/imported.sqsh"
     for runtime in pyxis enroot; do

@@ -131,7 +131,7 @@ digest_of_tiny() {
     [ -e "$first" ] && [ -e "$second" ]
 }
 
-@test "an image that the registry does not have leaves nothing and ends with 6; a file's name is refused" {
+@test "an image that the registry lacks leaves nothing and ends with 6; a file is refused" {
     run dl container import "$host#no/such"
     echo "$output"
     [ "$status" -eq 6 ]
@@ -141,7 +141,7 @@ digest_of_tiny() {
     [ "$status" -eq 2 ]
 }
 
-@test "check says that a name is a file here, that an image is imported already, and that enroot alone wants a file" {
+@test "check tells a local file, an imported image, and that enroot alone needs a file" {
     as_user touch "$dir/plain-file"
     run dl check job.yaml --set container.runtime=pyxis --set container.image=plain-file
     [[ $output == *"write ./plain-file"* ]]

@@ -53,11 +53,11 @@ killed() {
     done
 }
 
-@test "kill -9 of one program of 8: the others are gone within 2 s, rank, host and signal are named" {
+@test "kill -9 of one of 8 programs ends all within 2 s, with rank, host and signal named" {
     killed program 'sleep 300'
 }
 
-@test "kill -9 of one program of 8 whose others ignore TERM and have detached children: gone within 2 s" {
+@test "kill -9 of one of 8 programs ends all within 2 s, though they ignore TERM" {
     killed program 'trap "" TERM INT HUP USR1; setsid sleep 300 & sleep 300; sleep 300'
 }
 

@@ -49,7 +49,7 @@ spec() {
 nothing_queued() { no_jobs && [[ ! -e $dir/runs || -z $(ls "$dir/runs") ]]; }
 times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
 
-@test "files are fetched before the job is queued, once; what is not as the spec says queues nothing" {
+@test "files are fetched once before queueing; a wrong size or checksum queues nothing" {
     serve
     spec good.yaml
     spec bad.yaml "" "$(printf 'a%.0s' {1..64})"
@@ -176,7 +176,7 @@ SH
     [ "$(wc -L <"$dir/lines")" -lt 60 ]
 }
 
-@test "who waits for another dlrun's download says so, also in a log; a folder that cannot be made is named with its place" {
+@test "waiting for another download is told; a folder that cannot be made is named with its place" {
     serve
     spec good.yaml
     as_user mkdir "$dir/data"

@@ -14,7 +14,7 @@ no_container_is_left() {
     for node in n1 n2; do ! containers_of "$node" | grep -q ^dlrun- || return 1; done
 }
 
-@test "ranks on two nodes see the image, Slurm's variables and each other's run, and no container is left" {
+@test "ranks on two nodes see the image and Slurm's variables, and leave no container" {
     # The step that holds the containers uses none of the job's GPUs.
     # shellcheck disable=SC2016 # the ranks' variables
     local program='cat /etc/os-release; echo rank $DLRUN_RANK of $DLRUN_WORLD_SIZE is $SLURM_PROCID'
@@ -31,7 +31,7 @@ no_container_is_left() {
     rings_on_two_nodes
 }
 
-@test "variables arrive byte for byte and beat the image's, also of several lines and within quotes" {
+@test "variables arrive byte for byte and beat the image's, also with newlines and quotes" {
     # shellcheck disable=SC2016 # the container's variables
     local names='"$IN_BOTH" "$ONLY_IMAGE" "$LINES_OF_TEXT" "$QUOTED" "$EVIL"'
     run inside "printf \"<%s><%s><%s><%s><%s>\\n\" $names" \
@@ -43,7 +43,7 @@ no_container_is_left() {
     [[ $output == *$'<job><image><one\nEVIL=1 {two}><"q"><>'* ]]
 }
 
-@test "mounts hold with their flags, the root is read-only, the home absent, the work directory as asked for" {
+@test "mounts have their flags, the root is read-only, the home is absent, workdir holds" {
     local words='pwd; cat /mnt/file; touch /mnt/new || echo ro; touch /new || echo root-ro;'
     words+=" ls $DLRUN_TESTBED_HOME/canary || echo no-home;"
     words+=" test -d '/odd ä' && echo odd-there; id -u"
@@ -83,7 +83,7 @@ wait_in_container() {
     wait_until 60 no_container_is_left
 }
 
-@test "what a job of an earlier day left is removed by the next on that node, and a running job's is not" {
+@test "a job removes containers that earlier jobs left on its node, but not a running job's" {
     on_node n1 enroot create --force --name dlrun-999999-n1 "$images/tiny.sqsh"
     on_node n1 enroot create --force --name mine "$images/tiny.sqsh"
     wait_in_container
@@ -127,6 +127,6 @@ wait_in_container() {
     wait_until 30 no_container_is_left
 }
 
-@test "secrets reach the program in the container, and nothing else; an interactive session's, too" {
+@test "secrets reach only the program in the container, also in an interactive session" {
     stay_secret
 }

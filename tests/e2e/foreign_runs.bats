@@ -59,7 +59,7 @@ try() {
     nothing_was_done "$1"
 }
 
-@test "a run that names a server and a token file of the viewer's: nothing is sent, and the run is shown as its owner's" {
+@test "a run that names a server and a token file: nothing is sent, and the owner is shown" {
     for url in "$server" "unix:$listener_socket"; do
         for state in intent submitted; do
             hostile=$there/mnist-20990101-000000-00${state:0:1}${url:0:1}
@@ -134,7 +134,7 @@ JSON
     kill -0 "$victim_process"
 }
 
-@test "a foreign run of the name of an own one: the name, its start, its job and last go on to mean the own one" {
+@test "a foreign run of the name of an own one: name, prefix, job id and last mean the own one" {
     own=$(dl submit hello.yaml --runs "$dir/runs" --json | jq -r .run)
     job=$(dl status "$own" --json | jq -r .job)
     hostile=$there/mnist-20990101-000000-0001
@@ -163,7 +163,7 @@ JSON
     as_user rm "$DLRUN_TESTBED_HOME/.local/state/dlrun/runs/${hostile##*/}"
 }
 
-@test "a foreign sweep whose points go on as the viewer's own runs: these are not cancelled, submitted again or changed" {
+@test "a foreign sweep whose points lead to own runs: no command acts on these" {
     own=$(dl submit hello.yaml --runs "$dir/runs" --json | jq -r .path)
     hostile=$there/lr-20990101-000000-0001
     hostile_run "$hostile"
@@ -199,7 +199,7 @@ JSON
     [[ $said == *"it is not shown"* ]]
 }
 
-@test "a spec that names a server: check, render, explain, submit and interactive send nothing; listed by a site file it is asked" {
+@test "a spec that names a server: no command sends anything, unless a site file lists the server" {
     hostile_file "$there/exp.yaml" <<YAML
 name: exp
 resources: {nodes: 1, time: 5m}
@@ -235,7 +235,7 @@ YAML
     done
 }
 
-@test "a repository that names programs: none is started, whoever owns it, with safe.directory as wide as it can be" {
+@test "a repository that names programs: git starts none of them, whoever owns it" {
     as_attacker bash -ec 'cd "$1" && git init -q . && git config user.email m@example.org &&
             git config user.name m
         for key in core.fsmonitor core.sshCommand diff.external filter.x.clean filter.x.process \
@@ -267,7 +267,7 @@ YAML
     [ -n "$(find "$dir/runs" -name provenance.json -exec grep -l '"commit": "[0-9a-f]' {} +)" ]
 }
 
-@test "a runs folder that others may write: it is warned about, and agents that somebody else put there are not executed" {
+@test "a runs folder that others may write: dlrun warns, and no foreign agent is executed" {
     shared=$dir/shared
     install -d -m 777 "$shared"
     as_user chmod 755 "$dir"

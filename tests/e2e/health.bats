@@ -21,7 +21,7 @@ YAML
 json() { dl status "$1" --json 2>/dev/null; }
 event() { jq -c "select(.event == \"$1\")" "$(json "$2" | jq -r .path)/events.jsonl"; }
 
-@test "what fails alike on all nodes is none's fault and ends the run; a TMPDIR that Slurm replaces is told; ranks try a collective first" {
+@test "preflight: a failure on all nodes blames no node; collectives are tried" {
     for check in gpu nccl; do unfit "$check" 'nodes: 2, tasks_per_node: 1, gpus_per_node: 1'; done
     unfit disk 'nodes: 2, tasks_per_node: 2'
     spec told <<'YAML'

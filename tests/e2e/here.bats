@@ -27,7 +27,7 @@ teardown() {
 
 key() { dl status last --json | jq -r "$1"; }
 
-@test "run starts the ranks of one node here, in the spec's environment, and keeps the same record" {
+@test "run starts the ranks here, in the spec's environment, and keeps the same record" {
     run dl run hello.yaml
     [ "$status" -eq 0 ]
     [[ $output == *"set up on"* ]]
@@ -107,7 +107,7 @@ key() { dl status last --json | jq -r "$1"; }
     [ "$(key .state)" = cancelled ]
 }
 
-@test "interactive runs a command on the first node in the spec's environment, and frees the allocation" {
+@test "interactive runs a command in the spec's environment, then frees the allocation" {
     # shellcheck disable=SC2016 # the session's variables
     local words='$SLURM_JOB_NUM_NODES nodes, CPUs: $SLURM_CPUS_PER_TASK: $GREETING'
     run dl interactive hello.yaml \
@@ -137,7 +137,7 @@ key() { dl status last --json | jq -r "$1"; }
         $output == *"resources.gpus are counted over all nodes"*resources.gpus_per_node=N* ]]
 }
 
-@test "SIGTERM, Ctrl-C or a kill of an interactive session ends what it waits for, and what it holds" {
+@test "SIGTERM, Ctrl-C or a kill ends an interactive session and its allocation" {
     start() {
         as_user bash -c 'cd "$1" && echo $$ >pid && shift &&
             exec dlrun interactive hello.yaml "$@"' \
@@ -174,7 +174,7 @@ open_terminal() {
 type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys Enter; }
 shows() { tmux -S "$socket" capture-pane -p | grep -q "$1"; }
 
-@test "init asks on a terminal, says what is wrong with an answer and asks again, and writes a spec that passes check" {
+@test "init asks on a terminal, repeats a question after a wrong answer, and writes a valid spec" {
     socket=$BATS_TEST_TMPDIR/tmux
     open_terminal
     type_line "cd $dir && dlrun init --site testbed"
@@ -193,7 +193,7 @@ shows() { tmux -S "$socket" capture-pane -p | grep -q "$1"; }
         grep -cE '^#SBATCH --(job-name=mine|nodes=2|partition=batch|time=00:10:00) ')" -eq 4 ]
 }
 
-@test "interactive under tmux gives a prompt on the first node; Ctrl-C stays in the shell; leaving frees the allocation" {
+@test "interactive under tmux: a prompt on the first node, Ctrl-C, and the allocation is freed" {
     socket=$BATS_TEST_TMPDIR/tmux
     open_terminal
     type_line "cd $dir && dlrun interactive hello.yaml"
@@ -232,7 +232,7 @@ start_attached() {
     wait_until 30 test -e "$dir/began"
 }
 
-@test "attach runs a command beside a job's ranks, on the node that is asked for, in the job's environment; the job goes on" {
+@test "attach runs a command beside a job's ranks on a chosen node; the job continues" {
     is_running() { [[ $(key .state) == running ]]; }
     run dl submit hello.yaml \
         --set "launch.command=[bash, -c, 'until [[ -e $dir/go ]]; do sleep 0.1; done']"

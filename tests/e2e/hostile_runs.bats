@@ -54,7 +54,7 @@ check_runs() {
     [ "$status" -eq 0 ]
 }
 
-@test "another user's hostile run is only looked at: in bounds, without a raw control character, and it enters no index" {
+@test "another user's hostile run: bounded time and memory, no control characters, no index entry" {
     make_runs foreign nobody
     check_runs foreign
     [ -z "$(as_user grep -rlF "$dir/foreign" "$(as_user sh -c "echo \$HOME")/.local/state/dlrun/runs")" ]

@@ -104,7 +104,7 @@ readme_commands() {
     done
 }
 
-@test "init never overwrites a file unless it is told to, and a spec from standard input can be submitted" {
+@test "init overwrites a file only when told to; a spec from standard input can be submitted" {
     dl init --yes -o exp.yaml --name first
     run dl init --yes -o exp.yaml --name second
     [ "$status" -eq 2 ]

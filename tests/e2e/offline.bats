@@ -27,7 +27,7 @@ nodes_are_idle() { [[ $(sinfo -h -o %T) == idle ]]; }
 state() { dl status "${1:-last}" --json | jq -r .state; }
 is_state() { [[ $(state) == "$1" ]]; }
 
-@test "while the controller is away, status tells what was known, exit code 4, and training goes on" {
+@test "without the controller status tells the last known state with exit code 4" {
     dl submit hello.yaml
     wait_until 30 is_state running
     wait_until 30 test -e "$dir/started" # srun needs the controller to launch the step.
@@ -43,7 +43,7 @@ is_state() { [[ $(state) == "$1" ]]; }
     wait_until 30 is_state completed
 }
 
-@test "a submission while the controller is away is exit code 4, and is settled later, not sent twice" {
+@test "a submission without the controller exits with 4, and is settled later, not sent twice" {
     "$testbed/fault" kill slurmctld
     run dl submit hello.yaml
     [ "$status" -eq 4 ]

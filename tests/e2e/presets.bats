@@ -39,7 +39,7 @@ verify() { as_user python3 "$dir/verify_preset.py" all "$dir/$1" "$@"; }
 
 task_presets=(torch accelerate deepspeed lightning horovod tensorflow jax mpi plain)
 
-@test "every preset, 4 nodes x 2 tasks, all jobs at once: a permutation of ranks, one master that every node reaches" {
+@test "every preset on 4 nodes x 2 tasks: all ranks, and one master that each node reaches" {
     for preset in "${task_presets[@]}"; do
         spec "$preset" 'nodes: 4, tasks_per_node: 2'
         dl submit "$preset.yaml" >/dev/null
@@ -79,7 +79,7 @@ task_presets=(torch accelerate deepspeed lightning horovod tensorflow jax mpi pl
     [[ $output == *"needs srun to start it"* ]]
 }
 
-@test "TensorFlow's roles: one chief, workers, parameter servers and an evaluator, consistent over all ranks" {
+@test "TensorFlow's roles are the same on all ranks: chief, workers, parameter servers, evaluator" {
     spec tensorflow 'nodes: 4, tasks_per_node: 2' 'roles: {chief: 1, ps: 2, evaluator: 1}'
     dl submit tensorflow.yaml --watch
     run verify tensorflow 8

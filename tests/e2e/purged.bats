@@ -50,7 +50,7 @@ said() {
         jq -r '[.state, (.code | tostring), .last_known | tostring] | join(" ")'
 }
 
-@test "purged: a run's own record counts, then accounting; where there is neither the state is unknown, no guess" {
+@test "purged jobs: the run's record counts, then accounting; without both the state is unknown" {
     dl submit recorded.yaml
     dl submit agentless.yaml
     dl submit recorded.yaml --set name=lost

@@ -15,7 +15,7 @@ setup() { boxed_job pyxis 1 1; }
     [ "$(dl logs last | grep -c '^ID=dlrun-test')" -eq 4 ]
 }
 
-@test "mounts are where they are asked for, ro is read-only, and all else of the image cannot be written" {
+@test "mounts are at their targets, ro is read-only, and the image cannot be written" {
     local words='cat /mnt/a/file; touch /mnt/a/new && echo a-written;'
     words+=' touch /mnt/b/new || echo b-refused; touch /new || echo root-refused'
     run inside "$words" \
@@ -60,7 +60,7 @@ setup() { boxed_job pyxis 1 1; }
     [[ $output == *"$DLRUN_TESTBED_HOME/canary"* ]]
 }
 
-@test "workdir is where the command starts; remap_root makes the user root inside, else it stays who it is" {
+@test "the command starts in workdir; remap_root makes the user root inside" {
     run inside 'pwd; id -u' --set container.workdir=/mnt
     [[ $output == *"/mnt"*"$(id -u "$DLRUN_TESTBED_USER")"* ]]
     run inside 'id -u' --set container.remap_root=true
@@ -145,7 +145,7 @@ setup() { boxed_job pyxis 1 1; }
     dl wait last
 }
 
-@test "secrets reach the program in the container, and nothing else; an interactive session's, too" {
+@test "secrets reach only the program in the container, also in an interactive session" {
     stay_secret
 }
 

@@ -110,7 +110,7 @@ same() {
     diff "$BATS_TEST_TMPDIR/one" "$BATS_TEST_TMPDIR/two" || { echo "of $*" >&2 && return 1; }
 }
 
-@test "slurmrestd and sbatch give the same job, field by field, for every key that both can express" {
+@test "slurmrestd and sbatch give the same job, field by field, for every common key" {
     held=(--set resources.begin=2037-01-02T03:04:05)
     same "${held[@]}"
     same "${held[@]}" --set resources.nodes=2 --set resources.tasks_per_node=3 \
@@ -143,7 +143,7 @@ same() {
     same "${held[@]}" --set "slurm={$words, wckey: w, delay-boot: \"5\"}"
 }
 
-@test "the job's environment, umask and limits are the same, too; the token is in none of them, nor in the record" {
+@test "the job's environment, umask and limits are the same; none of them holds the token" {
     new_token 600
     token=$(sed 's/SLURM_JWT=//' "$dir/token")
     [ "${#token}" -gt 60 ]
@@ -185,7 +185,7 @@ YAML
     [[ $output != *"$token"* ]]
 }
 
-@test "submit, ls, status, logs, wait and cancel with slurmrestd alone: no command of Slurm's is in PATH" {
+@test "submit, ls, status, logs, wait and cancel need no Slurm command in PATH" {
     new_token 600
     alone() {
         as_user env PATH="$DLRUN_TESTBED_PREFIX/bin" DIR="$dir" \
@@ -233,7 +233,7 @@ YAML
     [ "$(jq -r .job <<<"$output")" = "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %i)" ]
 }
 
-@test "a connection that ends without an answer: questions are asked again, a job is submitted again only when Slurm has none" {
+@test "a lost answer: queries are repeated, a job is submitted again only if Slurm has none" {
     start_proxy reset "$DLRUN_TESTBED_REST_SOCKET"
     run dl submit job.yaml --json --set "$(via slurmrestd)" --set "submit.url=unix:$dir/proxy"
     echo "$output"
@@ -245,7 +245,7 @@ YAML
         POST\ /job/submit GET\ /{jobs,jobs,jobs} POST\ /job/submit)" ]
 }
 
-@test "dlrun killed while it waits for the answer: status finds the job, and nothing is sent again" {
+@test "dlrun killed while it waits for the answer: status finds the job and sends nothing" {
     start_proxy hold "$DLRUN_TESTBED_REST_SOCKET"
     as_user bash -c 'cd "$1" && echo $$ >pid &&
         exec dlrun submit job.yaml --set submit.via=slurmrestd --set "submit.url=unix:$1/proxy"' \
@@ -271,7 +271,7 @@ refused() {
     [ "$(jobs_in_queue)" -eq 0 ]
 }
 
-@test "no socket, no server, no token, a token that others can read, a wrong and an expired one: told, and nothing recorded" {
+@test "no socket, server or token, and a readable, wrong or expired token: an error, no record" {
     rest=(--set "$(via slurmrestd)")
     refused 4 "no such socket" "${rest[@]}" --set submit.url=unix:/run/nothing
     refused 2 "give submit.token_file" "${rest[@]}" --set "submit.url=$DLRUN_TESTBED_REST_URL"
@@ -324,7 +324,7 @@ dl_trusting() {
         "$testbed/as_user" bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"
 }
 
-@test "over TLS: the server's certificate is checked, its name too, and the token goes to no other" {
+@test "over TLS the server's certificate and name are checked before the token is sent" {
     certificate authority keyUsage=keyCertSign
     certificate good subjectAltName=IP:127.0.0.1 authority
     certificate misnamed subjectAltName=DNS:other.example.org authority
@@ -387,7 +387,7 @@ dl_trusting() {
     [ "$(state last)" = refused ]
 }
 
-@test "what slurmrestd would drop or misread is refused by its key, all at once, before anything is sent" {
+@test "keys that slurmrestd would drop or misread are refused together before anything is sent" {
     refused 2 "resources.hint: slurmrestd (v0.0.38) cannot do what --hint=nomultithread does" \
         --set "$(via slurmrestd)" --set resources.hint=nomultithread \
         --set resources.distribution=cyclic --set resources.signal=B:USR1@60 \
@@ -399,7 +399,7 @@ dl_trusting() {
     [[ $output == *"slurmrestd of Slurm 22.05"* ]]
 }
 
-@test "a sweep is one array: every point a run of its own, the throttle holds, a point alone and all are cancelled" {
+@test "a sweep is one array with a throttle; one point or all can be cancelled" {
     parent=last
     points() { dl sweep "$parent" --sort point --json 2>/dev/null | jq -r ".[] | $1" | xargs; }
     points_are() { [[ $(points .state | tr ' ' '\n' | sort | uniq -c | xargs) == "$1" ]]; }
@@ -438,7 +438,7 @@ YAML
     [ ! -e "$dir/ran" ]
 }
 
-@test "hostile strings through slurmrestd: refused, or in the job byte for byte; none is executed, none is lost" {
+@test "hostile strings through slurmrestd are refused or arrive byte for byte; none is executed" {
     work=$dir/hostile
     as_user mkdir "$work"
     install -m 755 "$BATS_TEST_DIRNAME/hostile_strings.py" "$dir"

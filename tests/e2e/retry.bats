@@ -31,7 +31,7 @@ rank_pids() {
 }
 has_checkpoint() { compgen -G "$1/ckpt/*/manifest*" >/dev/null; }
 
-@test "kill -9 of a trainer's rank in the middle of training: the run ends with the parameters of an undisturbed one" {
+@test "kill -9 of a training rank: the run ends with the parameters of an undisturbed one" {
     spec <<'YAML'
 name: digits
 resources: {nodes: 2, tasks_per_node: 2, cpus_per_task: 1, time: 10m}
@@ -73,7 +73,7 @@ YAML
         $(<"$dir_of_run/logs/attempt-0/rank-0000.log") != *resumed* ]]
 }
 
-@test "ahead of its time limit an array's task saves, leaves with 0 or not, and is queued again, alone; the budget is the record's" {
+@test "an array task near its time limit saves and is requeued alone, within its budget" {
     for tracker in cgroup linuxproc; do
         on "$tracker"
         [[ $tracker == cgroup ]] && leaves_with=0 || leaves_with=3
@@ -114,7 +114,7 @@ YAML
     done
 }
 
-@test "without retry a program that leaves on the warning of the time limit is completed, and told as that; far from the limit it is no warning" {
+@test "without retry a program that exits on the time limit's warning is completed" {
     # The job's environment is not scrubbed. The clock that distinguishes the two cases must be
     # readable in every time format of the user.
     spec <<'YAML'
@@ -158,7 +158,7 @@ YAML
     wait_until 30 two_are_up "$1"
 }
 
-@test "preempted with and without grace: saved where there is time, queued again, never told as ended meanwhile" {
+@test "preempted with and without grace: saved if there is time, requeued, never told as ended" {
     for tracker in cgroup linuxproc; do
         on "$tracker"
         low preempt "$tracker" "$([[ $tracker == cgroup ]] || echo exit 0)"
@@ -183,7 +183,7 @@ YAML
     done
 }
 
-@test "a run that completes in its preemption's grace time is not run again, though Slurm from 24.05 on queues its job again" {
+@test "a run that completes in its grace time does not run again" {
     as_user tee "$dir/done.json" <<<'{"step": 5, "steps": 5}' >/dev/null
     spec <<'YAML'
 name: done
@@ -221,7 +221,7 @@ YAML
 ends_of() { event ended "$(run_dir "$1")" | jq -r '"\(.attempt) \(.state) \(.code)"' | xargs; }
 has_lost_one() { [[ -n $(event attempt_end "$(run_dir "$1")") ]]; }
 
-@test "requeued, preempted, cancelled or out of time while the setup runs: what Slurm does with the job, not a failure; secrets stay for the restart" {
+@test "Slurm requeues, preempts, cancels or times out during the setup: not a failure" {
     for tracker in cgroup linuxproc; do
         on "$tracker"
         as_user tee "$dir/token" <<<canary >/dev/null
@@ -283,7 +283,7 @@ YAML
     wait_until 30 is_up "$1" "$5"
 }
 
-@test "a node is lost, or its rank hangs: in what is left of the allocation, or from the queue on others; the old rank does not live on" {
+@test "a lost node or a hang: restart in the allocation or from the queue; the old rank is gone" {
     # This run loses two nodes. The first is back by then but no longer belongs to the job, although
     # SLURM_JOB_NODELIST names it.
     lasting shrink 'nodes: "2-4", tasks_per_node: 2' 'retry: {max: 2, on: [node_failure]}' : 8 3

@@ -17,7 +17,7 @@ is_state() { [[ $(dl status last --json | jq -r .state) == "$1" ]]; }
 path() { dl status last --json | jq -r .path; }
 ranks_said() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
 
-@test "a secret reaches every rank, and no argument, script, comment, log, record or file of Slurm holds it" {
+@test "a secret reaches every rank, and no argument, script, comment, log, record or Slurm file" {
     dl submit secret.yaml
     wait_until 60 ranks_said
     run=$(path) job=$(dl status last --json | jq -r .job)
@@ -58,7 +58,7 @@ ranks_said() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
     [ -z "$(holders "$DLRUN_TESTBED_HOME")" ]
 }
 
-@test "a secret that is not set, or whose file is missing, is told with its place before anything is queued" {
+@test "a secret that is not set or has no file is told with its place before queueing" {
     run as_user bash -c 'cd "$1" && unset MY_KEY && mv token away && dlrun submit secret.yaml' \
         - "$dir"
     [ "$status" -eq 2 ]
@@ -75,7 +75,7 @@ ranks_said() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
     [[ $output == *"MY_KEY is a secret"* && $output != *"$canary"* ]]
 }
 
-@test "a rendered script that was edited and submitted brings its secrets along; cancelling a job that waits removes them" {
+@test "an edited script keeps its secrets; cancelling a pending job removes them" {
     dl render secret.yaml -o job.sh
     keeps_quiet cat "$dir/job.sh"
     grep -q -- '--secret MY_KEY' "$dir/job.sh"

@@ -34,7 +34,7 @@ SH
     as_user chmod 755 "$dir/forge"
 }
 
-@test "a program that prints all that srun, slurmstepd and pyxis can say completes, once, and its text is whole" {
+@test "a program that prints every line of srun, slurmstepd and pyxis completes once" {
     forging_program
     for words in '{}' '{label: true}' '{unbuffered: true}'; do
         spec <<YAML
@@ -81,7 +81,7 @@ YAML
     [ "$(json | jq -c .restarts)" = '[]' ]
 }
 
-@test "a node failure that srun claims is asked of the controller: while the job has the node, the run goes on" {
+@test "a node failure that srun claims is confirmed by the controller before the run ends" {
     as_user mkdir "$dir/first"
     as_user tee "$dir/first/srun" >/dev/null <<SH
 #!/bin/bash
@@ -136,7 +136,7 @@ YAML
     [ "$(jq -r 'select(.event == "ended") | .event' "$dir"/runs/away-*/events.jsonl)" = ended ]
 }
 
-@test "a node where the step cannot be launched is named, left out, and no rank elsewhere is blamed" {
+@test "a node where the step cannot be launched is named and left out; no rank is blamed" {
     local spool=$DLRUN_TESTBED_DIR/nodes/n2/spool
     "$testbed/on_node" n2 mount -t tmpfs -o ro none "$spool"
     spec <<'YAML'

@@ -34,7 +34,7 @@ YAML
     )
 }
 
-@test "variables of the shell that Slurm's commands read change neither the job nor what dlrun learns of it" {
+@test "variables that Slurm's commands read change neither the job nor dlrun's queries" {
     run as_user env "${against[@]}" bash -c 'cd "$1" && exec dlrun submit hello.yaml --watch' \
         - "$dir"
     echo "$output"
@@ -77,7 +77,7 @@ YAML
     [[ $status == 0 && $output == *"alone in hello on 2: 5:00 no no"* ]]
 }
 
-@test "a variable of the user's arrives whatever its name is: the script's own have names of their own" {
+@test "a user's variable arrives whatever its name is" {
     names=(agent lead step rank program enter name image options node nodes tasks group port try
         lock task sweep init conda cpus made)
     for name in "${names[@]}"; do vars+=("$name: its-$name"); done
@@ -119,7 +119,7 @@ YAML
     [ "$(grep -cE '/(\.local/state/dlrun/)?runs>' "$dir/listed")" -gt 0 ]
 }
 
-@test "Slurm's commands are asked in words that all its versions know, and never for JSON, whose fields differ from one to the next" {
+@test "Slurm's commands get only options that all versions know, and never --json" {
     as_user strace -f -qq -s 500 -e trace=execve -o "$dir/calls" \
         bash -c 'cd "$1" && dlrun submit hello.yaml --set resources.begin=now+1hour &&
             dlrun status last && dlrun ls && dlrun cancel last && dlrun check hello.yaml &&

@@ -52,7 +52,7 @@ type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys
     [[ $output == *completed*"RANK  NODE"*"93 %"*"all 2 ranks ended with 0"* ]]
 }
 
-@test "the screen: it follows a job from pending to its end, obeys its size, and gives the terminal back" {
+@test "top follows a job to its end, fits the terminal, and restores it" {
     dl submit busy.yaml --set resources.begin=now+1hour
     id=$(dl status last --json | jq -r .job)
     socket=$BATS_TEST_TMPDIR/tmux

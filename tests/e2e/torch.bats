@@ -28,7 +28,7 @@ trained() {
     done
 }
 
-@test "torchrun itself: 2 nodes, 2 ranks that it starts on each; and a user's file in the place of a built-in preset" {
+@test "torchrun starts 2 ranks on each of 2 nodes; a user's file replaces a built-in preset" {
     # torch 1.13 under Python 3.11 cannot parse its own defaults of these two options, and exits.
     as_user mkdir -p "$dir/config/presets"
     as_user tee "$dir/config/presets/torchrun.yaml" >/dev/null < <(
@@ -46,7 +46,7 @@ trained() {
     trained 2
 }
 
-@test "4 jobs of 2 nodes x 2 ranks that overlap in time on the same nodes: no port collides, all succeed" {
+@test "4 jobs at once on the same nodes: no port collides, and all succeed" {
     as_user mkdir "$dir/meet"
     for job in 1 2 3 4; do
         dl submit ddp.yaml --set name="ddp$job" --set resources.nodes=2 \

@@ -45,7 +45,7 @@ trained() {
     trained 8
 }
 
-@test "4 nodes x 2 ranks over Gloo train to the promised accuracy and end with the same parameters" {
+@test "4 nodes x 2 ranks over Gloo reach the accuracy and end with the same parameters" {
     run dl submit "$spec" "${data[@]}" --set train.backend=gloo --watch
     echo "$output" | tail -n 5
     [ "$status" -eq 0 ]
