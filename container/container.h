@@ -67,7 +67,7 @@ struct ContainerProblem {
   bool is_warning = false;
 };
 
-/// What an image is, judged by its first bytes.
+/// The kind of an image, judged by its first bytes.
 enum class ImageKind { kFolder, kSquashfs, kSif, kOther };
 
 /// How programs in a container reach NVIDIA's driver.
