@@ -1,7 +1,11 @@
-# cmake -DTABLE=spec_keys.cc -DOUTPUT=x.h -P key_names.cmake: writes the names of all keys in the
-# key table into OUTPUT as a constant, so that the compiler can check a name that stands in code.
-file(READ ${TABLE} table)
-string(REGEX MATCHALL "{\\.path = \"[^\"]+\"" rows "${table}")
+# cmake "-DTABLE=a.h;b.h" -DOUTPUT=x.h -P key_names.cmake: writes the names of all keys in the files
+# of the key table into OUTPUT as a constant, so that the compiler can check a name in code.
+set(rows "")
+foreach(file IN LISTS TABLE)
+  file(READ ${file} table)
+  string(REGEX MATCHALL "{\\.path = \"[^\"]+\"" found "${table}")
+  list(APPEND rows ${found})
+endforeach()
 set(names "")
 foreach(row IN LISTS rows)
   string(REGEX REPLACE "^.*\"([^\"]+)\"$" "\\1" name "${row}")

@@ -59,7 +59,7 @@ void add_decisions(const LoadedSpec& loaded, const LaunchPlan& plan,
   };
   for (const PlannedOption& directive : plan.directives) {
     for (const KeyRow& row : spec_keys()) {
-      if (row.path.starts_with("resources.") && row.option == directive.option)
+      if (row.option.target == KeyTarget::kSbatch && row.option.name == directive.option)
         add(row.path, directive.value.value_or("true"), directive.key);
     }
   }

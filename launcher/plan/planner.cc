@@ -223,14 +223,14 @@ void Planner::program() {
   }
   plan_.program.push_back({{inputs_.trainer_path}, "launch.preset: trainer"});
   for (const KeyRow& row : spec_keys()) {
-    const bool is_trainers = row.path.starts_with("train.") || row.path.starts_with("checkpoint.");
-    if (!is_trainers || row.option.empty()) continue;
+    if (row.option.target != KeyTarget::kTrainer) continue;
     auto value = option_text(row, spec_);
     if (row.path == "train.backend"_key) value = backend();
     if (row.path == "checkpoint.every"_key && value) {
       if (const auto steps = parse_interval(*value)) value = fmt::format("{}", *steps);
     }
-    if (value) plan_.program.push_back({{std::string(row.option), *value}, std::string(row.path)});
+    if (value)
+      plan_.program.push_back({{std::string(row.option.name), *value}, std::string(row.path)});
   }
 }
 

@@ -33,8 +33,8 @@ class Planner {
   void retry();
   /// Tells the leader in which file runs remember bad nodes, and for how long.
   void remember_bad_nodes();
-  /// Adds the directive of a key of the section resources.
-  void resource_directive(const KeyRow& row);
+  /// Adds the directive that a key becomes.
+  void key_directive(const KeyRow& row);
   void directives();
   /// Adds where the job starts, and where its log goes.
   void log_directives();

@@ -23,9 +23,16 @@ constexpr std::array<std::string_view, 5> kAgentVariables{"DLRUN_RUN", "DLRUN_JO
          (path.size() == folder.size() || folder.ends_with('/') || path[folder.size()] == '/');
 }
 
+/// Returns true for keys whose directives come after the user's own options: those of the log and
+/// of signals.
+[[nodiscard]] bool is_after_options(const KeyRow& row) {
+  return row.path == "resources.output"_key || row.path == "resources.error"_key ||
+         row.path == "resources.signal"_key;
+}
+
 }  // namespace
 
-void Planner::resource_directive(const KeyRow& row) {
+void Planner::key_directive(const KeyRow& row) {
   const Resources& r = spec_.resources;
   if (row.path == "resources.nodes"_key && !r.nodes && !r.ntasks) {
     add_directive("--nodes", "1", "resources.nodes"_key);
@@ -38,7 +45,7 @@ void Planner::resource_directive(const KeyRow& row) {
     return;
   }
   const auto value = option_text(row, spec_);
-  if (!value || row.option.empty()) return;
+  if (!value) return;
   if (row.path == "resources.nodes"_key && r.spare_nodes) {
     add_directive("--nodes", fmt::format("{}", step_nodes_ + *r.spare_nodes),
                   "resources.nodes, resources.spare_nodes");
@@ -56,19 +63,15 @@ void Planner::resource_directive(const KeyRow& row) {
       origin != spec_.origins.end() && origin->second.kind == Origin::Kind::kPreset;
   const std::string key = is_presets ? "launch.preset: " + preset_.name : std::string(row.path);
   if (row.format == Format::kFlag && *value == "true") {
-    add_directive(row.option, std::nullopt, key);
+    add_directive(row.option.name, std::nullopt, key);
   } else {
-    add_directive(row.option, *value, key);
+    add_directive(row.option.name, *value, key);
   }
 }
 
 void Planner::directives() {
-  add_directive("--job-name", plan_.name, "name");
   for (const KeyRow& row : spec_keys()) {
-    if (!row.path.starts_with("resources.") || row.path == "resources.output"_key ||
-        row.path == "resources.error"_key || row.path == "resources.signal"_key)
-      continue;
-    resource_directive(row);
+    if (row.option.target == KeyTarget::kSbatch && !is_after_options(row)) key_directive(row);
   }
   after();
   for (const SlurmOption& option : spec_.slurm) {
@@ -187,15 +190,17 @@ void Planner::step() {
   } else {
     plan_.shares_cpus = true;
   }
-  if (spec_.launch.mpi) {
-    add("--mpi", spec_.launch.mpi, "launch.mpi"_key);
-  } else if (preset_.wants_mpi && (!preset_.is_trainer || trainer_wants_mpi()) &&
-             site_.mpi != "default") {
-    add("--mpi", site_.mpi.empty() ? "pmix" : site_.mpi, "launch.preset: " + preset_.name);
+  const bool presets_mpi =
+      preset_.wants_mpi && site_.mpi != "default" && (!preset_.is_trainer || trainer_wants_mpi());
+  for (const KeyRow& row : spec_keys()) {
+    if (row.option.target != KeyTarget::kSrun) continue;
+    if (auto value = option_text(row, spec_)) {
+      add(row.option.name, std::move(value), row.path);
+    } else if (row.path == "launch.mpi"_key && presets_mpi) {
+      add(row.option.name, site_.mpi.empty() ? "pmix" : site_.mpi,
+          "launch.preset: " + preset_.name);
+    }
   }
-  if (spec_.launch.cpu_bind) add("--cpu-bind", spec_.launch.cpu_bind, "launch.cpu_bind"_key);
-  if (spec_.launch.gpu_bind) add("--gpu-bind", spec_.launch.gpu_bind, "launch.gpu_bind"_key);
-
   for (const auto& [name, value] : container_options()) add("--" + name, value, "launch.srun"_key);
   step_variables();
   plan_.step.insert(plan_.step.end(), plan_.container.begin(), plan_.container.end());

@@ -98,15 +98,22 @@ struct TypeOf {
 }
 
 [[nodiscard]] std::string made_by(const KeyRow& row) {
-  if (row.path == "slurm") return "#SBATCH --NAME=...";
-  if (row.path == "launch.srun"_key) return "srun --NAME=...";
   if (row.path == "checkpoint.signal_before"_key) return "#SBATCH --signal=B:USR1@...";
-  if (row.option.empty()) return "";
-  if (row.path.starts_with("train.") || row.path.starts_with("checkpoint."))
-    return fmt::format("dlrun-trainer {} ...", row.option);
+  const std::string_view option = row.option.name.empty() ? "--NAME" : row.option.name;
   const bool is_switch = std::holds_alternative<Access<std::optional<bool>>>(row.field);
-  const bool is_step = row.path.starts_with("launch.") || row.path.starts_with("container.");
-  return fmt::format("{} {}{}", is_step ? "srun" : "#SBATCH", row.option, is_switch ? "" : "=...");
+  const std::string_view value = is_switch ? "" : "=...";
+  switch (row.option.target) {
+    case KeyTarget::kNone:
+      return "";
+    case KeyTarget::kSbatch:
+      return fmt::format("#SBATCH {}{}", option, value);
+    case KeyTarget::kSrun:
+    case KeyTarget::kContainer:
+      return fmt::format("srun {}{}", option, value);
+    case KeyTarget::kTrainer:
+      return fmt::format("dlrun-trainer {} ...", option);
+  }
+  return "";
 }
 
 [[nodiscard]] std::string nested(const KeyRow& row) {

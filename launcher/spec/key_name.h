@@ -1,6 +1,6 @@
 #pragma once
-// Names of keys in code: "resources.nodes"_key. A name that is not in the key table (spec_keys.cc)
-// does not compile.
+// Names of keys in code: "resources.nodes"_key. A name that is not in the key table
+// (launcher/spec/keys) does not compile.
 
 #include <cstddef>
 #include <string_view>

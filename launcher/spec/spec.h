@@ -1,7 +1,7 @@
 #pragma once
 // The experiment as plain data: exp.yaml after its text, --set, the site and the environment
-// are merged. Every field has one row in launcher/spec/spec_keys.cc, which alone defines its
-// key, type and range.
+// are merged. Every field has one row in the key table (launcher/spec/keys), which alone defines
+// its key, type and range.
 
 #include <cstdint>
 #include <map>

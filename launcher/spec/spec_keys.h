@@ -1,6 +1,7 @@
 #pragma once
 // The key table: every key of exp.yaml, one row each. Loading, --set, spelling suggestions, sbatch
-// directives, trainer flags, help and the key reference are derived from it.
+// directives, trainer flags, help and the key reference are derived from it. The rows are in
+// launcher/spec/keys, one file for each group of sections.
 
 #include <cstdint>
 #include <limits>
@@ -46,6 +47,21 @@ using Field = std::variant<
     Access<std::vector<SlurmOption>>, Access<std::vector<Mount>>, Access<std::vector<SecretSource>>,
     Access<std::vector<Download>>, Access<std::vector<SweptKey>>, Access<std::vector<SweepPoint>>>;
 
+/// The program whose option a key becomes.
+enum class KeyTarget {
+  kNone,       ///< no program: dlrun itself uses the value
+  kSbatch,     ///< a line #SBATCH
+  kSrun,       ///< the step that starts the ranks
+  kContainer,  ///< the step, through the container's backend; the name is pyxis's
+  kTrainer,    ///< the bundled trainer
+};
+
+/// The option that a key becomes. A key that is a map of options has no name of its own.
+struct KeyOption {
+  KeyTarget target = KeyTarget::kNone;
+  std::string_view name = {};  ///< "--nodes"
+};
+
 /// One key of exp.yaml.
 struct KeyRow {
   std::string_view path = {};
@@ -53,9 +69,7 @@ struct KeyRow {
   Format format = Format::kText;
   std::string_view choices = {};  ///< kChoice: words separated by spaces
   double min = 0, max = 0;        ///< limits of numbers, both included; both 0: unbounded
-  /// The option that the key becomes: sbatch's for resources.*, srun's for launch.* and
-  /// container.*, the trainer's for train.* and checkpoint.*.
-  std::string_view option = {};
+  KeyOption option = {};
   std::string_view help = {};
   /// The value that applies if the key is not given, if there is one.
   std::string_view fallback = {};

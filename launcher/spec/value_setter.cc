@@ -75,16 +75,14 @@ constexpr std::array<OwnOption, 14> kOwnSrunOptions{{
   if (!fine)
     return "is not the long name of an option: small letters, digits and '-', without the leading "
            "dashes";
-  const bool is_srun = row.path == "launch.srun"_key;
+  const bool is_srun = row.option.target == KeyTarget::kSrun;
   if (is_srun && (name == "container-mounts" || name == "container-env"))
     return "";  // merged with dlrun's own value
   const std::string option = "--" + std::string(name);
   for (const KeyRow& other : spec_keys()) {
-    if (other.option != option) continue;
-    const bool is_sbatch_key = other.path.substr(0, 10) == "resources." || other.path == "name";
-    const bool is_srun_key =
-        other.path.substr(0, 7) == "launch." || other.path.substr(0, 10) == "container.";
-    if (is_srun ? is_srun_key : is_sbatch_key)
+    if (other.option.name != option) continue;
+    const KeyTarget target = other.option.target;
+    if (target == row.option.target || (is_srun && target == KeyTarget::kContainer))
       return fmt::format("has a key of its own: {}", other.path);
   }
   if (is_srun) {
@@ -301,7 +299,7 @@ struct ValueSetter {
     } else if (value.kind == YamlNode::Kind::kMap) {
       return refuse_entry(value, "is a map; expected text, a list, or true for a bare option");
     }
-    if (row.path == "launch.srun"_key &&
+    if (row.option.target == KeyTarget::kSrun &&
         (name == "nodelist" || name == "exclude")) {  // checks a step's nodes like the job's
       const auto fine = check_hostlist(option.value.value_or(""));
       if (!fine)
@@ -389,9 +387,9 @@ std::vector<std::string_view> refused_option_names(const KeyRow& row) {
       names.push_back(name);
   };
   for (const KeyRow& other : spec_keys()) {
-    if (other.option.starts_with("--")) add(other.option.substr(2));
+    if (other.option.name.starts_with("--")) add(other.option.name.substr(2));
   }
-  for (const auto& [name, why] : row.path == "launch.srun"_key
+  for (const auto& [name, why] : row.option.target == KeyTarget::kSrun
                                      ? std::span<const OwnOption>(kOwnSrunOptions)
                                      : std::span<const OwnOption>(kOwnSbatchOptions))
     add(name);

@@ -8,7 +8,7 @@ load helpers
 @test "300 hostile strings in every key are refused or arrive byte for byte; none is executed" {
     dir=$(fresh_dir)
     install -m 755 "$BATS_TEST_DIRNAME/hostile_strings.py" "$dir"
-    install -m 644 "$DLRUN_SOURCE_DIR/launcher/spec/spec_keys.cc" "$dir/keys"
+    cat "$DLRUN_SOURCE_DIR"/launcher/spec/keys/*_keys.h | install -m 644 /dev/stdin "$dir/keys"
     mkdir "$dir/work" && chown "$DLRUN_TESTBED_USER:" "$dir/work"
     run as_user bash -c 'cd "$1/work" && exec "$1/hostile_strings.py" --keys "$1/keys" "${@:2}"' \
         - "$dir" ${DLRUN_TEST_ALL_STRINGS:+--all}

@@ -2,7 +2,7 @@
 """Puts more than 300 hostile strings into every key of the spec, through the binary and real
 sbatch, and without Slurm.
 
-usage: hostile_strings.py --keys launcher/spec/spec_keys.cc [--all] [--turn N] [--rest SOCKET]
+usage: hostile_strings.py --keys FILE [--all] [--turn N] [--rest SOCKET]
 
 Half of the strings are generated: each way out of a quotation combined with each way to run a
 command. Each key gets every fourth of them, and every other string is run in a job; --all uses all
@@ -201,15 +201,15 @@ def directive_of(script, key):
 
 
 def read_keys(path):
-    """Reads the key table: every key that can be set, with its option, and which of them are paths,
-    always or if they contain a slash."""
+    """Reads the key table (the files of launcher/spec/keys in one): every key that can be set, with
+    its option, and which of them are paths, always or if they contain a slash."""
     rows = re.findall(r'\{\.path = "([^"]+)"(, FIELD)?(.*?)\.help',
                       open(path, encoding="utf-8").read(), re.S)
     keys = {}
     formats = {}
     for path_, field, rest in rows:
         if field:
-            option = re.search(r'\.option = "([^"]+)"', rest)
+            option = re.search(r'\.option = \w+\("([^"]+)"\)', rest)
             keys[path_] = option.group(1) if option else None
             form = re.search(r"\.format = Format::(k\w+)", rest)
             formats[path_] = form.group(1) if form else None

@@ -442,7 +442,7 @@ YAML
     work=$dir/hostile
     as_user mkdir "$work"
     install -m 755 "$BATS_TEST_DIRNAME/hostile_strings.py" "$dir"
-    install -m 644 "$DLRUN_SOURCE_DIR/launcher/spec/spec_keys.cc" "$dir/keys"
+    cat "$DLRUN_SOURCE_DIR"/launcher/spec/keys/*_keys.h | install -m 644 /dev/stdin "$dir/keys"
     run as_user bash -c 'cd "$1/hostile" &&
         exec "$1/hostile_strings.py" --keys "$1/keys" --rest "unix:$2" "${@:3}"' \
         - "$dir" "$DLRUN_TESTBED_REST_SOCKET" \

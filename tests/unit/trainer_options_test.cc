@@ -37,9 +37,9 @@ std::set<std::string> words_of_flag(std::string_view flag) {
 TEST_CASE("the keys of a spec that become flags of the trainer have its flags and its words") {
   int choices = 0;
   for (const KeyRow& row : spec_keys()) {
-    if (!row.path.starts_with("train.") || row.option.empty()) continue;
+    if (!row.path.starts_with("train.") || row.option.name.empty()) continue;
     CAPTURE(row.path);
-    const auto words = words_of_flag(row.option);
+    const auto words = words_of_flag(row.option.name);
     CHECK_FALSE(words.empty());
     if (row.format != Format::kChoice) continue;
     std::set<std::string> of_key;

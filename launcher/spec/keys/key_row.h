@@ -1,0 +1,29 @@
+#pragma once
+// The words that the rows of the key table are written in. Only launcher/spec/keys and
+// spec_keys.cc include it.
+
+#include "launcher/spec/spec_keys.h"
+
+/// The member of JobSpec that a key sets: FIELD(resources.nodes).
+#define FIELD(member) .field = +[](JobSpec& s) -> decltype((s.member)) { return s.member; }
+
+namespace dlrun::keys {
+
+/// An upper limit for numbers that have no other.
+inline constexpr double kMany = 1e9;
+
+/// The options that keys become. Without a name the key is a map of the program's options.
+consteval KeyOption sbatch(std::string_view name = {}) {
+  return {KeyTarget::kSbatch, name};
+}
+consteval KeyOption srun(std::string_view name = {}) {
+  return {KeyTarget::kSrun, name};
+}
+consteval KeyOption container(std::string_view name) {
+  return {KeyTarget::kContainer, name};
+}
+consteval KeyOption trainer(std::string_view name) {
+  return {KeyTarget::kTrainer, name};
+}
+
+}  // namespace dlrun::keys

@@ -1,0 +1,149 @@
+#pragma once
+// The program, and what surrounds it: environment, container and launch.
+// A part of the key table (launcher/spec/spec_keys.h).
+
+#include <array>
+#include <string_view>
+
+#include "common/joined.h"
+#include "container/backends.h"
+#include "launcher/spec/keys/key_row.h"
+
+namespace dlrun::keys {
+
+// clang-format off
+/// The choices of container.runtime: auto, and the names of the backends.
+inline constexpr auto kContainerRuntimes = [] {
+  std::array<std::string_view, kContainerBackends.size() + 1> names{"auto"};
+  for (std::size_t i = 0; i < kContainerBackends.size(); ++i)
+    names[i + 1] = kContainerBackends[i].name;
+  return names;
+}();
+
+inline constexpr KeyRow kProgramKeys[] = {
+  {.path = "environment.modules.purge", FIELD(environment.modules_purge),
+   .help = "With true the job calls `module purge` before it loads modules.",
+   .fallback = "false", .example = "true"},
+  {.path = "environment.modules.use", FIELD(environment.modules_use), .format = Format::kPath,
+   .help = "The job adds these folders with `module use`.",
+   .example = "[./modulefiles]"},
+  {.path = "environment.modules.load", FIELD(environment.modules_load),
+   .help = "The job loads these modules, in this order.",
+   .example = "[GCC/8.3.0, CUDA]"},
+  {.path = "environment.conda.module", FIELD(environment.conda_module),
+   .help = "This module provides conda.",
+   .example = "anaconda3/2021.05"},
+  {.path = "environment.conda.name", FIELD(environment.conda_name), .format = Format::kMaybePath,
+   .help = "The job activates this conda environment: a name or a prefix.",
+   .example = "custom-env"},
+  {.path = "environment.venv", FIELD(environment.venv), .format = Format::kPath,
+   .help = "The job activates this Python virtual environment.",
+   .example = "./venv"},
+  {.path = "environment.vars", FIELD(environment.vars), .format = Format::kLines,
+   .help = "The job has these variables. Every value arrives unchanged, byte for byte.",
+   .example = "{OMP_NUM_THREADS: 4}"},
+  {.path = "environment.secrets", FIELD(environment.secrets),
+   .help = "Only the program sees these variables. NAME takes its value from your environment at "
+           "submission; {name, file} takes it from a file. The values are never in the script, in "
+           "an argument, in a log or in Slurm's records.",
+   .example = "[WANDB_API_KEY, {name: HF_TOKEN, file: ~/.cache/huggingface/token}]"},
+  {.path = "environment.setup", FIELD(environment.setup), .format = Format::kLines,
+   .help = "These shell lines run once, on the first node, before the ranks. A line that fails "
+           "ends the job.",
+   .example = "nvidia-smi -L"},
+  {.path = "environment.setup_node", FIELD(environment.setup_node), .format = Format::kLines,
+   .help = "These shell lines run once on every node before the ranks, for example to copy data to "
+           "the node's own disk. A line that fails ends the job.",
+   .example = "cp -r $SCRATCH/data $TMPDIR/"},
+
+  {.path = "container.runtime", FIELD(container.runtime), .format = Format::kChoice,
+   .choices = kJoined<kContainerRuntimes>,
+   .help = "This tool runs the image. With none the job has no container.",
+   .fallback = "auto: the site's tool", .example = "pyxis"},
+  {.path = "container.image", FIELD(container.image), .format = Format::kImage,
+   .option = container("--container-image"),
+   .help = "The ranks run in this image: a path of a file (.sqsh for pyxis and enroot, .sif for "
+           "apptainer, a folder or a squashfs file for charliecloud), or a name in a registry "
+           "(pyxis and apptainer only). A name has the form "
+           "docker://nvcr.io/nvidia/pytorch:24.05-py3; pyxis also takes enroot's form, "
+           "nvcr.io#nvidia/pytorch:24.05-py3. pyxis fetches a name on every node, apptainer for "
+           "every task. `dlrun container import` fetches a name once and makes a .sqsh file.",
+   .example = "nvcr.io#nvidia/pytorch:24.05-py3"},
+  {.path = "container.mounts", FIELD(container.mounts), .option = container("--container-mounts"),
+   .help = "The container sees these folders: SOURCE:TARGET[:FLAGS], or {source, target, flags}. "
+           "An absolute SOURCE alone is also the TARGET. + separates FLAGS. enroot and pyxis know "
+           "ro, nosuid, nodev, noexec, rprivate, nofail and others; apptainer knows ro and rw; "
+           "charliecloud knows none.",
+   .example = "[./data:/data:ro]"},
+  {.path = "container.workdir", FIELD(container.workdir), .format = Format::kInside,
+   .option = container("--container-workdir"),
+   .help = "The program starts in this folder of the container.",
+   .example = "/workspace"},
+  {.path = "container.writable", FIELD(container.writable),
+   .option = container("--container-writable"),
+   .help = "With true the program can write to the image's file system.",
+   .fallback = "false", .example = "true"},
+  {.path = "container.mount_home", FIELD(container.mount_home),
+   .option = container("--container-mount-home"),
+   .help = "With true the container sees the home directory.",
+   .fallback = "false", .example = "true"},
+  {.path = "container.remap_root", FIELD(container.remap_root),
+   .option = container("--container-remap-root"),
+   .help = "With true the user is root inside the container.",
+   .fallback = "false", .example = "true"},
+  {.path = "container.entrypoint", FIELD(container.entrypoint),
+   .option = container("--container-entrypoint"),
+   .help = "With true the image's entry point runs first.",
+   .fallback = "false", .example = "true"},
+  {.path = "container.name", FIELD(container.name), .format = Format::kSlug,
+   .option = container("--container-name"),
+   .help = "The container has this name. It stays between the steps of a job and, if the site "
+           "keeps containers, between jobs. apptainer and charliecloud do not support names.",
+   .example = "my-container"},
+  {.path = "container.save", FIELD(container.save), .format = Format::kPath,
+   .option = container("--container-save"),
+   .help = "pyxis saves the container's file system to this .sqsh file at the end of the job. The "
+           "job must have one node.",
+   .example = "out.sqsh"},
+
+  {.path = "launch.preset", FIELD(launch.preset), .format = Format::kSlug,
+   .help = "The preset starts the program in the way that its framework expects: trainer, torch, "
+           "torchrun, accelerate, deepspeed, lightning, horovod, tensorflow, jax, mpi, plain, or a "
+           "file in your presets folder.",
+   .fallback = "plain; trainer if there is no command", .example = "torch"},
+  {.path = "launch.command", FIELD(launch.command), .format = Format::kLines,
+   .help = "The job runs this program with these arguments, one word per item.",
+   .example = "[python, -u, train.py, --epochs, 12]"},
+  {.path = "launch.nproc_per_node", FIELD(launch.nproc_per_node), .min = 1, .max = 4096,
+   .help = "The preset's own launcher (torchrun) starts this number of ranks on each node.",
+   .fallback = "gpus_per_task, else the GPUs of a node, or 1", .example = "4"},
+  {.path = "launch.roles.chief", FIELD(launch.chief), .min = 0, .max = 1,
+   .help = "TensorFlow: with 1 the first rank is the chief.",
+   .fallback = "0: worker 0 is the chief", .example = "1"},
+  {.path = "launch.roles.ps", FIELD(launch.ps), .min = 0, .max = 1e6,
+   .help = "TensorFlow: this number of ranks, after the workers, are parameter servers.",
+   .fallback = "0", .example = "2"},
+  {.path = "launch.roles.evaluator", FIELD(launch.evaluator), .min = 0, .max = 1,
+   .help = "TensorFlow: with 1 the last rank is the evaluator.",
+   .fallback = "0", .example = "1"},
+  {.path = "launch.mpi", FIELD(launch.mpi), .option = srun("--mpi"),
+   .help = "srun uses this MPI plugin: for example pmix, pmi2 or none.",
+   .fallback = "the site's plugin, else pmix, if the preset needs MPI", .example = "pmix"},
+  {.path = "launch.cpu_bind", FIELD(launch.cpu_bind), .option = srun("--cpu-bind"),
+   .help = "srun binds ranks to CPUs in this way.",
+   .example = "cores"},
+  {.path = "launch.gpu_bind", FIELD(launch.gpu_bind), .option = srun("--gpu-bind"),
+   .help = "srun binds ranks to GPUs in this way.",
+   .example = "closest"},
+  {.path = "launch.agent", FIELD(launch.agent),
+   .help = "With false the script needs nothing of dlrun on the nodes. The preset may then use "
+           "only variables that a shell can set, and the spec may not use retry, health or "
+           "environment.secrets.",
+   .fallback = "true", .example = "true"},
+  {.path = "launch.srun", FIELD(launch.srun), .option = srun(),
+   .help = "srun gets these other options by their long names.",
+   .example = "{unbuffered: true}"},
+};
+// clang-format on
+
+}  // namespace dlrun::keys

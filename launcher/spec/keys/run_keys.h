@@ -1,0 +1,139 @@
+#pragma once
+// The run as a whole: retry, health, after, code, sweep and submit, then reserved keys.
+// A part of the key table (launcher/spec/spec_keys.h).
+
+#include "launcher/spec/keys/key_row.h"
+
+namespace dlrun::keys {
+
+// clang-format off
+inline constexpr KeyRow kRunKeys[] = {
+  {.path = "retry.max", FIELD(retry.max), .min = 0, .max = 1000,
+   .help = "A failed run restarts at most this number of times: in its allocation while that "
+           "exists, else from Slurm's queue. The program continues from its checkpoint. "
+           "DLRUN_ATTEMPT counts the starts from 0.",
+   .fallback = "3 if another key of retry is given, else 0 (no restart)", .example = "3"},
+  {.path = "retry.on", FIELD(retry.on), .format = Format::kChoice,
+   .choices = "timeout preemption node_failure hang oom failure",
+   .help = "The run restarts after these causes. timeout: the program saves a checkpoint shortly "
+           "before the time limit, and the job is queued again (checkpoint.signal_before). This "
+           "also happens if the program exits with 0, unless it has reported through "
+           "$DLRUN_PROGRESS that it is done. failure: a rank failed, or was killed, for any other "
+           "reason.",
+   .fallback = "all causes; timeout only with checkpoint.signal_before",
+   .example = "[preemption, node_failure, hang]"},
+  {.path = "retry.exclude_bad_nodes", FIELD(retry.exclude_bad_nodes),
+   .help = "With true the next attempt avoids nodes that failed or whose rank hung.",
+   .fallback = "false", .example = "true"},
+  {.path = "retry.no_progress", FIELD(retry.no_progress), .min = 1, .max = 1000,
+   .help = "The run ends after this number of attempts in a row that got no further than the best "
+           "attempt before them. The trainer reports its steps, and any program can report them "
+           "through $DLRUN_PROGRESS. If a program never reports a step, only attempts that ended "
+           "before the program started count.",
+   .fallback = "3", .example = "2"},
+  {.path = "health.preflight", FIELD(health.preflight), .format = Format::kChoice,
+   .choices = "gpu nccl gloo disk clock",
+   .help = "These checks examine every node before any program starts. dlrun names a node that "
+           "fails, and retry.on treats the failure as a node_failure. If all of several nodes fail "
+           "for the same reason, the run ends with code 80 and does not restart. gpu: "
+           "nvidia-smi lists every GPU that the rank sees, without uncorrected memory errors. "
+           "disk: the run's folder, $TMPDIR and /dev/shm accept a file. clock: the clock is within "
+           "five seconds of the first node's clock. nccl: all ranks together, each on its "
+           "GPU, all-reduce four MiB over NCCL within a minute with correct sums; dlrun names a "
+           "rank that does not arrive, and its node. gloo: the same check with CPUs and the "
+           "network only. `dlrun bench collectives` measures the speed of collectives.",
+   .example = "[gpu, nccl, disk, clock]"},
+  {.path = "health.hang_after", FIELD(health.hang_after), .format = Format::kDuration,
+   .help = "A run hangs if it shows no progress for this long. dlrun then ends it, and restarts it "
+           "if retry.on contains hang. Progress is what the program reports. The trainer "
+           "reports by itself. Another program writes {\"step\": 120, \"steps\": 5000, \"loss\": "
+           "0.5} into the file that rank 0 finds in $DLRUN_PROGRESS: the whole object each time, "
+           "in place, without a rename. If a program reports nothing, output of any rank is "
+           "progress. A rank whose process is stopped hangs, too.",
+   .fallback = "30 minutes for programs that report progress, 1 minute for stopped processes",
+   .example = "15m"},
+  {.path = "health.idle_gpu_after", FIELD(health.idle_gpu_after), .format = Format::kDuration,
+   .help = "A GPU that has not worked for this long is idle, and dlrun names its node. nvidia-smi "
+           "reports every GPU of the job every five seconds.",
+   .fallback = "no check", .example = "30m"},
+  {.path = "health.idle_gpu", FIELD(health.idle_gpu), .format = Format::kChoice,
+   .choices = "warn end",
+   .help = "dlrun warns about an idle GPU (idle_gpu_after) in the log and in `dlrun status`. With "
+           "end, the run ends with code 81 and does not restart.",
+   .fallback = "warn", .example = "end"},
+  {.path = "health.known_bad.file", FIELD(health.known_bad_file), .format = Format::kPath,
+   .help = "Runs remember bad nodes in this file, for all runs that use the same file. A node is "
+           "bad if it was lost, if it hung, or if it failed health.preflight. `dlrun nodes` lists "
+           "and forgets bad nodes.",
+   .fallback = "known-bad.jsonl in the runs folder", .example = "~/known-bad.jsonl"},
+  {.path = "health.known_bad.for", FIELD(health.known_bad_for), .format = Format::kDuration,
+   .help = "Runs remember a bad node for this long. A submission adds these nodes to "
+           "resources.exclude and prints them. A node of resources.nodelist is not excluded. "
+           "`known_bad: 7d` is short for this key.",
+   .fallback = "7d if another key of known_bad is given", .example = "7d"},
+
+  {.path = "after.ok", FIELD(after.ok),
+   .help = "The job starts when these have succeeded: runs by name, id or path, or Slurm job ids. "
+           "Slurm cancels a job that can never start.",
+   .example = "[preprocess, \"4711\"]"},
+  {.path = "after.any", FIELD(after.any),
+   .help = "The job starts when these have ended, whether they succeeded or failed.",
+   .example = "last"},
+  {.path = "after.notok", FIELD(after.notok),
+   .help = "The job starts when these have failed.",
+   .example = "[train]"},
+
+  {.path = "code.snapshot", FIELD(code_snapshot),
+   .help = "With true dlrun copies the source tree into the run, and the job starts in the copy. "
+           "Later edits then do not change a job that waits. The copy contains the files of the "
+           "git repository that git does not ignore; without git it contains the spec's folder (or "
+           "slurm.chdir). dlrun records commit and diff in any case. `dlrun resubmit` runs "
+           "the same copy again; a submission of the run's resolved.yaml makes a new copy.",
+   .fallback = "false", .example = "true"},
+
+  {.path = "sweep.parameters", FIELD(sweep.parameters),
+   .help = "dlrun submits a sweep as a job array. This map has keys of the spec and the values to "
+           "try; each combination is a run of its own. The last key changes fastest. With "
+           "sweep.random a key may have {min, max} instead of a list, and log: true.",
+   .example = "{train.lr: [0.1, 0.01], train.batch: [32, 256]}"},
+  {.path = "sweep.points", FIELD(sweep.points),
+   .help = "The sweep has exactly these combinations. This key excludes parameters and random.",
+   .example = "[{train.lr: 0.1, train.batch: 32}, {train.lr: 0.01, train.batch: 256}]"},
+  {.path = "sweep.random", FIELD(sweep.random), .min = 1, .max = 10000,
+   .help = "The sweep tries this number of random points of parameters, all different, instead of "
+           "all combinations.",
+   .example = "20"},
+  {.path = "sweep.seed", FIELD(sweep.seed), .min = 0, .max = 4294967295.0,
+   .help = "This number seeds the random points. The same seed gives the same points.",
+   .fallback = "1", .example = "1"},
+  {.path = "sweep.max_parallel", FIELD(sweep.max_parallel), .min = 1, .max = 1e6,
+   .help = "At most this number of points run at once.",
+   .fallback = "as many as Slurm starts", .example = "4"},
+  {.path = "submit.via", FIELD(submit.via), .format = Format::kChoice,
+   .choices = "sbatch slurmrestd",
+   .help = "dlrun submits the job with sbatch, or through Slurm's REST API (slurmrestd). It uses "
+           "the same way for everything else about the run. `dlrun interactive` needs salloc.",
+   .fallback = "sbatch", .example = "sbatch"},
+  {.path = "submit.url", FIELD(submit.url),
+   .help = "slurmrestd listens at this address: unix:/PATH, http://127.0.0.1:PORT or "
+           "https://HOST[:PORT].",
+   .example = "unix:/run/slurmrestd/socket"},
+  {.path = "submit.token_file", FIELD(submit.token_file), .format = Format::kPath,
+   .help = "This file of mode 0600 contains the token that `scontrol token` prints. A socket needs "
+           "no token.",
+   .example = "~/.config/dlrun/token"},
+
+  // Reserved keys of parts that do not exist yet: refused by name, so that they are not
+  // reported as spelling errors.
+  {.path = "notify.webhook",
+   .help = "dlrun sends notifications to this address."},
+  {.path = "notify.on",
+   .help = "dlrun sends notifications about these events."},
+  {.path = "track.mlflow",
+   .help = "dlrun records the run on this MLflow server."},
+  {.path = "track.tensorboard",
+   .help = "dlrun writes TensorBoard events."},
+};
+// clang-format on
+
+}  // namespace dlrun::keys
