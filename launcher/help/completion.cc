@@ -4,7 +4,7 @@
 
 #include "common/text.h"
 #include "launcher/help/completion_parts.h"
-#include "launcher/spec/spec_keys.h"
+#include "launcher/spec/value_types.h"
 
 namespace dlrun {
 namespace completion {
@@ -41,13 +41,10 @@ SetWords set_words() {
   for (const KeyRow& row : spec_keys()) {
     if (!row.is_supported()) continue;
     const std::string key(row.path);
-    const bool is_map = std::holds_alternative<Access<NamedValues>>(row.field) ||
-                        std::holds_alternative<Access<std::vector<SlurmOption>>>(row.field);
-    words.keys.push_back(key + (is_map ? "." : "="));
+    const ValueTraits traits = traits_of(row);
+    words.keys.push_back(key + (traits.has_entries ? "." : "="));
     if (row.format == Format::kChoice) words.values.emplace_back(key, std::string(row.choices));
-    if (std::holds_alternative<Access<std::optional<bool>>>(row.field) ||
-        row.format == Format::kFlag)
-      switches.push_back(key);
+    if (traits.is_switch || row.format == Format::kFlag) switches.push_back(key);
     const bool is_path = row.format == Format::kPath || row.format == Format::kMaybePath ||
                          row.format == Format::kImage || row.format == Format::kPattern;
     if (is_path) paths.push_back(key);

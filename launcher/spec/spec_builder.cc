@@ -1,4 +1,4 @@
-// Walks a document by the key table. Each value goes to set_value() (value_setter.cc), which sets
+// Walks a document by the key table. Each value goes to set_value() (value_types.cc), which sets
 // the member unless a stronger layer has set it already.
 #include "launcher/spec/spec_builder.h"
 

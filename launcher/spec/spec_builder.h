@@ -57,7 +57,7 @@ class SpecBuilder {
 
  private:
   friend struct ItemReader;
-  friend struct ValueSetter;
+  friend struct ValueReader;
   friend struct SweepSetter;
   struct Layer {
     const YamlDocument& document;

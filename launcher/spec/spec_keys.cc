@@ -3,14 +3,10 @@
 #include <algorithm>
 #include <array>
 
-#include <fmt/format.h>
-
-#include "common/text.h"
 #include "launcher/spec/keys/job_keys.h"
 #include "launcher/spec/keys/program_keys.h"
 #include "launcher/spec/keys/run_keys.h"
 #include "launcher/spec/keys/train_keys.h"
-#include "launcher/spec/slurm_units.h"
 
 namespace dlrun {
 namespace {
@@ -39,36 +35,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kShorthan
          (path.size() > section.size() && path.substr(0, section.size()) == section &&
           path[section.size()] == '.');
 }
-
-struct TextOf {
-  JobSpec& spec;
-  using Text = std::optional<std::string>;
-  Text operator()(std::monostate) const { return std::nullopt; }
-  Text operator()(Access<std::optional<std::string>> get) const { return get(spec); }
-  Text operator()(Access<std::optional<std::int64_t>> get) const { return number(get(spec)); }
-  Text operator()(Access<std::optional<double>> get) const { return number(get(spec)); }
-  Text operator()(Access<std::optional<bool>> get) const {
-    return get(spec) ? Text(*get(spec) ? "true" : "false") : std::nullopt;
-  }
-  Text operator()(Access<std::optional<NodeRange>> get) const {
-    return get(spec) ? Text(format_nodes(*get(spec))) : std::nullopt;
-  }
-  Text operator()(Access<std::optional<Gpus>> get) const {
-    return get(spec) ? Text(format_gpus(*get(spec))) : std::nullopt;
-  }
-  Text operator()(Access<std::vector<std::string>> get) const {
-    return get(spec).empty() ? std::nullopt : Text(join(get(spec), ","));
-  }
-  template <typename List>
-  Text operator()(Access<List>) const {
-    return std::nullopt;
-  }
-
-  template <typename Number>
-  [[nodiscard]] static Text number(const std::optional<Number>& value) {
-    return value ? Text(fmt::format("{}", *value)) : std::nullopt;
-  }
-};
 
 }  // namespace
 
@@ -103,12 +69,6 @@ std::vector<std::string_view> names_in_section(std::string_view section) {
     if (std::find(names.begin(), names.end(), rest) == names.end()) names.push_back(rest);
   }
   return names;
-}
-
-std::optional<std::string> option_text(const KeyRow& row, const JobSpec& spec) {
-  // Access takes a mutable spec because loading writes through it; this code only reads.
-  return std::visit(TextOf{const_cast<JobSpec&>(spec)},
-                    row.field);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
 }
 
 }  // namespace dlrun

@@ -13,15 +13,11 @@
 #include "launcher/spec/load.h"
 #include "launcher/spec/sweep_points.h"
 #include "launcher/spec/value_setter.h"
+#include "launcher/spec/value_types.h"
 #include "launcher/spec/yaml_text.h"
 
 namespace dlrun {
 namespace {
-
-[[nodiscard]] bool is_free_map(const KeyRow& row) {
-  return std::holds_alternative<Access<NamedValues>>(row.field) ||
-         std::holds_alternative<Access<std::vector<SlurmOption>>>(row.field);
-}
 
 /// Removes quotes that the text does not need, because people read it in tables. The texts "true"
 /// and "false" keep theirs, to differ from the booleans.
@@ -35,8 +31,8 @@ namespace {
 [[nodiscard]] const KeyRow* row_of(std::string_view path) {
   if (const KeyRow* row = find_key(path)) return row;
   for (const KeyRow& row : spec_keys()) {
-    if (is_free_map(row) && path.size() > row.path.size() + 1 && path.starts_with(row.path) &&
-        path[row.path.size()] == '.')
+    if (traits_of(row).has_entries && path.size() > row.path.size() + 1 &&
+        path.starts_with(row.path) && path[row.path.size()] == '.')
       return &row;
   }
   return nullptr;
@@ -67,7 +63,7 @@ std::string why_not_swept(std::string_view path) {
   for (const auto& [key, why] : kNot) {
     if (path == key) return fmt::format("'{}' cannot be swept: {}", path, why);
   }
-  if (row->path == path && is_free_map(*row))
+  if (row->path == path && traits_of(*row).has_entries)
     return fmt::format("'{}' is a map: name an entry of it, {}.NAME", path, path);
   return "";
 }
@@ -139,8 +135,8 @@ std::optional<std::vector<SweptValue>> SweepSetter::list(const std::string& key,
 std::optional<SweptRange> SweepSetter::range(const std::string& key, const YamlNode& node) const {
   const KeyRow& of = *row_of(key);
   SweptRange found;
-  found.is_whole = std::holds_alternative<Access<std::optional<std::int64_t>>>(of.field);
-  if (!found.is_whole && !std::holds_alternative<Access<std::optional<double>>>(of.field)) {
+  found.is_whole = traits_of(of).is_whole;
+  if (!traits_of(of).is_number) {
     refuse(node,
            fmt::format("'{}' is not a number, so it has no range; give a list of values", key));
     return std::nullopt;

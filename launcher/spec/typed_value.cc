@@ -1,9 +1,7 @@
 #include "launcher/spec/typed_value.h"
 
-#include <variant>
-
 #include "common/text.h"
-#include "launcher/spec/spec_keys.h"
+#include "launcher/spec/value_types.h"
 #include "launcher/spec/yaml_document.h"
 
 namespace dlrun {
@@ -13,8 +11,7 @@ using Json = nlohmann::ordered_json;
 
 /// Returns true for keys whose values are always text.
 [[nodiscard]] bool is_text(const KeyRow* row) {
-  return row == nullptr || std::holds_alternative<Access<std::optional<std::string>>>(row->field) ||
-         std::holds_alternative<Access<std::vector<std::string>>>(row->field);
+  return row == nullptr || traits_of(*row).is_text;
 }
 
 /// Returns true for keys whose values are numbers. A list of counts is stored like a list of words,

@@ -1,6 +1,6 @@
 #pragma once
-// Sets one member of the spec from one node of a document, by the member's type. Private to the
-// loading of specs.
+// Sets one member of the spec from one node of a document, by the member's type (value_type.h).
+// Private to the loading of specs.
 
 #include <array>
 #include <string_view>
@@ -31,10 +31,6 @@ void set_value(SpecBuilder& builder, const YamlDocument& document, const SpecSou
 /// Sets one entry of a free map (environment.vars, slurm, launch.srun), as --set does.
 void set_free_entry(SpecBuilder& builder, const YamlDocument& document, const SpecSource& source,
                     const KeyRow& row, const YamlNode& node, std::string_view name);
-
-/// Returns the names that a free map of options (slurm, launch.srun) refuses: options with a key of
-/// their own, and options that dlrun sets itself.
-[[nodiscard]] std::vector<std::string_view> refused_option_names(const KeyRow& row);
 
 /// Returns the kind for messages: "a list", "a map", ...
 [[nodiscard]] std::string_view kind_name(const YamlNode& node);

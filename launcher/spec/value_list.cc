@@ -1,0 +1,257 @@
+// Values that are lists: words, mounts, secrets, downloads, and what a sweep tries.
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "common/text.h"
+#include "launcher/spec/key_name.h"
+#include "launcher/spec/schema_parts.h"
+#include "launcher/spec/sweep_setter.h"
+#include "launcher/spec/value_type.h"
+#include "launcher/spec/yaml_text.h"
+
+namespace dlrun {
+namespace {
+
+using namespace schema_parts;
+
+/// Joins the items of a list, each as `write` shows it: "[a, b]". Returns nullopt for an empty
+/// list.
+template <typename Item, typename Write>
+[[nodiscard]] OptionText flow_list(const std::vector<Item>& items, Write write) {
+  if (items.empty()) return std::nullopt;
+  std::string text = "[";
+  for (const Item& item : items) text += (text.size() == 1 ? "" : ", ") + write(item);
+  return text + "]";
+}
+
+[[nodiscard]] std::string flow_words(const std::vector<std::string>& words) {
+  return flow_list(words, yaml_string).value_or("[]");
+}
+
+[[nodiscard]] ValueJson list_of(ValueJson item) {
+  return {{"type", "array"}, {"items", std::move(item)}};
+}
+
+[[nodiscard]] bool is_command(const KeyRow& row) {
+  return row.path == "launch.command"_key;
+}
+
+}  // namespace
+
+// Words
+
+using Words = ValueType<std::vector<std::string>>;
+
+void Words::set(const ValueReader& in, Access<std::vector<std::string>> member) {
+  std::vector<std::string> words;
+  bool is_fine = true;
+  if (in.node.kind == YamlNode::Kind::kScalar && is_command(in.row)) {
+    return in.refuse({Errc::kInvalid,
+                      "expected a list of words, such as [python, -u, train.py]; for a shell's "
+                      "line write [bash, -c, '...']"});
+  }
+  const auto add = [&](const YamlNode& item) {
+    auto word = in.text(item, "a list of words");
+    if (word) {
+      words.push_back(std::move(*word));
+    } else {
+      in.refuse(word.error(), &item);
+      is_fine = false;
+    }
+  };
+  if (in.node.kind == YamlNode::Kind::kSequence) {
+    for (YamlId id : in.node.items) add(in.layer.document.at(id));
+  } else {
+    add(in.node);
+  }
+  if (is_command(in.row) && is_fine && (words.empty() || words[0].empty()))
+    return in.refuse({Errc::kInvalid, "names no program"});
+  if (is_fine) in.put(member, Result<std::vector<std::string>>(std::move(words)));
+}
+
+ValueJson Words::schema(const KeyRow& row) {
+  const ValueJson item = formatted(row);
+  ValueJson list = list_of(item);
+  if (!is_command(row)) return any_of({list, item});
+  list["minItems"] = 1;
+  return list;
+}
+
+std::string Words::words(const KeyRow& row) {
+  return is_command(row) ? "list of words"
+                         : fmt::format("list, or one value: {}", format_in_words(row.format));
+}
+
+OptionText Words::option_text(const std::vector<std::string>& value) {
+  return value.empty() ? std::nullopt : OptionText(join(value, ","));
+}
+
+OptionText Words::yaml(const std::vector<std::string>& value) {
+  return flow_list(value, yaml_string);
+}
+
+// Mounts
+
+using Mounts = ValueType<std::vector<Mount>>;
+
+void Mounts::set(const ValueReader& in, Access<std::vector<Mount>> member) {
+  in.put_items(member, "a list of mounts",
+               [&](const YamlNode& item, const auto&) { return in.items().mount(item); });
+}
+
+ValueJson Mounts::schema(const KeyRow&) {
+  const ValueJson flag = scalar("^[A-Za-z0-9=_-]+$");
+  const ValueJson map{{"type", "object"},
+                      {"properties",
+                       {{"source", scalar(kPrintable)},
+                        {"target", scalar(kPrintable)},
+                        {"flags", any_of({list_of(flag), flag})}}},
+                      {"required", {"source"}},
+                      {"additionalProperties", false}};
+  return list_of(
+      any_of({scalar(R"(^[^:\u0000-\u001f\u007f]+(:[^:\u0000-\u001f\u007f]+){0,2}$)"), map}));
+}
+
+std::string Mounts::words(const KeyRow&) {
+  return "list of SOURCE:TARGET[:FLAGS] or {source, target, flags}";
+}
+
+OptionText Mounts::yaml(const std::vector<Mount>& value) {
+  return flow_list(value, [](const Mount& mount) {
+    return fmt::format("{{\"source\": {}, \"target\": {}, \"flags\": {}}}",
+                       yaml_string(mount.source), yaml_string(mount.target),
+                       flow_words(mount.flags));
+  });
+}
+
+// Secrets
+
+using Secrets = ValueType<std::vector<SecretSource>>;
+
+void Secrets::set(const ValueReader& in, Access<std::vector<SecretSource>> member) {
+  in.put_items(member, "a list of variables' names", [&](const YamlNode& item, const auto& before) {
+    return in.items().secret(item, before);
+  });
+}
+
+ValueJson Secrets::schema(const KeyRow&) {
+  const ValueJson name = text(variable_name_pattern());
+  const ValueJson map{{"type", "object"},
+                      {"properties", {{"name", name}, {"file", scalar(kPrintable)}}},
+                      {"required", {"name", "file"}},
+                      {"additionalProperties", false}};
+  return list_of(any_of({name, map}));
+}
+
+std::string Secrets::words(const KeyRow&) {
+  return "list of NAME or {name, file}";
+}
+
+OptionText Secrets::yaml(const std::vector<SecretSource>& value) {
+  return flow_list(value, [](const SecretSource& secret) {
+    return secret.file.empty() ? yaml_string(secret.name)
+                               : fmt::format("{{\"name\": {}, \"file\": {}}}",
+                                             yaml_string(secret.name), yaml_string(secret.file));
+  });
+}
+
+// Downloads
+
+using Downloads = ValueType<std::vector<Download>>;
+
+void Downloads::set(const ValueReader& in, Access<std::vector<Download>> member) {
+  in.put_items(member, "a list of {url, sha256}", [&](const YamlNode& item, const auto& before) {
+    return in.items().download(item, before);
+  });
+}
+
+ValueJson Downloads::schema(const KeyRow&) {
+  return list_of({{"type", "object"},
+                  {"properties",
+                   {{"url", text(kUrlPattern)},
+                    {"sha256", any_of({text("^[0-9A-Fa-f]{64}$"), variable()})},
+                    {"file", text(kFilePattern)},
+                    {"bytes", any_of({whole_number(0, 0), text(kWholePattern), variable()})}}},
+                  {"required", {"url", "sha256"}},
+                  {"additionalProperties", false}});
+}
+
+std::string Downloads::words(const KeyRow&) {
+  return "list of {url, sha256[, file][, bytes]}";
+}
+
+OptionText Downloads::yaml(const std::vector<Download>& value) {
+  return flow_list(value, [](const Download& one) {
+    return fmt::format("{{\"url\": {}, \"sha256\": {}, \"file\": {}{}}}", yaml_string(one.url),
+                       yaml_string(one.sha256), yaml_string(one.file),
+                       one.bytes ? fmt::format(", \"bytes\": {}", *one.bytes) : "");
+  });
+}
+
+// Keys and points of a sweep
+
+using SweptKeys = ValueType<std::vector<SweptKey>>;
+
+void SweptKeys::set(const ValueReader& in, Access<std::vector<SweptKey>> member) {
+  if (auto keys = SweepSetter{in.builder, in.layer, in.row}.parameters(in.node))
+    in.put(member, Result<std::vector<SweptKey>>(std::move(*keys)));
+}
+
+ValueJson SweptKeys::schema(const KeyRow&) {
+  const ValueJson number{{"type", {"number", "string"}}};
+  const ValueJson range{
+      {"type", "object"},
+      {"properties", {{"min", number}, {"max", number}, {"log", {{"type", "boolean"}}}}},
+      {"required", {"min", "max"}},
+      {"additionalProperties", false}};
+  return {{"type", "object"},
+          {"minProperties", 1},
+          {"propertyNames", swept_name()},
+          {"additionalProperties", any_of({{{"type", "array"}, {"minItems", 1}}, range})}};
+}
+
+std::string SweptKeys::words(const KeyRow&) {
+  return "map of keys and lists of values; with sweep.random also {min, max, log}";
+}
+
+OptionText SweptKeys::yaml(const std::vector<SweptKey>& value) {
+  if (value.empty()) return std::nullopt;
+  std::string text = "{";
+  for (const SweptKey& key : value) {
+    text += fmt::format("{}{}: ", text.size() == 1 ? "" : ", ", yaml_string(key.key));
+    text +=
+        key.range
+            ? fmt::format("{{min: {}, max: {}, log: {}}}", key.range->min, key.range->max,
+                          key.range->is_log)
+            : flow_list(key.values, [](const SweptValue& one) { return one.text; }).value_or("[]");
+  }
+  return text + "}";
+}
+
+using Points = ValueType<std::vector<SweepPoint>>;
+
+void Points::set(const ValueReader& in, Access<std::vector<SweepPoint>> member) {
+  if (auto points = SweepSetter{in.builder, in.layer, in.row}.points(in.node))
+    in.put(member, Result<std::vector<SweepPoint>>(std::move(*points)));
+}
+
+ValueJson Points::schema(const KeyRow&) {
+  return {{"type", "array"},
+          {"minItems", 1},
+          {"items", {{"type", "object"}, {"minProperties", 1}, {"propertyNames", swept_name()}}}};
+}
+
+std::string Points::words(const KeyRow&) {
+  return "list of maps of keys and values";
+}
+
+OptionText Points::yaml(const std::vector<SweepPoint>& value) {
+  return flow_list(value, [](const SweepPoint& point) {
+    std::string text = "{";
+    for (const SweptValue& one : point)
+      text += fmt::format("{}{}: {}", text.size() == 1 ? "" : ", ", yaml_string(one.key), one.text);
+    return text + "}";
+  });
+}
+
+}  // namespace dlrun

@@ -1,0 +1,35 @@
+#include "launcher/spec/value_reader.h"
+
+#include "launcher/spec/download.h"
+#include "launcher/spec/value_setter.h"
+
+namespace dlrun {
+
+void ValueReader::refuse(const Error& why, const YamlNode* at) const {
+  refuse_as(at != nullptr ? *at : node, row.path, fmt::format("{}: {}", row.path, why.message));
+}
+
+Result<> ValueReader::check_range(double number, std::string_view text) const {
+  if ((row.min == 0 && row.max == 0) || (number >= row.min && number <= row.max)) return {};
+  return fail(Errc::kInvalid, "{} is not between {} and {}", text, row.min, row.max);
+}
+
+void ValueReader::refuse_kind(std::string_view expected) const {
+  refuse({Errc::kInvalid, fmt::format("expected {}, not {}", expected, kind_name(node))});
+}
+
+void ValueReader::refuse_item(const Error& why, const YamlNode& at) const {
+  if (why.code != Errc::kRefused) return refuse(why, &at);
+  Origin where = builder.origin(layer, at);
+  if (where.kind == Origin::Kind::kSet) where.source = key() + "=...";
+  builder.refused_.emplace(row.path);
+  builder.report({Diagnostic::Severity::kError, where, fmt::format("{}: {}", row.path, why.message),
+                  kLineNotShown});
+}
+
+void ValueReader::keep_origin_of_item(std::size_t index, const YamlNode& at) const {
+  builder.spec_.origins.try_emplace(fmt::format("{}[{}]", row.path, index),
+                                    builder.origin(layer, at));
+}
+
+}  // namespace dlrun

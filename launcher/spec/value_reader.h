@@ -1,0 +1,115 @@
+#pragma once
+// Reads the value of one key from one node of a document. Private to the loading of specs.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "launcher/spec/item_reader.h"
+#include "launcher/spec/spec_builder.h"
+
+namespace dlrun {
+
+/// The key, its node, and the builder that gets the value and the problems.
+struct ValueReader {
+  SpecBuilder& builder;
+  SpecBuilder::Layer layer;
+  const KeyRow& row;
+  const YamlNode& node;
+
+  [[nodiscard]] std::string key() const { return std::string(row.path); }
+  [[nodiscard]] ItemReader items() const { return {builder, layer, row}; }
+
+  /// Returns the text of a single value, with ${NAME} replaced; see SpecBuilder::scalar().
+  [[nodiscard]] Result<std::string> scalar(const YamlNode& at, std::string_view expected) const {
+    return builder.scalar(at, expected);
+  }
+  /// Returns scalar() after the checks and changes of the row's format.
+  [[nodiscard]] Result<std::string> text(const YamlNode& at, std::string_view expected) const {
+    return builder.text(layer, row, at, expected);
+  }
+  [[nodiscard]] std::vector<std::pair<const YamlNode*, const YamlNode*>> entries() const {
+    return builder.entries(layer, node, key());
+  }
+
+  /// Reports why the value is refused. at: the node that is wrong; nullptr: the value's own.
+  void refuse(const Error& why, const YamlNode* at = nullptr) const;
+  /// Reports an error about a key or an entry with its whole text.
+  void refuse_as(const YamlNode& at, std::string_view path, std::string message) const {
+    builder.error(layer, at, path, std::move(message));
+  }
+  /// Reports why a value inside the node is refused. path: its key, or its map's key and its name.
+  void refuse_value(const YamlNode& at, const std::string& path, const Error& why) const {
+    refuse_as(at, path, fmt::format("{}: {}", path, why.message));
+  }
+  void warn(const YamlNode& at, std::string message) const {
+    builder.warn(layer, at, std::move(message));
+  }
+  /// Fails with kInvalid if the number is outside the row's limits.
+  [[nodiscard]] Result<> check_range(double number, std::string_view text) const;
+
+  /// Sets the member, unless a stronger layer has set it. Reports the error if value has one.
+  template <typename Member, typename Value>
+  void put(Access<Member> member, Result<Value> value) const {
+    if (!value) return refuse(value.error());
+    if (!builder.settle(key())) return;
+    member(builder.spec_) = std::move(*value);
+    builder.spec_.origins[key()] = builder.origin(layer, node);
+  }
+
+  /// Reads a list whose items have origins of their own: "container.mounts[0]". `read` gets an
+  /// item's node and the items before it.
+  template <typename Item, typename Read>
+  void put_items(Access<std::vector<Item>> member, std::string_view expected, Read read) const {
+    if (node.kind != YamlNode::Kind::kSequence) return refuse_kind(expected);
+    std::vector<Item> found;
+    bool is_fine = true;
+    for (std::size_t i = 0; i < node.items.size(); ++i) {
+      const YamlNode& at = layer.document.at(node.items[i]);
+      Result<Item> item = read(at, found);
+      if (item) {
+        keep_origin_of_item(i, at);
+        found.push_back(std::move(*item));
+      } else {
+        refuse_item(item.error(), at);
+        is_fine = false;
+      }
+    }
+    if (is_fine) put(member, Result<std::vector<Item>>(std::move(found)));
+  }
+
+  /// Returns the key of a map's entry: environment.vars.NAME.
+  [[nodiscard]] std::string entry_key(std::string_view name) const {
+    return key() + "." + std::string(name);
+  }
+  /// Calls set(name node, name, value) for each entry of the map, unless a stronger layer has
+  /// removed the whole map.
+  template <typename Set>
+  void each_entry(Set set) const {
+    if (node.kind != YamlNode::Kind::kMap) return refuse_kind("a map of names and values");
+    if (builder.settled_.contains(key())) return;
+    for (const auto& [name, value] : entries()) set(*name, name->text, *value);
+  }
+  /// Marks a key or an entry as decided. Returns false if a stronger layer has decided it.
+  bool settle(const std::string& path) const { return builder.settle(path); }
+  /// Adds an entry to the member, with its origin.
+  template <typename Member, typename Entry>
+  void put_entry(Access<Member> member, const std::string& path, const YamlNode& value,
+                 Entry entry) const {
+    if (!builder.settle(path)) return;
+    builder.spec_.origins[path] = builder.origin(layer, value);
+    member(builder.spec_).push_back(std::move(entry));
+  }
+
+ private:
+  void refuse_kind(std::string_view expected) const;
+  /// An error of kind kRefused is about a password: its line is not shown.
+  void refuse_item(const Error& why, const YamlNode& at) const;
+  void keep_origin_of_item(std::size_t index, const YamlNode& at) const;
+};
+
+}  // namespace dlrun

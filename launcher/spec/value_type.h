@@ -1,0 +1,180 @@
+#pragma once
+// One struct for each type of member that a key can set: how a value is read, shown and described.
+// A new type is one struct here, and one line in Field (spec_keys.h). Only value*.cc include this.
+//
+// Every ValueType<T> has:
+//   kTraits                 the facts of ValueTraits
+//   set(in, member)         reads in.node, checks it, and sets the member with its origin; problems
+//                           go to in.builder
+//   schema(row)             the JSON Schema of a value
+//   words(row)              the type in words, for people
+//   option_text(value)      the text of the option that the key becomes; nullopt: there is none
+//   yaml(value)             the value as one line of YAML; nullopt: it is not set
+// A map with entries (kTraits.has_entries) has entries(value) instead of yaml(), and
+// set_entry(in, member, name_node, name, value), which sets one of them.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "launcher/spec/value_reader.h"
+#include "launcher/spec/value_types.h"
+
+namespace dlrun {
+
+template <typename T>
+struct ValueType;
+
+using ValueJson = nlohmann::ordered_json;
+using OptionText = std::optional<std::string>;
+
+/// Returns a format in words: "path, relative to the spec's folder".
+[[nodiscard]] std::string_view format_in_words(Format format);
+
+/// The YAML of a type whose option text is its whole value.
+template <typename T>
+struct SingleValue {
+  [[nodiscard]] static OptionText yaml(const T& value);
+};
+
+/// A type that becomes no single option.
+template <typename T>
+struct StructuredValue {
+  [[nodiscard]] static OptionText option_text(const T&) { return std::nullopt; }
+};
+
+template <>
+struct ValueType<std::optional<std::string>> : SingleValue<std::optional<std::string>> {
+  static constexpr ValueTraits kTraits{.is_text = true};
+  static void set(const ValueReader& in, Access<std::optional<std::string>> member);
+  [[nodiscard]] static ValueJson schema(const KeyRow& row);
+  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static OptionText option_text(const std::optional<std::string>& value);
+};
+
+template <>
+struct ValueType<std::optional<bool>> : SingleValue<std::optional<bool>> {
+  static constexpr ValueTraits kTraits{.is_switch = true};
+  static void set(const ValueReader& in, Access<std::optional<bool>> member);
+  [[nodiscard]] static ValueJson schema(const KeyRow& row);
+  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static OptionText option_text(const std::optional<bool>& value);
+};
+
+template <>
+struct ValueType<std::optional<std::int64_t>> : SingleValue<std::optional<std::int64_t>> {
+  static constexpr ValueTraits kTraits{.is_number = true, .is_whole = true};
+  static void set(const ValueReader& in, Access<std::optional<std::int64_t>> member);
+  [[nodiscard]] static ValueJson schema(const KeyRow& row);
+  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static OptionText option_text(const std::optional<std::int64_t>& value);
+};
+
+template <>
+struct ValueType<std::optional<double>> : SingleValue<std::optional<double>> {
+  static constexpr ValueTraits kTraits{.is_number = true};
+  static void set(const ValueReader& in, Access<std::optional<double>> member);
+  [[nodiscard]] static ValueJson schema(const KeyRow& row);
+  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static OptionText option_text(const std::optional<double>& value);
+};
+
+template <>
+struct ValueType<std::optional<NodeRange>> : SingleValue<std::optional<NodeRange>> {
+  static constexpr ValueTraits kTraits{.range = "1 to 1000000"};
+  static void set(const ValueReader& in, Access<std::optional<NodeRange>> member);
+  [[nodiscard]] static ValueJson schema(const KeyRow& row);
+  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static OptionText option_text(const std::optional<NodeRange>& value);
+};
+
+template <>
+struct ValueType<std::optional<Gpus>> : SingleValue<std::optional<Gpus>> {
+  static constexpr ValueTraits kTraits{.range = "0 to 1000000", .whole_form = "TYPE:COUNT"};
+  static void set(const ValueReader& in, Access<std::optional<Gpus>> member);
+  [[nodiscard]] static ValueJson schema(const KeyRow& row);
+  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static OptionText option_text(const std::optional<Gpus>& value);
+};
+
+template <>
+struct ValueType<std::vector<std::string>> {
+  static constexpr ValueTraits kTraits{.is_text = true};
+  static void set(const ValueReader& in, Access<std::vector<std::string>> member);
+  [[nodiscard]] static ValueJson schema(const KeyRow& row);
+  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static OptionText option_text(const std::vector<std::string>& value);
+  [[nodiscard]] static OptionText yaml(const std::vector<std::string>& value);
+};
+
+template <>
+struct ValueType<std::vector<Mount>> : StructuredValue<std::vector<Mount>> {
+  static constexpr ValueTraits kTraits{};
+  static void set(const ValueReader& in, Access<std::vector<Mount>> member);
+  [[nodiscard]] static ValueJson schema(const KeyRow& row);
+  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static OptionText yaml(const std::vector<Mount>& value);
+};
+
+template <>
+struct ValueType<std::vector<SecretSource>> : StructuredValue<std::vector<SecretSource>> {
+  static constexpr ValueTraits kTraits{};
+  static void set(const ValueReader& in, Access<std::vector<SecretSource>> member);
+  [[nodiscard]] static ValueJson schema(const KeyRow& row);
+  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static OptionText yaml(const std::vector<SecretSource>& value);
+};
+
+template <>
+struct ValueType<std::vector<Download>> : StructuredValue<std::vector<Download>> {
+  static constexpr ValueTraits kTraits{};
+  static void set(const ValueReader& in, Access<std::vector<Download>> member);
+  [[nodiscard]] static ValueJson schema(const KeyRow& row);
+  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static OptionText yaml(const std::vector<Download>& value);
+};
+
+template <>
+struct ValueType<std::vector<SweptKey>> : StructuredValue<std::vector<SweptKey>> {
+  static constexpr ValueTraits kTraits{.is_map = true};
+  static void set(const ValueReader& in, Access<std::vector<SweptKey>> member);
+  [[nodiscard]] static ValueJson schema(const KeyRow& row);
+  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static OptionText yaml(const std::vector<SweptKey>& value);
+};
+
+template <>
+struct ValueType<std::vector<SweepPoint>> : StructuredValue<std::vector<SweepPoint>> {
+  static constexpr ValueTraits kTraits{};
+  static void set(const ValueReader& in, Access<std::vector<SweepPoint>> member);
+  [[nodiscard]] static ValueJson schema(const KeyRow& row);
+  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static OptionText yaml(const std::vector<SweepPoint>& value);
+};
+
+template <>
+struct ValueType<NamedValues> : StructuredValue<NamedValues> {
+  static constexpr ValueTraits kTraits{.is_map = true, .has_entries = true};
+  static void set(const ValueReader& in, Access<NamedValues> member);
+  static void set_entry(const ValueReader& in, Access<NamedValues> member,
+                        const YamlNode& name_node, std::string_view name, const YamlNode& value);
+  [[nodiscard]] static ValueJson schema(const KeyRow& row);
+  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static NamedValues entries(const NamedValues& value);
+};
+
+template <>
+struct ValueType<std::vector<SlurmOption>> : StructuredValue<std::vector<SlurmOption>> {
+  static constexpr ValueTraits kTraits{.is_map = true, .has_entries = true};
+  static void set(const ValueReader& in, Access<std::vector<SlurmOption>> member);
+  static void set_entry(const ValueReader& in, Access<std::vector<SlurmOption>> member,
+                        const YamlNode& name_node, std::string_view name, const YamlNode& value);
+  [[nodiscard]] static ValueJson schema(const KeyRow& row);
+  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static NamedValues entries(const std::vector<SlurmOption>& value);
+};
+
+}  // namespace dlrun

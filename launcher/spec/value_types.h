@@ -1,0 +1,41 @@
+#pragma once
+// The facts and functions of a key's value that depend on the type of its member. The functions
+// find the type's struct in value_type.h.
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "launcher/spec/spec_keys.h"
+
+namespace dlrun {
+
+/// Facts about all values of one type.
+struct ValueTraits {
+  bool is_text = false;              ///< a value is text even if it looks like a number
+  bool is_switch = false;            ///< true and false are the only values
+  bool is_number = false;            ///< a sweep may draw from a range
+  bool is_whole = false;             ///< whole numbers only
+  bool is_map = false;               ///< a map whose names the user chooses
+  bool has_entries = false;          ///< a map in which --set sets one entry: KEY.NAME=VALUE
+  std::string_view range = {};       ///< the limits that the type itself has, for people
+  std::string_view whole_form = {};  ///< the form in which --set takes a value that can be a map
+};
+
+[[nodiscard]] ValueTraits traits_of(const KeyRow& row);
+
+/// Returns the type in words: "whole number". The key must be supported.
+[[nodiscard]] std::string type_in_words(const KeyRow& row);
+
+/// Returns the JSON Schema of a value. The key must be supported.
+[[nodiscard]] nlohmann::ordered_json value_schema(const KeyRow& row);
+
+/// Returns the value as one line of YAML; nullopt if it is not set or if it has entries.
+[[nodiscard]] std::optional<std::string> value_yaml(const KeyRow& row, const JobSpec& spec);
+
+/// Returns the names and the YAML of the values in a map with entries.
+[[nodiscard]] NamedValues entries_yaml(const KeyRow& row, const JobSpec& spec);
+
+}  // namespace dlrun
