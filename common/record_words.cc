@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "common/cause_words.h"
+
 namespace dlrun {
 namespace {
 
@@ -27,16 +29,7 @@ constexpr auto table_of(EndReason) {
 }
 
 constexpr auto table_of(Cause) {
-  return std::to_array<Row<Cause>>({{Cause::kNone, "none"},
-                                    {Cause::kTimeout, "timeout"},
-                                    {Cause::kPreemption, "preemption"},
-                                    {Cause::kNodeFailure, "node_failure"},
-                                    {Cause::kHang, "hang"},
-                                    {Cause::kOom, "oom"},
-                                    {Cause::kFailure, "failure"},
-                                    {Cause::kRequeue, "requeue"},
-                                    {Cause::kImage, "image"},
-                                    {Cause::kContainer, "container"}});
+  return kCauses;
 }
 
 constexpr auto table_of(EndState) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "common/cause_words.h"
 #include "common/json_lines.h"
 #include "common/run_events.h"
 #include "common/text.h"
@@ -27,16 +28,14 @@ bool is_the_programs_own(Cause cause) {
 Result<std::set<Cause>> parse_causes(std::string_view text) {
   std::set<Cause> causes;
   for (const auto part : split(text, ',')) {
-    const auto cause = of_word<Cause>(part);
-    const bool is_nobodys_choice =
-        cause == Cause::kNone || cause == Cause::kRequeue || (cause && is_of_container(*cause));
-    if (!cause || is_nobodys_choice) {
-      return fail(
-          Errc::kUsage,
-          "--retry-on: '{}' is none of timeout, preemption, node_failure, hang, oom, failure",
-          printable(part));
+    const auto row = std::find_if(kCauses.begin(), kCauses.end(), [&](const CauseRow& one) {
+      return one.is_choice && one.name == part;
+    });
+    if (row == kCauses.end()) {
+      return fail(Errc::kUsage, "--retry-on: '{}' is none of {}", printable(part),
+                  fmt::join(kRetryCauses, ", "));
     }
-    causes.insert(*cause);
+    causes.insert(row->value);
   }
   return causes;
 }

@@ -2,6 +2,8 @@
 // The run as a whole: retry, health, after, code, sweep and submit, then reserved keys.
 // A part of the key table (launcher/spec/spec_keys.h).
 
+#include "common/cause_words.h"
+#include "common/joined.h"
 #include "launcher/spec/keys/key_row.h"
 
 namespace dlrun::keys {
@@ -14,7 +16,7 @@ inline constexpr KeyRow kRunKeys[] = {
            "DLRUN_ATTEMPT counts the starts from 0.",
    .fallback = "3 if another key of retry is given, else 0 (no restart)", .example = "3"},
   {.path = "retry.on", FIELD(retry.on), .format = Format::kChoice,
-   .choices = "timeout preemption node_failure hang oom failure",
+   .choices = kJoined<kRetryCauses>,
    .help = "The run restarts after these causes. timeout: the program saves a checkpoint shortly "
            "before the time limit, and the job is queued again (checkpoint.signal_before). This "
            "also happens if the program exits with 0, unless it has reported through "
