@@ -100,8 +100,9 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
     RestServer server;
     reader.read(item,
                 {{"url", reader.text(server.url)}, {"token_file", reader.text(server.token_file)}});
-    const auto address = parse_rest_url(server.url);
-    if (!address && server.url.find("${") == std::string::npos)
+    const auto url = substitute_variables(server.url, Env());
+    const auto address = url ? parse_rest_url(*url) : tl::make_unexpected(url.error());
+    if (!address && address.error().code != Errc::kNotFound)
       reader.error(file.document.at(item), address.error().message);
     servers.push_back(item);
   }
@@ -159,15 +160,13 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
 /// Checks every map of defaults by applying it to an empty spec.
 [[nodiscard]] std::vector<Diagnostic> problems_of_defaults(const ConfigFile& file,
                                                            const DefaultIds& defaults) {
-  Env any;  // empty: whether ${VAR} is set is checked when a job uses the default
+  const Env none;  // a job that uses a default checks whether its variables are set
   const SpecSource source{Origin::Kind::kSite, file.source, file.text, "/", 0};
   std::vector<Diagnostic> problems;
   const auto check = [&](YamlId id) {
-    SpecBuilder builder(any);
+    SpecBuilder builder(none, SpecBuilder::Unset::kLeftOut);
     builder.apply_at(file.document, id, "", source);
-    for (Diagnostic& problem : builder.diagnostics()) {
-      if (problem.message.find("${") == std::string::npos) problems.push_back(std::move(problem));
-    }
+    for (Diagnostic& problem : builder.diagnostics()) problems.push_back(std::move(problem));
   };
   if (defaults.site) check(*defaults.site);
   for (const auto& [name, id] : defaults.partitions) check(id);

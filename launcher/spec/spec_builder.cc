@@ -90,7 +90,7 @@ Result<std::string> absolute_path(std::string_view path, std::string_view base_d
   if (path == "~" || path.substr(0, 2) == "~/") {
     const auto home = env.get("HOME");
     if (!home || home->empty())
-      return fail(Errc::kInvalid, "'{}' needs $HOME, which is not set", printable(path));
+      return fail(Errc::kNotFound, "'{}' needs $HOME, which is not set", printable(path));
     result = std::filesystem::path(*home) / path.substr(path.size() > 1 ? 2 : 1);
   } else {
     result = std::filesystem::path(base_dir) / path;
@@ -122,7 +122,7 @@ Result<std::string> substitute_variables(std::string_view text, const Env& env) 
     }
     const auto value = env.get(name);
     if (!value) {
-      return fail(Errc::kInvalid,
+      return fail(Errc::kNotFound,
                   "${{{}}} is not set in this environment; write $${{{}}} where the job's shell is "
                   "to expand it",
                   name, name);

@@ -30,7 +30,13 @@ struct SpecSource {
 /// even if others are invalid.
 class SpecBuilder {
  public:
-  explicit SpecBuilder(const Env& env) : env_(env) {}
+  /// The treatment of a value that names a variable which env lacks.
+  enum class Unset {
+    kError,    ///< it is reported
+    kLeftOut,  ///< it stays unset: the check of a site's defaults runs in no job's environment
+  };
+
+  explicit SpecBuilder(const Env& env, Unset unset = Unset::kError) : env_(env), unset_(unset) {}
 
   /// Applies a whole document: a map of keys.
   void apply(const YamlDocument& document, const SpecSource& source) {
@@ -91,13 +97,14 @@ class SpecBuilder {
   bool settle(const std::string& path) { return settled_.insert(path).second; }
 
   const Env& env_;
+  Unset unset_;
   JobSpec spec_;
   std::set<std::string, std::less<>> settled_, refused_;
   std::vector<Diagnostic> diagnostics_;
 };
 
-/// Replaces ${NAME} by the variable's value and $${ by ${. Fails with kInvalid if the variable is
-/// not set, and on any other text between the braces.
+/// Replaces ${NAME} by the variable's value and $${ by ${. Fails with kNotFound if the variable is
+/// not set, and with kInvalid on any other text between the braces.
 [[nodiscard]] Result<std::string> substitute_variables(std::string_view text, const Env& env);
 
 /// Returns true if text uses ${name} in a way that substitute_variables would replace.
@@ -107,7 +114,8 @@ class SpecBuilder {
 [[nodiscard]] std::string line_of(std::string_view text, int line);
 
 /// Returns path as an absolute path: relative to base_dir, '.' and '..' resolved without looking at
-/// the file system, a leading ~ replaced by $HOME. Fails with kInvalid if path is empty.
+/// the file system, a leading ~ replaced by $HOME. Fails with kInvalid if path is empty, and with
+/// kNotFound if $HOME is needed and not set.
 [[nodiscard]] Result<std::string> absolute_path(std::string_view path, std::string_view base_dir,
                                                 const Env& env);
 

@@ -84,7 +84,7 @@ std::optional<SweptValue> SweepSetter::value(const std::string& key, const YamlN
            fmt::format("'{}' has nothing to try here; a sweep cannot take a value away", key));
     return std::nullopt;
   }
-  SpecBuilder scratch(builder.env_);
+  SpecBuilder scratch(builder.env_, builder.unset_);
   const auto id = static_cast<YamlId>(&node - layer.document.nodes.data());
   scratch.apply_at(layer.document, id, key, layer.source);
   bool is_fine = true;
@@ -92,7 +92,7 @@ std::optional<SweptValue> SweepSetter::value(const std::string& key, const YamlN
     if (found.severity == Diagnostic::Severity::kError) is_fine = false;
     builder.report(std::move(found));
   }
-  if (!is_fine) {
+  if (!is_fine || !scratch.refused().empty()) {
     builder.refused_.emplace(row.path);
     return std::nullopt;
   }

@@ -6,7 +6,16 @@
 namespace dlrun {
 
 void ValueReader::refuse(const Error& why, const YamlNode* at) const {
-  refuse_as(at != nullptr ? *at : node, row.path, fmt::format("{}: {}", row.path, why.message));
+  refuse_value(at != nullptr ? *at : node, key(), why);
+}
+
+void ValueReader::refuse_value(const YamlNode& at, const std::string& path,
+                               const Error& why) const {
+  if (why.code == Errc::kNotFound && builder.unset_ == SpecBuilder::Unset::kLeftOut) {
+    builder.refused_.emplace(path);
+    return;
+  }
+  refuse_as(at, path, fmt::format("{}: {}", path, why.message));
 }
 
 Result<> ValueReader::check_range(double number, std::string_view text) const {

@@ -43,9 +43,8 @@ struct ValueReader {
     builder.error(layer, at, path, std::move(message));
   }
   /// Reports why a value inside the node is refused. path: its key, or its map's key and its name.
-  void refuse_value(const YamlNode& at, const std::string& path, const Error& why) const {
-    refuse_as(at, path, fmt::format("{}: {}", path, why.message));
-  }
+  /// A value that names an unset variable is left out in silence if the builder says so.
+  void refuse_value(const YamlNode& at, const std::string& path, const Error& why) const;
   void warn(const YamlNode& at, std::string message) const {
     builder.warn(layer, at, std::move(message));
   }

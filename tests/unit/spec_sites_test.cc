@@ -317,6 +317,23 @@ TEST_CASE("a wrong default is told at its place in the site's file, with the lin
           "    2 | defaults: {resources: {gpus_per_node: 8}}\n"));
 }
 
+TEST_CASE("a default that names a variable is checked in the environment of a job") {
+  const auto problems = [](std::string_view defaults) {
+    return format_diagnostics(
+        read_site_file("x.yaml", "defaults: " + std::string(defaults) + "\n").problems);
+  };
+  CHECK(problems("{environment: {venv: \"${PROJECT}/venv\"}}").empty());
+  CHECK(problems("{environment: {venv: ~/venv, vars: {A: \"${PROJECT}\"}}}").empty());
+  CHECK(problems("{resources: {nodes: \"${NODES}\"}, slurm: {mail-user: \"${MAIL}\"}}").empty());
+  CHECK(problems("{container: {mounts: [\"${PROJECT}:/data\"]}}").empty());
+  CHECK(has(problems("{environment: {venv: \"${PROJECT\"}}"), "only ${NAME} is replaced here"));
+  CHECK(has(problems("{resources: {nodes: \"$${NODES}\"}}"), "${NODES}"));
+  CHECK(read_site_file("x.yaml", "slurmrestd: [{url: \"unix:${SOCKET}\"}]\n").problems.empty());
+  CHECK(has(format_diagnostics(
+                read_site_file("x.yaml", "slurmrestd: [{url: \"$${SOCKET}\"}]\n").problems),
+            "'${SOCKET}' is not unix:/PATH"));
+}
+
 TEST_CASE("more GPUs than any node of the site has is an error, in each way of asking") {
   Sites sites;
   CHECK(has(refused(request("gpus_per_node: 16", sites, "site: juwels\n")),
