@@ -114,7 +114,8 @@ start_rest() {
     local as=(setpriv --reuid="$user" --regid="$user" --init-groups)
     local env=(env "SLURMRESTD_SECURITY=disable_unshare_sysv,disable_unshare_files")
     local api=openapi/v0.0.38
-    ! slurm_is 24.05 || api=openapi/slurmctld,openapi/slurmdbd # all versions of the API
+    # All versions of the API. slurmrestd does not start with openapi/slurmdbd where there is none.
+    ! slurm_is 24.05 || api=openapi/slurmctld
     mkdir -p "$state/rest"
     chown "$user" "$state/rest"
     if ! daemon_is_alive slurmrestd-tcp; then
@@ -133,10 +134,10 @@ start_rest() {
 }
 
 controller_answers() { timeout 5 scontrol ping | grep -q 'is UP'; }
-# Succeeds if every node is idle, mixed or allocated, and none of them is unresponsive.
+# Succeeds if every node is idle, reserved, mixed or allocated, and none of them is unresponsive.
 nodes_are_usable() {
     local states
     states=$(timeout 5 sinfo -h -N -p batch -o %T) || return 1
-    (($(wc -l <<<"$states") == nodes)) && ! grep -Eqv '^(idle|mixed|allocated|completing)$' \
-        <<<"$states"
+    local usable='^(idle|reserved|mixed|allocated|completing)$'
+    (($(wc -l <<<"$states") == nodes)) && ! grep -Eqv "$usable" <<<"$states"
 }
