@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -159,6 +160,41 @@ TEST_CASE("depthwise convolutions are those of plain loops, by an implementation
   }
   for (const std::string& name : device.kernels->layers().implementations())
     CHECK_MESSAGE(name.find("ref") == std::string::npos, name);
+}
+
+TEST_CASE("convolutions of many channels are those of plain loops, by a product or by Winograd") {
+  struct Case {
+    std::size_t edge, from, to, size, stride, padding;
+    const char* way;
+  };
+  // Tiles of 4 x 4 that end with the image, and tiles that reach beyond it; with and without zeros
+  // around the image.
+  for (const Case& c : {Case{8, 64, 64, 3, 1, 1, "winograd"},
+                        {11, 64, 80, 3, 1, 1, "winograd"},
+                        {12, 80, 64, 3, 1, 0, "winograd"},
+                        {9, 64, 64, 3, 1, 2, "winograd"},
+                        {7, 64, 70, 1, 1, 0, "product"},
+                        {7, 70, 64, 1, 2, 0, "product"},
+                        {8, 64, 64, 1, 3, 0, "product"},
+                        {9, 64, 64, 3, 2, 1, "product"},
+                        {4, 64, 65, 3, 1, 1, "product"},
+                        {6, 64, 64, 3, 1, 0, "product"}}) {
+    for (const int threads : {1, 2}) {
+      CAPTURE(threads);
+      Device device;
+      device.kernels = make_cpu_kernels<float>(threads);
+      const std::size_t left = (c.edge + 2 * c.padding - c.size) / c.stride + 1;
+      check(device, {{c.edge, c.edge, c.from}, {left, left, c.to}, c.size, c.stride, c.padding}, 3);
+      CHECK(device.kernels->layers().implementations() == std::vector<std::string>{c.way});
+    }
+  }
+}
+
+TEST_CASE("a batch in several groups of images has the convolutions of plain loops") {
+  Device device;
+  // 9 tiles of an image: groups of 28 images. Matrices of 576 KiB: groups of 13 images.
+  check(device, {{12, 12, 64}, {12, 12, 64}, 3, 1, 1}, 30);
+  check(device, {{31, 31, 64}, {16, 16, 64}, 3, 2, 1}, 15);
 }
 
 }  // namespace dlrun::trainer

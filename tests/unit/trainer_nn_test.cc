@@ -143,6 +143,21 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("no convolution of resnet50 on patches is oneDNN's reference") {
+  constexpr ImageShape kPatch{120, 120, 12};
+  auto kernels = make_cpu_kernels<float>(1);
+  const auto words = named_model("resnet50", {}, kClasses);
+  REQUIRE(words.has_value());
+  Network<float> network(*kernels, layers_of<float>(*words, kPatch), kPatch.size(), 1, 0);
+  network.initialise(1);
+  network.forward(1, {.is_training = true});
+  network.backward(1, [](std::size_t) {});
+  REQUIRE(kernels->synchronise().has_value());
+  const std::vector<std::string> used = kernels->layers().implementations();
+  for (const std::string& name : used) CHECK_MESSAGE(name.find("ref") == std::string::npos, name);
+  for (const char* way : {"winograd", "product"}) CHECK(std::ranges::count(used, way) == 1);
+}
+
 TEST_CASE(
     "backward overwrites what the gradients held, and tells layers from the last to the first") {
   Fixture<double> f;
@@ -254,7 +269,8 @@ TEST_CASE("a convolution that takes its ReLU along gives the bits of the two one
   constexpr std::size_t kImages = 3;
   for (const Window& window :
        {Window{{28, 28, 1}, {26, 26, 32}, 3, 1, 0}, Window{{9, 9, 32}, {5, 5, 64}, 3, 2, 1},
-        Window{{6, 5, 2}, {6, 5, 3}, 3, 1, 1}}) {
+        Window{{6, 5, 2}, {6, 5, 3}, 3, 1, 1}, Window{{8, 9, 64}, {8, 9, 64}, 3, 1, 1},
+        Window{{9, 9, 64}, {5, 5, 64}, 3, 2, 1}}) {
     const auto x = drawn(kImages * window.input.size());
     const auto w =
         drawn(window.size * window.size * window.input.channels * window.output.channels);

@@ -1,5 +1,5 @@
 #pragma once
-// Convolutions with oneDNN.
+// Convolutions with oneDNN's own primitives.
 
 #include <cstddef>
 #include <memory>
@@ -11,9 +11,10 @@
 
 namespace dlrun::trainer {
 
-/// The convolutions of a network. Creates oneDNN's objects at first use and keeps them per window
-/// and batch size. Arrays are laid out as LayerKernels says. oneDNN chooses its own layout for the
-/// weights, which are small enough to copy.
+/// The convolutions of a network that no other way of cpu_convolutions.h takes. Creates oneDNN's
+/// objects at first use and keeps them per window and batch size. Arrays are laid out as
+/// LayerKernels says. oneDNN chooses its own layout for the weights, which are small enough to
+/// copy.
 class OnednnConvolutions {
  public:
   OnednnConvolutions();

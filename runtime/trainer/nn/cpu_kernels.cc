@@ -8,7 +8,6 @@
 #include <type_traits>
 #include <vector>
 
-#include <dnnl.h>
 #include <omp.h>
 #if defined(__SSE2__)
 #include <immintrin.h>
@@ -18,6 +17,7 @@
 #include "runtime/trainer/nn/cpu_loops.h"
 #include "runtime/trainer/nn/kernels.h"
 #include "runtime/trainer/nn/layer_kernels.h"
+#include "runtime/trainer/nn/matrix_product.h"
 #include "runtime/trainer/optim/optimizer.h"
 
 namespace dlrun::trainer {
@@ -34,16 +34,6 @@ void flush_denormals_of_this_thread() {
   _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);
   _mm_setcsr(_mm_getcsr() | 0x40U);  // denormal inputs are zero
 #endif
-}
-
-void multiply(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k,
-              const float* a, const float* b, float beta, float* c) {
-  const auto size = [](std::size_t value) { return static_cast<dnnl_dim_t>(value); };
-  // The result only reports wrong sizes, and the sizes come from the model's own layers.
-  static_cast<void>(dnnl_sgemm(ta == Transpose::kYes ? 'T' : 'N', tb == Transpose::kYes ? 'T' : 'N',
-                               size(m), size(n), size(k), 1.0F, a,
-                               size(ta == Transpose::kYes ? m : k), b,
-                               size(tb == Transpose::kYes ? k : n), beta, c, size(n)));
 }
 
 /// The tests' reference: a plain triple loop.

@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "runtime/trainer/data/random.h"
-#include "runtime/trainer/nn/convolution.h"
+#include "runtime/trainer/nn/cpu_convolutions.h"
 #include "runtime/trainer/nn/cpu_loops.h"
 #include "runtime/trainer/nn/layer_elements.h"
 #include "runtime/trainer/nn/layer_kernels.h"
@@ -18,7 +18,7 @@ namespace {
 template <typename T>
 class CpuLayerKernels final : public LayerKernels<T> {
  public:
-  explicit CpuLayerKernels(int threads) : threads_(threads) {}
+  explicit CpuLayerKernels(int threads) : threads_(threads), convolutions_(threads) {}
 
   [[nodiscard]] std::size_t samples_at_once(std::size_t bytes) const override {
     // Measured on cores with 1 MiB of cache each: cnn is equally fast with 7 and 8 samples, and
@@ -343,7 +343,7 @@ class CpuLayerKernels final : public LayerKernels<T> {
   }
 
   int threads_;
-  std::conditional_t<std::is_same_v<T, float>, OnednnConvolutions, PlainConvolutions> convolutions_;
+  std::conditional_t<std::is_same_v<T, float>, CpuConvolutions, PlainConvolutions> convolutions_;
   std::vector<double> block_sums_;
   std::vector<double> sums_;
   Result<> status_;

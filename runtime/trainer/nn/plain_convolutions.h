@@ -45,6 +45,8 @@ void for_each_output(const Window& w, const Visit& visit) {
 
 /// The tests' reference, which follows the definition in layer_kernels.h.
 struct PlainConvolutions {
+  explicit PlainConvolutions(int /*threads*/) {}
+
   static Result<> forward(const Window& w, std::size_t n, const double* x, const double* weights,
                           const double* bias, bool with_relu, double* y) {
     for (std::size_t image = 0; image < n; ++image) {

@@ -1,0 +1,56 @@
+#pragma once
+// The CPU's convolutions in float: each window is computed by the fastest of three ways.
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "common/result.h"
+#include "runtime/trainer/nn/convolution.h"
+#include "runtime/trainer/nn/product_convolutions.h"
+#include "runtime/trainer/nn/winograd_convolutions.h"
+
+namespace dlrun::trainer {
+
+/// Arrays are laid out as LayerKernels says. The way depends on the window alone, so that a result
+/// does not depend on the number of samples. One thread uses an object.
+class CpuConvolutions {
+ public:
+  explicit CpuConvolutions(int threads) : winograd_(threads), product_(threads) {}
+
+  /// bias: nullptr for zeros.
+  [[nodiscard]] Result<> forward(const Window& window, std::size_t n, const float* x,
+                                 const float* w, const float* bias, bool with_relu, float* y) {
+    return by(window, [&](auto& way) { return way.forward(window, n, x, w, bias, with_relu, y); });
+  }
+  [[nodiscard]] Result<> backward_input(const Window& window, std::size_t n, const float* w,
+                                        const float* dy, float* dx) {
+    return by(window, [&](auto& way) { return way.backward_input(window, n, w, dy, dx); });
+  }
+  [[nodiscard]] Result<> backward_weights(const Window& window, std::size_t n, const float* x,
+                                          const float* dy, float* dw) {
+    return by(window, [&](auto& way) { return way.backward_weights(window, n, x, dy, dw); });
+  }
+
+  /// Returns the ways and oneDNN's implementations that were used so far.
+  [[nodiscard]] std::vector<std::string> implementations() const {
+    std::vector<std::string> all = direct_.implementations();
+    if (winograd_.is_used()) all.emplace_back("winograd");
+    if (product_.is_used()) all.emplace_back("product");
+    return all;
+  }
+
+ private:
+  template <typename Work>
+  Result<> by(const Window& window, const Work& work) {
+    if (WinogradConvolutions::takes(window)) return work(winograd_);
+    if (ProductConvolutions::takes(window)) return work(product_);
+    return work(direct_);
+  }
+
+  WinogradConvolutions winograd_;
+  ProductConvolutions product_;
+  OnednnConvolutions direct_;
+};
+
+}  // namespace dlrun::trainer

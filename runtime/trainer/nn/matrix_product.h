@@ -1,0 +1,15 @@
+#pragma once
+// oneDNN's product of two matrices in float.
+
+#include <cstddef>
+
+#include "runtime/trainer/nn/kernels.h"
+
+namespace dlrun::trainer {
+
+/// Computes c = op(a) op(b) + beta c, like Kernels::gemm, for k > 0. Within an OpenMP region it
+/// uses the calling thread alone.
+void multiply(Transpose transpose_a, Transpose transpose_b, std::size_t m, std::size_t n,
+              std::size_t k, const float* a, const float* b, float beta, float* c);
+
+}  // namespace dlrun::trainer

@@ -1,0 +1,36 @@
+#pragma once
+// Memory for the intermediate results of an operation, kept for the next one.
+
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+
+#include "common/result.h"
+
+namespace dlrun::trainer {
+
+class Scratch {
+ public:
+  /// Returns memory for `count` elements, aligned to 64 bytes, with any content. Valid until the
+  /// next call. Fails with kInternal if out of memory.
+  [[nodiscard]] Result<float*> take(std::size_t count) {
+    if (count <= count_) return memory_.get();
+    constexpr std::size_t kAlignment = 64;
+    const std::size_t bytes = (count * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment;
+    count_ = 0;
+    memory_.reset();  // first, so that the two do not need memory together
+    memory_.reset(static_cast<float*>(std::aligned_alloc(kAlignment, bytes)));
+    if (memory_ == nullptr) return fail(Errc::kInternal, "no memory for {} bytes", bytes);
+    count_ = count;
+    return memory_.get();
+  }
+
+ private:
+  struct Free {
+    void operator()(float* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<float, Free> memory_;
+  std::size_t count_ = 0;
+};
+
+}  // namespace dlrun::trainer

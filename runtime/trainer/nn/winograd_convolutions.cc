@@ -1,0 +1,196 @@
+// All tiles of some images are transformed into 36 matrices [tiles x input channels]. Each is
+// multiplied with its matrix of transformed weights, [input channels x output channels], and the 36
+// products [tiles x output channels] are transformed back.
+
+#include "runtime/trainer/nn/winograd_convolutions.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "runtime/trainer/nn/matrix_product.h"
+#include "runtime/trainer/nn/winograd_loops.h"
+
+namespace dlrun::trainer {
+namespace {
+
+using loops::kPlanes;
+using loops::kTile;
+using loops::kTileInputs;
+
+/// Returns the elements of a plane with `count` used ones. The planes begin in different sets of
+/// the caches: with a power of two between them, the 36 elements of a channel would share one.
+std::size_t plane_of(std::size_t count) {
+  constexpr std::size_t kLine = 16;
+  return (count + kLine - 1) / kLine * kLine + 5 * kLine;
+}
+
+/// Pointers to the pixels of a square whose upper left pixel is at (row, column), counted from the
+/// start of the padding. Pixels outside of the image point to `outside`.
+template <std::size_t kEdge, typename T>
+std::array<T*, kEdge * kEdge> square(T* image, const ImageShape& shape, std::size_t row,
+                                     std::size_t column, std::size_t padding, T* outside) {
+  std::array<T*, kEdge * kEdge> pixels;
+  for (std::size_t i = 0; i < kEdge; ++i) {
+    for (std::size_t j = 0; j < kEdge; ++j) {
+      const std::size_t r = row + i;
+      const std::size_t c = column + j;
+      const bool is_inside =
+          r >= padding && r - padding < shape.height && c >= padding && c - padding < shape.width;
+      pixels[i * kEdge + j] =
+          is_inside ? image + ((r - padding) * shape.width + c - padding) * shape.channels
+                    : outside;
+    }
+  }
+  return pixels;
+}
+
+}  // namespace
+
+/// The tiles of a convolution from images of shape `from` to images of shape `to`.
+struct WinogradConvolutions::Tiles {
+  ImageShape from;
+  ImageShape to;
+  std::size_t padding;
+  std::size_t n;
+
+  std::size_t rows = (to.height + kTile - 1) / kTile;
+  std::size_t columns = (to.width + kTile - 1) / kTile;
+  /// Images that are processed together. About 256 tiles keep the transformed data in the
+  /// second-level cache, and are enough for fast products.
+  std::size_t images = std::clamp<std::size_t>(256 / (rows * columns), 1, n);
+  std::size_t from_plane = plane_of(images * rows * columns * from.channels);
+  std::size_t to_plane = plane_of(images * rows * columns * to.channels);
+  std::size_t weight_plane = plane_of(from.channels * to.channels);
+
+  /// Calls work(first, count, tiles) for groups of images.
+  template <typename Work>
+  void for_each_group(const Work& work) const {
+    for (std::size_t at = 0; at < n; at += images) {
+      const std::size_t count = std::min(images, n - at);
+      work(at, count * rows * columns);
+    }
+  }
+
+  /// Calls work(image, row, column, tile) for `count` tiles, which begin with those of image
+  /// `first`: the pixel of the output where the tile begins, and the tile's index in the group.
+  template <typename Work>
+  void for_each_tile(int threads, std::size_t first, std::size_t count, const Work& work) const {
+#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
+    for (std::size_t tile = 0; tile < count; ++tile) {
+      work(first + tile / (rows * columns), tile / columns % rows * kTile, tile % columns * kTile,
+           tile);
+    }
+  }
+
+  /// Transforms the inputs of a group's tiles.
+  void transform_inputs(int threads, std::size_t first, std::size_t count, const float* x,
+                        float* transformed) const {
+    const std::vector<float> zeros(from.channels);
+    for_each_tile(threads, first, count,
+                  [&](std::size_t image, std::size_t row, std::size_t column, std::size_t tile) {
+                    loops::winograd_inputs(square<kTileInputs>(x + image * from.size(), from, row,
+                                                               column, padding, zeros.data()),
+                                           from.channels, from_plane,
+                                           transformed + tile * from.channels);
+                  });
+  }
+};
+
+bool WinogradConvolutions::takes(const Window& window) {
+  // With fewer channels the transforms take longer than the products. The transforms of the weights
+  // pay off only if there are several tiles.
+  constexpr std::size_t kLeastChannels = 64;
+  constexpr std::size_t kLeastPixels = 64;
+  const auto fits = [](std::size_t channels) {
+    return channels >= kLeastChannels && channels % loops::kWinogradLanes == 0;
+  };
+  return window.size == 3 && window.stride == 1 && window.padding <= 2 && !window.is_depthwise &&
+         fits(window.input.channels) && fits(window.output.channels) &&
+         window.output.height * window.output.width >= kLeastPixels;
+}
+
+Result<> WinogradConvolutions::convolve(const Tiles& tiles, const float* x, const float* w,
+                                        bool is_backward, float* y) {
+  is_used_ = true;
+  const std::size_t inputs = tiles.from.channels;
+  const std::size_t outputs = tiles.to.channels;
+  DLRUN_TRY_ASSIGN(float* const weights, weights_.take(kPlanes * tiles.weight_plane));
+  DLRUN_TRY_ASSIGN(float* const transformed, inputs_.take(kPlanes * tiles.from_plane));
+  DLRUN_TRY_ASSIGN(float* const products, outputs_.take(kPlanes * tiles.to_plane));
+  loops::winograd_weights(w, inputs * outputs, is_backward, tiles.weight_plane, weights);
+  tiles.for_each_group([&](std::size_t first, std::size_t count) {
+    tiles.transform_inputs(threads_, first, count, x, transformed);
+#pragma omp parallel for num_threads(threads_) if (threads_ > 1) schedule(static)
+    for (std::size_t p = 0; p < kPlanes; ++p) {
+      multiply(Transpose::kNo, is_backward ? Transpose::kYes : Transpose::kNo, count, outputs,
+               inputs, transformed + p * tiles.from_plane, weights + p * tiles.weight_plane, 0,
+               products + p * tiles.to_plane);
+    }
+    tiles.for_each_tile(
+        threads_, first, count,
+        [&](std::size_t image, std::size_t row, std::size_t column, std::size_t tile) {
+          // A tile may reach beyond the image.
+          thread_local std::vector<float> unused;
+          unused.resize(std::max(unused.size(), outputs));
+          loops::winograd_outputs(
+              products + tile * outputs, outputs, tiles.to_plane,
+              square<kTile>(y + image * tiles.to.size(), tiles.to, row, column, 0, unused.data()));
+        });
+  });
+  return {};
+}
+
+Result<> WinogradConvolutions::forward(const Window& window, std::size_t n, const float* x,
+                                       const float* w, const float* bias, bool with_relu,
+                                       float* y) {
+  DLRUN_TRY(convolve({window.input, window.output, window.padding, n}, x, w, false, y));
+  if (bias != nullptr || with_relu) {
+    const std::size_t places = window.output.height * window.output.width;
+#pragma omp parallel for num_threads(threads_) if (threads_ > 1) schedule(static)
+    for (std::size_t image = 0; image < n; ++image) {
+      loops::add_bias(bias, places, window.output.channels, with_relu,
+                      y + image * window.output.size());
+    }
+  }
+  return {};
+}
+
+Result<> WinogradConvolutions::backward_input(const Window& window, std::size_t n, const float* w,
+                                              const float* dy, float* dx) {
+  // The gradient of the inputs is a convolution of dy: each dx meets the weights in reverse order.
+  return convolve({window.output, window.input, window.size - 1 - window.padding, n}, dy, w, true,
+                  dx);
+}
+
+Result<> WinogradConvolutions::backward_weights(const Window& window, std::size_t n, const float* x,
+                                                const float* dy, float* dw) {
+  is_used_ = true;
+  const Tiles tiles{window.input, window.output, window.padding, n};
+  const std::size_t inputs = tiles.from.channels;
+  const std::size_t outputs = tiles.to.channels;
+  DLRUN_TRY_ASSIGN(float* const gradients, weights_.take(kPlanes * tiles.weight_plane));
+  DLRUN_TRY_ASSIGN(float* const transformed, inputs_.take(kPlanes * tiles.from_plane));
+  DLRUN_TRY_ASSIGN(float* const slopes, outputs_.take(kPlanes * tiles.to_plane));
+  const std::vector<float> zeros(outputs);
+  tiles.for_each_group([&](std::size_t first, std::size_t count) {
+    tiles.transform_inputs(threads_, first, count, x, transformed);
+    tiles.for_each_tile(
+        threads_, first, count,
+        [&](std::size_t image, std::size_t row, std::size_t column, std::size_t tile) {
+          loops::winograd_slopes(
+              square<kTile>(dy + image * tiles.to.size(), tiles.to, row, column, 0, zeros.data()),
+              outputs, tiles.to_plane, slopes + tile * outputs);
+        });
+#pragma omp parallel for num_threads(threads_) if (threads_ > 1) schedule(static)
+    for (std::size_t p = 0; p < kPlanes; ++p) {
+      multiply(Transpose::kYes, Transpose::kNo, inputs, outputs, count,
+               transformed + p * tiles.from_plane, slopes + p * tiles.to_plane, first == 0 ? 0 : 1,
+               gradients + p * tiles.weight_plane);
+    }
+  });
+  loops::winograd_weight_gradients(gradients, inputs * outputs, tiles.weight_plane, dw);
+  return {};
+}
+
+}  // namespace dlrun::trainer

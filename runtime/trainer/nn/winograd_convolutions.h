@@ -1,0 +1,47 @@
+#pragma once
+// Convolutions of 3 x 3 windows with stride 1 by Winograd's algorithm: winograd_loops.h.
+
+#include <cstddef>
+
+#include "common/result.h"
+#include "runtime/trainer/nn/scratch.h"
+#include "runtime/trainer/nn/window.h"
+
+namespace dlrun::trainer {
+
+/// Arrays are laid out as LayerKernels says. One thread uses an object, which itself uses
+/// `threads`. Fails with kInternal if out of memory.
+class WinogradConvolutions {
+ public:
+  explicit WinogradConvolutions(int threads) : threads_(threads) {}
+
+  /// Returns true if the algorithm supports the window and is faster for it than a direct sum.
+  [[nodiscard]] static bool takes(const Window& window);
+  /// Returns true once a pass was computed.
+  [[nodiscard]] bool is_used() const { return is_used_; }
+
+  /// bias: nullptr for zeros.
+  [[nodiscard]] Result<> forward(const Window& window, std::size_t n, const float* x,
+                                 const float* w, const float* bias, bool with_relu, float* y);
+  [[nodiscard]] Result<> backward_input(const Window& window, std::size_t n, const float* w,
+                                        const float* dy, float* dx);
+  [[nodiscard]] Result<> backward_weights(const Window& window, std::size_t n, const float* x,
+                                          const float* dy, float* dw);
+
+ private:
+  struct Tiles;
+
+  /// Computes y, `to`, as the convolution of x, `from`, with zeros outside of the image.
+  /// is_backward: the weights of each pair of channels are flipped, and those of an output channel
+  /// lie side by side.
+  [[nodiscard]] Result<> convolve(const Tiles& tiles, const float* x, const float* w,
+                                  bool is_backward, float* y);
+
+  int threads_;
+  bool is_used_ = false;
+  Scratch weights_;
+  Scratch inputs_;
+  Scratch outputs_;
+};
+
+}  // namespace dlrun::trainer
