@@ -26,8 +26,6 @@ configure_and_build() {
     if command -v ccache >/dev/null; then
         options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
         export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
-        # Without this, ccache does not cache files that use a precompiled header.
-        export CCACHE_SLOPPINESS=pch_defines,time_macros
     fi
     mkdir -p build
     log=build/$preset.configure.log
