@@ -205,7 +205,7 @@ YAML
 }
 
 # staging NAME TRACKER RESOURCES RETRY: submits a run with a secret that stays in its setup until
-# Slurm ends it; after the restart it prints the secret
+# Slurm ends it; after the restart it waits for the file `go` and prints the secret
 staging() {
     spec <<YAML
 name: $1
@@ -213,7 +213,8 @@ resources: {nodes: 1, tasks_per_node: 1, time: 5m, $3}
 environment:
   secrets: [{name: TOKEN, file: token}]
   setup: '[[ -n \$SLURM_RESTART_COUNT ]] || { touch staging-$1; sleep 100; }'
-launch: {command: [bash, -c, 'echo "\$DLRUN_ATTEMPT \$TOKEN" >>said-$1']}
+launch:
+  command: [bash, -c, 'until [[ -e go ]]; do sleep 0.1; done; echo "\$DLRUN_ATTEMPT \$TOKEN" >>said-$1']
 retry: {max: 1, on: [$4]}
 YAML
     submit "$2-$1"
@@ -243,6 +244,7 @@ has_lost_one() { [[ -n $(event attempt_end "$(run_dir "$1")") ]]; }
             [[ $(json "${id[$tracker-$name]}" | jq -r .state) == @(pending|running) ]]
         done
         [[ $(dl cancel "${id[$tracker-gone]}") == *": cancelled job "* ]]
+        as_user touch "$dir/go"
         keep_on "$tracker"
     done
     for tracker in cgroup linuxproc; do
@@ -292,8 +294,10 @@ YAML
     # rank that Slurm believes dead has ended.
     lasting alone 'nodes: 1, exclude: n1' 'retry: {max: 1, on: [node_failure]}' \
         'exec 9>lock; flock -w 30 9 || exit 1' 1
+    # This run prints something until it is frozen.
     lasting frozen 'nodes: 1, exclude: "n[1-2]"' \
-        $'retry: {max: 1, on: [hang], exclude_bad_nodes: true}\nhealth: {hang_after: 3}' : 1
+        $'retry: {max: 1, on: [hang], exclude_bad_nodes: true}\nhealth: {hang_after: 3}' \
+        'sleep() { echo alive; command sleep "$1"; }' 1
     lost=$(cut -d' ' -f6 "$dir/alone")
     # On the other testbed a node is cut off, and the run hangs before Slurm notices: one restart,
     # not one for the hang and one for the node.
