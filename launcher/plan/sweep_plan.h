@@ -19,7 +19,9 @@ struct PlannedPoint {
   std::string script;    ///< the point's own job, which can be submitted by itself
   std::string resolved;  ///< the point's resolved spec, without the sweep
   Requested requested;
-  std::size_t array = 0, task = 0;  ///< the array that runs the point, and its task there
+  /// The array that runs the point, and the number of the point in that array. The task is that
+  /// number, divided by SweepPlan::pack.
+  std::size_t array = 0, task = 0;
 };
 
 /// One job array. Points with different #SBATCH lines (a sweep over resources) need different
@@ -36,6 +38,7 @@ struct SweepPlan {
   std::vector<PlannedPoint> points;  ///< in the sweep's order
   std::vector<PlannedArray> arrays;
   std::optional<std::int64_t> max_parallel;
+  std::size_t pack = 1;  ///< points of one task
 };
 
 struct SweepLimits {
@@ -48,6 +51,10 @@ struct SweepLimits {
 [[nodiscard]] tl::expected<SweepPlan, std::vector<Diagnostic>> plan_sweep(
     const LoadRequest& request, const LoadedSpec& loaded, const PlanInputs& inputs,
     const SweepLimits& limits);
+
+/// Makes the loaded spec of a point one of its own: without the sweep, except for the rule by which
+/// the point is stopped.
+void drop_sweep(LoadedSpec& loaded);
 
 /// Returns the sum of hours() over all points, for GPU-hours and core-hours; nullopt if a point
 /// leaves it to Slurm.

@@ -38,6 +38,15 @@ struct RunReport {
 /// are added to `problems`.
 [[nodiscard]] RunReport read_report(IndexEntry run, RunStatus status);
 
+/// Takes the loss and the accuracy of the last progress report as the result of a run that has
+/// none, as `dlrun sweep` does.
+void take_progress_as_result(RunReport& report);
+
+/// Puts a sweep's own parameters and their values before the keys of a point's spec. Their values
+/// are also in launch.command, which is then left out.
+void take_parameters(RunReport& report,
+                     const std::vector<std::pair<std::string, std::string>>& own);
+
 /// Returns the effective spec as paths and values, at most 4096. Fails with kInvalid and the place
 /// if the text is not YAML, or if it has anchors, which dlrun does not write.
 [[nodiscard]] Result<std::vector<std::pair<std::string, std::string>>> flat_keys(

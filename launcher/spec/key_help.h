@@ -2,6 +2,7 @@
 // Describes a row of the key table in words, for `dlrun explain`, the key reference
 // and the man page.
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,10 @@ struct KeyHelp {
 
 /// Returns the keys at and below a section; all keys for "".
 [[nodiscard]] std::vector<const KeyRow*> keys_below(std::string_view section);
+
+/// Returns the key that an unknown name may mean: one of a similar spelling, else one that ends
+/// with the name.
+[[nodiscard]] std::optional<std::string_view> similar_key(std::string_view path);
 
 /// Returns the error for an unknown key: "there is no key 'resources.node';
 /// did you mean 'resources.nodes'?"

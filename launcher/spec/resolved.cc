@@ -6,6 +6,7 @@
 
 #include "common/text.h"
 #include "launcher/spec/load.h"
+#include "launcher/spec/own_parameters.h"
 #include "launcher/spec/spec_keys.h"
 #include "launcher/spec/yaml_text.h"
 
@@ -67,13 +68,21 @@ class YamlWriter {
   return "[" + text + "]";
 }
 
+/// Returns an end of a range. For an own parameter its form tells whether the range is one of whole
+/// numbers.
+[[nodiscard]] std::string end_of_range(const SweptKey& key, double end) {
+  std::string text = fmt::format("{}", end);
+  if (!key.range->is_whole && is_own_parameter(key.key) && parse_int(text)) text += ".0";
+  return text;
+}
+
 [[nodiscard]] std::string flow_swept(const std::vector<SweptKey>& keys) {
   std::string text;
   for (const SweptKey& key : keys) {
     text += fmt::format("{}{}: ", text.empty() ? "" : ", ", yaml_string(key.key));
     if (key.range) {
-      text += fmt::format("{{min: {}, max: {}, log: {}}}", key.range->min, key.range->max,
-                          key.range->is_log);
+      text += fmt::format("{{min: {}, max: {}, log: {}}}", end_of_range(key, key.range->min),
+                          end_of_range(key, key.range->max), key.range->is_log);
       continue;
     }
     text += "[";
@@ -144,6 +153,10 @@ std::vector<EffectiveValue> effective_values(const JobSpec& of) {
 std::string resolved_yaml(const LoadedSpec& loaded) {
   // Names the folder, so that the job starts there wherever resolved.yaml is stored.
   JobSpec spec = loaded.spec;
+  if (spec.sweep.is_given() && loaded.templates.is_given()) {
+    spec.launch.command = loaded.templates.command;
+    spec.environment.vars = loaded.templates.vars;
+  }
   const auto chdir = std::find_if(spec.slurm.begin(), spec.slurm.end(),
                                   [](const SlurmOption& o) { return o.name == "chdir"; });
   if (chdir == spec.slurm.end()) {

@@ -114,8 +114,12 @@ constexpr std::string_view kOptionName = R"(^[a-z][a-z0-9-]*$)";
   for (const KeyRow& row : spec_keys()) {
     if (why_not_swept(row.path).empty()) names.push_back(row.path);
   }
-  return any_of({{{"enum", std::move(names)}},
-                 {{"pattern", R"(^(environment\.vars|slurm|launch\.srun)\..+$)"}}});
+  Json taken = Json::array();
+  for (std::string_view name : names_in_section("")) taken.push_back(name);
+  return any_of(
+      {{{"enum", std::move(names)}},
+       {{"pattern", R"(^(environment\.vars|slurm|launch\.srun)\..+$)"}},
+       {{"pattern", R"(^[A-Za-z_][A-Za-z0-9_]{0,63}$)"}, {"not", {{"enum", std::move(taken)}}}}});
 }
 
 /// Returns the schema for the type of a row's field; called by std::visit.

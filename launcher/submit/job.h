@@ -31,6 +31,7 @@ struct SbatchSettings {
   /// sbatch's --exclude, if health.known_bad adds nodes to it
   std::optional<std::string> exclude;
   bool is_array = false;                   ///< true if every task is a run with a log of its own
+  bool is_packed = false;                  ///< the tasks of the array run several points each
   std::optional<std::string> array_tasks;  ///< sbatch's --array; overrides the script
   /// The secrets. They are removed from the environment; a file of the run carries them.
   std::vector<SecretValue> secrets;

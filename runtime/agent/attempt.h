@@ -130,6 +130,10 @@ class Attempt {
   void on_stopped(int rank, std::chrono::seconds stopped, Clock::time_point now);
   /// Handles GPUs that have been idle for too long: ends the attempt if `ends`, else warns.
   void on_idle_gpus(const std::string& sentence, bool ends, Clock::time_point now);
+  /// Ends a point of a sweep that does worse than the others. The run counts as completed.
+  void on_stop_early(const std::string& sentence, Clock::time_point now) {
+    if (phase_ == Phase::kRunning) end_for(EndReason::kStoppedEarly, 0, sentence, now);
+  }
   /// Takes a rank's answer to the autopsy request. frames: the stack of its main thread, innermost
   /// frame first.
   void on_autopsy(int rank, std::vector<std::string> frames, Clock::time_point now);
