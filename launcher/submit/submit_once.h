@@ -22,10 +22,12 @@ namespace dlrun {
 ///
 /// If the answer is lost, looks the token up at the controller. Submits again, once and with the
 /// same token, only if the controller knows no such job. Should both jobs exist, the claim lets
-/// only one of them run. Ctrl-C during sbatch is handled in the same way: if the submission has
-/// succeeded, `interrupt`, which the caller holds, tells the caller of the Ctrl-C.
+/// only one of them run. token: of the journal; empty: a new one. Ctrl-C during sbatch is handled
+/// in the same way: if the submission has succeeded, `interrupt`, which the caller holds, tells the
+/// caller of the Ctrl-C.
 [[nodiscard]] Result<Submission> submit_once(const Context& context, const RunDirectory& run,
                                              const SbatchSettings& words, Executor& executor,
-                                             const Interrupt& interrupt);
+                                             const Interrupt& interrupt,
+                                             const std::string& token = {});
 
 }  // namespace dlrun
