@@ -20,13 +20,13 @@
 namespace dlrun {
 namespace {
 
-struct Command {
+struct CommandEntry {
   std::string_view name;
   AddCommand add;
   bool tells_of_all = false;  ///< the command reads the whole tree of commands
 };
 
-constexpr Command kCommands[] = {
+constexpr CommandEntry kCommands[] = {
     {"submit", add_submit},     {"render", add_render},
     {"check", add_check},       {"interactive", add_interactive},
     {"run", add_run},           {"ls", add_ls},
@@ -191,10 +191,11 @@ std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, LogOp
   app->require_subcommand(1);
   app->footer(kFooter);
   app->get_formatter()->column_width(34);
-  const auto called = std::find_if(std::begin(kCommands), std::end(kCommands),
-                                   [only](const Command& command) { return command.name == only; });
+  const auto called =
+      std::find_if(std::begin(kCommands), std::end(kCommands),
+                   [only](const CommandEntry& command) { return command.name == only; });
   const bool is_whole = called == std::end(kCommands) || called->tells_of_all;
-  for (const Command& command : kCommands) {
+  for (const CommandEntry& command : kCommands) {
     if (is_whole || command.name == only) command.add(*app, action);
   }
   add_log_options(*app, log);

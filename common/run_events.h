@@ -111,6 +111,9 @@ struct Missing {
 /// A number that a program reported. Whole numbers stay whole: 2 is not recorded as 2.0.
 using Number = std::variant<std::int64_t, double>;
 [[nodiscard]] double value_of(const Number& number);
+[[nodiscard]] inline std::optional<double> value_of(const std::optional<Number>& number) {
+  return number ? std::optional(value_of(*number)) : std::nullopt;
+}
 
 /// A progress report of rank 0. of() takes only fields of the right type, so that a program cannot
 /// make the record large.

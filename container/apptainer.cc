@@ -15,7 +15,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::string_view kEnter =
+constexpr std::string_view kEnterApptainer =
     R"sh(enter_container() { # IMAGE APPTAINER-OPTIONS... -- COMMAND...
   local dlrun_name dlrun_image=$1 dlrun_options=()
   if ! type -P apptainer >/dev/null; then echo "dlrun: container: apptainer is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi
@@ -91,8 +91,9 @@ class Apptainer final : public ContainerBackend {
         "# container.runtime: apptainer. Every task starts it.\ndlrun_image={}  # "
         "container.image\n",
         shell_quote(spec.image.value_or("")));
-    entry.batch += filled(kEnter, {{"@NAMES@", join(names, " ")},
-                                   {"@VERB@", spec.entrypoint.value_or(false) ? "run" : "exec"}});
+    entry.batch +=
+        filled(kEnterApptainer, {{"@NAMES@", join(names, " ")},
+                                 {"@VERB@", spec.entrypoint.value_or(false) ? "run" : "exec"}});
     entry.session = entry.join = entry.batch;
     const auto add = [&](std::string text, std::string key) {
       entry.words.push_back({std::move(text), std::move(key)});

@@ -16,7 +16,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::string_view kEnter =
+constexpr std::string_view kEnterCharliecloud =
     R"sh(make_mount_point() { # IMAGE SOURCE TARGET: fails if the image, a folder, does not have TARGET and cannot get it
   local dlrun_root dlrun_point
   dlrun_root=$(realpath -- "$1") dlrun_point=$(realpath -m -- "$1$3")
@@ -130,8 +130,9 @@ class Charliecloud final : public ContainerBackend {
         "# container.runtime: charliecloud. Every task starts it.\ndlrun_image={}  # "
         "container.image\n",
         shell_quote(spec.image.value_or("")));
-    entry.batch += filled(kEnter, {{"@NAMES@", join(names, " ")},
-                                   {"@WRITABLE@", spec.writable.value_or(false) ? "y" : "n"}});
+    entry.batch += filled(
+        kEnterCharliecloud,
+        {{"@NAMES@", join(names, " ")}, {"@WRITABLE@", spec.writable.value_or(false) ? "y" : "n"}});
     entry.session = entry.join = entry.batch;
     const auto add = [&](std::string text, std::string key) {
       entry.words.push_back({std::move(text), std::move(key)});

@@ -142,7 +142,7 @@ constexpr std::string_view kConf = R"sh(
   # enroot's own configuration for this start
   dlrun_options+=(--conf "$dlrun_conf"))sh";
 
-constexpr std::string_view kEnter = R"sh(enter_container() { # ENROOT-OPTIONS... -- COMMAND...
+constexpr std::string_view kEnterEnroot = R"sh(enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   local dlrun_name dlrun_options=()
   if ! type -P enroot >/dev/null; then echo "dlrun: container: enroot is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi@RC@@KEPT@
   export ENROOT_MOUNT_HOME=@HOME@ ENROOT_REMAP_ROOT=@ROOT@ ENROOT_ROOTFS_WRITABLE=@WRITABLE@  # container.mount_home, remap_root, writable
@@ -296,10 +296,10 @@ class Enroot final : public ContainerBackend {
         "# container.runtime: enroot without pyxis. Every node makes the container and holds it "
         "until the job is over; every\n"
         "# task enters it.\n" +
-        image + std::string(kTell) + fill(hold) + fill(kEnter) + fill(kHolders);
+        image + std::string(kTell) + fill(hold) + fill(kEnterEnroot) + fill(kHolders);
     entry.tells_failures = true;
-    entry.join = fill(kEnter);
-    entry.session = image + fill(kEnter) + std::string(kTell) + fill(hold, true) +
+    entry.join = fill(kEnterEnroot);
+    entry.session = image + fill(kEnterEnroot) + std::string(kTell) + fill(hold, true) +
                     (spec.name ? std::string(kSessionNamed) : fill(kHolders, true));
     entry.words.push_back(
         {"bash -c \"$(declare -f enter_container); enter_container \\\"\\$@\\\"\" enter_container",

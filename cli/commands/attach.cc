@@ -21,7 +21,7 @@
 namespace dlrun {
 namespace {
 
-struct Options {
+struct AttachOptions {
   std::string run, node;
   std::vector<std::string> command;
   bool dry_run = false;
@@ -49,7 +49,8 @@ Result<LaunchPlan> plan_of(const Cli& cli, const std::filesystem::path& run) {
 
 /// Starts the shell or the command, and waits for its end.
 Result<int> open_session(const Cli& cli, const IndexEntry& run, const RunStatus& status,
-                         const LaunchPlan& plan, const AttachPoint& point, const Options& options) {
+                         const LaunchPlan& plan, const AttachPoint& point,
+                         const AttachOptions& options) {
   const auto runs_dir = run.path.parent_path();
   if (const auto warning = warning_about_place(runs_dir)) print_warning(cli, *warning);
   DLRUN_TRY_ASSIGN(const auto folder, SessionFolder::make(runs_dir));
@@ -68,7 +69,7 @@ Result<int> open_session(const Cli& cli, const IndexEntry& run, const RunStatus&
   return options.command.empty() ? kExitOk : end.exit_code;
 }
 
-Result<int> attach(Cli& cli, const Options& options) {
+Result<int> attach(Cli& cli, const AttachOptions& options) {
   DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
   DLRUN_TRY(require_own(run.id, run.path, "entered"));
   if (is_sweep(run.path)) {
@@ -96,7 +97,7 @@ Result<int> attach(Cli& cli, const Options& options) {
 }  // namespace
 
 void add_attach(CLI::App& root, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<AttachOptions>();
   Subcommand command(root, "attach",
                      "Open a shell, or run a command, beside the ranks of a running job, in the "
                      "job's environment and container");

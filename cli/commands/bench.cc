@@ -28,7 +28,7 @@ Result<> check_folder_of(const std::filesystem::path& file) {
   return fail(Errc::kIo, "{}: {}", folder.string(), errno_text(errno));
 }
 
-struct Options {
+struct BenchOptions {
   std::string what, operation = "all_reduce", sizes = "8..16M";
   std::string backends = "mpi,gloo,shm,nccl", workers = "2,4,8";
   std::optional<std::string> svg;
@@ -36,7 +36,7 @@ struct Options {
   ScalingOptions scaling;
 };
 
-Result<int> bench_collectives(const Cli& cli, const Options& options) {
+Result<int> bench_collectives(const Cli& cli, const BenchOptions& options) {
   DLRUN_TRY_ASSIGN(auto workers, parse_workers(options.workers));
   if (options.svg) DLRUN_TRY(check_folder_of(cli.current_dir / *options.svg));
   CollectivesRequest request{options.operation, options.sizes, {}, std::move(workers)};
@@ -66,7 +66,7 @@ Result<int> bench_collectives(const Cli& cli, const Options& options) {
   return figures.empty() ? kExitRunFailed : kExitOk;
 }
 
-Result<int> bench(Cli& cli, const Options& options) {
+Result<int> bench(Cli& cli, const BenchOptions& options) {
   if (options.what == "scaling") {
     ScalingOptions scaling = options.scaling;
     scaling.svg = options.svg;
@@ -83,7 +83,7 @@ Result<int> bench(Cli& cli, const Options& options) {
 }  // namespace
 
 void add_bench(CLI::App& root, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchOptions>();
   Subcommand command(
       root, "bench",
       "Measure the speed of collectives on this machine, or how an experiment scales");

@@ -13,7 +13,7 @@
 namespace dlrun {
 namespace {
 
-struct Options {
+struct CancelOptions {
   std::vector<std::string> runs;
 };
 
@@ -26,7 +26,7 @@ Result<> cancel_and_tell(const Cli& cli, RunInspector& inspector, const IndexEnt
   return cancelled.failure ? Result<>(tl::unexpected(*cancelled.failure)) : Result<>();
 }
 
-Result<int> cancel(Cli& cli, const Options& options) {
+Result<int> cancel(Cli& cli, const CancelOptions& options) {
   RunInspector inspector(cli.env, known_servers(cli));
   int code = kExitOk;
   const auto refuse = [&](const Error& error) {
@@ -51,7 +51,7 @@ Result<int> cancel(Cli& cli, const Options& options) {
 }  // namespace
 
 void add_cancel(CLI::App& root, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CancelOptions>();
   Subcommand command(root, "cancel", "Cancel runs");
   command.option("RUN", options->runs, kRunHelp).required();
   command.on_call(

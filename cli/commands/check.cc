@@ -18,7 +18,7 @@
 namespace dlrun {
 namespace {
 
-struct Options {
+struct CheckOptions {
   SpecOptions spec;
   bool json = false;
 };
@@ -65,7 +65,7 @@ void print_report(const Cli& cli, const CheckReport& report) {
         report.has_slurm ? report.verdict : "not asked: there is no sbatch in PATH");
 }
 
-Result<int> check(Cli& cli, const Options& options) {
+Result<int> check(Cli& cli, const CheckOptions& options) {
   TerminalReporter reporter(cli);
   RunInspector inspector(cli.env, known_servers(cli));
   DLRUN_TRY_ASSIGN(const auto report, check_experiment(cli, reporter, inspector, options.spec));
@@ -80,7 +80,7 @@ Result<int> check(Cli& cli, const Options& options) {
 }  // namespace
 
 void add_check(CLI::App& root, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CheckOptions>();
   Subcommand command(root, "check",
                      "Report every mistake in a spec, and whether Slurm would accept the job");
   add_spec_options(command, options->spec);

@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct ContainerOptions {
   std::string what, image;
   bool json = false, refresh = false;
 };
@@ -33,7 +33,7 @@ struct Options {
           {"imported", stored.imported}};
 }
 
-Result<int> import_named(Cli& cli, const Options& options) {
+Result<int> import_named(Cli& cli, const ContainerOptions& options) {
   DLRUN_TRY_ASSIGN(const auto uri, enroot_uri(options.image));
   DLRUN_TRY_ASSIGN(const auto imported, import_image(cli.env, uri, options.refresh));
   const StoredImage& image = imported.image;
@@ -50,7 +50,7 @@ Result<int> import_named(Cli& cli, const Options& options) {
   return kExitOk;
 }
 
-Result<int> list_images(Cli& cli, const Options& options) {
+Result<int> list_images(Cli& cli, const ContainerOptions& options) {
   DLRUN_TRY_ASSIGN(const auto store, ImageStore::of_user(cli.env));
   DLRUN_TRY_ASSIGN(const auto images, store.list());
   if (options.json) {
@@ -74,7 +74,7 @@ Result<int> list_images(Cli& cli, const Options& options) {
   return kExitOk;
 }
 
-Result<int> container(Cli& cli, const Options& options) {
+Result<int> container(Cli& cli, const ContainerOptions& options) {
   if (options.what == "list" && options.image.empty() && !options.refresh)
     return list_images(cli, options);
   if (options.what == "import" && !options.image.empty()) return import_named(cli, options);
@@ -84,7 +84,7 @@ Result<int> container(Cli& cli, const Options& options) {
 }  // namespace
 
 void add_container(CLI::App& root, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ContainerOptions>();
   Subcommand command(root, "container", "Import container images once for all jobs, and list them");
   command.option("VERB", options->what, "import or list").required();
   command.option("IMAGE", options->image,

@@ -20,7 +20,7 @@
 namespace dlrun {
 namespace {
 
-struct Options {
+struct DiffOptions {
   std::string what;
 };
 
@@ -63,7 +63,7 @@ Text coloured_diff(std::string_view difference) {
   return all;
 }
 
-Result<int> diff(Cli& cli, const Options& options) {
+Result<int> diff(Cli& cli, const DiffOptions& options) {
   DLRUN_TRY_ASSIGN(const auto found, script_of(cli, options.what));
   const std::filesystem::path* const path = &found.path;
   if (is_sweep(path->parent_path())) {
@@ -108,7 +108,7 @@ Result<int> diff(Cli& cli, const Options& options) {
 }  // namespace
 
 void add_diff(CLI::App& root, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DiffOptions>();
   Subcommand command(root, "diff",
                      "Show what was edited in a rendered script, before or after its submission");
   command.option("RUN", options->what, "A run, or a script that `dlrun render` wrote").required();

@@ -19,7 +19,7 @@
 namespace dlrun {
 namespace {
 
-struct Options {
+struct DoctorOptions {
   std::string cluster;
   bool site_file = false, json = false;
 };
@@ -79,7 +79,7 @@ void print_site(const Cli& cli, const ClusterFacts& facts, const std::optional<s
         "--watch\n");
 }
 
-Result<int> doctor(Cli& cli, const Options& options) {
+Result<int> doctor(Cli& cli, const DoctorOptions& options) {
   if (options.json && options.site_file)
     return fail(Errc::kUsage, "--site-file prints YAML; it cannot be combined with --json");
   DLRUN_TRY_ASSIGN(const auto facts, ask_cluster(cli.env, options.cluster));
@@ -111,7 +111,7 @@ Result<int> doctor(Cli& cli, const Options& options) {
 }  // namespace
 
 void add_doctor(CLI::App& root, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DoctorOptions>();
   Subcommand command(root, "doctor",
                      "Show what this cluster has and what is missing, or print a site file for it");
   command

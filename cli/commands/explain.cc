@@ -18,7 +18,7 @@ namespace {
 /// Columns of a value in the table; --json prints it whole.
 constexpr std::size_t kShownValue = 72;
 
-struct Options {
+struct ExplainOptions {
   SpecOptions spec;
   bool json = false, markdown = false;
 };
@@ -53,7 +53,7 @@ int explain_keys(const Cli& cli, const std::vector<const KeyRow*>& rows, bool js
   return kExitOk;
 }
 
-Result<int> explain_spec(Cli& cli, const Options& options) {
+Result<int> explain_spec(Cli& cli, const ExplainOptions& options) {
   TerminalReporter reporter(cli);
   DLRUN_TRY_ASSIGN(const auto prepared, prepare(cli, reporter, options.spec, Target::kSlurm));
   const auto values = explain_values(prepared.loaded, prepared.plan);
@@ -68,7 +68,7 @@ Result<int> explain_spec(Cli& cli, const Options& options) {
   return kExitOk;
 }
 
-Result<int> explain(Cli& cli, const Options& options) {
+Result<int> explain(Cli& cli, const ExplainOptions& options) {
   const std::string& what = options.spec.file;
   if (options.markdown) {
     if (options.json || !what.empty())
@@ -90,7 +90,7 @@ Result<int> explain(Cli& cli, const Options& options) {
 }  // namespace
 
 void add_explain(CLI::App& root, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExplainOptions>();
   Subcommand command(root, "explain",
                      "Describe a key, or list every value of a spec and its source");
   command.option("KEY|SPEC", options->spec.file,

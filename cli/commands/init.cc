@@ -22,7 +22,7 @@
 namespace dlrun {
 namespace {
 
-struct Options {
+struct InitOptions {
   InitAnswers answers;
   std::optional<std::string> gpus, nodes, tasks, cpus;
   std::string output;
@@ -115,7 +115,7 @@ void name_flags(std::vector<Diagnostic>& found) {
   return fail(Errc::kUsage, "{}: '{}' is not a number from 1 on", option, printable(*text));
 }
 
-Result<int> init(Cli& cli, Options options) {
+Result<int> init(Cli& cli, InitOptions options) {
   InitAnswers& answers = options.answers;
   DLRUN_TRY(take_count("--nodes", options.nodes, answers.nodes));
   DLRUN_TRY(take_count("--tasks", options.tasks, answers.tasks_per_node));
@@ -163,7 +163,7 @@ Result<int> init(Cli& cli, Options options) {
 }  // namespace
 
 void add_init(CLI::App& root, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InitOptions>();
   InitAnswers& a = options->answers;
   Subcommand command(root, "init",
                      "Write a first spec from answers on a terminal, or from options");

@@ -19,14 +19,14 @@
 namespace dlrun {
 namespace {
 
-struct Options {
+struct InteractiveOptions {
   SpecOptions spec;
   std::vector<std::string> command;
   bool dry_run = false;
   std::optional<std::size_t> point;
 };
 
-Result<int> interact(Cli& cli, const Options& options) {
+Result<int> interact(Cli& cli, const InteractiveOptions& options) {
   TerminalReporter reporter(cli);
   auto prepared = prepare(cli, reporter, options.spec, Target::kSlurm);
   if (!prepared) return tl::unexpected(prepared.error());
@@ -76,7 +76,7 @@ Result<int> interact(Cli& cli, const Options& options) {
 }  // namespace
 
 void add_interactive(CLI::App& root, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InteractiveOptions>();
   Subcommand command(
       root, "interactive",
       "Open a shell on the first node of an allocation, in the job's environment and container");

@@ -18,14 +18,14 @@
 namespace dlrun {
 namespace {
 
-struct Options {
+struct LogsOptions {
   std::string run;
   bool follow = false, is_raw = false;
   std::optional<std::int64_t> rank, attempt;
   std::optional<std::size_t> tail;
 };
 
-Result<int> print_log(const Cli& cli, const IndexEntry& run, const Options& options) {
+Result<int> print_log(const Cli& cli, const IndexEntry& run, const LogsOptions& options) {
   RunInspector inspector(cli.env, known_servers(cli));
   DLRUN_TRY_ASSIGN(auto reader, open_log(inspector, run, options.rank, options.attempt));
   if (options.tail) reader.start_at_tail(*options.tail);
@@ -38,7 +38,7 @@ Result<int> print_log(const Cli& cli, const IndexEntry& run, const Options& opti
 }
 
 /// Prints the end of each point's log under the point's name.
-Result<int> print_logs_of_points(const Cli& cli, const IndexEntry& run, Options options) {
+Result<int> print_logs_of_points(const Cli& cli, const IndexEntry& run, LogsOptions options) {
   if (options.follow)
     return fail(Errc::kUsage, "{0}: is a sweep; -f follows one point: dlrun logs -f {0}/0", run.id);
   DLRUN_TRY_ASSIGN(const auto points, runs_of(run));
@@ -54,7 +54,7 @@ Result<int> print_logs_of_points(const Cli& cli, const IndexEntry& run, Options 
   return kExitOk;
 }
 
-Result<int> logs(Cli& cli, const Options& options) {
+Result<int> logs(Cli& cli, const LogsOptions& options) {
   if (options.attempt && !options.rank)
     return fail(Errc::kUsage,
                 "--attempt chooses among a rank's logs: give --rank too; the job's own log holds "
@@ -81,7 +81,7 @@ Result<int> logs(Cli& cli, const Options& options) {
 }  // namespace
 
 void add_logs(CLI::App& root, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LogsOptions>();
   Subcommand command(root, "logs", "Print the output of a run");
   command.option("RUN", options->run, kRunHelp).required();
   command.flag("-f,--follow", options->follow, "Follow the output until the run ends");

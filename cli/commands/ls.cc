@@ -10,13 +10,13 @@
 namespace dlrun {
 namespace {
 
-struct Options {
+struct LsOptions {
   bool json = false, all = false;
   std::size_t limit = 20;
   std::string runs;
 };
 
-Result<int> list(Cli& cli, const Options& options) {
+Result<int> list(Cli& cli, const LsOptions& options) {
   ListRequest request;
   if (!options.runs.empty()) request.folder = cli.current_dir / options.runs;
   if (!options.all) request.limit = options.limit;
@@ -45,7 +45,7 @@ Result<int> list(Cli& cli, const Options& options) {
 }  // namespace
 
 void add_ls(CLI::App& root, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LsOptions>();
   Subcommand command(root, "ls", "List your runs, newest first");
   command.flag("-a,--all", options->all, "List all runs, not only the newest");
   command.option("-n,--limit", options->limit, "Number of runs to list (20); 0 lists all runs")

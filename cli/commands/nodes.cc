@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct NodesOptions {
   SpecOptions spec;
   std::string file;
   std::vector<std::string> forget;
@@ -29,7 +29,7 @@ struct Options {
 };
 
 /// Returns the list's file: --file, the spec's, or the one in the runs folder.
-Result<std::filesystem::path> file_of(const Cli& cli, const Options& options) {
+Result<std::filesystem::path> file_of(const Cli& cli, const NodesOptions& options) {
   if (!options.file.empty()) return (cli.current_dir / options.file).lexically_normal();
   TerminalReporter reporter(cli);
   if (options.spec.file.empty()) {
@@ -79,7 +79,7 @@ void print_json_of(const std::filesystem::path& file, const std::vector<BadNode>
   print_json(Json{{"file", file.string()}, {"nodes", nodes}});
 }
 
-Result<int> nodes(Cli& cli, const Options& options) {
+Result<int> nodes(Cli& cli, const NodesOptions& options) {
   DLRUN_TRY_ASSIGN(const auto file, file_of(cli, options));
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
   DLRUN_TRY_ASSIGN(const auto known, read_bad_nodes(file, now));
@@ -110,7 +110,7 @@ Result<int> nodes(Cli& cli, const Options& options) {
 }  // namespace
 
 void add_nodes(CLI::App& root, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<NodesOptions>();
   Subcommand command(
       root, "nodes",
       "List the bad nodes that runs remember for each other, or forget some of them");

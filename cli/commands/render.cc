@@ -22,7 +22,7 @@
 namespace dlrun {
 namespace {
 
-struct Options {
+struct RenderOptions {
   SpecOptions spec;
   std::string output;
   bool force = false;
@@ -57,7 +57,7 @@ Result<> write_script(const std::filesystem::path& path, const std::string& scri
   return {};
 }
 
-Result<int> give(const Cli& cli, const Options& options, const std::string& text) {
+Result<int> give(const Cli& cli, const RenderOptions& options, const std::string& text) {
   if (options.output.empty() || options.output == "-") {
     print_document(text);
     return kExitOk;
@@ -74,7 +74,7 @@ std::string carrying(const Experiment& prepared, const std::string& script) {
 
 /// Renders the first array's script, which names the tasks. The script of its point defines the
 /// work of a task.
-Result<int> render_sweep(const Cli& cli, const Options& options, const Experiment& prepared) {
+Result<int> render_sweep(const Cli& cli, const RenderOptions& options, const Experiment& prepared) {
   TerminalReporter reporter(cli);
   DLRUN_TRY_ASSIGN(const auto sweep, prepare_sweep(prepared, configured_array_size(cli.env)));
   if (sweep.arrays.size() > 1)
@@ -89,7 +89,7 @@ Result<int> render_sweep(const Cli& cli, const Options& options, const Experimen
   return give(cli, options, carrying(prepared, sweep.arrays.front().script));
 }
 
-Result<int> render(Cli& cli, const Options& options) {
+Result<int> render(Cli& cli, const RenderOptions& options) {
   TerminalReporter reporter(cli);
   auto prepared = prepare(cli, reporter, options.spec, Target::kSlurm);
   if (!prepared) return tl::unexpected(prepared.error());
@@ -120,7 +120,7 @@ Result<int> render(Cli& cli, const Options& options) {
 }  // namespace
 
 void add_render(CLI::App& root, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RenderOptions>();
   Subcommand command(root, "render", "Print the job script, which plain `sbatch` accepts");
   add_spec_options(command, options->spec);
   command.option("-o,--output", options->output, "File to write instead of standard output")

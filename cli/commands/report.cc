@@ -17,7 +17,7 @@
 namespace dlrun {
 namespace {
 
-struct Options {
+struct ReportOptions {
   std::vector<std::string> runs;
   std::string out;
 };
@@ -50,13 +50,13 @@ Result<std::vector<Part>> parts_of(const Cli& cli, const std::vector<std::string
   return parts;
 }
 
-std::string title_of(const std::vector<Part>& parts, const Options& options) {
+std::string title_of(const std::vector<Part>& parts, const ReportOptions& options) {
   if (options.runs.size() == 1)
     return "Sweep " + parts.front().run.id.substr(0, parts.front().run.id.rfind('/'));
   return fmt::format("{} and {} more", parts.front().run.id, parts.size() - 1);
 }
 
-Result<int> make_report(Cli& cli, const Options& options) {
+Result<int> make_report(Cli& cli, const ReportOptions& options) {
   DLRUN_TRY_ASSIGN(const auto parts, parts_of(cli, options.runs));
   std::vector<std::filesystem::path> paths;
   for (const Part& part : parts) paths.push_back(part.run.path);
@@ -103,7 +103,7 @@ Result<int> make_report(Cli& cli, const Options& options) {
 }  // namespace
 
 void add_report(CLI::App& root, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReportOptions>();
   Subcommand command(root, "report",
                      "Write a self-contained HTML page with the curves of a run, or one that "
                      "compares several runs or the points of a sweep");

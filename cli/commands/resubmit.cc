@@ -13,13 +13,13 @@
 namespace dlrun {
 namespace {
 
-struct Options {
+struct ResubmitOptions {
   std::string run;
   Follow follow;
   bool force = false;
 };
 
-Result<int> resubmit_run(Cli& cli, const Options& options) {
+Result<int> resubmit_run(Cli& cli, const ResubmitOptions& options) {
   TerminalReporter reporter(cli);
   RunInspector inspector(cli.env, known_servers(cli));
   DLRUN_TRY_ASSIGN(const auto submitted,
@@ -30,7 +30,7 @@ Result<int> resubmit_run(Cli& cli, const Options& options) {
 }  // namespace
 
 void add_resubmit(CLI::App& root, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ResubmitOptions>();
   Subcommand command(root, "resubmit",
                      "Submit the script of a run again as a new run; for a sweep, submit the "
                      "points that Slurm does not have");

@@ -21,13 +21,13 @@
 namespace dlrun {
 namespace {
 
-struct Options {
+struct RunOptions {
   SpecOptions spec;
   bool json = false, dry_run = false;
   std::optional<std::size_t> point;
 };
 
-Result<int> run_locally(Cli& cli, const Options& options) {
+Result<int> run_locally(Cli& cli, const RunOptions& options) {
   TerminalReporter reporter(cli);
   Provenance provenance(folder_of(cli, options.spec.file), cli.env, cli.argv, cli.tools.hash);
   auto prepared = prepare(cli, reporter, options.spec, Target::kLocal);
@@ -66,7 +66,7 @@ Result<int> run_locally(Cli& cli, const Options& options) {
 }  // namespace
 
 void add_run(CLI::App& root, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RunOptions>();
   Subcommand command(root, "run", "Run the experiment on this machine, without Slurm");
   add_spec_options(command, options->spec);
   command.flag("--dry-run", options->dry_run, "Print the script; write and start nothing");

@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct SiteOptions {
   std::string act, name;
   bool json = false;
 };
@@ -75,7 +75,7 @@ Result<int> list(const Cli& cli, bool json) {
               join(names, " "));
 }
 
-Result<int> show(const Cli& cli, const Options& options) {
+Result<int> show(const Cli& cli, const SiteOptions& options) {
   TerminalReporter reporter(cli);
   const auto dirs = config_folders(cli);
   const std::string here = site_here(cli, reporter);
@@ -132,7 +132,7 @@ Result<int> show(const Cli& cli, const Options& options) {
 }  // namespace
 
 void add_site(CLI::App& root, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SiteOptions>();
   Subcommand command(root, "site",
                      "Show what dlrun knows about clusters: limits, GPUs, containers, network");
   command.option("ACTION", options->act, "list (all sites) or show (one site)").required();

@@ -13,12 +13,12 @@
 namespace dlrun {
 namespace {
 
-struct Options {
+struct StatusOptions {
   std::string run;
   bool json = false;
 };
 
-Result<int> show(Cli& cli, const Options& options) {
+Result<int> show(Cli& cli, const StatusOptions& options) {
   DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
   DLRUN_TRY_ASSIGN(const auto status, RunInspector(cli.env, known_servers(cli)).inspect(run.path));
   if (options.json) {
@@ -32,7 +32,7 @@ Result<int> show(Cli& cli, const Options& options) {
 }  // namespace
 
 void add_status(CLI::App& root, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<StatusOptions>();
   Subcommand command(
       root, "status",
       "Show the state, progress and results of a run, and the rank that failed first");

@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct SubmitOptions {
   SpecOptions spec;
   bool json = false, dry_run = false, test_only = false, watch = false;
 };
@@ -79,7 +79,7 @@ Result<int> show_verdict(const Cli& cli, RunInspector& inspector, const Job& job
   return kExitOk;
 }
 
-Result<int> submit(Cli& cli, const Options& options) {
+Result<int> submit(Cli& cli, const SubmitOptions& options) {
   if (options.dry_run && (options.test_only || options.watch)) {
     return fail(Errc::kUsage,
                 "--dry-run submits nothing; it cannot be combined with --test-only or --watch");
@@ -108,7 +108,7 @@ Result<int> submit(Cli& cli, const Options& options) {
 }  // namespace
 
 void add_submit(CLI::App& root, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SubmitOptions>();
   Subcommand command(root, "submit",
                      "Check, render, record and submit an experiment or a job script");
   add_spec_options(command, options->spec);

@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct SweepOptions {
   std::string run, sort;
   bool json = false, ascending = false, descending = false;
   std::optional<std::size_t> limit;
@@ -204,7 +204,7 @@ void print_summary(const Cli& cli, const IndexEntry& run, const States& states) 
     print_note(cli, fmt::format("`dlrun resubmit {}` submits those that were not", run.id));
 }
 
-Result<int> tabulate(Cli& cli, const Options& options) {
+Result<int> tabulate(Cli& cli, const SweepOptions& options) {
   DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
   if (!is_sweep(run.path))
     return fail(Errc::kUsage, "{0}: is not a sweep; use `dlrun status {0}`", run.id);
@@ -248,7 +248,7 @@ Result<int> tabulate(Cli& cli, const Options& options) {
 }  // namespace
 
 void add_sweep(CLI::App& root, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SweepOptions>();
   Subcommand command(root, "sweep", "List the points of a sweep and their results, best first");
   command.option("RUN", options->run, kRunHelp).required();
   command

@@ -23,7 +23,7 @@ namespace {
 constexpr std::chrono::milliseconds kDrawEvery{1000};
 constexpr std::size_t kPlainColumns = 100'000;  // a pipe has no width
 
-struct Options {
+struct TopOptions {
   std::string run;
   bool json = false, once = false;
   std::optional<std::size_t> ranks;
@@ -42,7 +42,7 @@ Result<bool> show_live(const Cli& cli, RunPicture first, std::size_t ranks) {
   }
 }
 
-Result<int> show(Cli& cli, const Options& options) {
+Result<int> show(Cli& cli, const TopOptions& options) {
   DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
   DLRUN_TRY_ASSIGN(auto picture, take_picture(cli.env, known_servers(cli), run));
   const bool is_over = is_final(picture.status.state) && !picture.status.is_last_known;
@@ -65,7 +65,7 @@ Result<int> show(Cli& cli, const Options& options) {
 }  // namespace
 
 void add_top(CLI::App& root, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TopOptions>();
   Subcommand command(
       root, "top",
       "Watch a run: progress, throughput, loss, resource use of every rank, slow ranks");

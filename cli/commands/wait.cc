@@ -19,7 +19,7 @@
 namespace dlrun {
 namespace {
 
-struct Options {
+struct WaitOptions {
   std::vector<std::string> runs;
   bool json = false;
 };
@@ -35,7 +35,7 @@ Result<> refuse_to_wait_for_foreign(const IndexEntry& run) {
               printable(run.id), printable(owner->name));
 }
 
-Result<int> wait(Cli& cli, const Options& options) {
+Result<int> wait(Cli& cli, const WaitOptions& options) {
   std::vector<IndexEntry> runs;
   for (const auto& text : options.runs) {
     DLRUN_TRY_ASSIGN(auto run, select_run(cli, text));
@@ -67,7 +67,7 @@ Result<int> wait(Cli& cli, const Options& options) {
 }  // namespace
 
 void add_wait(CLI::App& root, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<WaitOptions>();
   Subcommand command(root, "wait",
                      "Wait until runs have ended; exit with 0, or with 5 if a run failed");
   command.option("RUN", options->runs, kRunHelp).required();

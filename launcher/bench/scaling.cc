@@ -22,9 +22,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::chrono::hours kAtMost{24 * 7};      // for a run on this machine
-constexpr std::chrono::minutes kAnswerAtMost{10};  // for a command that only talks to Slurm
-constexpr std::chrono::seconds kRemindEvery{60};   // interval of reminders why a job is pending
+constexpr std::chrono::hours kLongestWait{24 * 7};  // for a run on this machine
+constexpr std::chrono::minutes kAnswerAtMost{10};   // for a command that only talks to Slurm
+constexpr std::chrono::seconds kRemindEvery{60};    // interval of reminders why a job is pending
 constexpr int kMostNodes = 10'000;
 
 /// Returns the last JSON object in a command's output.
@@ -111,7 +111,7 @@ Env without_log(Env env) {
 Command SizeRunner::command_of(int size, const char* verb, const char* flag) const {
   Command command;
   command.env = without_log(request_.env);
-  command.timeout = request_.is_local ? std::chrono::milliseconds(kAtMost) : kAnswerAtMost;
+  command.timeout = request_.is_local ? std::chrono::milliseconds(kLongestWait) : kAnswerAtMost;
   command.argv = {request_.dlrun.string(), verb, request_.spec, flag};
   if (request_.runs) command.argv.insert(command.argv.end(), {"--runs", *request_.runs});
   for (const std::string& set : request_.sets)

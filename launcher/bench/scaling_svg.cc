@@ -15,7 +15,7 @@ namespace {
 using Figures = std::vector<ScalingFigure>;
 using Modelled = std::vector<ModelledFigure>;
 
-constexpr double kWidth = 560, kHeight = 340, kLeft = 78, kTop = 70;
+constexpr double kWidth = 560, kHeight = 340, kPlotLeft = 78, kPlotTop = 70;
 constexpr std::string_view kStyle =
     " .modelled{stroke:#d55e00;stroke-dasharray:6 4} .measured{stroke:#0072b2} "
     ".ideal{stroke:#999;stroke-width:1}";
@@ -25,10 +25,10 @@ struct Axes {
   double first = 0, last = 0;  ///< ranks
   double low = 0, high = 0;    ///< rates, powers of ten
   [[nodiscard]] double x(double ranks) const {
-    return kLeft + svg::log_part(ranks, first, last) * kWidth;
+    return kPlotLeft + svg::log_part(ranks, first, last) * kWidth;
   }
   [[nodiscard]] double y(double rate) const {
-    return kTop + (1 - svg::log_part(rate, low, high)) * kHeight;
+    return kPlotTop + (1 - svg::log_part(rate, low, high)) * kHeight;
   }
   [[nodiscard]] std::string point(double ranks, double rate) const {
     return svg::point(x(ranks), y(rate));
@@ -65,22 +65,24 @@ std::string legend(int base_ranks, bool is_modelled) {
   if (is_modelled) parts += svg::element("tspan", {{"dx", "16"}, {"fill", "#d55e00"}}, "modelled");
   parts += svg::element("tspan", {{"dx", "16"}, {"fill", "#777"}},
                         fmt::format("every rank as fast as with {}", base_ranks));
-  return svg::element("text", {{"x", svg::whole(kLeft)}, {"y", "42"}}, parts) + "\n";
+  return svg::element("text", {{"x", svg::whole(kPlotLeft)}, {"y", "42"}}, parts) + "\n";
 }
 
 std::string ticks_of(const Axes& axes) {
   std::string drawn;
   for (double tick = axes.low; tick <= axes.high * 1.001; tick *= 10)
-    drawn += svg::grid_line(kLeft, kLeft + kWidth, axes.y(tick), rate_text(tick));
+    drawn += svg::grid_line(kPlotLeft, kPlotLeft + kWidth, axes.y(tick), rate_text(tick));
   for (double tick = axes.first; tick <= axes.last * 1.001; tick *= 2) {
-    drawn += svg::text({{"x", axes.x(tick)}, {"y", kTop + kHeight + 18}, {"text-anchor", "middle"}},
-                       svg::whole(tick)) +
-             "\n";
+    drawn +=
+        svg::text({{"x", axes.x(tick)}, {"y", kPlotTop + kHeight + 18}, {"text-anchor", "middle"}},
+                  svg::whole(tick)) +
+        "\n";
   }
   return drawn +
-         svg::text(
-             {{"x", kLeft + kWidth / 2}, {"y", kTop + kHeight + 38}, {"text-anchor", "middle"}},
-             "ranks; samples a second upwards") +
+         svg::text({{"x", kPlotLeft + kWidth / 2},
+                    {"y", kPlotTop + kHeight + 38},
+                    {"text-anchor", "middle"}},
+                   "ranks; samples a second upwards") +
          "\n";
 }
 
@@ -103,7 +105,7 @@ std::string scaling_svg(const Figures& figures, const Modelled& modelled,
   const ScalingFigure& base = figures.front();
   const Axes axes = axes_of(figures, modelled);
   std::string text =
-      svg::beginning(kLeft + kWidth + 30, kTop + kHeight + 52, kStyle, kLeft, title) +
+      svg::beginning(kPlotLeft + kWidth + 30, kPlotTop + kHeight + 52, kStyle, kPlotLeft, title) +
       legend(base.ranks, !modelled.empty()) + ticks_of(axes);
   text += curve(axes.point(axes.first, base.samples_per_s) +
                     axes.point(axes.last, base.samples_per_s * axes.last / axes.first),

@@ -14,8 +14,8 @@ constexpr std::size_t kLargestAnswer = 256U << 20U;
 constexpr std::chrono::milliseconds kConnectTimeout{10'000};
 /// Pauses before a request is sent again after a lost connection. (slurmrestd 22.05 resets one
 /// connection in some thousands.)
-constexpr std::array kPauses{std::chrono::milliseconds{20}, std::chrono::milliseconds{200},
-                             std::chrono::milliseconds{1000}};
+constexpr std::array kPausesOfTries{std::chrono::milliseconds{20}, std::chrono::milliseconds{200},
+                                    std::chrono::milliseconds{1000}};
 
 std::size_t append(char* bytes, std::size_t size, std::size_t count, void* into) {
   std::string& body = *static_cast<std::string*>(into);
@@ -113,8 +113,8 @@ Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
   const auto start = std::chrono::steady_clock::now();
   if (code == CURLE_OK) code = curl.easy_perform(handle);
   if (request.method == "GET") {
-    for (auto pause = kPauses.begin(); pause != kPauses.end() && is_connection_lost(code);
-         ++pause) {
+    for (auto pause = kPausesOfTries.begin();
+         pause != kPausesOfTries.end() && is_connection_lost(code); ++pause) {
       std::this_thread::sleep_for(*pause);
       response.body.clear();
       ++tries;

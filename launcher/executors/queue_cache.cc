@@ -22,8 +22,8 @@ using std::chrono::milliseconds;
 
 /// Longer than squeue's timeout: after this time the lock's holder is assumed to be stopped.
 constexpr milliseconds kLockPatience{35'000};
-constexpr milliseconds kLockPause{20};
-constexpr std::size_t kLargestAnswer = 16U << 20U;
+constexpr milliseconds kCacheLockPause{20};
+constexpr std::size_t kLargestCache = 16U << 20U;
 
 /// Returns true for a folder of this user that nobody else can enter.
 [[nodiscard]] bool is_private(const std::filesystem::path& folder) {
@@ -38,7 +38,7 @@ constexpr std::size_t kLargestAnswer = 16U << 20U;
   while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if ((errno != EWOULDBLOCK && errno != EINTR) || Clock::now() >= until) return false;
     wait.begin();
-    std::this_thread::sleep_for(kLockPause);
+    std::this_thread::sleep_for(kCacheLockPause);
   }
   return true;
 }
@@ -59,7 +59,7 @@ struct Kept {
 /// the question. Returns nullopt if the file is incomplete.
 [[nodiscard]] std::optional<Kept> read_kept(const std::filesystem::path& path,
                                             const std::string& question) {
-  const auto content = read_file(path, kLargestAnswer);
+  const auto content = read_file(path, kLargestCache);
   if (!content) return std::nullopt;
   const auto end = content->find('\n');
   if (end == std::string::npos) return std::nullopt;
@@ -77,7 +77,7 @@ void keep(int fd, const Kept& kept, const std::string& question) {
       fmt::format("{}\t{}\t{}\t{}\n{}", kept.time_ms, kept.is_answer ? "answer" : "error",
                   kept.text.size(), question, kept.text);
   // Ignores write errors: after a full disk the other processes query by themselves.
-  if (content.size() <= kLargestAnswer && ::ftruncate(fd, 0) == 0 && ::lseek(fd, 0, SEEK_SET) == 0)
+  if (content.size() <= kLargestCache && ::ftruncate(fd, 0) == 0 && ::lseek(fd, 0, SEEK_SET) == 0)
     static_cast<void>(write_all(fd, content));
 }
 

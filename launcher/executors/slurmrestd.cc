@@ -29,8 +29,8 @@ namespace {
 using std::chrono::seconds;
 
 /// slurmrestd itself waits while a controller restarts. After this time the answer counts as lost.
-constexpr seconds kSubmitTimeout{120};
-constexpr seconds kQueryTimeout{30};
+constexpr seconds kRestSubmitTimeout{120};
+constexpr seconds kRestQueryTimeout{30};
 constexpr std::size_t kLargestScript = 64U << 20U;
 /// Up to this number, jobs are queried one by one; beyond it, one request for the whole queue is
 /// cheaper, although its answer is larger.
@@ -53,7 +53,7 @@ class Slurmrestd final : public Executor {
   Result<JobId> submit(const SubmitRequest& request) override {
     DLRUN_TRY_ASSIGN(const auto script, read_file(request.script, kLargestScript));
     DLRUN_TRY_ASSIGN(auto body, body_of(request, script));
-    HttpRequest post{"POST", path("job/submit"), {}, std::move(body), kSubmitTimeout};
+    HttpRequest post{"POST", path("job/submit"), {}, std::move(body), kRestSubmitTimeout};
     DLRUN_TRY_ASSIGN(const auto answer, send(std::move(post)));
     if (answer.status == 200) {
       if (auto id = rest_job_id(answer.body)) return JobId{"", std::move(*id)};
@@ -101,7 +101,7 @@ class Slurmrestd final : public Executor {
     HttpRequest request;
     request.method = "DELETE";
     request.path = path("job/" + job.id);
-    request.timeout = kQueryTimeout;
+    request.timeout = kRestQueryTimeout;
     DLRUN_TRY_ASSIGN(const auto answer, send(std::move(request)));
     if (answer.status == 200) return {};
     if (rest_says_unknown_job(answer.body))
@@ -135,7 +135,7 @@ class Slurmrestd final : public Executor {
   Result<std::string> ready() {
     HttpRequest request;
     request.path = "/openapi/v3";
-    request.timeout = kQueryTimeout;
+    request.timeout = kRestQueryTimeout;
     DLRUN_TRY_ASSIGN(const auto about, send(request));
     if (about.status != 200) return tl::unexpected(error_of(about));
     const auto versions = rest_versions(about.body);
@@ -166,7 +166,7 @@ class Slurmrestd final : public Executor {
   Result<HttpResponse> ask(std::string_view what, AcceptUnknownJob accept = AcceptUnknownJob::kNo) {
     HttpRequest request;
     request.path = path(what);
-    request.timeout = kQueryTimeout;
+    request.timeout = kRestQueryTimeout;
     auto answer = send(std::move(request));
     if (!answer || answer->status == 200) return answer;
     if (accept == AcceptUnknownJob::kYes && rest_says_unknown_job(answer->body)) return answer;

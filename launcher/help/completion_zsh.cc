@@ -35,7 +35,7 @@ std::string_view action(Takes takes) {
 }
 
 /// Returns the functions that complete runs, sites, keys and the values of --set.
-std::string helpers() {
+std::string zsh_helpers() {
   const SetWords set = set_words();
   std::string text =
       "_dlrun_runs() {\n  local state=${XDG_STATE_HOME:-$HOME/.local/state}/dlrun/runs\n  local -a "
@@ -84,7 +84,7 @@ std::string arguments_of(const CommandHelp& command) {
 }  // namespace
 
 std::string zsh(const CommandTable& table) {
-  std::string text = "#compdef dlrun\n" + note("zsh") + helpers();
+  std::string text = "#compdef dlrun\n" + note("zsh") + zsh_helpers();
   text +=
       "_dlrun() {\n  local context state line\n  typeset -A opt_args\n  _arguments -C '--help[Show "
       "help]' '--version[Show the version]' '*'{-v,--verbose}'[Log on stderr]' '--log-file[Append "

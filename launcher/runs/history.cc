@@ -31,7 +31,7 @@ constexpr std::size_t kParsedBytes = 4U << 20U;
 constexpr std::size_t kFirstPasses = 64;
 constexpr std::size_t kSlowRanksLimit = 4096;
 constexpr std::size_t kAttemptsLimit = 4096;
-constexpr std::size_t kLongestText = 4096;
+constexpr std::size_t kLongestHistoryText = 4096;
 constexpr double kPaceSeconds = 60;
 
 /// Drops every second point, except the last one, when there are too many. The
@@ -65,16 +65,12 @@ SamplesPoint samples_of(const events::Samples& told, double t, std::int64_t atte
           .work_ms = spread(told.work_ms)};
 }
 
-std::optional<double> value_of(const std::optional<events::Number>& number) {
-  return number ? std::optional(events::value_of(*number)) : std::nullopt;
-}
-
 std::string seconds_text(double seconds) {
   return seconds < 1000 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.0f} s", seconds);
 }
 
 std::string short_text(std::string text) {
-  if (text.size() > kLongestText) text = text.substr(0, kLongestText) + "...";
+  if (text.size() > kLongestHistoryText) text = text.substr(0, kLongestHistoryText) + "...";
   return text;
 }
 
@@ -281,8 +277,8 @@ void RunHistory::add(const RecordedEvent& recorded) {
 }
 
 void RunHistory::add_progress(const events::Progress& told, double t, std::int64_t attempt) {
-  progress_.push_back({t, attempt, told.epoch, told.step, value_of(told.loss),
-                       value_of(told.accuracy), value_of(told.samples_per_s)});
+  progress_.push_back({t, attempt, told.epoch, told.step, events::value_of(told.loss),
+                       events::value_of(told.accuracy), events::value_of(told.samples_per_s)});
   keep_bounded(progress_);
 }
 

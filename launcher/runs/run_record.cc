@@ -44,19 +44,15 @@ RankFailure failure_of(const events::RankFailed& told) {
           .error = shortened(told.error)};
 }
 
-std::optional<double> value_of(const std::optional<events::Number>& number) {
-  return number ? std::optional(events::value_of(*number)) : std::nullopt;
-}
-
 Progress progress_of(const events::Progress& told, const std::string& time) {
   return {.time = time,
           .epoch = told.epoch,
           .epochs = told.epochs,
           .step = told.step,
           .steps = told.steps,
-          .loss = value_of(told.loss),
-          .accuracy = value_of(told.accuracy),
-          .samples_per_s = value_of(told.samples_per_s)};
+          .loss = events::value_of(told.loss),
+          .accuracy = events::value_of(told.accuracy),
+          .samples_per_s = events::value_of(told.samples_per_s)};
 }
 
 /// Updates `into` with the values in `news`; values that `news` lacks stay.

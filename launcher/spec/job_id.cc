@@ -9,18 +9,18 @@ namespace dlrun {
 namespace {
 
 constexpr std::size_t kMostDigits = 10;  // Slurm's ids have 32 bits
-constexpr std::size_t kLongestName = 255;
-constexpr std::string_view kDigits = "0123456789";
+constexpr std::size_t kLongestJobId = 255;
+constexpr std::string_view kDecimalDigits = "0123456789";
 
 bool is_number(std::string_view text, std::size_t most_digits) {
   return !text.empty() && text.size() <= most_digits &&
-         text.find_first_not_of(kDigits) == std::string_view::npos;
+         text.find_first_not_of(kDecimalDigits) == std::string_view::npos;
 }
 
 bool is_name(std::string_view text) {
   constexpr std::string_view kAllowed =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
-  return !text.empty() && text.size() <= kLongestName && text.front() != '-' &&
+  return !text.empty() && text.size() <= kLongestJobId && text.front() != '-' &&
          text.find_first_not_of(kAllowed) == std::string_view::npos;
 }
 

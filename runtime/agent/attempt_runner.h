@@ -1,5 +1,5 @@
 #pragma once
-// The state of lead's event loop during one attempt. Only attempt_lead.cc (the course of the
+// The state of lead's event loop during one attempt. Only run_attempt.cc (the course of the
 // attempt) and lead_messages.cc (the messages of ranks) include this header.
 
 #include <chrono>
@@ -14,7 +14,6 @@
 
 #include "common/log.h"
 #include "runtime/agent/address.h"
-#include "runtime/agent/attempt_lead.h"
 #include "runtime/agent/attempt_watch.h"
 #include "runtime/agent/background_call.h"
 #include "runtime/agent/background_file.h"
@@ -22,6 +21,7 @@
 #include "runtime/agent/idle_gpus.h"
 #include "runtime/agent/key_table.h"
 #include "runtime/agent/messages.h"
+#include "runtime/agent/run_attempt.h"
 #include "runtime/agent/sample_board.h"
 #include "runtime/agent/snapshot_file.h"
 #include "runtime/agent/step.h"

@@ -11,7 +11,7 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr std::chrono::seconds kLookEvery{3};
+constexpr std::chrono::seconds kLookAtAttemptEvery{3};
 
 }  // namespace
 
@@ -31,7 +31,7 @@ struct AttemptWatch::Shared {
       lock.unlock();
       if (const auto now = read_attempt(run); now && *now != attempt) is_superseded = true;
       lock.lock();
-      changed.wait_for(lock, kLookEvery, [&] { return is_closing; });
+      changed.wait_for(lock, kLookAtAttemptEvery, [&] { return is_closing; });
     }
   }
 };

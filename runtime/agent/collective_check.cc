@@ -11,7 +11,7 @@
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "runtime/agent/descendants.h"
-#include "runtime/agent/process_tree.h"
+#include "runtime/agent/program_start.h"
 
 namespace dlrun::agent {
 namespace {

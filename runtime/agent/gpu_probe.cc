@@ -13,7 +13,7 @@
 
 #include "common/subprocess.h"
 #include "common/text.h"
-#include "runtime/agent/process_tree.h"
+#include "runtime/agent/program_start.h"
 #include "runtime/agent/pump.h"
 
 namespace dlrun::agent {

@@ -26,7 +26,7 @@ using std::chrono::milliseconds;
 constexpr std::size_t kAnswerLimitBytes = 1U << 20U;
 constexpr std::size_t kEnvironLimitBytes = 4U << 20U;
 constexpr std::size_t kRecordLimitBytes = 256U << 20U;
-constexpr milliseconds kLookEvery{50};
+constexpr milliseconds kLookAtNcclEvery{50};
 
 bool is_ready(int fd, short events, Clock::time_point until) {
   const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
@@ -84,7 +84,7 @@ bool copy_flight_record(const Env& program, int rank, const std::filesystem::pat
       ::open(fmt::format("{}{}.pipe", pipe_name, rank).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
   if (!pipe.is_open() || !write_all(pipe.get(), "1\n")) return false;
   for (const auto until = Clock::now() + limit; Clock::now() < until;
-       std::this_thread::sleep_for(kLookEvery)) {
+       std::this_thread::sleep_for(kLookAtNcclEvery)) {
     const auto now = std::filesystem::last_write_time(record, error);
     if (error || (was_there && now == before)) continue;
     const auto text = read_file(record, kRecordLimitBytes);

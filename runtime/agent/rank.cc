@@ -33,10 +33,10 @@
 #include "runtime/agent/lead_connection.h"
 #include "runtime/agent/messages.h"
 #include "runtime/agent/node_check.h"
-#include "runtime/agent/process_tree.h"
 #include "runtime/agent/program_env.h"
 #include "runtime/agent/program_output.h"
 #include "runtime/agent/program_report.h"
+#include "runtime/agent/program_start.h"
 #include "runtime/agent/progress_file.h"
 #include "runtime/agent/protocol.h"
 #include "runtime/agent/rank_process.h"
@@ -50,8 +50,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLookEvery{1000};      ///< interval of the looks at a stopped program
-constexpr milliseconds kStoppedIsSaid{3000};  ///< shorter stops are not reported to lead
+constexpr milliseconds kLookAtStoppedEvery{1000};  ///< interval of the looks at a stopped program
+constexpr milliseconds kStoppedIsSaid{3000};       ///< shorter stops are not reported to lead
 
 }  // namespace
 
@@ -322,7 +322,7 @@ void Rank::look_whether_stopped(Clock::time_point now, Clock::duration awake) {
   if (program_ <= 0 || exit_code_) return;
   stopped_ += awake;
   if (now < next_look_) return;
-  next_look_ = now + kLookEvery;
+  next_look_ = now + kLookAtStoppedEvery;
   look_at_progress();
   if (!is_stopped(program_)) {
     stopped_ = {};

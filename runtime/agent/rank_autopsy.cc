@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "runtime/agent/autopsy.h"
-#include "runtime/agent/process_tree.h"
+#include "runtime/agent/program_start.h"
 #include "runtime/agent/pump.h"
 
 namespace dlrun::agent {

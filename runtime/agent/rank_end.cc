@@ -13,7 +13,7 @@
 #include "common/text.h"
 #include "runtime/agent/descendants.h"
 #include "runtime/agent/intervals.h"
-#include "runtime/agent/process_tree.h"
+#include "runtime/agent/program_start.h"
 #include "runtime/agent/rank_process.h"
 
 namespace dlrun::agent {

@@ -12,7 +12,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLookEvery{50};
+constexpr milliseconds kLookAtRecordEvery{50};
 constexpr int kSignalsThatEnd = 2;
 
 /// Reads the pending signals from the signalfd and returns how many of them ask for the end.
@@ -32,7 +32,7 @@ bool wait_for_record(const RecordWait& wait) {
   const auto began = Clock::now();
   bool is_said = false;
   for (int asked = 0;; wait.loop.run_once(milliseconds(0))) {
-    if (wait.events.drain(kLookEvery)) return true;
+    if (wait.events.drain(kLookAtRecordEvery)) return true;
     const auto waited = Clock::now() - began;
     if (waited >= wait.is_slow && !std::exchange(is_said, true)) {
       wait.err.push(

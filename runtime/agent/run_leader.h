@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "common/env.h"
-#include "runtime/agent/attempt_lead.h"
 #include "runtime/agent/controller.h"
 #include "runtime/agent/event_log.h"
 #include "runtime/agent/lead.h"
+#include "runtime/agent/run_attempt.h"
 #include "runtime/agent/run_claim.h"
 #include "runtime/agent/sink.h"
 

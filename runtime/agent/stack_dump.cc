@@ -195,8 +195,8 @@ namespace {
 
 StackDump by_gdb(pid_t pid, const Env& env, const std::filesystem::path& scratch,
                  std::chrono::milliseconds limit) {
-  using Clock = std::chrono::steady_clock;
-  const auto until = Clock::now() + limit;
+  using std::chrono::steady_clock;
+  const auto until = steady_clock::now() + limit;
   StackDump dump;
   if (runs_python(pid)) {
     std::ignore = run(python_argv(pid, scratch), env, limit);
@@ -210,7 +210,7 @@ StackDump by_gdb(pid_t pid, const Env& env, const std::filesystem::path& scratch
   }
   auto argv = gdb_argv(pid, {});
   argv.insert(argv.end(), {"-ex", "thread apply all backtrace 40"});
-  const auto left = std::chrono::floor<std::chrono::milliseconds>(until - Clock::now());
+  const auto left = std::chrono::floor<std::chrono::milliseconds>(until - steady_clock::now());
   const auto native = left > kLeastTime ? run(std::move(argv), env, left) : std::nullopt;
   if (native && !dump.is_python) dump.frames = frames_of_gdb(*native);
   dump.text += native ? "native stacks:\n" + *native

@@ -14,7 +14,7 @@
 
 #include "common/text.h"
 #include "runtime/agent/descendants.h"
-#include "runtime/agent/process_tree.h"
+#include "runtime/agent/program_start.h"
 #include "runtime/agent/pump.h"
 #include "runtime/agent/slurm_words.h"
 

@@ -12,7 +12,7 @@ namespace dlrun {
 
 namespace {
 
-enum class Operation : std::uint8_t {
+enum class GuardedCall : std::uint8_t {
   kAllReduce,
   kStartAllReduce,
   kBroadcast,
@@ -25,7 +25,7 @@ enum class Operation : std::uint8_t {
 struct Call {
   static constexpr std::size_t kWords = 5;
 
-  Operation operation = Operation::kBarrier;
+  GuardedCall operation = GuardedCall::kBarrier;
   ReduceOp op = ReduceOp::kSum;
   DataType type = DataType::kUint8;
   std::uint64_t count = 0;
@@ -36,7 +36,7 @@ struct Call {
             static_cast<std::uint64_t>(type), count, static_cast<std::uint64_t>(root)};
   }
   [[nodiscard]] static Call of_words(const std::uint64_t* words) {
-    return {static_cast<Operation>(words[0]), static_cast<ReduceOp>(words[1]),
+    return {static_cast<GuardedCall>(words[0]), static_cast<ReduceOp>(words[1]),
             static_cast<DataType>(words[2]), words[3], static_cast<int>(words[4])};
   }
 
@@ -52,20 +52,20 @@ struct Call {
 
   [[nodiscard]] std::string text() const {
     switch (operation) {
-      case Operation::kAllReduce:
+      case GuardedCall::kAllReduce:
         return fmt::format("all_reduce({}, {} x {})", to_string(op), to_string(type), count);
-      case Operation::kStartAllReduce:
+      case GuardedCall::kStartAllReduce:
         return fmt::format("start_all_reduce({}, {} x {})", to_string(op), to_string(type), count);
-      case Operation::kBroadcast:
+      case GuardedCall::kBroadcast:
         return fmt::format("broadcast({} x {}, root {})", to_string(type), count, root);
-      case Operation::kAllGather:
+      case GuardedCall::kAllGather:
         return fmt::format("all_gather({} x {} of each rank)", to_string(type), count);
-      case Operation::kReduceScatter:
+      case GuardedCall::kReduceScatter:
         return fmt::format("reduce_scatter({}, {} x {} to each rank)", to_string(op),
                            to_string(type), count);
-      case Operation::kBarrier:
+      case GuardedCall::kBarrier:
         return "barrier()";
-      case Operation::kShare:
+      case GuardedCall::kShare:
         return fmt::format("share({} bytes)", count);
     }
     return "unknown call";
@@ -96,15 +96,17 @@ class GuardedCommunicator final : public Communicator {
 
   Result<> all_reduce(Buffer data, ReduceOp op) override {
     const Call call{
-        .operation = Operation::kAllReduce, .op = op, .type = data.type, .count = data.count};
+        .operation = GuardedCall::kAllReduce, .op = op, .type = data.type, .count = data.count};
     if (auto agreed = begin(call); !agreed) return agreed;
     if (data.count == 0) return {};
     return finish(call, calls_, backend_->all_reduce(data, op));
   }
 
   Result<Request> start_all_reduce(Buffer data, ReduceOp op) override {
-    const Call call{
-        .operation = Operation::kStartAllReduce, .op = op, .type = data.type, .count = data.count};
+    const Call call{.operation = GuardedCall::kStartAllReduce,
+                    .op = op,
+                    .type = data.type,
+                    .count = data.count};
     if (auto agreed = begin(call); !agreed) return tl::unexpected(std::move(agreed.error()));
     if (data.count == 0) return Request();
     auto request = backend_->start_all_reduce(data, op);
@@ -117,7 +119,7 @@ class GuardedCommunicator final : public Communicator {
 
   Result<> broadcast(Buffer data, int root) override {
     const Call call{
-        .operation = Operation::kBroadcast, .type = data.type, .count = data.count, .root = root};
+        .operation = GuardedCall::kBroadcast, .type = data.type, .count = data.count, .root = root};
     if (auto agreed = begin(call); !agreed) return agreed;
     if (root < 0 || root >= size()) {
       return finish(call, calls_,
@@ -128,7 +130,7 @@ class GuardedCommunicator final : public Communicator {
   }
 
   Result<> all_gather(ConstBuffer mine, Buffer all) override {
-    const Call call{.operation = Operation::kAllGather, .type = mine.type, .count = mine.count};
+    const Call call{.operation = GuardedCall::kAllGather, .type = mine.type, .count = mine.count};
     if (auto agreed = begin(call); !agreed) return agreed;
     if (auto fits = parts_fit(mine, all); !fits) return finish(call, calls_, std::move(fits));
     if (mine.count == 0) return {};
@@ -137,7 +139,7 @@ class GuardedCommunicator final : public Communicator {
 
   Result<> reduce_scatter(ConstBuffer all, Buffer mine, ReduceOp op) override {
     const Call call{
-        .operation = Operation::kReduceScatter, .op = op, .type = mine.type, .count = mine.count};
+        .operation = GuardedCall::kReduceScatter, .op = op, .type = mine.type, .count = mine.count};
     if (auto agreed = begin(call); !agreed) return agreed;
     if (auto fits = parts_fit(mine, all); !fits) return finish(call, calls_, std::move(fits));
     if (mine.count == 0) return {};
@@ -153,13 +155,13 @@ class GuardedCommunicator final : public Communicator {
   }
 
   Result<> barrier() override {
-    const Call call{.operation = Operation::kBarrier};
+    const Call call{.operation = GuardedCall::kBarrier};
     if (auto agreed = begin(call); !agreed) return agreed;
     return finish(call, calls_, backend_->barrier());
   }
 
   Result<std::shared_ptr<std::byte>> share(std::size_t bytes) override {
-    const Call call{.operation = Operation::kShare, .count = bytes};
+    const Call call{.operation = GuardedCall::kShare, .count = bytes};
     if (auto agreed = begin(call); !agreed) return tl::unexpected(std::move(agreed.error()));
     auto memory = backend_->share(bytes);
     if (!memory)

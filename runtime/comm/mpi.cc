@@ -105,11 +105,11 @@ Result<> checked(int code, const char* call) {
 }
 
 /// The period between MPI_Init and MPI_Finalize. A process has one, shared by its communicators.
-class Session {
+class MpiLifetime {
  public:
-  static Result<std::shared_ptr<Session>> acquire(const CommunicatorOptions& options) {
-    static std::weak_ptr<Session> current;
-    if (auto session = current.lock()) return session;
+  static Result<std::shared_ptr<MpiLifetime>> acquire(const CommunicatorOptions& options) {
+    static std::weak_ptr<MpiLifetime> current;
+    if (auto lifetime = current.lock()) return lifetime;
     int is_initialized = 0;
     MPI_Initialized(&is_initialized);
     if (is_initialized != 0) {
@@ -126,18 +126,18 @@ class Session {
     int provided = MPI_THREAD_SINGLE;
     DLRUN_TRY(checked(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided),
                       "MPI_Init_thread"));
-    std::shared_ptr<Session> session(new Session);
-    current = session;
+    std::shared_ptr<MpiLifetime> lifetime(new MpiLifetime);
+    current = lifetime;
     DLRUN_TRY(checked(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
                       "MPI_Comm_set_errhandler"));
     if (provided < MPI_THREAD_FUNNELED)
       return fail(Errc::kUnavailable, "this MPI library cannot run in a program with threads");
-    return session;
+    return lifetime;
   }
 
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
-  ~Session() {
+  MpiLifetime(const MpiLifetime&) = delete;
+  MpiLifetime& operator=(const MpiLifetime&) = delete;
+  ~MpiLifetime() {
     if (!is_abandoned_) MPI_Finalize();
   }
 
@@ -146,7 +146,7 @@ class Session {
   void abandon() { is_abandoned_ = true; }
 
  private:
-  Session() = default;
+  MpiLifetime() = default;
 
   /// Restricts Open MPI to shared memory, and TCP for ranks in separate containers. Nine
   /// tenths of MPI_Init are spent on looking for networks (UCX, libfabric) that ranks of one
@@ -165,8 +165,8 @@ class Session {
 
 class MpiCommunicator final : public Communicator {
  public:
-  MpiCommunicator(std::shared_ptr<Session> session, MPI_Comm comm, int rank, int size)
-      : session_(std::move(session)), comm_(comm), rank_(rank), size_(size) {}
+  MpiCommunicator(std::shared_ptr<MpiLifetime> lifetime, MPI_Comm comm, int rank, int size)
+      : lifetime_(std::move(lifetime)), comm_(comm), rank_(rank), size_(size) {}
   ~MpiCommunicator() override {
     if (is_abandoned_) return;
     half_ops_.release();
@@ -181,7 +181,7 @@ class MpiCommunicator final : public Communicator {
 
   void abandon() override {
     is_abandoned_ = true;
-    session_->abandon();
+    lifetime_->abandon();
   }
 
   Result<> settled() override {
@@ -292,7 +292,7 @@ class MpiCommunicator final : public Communicator {
                 std::numeric_limits<int>::max());
   }
 
-  std::shared_ptr<Session> session_;
+  std::shared_ptr<MpiLifetime> lifetime_;
   MPI_Comm comm_;
   int rank_;
   int size_;
@@ -302,7 +302,7 @@ class MpiCommunicator final : public Communicator {
 };
 
 Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options) {
-  DLRUN_TRY_ASSIGN(auto session, Session::acquire(options));
+  DLRUN_TRY_ASSIGN(auto lifetime, MpiLifetime::acquire(options));
   int rank = 0;
   int size = 0;
   DLRUN_TRY(checked(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank"));
@@ -316,7 +316,7 @@ Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options
   }
   MPI_Comm comm = MPI_COMM_NULL;
   DLRUN_TRY(checked(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup"));
-  auto communicator = std::make_unique<MpiCommunicator>(std::move(session), comm, rank, size);
+  auto communicator = std::make_unique<MpiCommunicator>(std::move(lifetime), comm, rank, size);
   DLRUN_TRY(checked(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
   return communicator;
 }

@@ -20,7 +20,7 @@ namespace dlrun {
 
 namespace {
 
-enum class Operation : std::uint64_t {
+enum class ShmOperation : std::uint64_t {
   kAllReduce,
   kBroadcast,
   kAllGather,
@@ -78,7 +78,7 @@ class ShmCommunicator final : public Communicator {
 
   Result<> broadcast(Buffer data, int root) override {
     DLRUN_TRY(
-        begin(Operation::kBroadcast, data.type, data.count, static_cast<std::uint64_t>(root)));
+        begin(ShmOperation::kBroadcast, data.type, data.count, static_cast<std::uint64_t>(root)));
     auto* const bytes = static_cast<std::byte*>(data.data);
     const std::size_t chunk = segment_->chunk_bytes();
     for (std::size_t at = 0; at < data.size_bytes(); at += chunk) {
@@ -93,7 +93,7 @@ class ShmCommunicator final : public Communicator {
   }
 
   Result<> all_gather(ConstBuffer mine, Buffer all) override {
-    DLRUN_TRY(begin(Operation::kAllGather, mine.type, mine.count, 0));
+    DLRUN_TRY(begin(ShmOperation::kAllGather, mine.type, mine.count, 0));
     const auto* const own = static_cast<const std::byte*>(mine.data);
     auto* const out = static_cast<std::byte*>(all.data);
     const std::size_t part = mine.size_bytes();
@@ -118,7 +118,7 @@ class ShmCommunicator final : public Communicator {
 
   Result<> reduce_scatter(ConstBuffer all, Buffer mine, ReduceOp op) override {
     DLRUN_TRY(
-        begin(Operation::kReduceScatter, mine.type, mine.count, static_cast<std::uint64_t>(op)));
+        begin(ShmOperation::kReduceScatter, mine.type, mine.count, static_cast<std::uint64_t>(op)));
     return with_type(mine.type, [&]<typename T>(T) {
       return reduce_scatter_of(static_cast<const T*>(all.data), static_cast<T*>(mine.data),
                                mine.count, op);
@@ -126,7 +126,7 @@ class ShmCommunicator final : public Communicator {
   }
 
   Result<> barrier() override {
-    DLRUN_TRY(begin(Operation::kBarrier, DataType::kUint8, 0, 0));
+    DLRUN_TRY(begin(ShmOperation::kBarrier, DataType::kUint8, 0, 0));
     segment_->publish();
     return segment_->await();
   }
@@ -168,8 +168,8 @@ class ShmCommunicator final : public Communicator {
   }
 
   /// Announces a call to the other ranks as 64 bits: operation, type, reduction or root, count.
-  Result<> begin(Operation operation, DataType type, std::size_t count, std::uint64_t more) {
-    if (operation != Operation::kAllReduce) DLRUN_TRY(run_requests(next_request_));
+  Result<> begin(ShmOperation operation, DataType type, std::size_t count, std::uint64_t more) {
+    if (operation != ShmOperation::kAllReduce) DLRUN_TRY(run_requests(next_request_));
     writer_.begin(count * size_of(type));
     segment_->begin(static_cast<std::uint64_t>(operation) << 60U |
                     static_cast<std::uint64_t>(type) << 56U | (more & 0xffffU) << 40U |
@@ -178,7 +178,8 @@ class ShmCommunicator final : public Communicator {
   }
 
   Result<> all_reduce_now(Buffer data, ReduceOp op) {
-    DLRUN_TRY(begin(Operation::kAllReduce, data.type, data.count, static_cast<std::uint64_t>(op)));
+    DLRUN_TRY(
+        begin(ShmOperation::kAllReduce, data.type, data.count, static_cast<std::uint64_t>(op)));
     return with_type(data.type, [&]<typename T>(T) {
       auto* const values = static_cast<T*>(data.data);
       const auto ranks = static_cast<std::size_t>(size());

@@ -14,7 +14,7 @@ using O = TrainOptions;
 
 constexpr std::int64_t kMostTraced = 100'000;  // steps; a step takes about a kilobyte
 constexpr std::int64_t kWidest = 1 << 20;
-constexpr double kLargest = 1e9;
+constexpr double kLargestNumber = 1e9;
 constexpr double kBelowOne = 0.999999999;
 
 using Compression = GradientReducer::Compression;
@@ -98,7 +98,7 @@ std::vector<Flag<O>> optimizer_flags() {
        "update rule (adam)"},
       {"--momentum", real<O>(DLRUN_FIELD(optimizer.momentum), 0, 1),
        "sgd, nesterov, lars: momentum (0.9); rmsprop: momentum (0)"},
-      {"--weight-decay", real<O>(DLRUN_FIELD(optimizer.weight_decay), 0, kLargest),
+      {"--weight-decay", real<O>(DLRUN_FIELD(optimizer.weight_decay), 0, kLargestNumber),
        "adds X times the parameter to the gradient (0; lars 1e-4), or for novograd (0), adamw and "
        "lamb (0.01) to the step"},
       {"--beta1", real<O>(DLRUN_FIELD(optimizer.beta1), 0, kBelowOne),
@@ -109,7 +109,7 @@ std::vector<Flag<O>> optimizer_flags() {
        "adam, adamw, lamb, novograd, rmsprop: added to the divisor (1e-8; lamb 1e-6)"},
       {"--alpha", real<O>(DLRUN_FIELD(optimizer.alpha), 0, kBelowOne),
        "rmsprop: decay rate of the mean square (0.99)"},
-      {"--trust", real<O>(DLRUN_FIELD(optimizer.trust), 0, kLargest),
+      {"--trust", real<O>(DLRUN_FIELD(optimizer.trust), 0, kLargestNumber),
        "lars: trust coefficient (0.001)"},
       {"--optimizer-state", one_of<O>(DLRUN_FIELD(has_sharded_state), kStates),
        "whole: each rank keeps the whole state; sharded: only its part (ZeRO-1) (whole)"},
@@ -122,11 +122,11 @@ std::vector<Flag<O>> exchange_flags() {
       {"--local-steps", number<O>(DLRUN_FIELD(local_steps), 0, kMostSamples),
        "post-local SGD: each rank uses its own gradients, and the ranks average their parameters "
        "every N steps; 0: the ranks average the gradients of each step (0)"},
-      {"--local-after", real<O>(DLRUN_FIELD(local_after), 0, kLargest),
+      {"--local-after", real<O>(DLRUN_FIELD(local_after), 0, kLargestNumber),
        "with --local-steps: epochs of common steps before the local ones (0)"},
       {"--compression", one_of<O>(DLRUN_FIELD(buckets.compression), kCompressions),
        "ranks send and add gradients in 16 bits (none)"},
-      {"--clip-norm", real<O>(DLRUN_FIELD(clip_norm), 0, kLargest),
+      {"--clip-norm", real<O>(DLRUN_FIELD(clip_norm), 0, kLargestNumber),
        "largest global norm of the gradients; 0: no limit (0)"},
   };
 }
@@ -134,7 +134,7 @@ std::vector<Flag<O>> exchange_flags() {
 /// Flags of the learning rate.
 std::vector<Flag<O>> rate_flags() {
   return {
-      {"--lr", real<O>(DLRUN_FIELD(learning_rate), 0, kLargest),
+      {"--lr", real<O>(DLRUN_FIELD(learning_rate), 0, kLargestNumber),
        "learning rate of one rank (0.001)"},
       {"--lr-scaling", one_of<O>(DLRUN_FIELD(lr_scaling), kLrScalings),
        "growth of the learning rate with the number of ranks (none)"},
@@ -146,7 +146,7 @@ std::vector<Flag<O>> rate_flags() {
        "--lr-decay step: factor of the learning rate at each step (0.1)"},
       {"--lr-power", real<O>(DLRUN_FIELD(lr_power), 0, 100),
        "--lr-decay polynomial: power of the part of the run that is left (2)"},
-      {"--warmup-epochs", real<O>(DLRUN_FIELD(warmup_epochs), 0, kLargest),
+      {"--warmup-epochs", real<O>(DLRUN_FIELD(warmup_epochs), 0, kLargestNumber),
        "epochs in which the learning rate rises to its full value: from --lr if --lr-scaling is "
        "given, else from 0 (0)"},
   };

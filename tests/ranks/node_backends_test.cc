@@ -90,14 +90,14 @@ TEST_CASE(
     const auto alone = make_communicator(backend.name, options);
     REQUIRE_FALSE(alone);
     CHECK(alone.error().code == Errc::kTimeout);
-    CHECK(contains(alone.error().message, backend.missing));
+    CHECK(has(alone.error().message, backend.missing));
     CHECK(steady_clock::now() - before < std::chrono::seconds(5));
     options.store = nullptr;
     const auto lonely = make_communicator(backend.name, options);
     REQUIRE_FALSE(lonely);
     // The trainer would report kInvalid as an error in its data.
     CHECK(lonely.error().code == Errc::kUnavailable);
-    CHECK(contains(lonely.error().message, "DLRUN_STORE is not set"));
+    CHECK(has(lonely.error().message, "DLRUN_STORE is not set"));
   }
 }
 
@@ -113,7 +113,7 @@ TEST_CASE("shm, gloo: an abandoned communicator ends the others' calls at once")
       }
       const auto after = comm.barrier();
       if (after) return {"a barrier without rank 1 succeeded"};
-      if (backend.name == "shm" && !contains(after.error().message, "rank 1 left"))
+      if (backend.name == "shm" && !has(after.error().message, "rank 1 left"))
         return {after.error().message};
       return {};
     }));

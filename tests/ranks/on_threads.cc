@@ -67,10 +67,6 @@ std::vector<int> in_processes(int size, const std::filesystem::path& folder,
   return codes;
 }
 
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
 void check_none(const std::vector<std::string>& failures) {
   for (const std::string& failure : failures) FAIL_CHECK(failure);
 }

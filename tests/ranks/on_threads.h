@@ -10,6 +10,7 @@
 #include "runtime/bootstrap/store.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/comm/make_communicator.h"
+#include "tests/contains.h"
 
 namespace dlrun {
 
@@ -27,8 +28,6 @@ namespace dlrun {
 /// codes; -1 for a killed process.
 [[nodiscard]] std::vector<int> in_processes(int size, const std::filesystem::path& folder,
                                             const std::function<int(int rank, Store& store)>& body);
-
-[[nodiscard]] bool contains(std::string_view text, std::string_view part);
 
 /// Fails the test case once for each failure.
 void check_none(const std::vector<std::string>& failures);

@@ -126,7 +126,7 @@ TEST_CASE("shm: a rank that is gone is noticed also at the step where 32 bits en
     if (!comm) return 1;
     if (rank == 1) return 0;  // exits silently; its lock is released when the process ends
     const auto met = (*comm)->barrier();
-    return !met && contains(met.error().message, "rank 1 is gone") ? 0 : 2;
+    return !met && has(met.error().message, "rank 1 is gone") ? 0 : 2;
   });
   CHECK(codes == std::vector<int>{0, 0});
   CHECK(steady_clock::now() - before < std::chrono::seconds(10));
@@ -143,7 +143,7 @@ TEST_CASE("shm: a rank 0 that cannot say where its memory is tells the others at
           if (options.world.rank == 0) options.store = &lossy;
           const auto segment = ShmSegment::join(options);
           if (segment) return {"ranks met without rank 0's word"};
-          const bool is_said = contains(segment.error().message, "the store is away");
+          const bool is_said = has(segment.error().message, "the store is away");
           return is_said ? std::vector<std::string>{}
                          : std::vector<std::string>{segment.error().message};
         }));
@@ -166,7 +166,7 @@ TEST_CASE(
       auto options = options_of(rank, size, rank == 0 ? static_cast<Store&>(last) : store);
       const auto segment = ShmSegment::join(options);
       if (segment) return 1;
-      if (rank == 0) return contains(segment.error().message, "Too many open files") ? 0 : 2;
+      if (rank == 0) return has(segment.error().message, "Too many open files") ? 0 : 2;
       return segment.error().code == Errc::kPeer ? 0 : 3;
     });
     CHECK(codes == std::vector<int>(static_cast<std::size_t>(size), 0));

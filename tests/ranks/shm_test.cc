@@ -70,10 +70,10 @@ TEST_CASE("shm: calls that are not compared beforehand are no hang either when r
     if (reduced) return {"ranks with other counts reduced together"};
     const std::string& message = reduced.error().message;
     if (reduced.error().code != Errc::kPeer) return {"not kPeer: " + message};
-    const bool is_named = contains(message, deviates ? "ranks 0, 1, 3 call something else"
-                                                     : "rank 2 calls something else") ||
+    const bool is_named = has(message, deviates ? "ranks 0, 1, 3 call something else"
+                                                : "rank 2 calls something else") ||
                           // The rank that noticed first has left.
-                          contains(message, "left after an error of its own");
+                          has(message, "left after an error of its own");
     return is_named ? std::vector<std::string>{} : std::vector<std::string>{message};
   };
   const auto before = steady_clock::now();
@@ -133,9 +133,9 @@ TEST_CASE("shm: a rank that lives but does not call within the timeout is named"
         if (met) return {"a barrier without rank 1 succeeded"};
         const std::string& message = met.error().message;
         const bool is_named =
-            met.error().code == Errc::kTimeout && contains(message, "rank 1 did not come within");
+            met.error().code == Errc::kTimeout && has(message, "rank 1 did not come within");
         // The other rank may have given up first.
-        return is_named || contains(message, "left after an error of its own")
+        return is_named || has(message, "left after an error of its own")
                    ? std::vector<std::string>{}
                    : std::vector<std::string>{message};
       },
@@ -154,7 +154,7 @@ TEST_CASE("shm: ranks of two nodes are refused with the remedy") {
   const auto spread = make_communicator("shm", options);
   REQUIRE_FALSE(spread);
   CHECK(spread.error().code == Errc::kInvalid);
-  CHECK(contains(spread.error().message, "4 ranks are on 2 nodes; use mpi, gloo or nccl"));
+  CHECK(has(spread.error().message, "4 ranks are on 2 nodes; use mpi, gloo or nccl"));
 }
 
 TEST_CASE("shm: a rank that waits for a late one leaves the processor to others") {
@@ -246,7 +246,7 @@ TEST_CASE(
     if (rank == 0) ::setrlimit(RLIMIT_FSIZE, &little);
     const auto comm = make_communicator("shm", options_of(rank, 2, store));
     if (comm) return 1;
-    if (!contains(comm.error().message, "KiB of shared memory: File too large")) return 2;
+    if (!has(comm.error().message, "KiB of shared memory: File too large")) return 2;
     return comm.error().code == (rank == 0 ? Errc::kIo : Errc::kPeer) ? 0 : 3;
   });
   CHECK(codes == std::vector<int>{0, 0});
@@ -268,12 +268,12 @@ TEST_CASE("shm: a killed rank is named by all others at once, and nothing is lef
       result = (*comm)->all_reduce(std::span(values), ReduceOp::kMax);
     if (result) return 12;
     if (result.error().code != Errc::kPeer) return 13;
-    return contains(result.error().message, "rank 2 is gone") ? 0 : 14;
+    return has(result.error().message, "rank 2 is gone") ? 0 : 14;
   });
   CHECK(codes == std::vector<int>{0, 0, -1, 0});
   CHECK(steady_clock::now() - before < std::chrono::seconds(10));
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
-    CHECK_FALSE(contains(entry.path().filename().string(), "dlrun"));
+    CHECK_FALSE(has(entry.path().filename().string(), "dlrun"));
   }
 }
 

@@ -19,7 +19,7 @@
 namespace dlrun::trainer {
 namespace {
 
-const std::string kProgram = DLRUN_BINARY_DIR "/bin/five-steps";
+const std::string kFiveSteps = DLRUN_BINARY_DIR "/bin/five-steps";
 
 #ifdef DLRUN_MPIEXEC
 std::vector<float> weights(const std::filesystem::path& path) {
@@ -46,7 +46,7 @@ double last_loss(const std::string& text) {
 
 TEST_CASE("the five steps train alone, and on N ranks as alone") {
   const TemporaryDirectory folder;
-  const auto alone = run({kProgram, "alone"}, folder.path());
+  const auto alone = run({kFiveSteps, "alone"}, folder.path());
   REQUIRE_MESSAGE(alone.exit_code == 0, alone.err);
   CHECK(last_loss(alone.out) < 1.6);  // it starts at log 10
 #ifdef DLRUN_MPIEXEC
@@ -54,7 +54,7 @@ TEST_CASE("the five steps train alone, and on N ranks as alone") {
   for (const std::string size : {"2", "4", "7"}) {
     CAPTURE(size);
     const auto many =
-        run({DLRUN_MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", size, kProgram, size},
+        run({DLRUN_MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", size, kFiveSteps, size},
             folder.path());
     REQUIRE_MESSAGE(many.exit_code == 0, many.err);
     CHECK(many.out.find("step 30, " + size + " ranks: ") != std::string::npos);
@@ -66,9 +66,9 @@ TEST_CASE("the five steps train alone, and on N ranks as alone") {
       largest = std::max(largest, std::abs(double{got[i]} - double{want[i]}));
     CHECK(largest < 1e-6);  // 30 steps of the same sums in another order
   }
-  const auto refused = run(
-      {DLRUN_MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", "2", kProgram, "no/such/file"},
-      folder.path());
+  const auto refused = run({DLRUN_MPIEXEC, "--oversubscribe", "--bind-to", "none", "-n", "2",
+                            kFiveSteps, "no/such/file"},
+                           folder.path());
   CHECK(refused.exit_code == 1);
   CHECK(refused.err.find("five-steps: rank 0 on ") != std::string::npos);
   CHECK(refused.err.find("no/such") != std::string::npos);

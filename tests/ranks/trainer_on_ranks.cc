@@ -133,8 +133,4 @@ std::string message_of(const Trained& trained) {
   return trained.outcome ? "succeeded" : trained.outcome.error().message;
 }
 
-bool has(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace dlrun::trainer

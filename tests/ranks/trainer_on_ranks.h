@@ -8,6 +8,7 @@
 
 #include "runtime/comm/communicator.h"
 #include "runtime/trainer/loop/trainer.h"
+#include "tests/contains.h"
 
 namespace dlrun::trainer {
 
@@ -48,6 +49,4 @@ void check_that_ranks_train_as_one(TrainOptions options, double tolerance,
 
 [[nodiscard]] double largest_difference(const std::vector<float>& a, const std::vector<float>& b);
 [[nodiscard]] std::string message_of(const Trained& trained);
-[[nodiscard]] bool has(const std::string& text, std::string_view part);
-
 }  // namespace dlrun::trainer

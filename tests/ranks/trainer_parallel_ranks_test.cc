@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using Compression = GradientReducer::Compression;
 
-TrainOptions descent() {
+TrainOptions clipped_descent() {
   TrainOptions options = small_options();
   options.optimizer.name = "sgd";
   options.learning_rate = 0.05;
@@ -70,7 +70,7 @@ TEST_CASE("compressed buckets hold the rounded sum, and the words behind them tr
 TEST_CASE("training with compressed gradients is near to that without, and the same on all ranks") {
   for (const auto& [compression, tolerance] :
        {std::pair(Compression::kBfloat16, 0.02), {Compression::kFloat16, 0.002}}) {
-    TrainOptions options = descent();
+    TrainOptions options = clipped_descent();
     const auto one = train(1, options);
     REQUIRE_MESSAGE(one[0].outcome.has_value(), message_of(one[0]));
     options.buckets.compression = compression;
@@ -96,7 +96,7 @@ TEST_CASE("training with compressed gradients is near to that without, and the s
 }
 
 TEST_CASE("N ranks with sharded states train as one does") {
-  TrainOptions options = descent();
+  TrainOptions options = clipped_descent();
   options.has_sharded_state = true;
   // The sums of the same numbers are added in another order, through 22 steps.
   check_that_ranks_train_as_one(options, 1e-6);
@@ -107,7 +107,7 @@ TEST_CASE("N ranks with sharded states train as one does") {
 }
 
 TEST_CASE("sharded states give the numbers of whole ones at the same size, in shared arrays, too") {
-  for (const TrainOptions& whole : {descent(), adam()}) {
+  for (const TrainOptions& whole : {clipped_descent(), adam()}) {
     TrainOptions options = whole;
     options.batch = 7;
     const auto want = train(4, options, {}, "gloo");

@@ -20,6 +20,7 @@
 #include "common/text.h"
 #include "runtime/trainer/checkpoint/safetensors.h"
 #include "runtime/trainer/data/dataset.h"
+#include "tests/contains.h"
 #include "tests/ranks/run_program.h"
 #include "tests/temporary_directory.h"
 
@@ -41,10 +42,6 @@ Words on_mpi(int size) {
           "-n",          std::to_string(size), kProgram};
 }
 #endif
-
-bool has(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 /// Returns the word after the last line start with "key ".
 std::string value_of(const std::string& text, const std::string& key) {

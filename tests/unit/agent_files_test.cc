@@ -21,7 +21,7 @@
 #include "runtime/agent/agent_log.h"
 #include "runtime/agent/background_file.h"
 #include "runtime/agent/event_log.h"
-#include "runtime/agent/process_tree.h"
+#include "runtime/agent/program_start.h"
 #include "runtime/agent/progress_file.h"
 #include "runtime/agent/run_claim.h"
 

@@ -14,31 +14,31 @@ to_lead::Beat beat(const char* key, std::vector<double> percents) {
   return to_lead::Beat::of({{"type", "beat"}, {key, gpus}});
 }
 
-constexpr Clock::time_point kStart{std::chrono::hours(1)};
+constexpr Clock::time_point kFirstHour{std::chrono::hours(1)};
 
 }  // namespace
 
 TEST_CASE("nodes that never used their GPUs are named, once") {
   IdleGpus gpus(seconds(600));
-  gpus.on_start(kStart);
+  gpus.on_start(kFirstHour);
   for (int minute = 0; minute <= 10; ++minute) {
-    const auto now = kStart + std::chrono::minutes(minute);
+    const auto now = kFirstHour + std::chrono::minutes(minute);
     gpus.note(0, "n1", beat("node_gpus", {97, 80}), now);
     gpus.note(4, "n2", beat("node_gpus", {0, 0}), now);
     gpus.note(8, "n3", beat("node_gpus", {0, 0}), now);
     if (minute < 10) CHECK_FALSE(gpus.due(now));
   }
-  CHECK(gpus.due(kStart + seconds(600)) ==
+  CHECK(gpus.due(kFirstHour + seconds(600)) ==
         "nodes n[2-3] never used their GPUs (health.idle_gpu_after)");
-  CHECK_FALSE(gpus.due(kStart + seconds(601)));
+  CHECK_FALSE(gpus.due(kFirstHour + seconds(601)));
 }
 
 TEST_CASE(
     "of a node that uses some of its GPUs the others are counted, and work starts the time anew") {
   IdleGpus gpus(seconds(90));
-  gpus.on_start(kStart);
+  gpus.on_start(kFirstHour);
   const auto tell = [&](int second, double first, double second_gpu) {
-    const auto now = kStart + seconds(second);
+    const auto now = kFirstHour + seconds(second);
     gpus.note(0, "n1", beat("gpus", {first}), now);
     gpus.note(1, "n1", beat("gpus", {second_gpu}), now);
     return gpus.due(now);
@@ -58,26 +58,27 @@ TEST_CASE(
     "nobody is blamed without a limit, before the start, for a GPU that nobody tells of, or for "
     "time asleep") {
   IdleGpus off(std::nullopt);
-  off.on_start(kStart);
-  off.note(0, "n1", beat("gpus", {0}), kStart);
-  CHECK_FALSE(off.due(kStart + std::chrono::hours(10)));
+  off.on_start(kFirstHour);
+  off.note(0, "n1", beat("gpus", {0}), kFirstHour);
+  CHECK_FALSE(off.due(kFirstHour + std::chrono::hours(10)));
   IdleGpus early(seconds(60));
-  early.note(0, "n1", beat("gpus", {0}), kStart);
-  CHECK_FALSE(early.due(kStart + std::chrono::hours(10)));
+  early.note(0, "n1", beat("gpus", {0}), kFirstHour);
+  CHECK_FALSE(early.due(kFirstHour + std::chrono::hours(10)));
   IdleGpus silent(seconds(60));
-  silent.on_start(kStart);
-  silent.note(0, "n1", beat("gpus", {0}), kStart);
-  CHECK_FALSE(silent.due(kStart + std::chrono::hours(1)));
+  silent.on_start(kFirstHour);
+  silent.note(0, "n1", beat("gpus", {0}), kFirstHour);
+  CHECK_FALSE(silent.due(kFirstHour + std::chrono::hours(1)));
   IdleGpus asleep(seconds(60));
-  asleep.on_start(kStart);
-  asleep.note(0, "n1", beat("gpus", {0}), kStart);
+  asleep.on_start(kFirstHour);
+  asleep.note(0, "n1", beat("gpus", {0}), kFirstHour);
   asleep.on_asleep(seconds(50));
-  asleep.note(0, "n1", beat("gpus", {0}), kStart + seconds(70));
-  CHECK_FALSE(asleep.due(kStart + seconds(70)));
+  asleep.note(0, "n1", beat("gpus", {0}), kFirstHour + seconds(70));
+  CHECK_FALSE(asleep.due(kFirstHour + seconds(70)));
   for (const Json& odd : {Json{{"gpus", 3}}, Json{{"gpus", {3, "x"}}},
                           Json{{"gpus", {{nullptr, 1, 2}}}}, Json::array()})
-    asleep.note(1, "n2", to_lead::Beat::of(odd), kStart);
-  CHECK(asleep.due(kStart + seconds(115)) == "node n1 never used its GPUs (health.idle_gpu_after)");
+    asleep.note(1, "n2", to_lead::Beat::of(odd), kFirstHour);
+  CHECK(asleep.due(kFirstHour + seconds(115)) ==
+        "node n1 never used its GPUs (health.idle_gpu_after)");
 }
 
 }  // namespace dlrun::agent

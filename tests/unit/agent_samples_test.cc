@@ -15,7 +15,7 @@
 #include "runtime/agent/descendants.h"
 #include "runtime/agent/event_loop.h"
 #include "runtime/agent/gpu_probe.h"
-#include "runtime/agent/process_tree.h"
+#include "runtime/agent/program_start.h"
 #include "runtime/agent/sample_board.h"
 #include "runtime/agent/snapshot_file.h"
 #include "tests/temporary_directory.h"
@@ -27,7 +27,7 @@ using Clock = SampleBoard::Clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr Clock::time_point kStart{seconds(1000)};
+constexpr Clock::time_point kFirstSample{seconds(1000)};
 
 World world_of(int rank, int size, int local_size) {
   return {rank,
@@ -40,7 +40,7 @@ World world_of(int rank, int size, int local_size) {
 }
 
 SampleBoard board_of(int ranks, int local_size) {
-  SampleBoard board(kStart);
+  SampleBoard board(kFirstSample);
   for (int rank = 0; rank < ranks; ++rank) {
     board.add(world_of(rank, ranks, local_size), "n" + std::to_string(rank / local_size));
   }
@@ -93,12 +93,12 @@ std::optional<std::vector<GpuReading>> wait_for(EventLoop& loop, GpuProbe& probe
 
 TEST_CASE(
     "ranks that have told nothing are left out of ranks.json, the others stand in their order") {
-  SampleBoard board(kStart);
+  SampleBoard board(kFirstSample);
   for (const int rank : {2, 0, 1}) board.add(world_of(rank, 3, 1), "n" + std::to_string(rank));
-  note(board, 2, {{"type", "beat"}, {"cpu", 0.5}}, kStart);
-  note(board, 0, {{"type", "beat"}, {"cpu", 1.5}, {"rss", 4096}}, kStart);
-  note(board, 1, {{"type", "beat"}}, kStart);
-  const auto snapshot = snapshot_of(board, kStart + seconds(3));
+  note(board, 2, {{"type", "beat"}, {"cpu", 0.5}}, kFirstSample);
+  note(board, 0, {{"type", "beat"}, {"cpu", 1.5}, {"rss", 4096}}, kFirstSample);
+  note(board, 1, {{"type", "beat"}}, kFirstSample);
+  const auto snapshot = snapshot_of(board, kFirstSample + seconds(3));
   REQUIRE(snapshot["rows"].size() == 2);
   CHECK(snapshot["ranks"] == 3);
   CHECK(cell(snapshot, 0, "rank") == 0);
@@ -113,33 +113,33 @@ TEST_CASE(
 TEST_CASE("the rank that the others wait for is slow, although all are at the same step") {
   auto board = board_of(4, 2);
   for (int rank = 0; rank < 4; ++rank) {
-    note(board, rank, {{"step", 100}, {"work_ms", rank == 2 ? 30.0 : 10.0 + rank}}, kStart);
+    note(board, rank, {{"step", 100}, {"work_ms", rank == 2 ? 30.0 : 10.0 + rank}}, kFirstSample);
   }
-  const auto samples = board.record(kStart);
+  const auto samples = board.record(kFirstSample);
   REQUIRE(samples);
   CHECK(samples->slow_ranks == 1);
   CHECK(samples->slow.at(0).rank == 2);
   CHECK(samples->slow.at(0).host == "n1");
   CHECK(samples->fields()["work_ms"] == Json{10.0, 16.0, 30.0});
-  CHECK_FALSE(board.record(kStart + seconds(4)));  // nothing new was reported
+  CHECK_FALSE(board.record(kFirstSample + seconds(4)));  // nothing new was reported
 }
 
 TEST_CASE("a rank whose report is under way does not lag, and one that stays where it was does") {
   auto board = board_of(3, 1);
   const auto tell = [&](int rank, int step, seconds when) {
-    note(board, rank, {{"step", step}}, kStart + when);
+    note(board, rank, {{"step", step}}, kFirstSample + when);
   };
   for (int rank = 0; rank < 3; ++rank) tell(rank, 100, seconds(0));
-  CHECK(cell(snapshot_of(board, kStart), 0, "lag") == 0);
+  CHECK(cell(snapshot_of(board, kFirstSample), 0, "lag") == 0);
   tell(0, 400, seconds(4));
   tell(1, 400, seconds(4));
-  CHECK(cell(snapshot_of(board, kStart + seconds(4)), 2, "slow") == false);
+  CHECK(cell(snapshot_of(board, kFirstSample + seconds(4)), 2, "slow") == false);
   for (int at = 8; at <= 24; at += 4) {
     tell(0, 100 * at, seconds(at));
     tell(1, 100 * at, seconds(at));
-    std::ignore = board.snapshot(0, "", kStart + seconds(at));
+    std::ignore = board.snapshot(0, "", kFirstSample + seconds(at));
   }
-  const auto snapshot = snapshot_of(board, kStart + seconds(25));
+  const auto snapshot = snapshot_of(board, kFirstSample + seconds(25));
   CHECK(cell(snapshot, 2, "lag") > 0);
   CHECK(cell(snapshot, 2, "slow") == true);
   CHECK(cell(snapshot, 0, "slow") == false);
@@ -151,11 +151,11 @@ TEST_CASE(
   auto board = board_of(4, 2);
   note(board, 0,
        {{"node_gpus", {{10, 100, 1000}, {20, 200, 1000}, {30, 300, 1000}, {nullptr, 400, 1000}}}},
-       kStart);
-  note(board, 1, {{"cpu", 1}}, kStart);
-  note(board, 2, {{"gpus", {{50, 1, 2}, {100, 3, 4}}}}, kStart);
-  note(board, 3, {{"cpu", 1}}, kStart);
-  const auto snapshot = snapshot_of(board, kStart);
+       kFirstSample);
+  note(board, 1, {{"cpu", 1}}, kFirstSample);
+  note(board, 2, {{"gpus", {{50, 1, 2}, {100, 3, 4}}}}, kFirstSample);
+  note(board, 3, {{"cpu", 1}}, kFirstSample);
+  const auto snapshot = snapshot_of(board, kFirstSample);
   CHECK(cell(snapshot, 0, "gpu") == 15);
   CHECK(cell(snapshot, 0, "gpu_used_bytes") == 300);
   CHECK(cell(snapshot, 1, "gpu_used_bytes") == 700);
@@ -167,9 +167,10 @@ TEST_CASE(
 TEST_CASE("a heartbeat may hold anything: what is no number is passed over") {
   auto board = board_of(1, 1);
   note(board, 0,
-       {{"cpu", "fast"}, {"rss", -1}, {"step", "x"}, {"gpus", {{1}, "x", {"y", -5, 1.5}}}}, kStart);
-  note(board, 7, {{"cpu", 1}}, kStart);
-  const auto snapshot = snapshot_of(board, kStart);
+       {{"cpu", "fast"}, {"rss", -1}, {"step", "x"}, {"gpus", {{1}, "x", {"y", -5, 1.5}}}},
+       kFirstSample);
+  note(board, 7, {{"cpu", 1}}, kFirstSample);
+  const auto snapshot = snapshot_of(board, kFirstSample);
   for (const char* column : {"cpu", "rss_bytes", "gpu", "gpu_used_bytes", "step", "work_ms"}) {
     CHECK(cell(snapshot, 0, column).is_null());
   }
@@ -178,9 +179,9 @@ TEST_CASE("a heartbeat may hold anything: what is no number is passed over") {
 TEST_CASE("a GPU without a reading does not lower the mean of its rank's GPUs") {
   auto board = board_of(2, 2);
   note(board, 0, {{"node_gpus", {{nullptr, 1, 2}, {80, 1, 2}, {nullptr, 1, 2}, {nullptr, 1, 2}}}},
-       kStart);
-  note(board, 1, {{"step", 1}}, kStart);
-  const auto snapshot = snapshot_of(board, kStart);
+       kFirstSample);
+  note(board, 1, {{"step", 1}}, kFirstSample);
+  const auto snapshot = snapshot_of(board, kFirstSample);
   CHECK(cell(snapshot, 0, "gpu") == 80);
   CHECK(cell(snapshot, 1, "gpu").is_null());
 }
@@ -193,16 +194,16 @@ TEST_CASE("10,000 ranks: a small event, a snapshot every 20 s that takes no time
           {"rss", 12'345'678'901},
           {"step", 123'456},
           {"work_ms", rank % 100 == 0 ? 250.0 : 181.4}},
-         kStart);
+         kFirstSample);
   }
-  CHECK_FALSE(board.is_snapshot_due(kStart + seconds(19)));
-  CHECK(board.is_snapshot_due(kStart + seconds(20)));
+  CHECK_FALSE(board.is_snapshot_due(kFirstSample + seconds(19)));
+  CHECK(board.is_snapshot_due(kFirstSample + seconds(20)));
   const auto begin = Clock::now();
-  const auto text = board.snapshot(0, "2026-01-01T00:00:00.000Z", kStart + seconds(20));
+  const auto text = board.snapshot(0, "2026-01-01T00:00:00.000Z", kFirstSample + seconds(20));
   const auto took = Clock::now() - begin;
   CHECK(took < milliseconds(500));  // takes about 10 ms; it runs in lead's event loop
   CHECK(text.size() < 1'000'000);
-  const auto samples = board.record(kStart + seconds(20));
+  const auto samples = board.record(kFirstSample + seconds(20));
   REQUIRE(samples);
   CHECK(samples->slow_ranks == 100);
   CHECK(samples->fields().dump().size() < 700);
@@ -213,8 +214,8 @@ TEST_CASE("the longer an attempt lasts the more seldom its samples are recorded"
   const auto records_within = [&](seconds from, seconds to) {
     int records = 0;
     for (auto at = from; at < to; at += seconds(1)) {
-      note(board, 0, {{"cpu", 1}}, kStart + at);
-      if (board.is_record_due(kStart + at) && board.record(kStart + at)) ++records;
+      note(board, 0, {{"cpu", 1}}, kFirstSample + at);
+      if (board.is_record_due(kFirstSample + at) && board.record(kFirstSample + at)) ++records;
     }
     return records;
   };

@@ -4,6 +4,7 @@
 
 #include "common/files.h"
 #include "runtime/agent/secrets.h"
+#include "tests/contains.h"
 #include "tests/temporary_directory.h"
 
 using namespace dlrun;
@@ -26,10 +27,6 @@ struct Run {
     return added.error().message;
   }
 };
-
-bool has(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 }  // namespace
 

@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "runtime/agent/descendants.h"
-#include "runtime/agent/process_tree.h"
+#include "runtime/agent/program_start.h"
 #include "runtime/agent/step.h"
 
 namespace dlrun::agent {

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "common/bad_nodes.h"
+#include "tests/contains.h"
 #include "tests/unit/cli_fixture.h"
 
 using namespace dlrun;
@@ -29,10 +30,6 @@ struct NodesFixture : CliFixture {
   }
 };
 
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE_FIXTURE(NodesFixture, "nodes --forget forgets none if one of the nodes is not known") {
@@ -42,24 +39,24 @@ TEST_CASE_FIXTURE(NodesFixture, "nodes --forget forgets none if one of the nodes
   for (const auto* second : {"typo", "n[2-3]"}) {
     const auto said = said_by({"nodes", "--forget", "n1", "--forget", second});
     CHECK(said.starts_with("6\n"));
-    CHECK_FALSE(holds(said, "no longer"));
+    CHECK_FALSE(has(said, "no longer"));
     CHECK(read("runs/known-bad.jsonl") == before);
   }
   CHECK(said_by({"nodes", "--forget", "n1", "--forget", "n2"}).starts_with("0\n"));
-  CHECK(holds(said_by({"nodes"}), "no node is remembered as bad"));
+  CHECK(has(said_by({"nodes"}), "no node is remembered as bad"));
 }
 
 TEST_CASE_FIXTURE(NodesFixture, "nodes reads the list in the runs folder of the site") {
   choose_site();
-  CHECK(holds(said_by({"nodes"}), "/of-the-site/known-bad.jsonl"));
-  CHECK(holds(said_by({"nodes", "--runs", "mine"}), "/mine/known-bad.jsonl"));
+  CHECK(has(said_by({"nodes"}), "/of-the-site/known-bad.jsonl"));
+  CHECK(has(said_by({"nodes", "--runs", "mine"}), "/mine/known-bad.jsonl"));
 }
 
 TEST_CASE_FIXTURE(NodesFixture,
                   "a script of one's own is recorded in the runs folder of the site") {
   choose_site();
   REQUIRE(write_file_atomic(folder / "job.sh", "#!/bin/sh\n#SBATCH -J own\ntrue\n"));
-  CHECK(holds(said_by({"submit", "job.sh", "--dry-run"}), "/of-the-site/"));
+  CHECK(has(said_by({"submit", "job.sh", "--dry-run"}), "/of-the-site/"));
 }
 
 TEST_CASE_FIXTURE(NodesFixture, "container list shows images whose names have no scheme") {

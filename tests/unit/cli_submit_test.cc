@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "launcher/submit/log_folders.h"
+#include "tests/contains.h"
 #include "tests/unit/cli_fixture.h"
 
 using namespace dlrun;
@@ -35,12 +36,10 @@ struct ClusterFixture : CliFixture {
     std::ofstream(folder / "x.yaml") << "resources: {time: 1m, " << resources
                                      << "}\nlaunch: {agent: false, command: [\"true\"]}\n";
   }
-  [[nodiscard]] bool has(const std::string& path) const { return fs::exists(folder.path() / path); }
+  [[nodiscard]] bool has_file(const std::string& path) const {
+    return fs::exists(folder.path() / path);
+  }
 };
-
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 std::string user() {
   return ::getpwuid(::getuid())->pw_name;
@@ -55,11 +54,11 @@ TEST_CASE_FIXTURE(
   CHECK(said_by({"check", "x.yaml"}) == "0\n");
   CHECK(call({"submit", "x.yaml", "--dry-run"}) == 0);
   CHECK(said_by({"submit", "x.yaml", "--test-only"}) == "0\n");
-  CHECK_FALSE(has("logs"));
-  CHECK_FALSE(has("errors"));
+  CHECK_FALSE(has_file("logs"));
+  CHECK_FALSE(has_file("errors"));
   CHECK(call({"submit", "x.yaml"}) == 0);
-  CHECK(has("logs/x"));
-  CHECK(has("errors/" + user()));
+  CHECK(has_file("logs/x"));
+  CHECK(has_file("errors/" + user()));
 }
 
 TEST_CASE_FIXTURE(ClusterFixture,
@@ -69,12 +68,12 @@ TEST_CASE_FIXTURE(ClusterFixture,
       << "#!/bin/bash\n#SBATCH -J some\n#SBATCH --chdir=" << (folder / "there").string()
       << "\n#SBATCH --output=nodir/x\n#SBATCH -e %x/100%%/e\ntrue\n";
   CHECK(call({"submit", "job.sh"}) == 0);
-  CHECK(has("there/nodir"));
-  CHECK(has("there/some/100%"));
+  CHECK(has_file("there/nodir"));
+  CHECK(has_file("there/some/100%"));
   // A job without a name in its script gets the run's name.
   std::ofstream(folder / "mine.sh") << "#!/bin/bash\n#SBATCH --output=%x-logs/x\ntrue\n";
   CHECK(call({"submit", "mine.sh"}) == 0);
-  CHECK(has("mine-logs"));
+  CHECK(has_file("mine-logs"));
 }
 
 TEST_CASE_FIXTURE(
@@ -85,24 +84,24 @@ TEST_CASE_FIXTURE(
   for (const char* command : {"check", "submit"}) {
     CAPTURE(command);
     const auto said = said_by({command, "x.yaml"});
-    CHECK(holds(said, "2\nx.yaml:1:31: error: resources.output: the folder '" +
-                          (folder / "file/logs").string() + "' cannot be made: " +
-                          (folder / "file/logs").string() + ": Not a directory"));
+    CHECK(has(said, "2\nx.yaml:1:31: error: resources.output: the folder '" +
+                        (folder / "file/logs").string() + "' cannot be made: " +
+                        (folder / "file/logs").string() + ": Not a directory"));
   }
-  CHECK_FALSE(has("runs"));
+  CHECK_FALSE(has_file("runs"));
   std::ofstream(folder / "job.sh") << "#!/bin/bash\n#SBATCH --error=file/x\ntrue\n";
-  CHECK(holds(said_by({"submit", "job.sh"}), "2\njob.sh:2:1: error: --error: the folder '"));
+  CHECK(has(said_by({"submit", "job.sh"}), "2\njob.sh:2:1: error: --error: the folder '"));
 }
 
 TEST_CASE_FIXTURE(
     ClusterFixture,
     "of a folder that only Slurm can name the job's number is refused, a node's told") {
   spec("output: logs/%4j/out");
-  CHECK(holds(said_by({"check", "x.yaml"}),
-              "2\nx.yaml:1:31: error: resources.output: only Slurm can fill in the %j of"));
+  CHECK(has(said_by({"check", "x.yaml"}),
+            "2\nx.yaml:1:31: error: resources.output: only Slurm can fill in the %j of"));
   spec("error: logs/%N/out");
-  CHECK(holds(said_by({"check", "x.yaml"}),
-              "0\nx.yaml:1:30: warning: resources.error: only Slurm can fill in the %N of"));
+  CHECK(has(said_by({"check", "x.yaml"}),
+            "0\nx.yaml:1:30: warning: resources.error: only Slurm can fill in the %N of"));
   spec("output: 100%%j/out");
   CHECK(said_by({"check", "x.yaml"}) == "0\n");
 }
@@ -119,11 +118,11 @@ TEST_CASE_FIXTURE(
     CAPTURE(command);
     const auto said = said_by({command, "x.yaml", "--set", "after.ok=[7, 13, 999999]"});
     CHECK(said.starts_with("0\n"));
-    CHECK(holds(said,
-                "after.ok: Slurm does not know job 13 (any more): nothing would be waited for"));
-    CHECK(holds(
-        said, "after.ok: Slurm does not know job 999999 (any more): nothing would be waited for"));
-    CHECK_FALSE(holds(said, "job 7 "));
+    CHECK(
+        has(said, "after.ok: Slurm does not know job 13 (any more): nothing would be waited for"));
+    CHECK(has(said,
+              "after.ok: Slurm does not know job 999999 (any more): nothing would be waited for"));
+    CHECK_FALSE(has(said, "job 7 "));
   }
 }
 
@@ -136,8 +135,8 @@ TEST_CASE_FIXTURE(ClusterFixture,
   spec("output: o");
   const auto said = said_by({"check", "x.yaml", "--set", "launch.mpi=foo"});
   CHECK(said.starts_with("0\n--set launch.mpi=foo"));
-  CHECK(holds(said,
-              "warning: launch.mpi: the srun here has no MPI plugin 'foo'; it has pmix, none\n"));
+  CHECK(
+      has(said, "warning: launch.mpi: the srun here has no MPI plugin 'foo'; it has pmix, none\n"));
   for (const char* plugin : {"launch.mpi=pmix", "launch.mpi=pmix_v4", "launch.mpi=none"})
     CHECK(said_by({"check", "x.yaml", "--set", plugin}) == "0\n");
   CHECK(said_by({"check", "x.yaml", "--set", "launch.mpi=foo", "--set",
@@ -154,10 +153,9 @@ TEST_CASE(
   };
   CHECK(said("/dev/null").empty());
   if (::getuid() != 0) {
-    CHECK(
-        holds(said("/no-such-file-system/me/%j.out"), "job.sh:2:1: warning: --output: the folder"));
-    CHECK(holds(said("/etc/mine/%j.out"),
-                "job.sh:2:1: error: --output: the folder '/etc/mine' cannot be made: /etc: "));
+    CHECK(has(said("/no-such-file-system/me/%j.out"), "job.sh:2:1: warning: --output: the folder"));
+    CHECK(has(said("/etc/mine/%j.out"),
+              "job.sh:2:1: error: --output: the folder '/etc/mine' cannot be made: /etc: "));
   }
 }
 
@@ -172,11 +170,11 @@ TEST_CASE_FIXTURE(ClusterFixture,
   program("sbatch", "echo called >>" + (folder / "sent").string() + "; echo 7");
   program("squeue", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1");
   const auto said = said_by({"resubmit", run.c_str()});
-  CHECK(holds(said, "it is not known whether Slurm has a job of it"));
-  CHECK(holds(said, "or give --force"));
-  CHECK_FALSE(has("sent"));
+  CHECK(has(said, "it is not known whether Slurm has a job of it"));
+  CHECK(has(said, "or give --force"));
+  CHECK_FALSE(has_file("sent"));
   CHECK(call({"resubmit", run.c_str(), "--force"}) == 0);
-  CHECK(has("sent"));
+  CHECK(has_file("sent"));
 }
 
 TEST_CASE_FIXTURE(ClusterFixture,
@@ -185,20 +183,20 @@ TEST_CASE_FIXTURE(ClusterFixture,
   fs::create_directories(run);
   std::ofstream(run / "claim") << R"({"job":"1","log":"/x\nYour password expired"})";
   const auto said = said_by({"logs", run.c_str()});
-  CHECK(holds(said, R"(/x\x0aYour password expired: there is no log yet)"));
+  CHECK(has(said, R"(/x\x0aYour password expired: there is no log yet)"));
   std::ofstream(run / "claim") << R"({"job":"1","log":")" << folder.path().string()
                                << R"(/x\nYour password expired"})";
   fs::create_directory(folder / "x\nYour password expired");
-  CHECK(holds(said_by({"logs", run.c_str()}),
-              R"(x\x0aYour password expired: is not a regular file)"));
+  CHECK(
+      has(said_by({"logs", run.c_str()}), R"(x\x0aYour password expired: is not a regular file)"));
 }
 
 TEST_CASE_FIXTURE(ClusterFixture, "a log that an ended run does not have is not promised") {
   const auto run = folder.path() / "runs" / "x-20261123-120000-00aa";
   fs::create_directories(run);
   std::ofstream(run / "submission.json") << R"({"state":"refused","message":"no"})";
-  CHECK(holds(said_by({"logs", run.c_str(), "--rank", "3"}),
-              "there is no such rank's log; the run is refused"));
+  CHECK(has(said_by({"logs", run.c_str(), "--rank", "3"}),
+            "there is no such rank's log; the run is refused"));
 }
 
 TEST_CASE_FIXTURE(ClusterFixture,
@@ -210,7 +208,7 @@ TEST_CASE_FIXTURE(ClusterFixture,
   std::ofstream(run / "submission.json") << R"({"state":"refused","message":"no"})";
   for (const char* command : {"diff", "resubmit"}) {
     CAPTURE(command);
-    CHECK(holds(said_by({command, run.c_str()}), "job.sh: is a symbolic link"));
+    CHECK(has(said_by({command, run.c_str()}), "job.sh: is a symbolic link"));
   }
-  CHECK_FALSE(has("sent"));
+  CHECK_FALSE(has_file("sent"));
 }

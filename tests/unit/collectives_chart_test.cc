@@ -7,6 +7,8 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/contains.h"
+
 using namespace dlrun;
 
 namespace {
@@ -16,12 +18,6 @@ const std::vector<CollectiveFigure> kFigures{
     {"shm", 2, 8, 0.25, 0.032, 0.032}, {"shm", 2, 16U << 20U, 2500, 6.711, 6.711},
     {"shm", 4, 8, 1, 0.008, 0.012},    {"shm", 4, 16U << 20U, 10'000, 1.678, 2.517},
 };
-
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
-}
 
 }  // namespace
 

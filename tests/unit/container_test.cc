@@ -4,13 +4,10 @@
 
 #include "container/backends.h"
 #include "container/mounts.h"
+#include "tests/contains.h"
 
 namespace dlrun {
 namespace {
-
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 ContainerStep step_of(std::string image) {
   ContainerStep step;

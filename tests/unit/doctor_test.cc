@@ -7,16 +7,13 @@
 #include "common/files.h"
 #include "launcher/doctor/findings.h"
 #include "launcher/spec/sites.h"
+#include "tests/contains.h"
 #include "tests/temporary_directory.h"
 
 namespace dlrun {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 constexpr std::string_view kConfig =
     "Configuration data as of 2026-11-21T16:09:47\n"

@@ -18,6 +18,7 @@
 #include "common/files.h"
 #include "common/sha256.h"
 #include "launcher/executors/downloader.h"
+#include "tests/contains.h"
 #include "tests/file_server.h"
 
 namespace dlrun {
@@ -37,10 +38,6 @@ std::set<std::string> names_in(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder))
     names.insert(entry.path().filename().string());
   return names;
-}
-
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
 }
 
 template <typename T>

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "launcher/plan/plan.h"
+#include "tests/contains.h"
 #include "tests/temporary_directory.h"
 
 namespace dlrun {
@@ -20,10 +21,6 @@ std::string found(const TemporaryDirectory& folder, std::string_view text) {
   const auto loaded = load_spec(request);
   if (!loaded) FAIL(format_diagnostics(loaded.error()));
   return format_diagnostics(check_files(*loaded));
-}
-
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
 }
 
 TEST_CASE("a script that is not there is told before the job waits for it") {

@@ -5,6 +5,7 @@
 
 #include "launcher/plan/plan.h"
 #include "launcher/plan/render.h"
+#include "tests/contains.h"
 
 namespace dlrun {
 namespace {
@@ -30,10 +31,6 @@ std::string script(const LaunchPlan& plan) {
   const auto text = render_script(plan);
   REQUIRE(text.has_value());
   return *text;
-}
-
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
 }
 
 constexpr const char* kBoxed = "container: {runtime: pyxis, image: /a.sqsh}\n";

@@ -15,6 +15,7 @@
 #include "common/text.h"
 #include "launcher/plan/plan.h"
 #include "launcher/plan/render.h"
+#include "tests/contains.h"
 
 namespace dlrun {
 namespace {
@@ -82,10 +83,6 @@ class Machine {
   fs::path root_ =
       fs::temp_directory_path() / fmt::format("dlrun-prologue-{}-{}", getpid(), random_hex(4));
 };
-
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 TEST_CASE("the script finds the module system itself, and purges, uses and loads in order") {
   const Machine machine;

@@ -5,6 +5,7 @@
 #include "launcher/plan/render.h"
 #include "launcher/plan/sweep_plan.h"
 #include "load_checks.h"
+#include "tests/contains.h"
 
 namespace dlrun {
 namespace {
@@ -31,10 +32,6 @@ SweepPlan planned(std::string_view text, std::size_t max_array_size = 1001) {
   auto sweep = plan(text, max_array_size);
   if (!sweep) FAIL(format_diagnostics(sweep.error()));
   return std::move(*sweep);
-}
-
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
 }
 
 std::string list_of(int count) {

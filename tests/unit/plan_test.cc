@@ -8,6 +8,7 @@
 #include "launcher/plan/bad_nodes_exclusion.h"
 #include "launcher/plan/render.h"
 #include "launcher/plan/script_request.h"
+#include "tests/contains.h"
 
 namespace dlrun {
 namespace {
@@ -53,10 +54,6 @@ std::string program_flag(const LaunchPlan& plan, std::string_view flag) {
   const auto argv = plan.program_argv();
   const auto found = std::find(argv.begin(), argv.end(), flag);
   return found == argv.end() || found + 1 == argv.end() ? "" : *(found + 1);
-}
-
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
 }
 
 constexpr const char* kTrainer =

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/contains.h"
+
 using namespace dlrun;
 
 namespace {
@@ -15,12 +17,6 @@ std::vector<ScalingFigure> figures_of(const ScalingModel& model, std::initialize
   std::vector<ScalingFigure> figures;
   for (const int n : ranks) figures.push_back({n, n, model.samples_per_s(n, kBatch), "r"});
   return figures;
-}
-
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "common/files.h"
 #include "launcher/spec/load.h"
+#include "tests/contains.h"
 #include "tests/temporary_directory.h"
 
 namespace dlrun {
@@ -42,10 +43,6 @@ struct Folder {
     return (folder.path() / name).string();
   }
 };
-
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 constexpr std::string_view kCommon = R"(name: common
 resources: {nodes: 2, time: 1h, partition: gpu, mem: 4G}

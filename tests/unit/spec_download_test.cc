@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "launcher/spec/load.h"
+#include "tests/contains.h"
 
 namespace dlrun {
 namespace {
@@ -24,10 +25,6 @@ std::string refused(const LoadRequest& made) {
   const auto result = load_spec(made);
   REQUIRE_FALSE(result.has_value());
   return format_diagnostics(result.error());
-}
-
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
 }
 
 std::string item(const std::string& url, const std::string& more = "") {

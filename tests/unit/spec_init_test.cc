@@ -5,13 +5,10 @@
 #include "launcher/spec/init_spec.h"
 #include "launcher/spec/load.h"
 #include "launcher/spec/sites.h"
+#include "tests/contains.h"
 
 namespace dlrun {
 namespace {
-
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 LoadedSpec loaded(const std::string& text) {
   LoadRequest request;

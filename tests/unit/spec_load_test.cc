@@ -7,6 +7,7 @@
 #include "launcher/spec/load.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/spec_keys.h"
+#include "tests/contains.h"
 
 namespace dlrun {
 namespace {
@@ -43,10 +44,6 @@ std::string refused(const LoadRequest& request) {
 
 std::string refused_with(std::string_view more, std::vector<std::string> sets = {}) {
   return refused(request(std::string(kMinimal) + std::string(more), std::move(sets)));
-}
-
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
 }
 
 TEST_CASE("every key of the table has a help text, one row, and a name that suggestions can find") {

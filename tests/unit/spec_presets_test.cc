@@ -11,15 +11,12 @@
 #include "launcher/plan/plan.h"
 #include "launcher/spec/embedded.h"
 #include "launcher/spec/load.h"
+#include "tests/contains.h"
 #include "tests/temporary_directory.h"
 #include "tests/unit/load_checks.h"
 
 namespace dlrun {
 namespace {
-
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 LoadRequest request(const std::string& launch, const std::string& resources = "time: 1m") {
   LoadRequest made;

@@ -6,6 +6,7 @@
 #include "launcher/plan/render.h"
 #include "launcher/spec/load.h"
 #include "launcher/spec/spec_builder.h"
+#include "tests/contains.h"
 
 namespace dlrun {
 namespace {
@@ -26,10 +27,6 @@ std::string refused(const LoadRequest& made) {
   const auto result = load_spec(made);
   REQUIRE_FALSE(result.has_value());
   return format_diagnostics(result.error());
-}
-
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
 }
 
 TEST_CASE("secrets are names, or names with a file, and the script has the names alone") {

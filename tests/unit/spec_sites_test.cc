@@ -9,6 +9,7 @@
 #include "common/files.h"
 #include "launcher/spec/load.h"
 #include "launcher/spec/sites.h"
+#include "tests/contains.h"
 #include "tests/temporary_directory.h"
 #include "tests/unit/load_checks.h"
 
@@ -16,10 +17,6 @@ namespace dlrun {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 /// A config folder with site files.
 class Sites {

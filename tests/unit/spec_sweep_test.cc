@@ -2,6 +2,7 @@
 
 #include "launcher/spec/sweep_points.h"
 #include "load_checks.h"
+#include "tests/contains.h"
 
 namespace dlrun {
 namespace {
@@ -25,10 +26,6 @@ std::vector<std::string> points(std::string_view text, std::vector<std::string> 
 
 std::string said(std::string_view text, std::vector<std::string> sets = {}) {
   return refused(request(text, std::move(sets)));
-}
-
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
 }
 
 TEST_CASE("a grid is every combination, the last key changing fastest") {

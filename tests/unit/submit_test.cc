@@ -13,6 +13,7 @@
 #include "launcher/submit/check_report.h"
 #include "launcher/submit/places.h"
 #include "launcher/submit/submitting.h"
+#include "tests/contains.h"
 #include "tests/temporary_directory.h"
 
 using namespace dlrun;
@@ -81,10 +82,6 @@ struct Cluster {
   }
 };
 
-bool holds(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE_FIXTURE(Cluster, "a spec, a script and a run are submitted as jobs of one builder") {
@@ -127,7 +124,7 @@ TEST_CASE_FIXTURE(Cluster, "the error of a refused job has the place, and no fil
   CHECK(reporter.said.empty());
   REQUIRE(submitted.error().diagnostics.all().size() == 1);
   const Diagnostic problem = submitted.error().diagnostics.all().front();
-  CHECK(holds(problem.message, "slurm.acount: the sbatch here has no option --acount"));
+  CHECK(has(problem.message, "slurm.acount: the sbatch here has no option --acount"));
   CHECK(problem.where.source == "x.yaml");
   CHECK(problem.where.line == 4);
   CHECK_FALSE(fs::exists(folder / "runs"));
@@ -168,6 +165,6 @@ TEST_CASE_FIXTURE(Cluster, "a check reports on the job that a submission would q
   CHECK(report->has_slurm);
   CHECK(report->job.name == "x");
   CHECK(report->checked.to_fetch.empty());
-  CHECK(holds(text(folder / "called"), "--test-only"));
+  CHECK(has(text(folder / "called"), "--test-only"));
   CHECK_FALSE(fs::exists(folder / "runs"));
 }

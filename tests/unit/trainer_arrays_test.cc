@@ -13,6 +13,7 @@
 #include "runtime/trainer/checkpoint/safetensors.h"
 #include "runtime/trainer/data/arrays.h"
 #include "runtime/trainer/data/cifar.h"
+#include "tests/contains.h"
 #include "tests/temporary_directory.h"
 
 namespace dlrun::trainer {
@@ -23,10 +24,6 @@ using Bytes = std::vector<std::uint8_t>;
 using Shape = std::vector<std::size_t>;
 
 constexpr std::size_t kRecord = 3073;
-
-bool has(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 /// Returns `records` records of the classes first, first + 1, ... Red is 1 times, green 2 times and
 /// blue 3 times the pixel's index modulo 80.

@@ -15,6 +15,7 @@
 #include "common/text.h"
 #include "runtime/trainer/checkpoint/checkpoint.h"
 #include "runtime/trainer/checkpoint/safetensors.h"
+#include "tests/contains.h"
 #include "tests/temporary_directory.h"
 
 namespace dlrun::trainer {
@@ -48,10 +49,6 @@ std::int64_t newest(const CheckpointFolder& folder, std::vector<std::string>& da
   const auto loaded = folder.load_newest(kTensors, "adam", kStates, damaged);
   REQUIRE(loaded.has_value());
   return loaded->has_value() ? static_cast<std::int64_t>((*loaded)->position.step) : -1;
-}
-
-bool has(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 std::span<const std::uint8_t> bytes_of(const std::string& text) {

@@ -18,6 +18,7 @@
 #include "common/text.h"
 #include "runtime/trainer/data/dataset.h"
 #include "runtime/trainer/data/idx.h"
+#include "tests/contains.h"
 #include "tests/temporary_directory.h"
 
 namespace dlrun::trainer {
@@ -30,10 +31,6 @@ using Bytes = std::vector<std::uint8_t>;
 /// Returns two images of 2 x 3 pixels.
 Bytes two_images() {
   return {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
-}
-
-bool has(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 void write(const fs::path& path, const Bytes& bytes) {

@@ -5,7 +5,7 @@
 namespace dlrun::trainer::cuda {
 namespace {
 
-Result<> checked(cudaError_t code, const char* call) {
+Result<> checked_graph_call(cudaError_t code, const char* call) {
   if (code == cudaSuccess) return {};
   return fail(Errc::kInternal, "{}: {}; --cuda-graphs false trains without", call,
               cudaGetErrorString(code));
@@ -40,8 +40,8 @@ Result<> StepGraphs::begin(std::size_t kind, cudaStream_t stream) {
   current_ = static_cast<std::size_t>(found - known_.begin());
   stream_ = stream;
   // In relaxed mode this thread may still allocate, and wait for operations queued before.
-  DLRUN_TRY(checked(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed),
-                    "cudaStreamBeginCapture"));
+  DLRUN_TRY(checked_graph_call(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed),
+                               "cudaStreamBeginCapture"));
   is_recording_ = true;
   return {};
 }
@@ -49,7 +49,8 @@ Result<> StepGraphs::begin(std::size_t kind, cudaStream_t stream) {
 Result<> StepGraphs::launch() {
   is_recording_ = false;
   Graph graph;
-  DLRUN_TRY(checked(cudaStreamEndCapture(stream_, &graph.handle), "cudaStreamEndCapture"));
+  DLRUN_TRY(
+      checked_graph_call(cudaStreamEndCapture(stream_, &graph.handle), "cudaStreamEndCapture"));
   cudaGraphExec_t& ready = known_[current_].ready;
   cudaGraphExecUpdateResultInfo result{};
   if (ready != nullptr && cudaGraphExecUpdate(ready, graph.handle, &result) != cudaSuccess) {
@@ -59,8 +60,9 @@ Result<> StepGraphs::launch() {
     ready = nullptr;
   }
   if (ready == nullptr)
-    DLRUN_TRY(checked(cudaGraphInstantiate(&ready, graph.handle, 0), "cudaGraphInstantiate"));
-  return checked(cudaGraphLaunch(ready, stream_), "cudaGraphLaunch");
+    DLRUN_TRY(
+        checked_graph_call(cudaGraphInstantiate(&ready, graph.handle, 0), "cudaGraphInstantiate"));
+  return checked_graph_call(cudaGraphLaunch(ready, stream_), "cudaGraphLaunch");
 }
 
 }  // namespace dlrun::trainer::cuda

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using Tensor = ParsedTensors::Tensor;
 
-constexpr std::size_t kLargestFile = std::size_t{64} << 30U;
+constexpr std::size_t kLargestArrayFile = std::size_t{64} << 30U;
 constexpr std::size_t kMostClasses = 256;
 constexpr const char* kWhole = "train.safetensors";
 constexpr std::string_view kPrefix = "train-";
@@ -101,7 +101,7 @@ Result<> read_labels(std::string_view name, const Tensor& labels, std::size_t n,
 }
 
 Result<Dataset> read_arrays(const fs::path& path) {
-  DLRUN_TRY_ASSIGN(const auto bytes, read_file(path, kLargestFile));
+  DLRUN_TRY_ASSIGN(const auto bytes, read_file(path, kLargestArrayFile));
   return parse_arrays(path.string(),
                       {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
 }

@@ -14,10 +14,10 @@ constexpr std::size_t kColours = 3;
 constexpr std::size_t kPixels = kSide * kSide;
 constexpr std::size_t kRecord = 1 + kPixels * kColours;
 constexpr std::size_t kClasses = 10;
-constexpr std::size_t kLargestFile = std::size_t{1} << 30U;
+constexpr std::size_t kLargestCifarFile = std::size_t{1} << 30U;
 
 Result<Dataset> read_cifar(const std::filesystem::path& path) {
-  DLRUN_TRY_ASSIGN(const auto bytes, read_file(path, kLargestFile));
+  DLRUN_TRY_ASSIGN(const auto bytes, read_file(path, kLargestCifarFile));
   return parse_cifar(path.string(),
                      {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
 }

@@ -20,15 +20,14 @@ double microseconds(Trace::Clock::duration time) {
 
 /// Returns the names that viewers show for a rank and its tracks.
 std::string header(int rank, const std::string& host, std::size_t buckets) {
-  using Json = nlohmann::json;
-  const Json name = fmt::format("rank {} on {}", rank, host);
+  const nlohmann::json name = fmt::format("rank {} on {}", rank, host);
   std::string text = fmt::format(
       R"({{"ph":"M","pid":{0},"name":"process_name","args":{{"name":{1}}}}},)"
       "\n"
       R"({{"ph":"M","pid":{0},"name":"process_sort_index","args":{{"sort_index":{0}}}}},)"
       "\n"
       R"({{"ph":"M","pid":{0},"tid":{2},"name":"thread_name","args":{{"name":"steps"}}}})",
-      rank, name.dump(-1, ' ', false, Json::error_handler_t::replace), kSteps);
+      rank, name.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), kSteps);
   for (std::size_t i = 0; i < buckets; ++i) {
     text += fmt::format(
         ",\n"

@@ -32,6 +32,12 @@ struct ParameterShape {
   }
 };
 
+/// Rounds up the elements of an array per sample, so that the memory after any number of samples is
+/// aligned to 16 bytes: cuDNN reads images in vectors.
+constexpr std::size_t aligned_elements(std::size_t elements) {
+  return (elements + 3) / 4 * 4;
+}
+
 /// Facts about the batch that a layer may need.
 struct BatchInfo {
   bool is_training = false;

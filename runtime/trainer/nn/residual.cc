@@ -17,12 +17,6 @@ std::size_t count_of(const std::vector<ParameterShape>& shapes) {
   return count;
 }
 
-/// Rounds up the elements per sample, so that the memory after any number of samples is aligned to
-/// 16 bytes: cuDNN reads images in vectors.
-constexpr std::size_t aligned(std::size_t elements) {
-  return (elements + 3) / 4 * 4;
-}
-
 /// One branch of a residual block: layers one after another, with their offsets into the block's
 /// arrays. Offsets into the workspace (output, its gradient, the layer's own workspace) are in
 /// elements per sample, offsets into parameters and statistics in elements.
@@ -46,10 +40,10 @@ class Way {
         place.is_fused = layer->is_relu() && before->fuses_relu();
       } else {
         place.output = at.workspace;
-        place.gradient = place.output + aligned(layer->outputs());
-        place.workspace = place.gradient + aligned(layer->outputs());
+        place.gradient = place.output + aligned_elements(layer->outputs());
+        place.workspace = place.gradient + aligned_elements(layer->outputs());
       }
-      at.workspace = place.workspace + aligned(layer->workspace());
+      at.workspace = place.workspace + aligned_elements(layer->workspace());
       at.parameters += count_of(layer->parameters());
       at.statistics += count_of(layer->statistics());
       places_.push_back(place);
@@ -120,7 +114,7 @@ class Residual final : public Layer<T> {
   [[nodiscard]] std::size_t outputs() const override { return outputs_; }
   /// Returns the workspace of all layers and the gradients of both branches' inputs.
   [[nodiscard]] std::size_t workspace() const override {
-    return taken_.workspace + 2 * aligned(inputs_);
+    return taken_.workspace + 2 * aligned_elements(inputs_);
   }
   [[nodiscard]] bool fuses_relu() const override { return true; }
   [[nodiscard]] bool joins_ranks() const override {
@@ -157,8 +151,9 @@ class Residual final : public Layer<T> {
                 T* dx) const override {
     T* const inputs = call.workspace + call.n * taken_.workspace;
     const T* a = shortcut_.backward(call, x, dy, gradients, dx == nullptr ? nullptr : inputs);
-    const T* b = inner_.backward(call, x, dy, gradients,
-                                 dx == nullptr ? nullptr : inputs + call.n * aligned(inputs_));
+    const T* b =
+        inner_.backward(call, x, dy, gradients,
+                        dx == nullptr ? nullptr : inputs + call.n * aligned_elements(inputs_));
     if (dx != nullptr) call.kernels.layers().add(a, b, false, dx, call.n * inputs_);
   }
 

@@ -8,11 +8,6 @@
 namespace dlrun::trainer {
 namespace {
 
-/// Rounds up, so that each array of the workspace is aligned to 16 bytes for all n.
-constexpr std::size_t aligned(std::size_t elements) {
-  return (elements + 3) / 4 * 4;
-}
-
 /// With C channels and N squeezed ones: s = means of x, h = silu(s W1 + b1),
 /// f = logistic(h W2 + b2), y = x f.
 template <typename T>
@@ -27,7 +22,7 @@ class SqueezeExcite final : public Layer<T> {
   [[nodiscard]] std::size_t outputs() const override { return places_ * channels_; }
   /// Returns the number of elements for s, f, df, ds [C each], and s W1 + b1, h, dh [N each].
   [[nodiscard]] std::size_t workspace() const override {
-    return 4 * aligned(channels_) + 3 * aligned(squeezed_);
+    return 4 * aligned_elements(channels_) + 3 * aligned_elements(squeezed_);
   }
 
   [[nodiscard]] std::vector<ParameterShape> parameters() const override {
@@ -83,8 +78,8 @@ class SqueezeExcite final : public Layer<T> {
     T *means, *factors, *dfactors, *dmeans, *squeezed, *hidden, *dhidden;
   };
   [[nodiscard]] Arrays arrays(const LayerCall<T>& call) const {
-    const std::size_t wide = call.n * aligned(channels_);
-    const std::size_t narrow = call.n * aligned(squeezed_);
+    const std::size_t wide = call.n * aligned_elements(channels_);
+    const std::size_t narrow = call.n * aligned_elements(squeezed_);
     T* const first = call.workspace;
     T* const second = first + 4 * wide;
     return {first,  first + wide,    first + 2 * wide,   first + 3 * wide,

@@ -18,7 +18,7 @@
 #include "runtime/agent/exit_codes.h"
 #include "runtime/agent/intervals.h"
 #include "runtime/agent/node_check.h"
-#include "runtime/agent/process_tree.h"
+#include "runtime/agent/program_start.h"
 #include "runtime/agent/protocol.h"
 
 namespace dlrun::agent {

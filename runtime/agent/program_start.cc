@@ -1,4 +1,4 @@
-#include "runtime/agent/process_tree.h"
+#include "runtime/agent/program_start.h"
 
 #include <fcntl.h>
 #include <poll.h>
