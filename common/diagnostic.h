@@ -25,6 +25,7 @@ struct Diagnostic {
   Origin where;
   std::string message;
   std::string line_text;  ///< the line of the source; empty if there is none
+  std::string key{};      ///< the key of the spec that the problem is about; empty if there is none
 };
 
 /// The problems of an error. Most errors have none, so an empty list is only a null pointer. The

@@ -76,8 +76,7 @@ struct InitOptions {
 /// line numbers would mean nothing to the user.
 void name_flags(std::vector<Diagnostic>& found) {
   for (Diagnostic& one : found) {
-    const auto end = one.message.find_first_of(": [");
-    const std::string flag = flag_of(std::string_view(one.message).substr(0, end));
+    const std::string flag = flag_of(one.key);
     if (flag.empty() || one.where.kind != Origin::Kind::kFile) continue;
     one.where = {Origin::Kind::kFile, flag, 0, 0};
     one.line_text.clear();

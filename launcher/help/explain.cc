@@ -108,24 +108,28 @@ std::vector<ExplainedValue> explain_values(const LoadedSpec& loaded, const Launc
     return std::any_of(rows.begin(), rows.end(),
                        [&](const ExplainedValue& row) { return row.key == key; });
   };
-  const auto add = [&](std::string key, std::string_view value, const std::string& by) {
+  const auto add = [&](std::string key, std::string_view value, const std::string& by,
+                       Origin::Kind giver) {
     if (is_told(key)) return;
-    const bool is_site = by.starts_with("site ");
-    const Origin origin{is_site ? Origin::Kind::kSite : Origin::Kind::kPreset,
-                        is_site ? loaded.site.source : loaded.preset.source, 0, 0};
+    const Origin origin{giver,
+                        giver == Origin::Kind::kSite     ? loaded.site.source
+                        : giver == Origin::Kind::kPreset ? loaded.preset.source
+                                                         : std::string(),
+                        0, 0};
     rows.push_back({std::move(key),
                     Json(value).dump(-1, ' ', false, Json::error_handler_t::replace), origin,
-                    fmt::format("{} ({})", by, origin.source)});
+                    origin.source.empty() ? by : fmt::format("{} ({})", by, origin.source)});
   };
   for (const PlannedVariable& variable : plan.prologue.vars)
-    add("environment.vars." + variable.name, variable.value, variable.key);
+    add("environment.vars." + variable.name, variable.value, variable.key, variable.giver);
   for (const PlannedVariable& variable : plan.rank_env)
-    add("environment.vars." + variable.name, variable.value, variable.key);
+    add("environment.vars." + variable.name, variable.value, variable.key, variable.giver);
   for (const PlannedOption& option : plan.step) {
-    if (option.option == "--mpi" && option.value) add("launch.mpi"_key, *option.value, option.key);
+    if (option.option == "--mpi" && option.value)
+      add("launch.mpi"_key, *option.value, option.key, Origin::Kind::kPreset);
   }
   if (const auto runtime = container_runtime(loaded.spec, loaded.site); runtime != "none")
-    add("container.runtime"_key, runtime, "site " + loaded.site.name);
+    add("container.runtime"_key, runtime, "site " + loaded.site.name, Origin::Kind::kSite);
   add_decisions(loaded, plan, rows);
   return rows;
 }

@@ -34,6 +34,8 @@ struct PlannedVariable {
   /// True if it tells an image's start-up hooks about GPUs. The image's own value must not be
   /// replaced.
   bool is_about_gpus = false;
+  /// Who gives the value: the spec, the site, the preset, or dlrun itself (kDefault).
+  Origin::Kind giver = Origin::Kind::kPreset;
 };
 
 /// Words of the program's command line that belong together: the user's command, or a

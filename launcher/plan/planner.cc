@@ -147,19 +147,21 @@ void Planner::environment() {
                        [&](const auto& variable) { return variable.first == name; });
   };
   const auto add = [&](std::string_view name, std::string_view value, std::string key,
-                       bool is_about_gpus = false) {
-    if (!is_users(name))
-      p.vars.push_back({std::string(name), std::string(value), std::move(key), is_about_gpus});
+                       Origin::Kind giver, bool is_about_gpus = false) {
+    if (is_users(name)) return;
+    p.vars.push_back({std::string(name), std::string(value), std::move(key), is_about_gpus, giver});
   };
   const auto add_of_gpus = [&](std::string_view name, std::string_view value) {
-    add(name, value, "container: GPUs", true);
+    add(name, value, "container: GPUs", Origin::Kind::kDefault, true);
   };
-  for (const auto& [name, value] : site_.environment) add(name, value, "site " + site_.name);
+  for (const auto& [name, value] : site_.environment)
+    add(name, value, "site " + site_.name, Origin::Kind::kSite);
   if (!site_.interface.empty()) {
     for (std::string_view name : {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"})
-      add(name, site_.interface, "site " + site_.name);
+      add(name, site_.interface, "site " + site_.name, Origin::Kind::kSite);
   }
-  for (const auto& [name, value] : preset_.vars) add(name, value, "launch.preset: " + preset_.name);
+  for (const auto& [name, value] : preset_.vars)
+    add(name, value, "launch.preset: " + preset_.name, Origin::Kind::kPreset);
   const auto is_set = [&p](std::string_view name) {
     return std::any_of(p.vars.begin(), p.vars.end(),
                        [&](const auto& variable) { return variable.name == name; });

@@ -245,7 +245,7 @@ std::string introduction(const RunReport& report) {
                                                                  : "note",
                         html(report.status.detail));
   }
-  if (record.first_failed && !names_first_failed(report.status))
+  if (record.first_failed && !report.status.detail_names_failed)
     page += fmt::format("<p class=\"note bad\">first to fail: {}</p>\n",
                         html(describe(*record.first_failed)));
   page += last_words_html(report);

@@ -78,6 +78,7 @@ void begin_attempt(RunRecord& record, std::int64_t attempt) {
   record.first_failed.reset();
   record.failed.clear();
   record.attempt_reason = {};
+  record.end_message_names_failed = false;
   record.ended = false;
 }
 
@@ -142,6 +143,10 @@ class Application {
   }
   void operator()(const events::AttemptEnd& end) const {
     record_.attempt_reason = end.reason;
+    record_.end_message_names_failed =
+        end.first_failed &&
+        (end.reason == EndReason::kRankFailed || end.reason == EndReason::kHang) &&
+        end.cause != Cause::kImage && end.cause != Cause::kContainer;
     if (!end.first_failed) return;
     RankFailure failure = failure_of(*end.first_failed);
     // The rank's own event may have the error text, which this event lacks.

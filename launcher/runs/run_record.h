@@ -63,8 +63,9 @@ struct RunRecord {
   std::optional<Autopsy> autopsy;           ///< the latest attempt that hung
   std::vector<RunWarning> warnings;
   std::vector<Restart> restarts;
-  Word<EndReason> attempt_reason;  ///< why the latest attempt ended; no word while it runs
-  bool ended = false;              ///< there is an `ended` event that no later event undoes
+  Word<EndReason> attempt_reason;         ///< why the latest attempt ended; no word while it runs
+  bool ended = false;                     ///< there is an `ended` event that no later event undoes
+  bool end_message_names_failed = false;  ///< end_message has the first rank that failed
   Word<EndState> end_state;
   std::string end_message, end_time;
   std::int64_t end_code = 0;

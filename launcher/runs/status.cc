@@ -124,6 +124,7 @@ void assess_by_report(RunStatus& status, const JobReport& report) {
                                                  : RunState::kFailed;
       status.detail = explain_end(report);
       if (record.first_failed) status.detail += "; " + describe(*record.first_failed);
+      status.detail_names_failed = record.first_failed.has_value();
       return;
   }
 }
@@ -246,6 +247,7 @@ RunStatus assess(RunFacts facts) {
   if (f.record.ended) {
     status.state = end_state(f.record);
     status.detail = f.record.end_message;
+    status.detail_names_failed = f.record.end_message_names_failed;
   } else if (f.foreign) {
     assess_foreign(status);
   } else if (f.is_recorded_only) {

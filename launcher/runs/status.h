@@ -67,7 +67,8 @@ struct SweepCounts {
 /// A run's state, and the facts that it follows from.
 struct RunStatus {
   RunState state = RunState::kUnknown;
-  std::string detail;  ///< a sentence for people: the reason, or what is happening
+  std::string detail;                ///< a sentence for people: the reason, or what is happening
+  bool detail_names_failed = false;  ///< detail has the first rank that failed
   /// The state is an earlier one: the controller is unreachable, or is not asked since
   /// the run is foreign.
   bool is_last_known = false;

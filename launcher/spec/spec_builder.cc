@@ -153,7 +153,7 @@ void SpecBuilder::error(const Layer& layer, const YamlNode& node, std::string_vi
                         std::string message) {
   refused_.emplace(path);
   report({Diagnostic::Severity::kError, origin(layer, node), std::move(message),
-          line_of(layer.source.text, node.line)});
+          line_of(layer.source.text, node.line), std::string(path)});
 }
 
 void SpecBuilder::warn(const Layer& layer, const YamlNode& node, std::string message) {

@@ -57,7 +57,7 @@ void Validator::add(Diagnostic::Severity severity, std::string_view key, std::st
   found_.push_back(
       {severity,
        origin != spec_.origins.end() ? origin->second : Origin{Origin::Kind::kFile, file_, 0, 0},
-       std::move(message), ""});
+       std::move(message), "", std::string(key)});
 }
 
 void Validator::check_exclusive_keys() {

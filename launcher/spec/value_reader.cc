@@ -33,7 +33,7 @@ void ValueReader::refuse_item(const Error& why, const YamlNode& at) const {
   if (where.kind == Origin::Kind::kSet) where.source = key() + "=...";
   builder.refused_.emplace(row.path);
   builder.report({Diagnostic::Severity::kError, where, fmt::format("{}: {}", row.path, why.message),
-                  kLineNotShown});
+                  kLineNotShown, std::string(row.path)});
 }
 
 void ValueReader::keep_origin_of_item(std::size_t index, const YamlNode& at) const {

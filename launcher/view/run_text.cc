@@ -108,14 +108,9 @@ std::string end_text(const IndexEntry& run, const RunStatus& status) {
   std::string text = fmt::format("{}: {}", printable(run.id), word(status.state));
   if (!status.detail.empty()) text += ": " + printable(status.detail);
   const auto& failed = status.facts.record.first_failed;
-  if (failed && status.state != RunState::kCompleted && !names_first_failed(status))
+  if (failed && status.state != RunState::kCompleted && !status.detail_names_failed)
     text += "; first to fail: " + printable(describe(*failed));
   return text;
-}
-
-bool names_first_failed(const RunStatus& status) {
-  const auto& failed = status.facts.record.first_failed;
-  return failed && status.detail.find(fmt::format("rank {}", failed->rank)) != std::string::npos;
 }
 
 std::string summary_text(const RunStatus& status) {

@@ -32,10 +32,6 @@ inline constexpr std::size_t kSummaryColumns = 72;
 /// Returns the nodes of the run's ranks, else those that the executor reports; "" if unknown.
 [[nodiscard]] std::string nodes_of(const RunFacts& facts);
 
-/// Returns true if the detail already names the rank that failed first. The detail of a run that
-/// has ended is lead's own sentence, which the record has only as text.
-[[nodiscard]] bool names_first_failed(const RunStatus& status);
-
 /// Returns the time since a UTC timestamp written by dlrun: "12 s", "3 min", "2 h", "5 d". Returns
 /// "" if `utc` is no such timestamp.
 [[nodiscard]] std::string age(const std::string& utc);

@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include "common/text.h"
+#include "launcher/spec/spec_keys.h"
 #include "runtime/agent/node_check.h"
 #include "tests/temporary_directory.h"
 
@@ -27,6 +29,18 @@ TEST_CASE("the checks are words, and another is refused with those that there ar
   CHECK(NodeChecks::parse("gpus").error().message.find("gpu, disk, clock") != std::string::npos);
   CHECK(NodeChecks::parse("nccl,disk")->collective == "nccl");
   CHECK_FALSE(NodeChecks::parse("nccl,gloo"));
+}
+
+TEST_CASE("the agent knows every check that health.preflight offers") {
+  const KeyRow* const row = find_key("health.preflight");
+  REQUIRE(row != nullptr);
+  int checks = 0;
+  for (const auto word : split(row->choices, ' ')) {
+    INFO(word);
+    CHECK(NodeChecks::parse(word).has_value());
+    ++checks;
+  }
+  CHECK(checks == 5);
 }
 
 TEST_CASE(

@@ -357,6 +357,10 @@ TEST_CASE("a failed run's page has what its first failed rank said at last, as t
       event_line(0, "claimed", {{"job", "1"}}) +
           event_line(1, "joined", {{"ranks", 2}, {"hosts", "n1"}}) +
           event_line(4, "rank_failed", {{"rank", 1}, {"host", "n1"}, {"code", 7}}) +
+          event_line(5, "attempt_end",
+                     {{"reason", "rank_failed"},
+                      {"code", 7},
+                      {"first_failed", {{"rank", 1}, {"host", "n1"}, {"code", 7}}}}) +
           event_line(
               5, "ended",
               {{"state", "failed"}, {"code", 7}, {"message", "rank 1 on n1 exited with code 7"}}));
