@@ -33,8 +33,9 @@ CommandOption& CommandOption::type_name(const char* name) {
 CommandOption& CommandOption::non_negative() {
   option_->check([](const std::string& text) {
     const auto number = parse_int(text);
-    return number && *number >= 0 ? std::string()
-                                  : fmt::format("'{}' is not a number from 0 on", printable(text));
+    return number && *number >= 0
+               ? std::string()
+               : fmt::format("'{}' is not 0 or a positive whole number", printable(text));
   });
   return *this;
 }

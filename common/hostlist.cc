@@ -180,15 +180,14 @@ Result<> check_hostlist(std::string_view expression) {
   if (wrong != expression.end()) {
     const auto at = expression.substr(static_cast<std::size_t>(wrong - expression.begin()));
     if (*wrong == '/')
-      return malformed(expression, at, "'/': a file of names is not taken here, write the names;");
-    if (*wrong == ' ')
-      return malformed(expression, at, "a space; names are separated by commas alone:");
+      return malformed(expression, at, "a file of names is not accepted, write the names: '/'");
+    if (*wrong == ' ') return malformed(expression, at, "only commas separate names: a space");
     // Report all bytes of a multi-byte character.
     std::size_t bytes = 1;
     while (bytes < at.size() && (static_cast<unsigned char>(at[bytes]) & 0xc0U) == 0x80U) ++bytes;
-    return malformed(
-        expression, at,
-        fmt::format("'{}', which no node's name has,", printable(at.substr(0, bytes))));
+    return malformed(expression, at,
+                     fmt::format("names have only letters, digits, '.', '_' and '-'; found '{}'",
+                                 printable(at.substr(0, bytes))));
   }
   if (const auto names = parse_list(expression, kSlurmsRange); !names)
     return tl::unexpected(names.error());

@@ -38,7 +38,8 @@ Result<std::filesystem::path> file_of(const Cli& cli, const NodesOptions& option
   }
   DLRUN_TRY_ASSIGN(const auto prepared, prepare(cli, reporter, options.spec, Target::kSlurm));
   if (prepared.plan.known_bad) return prepared.plan.known_bad->file;
-  return fail(Errc::kUsage, "{}: its runs remember no bad nodes; health.known_bad: 7d lets them",
+  return fail(Errc::kUsage,
+              "{}: its runs do not remember bad nodes; set health.known_bad, for example to 7d",
               options.spec.file);
 }
 

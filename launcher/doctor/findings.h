@@ -20,8 +20,8 @@ struct Finding {
 /// Returns the findings, the most interesting first.
 [[nodiscard]] std::vector<Finding> findings(const ClusterFacts& facts);
 
-/// Returns the draft's name: the cluster's name, with characters that a site's
-/// name cannot have replaced.
+/// Returns the draft's name: the cluster's name, with '-' in place of each character that a site's
+/// name cannot contain; "mine" if no name is left.
 [[nodiscard]] std::string draft_name(const ClusterFacts& facts);
 
 /// Returns a site file. Comments mark the keys whose values are unknown. The file can be read

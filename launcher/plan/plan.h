@@ -34,7 +34,7 @@ struct PlannedVariable {
   /// True if it tells an image's start-up hooks about GPUs. The image's own value must not be
   /// replaced.
   bool is_about_gpus = false;
-  /// Who gives the value: the spec, the site, the preset, or dlrun itself (kDefault).
+  /// The giver of the value: the spec, the site, the preset, or dlrun itself (kDefault).
   Origin::Kind giver = Origin::Kind::kPreset;
 };
 

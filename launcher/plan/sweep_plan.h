@@ -49,8 +49,8 @@ struct SweepLimits {
     const LoadRequest& request, const LoadedSpec& loaded, const PlanInputs& inputs,
     const SweepLimits& limits);
 
-/// Returns the sum of hours() over all points, for GPU-hours and core-hours; nullopt if a point
-/// leaves it to Slurm.
+/// Returns the sum of `hours`, which computes GPU-hours or core-hours, over all points; nullopt if
+/// `hours` returns nullopt for a point, because the point leaves its size or its time to Slurm.
 [[nodiscard]] std::optional<double> sum_of_hours(const SweepPlan& sweep,
                                                  std::optional<double> (*hours)(const Requested&));
 

@@ -44,7 +44,7 @@ class RunIndex {
     /// Runs of other users in the folder, which are not added; newest first.
     std::vector<IndexEntry> foreign;
   };
-  /// Adds the caller's runs in runs_dir that are missing in the index. Passes over directories
+  /// Adds the caller's runs in runs_dir that are missing in the index. Skips directories
   /// whose names dlrun does not make: a name has letters, digits, '.', '_' and '-' only.
   [[nodiscard]] Result<Rebuilt> rebuild(const std::filesystem::path& runs_dir) const;
 

@@ -31,8 +31,8 @@ Result<RestServer> KnownServers::find(const RestServer& named) const {
                                 : fmt::format(", token_file: \"{}\"", printable(named.token_file));
   return fail(Errc::kInvalid,
               "slurmrestd at {0}: your configuration does not list it, and neither a run nor a "
-              "spec alone may choose who gets your token; nothing is sent. If it is your site's, "
-              "put this line into a site "
+              "spec alone may choose who gets your token; nothing is sent. If the server "
+              "belongs to your site, put this line into a site "
               "file, such as ~/.config/dlrun/sites/NAME.yaml: slurmrestd: [{{url: \"{0}\"{1}}}]",
               printable(named.url), token);
 }

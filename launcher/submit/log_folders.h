@@ -29,9 +29,9 @@ struct LogScript {
   std::string job_name = {};  ///< for %x if the script has no --job-name: the name given to sbatch
 };
 
-/// Finds the missing folders; creates none. Reports an error for a folder whose name contains the
-/// job's number, because the folder cannot exist before the job does. Reports a warning for other
-/// patterns that only Slurm can fill in, and for an absolute path that may exist on the nodes only.
+/// Finds the missing folders; creates none. Finds an error if a folder's name contains the job's
+/// number, because the folder cannot exist before the job does. Finds a warning for other patterns
+/// that only Slurm can fill in, and for an absolute path that may exist on the nodes only.
 [[nodiscard]] LogFolders find_log_folders(const LogScript& script);
 
 /// Reports the findings if all are warnings; fails with them if one of them is an error.

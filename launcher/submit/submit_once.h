@@ -11,10 +11,11 @@
 
 namespace dlrun {
 
-/// Writes a sweep's submit.json: the words that all its arrays share, without the secrets. A
-/// submission that was interrupted continues with it.
+/// Writes a sweep's submit.json: the settings for sbatch that all its arrays share, without the
+/// secrets. When an interrupted submission of the sweep continues, it reads them back.
 [[nodiscard]] Result<> write_job_words(const std::filesystem::path& sweep,
                                        const SbatchSettings& words);
+/// Reads a sweep's submit.json. Fails with kInvalid if it is damaged.
 [[nodiscard]] Result<SbatchSettings> read_job_words(const std::filesystem::path& sweep);
 
 /// Submits the run once: records the intent in the run's journal, calls sbatch or slurmrestd, and

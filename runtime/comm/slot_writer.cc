@@ -26,10 +26,13 @@ constexpr bool kCanStream =
 /// bytes; smaller writes are not worth the fence.
 constexpr std::size_t kLittle = std::size_t{64} << 10U;
 constexpr std::size_t kLeastStreamed = std::size_t{8} << 10U;
-/// A timed write stores its first kSample bytes plainly and measures that. Every plain write is
-/// timed, and one of kSampleEvery streamed writes.
+/// A timed write stores its first kSample bytes plainly and measures that. Only writes of at least
+/// 2 * kSample bytes in larger collectives are timed: every plain one, and one of kSampleEvery
+/// streamed ones.
 constexpr std::size_t kSample = std::size_t{16} << 10U;
 constexpr unsigned kSampleEvery = 8;
+/// A timed write below this rate is slow. The counter slow_ runs from 0 to kSure, and is_far_
+/// changes at either end.
 constexpr double kSlowBytesPerNanosecond = 3.5;
 constexpr int kSure = 2;
 

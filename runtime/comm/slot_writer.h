@@ -9,8 +9,8 @@
 // Streaming stores are better between distant processors (by a factor of 4 on two core complexes of
 // an EPYC), and for small messages everywhere. Plain stores are better between near processors, by
 // a factor of 2. No table of the topology is reliable, since virtual processors move. Each rank
-// therefore times a part of every plain write. After two slow ones in a row it streams, and still
-// times a part of every eighth write, so that it can switch back.
+// therefore times a part of every large plain write. After two slow ones in a row it streams, and
+// still times a part of every eighth large write, so that it can switch back.
 
 #include <cstddef>
 

@@ -14,9 +14,9 @@ from testbed import wait_for
 STRACE_S = 1.5  # the time during which calls fail
 HIT_S = 8.0  # the time limit for the process to make one of the calls
 
-# Only calls on files and on descriptors of files, not the calls with which processes communicate.
-# EINTR only for calls for which Linux may return it: futex's FUTEX_WAKE never does, and glibc
-# aborts on it.
+# EINTR hits only calls for which Linux may return it: futex's FUTEX_WAKE never does, and glibc
+# aborts on it. The other errors hit only calls on files and their descriptors, not the calls with
+# which processes communicate.
 CALLS = {
     "EIO": "fsync,fdatasync,pwrite64,rename,renameat,renameat2,ftruncate",
     "ENOSPC": "fsync,fdatasync,pwrite64,fallocate,ftruncate,mkdir,mkdirat",
@@ -62,8 +62,8 @@ class Tracer:
 
 
 def strace(what: str, error: str) -> Callable[[Scene], Injected]:
-    """Makes calls of a process fail (a single one, or all for STRACE_S), or take 20 ms to 1 s
-    longer."""
+    """Returns the function that injects the fault into a process: calls fail (a single one, or all
+    for STRACE_S), are interrupted repeatedly, or take 20 ms to 1 s longer."""
 
     def inject(scene: Scene) -> Injected:
         if what == "trainer" and error != "EINTR":

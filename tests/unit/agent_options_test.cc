@@ -9,7 +9,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-TEST_CASE("lead's options end at the first --, the command keeps its own") {
+TEST_CASE("lead's options end at the first --, and the command keeps all words after it") {
   const auto parsed = parse_arguments({"lead", "--runs", "/scratch/runs", "--name=mnist",
                                        "--join-timeout", "2.5", "--forward-usr1", "--", "srun",
                                        "-n2", "dlrun-agent", "rank", "--", "python"});
@@ -23,7 +23,7 @@ TEST_CASE("lead's options end at the first --, the command keeps its own") {
   CHECK(lead.command == Words{"srun", "-n2", "dlrun-agent", "rank", "--", "python"});
 }
 
-TEST_CASE("lead's words about hanging and starting again are read as the script has them") {
+TEST_CASE("lead parses the options for hangs, restarts and bad nodes, and names a wrong value") {
   const auto parsed = parse_arguments({"lead",
                                        "--hang-after",
                                        "900",
@@ -69,8 +69,7 @@ TEST_CASE("lead's words about hanging and starting again are read as the script 
   }
 }
 
-TEST_CASE(
-    "lead knows dlrun's own program, which says how far it is, by the word that makes it trusted") {
+TEST_CASE("lead finds --trusted and --preflight among the options of rank, not of the program") {
   const auto reports = [](Words command) {
     command.insert(command.begin(), {"lead", "--"});
     return std::get<LeadOptions>(*parse_arguments(command)).always_reports;
@@ -86,7 +85,7 @@ TEST_CASE(
   CHECK(checks({"srun", "agent", "rank", "--", "prog", "--preflight", "gpu"}).empty());
 }
 
-TEST_CASE("rank's variables are kept in order, the program's words unchanged") {
+TEST_CASE("rank keeps the variables in order and the program's words unchanged") {
   const auto parsed = parse_arguments({"rank", "--env", "RANK={rank}", "--env=A=--b", "--trusted",
                                        "--", "prog", "--env", "", "a b"});
   REQUIRE(parsed);
@@ -98,7 +97,7 @@ TEST_CASE("rank's variables are kept in order, the program's words unchanged") {
   CHECK(rank.program == Words{"prog", "--env", "", "a b"});
 }
 
-TEST_CASE("rank takes a preset's words, what starts on a node, and roles") {
+TEST_CASE("rank takes a preset's words, the processes of a node, and roles") {
   const auto parsed = parse_arguments({"rank", "--word", "torchrun", "--word=--x={node_rank}",
                                        "--nproc-per-node", "4", "--roles", "ps=2", "--", "prog"});
   REQUIRE(parsed);
@@ -109,7 +108,7 @@ TEST_CASE("rank takes a preset's words, what starts on a node, and roles") {
   CHECK(rank.roles.ps == 2);
 }
 
-TEST_CASE("wrong usage is refused with the word that is wrong") {
+TEST_CASE("the error for wrong usage quotes the wrong word") {
   struct Case {
     Words arguments;
     const char* says;
@@ -137,7 +136,7 @@ TEST_CASE("wrong usage is refused with the word that is wrong") {
   }
 }
 
-TEST_CASE("lead that never started takes the script's code and the command that it was at") {
+TEST_CASE("--never-started takes the exit code of the script and the command at which it ended") {
   const auto parsed =
       parse_arguments({"lead", "--name", "n", "--never-started", "9", "--", "exit 9"});
   REQUIRE(parsed.has_value());

@@ -5,7 +5,7 @@
 namespace dlrun {
 namespace {
 
-TEST_CASE("a registry's image has enroot's form, from enroot's and from docker's") {
+TEST_CASE("enroot gets its own form of a registry's image, from its own form and from docker's") {
   const auto uri = [](std::string_view image) { return enroot_uri(image).value_or("refused"); };
   CHECK(uri("ubuntu") == "docker://ubuntu");
   CHECK(uri("nvcr.io#nvidia/pytorch:24.05-py3") == "docker://nvcr.io#nvidia/pytorch:24.05-py3");
@@ -16,7 +16,7 @@ TEST_CASE("a registry's image has enroot's form, from enroot's and from docker's
   CHECK(uri("$oauthtoken@nvcr.io#nvidia/cuda") == "docker://$oauthtoken@nvcr.io#nvidia/cuda");
 }
 
-TEST_CASE("a path, and what no image's name can hold, is refused") {
+TEST_CASE("enroot's form is refused for paths and for names that no registry's image can have") {
   for (const char* image : {"",
                             "/a.sqsh",
                             "./a",

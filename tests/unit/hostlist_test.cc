@@ -46,14 +46,14 @@ TEST_CASE(
   }
   const std::vector<std::pair<std::string, std::string>> cases{
       {"", "the node list is empty"},
-      {"n1,\\n2", "'\\', which no node's name has, at character 4"},
-      {"n1, n2", "a space; names are separated by commas alone: at character 4"},
-      {"./nodes", "'/': a file of names is not taken here, write the names; at character 2"},
-      {"n{2}", "'{', which no node's name has, at character 2"},
+      {"n1,\\n2", "names have only letters, digits, '.', '_' and '-'; found '\\' at character 4"},
+      {"n1, n2", "only commas separate names: a space at character 4"},
+      {"./nodes", "a file of names is not accepted, write the names: '/' at character 2"},
+      {"n{2}", "found '{' at character 2"},
       {"n\xc3\xa9"
        "1",
-       "'\xc3\xa9', which no node's name has, at character 2"},
-      {"n1;id", "';', which no node's name has, at character 3"},
+       "found '\xc3\xa9' at character 2"},
+      {"n1;id", "found ';' at character 3"},
       {"n[1-3", "'[' is not closed at character 2"},
       {"n1,n]2", "']' without '[' at character 5"},
       {"n[3-1]", "the range 3-1 runs backwards at character 3"},

@@ -78,7 +78,7 @@ TEST_CASE("the journal reads back what was written") {
   CHECK((*read)->server == submission.server);
 }
 
-TEST_CASE("no journal is nothing, a damaged one is an error that names it") {
+TEST_CASE("a missing journal is no error; the error for a damaged one names the file") {
   const TemporaryDirectory run;
   CHECK_FALSE(read_submission(run.path())->has_value());
   for (const char* text : {"", "{", "[]", "{\"state\":\"guessed\"}", "{\"state\":3}", "\xff\xfe"}) {
@@ -91,7 +91,7 @@ TEST_CASE("no journal is nothing, a damaged one is an error that names it") {
   }
 }
 
-TEST_CASE("an open submission is settled by the token, and that is written down") {
+TEST_CASE("the token settles an open submission, and the journal records the job") {
   const TemporaryDirectory run;
   FakeExecutor executor;
   executor.known = std::optional<JobId>(JobId{"", "42"});
@@ -132,7 +132,7 @@ TEST_CASE("while the controller is away a submission stays open") {
   CHECK((*read_submission(run.path()))->state == Submission::State::kIntent);
 }
 
-TEST_CASE("a submission is under way while who began it lives, or a program that it started") {
+TEST_CASE("a submission is under way while dlrun or a program that it started lives") {
   const TemporaryDirectory run;
   CHECK_FALSE(is_being_submitted(run.path()));
   std::optional<SubmissionLock> lock = SubmissionLock::hold(run.path());
@@ -154,8 +154,8 @@ TEST_CASE("a submission is under way while who began it lives, or a program that
 }
 
 TEST_CASE(
-    "a journal or a claim whose job is an option, a path or another's process group is damaged, "
-    "and is said to be so") {
+    "a journal or a claim whose job is an option, a path or another's process group is reported as "
+    "damaged") {
   const TemporaryDirectory folder;
   for (const char* job : {"--me", "42 43", "../42", "42;43", "h:0:1"}) {
     CAPTURE(job);

@@ -1,5 +1,5 @@
-// Tests reading CIFAR-10's files and arrays in safetensors: their content arrives, and errors
-// are named.
+// Tests reading CIFAR-10's files and arrays in safetensors: the content is complete, and messages
+// name the file and its error.
 
 #include <algorithm>
 #include <cstring>
@@ -63,7 +63,7 @@ DataOptions arrays_in(const fs::path& folder) {
 
 }  // namespace
 
-TEST_CASE("CIFAR-10's planes become pixels, its folder two halves") {
+TEST_CASE("CIFAR-10's colour planes become pixels, its folder a training and a test set") {
   const auto data = parse_cifar("f", cifar(12, 3));
   REQUIRE(data.has_value());
   CHECK(data->size() == 12);
@@ -101,7 +101,7 @@ TEST_CASE("CIFAR-10's planes become pixels, its folder two halves") {
             "cifar-10-batches-bin/data_batch_1.bin"));
 }
 
-TEST_CASE("arrays arrive as they are written, by class or with 0 and 1 for each class") {
+TEST_CASE("arrays are read as they were written, with one class or several labels for each image") {
   const Bytes pixels{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
   const std::int64_t classes[] = {2, 0, 1};
   Bytes wide(sizeof classes);
@@ -123,7 +123,7 @@ TEST_CASE("arrays arrive as they are written, by class or with 0 and 1 for each 
   CHECK(data->features == 4);
 }
 
-TEST_CASE("arrays that are no images or labels are refused by name, shape and value") {
+TEST_CASE("arrays of a wrong name, type, shape or value are refused, and the message says why") {
   const Bytes pixels(12, 7);
   const Bytes ones(24, 1);
   const NamedBytes images{"images", "U8", {3, 2, 2}, pixels};
@@ -164,7 +164,7 @@ TEST_CASE("partitions are dealt out to the ranks, and together hold everything")
     const auto part = load_data(options);
     REQUIRE_MESSAGE(part.has_value(), part.error().message);
     sizes.push_back(part->train.size());
-    // The rank's first file begins at a multiple of 100 / 7 samples.
+    // The first partition of a rank has the rank's number, and begins at sample 100 * number / 7.
     const std::size_t first = 100 * static_cast<std::size_t>(options.rank) / 7;
     CHECK(std::equal(part->train.labels.begin(), part->train.labels.begin() + 14,
                      want.labels.begin() + static_cast<std::ptrdiff_t>(first)));

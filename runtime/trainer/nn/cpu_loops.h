@@ -18,8 +18,8 @@ void update(const Update<double>& formula, const UpdateArrays<double>& arrays);
 void add_scaled(float* y, float scale, const float* x, std::size_t n);
 void add_scaled(double* y, double scale, const double* x, std::size_t n);
 
-/// Compute y = max(x, 0), and dx = dy where y > 0, else 0. x and y, dy and dx
-/// may be the same array.
+/// relu() computes y = max(x, 0). relu_backward() computes dx = dy where y > 0, else 0. x and y may
+/// be the same array, and so may dy and dx.
 void relu(const float* x, float* y, std::size_t n);
 void relu(const double* x, double* y, std::size_t n);
 void relu_backward(const float* y, const float* dy, float* dx, std::size_t n);
@@ -29,8 +29,9 @@ void relu_backward(const double* y, const double* dy, double* dx, std::size_t n)
 void keep_larger(const float* x, float* y, std::size_t n);
 void keep_larger(const double* x, double* y, std::size_t n);
 
-/// Where x == y, moves `left` to dx and sets it to 0; elsewhere the value for dx is 0.
-/// give_to_equal() overwrites dx, add_to_equal() adds to it.
+/// Give the gradient of a maximum y, `left`, to the first element x that equals y. Where x == y,
+/// the value for dx is `left`, and `left` becomes 0; elsewhere the value for dx is 0.
+/// give_to_equal() overwrites dx, add_to_equal() adds to dx.
 void give_to_equal(const float* x, const float* y, float* left, float* dx, std::size_t n);
 void give_to_equal(const double* x, const double* y, double* left, double* dx, std::size_t n);
 void add_to_equal(const float* x, const float* y, float* left, float* dx, std::size_t n);

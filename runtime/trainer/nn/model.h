@@ -11,7 +11,7 @@
 
 namespace dlrun::trainer {
 
-/// Creates layers for images of the given shape. Each element of `words` describes one layer:
+/// Creates layers for images of the given shape. Each text in `words` describes one layer:
 ///
 ///   dense N                          conv2d CHANNELS SIZE [stride S] [same] [nobias]
 ///   relu | tanh | sigmoid | silu     depthwise SIZE [stride S] [same] [nobias]
@@ -34,7 +34,7 @@ template <typename T>
 [[nodiscard]] Result<Layers<T>> make_layers(std::span<const std::string> words,
                                             const ImageShape& input, std::size_t classes);
 
-/// Returns the layers of a named model; each ends with a dense layer of `classes`.
+/// Returns the layers of a named model. Every model ends with a dense layer of `classes` outputs.
 /// - mlp: dense layers of the widths in `hidden`, with relu between them.
 /// - cnn: the network of Keras's mnist_cnn and Horovod's MNIST examples (conv2d 32 3, conv2d 64 3,
 ///   maxpool 2, dropout 0.25, dense 128, dropout 0.5; relu after convolutions and dense).

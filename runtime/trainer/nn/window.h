@@ -25,8 +25,8 @@ struct Window {
   ImageShape output;
   std::size_t size = 1;
   std::size_t stride = 1;
-  /// Places added on each side. A convolution reads zeros there, a maximum ignores them, and means
-  /// have none (0).
+  /// Places added on each side. A convolution reads zeros there, and a maximum ignores them. An
+  /// average pool has no padding (0).
   std::size_t padding = 0;
   /// True for a convolution of each channel with weights of its own; input and output then have
   /// the same channels.

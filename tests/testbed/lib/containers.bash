@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Enables pyxis, enroot and apptainer: the machine's own, or the stand-ins of the test build
-# (see containers/).
+# Enables pyxis, enroot and apptainer in the testbed: those installed on this machine, or the
+# stand-ins of the test build (see containers/).
 
 installed_pyxis() {
     local path
@@ -53,7 +53,8 @@ enable_containers() {
         echo "required $plugin enroot=$enroot spool=$state/nodes/%n/spool" \
             >"$state/etc/plugstack.d/containers.conf"
     fi
-    # On a node without NVIDIA's tool, this one records in the container what was requested.
+    # The stand-in for NVIDIA's tool writes into the container which parts of the driver were
+    # requested.
     install "${BASH_SOURCE%/lib/*}/containers/nvidia-container-cli" "$dir/bin/nvidia-container-cli"
     # Apptainer needs no plugin. The stand-in is last on the users' PATH, after an
     # installed apptainer.
