@@ -14,7 +14,7 @@ struct Needs {
   bool port = false, table = false, roles = false;
 };
 
-struct TemplateField {
+struct Field {
   std::string_view name;
   std::string (*value)(const TemplateFields&);
   Needs needs{};
@@ -27,51 +27,45 @@ std::string addresses(const TemplateFields& f) {
 }
 
 constexpr std::array kTemplateFields{
-    TemplateField{"rank", [](const TemplateFields& f) { return std::to_string(f.world.rank); }},
-    TemplateField{"world_size",
-                  [](const TemplateFields& f) { return std::to_string(f.world.size); }},
-    TemplateField{"local_rank",
-                  [](const TemplateFields& f) { return std::to_string(f.world.local_rank); }},
-    TemplateField{"local_world_size",
-                  [](const TemplateFields& f) { return std::to_string(f.world.local_size); }},
-    TemplateField{"node_rank",
-                  [](const TemplateFields& f) { return std::to_string(f.world.node_rank); }},
-    TemplateField{"nnodes", [](const TemplateFields& f) { return std::to_string(f.world.nnodes); }},
-    TemplateField{"addr", [](const TemplateFields& f) { return f.addr; }},
-    TemplateField{"master_addr", [](const TemplateFields& f) { return f.master_addr; }},
-    TemplateField{"master_port",
-                  [](const TemplateFields& f) { return std::to_string(f.master_port); }},
-    TemplateField{
-        "master",
-        [](const TemplateFields& f) {
-          return Endpoint{f.master_addr, static_cast<std::uint16_t>(f.master_port)}.text();
-        }},
-    TemplateField{
-        "port", [](const TemplateFields& f) { return std::to_string(f.port); }, {.port = true}},
-    TemplateField{"nproc_per_node",
-                  [](const TemplateFields& f) { return std::to_string(f.nproc_per_node); }},
-    TemplateField{"addresses", addresses, {.port = true, .table = true}},
-    TemplateField{"role",
-                  [](const TemplateFields& f) {
-                    return std::string(f.roles.of(f.world.rank, f.world.size).name);
-                  },
-                  {.roles = true}},
-    TemplateField{"role_index",
-                  [](const TemplateFields& f) {
-                    return std::to_string(f.roles.of(f.world.rank, f.world.size).index);
-                  },
-                  {.roles = true}},
-    TemplateField{"tf_config",
-                  [](const TemplateFields& f) { return tf_config(f.roles, f.table, f.world.rank); },
-                  {.port = true, .table = true, .roles = true}},
-    TemplateField{"run", [](const TemplateFields& f) { return f.run; }},
-    TemplateField{"attempt", [](const TemplateFields& f) { return std::to_string(f.attempt); }},
-    TemplateField{"job", [](const TemplateFields& f) { return f.job; }},
+    Field{"rank", [](const TemplateFields& f) { return std::to_string(f.world.rank); }},
+    Field{"world_size", [](const TemplateFields& f) { return std::to_string(f.world.size); }},
+    Field{"local_rank", [](const TemplateFields& f) { return std::to_string(f.world.local_rank); }},
+    Field{"local_world_size",
+          [](const TemplateFields& f) { return std::to_string(f.world.local_size); }},
+    Field{"node_rank", [](const TemplateFields& f) { return std::to_string(f.world.node_rank); }},
+    Field{"nnodes", [](const TemplateFields& f) { return std::to_string(f.world.nnodes); }},
+    Field{"addr", [](const TemplateFields& f) { return f.addr; }},
+    Field{"master_addr", [](const TemplateFields& f) { return f.master_addr; }},
+    Field{"master_port", [](const TemplateFields& f) { return std::to_string(f.master_port); }},
+    Field{"master",
+          [](const TemplateFields& f) {
+            return Endpoint{f.master_addr, static_cast<std::uint16_t>(f.master_port)}.text();
+          }},
+    Field{"port", [](const TemplateFields& f) { return std::to_string(f.port); }, {.port = true}},
+    Field{"nproc_per_node",
+          [](const TemplateFields& f) { return std::to_string(f.nproc_per_node); }},
+    Field{"addresses", addresses, {.port = true, .table = true}},
+    Field{"role",
+          [](const TemplateFields& f) {
+            return std::string(f.roles.of(f.world.rank, f.world.size).name);
+          },
+          {.roles = true}},
+    Field{"role_index",
+          [](const TemplateFields& f) {
+            return std::to_string(f.roles.of(f.world.rank, f.world.size).index);
+          },
+          {.roles = true}},
+    Field{"tf_config",
+          [](const TemplateFields& f) { return tf_config(f.roles, f.table, f.world.rank); },
+          {.port = true, .table = true, .roles = true}},
+    Field{"run", [](const TemplateFields& f) { return f.run; }},
+    Field{"attempt", [](const TemplateFields& f) { return std::to_string(f.attempt); }},
+    Field{"job", [](const TemplateFields& f) { return f.job; }},
 };
 
-const TemplateField* find_field(std::string_view name) {
+const Field* find_field(std::string_view name) {
   const auto found = std::find_if(kTemplateFields.begin(), kTemplateFields.end(),
-                                  [&](const TemplateField& f) { return f.name == name; });
+                                  [&](const Field& f) { return f.name == name; });
   return found == kTemplateFields.end() ? nullptr : &*found;
 }
 
@@ -127,7 +121,7 @@ Result<Template> Template::parse(std::string_view text) {
   made.text_ = text;
   DLRUN_TRY(walk(
       text, [](std::string_view) {},
-      [&](const TemplateField& field) {
+      [&](const Field& field) {
         made.needs_port_ = made.needs_port_ || field.needs.port;
         made.needs_table_ = made.needs_table_ || field.needs.table;
         made.needs_roles_ = made.needs_roles_ || field.needs.roles;
@@ -140,7 +134,7 @@ std::string Template::expand(const TemplateFields& fields) const {
   // walk() cannot fail here, because parse() has checked the text.
   std::ignore = walk(
       text_, [&](std::string_view piece) { value += piece; },
-      [&](const TemplateField& field) { value += field.value(fields); });
+      [&](const Field& field) { value += field.value(fields); });
   return value;
 }
 

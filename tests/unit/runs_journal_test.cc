@@ -78,7 +78,7 @@ TEST_CASE("the journal reads back what was written") {
   CHECK((*read)->server == submission.server);
 }
 
-TEST_CASE("a missing journal is no error; the error for a damaged one names the file") {
+TEST_CASE("a missing journal is no error, and the error for a damaged one names the file") {
   const TemporaryDirectory run;
   CHECK_FALSE(read_submission(run.path())->has_value());
   for (const char* text : {"", "{", "[]", "{\"state\":\"guessed\"}", "{\"state\":3}", "\xff\xfe"}) {
