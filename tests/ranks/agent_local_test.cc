@@ -384,7 +384,7 @@ TEST_CASE("without a lead, rank is a plain wrapper with the program's exit code"
 }
 
 TEST_CASE("the agent is one static binary of at most 4 MB that starts in milliseconds") {
-  const auto image = read_file(kAgent, 64U << 20U);
+  const auto image = read_file(kAgent, 256U << 20U);
   REQUIRE(image);
   const std::string_view bytes(*image);
   if (bytes.find("__asan_init") != std::string_view::npos ||
