@@ -1,4 +1,5 @@
 #pragma once
+// Questions about parts of a text, for the checks of tests.
 
 #include <cstddef>
 #include <string_view>

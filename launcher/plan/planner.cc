@@ -182,7 +182,8 @@ void Planner::environment() {
   }
   if (spec_.container.save)
     p.made_folders.push_back({folder_of(*spec_.container.save), "container.save"_key});
-  for (const auto& [name, value] : e.vars) p.vars.push_back({name, value, "environment.vars"_key});
+  for (const auto& [name, value] : e.vars)
+    p.vars.push_back({name, value, "environment.vars"_key, false, Origin::Kind::kFile});
 }
 
 void Planner::rank_variables() {
