@@ -28,6 +28,10 @@ struct Diagnostic {
   std::string key{};      ///< the key of the spec that the problem is about; empty if there is none
 };
 
+[[nodiscard]] inline bool is_error(const Diagnostic& diagnostic) {
+  return diagnostic.severity == Diagnostic::Severity::kError;
+}
+
 /// The problems of an error. Most errors have none, so an empty list is only a null pointer. The
 /// functions that are not inlined keep the code of every function that returns an Error small.
 class DiagnosticList {

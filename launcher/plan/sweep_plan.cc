@@ -18,10 +18,6 @@ using Diagnostics = std::vector<Diagnostic>;
 
 constexpr std::size_t kMostErrors = 20;
 
-[[nodiscard]] bool is_error(const Diagnostic& diagnostic) {
-  return diagnostic.severity == Diagnostic::Severity::kError;
-}
-
 /// Returns a key of the layers that a point is read from. Points with equal keys have the same
 /// layers, so one loaded spec serves all of them.
 [[nodiscard]] std::string layers_of(const SweepPoint& point) {

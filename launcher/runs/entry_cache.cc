@@ -10,7 +10,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::string_view kHead = "dlrun index 1\n";
+constexpr std::string_view kIndexHead = "dlrun index 1\n";
 /// Up to this number, reading entries from their own files is faster than writing the cache again.
 constexpr std::size_t kFew = 64;
 
@@ -21,8 +21,8 @@ std::filesystem::path file_in(const std::filesystem::path& directory) {
 }  // namespace
 
 EntryCache::EntryCache(const std::filesystem::path& directory) : file_(file_in(directory)) {
-  text_ = read_own_cache(file_, kHead);
-  each_line(text_, kHead,
+  text_ = read_own_cache(file_, kIndexHead);
+  each_line(text_, kIndexHead,
             [&](std::string_view name, std::string_view line) { known_[name] = line; });
 }
 
@@ -52,7 +52,7 @@ void EntryCache::keep(const IndexEntry& entry, ino_t inode) {
 
 void EntryCache::save() const {
   if (added_count_ <= kFew) return;
-  const std::string text = std::string(kHead) + used_ + added_;
+  const std::string text = std::string(kIndexHead) + used_ + added_;
   write_own_cache(file_, text);
 }
 

@@ -43,7 +43,7 @@ std::uint64_t tail_offset(int fd, std::uint64_t size, std::size_t lines) {
   return furthest;
 }
 
-std::string user_name() {
+std::string login_name() {
   const struct passwd* user = ::getpwuid(::getuid());
   return user != nullptr ? user->pw_name : "";
 }
@@ -115,7 +115,7 @@ std::optional<std::filesystem::path> job_log(const std::filesystem::path& run,
   if (!job) return std::nullopt;
   const bool is_elsewhere = facts.submission && !facts.submission->output.empty();
   if (is_elsewhere) {
-    if (auto path = expand_output_pattern(facts.submission->output, job->id, user_name()))
+    if (auto path = expand_output_pattern(facts.submission->output, job->id, login_name()))
       return path;
   }
   // Without a submission the script was submitted by hand, and nothing else is known about it.

@@ -8,7 +8,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::string_view kHead = "dlrun summaries 1\n";
+constexpr std::string_view kSummariesHead = "dlrun summaries 1\n";
 
 std::string stamp_of(const struct stat& events) {
   return fmt::format("{} {} {}.{:09}", events.st_ino, events.st_size, events.st_mtim.tv_sec,
@@ -19,8 +19,8 @@ std::string stamp_of(const struct stat& events) {
 
 RunSummaries RunSummaries::beside(const RunIndex& index) {
   RunSummaries summaries(index.directory() / ".summaries");
-  summaries.text_ = read_own_cache(summaries.file_, kHead);
-  each_line(summaries.text_, kHead,
+  summaries.text_ = read_own_cache(summaries.file_, kSummariesHead);
+  each_line(summaries.text_, kSummariesHead,
             [&](std::string_view path, std::string_view line) { summaries.known_[path] = line; });
   return summaries;
 }
@@ -48,7 +48,7 @@ void RunSummaries::keep(const IndexEntry& run, const struct stat& events, Row ro
 
 void RunSummaries::save() const {
   if (kept_.empty()) return;
-  std::string text(kHead);
+  std::string text(kSummariesHead);
   for (const auto& [path, line] : known_) {
     std::error_code gone;
     if (kept_.contains(std::string(path)) || !std::filesystem::exists(path, gone)) continue;

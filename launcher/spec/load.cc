@@ -29,10 +29,6 @@ using Diagnostics = std::vector<Diagnostic>;
   return {Diagnostic::Severity::kError, where, std::move(message), ""};
 }
 
-[[nodiscard]] bool is_error(const Diagnostic& diagnostic) {
-  return diagnostic.severity == Diagnostic::Severity::kError;
-}
-
 /// Sets a point's values. Their origin is the place where the sweep states them.
 void apply_point(SpecBuilder& builder, const SweepPoint& point) {
   for (const SweptValue& value : point) {

@@ -15,7 +15,7 @@ constexpr std::string_view kNextLine = "\xC2\x85";  ///< U+0085, a line break in
 constexpr char kHiddenQuestion = '\xF9';            ///< in no UTF-8 text, and no escape makes it
 constexpr std::size_t kBlock = 256;                 ///< bytes, of the table of continuation bytes
 
-[[nodiscard]] bool is_continuation(char c) {
+[[nodiscard]] bool continues_character(char c) {
   return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
 }
 
@@ -39,8 +39,8 @@ constexpr std::size_t kBlock = 256;                 ///< bytes, of the table of 
   const auto last_break = text.rfind('\n');
   const auto line = text.substr(last_break == std::string_view::npos ? 0 : last_break + 1);
   return {static_cast<int>(std::count(text.begin(), text.end(), '\n')) + 1,
-          static_cast<int>(
-              std::count_if(line.begin(), line.end(), [](char c) { return !is_continuation(c); })) +
+          static_cast<int>(std::count_if(line.begin(), line.end(),
+                                         [](char c) { return !continues_character(c); })) +
               1};
 }
 
@@ -107,7 +107,7 @@ tl::expected<YamlSource, YamlProblem> YamlSource::prepare(std::string_view text)
     std::size_t seen = 0;
     for (std::size_t i = 0; i < prepared.size(); ++i) {
       if (i % kBlock == 0) source.continuation_bytes_.push_back(seen);
-      if (is_continuation(prepared[i])) ++seen;
+      if (continues_character(prepared[i])) ++seen;
     }
   }
   return source;
@@ -156,9 +156,9 @@ YamlPlace YamlSource::place(const At& at) const {
   const auto continuation_bytes_before = [&](std::size_t offset) {
     const std::size_t block = std::min(offset / kBlock, continuation_bytes_.size() - 1);
     return continuation_bytes_[block] +
-           static_cast<std::size_t>(
-               std::count_if(text_.begin() + static_cast<std::ptrdiff_t>(block * kBlock),
-                             text_.begin() + static_cast<std::ptrdiff_t>(offset), is_continuation));
+           static_cast<std::size_t>(std::count_if(
+               text_.begin() + static_cast<std::ptrdiff_t>(block * kBlock),
+               text_.begin() + static_cast<std::ptrdiff_t>(offset), continues_character));
   };
   std::size_t column = at.column();
   if (!continuation_bytes_.empty())

@@ -15,7 +15,7 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr std::size_t kQueueLimitBytes = 4U << 20U;
+constexpr std::size_t kLogQueueLimitBytes = 4U << 20U;
 constexpr std::chrono::milliseconds kFlushLimit{1000};
 
 }  // namespace
@@ -35,7 +35,7 @@ Result<> AgentLog::open(const Env& env, const std::filesystem::path& run, std::s
     return open_log(std::move(program), setting, env);
   // The rank's other processes append to the same file.
   auto file =
-      BackgroundFile::open(setting.file, kQueueLimitBytes, BackgroundFile::Content::kSharedText);
+      BackgroundFile::open(setting.file, kLogQueueLimitBytes, BackgroundFile::Content::kSharedText);
   if (!file) return tl::unexpected(file.error());
   file_ = std::move(*file);
   // A BackgroundFile is not thread-safe, and threads beside the event loop log their commands, too.

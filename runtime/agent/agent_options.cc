@@ -89,9 +89,9 @@ std::function<Result<>(std::string_view)> number_into(std::string_view name, std
 template <typename Time>
 std::function<Result<>(std::string_view)> seconds_into(std::string_view name, Time& target) {
   return [name, &target](std::string_view value) -> Result<> {
-    int seconds = 0;
-    DLRUN_TRY(take_number(value, name, "seconds", 1, 1 << 30, seconds));
-    target = std::chrono::seconds(seconds);
+    int count = 0;
+    DLRUN_TRY(take_number(value, name, "seconds", 1, 1 << 30, count));
+    target = std::chrono::seconds(count);
     return {};
   };
 }
@@ -123,12 +123,12 @@ std::vector<Option> options_of_run(LeadOptions& lead) {
            {}},
           {"--join-timeout",
            [&lead](std::string_view value) -> Result<> {
-             const auto seconds = parse_double(value);
-             if (!seconds || *seconds <= 0 || *seconds > 1e6) {
+             const auto given = parse_double(value);
+             if (!given || *given <= 0 || *given > 1e6) {
                return fail(Errc::kUsage, "--join-timeout '{}' is not a number of seconds above 0",
                            printable(value));
              }
-             lead.join_timeout = std::chrono::milliseconds(std::llround(*seconds * 1000));
+             lead.join_timeout = std::chrono::milliseconds(std::llround(*given * 1000));
              return {};
            },
            {}},

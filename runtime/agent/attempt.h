@@ -1,17 +1,25 @@
 #pragma once
 // The state machine of one attempt, from the first hello of a rank to the last exit record. It
-// decides when the attempt begins and ends, and which rank is to blame.
+// decides when the attempt begins and ends, and which rank is to blame. Its files:
+//   attempt.cc           ranks join, run and end; deadlines
+//   attempt_signals.cc   signals
+//   attempt_progress.cc  the program's reports
+//   attempt_health.cc    checks, idle GPUs, stopped processes, hangs
+//   attempt_autopsy.cc   the autopsy of a hang
+//   attempt_blame.cc     which rank is to blame for the end
+//   attempt_end.cc       the end
+//   attempt_judge.cc     the judgement on it, a pure function
 //
 // The class has no I/O and no clock. The caller passes in facts with their time. Messages to ranks,
 // events for the record and lines for the user go out through AttemptOutlet. Single-threaded.
 
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -19,12 +27,12 @@
 #include "common/result.h"
 #include "common/run_events.h"
 #include "runtime/agent/attempt_judge.h"
-#include "runtime/agent/autopsy_board.h"
+#include "runtime/agent/attempt_phases.h"
 #include "runtime/agent/container_words.h"
-#include "runtime/agent/fitness.h"
-#include "runtime/agent/hang_watch.h"
 #include "runtime/agent/intervals.h"
+#include "runtime/agent/members.h"
 #include "runtime/agent/messages.h"
+#include "runtime/agent/progress_recorder.h"
 #include "runtime/agent/retry.h"
 
 namespace dlrun::agent {
@@ -78,8 +86,6 @@ class Attempt {
   static constexpr std::chrono::milliseconds kLeftBehindAfter{5000};
   /// Time by which connections may outlive the step.
   static constexpr std::chrono::milliseconds kConnectionsLag{2000};
-  /// Interval between two events of progress, and between two events of the result.
-  static constexpr std::chrono::milliseconds kProgressEvery{1000};
   /// Time from the last exit record until a successful attempt is over, even if srun still runs.
   static constexpr std::chrono::seconds kStepLag{3};
 
@@ -93,7 +99,7 @@ class Attempt {
   /// rank fails, and with it the attempt. Starts the programs once all ranks have joined.
   void on_hello(int rank, const Hello& hello, Clock::time_point now);
   /// Notes that the rank's check of collectives has its device and waits for the other ranks.
-  void on_checking(int rank) { arrived_.insert(rank); }
+  void on_checking(int rank);
   /// Notes that the rank's check of collectives passed. Its program starts now.
   void on_checked(int rank, Clock::time_point now);
   /// Handles a failed check of collectives. is_own: true if the rank itself failed, false if it
@@ -134,7 +140,7 @@ class Attempt {
   /// frame first.
   void on_autopsy(int rank, std::vector<std::string> frames, Clock::time_point now);
   /// Notes that a rank has printed something since its last heartbeat.
-  void on_output(Clock::time_point now) { hang_watch_.on_output(now); }
+  void on_output(Clock::time_point now);
   /// Notes when a message of the rank arrived, whatever its type.
   void on_heard(int rank, Clock::time_point now);
   /// Notes that lead itself was stopped for `time`, which does not count as silence of the ranks.
@@ -161,26 +167,45 @@ class Attempt {
 
   /// Returns true once the step has ended. A successful attempt may be over earlier, while srun
   /// still waits for the controller.
-  [[nodiscard]] bool step_is_over() const { return step_is_over_; }
+  [[nodiscard]] bool step_is_over() const { return step_end_.has_value(); }
   /// Returns true once end() is final and recorded.
-  [[nodiscard]] bool is_over() const { return phase_ == Phase::kOver; }
+  [[nodiscard]] bool is_over() const { return is_in<Over>(); }
   [[nodiscard]] const AttemptEnd& end() const { return end_; }
-  [[nodiscard]] int world_size() const { return size_; }
+  [[nodiscard]] int world_size() const { return members_.size; }
 
  private:
-  enum class Phase { kJoining, kRunning, kAutopsy, kEnding, kOver };
+  using Joining = phase::Joining;
+  using Running = phase::Running;
+  using Examining = phase::Examining;
+  using Ending = phase::Ending;
+  using Over = phase::Over;
 
-  struct Rank {
-    Hello hello;
-    bool is_connected = false;
-    std::optional<RankEnd> end;
-    Clock::time_point heard{};
-  };
+  template <typename Phase>
+  [[nodiscard]] bool is_in() const {
+    return std::holds_alternative<Phase>(phase_);
+  }
+  /// Returns the state of the phase; nullptr if the attempt is in another one.
+  template <typename Phase>
+  [[nodiscard]] Phase* in() {
+    return std::get_if<Phase>(&phase_);
+  }
+  template <typename Phase>
+  [[nodiscard]] const Phase* in() const {
+    return std::get_if<Phase>(&phase_);
+  }
+  /// Returns true until the end of the attempt is decided.
+  [[nodiscard]] bool goes_on() const { return is_in<Joining>() || is_in<Running>(); }
+  [[nodiscard]] bool is_ending() const { return is_in<Examining>() || is_in<Ending>(); }
 
   void start();
   /// Marks the rank as failed. The first failure ends the attempt; reconsider() gets later ones.
   /// cause_is_known: false if the agent disappeared, and the launcher may still tell how.
   void fail_rank(int rank, RankEnd end, bool cause_is_known, Clock::time_point now);
+  /// Announces the first failure now, or later if another failure may turn out to be its cause.
+  void announce_in_time(const FailedRank& failed, bool cause_is_known, Clock::time_point now);
+  void announce_later(Clock::time_point when);
+  /// Returns true while the cause of the failure for which the attempt ends is unknown.
+  [[nodiscard]] bool is_in_doubt() const;
   /// Returns true while the attempt ends because of a lost agent and the launcher may still tell
   /// how the agent died.
   [[nodiscard]] bool waits_for_launcher() const;
@@ -188,105 +213,77 @@ class Attempt {
   void reconsider(FailedRank failed, bool cause_is_known, Clock::time_point now);
   /// Prints and records the failure for which the attempt ends.
   void announce();
+  /// Drops the failure for which the attempt ends: it turned out to be a consequence.
+  void forget_failure();
   /// Ends the attempt because an agent no longer heard lead and ended its program. No rank is to
   /// blame: lead was stopped, or the network was cut.
   void end_unheard(int rank, Clock::time_point now);
   /// Tells all ranks to end. step_signal: the signal that was sent to the whole step and may still
   /// be on its way to some ranks; 0: none.
   void begin_ending(Clock::time_point now, int step_signal = 0);
+  void end_for(EndReason reason, int code, std::string message, Clock::time_point now);
+  void end_for_signal(int signal, std::string message, Clock::time_point now);
+  void end_for_stopped(const phase::Stopped& stopped, Clock::time_point now);
+  void end_for_hang(std::string sentence, Clock::time_point now);
   void name_missing(Clock::time_point now);
-  void finish_if_done(Clock::time_point now);
-  void finish(Clock::time_point now);
-  void record_failure(const FailedRank& failed);
   /// Names the container as the reason if a rank never joined and the container tool reported an
   /// error. Returns true if it did, and then has printed the message.
   bool blame_container();
-  /// Returns everything that is known about the end when the attempt is over.
-  [[nodiscard]] EndFacts end_facts() const;
-  void end_for(EndReason reason, int code, std::string message, Clock::time_point now);
-  void end_for_stopped(Clock::time_point now);
-  void end_for_hang(std::string sentence, Clock::time_point now);
-  struct Silence {
-    std::vector<int> ranks;          ///< ranks whose agents have fallen silent
-    std::vector<std::string> nodes;  ///< nodes of which every agent has fallen silent
-    Clock::time_point since{};       ///< last message of any of these ranks
-    bool is_any_late = false;        ///< the heartbeat of a further rank is late
-  };
-  [[nodiscard]] Silence find_silence(Clock::time_point now) const;
+  void judge_fitness(const Fitness& fitness, Clock::time_point now);
+  void lose_node(const std::string& host);
   void begin_autopsy(Clock::time_point now);
   void look_at_autopsy(Clock::time_point now);
-  [[nodiscard]] bool is_ending() const {
-    return phase_ == Phase::kAutopsy || phase_ == Phase::kEnding;
-  }
-  void judge_fitness(Clock::time_point now);
-  void lose_node(const std::string& host);
-  void flush_progress(Clock::time_point now);
-  /// Adds a final report to the result. Each `result` event holds the whole result; at most one is
-  /// recorded per second.
-  void keep_result(const Json& body, Clock::time_point now);
-  void flush_result(Clock::time_point now);
-  [[nodiscard]] std::string host_of(int rank) const;
+  void look_at_running(Clock::time_point now);
+  void look_at_step(Clock::time_point now);
+  void finish_if_done(Clock::time_point now);
+  void finish_joining(Clock::time_point now);
+  void finish_running(Clock::time_point now);
+  void finish_ending(Clock::time_point now);
+  /// Ends an attempt whose step has ended while ranks are still awaited.
+  void finish_without_ranks(Clock::time_point now);
+  void finish(Clock::time_point now);
+  void record_failure(const FailedRank& failed);
+  void record_progress(Clock::time_point now);
+  /// Returns everything that is known about the end when the attempt is over.
+  [[nodiscard]] EndFacts end_facts() const;
   [[nodiscard]] std::string sentence() const;
   [[nodiscard]] double seconds_since_start(Clock::time_point now) const;
+  /// Returns true if lead was stopped a moment ago. The messages that arrived meanwhile are read
+  /// one by one: a later one may be older.
+  [[nodiscard]] bool has_just_slept(Clock::time_point now) const {
+    return last_sleep_ && now < last_sleep_->end + kCauseWait;
+  }
 
   AttemptOptions options_;
   AttemptOutlet& outlet_;
-  Phase phase_ = Phase::kJoining;
   Clock::time_point began_;
-  Clock::time_point ending_since_{};
-  std::optional<Clock::time_point> asked_again_at_;  ///< time of a second signal that asks to end
-  int stops_asked_ = 0;
-  std::map<int, Rank> ranks_;
-  std::vector<std::string> table_;  ///< pages of the address table, made on the first request
-  struct TaskEnd {
-    std::string host;
-    RankEnd end;
+  /// An order to a rank can find a connection broken, which changes the phase: after each use of
+  /// outlet_, look a phase's state up again.
+  std::variant<Joining, Running, Examining, Ending, Over> phase_;
+  Members members_;
+
+  struct Signals {
+    std::set<int> seen{};         ///< signals of ranks that are in the record
+    bool usr1_is_passed = false;  ///< the ranks were told to save a checkpoint
   };
-  std::map<int, TaskEnd> task_ends_;  ///< ends that the launcher reported
-  /// Ranks that failed on their own while the attempt was ending. Bounded.
-  std::vector<FailedRank> later_failures_;
-  int size_ = 0;  ///< number of ranks; 0 until it is known
-  int joined_ = 0;
-  int ended_ = 0;  ///< ranks that have ended
-  bool step_is_over_ = false;
-  int step_code_ = 0;
-  std::string step_words_;
-  std::optional<Clock::time_point> step_over_since_;
-  std::optional<Clock::time_point> all_ended_since_;
-  std::optional<Clock::time_point> announce_at_;  ///< set while the cause of a failure is unknown
-  std::set<int> signals_seen_;
-  ContainerWords container_words_;
-  bool usr1_is_passed_ = false;
-  Fitness fitness_;
-  std::set<int> arrived_;  ///< ranks whose check of collectives has its device
-  int checked_ = 0;
-  HangWatch hang_watch_;
-  /// When the hang was first seen. The verdict waits for late heartbeats.
-  std::optional<Clock::time_point> hang_since_;
-  std::optional<Clock::time_point> hang_looked_at_;  ///< when the hang was last examined
-  struct Stopped {
-    int rank = -1;
-    std::chrono::seconds time{};
-    Clock::time_point heard{};
+  Signals signals_;
+
+  struct StepEnd {
+    int code = 0;
+    std::string words;
+    Clock::time_point at;
   };
-  Stopped stopped_;                      ///< the last report of a stopped program
-  std::optional<AutopsyBoard> autopsy_;  ///< set once an autopsy has begun
-  Clock::time_point autopsy_until_{};
+  std::optional<StepEnd> step_end_;
+
   struct Sleep {
     Clock::duration time{};
     Clock::time_point end{};
   };
   std::optional<Sleep> last_sleep_;  ///< when lead was last stopped
-  /// When the attempt ends itself, ahead of the time limit.
-  std::optional<Clock::time_point> limit_at_;
-  std::optional<std::int64_t> step_;
+
+  ProgressRecorder progress_;
+  ContainerWords container_words_;
   EndSigns signs_;
-  std::set<int> lost_;  ///< ranks whose agents disappeared without an exit record
-  std::optional<events::Progress> held_progress_;
-  Clock::time_point last_progress_{};
-  events::Result result_;
-  bool is_result_held_ = false;
-  Clock::time_point last_result_{};
   AttemptEnd end_;
 };
 

@@ -17,36 +17,33 @@ constexpr std::size_t kHostsNamed = 4;
 /// Asks all agents for the stacks of their processes. The end of the attempt is decided already; it
 /// begins once all agents have answered or the time limit has passed.
 void Attempt::begin_autopsy(Clock::time_point now) {
-  std::set<int> awaited;
-  for (const auto& [rank, member] : ranks_) {
-    if (member.is_connected && !member.end && !lost_.contains(rank)) awaited.insert(rank);
-  }
+  auto awaited = members_.connected();
+  for (const int rank : members_.lost) awaited.erase(rank);
   if (!options_.has_autopsy || awaited.empty()) return begin_ending(now);
-  phase_ = Phase::kAutopsy;
-  hang_watch_.off();
-  autopsy_until_ = now + AutopsyBoard::kLimit;
-  autopsy_.emplace(std::move(awaited));
+  phase_ = Examining{AutopsyBoard(std::move(awaited)), now + AutopsyBoard::kLimit};
   outlet_.broadcast(to_rank::Autopsy{});
 }
 
 void Attempt::on_autopsy(int rank, std::vector<std::string> frames, Clock::time_point now) {
-  if (phase_ != Phase::kAutopsy) return;
-  autopsy_->note(rank, std::move(frames));
+  auto* const examining = in<Examining>();
+  if (examining == nullptr) return;
+  examining->board.note(rank, std::move(frames));
   look_at_autopsy(now);
 }
 
 void Attempt::look_at_autopsy(Clock::time_point now) {
-  if (phase_ != Phase::kAutopsy ||
-      (!autopsy_->is_complete() && now < autopsy_until_ && !step_is_over_))
-    return;
-  const auto groups = autopsy_->groups();
+  const auto* const examining = in<Examining>();
+  if (examining == nullptr) return;
+  if (!examining->board.is_complete() && now < examining->until && !step_end_) return;
+  const auto groups = examining->board.groups();
   const auto outliers = AutopsyBoard::outliers(groups);
-  events::Autopsy recorded{.ranks = size_, .outliers = static_cast<std::int64_t>(outliers.size())};
+  events::Autopsy recorded{.ranks = members_.size,
+                           .outliers = static_cast<std::int64_t>(outliers.size())};
   for (const auto& group : groups) {
     if (recorded.groups.size() >= kGroupsRecorded) break;
     std::vector<std::string> hosts;
     for (const int rank : group.ranks) {
-      const auto host = host_of(rank);
+      const auto host = members_.host_of(rank);
       if (hosts.size() < kHostsNamed && std::find(hosts.begin(), hosts.end(), host) == hosts.end())
         hosts.push_back(host);
     }

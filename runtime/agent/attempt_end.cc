@@ -1,5 +1,5 @@
-// The end of an attempt: which rank or node is to blame, the message for the user, the events for
-// the record, and when the attempt is over. attempt.cc has the time before.
+// The end of an attempt: the messages for the user, the events for the record, and when the attempt
+// is over.
 
 #include <signal.h>
 
@@ -14,12 +14,6 @@
 
 namespace dlrun::agent {
 namespace {
-
-std::string how(const RankEnd& end) {
-  if (!end.error.empty()) return fmt::format(": {}", printable(end.error));
-  if (end.signal != 0) return fmt::format(" was killed by {}", signal_name(end.signal));
-  return fmt::format(" exited with code {}", end.code);
-}
 
 events::RankFailed event_of(const FailedRank& failed) {
   return {.rank = failed.rank,
@@ -38,26 +32,8 @@ double Attempt::seconds_since_start(Clock::time_point now) const {
          1000.0;
 }
 
-void Attempt::announce() {
-  announce_at_.reset();
-  end_.code = end_.first_failed->end.code;
-  end_.message = sentence();
-  if (!blame_container()) outlet_.say(end_.message);
-  record_failure(*end_.first_failed);
-}
-
 void Attempt::record_failure(const FailedRank& failed) {
   outlet_.record(event_of(failed));
-}
-
-std::string Attempt::sentence() const {
-  const auto& failed = *end_.first_failed;
-  const auto others = size_ - 1;
-  return fmt::format("rank {}{}{}{}", failed.rank,
-                     failed.host.empty() ? "" : " on " + printable(failed.host), how(failed.end),
-                     others <= 0   ? std::string()
-                     : others == 1 ? std::string("; the other rank is ended")
-                                   : fmt::format("; the other {} ranks are ended", others));
 }
 
 void Attempt::on_foreign_line(std::string_view line) {
@@ -76,22 +52,23 @@ bool Attempt::blame_container() {
 EndFacts Attempt::end_facts() const {
   EndFacts facts{.end = end_,
                  .signs = signs_,
-                 .ranks = size_,
-                 .has_any_rank = !ranks_.empty(),
+                 .ranks = members_.size,
+                 .has_any_rank = !members_.by_rank.empty(),
                  .retries_timeout = options_.retries_timeout,
                  .job_nodes = options_.job_nodes,
                  .container = container_words_.failure()};
-  facts.end.step = step_;
-  for (const auto& [rank, member] : ranks_)
-    facts.ranks_left[member.hello.host] += lost_.contains(rank) ? 0 : 1;
-  for (const int rank : lost_) facts.lost_hosts.insert(host_of(rank));
+  facts.end.step = progress_.step();
+  facts.signs.has_said_done = progress_.has_said_done();
+  for (const auto& [rank, member] : members_.by_rank)
+    facts.ranks_left[member.hello.host] += members_.lost.contains(rank) ? 0 : 1;
+  for (const int rank : members_.lost) facts.lost_hosts.insert(members_.host_of(rank));
   return facts;
 }
 
 void Attempt::name_missing(Clock::time_point now) {
   std::vector<int> missing;
-  for (int rank = 0; rank < size_; ++rank) {
-    if (!ranks_.contains(rank)) missing.push_back(rank);
+  for (int rank = 0; rank < members_.size; ++rank) {
+    if (!members_.by_rank.contains(rank)) missing.push_back(rank);
   }
   struct Node {
     std::string host;
@@ -100,7 +77,7 @@ void Attempt::name_missing(Clock::time_point now) {
   };
   std::map<int, Node> nodes;
   int nnodes = 0;
-  for (const auto& [rank, member] : ranks_) {
+  for (const auto& [rank, member] : members_.by_rank) {
     const auto& world = member.hello.world;
     auto& node = nodes[world.node_rank];
     node.host = member.hello.host;
@@ -129,86 +106,100 @@ void Attempt::name_missing(Clock::time_point now) {
   if (!silent.empty()) words.push_back(fmt::format("{} (all)", compress_hostlist(silent)));
   const double waited = seconds_since_start(now);
   const std::string where = words.empty() ? "" : fmt::format("; missing on {}", join(words, ", "));
-  end_.message = size_ == 0
+  end_.message = members_.size == 0
                      ? fmt::format("no rank said hello within {} s{}", waited, where)
                      : fmt::format("{} of {} ranks did not say hello within {} s: {} {}{}",
-                                   missing.size(), size_, waited,
+                                   missing.size(), members_.size, waited,
                                    missing.size() == 1 ? "rank" : "ranks", ranges(missing), where);
   outlet_.record(events::Missing{.ranks = {missing.begin(), missing.end()}, .seconds = waited});
 }
 
 void Attempt::on_full(std::string message, Clock::time_point now) {
-  if (phase_ != Phase::kJoining) return;
+  if (!is_in<Joining>()) return;
   signs_.is_given_up = true;  // a retry would hit the same limit
   end_for(EndReason::kLaunchFailed, kExitLaunchFailed, std::move(message), now);
 }
 
 void Attempt::finish_if_done(Clock::time_point now) {
-  if (phase_ == Phase::kOver || phase_ == Phase::kAutopsy) return;
-  const bool all_ended = size_ > 0 && ended_ >= size_;
-  if (all_ended && !all_ended_since_) all_ended_since_ = now;
-  const bool lag_is_over = step_over_since_ && now >= *step_over_since_ + kConnectionsLag;
-  if (phase_ == Phase::kEnding) {
-    // No rank is left that could explain the first failure. Only the launcher can still tell how a
-    // lost agent died.
-    if (announce_at_ && all_ended && (step_is_over_ || !waits_for_launcher())) announce();
-    const bool none_connected = std::none_of(ranks_.begin(), ranks_.end(), [](const auto& entry) {
-      return entry.second.is_connected && !entry.second.end;
-    });
-    if (step_is_over_ && !announce_at_ && (none_connected || lag_is_over)) return finish(now);
-    if (asked_again_at_ && now >= *asked_again_at_ + kLeftBehindAfter) {
-      if (announce_at_) announce();
-      if (!step_is_over_) end_.message += "; the step does not end and is left behind";
-      finish(now);
-    }
-    return;
-  }
-  if (phase_ == Phase::kRunning && all_ended) {
-    const bool is_late = now >= *all_ended_since_ + kStepLag;
-    if (step_is_over_ || is_late) {
-      if (step_is_over_ && step_code_ != 0) {
-        outlet_.record(events::Warning{
-            .message = fmt::format("every rank ended with 0, but the step's launcher with {}{}",
-                                   step_code_, step_words_.empty() ? "" : ": " + step_words_)});
-      }
-      end_.reason = EndReason::kOk;
-      end_.code = 0;
-      finish(now);
-    }
-    return;
-  }
-  if (!step_is_over_) return;
-  // The step has ended while ranks are still awaited.
-  if (joined_ == 0 && ranks_.empty()) {
-    end_.reason = EndReason::kLaunchFailed;
-    end_.code = kExitLaunchFailed;
-    const auto words = trim(step_words_);
-    end_.message = step_code_ == 0 && words.empty()
-                       ? "the step ended before any rank said hello; does its command line end in "
-                         "`dlrun-agent rank -- PROGRAM`?"
-                       : fmt::format("the step could not be launched (exit code {}){}", step_code_,
-                                     words.empty() ? "" : fmt::format(": {}", words));
-    if (!blame_container()) outlet_.say(end_.message);
-    finish(now);
-  } else if (lag_is_over) {
-    for (int rank = 0; rank < size_; ++rank) {
-      const auto found = ranks_.find(rank);
-      if (found != ranks_.end() && found->second.end) continue;
-      fail_rank(rank,
-                {kExitLaunchFailed, 0,
-                 found == ranks_.end() ? "never said hello, and the step is over"
-                                       : "has no exit record, and the step is over"},
-                true, now);
-    }
-    finish(now);
+  if (is_in<Joining>()) {
+    finish_joining(now);
+  } else if (is_in<Running>()) {
+    finish_running(now);
+  } else if (is_in<Ending>()) {
+    finish_ending(now);
   }
 }
 
+void Attempt::finish_joining(Clock::time_point now) {
+  if (!step_end_) return;
+  if (!members_.by_rank.empty()) return finish_without_ranks(now);
+  end_.reason = EndReason::kLaunchFailed;
+  end_.code = kExitLaunchFailed;
+  const auto words = trim(step_end_->words);
+  end_.message =
+      step_end_->code == 0 && words.empty()
+          ? "the step ended before any rank said hello; does its command line end in "
+            "`dlrun-agent rank -- PROGRAM`?"
+          : fmt::format("the step could not be launched (exit code {}){}", step_end_->code,
+                        words.empty() ? "" : fmt::format(": {}", words));
+  if (!blame_container()) outlet_.say(end_.message);
+  finish(now);
+}
+
+void Attempt::finish_running(Clock::time_point now) {
+  if (!members_.all_ended()) {
+    if (step_end_) finish_without_ranks(now);
+    return;
+  }
+  auto& all_ended_since = in<Running>()->all_ended_since;
+  if (!all_ended_since) all_ended_since = now;
+  if (!step_end_ && now < *all_ended_since + kStepLag) return;
+  if (step_end_ && step_end_->code != 0) {
+    outlet_.record(events::Warning{
+        .message =
+            fmt::format("every rank ended with 0, but the step's launcher with {}{}",
+                        step_end_->code, step_end_->words.empty() ? "" : ": " + step_end_->words)});
+  }
+  end_.reason = EndReason::kOk;
+  end_.code = 0;
+  finish(now);
+}
+
+void Attempt::finish_without_ranks(Clock::time_point now) {
+  if (now < step_end_->at + kConnectionsLag) return;
+  for (int rank = 0; rank < members_.size; ++rank) {
+    const auto* const member = members_.find(rank);
+    if (member != nullptr && member->end) continue;
+    fail_rank(rank,
+              {kExitLaunchFailed, 0,
+               member == nullptr ? "never said hello, and the step is over"
+                                 : "has no exit record, and the step is over"},
+              true, now);
+  }
+  finish(now);
+}
+
+void Attempt::finish_ending(Clock::time_point now) {
+  // No rank is left that could explain the first failure. Only the launcher can still tell how a
+  // lost agent died.
+  if (is_in_doubt() && members_.all_ended() && (step_end_ || !waits_for_launcher())) announce();
+  const bool lag_is_over = step_end_ && now >= step_end_->at + kConnectionsLag;
+  if (step_end_ && !is_in_doubt() && (lag_is_over || !members_.has_connected())) return finish(now);
+  const auto asked_again_at = in<Ending>()->asked_again_at;
+  if (!asked_again_at || now < *asked_again_at + kLeftBehindAfter) return;
+  if (is_in_doubt()) announce();
+  if (!step_end_) end_.message += "; the step does not end and is left behind";
+  finish(now);
+}
+
 void Attempt::finish(Clock::time_point now) {
-  phase_ = Phase::kOver;
-  if (held_progress_) outlet_.record(*held_progress_);
-  if (std::exchange(is_result_held_, false)) outlet_.record(result_);
-  for (const auto& failed : later_failures_) record_failure(failed);
+  if (is_in<Over>()) return;
+  std::vector<FailedRank> later_failures;
+  if (auto* const ending = in<Ending>()) later_failures = std::move(ending->later_failures);
+  phase_ = Over{};
+  if (const auto progress = progress_.progress().take()) outlet_.record(*progress);
+  if (const auto result = progress_.result().take()) outlet_.record(*result);
+  for (const auto& failed : later_failures) record_failure(failed);
   auto judged = judge(end_facts());
   end_ = std::move(judged.end);
   for (const auto& line : judged.lines) outlet_.say(line);

@@ -1,6 +1,8 @@
 // The health of an attempt: results of the checks before the programs start, idle GPUs, stopped
 // processes, hangs, and nodes that fall silent.
 
+#include <signal.h>
+
 #include <algorithm>
 
 #include "common/text.h"
@@ -9,10 +11,16 @@
 #include "runtime/agent/intervals.h"
 
 namespace dlrun::agent {
-void Attempt::judge_fitness(Clock::time_point now) {
-  const int nodes = ranks_.begin()->second.hello.world.nnodes;
-  const auto verdict = fitness_.verdict(nodes, now);
-  const auto& first = fitness_.first();
+namespace {
+
+constexpr std::chrono::milliseconds kStoppedIsFresh{3000};
+
+}  // namespace
+
+void Attempt::judge_fitness(const Fitness& fitness, Clock::time_point now) {
+  const int nodes = members_.by_rank.begin()->second.hello.world.nnodes;
+  const auto verdict = fitness.verdict(nodes, now);
+  const auto first = fitness.first();  // a copy, because the end of the phase deletes `fitness`
   if (verdict == Fitness::Verdict::kEverywhere) {
     end_.lost_nodes.clear();
     end_for(EndReason::kNotFit, kExitUnfit,
@@ -33,28 +41,34 @@ void Attempt::lose_node(const std::string& host) {
   if (std::find(lost.begin(), lost.end(), host) == lost.end()) lost.push_back(host);
 }
 
+void Attempt::on_checking(int rank) {
+  if (auto* const running = in<Running>()) running->arrived.insert(rank);
+}
+
 void Attempt::on_checked(int rank, Clock::time_point now) {
-  if (phase_ != Phase::kRunning || !ranks_.contains(rank) || ++checked_ != size_) return;
-  outlet_.record(events::Checked{.ranks = size_, .seconds = seconds_since_start(now)});
-  hang_watch_.on_start(now);
+  auto* const running = in<Running>();
+  if (running == nullptr || members_.find(rank) == nullptr) return;
+  if (++running->checked != members_.size) return;
+  running->hang.on_start(now);
+  outlet_.record(events::Checked{.ranks = members_.size, .seconds = seconds_since_start(now)});
 }
 
 void Attempt::on_check_failed(int rank, std::string_view words, bool is_own,
                               Clock::time_point now) {
-  const auto found = ranks_.find(rank);
-  if (phase_ != Phase::kRunning || found == ranks_.end()) return;
+  auto* const running = in<Running>();
+  const auto* const member = members_.find(rank);
+  if (running == nullptr || member == nullptr) return;
   if (is_own) {
-    // The hellos reported all nodes as fit, which would settle the verdict. Start a new one.
-    if (!fitness_.has_complaint()) fitness_ = Fitness();
-    lose_node(found->second.hello.host);
-    fitness_.note(rank, found->second.hello.host, found->second.hello.world.local_size, words, now);
-    return judge_fitness(now);
+    const auto& hello = member->hello;
+    lose_node(hello.host);
+    running->fitness.note(rank, hello.host, hello.world.local_size, words, now);
+    return judge_fitness(running->fitness, now);
   }
   int first = -1;
-  for (const auto& [number, member] : ranks_) {
-    if (arrived_.contains(number)) continue;
+  for (const auto& [number, other] : members_.by_rank) {
+    if (running->arrived.contains(number)) continue;
     if (first < 0) first = number;
-    lose_node(member.hello.host);
+    lose_node(other.hello.host);
   }
   if (first >= 0) {
     return fail_rank(
@@ -62,7 +76,7 @@ void Attempt::on_check_failed(int rank, std::string_view words, bool is_own,
         {kExitUnfit, 0,
          fmt::format(
              "{} is not fit for the job: its rank did not come to the check of collectives ({})",
-             host_of(first), words)},
+             members_.host_of(first), words)},
         true, now);
   }
   end_for(
@@ -74,7 +88,7 @@ void Attempt::on_check_failed(int rank, std::string_view words, bool is_own,
 }
 
 void Attempt::on_idle_gpus(const std::string& sentence, bool ends, Clock::time_point now) {
-  if (phase_ != Phase::kRunning) return;
+  if (!is_in<Running>()) return;
   if (ends)
     return end_for(EndReason::kIdleGpus, kExitIdleGpus, sentence + "; the run is ended", now);
   outlet_.say(sentence);
@@ -82,92 +96,89 @@ void Attempt::on_idle_gpus(const std::string& sentence, bool ends, Clock::time_p
 }
 
 void Attempt::on_heard(int rank, Clock::time_point now) {
-  if (const auto found = ranks_.find(rank); found != ranks_.end()) found->second.heard = now;
+  if (auto* const member = members_.find(rank)) member->heard = now;
+}
+
+void Attempt::on_output(Clock::time_point now) {
+  if (auto* const running = in<Running>()) running->hang.on_output(now);
 }
 
 void Attempt::on_asleep(Clock::duration time, Clock::time_point now) {
   last_sleep_ = {time, now};
-  hang_watch_.on_asleep(time);
-  for (auto& [number, rank] : ranks_) rank.heard += time;
+  if (auto* const running = in<Running>()) running->hang.on_asleep(time);
+  for (auto& [rank, member] : members_.by_rank) member.heard += time;
 }
 
 void Attempt::on_stopped(int rank, std::chrono::seconds stopped, Clock::time_point now) {
-  const auto found = ranks_.find(rank);
-  if (phase_ != Phase::kRunning || found == ranks_.end() || found->second.end) return;
-  stopped_ = {rank, stopped, now};
-  if (stopped >= hang_watch_.stopped_limit()) end_for_stopped(now);
+  auto* const running = in<Running>();
+  const auto* const member = members_.find(rank);
+  if (running == nullptr || member == nullptr || member->end) return;
+  running->stopped = {rank, stopped, now};
+  if (stopped >= running->hang.stopped_limit()) end_for_stopped(running->stopped, now);
 }
 
-void Attempt::end_for_stopped(Clock::time_point now) {
+void Attempt::end_for_stopped(const phase::Stopped& stopped, Clock::time_point now) {
   const FailedRank failed{
-      stopped_.rank,
-      host_of(stopped_.rank),
-      ranks_.at(stopped_.rank).hello.pid,
-      {kExitHung, 0, fmt::format("its process has been stopped for {} s", stopped_.time.count())}};
+      stopped.rank,
+      members_.host_of(stopped.rank),
+      members_.by_rank.at(stopped.rank).hello.pid,
+      {kExitHung, 0, fmt::format("its process has been stopped for {} s", stopped.time.count())}};
   end_.first_failed = failed;
   record_failure(failed);
   end_for(EndReason::kHang, kExitHung, sentence(), now);
 }
 
-/// Finds the ranks that have not ended but are silent. Returns none if the ranks of several nodes
-/// are all silent, because then lead itself may be cut off from the network.
-Attempt::Silence Attempt::find_silence(Clock::time_point now) const {
-  // Time of the last message from each node, including messages of ranks that have ended since.
-  std::map<std::string, Clock::time_point> nodes;
-  for (const auto& [number, rank] : ranks_) {
-    auto& heard = nodes[rank.hello.host];
-    heard = std::max(heard, rank.heard);
+/// Judges late checks of collectives, and ends an attempt that hangs or that has reached its end
+/// ahead of the time limit.
+void Attempt::look_at_running(Clock::time_point now) {
+  if (const auto* running = in<Running>(); running && running->fitness.has_complaint())
+    judge_fitness(running->fitness, now);
+  auto* running = in<Running>();
+  if (running == nullptr) return;
+  if (auto sentence = running->hang.due(now)) {
+    // A stopped process explains the hang. Its agent reports it every second.
+    const auto& stopped = running->stopped;
+    const bool is_stopped = stopped.rank >= 0 && now < stopped.heard + kStoppedIsFresh;
+    is_stopped ? end_for_stopped(stopped, now) : end_for_hang(std::move(*sentence), now);
+  } else {
+    running->hang_since.reset();
+    running->hang_looked_at.reset();
   }
-  Silence silence;
-  std::set<std::string> hosts;
-  bool is_any_heard = false;
-  for (const auto& [number, rank] : ranks_) {
-    if (rank.end || !rank.is_connected) continue;
-    is_any_heard = is_any_heard || now < rank.heard + kSilentAfter;
-    silence.is_any_late = silence.is_any_late ||
-                          (now >= rank.heard + kBeatLateAfter && now < rank.heard + kSilentAfter);
-    if (now < rank.heard + kSilentAfter) continue;
-    silence.ranks.push_back(number);
-    silence.since = std::max(silence.since, rank.heard);
-    hosts.insert(rank.hello.host);
-  }
-  if (!is_any_heard && hosts.size() > 1) silence.ranks.clear();
-  if (silence.ranks.empty()) return silence;
-  for (const auto& host : hosts) {
-    if (now >= nodes[host] + kSilentAfter) silence.nodes.push_back(host);
-  }
-  return silence;
+  running = in<Running>();
+  if (running != nullptr && running->limit_at && now >= *running->limit_at)
+    end_for(EndReason::kTimeLimit, 128 + SIGTERM, "the time limit is near", now);
 }
 
 /// Ends the attempt because of a hang. If some agents are silent while others are heard, names the
 /// silent rank or node as the reason.
 void Attempt::end_for_hang(std::string sentence, Clock::time_point now) {
-  auto silence = find_silence(now);
-  if (!hang_since_) hang_since_ = now;
-  hang_looked_at_ = now;
-  if (silence.is_any_late && now < *hang_since_ + (kSilentAfter - kBeatLateAfter)) return;
+  auto silence = find_silence(members_, now);
+  auto& running = *in<Running>();
+  if (!running.hang_since) running.hang_since = now;
+  running.hang_looked_at = now;
+  if (silence.is_any_late && now < *running.hang_since + (kSilentAfter - kBeatLateAfter)) return;
   if (silence.ranks.empty()) return end_for(EndReason::kHang, kExitHung, std::move(sentence), now);
   const auto whole_s =
       std::chrono::duration_cast<std::chrono::seconds>(now - silence.since).count();
   const auto is_on_lost_node = [&](int rank) {
-    return std::find(silence.nodes.begin(), silence.nodes.end(), host_of(rank)) !=
+    return std::find(silence.nodes.begin(), silence.nodes.end(), members_.host_of(rank)) !=
            silence.nodes.end();
   };
   int first = silence.ranks.front();
   for (const int rank : silence.ranks) {
     if (!is_on_lost_node(rank)) continue;
-    if (lost_.empty()) first = rank;
-    lost_.insert(rank);
+    if (members_.lost.empty()) first = rank;
+    members_.lost.insert(rank);
   }
   if (silence.nodes.empty()) {
-    sentence +=
-        fmt::format("; nothing is heard of rank {} on {} for {} s", first, host_of(first), whole_s);
+    sentence += fmt::format("; nothing is heard of rank {} on {} for {} s", first,
+                            members_.host_of(first), whole_s);
   }
   for (const auto& host : silence.nodes) {
     sentence +=
         fmt::format("; nothing is heard of {} for {} s, it is taken for lost", host, whole_s);
   }
-  const auto& hello = ranks_.at(first).hello;
+  const auto& hello = members_.by_rank.at(first).hello;
   const auto* why = silence.nodes.empty() ? "its agent is silent" : "its node is silent";
   end_.first_failed = {first, hello.host, hello.pid, {kExitHung, 0, why}};
   record_failure(*end_.first_failed);

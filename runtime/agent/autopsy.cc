@@ -28,7 +28,7 @@ constexpr milliseconds kDumpLimit{8000};
 constexpr milliseconds kWitnessLimit{1500};  ///< time for NCCL, and for torch, to answer
 /// Number of processes to dump, the largest first. The workers of data loaders are all alike.
 constexpr std::size_t kDumpedProcesses = 4;
-constexpr std::size_t kTextLimitBytes = 2U << 20U;
+constexpr std::size_t kStacksLimitBytes = 2U << 20U;
 
 /// Returns text with terminal control characters escaped, line by line.
 std::string safe_lines(std::string_view text) {
@@ -64,7 +64,7 @@ int run_autopsy(const AutopsyOptions& options, const Env& env) {
   const auto processes = read_processes(options.pids);
   if (const auto made = make_private_directories(options.file.parent_path()); !made)
     text += made.error().message;
-  for (std::size_t i = 0; i < processes.size() && text.size() < kTextLimitBytes; ++i) {
+  for (std::size_t i = 0; i < processes.size() && text.size() < kStacksLimitBytes; ++i) {
     const auto& process = processes[i];
     text += to_text(process);
     if (i >= kDumpedProcesses) continue;
@@ -87,7 +87,7 @@ int run_autopsy(const AutopsyOptions& options, const Env& env) {
     if (const auto answer = ask_nccl_ras(kWitnessLimit))
       text += "NCCL's RAS says:\n" + safe_lines(*answer);
   }
-  text.resize(std::min(text.size(), kTextLimitBytes));
+  text.resize(std::min(text.size(), kStacksLimitBytes));
   const auto written = write_file_atomic(options.file, text);
   const Json line{{"frames", frames}, {"pid", processes.empty() ? 0 : processes.front().pid}};
   std::ignore =

@@ -43,7 +43,7 @@ enum StatField : std::size_t {
   kResident = 21
 };
 
-constexpr std::size_t kFileLimitBytes = 1U << 20U;
+constexpr std::size_t kProcFileLimitBytes = 1U << 20U;
 
 /// Reads a small file in /proc. Returns nullopt if its process is gone.
 std::optional<std::string> read_proc(const std::string& path) {
@@ -51,7 +51,7 @@ std::optional<std::string> read_proc(const std::string& path) {
   if (!file.is_open()) return std::nullopt;
   std::string text;
   std::array<char, 4096> buffer;
-  while (text.size() < kFileLimitBytes) {
+  while (text.size() < kProcFileLimitBytes) {
     const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return std::nullopt;

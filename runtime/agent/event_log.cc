@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t kLongestText = 4096;
 constexpr std::size_t kLongestList = 64U << 10U;
-constexpr std::size_t kQueueLimitBytes = 16U << 20U;
+constexpr std::size_t kEventQueueLimitBytes = 16U << 20U;
 
 /// Returns the value with long texts and lists cut; a cut value ends in "...".
 nlohmann::ordered_json shortened(const nlohmann::ordered_json& value) {
@@ -99,7 +99,7 @@ Result<EventLog> EventLog::open(const std::filesystem::path& path) {
     }
   }
   auto background =
-      std::make_unique<BackgroundFile>(std::move(file), path.string(), kQueueLimitBytes);
+      std::make_unique<BackgroundFile>(std::move(file), path.string(), kEventQueueLimitBytes);
   background->renew_beyond(kCompactAtBytes, [path] { return compact_events(path); });
   return EventLog(path.string(), std::move(background), cut_bytes);
 }

@@ -21,10 +21,10 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr seconds kAskEvery{5};
+constexpr seconds kAskGpusEvery{5};
 constexpr seconds kAnswerLimit{20};  // nvidia-smi is slow when the driver has a problem
 constexpr int kFailuresLimit = 5;
-constexpr std::size_t kTextLimitBytes = 64U << 10U;
+constexpr std::size_t kSmiTextLimitBytes = 64U << 10U;
 constexpr std::uint64_t kMebi = 1U << 20U;
 
 std::optional<std::uint64_t> bytes_of_mib(std::string_view field) {
@@ -114,7 +114,7 @@ GpuProbe::~GpuProbe() {
 }
 
 void GpuProbe::start(Clock::time_point now) {
-  next_ = now + kAskEvery;
+  next_ = now + kAskGpusEvery;
   auto pipe = make_output_pipe();
   if (!pipe) return;
   Program program{
@@ -145,7 +145,8 @@ void GpuProbe::read_some() {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;
     if (got <= 0) return finish();
-    if (text_.size() < kTextLimitBytes) text_.append(buffer.data(), static_cast<std::size_t>(got));
+    if (text_.size() < kSmiTextLimitBytes)
+      text_.append(buffer.data(), static_cast<std::size_t>(got));
   }
 }
 

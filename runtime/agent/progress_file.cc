@@ -22,7 +22,7 @@ constexpr std::size_t kQuotedBytes = 80;
 constexpr int kBadLooks = 5;
 
 /// A field of `progress` (ENVIRONMENT.md).
-struct Field {
+struct ReportField {
   std::string_view name;
   std::string_view is;  ///< its type, for messages
   bool (*fits)(const Json& value);
@@ -38,16 +38,16 @@ bool is_truth(const Json& value) {
   return value.is_boolean();
 }
 
-constexpr std::array<Field, 10> kFields{{{"step", "a whole number", is_count},
-                                         {"steps", "a whole number", is_count},
-                                         {"epoch", "a whole number", is_count},
-                                         {"epochs", "a whole number", is_count},
-                                         {"checkpoint", "a whole number", is_count},
-                                         {"loss", "a number", is_number},
-                                         {"accuracy", "a number", is_number},
-                                         {"samples_per_s", "a number", is_number},
-                                         {"work_ms", "a number", is_number},
-                                         {"final", "true or false", is_truth}}};
+constexpr std::array<ReportField, 10> kFields{{{"step", "a whole number", is_count},
+                                               {"steps", "a whole number", is_count},
+                                               {"epoch", "a whole number", is_count},
+                                               {"epochs", "a whole number", is_count},
+                                               {"checkpoint", "a whole number", is_count},
+                                               {"loss", "a number", is_number},
+                                               {"accuracy", "a number", is_number},
+                                               {"samples_per_s", "a number", is_number},
+                                               {"work_ms", "a number", is_number},
+                                               {"final", "true or false", is_truth}}};
 
 bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');

@@ -3,14 +3,9 @@
 #include "runtime/agent/rank.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/epoll.h>
-#include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -29,7 +24,6 @@
 #include "runtime/agent/event_loop.h"
 #include "runtime/agent/exit_codes.h"
 #include "runtime/agent/guard.h"
-#include "runtime/agent/intervals.h"
 #include "runtime/agent/lead_connection.h"
 #include "runtime/agent/messages.h"
 #include "runtime/agent/node_check.h"
@@ -39,36 +33,29 @@
 #include "runtime/agent/program_start.h"
 #include "runtime/agent/progress_file.h"
 #include "runtime/agent/protocol.h"
-#include "runtime/agent/rank_process.h"
+#include "runtime/agent/rank_runner.h"
 #include "runtime/agent/secrets.h"
-#include "runtime/agent/signal_post.h"
 #include "runtime/agent/store_relay.h"
 
 namespace dlrun::agent {
-namespace {
 
-using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLookAtStoppedEvery{1000};  ///< interval of the looks at a stopped program
-constexpr milliseconds kStoppedIsSaid{3000};       ///< shorter stops are not reported to lead
-
-}  // namespace
-
-Rank::Rank(const RankOptions& options, Env env, const World& world, EventLoop& loop,
-           const Guarded& guarded)
+RankRunner::RankRunner(const RankOptions& options, Env env, const World& world, EventLoop& loop,
+                       const Guarded& guarded)
     : options_(options),
       env_(std::move(env)),
       world_(world),
       loop_(loop),
       guarded_(guarded),
       host_(own_host()),
+      state_(*this, Clock::now()),
       output_(loop, [this](const std::string& message) { warn(message); }),
       lead_(
           loop, [this](std::string_view payload) { on_message(payload); },
           [this] { on_lead_closed(); }) {}
 
-void Rank::warn(const std::string& message) {
+void RankRunner::warn(const std::string& message) {
   log_info("warned", {{"message", message}});
   if (lead_.is_open()) {
     lead_.send(to_lead::Warning{message});  // lead prints and records it
@@ -77,12 +64,41 @@ void Rank::warn(const std::string& message) {
   }
 }
 
-Result<> Rank::join() {
+void RankRunner::say(std::string_view line) {
+  log_info("said", {{"message", line}});
+  output_.say(fmt::format("dlrun: rank {} on {}: {}\n", world_.rank, host_, line));
+}
+
+void RankRunner::send(const MessageToLead& message) {
+  if (const auto* exit = std::get_if<to_lead::Exit>(&message)) {
+    log_info("the rank ends",
+             {{"code", exit->end.code}, {"signal", exit->end.signal}, {"error", exit->end.error}});
+  }
+  lead_.send(message);
+}
+
+std::optional<int> RankRunner::join_lead() {
+  restore_tmpdir();
+  if (options_.checks.any()) node_problems_ = node_problems(options_.checks, env_, world_);
+  const bool is_checked = options_.checks.disk && tmpdir_problem_;
+  if (is_checked && world_.local_rank == 0) node_problems_.push_back(*tmpdir_problem_);
+  if (const auto joined = say_hello(); !joined) {
+    if (const auto code = state_.exit_code()) return code;
+    say(joined.error().message);
+    return kExitNotJoined;
+  }
+  open_log();
+  if (tmpdir_problem_ && !is_checked && world_.local_rank == 0) warn(*tmpdir_problem_);
+  return std::nullopt;
+}
+
+Result<> RankRunner::say_hello() {
   const auto should_stop = [this] {
     take_signals();
-    return exit_code_.has_value();
+    return state_.exit_code().has_value();
   };
   DLRUN_TRY(lead_.connect(env_, world_.rank, should_stop));
+  state_.on_connected();
   log_info("connected to lead", {{"lead", env_.get_or("DLRUN_LEAD", "")},
                                  {"own_address", lead_.address()},
                                  {"world_size", world_.size},
@@ -107,7 +123,7 @@ Result<> Rank::join() {
 /// Restores the TMPDIR that the spec asks for. slurmstepd replaces a TMPDIR that it cannot create
 /// or write by /tmp, but the folder may exist in the container. If it does not, keeps the problem
 /// to report it.
-void Rank::restore_tmpdir() {
+void RankRunner::restore_tmpdir() {
   const auto got = env_.get_or("TMPDIR", "");
   if (options_.tmpdir.empty() || got == options_.tmpdir) return;
   tmpdir_problem_ = disk_problem(options_.tmpdir);
@@ -116,7 +132,7 @@ void Rank::restore_tmpdir() {
       fmt::format(" (TMPDIR of environment.vars; Slurm has put '{}' in its place)", printable(got));
 }
 
-void Rank::open_log() {
+void RankRunner::open_log() {
   const auto run = env_.get_or("DLRUN_RUN", "");
   if (run.empty()) return;
   output_.open_log(std::filesystem::path(run) / "logs" /
@@ -124,7 +140,8 @@ void Rank::open_log() {
                    fmt::format("rank-{:04}.log", world_.rank));
 }
 
-void Rank::on_start(const std::string& addr, const std::string& master_addr, int master_port) {
+void RankRunner::on_start(const std::string& addr, const std::string& master_addr,
+                          int master_port) {
   if (!fields_.addr.empty()) return;  // the message came twice
   fields_.addr = addr;
   fields_.master_addr = master_addr;
@@ -135,18 +152,17 @@ void Rank::on_start(const std::string& addr, const std::string& master_addr, int
     return lead_.send(to_lead::Table{0});
   }
   if (world_.size > 1) {
-    return record_exit(
-        kExitUsage, 0,
-        "the addresses of all ranks are asked for, which only dlrun-agent lead knows");
+    return give_up(kExitUsage,
+                   "the addresses of all ranks are asked for, which only dlrun-agent lead knows");
   }
   fields_.table = {{addr, held_.port}};
   start();
 }
 
-void Rank::on_table(const Json& page) {
-  if (!table_ || has_started_ || exit_code_) return;
-  if (auto added = table_->add(page); !added)
-    return record_exit(kExitInternal, 0, added.error().message);
+void RankRunner::handle(const to_rank::TablePage& page) {
+  if (!table_ || !state_.awaits_start()) return;
+  if (const auto added = table_->add(page.page); !added)
+    return give_up(kExitInternal, added.error().message);
   if (!table_->is_whole())
     return lead_.send(to_lead::Table{static_cast<std::int64_t>(table_->next())});
   fields_.table = table_->table();
@@ -154,15 +170,17 @@ void Rank::on_table(const Json& page) {
   start();
 }
 
-void Rank::start() {
-  has_started_ = true;
-  if (options_.checks.collective.empty() || !lead_.is_made()) return start_program_of_user();
-  if (const auto started = start_check(); !started)
-    on_check_end(
-        CollectiveCheck::failure(options_.checks.collective, started.error().message, true));
+void RankRunner::start() {
+  state_.on_start();
+  if (options_.checks.collective.empty() || !lead_.is_made()) return start_program();
+  if (const auto started = start_check(); !started) {
+    state_.on_check_end(
+        CollectiveCheck::failure(options_.checks.collective, started.error().message, true),
+        Clock::now());
+  }
 }
 
-Result<> Rank::start_check() {
+Result<> RankRunner::start_check() {
   auto env = program_env(env_, options_, fields_);
   if (!env) return tl::unexpected<Error>(std::move(env.error()));
   auto check =
@@ -173,22 +191,12 @@ Result<> Rank::start_check() {
   return {};
 }
 
-void Rank::on_check_end(const std::optional<to_lead::CheckFailed>& failure) {
-  check_.reset();
-  if (kill_at_) return record_exit(128 + SIGTERM, SIGTERM, {});
-  is_unfit_ = failure.has_value();
-  if (is_unfit_) return lead_.send(*failure);
-  lead_.send(to_lead::Checked{});
-  start_program_of_user();
+void RankRunner::start_program() {
+  if (const auto started = launch_program(); !started)
+    give_up(exit_code_of(started.error()), started.error().message);
 }
 
-void Rank::start_program_of_user() {
-  if (const auto started = launch_program(); !started) {
-    record_exit(exit_code_of(started.error()), 0, started.error().message);
-  }
-}
-
-Result<> Rank::launch_program() {
+Result<> RankRunner::launch_program() {
   auto env = program_env(env_, options_, fields_);
   if (!env) return tl::unexpected<Error>(std::move(env.error()));
   DLRUN_TRY(output_.open_pipes());
@@ -213,34 +221,35 @@ Result<> Rank::launch_program() {
     program.env.set("DLRUN_PROGRESS", file->path());
     progress_file_ = std::move(*file);
   }
-  const auto pid = start_program(program);
+  const auto pid = agent::start_program(program);
   if (store_) store_->release_program_end();
   if (!pid) return tl::unexpected<Error>(pid.error());
   program_ = *pid;
+  state_.on_program_start();
   output_.begin();
   if (lead_.is_made()) report_.begin(loop_, env_, world_);
   return {};
 }
 
-bool Rank::take_failure(const Json& body) {
+bool RankRunner::take_failure(const Json& body) {
   if (!body.is_object()) return false;
   const auto words = body.find("failed");
   const auto of = body.find("of");
   if (words == body.end() || !words->is_string() || of == body.end() || !of->is_number_integer())
     return false;
   const auto rank = of->get<std::int64_t>();
-  told_failure_ = {rank >= 0 && rank < world_.size ? static_cast<int>(rank) : -1,
-                   words->get<std::string>()};
+  state_.on_told_failure(rank >= 0 && rank < world_.size ? static_cast<int>(rank) : -1,
+                         words->get<std::string>());
   return true;
 }
 
-void Rank::on_program_message(const MessageToLead& message) {
+void RankRunner::on_program_message(const MessageToLead& message) {
   const auto* progress = std::get_if<to_lead::Progress>(&message);
   if (progress == nullptr) return lead_.send(message);
   if (!take_failure(progress->body)) on_progress(*progress);
 }
 
-void Rank::on_progress(const to_lead::Progress& progress) {
+void RankRunner::on_progress(const to_lead::Progress& progress) {
   if (progress.body.is_object()) {
     report_.note(progress.body);
     // Rank 0's progress is that of the run. Other ranks send theirs with the heartbeat, so that
@@ -250,35 +259,25 @@ void Rank::on_progress(const to_lead::Progress& progress) {
   lead_.send(progress);
 }
 
-to_lead::Beat Rank::beat(Clock::time_point now) {
+void RankRunner::send_beat(Clock::time_point now) {
   to_lead::Beat beat{.printed = output_.take_has_printed()};
   if (program_ > 0) report_.add_news(beat, now);
-  return beat;
+  lead_.send(beat);
 }
 
-void Rank::on_message(std::string_view payload) {
-  lead_silent_ = {};
+void RankRunner::on_message(std::string_view payload) {
+  state_.on_heard();
   if (const auto message = parse_to_rank(payload))
     std::visit([&](const auto& one) { handle(one); }, *message);
 }
 
-void Rank::handle(const to_rank::Start& message) {
-  if (has_started_ || exit_code_) return;
+void RankRunner::handle(const to_rank::Start& message) {
+  if (!state_.awaits_start()) return;
   if (message.marked) mark_errors();
   on_start(message.addr, message.master_addr, message.master_port);
 }
 
-void Rank::handle(const to_rank::SignalAnswer& answer) {
-  word_until_.reset();
-  if (answer.word == SignalWord::kCheckpoint && !std::exchange(has_checkpointed_, true))
-    signals_.pass_on(SIGUSR1, Clock::now());
-}
-
-void Rank::handle(const to_rank::End& end) {
-  begin_end({}, end.signal == SIGTERM);
-}
-
-void Rank::handle(const to_rank::Reply& reply) {
+void RankRunner::handle(const to_rank::Reply& reply) {
   if (check_) {
     check_->on_reply(reply);
   } else if (store_) {
@@ -286,12 +285,12 @@ void Rank::handle(const to_rank::Reply& reply) {
   }
 }
 
-void Rank::mark_errors() {
+void RankRunner::mark_errors() {
   if (const auto secret = key_of_text(env_.get_or("DLRUN_SECRET", "")))
     output_.mark_errors(marks_of(*secret));
 }
 
-void Rank::begin_autopsy() {
+void RankRunner::begin_autopsy() {
   const auto pids = program_ > 0 ? descendants() : std::vector<pid_t>();
   const auto started = pids.empty()
                            ? Result<>(fail(Errc::kNotFound, "there is no process"))
@@ -299,13 +298,7 @@ void Rank::begin_autopsy() {
   if (!started) lead_.send(to_lead::Autopsy{});  // no stack to show
 }
 
-void Rank::on_lead_closed() {
-  is_noted_ = true;  // no lead is left to confirm the exit record
-  if (!exit_code_)
-    begin_end(fmt::format("lead is gone ({}); the program is ended", lead_.why_closed()));
-}
-
-void Rank::look_at_progress(bool is_last) {
+void RankRunner::look_at_progress(bool is_last) {
   if (!progress_file_) return;
   if (auto news = progress_file_->take_news()) on_progress(to_lead::Progress{std::move(*news)});
   if (const auto problem = progress_file_->take_problem(is_last)) {
@@ -316,90 +309,46 @@ void Rank::look_at_progress(bool is_last) {
   }
 }
 
-/// Looks every second for news of the program and whether it is stopped. Counts only time in which
-/// this process ran, because Slurm stops a suspended job as a whole, including this process.
-void Rank::look_whether_stopped(Clock::time_point now, Clock::duration awake) {
-  if (program_ <= 0 || exit_code_) return;
-  stopped_ += awake;
-  if (now < next_look_) return;
-  next_look_ = now + kLookAtStoppedEvery;
+void RankRunner::look_at_program() {
   look_at_progress();
-  if (!is_stopped(program_)) {
-    stopped_ = {};
-  } else if (stopped_ >= kStoppedIsSaid) {
-    lead_.send(to_lead::Stopped{std::chrono::duration_cast<std::chrono::seconds>(stopped_)});
-  }
+  state_.on_look(program_ > 0 && is_stopped(program_));
 }
 
-void Rank::tick() {
-  const auto now = Clock::now();
-  // Counts at most 2 s since the last tick: after a longer pause this process was stopped and could
-  // not hear lead.
-  const auto awake = std::min<Clock::duration>(now - last_tick_, std::chrono::seconds(2));
-  lead_silent_ += awake;
-  last_tick_ = now;
-  if (lead_.is_open()) {
-    look_whether_stopped(now, awake);
-    if (now >= next_beat_) {
-      next_beat_ = now + kBeatEvery;
-      lead_.send(beat(now));
-    }
-    if (lead_silent_ > kLease && !kill_at_) {
-      end_without_lead(
-          fmt::format("no word from lead for {} s",
-                      std::chrono::duration_cast<std::chrono::seconds>(kLease).count()));
-    }
-  }
+void RankRunner::tick() {
   reap();  // a SIGCHLD can be lost
-  if (!kill_at_) report_.tick(now);
-  if (check_ && !kill_at_) check_->tick(now);
-  if (word_until_ && now >= *word_until_) end_without_lead("no word from lead after a signal");
-  for (const int signal : signals_.take_due(now)) {
-    if (program_ > 0) ::kill(program_, signal);
+  const auto now = Clock::now();
+  state_.tick(now);
+  if (!state_.is_ending()) {
+    report_.tick(now);
+    if (check_) check_->tick(now);
   }
-  if (term_at_ && now >= *term_at_) {
-    term_at_.reset();
-    if (!exit_code_ && !signals_.reached_whole_tree(SIGTERM)) {
-      const auto tree = descendants();
-      for (const pid_t pid : tree) ::kill(pid, SIGTERM);
-      if (program_ > 0 && tree.empty()) ::kill(program_, SIGTERM);
-    }
-  }
-  if (kill_at_ && now >= *kill_at_ && !tree_gone_at_) kill_what_is_left();
   output_.tick();
 }
 
-int Rank::run() {
-  const auto signals =
-      loop_.watch(guarded_.signals.get(), EPOLLIN, [this](std::uint32_t) { take_signals(); });
+bool RankRunner::prepare() {
   fields_.world = world_;
   fields_.run = env_.get_or("DLRUN_RUN", "");
   fields_.attempt = static_cast<int>(parse_int(env_.get_or("DLRUN_ATTEMPT", "0")).value_or(0));
   fields_.job = env_.get_or("DLRUN_JOB", env_.get_or("SLURM_JOB_ID", ""));
   fields_.nproc_per_node = options_.nproc_per_node;
   fields_.roles = options_.roles;
-  if (world_.rank == 0 || needs_port(options_)) {
-    auto held = hold_free_port();
-    if (held) {
-      held_ = std::move(*held);
-      fields_.port = held_.port;
-    } else if (needs_port(options_)) {
-      say(held.error().message);
-      return kExitInternal;
-    }
+  if (world_.rank != 0 && !needs_port(options_)) return true;
+  if (auto held = hold_free_port()) {
+    held_ = std::move(*held);
+    fields_.port = held_.port;
+  } else if (needs_port(options_)) {
+    say(held.error().message);
+    return false;
   }
+  return true;
+}
+
+int RankRunner::run() {
+  const auto signals =
+      loop_.watch(guarded_.signals.get(), EPOLLIN, [this](std::uint32_t) { take_signals(); });
+  if (!prepare()) return kExitInternal;
   if (env_.has("DLRUN_LEAD")) {
-    restore_tmpdir();
-    if (options_.checks.any()) node_problems_ = node_problems(options_.checks, env_, world_);
-    const bool is_checked = options_.checks.disk && tmpdir_problem_;
-    if (is_checked && world_.local_rank == 0) node_problems_.push_back(*tmpdir_problem_);
-    if (auto joined = join(); !joined) {
-      if (exit_code_) return *exit_code_;
-      say(joined.error().message);
-      return kExitNotJoined;
-    }
-    open_log();
-    if (tmpdir_problem_ && !is_checked && world_.local_rank == 0) warn(*tmpdir_problem_);
+    if (const auto code = join_lead()) return *code;
   } else {
     open_log();
     const bool is_alone = world_.size == 1;
@@ -410,7 +359,7 @@ int Rank::run() {
     tick();
   }
   if (signals) loop_.unwatch(*signals);
-  return *exit_code_;
+  return state_.exit_code().value_or(kExitInternal);
 }
 
 namespace {
@@ -459,7 +408,7 @@ int run_rank(const RankOptions& options, const Env& env) {
   adopt_orphans();
   auto loop = EventLoop::create();
   if (!loop) return refuse(*world, loop.error(), kExitInternal);
-  return Rank(options, env, *world, *loop, *guarded).run();
+  return RankRunner(options, env, *world, *loop, *guarded).run();
 }
 
 }  // namespace dlrun::agent

@@ -58,16 +58,17 @@ Role Roles::of(int rank, int size) const {
 }
 
 std::string tf_config(const Roles& roles, const std::vector<Endpoint>& table, int rank) {
-  using Json = nlohmann::ordered_json;
+  using nlohmann::ordered_json;
   const int size = static_cast<int>(table.size());
-  Json cluster = Json::object();
+  ordered_json cluster = ordered_json::object();
   for (int at = 0; at < size; ++at) {
     const auto role = roles.of(at, size);
     if (role.name != "evaluator")
       cluster[std::string(role.name)].push_back(table[static_cast<std::size_t>(at)].text());
   }
   const auto mine = roles.of(rank, size);
-  return Json{{"cluster", cluster}, {"task", {{"type", mine.name}, {"index", mine.index}}}}.dump();
+  return ordered_json{{"cluster", cluster}, {"task", {{"type", mine.name}, {"index", mine.index}}}}
+      .dump();
 }
 
 }  // namespace dlrun::agent

@@ -21,14 +21,14 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kFileLimitBytes = 64U << 10U;
+constexpr std::size_t kClaimFileLimitBytes = 64U << 10U;
 
 /// Returns HOST:PID:START. The start time makes the name unique, because process ids are reused.
 Result<std::string> local_job() {
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0)
     return fail(Errc::kInternal, "this machine has no name");
-  const auto stat = read_file("/proc/self/stat", kFileLimitBytes);
+  const auto stat = read_file("/proc/self/stat", kClaimFileLimitBytes);
   if (!stat) return tl::unexpected<Error>(stat.error());
   // Field 2 is the command in parentheses, which may contain any character. Field 22 is the start
   // in clock ticks since boot.
@@ -52,7 +52,7 @@ std::string dump(const Json& json) {
 /// Reads a claim file. Returns true if this job has the claim, and nullopt if the file is damaged.
 /// Fails with kRefused if another job has it.
 Result<std::optional<bool>> read_holder(const fs::path& path, const JobIdentity& identity) {
-  const auto text = read_untrusted(path, kFileLimitBytes, Links::kRefuse);
+  const auto text = read_untrusted(path, kClaimFileLimitBytes, Links::kRefuse);
   if (!text) return tl::unexpected<Error>(text.error());
   const auto claim = parse_json<Json>(*text);
   if (!claim.is_object()) return std::optional<bool>();
@@ -68,7 +68,7 @@ Result<std::optional<bool>> read_holder(const fs::path& path, const JobIdentity&
 /// Returns true if the run's own files say that the run was made for this job.
 bool is_made_for(const fs::path& directory, const JobIdentity& identity, std::string_view name) {
   const auto says_so = [&](const char* file) {
-    const auto text = read_file(directory / file, kFileLimitBytes * 16);
+    const auto text = read_file(directory / file, kClaimFileLimitBytes * 16);
     const auto json = text ? parse_json<Json>(*text) : Json();
     if (!json.is_object()) return false;
     const bool is_token = !identity.token.empty() && member(json, "token") == identity.token;
@@ -125,7 +125,7 @@ std::string output_file() {
 /// submitted for this run.
 Result<> check_token(const fs::path& directory, const JobIdentity& identity) {
   const auto text =
-      read_untrusted(directory / "submission.json", kFileLimitBytes * 16, Links::kRefuse);
+      read_untrusted(directory / "submission.json", kClaimFileLimitBytes * 16, Links::kRefuse);
   if (!text || identity.token.empty()) return {};
   const auto submission = parse_json<Json>(*text);
   if (!submission.is_object() || member(submission, "token").empty()) return {};
@@ -172,7 +172,7 @@ fs::path run_directory_of(const Env& env, const JobIdentity& identity, const fs:
 
 Result<int> read_attempt(const fs::path& directory) {
   const auto path = directory / "attempt";
-  const auto text = read_untrusted(path, kFileLimitBytes, Links::kRefuse);
+  const auto text = read_untrusted(path, kClaimFileLimitBytes, Links::kRefuse);
   if (!text) return tl::unexpected<Error>(text.error());
   const auto number = parse_int(trim(*text));
   if (!number || *number < 0 || *number >= std::numeric_limits<int>::max()) {

@@ -45,11 +45,9 @@ constexpr milliseconds kLastWordsLimit{5000};
 constexpr milliseconds kSurroundingsLimit{3000};
 /// Time for Slurm to report that a silent node is down (SlurmdTimeout: five minutes).
 constexpr seconds kVerdictLimit{330};
-constexpr seconds kAskAgain{2};
+constexpr seconds kAskSlurmAgain{2};
 constexpr milliseconds kLauncherEnd{1000};  ///< from SIGKILL to the end of srun's helper process
-///< from SIGKILL to the end of srun's helper process
-constexpr seconds kDiskFullLimit{60};  ///< time for a full disk to have room again
-///< time for a full disk to have room again
+constexpr seconds kDiskFullLimit{60};       ///< time for a full disk to have room again
 constexpr milliseconds kDiskTriedEvery{500};
 /// Time for Slurm's signal after it refused our requeue. Slurm refuses when it is requeueing the
 /// job already.
@@ -299,7 +297,7 @@ std::vector<std::string> RunLeader::ask_for_bad_nodes(AttemptEnd& end) {
     if (bad && !bad->empty()) return *bad;
     if (!bad && end.is_whole_node_silent) end_cut_off_launcher();
     if (Clock::now() >= until || has_later_attempt()) return {};
-    if (const auto signal = signal_within(outputs_.signal_fd, kAskAgain)) {
+    if (const auto signal = signal_within(outputs_.signal_fd, kAskSlurmAgain)) {
       end.is_cancelled = true;
       end.code = 128 + *signal;
       return {};

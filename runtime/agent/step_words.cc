@@ -17,11 +17,11 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr std::int64_t kTasksLimit = 1'000'000;
+constexpr std::int64_t kStepTasksLimit = 1'000'000;
 
 // Options of srun and pyxis that never take the next word as their value (srun(1), 22.05 to 26.05).
 // Every other option does, unless it contains a '='.
-constexpr std::array kFlags{
+constexpr std::array kFlagOptions{
     std::string_view("async"),
     std::string_view("bcast"),
     std::string_view("compress"),
@@ -76,7 +76,7 @@ constexpr std::string_view kShortFlags = "EHhIjKklOQqsuVvXZ";
 constexpr std::string_view kShortWithOptionalValue = "IKks";  // a value is in the same word
 
 /// One option on srun's command line.
-struct Option {
+struct StepOption {
   /// Name without dashes. For a word with several short options: the last one.
   std::string name{};
   std::optional<std::string> value{};
@@ -84,9 +84,9 @@ struct Option {
 };
 
 /// Parses the option at argv[at], a word that begins with '-'.
-Option option_at(const std::vector<std::string>& argv, std::size_t at) {
+StepOption option_at(const std::vector<std::string>& argv, std::size_t at) {
   const std::string_view word = argv[at];
-  const auto with_next = [&](Option option) {
+  const auto with_next = [&](StepOption option) {
     if (at + 1 < argv.size()) {
       option.value = argv[at + 1];
       option.words = 2;
@@ -95,17 +95,18 @@ Option option_at(const std::vector<std::string>& argv, std::size_t at) {
   };
   if (word.starts_with("--")) {
     const auto equals = word.find('=');
-    Option option{.name = std::string(
-                      word.substr(2, equals == std::string_view::npos ? equals : equals - 2))};
+    StepOption option{.name = std::string(
+                          word.substr(2, equals == std::string_view::npos ? equals : equals - 2))};
     if (equals != std::string_view::npos) {
       option.value = std::string(word.substr(equals + 1));
       return option;
     }
-    const bool is_flag = std::find(kFlags.begin(), kFlags.end(), option.name) != kFlags.end();
+    const bool is_flag =
+        std::find(kFlagOptions.begin(), kFlagOptions.end(), option.name) != kFlagOptions.end();
     return is_flag ? option : with_next(std::move(option));
   }
   for (std::size_t letter = 1; letter < word.size(); ++letter) {
-    Option option{.name = std::string(1, word[letter])};
+    StepOption option{.name = std::string(1, word[letter])};
     if (kShortFlags.find(word[letter]) != std::string_view::npos) {
       const bool takes_rest = kShortWithOptionalValue.find(word[letter]) != std::string_view::npos;
       if (takes_rest || letter + 1 == word.size()) return option;
@@ -128,7 +129,7 @@ std::size_t agent_at(const std::vector<std::string>& argv) {
   return argv.size();
 }
 
-bool is_about_nodes(const Option& option) {
+bool is_about_nodes(const StepOption& option) {
   constexpr std::array<std::string_view, 10> kNames{"nodes", "N", "ntasks",   "n", "nodelist",
                                                     "w",     "r", "relative", "F", "nodefile"};
   return std::find(kNames.begin(), kNames.end(), option.name) != kNames.end();
@@ -146,8 +147,9 @@ std::optional<std::vector<int>> parse_tasks_per_node(std::string_view text) {
       if (!part.ends_with(')')) return std::nullopt;
       times = parse_int(part.substr(bracket + 2, part.size() - bracket - 3));
     }
-    if (!count || !times || *count < 1 || *count > kTasksLimit || *times < 1 ||
-        *times > kTasksLimit || static_cast<std::int64_t>(tasks.size()) + *times > kTasksLimit) {
+    if (!count || !times || *count < 1 || *count > kStepTasksLimit || *times < 1 ||
+        *times > kStepTasksLimit ||
+        static_cast<std::int64_t>(tasks.size()) + *times > kStepTasksLimit) {
       return std::nullopt;
     }
     tasks.insert(tasks.end(), static_cast<std::size_t>(*times), static_cast<int>(*count));
@@ -168,7 +170,7 @@ std::vector<std::string> step_on_nodes(const std::vector<std::string>& argv, con
     const auto next = std::min(at + option.words, end);
     if (option.name == "ntasks-per-node") {
       if (const auto count = parse_int(option.value.value_or(""));
-          count && *count > 0 && *count <= kTasksLimit) {
+          count && *count > 0 && *count <= kStepTasksLimit) {
         per_node = static_cast<int>(*count);
         is_words_own = true;
       }

@@ -26,7 +26,7 @@ std::string addresses(const TemplateFields& f) {
   return text;
 }
 
-constexpr std::array kFields{
+constexpr std::array kTemplateFields{
     Field{"rank", [](const TemplateFields& f) { return std::to_string(f.world.rank); }},
     Field{"world_size", [](const TemplateFields& f) { return std::to_string(f.world.size); }},
     Field{"local_rank", [](const TemplateFields& f) { return std::to_string(f.world.local_rank); }},
@@ -64,9 +64,9 @@ constexpr std::array kFields{
 };
 
 const Field* find_field(std::string_view name) {
-  const auto found =
-      std::find_if(kFields.begin(), kFields.end(), [&](const Field& f) { return f.name == name; });
-  return found == kFields.end() ? nullptr : &*found;
+  const auto found = std::find_if(kTemplateFields.begin(), kTemplateFields.end(),
+                                  [&](const Field& f) { return f.name == name; });
+  return found == kTemplateFields.end() ? nullptr : &*found;
 }
 
 /// Splits text: calls literal(piece) for plain text and field(row) for each {name}. Fails with
@@ -93,7 +93,7 @@ Result<> walk(std::string_view text, OnLiteral literal, OnField field) {
     const auto* row = find_field(name);
     if (row == nullptr) {
       std::string all;
-      for (const auto& known : kFields) all += fmt::format(" {{{}}}", known.name);
+      for (const auto& known : kTemplateFields) all += fmt::format(" {{{}}}", known.name);
       const auto near = nearest(name, template_fields());
       return fail(Errc::kUsage, "'{{{}}}' is no field of a template{}; there are{}",
                   printable(name), near ? fmt::format(" (did you mean '{{{}}}'?)", *near) : "",
@@ -155,7 +155,7 @@ Result<EnvTemplate> EnvTemplate::parse(std::string_view argument) {
 
 std::vector<std::string_view> template_fields() {
   std::vector<std::string_view> names;
-  for (const auto& field : kFields) names.push_back(field.name);
+  for (const auto& field : kTemplateFields) names.push_back(field.name);
   return names;
 }
 

@@ -12,8 +12,8 @@ namespace dlrun::agent {
 namespace {
 
 constexpr std::chrono::milliseconds kSampleEvery{2500};
-constexpr std::chrono::seconds kLongestPause{30};
-constexpr int kLeastPause = 200;  // shortest pause, as a multiple of a sample's processor time
+constexpr std::chrono::seconds kLongestGap{30};
+constexpr int kLeastGap = 200;  // shortest pause, as a multiple of a sample's processor time
 
 /// Returns the processor time of this thread. Wall-clock time would overestimate the cost of a
 /// sample on a busy machine.
@@ -29,8 +29,8 @@ std::optional<Usage> UsageMeter::sample(pid_t helper, Clock::time_point now) {
   if (now < next_) return std::nullopt;
   const auto begin = own_time();
   const TreeUse use = use_of_descendants(helper);
-  next_ = now + std::clamp<Clock::duration>(kLeastPause * (own_time() - begin), kSampleEvery,
-                                            kLongestPause);
+  next_ = now +
+          std::clamp<Clock::duration>(kLeastGap * (own_time() - begin), kSampleEvery, kLongestGap);
   const auto before = std::exchange(ticks_before_, use.cpu_ticks);
   const auto since = std::chrono::duration<double>(now - std::exchange(before_, now)).count();
   if (!before || since <= 0 || use.processes == 0) return std::nullopt;

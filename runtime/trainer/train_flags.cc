@@ -13,7 +13,7 @@ namespace {
 using O = TrainOptions;
 
 constexpr std::int64_t kMostTraced = 100'000;  // steps; a step takes about a kilobyte
-constexpr std::int64_t kWidest = 1 << 20;
+constexpr std::int64_t kLargestSize = 1 << 20;
 constexpr double kLargestNumber = 1e9;
 constexpr double kBelowOne = 0.999999999;
 
@@ -37,7 +37,7 @@ constexpr std::array<FlagWord<Sharding>, 3> kShardings{
 Result<> set_hidden(O& options, std::string_view value) {
   options.hidden.clear();
   for (const std::string_view part : split(value, ',')) {
-    DLRUN_TRY_ASSIGN(const auto width, whole_number(part, 1, kWidest));
+    DLRUN_TRY_ASSIGN(const auto width, whole_number(part, 1, kLargestSize));
     options.hidden.push_back(static_cast<std::size_t>(width));
   }
   return {};
@@ -155,8 +155,9 @@ std::vector<Flag<O>> rate_flags() {
 /// Flags of the loop over the data, checkpoints and traces.
 std::vector<Flag<O>> loop_flags() {
   return {
-      {"--batch", number<O>(DLRUN_FIELD(batch), 1, kWidest), "samples of each rank in a step (32)"},
-      {"--micro-batch", number<O>(DLRUN_FIELD(micro_batch), 0, kWidest),
+      {"--batch", number<O>(DLRUN_FIELD(batch), 1, kLargestSize),
+       "samples of each rank in a step (32)"},
+      {"--micro-batch", number<O>(DLRUN_FIELD(micro_batch), 0, kLargestSize),
        "samples that a rank computes at once; it accumulates their gradients; 0: all (0)"},
       {"--epochs", number<O>(DLRUN_FIELD(epochs), 1, kMostEpochs), "passes over the data (4)"},
       {"--augment",

@@ -12,12 +12,12 @@ namespace {
 using Words = std::vector<std::string>;
 
 const Words kKept{"n1", "n3", "n4"};
-const JobLayout kJob{.nodes = {"n1", "n2", "n3", "n4"}, .tasks = {2, 2, 2, 1}};
+const JobLayout kLayout{.nodes = {"n1", "n2", "n3", "n4"}, .tasks = {2, 2, 2, 1}};
 
 TEST_CASE(
     "a step on what is left of the allocation says how many tasks on which nodes, behind srun's "
     "own words") {
-  CHECK(step_on_nodes({"srun", "--mpi=pmix", "/a/dlrun-agent", "rank"}, kJob, kKept) ==
+  CHECK(step_on_nodes({"srun", "--mpi=pmix", "/a/dlrun-agent", "rank"}, kLayout, kKept) ==
         Words{"srun", "--mpi=pmix", "--nodes=3", "--ntasks=5", "--nodelist=n[1,3-4]",
               "/a/dlrun-agent", "rank"});
 }
@@ -34,12 +34,12 @@ TEST_CASE("what the user's srun words say of nodes is replaced, and all else of 
     Words expected{"srun",    "--label",   "-K1",        "--cpus-per-task",     "4",
                    "--exact", "--nodes=3", "--ntasks=5", "--nodelist=n[1,3-4]", "apptainer",
                    "exec",    "--nodes=9", "image",      "/a/dlrun-agent",      "rank"};
-    CHECK(step_on_nodes(argv, kJob, kKept) == expected);
+    CHECK(step_on_nodes(argv, kLayout, kKept) == expected);
   }
 }
 
 TEST_CASE("an option of a later Slurm never makes the agent a word of srun's") {
-  CHECK(step_on_nodes({"srun", "--new-flag", "/a/dlrun-agent", "rank", "--", "-N", "2"}, kJob,
+  CHECK(step_on_nodes({"srun", "--new-flag", "/a/dlrun-agent", "rank", "--", "-N", "2"}, kLayout,
                       kKept) == Words{"srun", "--new-flag", "--nodes=3", "--ntasks=5",
                                       "--nodelist=n[1,3-4]", "/a/dlrun-agent", "rank", "--", "-N",
                                       "2"});
@@ -49,12 +49,12 @@ TEST_CASE(
     "tasks are counted for the nodes that are kept: the job's counts, the step's own, else one a "
     "node") {
   const Words argv{"srun", "/a/dlrun-agent", "rank"};
-  CHECK(step_on_nodes(argv, kJob, {"n1", "n4"})[2] == "--ntasks=3");
-  CHECK(step_on_nodes(argv, {.nodes = kJob.nodes, .tasks = {2, 2}, .tasks_per_node = 4},
+  CHECK(step_on_nodes(argv, kLayout, {"n1", "n4"})[2] == "--ntasks=3");
+  CHECK(step_on_nodes(argv, {.nodes = kLayout.nodes, .tasks = {2, 2}, .tasks_per_node = 4},
                       kKept)[2] == "--ntasks=12");
   CHECK(step_on_nodes(argv, {}, kKept)[2] == "--ntasks=3");
   const auto own =
-      step_on_nodes({"srun", "--ntasks-per-node=3", "/a/dlrun-agent", "rank"}, kJob, kKept);
+      step_on_nodes({"srun", "--ntasks-per-node=3", "/a/dlrun-agent", "rank"}, kLayout, kKept);
   CHECK(own == Words{"srun", "--ntasks-per-node=3", "--nodes=3", "--ntasks=9",
                      "--nodelist=n[1,3-4]", "/a/dlrun-agent", "rank"});
 }

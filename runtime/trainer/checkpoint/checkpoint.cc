@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 constexpr std::string_view kFormat = "dlrun-checkpoint-1";
-constexpr std::string_view kPrefix = "step-";
+constexpr std::string_view kStepPrefix = "step-";
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kManifestFile = "manifest.json";
@@ -176,7 +176,7 @@ CheckpointFolder::CheckpointFolder(fs::path path, std::size_t keep,
 Result<> CheckpointFolder::save(const TrainingState& state, const CheckpointLayout& layout) const {
   // An attempt that no longer owns the run must not even remove files.
   DLRUN_TRY(may_commit_());
-  const std::string name = fmt::format("{}{:08}", kPrefix, state.position.step);
+  const std::string name = fmt::format("{}{:08}", kStepPrefix, state.position.step);
   const fs::path folder = path_ / name;
   std::error_code ignored;
   // Remove a damaged or unfinished checkpoint that an earlier attempt left at this step.
@@ -325,8 +325,8 @@ Result<std::vector<std::string>> CheckpointFolder::names() const {
   for (fs::directory_iterator entry(path_, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename();
-    if (!name.starts_with(kPrefix)) continue;
-    const auto step = parse_int(std::string_view(name).substr(kPrefix.size()));
+    if (!name.starts_with(kStepPrefix)) continue;
+    const auto step = parse_int(std::string_view(name).substr(kStepPrefix.size()));
     if (step && *step >= 0) found.emplace_back(*step, name);
   }
   if (error && error != std::errc::no_such_file_or_directory)

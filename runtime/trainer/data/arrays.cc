@@ -22,7 +22,7 @@ using Tensor = ParsedTensors::Tensor;
 constexpr std::size_t kLargestArrayFile = std::size_t{64} << 30U;
 constexpr std::size_t kMostClasses = 256;
 constexpr const char* kWhole = "train.safetensors";
-constexpr std::string_view kPrefix = "train-";
+constexpr std::string_view kTrainPrefix = "train-";
 constexpr std::string_view kOf = "-of-";
 constexpr std::string_view kEnding = ".safetensors";
 
@@ -108,8 +108,8 @@ Result<Dataset> read_arrays(const fs::path& path) {
 
 /// Returns the number of partitions in a file name: 8 for train-00003-of-00008.safetensors.
 std::optional<std::size_t> partitions_of(std::string_view file) {
-  if (!file.starts_with(kPrefix) || !file.ends_with(kEnding)) return std::nullopt;
-  file = file.substr(kPrefix.size(), file.size() - kPrefix.size() - kEnding.size());
+  if (!file.starts_with(kTrainPrefix) || !file.ends_with(kEnding)) return std::nullopt;
+  file = file.substr(kTrainPrefix.size(), file.size() - kTrainPrefix.size() - kEnding.size());
   const std::size_t at = file.find(kOf);
   if (at == std::string_view::npos) return std::nullopt;
   const auto index = parse_int(file.substr(0, at));
@@ -167,7 +167,7 @@ Result<std::vector<fs::path>> training_files(const DataOptions& options) {
 }  // namespace
 
 std::string partition_name(std::size_t index, std::size_t count) {
-  return fmt::format("{}{:05}{}{:05}{}", kPrefix, index, kOf, count, kEnding);
+  return fmt::format("{}{:05}{}{:05}{}", kTrainPrefix, index, kOf, count, kEnding);
 }
 
 Result<Dataset> parse_arrays(std::string_view name, std::span<const std::uint8_t> bytes) {

@@ -13,13 +13,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Row {
+struct CollectiveRow {
   std::string_view word;
   Collective collective;
 };
-constexpr std::array kCollectives{
-    Row{"all_reduce", Collective::kAllReduce}, Row{"broadcast", Collective::kBroadcast},
-    Row{"all_gather", Collective::kAllGather}, Row{"reduce_scatter", Collective::kReduceScatter}};
+constexpr std::array kCollectives{CollectiveRow{"all_reduce", Collective::kAllReduce},
+                                  CollectiveRow{"broadcast", Collective::kBroadcast},
+                                  CollectiveRow{"all_gather", Collective::kAllGather},
+                                  CollectiveRow{"reduce_scatter", Collective::kReduceScatter}};
 
 constexpr int kRounds = 5;
 constexpr double kRoundMicroseconds = 20'000;
@@ -114,7 +115,7 @@ class Case {
 }  // namespace
 
 std::optional<Collective> parse_collective(std::string_view word) {
-  for (const Row& row : kCollectives) {
+  for (const CollectiveRow& row : kCollectives) {
     if (row.word == word) return row.collective;
   }
   return std::nullopt;

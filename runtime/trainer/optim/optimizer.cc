@@ -20,7 +20,7 @@ struct Defaults {
   double epsilon = 0;
 };
 
-struct Row {
+struct OptimizerRow {
   std::string_view name;
   Defaults defaults;
   std::unique_ptr<Optimizer<float>> (*make)(const OptimizerOptions&);
@@ -29,7 +29,7 @@ struct Row {
 
 /// Makes the row of an update rule: a class template that is constructed from resolved options.
 template <template <typename> class Rule>
-constexpr Row row(std::string_view name, const Defaults& defaults) {
+constexpr OptimizerRow row(std::string_view name, const Defaults& defaults) {
   return {name, defaults,
           [](const OptimizerOptions& options) -> std::unique_ptr<Optimizer<float>> {
             return std::make_unique<Rule<float>>(options);
@@ -39,7 +39,7 @@ constexpr Row row(std::string_view name, const Defaults& defaults) {
           }};
 }
 
-constexpr Row kOptimizers[] = {
+constexpr OptimizerRow kOptimizers[] = {
     row<Adam>("adam", {.epsilon = 1e-8}),
     row<AdamW>("adamw", {.weight_decay = 0.01, .epsilon = 1e-8}),
     row<Sgd>("sgd", {.momentum = 0.9}),
@@ -53,15 +53,15 @@ constexpr Row kOptimizers[] = {
 /// Returns all names with a separator between them.
 std::string names(std::string_view separator) {
   std::string all;
-  for (const Row& row : kOptimizers) {
+  for (const OptimizerRow& row : kOptimizers) {
     if (!all.empty()) all += separator;
     all += row.name;
   }
   return all;
 }
 
-Result<const Row*> find(std::string_view name) {
-  for (const Row& row : kOptimizers) {
+Result<const OptimizerRow*> find(std::string_view name) {
+  for (const OptimizerRow& row : kOptimizers) {
     if (row.name == name) return &row;
   }
   return fail(Errc::kUsage, "--optimizer {}: expected one of {}", name, names(", "));
@@ -84,7 +84,7 @@ Result<OptimizerOptions> resolve(const OptimizerOptions& options) {
 template <typename T>
 Result<std::unique_ptr<Optimizer<T>>> make_optimizer(const OptimizerOptions& options) {
   DLRUN_TRY_ASSIGN(const auto resolved, resolve(options));
-  const Row& row = **find(options.name);
+  const OptimizerRow& row = **find(options.name);
   if constexpr (std::is_same_v<T, float>) {
     return row.make(resolved);
   } else {

@@ -1,0 +1,163 @@
+// Which rank is to blame for the end of an attempt: the first that failed, unless a later failure
+// explains it.
+
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "runtime/agent/attempt.h"
+
+namespace dlrun::agent {
+namespace {
+
+constexpr std::size_t kLaterFailuresLimit = 64;
+
+/// The likelihood that the end of a rank is the reason for the attempt's end. Higher values are
+/// more likely.
+enum class Weight {
+  kConsequence,  ///< the end of another rank caused this one
+  kUnclear,      ///< possibly a consequence: a program may exit or abort because a peer is gone
+  kCause,
+};
+
+Weight weight(const RankEnd& end) {
+  if (end.blamed_rank) return *end.blamed_rank < 0 ? Weight::kConsequence : Weight::kCause;
+  constexpr std::array kOwnFaults{SIGKILL, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGSYS, SIGXCPU};
+  const bool is_own_fault =
+      std::find(kOwnFaults.begin(), kOwnFaults.end(), end.signal) != kOwnFaults.end();
+  return is_own_fault || !end.error.empty() ? Weight::kCause : Weight::kUnclear;
+}
+
+std::string how(const RankEnd& end) {
+  if (!end.error.empty()) return fmt::format(": {}", printable(end.error));
+  if (end.signal != 0) return fmt::format(" was killed by {}", signal_name(end.signal));
+  return fmt::format(" exited with code {}", end.code);
+}
+
+}  // namespace
+
+void Attempt::fail_rank(int rank, RankEnd end, bool cause_is_known, Clock::time_point now) {
+  auto& member = members_.by_rank[rank];
+  if (member.end) return;
+  members_.set_end(member, end);
+  if (is_in<Over>()) return;
+  FailedRank failed{rank, members_.host_of(rank), member.hello.pid, std::move(end)};
+  if (const auto blamed = failed.end.blamed_rank.value_or(rank); blamed != rank) {
+    if (const auto* other = members_.find(blamed)) {
+      failed.rank = blamed;
+      failed.host = members_.host_of(blamed);
+      failed.pid = other->hello.pid;
+    }
+  }
+  // A rank that fails during the autopsy is not the cause: debuggers can end processes.
+  if (auto* const examining = in<Examining>()) return examining->board.drop(rank);
+  if (is_ending()) return reconsider(std::move(failed), cause_is_known, now);
+  end_.reason = EndReason::kRankFailed;
+  end_.code = failed.end.code;
+  end_.first_failed = failed;
+  begin_ending(now);
+  announce_in_time(failed, cause_is_known, now);
+}
+
+void Attempt::announce_in_time(const FailedRank& failed, bool cause_is_known,
+                               Clock::time_point now) {
+  if (!cause_is_known) return announce_later(now + kCauseWait);
+  const bool is_clear = members_.size == 1 || weight(failed.end) == Weight::kCause;
+  is_clear && !has_just_slept(now) ? announce() : announce_later(now + kCulpritWait);
+}
+
+void Attempt::announce_later(Clock::time_point when) {
+  if (auto* const ending = in<Ending>()) ending->announce_at = when;
+}
+
+bool Attempt::is_in_doubt() const {
+  const auto* const ending = in<Ending>();
+  return ending != nullptr && ending->announce_at;
+}
+
+bool Attempt::waits_for_launcher() const {
+  return is_in_doubt() && members_.lost.contains(end_.first_failed->rank);
+}
+
+void Attempt::reconsider(FailedRank failed, bool cause_is_known, Clock::time_point now) {
+  const auto& end = failed.end;
+  const bool is_own =
+      cause_is_known && end.is_own.value_or(end.signal != SIGTERM && end.signal != SIGKILL);
+  const bool may_be_another = is_in_doubt() && !waits_for_launcher();
+  // No agent is killed this soon after the first failure, so an agent that is found lost now was
+  // lost before it.
+  const auto new_weight = !cause_is_known ? Weight::kCause
+                          : is_own        ? weight(end)
+                                          : Weight::kConsequence;
+  const bool explains = may_be_another && new_weight > weight(end_.first_failed->end);
+  if (explains) {
+    std::swap(*end_.first_failed, failed);
+    end_.code = end_.first_failed->end.code;
+    if (!cause_is_known) announce_later(now + kCauseWait);
+    if (cause_is_known && new_weight == Weight::kCause) announce();
+  }
+  auto& later = in<Ending>()->later_failures;
+  if ((explains || is_own) && later.size() < kLaterFailuresLimit)
+    later.push_back(std::move(failed));
+}
+
+void Attempt::announce() {
+  if (auto* const ending = in<Ending>()) ending->announce_at.reset();
+  end_.code = end_.first_failed->end.code;
+  end_.message = sentence();
+  if (!blame_container()) outlet_.say(end_.message);
+  record_failure(*end_.first_failed);
+}
+
+void Attempt::forget_failure() {
+  if (auto* const ending = in<Ending>()) ending->announce_at.reset();
+  end_.first_failed.reset();
+}
+
+std::string Attempt::sentence() const {
+  const auto& failed = *end_.first_failed;
+  const auto others = members_.size - 1;
+  return fmt::format("rank {}{}{}{}", failed.rank,
+                     failed.host.empty() ? "" : " on " + printable(failed.host), how(failed.end),
+                     others <= 0   ? std::string()
+                     : others == 1 ? std::string("; the other rank is ended")
+                                   : fmt::format("; the other {} ranks are ended", others));
+}
+
+void Attempt::on_launcher_killed(int signal, Clock::time_point now) {
+  // Connections to agents may have broken first, as a consequence of the launcher's end.
+  if (!goes_on() && !waits_for_launcher()) return;
+  forget_failure();
+  end_for(
+      EndReason::kLauncherLost, 128 + signal,
+      fmt::format("the step's launcher was killed by {}; its ranks are ended", signal_name(signal)),
+      now);
+}
+
+void Attempt::end_unheard(int rank, Clock::time_point now) {
+  const bool is_first_in_doubt = is_in_doubt() && !waits_for_launcher();
+  if (!goes_on() && !is_first_in_doubt) return;
+  forget_failure();
+  const int code = 128 + SIGTERM;
+  if (has_just_slept(now)) {
+    const auto stopped =
+        std::chrono::duration_cast<std::chrono::seconds>(last_sleep_->time).count();
+    return end_for(EndReason::kLeadUnheard, code,
+                   fmt::format("lead was stopped for {} s; the ranks' agents have ended them, as "
+                               "they must when they do not hear lead",
+                               stopped),
+                   now);
+  }
+  if (!signs_.is_preemption_near) end_.cause = Cause::kNodeFailure;
+  end_for(EndReason::kLeadUnheard, code,
+          fmt::format("the agent of rank {} on {} did not hear lead and has ended the rank: the "
+                      "network between their nodes was cut",
+                      rank, members_.host_of(rank)),
+          now);
+}
+
+}  // namespace dlrun::agent

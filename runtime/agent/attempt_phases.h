@@ -1,0 +1,64 @@
+#pragma once
+// The phases of an attempt, each with the state that only it has. Private to Attempt.
+
+#include <chrono>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/agent/attempt_judge.h"
+#include "runtime/agent/autopsy_board.h"
+#include "runtime/agent/fitness.h"
+#include "runtime/agent/hang_watch.h"
+
+namespace dlrun::agent::phase {
+
+using Clock = std::chrono::steady_clock;
+
+/// Ranks say hello.
+struct Joining {
+  int joined = 0;  ///< ranks whose hello is accepted
+  Fitness fitness{};
+};
+
+struct Stopped {
+  int rank = -1;
+  std::chrono::seconds time{};
+  Clock::time_point heard{};
+};
+/// All ranks have joined. They check collectives if asked to, and run their programs.
+struct Running {
+  HangWatch hang;
+  /// When the hang was first seen. The verdict waits for late heartbeats.
+  std::optional<Clock::time_point> hang_since{};
+  std::optional<Clock::time_point> hang_looked_at{};  ///< when the hang was last examined
+  Stopped stopped{};                                  ///< the last report of a stopped program
+  Fitness fitness{};                                  ///< results of the check of collectives
+  std::set<int> arrived{};           ///< ranks whose check of collectives has its device
+  int checked = 0;                   ///< ranks whose check has passed
+  std::vector<std::string> table{};  ///< pages of the address table, made on the first request
+  /// When the attempt ends itself, ahead of the time limit.
+  std::optional<Clock::time_point> limit_at{};
+  std::optional<Clock::time_point> all_ended_since{};
+};
+
+/// The agents save the stacks of a hung attempt. Its end is decided already.
+struct Examining {
+  AutopsyBoard board;
+  Clock::time_point until{};
+};
+
+/// The ranks are told to end.
+struct Ending {
+  Clock::time_point since{};
+  int stops_asked = 0;  ///< 1: the step was asked to stop; 2: it was killed
+  std::optional<Clock::time_point> asked_again_at{};  ///< time of a second signal that asks to end
+  std::optional<Clock::time_point> announce_at{};  ///< set while the cause of a failure is unknown
+  /// Ranks that failed on their own meanwhile. Bounded.
+  std::vector<FailedRank> later_failures{};
+};
+
+struct Over {};
+
+}  // namespace dlrun::agent::phase

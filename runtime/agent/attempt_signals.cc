@@ -1,0 +1,79 @@
+// Signals that reach lead or a rank while an attempt runs: they end it, or ask for a checkpoint.
+
+#include <signal.h>
+
+#include <utility>
+
+#include "common/subprocess.h"
+#include "runtime/agent/attempt.h"
+
+namespace dlrun::agent {
+
+void Attempt::on_own_signal(int signal, Clock::time_point now) {
+  if (is_in<Over>()) return;
+  const bool is_checkpoint = signal == SIGUSR1;
+  const bool passes = is_checkpoint && options_.forward_usr1 && is_in<Running>();
+  outlet_.record(events::Signal{.signal = signal_name(signal),
+                                .where = "lead",
+                                .word = passes          ? SignalWord::kCheckpoint
+                                        : is_checkpoint ? SignalWord::kNone
+                                                        : SignalWord::kAbort});
+  if (passes && !std::exchange(signals_.usr1_is_passed, true)) {
+    outlet_.broadcast(to_rank::SignalAnswer{signal, SignalWord::kCheckpoint});
+  }
+  if (is_checkpoint) return;
+  if (is_ending()) {
+    // A signal while the attempt ends cancels the job. The first failure keeps its name and code.
+    end_.is_cancelled = true;
+    end_.is_slurms_doing = end_.is_slurms_doing || !end_.lost_nodes.empty();
+    auto* const ending = in<Ending>();
+    if (ending == nullptr) return begin_ending(now, signal);
+    if (!ending->asked_again_at) ending->asked_again_at = now;
+    return;
+  }
+  end_for_signal(signal, fmt::format("ended by {}", signal_name(signal)), now);
+  finish_if_done(now);
+}
+
+void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
+  if (!goes_on()) return;
+  // Slurm's grace time signals steps only. A TERM that reaches ranks but not lead is therefore the
+  // preemption for which `checkpoint.signal_before` prepares.
+  const bool may_checkpoint = signal == SIGUSR1 || signal == SIGTERM;
+  const bool passes = may_checkpoint && options_.forward_usr1;
+  const auto answer = passes              ? SignalWord::kCheckpoint
+                      : signal == SIGUSR1 ? SignalWord::kNone
+                                          : SignalWord::kAbort;
+  const auto host = members_.host_of(rank);
+  if (signals_.seen.insert(signal).second) {
+    outlet_.record(events::Signal{.signal = signal_name(signal),
+                                  .where = fmt::format("rank {} on {}", rank, host),
+                                  .word = answer});
+  }
+  if (answer == SignalWord::kNone) return outlet_.send(rank, to_rank::SignalAnswer{signal, answer});
+  if (!passes) {
+    return end_for_signal(
+        signal,
+        fmt::format("ended by {}, which reached rank {} on {}", signal_name(signal), rank, host),
+        now);
+  }
+  // Either all ranks checkpoint or none: a collective in the middle of a checkpoint would hang
+  // otherwise. This rank gets its own reply because it waits for one about this signal.
+  outlet_.send(rank, to_rank::SignalAnswer{signal, answer});
+  signs_.is_preemption_near = signs_.is_preemption_near || signal == SIGTERM;
+  if (auto* const running = in<Running>()) running->hang.off();
+  if (!std::exchange(signals_.usr1_is_passed, true)) {
+    outlet_.broadcast(to_rank::SignalAnswer{signal, SignalWord::kCheckpoint});
+  }
+}
+
+void Attempt::end_for_signal(int signal, std::string message, Clock::time_point now) {
+  end_.reason = EndReason::kSignalled;
+  end_.code = 128 + signal;
+  end_.is_cancelled = true;
+  end_.message = std::move(message);
+  outlet_.say(end_.message);
+  begin_ending(now, signal);
+}
+
+}  // namespace dlrun::agent

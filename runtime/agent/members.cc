@@ -1,0 +1,64 @@
+#include "runtime/agent/members.h"
+
+#include <algorithm>
+
+#include "runtime/agent/intervals.h"
+
+namespace dlrun::agent {
+
+Member* Members::find(int rank) {
+  const auto found = by_rank.find(rank);
+  return found == by_rank.end() ? nullptr : &found->second;
+}
+
+std::string Members::host_of(int rank) const {
+  if (const auto found = by_rank.find(rank);
+      found != by_rank.end() && !found->second.hello.host.empty())
+    return found->second.hello.host;
+  const auto found = task_ends.find(rank);
+  return found == task_ends.end() ? std::string() : found->second.host;
+}
+
+std::set<int> Members::connected() const {
+  std::set<int> ranks;
+  for (const auto& [rank, member] : by_rank) {
+    if (member.is_connected && !member.end) ranks.insert(rank);
+  }
+  return ranks;
+}
+
+bool Members::has_connected() const {
+  return std::any_of(by_rank.begin(), by_rank.end(), [](const auto& entry) {
+    return entry.second.is_connected && !entry.second.end;
+  });
+}
+
+Silence find_silence(const Members& members, std::chrono::steady_clock::time_point now) {
+  // Time of the last message from each node, including messages of ranks that have ended since.
+  std::map<std::string, std::chrono::steady_clock::time_point> nodes;
+  for (const auto& [rank, member] : members.by_rank) {
+    auto& heard = nodes[member.hello.host];
+    heard = std::max(heard, member.heard);
+  }
+  Silence silence;
+  std::set<std::string> hosts;
+  bool is_any_heard = false;
+  for (const auto& [rank, member] : members.by_rank) {
+    if (member.end || !member.is_connected) continue;
+    is_any_heard = is_any_heard || now < member.heard + kSilentAfter;
+    silence.is_any_late = silence.is_any_late || (now >= member.heard + kBeatLateAfter &&
+                                                  now < member.heard + kSilentAfter);
+    if (now < member.heard + kSilentAfter) continue;
+    silence.ranks.push_back(rank);
+    silence.since = std::max(silence.since, member.heard);
+    hosts.insert(member.hello.host);
+  }
+  if (!is_any_heard && hosts.size() > 1) silence.ranks.clear();
+  if (silence.ranks.empty()) return silence;
+  for (const auto& host : hosts) {
+    if (now >= nodes[host] + kSilentAfter) silence.nodes.push_back(host);
+  }
+  return silence;
+}
+
+}  // namespace dlrun::agent

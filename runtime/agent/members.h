@@ -1,0 +1,61 @@
+#pragma once
+// The ranks of an attempt as lead knows them. Plain data; Attempt keeps it up to date.
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/agent/messages.h"
+
+namespace dlrun::agent {
+
+/// One rank that has said hello, or that the launcher has reported as ended.
+struct Member {
+  to_lead::Hello hello{};
+  bool is_connected = false;
+  std::optional<RankEnd> end{};
+  std::chrono::steady_clock::time_point heard{};  ///< when its last message arrived
+};
+
+/// The end of a task that the launcher reported.
+struct TaskEnd {
+  std::string host;
+  RankEnd end;
+};
+
+struct Members {
+  int size = 0;  ///< number of ranks of the world; 0 until it is known
+  std::map<int, Member> by_rank{};
+  int ended = 0;  ///< number of ranks that have ended
+  std::map<int, TaskEnd> task_ends{};
+  std::set<int> lost{};  ///< ranks whose agents disappeared without an exit record
+
+  [[nodiscard]] Member* find(int rank);
+  /// Returns the host of a rank; empty if it is not known.
+  [[nodiscard]] std::string host_of(int rank) const;
+  [[nodiscard]] bool all_ended() const { return size > 0 && ended >= size; }
+  /// Returns the ranks that are connected and have not ended.
+  [[nodiscard]] std::set<int> connected() const;
+  [[nodiscard]] bool has_connected() const;
+  void set_end(Member& member, RankEnd end) {
+    member.end = std::move(end);
+    ++ended;
+  }
+};
+
+struct Silence {
+  std::vector<int> ranks;                         ///< ranks whose agents have fallen silent
+  std::vector<std::string> nodes;                 ///< nodes of which every agent has fallen silent
+  std::chrono::steady_clock::time_point since{};  ///< last message of any of these ranks
+  bool is_any_late = false;                       ///< the heartbeat of a further rank is late
+};
+
+/// Finds the ranks that have not ended but are silent. Returns none if the ranks of several nodes
+/// are all silent, because then lead itself may be cut off from the network.
+[[nodiscard]] Silence find_silence(const Members& members,
+                                   std::chrono::steady_clock::time_point now);
+
+}  // namespace dlrun::agent

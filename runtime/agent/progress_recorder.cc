@@ -1,0 +1,48 @@
+#include "runtime/agent/progress_recorder.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace dlrun::agent {
+namespace {
+
+/// Returns a count that the program reported; -1 if it did not report it.
+std::int64_t count_of(const Json& object, std::string_view key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number_integer()
+             ? std::max<std::int64_t>(found->get<std::int64_t>(), -1)
+             : -1;
+}
+
+}  // namespace
+
+bool ProgressRecorder::is_result(const Json& body) {
+  const auto final = body.find("final");
+  return final != body.end() && final->is_boolean() && final->get<bool>();
+}
+
+std::string ProgressRecorder::note_position(const Json& body) {
+  const auto told = count_of(body, "step");
+  const auto step = told >= 0 ? told : count_of(body, "epoch");
+  if (step >= 0) step_ = std::max(step_.value_or(step), step);
+  if (const auto steps = count_of(body, "steps"); steps > 0 && told >= steps) has_said_done_ = true;
+  return step < 0 ? std::string() : fmt::format("{} {}", told >= 0 ? "step" : "epoch", step);
+}
+
+void ProgressRecorder::hold(const Json& body) {
+  if (body.contains("checkpoint") && !body.contains("step")) return;
+  if (auto kept = events::Progress::of(body); !kept.empty()) progress_.hold(std::move(kept));
+}
+
+void ProgressRecorder::add_result(const Json& body) {
+  progress_.drop();
+  auto result = whole_result_;
+  result.add(events::Result::of(body));
+  if (std::exchange(has_said_done_, true) && result.values == whole_result_.values) return;
+  whole_result_ = std::move(result);
+  result_.hold(whole_result_);
+}
+
+}  // namespace dlrun::agent

@@ -1,0 +1,72 @@
+#pragma once
+// Turns the program's reports into events for the record, at most one a second of each kind. No
+// I/O, no clock.
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "common/run_events.h"
+#include "runtime/agent/messages.h"
+
+namespace dlrun::agent {
+
+/// Holds an event back, so that at most one a second is recorded. A later event replaces it.
+template <typename Event>
+class HeldEvent {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds kEvery{1000};
+
+  void hold(Event event) { held_ = std::move(event); }
+  /// Returns the event that is held, if its second has passed.
+  [[nodiscard]] std::optional<Event> take_due(Clock::time_point now) {
+    if (!held_ || now < last_ + kEvery) return std::nullopt;
+    last_ = now;
+    return take();
+  }
+  [[nodiscard]] std::optional<Event> take() { return std::exchange(held_, std::nullopt); }
+  void drop() { held_.reset(); }
+  [[nodiscard]] std::optional<Clock::time_point> next_deadline() const {
+    return held_ ? std::optional(last_ + kEvery) : std::nullopt;
+  }
+
+ private:
+  std::optional<Event> held_;
+  Clock::time_point last_{};
+};
+
+class ProgressRecorder {
+ public:
+  /// Returns true for a report that carries the result of a program whose work is complete.
+  [[nodiscard]] static bool is_result(const Json& body);
+
+  /// Notes how far the program is. Returns the position, such as "step 120"; empty if the report
+  /// has none.
+  std::string note_position(const Json& body);
+  /// Holds the report for the record, if it has a field that belongs there.
+  void hold(const Json& body);
+  /// Adds a final report to the result. Each `result` event holds the whole result.
+  void add_result(const Json& body);
+
+  /// Returns true once the program has reported that its work is complete.
+  [[nodiscard]] bool has_said_done() const { return has_said_done_; }
+  /// Returns the highest step (or epoch, if it reports no step) that the program reported.
+  [[nodiscard]] std::optional<std::int64_t> step() const { return step_; }
+
+  [[nodiscard]] HeldEvent<events::Progress>& progress() { return progress_; }
+  [[nodiscard]] HeldEvent<events::Result>& result() { return result_; }
+  [[nodiscard]] const HeldEvent<events::Progress>& progress() const { return progress_; }
+  [[nodiscard]] const HeldEvent<events::Result>& result() const { return result_; }
+
+ private:
+  std::optional<std::int64_t> step_;
+  bool has_said_done_ = false;
+  HeldEvent<events::Progress> progress_;
+  events::Result whole_result_;
+  HeldEvent<events::Result> result_;
+};
+
+}  // namespace dlrun::agent

@@ -1,0 +1,130 @@
+#pragma once
+// The agent of one task: connects the event loop, lead, the program and its processes with
+// RankState, which makes the decisions. rank.cc has the course from joining to running,
+// rank_end.cc signals and processes. One thread, one event loop.
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "common/env.h"
+#include "common/log.h"
+#include "common/result.h"
+#include "runtime/agent/address.h"
+#include "runtime/agent/collective_check.h"
+#include "runtime/agent/event_loop.h"
+#include "runtime/agent/guard.h"
+#include "runtime/agent/lead_connection.h"
+#include "runtime/agent/messages.h"
+#include "runtime/agent/program_output.h"
+#include "runtime/agent/program_report.h"
+#include "runtime/agent/progress_file.h"
+#include "runtime/agent/rank.h"
+#include "runtime/agent/rank_autopsy.h"
+#include "runtime/agent/rank_state.h"
+#include "runtime/agent/rank_table.h"
+#include "runtime/agent/store_relay.h"
+#include "runtime/agent/template.h"
+#include "runtime/bootstrap/world.h"
+
+namespace dlrun::agent {
+
+class RankRunner final : public RankOutlet {
+ public:
+  /// All referenced arguments must outlive the runner.
+  RankRunner(const RankOptions& options, Env env, const World& world, EventLoop& loop,
+             const Guarded& guarded);
+
+  /// Runs until the program and all its processes have ended. Returns the exit code of the process.
+  int run();
+
+  // RankOutlet
+  void send(const MessageToLead& message) override;
+  void send_beat(Clock::time_point now) override;
+  void say(std::string_view line) override;
+  void start_program() override;
+  void look_at_program() override;
+  void signal_program(int signal) override;
+  void end_processes() override;
+  void kill_processes() override;
+
+ private:
+  // In the order of a rank's life: join, start, run, end.
+  /// Fills fields_ and holds the program's port. Returns false, after telling the user, if the
+  /// program needs a port and none is free.
+  [[nodiscard]] bool prepare();
+  /// Connects to lead and says hello. Returns an exit code if the rank ends here.
+  [[nodiscard]] std::optional<int> join_lead();
+  Result<> say_hello();
+  void restore_tmpdir();
+  void open_log();
+  /// Handles lead's message that all ranks have joined. Without a lead run() calls it directly.
+  void on_start(const std::string& addr, const std::string& master_addr, int master_port);
+  void start();
+  Result<> start_check();
+  Result<> launch_program();
+  /// Passes a message of the program on to lead.
+  void on_program_message(const MessageToLead& message);
+  void on_progress(const to_lead::Progress& progress);
+  void look_at_progress(bool is_last = false);
+  /// Takes a trusted program's report of why it is about to fail. Returns false for other messages.
+  [[nodiscard]] bool take_failure(const Json& body);
+
+  void on_message(std::string_view payload);
+  void mark_errors();
+  void begin_autopsy();
+  void handle(const to_rank::Start& start);
+  void handle(const to_rank::Beat&) {}
+  void handle(const to_rank::SignalAnswer& answer) {
+    state_.on_answer(answer.word.value(), Clock::now());
+  }
+  void handle(const to_rank::Autopsy&) { begin_autopsy(); }
+  void handle(const to_rank::End& end);
+  void handle(const to_rank::Reply& reply);
+  void handle(const to_rank::TablePage& page);
+  void handle(const to_rank::Noted&) { state_.on_noted(); }
+  void on_lead_closed();
+  void take_signals();
+  /// Waits for the processes that have ended.
+  void reap();
+  void on_program_end(int status);
+  /// Ends the rank because the program cannot start.
+  void give_up(int code, std::string_view why) { state_.on_failure(code, why, Clock::now()); }
+  [[nodiscard]] bool program_is_exiting() const;
+  void tick();
+  [[nodiscard]] bool is_done() const;
+  [[nodiscard]] std::chrono::milliseconds next_wait() const;
+  void warn(const std::string& message);
+
+  const RankOptions& options_;
+  Env env_;
+  World world_;
+  EventLoop& loop_;
+  const Guarded& guarded_;
+  std::string host_;
+  std::vector<std::string> node_problems_;  ///< failed checks of health.preflight
+  /// The reason why the program does not get the TMPDIR that the spec asks for.
+  std::optional<std::string> tmpdir_problem_;
+  RankState state_;
+  ProgramOutput output_;
+  LeadConnection lead_;
+  /// The port that is held for the program: on rank 0, and on each rank whose preset needs one.
+  Listener held_;
+  TemplateFields fields_;  ///< complete when the program starts
+  std::optional<TableReader> table_;
+  std::unique_ptr<CollectiveCheck> check_;  ///< set while the check of collectives runs
+  pid_t program_ = -1;
+  std::unique_ptr<StoreRelay> store_;
+  std::optional<ProgressFile> progress_file_;
+  ProgramReport report_;
+  RankAutopsy autopsy_;
+};
+
+}  // namespace dlrun::agent

@@ -1,0 +1,190 @@
+#include "runtime/agent/rank_state.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace dlrun::agent {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+void RankState::on_check_end(const std::optional<to_lead::CheckFailed>& failure,
+                             Clock::time_point now) {
+  if (is_ending()) return record_exit(128 + SIGTERM, SIGTERM, {}, now);
+  if (failure) {
+    phase_ = Phase::kUnfit;
+    return outlet_.send(*failure);
+  }
+  outlet_.send(to_lead::Checked{});
+  // The connection may have broken meanwhile: then no program starts any more.
+  if (is_ending()) return record_exit(128 + SIGTERM, SIGTERM, {}, now);
+  outlet_.start_program();
+}
+
+bool RankState::on_signal(int signal, bool came_by_guard, Clock::time_point now) {
+  if (!signals_.take(signal, came_by_guard, now)) return false;
+  const bool asks_to_end = signal != SIGUSR1 && signal != SIGUSR2;
+  if (signal == SIGUSR2 || !lead_.is_made) {
+    // Lead does not decide about USR2, and there may be no lead: pass the signal to the program.
+    if (is_running()) signals_.pass_on(signal, now);
+    if (phase_ == Phase::kJoining && asks_to_end) {
+      phase_ = Phase::kOver;
+      exit_ = Exit{128 + signal, now};
+    }
+    return true;
+  }
+  if (!lead_.is_open) return true;  // lead is gone, so the program is being ended already
+  outlet_.send(to_lead::Signal{signal});
+  // The deadline is not set if the connection broke while the signal was sent.
+  if (lead_.is_open && asks_to_end && !lead_.word_until) lead_.word_until = now + kWordWait;
+  return true;
+}
+
+void RankState::on_answer(std::optional<SignalWord> word, Clock::time_point now) {
+  lead_.word_until.reset();
+  if (word == SignalWord::kCheckpoint && !std::exchange(has_checkpointed_, true))
+    signals_.pass_on(SIGUSR1, now);
+}
+
+void RankState::on_lead_closed(std::string_view why, bool is_exiting, Clock::time_point now) {
+  lead_.is_open = false;
+  if (phase_ == Phase::kOver) return;
+  outlet_.say(fmt::format("lead is gone ({}); the program is ended", why));
+  begin_end(false, is_exiting, now);
+}
+
+void RankState::on_guard_gone(Clock::time_point now) {
+  record_exit(128 + SIGKILL, SIGKILL, {}, now);
+}
+
+void RankState::on_program_end(int code, int signal, Clock::time_point now) {
+  // A program that its agent interrupted has not succeeded, even if it exits with 0.
+  if (!end_.own_reason.empty())
+    return record_exit(128 + SIGTERM, SIGTERM, "ended by its agent: " + end_.own_reason, now);
+  record_exit(code, signal, {}, now);
+}
+
+void RankState::record_exit(int code, int signal, std::string_view error, Clock::time_point now) {
+  if (phase_ == Phase::kOver) return;
+  phase_ = Phase::kOver;
+  exit_ = Exit{code, now};
+  // Workers that the program left behind would keep the task alive, so they are killed now.
+  if (!end_.kill_at) end_.kill_at = now;
+  if (!lead_.is_made && !error.empty()) outlet_.say(error);
+  RankEnd end{.code = code,
+              .signal = signal,
+              .error = std::string(error),
+              .is_own = !end_.is_told || end_.was_exiting,
+              .is_unheard = !end_.own_reason.empty()};
+  if (told_failure_ && !end_.is_told && code != 0 && signal == 0) {
+    end.blamed_rank = told_failure_->rank;
+    end.error = told_failure_->words;
+  }
+  outlet_.send(to_lead::Exit{std::move(end)});
+}
+
+void RankState::begin_end(bool term_is_under_way, bool is_exiting, Clock::time_point now) {
+  lead_.word_until.reset();
+  if (!std::exchange(end_.is_told, true)) end_.was_exiting = is_running() && is_exiting;
+  if (phase_ == Phase::kJoining || phase_ == Phase::kUnfit)
+    return record_exit(128 + SIGTERM, SIGTERM, {}, now);
+  if (is_ending()) return;
+  term_is_under_way = term_is_under_way || signals_.has_come(SIGTERM);
+  end_.term_at = now + (term_is_under_way ? kTermUnderWay : milliseconds(0));
+  end_.kill_at = now + kKilledAfterTerm;
+  send_signals(now);
+}
+
+void RankState::end_without_lead(std::string reason, Clock::time_point now) {
+  outlet_.say(reason + "; the program is ended");
+  if (phase_ != Phase::kOver && !is_ending()) end_.own_reason = std::move(reason);
+  begin_end(false, false, now);
+}
+
+void RankState::on_killed(bool found_any, bool has_children, Clock::time_point now) {
+  // One look can miss a process, so two looks in a row must be empty. They suffice even if
+  // has_children stays true, as for a traced zombie, which cannot be waited for.
+  end_.empty_looks = found_any ? 0 : end_.empty_looks + 1;
+  const bool is_gone = !has_children || end_.empty_looks > 1;
+  if (is_gone && exit_ && !end_.tree_gone_at) end_.tree_gone_at = now;
+}
+
+/// Looks every second for news of the program and whether it is stopped. awake: time in which this
+/// process ran; Slurm stops a suspended job as a whole, including this process.
+void RankState::look_at_program(Clock::time_point now, Clock::duration awake) {
+  look_.stopped += awake;
+  if (now < look_.next) return;
+  look_.next = now + kLookEvery;
+  outlet_.look_at_program();
+}
+
+void RankState::on_look(bool is_stopped) {
+  if (!is_stopped) {
+    look_.stopped = {};
+  } else if (look_.stopped >= kStoppedIsSaid) {
+    outlet_.send(to_lead::Stopped{std::chrono::duration_cast<seconds>(look_.stopped)});
+  }
+}
+
+void RankState::watch_lead(Clock::time_point now) {
+  if (now >= lead_.next_beat) {
+    lead_.next_beat = now + kBeatEvery;
+    outlet_.send_beat(now);
+  }
+  if (lead_.silence > kLease && !is_ending()) {
+    end_without_lead(fmt::format("no word from lead for {} s",
+                                 std::chrono::duration_cast<seconds>(kLease).count()),
+                     now);
+  }
+}
+
+void RankState::send_signals(Clock::time_point now) {
+  for (const int signal : signals_.take_due(now)) {
+    if (is_running()) outlet_.signal_program(signal);
+  }
+  if (end_.term_at && now >= *end_.term_at) {
+    end_.term_at.reset();
+    if (phase_ != Phase::kOver && !signals_.reached_whole_tree(SIGTERM)) outlet_.end_processes();
+  }
+}
+
+void RankState::tick(Clock::time_point now) {
+  // Counts at most 2 s since the last tick: after a longer pause this process was stopped and could
+  // not hear lead.
+  const auto awake = std::min<Clock::duration>(now - last_tick_, seconds(2));
+  last_tick_ = now;
+  lead_.silence += awake;
+  if (lead_.is_open && is_running()) look_at_program(now, awake);
+  if (lead_.is_open) watch_lead(now);
+  if (lead_.word_until && now >= *lead_.word_until)
+    end_without_lead("no word from lead after a signal", now);
+  send_signals(now);
+  if (end_.kill_at && now >= *end_.kill_at && !end_.tree_gone_at) outlet_.kill_processes();
+}
+
+std::optional<RankState::Clock::time_point> RankState::next_deadline(Clock::time_point now) const {
+  if (exit_ || (end_.kill_at && now >= *end_.kill_at)) return now + kKillEvery;
+  std::optional<Clock::time_point> next;
+  for (const auto& when :
+       {signals_.next_deadline(), end_.term_at, end_.kill_at, lead_.word_until}) {
+    if (when && (!next || *when < *next)) next = when;
+  }
+  return next;
+}
+
+bool RankState::is_done(const Output& output, Clock::time_point now) const {
+  if (!exit_) return false;
+  const auto has_passed = [&](milliseconds limit) { return now >= exit_->at + limit; };
+  const auto& gone_at = end_.tree_gone_at;
+  if (!gone_at && !has_passed(kTreeLimit)) return false;
+  if (output.is_held && !has_passed(kOutputWait)) return false;
+  if (!output.is_at_end && now < gone_at.value_or(exit_->at) + kPipesWait) return false;
+  if (!output.log_is_written && !has_passed(kLogWait)) return false;
+  return is_noted_ || !lead_.is_open || has_passed(kExitNotedWithin);
+}
+
+}  // namespace dlrun::agent

@@ -1,0 +1,204 @@
+#pragma once
+// The state machine of one rank, from joining lead to the end of its last process. It decides when
+// the program is told to end, which signals its processes get, what the exit record says, and when
+// the rank is done.
+//
+// The class has no I/O and no clock. The caller passes in facts with their time. Messages to lead,
+// lines for the user and orders about processes go out through RankOutlet. Single-threaded.
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "runtime/agent/intervals.h"
+#include "runtime/agent/messages.h"
+#include "runtime/agent/signal_post.h"
+
+namespace dlrun::agent {
+
+/// The outputs of a rank's state.
+class RankOutlet {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  virtual ~RankOutlet() = default;
+  /// Does nothing if the connection to lead is closed or was never made.
+  virtual void send(const MessageToLead& message) = 0;
+  /// Sends the heartbeat, with news of the program.
+  virtual void send_beat(Clock::time_point now) = 0;
+  /// Prints one line for the user.
+  virtual void say(std::string_view line) = 0;
+  /// Starts the program and calls on_program_start() or on_failure().
+  virtual void start_program() = 0;
+  /// Passes on news of the program, and calls on_look().
+  virtual void look_at_program() = 0;
+  /// Sends a signal to the program's own process.
+  virtual void signal_program(int signal) = 0;
+  /// Sends SIGTERM to every process of the rank.
+  virtual void end_processes() = 0;
+  /// Sends SIGKILL to every process of the rank, and calls on_killed().
+  virtual void kill_processes() = 0;
+};
+
+class RankState {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// Time for lead's reply about a signal.
+  static constexpr std::chrono::milliseconds kWordWait{2000};
+  /// Time for a signal to reach all nodes of a step. They do not get it at the same moment.
+  static constexpr std::chrono::milliseconds kTermUnderWay{200};
+  /// Interval of the looks at the program.
+  static constexpr std::chrono::milliseconds kLookEvery{1000};
+  /// Shorter stops of the program are not reported to lead.
+  static constexpr std::chrono::milliseconds kStoppedIsSaid{3000};
+  /// Interval of the kills of what is left of the program.
+  static constexpr std::chrono::milliseconds kKillEvery{20};
+  /// Time from the exit record until the rank is done although a process is left.
+  static constexpr std::chrono::milliseconds kTreeLimit{5000};
+  /// Time for the last output after the last process.
+  static constexpr std::chrono::milliseconds kPipesWait{2000};
+  /// Time from the exit record for a slow reader to take the output.
+  static constexpr std::chrono::milliseconds kOutputWait{60'000};
+  /// Time from the exit record for the log to be written.
+  static constexpr std::chrono::milliseconds kLogWait{10'000};
+
+  /// outlet must outlive the state.
+  RankState(RankOutlet& outlet, Clock::time_point now) : outlet_(outlet), last_tick_(now) {}
+
+  /// Notes that lead has admitted the rank.
+  void on_connected() { lead_.is_made = lead_.is_open = true; }
+  /// Notes that a message of lead has arrived, whatever its type.
+  void on_heard() { lead_.silence = {}; }
+  /// Returns true while lead's order to start, or what follows from it, can still be carried out.
+  [[nodiscard]] bool awaits_start() const { return phase_ == Phase::kJoining; }
+  /// Notes that the check of collectives, or else the program, is about to start.
+  void on_start() { phase_ = Phase::kStarting; }
+  /// Takes the result of the check of collectives. failure: nullopt if it has passed; the program
+  /// then starts.
+  void on_check_end(const std::optional<to_lead::CheckFailed>& failure, Clock::time_point now);
+  void on_program_start() { phase_ = Phase::kRunning; }
+  /// Ends the rank because the agent cannot start its program.
+  void on_failure(int code, std::string_view error, Clock::time_point now) {
+    record_exit(code, 0, error, now);
+  }
+
+  /// Notes that the program has named the rank that made it fail. rank: -1 if it cannot tell which
+  /// rank that is.
+  void on_told_failure(int rank, std::string words) { told_failure_ = {rank, std::move(words)}; }
+  /// Takes the result of RankOutlet::look_at_program().
+  void on_look(bool is_stopped);
+  /// Takes a signal that the agent received. Returns false if it is a copy of an earlier one.
+  bool on_signal(int signal, bool came_by_guard, Clock::time_point now);
+  /// Takes lead's reply about a signal. word: nullopt if this version does not know it.
+  void on_answer(std::optional<SignalWord> word, Clock::time_point now);
+
+  /// Takes lead's order to end. term_is_under_way: a TERM was sent to the whole step and may still
+  /// reach the program, which must not get it twice. is_exiting: the program has begun to exit. Its
+  /// connections close before it can be waited for, so that the order may be a consequence.
+  void on_end(bool term_is_under_way, bool is_exiting, Clock::time_point now) {
+    begin_end(term_is_under_way, is_exiting, now);
+  }
+  /// Notes that the connection to lead is closed. Ends the program. is_exiting: see on_end().
+  void on_lead_closed(std::string_view why, bool is_exiting, Clock::time_point now);
+  /// Notes that the guard was killed: the task has ended for the launcher. Ends everything.
+  void on_guard_gone(Clock::time_point now);
+  /// Takes the program's end. code: 128 + signal if a signal ended it.
+  void on_program_end(int code, int signal, Clock::time_point now);
+  /// Notes that lead has the exit record.
+  void on_noted() { is_noted_ = true; }
+  /// Takes the result of RankOutlet::kill_processes(). found_any: a living process was found.
+  void on_killed(bool found_any, bool has_children, Clock::time_point now);
+
+  void tick(Clock::time_point now);
+  /// Returns when tick() is to be called next, if nothing else happens; nullopt: no deadline.
+  [[nodiscard]] std::optional<Clock::time_point> next_deadline(Clock::time_point now) const;
+
+  [[nodiscard]] bool is_running() const { return phase_ == Phase::kRunning; }
+  /// Returns true once the program's processes are to be ended, or have ended.
+  [[nodiscard]] bool is_ending() const { return end_.kill_at.has_value(); }
+  /// Returns the exit code of the rank, once it is known.
+  [[nodiscard]] std::optional<int> exit_code() const {
+    return exit_ ? std::optional(exit_->code) : std::nullopt;
+  }
+
+  /// The state of the rank's output.
+  struct Output {
+    bool is_held = false;  ///< the reader of the agent's own output has not taken all of it
+    bool is_at_end = true;
+    bool log_is_written = true;
+  };
+  /// Returns true once the processes are gone, the output is written, and lead has the exit record.
+  /// Each of them has a time limit.
+  [[nodiscard]] bool is_done(const Output& output, Clock::time_point now) const;
+
+ private:
+  enum class Phase {
+    kJoining,   ///< lead's order to start, or an address for it, is awaited
+    kStarting,  ///< the check of collectives runs, or the program starts
+    kUnfit,     ///< the check has failed; lead's order to end is awaited
+    kRunning,
+    kOver,  ///< the exit code is known; processes and output may be left
+  };
+
+  void begin_end(bool term_is_under_way, bool is_exiting, Clock::time_point now);
+  /// Ends the program without an order from lead. The exit record contains the reason.
+  void end_without_lead(std::string reason, Clock::time_point now);
+  void record_exit(int code, int signal, std::string_view error, Clock::time_point now);
+  void look_at_program(Clock::time_point now, Clock::duration awake);
+  void watch_lead(Clock::time_point now);
+  /// Sends the signals that are due.
+  void send_signals(Clock::time_point now);
+
+  RankOutlet& outlet_;
+  Phase phase_ = Phase::kJoining;
+  Clock::time_point last_tick_;
+  SignalPost signals_;
+  bool has_checkpointed_ = false;  ///< the program was asked to save a checkpoint
+
+  struct Lead {
+    bool is_made = false;  ///< there is or was a connection
+    bool is_open = false;
+    /// Time without a message. Does not count time in which this process was stopped.
+    Clock::duration silence{};
+    Clock::time_point next_beat{};
+    std::optional<Clock::time_point> word_until{};  ///< deadline for the reply about a signal
+  };
+  Lead lead_;
+
+  struct Look {
+    Clock::time_point next{};
+    /// Time for which the program has been stopped. Does not count time in which this process was.
+    Clock::duration stopped{};
+  };
+  Look look_;
+
+  struct ToldFailure {
+    int rank = -1;
+    std::string words;
+  };
+  std::optional<ToldFailure> told_failure_;
+
+  /// The way from the decision to end the program to its last process.
+  struct End {
+    bool is_told = false;  ///< the program was told to end, by lead or because lead is not heard
+    bool was_exiting = false;  ///< the program had begun to exit when it was told to end
+    /// The reason why the agent ends the program without an order from lead. Empty: it does not.
+    std::string own_reason{};
+    std::optional<Clock::time_point> term_at{};  ///< when all processes get SIGTERM
+    std::optional<Clock::time_point> kill_at{};  ///< when all processes get SIGKILL
+    int empty_looks = 0;  ///< number of kills in a row that found no living process
+    std::optional<Clock::time_point> tree_gone_at{};
+  };
+  End end_;
+
+  struct Exit {
+    int code = 0;
+    Clock::time_point at{};
+  };
+  std::optional<Exit> exit_;
+  bool is_noted_ = false;  ///< lead has the exit record
+};
+
+}  // namespace dlrun::agent

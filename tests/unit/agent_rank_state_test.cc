@@ -1,0 +1,521 @@
+// Tests the decisions of a rank's agent: how it ends its program, and what it tells lead.
+#include <signal.h>
+
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "runtime/agent/exit_codes.h"
+#include "tests/unit/rank_scene.h"
+
+namespace dlrun::agent {
+namespace {
+
+using Orders = std::vector<std::string>;
+
+const std::string kUsr1 = "signal " + std::to_string(SIGUSR1);
+const std::string kUsr2 = "signal " + std::to_string(SIGUSR2);
+const std::string kTerm = "signal " + std::to_string(SIGTERM);
+
+TEST_CASE("a program that ends by itself is recorded with its own code") {
+  RankScene scene;
+  scene.run_with_lead();
+  scene.pass_heard(seconds(1));
+  scene.state.on_program_end(3, 0, scene.now);
+  CHECK(scene.state.exit_code() == 3);
+  CHECK(scene.exit_record() ==
+        Json{{"type", "exit"}, {"code", 3}, {"signal", 0}, {"error", ""}, {"own", true}});
+  CHECK(scene.orders.empty());
+  SUBCASE("what the program left behind is killed at once") {
+    scene.pass(milliseconds(20));
+    CHECK(scene.orders == Orders{"kill"});
+  }
+  SUBCASE("it is recorded once") {
+    scene.state.on_program_end(4, 0, scene.now);
+    scene.state.on_failure(kExitInternal, "late", scene.now);
+    scene.state.on_guard_gone(scene.now);
+    CHECK(scene.state.exit_code() == 3);
+    CHECK(scene.count("exit") == 1);
+  }
+}
+
+TEST_CASE("an order to end sends TERM at once and KILL a second later") {
+  RankScene scene;
+  scene.run_with_lead();
+  scene.state.on_end(false, false, scene.now);
+  CHECK(scene.orders == Orders{"TERM tree"});
+  CHECK(scene.state.is_ending());
+  scene.pass(kKilledAfterTerm - milliseconds(1));
+  CHECK(scene.orders == Orders{"TERM tree"});
+  SUBCASE("a second order changes nothing") {
+    scene.state.on_end(false, false, scene.now);
+    CHECK(scene.orders == Orders{"TERM tree"});
+  }
+  CHECK(scene.state.next_deadline(scene.now) == scene.now + milliseconds(1));
+  scene.pass(milliseconds(1));
+  CHECK(scene.orders == Orders{"TERM tree", "kill"});
+  SUBCASE("the kill is repeated until nothing is left") {
+    CHECK(scene.state.next_deadline(scene.now) == scene.now + RankState::kKillEvery);
+    scene.pass(milliseconds(100));
+    scene.state.on_program_end(128 + SIGKILL, SIGKILL, scene.now);
+    scene.is_any_alive = false;
+    scene.pass(milliseconds(100));
+    scene.pass(milliseconds(100));
+    CHECK(scene.orders == Orders{"TERM tree", "kill", "kill", "kill"});
+    CHECK(scene.exit_record()["code"] == 128 + SIGKILL);
+    CHECK(scene.exit_record()["own"] == false);
+  }
+}
+
+/// A rank that is told to end while a TERM to the whole step may be under way. lead_says_so: lead
+/// knows of it; otherwise this agent got it itself. Ends just before the program gets its own TERM.
+void wait_for_term(RankScene& scene, bool lead_says_so) {
+  scene.run_with_lead();
+  if (!lead_says_so) scene.state.on_signal(SIGTERM, false, scene.now);
+  scene.state.on_end(lead_says_so, false, scene.now);
+  scene.pass(RankState::kTermUnderWay - milliseconds(1));
+  CHECK(scene.orders.empty());
+}
+
+TEST_CASE("a TERM to the whole step that reached the program is not sent twice") {
+  for (const bool lead_says_so : {true, false}) {
+    CAPTURE(lead_says_so);
+    RankScene scene;
+    wait_for_term(scene, lead_says_so);
+    scene.state.on_signal(SIGTERM, false, scene.now);
+    scene.state.on_signal(SIGTERM, true, scene.now);
+    scene.pass(milliseconds(1));
+    CHECK(scene.orders.empty());
+  }
+}
+
+TEST_CASE("a TERM that reached the agent alone is sent to the program after a short wait") {
+  for (const bool lead_says_so : {true, false}) {
+    CAPTURE(lead_says_so);
+    RankScene scene;
+    wait_for_term(scene, lead_says_so);
+    scene.pass(milliseconds(1));
+    CHECK(scene.orders == Orders{"TERM tree"});
+  }
+}
+
+TEST_CASE("a program that was exiting when it was told to end has ended by itself") {
+  RankScene scene;
+  scene.run_with_lead();
+  bool is_exiting = false;
+  SUBCASE("exiting") {
+    is_exiting = true;
+  }
+  SUBCASE("running") {
+    is_exiting = false;
+  }
+  scene.state.on_end(false, is_exiting, scene.now);
+  scene.state.on_end(false, !is_exiting, scene.now);  // only the first order counts
+  scene.state.on_program_end(1, 0, scene.now);
+  CHECK(scene.exit_record()["own"] == is_exiting);
+}
+
+TEST_CASE("an order to end before the program has started ends the rank at once") {
+  RankScene scene;
+  scene.state.on_connected();
+  scene.pass_heard(seconds(1));
+  scene.state.on_end(false, false, scene.now);
+  CHECK(scene.state.exit_code() == 128 + SIGTERM);
+  CHECK(scene.exit_record()["signal"] == SIGTERM);
+  CHECK_FALSE(scene.state.awaits_start());
+}
+
+TEST_CASE("a rank whose lead is silent for the lease ends its program") {
+  RankScene scene;
+  scene.run_with_lead();
+  scene.pass_heard(seconds(30));
+  CHECK(scene.orders.empty());
+  scene.state.on_heard();
+  scene.pass(kLease);
+  CHECK(scene.orders.empty());
+  scene.pass(milliseconds(1));
+  CHECK(scene.orders == Orders{"TERM tree"});
+  CHECK(scene.said == Orders{"no word from lead for 10 s; the program is ended"});
+  SUBCASE("a program that then exits with 0 has not succeeded") {
+    scene.state.on_program_end(0, 0, scene.now);
+    CHECK(scene.state.exit_code() == 128 + SIGTERM);
+    CHECK(scene.exit_record()["error"] == "ended by its agent: no word from lead for 10 s");
+    CHECK(scene.exit_record()["unheard"] == true);
+  }
+  SUBCASE("a lead that comes back does not change that") {
+    scene.state.on_heard();
+    scene.pass(kKilledAfterTerm);
+    CHECK(scene.orders == Orders{"TERM tree", "kill"});
+    CHECK(scene.said.size() == 1);
+  }
+}
+
+TEST_CASE("time in which the agent itself was stopped is no silence of lead") {
+  RankScene scene;
+  scene.run_with_lead();
+  scene.pass(seconds(5));
+  scene.now += std::chrono::hours(1);
+  scene.state.tick(scene.now);
+  CHECK(scene.orders.empty());
+  scene.pass(seconds(3));
+  CHECK(scene.orders.empty());
+  scene.pass(milliseconds(100));
+  CHECK(scene.orders == Orders{"TERM tree"});
+}
+
+TEST_CASE("a rank that waits for the others ends without a program if lead is silent") {
+  RankScene scene;
+  scene.state.on_connected();
+  scene.pass(kLease + milliseconds(100));
+  CHECK(scene.state.exit_code() == 128 + SIGTERM);
+  CHECK(scene.exit_record()["unheard"] == true);
+}
+
+TEST_CASE("a closed connection to lead ends the program") {
+  RankScene scene;
+  scene.run_with_lead();
+  scene.state.on_lead_closed("Connection reset", false, scene.now);
+  CHECK(scene.said == Orders{"lead is gone (Connection reset); the program is ended"});
+  CHECK(scene.orders == Orders{"TERM tree"});
+  scene.state.on_program_end(0, 0, scene.now);
+  scene.is_any_alive = false;
+  scene.pass(kKilledAfterTerm);
+  CHECK(scene.is_done());  // nobody is left to confirm the record
+}
+
+TEST_CASE("a connection that lead closes after the program's end is not told") {
+  RankScene scene;
+  scene.run_with_lead();
+  scene.state.on_program_end(0, 0, scene.now);
+  scene.state.on_lead_closed("closed", false, scene.now);
+  CHECK(scene.said.empty());
+  CHECK(scene.state.exit_code() == 0);
+}
+
+TEST_CASE("a signal is told to lead, whose word decides") {
+  RankScene scene;
+  scene.run_with_lead();
+  scene.state.on_signal(SIGTERM, false, scene.now);
+  CHECK(scene.sent.back() == json_of(MessageToLead(to_lead::Signal{SIGTERM})));
+  CHECK(scene.state.next_deadline(scene.now) == scene.now + RankState::kWordWait);
+  scene.pass(RankState::kWordWait - milliseconds(1));
+  CHECK(scene.orders.empty());
+  SUBCASE("checkpoint: the program gets USR1, once an attempt") {
+    scene.state.on_answer(SignalWord::kCheckpoint, scene.now);
+    scene.pass(SignalPost::kTreeWait);
+    CHECK(scene.orders == Orders{kUsr1});
+    scene.state.on_answer(SignalWord::kCheckpoint, scene.now);
+    scene.pass(seconds(3));
+    CHECK(scene.orders == Orders{kUsr1});
+    CHECK(scene.said.empty());
+  }
+  SUBCASE("no word: the program is ended") {
+    scene.pass(milliseconds(1));
+    CHECK(scene.said == Orders{"no word from lead after a signal; the program is ended"});
+    scene.pass(RankState::kTermUnderWay);
+    CHECK(scene.orders == Orders{"TERM tree"});
+    scene.state.on_program_end(0, 0, scene.now);
+    CHECK(scene.exit_record()["error"] == "ended by its agent: no word from lead after a signal");
+  }
+  SUBCASE("an order to end: the deadline is gone") {
+    scene.state.on_end(true, false, scene.now);
+    scene.pass(seconds(3));
+    CHECK(scene.said.empty());
+  }
+}
+
+TEST_CASE("a USR1 may be left without a word") {
+  RankScene scene;
+  scene.run_with_lead();
+  scene.state.on_signal(SIGUSR1, false, scene.now);
+  CHECK(scene.count("signal") == 1);
+  scene.pass_heard(seconds(5));
+  CHECK(scene.orders.empty());
+}
+
+TEST_CASE("a signal that also came by the guard is told once, a later one again") {
+  RankScene scene;
+  scene.run_with_lead();
+  CHECK(scene.state.on_signal(SIGTERM, true, scene.now));
+  CHECK_FALSE(scene.state.on_signal(SIGTERM, false, scene.now));
+  CHECK(scene.count("signal") == 1);
+  SUBCASE("the second signal does not extend the wait for the word about the first") {
+    scene.pass(milliseconds(1500));
+    CHECK(scene.state.on_signal(SIGTERM, false, scene.now));
+    CHECK(scene.count("signal") == 2);
+    scene.pass(milliseconds(500));
+    CHECK(scene.said.size() == 1);
+  }
+}
+
+TEST_CASE("a USR2 goes to the program, of which lead is not asked") {
+  RankScene scene;
+  scene.run_with_lead();
+  scene.state.on_signal(SIGUSR2, true, scene.now);
+  scene.pass(SignalPost::kTreeWait - milliseconds(1));
+  CHECK(scene.orders.empty());
+  SUBCASE("it came by the guard alone: the program does not have it yet") {
+    scene.pass(milliseconds(1));
+    CHECK(scene.orders == Orders{kUsr2});
+  }
+  SUBCASE("it came on both ways: the program has it") {
+    scene.state.on_signal(SIGUSR2, false, scene.now);
+    scene.pass(milliseconds(1));
+    CHECK(scene.orders.empty());
+  }
+  CHECK(scene.count("signal") == 0);
+}
+
+TEST_CASE("without a lead, signals go to the program") {
+  RankScene scene;
+  scene.run_alone();
+  for (const int signal : {SIGUSR1, SIGTERM}) scene.state.on_signal(signal, false, scene.now);
+  scene.pass(seconds(20));
+  CHECK(scene.orders == Orders{kUsr1, kTerm});
+  CHECK(scene.sent.empty());
+  SUBCASE("a second TERM goes to the program, too") {
+    scene.state.on_signal(SIGTERM, false, scene.now);
+    scene.pass(SignalPost::kTreeWait);
+    CHECK(scene.orders == Orders{kUsr1, kTerm, kTerm});
+  }
+}
+
+TEST_CASE("a signal that asks to end ends the wait for lead") {
+  RankScene scene;
+  scene.state.on_signal(SIGUSR1, false, scene.now);
+  CHECK_FALSE(scene.state.exit_code());
+  scene.state.on_signal(SIGINT, false, scene.now);
+  CHECK(scene.state.exit_code() == 128 + SIGINT);
+  CHECK_FALSE(scene.state.awaits_start());
+}
+
+TEST_CASE("a rank whose guard was killed kills everything at once") {
+  RankScene scene;
+  scene.run_with_lead();
+  scene.state.on_guard_gone(scene.now);
+  CHECK(scene.exit_record()["code"] == 128 + SIGKILL);
+  CHECK(scene.exit_record()["signal"] == SIGKILL);
+  scene.pass(milliseconds(1));
+  CHECK(scene.orders == Orders{"kill"});
+}
+
+TEST_CASE("a program that is stopped for some seconds is told to lead every second") {
+  RankScene scene;
+  scene.run_with_lead();
+  scene.pass_heard(seconds(2));
+  scene.program_is_stopped = true;
+  scene.pass_heard(seconds(2));
+  CHECK(scene.count("stopped") == 0);
+  scene.pass_heard(seconds(3));
+  CHECK(scene.count("stopped") >= 2);
+  const int told = scene.count("stopped");
+  scene.program_is_stopped = false;
+  scene.pass_heard(seconds(2));
+  CHECK(scene.count("stopped") == told);
+  SUBCASE("the time begins anew with the next stop") {
+    scene.program_is_stopped = true;
+    scene.pass_heard(seconds(2));
+    CHECK(scene.count("stopped") == told);
+  }
+  SUBCASE("a suspended job, whose agents are stopped as well, is no stopped program") {
+    scene.program_is_stopped = true;
+    scene.now += seconds(600);
+    scene.state.on_heard();
+    scene.state.tick(scene.now);
+    CHECK(scene.count("stopped") == told);
+  }
+}
+
+TEST_CASE("heartbeats go out every three seconds, also before the program starts") {
+  RankScene scene;
+  scene.state.on_connected();
+  scene.pass_heard(seconds(6));
+  CHECK(scene.beats == 2);
+  scene.state.on_lead_closed("closed", false, scene.now);
+  scene.pass(seconds(6));
+  CHECK(scene.beats == 2);
+}
+
+TEST_CASE("the check of collectives decides whether the program starts") {
+  RankScene scene;
+  scene.state.on_connected();
+  scene.state.on_start();
+  SUBCASE("it passes") {
+    scene.state.on_check_end(std::nullopt, scene.now);
+    CHECK(scene.count("checked") == 1);
+    CHECK(scene.orders == Orders{"start"});
+    CHECK(scene.state.is_running());
+  }
+  SUBCASE("it fails: lead ends the rank") {
+    scene.state.on_check_end(to_lead::CheckFailed{}, scene.now);
+    CHECK(scene.sent.size() == 1);
+    CHECK_FALSE(scene.state.exit_code());
+    scene.state.on_end(false, false, scene.now);
+    CHECK(scene.exit_record()["code"] == 128 + SIGTERM);
+    CHECK(scene.orders.empty());
+  }
+  SUBCASE("the rank is told to end meanwhile: the program does not start") {
+    scene.state.on_end(false, false, scene.now);
+    CHECK(scene.orders == Orders{"TERM tree"});
+    scene.state.on_check_end(std::nullopt, scene.now);
+    CHECK(scene.exit_record()["code"] == 128 + SIGTERM);
+    CHECK(scene.count("checked") == 0);
+  }
+}
+
+/// Loses lead while it sends the result of the check.
+struct LeadLost final : RankOutlet {
+  RankState state{*this, Clock::time_point(std::chrono::hours(1))};
+  bool has_started = false;
+
+  void send(const MessageToLead& message) override {
+    if (json_of(message)["type"] == "checked")
+      state.on_lead_closed("closed", false, Clock::time_point(std::chrono::hours(1)));
+  }
+  void send_beat(Clock::time_point) override {}
+  void say(std::string_view) override {}
+  void start_program() override { has_started = true; }
+  void look_at_program() override {}
+  void signal_program(int) override {}
+  void end_processes() override {}
+  void kill_processes() override {}
+};
+
+TEST_CASE("no program starts if lead is lost with the result of the check") {
+  LeadLost rank;
+  rank.state.on_connected();
+  rank.state.on_start();
+  rank.state.on_check_end(std::nullopt, RankOutlet::Clock::time_point(std::chrono::hours(1)));
+  CHECK_FALSE(rank.has_started);
+  CHECK(rank.state.exit_code() == 128 + SIGTERM);
+}
+
+TEST_CASE("a program that cannot be started is told to lead, or to the user without a lead") {
+  RankScene scene;
+  SUBCASE("with lead") {
+    scene.state.on_connected();
+    scene.state.on_start();
+    scene.state.on_failure(127, "'pyton' was not found", scene.now);
+    CHECK(scene.exit_record()["error"] == "'pyton' was not found");
+    CHECK(scene.said.empty());
+  }
+  SUBCASE("alone") {
+    scene.state.on_start();
+    scene.state.on_failure(127, "'pyton' was not found", scene.now);
+    CHECK(scene.said == Orders{"'pyton' was not found"});
+  }
+  CHECK(scene.state.exit_code() == 127);
+}
+
+TEST_CASE("the rank that a trusted program blames is in the exit record") {
+  RankScene scene;
+  scene.run_with_lead();
+  scene.state.on_told_failure(5, "rank 5 is gone");
+  SUBCASE("the program exits with a code of its own") {
+    scene.state.on_program_end(1, 0, scene.now);
+    CHECK(scene.exit_record()["of"] == 5);
+    CHECK(scene.exit_record()["error"] == "rank 5 is gone");
+  }
+  SUBCASE("a signal ended it") {
+    scene.state.on_program_end(128 + SIGSEGV, SIGSEGV, scene.now);
+    CHECK_FALSE(scene.exit_record().contains("of"));
+  }
+  SUBCASE("it was told to end first") {
+    scene.state.on_end(false, false, scene.now);
+    scene.state.on_program_end(1, 0, scene.now);
+    CHECK_FALSE(scene.exit_record().contains("of"));
+  }
+  SUBCASE("it recovered") {
+    scene.state.on_program_end(0, 0, scene.now);
+    CHECK_FALSE(scene.exit_record().contains("of"));
+  }
+}
+
+/// A rank whose program has ended, whose processes are gone, and whose record lead has.
+struct EndedRank : RankScene {
+  EndedRank() {
+    run_with_lead();
+    state.on_program_end(0, 0, now);
+    ended_at = now;
+    is_any_alive = false;
+    pass(milliseconds(100));
+  }
+  /// Moves the clock to this time after the program's end.
+  void pass_until(milliseconds time) {
+    pass(std::chrono::duration_cast<milliseconds>(ended_at + time - now));
+  }
+
+  Clock::time_point ended_at;
+};
+
+TEST_CASE("a rank is done with its processes, its output and lead's word") {
+  EndedRank rank;
+  SUBCASE("lead has the record") {
+    CHECK_FALSE(rank.is_done());
+    rank.state.on_noted();
+    CHECK(rank.is_done());
+  }
+  SUBCASE("lead says nothing") {
+    rank.pass_until(kExitNotedWithin - milliseconds(1));
+    CHECK_FALSE(rank.is_done());
+    rank.pass_until(kExitNotedWithin);
+    CHECK(rank.is_done());
+  }
+  SUBCASE("a reader takes its time") {
+    rank.state.on_noted();
+    rank.pass_until(RankState::kOutputWait - milliseconds(1));
+    CHECK_FALSE(rank.is_done({.is_held = true}));
+    rank.pass_until(RankState::kOutputWait);
+    CHECK(rank.is_done({.is_held = true}));
+  }
+  SUBCASE("a pipe stays open") {
+    rank.state.on_noted();
+    rank.pass(RankState::kPipesWait - milliseconds(1));
+    CHECK_FALSE(rank.is_done({.is_at_end = false}));
+    rank.pass(milliseconds(1));
+    CHECK(rank.is_done({.is_at_end = false}));
+  }
+  SUBCASE("the log is on a slow file system") {
+    rank.state.on_noted();
+    rank.pass_until(RankState::kLogWait - milliseconds(1));
+    CHECK_FALSE(rank.is_done({.log_is_written = false}));
+    rank.pass_until(RankState::kLogWait);
+    CHECK(rank.is_done({.log_is_written = false}));
+  }
+}
+
+TEST_CASE("a process that cannot be killed holds the rank for some seconds only") {
+  RankScene scene;
+  scene.run_with_lead();
+  scene.state.on_program_end(0, 0, scene.now);
+  scene.state.on_noted();
+  scene.pass(RankState::kTreeLimit - milliseconds(1));
+  CHECK_FALSE(scene.is_done());
+  scene.pass(milliseconds(1));
+  CHECK(scene.is_done());
+}
+
+TEST_CASE(
+    "two looks in a row must find no process, unless the kernel knows that there is no child") {
+  RankScene scene;
+  scene.run_with_lead();
+  scene.state.on_program_end(0, 0, scene.now);
+  scene.state.on_noted();
+  SUBCASE("no child") {
+    scene.state.on_killed(false, false, scene.now);
+    CHECK(scene.is_done());
+  }
+  SUBCASE("a child that is no living process, such as a traced zombie") {
+    scene.state.on_killed(false, true, scene.now);
+    CHECK_FALSE(scene.is_done());
+    scene.state.on_killed(true, true, scene.now);
+    scene.state.on_killed(false, true, scene.now);
+    CHECK_FALSE(scene.is_done());
+    scene.state.on_killed(false, true, scene.now);
+    CHECK(scene.is_done());
+  }
+}
+
+}  // namespace
+}  // namespace dlrun::agent

@@ -1,0 +1,91 @@
+#pragma once
+// A test environment for a RankState: its actions are recorded, and the test moves the clock.
+
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/agent/rank_state.h"
+
+namespace dlrun::agent {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// A rank whose program the test plays, and a clock that the test moves.
+struct RankScene : RankOutlet {
+  std::vector<Json> sent;
+  std::vector<std::string> said;
+  /// The orders about processes, in order: "start", "kill", "TERM tree", and signals by their
+  /// number, such as "signal 10".
+  std::vector<std::string> orders;
+  int beats = 0;
+  bool program_is_stopped = false;
+  bool is_any_alive = true;  ///< what a kill finds
+  Clock::time_point now{std::chrono::hours(1)};
+  RankState state{*this, now};
+
+  void send(const MessageToLead& message) override { sent.push_back(json_of(message)); }
+  void send_beat(Clock::time_point) override { ++beats; }
+  void say(std::string_view line) override { said.emplace_back(line); }
+  void start_program() override {
+    orders.emplace_back("start");
+    state.on_program_start();
+  }
+  void look_at_program() override { state.on_look(program_is_stopped); }
+  void signal_program(int signal) override { orders.push_back("signal " + std::to_string(signal)); }
+  void end_processes() override { orders.emplace_back("TERM tree"); }
+  void kill_processes() override {
+    orders.emplace_back("kill");
+    state.on_killed(is_any_alive, is_any_alive, now);
+  }
+
+  /// Joins lead and starts the program.
+  void run_with_lead() {
+    state.on_connected();
+    run_alone();
+  }
+  /// Starts the program without a lead.
+  void run_alone() {
+    state.on_start();
+    start_program();
+    orders.clear();
+  }
+  /// Moves the clock in steps of at most 100 ms, and lets the state react after each.
+  void pass(milliseconds time) {
+    for (const auto end = now + time; now < end;) {
+      now = std::min<Clock::time_point>(now + milliseconds(100), end);
+      state.tick(now);
+    }
+  }
+  /// Moves the clock in steps of one second, in each of which lead is heard.
+  void pass_heard(seconds time) {
+    for (int step = 0; step < time.count(); ++step) {
+      state.on_heard();
+      pass(seconds(1));
+    }
+  }
+  /// Returns the exit record that was sent; null if there is none.
+  [[nodiscard]] Json exit_record() const {
+    for (const auto& message : sent) {
+      if (message["type"] == "exit") return message;
+    }
+    return nullptr;
+  }
+  /// Returns the number of messages of this type.
+  [[nodiscard]] int count(std::string_view type) const {
+    int found = 0;
+    for (const auto& message : sent) found += message["type"] == type ? 1 : 0;
+    return found;
+  }
+  [[nodiscard]] bool is_done(const RankState::Output& output = {}) const {
+    return state.is_done(output, now);
+  }
+};
+
+}  // namespace dlrun::agent
