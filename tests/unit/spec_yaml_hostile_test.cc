@@ -13,6 +13,7 @@
 
 #include "launcher/spec/load.h"
 #include "launcher/spec/yaml_document.h"
+#include "tests/time_limit.h"
 
 namespace dlrun {
 namespace {
@@ -142,16 +143,8 @@ Cost cost_of_loading(const LoadRequest& request) {
   return {WEXITSTATUS(status) == 0, ms(usage.ru_utime) + ms(usage.ru_stime), usage.ru_maxrss};
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kIsSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kIsSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool kIsSanitized = false;
-#endif
-
 TEST_CASE("every hostile document is read or refused within a second and 128 MiB") {
-  constexpr double kMostMs = kIsSanitized ? 5000 : 1000;  // 5: a sanitizer's own cost
+  constexpr double kMostMs = wall_limit(1000.0);
   constexpr long kMostKiB = 128 * 1024;
   for (const Hostile& hostile : hostile_documents()) {
     INFO(std::string(hostile.what));
@@ -162,7 +155,7 @@ TEST_CASE("every hostile document is read or refused within a second and 128 MiB
     const Cost cost = cost_of_loading(request);
     CHECK(cost.is_read == hostile.is_empty);
     CHECK(cost.cpu_ms < kMostMs);
-    if (!kIsSanitized) CHECK(cost.most_kib < kMostKiB);
+    if (!kWithSanitizer) CHECK(cost.most_kib < kMostKiB);
   }
 }
 
