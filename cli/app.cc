@@ -51,8 +51,8 @@ constexpr const char* kFooter =
     "3 Slurm refused, 4 the Slurm controller does not answer, 5 the run failed, 6 not found,\n"
     "130 interrupted, 141 the reader of the output is gone.";
 
-/// Returns the command's name: the first word that is not an option of the log, because these
-/// options may stand before it. Returns an empty text if there is no such word.
+/// Returns the command's name: the first argument that is not an option of the log, because these
+/// options may precede the name. Returns an empty text if there is no such argument.
 std::string command_in(const std::vector<std::string>& words) {
   for (std::size_t at = 1; at < words.size(); ++at) {
     const std::string& word = words[at];
@@ -67,8 +67,8 @@ std::string command_in(const std::vector<std::string>& words) {
   return {};
 }
 
-/// Returns a message about the first unknown option before `--`. CLI11 names any word that is left
-/// over, which may be the program after `--`.
+/// Returns a message about the first unknown option before `--`. CLI11's message could name an
+/// argument after `--` instead.
 std::optional<std::string> about_option(const CLI::App& app,
                                         const std::vector<std::string>& words) {
   const CLI::App* command = &app;
@@ -89,7 +89,7 @@ std::optional<std::string> about_option(const CLI::App& app,
     const CLI::Option* option = command->get_option_no_throw(name);
     if (option != nullptr) {
       if (option->get_items_expected_max() > 0 && name == word)
-        ++at;  // skips the option's value, whatever it looks like
+        ++at;  // skips the option's value, even if it looks like an option
       continue;
     }
     std::vector<std::string> names;
@@ -104,8 +104,8 @@ std::optional<std::string> about_option(const CLI::App& app,
   return std::nullopt;
 }
 
-/// Returns the message for a parse error. Replaces CLI11's message where it names the wrong word or
-/// only says that a command is missing.
+/// Returns the message for a parse error. Replaces CLI11's message if that names the wrong argument
+/// or does not name an unknown command.
 std::string told(const CLI::App& app, const CLI::ParseError& error,
                  const std::vector<std::string>& words) {
   if (!app.get_subcommands().empty()) return about_option(app, words).value_or(error.what());
@@ -130,8 +130,9 @@ void print_failure(const Cli& cli, const Error& error) {
   if (!error.message.empty()) print_error(cli, error.message);
 }
 
-/// Returns the exit code of `code`, or a failure if standard output did not accept everything and
-/// no message has said so.
+/// Returns the exit code for the result of a command. If standard output did not accept everything
+/// and the command did not fail with a message, returns kExitReaderLeft, or prints an error and
+/// returns kExitFault.
 int exit_code_of_output(const Cli& cli, const Result<int>& code) {
   const bool is_told = !code && has_text(code.error());
   if (is_all_printed() || is_told) return code ? *code : exit_code_of(code.error().code);
@@ -146,7 +147,7 @@ struct LogOptions {
   std::optional<std::string> file;
 };
 
-/// Adds the options of the log, which may stand before and after the command's name.
+/// Adds the options of the log, which are allowed before and after the command's name.
 void add_log_options(CLI::App& app, LogOptions* log) {
   app.add_flag_function(
       "-v,--verbose",
@@ -164,7 +165,7 @@ void add_log_options(CLI::App& app, LogOptions* log) {
       ->type_name("FILE");
 }
 
-/// Opens the log as DLRUN_LOG and the options say. An option overrides DLRUN_LOG.
+/// Opens the log with the settings of DLRUN_LOG and of the options. An option overrides DLRUN_LOG.
 Result<> open_log_of(const Cli& cli, const LogOptions& options) {
   auto setting = parse_log_setting(cli.env.get_or("DLRUN_LOG", ""));
   if (!setting) return within("DLRUN_LOG", setting.error());
@@ -240,7 +241,7 @@ int run_cli(Cli& cli, int argc, const char* const* argv) {
   Result<int> code = kExitOk;
   try {
     code = action(cli);
-    // Out of memory, or a bug: no code here throws on purpose.
+    // The program is out of memory, or has a bug: no code here throws on purpose.
   } catch (const std::exception& error) {
     code = fail(Errc::kInternal, "a fault of dlrun's own: {}", error.what());
   }

@@ -1,4 +1,5 @@
-// `dlrun bench scaling`: checks the options and prints what launcher/bench/scaling.h measured.
+// `dlrun bench scaling`: checks the options and prints the measurements of
+// launcher/bench/scaling.h.
 
 #include "cli/bench_scaling.h"
 

@@ -17,7 +17,7 @@ struct ScalingOptions {
   bool json = false;
 };
 
-/// Runs the experiment at each size, one after the other, each as a run of its own. Prints the
+/// Runs the experiment at each size, one after the other, each as a separate run. Prints the
 /// rates, the efficiency and the rates that a model predicts for more ranks. A size that fails is
 /// left out with a warning. Returns kExitRunFailed when all sizes fail.
 [[nodiscard]] Result<int> bench_scaling(Cli& cli, const ScalingOptions& options);

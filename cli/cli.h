@@ -25,7 +25,7 @@ struct Cli : Context {
 };
 
 /// The action of a parsed command line. Returns the exit code. An error without message and
-/// diagnostics is an interruption or an output that accepts no more, which need no message.
+/// diagnostics means an interruption or a closed output; these need no message.
 using Action = std::function<Result<int>(Cli&)>;
 
 /// Adds one command to the tree. Sets `action` when the command line calls this command.
@@ -61,11 +61,11 @@ void add_completion(CLI::App& root, Action& action);
 /// Builds the tree of commands. If `only` names a command, builds only that command.
 [[nodiscard]] std::unique_ptr<CLI::App> make_app(Action& action, std::string_view only = {});
 
-/// Parses argv, runs the command and prints errors to stderr. Returns the exit code. main() does
-/// only the set-up of the process besides.
+/// Parses argv, runs the command and prints errors to stderr. Returns the exit code. main() only
+/// sets up the process and calls this function.
 [[nodiscard]] int run_cli(Cli& cli, int argc, const char* const* argv);
 
-/// Returns the hashes of the agent and the trainer that were built together with this dlrun.
+/// Returns the hashes of the agent, the trainer and the modules that were built with this dlrun.
 [[nodiscard]] ToolSet built_tools();
 
 }  // namespace dlrun

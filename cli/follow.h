@@ -1,5 +1,5 @@
 #pragma once
-// Follows a run and prints what happens: the log to standard output, remarks to standard error.
+// Follows a run: prints its log to standard output, and remarks about it to standard error.
 
 #include "cli/cli.h"
 #include "common/interrupt.h"

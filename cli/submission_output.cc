@@ -21,8 +21,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Returns the limits of the job's partition. The script names the partition; a user may have
-/// edited it.
+/// Returns the limits of the job's partition as text. Reads the partition from the script, which a
+/// user may have edited.
 std::string partition_of(const Job& job) {
   if (!job.experiment || job.source == Job::Source::kRun) return "";
   return partition_text(job.experiment->loaded.site,
@@ -55,7 +55,7 @@ void print_job(const Cli& cli, const Submitted& submitted) {
   print(cli, "{} {} as job {}{}\n", styled(Style::kGreen, "submitted"),
         styled(Style::kBold, run.id), submission.job.id,
         submission.job.cluster.empty() ? "" : " on " + submission.job.cluster);
-  flush_output();  // before Slurm is asked again, which may take time
+  flush_output();  // before dlrun asks Slurm again, which may take time
   const auto report = glance(cli.env, submission);
   if (report) print(cli, "  start      {}\n", start_text(*report));
   if (const auto hours = cost(submitted.job.requests.requested); !hours.empty())
@@ -107,7 +107,7 @@ void print_sweep(const Cli& cli, const Submitted& submitted) {
   print(cli, "{} {} as job{} {}{}\n", styled(Style::kGreen, "submitted"),
         styled(Style::kBold, run.id), all == 1 ? "" : "s", join(jobs, " "),
         all > kShown ? fmt::format(" ... ({} arrays)", all) : "");
-  flush_output();  // before Slurm is asked again, which may take time
+  flush_output();  // before dlrun asks Slurm again, which may take time
   const auto report = glance(cli.env, submitted.submissions.front());
   if (report) print(cli, "  start      {}\n", start_text(*report));
   const std::string size = points.plan ? size_text(*points.plan)
@@ -140,7 +140,7 @@ std::string queued_text(const Submitted& submitted) {
 }
 
 /// Follows a submitted job to its end and prints how it ended. Returns the exit code. Prints no log
-/// for a sweep, whose points have logs of their own.
+/// for a sweep, whose points have separate logs.
 Result<int> watch_to_the_end(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
                              const std::string& job, bool json) {
   const Interrupt interrupt;

@@ -1,6 +1,6 @@
 #pragma once
-// Prints the result of a submission for submit and resubmit, and follows the job if the user asks
-// for it.
+// Prints the result of a submission for submit and resubmit, and follows the job if the user sets
+// --watch.
 
 #include <string>
 

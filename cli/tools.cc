@@ -1,5 +1,5 @@
-// Separate from the other sources, because only this file is compiled again when the agent or the
-// trainer changes.
+// This function has its own file, so that only this file is compiled again when the agent, the
+// trainer or a module changes.
 #include "cli/cli.h"
 #include "tools_hash.h"
 

@@ -1,5 +1,5 @@
 # Finds the libraries of the collective backends and of their rendezvous. All are optional: a
-# backend without its library is not built and says so when it is requested.
+# backend without its library is not built, and a request for it fails with a message.
 find_package(MPI COMPONENTS CXX)
 
 find_path(GLOO_INCLUDE_DIR gloo/rendezvous/context.h)
@@ -10,8 +10,8 @@ if(GLOO_INCLUDE_DIR AND GLOO_LIBRARY)
   target_include_directories(gloo SYSTEM INTERFACE ${GLOO_INCLUDE_DIR})
 endif()
 
-# PMIx lets ranks that srun or mpirun started find each other without an agent. MPI libraries bring
-# their own.
+# Ranks that srun or mpirun started find each other through PMIx if there is no agent. MPI libraries
+# do this by themselves.
 pkg_check_modules(PMIX QUIET pmix)
 find_path(PMIX_INCLUDE_DIR pmix.h PATHS ${PMIX_INCLUDE_DIRS})
 find_library(PMIX_LIBRARY pmix PATHS ${PMIX_LIBRARY_DIRS})

@@ -1,8 +1,9 @@
 # Finds the CUDA language, NCCL and cuDNN. DLRUN_CUDA is AUTO, ON (fail if missing) or OFF.
 #
-# Sets DLRUN_HAS_CUDA (nvcc works), DLRUN_HAS_NCCL and DLRUN_HAS_CUDNN; the trainer needs all three
-# to support GPUs. No program links these libraries: CUDA code is in modules (dlrun_module) that are
-# loaded on request, so that one build also runs on nodes without CUDA.
+# Sets DLRUN_HAS_CUDA (nvcc works), DLRUN_HAS_NCCL and DLRUN_HAS_CUDNN. The trainer's GPU module
+# needs nvcc and cuDNN; the backend nccl needs nvcc and NCCL. No program links these libraries: CUDA
+# code is in modules (dlrun_module) that are loaded on request, so that one build also runs on nodes
+# without CUDA.
 set(DLRUN_HAS_CUDA OFF)
 set(DLRUN_HAS_NCCL OFF)
 set(DLRUN_HAS_CUDNN OFF)

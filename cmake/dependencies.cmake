@@ -1,4 +1,5 @@
-# Finds every library that dlrun uses. All are Debian packages; scripts/setup installs them.
+# Finds the libraries that every build needs; runtime/trainer/CMakeLists.txt finds oneDNN and OpenMP.
+# All are Debian packages; scripts/setup installs them.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
@@ -8,8 +9,8 @@ find_package(yaml-cpp 0.7 REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(PkgConfig REQUIRED)
 
-# Uses a static archive if the distribution has one: dlrun starts faster and runs on nodes that lack
-# the library.
+# dlrun_static_library(TARGET NAME HEADER): defines TARGET from the static archive of a library. With
+# static archives, dlrun starts faster and runs on nodes that lack the library.
 function(dlrun_static_library target name header)
   find_library(${target}_ARCHIVE NAMES lib${name}.a REQUIRED)
   find_path(${target}_INCLUDE ${header} REQUIRED)
@@ -19,11 +20,11 @@ function(dlrun_static_library target name header)
 endfunction()
 dlrun_static_library(sodium_static sodium sodium.h)
 dlrun_static_library(zlib_static z zlib.h)
-# find_package(yaml-cpp) has the shared library alone.
+# find_package(yaml-cpp) finds only the shared library.
 dlrun_static_library(yaml_cpp_static yaml-cpp yaml-cpp/parser.h)
 
 # common/log.cc compiles spdlog from its headers, with dlrun's own copy of {fmt}. The packaged
-# library is a shared one and uses the shared {fmt}, which a static agent cannot use.
+# library and its {fmt} are shared libraries, which the static agent cannot use.
 find_path(DLRUN_SPDLOG_INCLUDE spdlog/spdlog.h REQUIRED)
 add_library(spdlog_headers INTERFACE)
 target_include_directories(spdlog_headers SYSTEM INTERFACE ${DLRUN_SPDLOG_INCLUDE})

@@ -1,6 +1,6 @@
-# Makes the build tree and the installation hold identical files, because dlrun knows the hash
-# of each file that it stages. The files contain no path of the build tree, and installing
-# removes none.
+# Makes the files of the build tree and of the installation identical, because dlrun contains the
+# hash of each file that it stages. The files contain no path of the build tree, so the installation
+# does not need to change them.
 set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 
@@ -14,6 +14,6 @@ function(dlrun_module target name)
     CXX_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/dlrun)
   install(TARGETS ${target} LIBRARY DESTINATION lib/dlrun)
-  # cli/ stages the modules beside the runs.
+  # cli/CMakeLists.txt hashes the files in this list.
   set_property(GLOBAL APPEND PROPERTY DLRUN_MODULES ${target})
 endfunction()

@@ -1,6 +1,5 @@
-# Writes the header OUTPUT with the name, place and SHA-256 of each of FILES (paths in a build tree
-# with the root PREFIX), and one hash of all of them. Without the programs, or with a sanitizer, it
-# lists only the existing files.
+# Writes the header OUTPUT with the place and the SHA-256 of each of FILES, and one hash of all of
+# them. A place is a path relative to PREFIX, the root of the build tree.
 set(rows "")
 set(all "")
 foreach(file ${FILES})

@@ -24,12 +24,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr off_t kTailBytes = 1 << 20;
-/// Keeps a line below PIPE_BUF, so that it is written in one piece.
+/// Limit for a reason. It keeps a line short enough for one write(2).
 constexpr std::size_t kReasonLimitBytes = 400;
 
-/// Opens or creates a regular file for appending. Does not block if the path is a
-/// FIFO without a reader. The folder may belong to others, who must not lead the line into another
-/// file of this user's: fails if the path is a symbolic link or one of several names of a file.
+/// Opens or creates a regular file for appending. Does not block if the path is a FIFO without a
+/// reader. Other users may own the folder, and could redirect the line into another file of this
+/// user. Therefore fails with kInvalid if the path is a symbolic link or one of several hard links.
 Result<UniqueFd> open_to_append(const std::filesystem::path& file) {
   constexpr int kFlags =
       O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
@@ -43,7 +43,7 @@ Result<UniqueFd> open_to_append(const std::filesystem::path& file) {
   }, named{};
   if (::fstat(fd.get(), &opened) != 0 || !S_ISREG(opened.st_mode))
     return fail(Errc::kInvalid, "{}: is not a regular file", file.string());
-  // Asks the path, not the descriptor: a hard link could have been removed after open().
+  // Checks the path, not the descriptor, because a hard link could have been removed after open().
   if (::lstat(file.c_str(), &named) != 0 || named.st_dev != opened.st_dev ||
       named.st_ino != opened.st_ino || named.st_nlink != 1)
     return fail(Errc::kInvalid, "{}: is being replaced, or has other names (hard links)",
@@ -82,7 +82,7 @@ std::chrono::sys_seconds time(const Json& json, std::string_view key) {
   return std::chrono::sys_seconds(std::chrono::seconds(seconds));
 }
 
-/// Accepts a single plain name. dlrun never writes a range, or a name that looks like an option.
+/// Returns true for one plain name. dlrun never writes a range or a name that looks like an option.
 bool is_node_name(const std::string& name) {
   return !name.empty() && name.size() <= 255 && name.front() != '-' &&
          name.find_first_of("[],") == std::string::npos && check_hostlist(name).has_value();

@@ -4,8 +4,8 @@
 //
 // Each line states that a node was bad until a given time, or that it was forgotten. Writers
 // append each line with one write(2), so two concurrent writers lose nothing, and readers skip
-// a torn line because of its checksum. Lead and `dlrun nodes --forget` write the file;
-// submissions read it. Other users may be able to write it too, so readers take only node names
+// a torn line, because its checksum is wrong. Lead and `dlrun nodes --forget` write the file;
+// submissions read it. Other users may be able to write it too, so readers use only node names
 // and bounded text from it.
 
 #include <chrono>
@@ -40,9 +40,9 @@ struct BadNode {
                                        std::chrono::sys_seconds now);
 
 /// Returns the nodes that are bad at `now`, sorted by cluster and name, each with its latest
-/// entry. A missing file means no bad nodes. Reads only the last mebibyte of the file: older
-/// entries have expired, or the file is not trustworthy. Fails with kIo, and with kInvalid if the
-/// path is not a regular file or is a symbolic link.
+/// entry. A missing file means no bad nodes. Reads only the last mebibyte of the file; entries
+/// before it have normally expired. Fails with kIo, and with kInvalid if the path is not a regular
+/// file or is a symbolic link.
 [[nodiscard]] Result<std::vector<BadNode>> read_bad_nodes(const std::filesystem::path& file,
                                                           std::chrono::sys_seconds now);
 

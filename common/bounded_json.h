@@ -24,8 +24,8 @@ struct JsonLimits {
   return {.depth = 64, .values = 1'000'000, .members = 1'000'000};
 }
 
-/// Returns true if the text keeps within the limits, as far as it is valid JSON. Takes one pass and
-/// constant memory, without recursion. Does not check that the text is JSON.
+/// Returns true if the valid part of the text is within the limits. Needs one pass and constant
+/// memory, without recursion. Does not check that the text is JSON.
 [[nodiscard]] bool is_within(std::string_view text, const JsonLimits& limits);
 
 /// Parses the text. Returns a discarded value (is_discarded(); neither object nor array) if the

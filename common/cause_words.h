@@ -1,6 +1,6 @@
 #pragma once
-// The causes of an attempt's end with their names, and which of them `retry.on` can name. The
-// launcher's key table and lead's parser both read this table.
+// The causes of an attempt's end and their names. The table also marks the causes that `retry.on`
+// accepts. The launcher's key table and lead's parser both read it.
 
 #include <algorithm>
 #include <array>
@@ -14,7 +14,7 @@ namespace dlrun {
 struct CauseRow {
   Cause value;
   std::string_view name;
-  bool is_choice = false;  ///< `retry.on` can name it
+  bool is_choice = false;  ///< `retry.on` accepts it
 };
 
 inline constexpr std::array<CauseRow, 10> kCauses{{{Cause::kNone, "none"},
@@ -28,7 +28,7 @@ inline constexpr std::array<CauseRow, 10> kCauses{{{Cause::kNone, "none"},
                                                    {Cause::kImage, "image"},
                                                    {Cause::kContainer, "container"}}};
 
-/// The words of `retry.on`.
+/// The values that `retry.on` accepts.
 inline constexpr auto kRetryCauses = [] {
   constexpr std::size_t kSize = std::count_if(kCauses.begin(), kCauses.end(),
                                               [](const CauseRow& row) { return row.is_choice; });

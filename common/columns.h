@@ -1,5 +1,5 @@
 #pragma once
-// Counts the columns of a text on a terminal, and shortens text to them.
+// Counts the columns that a text needs on a terminal, and cuts text to a number of columns.
 
 #include <cstddef>
 #include <string>
@@ -15,7 +15,8 @@ namespace dlrun {
 /// Returns the number of characters in `text`: its width on a terminal if no character is wide.
 [[nodiscard]] std::size_t columns_of(std::string_view text);
 
-/// Returns the first characters of `text`, followed by "..." if it is longer than `columns`.
+/// Returns `text`. If it is longer than `columns`, returns its first `columns` characters and
+/// "...".
 [[nodiscard]] std::string shortened(const std::string& text, std::size_t columns);
 
 }  // namespace dlrun

@@ -32,8 +32,8 @@ struct Diagnostic {
   return diagnostic.severity == Diagnostic::Severity::kError;
 }
 
-/// The problems of an error. Most errors have none, so an empty list is only a null pointer. The
-/// functions that are not inlined keep the code of every function that returns an Error small.
+/// The problems of an error. Most errors have none, so an empty list is only a null pointer. Two
+/// functions are not inlined, so that the code of every function that returns an Error stays small.
 class DiagnosticList {
  public:
   DiagnosticList() = default;

@@ -1,6 +1,6 @@
 #pragma once
-// Environment variables as a value. The program takes a copy at its start and passes it along; it
-// never reads the process's environment again.
+// Environment variables as a value. The program copies them when it starts, and passes the copy on.
+// It never reads the process's environment again.
 
 #include <map>
 #include <optional>
@@ -26,7 +26,7 @@ class Env {
   void set(std::string_view name, std::string_view value);
   void unset(std::string_view name);
 
-  /// Removes every variable whose name matches a pattern; a '*' at the end matches any rest. Names
+  /// Removes every variable whose name matches a pattern; a '*' at the end matches any text. Names
   /// in `keep` are never removed.
   void remove_matching(const std::vector<std::string_view>& patterns,
                        const std::vector<std::string_view>& keep);

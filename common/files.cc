@@ -52,8 +52,8 @@ Result<> sync_directory(const fs::path& directory) {
   const UniqueFd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.is_open() && errno == EACCES)
     return {};  // a directory that we may write but not read cannot be synced
-  // Some network file systems do not support fsync of a directory; there, rename
-  // is durable by itself.
+  // Some network file systems do not support fsync of a directory. On these, a rename is durable
+  // without it.
   if (!fd.is_open() || (fsync(fd.get()) != 0 && errno != EINVAL && errno != ENOTSUP)) {
     return fail(Errc::kIo, "{}: {}", directory.string(), errno_text(errno));
   }
@@ -101,13 +101,13 @@ namespace {
 
 enum class Named { kDone, kExists, kCannot };
 
-/// Links a complete file to its final name, unless that exists. The temporary name may remain.
+/// Links a complete file to its final name if no file has that name. The temporary name may remain.
 Named name_exclusively(const fs::path& temporary, const fs::path& path) {
   if (link(temporary.c_str(), path.c_str()) == 0) return Named::kDone;
   const int error = errno;
   struct stat status {};
-  // On NFS, a lost reply makes the client repeat the request, which then finds
-  // the link it has made.
+  // On NFS, the client repeats a request whose reply was lost. The second request then finds the
+  // link that the first one made.
   if (error == EEXIST && stat(temporary.c_str(), &status) == 0 && status.st_nlink == 2)
     return Named::kDone;
   if (error == EEXIST) return Named::kExists;

@@ -43,13 +43,14 @@ class UniqueFd {
                                             std::size_t limit_bytes);
 
 /// Replaces a file atomically: writes a temporary file beside it, then fsync, rename, and fsync of
-/// the directory. Readers see the old content or the new. After a failure the old file is unchanged
-/// and the temporary file is removed. `mode` applies to the new file.
+/// the directory. Readers see the old content or the new. If a step before the last one fails, the
+/// old file is unchanged and the temporary file is removed. `mode` applies to the new file.
 [[nodiscard]] Result<> write_file_atomic(const std::filesystem::path& path,
                                          std::string_view content, mode_t mode = 0600);
 
-/// Creates a file atomically. If several processes try, one succeeds. Fails with
-/// kRefused if the file exists.
+/// Creates a file atomically. If several processes try, one succeeds. Fails with kRefused if the
+/// file exists. Readers may see an incomplete file on file systems that support neither links nor
+/// exclusive renames.
 [[nodiscard]] Result<> create_file_exclusive(const std::filesystem::path& path,
                                              std::string_view content, mode_t mode = 0600);
 

@@ -11,7 +11,7 @@ namespace dlrun {
 namespace {
 
 constexpr std::size_t kShown = 200;              // bytes of a list shown in a message
-constexpr std::size_t kSlurmsRange = 64 * 1024;  // most nodes that Slurm 22.05 makes of one list
+constexpr std::size_t kSlurmsRange = 64 * 1024;  // Slurm 22.05's limit for the nodes of one list
 
 struct Range {
   std::uint64_t first = 0;
@@ -223,7 +223,7 @@ std::string compress_hostlist(std::span<const std::string> hosts) {
       list += hosts[i++];
       continue;
     }
-    // Take the following hosts that differ only in the number; consecutive numbers become ranges.
+    // Take the following hosts that differ only in the number. Consecutive numbers become ranges.
     std::string inside;
     std::size_t taken = 0;
     while (i < hosts.size()) {

@@ -19,7 +19,7 @@ namespace dlrun {
 
 /// Checks a node list written by a person: names of letters, digits, '.', '_' and '-', brackets
 /// with numbers and ranges, separated by commas; names of files are not allowed. Fails with
-/// kInvalid and names the wrong character. Cheap for any text.
+/// kInvalid and names the wrong character. Does not expand the list.
 [[nodiscard]] Result<> check_hostlist(std::string_view expression);
 
 /// Returns a node list that expands to exactly these hosts in this order. Consecutive numbers of

@@ -8,7 +8,7 @@ namespace dlrun {
 namespace {
 
 constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
-// The first signal. It is global, because a signal handler can reach nothing else.
+// The first signal that arrived. A signal handler can access only global variables.
 volatile sig_atomic_t g_requested = 0;
 
 extern "C" void note_signal(int signal) {

@@ -1,6 +1,6 @@
 #pragma once
-// Turns Ctrl-C into a value. While an Interrupt exists, SIGINT, SIGTERM and SIGHUP are recorded and
-// do not end dlrun.
+// Records SIGINT (Ctrl-C), SIGTERM and SIGHUP while an Interrupt exists. These signals then do not
+// end dlrun.
 
 #include <signal.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Joins words at compile time, for constant tables.
+// Joins strings at compile time, for constant tables.
 
 #include <array>
 #include <cstddef>
@@ -24,7 +24,7 @@ inline constexpr auto kJoinedCharacters = [] {
   return text;
 }();
 
-/// The words of kWords, a constant array of string_views that is not empty, with spaces between.
+/// The elements of kWords, joined with spaces. kWords: a constant array of string_views, not empty.
 template <const auto& kWords>
 inline constexpr std::string_view kJoined{kJoinedCharacters<kWords>.data(),
                                           kJoinedCharacters<kWords>.size()};

@@ -2,8 +2,8 @@
 // JSON Lines with a checksum in every line, for logs that must survive an interrupted write.
 //
 // A line is {"...":...,"crc":"89abcdef"}. The value of crc is the CRC-32 (zlib's polynomial) of the
-// line's bytes before `,"crc":`, as eight lower-case hex digits. Lines with a wrong checksum or
-// without a newline at the end of a file are its torn tail.
+// line's bytes before `,"crc":`, as eight lower-case hex digits. The torn tail of a file consists
+// of the lines at its end that have a wrong checksum or no newline.
 
 #include <sys/types.h>
 
@@ -19,11 +19,11 @@
 
 namespace dlrun {
 
-/// Returns the object as a line with checksum and newline. It must be a non-empty JSON object
-/// without a key "crc".
+/// Returns the object as a line with checksum and newline. object: a non-empty JSON object without
+/// a key "crc".
 [[nodiscard]] std::string to_checked_line(const nlohmann::ordered_json& object);
 
-/// Does the same for an object in the form of text, which must end with its closing brace.
+/// Returns the line of an object that is already text. object: ends with its closing brace.
 [[nodiscard]] std::string checked_line_of_text(std::string_view object);
 
 /// Returns true if the line (without its newline) ends with the checksum of its bytes.
@@ -43,8 +43,8 @@ struct CheckedLines {
   bool has_torn_tail = false;
 };
 
-/// Parses lines; skips and counts those it cannot read. Never fails. For short texts; LineReader
-/// handles files of any size.
+/// Parses lines; skips and counts damaged lines. Never fails. Use it for short texts; LineReader
+/// reads files of any size.
 [[nodiscard]] CheckedLines parse_checked_lines(std::string_view text);
 
 /// Maximum length of a line, in bytes. A longer line is damaged or was not written by dlrun.
@@ -80,14 +80,14 @@ class LineReader {
   std::string buffer_;        ///< bytes of the file up to offset at_
   std::size_t begin_ = 0;     ///< offset of the next line in buffer_
   std::size_t size_ = 0;      ///< number of bytes in buffer_
-  std::size_t searched_ = 0;  ///< bytes after begin_ known to hold no newline
+  std::size_t searched_ = 0;  ///< number of bytes after begin_ that have no newline
   std::size_t long_lines_ = 0;
   bool has_rest_ = false;
 };
 
-/// Returns the end offset of the file's last line with a correct checksum. Bytes after it
-/// are a torn tail; a writer cuts them off before it appends. Reads only the end of the file
-/// if a good line is there.
+/// Returns the end offset of the file's last line with a correct checksum. Bytes after it are a
+/// torn tail; a writer cuts them off before it appends. Reads only the end of the file if that
+/// contains such a line.
 [[nodiscard]] off_t end_of_checked_lines(int fd, off_t size);
 
 }  // namespace dlrun

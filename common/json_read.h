@@ -1,6 +1,6 @@
 #pragma once
-// Reads fields of untrusted JSON (common/bounded_json.h parses it). A missing field, and one of the
-// wrong type, counts as absent and never throws.
+// Reads fields of untrusted JSON (common/bounded_json.h parses it). A field of the wrong type
+// counts as missing. No function throws.
 
 #include <cstdint>
 #include <optional>
@@ -43,15 +43,15 @@ template <typename Json>
   return found != object.end() && found->is_boolean() && found->template get<bool>();
 }
 
-/// Parses text as a JSON object; nullopt if it is not one.
+/// Parses text as a JSON object. Returns nullopt if the text is not one.
 [[nodiscard]] inline std::optional<nlohmann::ordered_json> object_of(std::string_view text) {
   auto parsed = parse_json(text);
   if (!parsed.is_object()) return std::nullopt;
   return parsed;
 }
 
-/// Returns value as text. Replaces bytes that are not UTF-8 instead of throwing.
-/// indent -1: one line.
+/// Returns value as text. Replaces bytes that are not UTF-8 instead of throwing. indent: spaces per
+/// level; -1 for one line.
 template <typename Json>
 [[nodiscard]] std::string dump(const Json& value, int indent = -1) {
   return value.dump(indent, ' ', false, Json::error_handler_t::replace);

@@ -1,9 +1,9 @@
 // The log is an spdlog logger with one sink. spdlog's headers are compiled here and nowhere else,
 // with dlrun's own copy of {fmt} (common/fmt.cc).
 //
-// The formatter and the sink have no state and no lock, unlike spdlog's own. A line therefore takes
-// no lock, and a child that a process with threads has forked may log, whatever lock its parent's
-// threads held. spdlog's pattern formatter, 70 KB of code, stays out of the programs.
+// Unlike spdlog's own, the formatter and the sink here have no state and no lock. Therefore a child
+// may log after fork(), even if another thread of its parent held a lock at that time. The programs
+// do not contain spdlog's pattern formatter, which is 70 KB of code.
 
 #include "common/log.h"
 
@@ -38,8 +38,8 @@ namespace {
 
 constexpr std::string_view kHidden = "***";
 constexpr std::size_t kLongestValueBytes = 4096;
-/// A variable's value below this length is not taken for a secret: hiding it would hide numbers
-/// and words everywhere.
+/// Minimum length of a variable's value that the log hides. Hiding shorter values would hide
+/// numbers and common words everywhere.
 constexpr std::size_t kShortestSecretBytes = 4;
 
 /// Writes "2026-11-23T16:20:01.123Z info dlrun[1234]: MESSAGE".
@@ -59,7 +59,7 @@ class LineFormatter final : public spdlog::formatter {
   }
 };
 
-/// Gives whole lines to a writer.
+/// Passes whole lines to a writer.
 class WriterSink final : public spdlog::sinks::sink {
  public:
   explicit WriterSink(LogWriter write) : write_(std::move(write)) {}
@@ -76,8 +76,8 @@ class WriterSink final : public spdlog::sinks::sink {
   LogWriter write_;
 };
 
-/// The log's settings at one moment. A change makes new settings. The old ones are never changed or
-/// freed, because another thread may still use them; a process makes only a few.
+/// The log's settings at one moment. A change creates new settings. The old ones are never changed
+/// or freed, because another thread may still use them; a process creates only a few.
 struct Settings {
   std::shared_ptr<spdlog::logger> logger;
   std::vector<std::string> secrets;  ///< longest first
@@ -120,8 +120,8 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-/// Adds a secret. The longest secrets come first: a short secret may be part of a longer one, and
-/// hiding the short one first would leave the rest of the longer one readable.
+/// Adds a secret. The longest secrets come first: a short secret may be part of a longer one. If
+/// the short one were hidden first, the rest of the longer one would stay readable.
 void add_secret(std::vector<std::string>& secrets, std::string_view secret) {
   if (std::find(secrets.begin(), secrets.end(), secret) != secrets.end()) return;
   const auto place = std::find_if(secrets.begin(), secrets.end(), [&](const std::string& one) {
@@ -170,8 +170,8 @@ std::string shown(const LogField& field, const std::vector<std::string>& secrets
   return std::visit(Show{secrets}, field.value);
 }
 
-/// Masks a word NAME=VALUE or a header NAME: VALUE if the name looks secret. An option may have
-/// another name before its value, as in --define=API_KEY=VALUE.
+/// Masks the value of an argument NAME=VALUE or a header NAME: VALUE if looks_secret(NAME). An
+/// option may have another name before its value, as in --define=API_KEY=VALUE.
 std::string mask_assignment(const std::string& word) {
   for (std::size_t at = word.find_first_of("=:"); at != std::string::npos;
        at = word.find_first_of("=:", at + 1)) {
@@ -191,9 +191,9 @@ std::string mask_values(std::string_view assignments) {
   return std::string(assignments.substr(0, equals + 1)) + std::string(kHidden);
 }
 
-/// Writes a line to stderr. A reader that has gone, or a full disk, costs lines of the log and
-/// nothing else: SIGPIPE is blocked in this thread, because children inherit an ignored signal.
-/// Keeps errno.
+/// Writes a line to stderr. If the reader has gone or the disk is full, the line is lost, and
+/// nothing else happens. Blocks SIGPIPE in this thread instead of ignoring it, because children
+/// inherit an ignored signal. Keeps errno.
 void write_to_stderr(const std::string& line) {
   const int error = errno;
   sigset_t pipe, before, pending;

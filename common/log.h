@@ -1,13 +1,12 @@
 #pragma once
-// The log of dlrun, dlrun-agent and dlrun-trainer: one line for each command that is run, each HTTP
-// request, each lock that is waited for, each file that is read and each decision of lead.
+// The log of dlrun, dlrun-agent and dlrun-trainer: one line for each command, each HTTP request,
+// each wait for a lock, each file that is read and each decision of lead.
 //
 // People read the log to find the cause of a problem. It is off by default; a call then costs one
-// comparison. Results, errors and warnings on stdout and stderr do not pass through here.
+// comparison. Results, errors and warnings on stdout and stderr do not use the log.
 //
-// A process has one log. It is the only state of the process that the functions here share, because
-// the lowest functions, such as run_command(), log as well. All functions may be called from any
-// thread. Only log.cc includes spdlog.
+// A process has one log. Its state is global, because low-level functions such as run_command()
+// also write to it. All functions may be called from any thread. Only log.cc includes spdlog.
 
 #include <atomic>
 #include <chrono>
@@ -42,7 +41,7 @@ struct LogSetting {
 };
 
 /// Parses the value of DLRUN_LOG: a level ("off", "info" or "debug"), or a level, a colon and a
-/// file, as in "debug:/tmp/dlrun.log". An empty text is "off". Fails with kUsage otherwise.
+/// file, as in "debug:/tmp/dlrun.log". An empty text means "off". Fails with kUsage otherwise.
 [[nodiscard]] Result<LogSetting> parse_log_setting(std::string_view text);
 
 /// Returns the log's setting for a program of a job: the level and the file of DLRUN_LOG. If
@@ -61,8 +60,8 @@ using LogWriter = std::function<void(std::string line)>;
 /// Opens the log of this process. `program` starts each line ("dlrun", "lead", "rank 3"). Without a
 /// file the lines go to standard error. Appends to a file, or creates it with mode 0600; each line
 /// is one write, so several processes may use one file. Also hides the values of all variables of
-/// `env` whose name looks_secret(). Fails with kIo, or kInvalid if the file is not a regular file.
-/// Does nothing if the level is kOff.
+/// `env` whose name looks_secret(). Fails with kIo, or with kInvalid if the file is not a regular
+/// file of this user that no other user may access. Does nothing if the level is kOff.
 [[nodiscard]] Result<> open_log(std::string program, const LogSetting& setting, const Env& env);
 
 /// Opens the log like open_log(), but passes the lines to `write`, which any thread may call.
@@ -88,7 +87,7 @@ void hide_in_log(std::string_view secret);
 /// can be a signature that grants access.
 [[nodiscard]] std::string mask_urls(std::string_view text);
 
-/// A named value of a line, `name=value`. It refers to the value, which must live until the call
+/// A named value of a line, `name=value`. Holds a view of the value, which must live until the call
 /// returns.
 struct LogField {
   std::string_view name;
@@ -141,8 +140,8 @@ inline void log_fields(LogLevel level, std::string_view message, std::span<const
   if (is_logged(level)) log_detail::write_line(level, message, fields);
 }
 
-/// Logs the wait for a lock: one line when the wait starts, so that the log of a process that hangs
-/// names the lock, and one line when the wait ends.
+/// Logs the wait for a lock: one line when the wait starts, and one when it ends. If a process
+/// hangs, its log thus names the lock.
 class LockWait {
  public:
   explicit LockWait(std::filesystem::path file) : file_(std::move(file)) {}

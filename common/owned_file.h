@@ -17,8 +17,8 @@ struct OwnedText {
   uid_t owner = 0;
 };
 
-/// Returns the whole file and its owner. Both come from one open file, so no other file can take
-/// its place in between. Fails as read_untrusted() does.
+/// Returns the whole file and its owner. Both are read from one open descriptor, so they belong to
+/// the same file even if the path changes. Fails as read_untrusted() does.
 [[nodiscard]] Result<OwnedText> read_owned_file(const std::filesystem::path& path,
                                                 std::size_t limit_bytes, Links links);
 

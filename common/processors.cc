@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kFileLimit = 64U << 10U;
 
-/// Returns the numbers of a line such as "150000 100000"; -1 for other words, such as "max".
+/// Returns the numbers of a line such as "150000 100000"; -1 for other text, such as "max".
 std::vector<std::int64_t> numbers_in(const fs::path& file) {
   std::vector<std::int64_t> numbers;
   const auto text = read_file(file, kFileLimit);
@@ -31,8 +31,8 @@ std::vector<std::int64_t> numbers_in(const fs::path& file) {
   return numbers;
 }
 
-/// Returns the quota of one group, in processors. Version 2 has a file with "QUOTA PERIOD", version
-/// 1 one file for each. "max" and -1 mean no quota.
+/// Returns the quota of one group, in processors. Version 2 has one file with "QUOTA PERIOD";
+/// version 1 has a file for each of the two. "max" and -1 mean no quota.
 std::optional<double> quota_of(const fs::path& group) {
   auto numbers = numbers_in(group / "cpu.max");
   if (numbers.empty()) {

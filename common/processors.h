@@ -1,5 +1,5 @@
 #pragma once
-// Counts the processors a process may use. Two limits apply: its affinity (taskset, a cpuset,
+// Counts the processors that a process may use. Two limits apply: its affinity (taskset, a cpuset,
 // srun's binding) and the quota of its control groups (a container's or job's share of processor
 // time). The number of installed processors does not matter.
 
@@ -11,11 +11,11 @@
 
 namespace dlrun {
 
-/// A set of processors: bit n stands for processor n. 8192 is the most that Linux can be built for.
+/// A set of processors: bit n is processor n. 8192 is the largest number that Linux supports.
 using ProcessorSet = std::bitset<8192>;
 
 /// Returns the processors on which the calling thread may run, or all online processors if the
-/// kernel does not say.
+/// kernel does not report them.
 [[nodiscard]] ProcessorSet own_processors();
 
 /// Returns the smallest quota of a process's control groups and their parents, in processors.
@@ -28,7 +28,7 @@ using ProcessorSet = std::bitset<8192>;
 /// Returns this process's quota.
 [[nodiscard]] std::optional<double> own_cpu_quota();
 
-/// Returns how many of the processors the quota allows to keep busy; at least 1.
+/// Returns the smaller of `processors` and the quota, rounded down; at least 1.
 [[nodiscard]] int usable_processors(std::size_t processors, std::optional<double> quota);
 
 /// Returns how many processors the calling thread may use, according to its affinity and

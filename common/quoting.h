@@ -10,10 +10,10 @@
 
 namespace dlrun {
 
-/// Returns one word for a POSIX shell that expands to exactly this text: unquoted if that is
-/// safe, else in single quotes. Newlines and all other bytes are preserved. The text must not
-/// contain NUL. A text with a carriage return uses bash's $'' form, since sbatch rejects
-/// scripts with DOS line ends.
+/// Returns one word that a POSIX shell expands to exactly this text: unquoted if that is safe, else
+/// in single quotes. Newlines and all other bytes are preserved. The text must not contain NUL. A
+/// text with a carriage return is quoted in bash's $'' form, since sbatch rejects scripts with DOS
+/// line ends.
 [[nodiscard]] std::string shell_quote(std::string_view text);
 
 /// Quotes each word and joins them with spaces.
@@ -21,11 +21,11 @@ namespace dlrun {
 
 /// Quotes a value so that sbatch's tokenizer of #SBATCH lines reads it back byte for byte: unquoted
 /// if that is safe, else in double quotes with \ and " escaped. Shell quoting is unsafe here:
-/// sbatch treats \ as an escape even inside single quotes, and for bash the comment ends at a
-/// newline, so that commands could run. Fails if the value has control characters.
+/// sbatch treats \ as an escape even inside single quotes, and bash would run the text after a
+/// newline as commands. Fails with kInvalid if the value has control characters.
 [[nodiscard]] Result<std::string> sbatch_quote(std::string_view value);
 
-/// Returns a pattern for sbatch's output files that stands for exactly this text: each '%', which
+/// Returns a pattern for sbatch's output files that expands to exactly this text: each '%', which
 /// starts a field, is doubled. The text must not contain '\', which a pattern cannot express.
 [[nodiscard]] std::string escape_pattern(std::string_view text);
 

@@ -1,6 +1,7 @@
 #pragma once
-// The words of events.jsonl on which programs decide. Each is an enum with one table of names
-// (record_words.cc). Text exists only at the edges: in the file, on the command line, in output.
+// The values in events.jsonl on which programs base decisions. Each kind of value is an enum with
+// one table of names (record_words.cc). The names are used only in the file, on the command line
+// and in output.
 
 #include <cstddef>
 #include <optional>
@@ -12,7 +13,7 @@ namespace dlrun {
 
 /// The reason for the end of an attempt: `reason` of `attempt_end`.
 enum class EndReason {
-  kUndecided,  ///< the attempt goes on; has no name
+  kUndecided,  ///< the attempt has not ended; has no name
   kOk,
   kRankFailed,
   kLaunchFailed,
@@ -27,7 +28,7 @@ enum class EndReason {
   kLeadUnheard,
 };
 
-/// The cause of an attempt's end, in the words of `retry.on`. After kNone no other attempt follows.
+/// The cause of an attempt's end, as in `retry.on`. After kNone no other attempt follows.
 enum class Cause {
   kNone,
   kTimeout,
@@ -36,7 +37,7 @@ enum class Cause {
   kHang,
   kOom,
   kFailure,
-  kRequeue,    ///< a user asked Slurm for it
+  kRequeue,    ///< a user asked Slurm to requeue the job
   kImage,      ///< never retried
   kContainer,  ///< never retried
 };
@@ -68,15 +69,15 @@ enum class RestartedBy {
 template <typename Enum>
 [[nodiscard]] std::optional<Enum> of_word(std::string_view name);
 
-/// A word of the record: an enum value for decisions, and the text for output. A record of a later
-/// version may have a name that this version does not know; that word equals no enum value.
+/// A value of the record: the enum value for decisions, and its name for output. A record of a
+/// later version may have a name that this version does not know; it then has no enum value.
 template <typename Enum>
 class Word {
  public:
-  /// Makes the empty word of an event that lacks the field.
+  /// Makes the empty value of an event that lacks the field.
   Word() = default;
   Word(Enum value) : value_(value), text_(word(value)) {}  // NOLINT: an enum is a word
-  /// Takes a word from a record, and cuts a text that is too long to be one.
+  /// Returns the value with this name in a record. Cuts a text that is too long to be a name.
   [[nodiscard]] static Word of_text(std::string text) {
     constexpr std::size_t kLongest = 4096;
     Word taken;
@@ -88,7 +89,7 @@ class Word {
 
   [[nodiscard]] bool empty() const { return text_.empty(); }
   [[nodiscard]] const std::string& text() const { return text_; }
-  /// Returns nullopt for an empty word and for a name that this version does not know.
+  /// Returns nullopt if the name is empty or this version does not know it.
   [[nodiscard]] std::optional<Enum> value() const { return value_; }
   friend bool operator==(const Word& word, Enum value) { return word.value_ == value; }
 

@@ -22,14 +22,15 @@ enum class Errc {
   kRefused,      ///< Slurm answered and refused
   kUnavailable,  ///< a controller, peer or service did not answer
   kTimeout,      ///< a time limit expired
-  kIo,           ///< the operating system failed a read, write, fsync or rename
+  kIo,           ///< a system call such as read, write, fsync or rename failed
   kShape,        ///< sizes or types of arrays do not fit
   kPeer,         ///< another rank failed, or called another operation
-  kInterrupted,  ///< a signal asked to stop
+  kInterrupted,  ///< a signal requested the stop
   kInternal,     ///< a bug in dlrun
 };
 
-/// The message says where, which value, what was expected and what to do. No newline at its end.
+/// The message says where the error is, which value is wrong, what was expected and what to do. It
+/// has no newline at its end.
 struct Error {
   Errc code = Errc::kInternal;
   std::string message{};
@@ -47,12 +48,12 @@ template <typename... Args>
   return tl::unexpected<Error>(Error{code, fmt::format(format, std::forward<Args>(args)...)});
 }
 
-/// Makes an error of problems that have places.
+/// Makes an error from problems that have places.
 [[nodiscard]] inline tl::unexpected<Error> fail(Errc code, std::vector<Diagnostic> diagnostics) {
   return tl::unexpected<Error>(Error{code, {}, std::move(diagnostics)});
 }
 
-/// Returns the same error with the place where it happened before its message.
+/// Returns the error with `where` and a colon before its message.
 [[nodiscard]] inline tl::unexpected<Error> within(std::string_view where, const Error& error) {
   return tl::unexpected<Error>(
       Error{error.code, fmt::format("{}: {}", where, error.message), error.diagnostics});

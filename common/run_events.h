@@ -1,11 +1,12 @@
 #pragma once
 // The events of events.jsonl (runtime/ENVIRONMENT.md, "events.jsonl"): one struct per event, which
-// writes and reads itself. Lead writes them; readers dispatch on the type with std::visit, never on
-// the event's name. The header also has the rules that the writer and the readers share: how
-// important each event is, and how large the file may be.
+// converts itself to JSON and back. Lead writes the events; readers dispatch on the type with
+// std::visit, never on the event's name. The header also has the rules that the writer and the
+// readers share: how important each event is, and how large the file may be.
 //
-// Adding an event: its struct here and its place in RunEvent, the place where lead records it, and
-// words_of() in launcher/runs/history.cc, which shows it. A missing place is a compile error.
+// To add an event, add its struct here and in RunEvent, the code of lead that records it, and an
+// overload of words_of() in launcher/runs/history.cc. Without the overload the code does not
+// compile.
 
 #include <sys/types.h>
 
@@ -25,8 +26,8 @@ namespace dlrun {
 
 /// Size in bytes above which lead rewrites the file with fewer progress and samples events.
 inline constexpr std::size_t kCompactAtBytes = 32U << 20U;
-/// Largest file in bytes that lead writes. Readers take only the beginning and the
-/// end of a larger one.
+/// Size in bytes of the largest file that lead writes. Readers read only the beginning and the end
+/// of a larger one.
 inline constexpr std::size_t kLargestRecordBytes = 64U << 20U;
 
 /// The parts of a file that readers read, as offsets in bytes: [0, head_end) and, if the file is
@@ -40,7 +41,7 @@ struct RecordParts {
 enum class EventClass {
   kDecides,    ///< attempts, restarts, ends, failures, the result: never dropped
   kRemark,     ///< warnings and signals: the latest ones are kept
-  kDroppable,  ///< progress and samples: may be thinned out
+  kDroppable,  ///< progress and samples: some of them may be dropped
 };
 
 namespace events {
@@ -49,7 +50,7 @@ using Json = nlohmann::ordered_json;
 
 // Each struct has:
 //   kKind     the event's name in the record
-//   kClass    its importance; without it the event decides
+//   kClass    its importance; kDecides if the struct has no kClass
 //   fields()  the event's own fields, in the order of the record
 //   of()      reads the fields of a record. A field that is missing or has the wrong type keeps its
 //             default, because anybody may have written the record.
@@ -65,7 +66,7 @@ struct Claimed {
   [[nodiscard]] static Claimed of(const Json& fields);
 };
 
-/// The step of an attempt is started.
+/// Lead starts the step of an attempt.
 struct Started {
   static constexpr std::string_view kKind = "started";
   std::int64_t ranks = 0;  ///< 0: not known yet
@@ -115,8 +116,8 @@ using Number = std::variant<std::int64_t, double>;
   return number ? std::optional(value_of(*number)) : std::nullopt;
 }
 
-/// A progress report of rank 0. of() takes only fields of the right type, so that a program cannot
-/// make the record large.
+/// A progress report of rank 0. of() reads only these fields, and only with the right type, so that
+/// a program cannot make the record large.
 struct Progress {
   static constexpr std::string_view kKind = "progress";
   static constexpr EventClass kClass = EventClass::kDroppable;
@@ -225,7 +226,7 @@ struct Autopsy {
   };
   std::int64_t ranks = 0;
   std::vector<Group> groups{};
-  std::int64_t outliers = 0;  ///< ranks of the first group if it stands out, else 0
+  std::int64_t outliers = 0;  ///< ranks in the first group if it differs from the rest, else 0
 
   [[nodiscard]] Json fields() const;
   [[nodiscard]] static Autopsy of(const Json& fields);
@@ -236,7 +237,7 @@ struct AttemptEnd {
   static constexpr std::string_view kKind = "attempt_end";
   std::int64_t code = 0;
   Word<EndReason> reason{};
-  Word<Cause> cause{};                       ///< no word: there is no cause
+  Word<Cause> cause{};                       ///< empty: there is no cause
   std::optional<RankFailed> first_failed{};  ///< its process id and error are not recorded here
   /// Nodes whose agents are all gone without an exit record.
   std::optional<std::vector<std::string>> silent{};
@@ -291,7 +292,7 @@ using RunEvent =
 [[nodiscard]] EventClass class_of(const RunEvent& event);
 [[nodiscard]] nlohmann::ordered_json fields_of(const RunEvent& event);
 
-/// An event as the record has it.
+/// An event with the time and the attempt that the record has for it.
 struct RecordedEvent {
   std::string time{};                     ///< UTC; empty: missing
   std::optional<std::int64_t> attempt{};  ///< nullopt: missing
@@ -309,10 +310,11 @@ struct RecordedEvent {
 /// Returns the class of the event with this name; kDecides for unknown names.
 [[nodiscard]] EventClass class_of(std::string_view kind);
 
-/// Returns the event's kind without parsing the line; empty if the line does not
-/// begin like lead's lines.
+/// Returns the event's kind without parsing the line; empty if the line does not begin like lead's
+/// lines.
 [[nodiscard]] std::string_view kind_of_line(std::string_view line);
-/// Returns the event's time in milliseconds since 1970 without parsing the line.
+/// Returns the event's time in milliseconds since 1970 without parsing the line; nullopt if the
+/// line does not begin like lead's lines.
 [[nodiscard]] std::optional<std::int64_t> time_of_line(std::string_view line);
 
 /// Makes one function object of several, for std::visit.

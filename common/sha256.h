@@ -31,8 +31,8 @@ class Sha256 {
 
 [[nodiscard]] std::string sha256_of_text(std::string_view text);
 
-/// Returns the hash of the remaining bytes of fd, and passes each piece to `sink`, whose failure
-/// ends the reading. `name` appears in error messages.
+/// Returns the hash of the remaining bytes of fd, and passes each piece to `sink`. Fails with kIo,
+/// or with the error of `sink`. name: for error messages.
 [[nodiscard]] Result<std::string> sha256_of_stream(
     int fd, const std::string& name, const std::function<Result<>(std::string_view)>& sink);
 

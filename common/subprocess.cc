@@ -43,7 +43,7 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
-/// Runs in the child between fork and exec: only async-signal-safe calls are allowed.
+/// Becomes the program, in the child after fork(). Only async-signal-safe calls are allowed here.
 [[noreturn]] void start_program(const std::string& program, char** argv, char** envp,
                                 const char* directory, int in, int out, int err, int status_fd) {
   sigset_t none;
@@ -121,12 +121,12 @@ Result<> converse(const Command& command, pid_t child, UniqueFd input, Capture& 
   return {};
 }
 
-/// The time that the kernel may take to end a killed child. A child that waits for a device or a
-/// network file system is left behind.
+/// Time that the kernel may need to end a killed child. A child that waits for a device or a
+/// network file system may need longer; dlrun then does not wait for it.
 constexpr std::chrono::seconds kKillLimit{2};
 
-/// Reaps the child and kills it at the deadline. The outputs are closed already, so the wait is
-/// short unless the child runs on without them.
+/// Waits for the child, and kills it at the deadline. The child has closed its outputs, so the wait
+/// is short unless the child continues without them.
 Result<int> reap(pid_t child, Clock::time_point deadline) {
   int status = 0;
   bool is_killed = false;

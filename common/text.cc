@@ -156,7 +156,7 @@ std::string random_hex(std::size_t bytes) {
   std::size_t filled = 0;
   while (filled < bytes) {
     const ssize_t got = getrandom(random.data() + filled, bytes - filled, 0);
-    // Blocks only until the kernel's random pool is initialised.
+    // getrandom() waits only until the kernel's random pool is initialised.
     if (got > 0) filled += static_cast<std::size_t>(got);
   }
   return to_hex(random);

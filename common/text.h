@@ -14,16 +14,16 @@
 
 namespace dlrun {
 
-/// Splits text at each separator: "a,,b" gives three parts, an empty text one empty part.
+/// Splits text at each separator: "a,,b" has three parts, an empty text has one empty part.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
-/// Forbids temporary strings: the parts are views into the text and would
-/// outlive it in a range-for.
+/// Forbids temporary strings: the parts are views of the text, which a range-for would destroy
+/// before it uses them.
 template <typename Text>
 requires std::same_as<Text, std::string> std::vector<std::string_view> split(Text&& text,
                                                                              char separator)
 = delete;
 
-/// Returns the text without leading and trailing spaces, tabs and line ends.
+/// Returns the text without leading and trailing white space.
 [[nodiscard]] std::string_view trim(std::string_view text);
 
 [[nodiscard]] std::string join(std::span<const std::string> parts, std::string_view separator);

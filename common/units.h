@@ -1,6 +1,6 @@
 #pragma once
 // Formats sizes, durations and numbers for people, on terminals and in pages. Pure functions
-// without a locale. Functions that differ only in precision are listed beside each other.
+// without a locale. Functions that differ only in precision follow each other.
 
 #include <cstdint>
 #include <string>

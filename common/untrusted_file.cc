@@ -15,7 +15,7 @@ namespace dlrun {
 namespace fs = std::filesystem;
 
 Result<UniqueFd> open_untrusted(const fs::path& path, Links links) {
-  // Opening a device can have side effects; a tape rewinds. O_PATH finds a file without opening it.
+  // Opening a device can have side effects, such as rewinding a tape. O_PATH only finds the file.
   const int no_follow = links == Links::kRefuse ? O_NOFOLLOW : 0;
   struct stat status {};
   const auto failed = [&] {
@@ -30,8 +30,8 @@ Result<UniqueFd> open_untrusted(const fs::path& path, Links links) {
                 path.string());
   if (!S_ISREG(status.st_mode))
     return fail(Errc::kInvalid, "{}: is not a regular file", path.string());
-  // Opens the file that was found, even if the path has become another one. Without /proc the path
-  // is walked again; O_NONBLOCK covers a FIFO there and has no effect on regular files.
+  // Opens the file that was found, even if the path now names another one. Without /proc the path
+  // is resolved again; if it is a FIFO then, O_NONBLOCK prevents a wait.
   constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
   UniqueFd file(open(fmt::format("/proc/self/fd/{}", found.get()).c_str(), kFlags));
   if (!file.is_open() && access("/proc/self/fd", X_OK) != 0)

@@ -1,8 +1,8 @@
 #pragma once
-// The only way in which dlrun, its agent and its trainer read files that somebody else may have
-// written: records of a run, logs, checkpoints, data. Reading never waits for the writer of a FIFO,
-// never opens a device, and stops at the caller's limit. JSON is then parsed with
-// common/bounded_json.h.
+// Reads files that somebody else may have written: records of a run, logs, checkpoints, data.
+// dlrun, its agent and its trainer read such files only with these functions. They never wait for
+// the writer of a FIFO, never open a device, and stop at the caller's limit. common/bounded_json.h
+// then parses JSON.
 
 #include <cstddef>
 #include <filesystem>
@@ -13,7 +13,7 @@
 
 namespace dlrun {
 
-/// How to treat a path whose last part is a symbolic link.
+/// The treatment of a path whose last part is a symbolic link.
 enum class Links {
   kFollow,  ///< the user chose the path: a spec, a data set, a log that sbatch writes
   kRefuse,  ///< the path is dlrun's own, inside a run directory, where dlrun creates no links

@@ -1,6 +1,6 @@
 // apptainer (also installed under the name singularity). Every task starts its own container. The
-// host's variables, /tmp and devices are available by default. The home directory and the current
-// directory would be too; they are excluded.
+// host's variables, /tmp and devices are available by default. dlrun excludes the current
+// directory, and the home directory unless container.mount_home is set.
 
 #include <algorithm>
 

@@ -19,7 +19,7 @@ struct ContainerBackendRow {
   const ContainerBackend& (*backend)();
 };
 
-/// In the order of preference where several tools are installed.
+/// Backends in the order of preference if several tools are installed.
 inline constexpr std::array kContainerBackends{
     ContainerBackendRow{"pyxis", pyxis_backend},
     ContainerBackendRow{"enroot", enroot_backend},

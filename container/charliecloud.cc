@@ -1,9 +1,9 @@
 // Charliecloud (ch-run). Every task starts its own container. The host's variables, /tmp and
 // devices are available in it. An image is a folder, or a squashfs file if the node has FUSE.
 //
-// ch-run from version 0.31 on. A mount needs a mount point in the image. In a folder that the user
-// may write to, the script makes it. For other images ch-run puts a writable layer over the image,
-// with the option --write-fake, which it has since version 0.36.
+// dlrun supports ch-run from version 0.31 on. A mount needs a mount point in the image. In a folder
+// that the user may write to, the script makes it. For other images, the option --write-fake of
+// ch-run, which exists since version 0.36, puts a writable layer over the image.
 
 #include <fmt/format.h>
 
@@ -58,7 +58,7 @@ enter_container() { # IMAGE CH-RUN-OPTIONS... -- COMMAND...
 }
 )sh";
 
-/// Returns the name of an image in a registry as ch-image takes it: [REGISTRY/]IMAGE[:TAG].
+/// Returns the name of an image in a registry in ch-image's form: [REGISTRY/]IMAGE[:TAG].
 [[nodiscard]] std::string registry_name(const std::string& image) {
   constexpr std::string_view kScheme = "docker://";
   const std::string name = apptainer_image(image);

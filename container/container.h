@@ -1,5 +1,6 @@
 #pragma once
-// How a job step enters a container. Each backend has its own file; backends.cc lists them.
+// The interface of the container backends, through which a job step enters a container. Each
+// backend has its own file; backends.h lists them.
 
 #include <optional>
 #include <span>
@@ -28,7 +29,8 @@ struct ContainerSpec {
 /// The settings of a step's container: the user's and dlrun's own.
 struct ContainerStep {
   ContainerSpec spec;
-  /// Runs folder and agent; a mount is left out if a user's mount has its target.
+  /// Mounts of the runs folder and of the agent's folder. A user's mount with the same target
+  /// replaces them.
   std::vector<Mount> own_mounts;
   /// Variables whose value in the job takes precedence over the image's.
   std::vector<std::string> env_names;
@@ -53,8 +55,8 @@ struct ContainerEntry {
   std::string batch;            ///< bash lines before the step starts
   std::string session;          ///< bash lines for `interactive`, which already runs on its node
   std::string join;             ///< bash lines for `attach`, which joins a running container
-  bool tells_failures = false;  ///< batch sets dlrun_unmade to the reason if a container fails
-  /// Between srun's options and the command; empty if srun's options enter the container.
+  bool tells_failures = false;  ///< batch sets dlrun_unmade to the reason of a failure
+  /// Words between srun's options and the command; empty if srun's options enter the container.
   std::vector<ContainerLine> words;
 };
 
@@ -67,12 +69,12 @@ struct ContainerProblem {
   bool is_warning = false;
 };
 
-/// The kind of an image, judged by its first bytes.
+/// The kind of an image, according to its first bytes.
 enum class ImageKind { kFolder, kSquashfs, kSif, kOther };
 
 /// How programs in a container reach NVIDIA's driver.
 enum class GpuDriver {
-  kByHook,    ///< a hook mounts it, asked by the variables NVIDIA_* of the job or the image
+  kByHook,    ///< a hook mounts it if the job or the image sets variables NVIDIA_*
   kByOption,  ///< an option of the tool mounts it
   kInImage,   ///< it must be in the image
 };
@@ -96,21 +98,21 @@ class ContainerBackend {
 
   [[nodiscard]] virtual std::string_view name() const = 0;
   /// Returns the commands that may print the tool's version on a login node, the preferred one
-  /// first. Empty for a tool that only srun knows.
+  /// first. Returns none for a tool that only srun can use.
   [[nodiscard]] virtual std::vector<VersionCommand> version_commands() const { return {}; }
   /// Returns an example for the registry image REGISTRY/PATH.
   [[nodiscard]] virtual ExampleImage example_image(const std::string& name) const;
-  /// Returns the form of an image's name that this tool takes.
+  /// Returns the image's name in the form that this tool expects.
   [[nodiscard]] virtual std::string image_text(const std::string& name) const { return name; }
   /// Returns why the tool cannot use an image of this kind; empty if it can.
   [[nodiscard]] virtual std::string why_not(ImageKind kind, std::string_view path) const;
   [[nodiscard]] virtual GpuDriver gpu_driver() const { return GpuDriver::kByHook; }
   /// Returns the characters that a mount's path must not contain.
   [[nodiscard]] virtual std::string_view cannot_mount() const = 0;
-  /// Returns settings that this backend cannot express or would misread.
+  /// Returns a problem for each setting that this backend cannot express or would misread.
   [[nodiscard]] virtual std::vector<ContainerProblem> problems(const ContainerSpec& spec) const = 0;
   /// Returns srun options. Each list option appears once: the user's values of the same option are
-  /// merged into it and removed from user_options. Empty if the backend uses only entry().
+  /// merged into it and removed from user_options. Returns none if the backend uses only entry().
   [[nodiscard]] virtual std::vector<ContainerOption> step_options(
       const ContainerStep&, std::vector<ContainerUserOption>&) const {
     return {};
@@ -126,7 +128,7 @@ class ContainerBackend {
 [[nodiscard]] const ContainerBackend* find_container_backend(std::string_view name);
 /// Returns all names, in the order in which help texts list them.
 [[nodiscard]] std::vector<std::string_view> container_backend_names();
-/// Returns the names of the tools as words: "pyxis, enroot or apptainer".
+/// Returns the names of the tools as text: "pyxis, enroot, apptainer or charliecloud".
 [[nodiscard]] std::string container_tools();
 
 }  // namespace dlrun

@@ -1,9 +1,9 @@
 // enroot without pyxis. Every node creates the container once, before the ranks start, and keeps it
-// until the job ends. Every task enters it with `enroot start`, which passes on only those
-// variables that are named.
+// until the job ends. Every task enters it with `enroot start`, which passes on only the variables
+// that its options name.
 //
-// enroot reads mounts as lines of an fstab, and variables as lines of a file. Values with newlines
-// or quotes get lost there, so the rank agent sets them (carries()).
+// enroot reads mounts as lines of an fstab, and variables as lines of a file. That changes values
+// that contain a newline or begin with a quote, so the rank agent sets them (carries()).
 
 #include <algorithm>
 #include <array>
@@ -19,8 +19,8 @@
 namespace dlrun {
 namespace {
 
-/// Variables passed on to every task, besides those the job names: variables of Slurm, MPI, the
-/// agent and the devices.
+/// Variables that enroot passes on to every task, besides those that the job sets: variables of
+/// Slurm, MPI, the agent and the devices.
 constexpr std::array<std::string_view, 11> kPassedOn{"SLURM*",
                                                      "PMI*",
                                                      "DLRUN_*",
@@ -40,7 +40,7 @@ constexpr std::array<std::string_view, 11> kPassedOn{"SLURM*",
   });
 }
 
-/// Returns the patterns of a shell `case`.
+/// Returns the variables that enroot passes on, as the patterns of a shell `case`.
 [[nodiscard]] std::string passed_on(const std::vector<std::string>& job_names) {
   std::string text;
   for (const std::string_view pattern : kPassedOn)
@@ -51,7 +51,7 @@ constexpr std::array<std::string_view, 11> kPassedOn{"SLURM*",
   return text;
 }
 
-/// Prints enroot's messages about a failed container to the log, and its first error as the result.
+/// Prints enroot's messages about a failed container to stderr, and its first error to stdout.
 constexpr std::string_view kTell = R"sh(tell_failure() { # WORDS-FILE
   local dlrun_error
   dlrun_error=$(sed -n 's/^\[ERROR\] *//p' "$1" | head -n 1)
@@ -102,7 +102,7 @@ constexpr std::string_view kOnTermOfSession =
 
 /// Creates a named container, which stays for later jobs. Another job may create it at the same
 /// time, on this node or, if enroot's data directory is shared, on another. The lock file is
-/// therefore in that directory. Only enroot's error messages tell its path.
+/// therefore in that directory. Only enroot's error messages contain its path.
 constexpr std::string_view kHoldNamed = R"sh(hold_container() { # IMAGE
   local name=@NAME@ dlrun_data dlrun_said dlrun_making
   dlrun_said=$(mktemp)
@@ -128,8 +128,8 @@ constexpr std::string_view kHoldNamed = R"sh(hold_container() { # IMAGE
 )sh";
 
 /// Configuration for `enroot start`. The image's start-up script /etc/rc changes to its working
-/// directory and then runs /etc/rc.local, which can replace the entry point by the command. The
-/// hook is in a file because enroot closes all descriptors above 2.
+/// directory and then runs /etc/rc.local, which can run the command instead of the entry point. The
+/// hook is in a file, because enroot closes all descriptors above 2.
 constexpr std::string_view kConf = R"sh(
   # container.entrypoint: the command @ENTRY@.
   local dlrun_own=/tmp/dlrun-$UID dlrun_conf
@@ -200,8 +200,8 @@ constexpr std::string_view kRestored =
     R"sh(for n in @NAMES@; do eval "[ -z \"\${DLRUN_KEPT_$n+x}\" ] || { export $n=\"\$DLRUN_KEPT_$n\"; unset DLRUN_KEPT_$n; }"; done; exec "$@")sh";
 
 [[nodiscard]] std::string conf_text(bool has_entrypoint) {
-  // The content of a file with one name never changes: another version of dlrun
-  // may use it meanwhile.
+  // A file with one name must always have the same content, because another version of dlrun may
+  // use it at the same time.
   constexpr std::string_view kAlone =
       R"sh('  [ "$(cat "$rc" 2>/dev/null)" = "$own" ] || { mkdir -p "${rc%/*}" && echo "$own" >"$rc"; }')sh";
   constexpr std::string_view kImages =
@@ -212,7 +212,7 @@ constexpr std::string_view kRestored =
                         {"@LINE@", std::string(has_entrypoint ? kImages : kAlone)}});
 }
 
-/// Explains what the image is, if not a path of a .sqsh file, and what to do.
+/// Returns the end of a message: what the image is instead of a .sqsh file, and what to do.
 [[nodiscard]] std::string instead(std::string_view image) {
   const bool is_file = image.find("://") == std::string_view::npos;
   if (is_file && image.ends_with(".sif"))

@@ -1,5 +1,5 @@
 #pragma once
-// Checks by its first bytes whether a file is a container image.
+// Checks whether a file is a container image, by its first bytes.
 
 #include <string>
 

@@ -2,7 +2,7 @@
 //   --container-image, -mounts, -workdir, -name, -save, -env
 //   --[no-]container-mount-home, --[no-]container-remap-root, --[no-]container-entrypoint
 //   --container-writable|readonly
-// If an option is given twice, the last one silently wins, so every list is written once.
+// If an option is given twice, pyxis silently uses the last one, so every list is written once.
 
 #include <algorithm>
 
@@ -51,9 +51,9 @@ class Pyxis final : public ContainerBackend {
     return {image, "run by pyxis here"};
   }
 
-  // Commas and colons are separators. White space must be written as \040 before version 0.24, and
-  // must not since. The shell would interpret the others: pyxis writes mounts into a script for
-  // enroot, inside double quotes.
+  // Commas and colons are separators. White space must be written as \040 before version 0.24, but
+  // must not be from 0.24 on. The shell would interpret the other characters: pyxis writes mounts
+  // into a script for enroot, inside double quotes.
   [[nodiscard]] std::string_view cannot_mount() const override { return ",:$`\"\\ \t"; }
 
   [[nodiscard]] std::vector<ContainerProblem> problems(const ContainerSpec& spec) const override {

@@ -27,7 +27,7 @@ struct AttachOptions {
   bool dry_run = false;
 };
 
-/// Returns the run's plan; an empty one for a script that carries no spec.
+/// Returns the run's plan; an empty plan if the run's script contains no spec.
 Result<LaunchPlan> plan_of(const Cli& cli, const std::filesystem::path& run) {
   constexpr std::size_t kLimit = 2U << 20U;
   auto resolved = read_untrusted(run / "resolved.yaml", kLimit, Links::kRefuse);

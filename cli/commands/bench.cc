@@ -1,5 +1,5 @@
 // `dlrun bench collectives`: measures all-reduce and the other collectives on this machine, for
-// each backend. bench_scaling.h has `dlrun bench scaling`.
+// each backend. cli/bench_scaling.h implements `dlrun bench scaling`.
 
 #include <unistd.h>
 
@@ -21,7 +21,7 @@
 namespace dlrun {
 namespace {
 
-/// Checks before minutes of measuring that the file can be written at the end. Fails with kIo.
+/// Checks that the folder of `file` is writable, before a measurement of minutes. Fails with kIo.
 Result<> check_folder_of(const std::filesystem::path& file) {
   const auto folder = file.parent_path();
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};

@@ -35,7 +35,7 @@ Result<int> cancel(Cli& cli, const CancelOptions& options) {
   };
   for (const auto& text : options.runs) {
     const auto run = select_run(cli, text);
-    if (!run) {  // the remaining runs are cancelled all the same
+    if (!run) {  // the remaining runs are still cancelled
       refuse(run.error());
       continue;
     }

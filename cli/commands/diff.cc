@@ -38,7 +38,8 @@ Result<FoundScript> script_of(const Cli& cli, const std::string& what) {
   return FoundScript{run.path / "job.sh"};
 }
 
-/// Returns the script that `dlrun render` writes for the spec; for a sweep its first array's.
+/// Returns the script that `dlrun render` writes for the spec; for a sweep, that of its first
+/// array.
 Result<std::string> rendered_of(const Cli& cli, const Experiment& prepared) {
   TerminalReporter reporter(cli);
   if (!prepared.is_sweep()) return render_script(prepared.plan);

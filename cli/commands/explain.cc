@@ -15,7 +15,7 @@
 namespace dlrun {
 namespace {
 
-/// Columns of a value in the table; --json prints it whole.
+/// Maximum width of a value in the table, in columns. --json prints the whole value.
 constexpr std::size_t kShownValue = 72;
 
 struct ExplainOptions {

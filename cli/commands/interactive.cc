@@ -63,7 +63,7 @@ Result<int> interact(Cli& cli, const InteractiveOptions& options) {
   const ForegroundEnd& end = session.end;
   if (session.has_begun) {
     if (end.interrupted != 0) return kExitInterrupted;
-    // A shell ends with the code of its last command, which is no failure of dlrun.
+    // A shell ends with the exit code of its last command, which says nothing about dlrun.
     return options.command.empty() ? kExitOk : end.exit_code;
   }
   if (end.interrupted != 0 || end.signal != 0)

@@ -1,4 +1,5 @@
-// `dlrun logs`: prints the job's output or one rank's; with -f until the run ends.
+// `dlrun logs`: prints the output of the job or of one rank; with -f, follows it until the run
+// ends.
 
 #include <memory>
 #include <optional>

@@ -1,4 +1,4 @@
-// `dlrun nodes`: lists the bad nodes that runs remember for each other (health.known_bad).
+// `dlrun nodes`: lists or forgets the bad nodes that runs remember (health.known_bad).
 
 #include <memory>
 
@@ -28,7 +28,7 @@ struct NodesOptions {
   bool json = false;
 };
 
-/// Returns the list's file: --file, the spec's, or the one in the runs folder.
+/// Returns the file of bad nodes: from --file, else from the spec, else in the runs folder.
 Result<std::filesystem::path> file_of(const Cli& cli, const NodesOptions& options) {
   if (!options.file.empty()) return (cli.current_dir / options.file).lexically_normal();
   TerminalReporter reporter(cli);

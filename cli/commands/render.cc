@@ -29,9 +29,9 @@ struct RenderOptions {
   std::optional<std::size_t> point;
 };
 
-/// Writes the script. A regular file is replaced atomically, also through a link. A device or a
-/// pipe (/dev/null) is written to and never replaced. Unless `force`, refuses to overwrite a file
-/// that is neither empty, nor equal to the script, nor as an earlier render left it.
+/// Writes the script. Replaces a regular file atomically, also through a link. Writes to a device
+/// or a pipe (/dev/null), and never replaces it. Without `force`, fails with kUsage if the file
+/// exists, unless it is empty, equals the script, or is an unedited script of an earlier render.
 Result<> write_script(const std::filesystem::path& path, const std::string& script, bool force) {
   std::error_code error;
   const auto kind = std::filesystem::status(path, error).type();
@@ -72,8 +72,7 @@ std::string carrying(const Experiment& prepared, const std::string& script) {
                             prepared.plan.runs_dir, prepared.plan.agent, ""});
 }
 
-/// Renders the first array's script, which names the tasks. The script of its point defines the
-/// work of a task.
+/// Renders the script of the first array. Each task of an array then runs the script of its point.
 Result<int> render_sweep(const Cli& cli, const RenderOptions& options, const Experiment& prepared) {
   TerminalReporter reporter(cli);
   DLRUN_TRY_ASSIGN(const auto sweep, prepare_sweep(prepared, configured_array_size(cli.env)));

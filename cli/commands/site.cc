@@ -1,4 +1,4 @@
-// `dlrun site`: shows the known sites and which of them this machine is.
+// `dlrun site`: lists the known sites and marks the site of this machine, or shows one site.
 
 #include <algorithm>
 #include <memory>
@@ -60,7 +60,7 @@ Result<int> list(const Cli& cli, bool json) {
   return kExitOk;
 }
 
-/// Returns the site by name, or from a file if the word is a path.
+/// Returns the site of this name, or the site in the file if `word` is a path.
 [[nodiscard]] Result<Site> site_of(const Cli& cli, const std::string& word,
                                    const std::vector<std::filesystem::path>& dirs) {
   if (word.find('/') != std::string::npos || word.ends_with(".yaml")) {

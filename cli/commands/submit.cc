@@ -26,8 +26,8 @@ struct SubmitOptions {
   bool json = false, dry_run = false, test_only = false, watch = false;
 };
 
-/// Prints what --dry-run would submit; for a sweep its first array. sweep: nullptr for a
-/// single job.
+/// Prints the job that dlrun would submit without --dry-run; for a sweep, its first array. sweep:
+/// nullptr for a single job.
 Result<int> show_what_would_be_done(const Cli& cli, const Job& job, const SweepPlan* sweep,
                                     bool json) {
   const auto run = std::filesystem::path(job.runs_dir) / (job.name + "-YYYYMMDD-HHMMSS-xxxx");
@@ -84,7 +84,7 @@ Result<int> submit(Cli& cli, const SubmitOptions& options) {
     return fail(Errc::kUsage,
                 "--dry-run submits nothing; it cannot be combined with --test-only or --watch");
   }
-  // git inspects the code in the background while dlrun plans and sbatch works.
+  // git inspects the code in the background while dlrun plans and calls sbatch.
   Provenance provenance(source_folder(cli, options.spec.file), cli.env, cli.argv, cli.tools.hash);
   TerminalReporter reporter(cli);
   DLRUN_TRY_ASSIGN(auto job, make_job(cli, reporter, options.spec));

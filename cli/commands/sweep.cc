@@ -34,13 +34,13 @@ struct Row {
   const RunStatus* status = nullptr;  ///< nullptr if the status cannot be read
   std::string error;
   Json result;
-  /// The earlier run of the point that `result` comes from, if the current run has none yet.
+  /// The earlier run of the point that `result` is from; empty if it is from the current run.
   std::filesystem::path result_of;
   std::optional<double> key;  ///< the value that the rows are sorted by
 };
 
-/// Returns the result entry to compare points by if the user names none; "point" if no point has a
-/// known one.
+/// Returns the name of the value by which rows are sorted if the user names none: the first of
+/// kJudgedBy that a point has as a result, or "point".
 std::string judged_by(const std::vector<Row>& rows) {
   for (const std::string_view name : kJudgedBy) {
     const bool has = std::any_of(rows.begin(), rows.end(), [&](const Row& row) {
@@ -63,7 +63,8 @@ Json result_of(const RunStatus& status) {
   return json.is_null() ? Json(nullptr) : json;
 }
 
-/// Takes the result of an earlier run of the point until the current run has one.
+/// Sets the row's result to that of the latest earlier run that has one, if the current run has
+/// none.
 void take_earlier_result(Row& row, const std::vector<std::filesystem::path>& runs) {
   for (auto run = std::next(runs.rbegin()); run != runs.rend() && row.result.is_null(); ++run) {
     const auto record = read_events(*run);
@@ -171,7 +172,7 @@ std::string reason_unreachable(const States& states) {
   return reason;
 }
 
-/// Returns the cells of the table. by: the number by which the rows are sorted.
+/// Returns the cells of the table. by: the name of the value by which the rows are sorted.
 std::vector<std::vector<std::string>> cells_of(const SweepRecord& sweep,
                                                const std::vector<Row>& rows,
                                                const std::string& by) {

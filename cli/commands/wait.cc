@@ -24,8 +24,8 @@ struct WaitOptions {
   bool json = false;
 };
 
-/// Refuses to wait for another user's run that has not ended: dlrun knows it only by its files,
-/// which may never say that it ended.
+/// Fails with kUsage for another user's run that has not ended: dlrun sees only its files, which
+/// may never record the end.
 Result<> refuse_to_wait_for_foreign(const IndexEntry& run) {
   const auto owner = foreign_owner(run.path);
   if (!owner || read_events(run.path).value_or(RunRecord{}).ended) return {};

@@ -1,5 +1,5 @@
 #pragma once
-// Shows the autopsy of a hang to people: which ranks stand where, on one screen.
+// Formats the autopsy of a hang for people, on one screen: where in the code the ranks are.
 
 #include <string>
 #include <vector>

@@ -25,7 +25,7 @@ constexpr std::array<int, 6> kFaults = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT
 constexpr std::string_view kEnter = "\033[?1049h\033[?25l\033[?7l\033[2J";
 constexpr std::string_view kLeave = "\033[?7h\033[?25h\033[?1049l";
 
-termios g_before{};  // a global, because the handler of a fault can reach nothing else
+termios g_before{};  // global, because the handler of a fault can access only global variables
 
 extern "C" void restore_and_die(int signal) {
   std::ignore = ::write(STDOUT_FILENO, kLeave.data(), kLeave.size());

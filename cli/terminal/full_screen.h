@@ -1,6 +1,6 @@
 #pragma once
-// A full-screen view on the terminal: plain ANSI sequences, redrawn in place. The terminal is
-// restored also after a crash.
+// A full-screen view on the terminal: plain ANSI sequences, redrawn in place. The terminal is also
+// restored after a crash.
 
 #include <termios.h>
 
@@ -27,7 +27,7 @@ struct TerminalSize {
 /// A fault (SIGSEGV, SIGABRT, ...) restores the terminal before it ends the process.
 class FullScreen {
  public:
-  /// Fails with kUsage where standard input or output is no terminal.
+  /// Fails with kUsage if standard input or output is no terminal, and with kIo.
   [[nodiscard]] static Result<FullScreen> open();
   FullScreen(FullScreen&& other) noexcept;
   FullScreen& operator=(FullScreen&&) = delete;
@@ -41,8 +41,8 @@ class FullScreen {
   enum class Event {
     kNone,      ///< the time limit passed
     kRedraw,    ///< the size changed, or the process returned from the background
-    kQuit,      ///< q, Ctrl-C, or the terminal is gone
-    kTerminate  ///< SIGTERM or SIGHUP
+    kQuit,      ///< q, Ctrl-D, or the terminal is gone
+    kTerminate  ///< SIGINT (Ctrl-C), SIGTERM or SIGHUP
   };
   /// Waits for a key or a signal, at most `limit`.
   [[nodiscard]] Event wait(std::chrono::milliseconds limit);

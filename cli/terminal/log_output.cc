@@ -1,5 +1,5 @@
-// Splits the bytes of a log into UTF-8 characters and escape sequences and decides about each. A
-// piece may end inside one of them; the rest is kept for the next piece.
+// Splits the bytes of a log into UTF-8 characters and escape sequences, and keeps, escapes or drops
+// each. A piece may end inside one of them; its beginning is then kept until the next piece.
 
 #include "cli/terminal/log_output.h"
 
@@ -23,8 +23,8 @@ bool is_parameter(char c) {
 }
 
 /// Returns true if the parameters of an SGR sequence only set the style of visible text (ECMA-48,
-/// 8.3.117). 8 conceals text, but inside 38;5;8 it is a colour. Not every terminal knows 58, the
-/// colour of underlines: one that does not reads 58;5;8 as "blink" and "conceal".
+/// 8.3.117). 8 conceals text, but inside 38;5;8 it is a colour. 58, the colour of underlines, is
+/// not allowed: a terminal that does not support it reads 58;5;8 as "blink" and "conceal".
 bool is_visible_style(std::string_view parameters) {
   const auto numbers = split(parameters, ';');
   for (std::size_t at = 0; at < numbers.size(); ++at) {

@@ -12,8 +12,8 @@ namespace dlrun {
 /// - A carriage return clears the line and starts it again, so that progress bars look as intended.
 ///   It becomes a newline if `colour` is false.
 /// - Sequences that clear a line are dropped.
-/// - Newlines, tabs and the variation selectors of emoji stay. Every other character that
-///   printable() escapes is escaped.
+/// - Newlines, tabs and the variation selectors of emoji stay. All other characters are escaped
+///   as by printable().
 class LogFilter {
  public:
   explicit LogFilter(bool colour) : colour_(colour) {}

@@ -2,9 +2,8 @@
 // The only printer: all output of dlrun, for people and for programs, passes through here.
 //
 // Text for people is escaped (printed_text.h). No function here throws or ends the process because
-// of its stream. A closed stream, a full disk and a pipe without a reader are remembered;
-// is_all_printed() reports them. No function waits for standard error; text that it does not accept
-// is lost.
+// of its stream. is_all_printed() reports whether standard output has failed: it may be closed, on
+// a full disk, or a pipe without a reader. Text that standard error does not accept is lost.
 
 #include <functional>
 #include <string>
@@ -30,8 +29,9 @@ void print(const Cli& cli, std::type_identity_t<TextFormat<Args...>> format, con
 /// gets the exact bytes. On a terminal everything except newlines and tabs is escaped.
 void print_document(std::string_view bytes);
 
-/// Prints indented JSON and a newline to standard output. Control, hidden and direction-turning
-/// characters become \uXXXX; bytes that are not UTF-8 become U+FFFD.
+/// Prints indented JSON and a newline to standard output. Control characters, hidden characters and
+/// characters that change the direction of text become \uXXXX; bytes that are not UTF-8 become
+/// U+FFFD.
 void print_json(const nlohmann::ordered_json& json);
 
 /// Prints "dlrun: error: MESSAGE" to standard error, after flushing standard output. A message may
@@ -53,8 +53,8 @@ bool flush_output();
 /// This is no error to report.
 [[nodiscard]] bool has_reader_left();
 
-/// Calls `print`. If standard output fails, fails with kIo and the text `instead`, which says what
-/// the user must not miss, such as the queued job.
+/// Calls `print`. If standard output fails, fails with kIo and the text `instead`: the part that
+/// the user needs in any case, such as the queued job.
 [[nodiscard]] Result<> print_or_say(const std::function<void()>& print, const std::string& instead);
 
 /// Return true if standard output, standard error or standard input is a terminal.

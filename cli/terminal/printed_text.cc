@@ -10,8 +10,8 @@
 namespace dlrun {
 namespace {
 
-// Marks of a style; escaped values contain neither. The character after kBegin selects the style:
-// 'a' is the first of enum Style.
+// Marks at the begin and the end of a style. The character after kBegin selects the style: 'a' is
+// the first one of enum Style.
 constexpr char kBegin = '\x01', kEnd = '\x02';
 
 std::string_view code_of(Style style) {

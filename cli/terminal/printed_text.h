@@ -50,8 +50,8 @@ using Marked = std::decay_t<decltype(marked(std::declval<const T&>()))>;
 template <typename... Args>
 using TextFormat = fmt::format_string<text_detail::Marked<Args>&...>;
 
-/// A text whose values contain no control characters: control, hidden and direction-turning
-/// characters and malformed UTF-8 appear as `\xNN`.
+/// A text with escaped values: control characters, hidden characters, characters that change the
+/// direction of text, and malformed UTF-8 appear as `\xNN`.
 class Text {
  public:
   Text() = default;
@@ -65,12 +65,12 @@ class Text {
   Text& add(const Styled& value);
   Text& add(const Text& other);
 
-  /// Returns text of several lines: keeps newlines and tabs, escapes everything else. Use this only
-  /// for text in which a false line break cannot deceive the reader: dlrun's own layout, error
-  /// messages, and the output of Slurm's commands.
+  /// Returns text of several lines: keeps newlines and tabs, and escapes as printable() does. Use
+  /// this only for text in which a false line break cannot deceive the reader: dlrun's own layout,
+  /// error messages, and the output of Slurm's commands.
   [[nodiscard]] static Text of_lines(std::string_view lines, Style style = Style::kNone);
 
-  /// Returns the bytes to print, with escape sequences for the styles or without.
+  /// Returns the bytes to print. colour: with the escape sequences of the styles.
   [[nodiscard]] std::string render(bool colour) const;
   [[nodiscard]] std::string plain() const { return render(false); }
   /// Returns the number of characters in the longest line. This equals its width on a terminal only

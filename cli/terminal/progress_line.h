@@ -1,6 +1,5 @@
 #pragma once
-// One line at the bottom of a terminal, on standard error, which is overwritten until it
-// is cleared.
+// A line on standard error that shows progress. show() overwrites it, and clear() removes it.
 
 #include "cli/cli.h"
 

@@ -10,8 +10,8 @@
 
 namespace dlrun {
 
-/// Asks for each answer that the flags left open, with the default in brackets. An empty line takes
-/// the default; an invalid answer is asked for again. Fails with kInterrupted if the input ends
+/// Asks for each answer that no flag sets, with the default in brackets. An empty line means the
+/// default. Repeats a question after an invalid answer. Fails with kInterrupted if the input ends
 /// before the last answer. say: shows text at once.
 [[nodiscard]] Result<> ask_questions(InitAnswers& answers, const SiteProfile& site,
                                      std::istream& in, const std::function<void(const Text&)>& say);

@@ -9,8 +9,8 @@
 
 namespace dlrun {
 
-/// Both functions need `figures` that are not empty and sorted by ranks. per: the unit of the
-/// models' times, such as "step".
+/// Return the table and the bars. figures: not empty, sorted by ranks. per: the unit of work that
+/// the models' times are for, such as "step".
 [[nodiscard]] Text scaling_table(const std::vector<ScalingFigure>& figures,
                                  const std::vector<ScalingModel>& models,
                                  const std::vector<ModelledFigure>& modelled, const char* per);

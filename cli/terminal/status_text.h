@@ -1,5 +1,5 @@
 #pragma once
-// Shows a run's status, and how a run ended, to people.
+// Formats a run's status for people, and prints how a run ended.
 
 #include "cli/cli.h"
 #include "cli/terminal/printed_text.h"

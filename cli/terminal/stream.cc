@@ -6,8 +6,8 @@
 namespace dlrun {
 namespace {
 
-/// Blocks SIGPIPE in this thread, and removes one that a write has raised meanwhile. Keeps the
-/// process's disposition of the signal, because child processes inherit it.
+/// Blocks SIGPIPE in this thread, and discards a SIGPIPE that a write has raised in the meantime.
+/// Does not ignore the signal in the process, because child processes would inherit this.
 class WithoutSigpipe {
  public:
   WithoutSigpipe() {

@@ -11,8 +11,9 @@
 
 namespace dlrun {
 
-/// Prints messages as print.h does. Shows the progress of downloads on a terminal. Elsewhere, says
-/// only once that a download waits for another dlrun. cli must outlive this object.
+/// Prints messages as print.h does. Shows the progress of downloads on a terminal. Without a
+/// terminal, reports only once that a download waits for another dlrun. cli must outlive this
+/// object.
 class TerminalReporter final : public Reporter {
  public:
   explicit TerminalReporter(const Cli& cli) : cli_(cli) {}

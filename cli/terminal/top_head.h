@@ -10,8 +10,8 @@
 
 namespace dlrun {
 
-/// Returns the run, its nodes, its progress and its rate; after them an empty line if there are
-/// any figures.
+/// Returns the lines about the run, its nodes, its progress and its rate. The last line is empty if
+/// there are any figures.
 [[nodiscard]] std::vector<Text> head_lines(const RunPicture& picture, std::size_t columns);
 
 /// Returns the part of the run that is done, from 0 to 1; nullopt if unknown.

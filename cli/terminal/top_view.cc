@@ -129,15 +129,15 @@ class RankTable {
   }
 
   const RankSnapshot& ranks_;
-  bool is_live_;  ///< on a screen
+  bool is_live_;  ///< part of the live view
   std::vector<std::string> titles_;
   std::vector<std::vector<std::string>> rows_;
   std::vector<RankMark> marks_;
   std::vector<std::size_t> widths_;
 };
 
-/// Returns the priority of a state when not all points fit: running first, then failed,
-/// pending, completed.
+/// Returns the priority of a state if not all points fit; 0 is shown first. The order is running,
+/// failed, pending, others, completed.
 int turn_of(RunState state) {
   switch (state) {
     case RunState::kRunning:

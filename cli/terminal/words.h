@@ -16,7 +16,7 @@ namespace dlrun {
 /// Returns the colour that a state has in all commands.
 [[nodiscard]] Style style_of(RunState state);
 
-/// Returns "at most 2.7 GPU-hours, 8.0 core-hours"; "" if the spec sets too little to compute
+/// Returns "at most 2.7 GPU-hours, 8 core-hours"; "" if the spec sets too little to compute
 /// the cost.
 [[nodiscard]] std::string cost(const Requested& requested);
 /// Return the product of the requested GPUs or cores and the time limit; nothing if either

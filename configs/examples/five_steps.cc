@@ -1,8 +1,9 @@
-// Data-parallel training in five steps: a linear model of drawn digits, on one rank or many. Built
-// as five-steps.
+// Trains a linear model of drawn digits in five steps, data-parallel on one or more ranks. The
+// program is called five-steps.
 //
-//   find_package(dlrun) and target_link_libraries(five-steps PRIVATE dlrun::runtime), or here:
-//   build/release/bin/five-steps mpirun -n 4 five-steps                              or in a spec:
+// To build it outside this repository:
+//   find_package(dlrun) and target_link_libraries(five-steps PRIVATE dlrun::runtime)
+// To run it: build/release/bin/five-steps, or mpirun -n 4 five-steps, or with a spec:
 //   launch: {preset: mpi, command: [./five-steps]}
 
 #include <algorithm>
@@ -22,8 +23,8 @@ using namespace dlrun::trainer;
 
 constexpr std::size_t kPixels = 784, kClasses = 10, kWeights = kPixels * kClasses;
 
-/// Softmax regression (Bishop 2006, 4.3.4) over samples [begin, end) of data. w: [784 x 10]. Adds
-/// the gradient of the mean loss to gradient, [784 x 10]; returns the mean loss.
+/// Computes softmax regression (Bishop 2006, 4.3.4) over samples [begin, end) of data. w: [784 x
+/// 10]. Adds the gradient of the mean loss to gradient, [784 x 10]. Returns the mean loss.
 double regress(const Dataset& data, Range range, const std::vector<float>& w,
                std::vector<float>& gradient) {
   double loss = 0;
@@ -46,17 +47,17 @@ double regress(const Dataset& data, Range range, const std::vector<float>& w,
 }
 
 Result<> train(const std::filesystem::path& file) {
-  auto job = DistributedJob::initialise();  // 1. who am I, and where are the others
+  auto job = DistributedJob::initialise();  // 1. find this rank and the others
   if (!job) return tl::unexpected(job.error());
   // 2. with a GPU: cudaSetDevice(job->gpu(visible))
   const double rate = job->scaled(
-      0.02, LrScaling::kNone);  // 3. the whole batch is the same for any number of ranks
+      0.02, LrScaling::kNone);  // 3. the global batch does not depend on the number of ranks
   std::vector<float> w(kWeights), gradient(kWeights);
   auto optimizer = DistributedOptimizer::wrap(*job, {.name = "sgd"},
-                                              w.size());  // 4. steps by everybody's mean gradient
+                                              w.size());  // 4. steps by the mean of all gradients
   if (!optimizer) return tl::unexpected(optimizer.error());
   if (job->is_root()) std::fill(w.begin(), w.end(), 1e-3F);
-  DLRUN_TRY(job->broadcast(w));  // 5. begin with the same values
+  DLRUN_TRY(job->broadcast(w));  // 5. all ranks begin with the same values
 
   const Dataset data = generate_digits(840, 1, false);
   for (int step = 1; step <= 30; ++step) {
@@ -67,7 +68,7 @@ Result<> train(const std::filesystem::path& file) {
     if (job->is_root() && step % 10 == 0)
       std::printf("step %d, %d ranks: loss %.4f\n", step, job->size(), loss);
   }
-  return job->on_root([&] {  // and files are rank 0's
+  return job->on_root([&] {  // only rank 0 writes files
     const std::vector<NamedArray> arrays{{"weight", {kPixels, kClasses}, w}};
     return write_file_atomic(file, to_safetensors(arrays, {}));
   });
