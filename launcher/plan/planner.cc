@@ -1,4 +1,4 @@
-// Counts, environment, rank agent, program and leader: what every job has.
+// Plans the parts that every job has: counts, environment, rank agent, program and leader.
 #include "launcher/plan/planner.h"
 
 #include <algorithm>
@@ -246,7 +246,7 @@ std::string Planner::backend() const {
   if (asked != "auto") return asked;
   if (inputs_.target == Target::kLocal) return plan_.local_ranks > 1 ? "shm" : "single";
   if (plan_.requested.nodes == 1)
-    return "auto";  // shm, unless somebody gives the script more nodes
+    return "auto";  // means shm, unless somebody edits the script to use more nodes
   return may_use_mpi() ? "mpi" : "gloo";
 }
 

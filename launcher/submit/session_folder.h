@@ -35,7 +35,7 @@ class SessionFolder {
 
 /// Returns the script with a first command that creates the file `begun` in the folder. Slurm's
 /// commands exit with 1 for every failure; the file shows whether the script itself ended with 1 or
-/// never began.
+/// never started.
 [[nodiscard]] std::string with_begun_mark(const std::string& script, const SessionFolder& folder);
 /// Returns true if the script has created the file `begun`.
 [[nodiscard]] bool has_begun(const SessionFolder& folder);
