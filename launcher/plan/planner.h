@@ -48,7 +48,7 @@ class Planner {
   void add_directive(std::string_view option, std::optional<std::string> value,
                      std::string_view key);
   /// Plans how a task enters the container. Returns the user's options of srun without those that
-  /// the container's backend merged into its own.
+  /// the container's backend merged into its own options.
   [[nodiscard]] std::vector<ContainerUserOption> container_options();
   void step();
   /// Adds the preset's variables for PMIx, but only to a step that uses PMIx: one of enroot's hooks
