@@ -10,7 +10,7 @@
 
 namespace dlrun::completion {
 
-/// The kind of value that an option takes, derived from the name that --help shows for it.
+/// The kind of value that an option accepts, derived from the value's name in --help.
 enum class Takes { kNothing, kValue, kPath, kSet, kSite };
 [[nodiscard]] Takes takes_of(const OptionHelp& option);
 
@@ -28,7 +28,7 @@ struct SetWords {
   std::vector<std::string> keys;
   std::vector<std::pair<std::string, std::string>>
       values;         ///< keys ("a|b"), and the values that they accept, with blanks between them
-  std::string paths;  ///< keys that take a path
+  std::string paths;  ///< keys whose value is a path
 };
 [[nodiscard]] SetWords set_words();
 

@@ -104,7 +104,8 @@ struct LaunchPlan {
   std::optional<std::string> clusters;  ///< the value of -M in every query about the run
   std::optional<RestServer> server;     ///< the slurmrestd to submit to; nullopt: sbatch
   Prologue prologue;
-  /// resources.cpus_per_task is not given: the script divides the allocated CPUs among the tasks.
+  /// True if resources.cpus_per_task is absent: the script divides the allocated CPUs among the
+  /// tasks.
   bool shares_cpus = false;
   /// Variables that are exported before the ranks' step, for that step only.
   std::vector<PlannedVariable> step_vars;
@@ -121,14 +122,14 @@ struct LaunchPlan {
   std::vector<SecretSource> secrets;
   bool trusted = false;  ///< the program is dlrun's own and may use the agent's store
   std::vector<PlannedWords> program;
-  bool forward_usr1 = false;  ///< checkpoint.signal_before is given
+  bool forward_usr1 = false;  ///< checkpoint.signal_before is set
   /// Options of the leader, such as when it restarts the run and when the run counts as hung.
   std::vector<PlannedOption> lead_options;
   std::optional<KnownBad> known_bad;
   std::int64_t local_ranks = 1;  ///< number of ranks that `dlrun run` starts: the tasks of one node
   Requested requested;
 
-  /// Returns all words of `program`, in order.
+  /// Returns all arguments of `program`, in order.
   [[nodiscard]] std::vector<std::string> program_argv() const;
 };
 

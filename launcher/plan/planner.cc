@@ -177,7 +177,7 @@ void Planner::environment() {
       p.image_of_gpus = spec_.container.image.value_or("");
     }
   } else if (runtime_ != "none" && driver == GpuDriver::kByHook) {
-    // An image that asks for GPUs by itself would fail to start on a node without NVIDIA's tool.
+    // An image that requests GPUs itself would fail to start on a node without NVIDIA's tool.
     add_of_gpus("NVIDIA_VISIBLE_DEVICES", "void");
   }
   if (spec_.container.save)

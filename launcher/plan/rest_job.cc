@@ -136,7 +136,7 @@ constexpr auto kRows = std::to_array<Row>({
 }
 
 struct Option {
-  std::string name;  ///< the name as given if no row has it
+  std::string name;  ///< the long name; for an unknown option, the option as written
   std::optional<std::string> value;
 };
 

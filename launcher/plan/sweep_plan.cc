@@ -133,7 +133,7 @@ class Arrays {
 
  private:
   std::size_t max_tasks_;
-  std::map<std::string, std::size_t> open_;  ///< by #SBATCH lines: the array that still has room
+  std::map<std::string, std::size_t> open_;  ///< from #SBATCH lines to the array that has room
   std::vector<LaunchPlan> plans_;            ///< the plan of each array's first point
   std::vector<std::size_t> tasks_;
 };

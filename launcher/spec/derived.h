@@ -24,11 +24,12 @@ namespace dlrun {
 /// the number of the whole job's GPUs is known.
 [[nodiscard]] std::optional<std::int64_t> nproc_per_node(const JobSpec& spec);
 
-/// The retry.max that applies if another key of retry is given and retry.max is not.
+/// The default of retry.max if another key of retry is set.
 inline constexpr std::int64_t kRetryMax = 3;
-/// Returns true if some key of retry is given and retry.max is not 0.
+/// Returns true if a key of retry is set and retry.max is not 0.
 [[nodiscard]] bool wants_retry(const JobSpec& spec);
-/// Returns retry.on. Without it, all causes; `timeout` only if checkpoint.signal_before is given.
+/// Returns retry.on. If it is absent, returns all causes, but `timeout` only if
+/// checkpoint.signal_before is set.
 [[nodiscard]] std::vector<std::string> retry_causes(const JobSpec& spec);
 
 /// Returns the number of GPUs of each node; 0 if the spec requests none, nullopt if it counts GPUs

@@ -144,7 +144,7 @@ struct SweptValue {
 struct SweptRange {
   double min = 0, max = 0;
   bool is_log = false;    ///< draws uniformly on a logarithmic scale
-  bool is_whole = false;  ///< the key takes whole numbers only
+  bool is_whole = false;  ///< the key accepts only whole numbers
 };
 
 /// The values that a sweep tries for one key: a list or a range.

@@ -70,8 +70,8 @@ class YamlTree {
 
   YamlLimits limits_;
   std::vector<YamlNode> nodes_;
-  std::vector<Extent> extents_;    ///< by node; complete for closed nodes
-  std::vector<Anchored> anchors_;  ///< by anchor
+  std::vector<Extent> extents_;    ///< of each node; complete for closed nodes
+  std::vector<Anchored> anchors_;  ///< of each anchor
   std::set<std::string, std::less<>> names_;
   std::vector<Open> open_;
   std::size_t total_ = 0;

@@ -30,7 +30,7 @@ struct SbatchSettings {
   std::optional<std::string> dependency;  ///< sbatch's --dependency
   /// sbatch's --exclude, if health.known_bad adds nodes to it
   std::optional<std::string> exclude;
-  bool is_array = false;                   ///< true if every task is a run with a log of its own
+  bool is_array = false;                   ///< true if every task is a run with its own log
   std::optional<std::string> array_tasks;  ///< sbatch's --array; overrides the script
   /// The secrets. A file of the run holds them; the job's environment does not.
   std::vector<SecretValue> secrets;

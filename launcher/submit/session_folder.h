@@ -30,7 +30,7 @@ class SessionFolder {
   SessionFolder(std::filesystem::path path, UniqueFd fd)
       : path_(std::move(path)), fd_(std::move(fd)) {}
   std::filesystem::path path_;
-  UniqueFd fd_;  ///< of the locked folder; this process and its child processes hold the lock
+  UniqueFd fd_;  ///< the locked folder; child processes inherit the descriptor and the lock
 };
 
 /// Returns the script with a first command that creates the file `begun` in the folder. Slurm's

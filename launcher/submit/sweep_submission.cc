@@ -63,7 +63,7 @@ Result<> test_and_order(const Context& context, Reporter& reporter,
                         const SbatchSettings& shared, Executor& executor) {
   // If sbatch refuses the only array, nothing is queued.
   if (arrays.size() < 2) return {};
-  std::map<std::string, bool> open;  // by options: true if --test-only cannot judge them
+  std::map<std::string, bool> open;  // from options to true if --test-only cannot judge them
   for (const ArrayToSend& one : arrays) {
     const std::string options = options_of_array(one.script);
     if (open.contains(options)) continue;
