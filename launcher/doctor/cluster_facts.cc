@@ -18,11 +18,11 @@ namespace dlrun {
 namespace {
 
 /// The timeout of a query. A busy controller answers within seconds, and Slurm's own tools give up
-/// after about ten.
+/// after about ten seconds.
 constexpr std::chrono::seconds kPatience{15};
 
-/// Returns the NAME=value words of one line. Only fields that are not used here can
-/// have values with blanks.
+/// Returns the NAME=value fields of one line, split at blanks. Only fields that dlrun does not use
+/// can have blanks in their values.
 [[nodiscard]] std::map<std::string_view, std::string_view> words_of(std::string_view line) {
   std::map<std::string_view, std::string_view> words;
   for (std::string_view word : split(line, ' ')) {
@@ -47,7 +47,7 @@ void raise(std::optional<std::int64_t>& most, const std::optional<std::int64_t>&
   if (value) most = std::max(most.value_or(0), *value);
 }
 
-/// Returns true if a node in this state takes no jobs.
+/// Returns true if a node in this state accepts no jobs.
 [[nodiscard]] bool is_out(std::string_view state) {
   constexpr std::array<std::string_view, 7> kOut{"down",  "drain",  "fail",    "unknown",
                                                  "inval", "future", "not_resp"};
@@ -91,7 +91,8 @@ class Doctor {
     return argv;
   }
 
-  /// Returns what the program prints on both of its outputs.
+  /// Returns the program's standard output, then its standard error. Fails with kUnavailable if the
+  /// program does not end in time.
   [[nodiscard]] Result<std::string> ask(std::vector<std::string> argv) const {
     Command command;
     const std::string question = join(argv, " ");

@@ -13,8 +13,8 @@
 
 namespace dlrun {
 
-/// A partition: the resources of its nodes (the largest values) and the limits of a job in it.
-/// Absent: not stated, or no limit.
+/// A partition: the resources of its nodes (the largest values) and the limits of a job in it. A
+/// value is absent if Slurm does not state it, or if there is no limit.
 struct PartitionFacts {
   std::string name;
   bool is_default = false, is_up = true;
@@ -40,9 +40,9 @@ struct ClusterFacts {
   std::string scratch_variable;
   /// Interfaces of the login node with the names of fast networks: ib0, hsn0.
   std::vector<std::string> fast_networks;
-  std::vector<std::string> unanswered;  ///< questions without an answer, and the reason
+  std::vector<std::string> unanswered;  ///< the error messages of queries that failed
 
-  /// Returns a setting of `config`; empty if it is not there.
+  /// Returns a setting of `config`; empty if `config` does not have it.
   [[nodiscard]] std::string setting(std::string_view name) const;
   [[nodiscard]] std::string cluster_name() const { return setting("ClusterName"); }
   [[nodiscard]] bool has_accounting() const;
@@ -50,11 +50,12 @@ struct ClusterFacts {
 };
 
 /// Queries the cluster. `cluster`: another cluster than the default one (Slurm's -M). Each query
-/// has at most 15 s. Fails with kNotFound without Slurm, and with kUnavailable if the controller
-/// does not answer. Other queries without an answer are listed in `unanswered`.
+/// times out after 15 s. Fails with kNotFound without Slurm, and with kUnavailable if the
+/// controller does not answer. If a later query fails, `unanswered` holds its error.
 [[nodiscard]] Result<ClusterFacts> ask_cluster(const Env& env, const std::string& cluster = {});
 
-// Parsers of the answers. They skip fields and lines of other Slurm versions.
+// Parsers of the answers. They skip unknown fields and lines, because these differ between the
+// versions of Slurm.
 
 /// Parses the "NAME = value" lines of scontrol show config.
 [[nodiscard]] std::map<std::string, std::string, std::less<>> parse_config(std::string_view text);
@@ -63,8 +64,8 @@ struct ClusterFacts {
 /// Parses the output of sinfo -h -e -o kSinfoFormat and adds it to the partitions that it names.
 inline constexpr std::string_view kSinfoFormat = "%R|%D|%c|%m|%G|%T";
 void add_nodes(std::vector<PartitionFacts>& partitions, std::string_view text);
-/// Parses the output of srun --mpi=list. pmix_versions gets the plugin's versions
-/// if srun prints them.
+/// Parses the output of srun --mpi=list. Sets pmix_versions to the plugin's versions if srun prints
+/// them.
 void read_mpi_list(ClusterFacts& facts, std::string_view text);
 /// Adds the GPUs of a gres text: "gpu:a100:4(S:0-1),shard:2" -> 4, a100.
 void add_gres(PartitionFacts& partition, std::string_view gres);

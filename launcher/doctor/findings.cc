@@ -12,8 +12,8 @@
 namespace dlrun {
 namespace {
 
-/// Returns true if Slurm has --gpus-per-node and similar options. Only the plugin cons_tres has
-/// them; others know GPUs by --gres alone.
+/// Returns true if Slurm has --gpus-per-node and similar options. Only the plugin cons_tres
+/// supports them; with other plugins, jobs request GPUs by --gres.
 [[nodiscard]] bool knows_gpu_options(const ClusterFacts& facts) {
   return facts.setting("SelectType").ends_with("cons_tres");
 }
@@ -60,8 +60,8 @@ namespace {
   return fmt::format("  {}: {{{}}}\n", yaml_text(partition.name), join(parts, ", "));
 }
 
-/// Returns true if slurmrestd of this Slurm version has the API that dlrun uses; 23.11
-/// is the last one.
+/// Returns true if slurmrestd of this Slurm version has the API that dlrun uses; 23.11 is the last
+/// one.
 [[nodiscard]] bool serves_our_rest(std::string_view version) {
   const auto year = parse_int(version.substr(0, version.find('.')));
   return !year || *year <= 23;
@@ -69,7 +69,7 @@ namespace {
 
 using Kind = Finding::Kind;
 
-/// Collects findings in their order.
+/// Collects findings in the order of the calls.
 class Findings {
  public:
   void add(Kind kind, std::string what, std::string is, std::string means) {
@@ -188,7 +188,7 @@ void add_rest(const ClusterFacts& facts, Findings& found) {
   }
 }
 
-/// Adds modules, scratch folders and networks, and the questions without an answer.
+/// Adds modules, scratch folders and networks, and the queries that failed.
 void add_surroundings(const ClusterFacts& facts, Findings& found) {
   if (facts.has_modules)
     found.add(Kind::kFine, "modules", "module is set up here", "environment.modules");

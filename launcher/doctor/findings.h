@@ -17,14 +17,14 @@ struct Finding {
   std::string means;  ///< the consequence for dlrun
 };
 
-/// Returns the findings, the most interesting first.
+/// Returns the findings in a fixed order: MPI, GPUs, containers, jobs, slurmrestd, the login node.
 [[nodiscard]] std::vector<Finding> findings(const ClusterFacts& facts);
 
 /// Returns the draft's name: the cluster's name, with '-' in place of each character that a site's
 /// name cannot contain; "mine" if no name is left.
 [[nodiscard]] std::string draft_name(const ClusterFacts& facts);
 
-/// Returns a site file. Comments mark the keys whose values are unknown. The file can be read
+/// Returns a site file. Keys whose values are unknown are commented out. The file can be read
 /// without errors or warnings, whatever the facts are.
 [[nodiscard]] std::string site_draft(const ClusterFacts& facts);
 

@@ -1,6 +1,6 @@
 #pragma once
-// The commands of dlrun with their options and positionals, as data. The command line makes this
-// table from its parser, so the generated pages always match what dlrun accepts.
+// The commands of dlrun with their options and positionals, as data. The command line builds this
+// table from its parser, so that the generated pages match the options that dlrun accepts.
 
 #include <algorithm>
 #include <string>

@@ -30,8 +30,8 @@ std::string cases_of(const CommandTable& table, Takes takes) {
   return join(cases, " | ");
 }
 
-// compgen -W would expand every word, also `$(...)` in the name of a run. Names that dlrun makes
-// need no quotes; _dlrun_offer leaves out all others.
+// _dlrun_offer replaces compgen -W, which would expand every word, even `$(...)` in the name of a
+// run. It offers only names that need no quotes; dlrun makes no others.
 constexpr std::string_view kBashOffer = R"(_dlrun_offer() { # PREFIX WORD WORDS
   local IFS=$' \t\n' names name
   read -r -d '' -a names <<<"$3"

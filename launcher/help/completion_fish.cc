@@ -42,7 +42,7 @@ std::string helpers() {
   return text;
 }
 
-/// Returns the options of -d, -l and others that complete one option.
+/// Returns the arguments of fish's `complete` for one option of dlrun: -l, -s, -d and others.
 std::string option_words(const OptionHelp& option) {
   std::string text;
   for (const auto& name : option.names) {
@@ -71,7 +71,7 @@ std::string lines_of(const CommandHelp& command) {
   for (const auto& option : command.options) text += when + option_words(option);
   if (command.takes("RUN")) text += when + " -a '(__dlrun_runs)'\n";
   if (command.takes("KEY")) text += when + " -a '(__dlrun_keys | string trim -r -c .=)'\n";
-  // If the first positional is a fixed word, the other positionals follow it.
+  // If the first positional has a fixed set of values, the other positionals come after it.
   const std::string seen = fmt::format("__fish_seen_subcommand_from {}", join(words, " "));
   const auto where = [&](std::string_view condition) {
     return words.empty()

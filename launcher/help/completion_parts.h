@@ -10,17 +10,16 @@
 
 namespace dlrun::completion {
 
-/// The kind of value that an option takes, derived from the name that --help shows for it.
+/// The kind of value that an option accepts, derived from the value's name in --help.
 enum class Takes { kNothing, kValue, kPath, kSet, kSite };
 [[nodiscard]] Takes takes_of(const OptionHelp& option);
 
-/// Returns the words that the first positional accepts if these are a fixed set.
+/// Returns the values of the first positional if it accepts only a fixed set; otherwise none.
 [[nodiscard]] std::vector<std::string> words_of(const CommandHelp& command);
 /// Returns true if a positional is the path of a file.
 [[nodiscard]] bool takes_file(const CommandHelp& command);
 
-/// Replaces single quotes, so that the text can stand inside single quotes in any of the
-/// three shells.
+/// Replaces single quotes, so that the text can be put inside single quotes in all three shells.
 [[nodiscard]] std::string plain(std::string_view text);
 
 /// The completions of --set: keys followed by '=', or by '.' if a name that the user chooses
@@ -28,12 +27,12 @@ enum class Takes { kNothing, kValue, kPath, kSet, kSite };
 struct SetWords {
   std::vector<std::string> keys;
   std::vector<std::pair<std::string, std::string>>
-      values;         ///< allowed words, and the keys ("a|b") that take them
-  std::string paths;  ///< keys that take a path
+      values;         ///< keys ("a|b"), and the values that they accept, with blanks between them
+  std::string paths;  ///< keys whose value is a path
 };
 [[nodiscard]] SetWords set_words();
 
-/// Returns the first comment of a script, which says that dlrun made it for this shell.
+/// Returns the first comment of a script: the command that generated it.
 [[nodiscard]] std::string note(std::string_view shell);
 
 [[nodiscard]] std::string bash(const CommandTable& table);

@@ -17,7 +17,7 @@ std::string bracketed(std::string_view help) {
   return result;
 }
 
-/// Returns how _arguments completes the value of an option.
+/// Returns the text that makes _arguments complete the value of an option.
 std::string_view action(Takes takes) {
   switch (takes) {
     case Takes::kNothing:

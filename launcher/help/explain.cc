@@ -28,7 +28,7 @@ using Json = nlohmann::ordered_json;
   return json;
 }
 
-/// Returns text as YAML: a number or a truth value stays as it is, anything else is quoted.
+/// Returns text as YAML: a number or a boolean stays as it is, any other text is quoted.
 [[nodiscard]] std::string yaml_of(std::string_view text) {
   const Json value = parse_json<Json>(text);
   if (value.is_number() || value.is_boolean()) return std::string(text);

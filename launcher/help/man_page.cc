@@ -10,7 +10,8 @@
 namespace dlrun {
 namespace {
 
-/// Escapes text for roff: backslashes, requests at a line's start, and '-', which is kept as typed.
+/// Escapes text for roff: a '.' or "'" at the start of a line, which roff would read as a request,
+/// and the characters that roff would replace.
 [[nodiscard]] std::string roff(std::string_view text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -7,7 +7,7 @@
 
 namespace dlrun {
 
-/// Returns the page in the `man` macros of roff. Contains no date, so the bytes are equal on
+/// Returns the page in the `man` macros of roff. Contains no date, so that the bytes are equal on
 /// every machine.
 [[nodiscard]] std::string man_page(const CommandTable& table);
 

@@ -11,7 +11,7 @@
 
 namespace dlrun {
 
-/// The bad nodes to exclude, and those that stay.
+/// The bad nodes to exclude, and those that the job may still get.
 struct BadNodesExclusion {
   std::vector<BadNode> excluded;
   std::vector<BadNode> kept;  ///< bad nodes that --nodelist names: the user wants them
@@ -20,11 +20,11 @@ struct BadNodesExclusion {
   std::string value;
 };
 
-/// Decides from the remembered nodes. `script`: its #SBATCH lines may hold --exclude and
-/// --nodelist. The result includes the former, since sbatch's command line replaces it and does not
-/// add to it. `cluster`: the job's cluster. A node that was remembered on another cluster is
-/// ignored; a node whose cluster is unknown is excluded. Fails with kInvalid if the script's node
-/// lists cannot be parsed.
+/// Decides which of the remembered nodes to exclude. `script`: its #SBATCH lines may hold --exclude
+/// and --nodelist. The result includes the script's --exclude, because --exclude on sbatch's
+/// command line replaces the one in the script. `cluster`: the job's cluster. A node that was
+/// remembered on another cluster is ignored; a node whose cluster is unknown is excluded. Fails
+/// with kInvalid if the script's node lists cannot be parsed.
 [[nodiscard]] Result<BadNodesExclusion> exclude_bad_nodes(const std::vector<BadNode>& remembered,
                                                           std::string_view cluster,
                                                           std::string_view script);

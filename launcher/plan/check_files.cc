@@ -31,8 +31,8 @@ namespace {
   return relative;
 }
 
-/// Returns what is wrong with a relative script that runs in a container; empty if no problem is
-/// known, since the image may hold the script.
+/// Returns the problem with a script that runs in a container and has a relative path. Returns ""
+/// if no problem is found; the image may still lack the script.
 [[nodiscard]] std::string script_in_container(const LoadedSpec& loaded, const std::string& script) {
   const ContainerSpec& container = loaded.spec.container;
   std::error_code error;
@@ -104,7 +104,7 @@ class FileCheck {
   void check(const std::string& key, const std::string& path, std::string_view what) {
     std::error_code error;
     if (path.empty() || path[0] != '/' || std::filesystem::exists(path, error)) return;
-    // A path that this user cannot look at may exist for the job.
+    // A path that cannot be read here may exist on the nodes.
     if (error && error != std::errc::no_such_file_or_directory &&
         error != std::errc::not_a_directory)
       return;
@@ -145,7 +145,7 @@ class FileCheck {
   }
 
   void check_program() {
-    // dlrun makes the folder itself if there are downloads.
+    // dlrun creates the folder if there are downloads.
     if (loaded_.preset.is_trainer && spec_.train.downloads.empty())
       check("train.data.path"_key, spec_.train.data_path.value_or(""), "the folder");
     const std::string script = script_of(spec_.launch.command);

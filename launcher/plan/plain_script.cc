@@ -1,5 +1,5 @@
-// launch.agent: false. Does the rank agent's work in plain shell, so that the nodes
-// need nothing of dlrun.
+// launch.agent: false. Does the rank agent's work in plain shell, so that the nodes need no part of
+// dlrun.
 
 #include "launcher/plan/plain_script.h"
 
@@ -34,8 +34,8 @@ fi
 export DLRUN_MASTER_PORT=$dlrun_port
 )sh";
 
-/// Derives the agent's DLRUN_* variables from Slurm's variables, for one task. POSIX sh, because an
-/// image may have no bash.
+/// Derives the agent's DLRUN_* variables from Slurm's variables, for one task. This is POSIX sh,
+/// because an image may have no bash.
 constexpr std::string_view kWorld =
     R"sh(dlrun_node=$SLURM_NODEID dlrun_tasks= # of this node, from a list such as 2(x3),1
 for dlrun_group in $(echo "${SLURM_STEP_TASKS_PER_NODE:-$SLURM_TASKS_PER_NODE}" | tr , ' '); do
@@ -50,7 +50,7 @@ export DLRUN_NODE_RANK="$SLURM_NODEID" DLRUN_NNODES="${SLURM_STEP_NUM_NODES:-$SL
 export DLRUN_MASTER_ADDR="$SLURM_LAUNCH_NODE_IPADDR"
 )sh";
 
-/// Converts a template to a word of sh in double quotes. The template's fields are valid.
+/// Converts a template to sh text in double quotes. The template's fields must be valid.
 std::string shell_word(std::string_view text, std::string_view nproc_per_node) {
   std::string word = "\"";
   for (std::size_t at = 0; at < text.size(); ++at) {

@@ -1,4 +1,4 @@
-// Makes a plan, and answers questions about the paths that plans use.
+// Makes a plan, and finds the paths that plans use.
 #include "launcher/plan/plan.h"
 
 #include <fmt/format.h>

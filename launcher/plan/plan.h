@@ -1,5 +1,5 @@
 #pragma once
-// The decided job: all data that a script, an interactive shell or a local run needs. Making it
+// The plan of a job: all data that a script, an interactive shell or a local run needs. make_plan()
 // reads no clock, no cluster and no files.
 
 #include <cstdint>
@@ -17,12 +17,12 @@
 
 namespace dlrun {
 
-/// An option of sbatch, salloc or srun: "--nodes", "2", from the key "resources.nodes".
-/// No value: a flag.
+/// An option of sbatch, salloc or srun, such as "--nodes", "2", from the key "resources.nodes". A
+/// flag has no value.
 struct PlannedOption {
   std::string option;
   std::optional<std::string> value;
-  std::string key;  ///< the key that it comes from; empty: dlrun's own
+  std::string key;  ///< the key that it comes from; empty: dlrun adds the option itself
   [[nodiscard]] std::string word() const { return value ? option + "=" + *value : option; }
 };
 
@@ -31,15 +31,15 @@ struct PlannedOption {
 struct PlannedVariable {
   std::string name, value;
   std::string key;
-  /// True if it tells an image's start-up hooks about GPUs. The image's own value must not be
-  /// replaced.
+  /// True if an image's start-up hooks read the variable to set up GPUs. The image's own value must
+  /// not be replaced.
   bool is_about_gpus = false;
-  /// The giver of the value: the spec, the site, the preset, or dlrun itself (kDefault).
+  /// The source of the value: the spec, the site, the preset, or dlrun itself (kDefault).
   Origin::Kind giver = Origin::Kind::kPreset;
 };
 
-/// Words of the program's command line that belong together: the user's command, or a
-/// flag and its value.
+/// Arguments of the program's command line that belong together: the user's command, or an option
+/// and its value.
 struct PlannedWords {
   std::vector<std::string> words;
   std::string key;
@@ -64,8 +64,8 @@ struct Prologue {
   std::string setup_node;            ///< the user's shell lines that run on every node
 };
 
-/// The resources asked for, from which GPU-hours are computed. A number that is left
-/// to Slurm is absent.
+/// The requested resources, from which GPU-hours are computed. A number that Slurm chooses is
+/// absent.
 struct Requested {
   std::optional<std::int64_t> nodes, tasks, gpus, cpus;
   std::optional<std::int64_t> time_seconds;
@@ -73,7 +73,7 @@ struct Requested {
 
 /// A job or a run that this job waits for.
 struct PlannedDependency {
-  std::string type;  ///< Slurm's word: afterok, afterany, afternotok
+  std::string type;  ///< Slurm's type of dependency: afterok, afterany, afternotok
   std::string run;   ///< a Slurm job id, or the name of a run
   std::string key;
   /// Returns true if `run` is a Slurm job id.
@@ -94,17 +94,18 @@ struct LaunchPlan {
   std::string name;
   std::string folder;     ///< where the job starts: slurm.chdir, else the spec's folder
   bool snapshot = false;  ///< submit and run copy the source tree; the job starts in the copy
-  /// The runs folder and the agent's program, absolute. No agent: launch.agent is false, and the
-  /// script does the agent's work in shell.
+  /// The runs folder and the agent's program, absolute. `agent` is empty if launch.agent is false;
+  /// the script then does the agent's work in shell.
   std::string runs_dir, agent;
-  /// sbatch's options in the script's order; salloc takes them, too.
+  /// sbatch's options in the script's order; salloc gets most of them, too.
   std::vector<PlannedOption> directives;
   std::vector<PlannedDependency> after;  ///< from the spec; submit looks up the jobs of runs
   bool output_given = false;  ///< the user set resources.output, so submit does not change it
-  std::optional<std::string> clusters;  ///< -M of every query about the run
+  std::optional<std::string> clusters;  ///< the value of -M in every query about the run
   std::optional<RestServer> server;     ///< the slurmrestd to submit to; nullopt: sbatch
   Prologue prologue;
-  /// resources.cpus_per_task is not given: the script divides the allocated CPUs among the tasks.
+  /// True if resources.cpus_per_task is absent: the script divides the allocated CPUs among the
+  /// tasks.
   bool shares_cpus = false;
   /// Variables that are exported before the ranks' step, for that step only.
   std::vector<PlannedVariable> step_vars;
@@ -117,18 +118,18 @@ struct LaunchPlan {
   /// Variables with values that the container's runtime would change; the rank agent sets them.
   std::vector<PlannedVariable> rank_vars;
   std::vector<PlannedVariable> rank_env;  ///< NAME and TEMPLATE of the rank agent's --env
-  /// Names for the rank agent's --secret. The values travel in the run's own file.
+  /// Names for the rank agent's --secret. A file in the run's directory holds the values.
   std::vector<SecretSource> secrets;
-  bool trusted = false;  ///< the program is dlrun's own
+  bool trusted = false;  ///< the program is dlrun's own and may use the agent's store
   std::vector<PlannedWords> program;
-  bool forward_usr1 = false;  ///< checkpoint.signal_before is given
-  /// Options of the leader: when the run starts again, when it counts as hung.
+  bool forward_usr1 = false;  ///< checkpoint.signal_before is set
+  /// Options of the leader, such as when it restarts the run and when the run counts as hung.
   std::vector<PlannedOption> lead_options;
   std::optional<KnownBad> known_bad;
-  std::int64_t local_ranks = 1;  ///< how many ranks `dlrun run` starts: the tasks of one node
+  std::int64_t local_ranks = 1;  ///< number of ranks that `dlrun run` starts: the tasks of one node
   Requested requested;
 
-  /// Returns all words of `program`, in order.
+  /// Returns all arguments of `program`, in order.
   [[nodiscard]] std::vector<std::string> program_argv() const;
 };
 
@@ -140,31 +141,31 @@ struct PlanInputs {
   Target target = Target::kSlurm;  ///< kLocal: one node without Slurm (`dlrun run`)
 };
 
-/// Makes the plan. Checks what load_spec does not check; the error holds all problems found. kLocal
-/// refuses a spec with a container.
+/// Makes the plan, with the checks that load_spec() does not make. The error holds all problems.
+/// With Target::kLocal, a spec with a container is an error.
 [[nodiscard]] tl::expected<LaunchPlan, std::vector<Diagnostic>> make_plan(const LoadedSpec& loaded,
                                                                           const PlanInputs& inputs);
 
 /// Returns the run's plan.json: one JSON object with the plan's fields, ended by a newline.
 [[nodiscard]] std::string plan_json(const LaunchPlan& plan);
 
-/// Returns the runs folder: --runs, else $DLRUN_RUNS, else the site's, else current_dir/runs;
-/// absolute, without '.' and '..'.
+/// Returns the runs folder: --runs, else $DLRUN_RUNS, else the site's folder, else
+/// current_dir/runs. The path is absolute, without '.' and '..'.
 [[nodiscard]] std::string runs_directory(const std::optional<std::string>& option, const Env& env,
                                          const SiteProfile& site,
                                          const std::filesystem::path& current_dir);
 
-/// Returns the file of bad nodes that all runs of a runs folder share,
-/// unless health.known_bad.file names another.
+/// Returns the file of bad nodes that all runs of a runs folder share, unless health.known_bad.file
+/// names another file.
 [[nodiscard]] std::string known_bad_file_in(std::string_view runs_dir);
 
-/// Returns the folder in which the job's commands start, absolute: slurm.chdir,
-/// else the spec's folder.
+/// Returns the absolute folder in which the job's commands start: slurm.chdir, else the spec's
+/// folder.
 [[nodiscard]] std::string start_folder(const LoadedSpec& loaded);
 
-/// Returns warnings about files of this machine that the job will miss: mount sources, the virtual
-/// environment, the image, train.data.path, the program and its script. These are warnings because
-/// a file may exist on the nodes only. Used by submit and check.
+/// Returns warnings about files that the job needs and that are missing on this machine: mount
+/// sources, the virtual environment, the image, train.data.path, the program and its script. These
+/// are warnings because a file may exist on the nodes only.
 [[nodiscard]] std::vector<Diagnostic> check_files(const LoadedSpec& loaded);
 
 }  // namespace dlrun

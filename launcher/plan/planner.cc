@@ -1,4 +1,4 @@
-// Counts, environment, rank agent, program and leader: what every job has.
+// Plans the parts that every job has: counts, environment, rank agent, program and leader.
 #include "launcher/plan/planner.h"
 
 #include <algorithm>
@@ -177,7 +177,7 @@ void Planner::environment() {
       p.image_of_gpus = spec_.container.image.value_or("");
     }
   } else if (runtime_ != "none" && driver == GpuDriver::kByHook) {
-    // An image that asks for GPUs by itself would fail to start on a node without NVIDIA's tool.
+    // An image that requests GPUs itself would fail to start on a node without NVIDIA's tool.
     add_of_gpus("NVIDIA_VISIBLE_DEVICES", "void");
   }
   if (spec_.container.save)
@@ -246,7 +246,7 @@ std::string Planner::backend() const {
   if (asked != "auto") return asked;
   if (inputs_.target == Target::kLocal) return plan_.local_ranks > 1 ? "shm" : "single";
   if (plan_.requested.nodes == 1)
-    return "auto";  // shm, unless somebody gives the script more nodes
+    return "auto";  // means shm, unless somebody edits the script to use more nodes
   return may_use_mpi() ? "mpi" : "gloo";
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Fills a LaunchPlan step by step. Every check reports the spec's key that it is about. Private to
-// launcher/plan: planner.cc decides what every job has, slurm_planner.cc what Slurm needs.
+// Fills a LaunchPlan step by step. Every error names the key of the spec that caused it. Private to
+// launcher/plan: planner.cc plans the parts that every job has, slurm_planner.cc those for Slurm.
 
 #include <cstdint>
 #include <optional>
@@ -29,16 +29,16 @@ class Planner {
   [[nodiscard]] bool may_use_mpi() const;
   [[nodiscard]] std::string backend() const;
   [[nodiscard]] bool trainer_wants_mpi() const;
-  /// Sets the leader's options for hangs and restarts, and notes what Slurm must allow for them.
+  /// Sets the leader's options for hangs and restarts. Sets is_requeued_ and goes_on_with_fewer_.
   void retry();
-  /// Tells the leader in which file runs remember bad nodes, and for how long.
+  /// Sets the leader's options for the file of bad nodes, and for how long a node stays in it.
   void remember_bad_nodes();
-  /// Adds the directive that a key becomes.
+  /// Adds the directive for a key.
   void key_directive(const KeyRow& row);
   void directives();
-  /// Adds where the job starts, and where its log goes.
+  /// Adds --chdir, --output and --error.
   void log_directives();
-  /// Adds when Slurm signals the job, and what Slurm does when a node is lost.
+  /// Adds the options for signals and for the loss of a node: --signal, --requeue, --no-kill, ...
   void restart_directives();
   /// Refuses directives that slurmrestd would drop or misread.
   void check_server();
@@ -47,8 +47,8 @@ class Planner {
   void after();
   void add_directive(std::string_view option, std::optional<std::string> value,
                      std::string_view key);
-  /// Plans how a task enters the container. Returns the user's own options of srun, of which the
-  /// container takes some.
+  /// Plans how a task enters the container. Returns the user's options of srun without those that
+  /// the container's backend merged into its own options.
   [[nodiscard]] std::vector<ContainerUserOption> container_options();
   void step();
   /// Adds the preset's variables for PMIx, but only to a step that uses PMIx: one of enroot's hooks
@@ -74,7 +74,7 @@ class Planner {
   const std::string& specs_folder_;
   const PlanInputs& inputs_;
   std::string runtime_;
-  /// Nodes that an attempt runs on; 0 if the spec does not fix their number.
+  /// Number of nodes that an attempt uses; 0 if the spec does not fix it.
   std::int64_t step_nodes_ = 0;
   bool is_requeued_ = false;         ///< Slurm may queue the job again
   bool goes_on_with_fewer_ = false;  ///< losing a node does not end the job

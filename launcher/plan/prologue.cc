@@ -1,5 +1,5 @@
-// Renders the batch shell's work before the step: modules, conda, venv,
-// variables, the user's lines.
+// Renders the batch shell's work before the step: modules, conda, venv, variables, the user's
+// lines.
 
 #include "common/quoting.h"
 #include "launcher/plan/render.h"
@@ -9,8 +9,8 @@
 namespace dlrun {
 namespace {
 
-/// Defines `module`, a shell function that a batch shell may lack: sbatch passes it on from some
-/// login shells only.
+/// Defines the shell function `module`. A batch shell may lack it, because sbatch passes it on from
+/// some login shells only.
 void module_init(ScriptText& text, const Prologue& prologue) {
   if (!prologue.module_init.empty()) {
     text.line(". " + shell_quote(prologue.module_init), "site: module_init");
@@ -61,7 +61,7 @@ void conda(ScriptText& text, const Prologue& prologue) {
 void driver_parts(ScriptText& text, const Prologue& prologue) {
   if (!prologue.image_of_gpus) return;
   const std::string& image = *prologue.image_of_gpus;
-  if (!image.starts_with('/')) {  // its variables cannot be read before it is fetched
+  if (!image.starts_with('/')) {  // the image's variables cannot be read before it is fetched
     text.line("export NVIDIA_DRIVER_CAPABILITIES=all", "container: GPUs");
     return;
   }

@@ -1,6 +1,6 @@
 // A rendered script has four parts: #SBATCH lines, strict mode with its EXIT trap, the prologue,
-// and arrays of bash (dlrun_step, dlrun_rank, dlrun_program, ...) that the last line puts together.
-// Each line shows the key that it comes from.
+// and bash arrays (dlrun_step, dlrun_rank, dlrun_program, ...), which the last line combines into
+// one command. Each line shows the key that it comes from.
 #include "launcher/plan/render.h"
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace dlrun {
 namespace {
 
 constexpr std::size_t kLongestCommandLine = 100;
-/// The start of the line in which an array's script finds its points. No other script
-/// has such a line.
+/// The start of the line in which an array's script finds its points. No other script has this
+/// line.
 constexpr std::string_view kSweepOfArray = "dlrun_sweep=${DLRUN_RUN:?";
 
 /// Options that apply to a batch job but not to an allocation.
@@ -94,7 +94,8 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
          shell + "\n";
 }
 
-/// Renders the words that put a command into its container if srun's options cannot.
+/// Renders the command prefix that starts a command in its container, for runtimes that srun's
+/// options do not support.
 [[nodiscard]] std::string enter_text(const LaunchPlan& plan) {
   if (plan.entry.words.empty()) return "";
   ScriptText text;
@@ -148,7 +149,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
   return text.take();
 }
 
-/// Returns the agent's command line up to the options that identify the run.
+/// Returns the start of the leader's command line: up to its options from the spec.
 [[nodiscard]] std::string lead_words(const LaunchPlan& plan) {
   std::string text(kLeadCommand);
   if (plan.target == Target::kLocal) text += fmt::format(" --local {}", plan.local_ranks);
@@ -177,10 +178,10 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
   return text + "\"${dlrun_rank[@]}\" -- \"${dlrun_program[@]}\"\n";
 }
 
-/// Renders the start of the script: a script that ends before its last line prints that fact, and
-/// the agent writes it to the run's record. The last line is an exec and runs no EXIT trap, so a
-/// script that gets there has started the ranks. The script ignores USR1, the warning before the
-/// time limit, which would end it.
+/// Renders strict mode and an EXIT trap. If the script ends before its last line, the trap starts
+/// the agent, which reports the failure and records it in the run; without the agent, the trap only
+/// prints a message. The last line is an exec, which runs no EXIT trap. The script ignores USR1,
+/// the warning before the time limit, because the signal would end the script.
 [[nodiscard]] std::string strict_text(const LaunchPlan& plan) {
   std::string text = "set -eo pipefail\n";
   if (plan.agent.empty()) {
@@ -199,7 +200,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
   return text;
 }
 
-/// Disables shellcheck's warnings that do not apply: shell profiles are not available to it;
+/// Disables shellcheck's warnings that do not apply: shellcheck cannot read the shell profiles;
 /// variables in values must stay unexpanded; Slurm's lists contain commas.
 constexpr std::string_view kShellcheck = "# shellcheck disable=SC1090,SC1091,SC2016,SC2054\n";
 
@@ -219,8 +220,8 @@ constexpr std::string_view kShellcheck = "# shellcheck disable=SC1090,SC1091,SC2
   return head.take();
 }
 
-/// Renders a comment that names the runs that the job waits for, since their jobs cannot
-/// be in the script.
+/// Renders a comment that names the runs that the job waits for, because the script cannot contain
+/// their jobs.
 [[nodiscard]] std::string waits_text(const LaunchPlan& plan) {
   std::vector<std::string> runs;
   for (const PlannedDependency& one : plan.after) {
@@ -313,24 +314,22 @@ std::vector<std::string> salloc_words(const LaunchPlan& plan) {
 
 namespace {
 
-/// Calls srun with all CPUs that the allocation has on its first node, read from a
-/// list such as "16(x3),8".
+/// Calls srun with all CPUs that the allocation has on its first node, read from a list such as
+/// "16(x3),8".
 constexpr const char* kSrunOnFirstNode =
     "exec srun --cpus-per-task=\"${SLURM_JOB_CPUS_PER_NODE%%[!0-9]*}\" \"$@\"";
 
-/// Returns srun's options for a single task that sees the node as all of the
-/// job's tasks together would.
+/// Returns srun's options for a single task that can use all of the job's resources on the node.
 [[nodiscard]] std::vector<std::string> session_words(bool has_terminal) {
-  // With a terminal, Ctrl-C goes to the program. Without one, srun by default
-  // ends only after two within a second; --quit-on-interrupt makes one suffice.
+  // With a terminal, Ctrl-C goes to the program. Without a terminal, srun ends only after two
+  // Ctrl-C within a second; with --quit-on-interrupt, one is enough.
   return {"--overlap",    "--nodes=1",  "--ntasks=1",
           "--export=ALL", "--mpi=none", has_terminal ? "--pty" : "--quit-on-interrupt"};
 }
 
-/// Renders an interactive session. `step` starts a shell or command in the job's environment.
-/// `words` are srun's words for a step within it, and `container` the options that put that
-/// step into the container. `batch` holds lines of bash that precede the plan's `entry.words`,
-/// if it has any.
+/// Renders an interactive session. step: the command line that starts the session's script. words:
+/// srun's options for a second step within the session, which enters the container by the options
+/// `container`. batch: lines of bash before the plan's `entry.words`, if it has any.
 [[nodiscard]] Interactive session(const LaunchPlan& plan, const std::vector<std::string>& step,
                                   const std::vector<std::string>& words,
                                   const std::vector<PlannedOption>& container,
@@ -343,7 +342,7 @@ constexpr const char* kSrunOnFirstNode =
   const std::string prologue = render_prologue(plan);
   result.script = "#!/bin/bash\n";
   result.script += kShellcheck;
-  // The script is the shell's start-up file, so that a line that fails still leaves a prompt.
+  // The script is the shell's start-up file, so that the user gets a prompt even if a line fails.
   if (is_plain_shell) {
     result.argv.insert(result.argv.end(), {"bash", "--rcfile", script_path, "-i"});
     result.script += "[[ -r ~/.bashrc ]] && . ~/.bashrc\n" + prologue;
@@ -366,7 +365,7 @@ constexpr const char* kSrunOnFirstNode =
   }
   // The CPUs are those of the step that this script runs in.
   const std::string srun = container.empty() ? "" : "srun --cpus-per-task=\"$SLURM_CPUS_ON_NODE\" ";
-  if (enters) {  // no exec, since the script may have to remove a container
+  if (enters) {  // no exec, because the script may have to remove a container
     result.script += fmt::format("{}{}\"${{dlrun_enter[@]}}\" {}\n", batch, enter_text(plan),
                                  shell_quote_all(last));
   } else {

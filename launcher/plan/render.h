@@ -1,6 +1,6 @@
 #pragma once
-// Renders a plan as text: the batch script that people read and edit, and the script
-// of an interactive shell.
+// Renders a plan as text: the batch script that people read and edit, and the script of an
+// interactive shell.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace dlrun {
 
-/// The program and the subcommand that the last line of a rendered script executes;
-/// the agent's options follow.
+/// The program and the subcommand that the last line of a rendered script executes; the agent's
+/// options follow.
 inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 
 /// Renders the job script described in runtime/ENVIRONMENT.md. The result is deterministic, passes
@@ -34,41 +34,41 @@ inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 /// Renders the part of the script before the step: modules, conda, venv, variables and setup lines.
 [[nodiscard]] std::string render_prologue(const LaunchPlan& plan);
 
-/// Returns sbatch's directives as words for salloc ("--nodes=2"), without those that only
-/// a batch job has.
+/// Returns sbatch's directives as arguments of salloc ("--nodes=2"), without those that apply only
+/// to a batch job.
 [[nodiscard]] std::vector<std::string> salloc_words(const LaunchPlan& plan);
 
 /// An interactive session: the command that starts it, and its script.
 struct Interactive {
   std::vector<std::string> argv;  ///< salloc ... srun --overlap --pty ... bash SCRIPT
-  std::string script;             ///< the text that script_path must hold, readable on the nodes
+  std::string script;             ///< the text of the file script_path, which the nodes must read
 };
 
 /// Renders a shell (or command) on the first node of a new allocation, inside the job's
-/// environment and container. has_terminal: srun gives it a pseudo-terminal, which a command in a
-/// pipe must not have.
+/// environment and container. has_terminal: srun starts it with a pseudo-terminal, which a command
+/// in a pipe must not have.
 [[nodiscard]] Interactive render_interactive(const LaunchPlan& plan,
                                              const std::vector<std::string>& command,
                                              const std::string& script_path,
                                              bool has_terminal = true);
 
-/// A running job, and the node of it to attach to.
+/// A running job, and its node to attach to.
 struct AttachPoint {
   std::string job, node;
   std::string clusters;  ///< -M; empty: the default cluster
-  /// The job's CPUs on that node; unknown: the step is not bound to CPUs.
+  /// The number of the job's CPUs on that node. If it is unknown, the step is not bound to CPUs.
   std::optional<std::int64_t> cpus;
 };
 
 /// Renders a shell (or command) beside the ranks of a running job, without a new allocation. The
-/// shell joins a named container that runs already. Without a name, under pyxis, it gets a
-/// container of its own from the same image.
+/// shell joins a named container that runs already. Without a name, under pyxis, the shell gets a
+/// new container from the same image.
 [[nodiscard]] Interactive render_attach(const LaunchPlan& plan, const AttachPoint& point,
                                         const std::vector<std::string>& command,
                                         const std::string& script_path, bool has_terminal = true);
 
-/// Renders the script of a run on this machine, without Slurm, for bash: the same environment, then
-/// lead with --local N.
+/// Renders the bash script of a run on this machine, without Slurm: the same environment, then the
+/// leader with --local N.
 [[nodiscard]] std::string render_local_script(const LaunchPlan& plan);
 
 }  // namespace dlrun

@@ -1,4 +1,4 @@
-// One table row per option of sbatch: its field in the API and how its value is converted.
+// A table has one row for each option of sbatch: the field of the API, and the value's conversion.
 #include "launcher/plan/rest_job.h"
 
 #include <algorithm>
@@ -18,14 +18,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 enum class Kind {
-  kText,   ///< sbatch's own text: slurmrestd passes it to the same parser
+  kText,   ///< the text that sbatch gets: slurmrestd passes it to the same parser
   kFlag,   ///< true
   kYesNo,  ///< a boolean, from yes or no
-  /// Without a value "exclusive": 22.05 rejects `true`, which the API documents.
+  /// The value, or else "exclusive": Slurm 22.05 rejects `true`, which the API documents.
   kExclusive,
-  kNoKill,  ///< "set": 22.05 rejects `true`, which the API documents
-  kNice,    ///< without a value 100
-  kSignal,  ///< a signal; 22.05 cannot parse B: or R: before it
+  kNoKill,  ///< "set": Slurm 22.05 rejects `true`, which the API documents
+  kNice,    ///< the value, or else 100
+  kSignal,  ///< a signal; Slurm 22.05 cannot parse B: or R: before it
   kOwn,     ///< concerns sbatch itself; nothing to send
   kRefused,
 };
@@ -39,8 +39,8 @@ struct Row {
   std::string_view variable = {};
 };
 
-/// sbatch's options. gpus_per_node and similar fields are text, as are numbers and times: 22.05
-/// converts them as sbatch does.
+/// sbatch's options. Numbers, times and fields such as gpus_per_node are sent as text, because
+/// slurmrestd 22.05 converts them as sbatch does.
 constexpr auto kRows = std::to_array<Row>({
     {"--account", 'A', Kind::kText, "account"},
     {"--array", 'a', Kind::kText, "array"},
@@ -136,12 +136,12 @@ constexpr auto kRows = std::to_array<Row>({
 }
 
 struct Option {
-  std::string name;  ///< the name as given if no row has it
+  std::string name;  ///< the long name; for an unknown option, the option as written
   std::optional<std::string> value;
 };
 
-/// Appends the options among words, split as getopt_long does. A word that is not an option is
-/// kept, so that it is refused by name.
+/// Appends the options in `words`, split as getopt_long does. Keeps an argument that is not an
+/// option, so that the error message names it.
 void add_options(std::vector<Option>& options, std::span<const std::string> words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
@@ -194,8 +194,8 @@ void add_options(std::vector<Option>& options, std::span<const std::string> word
   return value.value_or("");
 }
 
-/// Returns the number of tasks that sbatch would request by itself if no option gives it;
-/// slurmrestd does not do that.
+/// Returns the number of tasks that sbatch requests if no option sets it; slurmrestd has no such
+/// default.
 [[nodiscard]] std::optional<std::string> implied_tasks(const Json& job) {
   if (job.contains("tasks")) return std::nullopt;
   const bool has_nodes = job.contains("nodes"), has_per_node = job.contains("tasks_per_node");
@@ -276,7 +276,7 @@ Result<std::string> rest_job(const RestJobInputs& inputs) {
     if (row.option == "--chdir" && !option.value->starts_with('/'))
       field = fmt::format("{}/{}", inputs.directory, *option.value);
   }
-  // sbatch treats its two options --requeue and --no-requeue as one: the last one given counts.
+  // For sbatch, only the last of --requeue and --no-requeue counts.
   const auto at = [&](std::string_view name) {
     const auto found = std::find_if(options.rbegin(), options.rend(),
                                     [&](const Option& o) { return o.name == name; });

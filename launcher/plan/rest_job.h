@@ -1,6 +1,6 @@
 #pragma once
 // Builds the job description of slurmrestd's API from sbatch's inputs: the script with its #SBATCH
-// lines, the words of the command line, the environment. Pure functions.
+// lines, the options of the command line, the environment. Pure functions.
 //
 // docs/slurmrestd.md records how slurmrestd 22.05 treats each field, as observed in tests. An
 // option that it drops, misreads or does not know is refused by name, because a job that silently
@@ -19,22 +19,23 @@ namespace dlrun {
 /// The version of the API that dlrun uses; Slurm 22.05 to 23.11 support it.
 inline constexpr std::string_view kRestVersion = "v0.0.38";
 
-/// Returns why sbatch's option ("--hint", "nomultithread") cannot be sent; nullopt if it can.
+/// Returns the reason why sbatch's option ("--hint", "nomultithread") cannot be sent; nullopt if it
+/// can.
 [[nodiscard]] std::optional<std::string> rest_refusal(std::string_view option,
                                                       const std::optional<std::string>& value);
 
-/// The inputs that sbatch would get. The members are views: the caller keeps the texts alive.
+/// The inputs that sbatch would get. The members are views; the caller must keep the texts alive.
 struct RestJobInputs {
   std::string_view script;       ///< the text of the script
   std::string_view script_name;  ///< sbatch's default for the job's name
-  /// Words of the command line, such as "--comment=x"; they override the script's.
+  /// Options of the command line, such as "--comment=x"; they override the script's options.
   std::span<const std::string> options;
   std::string_view directory;  ///< the folder in which sbatch would be called
   const Env& env;              ///< the job's environment
 };
 
 /// Returns the body of POST job/submit. Fails with kInvalid if options cannot be sent (the message
-/// names each), and if the script or the environment is not UTF-8, which JSON requires.
+/// names each), or if the script or the environment is not UTF-8, which JSON requires.
 [[nodiscard]] Result<std::string> rest_job(const RestJobInputs& inputs);
 
 }  // namespace dlrun

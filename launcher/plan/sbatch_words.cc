@@ -64,8 +64,8 @@ std::vector<SbatchLine> numbered_lines(std::string_view script, std::string_view
   return lines;
 }
 
-/// Returns true if sbatch takes the word for the option: its name or an abbreviation of it. An
-/// ambiguous abbreviation counts too; sbatch refuses such a script.
+/// Returns true if sbatch reads the word as the option's name: in full, or abbreviated. An
+/// ambiguous abbreviation counts, too; sbatch refuses a script with one.
 bool is_name_of(std::string_view word, std::string_view long_name) {
   constexpr std::string_view kDashes = "--";
   constexpr std::array<std::string_view, 7> kWhole = {
@@ -76,8 +76,8 @@ bool is_name_of(std::string_view word, std::string_view long_name) {
          std::find(kWhole.begin(), kWhole.end(), word) == kWhole.end();
 }
 
-/// Returns the position of the option's letter in a word such as "-HQa0-1", in which only letters
-/// without a value precede it.
+/// Returns the position of the option's letter in a word such as "-HQa0-1". Only letters of options
+/// without a value may precede it.
 std::optional<std::size_t> letter_in(std::string_view word, std::string_view short_name) {
   constexpr std::string_view kFlags = "hHIOQsuvVW";
   if (short_name.size() != 2 || !word.starts_with('-') || word.starts_with("--"))

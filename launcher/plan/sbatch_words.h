@@ -9,11 +9,11 @@
 
 namespace dlrun {
 
-/// Returns the words of each #SBATCH line before the script's first command. Quotes group text, '\'
-/// escapes a character, '#' starts a comment.
+/// Returns the arguments in each #SBATCH line before the script's first command. Quotes group text,
+/// '\' escapes a character, '#' starts a comment.
 [[nodiscard]] std::vector<std::vector<std::string>> sbatch_lines(std::string_view script);
 
-/// Returns the words of the text after "#SBATCH" in one line.
+/// Returns the arguments in the text after "#SBATCH" in one line.
 [[nodiscard]] std::vector<std::string> sbatch_words_of(std::string_view rest);
 
 /// Returns the value of a #SBATCH option before the script's first command; the last one if it is
@@ -25,15 +25,15 @@ namespace dlrun {
 
 struct SbatchOption {
   std::string value;
-  std::size_t line = 0;  ///< the line of the script, from 1
+  std::size_t line = 0;  ///< the line's number in the script, from 1
 };
 /// Returns the option as sbatch_value() does, with its line.
 [[nodiscard]] std::optional<SbatchOption> sbatch_option(std::string_view script,
                                                         std::string_view long_name,
                                                         std::string_view short_name);
 
-/// Returns the first line with an option that takes no value: in full, abbreviated, or
-/// among other letters ("-HW").
+/// Returns the number of the first line with an option that takes no value: in full, abbreviated,
+/// or among other letters ("-HW").
 [[nodiscard]] std::optional<std::size_t> sbatch_flag(std::string_view script,
                                                      std::string_view long_name,
                                                      std::string_view short_name);
@@ -43,8 +43,8 @@ struct SbatchOption {
 [[nodiscard]] std::optional<SbatchOption> pbs_option(std::string_view script,
                                                      std::string_view name);
 
-/// Returns the first line that separates the components of a heterogeneous job: "#SBATCH hetjob",
-/// or its former name packjob.
+/// Returns the number of the first line that separates the components of a heterogeneous job:
+/// "#SBATCH hetjob", or the former name packjob.
 [[nodiscard]] std::optional<std::size_t> het_line(std::string_view script);
 
 }  // namespace dlrun

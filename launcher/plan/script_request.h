@@ -7,9 +7,9 @@
 
 namespace dlrun {
 
-/// Returns the resources in the script's #SBATCH lines, counted as make_plan counts those
-/// of a spec. Numbers that are left to Slurm are absent; all are absent for a job array and
-/// for a heterogeneous job.
+/// Returns the resources in the script's #SBATCH lines, counted as make_plan() counts those of a
+/// spec. A number that Slurm chooses is absent. For a job array and a heterogeneous job, all
+/// numbers are absent.
 [[nodiscard]] Requested requested_of_script(std::string_view script);
 
 }  // namespace dlrun

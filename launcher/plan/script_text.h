@@ -1,6 +1,6 @@
 #pragma once
-// Lines of a script. Each can have a comment, aligned in one column, with the spec's key that it
-// comes from. Private to rendering.
+// Builds the lines of a script. Each line can have a comment, aligned in one column, that names the
+// spec's key. Private to rendering.
 
 #include <algorithm>
 #include <string>
@@ -12,8 +12,8 @@ namespace dlrun {
 
 class ScriptText {
  public:
-  /// Adds a line. `code` must be complete, so that the comment cannot become part of a word. The
-  /// comment must be one line of printable text.
+  /// Adds a line. `code` must not end within quotes, or the comment would become part of the code.
+  /// The comment must be one line of printable text.
   void line(std::string_view code, std::string_view comment = {}) {
     text_ += code;
     if (!comment.empty()) {

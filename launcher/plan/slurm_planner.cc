@@ -1,4 +1,4 @@
-// Sbatch's directives and srun's options: what a job needs from Slurm.
+// Plans the options for Slurm: sbatch's directives and srun's options.
 #include <algorithm>
 #include <array>
 

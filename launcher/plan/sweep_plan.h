@@ -1,6 +1,5 @@
 #pragma once
-// Plans a sweep: a plan and a script for every point, and the job arrays that run them. Pure, like
-// all of plan/.
+// Plans a sweep: a plan and a script for every point, and the job arrays that run them.
 
 #include <cstddef>
 #include <optional>
@@ -39,7 +38,7 @@ struct SweepPlan {
 };
 
 struct SweepLimits {
-  std::size_t max_array_size = 1001;  ///< Slurm's default; task ids are smaller
+  std::size_t max_array_size = 1001;  ///< Slurm's MaxArraySize, here its default
 };
 
 /// Plans every point. `loaded` is the spec of `request`; load_spec has accepted its sweep. Each

@@ -40,8 +40,8 @@ constexpr std::array<std::string_view, 4> kSlurmsOwn{"CUDA_VISIBLE_DEVICES", "RO
   return {};
 }
 
-/// Returns the errno that prevents a search of the folder; 0 if it can be searched
-/// or does not exist.
+/// Returns the errno that prevents a search of the folder; 0 if the folder can be searched or does
+/// not exist.
 int why_closed(const std::filesystem::path& folder) {
   return ::access((folder / ".").c_str(), X_OK) == 0 || errno == ENOENT ? 0 : errno;
 }
@@ -165,7 +165,7 @@ Preset read_preset(const ConfigFile& file, std::string_view name,
                                    {"vars", reader.variables(preset.vars, check_value)},
                                    {"pmix_vars", reader.variables(preset.pmix_vars, check_value)}});
   preset.is_node_launcher = tasks == "node";
-  // Only dlrun's own program is trusted; no key of a preset file can claim trust.
+  // Only dlrun's own program is trusted; no key of a preset file can make another program trusted.
   preset.is_trainer = preset.trusted = program == "trainer";
   return preset;
 }

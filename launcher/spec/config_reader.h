@@ -1,5 +1,5 @@
 #pragma once
-// Finds and reads the YAML files of site profiles and presets. A user's file shadows the built-in
+// Finds and reads the YAML files of site profiles and presets. A user's file replaces the built-in
 // file of the same name. Private to the loading of specs.
 
 #include <filesystem>
@@ -28,14 +28,14 @@ struct ConfigFile {
     std::string_view folder, const std::vector<std::filesystem::path>& dirs);
 
 /// Returns FOLDER/NAME.yaml of the first directory that has it, else the built-in file. Returns
-/// nullopt if no such file exists, or if the file found cannot be read or parsed; the latter adds
-/// an error to diagnostics.
+/// nullopt if no such file exists. If the file cannot be read or parsed, adds an error to
+/// diagnostics and returns nullopt.
 [[nodiscard]] std::optional<ConfigFile> find_config(std::string_view folder, std::string_view name,
                                                     const std::vector<std::filesystem::path>& dirs,
                                                     std::vector<Diagnostic>& diagnostics);
 
-/// Returns the built-in text of FOLDER/NAME.yaml if that file is in effect: no directory
-/// has the file, or the first one that has it holds the same bytes. Such a text needs no
+/// Returns the built-in text of FOLDER/NAME.yaml if that text is in effect: no directory has the
+/// file, or the first directory that has it holds the same bytes. The built-in text needs no
 /// checks. Returns nullopt otherwise.
 [[nodiscard]] std::optional<std::string_view> built_in_config(
     std::string_view folder, std::string_view name, const std::vector<std::filesystem::path>& dirs);
@@ -45,7 +45,7 @@ struct ConfigFile {
 [[nodiscard]] std::vector<std::string> config_names(std::string_view folder,
                                                     const std::vector<std::filesystem::path>& dirs);
 
-/// Reads a preset. Problems go to diagnostics; the fields concerned keep their defaults.
+/// Reads a preset. Adds problems to diagnostics; fields with problems keep their defaults.
 [[nodiscard]] Preset read_preset(const ConfigFile& file, std::string_view name,
                                  std::vector<Diagnostic>& diagnostics);
 

@@ -1,6 +1,5 @@
 #pragma once
-// Values that follow from several keys of a spec, or from the site, where no
-// single key states them.
+// Values that are derived from several keys of a spec, or from the site.
 
 #include <cstdint>
 #include <optional>
@@ -16,27 +15,28 @@ namespace dlrun {
 /// spec has an image or a container name, else "none".
 [[nodiscard]] std::string container_runtime(const JobSpec& spec, const SiteProfile& site);
 
-/// Returns the ranks on each node: tasks_per_node, else ntasks divided by the nodes, else
+/// Returns the number of ranks on each node: tasks_per_node, else ntasks divided by the nodes, else
 /// gpus_per_node, else 1. Returns nullopt if ntasks is given and the nodes do not divide it evenly.
 [[nodiscard]] std::optional<std::int64_t> ranks_per_node(const JobSpec& spec);
 
-/// Returns the ranks that a preset's own launcher starts on each node:
-/// launch.nproc_per_node, else gpus_per_task, else the node's GPUs, else 1. Returns nullopt
-/// if only the whole job's GPUs are known.
+/// Returns the number of ranks that a preset's own launcher starts on each node:
+/// launch.nproc_per_node, else gpus_per_task, else the node's GPUs, else 1. Returns nullopt if only
+/// the number of the whole job's GPUs is known.
 [[nodiscard]] std::optional<std::int64_t> nproc_per_node(const JobSpec& spec);
 
-/// The retry.max that applies if another key of retry is given and retry.max is not.
+/// The default of retry.max if another key of retry is set.
 inline constexpr std::int64_t kRetryMax = 3;
-/// Returns true if some key of retry is given and retry.max is not 0.
+/// Returns true if a key of retry is set and retry.max is not 0.
 [[nodiscard]] bool wants_retry(const JobSpec& spec);
-/// Returns retry.on. Without it, all causes; `timeout` only if checkpoint.signal_before is given.
+/// Returns retry.on. If it is absent, returns all causes, but `timeout` only if
+/// checkpoint.signal_before is set.
 [[nodiscard]] std::vector<std::string> retry_causes(const JobSpec& spec);
 
-/// Returns the GPUs of each node; 0 if the spec asks for none, nullopt if it counts GPUs in another
-/// way (resources.gpus, resources.gpus_per_task).
+/// Returns the number of GPUs of each node; 0 if the spec requests none, nullopt if it counts GPUs
+/// in another way (resources.gpus, resources.gpus_per_task).
 [[nodiscard]] std::optional<std::int64_t> gpus_per_node(const JobSpec& spec);
-/// Returns false if no key asks for GPUs; Slurm then hides them from the job. Whole nodes
-/// (resources.exclusive) bring their GPUs.
+/// Returns false if no key requests GPUs; Slurm then hides them from the job. A job with whole
+/// nodes (resources.exclusive) gets their GPUs.
 [[nodiscard]] bool may_have_gpus(const JobSpec& spec);
 
 }  // namespace dlrun

@@ -1,5 +1,5 @@
 #pragma once
-// Checks of train.data.download.
+// Checks train.data.download.
 
 #include <string_view>
 
@@ -8,13 +8,12 @@
 
 namespace dlrun {
 
-/// Returns the download with a file name (by default the url's last part) and a lowercase
-/// checksum. Fails with kInvalid on a missing or malformed field. Fails with kRefused if the url
-/// holds a user or a password, since the record of every run shows the url; that message does
-/// not repeat the url.
+/// Returns the download with a file name (by default the url's last part) and a lowercase checksum.
+/// Fails with kInvalid on a missing or malformed field. Fails with kRefused if the url holds a user
+/// or a password, because the record of every run shows the url; the message does not show the url.
 [[nodiscard]] Result<Download> checked_download(Download download);
 
-/// Shown instead of a line that holds a password.
+/// The text that replaces a line with a password.
 inline constexpr const char* kLineNotShown = "(not shown)";
 
 /// Returns true if a url in the text (a line of a spec) holds a user or a password. Such a line

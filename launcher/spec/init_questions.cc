@@ -111,7 +111,7 @@ MaybeQuestion ask_image(InitAnswers& answers, const SiteProfile& site) {
 
 MaybeQuestion ask_command(InitAnswers& answers, const SiteProfile&) {
   if (!answers.command.empty()) return std::nullopt;
-  // The answer is one shell line, so quotes work as at a prompt.
+  // The answer is a line for a shell, so that quotes work as usual.
   return InitQuestion{"Command of each rank",
                       "one that says hello",
                       {},

@@ -16,13 +16,13 @@ namespace dlrun {
 struct InitQuestion {
   std::string text;
   std::string fallback;  ///< the meaning of an empty answer; empty: nothing is shown
-  std::vector<std::pair<std::string, std::string>> choices;  ///< shown before it: name and help
-  /// Takes a non-empty answer, or fails with the reason why it is invalid. The function is valid as
-  /// long as the InitQuestions exists.
+  std::vector<std::pair<std::string, std::string>> choices;  ///< names and help, shown before it
+  /// Stores a non-empty answer, or fails with the reason why the answer is invalid. The function is
+  /// valid as long as the InitQuestions exists.
   std::function<Result<>(const std::string& answer)> take;
 };
 
-/// Asks in order for each answer that is still open. Later questions use earlier answers.
+/// Returns, in order, a question for each missing answer. Later questions use earlier answers.
 class InitQuestions {
  public:
   /// Both arguments must outlive this object, which writes the answers into `answers`.

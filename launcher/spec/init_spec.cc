@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kCommentColumn = 40;
 
-/// Lines of YAML with their comments aligned in one column.
+/// Collects lines of YAML with their comments aligned in one column.
 class Page {
  public:
   void heading(std::string_view text) { text_ += fmt::format("\n{}:\n", text); }
@@ -109,8 +109,8 @@ void environment(Page& page, const InitAnswers& a) {
   if (a.venv) page.row("  venv: " + yaml_text(*a.venv));
 }
 
-/// Returns the runtime's backend. A runtime that dlrun does not know is refused when the spec is
-/// read; it gets pyxis's examples.
+/// Returns the runtime's backend. For an unknown runtime, returns pyxis's backend, which only
+/// provides the examples; the runtime is refused when the spec is read.
 [[nodiscard]] const ContainerBackend& backend_of(std::string_view runtime) {
   const ContainerBackend* backend = find_container_backend(runtime);
   return backend != nullptr ? *backend : pyxis_backend();
@@ -170,7 +170,7 @@ InitAnswers complete(InitAnswers answers, const SiteProfile& site) {
     Gpus gpus;
     if (partition != nullptr) {
       gpus.count = partition->gpus_per_node.value_or(0);
-      // GPUs that are divided into slices (MIG, such as 1g.5gb): a first job gets one slice.
+      // If the GPUs are divided into slices (MIG, such as 1g.5gb), a first job gets one slice.
       const bool is_sliced =
           std::any_of(partition->gpu_types.begin(), partition->gpu_types.end(),
                       [](const std::string& type) { return type.find("g.") != std::string::npos; });

@@ -11,29 +11,28 @@
 
 namespace dlrun {
 
-/// Answers for a first spec. For an absent one the site's value is used, or a value that
+/// Answers for a first spec. An absent answer is replaced by the site's value, or by a value that
 /// works on every cluster.
 struct InitAnswers {
   std::optional<std::string> name, partition, account, time, mem, image, runtime, conda, venv,
       preset;
-  /// Written into the spec if given; otherwise the spec finds its site by the cluster's name.
+  /// The site to write into the spec. If absent, dlrun finds the site by the cluster's name.
   std::optional<std::string> site;
   std::optional<std::int64_t> nodes, tasks_per_node, cpus_per_task;
   std::optional<Gpus> gpus_per_node;
   std::vector<std::string> modules, command;
 };
 
-/// Fills in missing answers from the site: the partition's GPUs, and its time limit if
-/// that is below an hour (else one hour). Converts an image's registry name to the form
-/// that the runtime takes.
+/// Sets missing answers from the site: the partition's GPUs, and its time limit if that is below an
+/// hour (else one hour). Converts an image's registry name to the form that the runtime expects.
 [[nodiscard]] InitAnswers complete(InitAnswers answers, const SiteProfile& site);
 
-/// Returns the runtime for the image: the one asked for, else the site's, which may be "none".
+/// Returns the runtime for the image: the one in the answers, else the site's, which may be "none".
 [[nodiscard]] std::string runtime_of(const InitAnswers& answers, const SiteProfile& site);
 
-/// Returns the spec's text: the answers with short remarks, and as comments the keys that
-/// users usually want next. The text loads without errors or warnings if the answers are
-/// within the site's limits.
+/// Returns the spec's text: the answers with short remarks, and as comments the keys that users
+/// often add next. The text loads without errors or warnings if the answers are within the site's
+/// limits.
 [[nodiscard]] std::string init_spec(const InitAnswers& completed, const SiteProfile& site);
 
 }  // namespace dlrun

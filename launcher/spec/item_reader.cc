@@ -56,7 +56,7 @@ Result<SecretSource> ItemReader::secret(const YamlNode& item,
     DLRUN_TRY_ASSIGN(secret.name,
                      builder.text(layer, row, item, "a variable's name, or {name, file}"));
   }
-  // Does not repeat the text: the user may have put the secret's value here by mistake.
+  // The message does not show the text, because it may be the secret's value by mistake.
   if (!is_variable_name(secret.name))
     return fail(Errc::kInvalid, "this is not the name of a variable; write the name alone");
   if (const auto why = why_not_variable(secret.name); !why.empty())

@@ -10,12 +10,12 @@
 
 namespace dlrun {
 
-/// Returns why the job's script cannot set this variable; empty if it can.
+/// Returns the reason why the job's script cannot set this variable; empty if it can.
 [[nodiscard]] std::string_view why_not_variable(std::string_view name);
 
-/// Reads one item of `row`'s list. Every function fails with kInvalid, or with kRefused if
-/// the item holds a password, in which case its line must not be shown. `before` holds the
-/// items read so far.
+/// Reads one item of `row`'s list. Every function fails with kInvalid for an invalid item, and with
+/// kRefused for an item with a password; its line must not be shown. `before`: the items that were
+/// read so far.
 struct ItemReader {
   SpecBuilder& builder;
   const SpecBuilder::Layer& layer;

@@ -1,6 +1,5 @@
 #pragma once
-// Describes a row of the key table in words, for `dlrun explain`, the key reference
-// and the man page.
+// Describes a row of the key table for `dlrun explain`, the key reference and the man page.
 
 #include <string>
 #include <string_view>
@@ -13,8 +12,8 @@ namespace dlrun {
 struct KeyHelp {
   std::string type;   ///< "whole number", "list of mounts"
   std::string range;  ///< "1 to 1000000", "one of: cpu cuda"; empty: no limits
-  /// The option that the key becomes: "#SBATCH --nodes=...", "srun --mpi=...", "dlrun-trainer --lr
-  /// ..."; empty if it becomes none.
+  /// The option that is made from the key: "#SBATCH --nodes=...", "srun --mpi=...", "dlrun-trainer
+  /// --lr ..."; empty if there is none.
   std::string makes;
   std::string example;  ///< the example as a spec nests it: "resources: {nodes: 2}"
 };
@@ -22,11 +21,11 @@ struct KeyHelp {
 /// Describes one key.
 [[nodiscard]] KeyHelp describe_key(const KeyRow& row);
 
-/// Returns the keys at and below a section; all keys for "".
+/// Returns the keys of a section and of the sections below it; all keys for "".
 [[nodiscard]] std::vector<const KeyRow*> keys_below(std::string_view section);
 
-/// Returns the error for an unknown key: "there is no key 'resources.node';
-/// did you mean 'resources.nodes'?"
+/// Returns the error for an unknown key: "there is no key 'resources.node'; did you mean
+/// 'resources.nodes'?"
 [[nodiscard]] std::string no_such_key(std::string_view path);
 
 }  // namespace dlrun

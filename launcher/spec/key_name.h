@@ -9,8 +9,7 @@
 
 namespace dlrun {
 
-/// Has no definition and is not constexpr, so a call of it stops the compiler, whose message shows
-/// this name.
+/// Is not constexpr and has no definition. A call is a compile error that shows this name.
 const char* no_key_has_this_name();
 
 /// Returns the name itself.

@@ -66,7 +66,7 @@ void apply_point(SpecBuilder& builder, const SweepPoint& point) {
 }
 
 /// Applies one --set argument. A value that starts with a quote, brace or bracket is YAML; any
-/// other is taken as it is, so that no character of it is special.
+/// other value is used as it is, and no character in it is special.
 void apply_set(SpecBuilder& builder, const std::string& argument, const std::string& current_dir) {
   SpecSource source{Origin::Kind::kSet, argument, argument, current_dir, 0};
   const auto equals = argument.find('=');
@@ -119,7 +119,7 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
   }
 }
 
-/// Chooses the site: the spec's, else $DLRUN_SITE, else by the cluster's name, else 'generic'.
+/// Chooses the site: the spec's, else $DLRUN_SITE, else the site of the cluster, else 'generic'.
 [[nodiscard]] Site choose_site(SpecBuilder& builder, const LoadRequest& request) {
   std::string name = "generic";
   Origin origin{};
@@ -238,7 +238,7 @@ void default_name(SpecBuilder& builder, const LoadRequest& request) {
   }
 }
 
-/// Adds the source line to diagnostics that know only their origin.
+/// Adds the source line to diagnostics that have only an origin.
 void add_line_texts(Diagnostics& diagnostics, const LoadedSpec& loaded) {
   for (Diagnostic& diagnostic : diagnostics) {
     if (diagnostic.line_text.empty()) diagnostic.line_text = line_under(loaded, diagnostic.where);
@@ -264,8 +264,8 @@ void sort_by_position(Diagnostics& diagnostics, const LoadedSpec& loaded) {
                    });
 }
 
-/// Parses and applies one file of a spec. Returns false if it is not a map of keys, in which case
-/// further checks are pointless.
+/// Parses and applies one file of a spec. Returns false if the file is not a map of keys; further
+/// checks are then pointless.
 bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& folder,
                 YamlLimits& left) {
   auto document = parse_yaml(file.text, left);
@@ -300,8 +300,8 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
   return false;
 }
 
-/// Refuses a base that is not a spec. The spec's author chooses the base, so it may be a private
-/// file of the user who checks the spec: the message shows none of the file's text.
+/// Refuses a base that is not a spec. The message shows no text of the file: the spec's author
+/// chooses the base, which may be a private file of the user who checks the spec.
 [[nodiscard]] bool refuse_what_is_no_spec(SpecBuilder& builder, SpecFile& base,
                                           const YamlLimits& left) {
   const auto document = parse_yaml(base.text, left);
@@ -406,7 +406,8 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
   if (apply_file(builder, {request.file, loaded.text}, folder, left) &&
       apply_bases(builder, request, loaded, left)) {
     if (builder.spec().sweep.is_given() && !request.point) {
-      // A sweep's values override the layers read so far, so the layers are read again below them.
+      // The values of a sweep's point override all layers. The spec is therefore read again, with
+      // the point as the first layer.
       LoadRequest with_point = request;
       with_point.text = std::move(loaded.text);
       with_point.point = first_point(builder.spec().sweep);

@@ -1,5 +1,5 @@
 #pragma once
-// Loads exp.yaml into a JobSpec, or reports everything that is wrong with it at once.
+// Loads exp.yaml into a JobSpec, or reports all its problems at once.
 
 #include <filesystem>
 #include <optional>
@@ -24,13 +24,13 @@ struct LoadRequest {
   /// a flow collection.
   std::vector<std::string> sets;
   Env env;  ///< for ${VAR}, DLRUN_SITE and the SBATCH_* defaults
-  /// The folder that `file`, and paths given by --set, are relative to. Absolute.
+  /// The absolute folder from which `file`, and relative paths in --set, start.
   std::filesystem::path current_dir;
   /// Folders that are searched for sites/NAME.yaml and presets/NAME.yaml before the built-in ones.
   std::vector<std::filesystem::path> config_dirs;
   /// Slurm's ClusterName, which selects the site; empty if the caller does not know it.
   std::string cluster_name;
-  /// The point of the spec's sweep to load. Its values override everything else.
+  /// The point of the spec's sweep to load. Its values override all others.
   std::optional<SweepPoint> point;
 };
 
@@ -58,10 +58,10 @@ struct LoadedSpec {
 
 /// Reads, merges and checks a spec. Layers, strongest first: the sweep's point (the first one if
 /// the request names none), --set, the file, the files it inherits from (`base`), SBATCH_*, the
-/// site. Maps merge; any other value replaces that of a weaker layer. Asks no cluster, and reads
+/// site. Maps merge; any other value replaces that of a weaker layer. Queries no cluster, and reads
 /// only the spec, site and preset files. Refuses specs above 1 MiB, 64 levels or 100,000 nodes
-/// after alias expansion (all files together) in bounded time and memory. The error holds every
-/// problem found, warnings included, sorted by position.
+/// after alias expansion (all files together) in bounded time and memory. The error holds all
+/// problems, warnings included, sorted by position.
 [[nodiscard]] tl::expected<LoadedSpec, std::vector<Diagnostic>> load_spec(
     const LoadRequest& request);
 
@@ -71,8 +71,8 @@ struct LoadedSpec {
 [[nodiscard]] std::vector<Diagnostic> move_to_point(LoadedSpec& loaded, const SweepPoint& point,
                                                     const Env& env);
 
-/// Returns true if the key's value selects the sources of other values, as
-/// launch.preset and resources.partition do.
+/// Returns true if other values may depend on the key's value while the layers merge, as they do on
+/// launch.preset and resources.partition.
 [[nodiscard]] bool has_own_layers(std::string_view key);
 
 /// Returns the folders that may hold a user's sites/ and presets/: $DLRUN_CONFIG, then
@@ -94,8 +94,7 @@ struct EffectiveValue {
 [[nodiscard]] std::vector<std::string> spec_config_names(
     std::string_view folder, const std::vector<std::filesystem::path>& dirs);
 
-/// Returns every value that was set as YAML, each with its origin as a
-/// comment: the run's resolved.yaml.
+/// Returns the run's resolved.yaml: every value that was set, with its origin as a comment.
 [[nodiscard]] std::string resolved_yaml(const LoadedSpec& loaded);
 
 }  // namespace dlrun

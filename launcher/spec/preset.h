@@ -1,5 +1,5 @@
 #pragma once
-// How a framework is started: templates/presets/*.yaml, which users can override.
+// Presets define how a framework is started: templates/presets/*.yaml. Users can override them.
 
 #include <optional>
 #include <span>
@@ -19,7 +19,7 @@ struct Preset {
   std::string help;
   bool trusted = false;           ///< the program is dlrun's own and may use the agent's store
   bool is_trainer = false;        ///< `train` defines the program, not launch.command
-  bool wants_mpi = false;         ///< launch.mpi defaults to the site's
+  bool wants_mpi = false;         ///< launch.mpi defaults to the site's plugin, else to pmix
   bool is_node_launcher = false;  ///< one task per node; the program starts the node's ranks itself
   std::vector<std::string> words;  ///< templates that precede launch.command
   /// Variables that the rank agent sets, NAME to template; see runtime/ENVIRONMENT.md.
@@ -40,8 +40,8 @@ struct TemplateField {
 /// Returns all fields.
 [[nodiscard]] std::span<const TemplateField> template_fields();
 
-/// Returns the fields that text names, in order. Fails with kInvalid on an unknown field and
-/// on an unpaired brace.
+/// Returns the fields that text names, in order. Fails with kInvalid on an unknown field and on an
+/// unpaired brace.
 [[nodiscard]] Result<std::vector<std::string_view>> fields_of(std::string_view text);
 
 /// Returns the field as sh; empty if only the agent knows it.

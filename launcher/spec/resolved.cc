@@ -56,7 +56,7 @@ std::vector<EffectiveValue> effective_values(const JobSpec& spec) {
 }
 
 std::string resolved_yaml(const LoadedSpec& loaded) {
-  // Names the folder, so that the job starts there wherever resolved.yaml is stored.
+  // With chdir, the job starts in the same folder, wherever resolved.yaml is stored.
   JobSpec spec = loaded.spec;
   const auto chdir = std::find_if(spec.slurm.begin(), spec.slurm.end(),
                                   [](const SlurmOption& o) { return o.name == "chdir"; });

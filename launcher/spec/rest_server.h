@@ -16,7 +16,7 @@ struct RestServer {
   friend bool operator==(const RestServer&, const RestServer&) = default;
 };
 
-/// The url in the form that libcurl takes.
+/// The url in the form that libcurl expects.
 struct RestAddress {
   std::string base;    ///< "http://localhost", "https://rest.example.org:6820"; without a path
   std::string socket;  ///< absolute path of a unix socket, else empty

@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 
 using schema_parts::any_of;
 
-/// Accepts null as well.
+/// Returns the schema with null as an additional alternative.
 [[nodiscard]] Json or_nothing(Json schema) {
   if (!schema.contains("anyOf")) schema = any_of({std::move(schema)});
   schema["anyOf"].push_back({{"type", "null"}});
@@ -30,7 +30,7 @@ using schema_parts::any_of;
   return schema;
 }
 
-/// Returns the schema of a section: its map, or the single value that its shorthand takes.
+/// Returns the schema of a section: its map, or the single value of its shorthand.
 [[nodiscard]] Json section_schema(const std::string& section) {
   Json properties = Json::object();
   for (std::string_view name : names_in_section(section)) {

@@ -1,6 +1,6 @@
 #pragma once
-// The pieces of a JSON Schema that several types of values share. Only schema.cc and value*.cc
-// include this.
+// The parts of a JSON Schema that several types of values share. Only schema.cc and value*.cc
+// include this file.
 
 #include <initializer_list>
 #include <string>
@@ -39,23 +39,24 @@ inline constexpr std::string_view kOptionName = R"(^[a-z][a-z0-9-]*$)";
 /// Returns the pattern of the names that a spec may give to variables.
 [[nodiscard]] std::string variable_name_pattern();
 
-/// Accepts ${NAME}, whose value is known only at submission.
+/// Returns a schema that accepts ${NAME}, whose value is known only at submission.
 [[nodiscard]] ValueJson variable();
 
 [[nodiscard]] ValueJson any_of(std::initializer_list<ValueJson> alternatives);
 
 [[nodiscard]] ValueJson text(std::string_view pattern);
 
-/// Accepts text that YAML may read as a number or a boolean: `name: 4711` is the name "4711".
+/// Returns a schema for text that YAML may read as a number or a boolean: `name: 4711` is the name
+/// "4711".
 [[nodiscard]] ValueJson scalar(std::string_view pattern = {});
 
-/// max 0: there is no maximum.
+/// Returns a schema for a whole number. max 0: there is no maximum.
 [[nodiscard]] ValueJson whole_number(double min, double max);
 
 /// Returns the schema of a text in the row's format.
 [[nodiscard]] ValueJson formatted(const KeyRow& row);
 
-/// Accepts the keys that a sweep may set.
+/// Returns a schema that accepts the keys that a sweep may set.
 [[nodiscard]] ValueJson swept_name();
 
 }  // namespace dlrun::schema_parts

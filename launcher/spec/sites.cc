@@ -22,7 +22,7 @@ namespace {
 /// Nodes of the file's maps that hold keys of a spec.
 struct DefaultIds {
   std::optional<YamlId> site;
-  std::vector<YamlId> servers;  ///< each one is the `submit` section of a spec
+  std::vector<YamlId> servers;  ///< each one has the form of a spec's `submit` section
   std::map<std::string, YamlId, std::less<>> partitions;
 };
 
@@ -41,7 +41,7 @@ class ClusterPattern {
   [[nodiscard]] bool matches(const std::string& name) const {
     return error_ == 0 && ::regexec(&compiled_, name.c_str(), 0, nullptr, 0) == 0;
   }
-  /// Returns what is wrong with the expression; empty if nothing is.
+  /// Returns the problem of the expression; empty if it is valid.
   [[nodiscard]] std::string problem() const {
     if (error_ == 0) return {};
     std::array<char, 256> text{};
@@ -185,8 +185,8 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
   return site;
 }
 
-/// Returns the clusters of a built-in file without parsing the rest of it: every command that plans
-/// a job reads all site files.
+/// Returns the clusters of a built-in file without parsing the rest of the file, because every
+/// command that plans a job reads all site files.
 [[nodiscard]] std::vector<std::string> clusters_of(std::string_view text) {
   constexpr std::string_view kKey = "clusters:";
   std::size_t begin = 0;

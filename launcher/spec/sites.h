@@ -1,6 +1,6 @@
 #pragma once
-// Chooses the site of a job and reads its file: configs/sites/*.yaml, which
-// a user's sites/*.yaml shadow.
+// Chooses the site of a job and reads its file. A user's sites/NAME.yaml replaces the built-in
+// configs/sites/NAME.yaml.
 
 #include <filesystem>
 #include <functional>
@@ -29,8 +29,8 @@ struct Site {
 /// Returns the names of all sites: the user's first, then the built-in ones.
 [[nodiscard]] std::vector<std::string> site_names(const std::vector<std::filesystem::path>& dirs);
 
-/// Returns the site; nullopt if no folder has it. A file that cannot be read or parsed gives a site
-/// without facts and with `problems`.
+/// Returns the site; nullopt if no folder has it. If the file cannot be read or parsed, returns a
+/// site without facts and with `problems`.
 [[nodiscard]] std::optional<Site> find_site(std::string_view name,
                                             const std::vector<std::filesystem::path>& dirs);
 
@@ -44,13 +44,13 @@ struct Site {
     std::string_view name, const std::vector<std::filesystem::path>& dirs, const Env& env);
 
 /// Returns the first site with a `clusters` entry that matches cluster_name; nullopt if there is
-/// none. Skips files that cannot be read; for a user's file that adds a warning to problems.
+/// none. Skips files that cannot be read, and adds a warning to problems.
 [[nodiscard]] std::optional<std::string> match_site(std::string_view cluster_name,
                                                     const std::vector<std::filesystem::path>& dirs,
                                                     std::vector<Diagnostic>& problems);
 
 /// Applies the site's defaults to builder as the weakest layer (those of the job's partition before
-/// the others) and returns its facts. If the spec gives a key in another form (gres for
+/// the others) and returns its facts. If the spec sets an alternative of a key (gres for
 /// gpus_per_node), the site's default for that key is ignored. Reports all problems to builder.
 /// Returns nullopt if no folder has the site.
 [[nodiscard]] std::optional<Site> apply_site(SpecBuilder& builder, std::string_view name,

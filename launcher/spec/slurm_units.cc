@@ -12,7 +12,7 @@ constexpr std::int64_t kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
 constexpr std::int64_t kLongest = 3650 * kDay;
 constexpr std::int64_t kMostNodes = 1'000'000, kMostGpus = 1'000'000;
 
-/// Parses digits without a sign. At most 9 of them, so that sums of products cannot overflow.
+/// Parses at most 9 digits without a sign, so that sums of products cannot overflow.
 [[nodiscard]] std::optional<std::int64_t> parse_digits(std::string_view text) {
   if (text.empty() || text.size() > 9 ||
       !std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; })) {

@@ -1,6 +1,6 @@
 #pragma once
-// Parses and formats values with a syntax of their own: time limits, memory, GPUs,
-// node counts, checkpoint intervals.
+// Parses and formats values that have a special syntax: time limits, memory, GPUs, node counts,
+// checkpoint intervals.
 
 #include <cstdint>
 #include <optional>
@@ -14,22 +14,22 @@ namespace dlrun {
 
 /// Parses a time limit in Slurm's forms (minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM, D-HH:MM:SS) or in
 /// dlrun's (90s, 10m, 1h30m, 2d). Returns seconds, and no value for UNLIMITED and INFINITE. Fails
-/// with kInvalid above 10 years, and on zero, which Slurm takes for "no limit".
+/// with kInvalid above 10 years, and on zero, which Slurm reads as "no limit".
 [[nodiscard]] Result<std::optional<std::int64_t>> parse_time_limit(std::string_view text);
 
 /// Formats a time limit as Slurm does: HH:MM:SS, or D-HH:MM:SS from one day on.
 [[nodiscard]] std::string format_time_limit(std::int64_t seconds);
 
-/// Parses a duration and returns seconds. A bare number is seconds; otherwise dlrun's forms.
-/// Fails with kInvalid above 10 years.
+/// Parses a duration and returns seconds. Accepts a number without a unit, which is in seconds, and
+/// dlrun's forms. Fails with kInvalid above 10 years.
 [[nodiscard]] Result<std::int64_t> parse_duration(std::string_view text);
 
 /// Checks a memory size in Slurm's units: digits and at most one of K M G T, perhaps followed by B.
-/// 0 is all memory of a node.
+/// 0 means all memory of a node.
 [[nodiscard]] Result<> check_memory(std::string_view text);
 
-/// Returns a memory size in MiB, rounded up; without a unit Slurm takes it for MiB. Returns nullopt
-/// for 0 and for text that is not a memory size.
+/// Returns a memory size in MiB, rounded up. A number without a unit is in MiB, as in Slurm.
+/// Returns nullopt for 0 and for text that is not a memory size.
 [[nodiscard]] std::optional<std::int64_t> memory_mib(std::string_view text);
 
 /// Parses "2" or "2-4".
@@ -41,11 +41,11 @@ namespace dlrun {
 [[nodiscard]] Result<> check_gpu_type(std::string_view type);
 [[nodiscard]] std::string format_gpus(const Gpus& gpus);
 
-/// Returns the GPUs per node that a raw gres text asks for, such as "gpu:4" or
+/// Returns the number of GPUs per node that a gres text requests, such as "gpu:4" or
 /// "gpu:a100:4,shard:2"; 0 if it names none.
 [[nodiscard]] std::int64_t gpus_in_gres(std::string_view gres);
 
-/// Returns the steps of "500 steps"; 0 for "1 epoch".
+/// Returns the number of steps: 500 for "500 steps", 0 for "1 epoch".
 [[nodiscard]] Result<std::int64_t> parse_interval(std::string_view text);
 
 }  // namespace dlrun

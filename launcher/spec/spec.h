@@ -1,6 +1,6 @@
 #pragma once
-// The experiment as plain data: exp.yaml after its text, --set, the site and the environment
-// are merged. Every field has one row in the key table (launcher/spec/keys), which alone defines
+// The experiment as plain data: the result of merging exp.yaml, --set, the site and the
+// environment. Every field has one row in the key table (launcher/spec/keys), which alone defines
 // its key, type and range.
 
 #include <cstdint>
@@ -30,13 +30,13 @@ struct NodeRange {
   std::int64_t max = 1;
 };
 
-/// A number of GPUs, with a type if one is asked for: 4, a100:4, 1g.5gb:2.
+/// A number of GPUs, with their type if one is requested: 4, a100:4, 1g.5gb:2.
 struct Gpus {
   std::string type;
   std::int64_t count = 0;
 };
 
-/// An option of sbatch or srun by its long name. No value: a flag.
+/// An option of sbatch or srun by its long name. A flag has no value.
 struct SlurmOption {
   std::string name;
   std::optional<std::string> value;
@@ -73,7 +73,7 @@ struct Environment {
 struct Launch {
   std::optional<std::string> preset;
   std::vector<std::string> command;
-  std::optional<bool> agent;  ///< false: the script needs nothing of dlrun on the nodes
+  std::optional<bool> agent;  ///< false: the script needs no part of dlrun on the nodes
   std::optional<std::int64_t> nproc_per_node;  ///< for a preset that starts a node's ranks itself
   std::optional<std::int64_t> chief, ps, evaluator;  ///< roles; all other ranks are workers
   std::optional<std::string> mpi, cpu_bind, gpu_bind;
@@ -88,7 +88,7 @@ struct Download {
   std::optional<std::int64_t> bytes;
 };
 
-/// Settings of the bundled trainer. The trainer has its own default for each absent one.
+/// Settings of the bundled trainer. The trainer has its own default for each absent setting.
 struct TrainSpec {
   std::optional<bool> cuda_graphs;
   std::optional<std::string> dataset, data_path, model, loss, optimizer, optimizer_state,
@@ -133,8 +133,8 @@ struct AfterSpec {
   std::vector<std::string> ok, any, notok;
 };
 
-/// A value of a swept key with its origin. `text` is one line of YAML that does not depend on where
-/// it is read.
+/// A value of a swept key with its origin. `text` is one line of YAML with the same meaning in any
+/// folder.
 struct SweptValue {
   std::string key, text;
   Origin where;
@@ -144,7 +144,7 @@ struct SweptValue {
 struct SweptRange {
   double min = 0, max = 0;
   bool is_log = false;    ///< draws uniformly on a logarithmic scale
-  bool is_whole = false;  ///< the key takes whole numbers only
+  bool is_whole = false;  ///< the key accepts only whole numbers
 };
 
 /// The values that a sweep tries for one key: a list or a range.
@@ -155,7 +155,7 @@ struct SweptKey {
   Origin where;
 };
 
-/// One experiment of a sweep: the values it sets, in the order of the spec.
+/// One experiment of a sweep: the values that it sets, in the order of the spec.
 using SweepPoint = std::vector<SweptValue>;
 
 struct SweepSpec {

@@ -310,7 +310,7 @@ void SpecBuilder::unknown_key(const Layer& layer, const YamlNode& key, const std
 
 namespace {
 
-/// Checks a number, a time, a size or a node list, and returns it in the form that Slurm takes.
+/// Checks a number, a time, a size or a node list, and returns it in the form that Slurm expects.
 Result<std::string> formatted_amount(Format format, std::string value) {
   switch (format) {
     case Format::kCount: {

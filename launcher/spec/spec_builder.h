@@ -30,10 +30,10 @@ struct SpecSource {
 /// even if others are invalid.
 class SpecBuilder {
  public:
-  /// The treatment of a value that names a variable which env lacks.
+  /// The treatment of a value that refers to a variable which is not in env.
   enum class Unset {
-    kError,    ///< it is reported
-    kLeftOut,  ///< it stays unset: the check of a site's defaults runs in no job's environment
+    kError,    ///< the value is an error
+    kLeftOut,  ///< the value is ignored; for checks of a site's defaults, without a job's variables
   };
 
   explicit SpecBuilder(const Env& env, Unset unset = Unset::kError) : env_(env), unset_(unset) {}
@@ -42,13 +42,12 @@ class SpecBuilder {
   void apply(const YamlDocument& document, const SpecSource& source) {
     apply_at(document, document.root, "", source);
   }
-  /// Applies the subtree at id as the value of a section, a key, or an entry of
-  /// a free map ("environment.vars.X").
+  /// Applies the subtree at id as the value of a section, a key, or an entry of a free map
+  /// ("environment.vars.X").
   void apply_at(const YamlDocument& document, YamlId id, std::string_view path,
                 const SpecSource& source);
 
-  /// Ignores weaker layers' values for keys that exclude a key already set, so that
-  /// they cause no contradiction.
+  /// Prevents weaker layers from setting a key that excludes a key that is already set.
   void keep_out_alternatives();
 
   void report(Diagnostic diagnostic) { diagnostics_.push_back(std::move(diagnostic)); }
@@ -77,7 +76,7 @@ class SpecBuilder {
   void unknown_key(const Layer& layer, const YamlNode& key, const std::string& section,
                    const std::string& path);
 
-  /// Returns the map's keys and values. Reports malformed and repeated keys and leaves them out.
+  /// Returns the map's keys and values. Reports and omits malformed and repeated keys.
   [[nodiscard]] std::vector<std::pair<const YamlNode*, const YamlNode*>> entries(
       const Layer& layer, const YamlNode& map, const std::string& path);
   /// Returns the text of a single value, with ${NAME} replaced. Fails with kInvalid if node is a
@@ -93,7 +92,7 @@ class SpecBuilder {
   [[nodiscard]] Origin origin(const Layer& layer, const YamlNode& node) const;
   void error(const Layer& layer, const YamlNode& node, std::string_view path, std::string message);
   void warn(const Layer& layer, const YamlNode& node, std::string message);
-  /// Returns true on the first call for path, i.e. if this layer's value counts.
+  /// Marks path as decided. Returns true on the first call for path: this layer's value counts.
   bool settle(const std::string& path) { return settled_.insert(path).second; }
 
   const Env& env_;

@@ -47,16 +47,16 @@ using Field = std::variant<
     Access<std::vector<SlurmOption>>, Access<std::vector<Mount>>, Access<std::vector<SecretSource>>,
     Access<std::vector<Download>>, Access<std::vector<SweptKey>>, Access<std::vector<SweepPoint>>>;
 
-/// The program whose option a key becomes.
+/// The program that gets the option of a key.
 enum class KeyTarget {
   kNone,       ///< no program: dlrun itself uses the value
-  kSbatch,     ///< a line #SBATCH
+  kSbatch,     ///< sbatch, in an #SBATCH line
   kSrun,       ///< the step that starts the ranks
-  kContainer,  ///< the step, through the container's backend; the name is pyxis's
+  kContainer,  ///< the step, through the container's backend; the option's name is that of pyxis
   kTrainer,    ///< the bundled trainer
 };
 
-/// The option that a key becomes. A key that is a map of options has no name of its own.
+/// The option that is made from a key. `name` is empty if the key is a map of options.
 struct KeyOption {
   KeyTarget target = KeyTarget::kNone;
   std::string_view name = {};  ///< "--nodes"
@@ -90,12 +90,12 @@ struct KeyRow {
 /// environment.conda.name. Returns an empty text if there is none.
 [[nodiscard]] std::string_view section_shorthand(std::string_view section);
 
-/// Returns the names that may stand directly in a section.
+/// Returns the names that a section may contain directly.
 [[nodiscard]] std::vector<std::string_view> names_in_section(std::string_view section);
 
-/// Returns the field's value as an option's text: "2-4", "a100:4", "0.001"; words of a
-/// list are joined by commas. Returns nullopt if it is not set or if it has no such
-/// text (maps, mounts, ...).
+/// Returns the field's value as an option's text: "2-4", "a100:4", "0.001"; the items of a list are
+/// joined by commas. Returns nullopt if the value is not set or cannot be one text (maps, mounts,
+/// ...).
 [[nodiscard]] std::optional<std::string> option_text(const KeyRow& row, const JobSpec& spec);
 
 }  // namespace dlrun

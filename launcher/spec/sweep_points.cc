@@ -10,9 +10,9 @@
 namespace dlrun {
 namespace {
 
-/// Draws random numbers that are the same with every standard library. The standard
-/// defines the sequence of std::mt19937_64 but not the algorithms of the distributions, so
-/// these are implemented here.
+/// Draws random numbers that are the same with every standard library. The standard defines the
+/// sequence of std::mt19937_64, but not the algorithms of the distributions; these are implemented
+/// here.
 class Draw {
  public:
   explicit Draw(std::uint64_t seed) : engine_(seed) {}
@@ -34,7 +34,7 @@ class Draw {
   std::mt19937_64 engine_;
 };
 
-/// Draws a number with six digits, short enough to read and to type.
+/// Draws a number with six significant digits, so that people can read and type it.
 [[nodiscard]] std::string draw_number(Draw& draw, const SweptRange& range) {
   if (range.is_whole && !range.is_log) {
     const auto min = static_cast<std::int64_t>(range.min),
@@ -68,8 +68,8 @@ class Draw {
 
 [[nodiscard]] std::vector<SweepPoint> random_combinations(const SweepSpec& sweep,
                                                           std::uint64_t count, Draw& draw) {
-  // Floyd's algorithm: draws `count` different indexes of `all` without a list of all; each set has
-  // the same probability.
+  // Floyd's algorithm: draws `count` different indexes out of `all` without a list of all indexes;
+  // each set has the same probability.
   const std::uint64_t all = grid_size(sweep);
   std::set<std::uint64_t> taken;
   std::vector<SweepPoint> points;

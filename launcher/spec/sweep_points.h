@@ -1,6 +1,6 @@
 #pragma once
-// Enumerates the experiments of a sweep. A pure function: the same spec gives the same points in
-// the same order on every machine.
+// Enumerates the experiments of a sweep. A spec has the same points in the same order on every
+// machine.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace dlrun {
 
-/// The most points of a sweep: few enough to review, and to plan in seconds.
+/// The largest number of points of a sweep: few enough to review, and to plan in seconds.
 inline constexpr std::uint64_t kMostSweepPoints = 10'000;
 
 /// Returns the number of combinations of the parameters; UINT64_MAX if there are more, or if a
 /// range makes them unlimited. If the sweep lists its points, returns their number.
 [[nodiscard]] std::uint64_t grid_size(const SweepSpec& sweep);
 
-/// Returns how many points the sweep has.
+/// Returns the number of points of the sweep.
 [[nodiscard]] std::uint64_t count_points(const SweepSpec& sweep);
 
 /// Returns the points: those listed; else sweep.random different combinations, if given; else all

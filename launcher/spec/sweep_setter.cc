@@ -20,7 +20,7 @@ namespace dlrun {
 namespace {
 
 /// Removes quotes that the text does not need, because people read it in tables. The texts "true"
-/// and "false" keep theirs, to differ from the booleans.
+/// and "false" keep their quotes, to differ from the booleans.
 [[nodiscard]] std::string without_quotes(const std::string& text) {
   if (text.size() < 2 || text.front() != '"') return text;
   const std::string inner = text.substr(1, text.size() - 2);

@@ -11,11 +11,12 @@
 
 namespace dlrun {
 
-/// Returns why a sweep cannot set this key; empty if it can. An entry of a free map
+/// Returns the reason why a sweep cannot set this key; empty if it can. An entry of a free map
 /// ("environment.vars.X") can be swept, the whole map cannot.
 [[nodiscard]] std::string why_not_swept(std::string_view path);
 
-/// Reads a sweep's keys and values. Problems go to builder; the functions then return nullopt.
+/// Reads a sweep's keys and values. The functions report problems to builder, and then return
+/// nullopt.
 struct SweepSetter {
   SpecBuilder& builder;
   const SpecBuilder::Layer& layer;

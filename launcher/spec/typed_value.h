@@ -7,9 +7,9 @@
 
 namespace dlrun {
 
-/// Returns a number or true/false where the key takes one, a list for a list, and text for
-/// everything else: an environment variable that looks like a number is text. yaml: the value in
-/// the sweep's record, one line of YAML.
+/// Returns a number or a boolean if the key's type allows it, a list for a list, and otherwise
+/// text: an environment variable that looks like a number is text. yaml: the value in the sweep's
+/// record, one line of YAML.
 [[nodiscard]] nlohmann::ordered_json typed_value(const std::string& key, const std::string& yaml);
 
 }  // namespace dlrun

@@ -20,8 +20,8 @@
 namespace dlrun {
 namespace {
 
-/// Returns the nodes of a list, sorted and without duplicates. Returns none if the list is not
-/// given or malformed; the key itself reports the latter.
+/// Returns the nodes of a list, sorted and without duplicates. Returns none if the list is absent
+/// or malformed; a malformed list was reported when it was read.
 [[nodiscard]] std::vector<std::string> distinct_nodes(const std::optional<std::string>& list) {
   auto nodes = expand_hostlist(list.value_or(""));
   if (!nodes) return {};

@@ -1,6 +1,6 @@
 #pragma once
 // The checks that involve several keys, as members of one class. Only launcher/spec/validate*.cc
-// include it.
+// include this file.
 
 #include <set>
 #include <string>
@@ -21,7 +21,7 @@ class Validator {
         file_(loaded.file),
         refused_(refused) {}
 
-  /// Does all checks and returns their findings.
+  /// Makes all checks and returns their findings.
   [[nodiscard]] std::vector<Diagnostic> run() &&;
 
  private:
@@ -32,7 +32,7 @@ class Validator {
     add(Diagnostic::Severity::kWarning, key, std::move(message));
   }
   void add(Diagnostic::Severity severity, std::string_view key, std::string message);
-  /// Returns true if the spec sets the key, also to a value that was refused.
+  /// Returns true if the spec sets the key, even if its value was refused.
   [[nodiscard]] bool has(std::string_view key) const {
     return spec_.origins.contains(key) || refused_.contains(key);
   }

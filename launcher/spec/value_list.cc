@@ -1,4 +1,4 @@
-// Values that are lists: words, mounts, secrets, downloads, and what a sweep tries.
+// Values that are lists: words, mounts, secrets, downloads, and the keys and points of a sweep.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -14,7 +14,7 @@ namespace {
 
 using namespace schema_parts;
 
-/// Joins the items of a list, each as `write` shows it: "[a, b]". Returns nullopt for an empty
+/// Joins the items of a list, each formatted by `write`: "[a, b]". Returns nullopt for an empty
 /// list.
 template <typename Item, typename Write>
 [[nodiscard]] OptionText flow_list(const std::vector<Item>& items, Write write) {

@@ -16,7 +16,7 @@ namespace {
 
 using namespace schema_parts;
 
-/// An option's name, and why a spec cannot give it.
+/// An option's name, and the reason why a spec cannot set it.
 using OwnOption = std::pair<std::string_view, std::string_view>;
 
 /// Options that dlrun sets itself, and options that would prevent it from following the job.
@@ -118,8 +118,8 @@ void refuse_entry(const ValueReader& in, std::string_view name, const YamlNode& 
   in.refuse_as(at, in.entry_key(name), fmt::format("{}: '{}' {}", in.row.path, name, why));
 }
 
-/// Reads the value of an option. A bare option gives an empty optional. Problems are reported; the
-/// function then returns nullopt, and likewise for false, which removes the option.
+/// Reads an option. An option without a value has an empty `value`. Returns nullopt for false,
+/// which removes the option, and after a problem, which is reported.
 [[nodiscard]] std::optional<SlurmOption> option_of(const ValueReader& in, std::string_view name,
                                                    const YamlNode& value) {
   const std::string path = in.entry_key(name);

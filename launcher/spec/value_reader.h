@@ -14,7 +14,7 @@
 
 namespace dlrun {
 
-/// The key, its node, and the builder that gets the value and the problems.
+/// The key, its node, and the builder that receives the value and the problems.
 struct ValueReader {
   SpecBuilder& builder;
   SpecBuilder::Layer layer;
@@ -36,14 +36,15 @@ struct ValueReader {
     return builder.entries(layer, node, key());
   }
 
-  /// Reports why the value is refused. at: the node that is wrong; nullptr: the value's own.
+  /// Reports why the value is refused. at: the node that is wrong; nullptr: the value's node.
   void refuse(const Error& why, const YamlNode* at = nullptr) const;
-  /// Reports an error about a key or an entry with its whole text.
+  /// Reports an error about a key or an entry. message: the complete text.
   void refuse_as(const YamlNode& at, std::string_view path, std::string message) const {
     builder.error(layer, at, path, std::move(message));
   }
-  /// Reports why a value inside the node is refused. path: its key, or its map's key and its name.
-  /// A value that names an unset variable is left out in silence if the builder says so.
+  /// Reports why a value inside the node is refused. path: the value's key, or the map's key and
+  /// the entry's name. With Unset::kLeftOut, does not report a value that refers to an unset
+  /// variable.
   void refuse_value(const YamlNode& at, const std::string& path, const Error& why) const;
   void warn(const YamlNode& at, std::string message) const {
     builder.warn(layer, at, std::move(message));
@@ -60,7 +61,7 @@ struct ValueReader {
     builder.spec_.origins[key()] = builder.origin(layer, node);
   }
 
-  /// Reads a list whose items have origins of their own: "container.mounts[0]". `read` gets an
+  /// Reads a list whose items have their own origins: "container.mounts[0]". `read` gets an
   /// item's node and the items before it.
   template <typename Item, typename Read>
   void put_items(Access<std::vector<Item>> member, std::string_view expected, Read read) const {
@@ -106,7 +107,8 @@ struct ValueReader {
 
  private:
   void refuse_kind(std::string_view expected) const;
-  /// An error of kind kRefused is about a password: its line is not shown.
+  /// Reports an item's error. Does not show the line of a kRefused error, which is about a
+  /// password.
   void refuse_item(const Error& why, const YamlNode& at) const;
   void keep_origin_of_item(std::size_t index, const YamlNode& at) const;
 };

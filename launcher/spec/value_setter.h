@@ -18,13 +18,13 @@ inline constexpr std::array<std::string_view, 27> kVariablesOfBash{
     "BASH_ARGC",     "BASH_ARGV",   "BASH_ALIASES", "BASH_CMDS",   "PIPESTATUS",
     "SHLVL",         "BASH_REMATCH"};
 
-/// Beginnings of names after SLURM_. srun and the ranks read these variables to learn which job,
-/// step and task they belong to; a spec must not set them.
+/// Prefixes of variables' names, without SLURM_. srun and the ranks read these variables to learn
+/// which job, step and task they belong to; a spec must not set them.
 inline constexpr std::array<std::string_view, 15> kVariablesOfJob{
     "ARRAY_", "GTIDS",  "HET_",   "JOB",   "LAUNCH_", "LOCALID", "NNODES", "NODE",
     "NPROCS", "NTASKS", "PROCID", "SRUN_", "STEP",    "SUBMIT_", "TASK"};
 
-/// Sets row's member from node. Problems go to builder.
+/// Sets row's member from node. Reports problems to builder.
 void set_value(SpecBuilder& builder, const YamlDocument& document, const SpecSource& source,
                const KeyRow& row, const YamlNode& node);
 
@@ -32,7 +32,7 @@ void set_value(SpecBuilder& builder, const YamlDocument& document, const SpecSou
 void set_free_entry(SpecBuilder& builder, const YamlDocument& document, const SpecSource& source,
                     const KeyRow& row, const YamlNode& node, std::string_view name);
 
-/// Returns the kind for messages: "a list", "a map", ...
+/// Returns the node's kind as text for messages: "a list", "a map", ...
 [[nodiscard]] std::string_view kind_name(const YamlNode& node);
 
 }  // namespace dlrun

@@ -1,4 +1,4 @@
-// Values that are one word of YAML: text, switches, numbers, nodes and GPUs.
+// Values that are neither lists nor free maps: text, switches, numbers, nodes and GPUs.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -17,7 +17,7 @@ template <typename Number>
   return value ? OptionText(fmt::format("{}", *value)) : std::nullopt;
 }
 
-/// Reads {type: a100, count: 4}. Reports what is wrong and then returns nullopt.
+/// Reads {type: a100, count: 4}. Returns nullopt after a problem, which is reported.
 [[nodiscard]] std::optional<Gpus> gpus_of_map(const ValueReader& in) {
   Gpus gpus;
   bool has_count = false, is_fine = true;

@@ -1,17 +1,18 @@
 #pragma once
-// One struct for each type of member that a key can set: how a value is read, shown and described.
-// A new type is one struct here, and one line in Field (spec_keys.h). Only value*.cc include this.
+// One struct for each type of member that a key can set. The struct reads, shows and describes
+// values of the type. A new type needs one struct here, and one line in Field (spec_keys.h). Only
+// value*.cc include this file.
 //
 // Every ValueType<T> has:
-//   kTraits                 the facts of ValueTraits
-//   set(in, member)         reads in.node, checks it, and sets the member with its origin; problems
-//                           go to in.builder
+//   kTraits                 the facts about the type
+//   set(in, member)         reads in.node, checks it, and sets the member with its origin; reports
+//                           problems to in.builder
 //   schema(row)             the JSON Schema of a value
-//   words(row)              the type in words, for people
-//   option_text(value)      the text of the option that the key becomes; nullopt: there is none
-//   yaml(value)             the value as one line of YAML; nullopt: it is not set
+//   words(row)              the description of the type, for people
+//   option_text(value)      the value as the text of an option; nullopt: the value has no such text
+//   yaml(value)             the value as one line of YAML; nullopt: the value is not set
 // A map with entries (kTraits.has_entries) has entries(value) instead of yaml(), and
-// set_entry(in, member, name_node, name, value), which sets one of them.
+// set_entry(in, member, name_node, name, value), which sets one entry.
 
 #include <optional>
 #include <string>
@@ -31,16 +32,16 @@ struct ValueType;
 using ValueJson = nlohmann::ordered_json;
 using OptionText = std::optional<std::string>;
 
-/// Returns a format in words: "path, relative to the spec's folder".
+/// Returns the description of a format: "path, relative to the spec's folder".
 [[nodiscard]] std::string_view format_in_words(Format format);
 
-/// The YAML of a type whose option text is its whole value.
+/// The base of types whose option text is the whole value; yaml() is derived from the option text.
 template <typename T>
 struct SingleValue {
   [[nodiscard]] static OptionText yaml(const T& value);
 };
 
-/// A type that becomes no single option.
+/// The base of types whose values have no option text.
 template <typename T>
 struct StructuredValue {
   [[nodiscard]] static OptionText option_text(const T&) { return std::nullopt; }

@@ -1,4 +1,4 @@
-// Calls the functions of the struct (value_type.h) that belongs to the type of a key's member.
+// Calls the functions of the struct (value_type.h) for the type of a key's member.
 #include "launcher/spec/value_types.h"
 
 #include <type_traits>
@@ -41,7 +41,7 @@ template <typename T>
   return member(const_cast<JobSpec&>(spec));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
 }
 
-/// Reports that a key has nothing below it that --set could set.
+/// Reports that a key has no entries that --set could set.
 void refuse_entry_of(SpecBuilder& builder, const SpecSource& source, const KeyRow& row) {
   const std::string_view form = traits_of(row).whole_form;
   builder.report({Diagnostic::Severity::kError,

@@ -19,14 +19,14 @@ struct ValueTraits {
   bool is_number = false;            ///< a sweep may draw from a range
   bool is_whole = false;             ///< whole numbers only
   bool is_map = false;               ///< a map whose names the user chooses
-  bool has_entries = false;          ///< a map in which --set sets one entry: KEY.NAME=VALUE
-  std::string_view range = {};       ///< the limits that the type itself has, for people
-  std::string_view whole_form = {};  ///< the form in which --set takes a value that can be a map
+  bool has_entries = false;          ///< a map in which --set can set one entry: KEY.NAME=VALUE
+  std::string_view range = {};       ///< the limits of the type, as text for people
+  std::string_view whole_form = {};  ///< the value's form in --set, if a file may have a map
 };
 
 [[nodiscard]] ValueTraits traits_of(const KeyRow& row);
 
-/// Returns the type in words: "whole number". The key must be supported.
+/// Returns the description of the type: "whole number". The key must be supported.
 [[nodiscard]] std::string type_in_words(const KeyRow& row);
 
 /// Returns the JSON Schema of a value. The key must be supported.

@@ -22,7 +22,8 @@ namespace {
 
 constexpr const char* kTabIndents = "a tab cannot indent in YAML; use spaces";
 
-/// Ends a parse: yaml-cpp gives the functions that it calls no other way. parse_yaml() catches it.
+/// The exception that ends a parse. The functions that yaml-cpp calls cannot end it in another way.
+/// parse_yaml() catches the exception.
 struct Refusal {
   YamlProblem problem;
 };
@@ -31,13 +32,14 @@ void require(tl::expected<void, YamlProblem> fine) {
   if (!fine) throw Refusal{std::move(fine.error())};
 }
 
-/// Hands the text to yaml-cpp in pieces, and counts what yaml-cpp may be queueing: until yaml-cpp
-/// knows whether "[a, b]" is a key, it keeps every token of it, in up to 240 bytes for a '['.
+/// Passes the text to yaml-cpp in pieces, and limits the number of tokens that yaml-cpp may queue.
+/// Until yaml-cpp knows whether "[a, b]" is a key, it queues all tokens of this text; a '[' needs
+/// up to 240 bytes.
 class MeteredText : public std::streambuf {
  public:
-  /// most: of '[', '{' and ',' since the last event.
+  /// most: the largest allowed number of '[', '{' and ',' after the last event.
   MeteredText(const std::string& text, std::size_t most) : most_(most) {
-    char* begin = const_cast<char*>(text.data());  // streambuf's interface; nothing writes to it
+    char* begin = const_cast<char*>(text.data());  // streambuf requires it; nothing writes to text
     setg(begin, begin, begin + text.size());
   }
   /// Records that the parser has sent an event about this place.
@@ -64,8 +66,8 @@ class MeteredText : public std::streambuf {
   YamlPlace last_{1, 1};
 };
 
-/// Turns yaml-cpp's events into calls of the tree. yaml-cpp accepts a few things that YAML does
-/// not, such as "[a,,b]" and a tab as indentation: these end the parse here.
+/// Converts yaml-cpp's events into calls of the tree. yaml-cpp accepts some texts that YAML does
+/// not allow, such as "[a,,b]" and a tab as indentation; this class refuses them.
 class EventReader final : public YAML::EventHandler {
  public:
   EventReader(YamlSource& source, MeteredText& text, YamlTree& tree)
@@ -143,18 +145,18 @@ class EventReader final : public YAML::EventHandler {
   void OnSequenceEnd() override { close(); }
   void OnMapEnd() override { close(); }
 
-  /// Says what yaml-cpp refused, in words that tell what to do.
+  /// Converts an error of yaml-cpp into a message that tells the user what to do.
   [[nodiscard]] YamlProblem problem_of(const YAML::Exception& error);
   [[nodiscard]] std::optional<YamlProblem> problem_of_collection(const std::string& message,
                                                                  const YamlPlace& where) const;
 
  private:
-  /// A sequence or map whose end has not come.
+  /// A sequence or map that is not closed yet.
   struct Level {
     bool is_map, is_in_brackets;
-    YamlSource::At begin;    ///< of its first item or key, or of its bracket
-    YamlSource::At key;      ///< the newest one, of a map
-    std::size_t children{};  ///< keys and values, or items
+    YamlSource::At begin;    ///< the place of its first item or key, or of its bracket
+    YamlSource::At key;      ///< the place of a map's newest key
+    std::size_t children{};  ///< number of keys and values, or of items
   };
 
   [[nodiscard]] YamlSource::At at_mark(const YAML::Mark& mark) {
@@ -165,7 +167,7 @@ class EventReader final : public YAML::EventHandler {
   [[nodiscard]] bool is_in_brackets() const {
     return !levels_.empty() && levels_.back().is_in_brackets;
   }
-  /// Returns true where the next node is no value of a map.
+  /// Returns true if the next node is a key of a map or an item of a sequence.
   [[nodiscard]] bool is_key_or_item() const {
     return !levels_.empty() && (!levels_.back().is_map || levels_.back().children % 2 == 0);
   }
@@ -179,16 +181,16 @@ class EventReader final : public YAML::EventHandler {
     return node;
   }
 
-  /// Counts a node that starts here as a child of the innermost collection.
+  /// Counts the node at this place as a child of the innermost collection.
   void count_child(const YamlSource::At& at) {
     if (levels_.empty()) return;
     Level& level = levels_.back();
     if (level.is_map && level.children % 2 == 0) level.key = at;
     ++level.children;
   }
-  /// Returns the place of a node that the text has, and counts the node. Refuses a node that a tab
-  /// indents, and one that is not indented. is_list: the node is a list whose items start with '-',
-  /// which may stand right below its key.
+  /// Returns the place of a node that is written in the text, and counts the node. Refuses a node
+  /// that is indented by a tab, or not indented more than its key. is_list: the node is a list
+  /// whose items start with '-'; these may start in the column of the key.
   YamlSource::At begin_node(const YAML::Mark& mark, bool is_list = false) {
     const auto at = at_mark(mark);
     if (!is_in_brackets() && source_.is_first_on_line(at)) {
@@ -208,18 +210,19 @@ class EventReader final : public YAML::EventHandler {
     const std::string_view rest = source_.rest(at).substr(1);
     return source_.restored(std::string(rest.substr(0, rest.find_first_of(" \t\n,[]{}"))));
   }
-  /// Returns the tag of a node, or an empty text without one: yaml-cpp gives a text in quotes the
-  /// tag "!", and any other node that has no tag the tag "?".
+  /// Returns the tag of a node; empty if the text has none. For a node without a tag, yaml-cpp
+  /// reports the tag "!" if the node is a text in quotes, otherwise "?".
   [[nodiscard]] std::string given_tag(const std::string& tag, const YamlSource::At& at) const {
-    // yaml-cpp forgets an empty tag, "!<>", and takes the '!' of "!x" and of !"x" for a tag.
+    // yaml-cpp loses an empty tag, "!<>", and reports only the '!' of "!x" and of !"x" as the tag.
     const std::string_view given = source_.tag(at);
     if (given.starts_with("!<>") || (tag == "!" && !given.empty() && given != "!"))
       return source_.restored(std::string(given));
     return tag == "?" ? "" : source_.restored(tag);
   }
 
-  /// Checks and completes the value of a text in quotes: yaml-cpp takes the end of the file for a
-  /// closing quote, knows an escape too many, and keeps at most one or two line breaks at the end.
+  /// Checks and completes the value of a text in quotes. yaml-cpp accepts the end of the file as a
+  /// closing quote, accepts the escape \', which YAML does not have, and keeps at most one or two
+  /// line breaks at the end.
   void check_quoted(const YamlSource::Quoted& quoted, const YamlSource::At& at,
                     std::string& value) const {
     if (!quoted.has_end) {
@@ -232,7 +235,7 @@ class EventReader final : public YAML::EventHandler {
                                  "\\' is no escape in a text in double quotes; write ' alone")};
     }
     if (quoted.last_breaks < 2) return;
-    const std::size_t breaks = quoted.last_breaks - 1;  // the first one is folded
+    const std::size_t breaks = quoted.last_breaks - 1;  // the first line break is folded
     constexpr std::size_t kKeptAfterEscape = 2;
     if (quoted.ends_with_escape) {
       value.append(breaks - std::min(breaks, kKeptAfterEscape), '\n');
@@ -242,14 +245,14 @@ class EventReader final : public YAML::EventHandler {
     }
   }
 
-  /// Returns true where a node that stands here can be the next child of the innermost collection.
-  /// For a missing value, yaml-cpp gives the mark of the next token, such as the next key.
+  /// Returns true if a node at this place can be the next child of the innermost collection. For a
+  /// missing value, yaml-cpp reports the place of the next token, such as the next key.
   [[nodiscard]] bool is_inside(const YamlSource::At& at) const {
     const bool is_key = is_key_or_item() && levels_.back().is_map;
     return levels_.empty() || is_key || levels_.back().is_in_brackets ||
            at.column() > levels_.back().begin.column();
   }
-  /// Returns the word of a null that the text has; an empty text where a value is missing.
+  /// Returns the written form of a null, such as "~"; empty if the value is missing.
   [[nodiscard]] std::string_view null_word(const YamlSource::At& mark) const {
     const auto at = source_.past_properties(mark);
     if (!is_inside(mark) || !is_inside(at)) return {};
@@ -265,7 +268,7 @@ class EventReader final : public YAML::EventHandler {
     node.is_plain = true;
     require(tree_.add(std::move(node), anchor, {}));
   }
-  /// Adds the empty text that a tag stands for. At the end of the file, yaml-cpp forgets the tag.
+  /// Adds an empty text for a tag without a value. At the end of the file, yaml-cpp loses the tag.
   void add_tagged_nothing(const YAML::Mark& mark, std::string_view tag, YAML::anchor_t anchor) {
     constexpr std::string_view kYaml = "tag:yaml.org,2002:";
     const auto at = begin_node(mark);
@@ -273,8 +276,8 @@ class EventReader final : public YAML::EventHandler {
         node_at(YamlNode::Kind::kScalar, at), anchor,
         tag.starts_with("!!") ? fmt::format("{}{}", kYaml, tag.substr(2)) : std::string(tag)));
   }
-  /// Adds a value that the text leaves out: at the mark in brackets, else behind the ':' or the '-'
-  /// that it belongs to.
+  /// Adds a null for a missing value. The place of the null is the mark if it is in brackets, else
+  /// the place after the ':' or '-' that precedes the missing value.
   void add_empty(const YamlSource::At& mark, YAML::anchor_t anchor) {
     auto at = mark;
     if (anchor == 0 && !levels_.empty() && !is_in_brackets()) {
@@ -295,7 +298,7 @@ class EventReader final : public YAML::EventHandler {
     const auto at = begin_node(mark, is_list);
     const bool brackets = style == YAML::EmitterStyle::Flow || is_in_brackets();
     require(tree_.open(node_at(kind, at), anchor, given_tag(tag, at)));
-    // An anchor or tag on the same line as a key is that key's.
+    // An anchor or tag on the same line as a key belongs to the key.
     const auto content = source_.past_properties(at);
     const bool is_keys = !brackets && content.line == at.line;
     levels_.push_back({kind == YamlNode::Kind::kMap, brackets, is_keys ? at : content, at, 0});
@@ -312,12 +315,13 @@ class EventReader final : public YAML::EventHandler {
   int documents_ = 0;
 };
 
-/// One of yaml-cpp's messages and ours for it.
+/// A message of yaml-cpp, and the message that replaces it.
 struct Wording {
   std::string_view theirs, ours;
 };
 
-/// Messages that need nothing but their place. Theirs may go on with words of the text.
+/// Messages that need only the place of the error. A message of yaml-cpp may continue with a part
+/// of the text.
 const std::array kWordings{
     Wording{YAML::ErrorMsg::MAP_VALUE,
             "a ':' is not allowed here; a key and its value stand on one line as 'key: value', and "
@@ -368,8 +372,8 @@ const std::array kWordings{
     Wording{YAML::ErrorMsg::REPEATED_TAG_DIRECTIVE, "a second %TAG directive for the same handle"},
 };
 
-/// Returns the problem of a list or a map that is not closed or not continued as it must be;
-/// nothing for any other error.
+/// Returns the problem of a list or a map that is not closed or not continued correctly; nothing
+/// for any other error.
 std::optional<YamlProblem> EventReader::problem_of_collection(const std::string& message,
                                                               const YamlPlace& where) const {
   const auto is = [&](std::string_view theirs) { return message == theirs; };
@@ -470,7 +474,8 @@ tl::expected<YamlDocument, YamlProblem> parse_yaml(std::string_view text,
       require(source.check_directives(source.end()));
       return YamlDocument{{YamlNode{}}, 0};
     }
-    // A second document, or what yaml-cpp leaves over: it takes any text after "[a]" for one.
+    // EventReader refuses a second document. yaml-cpp also reads any text after "[a]" as a second
+    // document. If it finds none, a directive remains.
     if (parser && !parser.HandleNextDocument(reader)) {
       return tl::unexpected(
           yaml_problem(source.place(source.last_directive().value_or(source.end())),

@@ -1,5 +1,5 @@
 #pragma once
-// A YAML text as a tree with positions, read within bounds that hold for every input.
+// Reads a YAML text into a tree with positions. The limits of time and memory hold for every input.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,39 +18,38 @@ struct YamlNode {
   Kind kind = Kind::kNull;
   bool is_plain = false;  ///< a scalar without quotes and tag
   int line = 0, column = 0;
-  std::string text;           ///< a scalar's value; for kNull what stood there ("", "~", "null")
-  std::vector<YamlId> items;  ///< a sequence's items; a map's keys and values by turns
+  std::string text;           ///< a scalar's value; for kNull the written text ("", "~", "null")
+  std::vector<YamlId> items;  ///< a sequence's items; a map's keys and values, alternating
 };
 
-/// An alias shares its anchor's node, so a node's position is where its text stands.
+/// A tree. An alias shares the node of its anchor; the node's position is that of the anchor.
 struct YamlDocument {
   std::vector<YamlNode> nodes;
   YamlId root = 0;
-  std::size_t expanded_nodes = 0;  ///< every alias counted as what it stands for
+  std::size_t expanded_nodes = 0;  ///< number of nodes, with every alias expanded
   [[nodiscard]] const YamlNode& at(YamlId id) const { return nodes[id]; }
 };
 
 struct YamlProblem {
   int line = 0, column = 0;  ///< 0: about the text as a whole
   std::string message;
-  bool quotes = false;  ///< the message holds words of the text
+  bool quotes = false;  ///< the message quotes a part of the text
 };
 
 struct YamlLimits {
   std::size_t bytes = 1U << 20U;
   std::size_t levels = 64;
-  std::size_t nodes =
-      100'000;  ///< scalars, sequences and maps, every alias counted as what it stands for
+  std::size_t nodes = 100'000;  ///< scalars, sequences and maps, with every alias expanded
   std::size_t anchors = 10'000;
 };
 
-/// Reads one document by yaml-cpp.
+/// Reads one document with yaml-cpp.
 ///
-/// Refuses broken syntax, tags other than !!str, a second document, an alias inside its own anchor,
-/// and anything beyond limits. Refuses also a single value that holds more than 2 * limits.nodes of
-/// '[', '{' and ',': yaml-cpp 0.7 reads a list or map in brackets to its end before its first
-/// event, and takes 241 MiB for 1 MiB of "[". With the default limits, every text takes less than a
-/// second and 128 MiB (worst found: 0.2 s and 92 MiB).
+/// Refuses broken syntax, tags other than !!str, !!seq and !!map, a second document, an alias
+/// inside its own anchor, and any text that exceeds the limits. Also refuses a value that holds
+/// more than 2 * limits.nodes of '[', '{' and ',': yaml-cpp 0.7 reads a list or map in brackets to
+/// its end before its first event, and needs 241 MiB for 1 MiB of "[". With the default limits,
+/// every text needs less than a second and 128 MiB (worst found: 0.2 s and 92 MiB).
 [[nodiscard]] tl::expected<YamlDocument, YamlProblem> parse_yaml(std::string_view text,
                                                                  const YamlLimits& limits = {});
 

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::string_view kNextLine = "\xC2\x85";  ///< U+0085, a line break in YAML 1.1
-constexpr char kHiddenQuestion = '\xF9';            ///< in no UTF-8 text, and no escape makes it
-constexpr std::size_t kBlock = 256;                 ///< bytes, of the table of continuation bytes
+constexpr char kHiddenQuestion = '\xF9';            ///< neither UTF-8 nor an escape has this byte
+constexpr std::size_t kBlock = 256;                 ///< bytes per item of continuation_bytes_
 
 [[nodiscard]] bool continues_character(char c) {
   return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
@@ -34,7 +34,7 @@ constexpr std::size_t kBlock = 256;                 ///< bytes, of the table of 
   return character != "\xEF\xBF\xBE" && character != "\xEF\xBF\xBF";
 }
 
-/// Returns line and column of the end of text.
+/// Returns the line and column of the end of text.
 [[nodiscard]] YamlPlace place_of_end(std::string_view text) {
   const auto last_break = text.rfind('\n');
   const auto line = text.substr(last_break == std::string_view::npos ? 0 : last_break + 1);
@@ -51,8 +51,8 @@ constexpr std::size_t kBlock = 256;                 ///< bytes, of the table of 
   return bytes;
 }
 
-/// Returns true where a '?' after this text belongs to words: "a?", "a ? b". Elsewhere it can start
-/// a key.
+/// Returns true if a '?' after this text is a part of words, as in "a?" and "a ? b". Otherwise the
+/// '?' can start a key.
 [[nodiscard]] bool is_among_words(std::string_view before) {
   constexpr std::string_view kSigns = "\n[{,:-?\"'";
   const auto last = before.find_last_not_of(" \t");
@@ -144,7 +144,7 @@ YamlSource::At YamlSource::at(int offset, int line, int column) const {
   at.offset = std::min(static_cast<std::size_t>(std::max(offset, 0)), text_.size());
   at.line = std::max(line, 0);
   at.line_start = at.offset - std::min(at.offset, static_cast<std::size_t>(std::max(column, 0)));
-  // At the end of the text, yaml-cpp calls the column 0.
+  // At the end of the text, yaml-cpp reports column 0.
   if (at.offset == text_.size()) {
     const auto last_break = text_.rfind('\n');
     at.line_start = last_break == std::string::npos ? 0 : last_break + 1;
@@ -288,7 +288,7 @@ std::optional<YamlSource::At> YamlSource::past_key(At at) const {
 std::optional<YamlSource::At> YamlSource::past_dash_before(const At& at, std::size_t column) const {
   At line = at;
   for (std::size_t end = at.offset;; end = line.line_start - 1) {
-    if (end < line.line_start) {  // the line before
+    if (end < line.line_start) {  // continue on the line before
       const auto previous_break = end == 0 ? std::string::npos : text_.rfind('\n', end - 1);
       line.line_start = previous_break == std::string::npos ? 0 : previous_break + 1;
       --line.line;

@@ -1,10 +1,11 @@
 #pragma once
-// The text of a YAML file as yaml-cpp gets it, and what yaml-cpp's events do not tell about it.
+// Prepares the text of a YAML file for yaml-cpp, and finds facts about the text that yaml-cpp's
+// events do not contain.
 //
-// yaml-cpp checks neither the encoding nor control characters, knows no line breaks but \n and
-// \r\n, and takes '?' for an indicator inside a word in brackets ("[a?b]"). The source refuses
-// wrong encodings and control characters, and hands yaml-cpp a text with the same lines and columns
-// that yaml-cpp reads as meant.
+// yaml-cpp checks neither the encoding nor control characters, supports only the line breaks \n and
+// \r\n, and reads a '?' inside a word in brackets ("[a?b]") as an indicator. YamlSource refuses
+// wrong encodings and control characters. It passes a text to yaml-cpp that has the same lines and
+// columns and that yaml-cpp reads correctly.
 
 #include <cstddef>
 #include <optional>
@@ -21,27 +22,27 @@ namespace dlrun {
 
 class YamlSource {
  public:
-  /// A position in text(). Bytes count from 0, lines too.
+  /// A position in text(). Bytes and lines are counted from 0.
   struct At {
     std::size_t offset = 0, line_start = 0;
     int line = 0;
     [[nodiscard]] std::size_t column() const { return offset - line_start; }  ///< bytes, from 0
   };
-  /// A text in quotes, as the file has it.
+  /// A text in quotes, as written in the file.
   struct Quoted {
-    std::size_t end = 0;            ///< where the closing quote stands
-    bool has_end = false;           ///< the closing quote is there
+    std::size_t end = 0;            ///< the offset of the closing quote
+    bool has_end = false;           ///< the closing quote exists
     bool has_bad_escape = false;    ///< \', which YAML does not have in double quotes
-    bool ends_with_escape = false;  ///< before the last line breaks
+    bool ends_with_escape = false;  ///< an escape precedes the last line breaks
     std::size_t last_breaks = 0;    ///< line breaks between the last character and the quote
   };
 
-  /// Fails where the text is not UTF-8 or holds a control character.
+  /// Prepares a text. Fails if it is not UTF-8 or holds a control character.
   [[nodiscard]] static tl::expected<YamlSource, YamlProblem> prepare(std::string_view text);
 
   /// Returns the text for the parser.
   [[nodiscard]] const std::string& text() const { return text_; }
-  /// Returns a value or name that the parser gave, with the characters that the file has.
+  /// Converts a value or name from the parser back to the characters of the file.
   [[nodiscard]] std::string restored(std::string value) const;
 
   /// Returns the position of one of the parser's marks.
@@ -49,59 +50,63 @@ class YamlSource {
   /// Returns the end of text().
   [[nodiscard]] At end() const { return on_line_of(text_.size(), {}); }
   [[nodiscard]] YamlPlace place(const At& at) const;
-  /// Returns the text from here on.
+  /// Returns the text from this position to its end.
   [[nodiscard]] std::string_view rest(const At& at) const;
 
-  /// Returns true where the '---' before a document stands.
+  /// Returns true if the '---' before a document starts at this position.
   [[nodiscard]] bool is_document_start(const At& at) const;
 
-  /// Returns the tab that stands before the first word of the line, which ends before at; nothing
-  /// where there is none. A '-' or '?' that starts an item or a key is no word.
+  /// Returns the first tab in the margin of at's line, if the tab is before at. The margin is the
+  /// white space before the first word. It includes a '-' or '?' that starts an item or a key.
   [[nodiscard]] std::optional<At> tab_before(const At& at);
-  /// Returns true where no word stands before at on its line.
+  /// Returns true if only the margin precedes at on its line.
   [[nodiscard]] bool is_first_on_line(const At& at);
 
-  /// Goes past the anchor and the tag that start here, to the value that they belong to.
+  /// Returns the position of the value after the anchor and the tag that start at this position.
   [[nodiscard]] At past_properties(At at) const;
-  /// Returns the tag that starts here, or on the same line after the anchor that starts here, as
-  /// the file has it; an empty text without one.
+  /// Returns the tag, as written in the file, that starts at this position, or on the same line
+  /// after an anchor that starts there; empty if there is none.
   [[nodiscard]] std::string_view tag(const At& at) const;
-  /// Looks at the text in quotes that starts here; returns nothing where another value starts.
+  /// Returns the text in quotes that starts at this position; nothing if another value starts
+  /// there.
   [[nodiscard]] std::optional<Quoted> quoted(const At& at) const;
-  /// Goes past the ':' of the key that starts here; returns nothing where the key is no plain text
-  /// or text in quotes on one line.
+  /// Returns the position after the ':' of the key that starts at this position. Returns nothing if
+  /// the key is not a plain text or a text in quotes on one line.
   [[nodiscard]] std::optional<At> past_key(At at) const;
-  /// Goes past the '-' in this column (bytes, from 0) of the last line that holds, before at, more
-  /// than white space and a comment; returns nothing where that line has no '-' there.
+  /// Finds the last line that holds, before at, more than white space and a comment. Returns the
+  /// position after the '-' in this column (bytes, from 0) of that line; nothing if it has no '-'
+  /// there.
   [[nodiscard]] std::optional<At> past_dash_before(const At& at, std::size_t column) const;
 
-  /// Fails on a directive before this position that is neither %TAG nor %YAML 1.1 or 1.2, or that
-  /// no '---' follows.
+  /// Fails if a directive before this position is neither %TAG nor %YAML 1.1 or 1.2, or if no '---'
+  /// follows the directives.
   [[nodiscard]] tl::expected<void, YamlProblem> check_directives(const At& document) const;
-  /// Returns the last line that starts with '%'; nothing where there is none.
+  /// Returns the last line that starts with '%'; nothing if there is none.
   [[nodiscard]] std::optional<At> last_directive() const;
 
  private:
+  /// The start of a line, up to its first word; see tab_before().
   struct Margin {
     std::size_t line_start = std::string::npos;
-    std::size_t end = 0;                  ///< where the first word starts
-    std::size_t tab = std::string::npos;  ///< the first one
+    std::size_t end = 0;                  ///< the offset of the first word
+    std::size_t tab = std::string::npos;  ///< the offset of the first tab
   };
 
-  /// Removes a last line of spaces alone that is as long as the indentation of the line before.
-  /// yaml-cpp 0.7 takes it for text of a '>' block.
+  /// Removes the last line if it holds only spaces, as many as the line before is indented by.
+  /// yaml-cpp 0.7 would read the spaces as text of a '>' block.
   void drop_last_indentation();
   [[nodiscard]] std::size_t end_of_property(std::size_t offset) const;
-  /// Goes past white space, line breaks and comments.
+  /// Returns the offset after white space, line breaks and comments.
   [[nodiscard]] std::size_t past_space(std::size_t offset) const;
-  /// Returns the position of offset, which is not smaller than that of before.
+  /// Returns the position of offset. `before` is the position of the same or an earlier offset.
   [[nodiscard]] At on_line_of(std::size_t offset, const At& before) const;
   const Margin& margin(const At& at);
 
   std::string text_;
   bool hides_questions_ = false;
-  std::vector<std::size_t> continuation_bytes_;  ///< before each block of text_; empty for ASCII
-  Margin margin_;  ///< of the line that was asked for last: many nodes can stand on a long line
+  /// The number of UTF-8 continuation bytes before each block of text_; empty if text_ is ASCII.
+  std::vector<std::size_t> continuation_bytes_;
+  Margin margin_;  ///< the result of the last margin(), because a long line can hold many nodes
 };
 
 }  // namespace dlrun

@@ -9,8 +9,8 @@
 namespace dlrun {
 namespace {
 
-/// YAML 1.1's line breaks beyond ASCII (U+0085, U+2028, U+2029), around which a reader drops
-/// blanks, as escapes; else empty.
+/// Returns the escape for a line break of YAML 1.1 beyond ASCII (U+0085, U+2028, U+2029) at the
+/// start of text; otherwise "". A YAML reader drops blanks around such a line break.
 std::string_view break_escape(std::string_view text) {
   if (text.starts_with("\xC2\x85")) return "\\u0085";
   if (text.starts_with("\xE2\x80\xA8")) return "\\u2028";
@@ -36,7 +36,7 @@ std::string yaml_string(std::string_view text) {
       result += escape;
       i += escape == "\\u0085" ? 1 : 2;
     } else if (is_control(c)) {
-      result += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));  // YAML and JSON
+      result += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));  // valid in YAML and JSON
     } else {
       result += c;
     }

@@ -1,17 +1,17 @@
 #pragma once
-// Values as YAML writes them.
+// Formats text as YAML.
 
 #include <string>
 #include <string_view>
 
 namespace dlrun {
 
-/// A double-quoted scalar: any text on one line, in which a spec's reader replaces nothing (${ is
-/// written $${).
+/// Returns the text as a double-quoted scalar on one line. Writes ${ as $${, so that the reader of
+/// a spec replaces nothing.
 [[nodiscard]] std::string yaml_string(std::string_view text);
 
-/// Bare where YAML and its readers cannot take it for anything but this text, else in double
-/// quotes.
+/// Returns the text without quotes if it consists of safe characters and is not null; otherwise in
+/// double quotes. Numbers and booleans have no quotes: a spec's key, not YAML, decides the type.
 [[nodiscard]] std::string yaml_text(std::string_view text);
 
 }  // namespace dlrun

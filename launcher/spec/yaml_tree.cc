@@ -101,8 +101,7 @@ tl::expected<void, YamlProblem> YamlTree::attach_new(YamlNode node, Extent exten
   last_ = static_cast<YamlId>(nodes_.size());
   nodes_.push_back(std::move(node));
   extents_.push_back(extent);
-  const bool is_collection =
-      extent.levels > 0;  // grows its parent when it is closed and its extent is known
+  const bool is_collection = extent.levels > 0;  // close() adds its extent to the parent
   attach(last_, is_collection ? Extent{0, 0} : extent);
   return {};
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The tree of a YAML document, built from a parser's events within limits.
+// Builds the tree of a YAML document from a parser's events, within limits.
 
 #include <cstddef>
 #include <set>
@@ -19,30 +19,30 @@ struct YamlPlace {
 };
 
 [[nodiscard]] YamlProblem yaml_problem(YamlPlace where, std::string message);
-/// The message quotes words of the text.
+/// Returns a problem whose message quotes a part of the text.
 [[nodiscard]] YamlProblem quoting_yaml_problem(YamlPlace where, std::string message);
 
-/// Builds the tree. Every call that adds a node fails when the node would exceed the limits; the
-/// caller then stops. Anchors are numbered from 1 in the order of the text; 0 means none.
+/// Builds the tree. Every call that adds a node fails if the node would exceed the limits; the
+/// caller then stops. Anchors are numbered from 1 in the order of the text; 0 means no anchor.
 class YamlTree {
  public:
   using Anchor = std::size_t;
 
-  /// bytes: the size of the text. Most nodes take two bytes at least, and memory that is reserved
-  /// at once costs less than memory that doubles.
+  /// bytes: the size of the text. Reserves memory for one node per two bytes of text, which few
+  /// texts exceed, because vectors that grow by doubling would need more memory.
   YamlTree(const YamlLimits& limits, std::size_t bytes);
 
-  /// Adds a scalar or a null; tag is empty where the text has none.
+  /// Adds a scalar or a null. tag: empty if the text has none.
   [[nodiscard]] tl::expected<void, YamlProblem> add(YamlNode node, Anchor anchor,
                                                     std::string_view tag);
   /// Adds a sequence or a map, to which later nodes belong until close().
   [[nodiscard]] tl::expected<void, YamlProblem> open(YamlNode node, Anchor anchor,
                                                      std::string_view tag);
   void close();
-  /// Adds what the anchor stands for. name: for messages.
+  /// Adds the node of the anchor once more. name: the alias's name, for messages.
   [[nodiscard]] tl::expected<void, YamlProblem> alias(Anchor anchor, std::string_view name,
                                                       YamlPlace where);
-  /// Counts an anchor's name. Names count once, however often the text redefines them.
+  /// Counts an anchor's name. A name counts once, even if the text defines it several times.
   [[nodiscard]] tl::expected<void, YamlProblem> name_anchor(std::string_view name, YamlPlace where);
 
   [[nodiscard]] YamlProblem too_deep(YamlPlace where) const;
@@ -51,11 +51,11 @@ class YamlTree {
 
  private:
   struct Extent {
-    std::size_t nodes, levels;  ///< with everything below, aliases expanded
+    std::size_t nodes, levels;  ///< of a node and all nodes below it, with aliases expanded
   };
   struct Anchored {
     YamlId id = 0;
-    bool is_open = false;  ///< a collection whose end has not come
+    bool is_open = false;  ///< the node is a collection that is not closed yet
   };
   struct Open {
     YamlId id;
@@ -70,8 +70,8 @@ class YamlTree {
 
   YamlLimits limits_;
   std::vector<YamlNode> nodes_;
-  std::vector<Extent> extents_;    ///< of nodes_, complete for those that are closed
-  std::vector<Anchored> anchors_;  ///< by number
+  std::vector<Extent> extents_;    ///< of each node; complete for closed nodes
+  std::vector<Anchored> anchors_;  ///< of each anchor
   std::set<std::string, std::less<>> names_;
   std::vector<Open> open_;
   std::size_t total_ = 0;

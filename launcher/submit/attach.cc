@@ -34,7 +34,8 @@ Result<AttachPoint> point_of(const IndexEntry& run, const RunStatus& status,
                      std::nullopt};
 }
 
-/// Returns Slurm's own number of a job. srun needs it for a task of an array, too.
+/// Returns the job's id. For a task of an array ("12_3"), asks squeue for the task's own job id,
+/// because srun needs that.
 Result<std::string> number_of(const Env& env, const JobId& job) {
   DLRUN_TRY(check_job(job));
   if (job.id.find('_') == std::string::npos) return job.id;
@@ -50,7 +51,7 @@ Result<std::string> number_of(const Env& env, const JobId& job) {
               trim(done.err));
 }
 
-/// Returns the job's CPUs on the node; nothing if Slurm does not report them.
+/// Returns the number of the job's CPUs on the node; nothing if Slurm does not report it.
 std::optional<std::int64_t> cpus_of(const Env& env, const AttachPoint& point) {
   Command command;
   command.argv = {"scontrol"};

@@ -1,5 +1,5 @@
 #pragma once
-// Finds the place beside the ranks of a running job to which a shell can attach.
+// Finds the node of a running job on which a shell can start beside the ranks.
 
 #include <filesystem>
 #include <string>
@@ -12,14 +12,15 @@
 
 namespace dlrun {
 
-/// Returns the job, the node and its CPUs. node: the node to use; empty: the first one. Asks Slurm
-/// for the number of an array's task, and for the CPUs. Fails with kUsage if the run has no job to
-/// attach to or does not run on the node, and with kUnavailable if Slurm does not answer.
+/// Returns the job, the node and the job's CPUs on it. node: the node to use; empty: the first one.
+/// Asks Slurm for the job id of an array's task, and for the CPUs. Fails with kUsage if the run has
+/// no job to attach to or does not run on the node, and with kUnavailable if Slurm does not answer.
 [[nodiscard]] Result<AttachPoint> attach_point(const Env& env, const IndexEntry& run,
                                                const RunStatus& status, const std::string& node);
 
-/// Returns the folder where the job's programs started: the journal's, or else `place`, the plan's.
-/// Returns the run's parent folder if that folder no longer exists.
+/// Returns the folder where the job's programs started: the folder in the run's journal, or else
+/// `place`, the folder in the plan. Returns the run's parent folder if that folder no longer
+/// exists.
 [[nodiscard]] std::filesystem::path attach_folder(const IndexEntry& run, const RunStatus& status,
                                                   std::filesystem::path place);
 

@@ -32,7 +32,7 @@ Result<Cancelled> cancel_sweep(RunInspector& inspector, const IndexEntry& run) {
   for (const auto& point : sweep.points)
     points.push_back(current_run_of(point_path(run.path, point)));
   const auto states = inspector.inspect_all(points);
-  // One entry per array, for all its unfinished points.
+  // Maps the id of an array, or of a single job, to the status of one of its unfinished points.
   std::map<std::string, const RunStatus*> jobs;
   for (std::size_t i = 0; i < states.size(); ++i) {
     if (!states[i] || is_final(states[i]->state) || states[i]->job.id.empty() ||

@@ -30,11 +30,11 @@ Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,
   report.has_slurm = job.words.server || find_program("sbatch", context.env);
   DLRUN_TRY_ASSIGN(report.sweep, plan_arrays(context, job, report.has_slurm));
   const SweepPlan* arrays = report.sweep ? &*report.sweep : nullptr;
-  if (!report.has_slurm) job.known_bad.reset();  // without a Slurm there are no nodes to avoid
+  if (!report.has_slurm) job.known_bad.reset();  // without Slurm there are no nodes to avoid
   DLRUN_TRY_ASSIGN(report.checked,
                    check_job(context, reporter, inspector, job, arrays, CheckStage::kCheckReport));
   if (auto place = check_place(context, reporter, job.runs_dir); !place) {
-    // The site's runs folder may be missing here, because this may be another machine.
+    // The runs folder of the site's file may be missing here if this is not a machine of the site.
     const bool is_the_sites = !options.runs && !context.env.has("DLRUN_RUNS") &&
                               !job.experiment->loaded.site.runs_dir.empty();
     if (!is_the_sites) return tl::unexpected(place.error());

@@ -1,5 +1,5 @@
 #pragma once
-// Checks an experiment before it is queued, and reports all that is known about it.
+// Checks an experiment for `dlrun check`, without submitting it, and collects the results.
 
 #include <optional>
 #include <string>
@@ -13,11 +13,11 @@ struct CheckReport {
   Job job;
   Checked checked;
   std::optional<SweepPlan> sweep;
-  bool has_slurm = false;  ///< a Slurm is installed here, or the job goes to a slurmrestd
-  std::string verdict;     ///< Slurm's words about the job; of a sweep about its first array
+  bool has_slurm = false;  ///< Slurm is installed here, or the job goes to a slurmrestd
+  std::string verdict;     ///< Slurm's answer to --test-only; for a sweep, that for its first array
 };
 
-/// Does the checks of a submission, and asks Slurm whether it would take the job. Records and
+/// Makes the checks of a submission, and asks Slurm whether it would accept the job. Records and
 /// submits nothing.
 [[nodiscard]] Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,
                                                    RunInspector& inspector,

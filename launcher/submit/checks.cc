@@ -114,7 +114,7 @@ Result<> find_missing_downloads(Work& work) {
 
 Result<> look_for_files(Work& work) {
   if (!work.job.experiment) return {};
-  // For a sweep, Slurm is asked only about the first array.
+  // `dlrun submit --test-only` of a sweep only asks Slurm about the first array.
   if (work.stage == CheckStage::kTestOnly && work.sweep != nullptr) return {};
   const LoadedSpec& loaded = work.job.experiment->loaded;
   const auto missing =
@@ -138,7 +138,7 @@ Result<> note_copy_of_code(Work& work) {
   return {};
 }
 
-/// Lets the executor make all checks that send nothing. A sweep's arrays are tested later.
+/// Makes the checks of the executor that send nothing to Slurm. A sweep's arrays are tested later.
 Result<> ask_executor(Work& work) {
   const Job& job = work.job;
   if (work.sweep != nullptr) return {};
@@ -169,7 +169,7 @@ Result<> find_folders_of_logs(Work& work) {
 }
 
 struct Row {
-  unsigned stages;  ///< the stages that the check belongs to
+  unsigned stages;  ///< the stages that need the check, as bits of CheckStage
   Result<> (*check)(Work&);
 };
 

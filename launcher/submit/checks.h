@@ -1,6 +1,6 @@
 #pragma once
 // The checks before a job is queued or started, so that a refused job leaves no files. All commands
-// share one list of checks; check, submit, resubmit, interactive and run each do a part of it.
+// share one list of checks; check, submit, resubmit, interactive and run each use a part of it.
 
 #include <cstddef>
 #include <optional>
@@ -18,7 +18,7 @@ enum class CheckStage : unsigned {
   kCheckReport = 1,    ///< the report of `dlrun check`
   kSubmission = 2,     ///< a new run
   kTestOnly = 4,       ///< Slurm's verdict, without a submission
-  kDryRun = 8,         ///< showing what a submission would do; Slurm is not asked about nodes
+  kDryRun = 8,         ///< showing the effect of a submission; Slurm is not asked about nodes
   kResubmission = 16,  ///< a run that repeats another
   kSessionPlan = 32,   ///< showing the plan of a shell in an allocation, or starting it
   kSession = 64,       ///< starting the shell, after kSessionPlan
@@ -27,15 +27,15 @@ enum class CheckStage : unsigned {
 
 /// Findings of the checks that the next step needs.
 struct Checked {
-  std::size_t warnings = 0;           ///< about files that the job needs
+  std::size_t warnings = 0;           ///< number of warnings about files that the job needs
   std::vector<std::string> to_fetch;  ///< kCheckReport: the files that a submission would download
   std::vector<LogFolders> logs;       ///< the folders of the logs, which may be missing
 };
 
-/// Does all checks that belong before `stage`, in the list's order, and reports their findings.
-/// Fills in the words of the job that depend on the surroundings: its secrets, the jobs that it
-/// waits for, the nodes that it avoids. sweep: the arrays of a sweep, or nullptr. Fails at the
-/// first check that refuses the job.
+/// Makes all checks that `stage` needs, in the order of the list, and reports their findings. Sets
+/// the fields of job.words that depend on this machine and on other runs: the secrets, the
+/// dependency and the excluded nodes. sweep: the arrays of a sweep, or nullptr. Fails at the first
+/// check that refuses the job.
 [[nodiscard]] Result<Checked> check_job(const Context& context, Reporter& reporter,
                                         RunInspector& inspector, Job& job, const SweepPlan* sweep,
                                         CheckStage stage);

@@ -1,6 +1,6 @@
 #pragma once
-// The process that submits, as it was when it started. launcher/submit reads its environment, its
-// folder and its arguments only from here.
+// The environment, the current folder and the arguments of the submitting process at its start.
+// launcher/submit reads them only from here.
 
 #include <filesystem>
 #include <string>

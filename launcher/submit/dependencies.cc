@@ -1,5 +1,5 @@
-// Looks up the state of each run in `after`. A run that has ended is decided here; a run that has
-// not becomes a word of --dependency.
+// Looks up the state of each run in `after`. If the run has ended, this file decides whether its
+// end fulfils the condition. Otherwise the run's job becomes a part of --dependency.
 
 #include "launcher/submit/dependencies.h"
 
@@ -29,7 +29,7 @@ Result<> check_job(const std::string& id, const RunStatus& status, const LaunchP
   return {};
 }
 
-/// Returns true if the job ran and has ended. A job that Slurm refused has never begun.
+/// Returns true if the job has ended. A job that Slurm refused never existed.
 bool has_ended(const RunStatus& status) {
   return is_over(status) && status.state != RunState::kRefused;
 }
@@ -38,8 +38,8 @@ tl::unexpected<Error> never(const std::string& id, RunState state) {
   return fail(Errc::kInvalid, "{} is {}: this job would never start", id, word(state));
 }
 
-/// Returns the dependency on a sweep: on its arrays, or on the single unfinished tasks and jobs if
-/// a point was submitted again. A sweep counts as successful if all its points succeed.
+/// Returns the dependency on a sweep: on its arrays, or on each unfinished task and job if a point
+/// was submitted again. A sweep counts as successful if all its points succeed.
 Result<std::optional<std::string>> word_of_points(const IndexEntry& sweep, RunInspector& inspector,
                                                   const LaunchPlan& plan, const std::string& type) {
   DLRUN_TRY_ASSIGN(const auto record, read_sweep(sweep.path));
@@ -81,7 +81,8 @@ Result<std::optional<std::string>> word_of_points(const IndexEntry& sweep, RunIn
   return std::optional(how + ":" + join(jobs, ":"));
 }
 
-/// Returns "afterok:12"; nothing if the run has already ended as asked.
+/// Returns the dependency on one run, such as "afterok:12"; nothing if the run has already ended as
+/// required.
 Result<std::optional<std::string>> word_of(const Context& context, RunInspector& inspector,
                                            const LaunchPlan& plan, const PlannedDependency& one) {
   if (one.is_job_id()) return std::optional(one.type + ":" + one.run);
@@ -122,8 +123,8 @@ std::vector<std::string> ids_of(std::string_view dependency) {
   return ids;
 }
 
-/// Warns of jobs that Slurm does not know (any more); Slurm treats them as ended. Ignores an
-/// unreachable controller, which submission will report.
+/// Warns of jobs that Slurm never knew or has forgotten, because Slurm treats them as ended.
+/// Ignores an unreachable controller, because the submission reports it.
 void warn_of_unknown_jobs(Reporter& reporter, RunInspector& inspector, const LoadedSpec& loaded,
                           const LaunchPlan& plan, const std::optional<std::string>& edited) {
   struct Named {

@@ -12,10 +12,10 @@
 namespace dlrun {
 
 /// Returns the value for sbatch's --dependency. Returns nothing if the job waits for no run, if all
-/// runs have already ended as asked, or if the script itself names every job.
+/// runs have already ended as required, or if the script's own --dependency names every job.
 ///
-/// Fails with each problem and its place for a run that cannot be found, that ended otherwise than
-/// asked, or that Slurm cannot wait for.
+/// Fails with kInvalid if a run cannot be found, if it did not end as required, or if Slurm cannot
+/// wait for it. The error holds each problem with its place in the spec.
 ///
 /// edited: the --dependency in a script edited by hand ("" if it has none); it replaces the job ids
 /// of the spec.
@@ -24,8 +24,8 @@ namespace dlrun {
     const LaunchPlan& plan, const std::optional<std::string>& edited = std::nullopt);
 
 /// Replaces the names of runs in `after` by the paths of the runs, in the spec and in the plan. The
-/// record then keeps its meaning when `last` or a name comes to mean another run. Names that match
-/// no run stay; dependency_of() reports them.
+/// record then refers to these runs even if `last` or a name later refers to another run. Names
+/// that match no run stay unchanged; dependency_of() reports them.
 void pin_runs(const Context& context, LoadedSpec& loaded, LaunchPlan& plan);
 
 }  // namespace dlrun

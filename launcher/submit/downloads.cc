@@ -12,15 +12,15 @@
 namespace dlrun {
 namespace {
 
-/// Returns the spec's downloads; none if the job does not run the trainer, for which a warning has
-/// already said that the key has no effect.
+/// Returns the spec's downloads; none if the job does not run the trainer. In that case the user
+/// has already got a warning that the key has no effect.
 std::span<const Download> downloads_of(const LoadedSpec& loaded) {
   if (!loaded.preset.is_trainer) return {};
   return loaded.spec.train.downloads;
 }
 
-/// Makes an error about a key: train.data.path, or an item of a list, which the message names by
-/// the list.
+/// Makes an error about a key: train.data.path, or an item of a list. For an item, the message
+/// names the list.
 Diagnostic about(const LoadedSpec& loaded, const std::string& key, const Error& error) {
   const auto origin = loaded.spec.origins.find(key);
   const Origin where = origin != loaded.spec.origins.end()

@@ -23,7 +23,8 @@
 namespace dlrun {
 namespace {
 
-/// Reads at most one byte more than a spec may have; load_spec() then reports the limit.
+/// Reads at most one byte more than a spec may have, so that load_spec() can report a spec that is
+/// too long.
 [[nodiscard]] Result<std::string> read_standard_input() {
   const std::size_t most = YamlLimits{}.bytes + 1;
   std::string text;
@@ -39,7 +40,8 @@ namespace {
   return text;
 }
 
-/// Returns a warning if pyxis reads an image name otherwise than the user may expect.
+/// Returns a warning if pyxis reads the name of an existing file as a registry name, or fetches an
+/// image that the user has already imported.
 std::optional<std::string> about_image(const Context& context, const LoadedSpec& loaded) {
   const std::string image = loaded.spec.container.image.value_or("");
   const std::string runtime = container_runtime(loaded.spec, loaded.site);
@@ -115,7 +117,7 @@ Result<> refuse_what_is_no_spec(const std::string& file, std::string_view text, 
   return {};
 }
 
-/// Warns of a server in the spec that dlrun will not contact, with its place.
+/// Warns if dlrun will not contact the spec's server, because no site file lists the server.
 void warn_of_unlisted_server(const Context& context, Reporter& reporter, const LoadedSpec& loaded,
                              const LaunchPlan& plan) {
   if (!plan.server || known_servers(context).find(*plan.server)) return;

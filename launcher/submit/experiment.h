@@ -1,6 +1,6 @@
 #pragma once
 // Makes an experiment from the user's command line: the spec with the origin of each value, and the
-// plan that follows from it. submit, render, check, interactive and run begin here.
+// plan that is made from it. submit, render, check, interactive and run start here.
 
 #include <optional>
 #include <string>
@@ -36,7 +36,7 @@ struct Experiment {
 [[nodiscard]] Result<Experiment> prepare(const Context& context, Reporter& reporter,
                                          const SpecOptions& options, Target target);
 
-/// Plans a resolved spec again, with the same origins of its values. Ignores this shell's
+/// Plans a resolved spec again. The values keep their recorded origins. Ignores this shell's
 /// environment. file: the name in diagnostics; its folder is the spec's folder.
 [[nodiscard]] Result<Experiment> prepare_again(const Context& context, const std::string& file,
                                                std::string resolved_yaml, const PlanInputs& inputs);
@@ -45,12 +45,12 @@ struct Experiment {
 [[nodiscard]] Result<Experiment> prepare_carried(const Context& context,
                                                  const CarriedSpec& carried);
 
-/// Plans all points. Fails with all problems.
+/// Plans all points of a sweep. Fails with all problems.
 [[nodiscard]] Result<SweepPlan> prepare_sweep(const Experiment& experiment,
                                               std::size_t max_array_size);
 
 /// Returns one point as a single experiment, for --point. Fails with kNotFound if the sweep has no
-/// such point, with kUsage if the spec is no sweep.
+/// point of this number, and with kUsage if the spec has no sweep.
 [[nodiscard]] Result<Experiment> prepare_point(Reporter& reporter, Experiment experiment,
                                                std::size_t number);
 

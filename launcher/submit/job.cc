@@ -1,5 +1,5 @@
-// The builder takes from the script everything that the three kinds of jobs have in common. The
-// callers add the parts of one kind: the server of a plan, the folder of a run's copy of the code.
+// build_job() sets the parts that all three kinds of jobs have. Its callers add the parts of one
+// kind, such as the server of a plan or the folder of a run's copy of the code.
 
 #include "launcher/submit/job.h"
 
@@ -33,7 +33,7 @@ Result<std::string> pattern_of(const std::filesystem::path& run) {
   return escape_pattern(path);
 }
 
-/// Refuses a script that is not exactly one run, and a script whose spec is damaged.
+/// Refuses a script that is not exactly one run, and a script that carries a damaged spec.
 Result<> check_script(const SpecOptions& options, std::string_view text) {
   if (!options.sets.empty()) {
     return fail(Errc::kUsage, "{}: is a job script: --set changes keys of a spec; edit the script",
@@ -173,8 +173,8 @@ Result<std::vector<std::string>> sbatch_line(const SbatchSettings& words,
   if (words.exclude) line.push_back("--exclude=" + *words.exclude);
   if (words.clusters) line.push_back("--clusters=" + *words.clusters);
   if (words.log_pattern) {
-    // A relative path in the script refers to the folder that it names, not to the copy of
-    // the code.
+    // With chdir the job starts in the copy of the code. A relative path in the script, however,
+    // starts from the script's own folder.
     if (words.chdir) line.push_back("--output=" + *words.log_pattern);
   } else {
     DLRUN_TRY_ASSIGN(const auto folder, pattern_of(run));

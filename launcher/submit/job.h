@@ -30,9 +30,9 @@ struct SbatchSettings {
   std::optional<std::string> dependency;  ///< sbatch's --dependency
   /// sbatch's --exclude, if health.known_bad adds nodes to it
   std::optional<std::string> exclude;
-  bool is_array = false;                   ///< true if every task is a run with a log of its own
+  bool is_array = false;                   ///< true if every task is a run with its own log
   std::optional<std::string> array_tasks;  ///< sbatch's --array; overrides the script
-  /// The secrets. They are removed from the environment; a file of the run carries them.
+  /// The secrets. A file of the run holds them; the job's environment does not.
   std::vector<SecretValue> secrets;
 };
 
@@ -46,13 +46,13 @@ struct Job {
   Source source = Source::kSpec;
   std::string name, runs_dir, script;
   std::string file;         ///< the spec's or the script's name in messages
-  ScriptRequests requests;  ///< what the script asks for
+  ScriptRequests requests;  ///< the script's requests
   SbatchSettings words;
   std::string image;                  ///< the container's image, for the record; may be empty
   std::filesystem::path source_dir;   ///< code.snapshot: the tree to copy
   std::optional<KnownBad> known_bad;  ///< nodes that the job avoids
-  /// kSpec: the spec. kScript and kRun: the spec that the script was rendered from, if it is known
-  /// and says more than the script.
+  /// kSpec: the spec. kScript: the spec that the script carries. kRun: the recorded spec, if the
+  /// script alone does not describe the whole job.
   std::optional<Experiment> experiment;
   std::filesystem::path of_run;  ///< kRun: the directory of the run that is repeated
 
@@ -71,8 +71,8 @@ struct Job {
 [[nodiscard]] Job job_of(Experiment experiment, std::string script);
 
 /// Builds the job of a spec or of a script. A spec is planned and rendered. A script is used as it
-/// is; the spec that it carries adds what a script cannot express: waiting for runs, copying the
-/// code, slurmrestd.
+/// is; the spec that it carries adds the parts that a script cannot express: the runs to wait for,
+/// the copy of the code, slurmrestd.
 [[nodiscard]] Result<Job> make_job(const Context& context, Reporter& reporter,
                                    const SpecOptions& options);
 /// Builds the job of a spec as make_job() does. Fails for a script.
@@ -92,9 +92,9 @@ struct Job {
 /// of its spec.
 [[nodiscard]] std::string image_in_script(const Experiment& experiment, std::string_view script);
 
-/// Returns the words of sbatch's command line that the job adds to the script: the comment that
-/// identifies the job, the path of its output, and so on. Fails with kInvalid if sbatch's pattern
-/// cannot express the run's path.
+/// Returns the options that sbatch gets on its command line in addition to those of the script: the
+/// comment that identifies the job, the path of its output, and so on. Fails with kInvalid if
+/// sbatch's pattern cannot express the run's path.
 [[nodiscard]] Result<std::vector<std::string>> sbatch_line(const SbatchSettings& words,
                                                            const std::filesystem::path& run,
                                                            const std::string& token);

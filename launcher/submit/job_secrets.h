@@ -15,8 +15,8 @@ namespace dlrun {
 [[nodiscard]] Result<std::vector<SecretValue>> secrets_of_spec(const Context& context,
                                                                const LoadedSpec& loaded);
 
-/// Returns the secrets of a script, which names them (ScriptRequests::secrets). A name is read from
-/// its entry in `sources`; a name without an entry, which somebody added to the script, is read
+/// Returns the secrets of a script. names: ScriptRequests::secrets. Each secret is read from its
+/// entry in `sources`. A name without an entry was added to the script by hand; its secret is read
 /// from the environment.
 [[nodiscard]] Result<std::vector<SecretValue>> secrets_of_script(
     const Context& context, const std::vector<std::string>& names,

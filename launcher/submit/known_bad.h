@@ -1,6 +1,6 @@
 #pragma once
-// health.known_bad at submission: excludes nodes that earlier runs found to be bad, and tells the
-// user which.
+// health.known_bad at submission: excludes nodes that earlier runs found to be bad, and reports
+// them to the user.
 
 #include <optional>
 #include <string>
@@ -13,8 +13,8 @@
 namespace dlrun {
 
 /// Returns sbatch's --exclude for a job of `script`, and reports the excluded nodes and why.
-/// Returns nothing if `known_bad` is empty or no node is bad. An unreadable list of bad nodes
-/// causes a warning; it must not stop a submission.
+/// Returns nothing if `known_bad` is empty or no node is bad. A failure, such as an unreadable list
+/// of bad nodes, is only a warning, because it must not stop a submission.
 ///
 /// cluster: the job's --clusters (-M). has_slurm: false if Slurm must not be asked which of the
 /// nodes exist.
@@ -22,7 +22,8 @@ namespace dlrun {
     const Context& context, Reporter& reporter, const std::optional<KnownBad>& known_bad,
     std::string_view script, const std::optional<std::string>& cluster, bool has_slurm);
 
-/// Returns the file in which the run at this path records bad nodes, read from its plan.json.
+/// Returns the `known_bad` of the run's plan.json: the file in which the run records bad nodes.
+/// Returns nothing if the plan has none.
 [[nodiscard]] std::optional<KnownBad> known_bad_of_run(const std::filesystem::path& run);
 
 }  // namespace dlrun

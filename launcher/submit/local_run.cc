@@ -21,8 +21,8 @@ struct SecretsRemoval {
   ~SecretsRemoval() { remove_secrets(run); }
 };
 
-/// Records the end of a run if its leader could not: the script's environment part ended the script
-/// before the leader started, or the leader was killed.
+/// Records the end of a run if its leader did not: the script ended before it started the leader,
+/// or the leader was killed.
 Result<> record_end(const std::filesystem::path& run, const ForegroundEnd& end) {
   DLRUN_TRY_ASSIGN(const auto record, read_events(run));
   if (record.ended) return {};

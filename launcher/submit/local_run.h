@@ -1,5 +1,6 @@
 #pragma once
-// Runs a job on this machine, without Slurm: the leader in the foreground, which starts the ranks.
+// Runs a job on this machine, without Slurm. The leader runs in the foreground and starts the
+// ranks.
 
 #include "launcher/executors/foreground.h"
 #include "launcher/runs/provenance.h"

@@ -26,12 +26,12 @@ struct LogScript {
   const LoadedSpec* spec = nullptr;
   /// True if the user's --output is kept, not replaced by the run's log.
   bool has_own_output = false;
-  std::string job_name = {};  ///< for %x if the script has no --job-name: the name given to sbatch
+  std::string job_name = {};  ///< replaces %x if the script has no --job-name; sbatch gets it, too
 };
 
-/// Finds the missing folders; creates none. Finds an error if a folder's name contains the job's
-/// number, because the folder cannot exist before the job does. Finds a warning for other patterns
-/// that only Slurm can fill in, and for an absolute path that may exist on the nodes only.
+/// Finds the missing folders; creates none. Adds an error if a folder's name contains the job's id,
+/// because the folder cannot exist before the job does. Adds a warning for other patterns that only
+/// Slurm can replace, and for an absolute path that may exist on the nodes only.
 [[nodiscard]] LogFolders find_log_folders(const LogScript& script);
 
 /// Reports the findings if all are warnings; fails with them if one of them is an error.

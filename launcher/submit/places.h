@@ -14,7 +14,7 @@
 namespace dlrun {
 
 /// Returns the folders that may hold sites/ and presets/: the user's, then share/dlrun of the
-/// installation, found from the binary's place so that the installation can be moved.
+/// installation. The latter is relative to the binary, so that the installation can be moved.
 [[nodiscard]] std::vector<std::filesystem::path> config_folders(const Context& context);
 
 /// Returns the slurmrestds that the user's and the site's configuration name. dlrun contacts
@@ -26,8 +26,8 @@ namespace dlrun {
 [[nodiscard]] std::string site_here(const Context& context, Reporter& reporter,
                                     const std::string& clusters = "");
 
-/// Returns the runs folder of jobs without a spec: the option, else $DLRUN_RUNS, else that of
-/// site_here(), else ./runs. Fails with kNotFound if there is no such site.
+/// Returns the runs folder of jobs without a spec: the option, else $DLRUN_RUNS, else the folder of
+/// the site that site_here() returns, else ./runs. Fails with kNotFound if the site does not exist.
 [[nodiscard]] Result<std::string> runs_directory_here(const Context& context, Reporter& reporter,
                                                       const std::optional<std::string>& option,
                                                       const std::string& clusters = "");

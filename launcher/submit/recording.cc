@@ -1,5 +1,5 @@
-// Writes a run's first files. A single run is written by the run directory's own code. A sweep
-// may have ten thousand points, so its files are written without fsync and then flushed by a
+// Writes a run's first files. Each file of a single run is written atomically, with fsync. A sweep
+// may have ten thousand points, so their files are written without fsync and then flushed by a
 // single syncfs.
 
 #include "launcher/submit/recording.h"
@@ -31,8 +31,8 @@ Result<RunDirectory> record(const Context& context, Reporter& reporter, const st
                             const std::string& name, std::span<const NamedText> files) {
   auto run = create_run_directory(runs_dir, name, std::chrono::system_clock::now());
   if (!run) return run;
-  // The caller chose the runs folder. Without the links in its path, a link of another user does
-  // not make the run that user's.
+  // A run counts as another user's if the path leads through that user's link. The caller chose
+  // this runs folder, so the links in its path are resolved.
   std::error_code error;
   if (foreign_folder(run->path)) run->path = std::filesystem::canonical(run->path, error);
   if (error) return fail(Errc::kIo, "{}: {}", runs_dir, error.message());
@@ -68,7 +68,7 @@ void take_back(const Context& context, const RunDirectory& run) {
 
 namespace {
 
-/// Creates a file without fsync; a single syncfs follows for up to ten thousand files.
+/// Creates a file without fsync; write_points() flushes all files with one syncfs.
 Result<> write_new_file(const std::filesystem::path& path, std::string_view text) {
   const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!fd.is_open())

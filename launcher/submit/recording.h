@@ -1,5 +1,5 @@
 #pragma once
-// Creates a run's directory: the spec, the resolved spec, the plan and the script.
+// Creates a run's directory with the spec, the resolved spec, the plan and the script.
 
 #include <string>
 
@@ -10,7 +10,7 @@
 namespace dlrun {
 
 /// Creates the run's directory and adds the run to the index. A failure to add it to the index is a
-/// warning, because the run can be found by its path. Removes everything of the run if it fails.
+/// warning, because the run can be found by its path. After any other failure, removes the run.
 ///
 /// The directory gets job.sh and, if the spec is known, spec.yaml, resolved.yaml and plan.json. For
 /// an edited script these describe the spec as it was planned before anybody edited the script. A
@@ -18,7 +18,7 @@ namespace dlrun {
 [[nodiscard]] Result<RunDirectory> record_run(const Context& context, Reporter& reporter,
                                               const Job& job);
 
-/// Creates the directory of a sweep and adds the sweep to the index. The parent holds spec.yaml,
+/// Creates the directory of a sweep and adds the sweep to the index. The directory holds spec.yaml,
 /// resolved.yaml, plan.json (of the first point) and sweep.json. Each sbatch call has a folder
 /// array-K with its job.sh; a folder in it for each point holds that point's job.sh, resolved.yaml
 /// and secrets. All files are flushed to the disk before this returns.

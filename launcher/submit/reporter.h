@@ -14,8 +14,8 @@
 
 namespace dlrun {
 
-/// Receives all messages of a submission, in the order in which they arise. The texts are not
-/// escaped. Called by the submitting thread only.
+/// Receives all messages of a submission, in order. The texts are not escaped. Only the submitting
+/// thread calls these functions.
 class Reporter {
  public:
   Reporter() = default;
@@ -30,8 +30,8 @@ class Reporter {
   /// Reports a remark that needs no reaction.
   virtual void note(std::string_view message) = 0;
 
-  /// Reports a download's progress, about ten times a second. what: the file, and what dlrun does
-  /// with it. folder: the place where the file goes.
+  /// Reports a download's progress, about ten times a second. what: the file, and the work on it.
+  /// folder: the folder of the file.
   virtual void progress(const std::filesystem::path& folder, const std::string& what,
                         const DownloadProgress& progress) = 0;
   /// Reports that the work of the last progress() has ended, with or without success.

@@ -1,5 +1,5 @@
-// Submits a run again. The script decides what the job is. The spec beside the script is planned
-// again for everything that a script cannot express.
+// Submits a run again. The recorded script defines the job. The recorded spec is planned again for
+// the parts that a script cannot express.
 
 #include <utility>
 
@@ -70,7 +70,7 @@ Result<Job> job_of_run(const Context& context, const IndexEntry& run, const RunF
   }
   DLRUN_TRY_ASSIGN(auto copy, copy_of_code(run, facts));
   ScriptRequests requests = read_script(*text, run.name);
-  // A repeated point gets a name of its own, because the sweep's name still means the sweep.
+  // A repeated point gets its own name, because the sweep's name refers to the sweep.
   const auto slash = run.id.rfind('/');
   requests.name =
       slash == std::string::npos
@@ -91,15 +91,15 @@ Result<Job> job_of_run(const Context& context, const IndexEntry& run, const RunF
   return job;
 }
 
-/// A sweep's point that is submitted again on its own. The lock is held until Slurm has the job.
-/// Without it, the sweep's record would lose one of two resubmissions at the same time.
+/// A sweep's point that is submitted again alone. The lock is held until Slurm has the job. Without
+/// the lock, the sweep's record would lose one of two concurrent resubmissions.
 struct LockedPoint {
   SubmissionLock lock;
   /// True if another dlrun submits the sweep's missing points; checked after taking `lock`.
   bool is_sweep_locked = false;
 };
 
-/// Locks the point that `run` is. Returns nothing if the run is no point. text: the run as the user
+/// Locks `run` if it is a point of a sweep; otherwise returns nothing. text: the run as the user
 /// named it.
 Result<std::optional<LockedPoint>> lock_point(const Context& context, const std::string& text,
                                               const IndexEntry& run) {
@@ -129,7 +129,7 @@ Result<std::optional<LockedPoint>> lock_point(const Context& context, const std:
   return std::optional(LockedPoint{std::move(*lock), is_sweep_locked});
 }
 
-/// Refuses a run that may still have a job, unless `force`, and one that Slurm never had.
+/// Refuses a run that ran without Slurm, and, unless `force`, a run that may still have a job.
 Result<> check_ended(const IndexEntry& run, const RunStatus& status, bool force) {
   if (status.job.cluster == kLocalCluster) {
     return fail(Errc::kUsage,

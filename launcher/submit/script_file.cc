@@ -44,8 +44,8 @@ std::string runs_of(std::string_view text) {
   return {};
 }
 
-/// Returns the names of the lines `--secret NAME`, options of the rank agent. Somebody who edits
-/// the script may have added one or taken one out.
+/// Returns the names in the lines `--secret NAME`, which are options of the rank agent. Somebody
+/// who edited the script may have added or removed such lines.
 std::vector<std::string> secrets_in(std::string_view text) {
   constexpr std::string_view kOption = "--secret ";
   std::vector<std::string> names;
@@ -58,7 +58,7 @@ std::vector<std::string> secrets_in(std::string_view text) {
   return names;
 }
 
-/// Returns true if the job needs environment variables from dlrun: the run, the token, the place of
+/// Returns true if the job needs environment variables from dlrun: the run, the token, the path of
 /// the secrets.
 bool is_of_dlrun(std::string_view text) {
   if (carried_spec(text)) return true;

@@ -13,7 +13,7 @@
 
 namespace dlrun {
 
-/// Slurm's own default limit (max_script_size).
+/// The longest script, in bytes: Slurm's default of max_script_size.
 inline constexpr std::size_t kScriptLimitBytes = 4U << 20U;
 
 /// The requests of a job script: read from its own lines, or taken from the plan that it was
@@ -33,22 +33,22 @@ struct ScriptRequests {
 /// Returns true if the text starts with "#!".
 [[nodiscard]] bool is_script(std::string_view text);
 
-/// Returns the folder where the job starts when sbatch is called in `folder`, following --chdir.
+/// Returns the folder where the job starts if sbatch is called in `folder`; --chdir is applied.
 /// Relative output paths start there.
 [[nodiscard]] std::filesystem::path starts_in(const ScriptRequests& script,
                                               const std::filesystem::path& folder);
 
-/// Returns the requests of the script that a plan becomes.
+/// Returns the requests of the script that is rendered from the plan.
 [[nodiscard]] ScriptRequests script_of_plan(const LaunchPlan& plan);
 
-/// Reads the script's #SBATCH and #PBS lines, and the options of dlrun's agent. file_name: names a
-/// script without --job-name.
+/// Reads the script's #SBATCH and #PBS lines, and the options of dlrun's agent. A script without
+/// --job-name gets its name from file_name.
 [[nodiscard]] ScriptRequests read_script(std::string_view text, std::string_view file_name);
 
-/// Returns the options in the script that a run cannot have, in their order: "7: --wait cannot be
-/// given: ...", with the line number first. Refused are options that make several jobs, that submit
-/// nothing or that wait. A script that starts dlrun's agent or carries a spec is also refused
-/// options that keep the run's variables from the job.
+/// Returns a message for each option in the script that dlrun refuses, in the order of the lines,
+/// such as "7: --wait cannot be given: ..." for line 7. dlrun refuses options that make several
+/// jobs, submit nothing, or wait. If the script starts dlrun's agent or carries a spec, dlrun also
+/// refuses options that hide the run's environment variables from the job.
 [[nodiscard]] std::vector<std::string> refusals_of(std::string_view text);
 
 }  // namespace dlrun

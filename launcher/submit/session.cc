@@ -14,7 +14,7 @@
 namespace dlrun {
 namespace {
 
-/// Puts an option directly after `salloc`, and removes the spec's own.
+/// Puts an option directly after `salloc`, and removes the option that comes from the spec.
 void replace_option(std::vector<std::string>& argv, const std::string& option,
                     const std::optional<std::string>& value) {
   if (!value) return;
@@ -36,8 +36,8 @@ Result<SessionEnd> run_session(const Context& context, Reporter& reporter, const
   auto argv = session.argv;
   replace_option(argv, "--dependency", job.words.dependency);
   replace_option(argv, "--exclude", job.words.exclude);
-  // The environment may hold secrets: Slurm does not store the environment of an allocation, but
-  // passes it only to the session's step.
+  // The environment may hold secrets, because Slurm does not store the environment of an allocation
+  // and passes it only to the session's step.
   Env env = scrubbed_for_slurm(context.env, munge_is_available());
   for (const SecretValue& secret : job.words.secrets) env.set(secret.name, secret.value);
   auto child = ForegroundProcess::start(argv, env, plan.folder, OnSignal::kEnd);

@@ -12,7 +12,7 @@ namespace dlrun {
 
 /// The end of a session.
 struct SessionEnd {
-  bool has_begun = false;  ///< the session's script started; salloc's exit codes do not tell
+  bool has_begun = false;  ///< the session's script started; salloc's exit code does not show this
   ForegroundEnd end;
 };
 

@@ -17,8 +17,8 @@
 namespace dlrun {
 namespace {
 
-/// Opens and locks the folder. Returns nothing if another process holds it or has removed it
-/// meanwhile. Child processes inherit the descriptor, and with it the lock.
+/// Opens and locks the folder. Returns nothing if another process holds the lock or has removed the
+/// folder meanwhile. Child processes inherit the descriptor, and with it the lock.
 UniqueFd locked(const std::filesystem::path& folder) {
   UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
   if (!fd.is_open() || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return {};
@@ -28,8 +28,8 @@ UniqueFd locked(const std::filesystem::path& folder) {
   return is_there && ours.st_ino == there.st_ino ? std::move(fd) : UniqueFd();
 }
 
-/// Removes the folders that no process holds, which killed sessions left behind. Removes nothing on
-/// a file system without locks.
+/// Removes the folders of killed sessions: no process holds their locks. Removes nothing on a file
+/// system without locks.
 void remove_left(const std::filesystem::path& sessions) {
   std::error_code error;
   for (std::filesystem::directory_iterator folders(sessions, error);

@@ -30,12 +30,12 @@ class SessionFolder {
   SessionFolder(std::filesystem::path path, UniqueFd fd)
       : path_(std::move(path)), fd_(std::move(fd)) {}
   std::filesystem::path path_;
-  UniqueFd fd_;  ///< of the locked folder; this process and its child processes hold the lock
+  UniqueFd fd_;  ///< the locked folder; child processes inherit the descriptor and the lock
 };
 
 /// Returns the script with a first command that creates the file `begun` in the folder. Slurm's
 /// commands exit with 1 for every failure; the file shows whether the script itself ended with 1 or
-/// never began.
+/// never started.
 [[nodiscard]] std::string with_begun_mark(const std::string& script, const SessionFolder& folder);
 /// Returns true if the script has created the file `begun`.
 [[nodiscard]] bool has_begun(const SessionFolder& folder);

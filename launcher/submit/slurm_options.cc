@@ -64,7 +64,7 @@ void check_program(const LoadedSpec& loaded, const Env& env, const std::string& 
 }
 
 /// Warns of an MPI plugin that the local srun does not list. The nodes' srun may have other
-/// plugins. Skips jobs for another cluster, whose plugins are certainly different.
+/// plugins. Skips jobs for another cluster, because the local srun does not know its plugins.
 void check_mpi(const LoadedSpec& loaded, const Env& env, std::vector<Diagnostic>& found) {
   const std::string mpi = loaded.spec.launch.mpi.value_or("");
   if (mpi.empty() || mpi == "none" || loaded.spec.resources.clusters || !find_program("srun", env))

@@ -12,14 +12,13 @@
 namespace dlrun {
 
 /// Fails with each option that sbatch does not know, with its place and the nearest known name. An
-/// option that srun does not know, or an MPI plugin
-/// (`launch.mpi`) that srun does not list, is only a warning: the nodes may have other plugins.
-/// Does nothing if the program is not installed. Contacts no controller; starts a program only if
-/// the spec has such options.
+/// option that srun does not know, or an MPI plugin (`launch.mpi`) that srun does not list, is only
+/// a warning: the nodes may have other plugins. Does nothing if the program is not installed.
+/// Contacts no controller; starts a program only if the spec has options for it.
 [[nodiscard]] Result<> check_slurm_options(const Context& context, Reporter& reporter,
                                            const LoadedSpec& loaded);
 
-/// Checks in the same way the options that an interactive session passes to salloc in `words`.
+/// Checks the options of an interactive session in the same way. words: the arguments of salloc.
 /// Refuses --no-shell, which would keep the allocation without starting anything in it.
 [[nodiscard]] Result<> check_salloc_options(const Context& context, const LoadedSpec& loaded,
                                             const std::vector<std::string>& words);

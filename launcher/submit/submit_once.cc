@@ -1,5 +1,5 @@
 // The journal makes a submission idempotent: the intent with a token is on the disk before sbatch
-// starts, and the job's comment holds the token. A lost answer is resolved by looking the token up.
+// starts, and the job's comment holds the token. If the answer is lost, dlrun looks the token up.
 
 #include "launcher/submit/submit_once.h"
 

@@ -12,7 +12,7 @@
 namespace dlrun {
 
 /// Writes a sweep's submit.json: the settings for sbatch that all its arrays share, without the
-/// secrets. When an interrupted submission of the sweep continues, it reads them back.
+/// secrets. submit_missing() reads them when it submits the missing arrays.
 [[nodiscard]] Result<> write_job_words(const std::filesystem::path& sweep,
                                        const SbatchSettings& words);
 /// Reads a sweep's submit.json. Fails with kInvalid if it is damaged.
@@ -22,9 +22,9 @@ namespace dlrun {
 /// records the job.
 ///
 /// If the answer is lost, looks the token up at the controller. Submits again, once and with the
-/// same token, only if the controller knows no such job. Should both jobs exist, the claim lets
-/// only one of them run. Ctrl-C during sbatch is handled in the same way: if the submission has
-/// succeeded, `interrupt`, which the caller holds, tells the caller of the Ctrl-C.
+/// same token, only if the controller knows no job with it. If both jobs exist nevertheless, only
+/// the one that claims the run first runs. Ctrl-C during sbatch is handled in the same way. If the
+/// submission succeeds nevertheless, the caller finds the Ctrl-C in `interrupt`.
 [[nodiscard]] Result<Submission> submit_once(const Context& context, const RunDirectory& run,
                                              const SbatchSettings& words, Executor& executor,
                                              const Interrupt& interrupt);

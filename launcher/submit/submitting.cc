@@ -1,4 +1,5 @@
-// One job. sweep_submission.cc and resubmission.cc hold the other functions of the header.
+// Submits one job. sweep_submission.cc and resubmission.cc define the other functions of the
+// header.
 
 #include "launcher/submit/submitting.h"
 
@@ -21,8 +22,7 @@ void write_provenance(Reporter& reporter, Provenance& provenance,
 Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInspector& inspector,
                              Job job, const Checked& checked, Provenance& provenance,
                              const OnSubmitted& on_submitted) {
-  // A run that is repeated starts with the agent that its script names, and has its copy of the
-  // code already.
+  // The script of a repeated run names its agent, and its copy of the code exists already.
   const bool is_new = job.source != Job::Source::kRun;
   const LaunchPlan* plan = is_new && job.experiment ? &job.experiment->plan : nullptr;
   if (job.experiment) DLRUN_TRY(fetch_downloads(reporter, job.experiment->loaded));

@@ -13,29 +13,28 @@
 
 namespace dlrun {
 
-/// An accepted submission: one job, or the arrays of a sweep. It ties the run and its journals to
-/// the job, for the report to the user.
+/// An accepted submission: one job, or the arrays of a sweep.
 struct Submitted {
-  Job job;  ///< for a sweep, what its arrays share
+  Job job;  ///< for a sweep, the parts that its arrays share
   RunDirectory run;
-  std::vector<Submission> submissions;  ///< one; of a sweep one for each array that Slurm has
-  bool is_interrupted = false;          ///< Ctrl-C arrived while Slurm took the last job
-  /// Set for a sweep.
+  std::vector<Submission> submissions;  ///< one; for a sweep, one for each array that Slurm has
+  bool is_interrupted = false;          ///< Ctrl-C arrived during the last submission
+  /// The numbers of points of a sweep: submitted now, and all.
   struct Points {
     std::size_t sent = 0, all = 0;
     std::optional<std::int64_t> max_parallel;
-    std::optional<SweepPlan> plan;  ///< of a sweep that is submitted for the first time
+    std::optional<SweepPlan> plan;  ///< set if the sweep is submitted for the first time
   };
-  std::optional<Points> points;
-  std::optional<Error> failure;  ///< why Slurm does not have the sweep's other arrays
+  std::optional<Points> points;  ///< set for a sweep
+  std::optional<Error> failure;  ///< why the sweep's other arrays were not submitted
 };
 
 /// Called after Slurm has accepted the job.
 using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
 
 /// Fetches the job's downloads, stages the agent, records the job as a run and submits it once.
-/// checked: the result of check_job(). provenance: has been collecting in the background since the
-/// command began.
+/// checked: the result of check_job(). provenance: collects its facts in the background since the
+/// start of the command.
 [[nodiscard]] Result<Submitted> submit_job(const Context& context, Reporter& reporter,
                                            RunInspector& inspector, Job job, const Checked& checked,
                                            Provenance& provenance,
@@ -43,13 +42,13 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
 
 /// Submits a sweep: records the parent, the arrays and the points, and submits each array once. If
 /// sbatch --test-only refuses one array, nothing is recorded or submitted. If a later sbatch
-/// refuses, the arrays before it stay queued, and `failure` says so and how to continue.
+/// refuses, the arrays before it stay queued, and `failure` explains how to continue.
 [[nodiscard]] Result<Submitted> submit_sweep(const Context& context, Reporter& reporter,
                                              RunInspector& inspector, Job job, SweepPlan sweep,
                                              const Checked& checked, Provenance& provenance);
 
-/// Submits the points of a recorded sweep that Slurm does not have: never sent, interrupted, or
-/// refused. Fails with kUsage if there are none.
+/// Submits the points of a recorded sweep that Slurm does not have, because they were never sent or
+/// were refused. Fails with kUsage if there are none.
 [[nodiscard]] Result<Submitted> submit_missing(const Context& context, Reporter& reporter,
                                                RunInspector& inspector, const IndexEntry& run);
 
@@ -59,8 +58,8 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
                                          RunInspector& inspector, const std::string& text,
                                          bool force);
 
-/// Returns the experiment of a recorded run if its script alone does not say everything: which runs
-/// it waits for, where its secrets are, which files it downloads. Returns nothing otherwise. For a
+/// Returns the experiment of a recorded run if its script alone does not describe the whole job,
+/// because the job waits for runs, has secrets or downloads files. Returns nothing otherwise. For a
 /// sweep, returns the experiment of its first point. has_secrets: the script names secrets.
 [[nodiscard]] Result<std::optional<Experiment>> recorded_experiment(
     const Context& context, const std::filesystem::path& run, bool has_secrets);

@@ -1,4 +1,4 @@
-// Submits a sweep's arrays: all of them at first, later only those that Slurm does not have.
+// Submits a sweep's arrays: first all of them, later only those that Slurm does not have.
 
 #include <algorithm>
 #include <map>
@@ -35,8 +35,8 @@ struct Sent {
   bool interrupted = false;
 };
 
-/// Returns the dependency that makes an array wait for the array before it. This keeps sweep-wide
-/// limits on parallel points: Slurm's own limit counts within each array.
+/// Returns the dependency that makes an array wait for the array before it. The wait enforces
+/// sweep.max_parallel over all arrays, because Slurm's own limit applies to each array alone.
 std::optional<std::string> dependency_after(const SbatchSettings& words,
                                             const std::string& before) {
   if (before.empty()) return words.dependency;
@@ -44,8 +44,8 @@ std::optional<std::string> dependency_after(const SbatchSettings& words,
   return words.dependency ? *words.dependency + "," + word : word;
 }
 
-/// Returns true for messages about nodes that are not available. They may be down for an hour or
-/// missing for good; sbatch can tell these cases apart, --test-only cannot.
+/// Returns true for messages about nodes that are not available. The nodes may be down for an hour,
+/// or may not exist; sbatch distinguishes these cases, --test-only does not.
 bool may_be_queued_yet(const std::string& words) {
   for (const char* phrase :
        {"Requested node configuration is not available", "Requested nodes are busy",
@@ -61,9 +61,9 @@ bool may_be_queued_yet(const std::string& words) {
 Result<> test_and_order(const Context& context, Reporter& reporter,
                         const std::filesystem::path& run, std::vector<ArrayToSend>& arrays,
                         const SbatchSettings& shared, Executor& executor) {
-  // sbatch itself refuses a single array, with nothing queued before it
+  // If sbatch refuses the only array, nothing is queued.
   if (arrays.size() < 2) return {};
-  std::map<std::string, bool> open;  // by options: true if --test-only cannot judge them
+  std::map<std::string, bool> open;  // from options to true if --test-only cannot judge them
   for (const ArrayToSend& one : arrays) {
     const std::string options = options_of_array(one.script);
     if (open.contains(options)) continue;
@@ -91,8 +91,8 @@ std::string how_to_go_on(const RunDirectory& run, std::size_t sent, std::size_t 
       sent, all, run.handle(), run.handle());
 }
 
-/// Submits the arrays in order. before: the job that the first array waits for, if a limit holds
-/// over all arrays.
+/// Submits the arrays in order. is_throttled: the sweep has a max_parallel. before: the job that
+/// the first array then waits for.
 Result<> send(const Context& context, const RunDirectory& run,
               const std::vector<ArrayToSend>& arrays, const SbatchSettings& shared,
               bool is_throttled, std::string before, Executor& executor, Sent& sent) {
@@ -171,8 +171,8 @@ Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep,
       missing.last_job = status.job.id.substr(0, status.job.id.find('_'));
     if (!is_own || (status.state != RunState::kNotSubmitted && status.state != RunState::kRefused))
       continue;
-    // A submission of a single point checks the sweep's lock in the same way as this one checks
-    // the point's.
+    // This submission holds the sweep's lock and checks the point's. A submission of a single point
+    // holds the point's lock and checks the sweep's.
     if (is_being_submitted(current[i]) || current_run_of(current[i]) != current[i])
       return fail(Errc::kRefused,
                   "{}/{}: another dlrun is submitting it; try again when that is done", run.id, i);
@@ -254,8 +254,8 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
 
 namespace {
 
-/// Adds to the words for the missing points the values that are not stored: the secrets, and the
-/// jobs that the sweep waits for now. Fetches downloads that are gone.
+/// Sets the secrets, which submit.json does not store, and the jobs that the sweep waits for now.
+/// Fetches missing downloads.
 Result<> complete_words(const Context& context, Reporter& reporter, RunInspector& inspector,
                         const std::filesystem::path& sweep, const std::filesystem::path& point,
                         SbatchSettings& words) {

@@ -1,7 +1,6 @@
 #pragma once
-// The run, and what it asks Slurm for: name, site, base, resources and slurm. The rows of
-// resources have the order of the #SBATCH lines in the script.
-// A part of the key table (launcher/spec/spec_keys.h).
+// A part of the key table (launcher/spec/spec_keys.h): name, site, base, resources and slurm. The
+// rows of resources have the order of the #SBATCH lines in the script.
 
 #include "launcher/spec/keys/key_row.h"
 

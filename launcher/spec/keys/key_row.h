@@ -1,6 +1,6 @@
 #pragma once
-// The words that the rows of the key table are written in. Only launcher/spec/keys and
-// spec_keys.cc include it.
+// Defines the macro and the functions with which the rows of the key table are written. Only
+// launcher/spec/keys and spec_keys.cc include this file.
 
 #include "launcher/spec/spec_keys.h"
 
@@ -9,10 +9,11 @@
 
 namespace dlrun::keys {
 
-/// An upper limit for numbers that have no other.
+/// The upper limit for numbers that have no other limit.
 inline constexpr double kMany = 1e9;
 
-/// The options that keys become. Without a name the key is a map of the program's options.
+/// Return the option that is made from a key. Without a name, the key is a map of the program's
+/// options.
 consteval KeyOption sbatch(std::string_view name = {}) {
   return {KeyTarget::kSbatch, name};
 }

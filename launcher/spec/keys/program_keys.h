@@ -1,6 +1,5 @@
 #pragma once
-// The program, and what surrounds it: environment, container and launch.
-// A part of the key table (launcher/spec/spec_keys.h).
+// A part of the key table (launcher/spec/spec_keys.h): environment, container and launch.
 
 #include <array>
 #include <string_view>

@@ -1,6 +1,6 @@
 #pragma once
-// The run as a whole: retry, health, after, code, sweep and submit, then reserved keys.
-// A part of the key table (launcher/spec/spec_keys.h).
+// A part of the key table (launcher/spec/spec_keys.h): retry, health, after, code, sweep and
+// submit, then reserved keys.
 
 #include "common/cause_words.h"
 #include "common/joined.h"
@@ -125,8 +125,8 @@ inline constexpr KeyRow kRunKeys[] = {
            "no token.",
    .example = "~/.config/dlrun/token"},
 
-  // Reserved keys of parts that do not exist yet: refused by name, so that they are not
-  // reported as spelling errors.
+  // Reserved keys of parts that do not exist yet. dlrun reports them as not supported, not as
+  // spelling errors.
   {.path = "notify.webhook",
    .help = "dlrun sends notifications to this address."},
   {.path = "notify.on",

@@ -1,6 +1,6 @@
 #pragma once
-// The bundled trainer: train and checkpoint.
-// A part of the key table (launcher/spec/spec_keys.h).
+// A part of the key table (launcher/spec/spec_keys.h): train and checkpoint, for the bundled
+// trainer.
 
 #include "launcher/spec/keys/key_row.h"
 
