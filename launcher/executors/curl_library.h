@@ -1,5 +1,5 @@
 #pragma once
-// Loads libcurl at run time, when it is first needed. dlrun so starts without loading libcurl's
+// Loads libcurl at run time, when it is first needed. dlrun therefore starts without libcurl's
 // forty libraries, and runs on machines without libcurl.
 
 #include <string_view>
@@ -10,8 +10,8 @@
 
 namespace dlrun {
 
-/// The functions of libcurl that dlrun uses, with libcurl's own types. The
-/// library is never unloaded.
+/// The functions of libcurl that dlrun uses, with libcurl's own types. The library is never
+/// unloaded.
 struct CurlLibrary {
   decltype(&curl_global_init) global_init = nullptr;
   decltype(&::curl_easy_init) easy_init = nullptr;

@@ -50,8 +50,8 @@ constexpr std::int64_t kInvalidJobId = 2017;  // ESLURM_INVALID_JOB_ID
 constexpr std::int64_t kMostTasks = 100'000;
 constexpr std::int64_t kLastTask = 1U << 31U;
 
-/// Returns the tasks in a list such as "0-3,7,9-15:2%4". Returns only the listed tasks if Slurm has
-/// cut off the list with "...".
+/// Returns the tasks in a list such as "0-3,7,9-15:2%4". If Slurm has cut off the list
+/// with "...", returns the tasks before it.
 [[nodiscard]] std::vector<std::int64_t> tasks_of(std::string_view list) {
   std::vector<std::int64_t> tasks;
   for (const auto part : split(list.substr(0, list.find('%')), ',')) {

@@ -1,5 +1,5 @@
 #pragma once
-// Describes a run in words: its progress, its result, its end. The texts are single lines without
+// Describes a run as text: its progress, its result, its end. The texts are single lines without
 // layout and colour.
 
 #include <string>
