@@ -209,7 +209,7 @@ struct Downloader::State {
   fs::path folder;
   DownloadOptions options;
   VerifiedFiles verified;
-  UniqueFd lock;  ///< the lock on .dlrun-downloads; not open without the lock
+  UniqueFd lock;  ///< the lock on .dlrun-downloads; not open if there is no lock
   std::optional<CurlLibrary> curl;
   CURL* handle = nullptr;
   std::array<char, CURL_ERROR_SIZE> words{};

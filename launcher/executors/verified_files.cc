@@ -32,7 +32,7 @@ constexpr std::int64_t kNanoseconds = 1'000'000'000;
   return fields;
 }
 
-/// Returns the record's text; empty if anybody but the caller could have written it. Otherwise
+/// Returns the record's text; empty if another user could have written it. Otherwise
 /// another user's line could make dlrun accept a wrong file.
 [[nodiscard]] std::string own_lines(const std::filesystem::path& path) {
   struct stat status {};

@@ -38,8 +38,9 @@ struct RunReport {
 /// damaged or cannot be read.
 [[nodiscard]] RunReport read_report(IndexEntry run, RunStatus status);
 
-/// Returns the effective spec as paths and values, at most 4096 keys. Fails with kInvalid, line
-/// and column if the text is not YAML, or if it has anchors, which dlrun does not write.
+/// Returns the effective spec as paths and values, at most 4096 keys. Fails with kInvalid if
+/// the text is not YAML (the message has line and column), or if it has anchors, which dlrun does
+/// not write.
 [[nodiscard]] Result<std::vector<std::pair<std::string, std::string>>> flat_keys(
     std::string_view resolved_yaml);
 

@@ -17,8 +17,8 @@
 namespace dlrun {
 
 struct ListRequest {
-  /// If not empty, lists only the runs in this folder, with runs of other users at the end, and
-  /// adds the user's runs that the index lacks to it.
+  /// If not empty, lists only the runs in this folder, with runs of other users at the end.
+  /// Adds the user's runs in this folder that are missing in the index.
   std::filesystem::path folder;
   std::size_t limit = 0;  ///< the most runs to list; 0: all
   /// Reads the files of every run and returns their whole state as JSON instead of rows.
