@@ -47,7 +47,7 @@ using Attributes = std::initializer_list<Attribute>;
 /// style: rules besides those for text, titles, grids and curves. left: x of the title.
 [[nodiscard]] std::string beginning(double width, double height, std::string_view style,
                                     double left, std::string_view title);
-/// Returns the end of such a drawing.
+/// Returns the end of that drawing.
 [[nodiscard]] std::string end();
 
 /// Returns a horizontal line of a grid, from `left` to `right`, with its label on its left.

@@ -25,7 +25,7 @@ struct CurlLibrary {
 
   /// Loads libcurl. Fails with kNotFound if libcurl is not installed, and with kInternal if it
   /// cannot be set up. `what` is the start of the error message, up to libcurl's name ("slurmrestd
-  /// is asked through"); `instead` says how to do without it.
+  /// is asked through"); `instead` names an alternative.
   [[nodiscard]] static Result<CurlLibrary> load(std::string_view what, std::string_view instead);
 };
 

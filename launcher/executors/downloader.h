@@ -48,7 +48,7 @@ struct DownloadOptions {
 /// folder wait, on any node. Without the lock two downloaders may fetch the same file. That happens
 /// if the file system has no locks, or if NFS refuses one to users who cannot write
 /// .dlrun-downloads. It costs time only: files get their names by rename, and each unfinished file
-/// has a lock of its own, which shows that it is still being written.
+/// has a separate lock, which shows that it is still being written.
 class Downloader {
  public:
   /// Creates the folder and waits for its lock. Fails with kInterrupted if go_on returns false, and

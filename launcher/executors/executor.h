@@ -25,8 +25,8 @@ struct JobReport {
   JobPhase phase = JobPhase::kPending;
   std::string state;   ///< the executor's name for it: PENDING, RUNNING, TIMEOUT, OUT_OF_MEMORY ...
   std::string reason;  ///< why the job is pending or ended; empty if there is no reason
-  /// The dependencies that can no longer be fulfilled, such as "afterok:12". Empty without such a
-  /// reason, or if Slurm does not name them.
+  /// The dependencies that can no longer be fulfilled, such as "afterok:12". Empty if
+  /// there are none, or if Slurm does not name them.
   std::vector<std::string> failed_dependencies;
   std::string nodes;  ///< compressed node list; empty while pending
   std::string start;  ///< the start time or the expected one; empty if unknown
@@ -74,8 +74,8 @@ class Executor {
   /// start.
   [[nodiscard]] virtual Result<std::string> test(const SubmitRequest& request) = 0;
 
-  /// Finds the job whose comment is `comment`, or starts with it followed by a space. Returns
-  /// nullopt if there is none. Fails with kUnavailable if the executor does not answer.
+  /// Finds the job whose comment is `comment`, or `comment` followed by a space and more text.
+  /// Returns nullopt if there is none. Fails with kUnavailable if the executor does not answer.
   [[nodiscard]] Result<std::optional<JobId>> find(std::string_view comment,
                                                   const std::string& cluster);
 

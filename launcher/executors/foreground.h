@@ -31,7 +31,7 @@ struct ForegroundEnd {
 };
 
 /// A child in the caller's process group with the caller's standard streams. The child waits at its
-/// start until release(), so that it can be recorded before it does anything. Not thread-safe; only
+/// start until release(), so that it can be recorded before it runs. Not thread-safe; only
 /// one per process at a time. If the caller dies, the child gets SIGTERM, or exits by itself if it
 /// was never released. The destructor ends (SIGTERM) and reaps a child that still lives.
 class ForegroundProcess {

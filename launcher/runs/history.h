@@ -83,7 +83,7 @@ struct AttemptHistory {
 class RunHistory {
  public:
   /// Reads the part of the run's file that was not read yet, and starts again if the file was cut
-  /// or replaced. Returns true if there was something to read. A missing file counts as empty. One
+  /// or replaced. Returns true if it has read any bytes. A missing file counts as empty. One
   /// call reads at most some MiB; call it until it returns false.
   [[nodiscard]] Result<bool> read_more(const std::filesystem::path& run);
   /// Adds whole lines of the file.

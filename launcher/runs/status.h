@@ -50,7 +50,7 @@ struct RunFacts {
   std::string unreachable;  ///< why the controller did not answer; empty: it did, or was not asked
   std::string accounting;   ///< why accounting did not answer
   bool is_being_submitted = false;  ///< the lock was held before the job was looked up
-  /// The run's directory exists, and nothing shows that a job was sent.
+  /// The run's directory exists, and no file shows that a job was submitted.
   bool is_recorded_only = false;
   bool was_cancelled = false;    ///< `dlrun cancel` ended the run or its array before it started
   bool was_asked = false;        ///< the executor was asked about the job and answered

@@ -74,8 +74,8 @@ inline constexpr std::array<std::string_view, 4> kJudgedBy{"test_accuracy", "acc
 /// otherwise the run itself.
 [[nodiscard]] Result<std::vector<IndexEntry>> runs_of(const IndexEntry& run);
 
-/// Marks a run (or a point, or an array) as cancelled before its start. Slurm soon forgets such
-/// jobs, and an array's tasks at once.
+/// Marks a run (or a point, or an array) as cancelled before its start. Slurm soon forgets
+/// jobs that never started, and tasks of an array immediately.
 [[nodiscard]] Result<> mark_cancelled(const std::filesystem::path& run_or_array);
 /// Returns true if the mark is set.
 [[nodiscard]] bool is_marked_cancelled(const std::filesystem::path& run_or_array);

@@ -110,7 +110,7 @@ struct ConstBuffer {
 };
 
 /// A running all-reduce. The caller must not touch its buffer until wait() returns. Move-only. The
-/// destructor waits for a request that nobody waited for, and discards its error.
+/// destructor waits for a request for which wait() was not called, and discards its error.
 class Request {
  public:
   /// The backend's part of a request. finish() is called once.
@@ -162,8 +162,8 @@ class Communicator {
   /// Several requests may run at a time; every rank starts them in the same order.
   [[nodiscard]] virtual Result<Request> start_all_reduce(Buffer data, ReduceOp op) = 0;
 
-  /// Lets running requests advance. Cheap; never blocks. Only backends without a thread or device
-  /// of their own (mpi) need it: call it repeatedly during a long computation.
+  /// Lets running requests advance. Is cheap and never blocks. Only backends without a thread or
+  /// device of their own (mpi) need it: call it repeatedly during a long computation.
   virtual void progress() {}
 
   /// Copies the root's data to every rank.

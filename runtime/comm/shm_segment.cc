@@ -149,7 +149,7 @@ UniqueFd receive_descriptor(int socket) {
   return UniqueFd(descriptor);
 }
 
-/// Waits until the socket is readable. Returns false if that takes longer than `until`.
+/// Waits until the socket is readable. Returns false if it is not readable at `until`.
 bool is_readable(int socket, Clock::time_point until) {
   while (true) {
     const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
