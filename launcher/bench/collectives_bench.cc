@@ -1,4 +1,4 @@
-// dlrun-trainer measures; mpirun starts the ranks of MPI, the trainer starts the others.
+// dlrun-trainer does the measurements. mpirun starts the ranks of MPI, the trainer all other ranks.
 
 #include "launcher/bench/collectives_bench.h"
 

@@ -39,11 +39,11 @@ struct Range {
 };
 
 struct Panel {
-  double x = 0, y = 0;  ///< of the upper left corner
+  double x = 0, y = 0;  ///< position of the upper left corner
   std::string title;
   int workers = 0;
   ValueOf value_of;
-  Range values, sizes;  ///< of the axes
+  Range values, sizes;  ///< ranges of the axes
   [[nodiscard]] double x_of(std::uint64_t bytes) const {
     return x + svg::log_part(static_cast<double>(bytes), sizes.low, sizes.high) * kPanelWidth;
   }

@@ -102,7 +102,7 @@ class SizeRunner {
   const ScalingMessages& messages_;
 };
 
-/// Returns the environment for a dlrun whose last line on stderr gives the reason of a failure.
+/// Returns `env` without DLRUN_LOG, so that dlrun's last line on stderr is the reason of a failure.
 Env without_log(Env env) {
   env.unset("DLRUN_LOG");
   return env;

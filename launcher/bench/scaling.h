@@ -1,6 +1,6 @@
 #pragma once
-// Runs one experiment at several sizes, one after the other, each as a run of its own, and reads
-// the rates (`dlrun bench scaling`).
+// Runs one experiment at several sizes, one after the other, each as a separate run, and reads the
+// rates (`dlrun bench scaling`).
 
 #include <filesystem>
 #include <functional>
@@ -47,8 +47,8 @@ struct ScalingMessages {
   std::function<void(const std::string& run, const std::string& news)> news;
 };
 
-/// Parses "1,2,4": at least one number from 1 to 10,000. Returns them in ascending order. option:
-/// the name in the message of kUsage.
+/// Parses a list such as "1,2,4". Returns its distinct numbers in ascending order. Fails with
+/// kUsage unless each number is from 1 to 10,000; the message names `option`.
 [[nodiscard]] Result<std::vector<int>> parse_sizes(const std::string& text, const char* option);
 
 /// Tests every size with sbatch before the first is submitted. Otherwise a size that Slurm would

@@ -47,7 +47,7 @@ Axes axes_of(const Figures& figures, const Modelled& modelled) {
     axes.last = std::max(axes.last, static_cast<double>(f.ranks));
     axes.low = std::min(axes.low, f.low);
   }
-  // Ideal scaling gives the highest possible rate.
+  // The highest rate is that of ideal scaling, unless a measured rate is higher.
   axes.high = base.samples_per_s * axes.last / axes.first;
   for (const ScalingFigure& f : figures) axes.high = std::max(axes.high, f.samples_per_s);
   axes.low = std::pow(10, std::floor(std::log10(axes.low)));

@@ -14,8 +14,8 @@
 namespace dlrun {
 namespace {
 
-// Sizes in the drawing's own units. A unit is about a pixel when two charts stand side by side, and
-// more than one on a phone.
+// Sizes in the drawing's units. A unit is about a pixel if the page shows two charts side by side,
+// and less on a phone.
 constexpr double kWidth = 520, kHeight = 250;
 constexpr double kLeft = 58, kRight = 20, kTop = 10, kBottom = 42;
 constexpr double kPlotWidth = kWidth - kLeft - kRight, kPlotHeight = kHeight - kTop - kBottom;
@@ -41,7 +41,7 @@ std::vector<ChartPoint> thinned(const std::vector<ChartPoint>& points) {
   for (const auto& part : parts) all += part.size();
   std::vector<ChartPoint> means;
   for (const auto& part : parts) {
-    // Each part gets its share of the points, at least its two ends.
+    // Each part gets its share of the points, but at least two.
     const std::size_t share =
         all <= kPointsDrawn
             ? part.size()
@@ -88,7 +88,7 @@ Axis y_axis(const Chart& chart, Extent extent) {
   if (chart.may_be_logarithmic && extent.low > 0 && extent.high / extent.low > kLogarithmicFrom) {
     axis.is_logarithmic = true;
     axis.low = std::pow(10, std::floor(std::log10(extent.low)));
-    // The axis ends at a power of ten. Above the highest one that a double can hold, it ends there.
+    // The axis ends at a power of ten, at most the highest that a double can hold.
     axis.high = std::pow(10, std::min(std::ceil(std::log10(extent.high)), kHighestPower));
     axis.low = std::max(axis.low, std::numeric_limits<double>::min());
     return axis;
@@ -128,7 +128,7 @@ std::string label_of(double value, ChartUnit unit) {
                                      : short_number(value);
 }
 
-/// A figure whose axes are decided.
+/// A chart with its axes.
 class Drawing {
  public:
   explicit Drawing(const Chart& chart);
@@ -143,7 +143,7 @@ class Drawing {
   void decide_axes();
   [[nodiscard]] std::vector<double> y_ticks() const;
   [[nodiscard]] double x_of(double value) const { return kLeft + x_.along(value) * kPlotWidth; }
-  /// value: in the unit of the axis.
+  /// Returns the coordinate of a value in the unit of the axis.
   [[nodiscard]] double y_of(double value) const {
     return kTop + (1 - y_.along(value)) * kPlotHeight;
   }
@@ -158,7 +158,7 @@ class Drawing {
                                  const std::vector<ChartPoint>& points) const;
 
   const Chart& chart_;
-  std::vector<ChartSeries> series_;  ///< those with points, thinned
+  std::vector<ChartSeries> series_;  ///< the series that have points, thinned
   std::vector<ChartBand> bands_;
   Extent x_extent_, y_extent_;
   bool has_curve_ = false;

@@ -33,7 +33,7 @@ enum class ChartUnit { kPlain, kBytes, kPercent };
 /// One figure.
 struct Chart {
   std::string title;
-  std::string unit;  ///< in words, beside the title; "logarithmic" is added if the axis is
+  std::string unit;  ///< text beside the title; gets ", logarithmic" if the y axis is
   ChartUnit y_unit = ChartUnit::kPlain;
   bool begins_at_zero = false;
   bool may_be_logarithmic = false;  ///< logarithmic if the values span more than two powers of ten

@@ -26,12 +26,12 @@ struct Attribute {
 };
 using Attributes = std::initializer_list<Attribute>;
 
-/// Returns <NAME .../>, or <NAME ...>CONTENT</NAME>. The content is SVG already. The attributes
+/// Returns <NAME .../>, or <NAME ...>CONTENT</NAME>. `content` must be SVG. The attributes
 /// keep their order.
 [[nodiscard]] std::string element(std::string_view name, Attributes attributes);
 [[nodiscard]] std::string element(std::string_view name, Attributes attributes,
                                   std::string_view content);
-/// Returns <text ...>WORDS</text> with escaped words.
+/// Returns <text ...>WORDS</text>. Escapes `words`.
 [[nodiscard]] std::string text(Attributes attributes, std::string_view words);
 
 /// Returns "X,Y " for the list of points of a polyline or a polygon.
@@ -43,11 +43,11 @@ using Attributes = std::initializer_list<Attribute>;
 /// if the axis has no length.
 [[nodiscard]] double log_part(double value, double low, double high);
 
-/// Returns the beginning of a drawing that is a file of its own: size, style, background and title.
+/// Returns the beginning of a drawing that is a separate file: size, style, background and title.
 /// style: rules besides those for text, titles, grids and curves. left: x of the title.
 [[nodiscard]] std::string beginning(double width, double height, std::string_view style,
                                     double left, std::string_view title);
-/// Returns the end of such a drawing.
+/// Returns the end of that drawing.
 [[nodiscard]] std::string end();
 
 /// Returns a horizontal line of a grid, from `left` to `right`, with its label on its left.

@@ -1,6 +1,6 @@
 #pragma once
-// Classifies failures of Slurm's commands by their messages, since these commands exit with
-// 1 for any failure.
+// Classifies failures of Slurm's commands by their messages, since these commands exit with 1 for
+// any failure.
 
 #include <string>
 #include <string_view>
@@ -12,8 +12,8 @@ namespace dlrun {
 /// Returns Slurm's messages as one printable line, without the program's name and "error:".
 [[nodiscard]] std::string slurm_words(std::string_view err);
 
-/// Returns true if the messages say that no daemon answered (controller, database, munge), as
-/// opposed to a refusal.
+/// Returns true if the messages say that a daemon did not answer (controller, database, munge).
+/// Returns false if Slurm refused the request.
 [[nodiscard]] bool says_unreachable(std::string_view err);
 
 /// Returns true if the messages say that the controller accepts no more requests for now; the
@@ -24,8 +24,8 @@ namespace dlrun {
 /// purged or never existed.
 [[nodiscard]] bool says_unknown_job(std::string_view err);
 
-/// Returns the Error for a Slurm command that failed: kUnavailable or kRefused,
-/// with Slurm's own words.
+/// Returns the Error for a Slurm command that failed: kUnavailable or kRefused, with Slurm's
+/// messages.
 [[nodiscard]] Error slurm_error(std::string_view program, std::string_view err, int exit_code);
 
 }  // namespace dlrun

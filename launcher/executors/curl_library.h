@@ -1,5 +1,5 @@
 #pragma once
-// Loads libcurl at run time, when it is first needed. dlrun so starts without loading libcurl's
+// Loads libcurl at run time, when it is first needed. dlrun therefore starts without libcurl's
 // forty libraries, and runs on machines without libcurl.
 
 #include <string_view>
@@ -10,8 +10,8 @@
 
 namespace dlrun {
 
-/// The functions of libcurl that dlrun uses, with libcurl's own types. The
-/// library is never unloaded.
+/// The functions of libcurl that dlrun uses, with libcurl's own types. The library is never
+/// unloaded.
 struct CurlLibrary {
   decltype(&curl_global_init) global_init = nullptr;
   decltype(&::curl_easy_init) easy_init = nullptr;
@@ -25,7 +25,7 @@ struct CurlLibrary {
 
   /// Loads libcurl. Fails with kNotFound if libcurl is not installed, and with kInternal if it
   /// cannot be set up. `what` is the start of the error message, up to libcurl's name ("slurmrestd
-  /// is asked through"); `instead` says how to do without it.
+  /// is asked through"); `instead` names an alternative.
   [[nodiscard]] static Result<CurlLibrary> load(std::string_view what, std::string_view instead);
 };
 

@@ -108,7 +108,7 @@ class UnfinishedFile {
   bool is_adopted_ = false;
 };
 
-/// Returns true for a name that UnfinishedFile gives: ".NAME.0123456789ab.part".
+/// Returns true for a name that UnfinishedFile chooses: ".NAME.0123456789ab.part".
 [[nodiscard]] bool is_unfinished(std::string_view name) {
   constexpr std::size_t kEnd = 1 + 2 * kRandomBytes;
   if (!name.starts_with('.') || !name.ends_with(kUnfinished)) return false;
@@ -118,9 +118,9 @@ class UnfinishedFile {
          std::string_view::npos;
 }
 
-/// Removes what killed downloads have left. A locked file is still being written, by a
-/// downloader that could not lock the folder; for example a member of a group, if
-/// another member owns .dlrun-downloads.
+/// Removes the files that killed downloads have left. Keeps locked files: a downloader that could
+/// not lock the folder is still writing them, for example a member of a group if another member
+/// owns .dlrun-downloads.
 void remove_unfinished(const fs::path& folder) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
@@ -209,7 +209,7 @@ struct Downloader::State {
   fs::path folder;
   DownloadOptions options;
   VerifiedFiles verified;
-  UniqueFd lock;  ///< the lock on .dlrun-downloads; not open if it cannot be had
+  UniqueFd lock;  ///< the lock on .dlrun-downloads; not open if there is no lock
   std::optional<CurlLibrary> curl;
   CURL* handle = nullptr;
   std::array<char, CURL_ERROR_SIZE> words{};
@@ -289,8 +289,8 @@ CURLcode Downloader::State::set_up(Transfer& transfer) {
   set(CURLOPT_NOPROGRESS, 0L);
   set(CURLOPT_XFERINFOFUNCTION, &tell_progress);
   set(CURLOPT_XFERINFODATA, static_cast<void*>(&transfer));
-  // Uses numbers: libcurl 7.85 deprecated the names, and older versions do
-  // not have their replacements.
+  // Uses numbers: libcurl 7.85 deprecated the names, and older versions do not have their
+  // replacements.
   constexpr auto kProtocols = static_cast<CURLoption>(CURLOPTTYPE_LONG + 181);
   constexpr auto kRedirProtocols = static_cast<CURLoption>(CURLOPTTYPE_LONG + 182);
   set(kProtocols, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));

@@ -26,14 +26,14 @@ namespace dlrun {
 [[nodiscard]] Result<bool> is_downloaded(const std::filesystem::path& folder,
                                          const Download& download);
 
-/// Returns true if all files were verified before and have not changed since. Fast:
-/// one stat per file.
+/// Returns true if all files were verified before and have not changed since. Makes one stat call
+/// per file, and reads none.
 [[nodiscard]] bool are_verified(const std::filesystem::path& folder,
                                 std::span<const Download> downloads);
 
 struct DownloadProgress {
   std::int64_t bytes = 0;             ///< bytes of the file that were fetched, or read to check it
-  std::optional<std::int64_t> total;  ///< known if the spec or the server gives it
+  std::optional<std::int64_t> total;  ///< set if the spec or the server says it
   bool is_waiting = false;            ///< waits for another dlrun that downloads into the folder
 };
 
@@ -48,26 +48,26 @@ struct DownloadOptions {
 /// folder wait, on any node. Without the lock two downloaders may fetch the same file. That happens
 /// if the file system has no locks, or if NFS refuses one to users who cannot write
 /// .dlrun-downloads. It costs time only: files get their names by rename, and each unfinished file
-/// has a lock of its own, which shows that it is still being written.
+/// has a separate lock, which shows that it is still being written.
 class Downloader {
  public:
-  /// Creates the folder and waits for its lock. Fails with kInterrupted if go_on returns
-  /// false, and with kIo.
+  /// Creates the folder and waits for its lock. Fails with kInterrupted if go_on returns false, and
+  /// with kIo.
   [[nodiscard]] static Result<Downloader> in(const std::filesystem::path& folder,
                                              DownloadOptions options);
   Downloader(Downloader&&) noexcept;
   Downloader& operator=(Downloader&&) noexcept;
   ~Downloader();
 
-  /// Does the same as is_downloaded(), and records the result. Fails with kInterrupted
-  /// if go_on returns false.
+  /// Does the same as is_downloaded(), and records the result. Fails with kInterrupted if go_on
+  /// returns false.
   [[nodiscard]] Result<bool> has(const Download& download);
 
   /// Fetches a file that does not exist yet. Returns the number of bytes. Resumes a lost connection
   /// up to three times; if the resumed pieces do not have the right checksum, fetches the whole
   /// file again. Follows redirections, but from https only to https. A failure leaves nothing of
-  /// the file. Fails with kInvalid if the bytes have another checksum or number, with kNotFound if
-  /// the server does not have the file or libcurl is not installed, with kInterrupted if go_on
+  /// the file. Fails with kInvalid if the checksum or the number of bytes differs, with kNotFound
+  /// if the server does not have the file or libcurl is not installed, with kInterrupted if go_on
   /// returns false, else with kIo.
   [[nodiscard]] Result<std::int64_t> fetch(const Download& download);
 

@@ -1,5 +1,5 @@
 #pragma once
-// The interface between deciding and acting: an Executor starts a job, queries it and ends it.
+// The interface that starts, queries and ends jobs, in Slurm or on this machine.
 
 #include <chrono>
 #include <filesystem>
@@ -23,25 +23,25 @@ enum class JobPhase { kPending, kRunning, kEnded };
 struct JobReport {
   JobId job;
   JobPhase phase = JobPhase::kPending;
-  std::string state;   ///< the executor's own word: PENDING, RUNNING, TIMEOUT, OUT_OF_MEMORY ...
+  std::string state;   ///< the executor's name for it: PENDING, RUNNING, TIMEOUT, OUT_OF_MEMORY ...
   std::string reason;  ///< why the job is pending or ended; empty if there is no reason
-  /// The dependencies that can no longer be fulfilled, such as "afterok:12". Empty without such a
-  /// reason, or if Slurm does not name them.
+  /// The dependencies that can no longer be fulfilled, such as "afterok:12". Empty if
+  /// there are none, or if Slurm does not name them.
   std::vector<std::string> failed_dependencies;
   std::string nodes;  ///< compressed node list; empty while pending
   std::string start;  ///< the start time or the expected one; empty if unknown
   std::string comment;
-  std::optional<int> exit_code;  ///< the batch script's, after the end, if it is known
+  std::optional<int> exit_code;  ///< the batch script's, if it has ended and the code is known
   int signal = 0;                ///< the signal that ended the script, 0: none
 };
 
-/// Returns the reason and the dependencies that it is about: "DependencyNeverSatisfied:
+/// Returns the reason and the failed dependencies: "DependencyNeverSatisfied:
 /// afterok:12". Returns "" if there is no reason.
 [[nodiscard]] std::string reason_text(const JobReport& report);
 
 /// The answer to a query about several jobs.
 struct QueryAnswer {
-  std::vector<JobReport> reports;  ///< jobs that are no longer known are left out
+  std::vector<JobReport> reports;  ///< lacks the jobs that the executor does not know any more
   /// Why accounting could not be asked about the missing jobs; empty if it could.
   std::string accounting;
 };
@@ -50,7 +50,7 @@ struct QueryAnswer {
 struct SubmitRequest {
   std::filesystem::path script;  ///< absolute; used by submit()
   std::string script_text;  ///< the script's text; used by check() and test(), which need no file
-  std::vector<std::string> options;  ///< words of sbatch's command line, before the script
+  std::vector<std::string> options;  ///< sbatch's arguments before the script
   std::filesystem::path directory;   ///< the job's working directory
   Env env;                           ///< the job's whole environment
 };
@@ -63,24 +63,24 @@ class Executor {
   Executor& operator=(const Executor&) = delete;
   virtual ~Executor() = default;
 
-  /// Checks what can be checked before anything is recorded or sent. Starts nothing.
+  /// Checks the request before anything is recorded or submitted. Starts nothing.
   [[nodiscard]] virtual Result<> check(const SubmitRequest& request) = 0;
 
-  /// Starts a job. Fails with kRefused and the executor's own words if the job was not accepted.
-  /// After kUnavailable, kTimeout and kInterrupted the job may have been accepted; find() tells.
+  /// Starts a job. Fails with kRefused and the executor's message if the job was not accepted.
+  /// After kUnavailable, kTimeout and kInterrupted the job may have been accepted; call find().
   [[nodiscard]] virtual Result<JobId> submit(const SubmitRequest& request) = 0;
 
-  /// Asks whether submit() would succeed. Returns the executor's answer, such
-  /// as the expected start.
+  /// Asks whether submit() would succeed. Returns the executor's answer, such as the expected
+  /// start.
   [[nodiscard]] virtual Result<std::string> test(const SubmitRequest& request) = 0;
 
-  /// Finds the job whose comment is `comment`, or starts with it followed by a space. Returns
-  /// nullopt if there is none. Fails with kUnavailable if that cannot be found out now.
+  /// Finds the job whose comment is `comment`, or `comment` followed by a space and more text.
+  /// Returns nullopt if there is none. Fails with kUnavailable if the executor does not answer.
   [[nodiscard]] Result<std::optional<JobId>> find(std::string_view comment,
                                                   const std::string& cluster);
 
-  /// Queries jobs. Accepts an answer that another process of the user got at most max_age
-  /// ago; 0: always asks.
+  /// Queries jobs. Accepts an answer that another process of the user got at most max_age ago; 0:
+  /// always asks.
   [[nodiscard]] Result<QueryAnswer> query(std::span<const JobId> jobs,
                                           std::chrono::milliseconds max_age);
 
@@ -90,7 +90,7 @@ class Executor {
 
  private:
   // find(), query() and cancel() call these after check_job() or is_cluster_name() has accepted the
-  // ids and names. Ids come from files; here they become words of a command line, parts of a URL,
+  // ids and names. Ids come from files; here they become arguments of a command, parts of a URL,
   // or the target of a signal.
   [[nodiscard]] virtual Result<std::optional<JobId>> do_find(std::string_view comment,
                                                              const std::string& cluster) = 0;

@@ -19,8 +19,8 @@ namespace dlrun {
 /// The caller's reaction to SIGINT, SIGTERM and SIGHUP while the child lives.
 enum class OnSignal {
   kTerminate,  ///< sends SIGTERM to the child for each signal, SIGKILL from the third on
-  /// Sends SIGTERM for each signal and never SIGKILL, so that the child
-  /// can release resources elsewhere.
+  /// Sends SIGTERM for each signal and never SIGKILL, so that the child can release resources
+  /// elsewhere.
   kEnd,
 };
 
@@ -31,7 +31,7 @@ struct ForegroundEnd {
 };
 
 /// A child in the caller's process group with the caller's standard streams. The child waits at its
-/// start until release(), so that it can be recorded before it does anything. Not thread-safe; only
+/// start until release(), so that it can be recorded before it runs. Not thread-safe; only
 /// one per process at a time. If the caller dies, the child gets SIGTERM, or exits by itself if it
 /// was never released. The destructor ends (SIGTERM) and reaps a child that still lives.
 class ForegroundProcess {
@@ -48,7 +48,7 @@ class ForegroundProcess {
   [[nodiscard]] pid_t pid() const { return pid_; }
   /// Lets the child run argv. wait() does this too.
   void release();
-  /// Waits for the child's end, handling signals as on_signal says.
+  /// Waits for the child's end. Handles signals according to on_signal.
   [[nodiscard]] Result<ForegroundEnd> wait();
 
  private:
@@ -60,18 +60,18 @@ class ForegroundProcess {
   OnSignal on_signal_ = OnSignal::kEnd;
 };
 
-/// Returns the process's start in clock ticks since boot, which together with the pid identifies
+/// Returns the process's start time in clock ticks since boot. Together with the pid it identifies
 /// the process uniquely. Returns nullopt if the process does not exist or is a zombie.
 [[nodiscard]] std::optional<std::uint64_t> process_start_ticks(pid_t pid);
 
-/// Returns HOST:PID:START, the id of a job that runs on this machine; nullopt if the
-/// process does not exist.
+/// Returns HOST:PID:START, the id of a job that runs on this machine; nullopt if the process does
+/// not exist.
 [[nodiscard]] std::optional<std::string> local_job_id(pid_t pid);
 
-/// Returns the host in such an id.
+/// Returns the host in an id of that form.
 [[nodiscard]] std::string_view host_of_local_job(std::string_view id);
 
-/// Returns true if the process ran on this machine and no longer exists.
+/// Returns true if the id names a process of this machine that no longer exists.
 [[nodiscard]] bool is_gone_from_here(std::string_view id);
 
 }  // namespace dlrun

@@ -1,6 +1,6 @@
 #pragma once
-// Queries a job once right after its submission, to inform the user. Nothing else
-// depends on the answer.
+// Queries a job once right after its submission, to inform the user. Nothing else depends on the
+// answer.
 
 #include <chrono>
 #include <optional>

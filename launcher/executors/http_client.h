@@ -1,6 +1,6 @@
 #pragma once
 // Sends HTTP requests to one server, one after the other, through libcurl. The first client loads
-// libcurl, so dlrun starts without it, and runs without it as long as nobody uses slurmrestd.
+// libcurl; until then, dlrun runs without it.
 
 #include <chrono>
 #include <memory>

@@ -20,8 +20,8 @@
 namespace dlrun {
 namespace {
 
-/// Returns a pidfd, which refers to this process even after its pid is reused. Kernels before 5.3
-/// have no pidfds; the descriptor is then not open and the caller uses the pid.
+/// Returns a pidfd, which refers to the same process even after its pid is reused. Kernels before
+/// 5.3 have no pidfds; the descriptor is then not open and the caller uses the pid.
 UniqueFd hold_process(pid_t pid) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }
@@ -32,7 +32,7 @@ int send_signal(const UniqueFd& process, pid_t pid, int signal) {
 }
 
 /// Returns true if this user started the process with the run's token in its environment. Reads the
-/// environment of the start; later changes by the process do not count.
+/// environment at the process's start, which the process cannot change by setenv().
 bool carries_token(pid_t pid, std::string_view token) {
   constexpr std::size_t kMostBytes = 16U << 20U;
   const UniqueFd folder(
@@ -95,7 +95,7 @@ class Local final : public Executor {
       return fail(Errc::kNotFound, "the job runs on {}: cancel it there", local->host);
     }
     const UniqueFd process = hold_process(local->pid);
-    // Another process may have the pid by now; only one with the recorded start time is the job's.
+    // Another process may have the pid by now. Only the job's process has the recorded start time.
     if (local_job_id(local->pid) != job.id)
       return fail(Errc::kNotFound, "its process {} is gone", local->pid);
     if (!carries_token(local->pid, token)) {

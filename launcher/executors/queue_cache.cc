@@ -76,7 +76,7 @@ void keep(int fd, const Kept& kept, const std::string& question) {
   const std::string content =
       fmt::format("{}\t{}\t{}\t{}\n{}", kept.time_ms, kept.is_answer ? "answer" : "error",
                   kept.text.size(), question, kept.text);
-  // Ignores write errors: after a full disk the other processes query by themselves.
+  // Ignores write errors: if the disk is full, the other processes query by themselves.
   if (content.size() <= kLargestCache && ::ftruncate(fd, 0) == 0 && ::lseek(fd, 0, SEEK_SET) == 0)
     static_cast<void>(write_all(fd, content));
 }

@@ -18,7 +18,7 @@ class QueueCache {
  public:
   /// Returns the user's cache in $XDG_RUNTIME_DIR, else in a private folder under /tmp; neither is
   /// on a network file system. Returns nullopt if the folder cannot be created or belongs to
-  /// somebody else; every process then queries by itself.
+  /// another user; every process then queries by itself.
   [[nodiscard]] static std::optional<QueueCache> of_user(const Env& env);
 
   explicit QueueCache(std::filesystem::path folder) : folder_(std::move(folder)) {}

@@ -50,8 +50,8 @@ constexpr std::int64_t kInvalidJobId = 2017;  // ESLURM_INVALID_JOB_ID
 constexpr std::int64_t kMostTasks = 100'000;
 constexpr std::int64_t kLastTask = 1U << 31U;
 
-/// Returns the tasks in a list such as "0-3,7,9-15:2%4". Returns only the listed tasks if Slurm has
-/// cut off the list with "...".
+/// Returns the tasks in a list such as "0-3,7,9-15:2%4". If Slurm has cut off the list
+/// with "...", returns the tasks before it.
 [[nodiscard]] std::vector<std::int64_t> tasks_of(std::string_view list) {
   std::vector<std::int64_t> tasks;
   for (const auto part : split(list.substr(0, list.find('%')), ',')) {
@@ -70,7 +70,7 @@ constexpr std::int64_t kLastTask = 1U << 31U;
   return tasks;
 }
 
-/// Returns the ids of a record: 42, or a task's 42_7. One record stands for all tasks of an array
+/// Returns the ids of a record: 42, or a task's 42_7. One record represents all tasks of an array
 /// that are pending, or that ended before they started.
 [[nodiscard]] std::vector<std::string> ids_of(const Json& job) {
   const auto id = number_at(job, "job_id").value_or(0),

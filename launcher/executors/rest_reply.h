@@ -19,8 +19,8 @@ namespace dlrun {
 /// Returns true if the errors say that the controller does not know the job id.
 [[nodiscard]] bool rest_says_unknown_job(std::string_view body);
 
-/// Returns the versions of the API that can submit jobs, from the server's
-/// own description: {"v0.0.37", "v0.0.38"}.
+/// Returns the versions of the API that can submit jobs, from the server's own description:
+/// {"v0.0.37", "v0.0.38"}.
 [[nodiscard]] std::vector<std::string> rest_versions(std::string_view openapi);
 
 /// Returns Slurm's release, from the meta part of any response; empty if there is none.
@@ -36,11 +36,12 @@ namespace dlrun {
 /// separately. Fails with kInternal for any other response.
 [[nodiscard]] Result<std::vector<JobReport>> rest_jobs(std::string_view body, std::int64_t uid);
 
-/// Reduces such a response to the user's jobs and to the fields that rest_jobs() reads, because the
-/// queue of a whole cluster is large.
+/// Reduces a response to GET jobs to the user's jobs and to the fields that rest_jobs() reads,
+/// because the queue of a whole cluster is large.
 [[nodiscard]] std::string rest_jobs_of(std::string_view body, std::int64_t uid);
 
-/// Returns when a JSON Web Token expires, in seconds since 1970; nullopt if the token does not say.
+/// Returns when a JSON Web Token expires, in seconds since 1970; nullopt if the token does not
+/// contain this.
 [[nodiscard]] std::optional<std::int64_t> token_expiry(std::string_view token);
 
 }  // namespace dlrun

@@ -1,5 +1,5 @@
-// Drives Slurm through its commands. Each call is one short process with a timeout; no
-// call is retried here.
+// Drives Slurm through its commands. Each call is one short process with a timeout; no call is
+// retried here.
 
 #include <unistd.h>
 
@@ -22,7 +22,7 @@ namespace {
 
 using std::chrono::seconds;
 
-/// sbatch itself retries while a controller restarts. After this time it counts as lost.
+/// sbatch itself retries while a controller restarts. After this time its answer counts as lost.
 constexpr seconds kSubmitTimeout{120};
 constexpr seconds kQueryTimeout{30};
 
@@ -111,7 +111,7 @@ class SlurmCli final : public Executor {
   }
 
  private:
-  /// Converts the id of an array's task to the array's id, which is what sbatch reported.
+  /// Converts the id of an array's task to the array's id, which sbatch has reported.
   static JobId whole_job(JobId job) {
     job.id = job.id.substr(0, job.id.find('_'));
     return job;
@@ -198,7 +198,7 @@ class SlurmCli final : public Executor {
     std::set<std::string> unanswered(ids.begin(), ids.end());
     std::vector<JobReport> whole_arrays;
     for (auto& report : parse_squeue(text, cluster)) {
-      // A whole job was asked for; its first part stands for it.
+      // The id names a whole job. Take the state of its first part for the job's.
       if (unanswered.erase(whole_id(report.job.id)) != 0) {
         report.job = {cluster, whole_id(report.job.id)};
         answer.reports.push_back(std::move(report));
@@ -208,8 +208,8 @@ class SlurmCli final : public Executor {
         if (report.phase == JobPhase::kEnded) whole_arrays.push_back(std::move(report));
         continue;
       }
-      // The queue keeps an ended job for some minutes, but without its exit code;
-      // accounting may have it.
+      // The queue keeps an ended job for some minutes, but without its exit code; accounting may
+      // have the code.
       report.job.cluster = cluster;
       answer.reports.push_back(std::move(report));
     }

@@ -1,5 +1,5 @@
 #pragma once
-// Reads this machine's slurm.conf, for facts that must be known without asking a daemon.
+// Reads this machine's slurm.conf, for facts that dlrun needs without asking a daemon.
 
 #include <cstddef>
 #include <optional>
@@ -23,14 +23,15 @@ namespace dlrun {
 /// Returns MaxArraySize without asking the controller. Used for rendering.
 [[nodiscard]] std::size_t configured_array_size(const Env& env);
 
-/// Returns MaxArraySize from the text of a slurm.conf or from scontrol's output; nullopt if
-/// it is not there.
+/// Returns MaxArraySize from the text of a slurm.conf or from scontrol's output; nullopt if the
+/// text does not have it.
 [[nodiscard]] std::optional<std::size_t> array_size_in(std::string_view text);
-/// Returns the value of a key in the slurm.conf of slurm_cluster_name(); empty if it is not there.
+/// Returns the value of a key in the slurm.conf that slurm_cluster_name() reads; empty if the key
+/// is missing.
 [[nodiscard]] std::string slurm_conf_value(const Env& env, std::string_view key);
 
-/// Returns the value of ClusterName in the text of a slurm.conf. Keys match in any
-/// case, as in Slurm.
+/// Returns the value of ClusterName in the text of a slurm.conf. The case of keys does not matter,
+/// as in Slurm.
 [[nodiscard]] std::string cluster_name_in(std::string_view slurm_conf);
 
 }  // namespace dlrun

@@ -16,8 +16,8 @@ bool looks_like_job_id(std::string_view text) {
          text.find_first_not_of("0123456789_+[]-,%") == std::string_view::npos;
 }
 
-/// Splits the line into count fields; the last one holds the rest. Returns nullopt
-/// if there are fewer.
+/// Splits the line into `count` fields; the last one holds the rest. Returns nullopt if there are
+/// fewer.
 std::optional<std::vector<std::string_view>> fields(std::string_view line, std::size_t count) {
   std::vector<std::string_view> result;
   while (result.size() + 1 < count) {
@@ -30,7 +30,7 @@ std::optional<std::vector<std::string_view>> fields(std::string_view line, std::
   return result;
 }
 
-/// Returns text, or an empty one for Slurm's placeholders for a missing value.
+/// Returns `text`; an empty string if it is one of Slurm's placeholders for a missing value.
 std::string known(std::string_view text) {
   constexpr std::array<std::string_view, 7> kNothing = {"(null)", "None",          "N/A", "Unknown",
                                                         "NONE",   "None assigned", "none"};
@@ -118,8 +118,8 @@ JobPhase phase_of(std::string_view word) {
   if (std::find(kWaiting.begin(), kWaiting.end(), word) != kWaiting.end())
     return JobPhase::kPending;
   if (std::find(kEnded.begin(), kEnded.end(), word) != kEnded.end()) return JobPhase::kEnded;
-  // A state of a later Slurm version. A running job that is taken for ended would be lost; an ended
-  // job that is taken for running is corrected by a later query.
+  // A state of a later Slurm version counts as running. If the job has ended, a later query
+  // corrects this. A running job that counted as ended would be lost.
   return JobPhase::kRunning;
 }
 

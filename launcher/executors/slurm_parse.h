@@ -13,8 +13,8 @@
 
 namespace dlrun {
 
-/// The output formats for the parsers below. The comment is the last field, because it
-/// may hold a '|'.
+/// The output formats for the parsers below. The comment is the last field, because it may hold a
+/// '|'.
 inline constexpr std::string_view kSqueueFormat = "%i|%T|%r|%N|%S|%E|%k";
 inline constexpr std::string_view kSacctFormat =
     "JobID,State,ExitCode,NodeList,Start,Reason,Comment";
@@ -23,8 +23,8 @@ inline constexpr std::string_view kSacctFormat =
 /// plugin printed before.
 [[nodiscard]] Result<JobId> parse_sbatch(std::string_view out);
 
-/// Parses the output of squeue -h -o kSqueueFormat. With -M, a line "CLUSTER: name"
-/// precedes each cluster's jobs.
+/// Parses the output of squeue -h -o kSqueueFormat. With -M, a line "CLUSTER: name" precedes each
+/// cluster's jobs.
 [[nodiscard]] std::vector<JobReport> parse_squeue(std::string_view out, const std::string& cluster);
 
 /// Parses the output of sacct -P -n -X -o kSacctFormat. A requeued job has several records; the
@@ -35,15 +35,15 @@ inline constexpr std::string_view kSacctFormat =
 [[nodiscard]] std::optional<std::int64_t> parse_cpus_of_node(std::string_view out,
                                                              std::string_view node);
 
-/// Slurm's reason for a job that waits for something that cannot happen any more.
+/// Slurm's reason for a job whose dependency can no longer be fulfilled.
 inline constexpr std::string_view kNeverSatisfied = "DependencyNeverSatisfied";
 
 /// Returns the failed dependencies in squeue's column: "afterok:12" in
 /// "afterany:3(unfulfilled),afterok:12(failed)".
 [[nodiscard]] std::vector<std::string> failed_dependencies(std::string_view dependency);
 
-/// Returns the option names in `sbatch --help`, from lines such as
-/// "-A, --account=name" and "--[no-]thing".
+/// Returns the option names in `sbatch --help`, from lines such as "-A, --account=name" and
+/// "--[no-]thing".
 [[nodiscard]] std::vector<std::string> parse_long_options(std::string_view help);
 
 /// Returns true if a job's comment is `ours`, or `ours` followed by a space and the user's comment.

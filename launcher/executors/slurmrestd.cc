@@ -121,7 +121,7 @@ class Slurmrestd final : public Executor {
 
   Result<std::string> body_of(const SubmitRequest& request, std::string_view script) const {
     Env env = request.env;
-    // Whoever has the token can act as the user on every cluster that knows its key.
+    // The job must not get the token: its owner can act as the user on every cluster with its key.
     env.unset("SLURM_JWT");
     add_submitter(env, request.directory.string(), env_);
     const std::string name = request.script.filename().string(),
@@ -216,13 +216,13 @@ class Slurmrestd final : public Executor {
     if (answer.status == 404 && !is_json(answer.body))
       return {Errc::kRefused, fmt::format("slurmrestd at {} has no version {} of its API ({})",
                                           server_.url, kRestVersion, said)};
-    // A proxy's own page, or no text at all: the fate of the request is unknown.
+    // The response is a proxy's page, or empty: Slurm may have acted on the request or not.
     if (!is_json(answer.body) || (answer.status >= 502 && answer.status <= 504))
       return {Errc::kUnavailable,
               fmt::format("slurmrestd at {} did not answer ({})", server_.url, said)};
     if (says_unreachable(words) || words.find("config is unable to load") != std::string::npos) {
-      // slurmrestd asks the controller in the caller's name, and reports a token that the
-      // controller refuses in the same words.
+      // slurmrestd passes the token on to the controller. If the controller refuses the token,
+      // slurmrestd reports the same error.
       const std::string also =
           server_.token_file.empty()
               ? std::string()
@@ -235,8 +235,8 @@ class Slurmrestd final : public Executor {
             fmt::format("Slurm refused (slurmrestd): {}", words.empty() ? said : words)};
   }
 
-  /// Returns the user's jobs in the queue, so that one query serves every process that
-  /// watches one of them.
+  /// Returns the user's jobs in the queue, so that one query serves every process that watches one
+  /// of them.
   Result<std::string> shared_queue(std::span<const JobId> jobs, std::chrono::milliseconds max_age) {
     const auto has_all = [&](const std::string& text) {
       const auto reports = rest_jobs(text, ::getuid());

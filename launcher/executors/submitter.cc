@@ -33,8 +33,8 @@ constexpr std::array<Limit, 10> kLimits = {{{"CPU", RLIMIT_CPU},
 
 constexpr std::size_t kProcFileBytes = 64U << 10U;
 
-/// Reads the umask from /proc: umask(2) would change it for a moment, while another thread
-/// may be starting git.
+/// Reads the umask from /proc: umask(2) would change it for a moment, while another thread may be
+/// starting git.
 [[nodiscard]] std::string own_umask() {
   const auto status = read_file("/proc/self/status", kProcFileBytes);
   if (!status) return {};

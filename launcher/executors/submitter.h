@@ -1,7 +1,7 @@
 #pragma once
-// Adds to the job's environment what sbatch reads from the submitting process (umask,
-// resource limits, priority, folder) and what slurmd and srun expect there. Needed if a job
-// is submitted without sbatch.
+// Adds properties of the submitting process to the job's environment: umask, resource limits,
+// priority and folder. slurmd and srun expect them there. sbatch adds them itself, slurmrestd does
+// not.
 
 #include <string>
 

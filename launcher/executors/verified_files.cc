@@ -32,8 +32,8 @@ constexpr std::int64_t kNanoseconds = 1'000'000'000;
   return fields;
 }
 
-/// Returns the record's text; empty if anybody but the caller could have written it. Another user's
-/// claim that a checksum was right would let a wrong file pass.
+/// Returns the record's text; empty if another user could have written it. Otherwise
+/// another user's line could make dlrun accept a wrong file.
 [[nodiscard]] std::string own_lines(const std::filesystem::path& path) {
   struct stat status {};
   const auto file = open_untrusted(path, Links::kRefuse);
@@ -119,8 +119,8 @@ void VerifiedFiles::write(int fd) const {
         fmt::format("{} {} {} {}\n", known.sha256, known.stamp.size, known.stamp.ctime_ns, name);
   struct stat status {};
   if (::fstat(fd, &status) != 0) return;
-  // A record that others could write was ignored when read; after this write
-  // it must be trustworthy.
+  // The constructor ignores a record that others can write. Take this permission away, so that it
+  // reads the new record.
   if (status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) != 0 &&
       ::fchmod(fd, 0644) != 0)
     return;

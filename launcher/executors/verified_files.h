@@ -1,7 +1,7 @@
 #pragma once
-// The record .dlrun-downloads (see downloader.h): which files of a folder were found to have which
-// SHA-256. A damaged line is ignored, and so is the line of a file that has changed since; the file
-// is then read again.
+// The record .dlrun-downloads (see downloader.h): the files of a folder whose SHA-256 was verified.
+// A damaged line is ignored, and so is the line of a file that has changed since; the file is then
+// read again.
 
 #include <cstdint>
 #include <filesystem>
@@ -26,7 +26,7 @@ class VerifiedFiles {
   /// Returns true if the record says that the file has the checksum. Does not read the file.
   [[nodiscard]] bool knows(const Download& download) const;
 
-  /// Called with the bytes that were read and the file's size. Returns false to stop.
+  /// Receives the number of bytes that were read, and the file's size. Returns false to stop.
   using GoOn = std::function<bool(std::int64_t, std::int64_t)>;
 
   /// Does the same as is_downloaded(), and records a file that has the checksum. Fails with
@@ -36,8 +36,8 @@ class VerifiedFiles {
   /// Records that the file in its present state has the checksum.
   void note(const Download& download);
 
-  /// Writes the record in place to fd, which also holds its lock. Ignores errors; they
-  /// only cost time later.
+  /// Writes the record in place to fd, which also holds its lock. Ignores errors; they only cost
+  /// time later.
   void write(int fd) const;
 
  private:

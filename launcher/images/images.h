@@ -6,8 +6,8 @@
 //   IMAGES/NAME.json     {"image": "docker://...", "digest": "...",
 //                         "imported": "2026-11-21T12:30:00.123Z"}; NAME has '+' for '/'
 //
-// Several dlrun processes may use it at once, also on several nodes: the later one finds the file
-// or replaces it with the same content.
+// Several dlrun processes may use the store at the same time, also on several nodes. The process
+// that comes later finds the file or replaces it with the same content.
 
 #include <cstdint>
 #include <filesystem>
@@ -59,8 +59,8 @@ class ImageStore {
   [[nodiscard]] Result<UniqueFd> lock(const std::string& image) const;
   /// Returns an unused path in the folder, to which the import writes.
   [[nodiscard]] std::filesystem::path new_file() const;
-  /// Adds a complete file: renames it to its digest (computed if `digest` is empty)
-  /// and records the name.
+  /// Adds a complete file: renames it to `digest`, or to the file's own SHA-256 if `digest` is not
+  /// a digest, and records the name.
   [[nodiscard]] Result<StoredImage> adopt(const std::filesystem::path& file,
                                           const std::string& image, std::string digest) const;
   /// Records that the name has this digest. The digest's file must exist.

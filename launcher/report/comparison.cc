@@ -29,7 +29,7 @@ bool is_wide(const std::vector<RunReport>& reports, const std::string& key) {
   });
 }
 
-/// Makes a table with a row per key and a column per run, for few runs with many different keys.
+/// Returns a table with a row per key and a column per run, for few runs with many different keys.
 std::string differences_html(const std::vector<RunReport>& reports,
                              const std::vector<std::string>& names) {
   std::vector<Column> columns{{"", "t"}};
@@ -81,7 +81,7 @@ std::vector<std::string> different_keys(const std::vector<RunReport>& reports) {
 /// The columns of the table of runs besides the states.
 struct RunColumns {
   std::vector<std::string> results;  ///< the most interesting first
-  std::vector<std::string> keys;     ///< keys that differ; empty if they have a table of their own
+  std::vector<std::string> keys;     ///< keys that differ; empty if a separate table shows them
 };
 
 std::vector<Column> columns_of_runs(const std::vector<RunReport>& reports,

@@ -150,7 +150,8 @@ std::string events_table(const RunReport& report) {
 std::string slow_ranks(const RunReport& report) {
   const std::size_t samples = report.history.samples().size();
   std::vector<const SlowRank*> slow;
-  // Being slow once is chance; a rank that was slow in a tenth of the samples is worth a look.
+  // Leave out a rank that was slow once, or in less than a tenth of the samples: that may be
+  // chance.
   for (const auto& [rank, one] : report.history.slow()) {
     if (one.times >= 2 && one.times * 10 >= samples) slow.push_back(&one);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Parts of pages: HTML for words and numbers. These functions escape text from a run with
+// Parts of pages: HTML for text and numbers. These functions escape text from a run with
 // escape_html(); cells of table_html() must be escaped by the caller.
 
 #include <string>
@@ -15,7 +15,7 @@ using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 /// Escapes text; short for escape_html().
 [[nodiscard]] std::string html(std::string_view text);
-/// Returns a result's name in words: "samples per second" for samples_per_s.
+/// Returns a readable name for a result: "samples per second" for samples_per_s.
 [[nodiscard]] std::string words_of_name(std::string_view name);
 
 /// Returns the class of the style sheet for a state: good, bad or warn.
@@ -29,8 +29,8 @@ using Pairs = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] std::string tile(std::string_view name, std::string_view value);
 /// Returns a list of names and values.
 [[nodiscard]] std::string list_html(const Pairs& pairs);
-/// Returns a text of several lines that is hidden until the title is clicked; empty if
-/// there is no text.
+/// Returns a text of several lines that is hidden until the title is clicked; empty if `text` is
+/// empty.
 [[nodiscard]] std::string folded(std::string_view title, const std::string& text);
 /// Returns the last lines that the program printed; empty if there are none.
 [[nodiscard]] std::string last_words_html(const RunReport& report);
@@ -39,7 +39,7 @@ struct Column {
   std::string title;
   std::string_view kind;  ///< class of its cells: n number, t short text, w text that wraps
 };
-/// Returns a table. The cells in rows are HTML already.
+/// Returns a table. The cells in `rows` must be HTML.
 [[nodiscard]] std::string table_html(const std::vector<Column>& columns,
                                      const std::vector<std::vector<std::string>>& rows);
 

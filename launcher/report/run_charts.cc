@@ -13,7 +13,7 @@ namespace {
 
 using page::begin_of;
 
-/// Returns the run's name in a legend. The table above the curves shows a point's values.
+/// Returns the run's name for a legend: for a point of a sweep, the short one.
 const std::string& name_of(const RunReport& report) {
   return report.place.empty() ? report.label : report.place;
 }

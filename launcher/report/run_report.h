@@ -14,37 +14,38 @@
 
 namespace dlrun {
 
-/// Everything that the pages show of one run.
+/// All data of one run that the pages show.
 struct RunReport {
   IndexEntry run;
   RunStatus status;
   std::string label;  ///< the run's name among others
-  std::string place;  ///< a shorter name, if the run's values stand beside it; empty: label
+  std::string place;  ///< a shorter name for a point of a sweep; if empty, `label` is used
   RunHistory history;
   std::vector<MetricsPoint> metrics;
   std::optional<RankSnapshot> ranks;
-  /// The run's origin and surroundings, as name and value.
+  /// The run's origin and environment, as name and value.
   std::vector<std::pair<std::string, std::string>> facts;
   /// The keys of the effective spec: "train.batch", "32".
   std::vector<std::pair<std::string, std::string>> keys;
-  /// The final report of the program.
+  /// The fields of the program's final report.
   std::vector<std::pair<std::string, std::string>> result;
   std::vector<std::string> last_words;  ///< for a failed run
   std::string spec, script;
   std::vector<std::string> problems;  ///< sentences about files that are damaged or cannot be read
 };
 
-/// Reads the run's files. Missing files are left out; files that cannot be read
-/// are added to `problems`.
+/// Reads the run's files. Skips missing files. Adds a message to `problems` for each file that is
+/// damaged or cannot be read.
 [[nodiscard]] RunReport read_report(IndexEntry run, RunStatus status);
 
-/// Returns the effective spec as paths and values, at most 4096. Fails with kInvalid and the place
-/// if the text is not YAML, or if it has anchors, which dlrun does not write.
+/// Returns the effective spec as paths and values, at most 4096 keys. Fails with kInvalid if
+/// the text is not YAML (the message has line and column), or if it has anchors, which dlrun does
+/// not write.
 [[nodiscard]] Result<std::vector<std::pair<std::string, std::string>>> flat_keys(
     std::string_view resolved_yaml);
 
-/// Sorts the runs by the result that such runs are judged by, as `dlrun sweep` does. Runs without
-/// that result come last and keep their order.
+/// Sorts the runs by the result by which runs are judged, as `dlrun sweep` does. Runs without this
+/// result come last and keep their order.
 void sort_best_first(std::vector<RunReport>& reports);
 
 /// Returns a self-contained page about one run, without scripts and external resources. `made` is

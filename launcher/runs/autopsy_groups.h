@@ -1,6 +1,6 @@
 #pragma once
-// The autopsy of a hang, from the run's record: the ranks, grouped by the place in the code where
-// they stood.
+// The autopsy of a hang, from the run's record: the ranks, grouped by the place of their main
+// threads in the code.
 
 #include <cstdint>
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace dlrun {
 
-/// Ranks whose main threads stood in the same place.
+/// Ranks whose main threads were at the same place in the code.
 struct AutopsyGroup {
   std::string ranks;                ///< "0-2, 4-7"
   std::string hosts;                ///< at most four

@@ -1,6 +1,6 @@
 #pragma once
-// The spec that a rendered script carries as comments after its last line. Somebody who edits the
-// script and submits it thus keeps the spec, and can see what was edited.
+// The spec that a rendered script carries as comments after its last line. A user who edits the
+// script and submits it therefore keeps the spec, and `dlrun diff` can show the edits.
 
 #include <optional>
 #include <string>
@@ -21,8 +21,8 @@ struct CarriedSpec {
 /// comments, which no shell executes.
 [[nodiscard]] std::string with_spec(std::string_view script, CarriedSpec carried);
 
-/// Returns the spec that a script carries, at any place in it; nullopt if there is none
-/// or it is incomplete.
+/// Returns the spec that a script carries, at any place in it; nullopt if there is none or it is
+/// incomplete.
 [[nodiscard]] std::optional<CarriedSpec> carried_spec(std::string_view script);
 
 /// A fault in the lines that carry the spec.
@@ -34,7 +34,7 @@ struct CarriedFault {
 /// none; other comments that look similar are ignored.
 [[nodiscard]] std::optional<CarriedFault> fault_of_carried(std::string_view script);
 
-/// Returns true if the script carries its spec and the rest of it is exactly what was rendered.
+/// Returns true if the script carries its spec and the rest of it was not changed.
 [[nodiscard]] bool is_as_rendered(std::string_view script);
 
 /// Returns the comment lines that carry the spec, as they are in the script.

@@ -1,7 +1,7 @@
 #pragma once
 // The only code that runs git. A repository's configuration can name programs (file system
 // monitors, hooks, filters, external diffs, transports), and the repository around a spec may
-// belong to somebody else. run_git() starts none of these programs.
+// belong to another user. run_git() starts none of these programs.
 
 #include <chrono>
 #include <filesystem>
@@ -13,10 +13,10 @@
 
 namespace dlrun {
 
-/// Runs `git -C folder WORDS...`. Executes and fetches nothing that the repository names, and takes
-/// no lock. Does not pass on variables that make git use another repository (GIT_DIR and similar).
-/// Fails as run_command() does, and with kInvalid if the repository's filters cannot be switched
-/// off by name.
+/// Runs `git -C folder` with the arguments `words`. Executes and fetches nothing that the
+/// repository names, and takes no lock. Does not pass on variables that make git use another
+/// repository (GIT_DIR and similar). Fails as run_command() does, and with kInvalid if the
+/// repository's filters cannot be switched off by name.
 [[nodiscard]] Result<Finished> run_git(const std::filesystem::path& folder, const Env& env,
                                        const std::vector<std::string>& words,
                                        std::chrono::milliseconds timeout);

@@ -34,8 +34,8 @@ constexpr std::size_t kAttemptsLimit = 4096;
 constexpr std::size_t kLongestHistoryText = 4096;
 constexpr double kPaceSeconds = 60;
 
-/// Drops every second point, except the last one, when there are too many. The
-/// curve keeps its shape.
+/// Drops every second point, except the last one, if there are too many. The curve keeps its
+/// shape.
 template <typename Point>
 void keep_bounded(std::vector<Point>& points) {
   if (points.size() < kPointsLimit) return;
@@ -83,7 +83,7 @@ std::string with_rank(std::string said, std::optional<std::int64_t> rank, const 
   return said + fmt::format(" (rank {}{})", *rank, host.empty() ? "" : " on " + host);
 }
 
-// words_of() describes an event in words. Anybody may have written the event's fields.
+// words_of() describes an event as text. Any user may have written the event's fields.
 
 std::string words_of(const events::Claimed& claimed) {
   return fmt::format("job {} on {}{}", claimed.job, claimed.host,
@@ -128,7 +128,7 @@ std::string words_of(const events::Warning& warning) {
   return with_rank(warning.message, warning.rank, warning.host);
 }
 std::string words_of(const events::Autopsy&) {
-  return {};  // shown on its own
+  return {};  // shown separately
 }
 std::string words_of(const events::AttemptEnd& end) {
   return fmt::format("{}, code {}, after {}", end.reason.text(), end.code,
@@ -316,7 +316,7 @@ Result<bool> RunHistory::read_more(const std::filesystem::path& run) {
   }
   if (offset_ >= parts_.head_end && offset_ < parts_.tail_begin) {
     offset_ = parts_.tail_begin;
-    tail_ = "-";  // makes a damaged line of the rest of the line that was skipped
+    tail_ = "-";  // so that the rest of a skipped line counts as a damaged line
   }
   const off_t end = offset_ < parts_.head_end ? parts_.head_end : info.st_size;
   std::string bytes(static_cast<std::size_t>(std::min<off_t>(end - offset_, kReadBytes)), '\0');
@@ -384,7 +384,7 @@ Result<std::vector<MetricsPoint>> read_metrics(const std::filesystem::path& run)
        {std::pair(off_t{0}, parts.head_end), std::pair(parts.tail_begin, info.st_size)}) {
     LineReader lines(file->get(), begin, end);
     while (const auto line = lines.next()) {
-      // A line at an epoch's end is rare, and has the test set's values.
+      // Lines of an epoch's end are rare, and have the values of the test set: parse all of them.
       if (++seen % stride == 0 || line->find("\"test_") != std::string_view::npos) take(*line);
     }
   }

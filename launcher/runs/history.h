@@ -1,6 +1,6 @@
 #pragma once
-// A run's record in the order of time, for `top` and `report`, read
-// from events.jsonl (see runtime/ENVIRONMENT.md).
+// A run's record in chronological order, for `top` and `report`, read from events.jsonl (see
+// runtime/ENVIRONMENT.md).
 
 #include <sys/types.h>
 
@@ -18,8 +18,8 @@
 
 namespace dlrun {
 
-/// Parses a timestamp of the record. Returns seconds since 1970; nullopt if the text
-/// is not a timestamp.
+/// Parses a timestamp of the record. Returns seconds since 1970; nullopt if the text is not a
+/// timestamp.
 [[nodiscard]] std::optional<double> seconds_of_utc(std::string_view utc);
 
 /// The spread of a value over the ranks.
@@ -51,7 +51,7 @@ struct SlowRank {
   std::int64_t lag = 0;  ///< steps behind, the largest value seen
 };
 
-/// An event to show to people: any event but progress and samples.
+/// An event to display: any event except `progress` and `samples`.
 struct NotedEvent {
   double t = 0;
   std::int64_t attempt = 0;
@@ -66,7 +66,7 @@ struct AttemptHistory {
   std::optional<double> joined, ended;
   std::int64_t ranks = 0;
   std::string job, host, hosts;
-  Word<EndReason> reason;  ///< no word while the attempt runs
+  Word<EndReason> reason;  ///< empty while the attempt runs
   Word<Cause> cause;
   std::optional<std::int64_t> code;
   bool is_followed = false;  ///< another attempt was announced or has begun
@@ -78,12 +78,12 @@ struct AttemptHistory {
   }
 };
 
-/// A record that grows with its file. Memory is bounded: when there are too many points every
-/// second one is dropped; when there are too many events, those in the middle.
+/// A record that grows with its file. Memory is bounded: if there are too many points, every
+/// second one is dropped; if there are too many events, those in the middle are dropped.
 class RunHistory {
  public:
   /// Reads the part of the run's file that was not read yet, and starts again if the file was cut
-  /// or replaced. Returns true if there was something to read. A missing file counts as empty. One
+  /// or replaced. Returns true if it has read any bytes. A missing file counts as empty. One
   /// call reads at most some MiB; call it until it returns false.
   [[nodiscard]] Result<bool> read_more(const std::filesystem::path& run);
   /// Adds whole lines of the file.
@@ -107,7 +107,7 @@ class RunHistory {
   void add_progress(const events::Progress& told, double t, std::int64_t attempt);
   void add_samples(const events::Samples& told, double t, std::int64_t attempt);
   AttemptHistory& attempt_of(std::int64_t number, double t);
-  /// Notes that another attempt follows. Its end may then no longer be a bad event.
+  /// Records that another attempt follows. The end of `attempt` may then no longer be a bad event.
   void follow(AttemptHistory& attempt);
 
   RunRecord record_;
@@ -119,7 +119,7 @@ class RunHistory {
   std::size_t events_left_out_ = 0, damaged_lines_ = 0;
   off_t offset_ = 0;
   ino_t inode_ = 0;
-  RecordParts parts_;       ///< the parts to read of the file as it was when reading began
+  RecordParts parts_;       ///< the parts of the file to read, chosen when reading began
   std::size_t stride_ = 1;  ///< one of this many frequent events is parsed
   std::size_t passes_seen_ = 0;
   std::string tail_;

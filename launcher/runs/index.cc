@@ -122,8 +122,7 @@ Result<RunIndex::Rebuilt> RunIndex::rebuild(const std::filesystem::path& runs_di
   for (; !error && folders != std::filesystem::directory_iterator(); folders.increment(error)) {
     const auto& path = folders->path();
     const std::string id = path.filename().string();
-    // dlrun makes no other names. Another one can be somebody's attempt to attack a terminal or a
-    // shell.
+    // dlrun creates no other names. Another name may be an attack on a terminal or a shell.
     if (!is_slug(name_of_id(id)) || !is_run_directory(path)) continue;
     IndexEntry entry{id, name_of_run(path), path, made_at(path)};
     if (foreign_owner(path)) {
@@ -137,7 +136,7 @@ Result<RunIndex::Rebuilt> RunIndex::rebuild(const std::filesystem::path& runs_di
       return tl::unexpected(done.error());
     }
   }
-  // A name in the cache may now stand for another folder.
+  // A name in the cache may now refer to another folder.
   if (rebuilt.added > 0) EntryCache::forget(directory_);
   if (error) return fail(Errc::kIo, "cannot list {}: {}", absolute.string(), error.message());
   std::sort(rebuilt.foreign.begin(), rebuilt.foreign.end(), newest_first);

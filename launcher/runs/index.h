@@ -28,8 +28,8 @@ class RunIndex {
   /// Fails with kNotFound if HOME is needed and not set.
   [[nodiscard]] static Result<RunIndex> of_user(const Env& env);
 
-  /// Adds an entry. Fails with kRefused if the id exists already, and with kInvalid for a
-  /// run of another user.
+  /// Adds an entry. Fails with kRefused if the id exists already, and with kInvalid for a run of
+  /// another user.
   [[nodiscard]] Result<> add(const IndexEntry& entry) const;
 
   struct Listing {
@@ -44,8 +44,8 @@ class RunIndex {
     /// Runs of other users in the folder, which are not added; newest first.
     std::vector<IndexEntry> foreign;
   };
-  /// Adds the caller's runs in runs_dir that are missing in the index. Skips directories
-  /// whose names dlrun does not make: a name has letters, digits, '.', '_' and '-' only.
+  /// Adds the caller's runs in runs_dir that are missing in the index. Skips directories with names
+  /// that dlrun does not create: its names have letters, digits, '.', '_' and '-' only.
   [[nodiscard]] Result<Rebuilt> rebuild(const std::filesystem::path& runs_dir) const;
 
   [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }

@@ -68,7 +68,7 @@ Result<SubmissionLock> SubmissionLock::take(const std::filesystem::path& run) {
       return fail(Errc::kIo, "cannot make {}: {}", path.string(), errno_text(errno));
     if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) break;
     // The previous holder has removed the file, perhaps after this process opened it. A lock on the
-    // removed file would exclude nobody.
+    // removed file would exclude no other process.
     struct stat ours {
     }, there{};
     if (::fstat(fd.get(), &ours) == 0 && ::stat(path.c_str(), &there) == 0 &&
@@ -97,7 +97,7 @@ std::string journal_of_task(std::size_t task) {
 
 namespace {
 
-/// Checks a recorded job (which may still be unknown), because it becomes part of a command later.
+/// Checks a recorded job (its id may be empty), because it becomes part of a command later.
 Result<> check_named_job(const std::filesystem::path& file, const JobId& job) {
   if (job.id.empty() && (job.cluster == kLocalCluster || is_cluster_name(job.cluster))) return {};
   if (auto checked = check_job(job); !checked)
@@ -105,7 +105,7 @@ Result<> check_named_job(const std::filesystem::path& file, const JobId& job) {
   return {};
 }
 
-/// Returns the file's owner if that is not the caller.
+/// Returns the file's owner; nullopt if that is the caller.
 std::optional<Owner> foreign_writer(const OwnedText& file) {
   return file.owner == ::geteuid() ? std::nullopt : std::optional(owner_of(file.owner));
 }
@@ -120,7 +120,7 @@ std::string chdir_of_older(const std::vector<std::string>& argv) {
   return {};
 }
 
-/// Returns the array's submission as one of its tasks sees it.
+/// Returns the array's submission, changed to that of one of its tasks.
 Result<std::optional<Submission>> submission_of_task(const std::filesystem::path& run,
                                                      std::int64_t task,
                                                      std::optional<Owner> foreign) {
@@ -214,8 +214,8 @@ Result<std::optional<Claim>> read_claim(const std::filesystem::path& run) {
 
 namespace {
 
-/// Returns the array's job from the claim of one of its tasks; nullopt if no task
-/// has claimed its run.
+/// Returns the array's job from the claim of one of its tasks; nullopt if no task has claimed its
+/// run.
 std::optional<JobId> job_of_tasks(const std::filesystem::path& array,
                                   const Submission& submission) {
   std::error_code error;

@@ -22,9 +22,9 @@ struct Submission {
   std::string token;  ///< 32 hexadecimal digits
   State state = State::kIntent;
   JobId job;  ///< cluster as queries need it (-M); kLocalCluster for a run on this machine
-  /// The slurmrestd that was asked; nullopt: Slurm's own commands.
+  /// The slurmrestd that got the job; nullopt: sbatch got it.
   std::optional<RestServer> server;
-  /// The command line. For a slurmrestd, the words that sbatch would have got.
+  /// The command line. For a slurmrestd, the arguments that sbatch would have got.
   std::vector<std::string> argv;
   std::string time;     ///< UTC, of the last change
   std::string message;  ///< kRefused: the reason
@@ -33,34 +33,34 @@ struct Submission {
   /// The start folder in the run's copy of the code, which replaces the script's. Empty if there is
   /// none.
   std::string chdir;
-  /// Set for a sweep's point: the other members are then its array's, except job.id,
-  /// which is the task's.
+  /// Set for a sweep's point: the number of its task. job.id is then the task's id, and the other
+  /// members are those of the array.
   std::optional<std::int64_t> task;
   std::optional<Owner> foreign;  ///< another user who wrote the journal; nullopt: the caller
 };
 
-/// Returns the comment with which Slurm stores the submission: "dlrun:TOKEN".
+/// Returns the comment that identifies the submission's job in Slurm: "dlrun:TOKEN".
 [[nodiscard]] std::string comment_of(const Submission& submission);
 
 /// Returns the journal of a sweep's point. It refers to the array's journal, one folder above, and
 /// is written once, before anything is submitted.
 [[nodiscard]] std::string journal_of_task(std::size_t task);
 
-/// Reads the journal. Returns nullopt if there is none, which is so for a script submitted by hand.
+/// Reads the journal. Returns nullopt if there is none, because the script was submitted by hand.
 /// Fails with kInvalid if the file is damaged.
 [[nodiscard]] Result<std::optional<Submission>> read_submission(const std::filesystem::path& run);
 /// Replaces the journal atomically. Sets its time.
 [[nodiscard]] Result<> write_submission(const std::filesystem::path& run, Submission submission);
 
-/// A lock that is held from the intent to the answer. The programs that the submitting process
-/// starts inherit it, so that a submission is still known to be in progress if dlrun is killed
-/// while its sbatch lives.
+/// A lock that the submitting process holds from the intent to the answer. The programs that it
+/// starts inherit the lock. So if dlrun is killed while its sbatch runs, other processes still see
+/// that the submission is in progress.
 class SubmissionLock {
  public:
-  /// Takes the lock, or a lock without effect if the file system has none or
-  /// somebody else holds it.
+  /// Takes the lock. Returns a lock without effect if the file system has no locks or another
+  /// process holds it.
   [[nodiscard]] static SubmissionLock hold(const std::filesystem::path& run);
-  /// Takes the lock. Fails with kRefused if somebody else holds it.
+  /// Takes the lock. Fails with kRefused if another process holds it.
   [[nodiscard]] static Result<SubmissionLock> take(const std::filesystem::path& run);
   SubmissionLock(SubmissionLock&&) = default;
   SubmissionLock& operator=(SubmissionLock&&) = delete;
@@ -73,15 +73,15 @@ class SubmissionLock {
   UniqueFd fd_;
 };
 
-/// Returns true if somebody holds the run's lock. Call before looking up the job; otherwise a
+/// Returns true if a process holds the run's lock. Call it before looking up the job; otherwise a
 /// submission that finishes meanwhile looks lost.
 [[nodiscard]] bool is_being_submitted(const std::filesystem::path& run);
 
-/// The job that claimed the run, and the token with which it did so.
+/// The job that claimed the run, and the job's token.
 struct Claim {
   JobId job;
   std::string token;
-  std::string log;  ///< the file with the job's output, as its node names it; may be empty
+  std::string log;                 ///< path of the job's output on its node; may be empty
   std::optional<Owner> foreign{};  ///< another user who wrote the claim; nullopt: the caller
 };
 /// Reads the run's claim. Returns nullopt if there is none. Fails with kInvalid if it is damaged.
@@ -89,7 +89,7 @@ struct Claim {
 
 /// Finds out the outcome of an intent: from the claim, else by asking the executor. Returns the
 /// updated submission: kSubmitted, and written to disk, if the job exists; still kIntent if there
-/// is no such job. Fails with kUnavailable if that cannot be found out now.
+/// is no such job. Fails with kUnavailable if the executor does not answer.
 [[nodiscard]] Result<Submission> settle(const std::filesystem::path& run, Submission submission,
                                         Executor& executor);
 

@@ -157,7 +157,7 @@ Result<std::string> LogReader::read_more(std::size_t limit) {
   if (::fstat(fd_.get(), &now) != 0)
     return fail(Errc::kIo, "cannot read {}: {}", printable(path_.string()), errno_text(errno));
   const auto size = static_cast<std::uint64_t>(now.st_size);
-  if (size < offset_) offset_ = 0;  // the file was cut, by a requeue without --open-mode=append
+  if (size < offset_) offset_ = 0;  // a requeue without --open-mode=append has truncated it
   if (size == offset_) return std::string();
   std::string bytes(std::min<std::uint64_t>(limit, size - offset_), '\0');
   ssize_t got = 0;

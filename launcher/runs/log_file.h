@@ -14,7 +14,7 @@
 namespace dlrun {
 
 /// Returns the path of the job's own output. Returns nullopt while the job's id is unknown. Returns
-/// nullopt, too, before the job has started, if the output pattern holds something that only Slurm
+/// nullopt, too, before the job has started, if the output pattern has a field that only Slurm
 /// can fill in.
 [[nodiscard]] std::optional<std::filesystem::path> job_log(const std::filesystem::path& run,
                                                            const RunFacts& facts);
@@ -35,11 +35,10 @@ namespace dlrun {
                                                                const std::string& job,
                                                                const std::string& user);
 
-/// Reads what is appended to a file. The file need not exist yet, and may be cut (by
-/// a requeue) or replaced.
+/// Reads a file that grows. The file need not exist yet, and may be truncated (by a requeue).
 class LogReader {
  public:
-  /// facts: of the run that the log belongs to. A foreign run may name a private file of the caller
+  /// `facts` are those of the log's run. A foreign run may name a private file of the caller
   /// as its log, so a foreign run's log is read only if the run's owner owns the file; read_more()
   /// fails with kInvalid for any other file.
   LogReader(std::filesystem::path path, const RunFacts& facts)

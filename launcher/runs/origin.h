@@ -1,5 +1,5 @@
 #pragma once
-// The name of a run whose script was submitted by hand. The leader records it, since such a
+// The name of a run whose script was submitted by hand. The leader records the name, since such a
 // run has no submission.json.
 
 #include <filesystem>

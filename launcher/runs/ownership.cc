@@ -35,7 +35,8 @@ std::optional<Owner> foreign_file(const std::filesystem::path& folder,
   const UniqueFd fd(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   struct stat info {};
   for (const char* name : names) {
-    // A symbolic link counts for its own owner. The reader of the file refuses to follow it.
+    // For a symbolic link, compare the owner of the link. The reader of the file does not follow
+    // it.
     if (!fd.is_open() || ::fstatat(fd.get(), name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
     if (auto owner = other_than_caller(info)) return owner;
   }
@@ -55,14 +56,14 @@ std::optional<std::filesystem::path> array_of(const std::filesystem::path& run) 
 std::optional<Owner> foreign_link(const std::filesystem::path& path) {
   std::error_code error;
   const auto whole = std::filesystem::absolute(path, error);
-  std::vector<std::filesystem::path> parts;  // that remain, the next one last
+  std::vector<std::filesystem::path> parts;  // the parts that remain, the next one last
   const auto push = [&](const std::filesystem::path& more) {
     const auto before = static_cast<std::ptrdiff_t>(parts.size());
     for (const auto& part : more.relative_path()) parts.push_back(part);
     std::reverse(parts.begin() + before, parts.end());
   };
   push(whole);
-  std::filesystem::path at = "/";  // holds no link
+  std::filesystem::path at = "/";  // contains no link
   constexpr int kMostLinks = 40;   // as in the kernel
   for (int links = 0; !parts.empty() && links <= kMostLinks;) {
     const auto part = std::move(parts.back());

@@ -41,8 +41,8 @@ GitState ask_git(const std::filesystem::path& folder, const Env& env) {
   }
   state.root = lines[0];
   state.commit = lines[1];
-  // A submodule has its own configuration, with which git would start programs. Only
-  // its commit is compared.
+  // A submodule has its own configuration, which could make git start programs. Only its commit is
+  // compared.
   const auto diff = run_git(state.root, env,
                             {"diff", "--no-ext-diff", "--no-textconv", "--no-color", "--binary",
                              "--ignore-submodules=dirty", "--submodule=short", "HEAD"},

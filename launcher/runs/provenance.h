@@ -15,13 +15,13 @@ namespace dlrun {
 
 /// The state of the git repository around the source.
 struct GitState {
-  /// patch: the difference of tracked files to commit, including binary files; empty
-  /// if there is none.
+  /// patch: the difference of tracked files to `commit`, including binary files; empty if there is
+  /// none.
   std::string root, commit, patch;
   std::string note;  ///< why something is missing: no git, no commit yet, too slow, too large
 };
 
-/// Collects the data while the job is submitted: git runs in a thread of its own. Starts git only
+/// Collects the data while the job is submitted: git runs in a separate thread. Starts git only
 /// if a parent folder is a git repository. Each of git's two calls has 5 s and 16 MiB.
 class Provenance {
  public:
@@ -31,8 +31,8 @@ class Provenance {
   /// Sets the run that this run repeats.
   void set_repeats(std::string run) { repeats_ = std::move(run); }
 
-  /// Sets the folder for relative paths of the run's script, if it is not
-  /// this process's current folder.
+  /// Sets the folder for relative paths of the run's script, if it is not this process's current
+  /// folder.
   void set_directory(std::filesystem::path directory) { directory_ = std::move(directory); }
 
   /// Sets the container's image, as the spec names it. For a file, records its size and time, and

@@ -1,7 +1,7 @@
 #pragma once
 // Resolves RUN on the command line: `last`, an id, a name, a Slurm job id, a path, or the unique
-// start of an id. A sweep's point is RUN/NUMBER, a job id with a task (42_7), or a path. A run of
-// another user has only its path.
+// start of an id. A sweep's point is RUN/NUMBER, a job id with a task (42_7), or a path. Only a
+// path refers to a run of another user.
 
 #include <filesystem>
 #include <optional>
@@ -17,9 +17,9 @@ namespace dlrun {
 [[nodiscard]] std::optional<IndexEntry> run_at(std::string_view text,
                                                const std::filesystem::path& current_dir);
 
-/// Returns the run that text means, tried in the order above. If several runs have the name or the
-/// job id, returns the newest. Fails with kNotFound if there is none, and with kUsage if text is
-/// the start of several ids; the message lists them.
+/// Returns the run to which text refers; tries the forms in the order above. If several runs have
+/// the name or the job id, returns the newest. Fails with kNotFound if there is none, and with
+/// kUsage if text is the start of several ids; the message lists them.
 [[nodiscard]] Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
                                              const std::filesystem::path& current_dir);
 

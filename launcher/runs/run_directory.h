@@ -1,5 +1,5 @@
 #pragma once
-// The directory with everything about one submission; runtime/ENVIRONMENT.md lists its files.
+// The directory with all files of one submission; runtime/ENVIRONMENT.md lists them.
 
 #include <chrono>
 #include <filesystem>
@@ -35,8 +35,8 @@ struct RunDirectory {
 /// Returns the name in an id; the whole id if it does not have an id's form.
 [[nodiscard]] std::string name_of_id(std::string_view id);
 
-/// Returns true if path looks like a run: a directory with a submission, a claim, events or
-/// a sweep in it.
+/// Returns true if path looks like a run: a directory with a submission, a claim, events or a sweep
+/// in it.
 [[nodiscard]] bool is_run_directory(const std::filesystem::path& path);
 
 }  // namespace dlrun

@@ -16,7 +16,7 @@
 namespace dlrun {
 namespace {
 
-/// Stands in for an executor that must not be asked: every call fails with the reason.
+/// Replaces an executor that must not be called: every call fails with the reason.
 class Refusing final : public Executor {
  public:
   explicit Refusing(Error why) : why_(std::move(why)) {}
@@ -155,7 +155,7 @@ std::vector<Result<RunStatus>> RunInspector::inspect_all(
 namespace {
 
 /// Writes the end of a run whose leader on this machine is gone without having written it. Several
-/// processes may notice; the first one writes.
+/// processes may notice this; the first one writes.
 void take_lost_end(const std::filesystem::path& run, RunFacts& facts) {
   const auto job = job_of(facts);
   if (facts.record.ended || !job || job->cluster != kLocalCluster || !is_gone_from_here(job->id))
@@ -172,7 +172,7 @@ void take_lost_end(const std::filesystem::path& run, RunFacts& facts) {
   facts.record.end_message = kMessage;
 }
 
-/// Returns true if Slurm has said that it has no job of the run, and nobody is submitting the run.
+/// Returns true if Slurm reports no job of the run, and no process is submitting the run.
 /// A point whose array has no token yet, and a run on this machine, may be about to start.
 bool is_lost_submission(const std::filesystem::path& run, const RunStatus& status) {
   const RunFacts& f = status.facts;
@@ -186,13 +186,13 @@ RunStatus conclude(const std::filesystem::path& run, RunFacts facts) {
   if (!facts.record.ended && facts.was_asked &&
       (!facts.report || facts.report->phase == JobPhase::kEnded)) {
     // The job may have ended after its record was read and before Slurm was asked. An end in the
-    // record counts more than Slurm's silence.
+    // record takes precedence over a job that Slurm does not report.
     if (auto again = read_events(run); again) facts.record = std::move(*again);
     take_lost_end(run, facts);
   }
   RunStatus now = assess(std::move(facts));
   if ((is_over(now) || is_lost_submission(run, now)) && !now.facts.foreign)
-    remove_secrets(run);  // lead does it, unless it was killed or never started
+    remove_secrets(run);  // lead removes them, unless it was killed or never started
   return now;
 }
 
@@ -221,7 +221,7 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(
     if (!facts.back()) continue;
     RunFacts& f = *facts.back();
     if (f.record.ended) continue;
-    // From here on dlrun acts on what the files say, so their owner must be the caller.
+    // From here on dlrun acts on the contents of the files, so their owner must be the caller.
     if (!f.foreign) f.foreign = foreign_owner(run);
     if (f.foreign) continue;
     if (f.submission && f.submission->state == Submission::State::kRefused) continue;

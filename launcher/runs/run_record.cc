@@ -1,4 +1,4 @@
-// EventSum takes the lines one by one and applies each valid event to a RunRecord. A valid event
+// EventSum reads the lines one by one and applies each valid event to a RunRecord. A valid event
 // can undo an earlier one, for example when a later attempt claims an ended run.
 #include "launcher/runs/run_record.h"
 
@@ -20,7 +20,7 @@
 namespace dlrun {
 namespace {
 
-// Limits on the memory that one record takes. Anybody may have written the record.
+// Limits on the memory for one record, since any user may have written it.
 constexpr std::size_t kMostWarnings = 200;
 constexpr std::size_t kMostFailures = 256;
 constexpr std::size_t kMostRestarts = 10'000;
@@ -186,9 +186,8 @@ void apply(RunRecord& record, const RecordedEvent& recorded) {
 
 namespace {
 
-/// Summarises a record line by line. Progress lines between two other events are a curve; of a long
-/// one only the beginning and the end are parsed, so that a month of progress costs little more
-/// than reading the file.
+/// Summarises a record line by line. Parses only the beginning and the end of a long sequence of
+/// progress lines, so that a month of progress costs little more than reading the file.
 class EventSum {
  public:
   void see(std::string_view line) {

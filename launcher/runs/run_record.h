@@ -60,22 +60,22 @@ struct RunRecord {
   std::string result;                       ///< a JSON object; empty if the program reported none
   std::optional<RankFailure> first_failed;  ///< in the latest attempt
   std::vector<RankFailure> failed;          ///< in the latest attempt, in order of time
-  std::optional<Autopsy> autopsy;           ///< the latest attempt that hung
+  std::optional<Autopsy> autopsy;           ///< of the latest attempt that hung
   std::vector<RunWarning> warnings;
   std::vector<Restart> restarts;
-  Word<EndReason> attempt_reason;         ///< why the latest attempt ended; no word while it runs
+  Word<EndReason> attempt_reason;         ///< why the latest attempt ended; empty while it runs
   bool ended = false;                     ///< there is an `ended` event that no later event undoes
-  bool end_message_names_failed = false;  ///< end_message has the first rank that failed
+  bool end_message_names_failed = false;  ///< end_message names the first rank that failed
   Word<EndState> end_state;
   std::string end_message, end_time;
   std::int64_t end_code = 0;
   std::string last_time;          ///< time of the last event
   std::size_t damaged_lines = 0;  ///< lines with a wrong checksum; they are ignored
   bool has_torn_tail = false;
-  /// Bytes in the middle that were not read, because the file is larger than any
-  /// that the leader makes.
+  /// Bytes in the middle that were not read, because the file is larger than any that the leader
+  /// writes.
   std::int64_t left_out_bytes = 0;
-  std::size_t results = 0;  ///< `result` events after the first
+  std::size_t results = 0;  ///< number of `result` events after the first
 };
 
 /// Summarises the lines of a record. Never fails: skips events of later versions and damaged lines,

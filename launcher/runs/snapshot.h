@@ -9,7 +9,7 @@
 
 namespace dlrun {
 
-/// The copy that was made.
+/// A copy of the source tree.
 struct Snapshot {
   /// The folder in the copy that corresponds to source_dir: the job starts there.
   std::filesystem::path folder;

@@ -23,7 +23,7 @@ std::string never_satisfied(const JobReport& report) {
                      failed.empty() ? "a dependency" : printable(join(failed, ", ")));
 }
 
-/// Explains Slurm's end states whose word alone is not clear.
+/// Explains the end state with which Slurm reports the job.
 std::string explain_end(const JobReport& report) {
   struct Row {
     std::string_view state, text;
@@ -129,7 +129,8 @@ void assess_by_report(RunStatus& status, const JobReport& report) {
   }
 }
 
-/// Another user's run: says what its files say, because nobody may be asked about it.
+/// Determines the state of another user's run from its files, because dlrun does not ask Slurm
+/// about it.
 void assess_foreign(RunStatus& status) {
   const RunFacts& f = status.facts;
   const bool is_refused = f.submission && f.submission->state == Submission::State::kRefused;
@@ -141,7 +142,7 @@ void assess_foreign(RunStatus& status) {
   status.detail = describe(*f.foreign);
 }
 
-/// A submission that Slurm has not confirmed. is_open: neither is its job known.
+/// Determines the state if the executor did not answer. is_open: the submission is still an intent.
 void assess_unreachable(RunStatus& status, bool is_open) {
   const RunFacts& f = status.facts;
   status.is_last_known = true;
@@ -151,7 +152,7 @@ void assess_unreachable(RunStatus& status, bool is_open) {
                       : f.unreachable;
 }
 
-/// A submission that was interrupted before Slurm had the job.
+/// Describes a submission that was interrupted before Slurm had the job.
 void assess_not_submitted(RunStatus& status) {
   const Submission& submission = *status.facts.submission;
   status.state = RunState::kNotSubmitted;
@@ -166,7 +167,7 @@ void assess_not_submitted(RunStatus& status) {
           : "the submission of its array was interrupted, and Slurm knows no job of it");
 }
 
-/// A run whose job nobody knows any more.
+/// Describes a run whose job is unknown, or is no longer known to its executor.
 void assess_unknown(RunStatus& status) {
   const RunFacts& f = status.facts;
   status.state = RunState::kUnknown;

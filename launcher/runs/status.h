@@ -1,6 +1,6 @@
 #pragma once
-// Determines a run's state: from its own record first, then from Slurm's answer,
-// and never by guessing.
+// Determines a run's state: from its own record if this has the run's end, otherwise from Slurm's
+// answer.
 
 #include <chrono>
 #include <filesystem>
@@ -31,17 +31,17 @@ enum class RunState {
   kFailed,
   kCancelled,
   kTimeout,  ///< Slurm ended the job at its time limit
-  kUnknown,  ///< neither the record nor Slurm knows
+  kUnknown,  ///< neither the run's files nor Slurm show the state
 };
 
-/// Returns the state's word for all output: not_submitted, refused, pending, running, completed,
+/// Returns the state's name in all output: not_submitted, refused, pending, running, completed,
 /// failed, cancelled, timeout, unknown.
 [[nodiscard]] std::string_view word(RunState state);
 /// Returns true unless the state is kPending or kRunning. kUnknown counts as final, but a run whose
 /// status is_last_known may still have a job: see is_submission_open() and is_over().
 [[nodiscard]] bool is_final(RunState state);
 
-/// Everything that is known from files and from the executor; the input of assess().
+/// All facts from the run's files and from the executor: the input of assess().
 struct RunFacts {
   std::optional<Submission> submission;
   std::optional<Claim> claim;
@@ -50,7 +50,7 @@ struct RunFacts {
   std::string unreachable;  ///< why the controller did not answer; empty: it did, or was not asked
   std::string accounting;   ///< why accounting did not answer
   bool is_being_submitted = false;  ///< the lock was held before the job was looked up
-  /// The run's directory exists, and nothing shows that a job was sent.
+  /// The run's directory exists, and no file shows that a job was submitted.
   bool is_recorded_only = false;
   bool was_cancelled = false;    ///< `dlrun cancel` ended the run or its array before it started
   bool was_asked = false;        ///< the executor was asked about the job and answered
@@ -67,10 +67,10 @@ struct SweepCounts {
 /// A run's state, and the facts that it follows from.
 struct RunStatus {
   RunState state = RunState::kUnknown;
-  std::string detail;                ///< a sentence for people: the reason, or what is happening
-  bool detail_names_failed = false;  ///< detail has the first rank that failed
-  /// The state is an earlier one: the controller is unreachable, or is not asked since
-  /// the run is foreign.
+  std::string detail;  ///< a sentence for the user: the reason, or the current activity
+  bool detail_names_failed = false;  ///< detail names the first rank that failed
+  /// The state may be outdated: the controller is unreachable, or is not asked since the run is
+  /// foreign.
   bool is_last_known = false;
   JobId job;  ///< for a sweep its first array's job
   RunFacts facts;
@@ -82,8 +82,8 @@ struct RunStatus {
 [[nodiscard]] bool is_unreachable(const RunStatus& status);
 
 /// Returns true if Slurm may have a job of the run, or get one, that the run's files do not name:
-/// another process is submitting the run, or Slurm did not say whether it took the job. Submitting
-/// the run again could then run the job twice.
+/// another process is submitting the run, or it is unknown whether Slurm accepted the job.
+/// Submitting the run again could then run the job twice.
 [[nodiscard]] bool is_submission_open(const RunStatus& status);
 
 /// Returns true if the run is known to have ended or to have been refused.
@@ -92,9 +92,9 @@ struct RunStatus {
 /// Returns the counts as text: "6 points: 4 completed, 1 failed, 1 running".
 [[nodiscard]] std::string describe(const SweepCounts& counts);
 
-/// Returns the state of a sweep: running while a point is running, or while some points are
-/// pending and others not; completed if all points are; failed if a point has failed and none
-/// is running or pending.
+/// Returns the state of a sweep, by the first rule that fits: pending if all points are; running if
+/// a point is running or pending; completed if all points are; failed if a point has failed;
+/// cancelled if a point was; unknown if a point is; otherwise not_submitted.
 [[nodiscard]] RunStatus sum_up_points(const std::vector<Result<RunStatus>>& points);
 
 /// Returns the state that follows from the facts.
@@ -109,17 +109,17 @@ struct RunStatus {
 /// Returns the token with which the run's job was started; empty if the files name none.
 [[nodiscard]] std::string_view token_of(const RunFacts& facts);
 
-/// Asks about runs. One query serves all runs of a call.
+/// Determines the states of runs. One query serves all runs of a call.
 class RunInspector {
  public:
-  /// servers: the slurmrestd servers that may be asked. A run that names another server
-  /// is not asked about.
+  /// servers: the slurmrestd servers that may be asked. If a run names another server, dlrun does
+  /// not ask it.
   explicit RunInspector(const Env& env, KnownServers servers = {});
 
   /// Reads the run's files, settles an open submission, and asks the executor unless the files say
   /// that the run is over. An executor that does not answer is reported in the result, not as an
-  /// error. Reads only the files of a foreign run. max_age: how old an answer to another of the
-  /// user's processes may be.
+  /// error. Reads only the files of a foreign run. max_age: accepts an answer that another process
+  /// of the user got at most this long ago.
   [[nodiscard]] Result<RunStatus> inspect(const std::filesystem::path& run,
                                           std::chrono::milliseconds max_age = {});
   /// Inspects many runs; a run that cannot be read has its own error. A sweep is the sum of its
@@ -131,8 +131,8 @@ class RunInspector {
   /// Reads the run's files. Starts no process and uses no network.
   [[nodiscard]] static Result<RunFacts> read_facts(const std::filesystem::path& run);
 
-  /// Returns the executor through which the run was submitted; for a foreign run one whose every
-  /// call fails. The reference is valid until the next call.
+  /// Returns the executor through which the run was submitted; for a foreign run, an executor
+  /// that fails every call. The reference is valid until the next call.
   [[nodiscard]] Executor& executor_of(const RunFacts& facts);
   /// Returns the executor for a new job: the slurmrestd, or Slurm's own commands if server is
   /// empty. If the configuration does not list the server, every call fails with kInvalid and

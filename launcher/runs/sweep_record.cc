@@ -142,7 +142,7 @@ bool have_one_owner(const std::filesystem::path& a, const std::filesystem::path&
 
 std::vector<std::filesystem::path> runs_of_point(const std::filesystem::path& point) {
   std::vector<std::filesystem::path> runs{point};
-  constexpr std::size_t kMostTimes = 100;  // also ends a chain that somebody made a cycle
+  constexpr std::size_t kMostTimes = 100;  // also ends a chain that is a cycle
   while (runs.size() <= kMostTimes) {
     const auto text = read_untrusted(runs.back() / kSuccessor, kPathLimit, Links::kRefuse);
     if (!text) break;

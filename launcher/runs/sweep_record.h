@@ -46,8 +46,8 @@ struct SweepRecord {
 [[nodiscard]] std::filesystem::path point_path(const std::filesystem::path& sweep,
                                                const SweepRecord::Point& point);
 
-/// The results by which points are compared unless the user names one: the first of these
-/// that a point has.
+/// The results by which points are compared unless the user names one: the first of these that a
+/// point has.
 inline constexpr std::array<std::string_view, 4> kJudgedBy{"test_accuracy", "accuracy", "test_loss",
                                                            "loss"};
 /// Returns true if a smaller value is better: for names with "loss", "error" or "seconds".
@@ -64,22 +64,22 @@ inline constexpr std::array<std::string_view, 4> kJudgedBy{"test_accuracy", "acc
 /// with kNotFound if there is no such point.
 [[nodiscard]] Result<IndexEntry> point_entry(const IndexEntry& sweep, std::size_t number);
 
-/// Returns the point's own directory and the runs that it was resubmitted as,
-/// in order. Never empty.
+/// Returns the point's own directory and the runs that it was resubmitted as, in order. Never
+/// empty.
 [[nodiscard]] std::vector<std::filesystem::path> runs_of_point(const std::filesystem::path& point);
 /// Returns the run that counts for a point: the last of runs_of_point().
 [[nodiscard]] std::filesystem::path current_run_of(const std::filesystem::path& point);
 
-/// Returns the runs behind a command's RUN: for a sweep the current run of each point, otherwise
-/// the run itself.
+/// Returns the runs to which a command's RUN refers: for a sweep the current run of each point,
+/// otherwise the run itself.
 [[nodiscard]] Result<std::vector<IndexEntry>> runs_of(const IndexEntry& run);
 
-/// Marks a run (or a point, or an array) as cancelled before its start. Slurm soon forgets such
-/// jobs, and an array's tasks at once.
+/// Marks a run (or a point, or an array) as cancelled before its start. Slurm soon forgets
+/// jobs that never started, and tasks of an array immediately.
 [[nodiscard]] Result<> mark_cancelled(const std::filesystem::path& run_or_array);
 /// Returns true if the mark is set.
 [[nodiscard]] bool is_marked_cancelled(const std::filesystem::path& run_or_array);
-/// Removes the mark when the job is submitted after all.
+/// Removes the mark. Called when the job is submitted again.
 void unmark_cancelled(const std::filesystem::path& run_or_array);
 
 /// Records that the point, or the run that counts for it, was resubmitted as another run.

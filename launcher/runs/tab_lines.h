@@ -25,7 +25,7 @@ void each_line(std::string_view text, std::string_view head,
 [[nodiscard]] bool are_fields(std::span<const std::string_view> texts);
 
 /// Replaces the file. Does nothing if the text is too large for read_own_cache(), and ignores
-/// errors: the next command then reads what the cache would have held.
+/// errors: the next command then reads the original files again.
 void write_own_cache(const std::filesystem::path& file, std::string_view text);
 
 }  // namespace dlrun

@@ -67,7 +67,7 @@ bool is_staged(const std::filesystem::path& file) {
          (info.st_mode & 0122U) == 0100U;
 }
 
-/// Removes what killed copies have left.
+/// Removes the temporary files that killed processes have left.
 void remove_leftovers(const std::filesystem::path& folder) {
   constexpr auto kOld = std::chrono::hours(1);
   std::error_code error;
@@ -123,7 +123,7 @@ std::optional<std::string> warning_about_place(const std::filesystem::path& runs
        folder = folder.parent_path()) {
     struct stat info {};
     if (::stat(folder.c_str(), &info) == 0) {
-      // The sticky bit does not bind the owner of the folder.
+      // The sticky bit does not restrict the owner of the folder.
       if (info.st_uid != ::geteuid() && info.st_uid != 0 && info.st_uid != root.st_uid) {
         return fmt::format(
             "{}: belongs to user {}, who may rename and replace what lies there, your runs and the "

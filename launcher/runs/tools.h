@@ -1,8 +1,8 @@
 #pragma once
 // Copies of dlrun-agent, dlrun-trainer and its modules beside the runs: <runs>/.agents-UID/<hash>/.
 // The folder's name is a hash of the contents, so that a run keeps the agent it started with and
-// ten thousand runs share one copy. Each user of a runs folder has a folder of their own, because a
-// job must not execute another user's files.
+// ten thousand runs share one copy. Each user of a runs folder has a separate folder there, because
+// a job must not execute another user's files.
 
 #include <filesystem>
 #include <optional>
@@ -13,8 +13,8 @@
 
 namespace dlrun {
 
-/// The tools that dlrun was built with. Their hashes are known at build time,
-/// so rendering computes none.
+/// The tools that dlrun was built with. Their hashes are known at build time, so rendering computes
+/// none.
 struct ToolSet {
   struct File {
     /// Path below the installation's root: bin/dlrun-agent, lib/dlrun/dlrun-comm-mpi.so.
@@ -25,7 +25,7 @@ struct ToolSet {
   std::vector<File> files;
 };
 
-/// Fails with kInvalid if the path is no directory of the caller, or if others can write to it:
+/// Fails with kInvalid if the path is not a directory of the caller, or if others can write to it:
 /// jobs would execute their files as the caller.
 [[nodiscard]] Result<> check_owner(const std::filesystem::path& folder);
 

@@ -64,8 +64,8 @@ void ListMaker::choose(const std::vector<IndexEntry>& own, const std::vector<Ind
       ++hidden_;
       continue;
     }
-    // A cached summary of the caller's own file makes another look at the folder unnecessary, which
-    // would cost time.
+    // If the caller owns the file and its row is cached, skip the check of the folder, which takes
+    // time.
     std::optional<RunSummaries::Row> row;
     if (events && events->st_uid == caller && !request_.wants_json)
       row = summaries_.find(entry, *events);
@@ -95,7 +95,7 @@ void ListMaker::add_state(Listed& listed, const RunStatus& status, RunList& list
   if (listed.events && is_settled) summaries_.keep(*listed.entry, *listed.events, *listed.row);
 }
 
-/// Asks about all runs without a row at once, and fills the list.
+/// Asks about all runs without a row in one query, and fills the list.
 void ListMaker::inspect(RunInspector& inspector, RunList& list) {
   std::vector<std::filesystem::path> paths;
   for (const Listed& one : listed_) {

@@ -17,15 +17,15 @@
 namespace dlrun {
 
 struct ListRequest {
-  /// If not empty, lists only the runs in this folder, and runs of other users last. Adds runs of
-  /// the folder that the index lacks.
+  /// If not empty, lists only the runs in this folder, with runs of other users at the end.
+  /// Adds the user's runs in this folder that are missing in the index.
   std::filesystem::path folder;
   std::size_t limit = 0;  ///< the most runs to list; 0: all
   /// Reads the files of every run and returns their whole state as JSON instead of rows.
   bool wants_json = false;
 };
 
-/// A run in a list; all fields are texts for people.
+/// A run in a list; all fields are texts to display.
 struct ListedRun {
   std::string id, job, state, age, summary;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Finds the log of a run that a person asks for.
+// Finds the log that the user asks for.
 
 #include <cstdint>
 #include <filesystem>
@@ -11,8 +11,8 @@
 
 namespace dlrun {
 
-/// Opens the job's log, or a rank's; attempt: of the rank, by default the latest. Fails with
-/// kNotFound if there is none; the message says whether there may be one later.
+/// Opens the job's log, or the log of `rank` in `attempt`, by default the latest. Fails with
+/// kNotFound if the log does not exist; the message says whether there may be one later.
 [[nodiscard]] Result<LogReader> open_log(RunInspector& inspector, const IndexEntry& run,
                                          std::optional<std::int64_t> rank,
                                          std::optional<std::int64_t> attempt);

@@ -1,5 +1,5 @@
 #pragma once
-// Describes a run in words: its progress, its result, its end. The texts are single lines without
+// Describes a run as text: its progress, its result, its end. The texts are single lines without
 // layout and colour.
 
 #include <string>
@@ -33,7 +33,7 @@ inline constexpr std::size_t kSummaryColumns = 72;
 [[nodiscard]] std::string nodes_of(const RunFacts& facts);
 
 /// Returns the time since a UTC timestamp written by dlrun: "12 s", "3 min", "2 h", "5 d". Returns
-/// "" if `utc` is no such timestamp.
+/// "" if `utc` is not a timestamp of that form.
 [[nodiscard]] std::string age(const std::string& utc);
 
 }  // namespace dlrun

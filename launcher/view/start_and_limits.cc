@@ -53,7 +53,8 @@ std::string start_text(const JobReport& report) {
 }
 
 std::string never_text(const JobReport& report) {
-  // Values of job_state_reason in slurm.h that only another request or an administrator ends.
+  // Values of job_state_reason in slurm.h that last until the request or the cluster's settings
+  // change.
   constexpr std::array<std::string_view, 10> kNever{
       "PartitionConfig",   "PartitionNodeLimit",   "PartitionTimeLimit", "BadConstraints",
       "AccountNotAllowed", "QOSNotAllowed",        "InvalidAccount",     "InvalidQOS",

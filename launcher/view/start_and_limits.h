@@ -20,8 +20,8 @@ namespace dlrun {
 /// estimate exists.
 [[nodiscard]] std::string start_text(const JobReport& report);
 
-/// Returns a warning for a pending job that cannot start because it asks for more than its
-/// partition or its user may have. Returns "" for every other reason.
+/// Returns a warning for a pending job that cannot start unless its request or the cluster's
+/// settings change. Returns "" for every other reason.
 [[nodiscard]] std::string never_text(const JobReport& report);
 
 /// Asks Slurm once about a job, or the first task of an array, that was just submitted. Returns

@@ -14,18 +14,20 @@
 
 namespace dlrun {
 
-/// Selects what watch_run() tells its listener.
+/// Selects the data that watch_run() passes to its listener.
 struct WatchOptions {
   bool print_log = true;             ///< pass on the log as it grows
   std::optional<std::int64_t> rank;  ///< pass on this rank's log instead of the job's
   /// The attempt whose log is passed on. nullopt: the current attempt, also after a restart.
   std::optional<std::int64_t> attempt;
   std::optional<std::size_t> tail;  ///< pass on only the last lines of the existing log
-  /// The interval at which the reason for waiting is repeated. nullopt: only a new reason is told.
+  /// The interval at which the reason for waiting is repeated. nullopt: only a new reason
+  /// is reported.
   std::optional<std::chrono::seconds> remind;
 };
 
-/// Receives the log and the news of a run that is followed. Called by the thread that follows.
+/// Receives the log and the news of a run that is followed. The thread that called
+/// watch_run() calls the functions.
 class WatchListener {
  public:
   WatchListener() = default;

@@ -96,7 +96,7 @@ Result<std::string> AgentStore::receive_line(milliseconds limit) {
     searched = received_.size();
     const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
     if (left <= milliseconds::zero()) {
-      socket_.reset();  // otherwise a late answer would be taken for that of the next request
+      socket_.reset();  // otherwise the next request would read the late answer
       return fail(Errc::kTimeout, "store: the agent did not answer within {} ms", limit.count());
     }
     pollfd readable{.fd = socket_.get(), .events = POLLIN, .revents = 0};

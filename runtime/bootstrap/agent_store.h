@@ -27,7 +27,7 @@ class AgentStore final : public Store {
 
   /// Sends a line. Closes the connection after a failure, because its state is then unknown.
   [[nodiscard]] Result<> send_line(std::string_view line);
-  /// Returns the next line, without its newline. limit is for the whole wait.
+  /// Returns the next line, without its newline. `limit` bounds the whole wait.
   [[nodiscard]] Result<std::string> receive_line(std::chrono::milliseconds limit);
 
   std::mutex mutex_;

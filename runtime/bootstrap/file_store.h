@@ -1,6 +1,6 @@
 #pragma once
-// A store in a folder that all ranks see, with one file for each key. For tests and for ranks that
-// are started by hand.
+// A store in a folder that all ranks see, with one file for each key. Tests use it, and so do ranks
+// that a user starts by hand.
 
 #include <filesystem>
 
@@ -9,8 +9,8 @@
 namespace dlrun {
 
 /// Each value is a file that appears atomically; its name is the key in hex. get() polls with
-/// growing pauses of at most 50 ms. Use a folder for one attempt only: values of an earlier attempt
-/// would be taken for those of this one.
+/// growing pauses of at most 50 ms. Use a new folder for each attempt: otherwise ranks would read
+/// the values of an earlier attempt.
 class FileStore final : public Store {
  public:
   /// Creates the folder (mode 0700) if it is missing. Fails with kInvalid if the path is relative.

@@ -1,5 +1,5 @@
 #pragma once
-// A store for ranks that are threads of one process, and for a world of one.
+// A store for ranks that are threads of one process, and for a world of one rank.
 
 #include <condition_variable>
 #include <map>

@@ -2,7 +2,7 @@
 //
 // No fence is needed: PMIx_Get asks the daemon of the rank that puts the key (direct modex). The
 // daemon of this node answers when the key appears. The daemon of another node answers at once,
-// even if the key is not there yet, so get() retries. PMIx_Publish and PMIx_Lookup would not need
+// even if the key does not exist yet, so get() retries. PMIx_Publish and PMIx_Lookup would not need
 // the number of a rank, but Slurm's PMIx plugin does not support them.
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// Returns the name that PMIx gives to a status.
+/// Returns PMIx's name for a status.
 std::string_view name_of(pmix_status_t status) {
   const char* const name = PMIx_Error_string(status);
   return name != nullptr ? name : "unknown";
@@ -43,7 +43,7 @@ class Question {
  public:
   Question(const pmix_proc_t& owner, std::string key, steady_clock::time_point deadline)
       : owner_(owner), key_(std::move(key)), deadline_(deadline) {
-    // The daemon's own timeout, in whole seconds; its default is 2 s. ask() keeps the exact one.
+    // The daemon's timeout in whole seconds; the default is 2 s. ask() applies the exact deadline.
     const auto left =
         std::chrono::ceil<std::chrono::seconds>(deadline - steady_clock::now()).count();
     const int seconds =
@@ -69,7 +69,7 @@ class Question {
   std::string take() { return std::move(value_); }
 
  private:
-  /// Takes the answer. PMIx calls it on its own thread, and owns value.
+  /// Receives the answer. PMIx calls this function on its own thread, and owns `value`.
   static void arrive(pmix_status_t status, pmix_value_t* value, void* data) {
     const std::unique_ptr<std::shared_ptr<Question>> share(
         static_cast<std::shared_ptr<Question>*>(data));
@@ -116,7 +116,7 @@ class LibpmixClient final : public PmixClient {
 
   LibpmixClient(const LibpmixClient&) = delete;
   LibpmixClient& operator=(const LibpmixClient&) = delete;
-  // PMIx counts its users, so MPI in this process can go on using it.
+  // PMIx counts its users, so MPI in this process can continue to use it.
   ~LibpmixClient() override { PMIx_Finalize(nullptr, 0); }
 
   [[nodiscard]] int rank() const override { return static_cast<int>(self_.rank); }

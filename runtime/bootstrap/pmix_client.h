@@ -1,7 +1,7 @@
 #pragma once
 // The interface of the module `pmix` (shared_module.h), which exports one object,
-// `dlrun_pmix_module`. Through PMIx the ranks that a launcher (srun --mpi=pmix, Open MPI's mpirun)
-// started find each other. MPI libraries use PMIx, too.
+// `dlrun_pmix_module`. Ranks that a launcher (srun --mpi=pmix, Open MPI's mpirun) has started find
+// each other through PMIx. MPI libraries use PMIx, too.
 
 #include <chrono>
 #include <memory>
@@ -22,12 +22,13 @@ class PmixClient {
   /// Returns the name of the node of a rank.
   [[nodiscard]] virtual Result<std::string> host_of(int rank) = 0;
 
-  /// Gives the launcher a value for this rank and key. key: at most 500 bytes without a zero byte.
+  /// Stores a value for this rank and key in the launcher. `key` has at most 500 bytes and no zero
+  /// byte.
   [[nodiscard]] virtual Result<> put(const std::string& key, std::string_view value) = 0;
 
-  /// Waits for the value that `rank` has put under key and returns it. That rank need not take
-  /// part. Fails with kTimeout if the value is not there within `wait`, and with kUnavailable if
-  /// the launcher reports an error.
+  /// Waits until `rank` has put a value under `key`, and returns the value. Fails with kTimeout
+  /// if there is no value within `wait`, and with kUnavailable if the launcher reports an error.
+  /// `rank` need not make a call for this.
   [[nodiscard]] virtual Result<std::string> get(int rank, const std::string& key,
                                                 std::chrono::milliseconds wait) = 0;
 

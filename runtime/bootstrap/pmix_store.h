@@ -32,7 +32,7 @@ class PmixStore final : public Store {
 
  private:
   /// Returns the rank to which the key belongs. Fails with kInvalid if the key is empty or too
-  /// long, or if there is no such rank.
+  /// long, or if the world has no rank with the number at its end.
   [[nodiscard]] Result<int> owner_of(std::string_view key) const;
 
   std::unique_ptr<PmixClient> client_;

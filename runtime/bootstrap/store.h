@@ -15,7 +15,7 @@
 
 namespace dlrun {
 
-inline constexpr std::size_t kStoreValueLimit = 500'000;  ///< bytes of a value
+inline constexpr std::size_t kStoreValueLimit = 500'000;  ///< largest size of a value, in bytes
 
 class Store {
  public:
@@ -34,8 +34,8 @@ class Store {
   /// request in ENVIRONMENT.md. Succeeds and does nothing if this store has no record.
   [[nodiscard]] virtual Result<> report_progress(std::string_view json_object);
 
-  /// Returns the IP address at which other nodes reach this rank. Empty if all ranks are on one
-  /// node, or if the store does not know it.
+  /// Returns the IP address at which other nodes reach this rank. Returns an empty string if all
+  /// ranks are on one node, or if the store does not know the address.
   [[nodiscard]] virtual Result<std::string> own_address();
 
  protected:

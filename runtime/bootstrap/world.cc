@@ -120,8 +120,8 @@ Result<World> of_open_mpi(const Env& env) {
   DLRUN_ASSIGN(world.size, number(env, "OMPI_COMM_WORLD_SIZE", 1));
   DLRUN_ASSIGN(world.local_rank, number_or(env, "OMPI_COMM_WORLD_LOCAL_RANK", 0, world.rank));
   DLRUN_ASSIGN(world.local_size, number_or(env, "OMPI_COMM_WORLD_LOCAL_SIZE", 1, world.size));
-  // Open MPI does not number nodes. Assumes that each node has an equal block of ranks, which is
-  // the usual case; one rank cannot know more.
+  // Open MPI does not number nodes. Assume the usual case: every node has the same number of
+  // consecutive ranks. A rank cannot find out more.
   world.nnodes = (world.size + world.local_size - 1) / world.local_size;
   world.node_rank = world.rank / world.local_size;
   return checked(world);

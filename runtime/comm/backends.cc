@@ -54,8 +54,8 @@ bool is_one_node(const World& world) {
   return world.nnodes == 1 && world.local_size == world.size;
 }
 
-/// Returns the backend for "auto". All ranks decide alike, because these facts are
-/// the same on every rank.
+/// Returns the backend for "auto". All ranks choose the same backend, because these options are
+/// equal on all ranks.
 Result<std::string_view> choose(const CommunicatorOptions& options) {
   if (options.world.size == 1) return "single";
   if (is_one_node(options.world) && options.store != nullptr) return "shm";

@@ -42,8 +42,8 @@ Result<> CollectiveWatch::state() const {
 
 void CollectiveWatch::look_locked() {
   if (is_aborted_) return;
-  // Query is_busy() before error(): a collective that has ended by then has
-  // already reported its error.
+  // Query is_busy() before error(): a collective that has ended by then has already reported its
+  // error.
   const bool is_busy = is_busy_ && device_.is_busy();
   if (auto error = device_.error(); !error) return abort_locked(error.error().message);
   is_busy_ = is_busy;

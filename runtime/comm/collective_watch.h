@@ -3,8 +3,8 @@
 //
 // A collective on a device ends after the call that started it. An aborted collective ends too:
 // work that waits for it continues with partial sums, and no call fails. The watch therefore
-// remembers when a collective was last started, aborts those that take too long, and from then on
-// returns an error to every caller.
+// remembers when a collective was last started, aborts collectives that take too long, and from
+// then on returns an error to every caller.
 
 #include <chrono>
 #include <mutex>
@@ -48,12 +48,12 @@ class CollectiveWatch {
     return {};
   }
 
-  /// Aborts the collectives if one has failed or has run longer than the timeout.
-  /// Call it periodically.
+  /// Aborts the collectives if one has failed or has run longer than the timeout. Call it
+  /// periodically.
   void look();
 
-  /// Fails with kPeer and the first reason if the collectives were aborted. Does
-  /// not query the device.
+  /// Fails with kPeer and the first reason if the collectives were aborted. Does not query the
+  /// device.
   [[nodiscard]] Result<> healthy();
 
   /// Waits until all started collectives have ended. Fails with kPeer if one failed, or did not end

@@ -5,15 +5,14 @@
 // stays in the caller's buffers and is reduced in place. All backends accept host memory; the
 // backend "nccl" accepts device memory too.
 //
-// One thread uses and destroys a communicator. Wait for all requests before destroying
-// it. Destruction is itself a collective: it waits, for a bounded time, until the other
-// ranks have received this rank's last messages. A rank that fails for a reason of its
-// own calls abandon() first.
+// One thread uses and destroys a communicator. Wait for all requests before destroying it.
+// Destruction is itself a collective: it waits, for a bounded time, until the other ranks have
+// received this rank's last messages. A rank whose program has failed calls abandon() first.
 //
-// Error codes: kPeer (another rank failed, or called something else), kTimeout, kShape (a count or
-// type does not fit), kInternal. The message names the operation, this rank and, where the backend
-// knows it, the failed rank. After kPeer or kTimeout the communicator cannot be used any more, and
-// the attempt is over.
+// Error codes: kPeer (another rank failed, or called another operation), kTimeout, kShape (a count
+// or type does not fit), kInternal. The message names the operation, this rank and, where the
+// backend knows it, the failed rank. After kPeer or kTimeout the communicator cannot be used any
+// more, and the attempt is over.
 
 #include <concepts>
 #include <cstddef>
@@ -111,7 +110,7 @@ struct ConstBuffer {
 };
 
 /// A running all-reduce. The caller must not touch its buffer until wait() returns. Move-only. The
-/// destructor waits for a request that nobody waited for, and discards its error.
+/// destructor waits for a request for which wait() was not called, and discards its error.
 class Request {
  public:
   /// The backend's part of a request. finish() is called once.
@@ -142,7 +141,7 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  /// Returns the backend's name, as make_communicator() takes it.
+  /// Returns the backend's name, which make_communicator() accepts.
   [[nodiscard]] virtual std::string_view name() const = 0;
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
@@ -163,8 +162,8 @@ class Communicator {
   /// Several requests may run at a time; every rank starts them in the same order.
   [[nodiscard]] virtual Result<Request> start_all_reduce(Buffer data, ReduceOp op) = 0;
 
-  /// Lets running requests advance. Cheap; never blocks. Only backends without a thread or device
-  /// of their own (mpi) need it: call it now and then during a long computation.
+  /// Lets running requests advance. Is cheap and never blocks. Only backends without a thread or
+  /// device of their own (mpi) need it: call it repeatedly during a long computation.
   virtual void progress() {}
 
   /// Copies the root's data to every rank.
@@ -195,9 +194,9 @@ class Communicator {
   /// it before writing anything that outlives the attempt, for example a checkpoint.
   [[nodiscard]] virtual Result<> settled() = 0;
 
-  /// Leaves without the other ranks. The destructor then does not wait, and the other ranks get
-  /// an error instead of waiting, where the backend can tell them. The communicator calls it
-  /// after an error of its own.
+  /// Leaves the communicator without waiting for the other ranks. The destructor then does not
+  /// wait either. The other ranks get an error instead of waiting, if the backend can notify them.
+  /// The communicator itself calls this function after an error.
   virtual void abandon() = 0;
 
  protected:

@@ -1,10 +1,10 @@
-// Collectives over Gloo's TCP transport. The ranks form a full mesh and exchange
-// addresses through the store.
+// Collectives over Gloo's TCP transport. The ranks form a full mesh and exchange addresses through
+// the store.
 //
 // Blocking calls run on the caller's thread. Requests run one after another on a thread of this
-// communicator, while the caller computes. All ranks count calls alike and use the count as the
-// tag, so calls of the two threads cannot be confused. Gloo reports errors as exceptions; this file
-// catches all of them.
+// communicator, while the caller computes. Each call has a number, which is equal on all ranks. The
+// number is Gloo's tag, so calls of the two threads cannot be confused. Gloo reports errors as
+// exceptions; this file catches all of them.
 
 #include <signal.h>
 
@@ -44,8 +44,8 @@ using std::chrono::milliseconds;
 // How long the destructor waits for ranks that have not yet received this rank's last messages.
 constexpr milliseconds kLeaveWithin{5'000};
 
-/// Adapts our store to Gloo's interface. Gloo expects exceptions, so the store's own
-/// error is kept in error().
+/// Adapts our store to Gloo's interface. Gloo expects exceptions, so error() keeps the store's own
+/// error.
 class StoreOfGloo final : public gloo::rendezvous::Store {
  public:
   StoreOfGloo(dlrun::Store& store, std::string prefix, milliseconds timeout)
@@ -134,8 +134,8 @@ class GlooCommunicator final : public Communicator {
       thread_.join();
     }
     if (!is_abandoned_) {
-      // Closing a socket with unread bytes discards data not yet sent. Close only
-      // when all ranks are here.
+      // Closing a socket with unread bytes discards data that is not yet sent. Close only when all
+      // ranks have arrived here.
       timeout_ = std::min(timeout_, kLeaveWithin);
       (void)barrier();
     }
@@ -239,8 +239,8 @@ class GlooCommunicator final : public Communicator {
     std::shared_ptr<Job> job_;
   };
 
-  // Gloo's collectives use slots of the form prefix << 56 | tag << 24. These prefixes do
-  // not collide with them.
+  // Gloo's collectives use slots of the form prefix << 56 | tag << 24. No collective of Gloo has
+  // one of these prefixes.
   static constexpr std::uint64_t kReduceScatterSlots = std::uint64_t{0x70} << 56U;
   static constexpr std::uint64_t kProbeSlot = std::uint64_t{0x71} << 56U;
 
@@ -274,8 +274,8 @@ class GlooCommunicator final : public Communicator {
     });
   }
 
-  /// Reduces in size - 1 steps around the ring. Part p starts at rank p + 1 and ends,
-  /// complete, at rank p.
+  /// Reduces in size - 1 steps around the ring. Part p starts at rank p + 1 and ends, complete, at
+  /// rank p.
   template <typename T>
   void ring_reduce_scatter(std::span<const T> all, std::span<T> mine, ReduceOp op,
                            std::uint64_t slot) {
@@ -315,8 +315,8 @@ class GlooCommunicator final : public Communicator {
     }
   }
 
-  /// Finds out which ranks are lost by sending each rank a byte that nobody receives. Gloo's
-  /// messages only name an address.
+  /// Returns a text that names the lost ranks. Finds them by sending each rank a byte that no rank
+  /// receives, because Gloo's messages contain only an address.
   std::string lost_peers() {
     std::string lost;
     for (int peer = 0; peer < size(); ++peer) {

@@ -198,8 +198,8 @@ class GuardedCommunicator final : public Communicator {
     return {};
   }
 
-  /// Adds the call to an error and abandons the backend, because the state of the other
-  /// ranks is then unknown.
+  /// Adds the call to an error and abandons the backend, because the state of the other ranks is
+  /// then unknown.
   [[nodiscard]] Result<> finish(const Call& call, std::uint64_t number, Result<> result) {
     if (result) return result;
     backend_->abandon();
@@ -230,8 +230,8 @@ class GuardedCommunicator final : public Communicator {
     return described(call, calls_, fail(Errc::kPeer, "the ranks do not call the same: {}", *calls));
   }
 
-  /// Describes all ranks' calls: "barrier() in ranks 0, 1; broadcast(float32 x
-  /// 7, root 0) in rank 2".
+  /// Returns a text with all ranks' calls: "barrier() in ranks 0, 1; broadcast(float32 x 7, root 0)
+  /// in rank 2".
   [[nodiscard]] Result<std::string> gather_calls(const Call& call) {
     auto mine = call.words();
     std::vector<std::uint64_t> all(mine.size() * static_cast<std::size_t>(size()));

@@ -30,18 +30,18 @@ struct CommunicatorOptions {
   Store* store = nullptr;
   /// Distinguishes several communicators that use one store; the same on every rank.
   std::string prefix = "world";
-  /// This rank's IP address (a literal) for the other ranks, from DLRUN_ADDR; gloo uses
-  /// it. If empty, the store's address is used, else the loopback address, which works
-  /// on one machine only.
+  /// This rank's numeric IP address for the other ranks, from DLRUN_ADDR. Only gloo uses it. If it
+  /// is empty, gloo uses Store::own_address(). If that is empty too, gloo uses the loopback
+  /// address, which works on one machine only.
   std::string address;
 
   /// Limit for connecting, and for each collective of shm, gloo and nccl. mpi has no limit: its
   /// launcher ends a rank that waits for a dead one.
   std::chrono::milliseconds timeout{std::chrono::minutes(10)};
 
-  /// Number of first calls that the ranks compare before they run. A rank that calls another
-  /// operation, or the same one with another size, is then named in an error instead of causing a
-  /// hang. Each check costs one all-reduce of 16 bytes and prevents overlap with computation.
+  /// The ranks compare the first checked_calls calls before they run them. If a rank calls another
+  /// operation, or the same operation with another size, an error then names the rank, and no rank
+  /// hangs. Each check costs one all-reduce of 16 bytes and prevents overlap with computation.
   std::uint64_t checked_calls = kCheckedCallsDefault;
 
 #ifdef NDEBUG
@@ -52,15 +52,15 @@ struct CommunicatorOptions {
 };
 
 /// Creates a communicator and blocks until all ranks are connected. The backend is "single", "shm"
-/// (ranks of one node), "mpi", "gloo", "nccl" or "auto". "auto" takes the first that fits:
-/// - single for a world of one;
+/// (ranks of one node), "mpi", "gloo", "nccl" or "auto". "auto" selects the first that fits:
+/// - single for a world of one rank;
 /// - shm for one node with a store;
 /// - mpi if an MPI launcher or PMIx started this process and this build has MPI;
 /// - gloo with a store.
 ///
-/// Fails with kUsage (unknown backend), kUnavailable (backend not installed, or one of
-/// its libraries is missing), kInvalid (the backend finds another world than `options`
-/// says), kTimeout or kPeer.
+/// Fails with kUsage (unknown backend), kUnavailable (backend not installed, or one of its
+/// libraries is missing), kInvalid (the backend's rank or size differs from that in `options`),
+/// kTimeout or kPeer.
 [[nodiscard]] Result<std::unique_ptr<Communicator>> make_communicator(
     std::string_view backend, const CommunicatorOptions& options);
 

@@ -25,8 +25,8 @@ namespace {
 // MPI 3 counts elements with int. Longer buffers are sent in pieces of this many elements.
 constexpr std::size_t kPiece = std::size_t{1} << 30U;
 
-// A request is polled without pauses for this long, which is more than the all-reduce of a few
-// megabytes takes, and then with pauses of kNap.
+// A waiting rank polls a request without pauses for kPollFor, which is longer than an all-reduce of
+// a few megabytes, and then with pauses of kNap.
 constexpr std::chrono::microseconds kPollFor{1'000};
 constexpr std::chrono::microseconds kNap{50};
 
@@ -141,17 +141,17 @@ class MpiLifetime {
     if (!is_abandoned_) MPI_Finalize();
   }
 
-  /// Skips MPI_Finalize, which would wait for the other ranks. The launcher then ends them
-  /// when this process exits.
+  /// Makes the destructor skip MPI_Finalize, which would wait for the other ranks. The launcher
+  /// ends these when this process exits.
   void abandon() { is_abandoned_ = true; }
 
  private:
   MpiLifetime() = default;
 
-  /// Restricts Open MPI to shared memory, and TCP for ranks in separate containers. Nine
-  /// tenths of MPI_Init are spent on looking for networks (UCX, libfabric) that ranks of one
-  /// node do not need. Variables that the user or the site has set are kept. Other MPI
-  /// libraries ignore these variables.
+  /// Restricts Open MPI to shared memory, and TCP for ranks in separate containers. Otherwise
+  /// MPI_Init spends nine tenths of its time on finding networks (UCX, libfabric) that ranks of one
+  /// node do not need. Variables that the user or the site has set are kept. Other MPI libraries
+  /// ignore these variables.
   static void stay_on_this_node() {
     for (const auto& [name, value] : {std::pair("OMPI_MCA_pml", "ob1"),
                                       {"OMPI_MCA_btl", "self,vader,tcp"},
@@ -245,7 +245,7 @@ class MpiCommunicator final : public Communicator {
   Result<> barrier() override { return checked(MPI_Barrier(comm_), "MPI_Barrier"); }
 
  private:
-  /// One start_all_reduce(); the communicator lists it while it runs.
+  /// One start_all_reduce(). It is in the communicator's list while it exists.
   class Pending final : public Request::State {
    public:
     explicit Pending(MpiCommunicator& owner) : owner_(owner) { owner_.under_way_.push_back(this); }

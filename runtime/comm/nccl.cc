@@ -1,5 +1,5 @@
-// Collectives over NCCL (RCCL has the same functions), on device memory and on a CUDA stream
-// of this communicator.
+// Collectives over NCCL (RCCL has the same functions), on device memory and on a CUDA stream of
+// this communicator.
 //
 // A collective waits for the caller's compute stream, and the compute stream waits for the result.
 // Both waits happen on the device, so the calling thread continues. Host memory is accepted too,
@@ -81,8 +81,8 @@ Result<> nccl(ncclResult_t code, ncclComm_t comm, const char* call) {
       detail != nullptr && *detail != '\0' ? "; " : "", detail != nullptr ? detail : "");
 }
 
-/// Waits until a non-blocking communicator has completed the requested call. Fails with
-/// kTimeout at the deadline.
+/// Waits until a non-blocking communicator has completed the requested call. Fails with kTimeout at
+/// the deadline.
 Result<> done_by(ncclComm_t comm, steady_clock::time_point deadline, const char* call) {
   while (true) {
     ncclResult_t state = ncclSuccess;
@@ -115,7 +115,7 @@ bool is_device_memory(const void* data) {
   return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
 }
 
-/// Connects the watch with a communicator and its stream.
+/// The functions that the watch needs, for one communicator and its stream.
 class NcclCollectives final : public DeviceCollectives {
  public:
   NcclCollectives(ncclComm_t comm, const cudaStream_t& stream) : comm_(comm), stream_(stream) {}
@@ -156,7 +156,7 @@ class NcclCommunicator final : public Communicator {
       wake_.notify_one();
       watchdog_.join();
     }
-    // ncclCommFinalize is a collective, and other ranks may never call it.
+    // Limit the wait for ncclCommFinalize: it is a collective, and another rank may never call it.
     if (watch_.settled(std::min<milliseconds>(timeout_, kLeaveWithin))) {
       auto left = nccl(ncclCommFinalize(comm_), comm_, "ncclCommFinalize");
       if (left) left = done_by(comm_, steady_clock::now() + kLeaveWithin, "ncclCommFinalize");
@@ -282,7 +282,7 @@ class NcclCommunicator final : public Communicator {
     return cuda(cudaStreamWaitEvent(compute_stream_, after_.get(), 0), "cudaStreamWaitEvent");
   }
 
-  /// Queues a collective after the present work of the compute stream.
+  /// Queues a collective after all work that is already queued on the compute stream.
   template <typename Function>
   Result<> launch(const char* call, Function&& function) {
     DLRUN_TRY(cuda(cudaEventRecord(before_.get(), compute_stream_), "cudaEventRecord"));

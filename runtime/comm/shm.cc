@@ -2,8 +2,8 @@
 // (reduce-scatter, then all-gather), in chunks that fit into the processor's cache. shm_segment.h
 // defines how ranks share memory and wait for each other.
 //
-// A request does its work in the call that waits for it. Copying occupies this processor at any
-// time, so starting earlier would gain nothing, and by then the other ranks are ready too.
+// A request does its work in the call that waits for it. Copying occupies this processor whenever
+// it runs, so an earlier start would gain nothing. In addition, the other ranks are ready by then.
 
 #include "runtime/comm/shm.h"
 
@@ -39,8 +39,8 @@ struct Range {
   std::size_t count;
 };
 
-/// Returns part `index` when `count` elements are split into `parts`; the first parts may
-/// have one element more.
+/// Returns part `index` when `count` elements are split into `parts`; the first parts may have one
+/// element more.
 Range part_of(std::size_t count, int index, int parts) {
   const auto i = static_cast<std::size_t>(index);
   const auto n = static_cast<std::size_t>(parts);
@@ -195,7 +195,7 @@ class ShmCommunicator final : public Communicator {
     return reinterpret_cast<T*>(segment_->buffer(rank, step));
   }
 
-  /// Every rank reduces all data in the order of the ranks, so all get identical bytes.
+  /// Reduces all data on every rank, in the order of the ranks, so all ranks get identical bytes.
   template <typename T>
   Result<> all_reduce_small(T* values, std::size_t count, ReduceOp op) {
     const std::uint64_t step = segment_->next_step();
@@ -269,7 +269,8 @@ class ShmCommunicator final : public Communicator {
     }
   }
 
-  /// Each buffer holds one piece of every rank's part, in the order of the ranks.
+  /// Reduces in pieces. Each buffer holds one piece of every rank's part, in the order of the
+  /// ranks.
   template <typename T>
   Result<> reduce_scatter_of(const T* all, T* mine, std::size_t count, ReduceOp op) {
     const auto ranks = static_cast<std::size_t>(size());

@@ -40,19 +40,19 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::uint32_t kBuffers = 3;
-/// Target for the size of all slots together, and the bounds of one buffer, in bytes.
-/// Buffers are small enough for a core's cache, and large enough to make the cost of
-/// synchronisation negligible.
+/// Target for the size of all slots together, and the bounds of one buffer, in bytes. Buffers are
+/// small enough for a core's cache, and large enough to make the cost of synchronisation
+/// negligible.
 constexpr std::size_t kAllSlots = std::size_t{32} << 20U;
 constexpr std::size_t kLargestChunk = std::size_t{512} << 10U;
 constexpr std::size_t kSmallestChunk = std::size_t{16} << 10U;
 /// How long a waiting rank polls before it sleeps. Measured on two cores with two other busy
 /// processes: with 100 us of polling, ranks train at half the speed, with 2 ms at a tenth. On an
-/// idle machine it makes no difference.
+/// idle machine the time of polling makes no difference.
 constexpr std::chrono::microseconds kPollFor{20};
 /// How often a sleeping rank checks that the ranks it waits for are alive.
 constexpr milliseconds kLookEvery{100};
-/// Bit in Head::lost: the rank left by itself.
+/// Bit in Head::lost: the rank has called leave().
 constexpr std::uint32_t kLeft = 1U << 31U;
 
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free &&
@@ -64,8 +64,8 @@ constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-/// Returns the low half of a counter, since a futex has 32 bits. It changes with every step, and a
-/// sleeper wakes long before 2^32 steps have passed.
+/// Returns the address of a counter's low half, since a futex has 32 bits. The low half changes
+/// with every step, and a sleeper wakes long before 2^32 steps have passed.
 const void* low_half(const std::atomic<std::uint64_t>& count) {
   return reinterpret_cast<const std::byte*>(&count) +
          (std::endian::native == std::endian::big ? sizeof(std::uint32_t) : 0);
@@ -149,7 +149,7 @@ UniqueFd receive_descriptor(int socket) {
   return UniqueFd(descriptor);
 }
 
-/// Waits until the socket is readable. Returns false if that takes longer than `until`.
+/// Waits until the socket is readable. Returns false if it is not readable at `until`.
 bool is_readable(int socket, Clock::time_point until) {
   while (true) {
     const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
@@ -178,7 +178,7 @@ struct alignas(64) ShmSegment::Head {
 };
 
 struct alignas(64) ShmSegment::Line {
-  std::atomic<std::uint64_t> step;      ///< published last; 0 before joining. Others sleep on it
+  std::atomic<std::uint64_t> step;  ///< last published step; 0 before joining. Others sleep on it
   std::atomic<std::uint32_t> sleepers;  ///< number of ranks that sleep on `step`
   /// Signature of call k at index k % 2. A rank that is one call ahead does not overwrite the
   /// signature that others still compare.
@@ -189,7 +189,7 @@ ShmLayout ShmLayout::of(int ranks, std::size_t page_bytes) {
   const auto n = static_cast<std::size_t>(ranks);
   const std::size_t wanted = std::clamp(kAllSlots / (kBuffers * n), kSmallestChunk, kLargestChunk);
   ShmLayout layout;
-  // Make room for at least some elements of every rank's part of a reduce-scatter.
+  // A buffer has at least 64 bytes for each rank, because a reduce-scatter divides it by the ranks.
   layout.chunk_bytes = round_up(std::max(wanted, n * 64), page_bytes);
   layout.slots = round_up(ShmSegment::kHeadBytes + ShmSegment::kLineBytes * n, page_bytes);
   layout.slot_bytes = kBuffers * layout.chunk_bytes;
@@ -240,8 +240,8 @@ Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& 
   auto ready = segment->map();
   if (ready && segment->rank_ == 0) ready = segment->hand_out(options);
   if (!ready) {
-    // Tell the others not to wait: ranks that have the memory look there, the rest
-    // look into the store.
+    // Tell the others not to wait: ranks that have the memory look there, the rest look into the
+    // store.
     if (segment->base_ != nullptr) segment->leave();
     if (segment->rank_ == 0) (void)options.store->put(key_of(options), "!" + ready.error().message);
     return tl::unexpected(std::move(ready.error()));
@@ -254,8 +254,8 @@ Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& 
   return segment;
 }
 
-/// Runs the first step: ranks exchange the sets of processors they may use, to
-/// decide whether to poll.
+/// Runs the first step: ranks exchange the sets of processors they may use, to decide whether to
+/// poll.
 Result<> ShmSegment::meet() {
   static_assert(sizeof(ProcessorSet) <= kSmallestChunk);
   const std::uint64_t step = next_step();
@@ -305,8 +305,8 @@ Result<UniqueFd> ShmSegment::ask_for_memory(const CommunicatorOptions& options) 
 }
 
 Result<> ShmSegment::map() {
-  // Open a file description of this rank's own: the lock belongs to it and
-  // disappears with the rank.
+  // Open a separate file description for this rank. The lock belongs to it and disappears when the
+  // rank ends.
   UniqueFd own(::open(fmt::format("/proc/self/fd/{}", memory_.get()).c_str(), O_RDWR | O_CLOEXEC));
   if (!own.is_open())
     return fail(Errc::kIo, "the shared memory cannot be opened: {}", errno_text(errno));
@@ -331,7 +331,7 @@ Result<> ShmSegment::map() {
   if (at == MAP_FAILED) return no_room();
   base_ = static_cast<std::byte*>(at);
   // Allocate now: memory that is missing later would cause SIGBUS. Each rank allocates its own
-  // slot, so that it lies near this rank's processor.
+  // slot, so that the slot is in the memory near this rank's processor.
   if (rank_ == 0 && ::fallocate(memory_.get(), 0, 0, static_cast<off_t>(layout_.slots)) != 0)
     return no_room();
   end_ = bytes;
@@ -399,7 +399,7 @@ Result<> ShmSegment::hand_out(const CommunicatorOptions& options) {
       ++served;
     }
   }
-  // Limit the wait for ranks that received the memory but do not join to the remaining time.
+  // A rank may receive the memory and not join. Limit the wait for it to the remaining time.
   timeout_ = std::chrono::ceil<milliseconds>(
       std::max(deadline - Clock::now(), Clock::duration(milliseconds(1))));
   return {};

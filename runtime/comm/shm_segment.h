@@ -32,7 +32,7 @@ namespace dlrun {
 /// boundary, because ranks map and allocate the parts separately.
 struct ShmLayout {
   std::size_t chunk_bytes = 0;  ///< size of one buffer
-  std::size_t slots = 0;  ///< offset of the first slot; memory that all ranks write lies before it
+  std::size_t slots = 0;  ///< offset of the first slot; all ranks write to the memory before it
   std::size_t slot_bytes = 0;  ///< size of one rank's slot
   std::size_t end = 0;
 
@@ -42,14 +42,14 @@ struct ShmLayout {
 
 class ShmSegment {
  public:
-  static constexpr std::size_t kHeadBytes = 64;  ///< memory common to all ranks
-  /// Per rank: its step counter and flags, which others watch while waiting.
+  static constexpr std::size_t kHeadBytes = 64;  ///< bytes reserved for Head
+  /// Bytes reserved for each rank's Line, which other ranks read while they wait.
   static constexpr std::size_t kLineBytes = 64;
 
-  /// Connects the ranks and blocks until all are present. Fails with kInvalid (ranks on
-  /// several nodes), kUnavailable (no store), kTimeout (names the missing ranks), kIo (not
-  /// enough memory, and how much is needed) or kPeer. Steps are counted from first_step, which
-  /// is the same on every rank.
+  /// Connects the ranks and blocks until all are present. Steps are counted from first_step, which
+  /// must be equal on all ranks. Fails with kInvalid (ranks on several nodes), kUnavailable (no
+  /// store), kTimeout (the message names the missing ranks), kIo (not enough memory; the message
+  /// says how much is needed) or kPeer.
   [[nodiscard]] static Result<std::unique_ptr<ShmSegment>> join(const CommunicatorOptions& options,
                                                                 std::uint64_t first_step = 0);
 
@@ -72,16 +72,16 @@ class ShmSegment {
   [[nodiscard]] bool polls() const { return poll_for_.count() > 0; }
 
   /// Announces this rank's next call to the others. The first await() that follows compares the
-  /// announcements, so that a rank that calls something else causes an error and not a hang.
+  /// announcements, so that a rank that calls another operation causes an error, not a hang.
   /// `signature` is equal for equal calls.
   void begin(std::uint64_t signature);
 
   /// Completes this rank's part of the next step and wakes ranks that wait for it.
   void publish();
 
-  /// Returns when all ranks have published the step that this rank published last. Polls
-  /// briefly, then sleeps. Fails with kPeer, naming the rank that ended, left or called
-  /// something else, or with kTimeout.
+  /// Returns when all ranks have published the step that this rank published last. Polls briefly,
+  /// then sleeps. Fails with kTimeout, or with kPeer and the name of a rank that ended, left or
+  /// called another operation.
   [[nodiscard]] Result<> await();
 
   /// Returns `bytes` more zeroed memory, shared by all ranks. Every rank calls this with the same
@@ -91,8 +91,8 @@ class ShmSegment {
 
   [[nodiscard]] bool has_left() const { return has_left_; }
 
-  /// Leaves without the others. From now on await() fails on every rank that still has to wait,
-  /// and always on this one.
+  /// Leaves without waiting for the other ranks. From then on await() always fails on this rank,
+  /// and on every other rank that still has to wait.
   void leave();
 
  private:

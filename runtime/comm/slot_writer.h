@@ -2,15 +2,15 @@
 // Writes data into memory that other ranks read, with the faster of two kinds of store.
 //
 // A plain store to a cache line that another processor has read must first fetch the line from that
-// processor's cache. Processors under one cache reach 10 GB/s and more this way, others 2 GB/s,
+// processor's cache. Processors that share a cache reach 10 GB/s and more this way, others 2 GB/s,
 // which is then most of a collective's time. A streaming store bypasses the caches; the reader gets
 // the data from memory.
 //
 // Streaming stores are better between distant processors (by a factor of 4 on two core complexes of
 // an EPYC), and for small messages everywhere. Plain stores are better between near processors, by
 // a factor of 2. No table of the topology is reliable, since virtual processors move. Each rank
-// therefore times a part of every large plain write. After two slow ones in a row it streams, and
-// still times a part of every eighth large write, so that it can switch back.
+// therefore times a part of every large plain write. After two slow writes in a row it uses
+// streaming stores. It still times a part of every eighth large write, so that it can switch back.
 
 #include <cstddef>
 
@@ -21,8 +21,8 @@ class SlotWriter {
   /// Announces a collective of this many bytes.
   void begin(std::size_t bytes);
 
-  /// Copies like memcpy into shared memory. The caller may tell other ranks about the data
-  /// right after the call.
+  /// Copies like memcpy into shared memory. The caller may tell other ranks about the data right
+  /// after the call.
   void write(void* to, const void* from, std::size_t bytes);
 
  private:
