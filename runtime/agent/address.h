@@ -1,6 +1,6 @@
 #pragma once
-// IP literals and TCP sockets. Never resolves host names, because the names of nodes often do not
-// resolve inside a container.
+// IP literals and TCP sockets. No function here resolves host names, because node names often do
+// not resolve inside a container.
 
 #include <cstdint>
 #include <string>
@@ -35,20 +35,21 @@ struct Listener {
 /// container bridges. Leaves out loopback addresses and link-local IPv6 addresses.
 [[nodiscard]] std::vector<std::string> own_addresses();
 
-/// Begins to connect. The returned socket is non-blocking; it becomes writable when the connection
-/// is made or has failed.
+/// Starts a TCP connection. The returned socket is non-blocking. It becomes writable once the
+/// connection is established or has failed.
 [[nodiscard]] Result<UniqueFd> begin_connect(const Endpoint& endpoint);
 
-/// Returns the local address of a connected socket. Shows a mapped IPv4 address (::ffff:10.0.0.1)
-/// as IPv4.
+/// Returns the local address of a connected socket. Returns an IPv4-mapped IPv6 address
+/// (::ffff:10.0.0.1) as IPv4.
 [[nodiscard]] Result<std::string> near_address(int socket);
 [[nodiscard]] bool is_loopback(std::string_view ip);
 
-/// Binds a free port on all interfaces with SO_REUSEADDR, but does not listen. The kernel gives the
-/// port to no other program. A program that also sets SO_REUSEADDR, as servers do, can bind it.
+/// Binds a free port on all interfaces with SO_REUSEADDR, but does not listen. While the socket is
+/// open, the kernel assigns this port to no program that asks for any free port. A program that
+/// sets SO_REUSEADDR, as servers do, can still bind this port by its number.
 [[nodiscard]] Result<Listener> hold_free_port();
 
-/// Returns the name of this host.
+/// Returns the name of this host (gethostname(2)).
 [[nodiscard]] std::string own_host();
 
 }  // namespace dlrun::agent

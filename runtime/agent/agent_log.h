@@ -14,17 +14,19 @@ namespace dlrun::agent {
 
 class BackgroundFile;
 
-/// Owns the log of this process. Open it after the last fork() that is not followed by exec().
+/// Owns the log of this process. Create it after the last fork() without an exec(), because a
+/// forked child has no writer thread.
 class AgentLog {
  public:
-  /// Opens the log if DLRUN_LOG asks for one: in the file that DLRUN_LOG names, else in
-  /// run/debug/`file_name`. program: the start of each line, such as "rank 3". If the log cannot be
-  /// opened, prints the reason on standard error and stays off: a run does not end because of it.
+  /// Opens the log if DLRUN_LOG enables it. The file is the one that DLRUN_LOG names, otherwise
+  /// run/debug/`file_name`; without a run, lines go to standard error. program: the start of each
+  /// line, such as "rank 3". If the log cannot be opened, prints the reason on standard error and
+  /// continues without a log.
   AgentLog(const Env& env, const std::filesystem::path& run, std::string program,
            std::string_view file_name);
   AgentLog(const AgentLog&) = delete;
   AgentLog& operator=(const AgentLog&) = delete;
-  /// Turns the log off, after flush().
+  /// Calls flush() and closes the log.
   ~AgentLog();
 
   /// Waits until all lines are written, for at most a second.
@@ -34,7 +36,8 @@ class AgentLog {
   [[nodiscard]] Result<> open(const Env& env, const std::filesystem::path& run, std::string program,
                               std::string_view file_name);
 
-  /// nullptr: the log is off, or goes to standard error. The log's writer owns the file, too.
+  /// nullptr: the log is off, or goes to standard error. The function that writes the log's lines
+  /// shares the ownership.
   std::shared_ptr<BackgroundFile> file_;
 };
 

@@ -11,15 +11,16 @@ namespace {
 
 constexpr int kLocalRanksLimit = 4096;
 
-/// One option. `takes` gets its value. An option without `takes` is a flag and calls `sets`.
+/// One option. `takes` parses and stores its value. An option without `takes` is a flag; `sets`
+/// sets the flag.
 struct Option {
   std::string_view name;
   std::function<Result<>(std::string_view)> takes;
   std::function<void()> sets;
 };
 
-/// Parses options up to "--" and returns the words after it, the command. A value has the form
-/// `--name VALUE` or `--name=VALUE`.
+/// Parses the options up to "--" and returns the arguments after it: the command. A value has the
+/// form `--name VALUE` or `--name=VALUE`.
 Result<std::vector<std::string>> read_options(const std::vector<std::string>& arguments,
                                               const std::vector<Option>& options) {
   for (std::size_t at = 1; at < arguments.size(); ++at) {
@@ -244,7 +245,7 @@ Result<Invocation> parse_rank(const std::vector<std::string>& arguments) {
   return rank;
 }
 
-/// Parses the options of `autopsy`, which only the rank's agent calls.
+/// Parses the options of `autopsy`, which only the rank's agent starts.
 Result<Invocation> parse_autopsy(const std::vector<std::string>& arguments) {
   AutopsyOptions autopsy;
   const auto pids = read_options(arguments, {{"--file",

@@ -1,6 +1,6 @@
 #pragma once
-// Parses dlrun-agent's command line. The launcher generates it, so it needs no library for help and
-// suggestions, and every rank parses it quickly.
+// Parses dlrun-agent's command line. The launcher generates this command line, so the parser needs
+// no library for help and suggestions, and is fast.
 
 #include <string>
 #include <variant>

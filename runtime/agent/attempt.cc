@@ -1,4 +1,4 @@
-// An attempt while ranks join and run: hellos, exit records, news of the step, and deadlines.
+// An attempt while ranks join and run: hellos, exit records, events of the step, and deadlines.
 #include "runtime/agent/attempt.h"
 
 #include <signal.h>
@@ -33,8 +33,8 @@ bool Attempt::wants(int rank) const {
 }
 
 void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
-  // This includes ranks that join after the first unfit one, so that the next attempt avoids all
-  // unfit nodes.
+  // Also adds the nodes of ranks that join after the first unfit one, so that the next attempt
+  // avoids all unfit nodes.
   if (!hello.unfit.empty() && end_.reason != EndReason::kNotFit) lose_node(hello.host);
   auto* const joining = in<Joining>();
   if (joining == nullptr || members_.by_rank.contains(rank)) return;
@@ -100,7 +100,7 @@ void Attempt::on_lost(int rank, std::string_view why, Clock::time_point now) {
       fail_rank(rank, told->second.end, true, now);
     } else {
       // An agent leaves without an exit record only if it is killed or its node is lost. The
-      // launcher may soon report more.
+      // launcher may soon report the cause.
       members_.lost.insert(rank);
       fail_rank(
           rank,

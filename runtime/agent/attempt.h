@@ -8,7 +8,7 @@
 //   attempt_autopsy.cc   the autopsy of a hang
 //   attempt_blame.cc     which rank is to blame for the end
 //   attempt_end.cc       the end
-//   attempt_judge.cc     the judgement on it, a pure function
+//   attempt_judge.cc     the reason and the cause of the end: pure functions
 //
 // The class has no I/O and no clock. The caller passes in facts with their time. Messages to ranks,
 // events for the record and lines for the user go out through AttemptOutlet. Single-threaded.
@@ -60,7 +60,7 @@ struct AttemptOptions {
   /// Slurm's node list, used to name the nodes from which no rank has joined. May be empty.
   std::string job_nodes{};
   std::optional<std::chrono::seconds> hang_after{};  ///< health.hang_after
-  bool tries_collective = false;  ///< the ranks check nccl or gloo before their programs start
+  bool tries_collective = false;  ///< each rank checks nccl or gloo before its program starts
   bool has_autopsy = false;  ///< agents save their processes' stacks before a hung attempt is ended
   /// retry.on contains `timeout`: a program that exits shortly before the time limit is retried.
   bool retries_timeout = false;
@@ -74,17 +74,17 @@ class Attempt {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Time that the launcher has to tell how a lost agent died.
+  /// Time for the launcher to report how a lost agent died.
   static constexpr std::chrono::milliseconds kCauseWait{700};
   /// Time after the first failure in which another rank's end may turn out to be the real cause. It
   /// is longer than the time after which agents kill their programs, so that all ranks can report
   /// their ends: on a busy machine the rank that died first may report last.
   static constexpr std::chrono::milliseconds kCulpritWait =
       kKilledAfterTerm + std::chrono::milliseconds(200);
-  /// Time from the second signal that asks for the end until the attempt is over, even if the step
-  /// still hangs.
+  /// Time from a signal that reaches lead while the attempt is ending until the attempt is over,
+  /// even if the step still runs.
   static constexpr std::chrono::milliseconds kLeftBehindAfter{5000};
-  /// Time by which connections may outlive the step.
+  /// Time for which connections may stay open after the step's end.
   static constexpr std::chrono::milliseconds kConnectionsLag{2000};
   /// Time from the last exit record until a successful attempt is over, even if srun still runs.
   static constexpr std::chrono::seconds kStepLag{3};
@@ -95,15 +95,16 @@ class Attempt {
   /// Returns true if a connection of this rank may be accepted: ranks are still joining, the rank
   /// is within the world, and it has not said hello yet.
   [[nodiscard]] bool wants(int rank) const;
-  /// Takes the hello of a rank. If its rank number or world size contradicts lead's knowledge, the
-  /// rank fails, and with it the attempt. Starts the programs once all ranks have joined.
+  /// Handles the hello of a rank. If its rank or world size differs from the one that lead expects,
+  /// the rank fails, and with it the attempt. Starts the programs once all ranks have joined.
   void on_hello(int rank, const Hello& hello, Clock::time_point now);
-  /// Notes that the rank's check of collectives has its device and waits for the other ranks.
+  /// Notes that the rank's check of collectives has opened its device and waits for the other
+  /// ranks.
   void on_checking(int rank);
   /// Notes that the rank's check of collectives passed. Its program starts now.
   void on_checked(int rank, Clock::time_point now);
-  /// Handles a failed check of collectives. is_own: true if the rank itself failed, false if it
-  /// could not meet the other ranks.
+  /// Handles a failed check of collectives. is_own: true if the rank itself failed, false if the
+  /// communication between ranks failed.
   void on_check_failed(int rank, std::string_view words, bool is_own, Clock::time_point now);
   void on_exit(int rank, RankEnd end, Clock::time_point now);
   /// Handles a closed connection of an agent. A rank without an exit record has failed.
@@ -115,7 +116,7 @@ class Attempt {
   /// all ranks have joined.
   void on_table(int rank, std::int64_t from);
   void on_progress(int rank, const Json& body, Clock::time_point now);
-  /// Takes the launcher's report on a task's end: a line of srun, or the wait status of a local
+  /// Handles the launcher's report of a task's end: a line of srun, or the wait status of a local
   /// child process.
   void on_task_end(int rank, std::string_view host, int code, int signal, Clock::time_point now);
   /// Notes Slurm's reason for ending the step ("TIME LIMIT"). The signal that Slurm sends with it
@@ -128,23 +129,23 @@ class Attempt {
   /// Ends the attempt because Slurm's controller has lost these nodes (a node list). Their ranks
   /// may still be alive.
   void on_node_failure(std::string_view nodes, Clock::time_point now);
-  /// Takes a line of the launcher's standard error that no rank wrote. pyxis, enroot and apptainer
-  /// report their errors there.
+  /// Handles a line of the launcher's standard error that no rank wrote, such as an error of pyxis,
+  /// enroot or apptainer.
   void on_foreign_line(std::string_view line);
-  /// Takes an agent's report that its program has been stopped (SIGSTOP) for `stopped` seconds.
-  /// Ends the attempt as a hang if that is too long.
+  /// Handles an agent's report that its program has been stopped (SIGSTOP) for the time `stopped`.
+  /// Ends the attempt as a hang if this time is too long.
   void on_stopped(int rank, std::chrono::seconds stopped, Clock::time_point now);
   /// Handles GPUs that have been idle for too long: ends the attempt if `ends`, else warns.
   void on_idle_gpus(const std::string& sentence, bool ends, Clock::time_point now);
-  /// Takes a rank's answer to the autopsy request. frames: the stack of its main thread, innermost
-  /// frame first.
+  /// Handles a rank's answer to the autopsy request. frames: the stack of its main thread,
+  /// innermost frame first.
   void on_autopsy(int rank, std::vector<std::string> frames, Clock::time_point now);
   /// Notes that a rank has printed something since its last heartbeat.
   void on_output(Clock::time_point now);
   /// Notes when a message of the rank arrived, whatever its type.
   void on_heard(int rank, Clock::time_point now);
   /// Notes that lead itself was stopped for `time`, which does not count as silence of the ranks.
-  /// Call before handling messages that arrived meanwhile.
+  /// Call it before handling the messages that arrived during that time.
   void on_asleep(Clock::duration time, Clock::time_point now);
   /// Notes that the USR1 was Slurm's warning of the time limit.
   void on_limit_near() { signs_.is_limit_near = true; }
@@ -157,7 +158,7 @@ class Attempt {
   /// Notes the end of the step. words: the launcher's last messages, shown if no rank ever joined.
   void on_step_end(int code, std::string_view words, Clock::time_point now);
   /// Ends the attempt because lead has no file descriptor left for further ranks. message explains
-  /// that and its remedy.
+  /// the limit and its remedy.
   void on_full(std::string message, Clock::time_point now);
   /// Ends the attempt for a reason outside of it, such as a later attempt that superseded it.
   void give_up(int code, std::string_view message, Clock::time_point now);
@@ -184,7 +185,7 @@ class Attempt {
   [[nodiscard]] bool is_in() const {
     return std::holds_alternative<Phase>(phase_);
   }
-  /// Returns the state of the phase; nullptr if the attempt is in another one.
+  /// Returns the state of the phase; nullptr if the attempt is in another phase.
   template <typename Phase>
   [[nodiscard]] Phase* in() {
     return std::get_if<Phase>(&phase_);
@@ -198,15 +199,16 @@ class Attempt {
   [[nodiscard]] bool is_ending() const { return is_in<Examining>() || is_in<Ending>(); }
 
   void start();
-  /// Marks the rank as failed. The first failure ends the attempt; reconsider() gets later ones.
-  /// cause_is_known: false if the agent disappeared, and the launcher may still tell how.
+  /// Marks the rank as failed. The first failure ends the attempt; later failures go to
+  /// reconsider(). cause_is_known: false if the agent disappeared, and the launcher may still
+  /// report how.
   void fail_rank(int rank, RankEnd end, bool cause_is_known, Clock::time_point now);
   /// Announces the first failure now, or later if another failure may turn out to be its cause.
   void announce_in_time(const FailedRank& failed, bool cause_is_known, Clock::time_point now);
   void announce_later(Clock::time_point when);
   /// Returns true while the cause of the failure for which the attempt ends is unknown.
   [[nodiscard]] bool is_in_doubt() const;
-  /// Returns true while the attempt ends because of a lost agent and the launcher may still tell
+  /// Returns true while the attempt ends because of a lost agent and the launcher may still report
   /// how the agent died.
   [[nodiscard]] bool waits_for_launcher() const;
   /// Replaces the failure for which the attempt ends by a later one, if the later one explains it.
@@ -227,7 +229,7 @@ class Attempt {
   void end_for_hang(std::string sentence, Clock::time_point now);
   void name_missing(Clock::time_point now);
   /// Names the container as the reason if a rank never joined and the container tool reported an
-  /// error. Returns true if it did, and then has printed the message.
+  /// error. In that case prints the message and returns true.
   bool blame_container();
   void judge_fitness(const Fitness& fitness, Clock::time_point now);
   void lose_node(const std::string& host);
@@ -239,7 +241,7 @@ class Attempt {
   void finish_joining(Clock::time_point now);
   void finish_running(Clock::time_point now);
   void finish_ending(Clock::time_point now);
-  /// Ends an attempt whose step has ended while ranks are still awaited.
+  /// Ends an attempt whose step has ended although some ranks have not.
   void finish_without_ranks(Clock::time_point now);
   void finish(Clock::time_point now);
   void record_failure(const FailedRank& failed);
@@ -248,8 +250,9 @@ class Attempt {
   [[nodiscard]] EndFacts end_facts() const;
   [[nodiscard]] std::string sentence() const;
   [[nodiscard]] double seconds_since_start(Clock::time_point now) const;
-  /// Returns true if lead was stopped a moment ago. The messages that arrived meanwhile are read
-  /// one by one: a later one may be older.
+  /// Returns true if lead was stopped less than kCauseWait ago. Lead then reads the messages that
+  /// arrived during the stop, one connection after another, so they may not be in the order in
+  /// which the ranks sent them.
   [[nodiscard]] bool has_just_slept(Clock::time_point now) const {
     return last_sleep_ && now < last_sleep_->end + kCauseWait;
   }
@@ -257,13 +260,13 @@ class Attempt {
   AttemptOptions options_;
   AttemptOutlet& outlet_;
   Clock::time_point began_;
-  /// An order to a rank can find a connection broken, which changes the phase: after each use of
-  /// outlet_, look a phase's state up again.
+  /// Sending to a rank can detect a broken connection, which changes the phase. Therefore call in()
+  /// again after each use of outlet_.
   std::variant<Joining, Running, Examining, Ending, Over> phase_;
   Members members_;
 
   struct Signals {
-    std::set<int> seen{};         ///< signals of ranks that are in the record
+    std::set<int> seen{};         ///< signals of ranks that are already recorded
     bool usr1_is_passed = false;  ///< the ranks were told to save a checkpoint
   };
   Signals signals_;

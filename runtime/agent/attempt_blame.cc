@@ -1,5 +1,5 @@
-// Which rank is to blame for the end of an attempt: the first that failed, unless a later failure
-// explains it.
+// Finds the rank that is to blame for the end of an attempt: the first that failed, unless a later
+// failure explains the first one.
 
 #include <signal.h>
 
@@ -88,8 +88,8 @@ void Attempt::reconsider(FailedRank failed, bool cause_is_known, Clock::time_poi
   const bool is_own =
       cause_is_known && end.is_own.value_or(end.signal != SIGTERM && end.signal != SIGKILL);
   const bool may_be_another = is_in_doubt() && !waits_for_launcher();
-  // No agent is killed this soon after the first failure, so an agent that is found lost now was
-  // lost before it.
+  // Lead kills no agent this soon after the first failure. An agent that is found lost now was
+  // therefore lost before that failure.
   const auto new_weight = !cause_is_known ? Weight::kCause
                           : is_own        ? weight(end)
                                           : Weight::kConsequence;

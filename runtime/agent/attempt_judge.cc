@@ -31,8 +31,8 @@ void blame_slurm(Judgement& judged, const std::string& reason) {
   judged.lines.push_back(why);
 }
 
-/// Marks the nodes where the step could not be launched as lost, if Slurm launched it on others. If
-/// it was launched nowhere, the nodes may not be at fault.
+/// Marks the nodes where the step could not be launched as lost, if Slurm launched the step on
+/// other nodes. If Slurm launched it nowhere, the nodes may not be at fault.
 void blame_launch(AttemptEnd& end, const EndFacts& facts) {
   const auto& unlaunched = facts.signs.unlaunched;
   if (end.reason != EndReason::kLaunchFailed || unlaunched.empty()) return;
@@ -71,7 +71,8 @@ Cause cause_of(const AttemptEnd& end, const EndFacts& facts) {
     return Cause::kNone;
   if (end.cause != Cause::kNone) return end.cause;
   if (end.code == 0) return Cause::kNone;
-  // This precedes is_cancelled: after a node failure Slurm sends a TERM to requeue the job.
+  // Checked before is_cancelled, because Slurm sends a TERM after a node failure to requeue the
+  // job.
   if (!end.lost_nodes.empty()) return Cause::kNodeFailure;
   if (end.is_cancelled) return Cause::kNone;
   if (end.reason == EndReason::kHang) return Cause::kHang;

@@ -22,14 +22,14 @@ struct FailedRank {
   RankEnd end;
 };
 
-/// The end of an attempt.
 struct AttemptEnd {
   int code = 0;
   EndReason reason = EndReason::kUndecided;
   std::optional<FailedRank> first_failed;
   std::string message;  ///< a sentence for the user
   bool is_cancelled = false;
-  /// Slurm ended the attempt at its time limit, or it ended before the limit to be requeued.
+  /// The attempt ended because of the time limit: Slurm ended it, or it ended earlier so that the
+  /// job can be requeued.
   bool is_timeout = false;
   Cause cause = Cause::kNone;  ///< decides whether the run is retried
   /// The highest step (or epoch, if it reports no step) that the program reported.
@@ -42,7 +42,7 @@ struct AttemptEnd {
   /// A TERM reached the ranks but not lead. It counts as the start of a preemption's grace time.
   bool had_grace = false;
   bool is_slurms_doing = false;       ///< Slurm ends the whole job, and `cause` is its reason
-  bool is_requeued = false;           ///< Slurm queues the job again although the run is over
+  bool is_requeued = false;           ///< Slurm requeues the job although the run is over
   bool is_whole_node_silent = false;  ///< no rank of a suspect node left an exit record
   bool has_run = false;               ///< all ranks had joined, and their programs were started
 };
@@ -51,7 +51,7 @@ struct AttemptEnd {
 struct EndSigns {
   std::string cancel_reason{};    ///< Slurm's reason for ending the step; empty: none given
   bool is_out_of_memory = false;  ///< Slurm reported an out-of-memory kill in the step
-  bool is_given_up = false;  ///< lead ended the attempt for a reason that a retry would meet again
+  bool is_given_up = false;    ///< lead ended the attempt for a reason that would end a retry, too
   bool has_said_done = false;  ///< the program reported that its work is complete
   bool is_limit_near = false;  ///< the programs were warned of the time limit
   /// A TERM reached the ranks but not lead. It counts as the start of a preemption's grace time.
@@ -61,16 +61,16 @@ struct EndSigns {
 
 /// Everything that is known when an attempt is over.
 struct EndFacts {
-  AttemptEnd end{};  ///< as the attempt decided while it ran
+  AttemptEnd end{};  ///< the end as decided while the attempt ran
   EndSigns signs{};
-  int ranks = 0;                 ///< number of ranks; 0: never known
+  int ranks = 0;                 ///< number of ranks; 0: unknown
   bool has_any_rank = false;     ///< at least one rank has joined
   bool retries_timeout = false;  ///< retry.on contains `timeout`
   std::string job_nodes{};       ///< Slurm's node list; may be empty
   std::optional<ContainerFailure> container{};
   /// The hosts of ranks whose agents disappeared without an exit record.
   std::set<std::string> lost_hosts{};
-  std::map<std::string, int> ranks_left{};  ///< number of other ranks of each host
+  std::map<std::string, int> ranks_left{};  ///< by host: number of ranks that are not lost
 };
 
 struct Judgement {

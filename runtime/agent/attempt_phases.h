@@ -16,9 +16,9 @@ namespace dlrun::agent::phase {
 
 using Clock = std::chrono::steady_clock;
 
-/// Ranks say hello.
+/// Ranks connect and say hello.
 struct Joining {
-  int joined = 0;  ///< ranks whose hello is accepted
+  int joined = 0;  ///< number of ranks whose hello is accepted
   Fitness fitness{};
 };
 
@@ -35,8 +35,8 @@ struct Running {
   std::optional<Clock::time_point> hang_looked_at{};  ///< when the hang was last examined
   Stopped stopped{};                                  ///< the last report of a stopped program
   Fitness fitness{};                                  ///< results of the check of collectives
-  std::set<int> arrived{};           ///< ranks whose check of collectives has its device
-  int checked = 0;                   ///< ranks whose check has passed
+  std::set<int> arrived{};           ///< ranks whose check of collectives has opened its device
+  int checked = 0;                   ///< number of ranks whose check has passed
   std::vector<std::string> table{};  ///< pages of the address table, made on the first request
   /// When the attempt ends itself, ahead of the time limit.
   std::optional<Clock::time_point> limit_at{};
@@ -53,9 +53,9 @@ struct Examining {
 struct Ending {
   Clock::time_point since{};
   int stops_asked = 0;  ///< 1: the step was asked to stop; 2: it was killed
-  std::optional<Clock::time_point> asked_again_at{};  ///< time of a second signal that asks to end
+  std::optional<Clock::time_point> asked_again_at{};  ///< when a signal asked again to end
   std::optional<Clock::time_point> announce_at{};  ///< set while the cause of a failure is unknown
-  /// Ranks that failed on their own meanwhile. Bounded.
+  /// Ranks that failed on their own during this phase. Bounded.
   std::vector<FailedRank> later_failures{};
 };
 

@@ -116,8 +116,8 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void wait_for_step();
   void take_signals();
   void look_at_limit();
-  /// Asks the controller whether the nodes that srun named have failed, and tells the attempt which
-  /// ones have.
+  /// Asks the controller whether the nodes that srun named have failed, and reports the failed ones
+  /// to the attempt.
   void confirm_node_failure(Clock::time_point now);
   void on_limit_known(const Result<JobFacts>& facts);
   void close_local_log();
@@ -182,8 +182,8 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   KeyTable store_;
   std::unordered_map<PeerId, int> rank_of_peer_;
   std::unordered_map<int, PeerId> peer_of_rank_;
-  std::optional<std::string> step_name_;  ///< from the first claim; all ranks must have the same
-  /// Nodes that srun reported as failed and the controller was not asked about yet.
+  std::optional<std::string> step_name_;  ///< from the first claim; equal for all ranks
+  /// Nodes that srun reported as failed, and about which the controller has not been asked yet.
   std::string claimed_nodes_;
   std::string asked_nodes_;  ///< nodes about which the controller is being asked
   BackgroundCall<Result<std::vector<std::string>>> lost_nodes_;

@@ -23,7 +23,8 @@ void Attempt::on_own_signal(int signal, Clock::time_point now) {
   }
   if (is_checkpoint) return;
   if (is_ending()) {
-    // A signal while the attempt ends cancels the job. The first failure keeps its name and code.
+    // A signal while the attempt ends cancels the job. The rank and the code of the first failure
+    // stay.
     end_.is_cancelled = true;
     end_.is_slurms_doing = end_.is_slurms_doing || !end_.lost_nodes.empty();
     auto* const ending = in<Ending>();
@@ -37,8 +38,9 @@ void Attempt::on_own_signal(int signal, Clock::time_point now) {
 
 void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
   if (!goes_on()) return;
-  // Slurm's grace time signals steps only. A TERM that reaches ranks but not lead is therefore the
-  // preemption for which `checkpoint.signal_before` prepares.
+  // When the grace time of a preemption begins, Slurm sends TERM to the steps only. A TERM that
+  // reaches ranks but not lead is therefore such a preemption, for which `checkpoint.signal_before`
+  // prepares the program.
   const bool may_checkpoint = signal == SIGUSR1 || signal == SIGTERM;
   const bool passes = may_checkpoint && options_.forward_usr1;
   const auto answer = passes              ? SignalWord::kCheckpoint
@@ -58,7 +60,7 @@ void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
         now);
   }
   // Either all ranks checkpoint or none: a collective in the middle of a checkpoint would hang
-  // otherwise. This rank gets its own reply because it waits for one about this signal.
+  // otherwise. This rank also gets its own reply, because it waits for a reply about this signal.
   outlet_.send(rank, to_rank::SignalAnswer{signal, answer});
   signs_.is_preemption_near = signs_.is_preemption_near || signal == SIGTERM;
   if (auto* const running = in<Running>()) running->hang.off();

@@ -1,6 +1,6 @@
 #pragma once
-// Detects that a later attempt of the run has begun on another node because Slurm took this one for
-// dead. Two attempts must not write at the same time.
+// Detects that a later attempt of the run has begun on another node because Slurm considers this
+// node dead. Two attempts must not write at the same time.
 
 #include <filesystem>
 #include <memory>

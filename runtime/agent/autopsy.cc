@@ -23,7 +23,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using std::chrono::milliseconds;
 
-/// Time for the stacks of one process. Less than lead's limit (AutopsyBoard::kLimit).
+/// Time to dump the stacks of one process. Less than lead's limit (AutopsyBoard::kLimit).
 constexpr milliseconds kDumpLimit{8000};
 constexpr milliseconds kWitnessLimit{1500};  ///< time for NCCL, and for torch, to answer
 /// Number of processes to dump, the largest first. The workers of data loaders are all alike.

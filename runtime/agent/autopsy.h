@@ -31,7 +31,7 @@ inline constexpr std::size_t kFramesLimit = 16;
 inline constexpr std::size_t kFrameLimitBytes = 160;
 
 /// Returns the frames in a line that run_autopsy() prints: at most kFramesLimit of at most
-/// kFrameLimitBytes bytes each. Returns none for any other text.
+/// kFrameLimitBytes bytes each. Returns an empty list for any other text.
 [[nodiscard]] std::vector<std::string> frames_of_line(std::string_view line);
 /// Returns the frames of an object with `frames`, with the same limits.
 [[nodiscard]] std::vector<std::string> frames_of(const nlohmann::ordered_json& object);

@@ -21,7 +21,7 @@ class AutopsyBoard {
   /// awaited: the ranks whose agents were asked.
   explicit AutopsyBoard(std::set<int> awaited) : awaited_(std::move(awaited)) {}
 
-  /// Takes the answer of a rank. frames: the stack of its main thread, innermost frame first; empty
+  /// Adds the answer of a rank. frames: the stack of its main thread, innermost frame first; empty
   /// if it could not be read.
   void note(int rank, std::vector<std::string> frames);
   /// Stops waiting for a rank that is gone.

@@ -1,6 +1,6 @@
 #pragma once
 // Runs a blocking call on another thread, beside the event loop. Lead uses it to ask Slurm's
-// controller, which may be away for minutes.
+// controller, which may not answer for minutes.
 
 #include <functional>
 #include <memory>
@@ -11,8 +11,8 @@
 
 namespace dlrun::agent {
 
-/// Runs one call at a time, the `question`, each on a thread of its own. Must be used by one thread
-/// only. If this object is destroyed first, the answer is dropped, so the question must own
+/// Runs one call at a time, the `question`. Each call runs on a new thread. Must be used by one
+/// thread only. If this object is destroyed first, the answer is dropped, so the question must own
 /// everything that it uses.
 template <typename Answer>
 class BackgroundCall {
@@ -28,7 +28,7 @@ class BackgroundCall {
   }
   /// Returns true from ask() until take() has returned the answer.
   [[nodiscard]] bool is_open() const { return box_ != nullptr; }
-  /// Returns the answer, once, as soon as it is there.
+  /// Returns the answer, once; nullopt while the question still runs.
   [[nodiscard]] std::optional<Answer> take() {
     if (!box_) return std::nullopt;
     std::unique_lock lock(box_->mutex);

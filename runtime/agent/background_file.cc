@@ -99,7 +99,7 @@ struct BackgroundFile::Shared {
     return !changed.wait_for(lock, kTryAgain, [&] { return is_closing; });
   }
 
-  /// Appends one record, whole or not at all.
+  /// Appends one record. Removes a partly written one, except for kSharedText.
   Result<> append(const Record& record) {
     struct stat before {};
     const bool is_cut = content != Content::kSharedText && ::fstat(file.get(), &before) == 0 &&

@@ -18,13 +18,13 @@ namespace dlrun::agent {
 /// Must be used by one thread only.
 class BackgroundFile {
  public:
-  /// Time for which a durable record is retried when the disk is full.
+  /// Time for which the write of a durable record is retried after an error, such as a full disk.
   static constexpr std::chrono::seconds kDiskFullLimit{60};
 
-  /// The kind of content decides how data that cannot be written whole is handled.
+  /// The kind of content decides what happens after a partial write.
   enum class Content {
     kRecords,     ///< a partly written record is truncated; the file must have no other writer
-    kText,        ///< like kRecords, and a line in the file says how many bytes are missing
+    kText,        ///< like kRecords, and a line in the file reports the number of missing bytes
     kSharedText,  ///< like kText, but the file has other writers, so it is never truncated
   };
 
@@ -37,8 +37,9 @@ class BackgroundFile {
   BackgroundFile& operator=(const BackgroundFile&) = delete;
 
   /// Makes the writer thread call renew() when the file has grown beyond limit_bytes. renew()
-  /// replaces the file by a smaller one and returns that one, open for appending. After a failure,
-  /// or if the new file is hardly smaller, the next call comes at twice the size.
+  /// replaces the file by a smaller one and returns that one, open for appending. The next call
+  /// comes at twice the new file's size, but not below limit_bytes. After a failure it comes at
+  /// twice the old size.
   struct Renewed {
     UniqueFd file;
     std::optional<Error> sync_error;  ///< a power loss may bring the old file back
@@ -46,18 +47,18 @@ class BackgroundFile {
   using Renew = std::function<Result<Renewed>()>;
   void renew_beyond(std::size_t limit_bytes, Renew renew);
 
-  /// Opens path for appending, or creates it with mode 0600. Fails with kIo if path is a symbolic
-  /// link. The file's name for messages is path.
+  /// Opens path for appending, or creates it with mode 0600. Fails with kIo, also if path is a
+  /// symbolic link. The file's name for messages is path.
   [[nodiscard]] static Result<std::unique_ptr<BackgroundFile>> open(
       const std::string& path, std::size_t limit_bytes, Content content = Content::kRecords);
 
-  /// Queues a record. It is written whole, or lost after a failure. durable: fdatasync() follows.
-  /// Returns false, and takes nothing, if the queue is full.
+  /// Queues a record. The record is written whole, or lost after a failure. durable: fdatasync()
+  /// follows. Returns false, and queues nothing, if the queue is full.
   [[nodiscard]] bool push(std::string record, bool durable = false);
   [[nodiscard]] bool has_room() const;
 
-  /// Queues text. If the queue is full, drops the text, counts its bytes, and writes a line in its
-  /// place that says so.
+  /// Queues text. If the queue is full, drops the text, counts its bytes, and writes a line about
+  /// the loss in its place.
   void push_or_drop(std::string bytes);
   /// Returns the number of bytes that push_or_drop() dropped.
   [[nodiscard]] std::size_t dropped_bytes() const;
@@ -65,7 +66,7 @@ class BackgroundFile {
   [[nodiscard]] std::size_t queued_bytes() const;
 
   /// Returns the first failure since the file was opened, once. Writing continues after a failure,
-  /// because the disk may get space again.
+  /// because space on the disk may become free again.
   [[nodiscard]] std::optional<Error> take_failure();
 
   /// Returns an eventfd that is readable after a write or a failure, until acknowledge().

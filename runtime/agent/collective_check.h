@@ -23,14 +23,14 @@ class CollectiveCheck {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Time after which the check is killed. The check itself gives up after one minute; one that is
-  /// still running then hangs while it opens its device, or while it ends.
+  /// Time after which the check is killed. The check itself gives up after one minute. If it still
+  /// runs after kLimit, it hangs while it opens its device, or while it ends.
   static constexpr std::chrono::seconds kLimit{75};
   static constexpr std::chrono::seconds kStoppedLimit{5};
 
-  /// Starts the check with env and the store. to_lead gets requests to the store and Checking;
-  /// finish() returns the result. Fails as StoreRelay::create() and start_program() do. The loop
-  /// must outlive the check.
+  /// Starts the check with env and the store. to_lead gets the check's requests to the store, and
+  /// Checking; finish() returns the result. Fails as StoreRelay::create() and start_program() do.
+  /// The loop must outlive the check.
   [[nodiscard]] static Result<std::unique_ptr<CollectiveCheck>> start(
       EventLoop& loop, const std::string& backend, Env env,
       std::function<void(const MessageToLead&)> to_lead);
@@ -41,7 +41,7 @@ class CollectiveCheck {
   void tick(Clock::time_point now);
   /// Returns the failure after the process has ended; nullopt if the check has passed.
   [[nodiscard]] std::optional<to_lead::CheckFailed> finish(int status) const;
-  /// Returns the message about a failure. The check need not have started.
+  /// Returns the message about a failure, also of a check that could not start.
   [[nodiscard]] static to_lead::CheckFailed failure(const std::string& backend,
                                                     std::string_view words, bool is_own);
 

@@ -20,7 +20,7 @@ struct ContainerFailure {
 /// program printed.
 class ContainerWords {
  public:
-  /// Takes a line of the step's standard error. Returns false if it is not about the container.
+  /// Handles a line of the step's standard error. Returns false if it is not about the container.
   bool hear(std::string_view line);
   /// Returns the first failure that was reported.
   [[nodiscard]] std::optional<ContainerFailure> failure() const;
@@ -28,14 +28,15 @@ class ContainerWords {
   [[nodiscard]] const std::string& failed_save() const { return failed_save_; }
 
  private:
-  /// Takes the message of a tool that prints its own; the first one counts.
+  /// Handles an error message of a tool other than pyxis. Only the first message of any tool is
+  /// kept.
   void hear_tool(std::string_view words, bool is_of_image);
   void hear_pyxis(std::string_view words);
   [[nodiscard]] std::string with_detail(std::string_view words) const;
 
   std::string sentence_;            ///< the tool's first message
   std::string detail_;              ///< a line of enroot's log, which pyxis quotes
-  bool is_detail_certain_ = false;  ///< enroot marks the detail as an error
+  bool is_detail_certain_ = false;  ///< enroot marked the detail as an error
   bool is_sentence_of_image_ = false;
   std::string failed_save_;
 };

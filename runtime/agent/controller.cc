@@ -159,8 +159,8 @@ Result<> Controller::requeue(const std::vector<std::string>& excluded) const {
   if (const auto done = ask({"scontrol", "requeue", job_}); !done)
     return tl::unexpected<Error>(done.error());
   if (excluded.empty()) return {};
-  // Slurm accepts excluded nodes only for a pending job. The requeue has just made it pending, and
-  // will end this process in a moment.
+  // Slurm accepts excluded nodes only for a pending job. The requeue has just made it pending.
+  // Slurm will end this process in a moment.
   const auto done =
       ask({"scontrol", "update", "JobId=" + job_, "ExcNodeList=" + compress_hostlist(all)});
   if (!done) return tl::unexpected<Error>(done.error());

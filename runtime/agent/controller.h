@@ -22,8 +22,8 @@ struct JobFacts {
   std::string reason{};  ///< reason of the state, such as TimeLimit
   std::string partition{};
   std::string nodes{};        ///< the job's node list, without nodes that were lost
-  std::string excluded{};     ///< node list that the job must not get
-  int restarts = 0;           ///< number of requeues; Slurm counts one when it begins
+  std::string excluded{};     ///< nodes that the job must not get: a node list
+  int restarts = 0;           ///< requeues, including one that has just begun
   bool is_preempted = false;  ///< the grace time of a preemption has begun
   std::optional<std::int64_t> seconds_to_limit;  ///< nullopt: no limit, or unknown
 };
@@ -36,7 +36,8 @@ struct JobFacts {
 /// partition: output of `scontrol show config` and `scontrol show partition`.
 [[nodiscard]] bool requeues_preempted(std::string_view config, std::string_view partition);
 
-/// Returns those of nodes (a node list) that are in `bad`, or that Slurm has taken from the job.
+/// Returns the nodes of the node list `nodes` that are in `bad`, or that Slurm has taken from the
+/// job.
 [[nodiscard]] std::vector<std::string> lost_nodes(std::string_view nodes,
                                                   const std::vector<std::string>& bad,
                                                   const JobFacts& job);
@@ -61,7 +62,7 @@ class Controller {
   /// not answer. was_preempted: the job was preempted in an earlier start; Slurm remembers that
   /// across requeues.
   [[nodiscard]] bool requeues_by_itself(bool was_preempted = false) const;
-  /// Requeues the job, which also ends this start of it. excluded: nodes that it must not get.
+  /// Requeues the job. Slurm then ends the running job. excluded: nodes that the job must not get.
   [[nodiscard]] Result<> requeue(const std::vector<std::string>& excluded) const;
 
  private:

@@ -22,7 +22,7 @@ void adopt_orphans();
 /// descendants, or with all processes of the machine if the kernel lacks CONFIG_PROC_CHILDREN.
 [[nodiscard]] std::vector<pid_t> descendants(pid_t without = -1);
 
-/// The use of all processes that descend from this one.
+/// The resources that all descendants of this process use.
 struct TreeUse {
   /// Processor time in clock ticks: of living processes and of their children that they waited for.
   std::uint64_t cpu_ticks = 0;

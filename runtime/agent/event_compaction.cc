@@ -1,4 +1,4 @@
-// Reads the record twice: the first pass finds out which lines matter, the second copies them.
+// Reads the record twice: the first pass finds the lines to keep, the second pass copies them.
 #include "runtime/agent/event_compaction.h"
 
 #include <fcntl.h>

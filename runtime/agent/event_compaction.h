@@ -1,7 +1,7 @@
 #pragma once
-// Makes events.jsonl smaller, so that the record of a run of a month stays below
-// kLargestRecordBytes (common/run_events.h). Called by lead, the only writer. Events that decide
-// stay unchanged; curves keep their form with fewer points.
+// Compacts events.jsonl, so that the record of a run that lasts a month stays below
+// kLargestRecordBytes (common/run_events.h). Called by lead, the only writer. Events of class
+// kDecides stay unchanged; curves keep their form with fewer points.
 
 #include <filesystem>
 
@@ -12,8 +12,9 @@ namespace dlrun::agent {
 
 /// Replaces the record by a smaller one and returns the new file, open for appending. Kept lines
 /// are unchanged and in their old order. Kept are:
-/// - every event that decides, but only the last `result` of an attempt, which contains the others;
-/// - the latest remarks (warnings and signals);
+/// - every event of class kDecides, but only the last `result` of an attempt, which contains the
+///   earlier ones;
+/// - the latest events of class kRemark (warnings and signals);
 /// - `progress` and `samples` evenly spaced over the whole time, and the first, last and furthest
 ///   `progress` of each attempt.
 /// Damaged lines are dropped. Crash-safe: temporary file, fsync, rename, fsync of the folder. A

@@ -45,7 +45,7 @@ nlohmann::ordered_json shortened(const nlohmann::ordered_json& value) {
   return list;
 }
 
-/// Logs an event with its fields: what lead decided, and why.
+/// Logs an event with its fields, which show what lead decided and why.
 void log_event(const nlohmann::ordered_json& event) {
   if (!is_logged(LogLevel::kInfo)) return;
   std::vector<LogField> fields;
@@ -92,7 +92,7 @@ Result<EventLog> EventLog::open(const std::filesystem::path& path) {
   }
   if (valid > static_cast<off_t>(kCompactAtBytes)) {
     // An older version's lead wrote a larger file. If the disk has no room for a compacted copy,
-    // the run goes on with this file.
+    // the run continues with the large file.
     if (auto compact = compact_events(path)) {
       file = std::move(compact->file);
       if (compact->sync_error) return tl::unexpected(*compact->sync_error);

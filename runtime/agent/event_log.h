@@ -29,8 +29,8 @@ class EventLog {
   [[nodiscard]] std::size_t cut_bytes() const { return cut_bytes_; }
 
   void set_attempt(int attempt) { attempt_ = attempt; }
-  /// Queues an event with its time and attempt. Never blocks. Events are synced to the disk, except
-  /// those of class kDroppable, which are dropped while the file system is too slow.
+  /// Queues an event with its time and attempt. Never blocks. Events of class kDroppable are not
+  /// synced to the disk, and are dropped while the queue is full. All other events are synced.
   void record(const RunEvent& event);
 
   /// Returns the first failure to write, once.

@@ -21,7 +21,7 @@ class Fitness {
   /// kOpen: undecided. kNodes: the nodes are at fault. kEverywhere: all nodes fail alike.
   enum class Verdict { kOpen, kNodes, kEverywhere };
 
-  /// Takes the hello of a rank. local_size: number of ranks on its node. unfit: the failed check;
+  /// Adds the hello of a rank. local_size: number of ranks on its node. unfit: the failed check;
   /// empty if all checks passed.
   void note(int rank, const std::string& host, int local_size, std::string_view unfit,
             Clock::time_point now);

@@ -87,7 +87,7 @@ void Gate::pause_accepting(Clock::time_point until) {
 }
 
 void Gate::accept_peers() {
-  // The number is limited so that a flood cannot keep the loop from serving the ranks.
+  // The number of accepts is limited so that a flood cannot keep the loop from serving the ranks.
   for (int accepted = 0; accepted < kAcceptsPerRound; ++accepted) {
     const auto now = Clock::now();
     if (unproven_.size() >= places_) {
@@ -172,7 +172,7 @@ void Gate::set_share(const Host& host, std::size_t before, std::size_t after) {
 
 void Gate::read_from(PeerId id) {
   std::array<char, 1U << 16U> buffer;
-  // The number is limited so that one peer cannot keep the loop from serving the others.
+  // The number of reads is limited so that one peer cannot keep the loop from serving the others.
   for (int rounds = 0; rounds < 4; ++rounds) {
     Peer* peer = find(id);
     if (peer == nullptr) return;
@@ -271,7 +271,7 @@ void Gate::write_to(PeerId id) {
       if (!std::exchange(peer->waits_to_write, true)) loop_.change(peer->watch, EPOLLIN | EPOLLOUT);
       return;
     }
-    // The peer is gone, but its last messages may still be unread. read_from() will find the end.
+    // The peer is gone, but its last messages may still be unread. read_from() detects the end.
     if (sent < 0) {
       peer->written = peer->out.size();
       break;

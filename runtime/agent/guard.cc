@@ -21,8 +21,8 @@ namespace {
 constexpr std::array kCaught{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 constexpr std::chrono::milliseconds kKillingLimit{2000};
 
-/// Kills the processes that the agent left behind. The children of a killed process become ours, so
-/// this takes several rounds.
+/// Kills the processes that the agent left behind. The children of a killed process become children
+/// of this process, so several rounds are needed.
 void end_descendants() {
   const auto until = std::chrono::steady_clock::now() + kKillingLimit;
   while (has_children() && std::chrono::steady_clock::now() < until) {
@@ -92,7 +92,8 @@ std::optional<Guarded> split_off_guard(int& exit_code) {
     // The guard may have died before the prctl() call.
     if (::getppid() != guard) ::kill(::getpid(), guard_gone_signal());
   }
-  // If fork() failed, the agent continues without a guard. Its program will hardly start either.
+  // If fork() failed, the agent continues without a guard. Its program will probably not start
+  // either.
   return Guarded{agent == 0 ? guard : 0,
                  UniqueFd(::signalfd(-1, &agents, SFD_CLOEXEC | SFD_NONBLOCK))};
 }

@@ -1,13 +1,13 @@
 #pragma once
-// The guard: the first process of a task. Its child is the rank's agent, which it outlives.
+// The guard: the first process of a task. The guard outlives its child, the rank's agent.
 //
 // A killed agent (SIGKILL, out of memory) cannot end the processes of its program any more. The
 // guard adopts these processes and ends them.
 //
-// The guard also tells apart the two ways in which Slurm signals a step. Slurm's cgroup process
-// tracker signals only the task's first process, its linuxproc tracker each process of the tree.
-// The guard passes each signal that it gets on to the agent. A signal that reaches the agent both
-// directly and through the guard has reached the program as well.
+// The guard also distinguishes the two ways in which Slurm signals a step. Slurm's cgroup process
+// tracker signals only the task's first process. Its linuxproc tracker signals every process of the
+// tree. The guard passes each signal that it gets on to the agent. A signal that reaches the agent
+// both directly and through the guard has reached the program as well.
 
 #include <sys/types.h>
 
@@ -17,7 +17,7 @@
 
 namespace dlrun::agent {
 
-/// The guard as the agent, its child, sees it.
+/// The agent's view of its guard.
 struct Guarded {
   pid_t guard = 0;  ///< process id of the guard; 0 if fork() failed and there is none
   /// A non-blocking signalfd for INT TERM HUP QUIT USR1 USR2 CHLD and the two signals below.

@@ -23,7 +23,8 @@ class HangWatch {
   /// purpose, to examine it.
   static constexpr std::chrono::seconds kStoppedLimit{60};
 
-  /// Delay of the news that a rank has printed: it comes with the heartbeat, every 3 s.
+  /// Longest delay of the report that a rank has printed. The report comes with the heartbeat,
+  /// every 3 s.
   static constexpr std::chrono::seconds kOutputLag{4};
 
   /// limit: health.hang_after.
@@ -42,7 +43,8 @@ class HangWatch {
   /// Excludes `time`, for which this process was stopped and could hear no rank. In a suspended job
   /// the ranks are stopped as well.
   void on_asleep(Clock::duration time) { heard_ += time; }
-  /// Stops watching. Called after the program's final report, and when the program is asked to end.
+  /// Stops watching. Called after the program's final report, and when the program is told to save
+  /// a checkpoint because its end is near.
   void off() { is_on_ = false; }
 
   /// Returns a sentence that describes the hang, once the limit has passed.

@@ -1,6 +1,6 @@
 #pragma once
-// Finds idle GPUs (health.idle_gpu_after). Heartbeats report how busy each GPU is. A GPU that no
-// sample has shown busy for long enough is idle. No I/O, no clock of its own.
+// Finds idle GPUs (health.idle_gpu_after). Heartbeats report how busy each GPU is. A GPU is idle if
+// no sample has shown it busy for that time. No I/O, no clock.
 
 #include <chrono>
 #include <cstddef>
@@ -23,7 +23,7 @@ class IdleGpus {
 
   /// Notes that the programs start now.
   void on_start(Clock::time_point now) { began_ = now; }
-  /// Takes a rank's heartbeat. Ignores GPUs whose utilisation is unknown.
+  /// Adds a rank's heartbeat. Ignores GPUs whose utilisation is unknown.
   void note(int rank, const std::string& host, const to_lead::Beat& beat, Clock::time_point now);
   /// Excludes `time`, for which this process was stopped and heard no heartbeat.
   void on_asleep(Clock::duration time);

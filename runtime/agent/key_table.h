@@ -42,8 +42,8 @@ class KeyTable {
   [[nodiscard]] std::vector<Answer> get(int rank, std::uint64_t id, std::string_view key,
                                         std::chrono::milliseconds wait, Clock::time_point now);
 
-  /// Returns kTimeout answers for the requests whose time has run out. The message has the key and
-  /// the waiting time.
+  /// Returns kTimeout answers for the requests whose waiting time has expired. The message contains
+  /// the key and the waiting time.
   [[nodiscard]] std::vector<Answer> expire(Clock::time_point now);
   [[nodiscard]] std::optional<Clock::time_point> next_deadline() const;
 

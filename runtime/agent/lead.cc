@@ -1,5 +1,5 @@
-// The start of lead: claims the run, opens its record and the outputs, and judges why the job was
-// started. RunLeader then leads the attempts.
+// The start of lead: claims the run, opens its record and the outputs, and decides whether the run
+// may start again after a requeue. RunLeader then leads the attempts.
 #include "runtime/agent/lead.h"
 
 #include <fcntl.h>
@@ -110,7 +110,7 @@ std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& r
     events.set_attempt(run.attempt);
     return std::nullopt;
   }
-  if (decision.why.empty()) return std::nullopt;  // the run had ended, and a user restarts it
+  if (decision.why.empty()) return std::nullopt;  // the run had ended, and a user restarted it
   const int code = last.code == 0 ? 1 : last.code;
   const auto message =
       fmt::format("attempt {} was lost ({}); Slurm started the job again, but the run does not: {}",
@@ -147,7 +147,8 @@ int lead_run(const LeadOptions& options, const Env& env) {
   RecordedHistory read;
   if (run->again) {
     auto history = read_history_file(directory / "events.jsonl", options.always_reports);
-    if (!history) return refuse(history.error(), kExitRunUnwritable);  // it holds the budget
+    // The history contains the restart budget.
+    if (!history) return refuse(history.error(), kExitRunUnwritable);
     read = std::move(*history);
   }
 

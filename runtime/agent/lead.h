@@ -2,7 +2,7 @@
 // `dlrun-agent lead`: the process in the batch step (or on this machine, for a local run) that
 // leads one run to its end.
 //
-// Words of this folder:
+// Terms of this folder:
 //   lead     this process. It claims the run, starts its ranks, and decides how the run ends.
 //   rank     one task of the job. An agent (`dlrun-agent rank`) runs around the task's program.
 //   step     the launcher of one attempt's ranks: srun, or lead itself on this machine (step.h).

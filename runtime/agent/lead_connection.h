@@ -1,6 +1,6 @@
 #pragma once
-// A rank's connection to lead on the event loop. The environment has lead's addresses and the
-// secret that proves both sides to each other.
+// A rank's connection to lead on the event loop. The environment contains lead's addresses and the
+// secret with which both sides authenticate each other.
 
 #include <functional>
 #include <optional>
@@ -17,8 +17,8 @@ namespace dlrun::agent {
 
 class LeadConnection {
  public:
-  /// loop must outlive the connection. It calls on_message and on_closed; receive() calls both,
-  /// too, and send() may call on_closed.
+  /// loop must outlive the connection. The loop and receive() call on_message and on_closed; send()
+  /// may call on_closed.
   LeadConnection(EventLoop& loop, std::function<void(std::string_view)> on_message,
                  std::function<void()> on_closed)
       : loop_(loop), on_message_(std::move(on_message)), on_closed_(std::move(on_closed)) {}

@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kWaitUsual{30'000};  ///< for a get that names no time
+constexpr milliseconds kWaitUsual{30'000};  ///< for a Get without wait_ms
 constexpr milliseconds kWaitLimit{24 * 3600 * 1000};
 constexpr std::size_t kClaimedNodesLimitBytes = 16U << 10U;
 
@@ -134,7 +134,7 @@ void AttemptRunner::handle(const Sender& from, const to_lead::Table& table) {
 }
 
 void AttemptRunner::handle(const Sender& from, to_lead::Exit& exit) {
-  if (step_) step_->reap();  // learn first of a killed launcher: it explains the rank's end
+  if (step_) step_->reap();  // a killed launcher must be known first: it explains the end
   attempt_->on_exit(from.rank, std::move(exit.end), from.now);
 }
 

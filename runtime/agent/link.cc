@@ -14,9 +14,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// A flood of foreign connections can fill lead's accept queue. The kernel repeats a rejected SYN
-// only after one second, and then ever more rarely, so a new connection succeeds sooner. Lead may
-// also be slow, so each try gets more time than the one before.
+// A flood of foreign connections can fill lead's accept queue. The kernel repeats a dropped SYN
+// only after one second, and then at growing intervals, so a new connection succeeds sooner. Lead
+// may also be slow, so each try has a longer limit than the previous one.
 constexpr milliseconds kSynLimit{400};
 constexpr milliseconds kFirstTryLimit{1000};  // first try of an endpoint, from SYN to lead's proof
 constexpr milliseconds kTryLimit{4000};       // longest later try
@@ -102,7 +102,8 @@ Result<Link> Link::connect(const std::vector<Endpoint>& endpoints, const Key& se
       errors += fmt::format("{}{}: {}", errors.empty() ? "" : "; ", endpoint.text(),
                             link.error().message);
     }
-    // Thousands of ranks connect at once. The random wait spreads those that lead turned away.
+    // Thousands of ranks connect at once. The random wait spreads the next tries of those that lead
+    // turned away.
     const auto wait = std::uniform_int_distribution<long>(pause.count() / 2, pause.count())(jitter);
     if (Clock::now() + milliseconds(wait) >= until) {
       return fail(Errc::kUnavailable, "lead cannot be reached within {} s: {}",

@@ -20,7 +20,7 @@ std::int64_t clamped(const Json& message, const char* key, std::int64_t fallback
   return std::clamp(json_read::integer(message, key).value_or(fallback), least, most);
 }
 
-/// Returns a number of a world, a process or a port; -1 if there is none, or it is out of range.
+/// Returns a rank, a count, a process id or a port; -1 if the field is missing or out of range.
 int number_in(const Json& message, const char* key) {
   const auto value = json_read::integer(message, key).value_or(-1);
   return value < 0 || value > (1 << 24) ? -1 : static_cast<int>(value);
@@ -63,7 +63,7 @@ std::optional<std::vector<GpuUse>> gpus_in(const Json& message, const char* key)
     return std::nullopt;
   std::vector<GpuUse> gpus;
   for (const auto& told : *found) {
-    auto& gpu = gpus.emplace_back();  // an unreadable entry keeps its place, which names the GPU
+    auto& gpu = gpus.emplace_back();  // also for an invalid entry: the position names the GPU
     if (!told.is_array() || told.size() != 3) continue;
     if (told[0].is_number()) gpu.percent = told[0].get<double>();
     gpu.used_bytes = bytes(told[1]);
@@ -77,7 +77,8 @@ Json of_type() {
   return {{"type", Message::kType}};
 }
 
-/// Returns the message whose kType is the message's type, among those of a variant.
+/// Parses message as the struct of the variant whose kType equals `type`. Skips Hello, whose of()
+/// can fail.
 template <typename... Messages>
 std::optional<std::variant<Messages...>> parse_among(
     const Json& message, std::type_identity<std::variant<Messages...>>) {

@@ -6,8 +6,8 @@
 // Each struct has:
 //   kType   the value of `type`
 //   json()  the message
-//   of()    reads a message. A missing field, and one of the wrong type, keeps its default; numbers
-//           are clamped and texts are cut, so that a receiver need not check them.
+//   of()    reads a message. A field that is missing or has the wrong type gets a default. Most
+//           numbers are clamped to their range, and the texts of failures are cut.
 //
 // Adding a message: its struct here, its place in MessageToLead or MessageToRank, the place that
 // sends it, and a handle() of the receiver (lead_messages.cc or rank.cc).
@@ -38,13 +38,14 @@ struct RankEnd {
   std::string error;  ///< explanation, if code and signal are not enough
   /// True if the program ended before lead or the agent told it to. nullopt: unknown.
   std::optional<bool> is_own = {};
-  /// The rank that the program names as the cause. -1: another rank, the program cannot tell which.
+  /// The rank that the program names as the cause. -1: another rank, but the program does not know
+  /// which.
   std::optional<int> blamed_rank = {};
   /// The agent ended the program because it no longer heard lead.
   bool is_unheard = false;
 };
 
-/// The use of one GPU. nullopt: unknown.
+/// Utilisation and memory of one GPU. nullopt: unknown.
 struct GpuUse {
   std::optional<double> percent{};
   std::optional<std::uint64_t> used_bytes{}, total_bytes{};
@@ -72,14 +73,14 @@ struct Hello {
 /// A heartbeat. It carries only the values that are new since the last one.
 struct Beat {
   static constexpr std::string_view kType = "beat";
-  bool printed = false;         ///< the program has printed since the last beat
+  bool printed = false;         ///< the program has printed since the last heartbeat
   std::optional<double> cpu{};  ///< busy cores
   std::optional<std::uint64_t> rss_bytes{};
   std::optional<std::int64_t> step{};
   std::optional<events::Number> work_ms{};
   std::optional<std::vector<GpuUse>> gpus{};       ///< GPUs of this rank
   std::optional<std::vector<GpuUse>> node_gpus{};  ///< GPUs of its whole node
-  bool is_bare = true;                             ///< of() found no field but the type
+  bool is_bare = true;                             ///< of() found no field except `type`
 
   [[nodiscard]] Json json() const;
   [[nodiscard]] static Beat of(const Json& message);
@@ -103,7 +104,7 @@ struct Autopsy {
   [[nodiscard]] static Autopsy of(const Json& message);
 };
 
-/// The agent got this signal and waits for to_rank::SignalAnswer.
+/// The agent received `signal` and waits for to_rank::SignalAnswer.
 struct Signal {
   static constexpr std::string_view kType = "signal";
   int signal = 1;
@@ -121,7 +122,7 @@ struct Warning {
   [[nodiscard]] static Warning of(const Json& message);
 };
 
-/// The rank's check of collectives (health.preflight) has its device.
+/// The rank's check of collectives (health.preflight) has opened its device.
 struct Checking {
   static constexpr std::string_view kType = "checking";
 
@@ -141,7 +142,7 @@ struct Checked {
 struct CheckFailed {
   static constexpr std::string_view kType = "check_failed";
   std::string words{};
-  bool is_own = false;  ///< false: the rank could not meet the other ranks
+  bool is_own = false;  ///< false: the communication between ranks failed
 
   [[nodiscard]] Json json() const;
   [[nodiscard]] static CheckFailed of(const Json& message);
@@ -186,7 +187,7 @@ struct Table {
   [[nodiscard]] static Table of(const Json& message);
 };
 
-/// The end of the program. The agent stays until to_rank::Noted.
+/// The program has ended. The agent waits for to_rank::Noted before it exits.
 struct Exit {
   static constexpr std::string_view kType = "exit";
   RankEnd end{};
@@ -228,7 +229,7 @@ struct SignalAnswer {
   [[nodiscard]] static SignalAnswer of(const Json& message);
 };
 
-/// The attempt hangs: save all stacks and answer. End follows.
+/// The attempt hangs. The agent saves all stacks and replies with to_lead::Autopsy. End follows.
 struct Autopsy {
   static constexpr std::string_view kType = "autopsy";
 
@@ -236,8 +237,8 @@ struct Autopsy {
   [[nodiscard]] static Autopsy of(const Json&) { return {}; }
 };
 
-/// The attempt ends: SIGTERM to the program, SIGKILL one second later to all processes that are
-/// left.
+/// The attempt ends. The agent sends SIGTERM to all processes of the program, and SIGKILL one
+/// second later to those that are left.
 struct End {
   static constexpr std::string_view kType = "end";
   /// The signal that was sent to the whole step and may still reach this rank; 0: none.

@@ -18,8 +18,8 @@ namespace dlrun::agent {
 inline constexpr std::uint16_t kRasPort = 28028;
 
 /// Asks NCCL's RAS on this node for its verbose status. Returns nullopt if there is no answer
-/// within limit. The answer has about one MiB at most. Any process may have the port, so the answer
-/// is untrusted: it is only shown to the user.
+/// within limit. The answer has about one MiB at most. Any process may listen on the port, so the
+/// answer is untrusted: it is only shown to the user.
 [[nodiscard]] std::optional<std::string> ask_nccl_ras(std::chrono::milliseconds limit,
                                                       std::uint16_t port = kRasPort);
 

@@ -1,7 +1,7 @@
 #pragma once
 // Checks a node before the job's programs start (health.preflight). The rank's agent runs the
-// checks before it says hello, so that a node with a lost GPU or a full disk is named at once and
-// no program starts.
+// checks before it says hello, so that a node with a lost GPU or a full disk is reported at once
+// and no program starts.
 
 #include <chrono>
 #include <optional>
@@ -26,7 +26,7 @@ struct NodeChecks {
 
   /// Returns true if there is a check to run before the hello.
   [[nodiscard]] bool any() const { return gpu || disk || clock; }
-  /// Parses "gpu,disk,clock,nccl" in any order. Fails with kUsage for another word, and if both
+  /// Parses "gpu,disk,clock,nccl" in any order. Fails with kUsage for an unknown check, and if both
   /// nccl and gloo are given.
   [[nodiscard]] static Result<NodeChecks> parse(std::string_view words);
 };
@@ -46,8 +46,8 @@ struct NodeChecks {
 /// Writes and removes a file of four MiB in folder. Returns the reason if that fails: "disk: ...".
 [[nodiscard]] std::optional<std::string> disk_problem(const std::string& folder);
 
-/// Returns a problem if the two Unix times differ by more than five seconds. With a larger
-/// difference files look newer than they are, and certificates and tokens fail.
+/// Returns a problem if the two Unix times differ by more than five seconds. A larger difference
+/// makes files look newer than they are, and makes certificates and tokens invalid.
 [[nodiscard]] std::optional<std::string> clock_problem(std::chrono::milliseconds here,
                                                        std::chrono::milliseconds leader);
 

@@ -16,7 +16,7 @@ struct ThreadFacts {
   std::string name{};
   /// The kernel's letter: R runs, S sleeps, D waits for a device, T is stopped, Z is dead.
   char state = '?';
-  /// The kernel function, such as futex_wait_queue; empty if the kernel does not tell.
+  /// The kernel function, such as futex_wait_queue; empty if the kernel does not report it.
   std::string waits_in{};
   /// Number and arguments of the system call; empty if this process may not read them.
   std::string system_call{};
@@ -35,8 +35,7 @@ inline constexpr std::size_t kThreadsLimit = 64;
 /// Reads a process. A process that is gone has no threads. proc: /proc, or a copy of it for tests.
 [[nodiscard]] ProcessFacts read_process(pid_t pid, const std::filesystem::path& proc = "/proc");
 
-/// Returns text such as "sleeps in futex_wait_queue". It stands in for the stack of a thread whose
-/// stack cannot be read.
+/// Returns text such as "sleeps in futex_wait_queue". Used for a thread whose stack cannot be read.
 [[nodiscard]] std::string describe(const ThreadFacts& thread);
 
 /// Returns the process as text for the user. Every line ends in a newline.

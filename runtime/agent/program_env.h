@@ -16,7 +16,7 @@ namespace dlrun::agent {
 [[nodiscard]] Result<Env> program_env(const Env& own, const RankOptions& options,
                                       const TemplateFields& fields);
 
-/// Returns the program's argv: the words of the preset, then those of the program.
+/// Returns the program's argv: the arguments of the preset, then those of the program.
 [[nodiscard]] std::vector<std::string> program_argv(const RankOptions& options,
                                                     const TemplateFields& fields);
 

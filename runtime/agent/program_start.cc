@@ -32,7 +32,7 @@ struct Logged {
   LogLevel level = LogLevel::kInfo;
 };
 
-// Returns the programs that were started while the log was on, by process id.
+/// Returns the programs that were started while the log was on, by process id.
 std::map<pid_t, Logged>& logged_programs() {
   static std::map<pid_t, Logged> programs;
   return programs;
@@ -100,7 +100,8 @@ void restore_signals() {
   if (program.restores_file_limit && file_limit_before)
     ::setrlimit(RLIMIT_NOFILE, &*file_limit_before);
   if (program.keep >= 0) is_ready = is_ready && ::fcntl(program.keep, F_SETFD, 0) == 0;
-  // dup2() of a descriptor onto itself keeps close-on-exec. That is fine: 0 to 2 never have it.
+  // dup2() of a descriptor onto itself keeps close-on-exec, which the descriptors 0 to 2 never
+  // have.
   is_ready = is_ready && ::dup2(program.in, 0) >= 0 && ::dup2(program.out, 1) >= 0 &&
              ::dup2(program.err, 2) >= 0;
   restore_signals();

@@ -23,7 +23,7 @@ struct Program {
   bool dies_with_us = false;  ///< the program gets SIGKILL when the calling thread ends
   /// Restores the soft limit on open files that raise_file_limit() has raised.
   bool restores_file_limit = false;
-  bool is_routine = false;  ///< a command that is repeated all the time: logged for debugging only
+  bool is_routine = false;  ///< a command that runs again and again: logged only at level debug
 };
 
 /// Starts the program with no signal blocked. It inherits the descriptors that this process
@@ -33,7 +33,7 @@ struct Program {
 
 /// Logs the end of a program that start_program() has started, with its argv and duration. status:
 /// from waitpid(). Does nothing for another process. start_program() and this function must be
-/// called from one thread.
+/// called from the same thread.
 void log_program_end(pid_t pid, int status);
 
 /// Waits at most limit for a child process to end. Returns false if it still runs.

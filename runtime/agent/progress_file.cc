@@ -24,7 +24,7 @@ constexpr int kBadLooks = 5;
 /// A field of `progress` (ENVIRONMENT.md).
 struct ReportField {
   std::string_view name;
-  std::string_view is;  ///< its type, for messages
+  std::string_view is;  ///< the type of the field, for messages
   bool (*fits)(const Json& value);
 };
 

@@ -24,7 +24,7 @@ class ProgressFile {
   [[nodiscard]] std::string path() const;
   /// Returns the content if it has changed: a JSON object of at most 64 KiB, without members that
   /// are null or not a finite number (a loss of NaN). Returns an empty object for any other
-  /// content, such as half an object. An empty object is only a sign of life.
+  /// content, such as half an object. An empty object only shows that the program is alive.
   [[nodiscard]] std::optional<nlohmann::ordered_json> take_news();
   /// Returns, once, the problem with the content that take_news() read last. A program may be in
   /// the middle of writing, so a problem counts only if the content has not changed for one look,

@@ -16,7 +16,7 @@
 // dropped, reordered, or taken from another connection. Before a MAC is verified, only lengths are
 // read from a peer's bytes.
 //
-// messages.h has the messages.
+// messages.h defines the messages.
 
 #include <array>
 #include <cstddef>
@@ -42,7 +42,7 @@ using Mac = std::array<unsigned char, kMacBytes>;
 using Key = std::array<unsigned char, kKeyBytes>;
 
 /// Initialises libsodium. Call it once before all other functions here. Fails with kInternal if the
-/// kernel gives no random bytes.
+/// kernel provides no random bytes.
 [[nodiscard]] Result<> init_crypto();
 
 [[nodiscard]] Key random_key();

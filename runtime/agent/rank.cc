@@ -1,4 +1,4 @@
-// The course of a rank: connect to lead, say hello, wait until all ranks have joined, check
+// The steps of a rank: connect to lead, say hello, wait until all ranks have joined, check
 // collectives, start the program, and relay messages in both directions.
 #include "runtime/agent/rank.h"
 
@@ -120,9 +120,9 @@ Result<> RankRunner::say_hello() {
   return {};
 }
 
-/// Restores the TMPDIR that the spec asks for. slurmstepd replaces a TMPDIR that it cannot create
-/// or write by /tmp, but the folder may exist in the container. If it does not, keeps the problem
-/// to report it.
+/// Restores the TMPDIR of the spec. slurmstepd sets /tmp instead of a TMPDIR that it cannot create
+/// or write, but the folder may exist in the container. If it does not, keeps the problem for a
+/// report.
 void RankRunner::restore_tmpdir() {
   const auto got = env_.get_or("TMPDIR", "");
   if (options_.tmpdir.empty() || got == options_.tmpdir) return;
@@ -252,8 +252,8 @@ void RankRunner::on_program_message(const MessageToLead& message) {
 void RankRunner::on_progress(const to_lead::Progress& progress) {
   if (progress.body.is_object()) {
     report_.note(progress.body);
-    // Rank 0's progress is that of the run. Other ranks send theirs with the heartbeat, so that
-    // 10,000 ranks cause no further messages to lead.
+    // The progress of rank 0 is the progress of the run. Other ranks send theirs with the
+    // heartbeat, so that 10,000 ranks cause no further messages to lead.
     if (world_.rank != 0) return;
   }
   lead_.send(progress);
@@ -378,7 +378,7 @@ int run_rank(const RankOptions& options, const Env& env) {
   if (auto checked = check_roles(options, world->size); !checked)
     return refuse(*world, checked.error(), kExitUsage);
   if (::isatty(STDIN_FILENO) == 1 && !env.has("DLRUN_LEAD")) {
-    // The terminal would stop a child in another process group, so exec the program instead.
+    // The program replaces this process, so that it keeps the terminal as its input and output.
     auto own = env;
     const TemplateFields fields{.world = *world,
                                 .addr = "127.0.0.1",

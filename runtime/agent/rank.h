@@ -13,11 +13,11 @@ namespace dlrun::agent {
 struct RankOptions {
   std::vector<EnvTemplate> templates;
   std::vector<std::string> secrets;  ///< names of secrets; see secrets.h
-  std::vector<Template> words;       ///< words that precede the program's own argv
+  std::vector<Template> words;       ///< arguments before the program's argv
   Roles roles;
   int nproc_per_node = 1;
-  NodeChecks checks;        ///< checks of the node
-  std::string tmpdir{};     ///< the TMPDIR that the spec asks for; empty: keep the present one
+  NodeChecks checks;        ///< checks before the program starts
+  std::string tmpdir{};     ///< TMPDIR of the spec; empty: keep the current one
   bool is_trusted = false;  ///< the program is dlrun's own and gets the store
   std::vector<std::string> program;
 };

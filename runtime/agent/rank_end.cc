@@ -43,7 +43,7 @@ void RankRunner::take_signals() {
 }
 
 void RankRunner::handle(const to_rank::End& end) {
-  reap();  // a program that has already ended did so before it was told to
+  reap();  // a program that has already ended did so without the order
   state_.on_end(end.signal == SIGTERM, program_is_exiting(), Clock::now());
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // The agent of one task: connects the event loop, lead, the program and its processes with
-// RankState, which makes the decisions. rank.cc has the course from joining to running,
-// rank_end.cc signals and processes. One thread, one event loop.
+// RankState, which makes the decisions. rank.cc implements the steps from joining to running;
+// rank_end.cc handles signals and processes. One thread, one event loop.
 
 #include <sys/types.h>
 
@@ -74,7 +74,8 @@ class RankRunner final : public RankOutlet {
   void on_program_message(const MessageToLead& message);
   void on_progress(const to_lead::Progress& progress);
   void look_at_progress(bool is_last = false);
-  /// Takes a trusted program's report of why it is about to fail. Returns false for other messages.
+  /// Handles a trusted program's report of why it is about to fail. Returns false for other
+  /// messages.
   [[nodiscard]] bool take_failure(const Json& body);
 
   void on_message(std::string_view payload);
@@ -110,7 +111,7 @@ class RankRunner final : public RankOutlet {
   const Guarded& guarded_;
   std::string host_;
   std::vector<std::string> node_problems_;  ///< failed checks of health.preflight
-  /// The reason why the program does not get the TMPDIR that the spec asks for.
+  /// The reason why the program does not get the TMPDIR of the spec.
   std::optional<std::string> tmpdir_problem_;
   RankState state_;
   ProgramOutput output_;

@@ -1,7 +1,7 @@
 #pragma once
 // The state machine of one rank, from joining lead to the end of its last process. It decides when
-// the program is told to end, which signals its processes get, what the exit record says, and when
-// the rank is done.
+// the program is told to end, which signals its processes get, what the exit record contains, and
+// when the rank is done.
 //
 // The class has no I/O and no clock. The caller passes in facts with their time. Messages to lead,
 // lines for the user and orders about processes go out through RankOutlet. Single-threaded.
@@ -25,13 +25,13 @@ class RankOutlet {
   virtual ~RankOutlet() = default;
   /// Does nothing if the connection to lead is closed or was never made.
   virtual void send(const MessageToLead& message) = 0;
-  /// Sends the heartbeat, with news of the program.
+  /// Sends the heartbeat, with the new measurements of the program.
   virtual void send_beat(Clock::time_point now) = 0;
   /// Prints one line for the user.
   virtual void say(std::string_view line) = 0;
   /// Starts the program and calls on_program_start() or on_failure().
   virtual void start_program() = 0;
-  /// Passes on news of the program, and calls on_look().
+  /// Handles new reports of the program, and calls on_look().
   virtual void look_at_program() = 0;
   /// Sends a signal to the program's own process.
   virtual void signal_program(int signal) = 0;
@@ -49,19 +49,19 @@ class RankState {
   static constexpr std::chrono::milliseconds kWordWait{2000};
   /// Time for a signal to reach all nodes of a step. They do not get it at the same moment.
   static constexpr std::chrono::milliseconds kTermUnderWay{200};
-  /// Interval of the looks at the program.
+  /// Interval between two looks at the program.
   static constexpr std::chrono::milliseconds kLookEvery{1000};
   /// Shorter stops of the program are not reported to lead.
   static constexpr std::chrono::milliseconds kStoppedIsSaid{3000};
-  /// Interval of the kills of what is left of the program.
+  /// Interval at which processes that are left are killed again.
   static constexpr std::chrono::milliseconds kKillEvery{20};
-  /// Time from the exit record until the rank is done although a process is left.
+  /// Time from the exit record until the rank is done even if a process is left.
   static constexpr std::chrono::milliseconds kTreeLimit{5000};
-  /// Time for the last output after the last process.
+  /// Longest wait for the rest of the output after the last process has ended.
   static constexpr std::chrono::milliseconds kPipesWait{2000};
-  /// Time from the exit record for a slow reader to take the output.
+  /// Longest wait for a slow reader of the output, from the exit record on.
   static constexpr std::chrono::milliseconds kOutputWait{60'000};
-  /// Time from the exit record for the log to be written.
+  /// Longest wait until the log is written, from the exit record on.
   static constexpr std::chrono::milliseconds kLogWait{10'000};
 
   /// outlet must outlive the state.
@@ -71,12 +71,12 @@ class RankState {
   void on_connected() { lead_.is_made = lead_.is_open = true; }
   /// Notes that a message of lead has arrived, whatever its type.
   void on_heard() { lead_.silence = {}; }
-  /// Returns true while lead's order to start, or what follows from it, can still be carried out.
+  /// Returns true while the rank still waits for lead's order to start or for the address table.
   [[nodiscard]] bool awaits_start() const { return phase_ == Phase::kJoining; }
   /// Notes that the check of collectives, or else the program, is about to start.
   void on_start() { phase_ = Phase::kStarting; }
-  /// Takes the result of the check of collectives. failure: nullopt if it has passed; the program
-  /// then starts.
+  /// Handles the result of the check of collectives. failure: nullopt if the check has passed; the
+  /// program then starts.
   void on_check_end(const std::optional<to_lead::CheckFailed>& failure, Clock::time_point now);
   void on_program_start() { phase_ = Phase::kRunning; }
   /// Ends the rank because the agent cannot start its program.
@@ -84,31 +84,32 @@ class RankState {
     record_exit(code, 0, error, now);
   }
 
-  /// Notes that the program has named the rank that made it fail. rank: -1 if it cannot tell which
-  /// rank that is.
+  /// Notes that the program has named the rank that made it fail. rank: -1 if the program does not
+  /// know the rank.
   void on_told_failure(int rank, std::string words) { told_failure_ = {rank, std::move(words)}; }
-  /// Takes the result of RankOutlet::look_at_program().
+  /// Handles the result of RankOutlet::look_at_program().
   void on_look(bool is_stopped);
-  /// Takes a signal that the agent received. Returns false if it is a copy of an earlier one.
+  /// Handles a signal that the agent received. Returns false if it is a copy of an earlier one.
   bool on_signal(int signal, bool came_by_guard, Clock::time_point now);
-  /// Takes lead's reply about a signal. word: nullopt if this version does not know it.
+  /// Handles lead's reply about a signal. word: nullopt if this version does not know it.
   void on_answer(std::optional<SignalWord> word, Clock::time_point now);
 
-  /// Takes lead's order to end. term_is_under_way: a TERM was sent to the whole step and may still
-  /// reach the program, which must not get it twice. is_exiting: the program has begun to exit. Its
-  /// connections close before it can be waited for, so that the order may be a consequence.
+  /// Handles lead's order to end. term_is_under_way: a TERM was sent to the whole step and may
+  /// still reach the program, which must not get it twice. is_exiting: the program has begun to
+  /// exit by itself. The order may then be a consequence: the program's connections close before
+  /// waitpid() reports the program's end.
   void on_end(bool term_is_under_way, bool is_exiting, Clock::time_point now) {
     begin_end(term_is_under_way, is_exiting, now);
   }
   /// Notes that the connection to lead is closed. Ends the program. is_exiting: see on_end().
   void on_lead_closed(std::string_view why, bool is_exiting, Clock::time_point now);
-  /// Notes that the guard was killed: the task has ended for the launcher. Ends everything.
+  /// Handles the death of the guard: for the launcher, the task has ended. Kills all processes.
   void on_guard_gone(Clock::time_point now);
-  /// Takes the program's end. code: 128 + signal if a signal ended it.
+  /// Handles the program's end. code: 128 + signal if a signal ended it.
   void on_program_end(int code, int signal, Clock::time_point now);
   /// Notes that lead has the exit record.
   void on_noted() { is_noted_ = true; }
-  /// Takes the result of RankOutlet::kill_processes(). found_any: a living process was found.
+  /// Handles the result of RankOutlet::kill_processes(). found_any: a living process was found.
   void on_killed(bool found_any, bool has_children, Clock::time_point now);
 
   void tick(Clock::time_point now);
@@ -125,19 +126,19 @@ class RankState {
 
   /// The state of the rank's output.
   struct Output {
-    bool is_held = false;  ///< the reader of the agent's own output has not taken all of it
-    bool is_at_end = true;
+    bool is_held = false;   ///< the reader of the agent's own output has not taken all of it
+    bool is_at_end = true;  ///< every process has closed its output
     bool log_is_written = true;
   };
   /// Returns true once the processes are gone, the output is written, and lead has the exit record.
-  /// Each of them has a time limit.
+  /// Each of these waits has a time limit.
   [[nodiscard]] bool is_done(const Output& output, Clock::time_point now) const;
 
  private:
   enum class Phase {
-    kJoining,   ///< lead's order to start, or an address for it, is awaited
+    kJoining,   ///< waits for lead's order to start, or for the address table
     kStarting,  ///< the check of collectives runs, or the program starts
-    kUnfit,     ///< the check has failed; lead's order to end is awaited
+    kUnfit,     ///< the check has failed; waits for lead's order to end
     kRunning,
     kOver,  ///< the exit code is known; processes and output may be left
   };
@@ -169,7 +170,8 @@ class RankState {
 
   struct Look {
     Clock::time_point next{};
-    /// Time for which the program has been stopped. Does not count time in which this process was.
+    /// Time for which the program has been stopped. Does not count time in which this process was
+    /// stopped, too.
     Clock::duration stopped{};
   };
   Look look_;
@@ -180,11 +182,11 @@ class RankState {
   };
   std::optional<ToldFailure> told_failure_;
 
-  /// The way from the decision to end the program to its last process.
+  /// The state from the decision to end the program until its last process has ended.
   struct End {
     bool is_told = false;  ///< the program was told to end, by lead or because lead is not heard
     bool was_exiting = false;  ///< the program had begun to exit when it was told to end
-    /// The reason why the agent ends the program without an order from lead. Empty: it does not.
+    /// The reason why the agent ends the program without an order from lead. Empty: none.
     std::string own_reason{};
     std::optional<Clock::time_point> term_at{};  ///< when all processes get SIGTERM
     std::optional<Clock::time_point> kill_at{};  ///< when all processes get SIGKILL

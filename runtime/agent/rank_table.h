@@ -1,6 +1,6 @@
 #pragma once
 // The addresses of all ranks of an attempt. Lead sends them to ranks whose variables need more than
-// rank 0's address. The table travels in pages, so that lead needs little memory for each of ten
+// rank 0's address. Lead sends the table in pages, so that it needs little memory for each of ten
 // thousand ranks that ask at once.
 
 #include <cstddef>

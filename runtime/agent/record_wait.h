@@ -1,6 +1,6 @@
 #pragma once
-// Waits at lead's end until the run's record is on the disk. Otherwise a disk that hangs for a
-// minute would lose the end of a run that has completed.
+// Waits before lead exits until the run's record is on the disk. Without this wait, a disk that
+// hangs for a minute would lose the end of a completed run.
 
 #include <chrono>
 
@@ -20,7 +20,8 @@ struct RecordWait {
 };
 
 /// Waits until every event is on the disk or lost (EventLog::take_failure). Returns false after the
-/// limit, or after two signals that ask to end; err then says what the record lacks.
+/// limit, or after two signals that ask to end; err then gets a message that the last lines are
+/// missing.
 [[nodiscard]] bool wait_for_record(const RecordWait& wait);
 
 }  // namespace dlrun::agent

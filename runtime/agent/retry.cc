@@ -47,7 +47,8 @@ void RetryHistory::add_attempt(std::optional<std::int64_t> step, Cause cause, bo
     fruitless_ = 0;
     return;
   }
-  // The progress of a program that never reports a step is unknown. Only retry.max limits it.
+  // The progress of a program that never reports a step is unknown. Only retry.max limits its
+  // restarts.
   if (best_step_ || (can_tell && is_the_programs_own(cause))) {
     ++fruitless_;
   } else {
@@ -85,8 +86,8 @@ class HistoryReader {
   }
 
   [[nodiscard]] RecordedHistory finish() {
-    // Lead was lost while it waited for Slurm's verdict on a silent node. Its own node may have
-    // failed, too.
+    // In this case lead was lost while it waited for Slurm's verdict on a silent node. Lead's own
+    // node may have failed, too.
     auto& last = read_.last;
     if (was_silent_ && !last.is_announced && !last.has_ended) last.cause = Cause::kNodeFailure;
     close();
@@ -115,7 +116,7 @@ class HistoryReader {
     last.cause = end.cause.value().value_or(Cause::kNone);
     if (last.cause == Cause::kPreemption) read_.history.add_preemption();
     was_silent_ = end.silent.has_value();
-    // The signal came without a reason, but Slurm has started the job again.
+    // The signal came without a reason, but Slurm has started the job again, as after a preemption.
     if (last.cause == Cause::kNone && end.reason == EndReason::kSignalled)
       last.cause = Cause::kPreemption;
   }

@@ -17,7 +17,7 @@ namespace dlrun::agent {
 
 /// The options of `retry`, as the script passes them to lead.
 struct RetryOptions {
-  /// Most restarts of the run, including requeues. 0 disables retries.
+  /// Largest number of restarts of the run, including requeues. 0 disables retries.
   int max = 0;
   std::set<Cause> on{};  ///< causes after which the run is retried
   int no_progress = 3;   ///< the run ends after this many attempts in a row without progress
@@ -30,7 +30,7 @@ struct RetryOptions {
   [[nodiscard]] bool is_on() const { return max > 0; }
 };
 
-/// Parses a list of causes such as "timeout,hang". Fails with kUsage for an empty or unknown word.
+/// Parses a list of causes such as "timeout,hang". Fails with kUsage for an empty or unknown cause.
 [[nodiscard]] Result<std::set<Cause>> parse_causes(std::string_view text);
 
 /// Restarts, progress and bad nodes of a run's attempts so far.
@@ -79,20 +79,19 @@ struct RecordedHistory {
   LastEnd last;
 };
 
-/// Reads the history from the text of events.jsonl. An attempt without an end was lost with its
-/// node (kNodeFailure). An attempt that a signal ended without a known cause was preempted, since
-/// Slurm has started the job again. Ignores events that it does not know. always_reports: the
+/// Reads the history from the text of events.jsonl. An attempt without an end counts as lost with
+/// its node (kNodeFailure). An attempt that a signal ended without a known cause counts as
+/// preempted, because Slurm has started the job again. Ignores unknown events. always_reports: the
 /// program reports from its first step on.
 [[nodiscard]] RecordedHistory read_history(std::string_view events, bool always_reports = false);
-/// Reads the history from a record of any size in bounded memory. The only function of this header
-/// that does I/O.
+/// Reads the history from a record of any size in bounded memory.
 [[nodiscard]] Result<RecordedHistory> read_history_file(const std::filesystem::path& events,
                                                         bool always_reports);
 
 struct RetryDecision {
   bool restarts = false;
   int left = 0;                         ///< restarts that are left after this one
-  bool is_last_unless_further = false;  ///< the next attempt without progress is the last
+  bool is_last_unless_further = false;  ///< the next attempt is the last unless it makes progress
   std::string why;  ///< why the run is not restarted; empty if no user would expect a restart
 };
 
@@ -112,9 +111,9 @@ struct JobLayout {
 };
 
 /// Returns the srun command line argv, changed to use only the nodes in `kept`. Replaces srun's
-/// options for nodes and numbers of nodes and tasks, wherever they stand. Keeps
-/// `--ntasks-per-node`, which then sets the number of tasks. Otherwise each kept node has the tasks
-/// that `job` gives it, or one where `job` does not say.
+/// options for nodes and for the numbers of nodes and tasks, at any position. Keeps
+/// `--ntasks-per-node`, which then sets the tasks of each node. Otherwise a node gets its number in
+/// job.tasks, else job.tasks_per_node, else one task.
 [[nodiscard]] std::vector<std::string> step_on_nodes(const std::vector<std::string>& argv,
                                                      const JobLayout& job,
                                                      const std::vector<std::string>& kept);

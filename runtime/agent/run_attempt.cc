@@ -30,12 +30,13 @@ using std::chrono::milliseconds;
 constexpr milliseconds kTickEvery{500};
 /// A longer time between two ticks means that this process was stopped.
 constexpr milliseconds kAsleep{2000};
-/// Slurm's USR1 may come this much too early: Slurm checks time limits twice a minute, and rounds.
+/// Slurm's USR1 may come earlier than requested by this time: Slurm checks time limits twice a
+/// minute, and rounds.
 constexpr std::chrono::seconds kSignalComesEarly{90};
-/// Time from the order to end the ranks until Slurm has requeued the job.
+/// Time before the limit that is reserved for ending the ranks and requeuing the job.
 constexpr std::chrono::seconds kRequeueTakes{15};
 constexpr milliseconds kLastSnapshotLimit{1000};
-constexpr std::chrono::seconds kStepLinger{90};
+constexpr std::chrono::seconds kStepLinger{90};  ///< longest wait for srun after a success
 constexpr milliseconds kAskAgain{2000};
 constexpr std::size_t kAddressesLimit = 8;
 constexpr std::size_t kOwnFiles = 64;
@@ -195,8 +196,8 @@ void AttemptRunner::take_signals() {
   }
 }
 
-/// Asks Slurm for the time left after a USR1. A user who wants a checkpoint sends the same signal
-/// as Slurm before the time limit; only the time left tells them apart.
+/// Asks Slurm for the time left after a USR1. Slurm sends USR1 before the time limit, and a user
+/// may send it to request a checkpoint. Only the time left distinguishes the two.
 void AttemptRunner::look_at_limit() {
   if (controller_ == nullptr || options_.retry.signal_before_s == 0) return;
   if (!limit_.is_open()) limit_.ask([controller = *controller_] { return controller.job(); });

@@ -19,7 +19,7 @@
 
 namespace dlrun::agent {
 
-/// The environment of an attempt. Every referenced object outlives the attempt.
+/// The objects that an attempt uses. Every referenced object outlives the attempt.
 struct AttemptPlace {
   const LeadOptions& options;
   const Env& env;
@@ -34,14 +34,14 @@ struct AttemptPlace {
   const std::vector<std::string>& command;
   const Controller* controller;  ///< nullptr without Slurm
   pid_t bystander;               ///< a child process that does not belong to the step; -1: none
-  bool ends_before_limit;  ///< a USR1 near the time limit ends the attempt, so that it is requeued
+  bool ends_before_limit;        ///< a USR1 near the time limit ends the attempt, for a requeue
   /// Called once after a successful attempt if srun has not exited yet. srun may still wait for
   /// Slurm's controller, or for the reader of its output.
   std::function<void(const AttemptEnd&)> on_early_end;
 };
 
-/// Starts the step and leads it to its end. Returns when no process of the step is left. Ends with
-/// kExitRunTaken if a later attempt has superseded this one.
+/// Starts the step and leads it to its end. Returns once the step has ended, or its launcher was
+/// killed. Ends with kExitRunTaken if a later attempt has superseded this one.
 [[nodiscard]] Result<AttemptEnd> run_attempt(const AttemptPlace& place);
 
 }  // namespace dlrun::agent

@@ -65,7 +65,7 @@ Result<std::optional<bool>> read_holder(const fs::path& path, const JobIdentity&
               identity.cluster);
 }
 
-/// Returns true if the run's own files say that the run was made for this job.
+/// Returns true if the run's own files, or its name, show that the run was made for this job.
 bool is_made_for(const fs::path& directory, const JobIdentity& identity, std::string_view name) {
   const auto says_so = [&](const char* file) {
     const auto text = read_file(directory / file, kClaimFileLimitBytes * 16);

@@ -54,7 +54,7 @@ struct ClaimedRun {
 /// Returns the number in the run's `attempt` file. Fails with kNotFound before the first attempt.
 [[nodiscard]] Result<int> read_attempt(const std::filesystem::path& directory);
 
-/// Returns Slurm's number of requeues of this job; 0 if Slurm does not say.
+/// Returns Slurm's number of requeues of this job; 0 if SLURM_RESTART_COUNT is not set.
 [[nodiscard]] int restart_count_of(const Env& env);
 
 }  // namespace dlrun::agent

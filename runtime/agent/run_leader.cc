@@ -49,8 +49,8 @@ constexpr seconds kAskSlurmAgain{2};
 constexpr milliseconds kLauncherEnd{1000};  ///< from SIGKILL to the end of srun's helper process
 constexpr seconds kDiskFullLimit{60};       ///< time for a full disk to have room again
 constexpr milliseconds kDiskTriedEvery{500};
-/// Time for Slurm's signal after it refused our requeue. Slurm refuses when it is requeueing the
-/// job already.
+/// Time to wait for Slurm's signal after Slurm refused lead's requeue. Slurm refuses it while it
+/// already requeues the job.
 constexpr seconds kSlurmWasFaster{5};
 constexpr seconds kRequeueLimit{60};  ///< time for Slurm to end this process after a requeue
 
@@ -241,14 +241,14 @@ RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
     }
     return {};
   }
-  // Slurm itself carries out a user's requeue. It may have begun already.
+  // Slurm itself carries out a user's requeue, and may have begun already.
   if (plan.cause == Cause::kRequeue) return {.next = Next::kSlurm, .cause = plan.cause};
   for (const auto& node : plan.bad_nodes) history_.add_bad_node(node);
   const bool is_preempted =
       plan.cause == Cause::kPreemption && controller_ && controller_->requeues_by_itself();
   const bool is_slurms = is_preempted || (end.is_slurms_doing && plan.cause != Cause::kTimeout);
   if (has_later_attempt())
-    return plan;  // Slurm has started the run elsewhere: the record is theirs
+    return plan;  // Slurm has started the run elsewhere, and its lead owns the record
   plan.next = is_slurms
                   ? Next::kSlurm
                   : where_to(is_nodes_hang ? Cause::kNodeFailure : plan.cause, plan.bad_nodes);
@@ -318,8 +318,8 @@ RunLeader::Next RunLeader::where_to(Cause cause, const std::vector<std::string>&
   const bool leaves_nodes =
       cause == Cause::kNodeFailure || (options_.retry.excludes_bad_nodes && !bad_nodes.empty());
   if (!leaves_nodes) return Next::kStep;
-  // Uses the remaining nodes of the allocation if the spec allows fewer nodes. They are asked of
-  // the controller, because SLURM_JOB_NODELIST still names a dead node.
+  // Uses the remaining nodes of the allocation if the spec allows fewer nodes. The controller lists
+  // them; SLURM_JOB_NODELIST still contains a dead node.
   if (options_.retry.min_nodes == 0) return Next::kRequeue;
   const auto facts = controller_->job();
   if (!facts) return Next::kRequeue;

@@ -27,14 +27,14 @@ struct LeadOutputs {
   int signal_fd;
 
   void say(std::string_view line) const;
-  /// Waits until the record is on the disk. Returns false if it is not; err then says so.
+  /// Waits until the record is on the disk. Returns false, after a message on err, if it is not.
   [[nodiscard]] bool wait_for_record() const;
   /// Writes the rest of all outputs and returns code.
   int close(int code) const;
 };
 
-/// Returns the end of the file to which this process's standard error goes; empty if standard error
-/// is not a regular file.
+/// Returns the last 64 KiB of the file to which this process's standard error goes; empty if
+/// standard error is not a regular file.
 [[nodiscard]] std::string own_log();
 
 /// Records the end of the run and removes its secrets.
@@ -72,19 +72,21 @@ class RunLeader {
   };
 
   /// Returns true, after telling the user, if a later attempt has begun elsewhere while this one
-  /// waited for Slurm. If a node with its lead is cut off, Slurm restarts the job on other nodes.
+  /// waited for Slurm. Slurm restarts the job on other nodes if lead's node is cut off from the
+  /// network.
   [[nodiscard]] bool is_superseded() const;
   [[nodiscard]] bool has_later_attempt() const;
-  /// Writes the next attempt's number. Retries for a while if the run's folder is full or away.
+  /// Writes the next attempt's number. Retries for one minute if the disk is full or the folder
+  /// cannot be written.
   [[nodiscard]] Result<> begin_next_attempt();
   [[nodiscard]] Plan plan_after(AttemptEnd& end);
-  /// Asks Slurm for the cause of the end if the signals alone did not tell it.
+  /// Asks Slurm for the cause of the end if the signals alone did not show it.
   [[nodiscard]] Cause cause_by_slurm(AttemptEnd& end) const;
   /// Returns the nodes that Slurm considers bad. Waits for Slurm's verdict if a node is silent.
   [[nodiscard]] std::vector<std::string> ask_for_bad_nodes(AttemptEnd& end);
-  /// Ends what srun has left behind while the controller cannot be reached. srun's helper process
-  /// cancels the step as soon as it reaches the controller again; by then the job may run on other
-  /// nodes, where its new step has the same number.
+  /// Kills the processes that srun has left behind while the controller cannot be reached. srun's
+  /// helper process would cancel the step as soon as it reaches the controller again. By then the
+  /// job may run on other nodes, where its new step has the same number and would be cancelled.
   void end_cut_off_launcher() const;
   [[nodiscard]] Next where_to(Cause cause, const std::vector<std::string>& bad_nodes);
   /// Changes the command to run on these nodes only, at most RetryOptions::step_nodes of them.

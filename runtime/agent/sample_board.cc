@@ -15,7 +15,8 @@ using std::chrono::seconds;
 constexpr seconds kLeastPause{4};
 constexpr seconds kLongestSnapshotPause{20};
 constexpr seconds kLongestRecordPause{60};
-/// Ranks per second of the interval of ranks.json. 10,000 ranks write about 600 KiB every 20 s.
+/// For each of this many ranks, the interval of ranks.json is one second longer. With 10,000 ranks
+/// lead writes about 600 KiB every 20 s.
 constexpr std::size_t kRanksPerSecond = 500;
 constexpr int kRecordsPerLife = 100;  ///< the interval is 1/100 of the attempt's duration so far
 constexpr std::size_t kSlowNamed = 5;
@@ -23,7 +24,7 @@ constexpr std::size_t kSlowNamed = 5;
 /// median. Other ranks then wait for it.
 constexpr double kSlowFactor = 1.3;
 constexpr double kSlowLeastMs = 1;
-/// Age that the report of a step may have: the delays of the program's report and of the heartbeat.
+/// Largest age of a reported step: the delays of the program's report and of the heartbeat.
 constexpr seconds kReportsAge{6};
 
 template <typename Value>
@@ -101,7 +102,7 @@ void SampleBoard::note(int number_of_rank, const to_lead::Beat& beat, Clock::tim
   rank.has_told = true;
   has_news_ = has_any_ = true;
   if (beat.cpu) rank.cores = beat.cpu;
-  // Smoothed, so that a rank is not slow because its machine was busy for one second.
+  // The value is smoothed, so that a rank is not slow because its machine was busy for one second.
   if (beat.work_ms) {
     const double work = events::value_of(*beat.work_ms);
     rank.work_ms = (work + rank.work_ms.value_or(work)) / 2;
@@ -153,7 +154,7 @@ void SampleBoard::judge(Clock::time_point now) {
     rank.lag = half_reached_ && rank.step
                    ? std::max<std::int64_t>(half_reached_->step - *rank.step, 0)
                    : 0;
-    // The median of two values is the larger one here, so compare with the faster of two ranks.
+    // median_of() returns the larger of two values, so two ranks are compared with the faster one.
     const double usual = work.size() == 2 ? std::min(work[0], work[1]) : limit;
     const bool works_long = has_median && rank.work_ms && *rank.work_ms > usual * kSlowFactor &&
                             *rank.work_ms > usual + kSlowLeastMs;

@@ -1,7 +1,7 @@
 #pragma once
 // Lead's statistics of the running ranks: processor, memory, GPUs, the step of each rank, and which
 // ranks are slow. Produces ranks.json and the `samples` events, whose form is described in
-// runtime/ENVIRONMENT.md. No I/O, no clock of its own.
+// runtime/ENVIRONMENT.md. No I/O, no clock.
 
 #include <chrono>
 #include <cstdint>
@@ -28,11 +28,12 @@ class SampleBoard {
 
   /// Adds a rank that has joined.
   void add(const World& world, const std::string& host);
-  /// Takes a rank's heartbeat. Keeps the values that it does not carry.
+  /// Adds a rank's heartbeat. Values that the heartbeat lacks stay unchanged.
   void note(int rank, const to_lead::Beat& beat, Clock::time_point now);
 
   [[nodiscard]] bool has_any() const { return has_any_; }
-  /// Returns true when ranks.json is to be written: every 4 s, with many ranks up to every 20 s.
+  /// Returns true when ranks.json is to be written: every 4 s, or with many ranks at intervals of
+  /// up to 20 s.
   [[nodiscard]] bool is_snapshot_due(Clock::time_point now) const;
   /// Returns true when a `samples` event is to be recorded: every 4 to 60 s. The interval grows
   /// with the attempt's duration, so that the record of a month stays small.
@@ -50,9 +51,9 @@ class SampleBoard {
     std::optional<std::uint64_t> resident_bytes;
     std::optional<std::int64_t> step;
     std::optional<GpuUse> gpus;
-    bool has_told = false;      ///< it has reported a value, not only an empty heartbeat
+    bool has_told = false;      ///< the rank has reported a value, not only an empty heartbeat
     Clock::time_point lived{};  ///< time of the last heartbeat
-    std::int64_t lag = 0;       ///< steps behind the step that half of the ranks had 6 to 12 s ago
+    std::int64_t lag = 0;  ///< steps behind the one that half of the ranks reached 6 to 12 s ago
     bool is_slow = false;
   };
 

@@ -18,8 +18,8 @@ bool goes_on(const JobFacts& facts) {
   return std::find(kAlive.begin(), kAlive.end(), facts.state) != kAlive.end();
 }
 
-/// Returns the last reason for the job's end that Slurm wrote to the script's log. The log may
-/// still have older reasons from before a requeue.
+/// Returns the last reason for the job's end that Slurm wrote to the script's log. The log may also
+/// contain reasons from before a requeue.
 std::string last_reason(std::string_view log) {
   std::string_view last;
   for (const auto line : split(log, '\n')) last = parse_job_cancel(line).value_or(last);
@@ -27,7 +27,7 @@ std::string last_reason(std::string_view log) {
 }
 
 /// Returns true if a signal ended the script. Under `set -e` a script reaches its EXIT trap with
-/// code 0 either by `exit` or by a signal, whose number bash does not tell.
+/// code 0 either by `exit` or by a signal, whose number bash does not report.
 bool was_signalled(const ScriptTrap& trap) {
   if (trap.code == 0) return !trap.at.starts_with("exit");
   return trap.code == 128 + SIGTERM || trap.code == 128 + SIGINT || trap.code == 128 + SIGHUP;
@@ -51,7 +51,7 @@ AttemptEnd own_end(const ScriptTrap& trap) {
 }  // namespace
 
 Cause cause_of_cancel(std::string_view reason) {
-  // slurmstepd gives the reason for a job's end only in these words.
+  // slurmstepd reports the reason for a job's end only in these words.
   struct Row {
     std::string_view words;  ///< the beginning of the reason
     Cause cause;
@@ -93,7 +93,7 @@ std::string why_cancelled(std::string_view reason) {
 
 namespace {
 
-/// Returns how Slurm ends the job, with only the reason as the message. Returns nullopt if the job
+/// Returns the end that Slurm causes; its message is only the reason. Returns nullopt if the job
 /// still runs.
 std::optional<ScriptEnd> jobs_end(const ScriptTrap& trap) {
   const auto reason = last_reason(trap.log);
@@ -106,8 +106,8 @@ std::optional<ScriptEnd> jobs_end(const ScriptTrap& trap) {
   if (trap.facts && !is_requeued && trap.facts->reason == "TimeLimit") end.cause = Cause::kTimeout;
   if (is_requeued && reason.empty())
     end.cause = trap.facts->is_preempted ? Cause::kPreemption : Cause::kRequeue;
-  // Without an answer of the controller the run is left without an end: the log does not tell
-  // whether Slurm queues the job again.
+  // Without an answer of the controller no end of the run is recorded, except after a time limit:
+  // the log does not show whether Slurm queues the job again.
   result.comes_again = is_requeued || (!trap.facts && end.cause != Cause::kTimeout);
   end.code = 128 + SIGTERM;
   end.reason = EndReason::kSignalled;

@@ -1,6 +1,6 @@
 #pragma once
-// Judges a job script that reached its EXIT trap before it started the ranks: it ended by itself,
-// or because Slurm ends the job. No I/O.
+// Decides why a job script reached its EXIT trap before it started the ranks: the script ended by
+// itself, or Slurm ends the job. No I/O.
 
 #include <optional>
 #include <string>
@@ -36,9 +36,9 @@ struct ScriptEnd {
 
 [[nodiscard]] ScriptEnd judge_script_end(const ScriptTrap& trap);
 
-/// Checks whether a step could not be launched because Slurm ends the job. If so, changes `end`,
-/// which has the trap's code, to say that. Returns true if the run must be left without an end:
-/// Slurm queues the job again, or the controller did not answer and may do so.
+/// Checks whether a step could not be launched because Slurm ends the job. If so, replaces the
+/// code, the reason and the cause in `end`. Returns true if no end of the run may be recorded:
+/// Slurm queues the job again, or may do so and the controller did not answer.
 [[nodiscard]] bool blame_jobs_end(AttemptEnd& end, const ScriptTrap& trap);
 
 }  // namespace dlrun::agent

@@ -13,9 +13,9 @@
 namespace dlrun::agent {
 namespace {
 
-/// Returns true if fd takes a piece now. O_NONBLOCK cannot be set, because other programs may share
-/// the descriptor. A pipe or terminal that polls as writable takes PIPE_BUF bytes at once, without
-/// blocking and without mixing them with other writers' bytes.
+/// Returns true if a write to fd will not block. O_NONBLOCK cannot be set, because other programs
+/// may share the descriptor. A pipe or terminal that polls as writable accepts PIPE_BUF bytes at
+/// once, without blocking and without mixing them with other writers' bytes.
 bool takes_a_piece_now(int fd) {
   pollfd writable{.fd = fd, .events = POLLOUT, .revents = 0};
   return ::poll(&writable, 1, 0) > 0;
@@ -68,7 +68,7 @@ void Sink::flush() {
     if (wrote < 0 && errno == EINTR) continue;
     if (wrote < 0 && errno == EAGAIN) break;
     if (wrote < 0) {
-      // The reader is gone, or the write failed. The program must go on nevertheless.
+      // The reader is gone, or the write failed. The program must continue nevertheless.
       is_gone_ = errno == EPIPE || errno == EBADF || errno == EIO;
       written_ = held_.size();
       break;

@@ -27,7 +27,7 @@ class Sink {
 
   /// Writes as many bytes as possible now and holds the rest. Drops bytes after the reader has gone
   /// (EPIPE). A regular file is written by another thread, which holds at most kFileHoldsBytes;
-  /// bytes beyond that are dropped, and a line in the file gives their number.
+  /// bytes beyond that are dropped, and a line in the file reports their number.
   void push(std::string_view bytes);
   [[nodiscard]] std::size_t held_bytes() const;
   [[nodiscard]] bool is_gone() const { return is_gone_; }

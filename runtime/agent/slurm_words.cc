@@ -65,7 +65,7 @@ std::optional<std::string_view> error_of_stepd(std::string_view line) {
 }
 
 /// Returns the reason in slurmstepd's line about a cancelled step or job (kept: "STEP " or "JOB ").
-/// Empty if the line gives none.
+/// Empty if the line contains none.
 std::optional<std::string_view> reason_behind(std::string_view kept, std::string_view line) {
   constexpr std::string_view kDueTo = " DUE TO ";
   constexpr std::string_view kEnd = " ***";

@@ -41,11 +41,11 @@ struct LaunchFailure {
 [[nodiscard]] std::optional<LaunchFailure> parse_launch_failure(std::string_view line);
 
 /// Returns the reason of a cancelled step: "TIME LIMIT" of "slurmstepd-n1: error: *** STEP 73.0 ON
-/// n1 CANCELLED AT 2026-11-21T16:15:12 DUE TO TIME LIMIT ***". Returns nullopt if the line gives no
-/// reason, and for TASK FAILURE, by which srun itself ends a step.
+/// n1 CANCELLED AT 2026-11-21T16:15:12 DUE TO TIME LIMIT ***". Returns nullopt if the line contains
+/// no reason, and for TASK FAILURE, with which srun itself ends a step.
 [[nodiscard]] std::optional<std::string_view> parse_cancel_reason(std::string_view line);
 /// Returns the reason of a cancelled batch script, "... *** JOB 73 ON n1 CANCELLED AT ... ***";
-/// empty if the line gives none, nullopt for other lines.
+/// empty if the line contains none, nullopt for other lines.
 [[nodiscard]] std::optional<std::string_view> parse_job_cancel(std::string_view line);
 
 }  // namespace dlrun::agent

@@ -78,7 +78,7 @@ void add_call(std::vector<std::string>& commands, std::string_view function,
        {"set $rsp=$room-8", "set *(long *)$rsp=(long)$old_rip", "set $orig_rax=-1", "set $rax=0"})
     commands.emplace_back(command);
   commands.push_back(fmt::format("set $rip=(long)&{}", function));
-  commands.emplace_back("tbreak *(long)$old_rip");  // the function returns to where the thread was
+  commands.emplace_back("tbreak *(long)$old_rip");  // the call returns to the thread's old position
   commands.emplace_back("continue");
 }
 
@@ -118,8 +118,8 @@ std::vector<std::string> python_commands(const std::filesystem::path& scratch) {
 
 /// Returns a gdb command line that makes a Python interpreter write the stacks of its threads into
 /// scratch. It calls the function that faulthandler uses, which takes no lock and allocates no
-/// memory, so it is safe in a hung process. gdb loads only the symbols of libc and libpython; so it
-/// takes a third of a second, even for a program as large as torch.
+/// memory, so it is safe in a hung process. gdb loads only the symbols of libc and libpython, so it
+/// needs only a third of a second, even for a program as large as torch.
 std::vector<std::string> python_argv(pid_t pid, const std::filesystem::path& scratch) {
   auto argv = gdb_argv(pid, {"auto-solib-add off"});
   for (const char* command :

@@ -1,5 +1,5 @@
 #pragma once
-// Takes the stacks of a process with py-spy or gdb, if the node (or the image) has one of them.
+// Dumps the stacks of a process with py-spy or gdb, if the node (or the image) has one of them.
 // Attaching stops the process for a moment, so this is for programs that are about to be ended.
 
 #include <sys/types.h>
@@ -21,10 +21,10 @@ struct StackDump {
   bool is_python = false;  ///< the frames are Python's
 };
 
-/// Takes the stacks of pid. Prefers the Python frames of a Python program. They come from py-spy;
-/// without it gdb makes the interpreter write them into `scratch`, a file that both can write and
-/// that is removed afterwards. Native frames come from gdb. Returns no frames if there is neither
-/// tool, if the kernel forbids attaching, or after `limit`.
+/// Dumps the stacks of pid. Prefers the Python frames of a Python program. These come from py-spy.
+/// Without py-spy, gdb makes the interpreter write them into `scratch`, a file that both can write
+/// and that is removed afterwards. Native frames come from gdb. Returns no frames if neither tool
+/// is installed, if the kernel forbids attaching, or after `limit`.
 [[nodiscard]] StackDump dump_stacks(pid_t pid, const Env& env, const std::filesystem::path& scratch,
                                     std::chrono::milliseconds limit);
 

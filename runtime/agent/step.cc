@@ -186,7 +186,8 @@ class LocalStep final : public Step {
   }
 
   void stop(bool) override {
-    // The agents have had their time to end their programs. The rest does not react and is killed.
+    // The agents had time to end their programs. Processes that are left do not react and are
+    // killed.
     kill_all();
   }
 

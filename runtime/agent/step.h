@@ -37,7 +37,8 @@ class StepHandler {
   virtual void on_foreign_line(std::string_view line) = 0;
   /// Called when a signal that stop() did not send ended the launcher.
   virtual void on_launcher_killed(int signal) = 0;
-  /// Called once no process of the step is left on this machine. words: messages of the launcher.
+  /// Called once srun has ended, or once no process of a local step is left. words: messages of the
+  /// launcher.
   virtual void on_step_end(int code, std::string_view words) = 0;
 };
 

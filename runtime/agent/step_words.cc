@@ -1,5 +1,5 @@
-// Parses the words of an srun command line, to rewrite it for a step on some of the job's nodes.
-// Implements parse_tasks_per_node() and step_on_nodes() of retry.h.
+// Parses an srun command line, and rewrites it for a step on some of the job's nodes. Implements
+// parse_tasks_per_node() and step_on_nodes() of retry.h.
 
 #include <algorithm>
 #include <array>
@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::int64_t kStepTasksLimit = 1'000'000;
 
-// Options of srun and pyxis that never take the next word as their value (srun(1), 22.05 to 26.05).
-// Every other option does, unless it contains a '='.
+// Options of srun and pyxis that never take the next argument as their value (srun(1), 22.05 to
+// 26.05). Every other option does, unless it contains a '='.
 constexpr std::array kFlagOptions{
     std::string_view("async"),
     std::string_view("bcast"),
@@ -73,17 +73,17 @@ constexpr std::array kFlagOptions{
     std::string_view("no-container-entrypoint"),
 };
 constexpr std::string_view kShortFlags = "EHhIjKklOQqsuVvXZ";
-constexpr std::string_view kShortWithOptionalValue = "IKks";  // a value is in the same word
+constexpr std::string_view kShortWithOptionalValue = "IKks";  // a value is in the same argument
 
 /// One option on srun's command line.
 struct StepOption {
-  /// Name without dashes. For a word with several short options: the last one.
+  /// Name without dashes. If one argument has several short options: the last one.
   std::string name{};
   std::optional<std::string> value{};
-  std::size_t words = 1;  ///< number of words: 2 if the value is a word of its own
+  std::size_t words = 1;  ///< number of arguments: 2 if the value is a separate argument
 };
 
-/// Parses the option at argv[at], a word that begins with '-'.
+/// Parses the option at argv[at], an argument that begins with '-'.
 StepOption option_at(const std::vector<std::string>& argv, std::size_t at) {
   const std::string_view word = argv[at];
   const auto with_next = [&](StepOption option) {
@@ -119,8 +119,8 @@ StepOption option_at(const std::vector<std::string>& argv, std::size_t at) {
   return {};
 }
 
-/// Returns the position of the word `dlrun-agent`, or argv.size(). srun's own words end there at
-/// the latest, even if a later Slurm has unknown options.
+/// Returns the position of `dlrun-agent`, or argv.size(). srun's own arguments end there at the
+/// latest, even if a later Slurm has options that this code does not know.
 std::size_t agent_at(const std::vector<std::string>& argv) {
   for (std::size_t at = 1; at + 1 < argv.size(); ++at) {
     const std::string_view word = argv[at];

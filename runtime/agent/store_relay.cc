@@ -15,7 +15,7 @@ namespace dlrun::agent {
 namespace {
 
 constexpr std::size_t kLineLimitBytes = 1U << 20U;
-constexpr std::size_t kMessageOverheadBytes = 256;  // growth of a request on its way to lead
+constexpr std::size_t kMessageOverheadBytes = 256;  // bytes that the message to lead adds
 
 bool is_text(const Json& object, std::string_view key) {
   const auto found = object.find(key);

@@ -1,6 +1,6 @@
 #pragma once
-// Templates of `rank --env NAME=TEMPLATE` and `rank --word TEMPLATE`: the variables and words that
-// a preset gives to a program. The agent fills in the values of its rank.
+// Templates of `rank --env NAME=TEMPLATE` and `rank --word TEMPLATE`: the variables and arguments
+// that a preset adds to a program. The agent fills in the values of its rank.
 
 #include <string>
 #include <string_view>

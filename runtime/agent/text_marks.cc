@@ -71,7 +71,7 @@ bool is_agent(std::string_view word) {
 constexpr std::string_view kOptionsWithoutValue = "EhHjklOqQRsuvVXZ";
 
 /// Returns the value of an output option such as "--output=x", "--error", "-o" or "-lox"; nullopt
-/// for other options. An empty value means that the value is the next word.
+/// for other options. An empty value means that the value is the next argument.
 std::optional<std::string_view> file_of(std::string_view word) {
   if (word.starts_with("--")) {
     const auto equals = std::min(word.find('='), word.size());

@@ -1,7 +1,7 @@
 #pragma once
-// Tells the text of the ranks from the messages of Slurm on srun's standard error. Three sources
-// print there: srun, slurmstepd, and all ranks. Lead acts on messages of the first two, but a
-// program can print the same text. So each agent marks the text of its program, and lead removes
+// Separates the text of the ranks from the messages of Slurm on srun's standard error. Three
+// sources print there: srun, slurmstepd, and all ranks. Lead acts on messages of the first two, but
+// a program can print the same text. So each agent marks the text of its program, and lead removes
 // the marks. A line without a mark does not come from a program.
 //
 // Form of a marked line: HEAD text TAIL "\n". HEAD and TAIL are derived from the attempt's secret,
@@ -42,13 +42,13 @@ class TextMarker {
 
   explicit TextMarker(TextMarks marks) : marks_(std::move(marks)) {}
 
-  /// Takes text of the program. Returns the lines that it completes, marked.
+  /// Adds text of the program. Returns the lines that this text completes, marked.
   [[nodiscard]] std::string add(std::string_view bytes, Clock::time_point now);
   /// Returns the open line, marked, if it is older than kOpenLimit; otherwise an empty text.
   [[nodiscard]] std::string take_late(Clock::time_point now);
   /// Returns the open line, marked.
   [[nodiscard]] std::string take_rest();
-  /// Marks a whole line of the agent itself. It precedes the program's open line.
+  /// Marks a whole line of the agent itself. This line appears before the program's open line.
   [[nodiscard]] std::string whole(std::string_view line) const { return mark(line); }
 
   [[nodiscard]] std::size_t held_bytes() const { return open_.size(); }
@@ -71,7 +71,7 @@ class MarkedTextReader {
   MarkedTextReader(TextMarks marks, std::function<void(std::string_view)> on_line)
       : marks_(std::move(marks)), on_line_(std::move(on_line)) {}
 
-  /// Takes bytes, which may begin and end anywhere. Returns the text for the user.
+  /// Handles bytes, which may begin and end anywhere in a line. Returns the text for the user.
   [[nodiscard]] std::string read(std::string_view bytes);
   /// Returns the text of a last line without a newline.
   [[nodiscard]] std::string take_rest();
@@ -90,7 +90,8 @@ class MarkedTextReader {
 };
 
 /// Returns true if srun's options (argv up to the agent) or env send the ranks' standard error to
-/// separate files. It must not be marked then, and srun's standard error has only Slurm's messages.
+/// separate files. In that case the agents must not mark it, and srun's standard error has only
+/// Slurm's messages.
 [[nodiscard]] bool ranks_errors_go_elsewhere(const std::vector<std::string>& argv, const Env& env);
 /// Removes the options that make slurmstepd tear lines (`--unbuffered`) from argv and env. They are
 /// not needed, because agents pass text on at once.
