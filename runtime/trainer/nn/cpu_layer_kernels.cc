@@ -66,13 +66,13 @@ class CpuLayerKernels final : public LayerKernels<T> {
   void max_pool_backward(const Window& w, std::size_t n, const T* x, const T* y, const T* dy,
                          T* dx) override {
     const std::size_t channels = w.input.channels;
-    // If windows tile the image, each element is in exactly one window, and dx is overwritten.
+    // If windows tile the image, each element is in exactly one window, so dx needs no zeros first.
     const bool is_tiling = w.stride == w.size && w.padding == 0 &&
                            w.output.height * w.size == w.input.height &&
                            w.output.width * w.size == w.input.width;
     for_each_of(n, [&](std::size_t image) {
       if (!is_tiling) std::fill_n(dx + image * w.input.size(), w.input.size(), T{0});
-      std::vector<T> left(channels);  // rest of dy; 0 once it was added to an element
+      std::vector<T> left(channels);  // dy; 0 after it was added to an element
       for_each_output(w, [&](std::size_t i, std::size_t j) {
         const T* out = pixel(y, w.output, image, i, j);
         std::copy_n(pixel(dy, w.output, image, i, j), channels, left.data());

@@ -68,7 +68,7 @@ class Kernels {
   Kernels(const Kernels&) = delete;
   Kernels& operator=(const Kernels&) = delete;
 
-  /// For example "cpu, 1 thread", "cuda 0 (NVIDIA H100)".
+  /// Returns for example "cpu, 1 thread" or "cuda 0 (NVIDIA H100)".
   [[nodiscard]] virtual std::string description() const = 0;
   [[nodiscard]] virtual bool uses_host_memory() const = 0;  ///< the CPU can read the pointers
 
@@ -78,7 +78,7 @@ class Kernels {
   /// synchronise(). All steps of a kind consist of the same operations with other arguments. A GPU
   /// with records_steps then runs the step as one CUDA graph. Operations are still queued one by
   /// one in the first step of a kind, and after an allocation within a step. The caller must not
-  /// wait for a part of a step by other means.
+  /// wait for a part of a step in any other way.
   virtual void begin_step(std::size_t /*kind*/) {}
   [[nodiscard]] virtual bool records_steps() const { return false; }
 
@@ -129,9 +129,9 @@ class Kernels {
   /// Computes dx = dy where y > 0, else 0 (the derivative at 0 is taken as 0).
   virtual void relu_backward(const T* y, const T* dy, T* dx, std::size_t count) = 0;
 
-  /// Softmax cross-entropy of logits [n x classes] against labels [n]. Adds the sum of the losses
-  /// to totals[0] and the number of right answers to totals[1]. An answer is right if the first
-  /// largest logit is that of the label. If gradient is not nullptr, also computes
+  /// Computes the softmax cross-entropy of logits [n x classes] against labels [n]. Adds the sum of
+  /// the losses to totals[0] and the number of right answers to totals[1]. An answer is right if
+  /// the first largest logit is that of the label. If gradient is not nullptr, also computes
   ///   gradient[i, j] = (softmax(logits[i])[j] - (j == labels[i])) * scale.
   virtual void softmax_cross_entropy(const T* logits, const std::uint8_t* labels, std::size_t n,
                                      std::size_t classes, T scale, T* gradient, T* totals) = 0;
@@ -162,7 +162,7 @@ class Array {
   template <typename Device>
   Array(Device& device, std::size_t count)
       : memory_(device.allocate(count * sizeof(T))), count_(count) {}
-  /// Takes memory with room for at least `count` elements that the device can use.
+  /// Takes ownership of memory that the device can use, with room for at least `count` elements.
   Array(std::shared_ptr<void>&& memory, std::size_t count)
       : memory_(std::move(memory)), count_(count) {}
   Array(Array&& other) noexcept

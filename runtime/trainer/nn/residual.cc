@@ -184,7 +184,8 @@ class Residual final : public Layer<T> {
 
   std::size_t inputs_;
   std::size_t outputs_;
-  // Used by both branches; declared before them because they add to it.
+  // The elements that both branches use of each array. Declared before the branches, because their
+  // constructors add to it.
   typename Way<T>::Place taken_;
   Way<T> inner_;
   Way<T> shortcut_;
