@@ -71,7 +71,7 @@ class CudaKernels final : public Kernels<float> {
 
   void begin_step(std::size_t kind) override {
     if (!options_.records_steps || !status_.first()) return;
-    hand_over();  // if the host has not waited for the step before
+    hand_over();  // needed if the host has not waited for the last step
     status_.keep(graphs_.begin(kind, stream_));
     if (graphs_.is_recording()) uploads_.begin_recording();
   }

@@ -73,7 +73,7 @@ void each_of_images(Value value, const ImageShape& shape, std::size_t n, float* 
 }
 
 constexpr unsigned kLanes = kThreads / kWarp;  // rows that a block adds at a time
-constexpr std::size_t kRowsOfLane = 16;        // rows for which another block is worth its cost
+constexpr std::size_t kRowsOfLane = 16;        // rows of a lane; fewer are not worth another block
 constexpr std::size_t kMostPartials = 256;
 
 std::size_t blocks_of_rows(std::size_t rows) {

@@ -12,9 +12,9 @@ namespace dlrun::trainer::cuda {
 
 /// Records the operations that are queued on a stream, and then launches them together as one
 /// graph. Every step is recorded again, because its arguments change. For each kind of step the
-/// object keeps an instantiated graph. If only the arguments have changed, it updates this graph;
-/// otherwise it instantiates the graph again. Fails with kInternal and names CUDA's call; the
-/// recorded operations are then lost.
+/// object keeps an instantiated graph. If only the arguments have changed, launch() updates this
+/// graph; otherwise launch() instantiates the graph again. Fails with kInternal and names CUDA's
+/// call; the recorded operations are then lost.
 class StepGraphs {
  public:
   StepGraphs() = default;

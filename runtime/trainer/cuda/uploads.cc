@@ -6,7 +6,7 @@
 namespace dlrun::trainer::cuda {
 namespace {
 
-constexpr std::size_t kAlignment = 256;  // like cudaMalloc, so that whole words are copied
+constexpr std::size_t kAlignment = 256;  // like cudaMalloc: each copy begins aligned
 
 Result<> checked(cudaError_t code, const char* call) {
   if (code == cudaSuccess) return {};

@@ -13,7 +13,7 @@ enum class Sharding {
   /// The samples of every epoch are spread over the ranks; `size` ranks with batch B give the same
   /// result as one rank with batch size * B.
   kSample,
-  kFile,  ///< each rank has its own files and goes through them in its own order every epoch
+  kFile,  ///< each rank reads its own files, in its own order in every epoch
   /// The epochs are spread over the ranks; every rank sees all samples in its own order, in
   /// ceil(epochs / size) epochs.
   kEpoch,
@@ -88,8 +88,8 @@ struct EpochPlace {
 
 /// Converts the position `place` that each of `before` ranks has reached in its own epochs (kEpoch)
 /// to the position of each of `now` ranks. `length` is the number of samples of an epoch. The total
-/// number of epochs of all ranks stays equal; a remainder of the division is repeated. `length`,
-/// `before` and `now` are > 0.
+/// number of epochs of all ranks stays equal; a remainder of the division is trained again.
+/// `length`, `before` and `now` are > 0.
 [[nodiscard]] EpochPlace shared_anew(EpochPlace place, std::size_t length, std::uint64_t before,
                                      std::uint64_t now);
 

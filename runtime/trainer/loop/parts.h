@@ -22,7 +22,7 @@ namespace dlrun::trainer {
 using Clock = std::chrono::steady_clock;
 
 /// Indices of the step's numbers, which are stored behind the gradients (Network::extra). They are
-/// summed over all ranks together with the gradients, so that they need no collective of their own.
+/// summed over all ranks together with the gradients, so that they need no separate collective.
 enum Word : std::size_t { kLossSum, kCorrect, kSaveRequests, kWords };
 
 inline constexpr float kPixelScale = 1.0F / 255;

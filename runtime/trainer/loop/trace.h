@@ -4,9 +4,9 @@
 // number), and rank 0 also writes PREFIX.json with the events of all ranks.
 //
 // The timeline shows each rank as a process. Its first track shows the steps and, nested, their
-// parts. Each gradient bucket has a track of its own, since all-reduces overlap. Time 0 is a
-// barrier at the start of the trace, so the clocks of the nodes need not agree. GPU work is shown
-// at the time it was queued.
+// parts. Each gradient bucket has its own track, since all-reduces overlap. Time 0 is a barrier at
+// the start of the trace, so the clocks of the nodes need not agree. GPU work is shown at the time
+// it was queued.
 
 #include <chrono>
 #include <cstddef>

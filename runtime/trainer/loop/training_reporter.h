@@ -30,8 +30,8 @@ struct StepReport {
   double loss = 0;
   double accuracy = 0;
   std::size_t samples = 0;  ///< of all ranks in this step
-  /// Time of this rank's own work in the step, without waiting for others. It is the only way to
-  /// find a slow rank, since all ranks take their steps together.
+  /// Time of this rank's own work in the step, without waiting for others. Only this time shows
+  /// which rank is slow, since all ranks finish their steps together.
   std::chrono::duration<double> work{};
 };
 

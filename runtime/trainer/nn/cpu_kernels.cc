@@ -183,7 +183,7 @@ class CpuKernels final : public Kernels<T> {
   }
 
   void sums_of_squares(const T* x, std::span<const TensorPart> parts, double* sums) override {
-    // Sum over blocks and then add the blocks in order; each thread takes whole blocks.
+    // Sum over blocks and then add the blocks in order; each thread processes whole blocks.
     constexpr std::size_t kBlock = 8192;
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const std::size_t blocks = (parts[i].count + kBlock - 1) / kBlock;

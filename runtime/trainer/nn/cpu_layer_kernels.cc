@@ -293,8 +293,8 @@ class CpuLayerKernels final : public LayerKernels<T> {
     for (std::size_t image = 0; image < n; ++image) work(image);
   }
 
-  /// Computes sums[j] = the sum of x[:, j] in the order of the rows. Each
-  /// thread takes some columns.
+  /// Computes sums[j] = the sum of x[:, j] in the order of the rows. Each thread processes some
+  /// columns.
   void sum_columns(const T* x, std::size_t rows, std::size_t columns, T* sums) const {
     constexpr std::size_t kLine = 64 / sizeof(T);
     const std::size_t lines = (columns + kLine - 1) / kLine;
@@ -318,7 +318,7 @@ class CpuLayerKernels final : public LayerKernels<T> {
   }
 
   /// Computes sums_, 2 x channels numbers: the sum over all rows of the numbers that add(row,
-  /// count, block) adds to `block`. Each thread takes whole blocks, and the blocks are added in
+  /// count, block) adds to `block`. Each thread processes whole blocks, and the blocks are added in
   /// order.
   template <typename Add>
   void sum_blocks(std::size_t rows, std::size_t channels, const Add& add) {

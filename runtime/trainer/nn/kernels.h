@@ -100,9 +100,9 @@ class Kernels {
   /// Copies to host memory after waiting for all operations queued before.
   virtual void copy_to_host(void* to, const void* from, std::size_t bytes) = 0;
 
-  /// Makes a data set readable by gather(). A GPU copies it to its memory if a quarter of
-  /// that memory stays free. Otherwise, and on the CPU, the result refers to `data`,
-  /// which must outlive it.
+  /// Makes a data set readable by gather(). A GPU copies it to its memory if a quarter of that
+  /// memory stays free. Otherwise, and on the CPU, the result points into `data`, which must
+  /// outlive the result.
   [[nodiscard]] virtual DeviceData upload(const Dataset& data) = 0;
 
   /// Computes x[i, :] = images[samples[i], :] * scale and labels[i, :] for i < n = samples.size().
@@ -110,8 +110,8 @@ class Kernels {
   virtual void gather(const DeviceData& data, std::span<const std::uint32_t> samples, T scale, T* x,
                       std::uint8_t* labels) = 0;
 
-  /// Computes c = op(a) op(b) + beta c, row-major. op(a): [m x k], op(b): [k x n], c: [m x n].
-  /// m, n > 0; k == 0 gives beta c.
+  /// Computes c = op(a) op(b) + beta c, row-major. op(a): [m x k], op(b): [k x n], c: [m x n]. m, n
+  /// > 0; If k == 0, c becomes beta c.
   virtual void gemm(Transpose transpose_a, Transpose transpose_b, std::size_t m, std::size_t n,
                     std::size_t k, const T* a, const T* b, T beta, T* c) = 0;
 
@@ -120,7 +120,7 @@ class Kernels {
   virtual void dense(std::size_t n, std::size_t inputs, std::size_t outputs, const T* x, const T* w,
                      const T* bias, bool with_relu, T* y) = 0;
 
-  /// Computes sums[j] = sum over i of x[i, j]. x: [n x width]; n == 0 gives zeros.
+  /// Computes sums[j] = sum over i of x[i, j]. x: [n x width]; If n == 0, the sums are 0.
   virtual void sum_rows(const T* x, T* sums, std::size_t n, std::size_t width) = 0;
 
   /// Computes y = max(x, 0), element by element.

@@ -86,8 +86,8 @@ class Layer {
   /// Returns true if backward reads y; the next layer must then not overwrite it.
   [[nodiscard]] virtual bool reads_output() const { return false; }
   [[nodiscard]] virtual bool is_relu() const { return false; }
-  /// Returns true if forward supports LayerCall::with_relu. backward still gets dL/dy
-  /// for y before the ReLU.
+  /// Returns true if forward supports LayerCall::with_relu. The dy of backward is still the
+  /// gradient of y before the ReLU.
   [[nodiscard]] virtual bool fuses_relu() const { return false; }
   /// Returns true if a batch may be processed in parts, one after another, with the parts'
   /// gradients added up, and larger parts are not faster. A layer of this kind ignores BatchInfo
@@ -108,7 +108,7 @@ class Layer {
   /// run even on a rank without samples.
   [[nodiscard]] virtual bool joins_ranks() const { return false; }
 
-  /// Fills the parameters with initial values. Host memory. The same stream gives equal values for
+  /// Fills the parameters with initial values. Host memory. Equal streams give equal values for
   /// float and double, up to rounding.
   virtual void initialise(std::span<T> /*parameters*/, Random& /*random*/) const {}
 
@@ -116,7 +116,7 @@ class Layer {
   virtual void forward(const LayerCall<T>& call, const T* x, T* y) const = 0;
 
   /// Computes, from dy = dL/dy and the data of forward, gradients = dL/dparameters (overwritten),
-  /// and dx = dL/dx unless dx is nullptr. n == 0 gives zero gradients, since a rank may have no
+  /// and dx = dL/dx unless dx is nullptr. If n == 0, the gradients are 0: a rank may have no
   /// samples in the last step of an epoch.
   virtual void backward(const LayerCall<T>& call, const T* x, const T* y, const T* dy, T* gradients,
                         T* dx) const = 0;

@@ -1,7 +1,7 @@
 #pragma once
 // Device operations for the layers of convolutional networks, in addition to kernels.h. The CPU
-// uses oneDNN; the GPU uses cuDNN and its own kernels. Pointers refer to device memory unless the
-// comment says host memory.
+// uses oneDNN; the GPU uses cuDNN and its own kernels. Pointers refer to device memory unless a
+// comment mentions host memory.
 //
 // Images are stored by rows with the channels of a pixel side by side: [n x height x width x
 // channels] (NHWC). An image with one byte per pixel needs no reordering, and pooling loops run
@@ -85,7 +85,7 @@ class LayerKernels {
   /// Computes statistics = the mean of the rows, then 1 / sqrt(variance + epsilon). The sums are
   /// taken relative to the running mean, which is equal on all ranks, so the variance is not a
   /// difference of two large numbers. Unless observed is nullptr, also adds share times mean and
-  /// unbiased variance to it. A rank without rows only takes part in the sum.
+  /// unbiased variance to it. A rank without rows only participates in the sum.
   virtual void batch_statistics(const T* x, std::size_t rows, std::size_t channels,
                                 const SumOverRanks* sum_over_ranks, double share, const T* running,
                                 T* statistics, T* observed) = 0;

@@ -8,9 +8,9 @@
 // a largest error of 2e-6 of the largest value; the points 0, +-1, +-2 of the paper give 1e-5, and
 // a direct sum gives 5e-7.
 //
-// A transformed tile is 36 vectors of channels, each in a plane of its own: element p of channel k
-// is transformed[p * plane + k]. A tile's pixels are passed as one pointer per pixel, to the
-// pixel's channels.
+// A transformed tile is 36 vectors of channels, each in its own plane: element p of channel k is
+// transformed[p * plane + k]. A tile's pixels are passed as one pointer per pixel, to the pixel's
+// channels.
 
 #include <array>
 #include <cstddef>
