@@ -22,7 +22,7 @@ namespace dlrun::trainer {
 /// The placeholder, the setter and the text of a flag's value. O: the type of the options.
 template <typename O>
 struct FlagValue {
-  std::string placeholder;  ///< for --help; empty: the flag takes no value, and `set` ignores it
+  std::string placeholder;  ///< for --help; empty: a flag without a value; `set` ignores its text
   std::function<Result<>(O&, std::string_view)> set;
   /// Returns the value as ranks compare it. Two ranks with different texts have different options.
   std::function<std::string(const O&)> show;
@@ -36,14 +36,14 @@ struct Flag {
   bool is_own = false;  ///< each rank may have its own value
 };
 
-/// A word of a flag and the value that it stands for.
+/// A text that a flag accepts, and the value that this text sets.
 template <typename T>
 struct FlagWord {
   std::string_view word;
   T value;
 };
 
-/// A function that returns a member of the options, for the functions below.
+/// Expands to a function that returns a member of the options, for the functions below.
 #define DLRUN_FIELD(path)      \
   [](auto& options) -> auto& { \
     return options.path;       \
@@ -91,7 +91,7 @@ template <typename O, typename Field>
           }};
 }
 
-/// Makes a flag's value: one of a few words. `words` must outlive the table.
+/// Makes a flag's value: one of the texts in `words`, which must outlive the table.
 template <typename O, typename Field, typename Words>
 [[nodiscard]] FlagValue<O> one_of(Field field, const Words& words) {
   std::string names;
@@ -113,7 +113,7 @@ template <typename O, typename Field, typename Words>
           }};
 }
 
-/// Makes a flag's value: one of the words in "a|b|c", kept as text.
+/// Makes a flag's value: one of the texts in "a|b|c", stored as text.
 template <typename O, typename Field>
 [[nodiscard]] FlagValue<O> word_in(Field field, std::string_view words) {
   return {std::string(words),
@@ -128,7 +128,7 @@ template <typename O, typename Field>
           [=](const O& options) { return field(options); }};
 }
 
-/// Makes the value of a flag that takes none and sets a member to true.
+/// Makes the value of a flag without an argument. The flag sets a member to true.
 template <typename O, typename Field>
 [[nodiscard]] FlagValue<O> given(Field field) {
   return {"",

@@ -109,8 +109,8 @@ Result<> run(const Options& options, const Env& env, DistributedJob& job) {
   communicator.set_compute_stream((*kernels)->stream());
   TrainingReporter::Options reporting;
   reporting.is_silent = world.rank != 0;
-  // mpirun connects stdout of a rank to a terminal of its own, even if the output goes to a
-  // file, but never stderr.
+  // mpirun connects a rank's stdout to a pseudo-terminal even if the output goes to a file, but
+  // never its stderr.
   reporting.is_terminal = isatty(STDOUT_FILENO) == 1 && isatty(STDERR_FILENO) == 1;
   reporting.metrics = options.metrics;
   reporting.store = job.store();
@@ -127,7 +127,8 @@ Result<> run(const Options& options, const Env& env, DistributedJob& job) {
   return communicator.barrier();
 }
 
-/// Opens the log of this rank. Prints the reason if that fails: a run does not end because of it.
+/// Opens the log of this rank. If that fails, prints the reason, and the rank continues without a
+/// log.
 void open_trainer_log(const Env& env) {
   const auto world = read_world(env, WorldReader::kProgram);
   if (!world) return;  // the program is about to fail with this error
@@ -152,8 +153,8 @@ int complain(const Error& error, const std::string& who) {
   return exit_code(error.code);
 }
 
-/// Tells this rank's agent which rank has failed, so that the run's record names that rank and not
-/// the first one that reports. Best effort; the exit code follows in any case.
+/// Reports to this rank's agent which rank has failed, so that the run's record names that rank and
+/// not the first rank that reports. Ignores errors: the agent sees the exit code in any case.
 void tell_whose(DistributedJob& job, const Error& error) {
   if (job.store() == nullptr) return;
   const auto agreed = agreed_error(error);
@@ -193,7 +194,7 @@ int main_of_collectives(const std::vector<std::string>& args) {
   return 0;
 }
 
-/// Returns "rank 3 on n1: " if there are several ranks, else nothing.
+/// Returns "rank 3 on n1: " if there are several ranks, else an empty string.
 std::string who(const Env& env) {
   const auto world = read_world(env, WorldReader::kProgram);
   return !world || world->size == 1 ? "" : fmt::format("rank {} on {}: ", world->rank, host_name());

@@ -12,7 +12,7 @@ namespace {
 
 using O = TrainOptions;
 
-constexpr std::int64_t kMostTraced = 100'000;  // steps; a step takes about a kilobyte
+constexpr std::int64_t kMostTraced = 100'000;  // steps; each needs about a kilobyte of memory
 constexpr std::int64_t kLargestSize = 1 << 20;
 constexpr double kLargestNumber = 1e9;
 constexpr double kBelowOne = 0.999999999;
@@ -67,7 +67,7 @@ Result<> set_augmentation(O& options, std::string_view value) {
   return {};
 }
 
-/// Makes a flag's value: a list with commas.
+/// Makes a flag's value: a list, separated by commas.
 template <typename Field>
 FlagValue<O> list(std::string_view placeholder, Field field,
                   Result<> (*set)(O&, std::string_view)) {

@@ -13,7 +13,7 @@ constexpr std::int64_t kMostSamples = 0xffff'ffff;
 constexpr std::int64_t kMostEpochs = 1'000'000;
 
 /// Returns the table of the flags that set TrainOptions. The trainer compares the values of all
-/// flags among the ranks, except those that a rank may have for itself.
+/// flags among the ranks, except flags with `is_own`.
 [[nodiscard]] const std::vector<Flag<TrainOptions>>& train_flags();
 
 }  // namespace dlrun::trainer

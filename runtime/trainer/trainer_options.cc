@@ -1,5 +1,5 @@
-// The tables of flags, which give the parser and the text of --help, and the checks of flags
-// against each other.
+// The tables of flags, which the parser and the text of --help read, and the checks of combinations
+// of flags.
 
 #include "runtime/trainer/trainer_options.h"
 
@@ -20,7 +20,7 @@ constexpr std::array<FlagWord<Precision>, 2> kPrecisions{
      {name_of(Precision::kBfloat16), Precision::kBfloat16}}};
 constexpr std::array<FlagWord<bool>, 2> kTruths{{{"true", true}, {"false", false}}};
 
-/// Returns the flag of a TrainOptions as one of the whole Options.
+/// Converts a flag of TrainOptions to a flag of Options, which contains TrainOptions.
 Flag<Options> of_options(const Flag<TrainOptions>& flag) {
   return {flag.name,
           {flag.value.placeholder,

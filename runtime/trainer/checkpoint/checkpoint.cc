@@ -1,5 +1,5 @@
 // Saving: write both data files, sync them, ask may_commit, then write the manifest atomically.
-// Loading: go from the newest checkpoint to older ones until every checksum matches.
+// Loading: try the checkpoints from the newest to the oldest, until all checksums of one match.
 
 #include "runtime/trainer/checkpoint/checkpoint.h"
 
@@ -189,7 +189,7 @@ Result<> CheckpointFolder::save(const TrainingState& state, const CheckpointLayo
                                        {"seconds", std::chrono::steady_clock::now() - start},
                                        {"error", written ? "" : written.error().message}});
   if (!written) {
-    // If another attempt has taken over, this may be its checkpoint by now.
+    // If another attempt has taken over, this directory may be its checkpoint by now.
     if (may_commit_()) fs::remove_all(folder, ignored);
     return within("cannot save a checkpoint", written.error());
   }
@@ -200,7 +200,7 @@ Result<> CheckpointFolder::save(const TrainingState& state, const CheckpointLayo
 
   const auto all = names();
   if (!all) return within("cannot remove older checkpoints", all.error());
-  std::size_t kept = 1;  // this one; an earlier attempt may have left later steps
+  std::size_t kept = 1;  // the new one; an earlier attempt may have left later steps
   for (const std::string& other : *all) {
     if (other == name) continue;
     if (kept < keep_ && fs::exists(path_ / other / kManifestFile, ignored)) {

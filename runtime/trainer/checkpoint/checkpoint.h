@@ -6,7 +6,7 @@
 //   step-00001875/optimizer.safetensors  the optimizer's arrays: "m.layers.0.weight" ...
 //   step-00001875/manifest.json          sizes and checksums of the two files, the position in
 //                                        training, and a checksum of the manifest itself
-//   latest                               name of the newest checkpoint, for people and scripts
+//   latest                               name of the newest checkpoint, for users and scripts
 //
 // The manifest is written last and atomically; a directory without it is not a checkpoint. Both
 // data files are synced to disk (fsync) before that, so earlier checkpoints stay valid after a
@@ -49,11 +49,11 @@ struct CheckpointLayout {
 struct TrainingState {
   Position position;
   std::uint64_t seed = 0;
-  std::string optimizer;                 ///< its name
-  std::vector<std::string> state_names;  ///< names of its arrays
+  std::string optimizer;                 ///< name of the optimizer
+  std::vector<std::string> state_names;  ///< names of the optimizer's arrays
   std::vector<float> parameters;
   std::vector<float> running;
-  /// One array per state name, as long as `parameters`, or with an element for each tensor.
+  /// One array per state name, as long as `parameters`, or with one element per tensor.
   std::vector<std::vector<float>> states;
   /// Number of samples of each rank (Sampler::Options) if every rank reads its own files; otherwise
   /// empty. An offset within an epoch is then valid only for the same ranks and files.
@@ -64,7 +64,7 @@ struct TrainingState {
 };
 
 /// Checks that this process may still write checkpoints. The file `attempt` of a run names the
-/// attempt that owns them; an older attempt whose node came back must not write too. Fails with
+/// attempt that owns them; an older attempt whose node is back must not write any more. Fails with
 /// kRefused and both numbers. Succeeds outside a run.
 [[nodiscard]] Result<> check_attempt(const Env& env);
 
@@ -75,17 +75,16 @@ class CheckpointFolder {
   CheckpointFolder(std::filesystem::path path, std::size_t keep,
                    std::function<Result<>()> may_commit);
 
-  /// Writes a checkpoint, then removes unfinished ones and the oldest above `keep`. Fails with kIo
-  /// (which file and why) or with the error of may_commit; earlier checkpoints then stay as they
-  /// are. After a failure the new checkpoint is removed, with two exceptions: only writing `latest`
-  /// failed (the message says so), or another attempt owns the directory.
+  /// Writes a checkpoint, then removes unfinished checkpoints and the oldest ones beyond `keep`.
+  /// Fails with kIo (which file and why) or with the error of may_commit; earlier checkpoints then
+  /// do not change. After a failure the new checkpoint is removed, with two exceptions: only
+  /// writing `latest` failed (the message says so), or another attempt owns the directory.
   [[nodiscard]] Result<> save(const TrainingState& state, const CheckpointLayout& layout) const;
 
-  /// Returns the newest undamaged checkpoint, or nothing. Adds a sentence to passed_over for
-  /// each newer one that is damaged or unfinished. Fails with kInvalid if the checkpoint
-  /// belongs to another model or optimizer than the arguments say. Fails with kIo if the
-  /// directory or a file of the newest checkpoint cannot be read: the error may be temporary
-  /// and the checkpoint undamaged.
+  /// Returns the newest undamaged checkpoint, or nothing. Adds a message to passed_over for each
+  /// newer checkpoint that is damaged or unfinished. Fails with kInvalid if the checkpoint's model
+  /// or optimizer differs from the arguments. Fails with kIo if the directory or a file of a
+  /// checkpoint cannot be read: the error may be temporary and the checkpoint undamaged.
   [[nodiscard]] Result<std::optional<TrainingState>> load_newest(
       const CheckpointLayout& layout, const std::string& optimizer,
       const std::vector<std::string>& state_names, std::vector<std::string>& passed_over) const;

@@ -71,7 +71,7 @@ class CudaKernels final : public Kernels<float> {
 
   void begin_step(std::size_t kind) override {
     if (!options_.records_steps || !status_.first()) return;
-    hand_over();  // for a step that nobody has waited for
+    hand_over();  // needed if the host has not waited for the last step
     status_.keep(graphs_.begin(kind, stream_));
     if (graphs_.is_recording()) uploads_.begin_recording();
   }
@@ -236,7 +236,7 @@ class CudaKernels final : public Kernels<float> {
 
   [[nodiscard]] bool is_bfloat16() const { return options_.precision == Precision::kBfloat16; }
 
-  /// The two inputs of a product in its number format; nullptr if out of memory.
+  /// The two inputs of a product in the product's number format; nullptr if out of memory.
   struct Operands {
     const void* a;
     const void* b;
@@ -273,8 +273,8 @@ class CudaKernels final : public Kernels<float> {
          "cublasSgemm");
   }
 
-  /// Returns how many bytes of the free memory data may take. The rest is for the optimizer's
-  /// arrays and the libraries' workspaces, which are allocated later.
+  /// Returns the number of bytes of free memory that data sets may use. The rest is for the
+  /// optimizer's arrays and the libraries' workspaces, which are allocated later.
   [[nodiscard]] std::size_t room_for_data() {
     std::size_t free = 0;
     std::size_t total = 0;
@@ -344,8 +344,8 @@ Result<std::unique_ptr<Kernels<float>>> make(int local_rank, const GpuOptions& o
                 "(resources.gpus_per_node), or use the CPU",
                 found != cudaSuccess ? cudaGetErrorString(found) : "there is none");
   }
-  // If Slurm has bound a GPU to the task, only that one is visible. Without NCCL, several
-  // ranks may share a GPU.
+  // If Slurm has bound a GPU to the task, only that GPU is visible. Without NCCL, several ranks may
+  // share a GPU.
   auto kernels = std::make_unique<CudaKernels>(local_rank % count, options);
   DLRUN_TRY(kernels->prepare());
   return kernels;

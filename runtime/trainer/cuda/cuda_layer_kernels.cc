@@ -235,8 +235,8 @@ class CudaLayerKernels final : public LayerKernels<float> {
   [[nodiscard]] Result<> status() const override { return status_.first(); }
 
  private:
-  /// Returns scratch memory for the partial sums, and makes room for the sums; nullptr when out of
-  /// memory (`status_` then holds the error).
+  /// Allocates sums_, and returns scratch memory for the partial sums; nullptr if out of memory
+  /// (`status_` then has the error).
   double* room_for(std::size_t rows, std::size_t channels) {
     const std::size_t parts = partial_sums(rows, channels);
     if (parts > partials_.size()) partials_ = Array<double>(device_, parts);

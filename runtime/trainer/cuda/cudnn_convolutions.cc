@@ -1,5 +1,5 @@
-// For each window, batch size and number format, cuDNN lists its algorithms once. The fastest one
-// that works is kept and used from then on.
+// For each window, batch size and number format, cuDNN lists its algorithms once. The fastest
+// algorithm that works is used in all runs.
 
 #include "runtime/trainer/cuda/cudnn_convolutions.h"
 
@@ -95,9 +95,9 @@ struct Operand {
 template <typename Descriptor, typename Number>
 Operand(const Descriptor&, Number*, std::size_t) -> Operand<Descriptor, Number>;
 
-/// One of the three passes of a window at a batch size, which computes an array from two
-/// others. kFind lists the algorithms, fastest first; kNeeds returns the workspace of
-/// one; kExecute runs one.
+/// One of the three passes of a window at a batch size, which computes an array from two others.
+/// kFind lists the algorithms, fastest first. kNeeds returns the workspace size of an algorithm,
+/// and kExecute runs an algorithm.
 template <typename Algorithm, typename Found, std::size_t kRoom, auto kFind, auto kNeeds,
           auto kExecute>
 struct Pass {
@@ -107,7 +107,7 @@ struct Pass {
   };
   const char* call;  // name of kExecute
   const char* find_call;
-  // The first is used; candidates that fail in their first run are removed.
+  // The first candidate is used; candidates that fail in their first run are removed.
   std::vector<Candidate> candidates{};
   bool is_searched = false;
   bool has_run = false;
@@ -200,7 +200,7 @@ struct CudnnConvolutions::Parts {
   std::vector<std::string> implementations;
 
   /// Returns the entry of a window. The first call creates cuDNN's handle, so that networks without
-  /// convolutions do not pay for it.
+  /// convolutions do not create a handle.
   Result<Entry*> entry(const Window& window, std::size_t n, cudnnDataType_t type) {
     if (handle == nullptr) {
       DLRUN_TRY(create(cudnnCreate, handle, "cudnnCreate"));
@@ -229,7 +229,7 @@ struct CudnnConvolutions::Parts {
                                : fail(Errc::kInternal, "{}: {}", what, cudaGetErrorString(code));
   }
 
-  /// Transposes from [rows x columns] to `to`.
+  /// Transposes `from`, [rows x columns], into `to`.
   Result<> turn(const float* from, std::size_t rows, std::size_t columns, float* to) {
     transpose(from, rows, columns, to, stream);
     return launched("transpose");
@@ -267,8 +267,8 @@ struct CudnnConvolutions::Parts {
   }
 
   /// Runs a pass of a and b with the fastest algorithm that works. An algorithm may fail in its
-  /// first run although cuDNN has listed it; it is then removed and the next one is tried. Returns
-  /// false if none works in 16 bits.
+  /// first run although cuDNN has listed it; the function then removes it and tries the next
+  /// algorithm. Returns false if no algorithm works in 16 bits.
   template <typename PassOf, typename A, typename B, typename C>
   Result<bool> run(PassOf& pass, const Entry& entry, const Operand<A, const float>& a,
                    const Operand<B, const float>& b, const Operand<C, float>& to) {

@@ -12,8 +12,8 @@
 
 namespace dlrun::trainer::cuda {
 
-/// The convolutions of a network on device's stream. Sets up cuDNN's objects at first use and keeps
-/// them per window and batch size. Arrays are device memory, laid out as LayerKernels says.
+/// The convolutions of a network on device's stream. Creates cuDNN's objects at first use and keeps
+/// them per window and batch size. Arrays are device memory with the layout of LayerKernels.
 ///
 /// With precision float32, everything is float32 (no TF32). With bfloat16, the arrays that cuDNN
 /// reads and writes are rounded to bfloat16, while its sums are float32; a window for which cuDNN

@@ -105,7 +105,7 @@ struct DenseForward::Parts {
     const cublasLtEpilogue_t epilogue =
         of.with_relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
     DLRUN_TRY(set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
-    return set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);  // its alignment matters too
+    return set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);  // cuBLASLt also uses its alignment
   }
 
   Result<> choose(Plan& plan) const {

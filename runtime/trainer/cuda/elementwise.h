@@ -12,8 +12,8 @@
 
 namespace dlrun::trainer::cuda {
 
-/// samples: device memory, [n]; nullptr: use i for sample i. label_width may be 0. x: [n x
-/// features]. out_labels: [n x label_width].
+/// Computes Kernels::gather. samples: device memory, [n]; nullptr: sample i is image i. label_width
+/// may be 0. x: [n x features]. out_labels: [n x label_width].
 void gather(const std::uint8_t* images, const std::uint8_t* labels, const std::uint32_t* samples,
             std::size_t n, std::size_t features, std::size_t label_width, float scale, float* x,
             std::uint8_t* out_labels, cudaStream_t stream);
@@ -27,7 +27,7 @@ void update(const Update<float>& formula, const UpdateArrays<float>& arrays, cud
 void add_scaled(float* y, float scale, const float* x, std::size_t count, cudaStream_t stream);
 /// Computes y = x rounded to bfloat16, ties to even; NaN stays NaN.
 void round_to_bfloat16(const float* x, std::uint16_t* y, std::size_t count, cudaStream_t stream);
-/// Computes y = x.
+/// Converts x to float32 without rounding.
 void widen_bfloat16(const std::uint16_t* x, float* y, std::size_t count, cudaStream_t stream);
 /// Computes sums[i] = sum of squares of elements [ranges[2 i], ranges[2 i] + ranges[2 i + 1]).
 /// ranges, sums: device memory.

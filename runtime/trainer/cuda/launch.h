@@ -30,7 +30,8 @@ void launch(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, cudaStream
 #endif
 }
 
-/// This thread's elements of 0..count-1: for (size_t i = first(); i < count; i += stride()).
+/// Return start and step of the loop over this thread's elements of 0..count-1:
+/// for (size_t i = first(); i < count; i += stride()).
 __device__ inline std::size_t first() {
   return std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
 }

@@ -32,7 +32,7 @@ constexpr unsigned kTile = 32;
 constexpr unsigned kTileRows = 8;
 
 /// Transposes through tiles in shared memory, so that both arrays are accessed row by row. A tile's
-/// rows have one extra element, so that the elements of a column lie in 32 different banks.
+/// rows have one extra element, so that the elements of a column are in 32 different banks.
 __global__ void transpose_kernel(const float* x, std::size_t rows, std::size_t columns, float* y) {
   __shared__ float tile[kTile][kTile + 1];
   const auto across = static_cast<unsigned>((columns + kTile - 1) / kTile);
@@ -73,7 +73,7 @@ void each_of_images(Value value, const ImageShape& shape, std::size_t n, float* 
 }
 
 constexpr unsigned kLanes = kThreads / kWarp;  // rows that a block adds at a time
-constexpr std::size_t kRowsOfLane = 16;        // with fewer rows another block does not pay off
+constexpr std::size_t kRowsOfLane = 16;        // rows of a lane; fewer are not worth another block
 constexpr std::size_t kMostPartials = 256;
 
 std::size_t blocks_of_rows(std::size_t rows) {

@@ -57,7 +57,8 @@ void batch_sums(const float* x, const float* mean, std::size_t rows, std::size_t
 void backward_sums(const float* x, const float* dy, const float* statistics, std::size_t rows,
                    std::size_t channels, double* partials, double* sums, cudaStream_t stream);
 
-/// `rows` counts the rows of all ranks whose sums these are.
+/// Computes LayerKernels::batch_statistics from `sums`. `rows` is the number of rows of all ranks
+/// that `sums` includes.
 void batch_statistics(const double* sums, double rows, double share, std::size_t channels,
                       const float* running, float* statistics, float* observed,
                       cudaStream_t stream);

@@ -54,7 +54,7 @@ Result<> StepGraphs::launch() {
   cudaGraphExec_t& ready = known_[current_].ready;
   cudaGraphExecUpdateResultInfo result{};
   if (ready != nullptr && cudaGraphExecUpdate(ready, graph.handle, &result) != cudaSuccess) {
-    // The operations have changed; clear the error, or the next launch reports it.
+    // The operations have changed. Clear the error, or the next launch would report it.
     cudaGetLastError();
     cudaGraphExecDestroy(ready);
     ready = nullptr;

@@ -6,7 +6,7 @@
 namespace dlrun::trainer::cuda {
 namespace {
 
-constexpr std::size_t kAlignment = 256;  // like cudaMalloc, so that whole words are copied
+constexpr std::size_t kAlignment = 256;  // like cudaMalloc: each copy begins aligned
 
 Result<> checked(cudaError_t code, const char* call) {
   if (code == cudaSuccess) return {};
@@ -75,8 +75,8 @@ Result<> Uploads::copy_rows(std::uint8_t* to, const std::uint8_t* from,
 Result<std::span<std::byte>> Uploads::room(std::size_t bytes) {
   const std::size_t most = std::min(bytes, kChunkBytes);
   if (most > kChunkBytes - used_) {
-    // An event recorded into a graph would not tell when the copies are done. Chunks of recorded
-    // copies get their event in end_recording().
+    // An event that is recorded into a graph does not signal the end of the copies. end_recording()
+    // records the events of chunks with recorded copies.
     chunks_[chunk_].is_held = is_recording_;
     if (!is_recording_)
       DLRUN_TRY(checked(cudaEventRecord(chunks_[chunk_].free, stream_), "cudaEventRecord"));

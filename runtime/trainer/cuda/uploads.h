@@ -39,8 +39,8 @@ class Uploads {
   [[nodiscard]] Result<> copy_rows(std::uint8_t* to, const std::uint8_t* from,
                                    std::span<const std::uint32_t> rows, std::size_t width);
 
-  /// Bracket the operations on the stream that are recorded. Call end_recording() after the
-  /// recording was launched, and before other operations are queued.
+  /// Mark the start and the end of the operations on the stream that are recorded. Call
+  /// end_recording() after the recording was launched, and before other operations are queued.
   void begin_recording() { is_recording_ = true; }
   [[nodiscard]] Result<> end_recording();
 
@@ -61,7 +61,7 @@ class Uploads {
   cudaStream_t stream_ = nullptr;
   std::vector<Chunk> chunks_;
   std::size_t chunk_ = 0;  // index of the chunk that is being filled
-  std::size_t used_ = 0;   // bytes of it that are used
+  std::size_t used_ = 0;   // number of bytes of this chunk that are used
   bool is_recording_ = false;
 };
 

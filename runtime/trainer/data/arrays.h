@@ -18,8 +18,8 @@
 
 namespace dlrun::trainer {
 
-/// Parses a file from an untrusted source. Fails with kInvalid and says what is wrong with which
-/// array. The message starts with `name`.
+/// Parses a file from an untrusted source. Fails with kInvalid; the message describes the problem
+/// and its array. The message starts with `name`.
 [[nodiscard]] Result<Dataset> parse_arrays(std::string_view name,
                                            std::span<const std::uint8_t> bytes);
 

@@ -22,14 +22,15 @@ struct Augmentation {
   friend bool operator==(const Augmentation&, const Augmentation&) = default;
 };
 
-/// Parses "flip", "rotate" and "shift [PIXELS]" (default 4), separated by commas; "none" gives no
+/// Parses "flip", "rotate" and "shift [PIXELS]" (default 4), separated by commas; "none" means no
 /// changes. Fails with kUsage.
 [[nodiscard]] Result<Augmentation> parse_augmentation(std::string_view text);
-/// Returns the words that parse_augmentation() reads.
+/// Returns the text that parse_augmentation() parses.
 [[nodiscard]] std::string to_text(const Augmentation& augmentation);
 
 /// Draws the changes of a sample in an epoch from stream (seed, Purpose::kAugment, epoch and
-/// sample). The number of draws is always the same, so that one change does not alter another.
+/// sample). The number of draws is constant, so that switching one kind of change on does not alter
+/// the others.
 [[nodiscard]] ImageChange image_change(const Augmentation& augmentation, std::uint64_t seed,
                                        std::uint64_t epoch, std::uint64_t sample);
 

@@ -70,8 +70,8 @@ void keep_first(Dataset& data, std::size_t samples) {
   data.images.resize(samples * data.features);
 }
 
-/// Checks that both halves have images of the same shape, and gives both the
-/// larger number of classes.
+/// Checks that both halves have images of the same shape, and sets the number of classes of both to
+/// the larger one.
 Result<> match(Split& split, const std::string& folder) {
   const Dataset& train = split.train;
   const Dataset& test = split.test;

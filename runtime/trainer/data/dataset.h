@@ -30,7 +30,7 @@ struct Dataset {
 struct Split {
   Dataset train;
   Dataset test;
-  std::string source;  ///< for people: a directory, or "generated digits, seed 1"
+  std::string source;  ///< for messages: a directory, or "generated digits, seed 1"
 };
 
 struct DataOptions {
@@ -39,8 +39,8 @@ struct DataOptions {
   /// Limit for the training data. 0: all samples of the files, or 8000 digits or 2000 patches.
   std::size_t train_samples = 0;
   std::size_t test_samples =
-      0;                   ///< limit for the test data; 0: all, or a quarter as many generated
-  std::uint64_t seed = 1;  ///< seed of the generated images
+      0;  ///< limit for the test data; 0: all samples, or 2000 digits or 500 patches
+  std::uint64_t seed = 1;        ///< seed of the generated images
   std::size_t patch_size = 120;  ///< for "patches": pixels per row and per column
   bool is_by_file = false;       ///< for "arrays": each rank reads its own partitions
   int rank = 0;
@@ -48,7 +48,7 @@ struct DataOptions {
 };
 
 /// Appends `from` to `to`, which may be empty. Fails with kInvalid if images or labels have
-/// different shapes. `name` is the name of `from`.
+/// different shapes. `name` is the name of `from` in the message.
 [[nodiscard]] Result<> append(Dataset& to, Dataset from, std::string_view name);
 
 /// Draws n digits for the training or the test data; the two never share an image. Sample i depends

@@ -1,6 +1,6 @@
 #pragma once
-// Generated digits: images of 0 to 9 for machines without data or network. They vary in style,
-// slant, rotation, size, place, pen and noise, so that a model has to learn them.
+// Generated digits: images of 0 to 9, for machines without a data set or a network connection. They
+// vary in style, slant, rotation, size, place, pen and noise, so that a model has to learn them.
 
 #include <cstdint>
 #include <span>
@@ -11,8 +11,8 @@ namespace dlrun::trainer {
 
 inline constexpr std::uint32_t kDigitSize = 28;  ///< pixels per row and per column
 
-/// Draws a digit (0..9) into pixels ([28 x 28], row-major, 0 is background). The same random stream
-/// draws the same image.
+/// Draws a digit (0..9) into pixels ([28 x 28], row-major, 0 is background). Equal random streams
+/// give equal images.
 void draw_digit(int digit, Random& random, std::span<std::uint8_t, kDigitSize * kDigitSize> pixels);
 
 }  // namespace dlrun::trainer

@@ -31,8 +31,8 @@ struct IdxArray {
 
 /// Parses a file and checks every size before use. expected_dimensions is 3 for images and 1 for
 /// labels. Fails with kInvalid if the file is not IDX, has another element type or number of
-/// dimensions, or has more or fewer bytes than its header announces (the message gives both
-/// numbers). The message starts with `name`.
+/// dimensions, or has more or fewer bytes than its header specifies (the message has both numbers).
+/// The message starts with `name`.
 [[nodiscard]] Result<IdxArray> parse_idx(std::string_view name, std::vector<std::uint8_t> file,
                                          std::size_t expected_dimensions);
 

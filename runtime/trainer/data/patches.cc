@@ -1,5 +1,5 @@
-// A patch is divided among a few random points: each pixel belongs to the nearest one, and has the
-// spectrum of that point's class.
+// A patch is divided among a few random points: each pixel belongs to the nearest point, and has
+// the spectrum of that point's class.
 
 #include "runtime/trainer/data/patches.h"
 

@@ -55,9 +55,9 @@ class Random {
   [[nodiscard]] bool is_below_at(std::uint64_t i, std::uint64_t threshold) const {
     return mix(state_ + (i + 1) * 0x9e3779b97f4a7c15U) >> 11U < threshold;
   }
-  /// `bound` lies between 0 and 1.
+  /// Returns the threshold for is_below_at(). 0 <= bound <= 1.
   [[nodiscard]] static std::uint64_t threshold_of(double bound) {
-    // Exact: a multiplication by a power of two.
+    // The product is exact: 0x1p53 is a power of two.
     return static_cast<std::uint64_t>(std::ceil(bound * 0x1p53));
   }
 

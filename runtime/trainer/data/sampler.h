@@ -13,7 +13,7 @@ enum class Sharding {
   /// The samples of every epoch are spread over the ranks; `size` ranks with batch B give the same
   /// result as one rank with batch size * B.
   kSample,
-  kFile,  ///< each rank has its own files and goes through them in its own order every epoch
+  kFile,  ///< each rank reads its own files, in its own order in every epoch
   /// The epochs are spread over the ranks; every rank sees all samples in its own order, in
   /// ceil(epochs / size) epochs.
   kEpoch,
@@ -22,9 +22,9 @@ enum class Sharding {
 /// One rank's part of one step.
 struct Batch {
   std::span<const std::uint32_t> samples;  ///< of this rank; may be empty in an epoch's last step
-  /// Samples of all ranks in this step; gradients are divided by it.
+  /// Number of samples of all ranks in this step; the gradients are divided by it.
   std::size_t global_samples = 0;
-  std::size_t advance = 0;  ///< by how much this step moves the offset
+  std::size_t advance = 0;  ///< number by which this step moves the offset
 };
 
 /// Shuffles the samples of every epoch (Fisher-Yates with a seed) and gives each rank its part.
@@ -55,7 +55,7 @@ class Sampler {
   /// Returns the offset at which an epoch ends.
   [[nodiscard]] std::size_t epoch_length() const;
 
-  /// Returns by how much a full step moves the offset.
+  /// Returns the number by which a full step moves the offset.
   [[nodiscard]] std::size_t samples_per_step() const;
 
   /// Returns the number of steps from `offset` in `epoch` to the end of `epochs` epochs; all
@@ -64,7 +64,7 @@ class Sampler {
                                          std::size_t epochs) const;
 
   /// Returns the batch at `offset` (below epoch_length()) of `epoch`, both from 0. Its span is
-  /// valid until the next call.
+  /// valid until the next call of batch().
   [[nodiscard]] Batch batch(std::size_t epoch, std::size_t offset);
 
  private:
@@ -88,8 +88,8 @@ struct EpochPlace {
 
 /// Converts the position `place` that each of `before` ranks has reached in its own epochs (kEpoch)
 /// to the position of each of `now` ranks. `length` is the number of samples of an epoch. The total
-/// number of epochs of all ranks stays equal; a remainder of the division is repeated. `length`,
-/// `before` and `now` are > 0.
+/// number of epochs of all ranks stays equal; a remainder of the division is trained again.
+/// `length`, `before` and `now` are > 0.
 [[nodiscard]] EpochPlace shared_anew(EpochPlace place, std::size_t length, std::uint64_t before,
                                      std::uint64_t now);
 

@@ -1,5 +1,5 @@
-// Everything before the first step: checks data, options and ranks against each other, and creates
-// the parts of the Trainer.
+// Prepares training: checks data, options and ranks against each other, and creates the parts of
+// the Trainer.
 
 #include <utility>
 
@@ -102,7 +102,7 @@ Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Sess
       checkpoints(
           options.checkpoint_dir, options.checkpoint_keep,
           [&communicator = session.communicator, may_commit = session.may_commit]() -> Result<> {
-            // Otherwise the parameters may come from partial sums.
+            // If a collective has failed, the parameters may come from partial sums.
             DLRUN_TRY(communicator.settled());
             return may_commit();
           }),

@@ -27,7 +27,8 @@ struct LabelScores {
 /// all ranks. Therefore the scores do not depend on the number of ranks.
 [[nodiscard]] LabelScores scores_of(std::span<const double> counts);
 
-/// Formats one value per class, such as "0.912 0.875"; empty if that is longer than `most` bytes.
+/// Formats one value per class, such as "0.912 0.875". Returns an empty string if the text is
+/// longer than `most` bytes.
 [[nodiscard]] std::string per_class_text(const LabelScores& scores, double ClassScore::*value,
                                          std::size_t most);
 

@@ -21,8 +21,8 @@ namespace dlrun::trainer {
 
 using Clock = std::chrono::steady_clock;
 
-/// Indices of the extra numbers ("words") behind the gradients. The words are summed over all ranks
-/// together with the gradients, so that ranks share them without an extra collective.
+/// Indices of the step's numbers, which are stored behind the gradients (Network::extra). They are
+/// summed over all ranks together with the gradients, so that they need no separate collective.
 enum Word : std::size_t { kLossSum, kCorrect, kSaveRequests, kWords };
 
 inline constexpr float kPixelScale = 1.0F / 255;
@@ -79,7 +79,7 @@ struct Trainer::Parts {
   CheckpointFolder checkpoints;
   std::unique_ptr<Trace> trace;  // nullptr: no trace was requested
   bool is_recorded = false;      // steps run as CUDA graphs: Kernels::begin_step
-  Clock::duration waited{};      // time the current step has waited for other ranks
+  Clock::duration waited{};      // time for which the current step has waited for other ranks
   Result<> summed;               // first failure of sum_over_ranks
   SumOverRanks sum_over_ranks;   // for layers that join ranks
   Schedule schedule;

@@ -41,8 +41,8 @@ CheckpointLayout layout_of(const Network<float>& network, std::span<const StateA
   return layout;
 }
 
-/// Checks that all numbers are finite. The loss of a step belongs to the parameters before the
-/// step, so it does not show that the step itself ruined them.
+/// Returns true if all numbers are finite. The loss of a step is computed before its update, so it
+/// does not show that the update made a parameter infinite.
 bool is_finite(const TrainingState& state) {
   const auto is_whole = [](const std::vector<float>& values) {
     return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });

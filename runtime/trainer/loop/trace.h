@@ -3,10 +3,10 @@
 // ui.perfetto.dev and chrome://tracing open. Each rank writes PREFIX-rank-0003.json (with its own
 // number), and rank 0 also writes PREFIX.json with the events of all ranks.
 //
-// A rank is a process of the timeline. Its first track shows the steps and, nested, their
-// parts. Each gradient bucket has a track of its own, since all-reduces overlap. Time 0 is a
-// barrier at the start of the trace, so the clocks of the nodes need not agree. GPU work is
-// shown at the time it was queued.
+// The timeline shows each rank as a process. Its first track shows the steps and, nested, their
+// parts. Each gradient bucket has its own track, since all-reduces overlap. Time 0 is a barrier at
+// the start of the trace, so the clocks of the nodes need not agree. GPU work is shown at the time
+// it was queued.
 
 #include <chrono>
 #include <cstddef>
@@ -35,8 +35,9 @@ class Trace {
   /// as its barrier does.
   [[nodiscard]] static Result<Trace> start(Communicator& communicator, Options options);
 
-  /// Records the time from its construction to its destruction on the first track. Does nothing
-  /// without a trace, or after the last step. The texts must be literals.
+  /// Records the time from its construction to its destruction on the first track. Does nothing if
+  /// `trace` is nullptr, or after the last step. The texts must be literals, because the trace
+  /// keeps only the pointers.
   class Span {
    public:
     explicit Span(Trace* trace, const char* name, const char* of_what = nullptr,

@@ -78,13 +78,14 @@ Result<> Trainer::step() {
   const StepScope scope =
       p.exchange->begin({epochs_done, ends_epoch, batch.samples.size(), batch.global_samples});
 
-  // The recording ends where the words are read, or earlier, for example for clipping.
+  // The recording ends when copy_to_host() reads `sums` below, or earlier, for example when
+  // clipping reads the norm.
   if (p.is_recorded) kernels.begin_step(batch.samples.size());
   start_words(scope);
   forward_and_backward(batch, scope.divisor);
   DLRUN_TRY(p.summed);
   p.position.step += 1;
-  if (scope.divisor > 0) {  // otherwise this rank has no step to take
+  if (scope.divisor > 0) {  // 0: a local step of a rank without samples
     DLRUN_TRY(p.exchange->update({learning_rate(p.schedule, epochs_done), p.position.step, 1}));
     p.network.keep_observed();
   }
@@ -135,8 +136,8 @@ void Trainer::forward_and_backward(const Batch& batch, std::size_t divisor) {
   float* const words = p.network.extra().data();
   const std::size_t n = batch.samples.size();
   // Process the micro-batches in order. The gradients of all but the last are accumulated
-  // separately. During the last backward they are added layer by layer, before a layer's gradients
-  // go to the other ranks. Usually there is only one micro-batch.
+  // separately. The last backward adds them layer by layer, before a layer's gradients are sent to
+  // the other ranks. Usually there is only one micro-batch.
   const std::size_t most = at_once(options_);
   for (std::size_t at = 0; at == 0 || at < n; at += most) {
     const auto samples = batch.samples.subspan(at, std::min(most, n - at));
@@ -155,7 +156,8 @@ void Trainer::forward_and_backward(const Batch& batch, std::size_t divisor) {
     loss(samples.size(), 1.0F / static_cast<float>(std::max<std::size_t>(divisor, 1)),
          p.network.output_gradient(), words);
     kernels.zero(p.own_loss.data(), 1);
-    // Keep this rank's loss before the words become the sums over all ranks.
+    // Keep this rank's loss, because the exchange replaces words[kLossSum] by the sum over all
+    // ranks.
     kernels.add_scaled(p.own_loss.data(), 1, words + kLossSum, 1);
     p.network.backward(samples.size(), [&](std::size_t layer) {
       const std::size_t first = p.network.first(layer);
@@ -241,7 +243,7 @@ Result<> Trainer::end_epoch() {
   if (options_.checkpoint_every == 0 || p.is_save_due || is_end) DLRUN_TRY(save());
 
   DLRUN_TRY_ASSIGN(auto test, evaluate());
-  if (!std::isfinite(test.mean_loss())) {  // the same on all ranks
+  if (!std::isfinite(test.mean_loss())) {  // equal on all ranks
     return fail(Errc::kInvalid,
                 "{}: the test loss is {} after step {} (epoch {}): the learning rate is too high",
                 data_.source, test.mean_loss(), p.position.step, p.position.epoch);

@@ -53,13 +53,14 @@ struct TrainOptions {
   std::size_t micro_batch = 0;
   std::size_t epochs = 4;
   std::uint64_t seed = 1;
-  Augmentation augmentation;  ///< of training samples; the test data stay as they are
+  Augmentation augmentation;  ///< of training samples; test data are not changed
   Sharding sharding = Sharding::kSample;
   GradientReducer::Options buckets;
   bool has_sharded_state = false;  ///< ZeRO stage 1: parallel/sharded_exchange.cc
-  /// Steps between averages (parallel/local_exchange.cc); 0: all steps are common.
+  /// Steps between averages (parallel/local_exchange.cc); 0: the ranks combine their gradients in
+  /// every step.
   std::size_t local_steps = 0;
-  double local_after = 0;  ///< epochs of common steps before local ones
+  double local_after = 0;  ///< number of epochs before the local steps begin
 
   std::filesystem::path checkpoint_dir;  ///< used on rank 0 only
   /// Steps between checkpoints; 0: at the end of each epoch. The end of training is always saved. A
@@ -78,7 +79,7 @@ struct Session {
   TrainingReporter& reporter;
   std::string host;                                                  ///< for messages
   std::function<Result<>()> may_commit = [] { return Result<>(); };  ///< see checkpoint.h
-  /// Set by a signal: save after the next step, then continue.
+  /// The signal handler sets this flag: the ranks then save after the next step, and continue.
   std::atomic<bool>* save_requested = nullptr;
 };
 
@@ -112,18 +113,18 @@ class Trainer {
   struct Totals;
 
   [[nodiscard]] Result<> build();
-  /// Exchanges the sizes and shapes of the ranks' data if each rank has its own.
+  /// Gathers the ranks' numbers of samples and of classes if each rank reads its own files.
   [[nodiscard]] Result<> survey();
   /// Checks that backend, device and optimizer support the chosen kind of parallelism.
   [[nodiscard]] Result<> check_parallelism(const Optimizer<float>& rule) const;
   /// Checks that every rank has samples, and at least one rank enough for a batch.
   [[nodiscard]] Result<> check_shards() const;
-  /// Checks that all ranks have the same options. Otherwise they would train
-  /// nonsense or wait forever.
+  /// Checks that all ranks have the same options. Otherwise the result would be wrong, or a rank
+  /// would wait forever.
   [[nodiscard]] Result<> check_that_ranks_are_alike() const;
   /// Checks the data and options of the model and makes its layers.
   [[nodiscard]] Result<Layers<float>> layers_of_model() const;
-  /// Prints what will be trained, and how.
+  /// Prints the data, the model and the most important settings.
   void describe();
   /// Returns the error for a step whose total loss is not finite. It names the lowest rank whose
   /// own loss is not finite.
@@ -141,14 +142,16 @@ class Trainer {
   [[nodiscard]] Result<> check_that_folder_is_new() const;
   [[nodiscard]] std::uint64_t epoch_ranks() const;  ///< see TrainingState
   [[nodiscard]] Result<> step();
-  /// Sets the words to the values with which a step begins, and the observed statistics to zero.
+  /// Prepares the step's numbers (enum Word): sets them to zero if the ranks were equal before the
+  /// step, and adds a requested save. Sets the observed statistics to zero.
   void start_words(const StepScope& scope);
-  /// Computes the gradients of this rank's samples, of the loss divided by `divisor`. Adds loss and
-  /// right answers to the words.
+  /// Computes the gradients of this rank's samples, of the loss divided by `divisor`. Adds the loss
+  /// and the number of right answers to the step's numbers (enum Word).
   void forward_and_backward(const Batch& batch, std::size_t divisor);
   /// Records the step's exchange if there is a trace.
   void trace_exchange();
-  /// Adds a step that is done to the epoch's sums, and reports it. sums: the words after the step.
+  /// Adds a finished step to the epoch's sums, and reports it. sums: the step's numbers (enum
+  /// Word).
   void count_step(const Batch& batch, const StepScope& scope, std::span<const float> sums,
                   std::chrono::steady_clock::time_point start);
   [[nodiscard]] Result<> save();

@@ -1,5 +1,5 @@
-// Every step is counted; the terminal, the log and the record each show only some of
-// them, at fixed intervals.
+// Every step is counted. The terminal, the metrics file and the run's record get only some of the
+// steps, at fixed intervals.
 
 #include "runtime/trainer/loop/training_reporter.h"
 
@@ -41,7 +41,8 @@ std::string rate_text(double per_second) {
 
 constexpr std::size_t kLongestText = 256;  // bytes of a text in the result that the run records
 
-/// Formats "test F1 0.9123 (macro 0.8876)" with `before` in front; nothing without scores.
+/// Formats "test F1 0.9123 (macro 0.8876)" with `before` in front. Returns an empty string without
+/// scores.
 std::string f1_text(std::string_view before, const std::optional<LabelScores>& scores) {
   return scores ? fmt::format("{}test F1 {:.4f} (macro {:.4f})", before, scores->micro_f1,
                               scores->macro_f1)
@@ -95,7 +96,7 @@ void TrainingReporter::print_line(const std::string& line) {
   std::fflush(stdout);
 }
 
-/// Returns the mean time in ms over the steps since the last call.
+/// Returns the mean of StepReport::work in milliseconds over the steps since the last call.
 double TrainingReporter::work_ms() {
   const auto steps = std::exchange(steps_since_told_, 0);
   const auto work = std::exchange(work_since_told_, {});

@@ -1,7 +1,7 @@
 #pragma once
-// Reports the progress and the result of training: to people on stdout, to tools in metrics.jsonl,
-// and to the run's record through the store. Rank 0 reports everything; the other ranks only tell
-// the store how far they are.
+// Reports the progress and the result of training: to users on stdout, to tools in metrics.jsonl,
+// and to the run's record through the store. Rank 0 reports everything; the other ranks report only
+// their step and the time of their work, to the store.
 
 #include <chrono>
 #include <cstddef>
@@ -30,8 +30,8 @@ struct StepReport {
   double loss = 0;
   double accuracy = 0;
   std::size_t samples = 0;  ///< of all ranks in this step
-  /// Time of this rank's own work in the step, without waiting for others. It is the only way to
-  /// find a slow rank, since all ranks take their steps together.
+  /// Time of this rank's own work in the step, without waiting for others. Only this time shows
+  /// which rank is slow, since all ranks finish their steps together.
   std::chrono::duration<double> work{};
 };
 
@@ -74,8 +74,8 @@ class TrainingReporter {
   /// Opens the metrics file. Fails with kIo.
   [[nodiscard]] static Result<TrainingReporter> open(const Options& options);
 
-  void note(const std::string& line);   ///< prints a line for people
-  void step(const StepReport& report);  ///< call after every step; shows only some of them
+  void note(const std::string& line);   ///< prints a line on stdout
+  void step(const StepReport& report);  ///< call after every step; shows only some steps
   void epoch(const EpochReport& report);
   /// Reports that a checkpoint contains everything up to this step.
   void saved(std::uint64_t step);

@@ -18,7 +18,8 @@
 namespace dlrun::trainer {
 
 enum class Collective { kAllReduce, kBroadcast, kAllGather, kReduceScatter };
-/// For example "all_reduce".
+/// Convert between a collective and its name, for example "all_reduce". parse_collective() returns
+/// nothing for any other text.
 [[nodiscard]] std::optional<Collective> parse_collective(std::string_view word);
 [[nodiscard]] std::string_view to_string(Collective collective);
 
@@ -28,8 +29,8 @@ enum class Collective { kAllReduce, kBroadcast, kAllGather, kReduceScatter };
 [[nodiscard]] double bus_factor(Collective collective, int ranks);
 
 struct CollectiveTime {
-  /// Size of the whole: all_gather's result or reduce_scatter's input; a multiple
-  /// of the number of ranks.
+  /// Size of the array; for all_gather the result, for reduce_scatter the input, which are
+  /// multiples of the number of ranks.
   std::size_t bytes = 0;
   double microseconds = 0;
   [[nodiscard]] double algorithm_gb_s() const {  ///< bytes / time, in 1e9 bytes per second
@@ -40,7 +41,7 @@ struct CollectiveTime {
 /// Times a collective (float32, sum, root 0) for each size in bytes, rounded down to whole elements
 /// per rank, at least one. A round is the mean of many calls in a row; a rank's time is the median
 /// over rounds; the result is the mean over ranks. The first result of each size is compared with
-/// the closed form; fails with kInternal if it is wrong. Buffers lie in kernels' memory.
+/// the closed form; fails with kInternal if it is wrong. Buffers are in kernels' memory.
 [[nodiscard]] Result<std::vector<CollectiveTime>> time_collective(
     Communicator& communicator, Kernels<float>& kernels, Collective collective,
     std::span<const std::size_t> sizes);

@@ -67,7 +67,7 @@ Result<> run_rank(const CollectivesOptions& options, const Env& env, const World
   comm.store = store;
   comm.address = env.get_or("DLRUN_ADDR", "");
   comm.timeout = kTimeout;
-  comm.checked_calls = 0;  // comparing the calls would be measured too
+  comm.checked_calls = 0;  // a comparison of the calls would add to the measured time
   DLRUN_TRY_ASSIGN(const auto communicator, make_communicator(options.backend, comm));
   DLRUN_TRY_ASSIGN(auto kernels,
                    communicator->name() == "nccl"
@@ -130,7 +130,7 @@ Result<> run_here(const CollectivesOptions& options, const Env& env) {
                  stderr);
     }
     std::fflush(nullptr);
-    // If a backend is missing, every rank reports it; the exit code tells the parent.
+    // If a backend is missing, every rank reports it; the exit code reports it to the parent.
     ::_exit(done ? 0 : done.error().code == Errc::kUnavailable ? 69 : 1);
   }
   if (!status) end_all(children);

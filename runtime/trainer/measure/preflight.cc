@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// In bytes: more than one step of a ring, less than a second on any network.
+// Size in bytes: more than one step of a ring, and less than a second on any network.
 constexpr std::array<std::size_t, 1> kSizes{std::size_t{4} << 20U};
 constexpr int kMostSeconds = 3600;
 
@@ -25,8 +25,8 @@ Result<> tell(Store& store, const Json& words) {
   return store.report_progress(words.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-/// Runs the check. Sets has_arrived once this rank has its device; later failures
-/// lie between the ranks.
+/// Runs the check. Sets has_arrived once this rank has its device: a later failure is one between
+/// the ranks, unless this rank lacks the backend.
 Result<> check(const PreflightOptions& options, const Env& env, Store& store, bool& has_arrived) {
   DLRUN_TRY_ASSIGN(const auto world, read_world(env, WorldReader::kProgram));
   DLRUN_TRY_ASSIGN(auto kernels,

@@ -3,7 +3,7 @@
 namespace dlrun::trainer {
 namespace {
 
-/// A function of single elements whose derivative can be computed from its value.
+/// A function of single elements. Its derivative can be computed from the function's value.
 template <typename T>
 class Activation : public Layer<T> {
  public:

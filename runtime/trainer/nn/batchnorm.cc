@@ -5,8 +5,8 @@
 namespace dlrun::trainer {
 namespace {
 
-/// The workspace holds the batch's statistics, [2 x channels], and during backward the means of the
-/// gradients, equally large.
+/// The workspace holds the batch's statistics, [2 x channels], and during backward also the means
+/// of the gradients, [2 x channels].
 template <typename T>
 class BatchNorm final : public Layer<T> {
  public:
@@ -66,7 +66,8 @@ class BatchNorm final : public Layer<T> {
   }
 
  private:
-  /// Returns the function that sums over the ranks normalised together; nullptr if only this rank.
+  /// Returns the function that sums over the ranks that are normalised together; nullptr if this
+  /// rank is normalised alone.
   [[nodiscard]] const SumOverRanks* all_ranks(const LayerCall<T>& call) const {
     return is_synchronised_ ? call.batch.sum_over_ranks : nullptr;
   }

@@ -110,7 +110,7 @@ struct OnednnConvolutions::Parts {
     return {desc, attributes, engine};
   }
 
-  // Each of these functions makes the pass at its first use.
+  // Each of these functions creates its pass at the first call.
 
   Pass& forward(Entry& entry, bool has_bias, bool with_relu) {
     Pass& made = entry.forward[(has_bias ? 2U : 0U) + (with_relu ? 1U : 0U)];

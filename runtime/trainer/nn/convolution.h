@@ -11,10 +11,9 @@
 
 namespace dlrun::trainer {
 
-/// The convolutions of a network that no other way of cpu_convolutions.h takes. Creates oneDNN's
-/// objects at first use and keeps them per window and batch size. Arrays are laid out as
-/// LayerKernels says. oneDNN chooses its own layout for the weights, which are small enough to
-/// copy.
+/// Computes the convolutions for which cpu_convolutions.h chooses no other implementation. Creates
+/// oneDNN's objects at first use and keeps them per window and batch size. Arrays have the layout
+/// of LayerKernels. oneDNN chooses its own layout for the weights, which are small enough to copy.
 class OnednnConvolutions {
  public:
   OnednnConvolutions();
@@ -22,13 +21,13 @@ class OnednnConvolutions {
   OnednnConvolutions(const OnednnConvolutions&) = delete;
   OnednnConvolutions& operator=(const OnednnConvolutions&) = delete;
 
-  /// bias: nullptr for zeros.
+  /// Computes LayerKernels::convolve. bias: nullptr for zeros.
   [[nodiscard]] Result<> forward(const Window& window, std::size_t n, const float* x,
                                  const float* w, const float* bias, bool with_relu, float* y);
   [[nodiscard]] Result<> backward_input(const Window& window, std::size_t n, const float* w,
                                         const float* dy, float* dx);
   /// Computes the gradient of the weights only. oneDNN 2.6 adds up the biases' gradients four at a
-  /// time (SSE), which takes 6 % of a step of cnn.
+  /// time (SSE), which would take 6 % of a step of cnn.
   [[nodiscard]] Result<> backward_weights(const Window& window, std::size_t n, const float* x,
                                           const float* dy, float* dw);
   [[nodiscard]] const std::vector<std::string>& implementations() const;

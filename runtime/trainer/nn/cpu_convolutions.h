@@ -1,5 +1,5 @@
 #pragma once
-// The CPU's convolutions in float: each window is computed by the fastest of three ways.
+// The CPU's convolutions in float. For each window the fastest of three implementations is used.
 
 #include <cstddef>
 #include <string>
@@ -12,13 +12,13 @@
 
 namespace dlrun::trainer {
 
-/// Arrays are laid out as LayerKernels says. The way depends on the window alone, so that a result
-/// does not depend on the number of samples. One thread uses an object.
+/// Arrays have the layout of LayerKernels. The implementation depends only on the window, so that a
+/// result does not depend on the number of samples. Only one thread may use an object.
 class CpuConvolutions {
  public:
   explicit CpuConvolutions(int threads) : winograd_(threads), product_(threads) {}
 
-  /// bias: nullptr for zeros.
+  /// Computes LayerKernels::convolve. bias: nullptr for zeros.
   [[nodiscard]] Result<> forward(const Window& window, std::size_t n, const float* x,
                                  const float* w, const float* bias, bool with_relu, float* y) {
     return by(window, [&](auto& way) { return way.forward(window, n, x, w, bias, with_relu, y); });
@@ -32,7 +32,8 @@ class CpuConvolutions {
     return by(window, [&](auto& way) { return way.backward_weights(window, n, x, dy, dw); });
   }
 
-  /// Returns the ways and oneDNN's implementations that were used so far.
+  /// Returns the names of the implementations, including those inside oneDNN, that were used so
+  /// far.
   [[nodiscard]] std::vector<std::string> implementations() const {
     std::vector<std::string> all = direct_.implementations();
     if (winograd_.is_used()) all.emplace_back("winograd");

@@ -27,8 +27,8 @@ constexpr std::size_t kAlignment = 64;
 /// Number of elements below which a second thread costs more than it gains.
 constexpr std::size_t kSerialElements = 16'384;
 
-/// Makes this thread treat denormal numbers as zero. Each costs a hundred cycles, and Adam's
-/// moments of dead pixels become denormal.
+/// Makes this thread treat denormal numbers as zero. An operation on a denormal number costs a
+/// hundred cycles, and Adam's moments become denormal for pixels that are almost always 0.
 void flush_denormals_of_this_thread() {
 #if defined(__SSE2__)
   _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);
@@ -36,7 +36,7 @@ void flush_denormals_of_this_thread() {
 #endif
 }
 
-/// The tests' reference: a plain triple loop.
+/// Computes Kernels::gemm with plain loops, as the tests' reference.
 void multiply(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k,
               const double* a, const double* b, double beta, double* c) {
   for (std::size_t i = 0; i < m; ++i) {
@@ -103,7 +103,7 @@ class CpuKernels final : public Kernels<T> {
 
   void gather(const DeviceData& data, std::span<const std::uint32_t> samples, T scale, T* x,
               std::uint8_t* labels) override {
-    // Prefetch distance: images are scattered over tens of megabytes.
+    // Prefetch distance in images. The samples are scattered over tens of megabytes.
     constexpr std::size_t kAhead = 2;
     split_rows(samples.size(), data.features, [&](std::size_t i) {
       if (i + kAhead < samples.size()) {
@@ -183,7 +183,7 @@ class CpuKernels final : public Kernels<T> {
   }
 
   void sums_of_squares(const T* x, std::span<const TensorPart> parts, double* sums) override {
-    // Sum over blocks and then add the blocks in order; each thread takes whole blocks.
+    // Sum over blocks and then add the blocks in order; each thread processes whole blocks.
     constexpr std::size_t kBlock = 8192;
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const std::size_t blocks = (parts[i].count + kBlock - 1) / kBlock;

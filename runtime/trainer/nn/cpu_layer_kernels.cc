@@ -66,13 +66,13 @@ class CpuLayerKernels final : public LayerKernels<T> {
   void max_pool_backward(const Window& w, std::size_t n, const T* x, const T* y, const T* dy,
                          T* dx) override {
     const std::size_t channels = w.input.channels;
-    // If windows tile the image, each element is in exactly one window, and dx is overwritten.
+    // If windows tile the image, each element is in exactly one window, so dx needs no zeros first.
     const bool is_tiling = w.stride == w.size && w.padding == 0 &&
                            w.output.height * w.size == w.input.height &&
                            w.output.width * w.size == w.input.width;
     for_each_of(n, [&](std::size_t image) {
       if (!is_tiling) std::fill_n(dx + image * w.input.size(), w.input.size(), T{0});
-      std::vector<T> left(channels);  // rest of dy; 0 once it was added to an element
+      std::vector<T> left(channels);  // dy; 0 after it was added to an element
       for_each_output(w, [&](std::size_t i, std::size_t j) {
         const T* out = pixel(y, w.output, image, i, j);
         std::copy_n(pixel(dy, w.output, image, i, j), channels, left.data());
@@ -293,8 +293,8 @@ class CpuLayerKernels final : public LayerKernels<T> {
     for (std::size_t image = 0; image < n; ++image) work(image);
   }
 
-  /// Computes sums[j] = the sum of x[:, j] in the order of the rows. Each
-  /// thread takes some columns.
+  /// Computes sums[j] = the sum of x[:, j] in the order of the rows. Each thread processes some
+  /// columns.
   void sum_columns(const T* x, std::size_t rows, std::size_t columns, T* sums) const {
     constexpr std::size_t kLine = 64 / sizeof(T);
     const std::size_t lines = (columns + kLine - 1) / kLine;
@@ -318,7 +318,7 @@ class CpuLayerKernels final : public LayerKernels<T> {
   }
 
   /// Computes sums_, 2 x channels numbers: the sum over all rows of the numbers that add(row,
-  /// count, block) adds to `block`. Each thread takes whole blocks, and the blocks are added in
+  /// count, block) adds to `block`. Each thread processes whole blocks, and the blocks are added in
   /// order.
   template <typename Add>
   void sum_blocks(std::size_t rows, std::size_t channels, const Add& add) {

@@ -105,7 +105,7 @@ template <bool kAdds, typename T>
   }
 }
 
-/// Sums kColumns columns at a time in registers. Returns the first column that is left.
+/// Sums kColumns columns at a time in registers. Returns the first column that is not yet summed.
 template <std::size_t kColumns, typename T>
 [[gnu::always_inline]] inline std::size_t add_columns(const T* x, std::size_t rows,
                                                       std::size_t stride, std::size_t at,

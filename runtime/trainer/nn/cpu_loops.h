@@ -29,7 +29,7 @@ void relu_backward(const double* y, const double* dy, double* dx, std::size_t n)
 void keep_larger(const float* x, float* y, std::size_t n);
 void keep_larger(const double* x, double* y, std::size_t n);
 
-/// Give the gradient of a maximum y, `left`, to the first element x that equals y. Where x == y,
+/// Pass `left`, the gradient of a maximum y, to the first element x that equals y. Where x == y,
 /// the value for dx is `left`, and `left` becomes 0; elsewhere the value for dx is 0.
 /// give_to_equal() overwrites dx, add_to_equal() adds to dx.
 void give_to_equal(const float* x, const float* y, float* left, float* dx, std::size_t n);

@@ -68,7 +68,7 @@ class Kernels {
   Kernels(const Kernels&) = delete;
   Kernels& operator=(const Kernels&) = delete;
 
-  /// For example "cpu, 1 thread", "cuda 0 (NVIDIA H100)".
+  /// Returns for example "cpu, 1 thread" or "cuda 0 (NVIDIA H100)".
   [[nodiscard]] virtual std::string description() const = 0;
   [[nodiscard]] virtual bool uses_host_memory() const = 0;  ///< the CPU can read the pointers
 
@@ -78,7 +78,7 @@ class Kernels {
   /// synchronise(). All steps of a kind consist of the same operations with other arguments. A GPU
   /// with records_steps then runs the step as one CUDA graph. Operations are still queued one by
   /// one in the first step of a kind, and after an allocation within a step. The caller must not
-  /// wait for a part of a step by other means.
+  /// wait for a part of a step in any other way.
   virtual void begin_step(std::size_t /*kind*/) {}
   [[nodiscard]] virtual bool records_steps() const { return false; }
 
@@ -100,9 +100,9 @@ class Kernels {
   /// Copies to host memory after waiting for all operations queued before.
   virtual void copy_to_host(void* to, const void* from, std::size_t bytes) = 0;
 
-  /// Makes a data set readable by gather(). A GPU copies it to its memory if a quarter of
-  /// that memory stays free. Otherwise, and on the CPU, the result refers to `data`,
-  /// which must outlive it.
+  /// Makes a data set readable by gather(). A GPU copies it to its memory if a quarter of that
+  /// memory stays free. Otherwise, and on the CPU, the result points into `data`, which must
+  /// outlive the result.
   [[nodiscard]] virtual DeviceData upload(const Dataset& data) = 0;
 
   /// Computes x[i, :] = images[samples[i], :] * scale and labels[i, :] for i < n = samples.size().
@@ -110,8 +110,8 @@ class Kernels {
   virtual void gather(const DeviceData& data, std::span<const std::uint32_t> samples, T scale, T* x,
                       std::uint8_t* labels) = 0;
 
-  /// Computes c = op(a) op(b) + beta c, row-major. op(a): [m x k], op(b): [k x n], c: [m x n].
-  /// m, n > 0; k == 0 gives beta c.
+  /// Computes c = op(a) op(b) + beta c, row-major. op(a): [m x k], op(b): [k x n], c: [m x n]. m, n
+  /// > 0; If k == 0, c becomes beta c.
   virtual void gemm(Transpose transpose_a, Transpose transpose_b, std::size_t m, std::size_t n,
                     std::size_t k, const T* a, const T* b, T beta, T* c) = 0;
 
@@ -120,7 +120,7 @@ class Kernels {
   virtual void dense(std::size_t n, std::size_t inputs, std::size_t outputs, const T* x, const T* w,
                      const T* bias, bool with_relu, T* y) = 0;
 
-  /// Computes sums[j] = sum over i of x[i, j]. x: [n x width]; n == 0 gives zeros.
+  /// Computes sums[j] = sum over i of x[i, j]. x: [n x width]; If n == 0, the sums are 0.
   virtual void sum_rows(const T* x, T* sums, std::size_t n, std::size_t width) = 0;
 
   /// Computes y = max(x, 0), element by element.
@@ -129,9 +129,9 @@ class Kernels {
   /// Computes dx = dy where y > 0, else 0 (the derivative at 0 is taken as 0).
   virtual void relu_backward(const T* y, const T* dy, T* dx, std::size_t count) = 0;
 
-  /// Softmax cross-entropy of logits [n x classes] against labels [n]. Adds the sum of the losses
-  /// to totals[0] and the number of right answers to totals[1]. An answer is right if the first
-  /// largest logit is that of the label. If gradient is not nullptr, also computes
+  /// Computes the softmax cross-entropy of logits [n x classes] against labels [n]. Adds the sum of
+  /// the losses to totals[0] and the number of right answers to totals[1]. An answer is right if
+  /// the first largest logit is that of the label. If gradient is not nullptr, also computes
   ///   gradient[i, j] = (softmax(logits[i])[j] - (j == labels[i])) * scale.
   virtual void softmax_cross_entropy(const T* logits, const std::uint8_t* labels, std::size_t n,
                                      std::size_t classes, T scale, T* gradient, T* totals) = 0;
@@ -162,7 +162,7 @@ class Array {
   template <typename Device>
   Array(Device& device, std::size_t count)
       : memory_(device.allocate(count * sizeof(T))), count_(count) {}
-  /// Takes memory with room for at least `count` elements that the device can use.
+  /// Takes ownership of memory that the device can use, with room for at least `count` elements.
   Array(std::shared_ptr<void>&& memory, std::size_t count)
       : memory_(std::move(memory)), count_(count) {}
   Array(Array&& other) noexcept

@@ -45,7 +45,8 @@ struct BatchInfo {
   std::uint64_t step = 0;  ///< the optimizer's step, from 0
   /// Indices of the samples in the data set; empty if not needed.
   std::span<const std::uint32_t> samples{};
-  /// Samples of the step on all ranks, over all micro-batches; 0: only these.
+  /// Number of samples of the step on all ranks, over all micro-batches; 0: the samples of this
+  /// call only.
   std::size_t global_samples = 0;
   const SumOverRanks* sum_over_ranks = nullptr;  ///< nullptr if there is only one rank
 };
@@ -62,7 +63,7 @@ struct LayerCall {
   const T* running = nullptr;
   /// During training: receives this rank's share of the step's statistics; may be nullptr.
   T* observed = nullptr;
-  /// Forward also applies the following ReLU to y; see Layer::fuses_relu().
+  /// True if forward also applies the ReLU that follows this layer; see Layer::fuses_relu().
   bool with_relu = false;
 };
 
@@ -76,7 +77,7 @@ class Layer {
   [[nodiscard]] virtual std::string description() const = 0;  ///< for example "dense 512"
   [[nodiscard]] virtual std::size_t outputs() const = 0;      ///< elements per sample
 
-  /// Returns the elements of workspace per sample.
+  /// Returns the number of workspace elements per sample.
   [[nodiscard]] virtual std::size_t workspace() const { return 0; }
 
   /// Returns true if forward works with y == x and backward with dx == dy, and backward does not
@@ -85,15 +86,15 @@ class Layer {
   /// Returns true if backward reads y; the next layer must then not overwrite it.
   [[nodiscard]] virtual bool reads_output() const { return false; }
   [[nodiscard]] virtual bool is_relu() const { return false; }
-  /// Returns true if forward supports LayerCall::with_relu. backward still gets dL/dy
-  /// for y before the ReLU.
+  /// Returns true if forward supports LayerCall::with_relu. The dy of backward is still the
+  /// gradient of y before the ReLU.
   [[nodiscard]] virtual bool fuses_relu() const { return false; }
   /// Returns true if a batch may be processed in parts, one after another, with the parts'
   /// gradients added up, and larger parts are not faster. A layer of this kind ignores BatchInfo
   /// and has no workspace.
   [[nodiscard]] virtual bool goes_in_parts() const { return false; }
 
-  /// Returns the parameter tensors in the order in which they lie in the layer's part of the array.
+  /// Returns the parameter tensors in their order in the layer's part of the array.
   [[nodiscard]] virtual std::vector<ParameterShape> parameters() const { return {}; }
 
   /// Returns arrays that are not trained but computed from the batches. The network
@@ -107,7 +108,7 @@ class Layer {
   /// run even on a rank without samples.
   [[nodiscard]] virtual bool joins_ranks() const { return false; }
 
-  /// Fills the parameters with initial values. Host memory. The same stream gives equal values for
+  /// Fills the parameters with initial values. Host memory. Equal streams give equal values for
   /// float and double, up to rounding.
   virtual void initialise(std::span<T> /*parameters*/, Random& /*random*/) const {}
 
@@ -115,7 +116,7 @@ class Layer {
   virtual void forward(const LayerCall<T>& call, const T* x, T* y) const = 0;
 
   /// Computes, from dy = dL/dy and the data of forward, gradients = dL/dparameters (overwritten),
-  /// and dx = dL/dx unless dx is nullptr. n == 0 gives zero gradients, since a rank may have no
+  /// and dx = dL/dx unless dx is nullptr. If n == 0, the gradients are 0: a rank may have no
   /// samples in the last step of an epoch.
   virtual void backward(const LayerCall<T>& call, const T* x, const T* y, const T* dy, T* gradients,
                         T* dx) const = 0;

@@ -56,7 +56,8 @@ DLRUN_HOST_DEVICE inline T normalised_backward(T x, T dy, std::size_t k, std::si
   return gamma[k] * scale * (dy - means[k] - (x - statistics[k]) * scale * means[channels + k]);
 }
 
-/// LayerKernels::sigmoid_cross_entropy for one sample: [classes] each. Adds to `loss` and `right`.
+/// Computes LayerKernels::sigmoid_cross_entropy for one sample. logits, labels, gradient:
+/// [classes]. Adds to `loss` and `right`.
 template <typename T>
 DLRUN_HOST_DEVICE inline void sigmoid_cross_entropy_row(const T* logits, const std::uint8_t* labels,
                                                         std::size_t classes, T scale, T* gradient,
@@ -93,7 +94,7 @@ DLRUN_HOST_DEVICE inline T logistic_of(T x) {
   return 1 / (1 + std::exp(-x));
 }
 
-/// Returns x logistic(x), without overflow for large negative x.
+/// Returns x logistic(x). For large negative x, exp(-x) overflows to infinity, and the result is 0.
 template <typename T>
 DLRUN_HOST_DEVICE inline T silu_of(T x) {
   return x * logistic_of(x);

@@ -1,7 +1,7 @@
 #pragma once
 // Device operations for the layers of convolutional networks, in addition to kernels.h. The CPU
-// uses oneDNN; the GPU uses cuDNN and its own kernels. Pointers refer to device memory unless the
-// comment says host memory.
+// uses oneDNN; the GPU uses cuDNN and its own kernels. Pointers refer to device memory unless a
+// comment mentions host memory.
 //
 // Images are stored by rows with the channels of a pixel side by side: [n x height x width x
 // channels] (NHWC). An image with one byte per pixel needs no reordering, and pooling loops run
@@ -31,9 +31,9 @@ class LayerKernels {
   LayerKernels(const LayerKernels&) = delete;
   LayerKernels& operator=(const LayerKernels&) = delete;
 
-  /// Returns how many samples to pass through several layers at a time, so that the next
-  /// layer finds the data in the processor's cache. `bytes` is the size of the largest array
-  /// per sample. At least 1.
+  /// Returns the number of samples to pass through several layers at a time, so that the next layer
+  /// finds the data in the processor's cache. `bytes` is the size of the largest array per sample.
+  /// At least 1.
   [[nodiscard]] virtual std::size_t samples_at_once(std::size_t bytes) const = 0;
 
   /// Computes a cross-correlation, which frameworks call convolution:
@@ -41,8 +41,8 @@ class LayerKernels {
   ///                    x[i, r stride + a - padding, c stride + b - padding, k] w[a, b, k, o].
   /// A depthwise window has o == k only. x: [n x input], w: [size x size x input.channels x
   /// output.channels], or depthwise [size x size x output.channels], bias: [output.channels] or
-  /// nullptr for zeros, y: [n x output]. n > 0.
-  /// With with_relu, y then becomes max(y, 0), with the same bits as Kernels::relu.
+  /// nullptr for zeros, y: [n x output]. n > 0. If with_relu is true, y then becomes max(y, 0),
+  /// with the same bits as Kernels::relu.
   virtual void convolve(const Window& window, std::size_t n, const T* x, const T* w, const T* bias,
                         bool with_relu, T* y) = 0;
   /// Computes dx = dL/dx from dy = dL/dy.
@@ -54,7 +54,7 @@ class LayerKernels {
 
   /// Computes y = the maximum of each window, per channel.
   virtual void max_pool(const Window& window, std::size_t n, const T* x, T* y) = 0;
-  /// Adds each dy to the first largest element of its window.
+  /// Computes dx: adds each dy to the first largest element of its window, after setting dx to 0.
   virtual void max_pool_backward(const Window& window, std::size_t n, const T* x, const T* y,
                                  const T* dy, T* dx) = 0;
   /// Computes y = the mean of each window.
@@ -85,7 +85,7 @@ class LayerKernels {
   /// Computes statistics = the mean of the rows, then 1 / sqrt(variance + epsilon). The sums are
   /// taken relative to the running mean, which is equal on all ranks, so the variance is not a
   /// difference of two large numbers. Unless observed is nullptr, also adds share times mean and
-  /// unbiased variance to it. A rank without rows only takes part in the sum.
+  /// unbiased variance to it. A rank without rows only participates in the sum.
   virtual void batch_statistics(const T* x, std::size_t rows, std::size_t channels,
                                 const SumOverRanks* sum_over_ranks, double share, const T* running,
                                 T* statistics, T* observed) = 0;
@@ -107,7 +107,8 @@ class LayerKernels {
 
   /// Computes factors[i, j] = 0 if number j of the random stream (seed, Purpose::kDropout, key ^
   /// samples[i]) is below rate, else 1 / (1 - rate). All devices give the same bits. samples: host
-  /// memory; beyond its end, i itself is used. factors: [n x width].
+  /// memory; if it has fewer than n elements, i replaces the missing samples[i]. factors: [n x
+  /// width].
   virtual void dropout_factors(std::uint64_t seed, std::uint64_t key,
                                std::span<const std::uint32_t> samples, std::size_t n,
                                std::size_t width, double rate, T* factors) = 0;
@@ -117,8 +118,9 @@ class LayerKernels {
   virtual void change_images(const ImageShape& shape, std::span<const ImageChange> changes,
                              const T* x, T* y) = 0;
 
-  /// Binary cross-entropy of the logistic function of each logit against a label of 0 or 1; a
-  /// sample's loss is the mean over its classes. Uses a form that neither overflows nor cancels:
+  /// Computes the binary cross-entropy of the logistic function of each logit against a label of 0
+  /// or 1. A sample's loss is the mean over its classes. Uses a form that neither overflows nor
+  /// cancels:
   ///   max(x, 0) - x y + log(1 + exp(-|x|)).
   /// logits, labels: [n x classes]. Adds the sum over samples to totals[0], and the sum of each
   /// sample's fraction of right answers (x > 0 means 1) to totals[1]. If gradient is not nullptr,
@@ -157,7 +159,7 @@ class LayerKernels {
 };
 
 /// Creates the CPU's operations: oneDNN's convolutions for float, plain loops for double. `threads`
-/// is the number of the Kernels it belongs to.
+/// must equal the number of threads of the Kernels that use the result.
 template <typename T>
 [[nodiscard]] std::unique_ptr<LayerKernels<T>> make_cpu_layer_kernels(int threads);
 

@@ -1,4 +1,4 @@
-// Builder reads one layer after another, checks that it fits the output shape of the layer
+// Builder reads one layer after another, checks that the layer fits the output shape of the layer
 // before it, and appends it.
 
 #include "runtime/trainer/nn/model.h"
@@ -124,7 +124,8 @@ class Builder {
     return {};
   }
 
-  /// Reads SIZE [stride S] [same]. Without a stride, it is `stride`, or the size if that is 0.
+  /// Reads SIZE [stride S] [same]. If the text has no stride, the stride is `stride`, or the
+  /// window's size if `stride` is 0.
   Result<Window> read_window(std::size_t channels, std::size_t stride) {
     DLRUN_TRY_ASSIGN(const auto size, number("the size of its window"));
     if (stride == 0) stride = size;

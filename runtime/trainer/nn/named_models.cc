@@ -1,4 +1,4 @@
-// The named models in words of layers. kModels is the only list of them.
+// The named models, as texts of layers (model.h). kModels is the only list of them.
 
 #include <array>
 #include <string>
@@ -47,8 +47,8 @@ Words resnet18(std::span<const std::size_t> /*hidden*/) {
   return words;
 }
 
-/// torchvision/models/resnet.py: Bottleneck, with the stride in the 3x3 convolution ("v1.5"), and
-/// resnet50's layers [3, 4, 6, 3].
+/// Follows torchvision/models/resnet.py: Bottleneck, with the stride in the 3x3 convolution
+/// ("v1.5"), and resnet50's layers [3, 4, 6, 3].
 Words resnet50(std::span<const std::size_t> /*hidden*/) {
   struct Stage {
     int channels, blocks, stride;
@@ -73,8 +73,8 @@ Words resnet50(std::span<const std::size_t> /*hidden*/) {
   return words;
 }
 
-/// torchvision/models/efficientnet.py: MBConv with the settings of efficientnet_b0, without its
-/// stochastic depth (which has no parameters).
+/// Follows torchvision/models/efficientnet.py: MBConv with the settings of efficientnet_b0, without
+/// its stochastic depth (which has no parameters).
 Words efficientnet_b0(std::span<const std::size_t> /*hidden*/) {
   struct Stage {
     int expansion, size, stride, channels, blocks;

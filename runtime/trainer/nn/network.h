@@ -42,8 +42,8 @@ class Network {
   Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs, std::size_t max_batch,
           std::size_t extra, std::size_t padding = 0, const AllocateFlat& allocate = {});
 
-  /// Sets initial parameters and running statistics. They depend only on the seed, so all ranks and
-  /// world sizes get the same.
+  /// Sets initial parameters and running statistics. They depend only on the seed, so they are
+  /// equal on all ranks and for any number of ranks.
   void initialise(std::uint64_t seed);
 
   /// Computes output() [n x outputs] from input() [n x inputs], which the caller has filled, for
@@ -87,22 +87,22 @@ class Network {
   }
   [[nodiscard]] const std::vector<TensorView>& tensors() const { return tensors_; }
   [[nodiscard]] const std::vector<TensorView>& running_tensors() const { return running_tensors_; }
-  /// For example "784 - dense 512 - relu - dense 10".
+  /// Returns for example "784 - dense 512 - relu - dense 10".
   [[nodiscard]] std::string description() const;
 
  private:
-  /// A layer with its place in the flat arrays and its own arrays. Pointers are to memory_, and
-  /// layers that work in place share the arrays of the layer before them.
+  /// A layer with its place in the flat arrays and its own arrays. The pointers point into memory_.
+  /// Layers that work in place share the arrays of the layer before them.
   struct LayerPlan {
     std::unique_ptr<Layer<T>> layer;
     std::size_t first_parameter = 0;  ///< offset in the arrays of parameters and gradients
     std::size_t first_running = 0;    ///< offset in the running and the observed statistics
     std::size_t width = 0;            ///< elements per sample of output and delta
     T* output = nullptr;              ///< [max_batch x width]
-    T* delta = nullptr;               ///< dL / doutput; a part's rows only before whole_delta_
-    T* workspace = nullptr;           ///< nullptr if the layer needs none
-    bool is_in_place = false;         ///< true if the layer overwrites its input
-    bool is_fused = false;  ///< true for a ReLU that the layer before it computes: fuses_relu()
+    T* delta = nullptr;        ///< dL / doutput; before whole_delta_ only the rows of one part
+    T* workspace = nullptr;    ///< nullptr if the layer needs none
+    bool is_in_place = false;  ///< true if the layer overwrites its input
+    bool is_fused = false;     ///< true for a ReLU that the layer before it computes: fuses_relu()
   };
 
   /// Makes the plans, without their arrays.

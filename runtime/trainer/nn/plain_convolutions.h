@@ -1,6 +1,6 @@
 #pragma once
-// Convolutions in double by plain loops, the reference of the tests; and the walks over windows and
-// pixels that pooling shares with them.
+// Convolutions in double with plain loops, the tests' reference. Pooling uses the same functions
+// that visit windows and pixels.
 
 #include <algorithm>
 #include <cstddef>
@@ -14,7 +14,7 @@
 namespace dlrun::trainer {
 
 /// Calls visit(a, b, r, c) with window row and column and input row and column, for each element of
-/// the window at output row i and column j that lies inside the image.
+/// the window at output row i and column j that is inside the image.
 template <typename Visit>
 void for_each_inside(const Window& w, std::size_t i, std::size_t j, const Visit& visit) {
   for (std::size_t a = 0; a < w.size; ++a) {

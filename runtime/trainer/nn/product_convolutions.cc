@@ -36,7 +36,8 @@ struct ProductConvolutions::Matrix {
   }
 
   /// Calls visit(matrix, image, inside) for each place of each window of an image: the offsets of
-  /// its channels in the matrix and in the image, and whether it is inside of the image.
+  /// the place's channels in the matrix and in the image, and whether the place is inside the
+  /// image.
   template <typename Visit>
   void for_each_place(const Visit& visit) const {
     std::size_t at = 0;
@@ -58,7 +59,7 @@ struct ProductConvolutions::Matrix {
     }
   }
 
-  /// Returns the matrix of `count` images: the images themselves, or the memory.
+  /// Returns the matrix of `count` images: the images themselves, or a copy in `memory`.
   const float* gather(const float* x, std::size_t count, float* memory) const {
     if (is_image) return x;
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)

@@ -1,5 +1,5 @@
 #pragma once
-// Convolutions as products of matrices, with the weights where they lie.
+// Convolutions as matrix products that read the weights in place.
 
 #include <cstddef>
 
@@ -9,13 +9,13 @@
 
 namespace dlrun::trainer {
 
-/// Copies the inputs under each window side by side, [outputs x size size channels], unless a
-/// window is one pixel and the copy would be the image itself. That matrix times the weights is the
-/// result. oneDNN's own convolutions copy the weights into another layout in every pass, which
-/// takes longer than the pass where images are small.
+/// Copies the inputs under each window into a row of a matrix, [output pixels x size size
+/// channels]. The result is this matrix times the weights. If a window is one pixel (stride 1, no
+/// padding), the image itself is the matrix. oneDNN's own convolutions copy the weights into
+/// another layout in every pass, which takes longer than the pass itself for small images.
 ///
-/// Arrays are laid out as LayerKernels says. One thread uses an object, which itself uses
-/// `threads`. Fails with kInternal if out of memory.
+/// Arrays have the layout of LayerKernels. Only one thread may use an object; the object itself
+/// uses `threads` threads. Fails with kInternal if out of memory.
 class ProductConvolutions {
  public:
   explicit ProductConvolutions(int threads) : threads_(threads) {}
@@ -25,7 +25,7 @@ class ProductConvolutions {
   /// Returns true once a pass was computed.
   [[nodiscard]] bool is_used() const { return is_used_; }
 
-  /// bias: nullptr for zeros.
+  /// Computes LayerKernels::convolve. bias: nullptr for zeros.
   [[nodiscard]] Result<> forward(const Window& window, std::size_t n, const float* x,
                                  const float* w, const float* bias, bool with_relu, float* y);
   [[nodiscard]] Result<> backward_input(const Window& window, std::size_t n, const float* w,

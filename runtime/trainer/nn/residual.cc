@@ -23,8 +23,8 @@ std::size_t count_of(const std::vector<ParameterShape>& shapes) {
 template <typename T>
 class Way {
  public:
-  /// Offsets of a layer's parts. The constructor takes the first free offsets in
-  /// `at` and advances them.
+  /// Offsets of a layer's parts. The constructor reads the first free offsets from `at` and
+  /// advances them.
   struct Place {
     std::size_t output = 0, gradient = 0, workspace = 0, parameters = 0, statistics = 0;
     bool is_fused = false;  // a ReLU that the layer before it computes: Layer::fuses_relu()
@@ -184,7 +184,8 @@ class Residual final : public Layer<T> {
 
   std::size_t inputs_;
   std::size_t outputs_;
-  // Used by both branches; declared before them because they add to it.
+  // The elements that both branches use of each array. Declared before the branches, because their
+  // constructors add to it.
   typename Way<T>::Place taken_;
   Way<T> inner_;
   Way<T> shortcut_;

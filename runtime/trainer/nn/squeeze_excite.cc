@@ -1,5 +1,5 @@
 // Squeeze and excitation (Hu, Shen & Sun 2018, section 3): the means of all channels go through two
-// dense layers, which decide by how much each channel counts.
+// dense layers, which compute a factor for each channel.
 
 #include <fmt/core.h>
 

@@ -28,8 +28,8 @@ struct Window {
   /// Places added on each side. A convolution reads zeros there, and a maximum ignores them. An
   /// average pool has no padding (0).
   std::size_t padding = 0;
-  /// True for a convolution of each channel with weights of its own; input and output then have
-  /// the same channels.
+  /// True if a convolution has separate weights for each channel and does not mix channels; input
+  /// and output then have the same number of channels.
   bool is_depthwise = false;
 
   /// Returns the number of weights of a convolution, without the biases.

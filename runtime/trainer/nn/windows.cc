@@ -7,7 +7,7 @@
 namespace dlrun::trainer {
 namespace {
 
-/// A convolution, also a depthwise one.
+/// A convolution, depthwise or not.
 template <typename T>
 class Conv2d final : public Layer<T> {
  public:

@@ -18,15 +18,16 @@ using loops::kPlanes;
 using loops::kTile;
 using loops::kTileInputs;
 
-/// Returns the elements of a plane with `count` used ones. The planes begin in different sets of
-/// the caches: with a power of two between them, the 36 elements of a channel would share one.
+/// Returns the number of elements to allocate for a plane of `count` elements. The padding makes
+/// the planes begin in different cache sets: if their distance were a power of two, the 36 elements
+/// of a channel would be in one set.
 std::size_t plane_of(std::size_t count) {
   constexpr std::size_t kLine = 16;
   return (count + kLine - 1) / kLine * kLine + 5 * kLine;
 }
 
-/// Pointers to the pixels of a square whose upper left pixel is at (row, column), counted from the
-/// start of the padding. Pixels outside of the image point to `outside`.
+/// Returns pointers to the pixels of a square whose upper left pixel is at (row, column), counted
+/// from the start of the padding. Pixels outside of the image point to `outside`.
 template <std::size_t kEdge, typename T>
 std::array<T*, kEdge * kEdge> square(T* image, const ImageShape& shape, std::size_t row,
                                      std::size_t column, std::size_t padding, T* outside) {
@@ -56,7 +57,7 @@ struct WinogradConvolutions::Tiles {
 
   std::size_t rows = (to.height + kTile - 1) / kTile;
   std::size_t columns = (to.width + kTile - 1) / kTile;
-  /// Images that are processed together. About 256 tiles keep the transformed data in the
+  /// Number of images that are processed together. About 256 tiles keep the transformed data in the
   /// second-level cache, and are enough for fast products.
   std::size_t images = std::clamp<std::size_t>(256 / (rows * columns), 1, n);
   std::size_t from_plane = plane_of(images * rows * columns * from.channels);
@@ -158,7 +159,7 @@ Result<> WinogradConvolutions::forward(const Window& window, std::size_t n, cons
 
 Result<> WinogradConvolutions::backward_input(const Window& window, std::size_t n, const float* w,
                                               const float* dy, float* dx) {
-  // The gradient of the inputs is a convolution of dy: each dx meets the weights in reverse order.
+  // The gradient of the inputs is a convolution of dy with the weights in reverse order.
   return convolve({window.output, window.input, window.size - 1 - window.padding, n}, dy, w, true,
                   dx);
 }

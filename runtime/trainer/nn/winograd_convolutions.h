@@ -9,8 +9,8 @@
 
 namespace dlrun::trainer {
 
-/// Arrays are laid out as LayerKernels says. One thread uses an object, which itself uses
-/// `threads`. Fails with kInternal if out of memory.
+/// Arrays have the layout of LayerKernels. Only one thread may use an object; the object itself
+/// uses `threads` threads. Fails with kInternal if out of memory.
 class WinogradConvolutions {
  public:
   explicit WinogradConvolutions(int threads) : threads_(threads) {}
@@ -20,7 +20,7 @@ class WinogradConvolutions {
   /// Returns true once a pass was computed.
   [[nodiscard]] bool is_used() const { return is_used_; }
 
-  /// bias: nullptr for zeros.
+  /// Computes LayerKernels::convolve. bias: nullptr for zeros.
   [[nodiscard]] Result<> forward(const Window& window, std::size_t n, const float* x,
                                  const float* w, const float* bias, bool with_relu, float* y);
   [[nodiscard]] Result<> backward_input(const Window& window, std::size_t n, const float* w,
@@ -31,9 +31,9 @@ class WinogradConvolutions {
  private:
   struct Tiles;
 
-  /// Computes y, `to`, as the convolution of x, `from`, with zeros outside of the image.
-  /// is_backward: the weights of each pair of channels are flipped, and those of an output channel
-  /// lie side by side.
+  /// Computes y (of shape tiles.to) as the convolution of x (of shape tiles.from), with zeros
+  /// outside of the image. is_backward: the weights of each pair of channels are flipped, and the
+  /// weights of an output channel are contiguous.
   [[nodiscard]] Result<> convolve(const Tiles& tiles, const float* x, const float* w,
                                   bool is_backward, float* y);
 

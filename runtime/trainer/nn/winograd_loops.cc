@@ -1,5 +1,5 @@
-// Each function computes one channel in its loop's body, with the two small matrix products written
-// out, and the compiler makes vectors of channels out of that.
+// The body of each loop computes one channel, with the small matrix products written out. The
+// compiler vectorises the loop over the channels.
 
 #include "runtime/trainer/nn/winograd_loops.h"
 
@@ -8,7 +8,8 @@
 namespace dlrun::trainer::loops {
 namespace {
 
-// The points +-p and +-q, and the divisors of G: the products of a point's distances to the others.
+// The points +-p and +-q, and the factors in G: 1 / the product of a point's distances to the other
+// finite points.
 constexpr float kP = 0.75F;
 constexpr float kQ = 1.5F;
 constexpr float kP2 = kP * kP;

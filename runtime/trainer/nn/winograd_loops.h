@@ -8,8 +8,9 @@
 // a largest error of 2e-6 of the largest value; the points 0, +-1, +-2 of the paper give 1e-5, and
 // a direct sum gives 5e-7.
 //
-// A transformed tile is 36 vectors of channels, each in a plane of its own: element p of channel k
-// is transformed[p * plane + k]. A tile's pixels are given as one pointer each, to its channels.
+// A transformed tile is 36 vectors of channels, each in its own plane: element p of channel k is
+// transformed[p * plane + k]. A tile's pixels are passed as one pointer per pixel, to the pixel's
+// channels.
 
 #include <array>
 #include <cstddef>
@@ -27,8 +28,8 @@ using TileInputs = std::array<const float*, kPlanes>;
 using TileOutputs = std::array<float*, kTile * kTile>;
 using TileSlopes = std::array<const float*, kTile * kTile>;
 
-/// Computes transformed = G w G^T for each pair of channels. w: [3 x 3 x pairs]; flipped: the
-/// weights are read in the reverse order of places, for the gradient of the inputs.
+/// Computes transformed = G w G^T for each pair of channels. w: [3 x 3 x pairs]; is_flipped: the
+/// places of the weights are read in reverse order, for the gradient of the inputs.
 void winograd_weights(const float* w, std::size_t pairs, bool is_flipped, std::size_t plane,
                       float* transformed);
 /// Computes transformed = B^T x B of a tile. Pixels outside of the image point to zeros.

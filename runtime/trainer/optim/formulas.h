@@ -14,7 +14,7 @@ namespace dlrun::trainer {
 template <typename T>
 using AnyFormula = std::variant<AdamFormula<T>, LambFormula<T>, RmspropFormula<T>, SgdFormula<T>>;
 
-/// The formula of one update, with its coefficients. It is a type of its own, so that nn/kernels.h
+/// The formula of one update, with its coefficients. This is a separate type, so that nn/kernels.h
 /// can declare it.
 template <typename T>
 struct Update : AnyFormula<T> {

@@ -10,7 +10,7 @@ namespace dlrun::trainer {
 /// The direction u, which LAMB (You et al. 2020, Algorithm 2) then scales per layer:
 ///   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2,
 ///   u = (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) + weight_decay p.
-/// u replaces g; the parameters stay.
+/// u replaces g; the parameters do not change.
 template <typename T>
 struct LambFormula {
   T beta1;

@@ -46,7 +46,7 @@ class Lars final : public Optimizer<T> {
 
  private:
   [[nodiscard]] double local_rate(double weight_norm, double gradient_norm) const {
-    // Otherwise a tensor of zeros would stay zero.
+    // A rate of 0 would keep a tensor of zeros at zero.
     if (weight_norm == 0 || gradient_norm == 0) return 1;
     return options_.trust * weight_norm / (gradient_norm + *options_.weight_decay * weight_norm);
   }

@@ -17,15 +17,15 @@
 
 namespace dlrun::trainer {
 
-/// Options that are not set take the optimizer's own default; see --help and resolve().
+/// An option that is not set has the optimizer's own default; see --help and resolve().
 struct OptimizerOptions {
   std::string name = "adam";
   std::optional<double> momentum = {};  ///< for sgd, nesterov, rmsprop, lars
-  /// L2 for sgd, nesterov, rmsprop, adam, lars; decoupled for adamw, lamb
+  /// L2 for sgd, nesterov, rmsprop, adam, lars; decoupled for adamw, lamb, novograd
   std::optional<double> weight_decay = {};
-  std::optional<double> beta1 = {};  ///< for adam, adamw, lamb, novograd; beta2 too
+  std::optional<double> beta1 = {};  ///< for adam, adamw, lamb, novograd, like beta2
   std::optional<double> beta2 = {};
-  std::optional<double> epsilon = {};  ///< for adam, adamw, lamb, rmsprop
+  std::optional<double> epsilon = {};  ///< for adam, adamw, lamb, novograd, rmsprop
   double alpha = 0.99;                 ///< for rmsprop
   double trust = 0.001;                ///< for lars
 
@@ -44,8 +44,8 @@ struct TensorPart {
 template <typename T>
 struct Slice {
   T* parameters = nullptr;
-  T* gradients = nullptr;      ///< may be overwritten by the rule
-  std::span<T* const> states;  ///< of `count` elements, or of one for each tensor (StateArray)
+  T* gradients = nullptr;      ///< the rule may overwrite them
+  std::span<T* const> states;  ///< [count] each, or one element per tensor (StateArray)
   std::size_t count = 0;
   /// The tensors of the slice, in order; for rules that need whole tensors.
   std::span<const TensorPart> tensors;
@@ -75,8 +75,8 @@ struct StateArray {
   bool is_per_tensor = false;
 };
 
-/// An update rule. Its state lies in arrays, which the caller owns, saves in checkpoints, and
-/// passes in the same order.
+/// An update rule. Its state is stored in arrays. The caller owns them, saves them in checkpoints,
+/// and passes them in the order of states().
 template <typename T>
 class Optimizer {
  public:

@@ -14,13 +14,13 @@ namespace dlrun::trainer {
 ///   velocity = momentum velocity + lr * local rate * g,  p = p - velocity.
 template <typename T>
 struct SgdFormula {
-  T rate;                ///< the parameter loses rate * direction
+  T rate;                ///< rate * direction is subtracted from the parameter
   T momentum;            ///< factor of the old velocity
   T weight_decay;        ///< L2: weight_decay * parameter is added to the gradient
   T gradient_scale = 1;  ///< the gradient is first multiplied by this
-  T inner_rate = 1;      ///< for LARS, the layer's rate: it is part of the velocity, and rate is 1
-  T of_gradient = 0;     ///< direction = of_gradient * gradient + of_velocity * velocity;
-  T of_velocity = 1;     ///< 0 and 1 for momentum, 1 and momentum for Nesterov
+  T inner_rate = 1;   ///< for LARS: the layer's rate, a factor inside the velocity; rate is then 1
+  T of_gradient = 0;  ///< direction = of_gradient * gradient + of_velocity * velocity;
+  T of_velocity = 1;  ///< 0 and 1 for momentum, 1 and momentum for Nesterov
 
   DLRUN_HOST_DEVICE void operator()(T& p, T g) const {
     p -= rate * (gradient_scale * g + weight_decay * p);

@@ -14,8 +14,8 @@
 namespace dlrun::trainer {
 
 /// Exchanges every rank's result and returns a common one: success if all ranks succeeded, else the
-/// error of the lowest failed rank with "rank R on HOST: " before its message. Equal on every rank.
-/// `host` is this rank's host name.
+/// error of the lowest failed rank with "rank R on HOST: " before its message. The result is equal
+/// on every rank. `host` is this rank's host name.
 [[nodiscard]] Result<> agree(Communicator& communicator, std::string_view host,
                              const Result<>& mine);
 
@@ -34,15 +34,15 @@ struct AgreedError {
                                                      std::string_view what,
                                                      std::span<const std::uint8_t> bytes);
 
-/// A setting that must be equal on all ranks. `name` is the user's word for it, such as "--lr".
+/// A setting that must be equal on all ranks. `name` is its name in messages, such as "--lr".
 struct Setting {
   std::string name;
   std::string value;
 };
 
-/// Checks that every rank has rank 0's values. The names and their order are the same on all
-/// ranks. Otherwise fails with kPeer on every rank, naming the lowest rank that differs, its
-/// host and both values.
+/// Checks that every rank has rank 0's values. All ranks must pass the same names in the same
+/// order. Fails with kPeer on every rank if a value differs; the message names the lowest rank that
+/// differs, its host and both values.
 [[nodiscard]] Result<> same_on_all_ranks(Communicator& communicator, std::string_view host,
                                          const std::vector<Setting>& settings);
 

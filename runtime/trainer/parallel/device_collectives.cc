@@ -4,7 +4,8 @@ namespace dlrun::trainer {
 
 namespace {
 
-/// Calls collective(array), through host memory if the communicator cannot read the device's.
+/// Calls collective(array), through host memory if the communicator cannot read the device's
+/// memory.
 template <typename Collective>
 Result<> on_array(Communicator& communicator, Kernels<float>& kernels, std::span<float> array,
                   const Collective& collective) {

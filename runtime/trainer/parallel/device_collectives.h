@@ -1,6 +1,6 @@
 #pragma once
-// Collectives on arrays of kernels' memory, including GPU memory with a backend
-// that cannot read it.
+// Collectives on arrays in kernels' memory, even if this is GPU memory and the backend cannot read
+// it.
 
 #include <span>
 #include <vector>

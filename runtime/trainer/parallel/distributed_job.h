@@ -2,17 +2,16 @@
 // Data parallelism for the user's own training program, in five steps.
 // configs/examples/five_steps.cc is an example.
 //
-//   1. DistributedJob::initialise       finds this rank, the world size and the other ranks from
-//   the
-//                            environment of Slurm, MPI or dlrun
-//   2. job.gpu               chooses this rank's GPU among those the process sees
-//   3. job.scaled            scales the learning rate for the number of ranks
-//   4. DistributedOptimizer  steps by the mean of all ranks' gradients
-//   5. job.broadcast         copies rank 0's initial values to all ranks
+//   1. DistributedJob::initialise   finds this rank, the number of ranks and the other ranks, from
+//                                   the environment of Slurm, MPI or dlrun
+//   2. job.gpu                      chooses this rank's GPU among the GPUs of the process
+//   3. job.scaled                   scales the learning rate for the number of ranks
+//   4. DistributedOptimizer         steps by the mean of all ranks' gradients
+//   5. job.broadcast                copies rank 0's initial values to all ranks
 //
-// Only rank 0 writes files; job.on_root tells all ranks the result. Every call except simple
-// getters such as rank() and size() is a collective: all ranks make the same calls in the same
-// order. A DistributedJob belongs to one thread. Objects made from it must not outlive it.
+// Only rank 0 writes files; job.on_root reports the result to all ranks. initialise(), broadcast(),
+// average(), on_root() and DistributedOptimizer::step() are collectives: all ranks call them in the
+// same order. A DistributedJob belongs to one thread. Objects made from it must not outlive it.
 
 #include <functional>
 #include <memory>
@@ -37,8 +36,8 @@ namespace dlrun::trainer {
 
 class DistributedJob {
  public:
-  /// Connects to the other ranks; a world of one rank if no launcher has set anything. `backend` as
-  /// for make_communicator(). Fails as make_communicator() and read_world() do.
+  /// Connects to the other ranks; the world has one rank if no launcher has set the environment.
+  /// `backend` as for make_communicator(). Fails as make_communicator() and read_world() do.
   [[nodiscard]] static Result<DistributedJob> initialise(std::string_view backend = "auto",
                                                          const Env& env = Env::of_process());
 
@@ -62,9 +61,9 @@ class DistributedJob {
   /// Replaces the values by their mean over all ranks, in place.
   [[nodiscard]] Result<> average(std::span<double> values);
 
-  /// Runs `work` on rank 0 only. Every rank gets its result; rank and host are added to an
-  /// error. Does not run `work` if a collective has failed on rank 0, since the data may
-  /// then be partial sums.
+  /// Runs `work` on rank 0 only. Every rank returns the result of `work`; an error also names rank
+  /// and host. Does not run `work` if a collective has failed on rank 0, since the data may then be
+  /// partial sums.
   [[nodiscard]] Result<> on_root(const std::function<Result<>()>& work);
 
   [[nodiscard]] Communicator& communicator() { return *communicator_; }
@@ -82,8 +81,8 @@ class DistributedJob {
 /// An optimizer whose step uses the mean of all ranks' gradients. Runs on the CPU in one thread.
 class DistributedOptimizer {
  public:
-  /// Creates an optimizer for `count` parameters, divided into `tensors`; if that is empty, they
-  /// count as one weight. Fails with kUsage as resolve() does.
+  /// Creates an optimizer for `count` parameters, divided into `tensors`. If `tensors` is empty,
+  /// all parameters count as one weight. Fails with kUsage as resolve() does.
   [[nodiscard]] static Result<DistributedOptimizer> wrap(DistributedJob& job,
                                                          const OptimizerOptions& options,
                                                          std::size_t count,

@@ -54,11 +54,11 @@ struct StepScope {
   std::size_t divisor = 0;
   /// True if all ranks hold the same parameters after the step, and step_sums are sums over them.
   bool is_common = true;
-  std::size_t steps_apart = 0;  ///< steps since the ranks last were alike, before this one
-  std::size_t samples = 0;      ///< number of samples whose loss step_sums hold after the step
+  std::size_t steps_apart = 0;  ///< number of steps before this one since the ranks were last equal
+  std::size_t samples = 0;      ///< number of samples whose losses are in step_sums after the step
 };
 
-/// An interval of a step, for the timeline.
+/// A time interval of a step, for the timeline.
 struct StepInterval {
   const char* name;  ///< a literal
   std::chrono::steady_clock::time_point begin, end;
@@ -73,7 +73,7 @@ class GradientExchange {
   GradientExchange(const GradientExchange&) = delete;
   GradientExchange& operator=(const GradientExchange&) = delete;
 
-  /// Decides what the ranks do together in this step.
+  /// Begins a step and returns the ranks' common work in it.
   [[nodiscard]] virtual StepScope begin(const StepStart& start) {
     return {.divisor = start.all_samples, .samples = start.all_samples};
   }
@@ -89,7 +89,7 @@ class GradientExchange {
   /// Ends the step. Fails as the collectives do.
   [[nodiscard]] virtual Result<> end() { return {}; }
 
-  /// Returns how long the last update() and end() waited for other ranks.
+  /// Returns the time for which the last update() and end() waited for other ranks.
   [[nodiscard]] virtual std::chrono::steady_clock::duration waited() const = 0;
   /// Returns the intervals of the last update() and end().
   [[nodiscard]] virtual std::span<const StepInterval> intervals() const = 0;
@@ -100,14 +100,15 @@ class GradientExchange {
   GradientExchange() = default;
 };
 
-/// The state must be whole. `network` has the context's arrays.
+/// Makes the exchange of all_reduce_exchange.cc. Each rank must have the whole state. `network`
+/// must have the context's arrays.
 [[nodiscard]] std::unique_ptr<GradientExchange> make_all_reduce_exchange(
     const ExchangeContext& context, Network<float>& network,
     const GradientReducer::Options& buckets);
 
-/// The state must be divided. The arrays of parameters and gradients must have room for
-/// EvenParts::room() elements. The rule must not need whole tensors. The communicator must be able
-/// to read kernels' memory.
+/// Makes the exchange of sharded_exchange.cc. The state must be divided among the ranks. The arrays
+/// of parameters and gradients must have room for EvenParts::room() elements. The rule must not
+/// need whole tensors. The communicator must be able to read kernels' memory.
 [[nodiscard]] std::unique_ptr<GradientExchange> make_sharded_exchange(
     const ExchangeContext& context);
 
@@ -117,7 +118,8 @@ class GradientExchange {
                                                                      const SharedArrays& shared);
 
 /// Makes the exchange of post-local SGD: after `after` epochs of common steps the ranks step alone,
-/// and average after every `steps` steps (> 0) and at the end of an epoch. The state must be whole.
+/// and average after every `steps` steps (> 0) and at the end of an epoch. Each rank must have the
+/// whole state.
 [[nodiscard]] std::unique_ptr<GradientExchange> make_local_exchange(
     const ExchangeContext& context, Network<float>& network,
     const GradientReducer::Options& buckets, std::size_t steps, double after);

@@ -1,5 +1,5 @@
-// layer_done() starts the all-reduce of each full bucket during backward; wait() ends them all and
-// widens compressed buckets.
+// layer_done() starts the all-reduce of each full bucket during backward. wait() waits for all of
+// them and widens compressed buckets.
 
 #include "runtime/trainer/parallel/gradient_reducer.h"
 

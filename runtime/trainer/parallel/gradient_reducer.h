@@ -13,16 +13,16 @@
 
 namespace dlrun::trainer {
 
-/// Divides the flat gradient array into buckets of whole layers, from the last layer to the
-/// first. Each bucket is summed over all ranks as soon as backward has filled it, while backward
-/// continues with the layers before it (Li et al. 2020, "PyTorch Distributed", section 3.2). The
-/// sum is in place, without copies, except if the gradients lie on a GPU and the backend can
-/// only read host memory.
+/// Divides the flat gradient array into buckets of whole layers, from the last layer to the first.
+/// Each bucket is summed over all ranks as soon as backward has filled it, while backward continues
+/// with the layers before it (Li et al. 2020, "PyTorch Distributed", section 3.2). The sum is in
+/// place, without copies, except if the gradients are on a GPU and the backend can only read host
+/// memory.
 ///
 /// With compression, a bucket is rounded to 16 bits, summed in 16 bits in the backend's order, and
 /// widened again. Half the bytes are sent. The sum over N ranks has a relative error of up to
-/// N * 2^-9 (bf16) or N * 2^-12 (fp16; below 2^-14 an absolute error of N * 2^-25). The extra words
-/// are not compressed; they get a bucket of their own.
+/// N*2^-9 (bf16) or N*2^-12 (fp16; below 2^-14 an absolute error of N*2^-25). The network's extra
+/// elements are not compressed; they have their own bucket.
 ///
 /// Ranks scale their loss by 1 / (samples of all ranks), so the sum is the
 /// gradient of the mean loss.
@@ -32,12 +32,12 @@ class GradientReducer {
 
   struct Options {
     std::size_t first_bucket_bytes = 16U << 10U;  ///< small, so that communication starts early
-    /// A bucket ends with the layer that makes it this large.
+    /// A bucket ends with the layer that makes it at least this large.
     std::size_t bucket_bytes = 4U << 20U;
     Compression compression = Compression::kNone;  ///< works in host memory only, so not with nccl
   };
 
-  /// communicator, kernels and network must outlive the reducer. The extra words behind the
+  /// communicator, kernels and network must outlive the reducer. The extra elements behind the
   /// network's gradients are sent in the first bucket.
   GradientReducer(Communicator& communicator, Kernels<float>& kernels, Network<float>& network,
                   const Options& options);
@@ -51,7 +51,8 @@ class GradientReducer {
 
   [[nodiscard]] std::size_t buckets() const { return buckets_.size(); }
 
-  /// When the last all-reduce of a bucket was started, and when wait() saw its end.
+  /// The size of a bucket, the time at which its last all-reduce was started, and the time at which
+  /// wait() saw the end.
   struct Timing {
     std::size_t bytes = 0;
     std::chrono::steady_clock::time_point begin, end;
@@ -77,7 +78,7 @@ class GradientReducer {
   float* gradients_;
   Compression compression_;
   std::vector<Bucket> buckets_;  // in the order in which they are started: last layer first
-  std::size_t next_ = 0;         // bucket that is being filled
+  std::size_t next_ = 0;         // index of the bucket that is being filled
   Result<> status_;
 };
 

@@ -81,16 +81,16 @@ class LocalExchange final : public GradientExchange {
   [[nodiscard]] std::size_t buckets() const override { return common_->buckets(); }
 
  private:
-  /// Replaces the parameters, the optimizer's arrays and the running statistics by their
-  /// weighted means over the ranks. A rank's weight is its share of the samples since the last
-  /// average. After one step of plain or momentum descent the result equals a step with the
-  /// gradient of all ranks. The network's extra words become sums. Overwrites the gradients.
+  /// Replaces the parameters, the optimizer's arrays and the running statistics by their weighted
+  /// means over the ranks. A rank's weight is its share of the samples since the last average.
+  /// After one step of plain or momentum descent the result equals a step with the gradient of all
+  /// ranks. The network's extra elements become sums. Overwrites the gradients.
   [[nodiscard]] Result<> average() {
     Kernels<float>& kernels = context_.kernels;
     const auto weight =
         static_cast<float>(static_cast<double>(samples_) / static_cast<double>(all_samples_));
-    // The gradients are no longer needed. Their array carries the parameters, the words and the
-    // statistics through one all-reduce.
+    // The gradients are no longer needed. One all-reduce of their array sums the parameters, the
+    // extra elements and the statistics.
     scaled_copy(kernels, network_.gradients(), weight, network_.parameters());
     scaled_copy(kernels, network_.observed(), weight, network_.running());
     DLRUN_TRY(sum_array(context_.communicator, kernels, network_.gradients_and_extra()));

@@ -13,8 +13,8 @@
 
 namespace dlrun::trainer {
 
-/// Flat arrays of `elements`, divided into one part of equal size for each rank. The last parts may
-/// extend beyond the elements, or be empty.
+/// Divides flat arrays of `elements` elements into one part of equal size for each rank. The last
+/// parts may extend beyond the elements, or be empty.
 class EvenParts {
  public:
   /// The references must outlive this object.
@@ -71,8 +71,8 @@ class OptimizerState {
   [[nodiscard]] std::vector<std::span<float>> spans();
   [[nodiscard]] const EvenParts& parts() const { return parts_; }
 
-  /// Returns whole arrays in host memory on rank 0, and nothing on the other ranks. A collective if
-  /// the state is divided.
+  /// Returns whole arrays in host memory on rank 0, and an empty list on the other ranks. A
+  /// collective if the state is divided.
   [[nodiscard]] Result<std::vector<std::vector<float>>> gather();
 
   /// Sets the arrays of all ranks to rank 0's `saved` arrays; the other ranks pass nullptr. If

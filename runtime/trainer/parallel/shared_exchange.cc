@@ -15,8 +15,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Elements of a piece: fits into the second-level cache with the optimizer's states, and is enough
-/// work for two threads.
+/// Number of elements of a piece. A piece and its optimizer states fit into the second-level cache,
+/// and a piece is enough work for two threads.
 constexpr std::size_t kPiece = 16'384;
 
 class SharedExchange final : public GradientExchange {
@@ -29,7 +29,8 @@ class SharedExchange final : public GradientExchange {
 
   [[nodiscard]] Result<> update(const StepInfo& info) override {
     const Clock::time_point start = Clock::now();
-    // The first collective after backward. Then the gradients of all ranks are final.
+    // This is the first collective after backward. When it returns, the gradients of all ranks are
+    // final.
     DLRUN_TRY(context_.communicator.all_reduce(context_.step_sums, ReduceOp::kSum));
     sum();
     StepInfo scaled = info;
