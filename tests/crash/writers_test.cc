@@ -1,6 +1,6 @@
 // Tests every writer whose files must survive a machine crash, on a disk that keeps only synced
-// data. What dlrun has reported as done must remain, and its readers must see the old or the new
-// state, never a part.
+// data. What dlrun has reported as done must remain, and its readers must see the complete old
+// or the complete new state.
 
 #include <unistd.h>
 
@@ -348,8 +348,8 @@ Writer checkpoints(std::size_t keep) {
 
 namespace {
 
-/// Every file and folder of a checkpoint is synced when it is created. The last two syncs come so
-/// late that they also cover the others.
+/// Saving a checkpoint syncs a folder whenever a name in it changes. The last sync of each folder
+/// also covers the earlier ones.
 const std::vector<Spare> kSpareOfCheckpoints{
     {"fsync runs/mnist-1/checkpoints, 1", kAgain},
     {"fsync runs/mnist-1/checkpoints/step-00000010, 1", kAgain},
