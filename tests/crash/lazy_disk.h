@@ -6,10 +6,10 @@
 // every state that a crash after any of these calls could leave. A test opens each state with
 // dlrun's own reader and checks it.
 //
-// The disk loses everything that POSIX permits a file system to lose. fsync of a file keeps its bytes but not
-// its name; fsync of a folder keeps the names in it. An unsynced change of a name takes effect
-// completely or not at all, independently of the changes before it. Unsynced bytes are present,
-// missing, partly present, or zeros.
+// The disk loses everything that POSIX permits a file system to lose. fsync of a file keeps its
+// bytes but not its name; fsync of a folder keeps the names in it. An unsynced change of a name
+// takes effect completely or not at all, independently of the changes before it. Unsynced bytes are
+// present, missing, partly present, or zeros.
 //
 // At most one LazyDisk exists at a time. Calls may come from any thread.
 

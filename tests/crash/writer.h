@@ -18,8 +18,8 @@ struct Writer {
   std::function<void(const std::filesystem::path& folder)> prepare;
   /// Writes below `folder`. Calls mark() after each step that it reports as done.
   std::function<Result<>(const std::filesystem::path& folder, LazyDisk& disk)> write;
-  /// Reads the state after a crash. Returns the fault, or "" if there is none. marks: the steps that
-  /// the writer had reported as done before the crash.
+  /// Reads the state after a crash. Returns the fault, or "" if there is none. marks: the steps
+  /// that the writer had reported as done before the crash.
   std::function<std::string(const std::filesystem::path& folder,
                             const std::set<std::string>& marks)>
       wrong;

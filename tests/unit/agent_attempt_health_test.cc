@@ -37,7 +37,7 @@ TEST_CASE(
   const std::string reason = "gpu: nvidia-smi: No such file or directory";
   Scene scene;
   scene.hello(2, 4, reason);
-  CHECK(scene.notes.broadcasts_of("end") == 0);  // only n2 may be affected
+  CHECK(scene.notes.broadcasts_of("end") == 0);  // so far only n2 has failed the check
   SUBCASE("all alike") {
     scene.hello(0, 4, reason);
     CHECK(scene.notes.said.back() ==
@@ -59,7 +59,7 @@ TEST_CASE(
   }
   SUBCASE("the other node says nothing for a while") {
     CHECK(*scene.attempt.next_deadline() == scene.now + Fitness::kOthersWait);
-    scene.hello(0, 4);  // one of the node's two ranks; the other may still complain
+    scene.hello(0, 4);  // one of the two ranks on n1; the other may still report a problem
     scene.pass(Fitness::kOthersWait);
     CHECK(scene.attempt.end().first_failed->rank == 2);
     CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2"});
@@ -97,7 +97,7 @@ TEST_CASE(
   }
   SUBCASE("one has no device") {
     scene.attempt.on_check_failed(3, "nccl: no GPU", true, scene.now);
-    CHECK(scene.notes.broadcasts_of("end") == 0);  // the other ranks may have no device either
+    CHECK(scene.notes.broadcasts_of("end") == 0);  // perhaps the other ranks have no device either
     scene.pass(Fitness::kOthersWait);
     lost = {"n2"};
   }

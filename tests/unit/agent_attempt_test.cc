@@ -169,7 +169,7 @@ TEST_CASE("a launcher that a signal ends is why its ranks are gone, whoever is h
   CHECK(end.reason == EndReason::kLauncherLost);
   CHECK(end.cause == Cause::kFailure);
   CHECK_FALSE(end.first_failed);
-  CHECK(end.suspects.empty());  // healthy nodes: Slurm need not be asked about them
+  CHECK(end.suspects.empty());  // the nodes are healthy
   CHECK(scene.notes.said ==
         std::vector<std::string>{"the step's launcher was killed by SIGKILL; its ranks are ended"});
 }

@@ -24,7 +24,7 @@ RetryOptions any_cause(int max, int no_progress = 3) {
   return options;
 }
 
-/// Restarts until the decision is against it. Returns the number of attempts.
+/// Adds attempts until decide_retry() refuses a restart. Returns the number of attempts.
 int attempts_of(const RetryOptions& options, const std::vector<std::optional<std::int64_t>>& steps,
                 Cause cause, bool can_tell = false) {
   RetryHistory history;

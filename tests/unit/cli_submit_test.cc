@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A simulated cluster that accepts every job and then knows none.
+/// A simulated cluster that accepts every job, but lists no jobs.
 struct ClusterFixture : CliFixture {
   ClusterFixture() {
     fs::create_directory(folder / "slurm");

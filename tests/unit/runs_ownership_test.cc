@@ -187,7 +187,7 @@ TEST_CASE_FIXTURE(
   const auto resolve = [&](std::string_view text) { return resolve_run(text, index, runs); };
   for (const char* name : {"mnist", "last", "mnist-2026", "42"}) CHECK(resolve(name)->path == own);
   CHECK_FALSE(resolve("43").has_value());
-  const auto bare = resolve(foreign.filename().string());  // the folder is in the current one
+  const auto bare = resolve(foreign.filename().string());  // this folder is in the current folder
   REQUIRE_FALSE(bare.has_value());
   CHECK(bare.error().message.find("of user nobody") != std::string::npos);
   CHECK(resolve("./" + foreign.filename().string())->path == foreign);
@@ -229,7 +229,7 @@ TEST_CASE_FIXTURE(
   CHECK_FALSE(listener.was_asked());
   CHECK(calls().empty());
   static_cast<void>(inspect(make_run("own")));
-  CHECK(calls().find("squeue") != std::string::npos);  // as for the user's own run
+  CHECK(calls().find("squeue") != std::string::npos);  // a run of the caller does ask Slurm
 }
 
 TEST_CASE_FIXTURE(
@@ -380,7 +380,7 @@ TEST_CASE_FIXTURE(
               {{"event", "ended"}, {"state", "failed"}, {"code", 1}, {"message", "m"}}));
   fs::create_directories(run / "logs" / "attempt-0");
   fs::create_symlink(secret, run / "logs" / "attempt-0" / "rank-0000.log");
-  // The log of the user's own run would be shown.
+  // If the run were the caller's own, the log would be shown.
   CHECK_FALSE(last_words(run,
                          [&] {
                            auto status = inspect(run);

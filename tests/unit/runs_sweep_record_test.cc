@@ -67,7 +67,7 @@ RunState sum(std::initializer_list<RunState> states) {
   return sum_up_points(points).state;
 }
 
-/// An executor that knows one job, by its comment.
+/// An executor that finds one job, by its comment.
 class Finder final : public Executor {
  public:
   int asked = 0;
