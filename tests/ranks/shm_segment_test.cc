@@ -88,7 +88,7 @@ class LastDescriptorStore final : public Store {
 
 }  // namespace
 
-TEST_CASE("shm: collectives are right where 32 bits of steps end") {
+TEST_CASE("shm: collectives are correct when the 32-bit step counter wraps around") {
   constexpr std::uint64_t kWrap = std::uint64_t{1} << 32U;
   for (const int size : {1, 2, 4, 7}) {
     for (const std::uint64_t before : {1U, 2U, 3U, 4U, 9U}) {
@@ -116,7 +116,7 @@ TEST_CASE("shm: collectives are right where 32 bits of steps end") {
   }
 }
 
-TEST_CASE("shm: a rank that is gone is noticed also at the step where 32 bits end") {
+TEST_CASE("shm: a lost rank is noticed also at the step where the 32-bit counter wraps around") {
   constexpr std::uint64_t kWrap = std::uint64_t{1} << 32U;
   const TemporaryDirectory folder;
   const auto before = steady_clock::now();

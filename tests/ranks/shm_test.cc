@@ -60,7 +60,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("shm: calls that are not compared beforehand are no hang either when ranks differ") {
+TEST_CASE("shm: calls of ranks that differ do not hang even if they are not compared beforehand") {
   const auto body = [](Communicator& comm) -> std::vector<std::string> {
     std::vector<float> values(100'000, 1.0F);
     const bool deviates = comm.rank() == 2;

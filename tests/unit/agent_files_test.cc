@@ -500,7 +500,9 @@ TEST_CASE("a loss that is no finite number is left out, and the rest of the prog
   CHECK(file->take_problem(true));
 }
 
-TEST_CASE("what is wrong with progress that changes at every look is told while the program runs") {
+TEST_CASE(
+    "an error in a progress file that changes at every look is reported while the program "
+    "runs") {
   auto file = ProgressFile::create();
   REQUIRE(file);
   const auto look = [&](const std::string& text) {

@@ -191,7 +191,7 @@ TEST_CASE_FIXTURE(
   }
 }
 
-TEST_CASE_FIXTURE(Folder, "of what a base that cannot be read may give nothing is missed") {
+TEST_CASE_FIXTURE(Folder, "keys that an unreadable base may contain are not reported as missing") {
   write("exp.yaml", "base: nowhere.yaml\nresources: {nodez: 1}\n");
   const auto said = refused("exp.yaml");
   CHECK(has(said, "exp.yaml:1:7: error: base: "));
