@@ -105,7 +105,7 @@ TEST_CASE(
   options.layers = {"conv2d 32 5", "relu", "maxpool 4", "dropout 0.25", "dense 10"};
   options.optimizer.name = "sgd";
   options.learning_rate = 0.05;
-  check_that_ranks_train_as_one(options, 1e-5);  // as above
+  check_that_ranks_train_as_one(options, 1e-5);  // the tolerance is the same as above
   check_that_it_resumes(options);                // two ranks with 28 samples together
 }
 

@@ -99,7 +99,7 @@ TEST_CASE(
   const RankEnd gone{68, 0, "rank 2 is gone", true, -1};
   const RankEnd left{1, 0, "", true};
   scene.attempt.on_exit(0, gone, scene.now);
-  CHECK(scene.notes.broadcasts_of("end") == 1);  // the other ranks are ended at once all the same
+  CHECK(scene.notes.broadcasts_of("end") == 1);  // the other ranks are ended at once anyway
   CHECK(scene.notes.said.empty());
   SUBCASE("killed") {
     scene.attempt.on_exit(1, left, scene.now);
@@ -189,7 +189,7 @@ TEST_CASE(
   }
   SUBCASE("after") {
     lost();
-    CHECK(scene.notes.broadcasts_of("end") == 1);  // the other ranks are ended at once all the same
+    CHECK(scene.notes.broadcasts_of("end") == 1);  // the other ranks are ended at once anyway
     CHECK(scene.notes.said.empty());
     told();
   }

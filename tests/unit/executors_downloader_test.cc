@@ -360,7 +360,7 @@ TEST_CASE("a symbolic link that leads nowhere is no file, and nothing is fetched
             (scene.folder / "f").string() + ": is a symbolic link that leads nowhere"));
   CHECK_FALSE(scene.fetch(scene.of("f")).has_value());
   CHECK(fs::is_symlink(scene.folder / "f"));
-  // A dangling link in the place of the folder is refused as well.
+  // A folder that is a dangling link is refused as well.
   fs::create_symlink(scene.folder / "nowhere", scene.folder / "folder");
   const auto made = Downloader::in(scene.folder / "folder", {});
   REQUIRE_FALSE(made.has_value());

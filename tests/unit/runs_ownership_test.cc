@@ -36,7 +36,7 @@ constexpr uid_t kOther = 65534;
   }                                                                     \
   static_assert(true)
 
-/// Listens on loopback and never answers. The tests check whether anybody has connected.
+/// A server on loopback that never answers. The tests check whether a client has connected.
 class Listener {
  public:
   Listener() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -50,7 +50,7 @@ class Listener {
     url_ = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
   }
   [[nodiscard]] const std::string& url() const { return url_; }
-  /// Returns true if anybody has connected. On loopback a connection is in the queue as soon as
+  /// Returns true if a client has connected. On loopback a connection is in the queue as soon as
   /// connect() has returned.
   [[nodiscard]] bool was_asked() const {
     pollfd one{fd_.get(), POLLIN, 0};
@@ -194,7 +194,7 @@ TEST_CASE_FIXTURE(
   CHECK(resolve(foreign.string())->path == foreign);
   CHECK(index.add({foreign.filename().string(), "mnist", foreign, "2026"}).error().code ==
         Errc::kInvalid);
-  give(own);  // now another user's folder, in the place of the indexed run
+  give(own);  // the path of the indexed run is another user's folder now
   for (const char* name : {"mnist", "last", "mnist-2026", "42"})
     CHECK_FALSE(resolve(name).has_value());
 }
