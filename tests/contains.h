@@ -1,17 +1,17 @@
 #pragma once
-// Questions about parts of a text, for the checks of tests.
+// Searches texts, for the checks of tests.
 
 #include <cstddef>
 #include <string_view>
 
 namespace dlrun {
 
-/// Returns true if `part` stands in `text`.
+/// Returns true if `text` contains `part`.
 inline bool has(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-/// Returns how often `part` stands in `text`.
+/// Returns how often `text` contains `part`.
 inline std::size_t count(std::string_view text, std::string_view part) {
   std::size_t found = 0;
   for (auto at = text.find(part); at != std::string_view::npos; at = text.find(part, at + 1))

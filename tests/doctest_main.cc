@@ -1,6 +1,6 @@
 // doctest's main() with one additional rule: a run without any test case fails. CTest starts each
-// test case by its name. If CMake splits a name, for example at a semicolon, no test would run and
-// none would fail.
+// test case by its name. If CMake splits a name, for example at a semicolon, doctest would run no
+// test and report success.
 
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <cstdio>

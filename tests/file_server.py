@@ -3,26 +3,26 @@
 
 An HTTP(S) server on loopback. The path of a request names the fault of its reply.
 
-Serves FOLDER's files on a port of its own choice and writes the port to PORT-FILE when it listens.
+Serves the files of FOLDER on a free port, and writes the port to PORT-FILE when it listens.
 PORT-FILE.log has a line for each request, with the byte at which the requested range starts.
-/FAULT/FILE:
+The values of FAULT in a path /FAULT/FILE:
 
-  cut      the connection ends in the middle of the file; ranges are served, so a client can resume
-  cut-old  the same from a server without ranges: each reply is the whole file, and the second is
-           not cut
-  cut-other  the first reply is another, longer file, and cut; after that FILE, complete
-  cut-end  all bytes, but not their end, from a server that has no rest to send (416); after that
-           FILE, complete
-  cut-wrong  the first reply is cut; a reply to a request for the rest starts at another byte
-  short    one byte less than the announced length, from a server without ranges
-  cut-ever each reply ends after three bytes, so four of them are not enough for more than 12 bytes
-  stall    half of the file, and then nothing until the client leaves
-  silent   no reply at all
-  to-ftp, to-file, to-plain, here, loop   redirect to another scheme, to FILE here, to itself
-  status-N only this status
+  cut      the first reply ends in the middle of the file; the client can request the rest
+  cut-old  like cut, but the server ignores ranges: each reply starts with the first byte
+  cut-other  the first reply is half of another, longer file; later replies are the complete FILE
+  cut-end  the first reply has all bytes, but no end marker; the server answers a request for the
+           rest with 416, and later sends the complete FILE
+  cut-wrong  the first reply is cut; the reply to a request for the rest starts one byte too early
+  short    each reply is one byte shorter than its announced length; the server ignores ranges
+  cut-ever each reply ends after three bytes, so four replies deliver at most 12 bytes
+  stall    half of the file, then nothing until the client disconnects
+  silent   no reply
+  to-ftp, to-file, to-plain   a redirect to ftp, to a file, to http
+  here, loop   a redirect to FILE on this server, to the same path
+  status-N a reply with only this status
   long     one byte more than FILE, without a length
   bare     bytes without a header
-  gzip     the file's own bytes, labelled as compressed
+  gzip     the uncompressed bytes of the file, labelled as compressed
 """
 
 import http.server
@@ -115,7 +115,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def wait(self):
-        """Waits until the client has left."""
+        """Waits until the client disconnects."""
         self.wfile.flush()
         while self.connection.recv(1024):
             pass
@@ -125,7 +125,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
-    def handle_error(self, *_):  # A client that leaves causes no report.
+    def handle_error(self, *_):  # A client that disconnects causes no report.
         pass
 
 

@@ -12,7 +12,7 @@ function(run what)
 endfunction()
 
 run("installing" ${CMAKE_COMMAND} --install ${BINARY} --prefix ${folder}/first)
-file(RENAME ${folder}/first ${folder}/moved)  # No file may name the old place.
+file(RENAME ${folder}/first ${folder}/moved)  # No file may contain the old path.
 file(COPY ${SOURCE}/configs/examples/five_steps.cc DESTINATION ${folder}/own)
 file(WRITE ${folder}/own/CMakeLists.txt "cmake_minimum_required(VERSION 3.25)
 project(own CXX)

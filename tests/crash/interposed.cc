@@ -1,6 +1,6 @@
-// Interposes the C library's calls that change files. Each call is executed, and the LazyDisk
-// that covers its path is told. The linker resolves these symbols here for the program and for
-// the C++ library.
+// Interposes the C library's calls that change files. Each function executes the real call
+// and reports it to the LazyDisk that covers the path. The linker resolves these symbols here for
+// the program and for the C++ library.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -73,8 +73,8 @@ mode_t mode_of(int flags, va_list arguments) {
   return (flags & O_CREAT) != 0 ? va_arg(arguments, mode_t) : 0;
 }
 
-/// Tells the disk of a sync instead of the kernel, because no file of these tests must survive a
-/// real crash.
+/// Reports a sync to the LazyDisk and not to the kernel, because the files of these tests need not
+/// survive a real crash.
 int sync_as(const char* name, int fd) {
   if (::fcntl(fd, F_GETFD) < 0) return -1;
   const std::string path = LazyDisk::current() != nullptr ? path_of(fd) : std::string();

@@ -6,10 +6,10 @@
 // every state that a crash after any of these calls could leave. A test opens each state with
 // dlrun's own reader and checks it.
 //
-// The rules are the freedom that POSIX gives a file system. fsync of a file keeps its bytes but not
-// its name; fsync of a folder keeps the names in it. An unsynced change of a name takes effect
-// completely or not at all, independently of the changes before it. Unsynced bytes are present,
-// missing, partly present, or zeros.
+// The disk loses everything that POSIX permits a file system to lose. fsync of a file keeps its
+// bytes but not its name; fsync of a folder keeps the names in it. An unsynced change of a name
+// takes effect completely or not at all, independently of the changes before it. Unsynced bytes are
+// present, missing, partly present, or zeros.
 //
 // At most one LazyDisk exists at a time. Calls may come from any thread.
 
@@ -25,7 +25,8 @@
 
 namespace dlrun::crash {
 
-/// The state after a crash: a path below the folder -> the file's bytes; no bytes for a folder.
+/// The state after a crash: maps each path below the folder to the file's bytes, or to nullopt for
+/// a folder.
 using Image = std::map<std::string, std::optional<std::string>>;
 
 /// Creates the files of `image` in the empty folder `target`.
@@ -62,13 +63,13 @@ class LazyDisk {
 
   struct Crash {
     Image image;
-    std::set<std::string> marks;  ///< what the writer had reported by then
-    std::string words;            ///< after which call, and which data were lost
+    std::set<std::string> marks;  ///< the marks set before the crash
+    std::string words;            ///< the last call before the crash, and what was kept
   };
   /// Returns every possible state after a crash, once for each set of marks.
   [[nodiscard]] std::vector<Crash> crashes() const;
 
-  // For interposed.cc, which holds the lock during each call.
+  // Only interposed.cc uses the functions below. It holds the lock during each call.
   [[nodiscard]] static LazyDisk* current();
   static void lock();
   static void unlock();

@@ -1,4 +1,4 @@
-// Tests that the simulated disk itself loses and keeps the right data.
+// Tests which data the simulated disk loses and keeps.
 
 #include "tests/crash/lazy_disk.h"
 

@@ -14,18 +14,18 @@
 namespace dlrun::crash {
 
 struct Writer {
-  /// Creates and syncs the files that exist before. May be empty.
+  /// Creates the files that exist before the writer runs; they count as synced. May be empty.
   std::function<void(const std::filesystem::path& folder)> prepare;
-  /// Writes below `folder`. Marks on the disk what it has reported as done.
+  /// Writes below `folder`. Calls mark() after each step that it reports as done.
   std::function<Result<>(const std::filesystem::path& folder, LazyDisk& disk)> write;
-  /// Reads the state after a crash. Returns the fault, or "" if there is none. marks: what had been
-  /// reported as done.
+  /// Reads the state after a crash. Returns the fault, or "" if there is none. marks: the steps
+  /// that the writer had reported as done before the crash.
   std::function<std::string(const std::filesystem::path& folder,
                             const std::set<std::string>& marks)>
       wrong;
 };
 
-/// A guard that can be removed without any fault, and why it exists all the same.
+/// A guard whose removal causes no fault, and the reason why the writer has it nevertheless.
 struct Spare {
   std::string_view guard;  ///< as in LazyDisk::guards()
   std::string_view reason;

@@ -1,6 +1,6 @@
 // Tests every writer whose files must survive a machine crash, on a disk that keeps only synced
-// data. What dlrun has reported as done must remain, and its readers must see the old or the new
-// state, never a part.
+// data. What dlrun has reported as done must remain, and its readers must see the complete old
+// or the complete new state.
 
 #include <unistd.h>
 
@@ -53,8 +53,8 @@ constexpr std::string_view kAgain = "the folder is synced once more before anyth
 }  // namespace
 
 TEST_CASE(
-    "crash: a file that is written whole is the old one or the new one, and stays once that is "
-    "said") {
+    "crash: an atomic write leaves the old or the new file, and the new one remains after "
+    "success is reported") {
   const std::string old_text = "the old one", new_text(10'000, 'n');
   check_writer({[&](const fs::path& folder) { must(write_file_atomic(folder / "file", old_text)); },
                 [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
@@ -71,7 +71,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "crash: a file that is made exclusively is whole or not there, and stays once that is said") {
+    "crash: a file that is created exclusively is whole or missing, and remains after success "
+    "is reported") {
   const std::string text(10'000, 'n');
   check_writer({{},
                 [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
@@ -86,7 +87,9 @@ TEST_CASE(
                 }});
 }
 
-TEST_CASE("crash: new folders, and the file that is written into them, stay once that is said") {
+TEST_CASE(
+    "crash: new folders, and the file that is written into them, remain after success is "
+    "reported") {
   check_writer({{},
                 [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
                   DLRUN_TRY(make_private_directories(folder / "a/b/c"));
@@ -198,7 +201,8 @@ TEST_CASE(
                 }});
 }
 
-TEST_CASE("crash: an entry of the index is whole or not there, and stays once that is said") {
+TEST_CASE(
+    "crash: an entry of the index is whole or missing, and remains after success is reported") {
   const auto index_of = [](const fs::path& folder) {
     return RunIndex(folder / "state/dlrun/runs");
   };
@@ -224,7 +228,9 @@ TEST_CASE("crash: an entry of the index is whole or not there, and stays once th
        }});
 }
 
-TEST_CASE("crash: a download is whole under its name or not there, and stays once that is said") {
+TEST_CASE(
+    "crash: a download is whole under its name or missing, and remains after success is "
+    "reported") {
   const FileServer server;
   const std::string text(20'000, 'd');
   server.serve("f", text);
@@ -280,7 +286,7 @@ TEST_CASE("crash: events that were drained stay, and what comes after a torn one
                 }});
 }
 
-TEST_CASE("crash: the end that is written for a leader that is gone stays once that is said") {
+TEST_CASE("crash: the end that is written for a lost leader remains after success is reported") {
   check_writer({[](const fs::path& folder) { fs::create_directory(folder / "run"); },
                 [](const fs::path& folder, LazyDisk& disk) -> Result<> {
                   const auto ended = write_lost_end(folder / "run", 1, "the leader is gone");
@@ -348,8 +354,8 @@ Writer checkpoints(std::size_t keep) {
 
 namespace {
 
-/// Every file and folder of a checkpoint is synced when it is created. The last two syncs come so
-/// late that they also cover the others.
+/// Saving a checkpoint syncs a folder whenever a name in it changes. The last sync of each folder
+/// also covers the earlier ones.
 const std::vector<Spare> kSpareOfCheckpoints{
     {"fsync runs/mnist-1/checkpoints, 1", kAgain},
     {"fsync runs/mnist-1/checkpoints/step-00000010, 1", kAgain},

@@ -1,7 +1,7 @@
 // Fuzzes reading a whole run directory, as status, ls, logs, report and sweep do. The input holds
 // the files' contents, each after a line "@NAME". Lines of events get a valid checksum, so that the
-// code behind the check is reached. "@fifo NAME" and "@link NAME" put a FIFO or a link in the place
-// of a file.
+// fuzzer reaches the code after the check. "@fifo NAME" and "@link NAME" create a FIFO or a link
+// instead of a file.
 
 #include <sys/stat.h>
 #include <unistd.h>

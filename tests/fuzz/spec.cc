@@ -1,5 +1,4 @@
-// Fuzzes exp.yaml as a user may write it: read, expanded, planned and rendered for Slurm and for
-// this machine.
+// Fuzzes a spec: loads and expands it, plans it, and renders it for Slurm and for this machine.
 //
 // An accepted spec must render to a script whose #SBATCH lines sbatch can read, and its resolved
 // spec must render to the same script.
@@ -29,8 +28,8 @@ const PlanInputs kSlurm{"/runs", "/runs/.agents/3f2a/dlrun-agent",
 const PlanInputs kLocal{"/runs", "/runs/.agents/3f2a/dlrun-agent",
                         "/runs/.agents/3f2a/dlrun-trainer", Target::kLocal};
 
-/// Returns the script without the remarks about the key of each line, which differ for a
-/// resolved spec.
+/// Returns the script without the comments that name each line's key. They differ for a resolved
+/// spec.
 std::string without_remarks(std::string_view script) {
   std::string result;
   for (const auto line : split(script, '\n')) {

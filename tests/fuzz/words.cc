@@ -1,5 +1,5 @@
-// Fuzzes what the agent reads from Slurm, from the script and from strangers: node lists,
-// templates, the first bytes of a connection.
+// Fuzzes the agent's parsers: of node lists from Slurm, of templates from the script, and of the
+// first bytes of a connection, which any program may send.
 
 #include "common/hostlist.h"
 #include "runtime/agent/protocol.h"
@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (const auto hosts = expand_hostlist(text, 1000)) {
     const auto list = compress_hostlist(*hosts);
     const auto again = expand_hostlist(list, 1000);
-    // A list of names of kilobytes is too long to be read again.
+    // expand_hostlist() refuses more than 1 MiB. A list of names of kilobytes may be longer.
     const bool is_longest = list.size() > (1U << 20U);
     fuzz::expect(is_longest || (again && *again == *hosts),
                  "a node list is compressed without loss");

@@ -1,4 +1,5 @@
-// A YAML text, as anybody may write it: a tree within the limits, or a refusal that says where.
+// Fuzzes parsing a YAML text. The result must be a tree within the limits, or an error with its
+// line and column.
 
 #include <algorithm>
 
@@ -11,7 +12,7 @@ using namespace dlrun;
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text = fuzz::text_of(data, size);
   const YamlLimits limits;
-  // Lines end with \n, \r or U+0085; an end of the text may count as a line.
+  // Lines end with \n, \r or U+0085; the end of the text may count as a line.
   const auto lines = 2 + std::count_if(text.begin(), text.end(), [](char c) {
                        return c == '\n' || c == '\r' || c == '\x85';
                      });

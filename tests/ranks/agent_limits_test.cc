@@ -38,7 +38,7 @@ std::vector<std::string> slowed(const std::string& call, const std::string& how,
   return words;
 }
 
-/// Returns true if the signal was sent to the process but not taken yet.
+/// Returns true if the signal is pending: sent to the process, but not delivered yet.
 bool is_pending(pid_t pid, int signal) {
   const auto status = read_file("/proc/" + std::to_string(pid) + "/status", 1U << 16U).value_or("");
   const auto at = status.find("ShdPnd:\t");
@@ -91,7 +91,7 @@ TEST_CASE("lead's own output on a file system that hangs stops neither signals n
   run.prefix = slowed("write", "delay_enter=30000000", err);
   run.start(1, kUp + "echo printed >&2; " + kForever);
   const auto program = run.program(0);
-  // Lead now blocks while it writes the same line.
+  // Lead now blocks while it writes this line to its own output.
   REQUIRE(comes_true([&] { return run.file("local.out") == "printed\n"; }));
   run.signal(SIGTERM);
   CHECK(comes_true([&] { return ::kill(program, 0) != 0; }, seconds(3)));

@@ -80,8 +80,8 @@ TEST_CASE(
     "bind") {
   constexpr int kRanks = 12;
   Run run;
-  // The agent keeps the port bound. A program that sets SO_REUSEADDR, as servers do, can listen on
-  // it all the same.
+  // The agent keeps the port bound. A program that sets SO_REUSEADDR, as servers do, can still
+  // listen on it.
   run.start(kRanks,
             "echo \"ALL $ALL MINE $MINE.\"; [[ $TF == *'\"task\":{\"type\":\"ps\",\"index\":1}}' "
             "|| $DLRUN_RANK != 11 ]] && "

@@ -64,7 +64,7 @@ class Run {
   fs::path run = folder / "run";
   std::string agent = kAgent;
   std::vector<std::string> prefix{};  ///< the command in front of lead, such as strace
-  /// Runs in lead's process before it becomes lead: sets limits, ignores signals.
+  /// Runs in lead's process before exec(), for example to set limits or to ignore signals.
   std::function<void()> in_child{};
 
   Run() { fs::create_directories(run); }
@@ -84,7 +84,7 @@ class Run {
     start_program(ranks, {"bash", "-c", script}, options, rank_options);
   }
 
-  /// Starts any program in the place of bash -c SCRIPT.
+  /// Starts lead like start(), but with any program instead of bash -c SCRIPT.
   void start_program(int ranks, const std::vector<std::string>& program,
                      const std::vector<std::string>& options = {},
                      const std::vector<std::string>& rank_options = {}) {
@@ -134,8 +134,8 @@ class Run {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   }
 
-  /// Return lead's standard output, lead's standard error, and a file of the run; "" if it
-  /// is missing.
+  /// Return lead's standard output, lead's standard error, and a file of the run. Each is "" if
+  /// its file is missing.
   [[nodiscard]] std::string out() const {
     return read_file(folder / "out", 1U << 28U).value_or("");
   }
@@ -181,12 +181,12 @@ inline pid_t parent_of(pid_t pid) {
              : static_cast<pid_t>(std::strtol(status.c_str() + at + 6, nullptr, 10));
 }
 
-// Announces its start and then waits forever. printf and mv create the file atomically.
+// Parts of a rank's program. kUp reports its pid: printf and mv create the file atomically.
 inline const std::string kUp =
     "printf $$ > $DLRUN_RUN/.pid-$DLRUN_RANK; mv $DLRUN_RUN/.pid-$DLRUN_RANK "
     "$DLRUN_RUN/pid-$DLRUN_RANK; ";
 inline const std::string kForever = "while :; do sleep 0.2; done";
-// Ignores TERM, as does its grandchild in a session of its own.
+// A program that ignores TERM, and starts a child in a new session that ignores TERM, too.
 inline const std::string kStubborn =
     "trap '' TERM; setsid bash -c 'trap \"\" TERM; " + kForever + "' & " + kUp + kForever;
 

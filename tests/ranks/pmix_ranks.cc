@@ -125,7 +125,7 @@ void check_other_world(World world, const Env& env, std::vector<std::string>& fa
   }
 }
 
-/// Checks that waiting for a key that nobody puts ends in time, with the key and the rank in the
+/// Checks that waiting for a key that no rank puts ends in time, with the key and the rank in the
 /// error, and that the store remains usable.
 std::vector<std::string> check_missing(Store& store, const World& world, const Env& env) {
   std::vector<std::string> failures;

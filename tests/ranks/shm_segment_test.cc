@@ -66,7 +66,7 @@ class LossyStore final : public Store {
   bool has_failed_ = false;
 };
 
-/// A store that takes all file descriptors of this process after its first put.
+/// A store that forbids this process more file descriptors after its first put.
 class LastDescriptorStore final : public Store {
  public:
   explicit LastDescriptorStore(Store& store) : store_(store) {}
@@ -88,7 +88,7 @@ class LastDescriptorStore final : public Store {
 
 }  // namespace
 
-TEST_CASE("shm: collectives are right where 32 bits of steps end") {
+TEST_CASE("shm: collectives are correct when the 32-bit step counter wraps around") {
   constexpr std::uint64_t kWrap = std::uint64_t{1} << 32U;
   for (const int size : {1, 2, 4, 7}) {
     for (const std::uint64_t before : {1U, 2U, 3U, 4U, 9U}) {
@@ -100,7 +100,7 @@ TEST_CASE("shm: collectives are right where 32 bits of steps end") {
             auto made = make_shm_communicator(options, kWrap - 1 - before);
             if (!made) return {made.error().message};
             const auto comm = make_guarded(std::move(*made), 0);
-            // Some six chunks: their buffers are in use together while the counter wraps around.
+            // About six chunks. Their buffers are in use together while the counter wraps around.
             std::vector<std::int64_t> values(400'000);
             for (std::size_t i = 0; i < values.size(); ++i)
               values[i] = static_cast<std::int64_t>(i) + options.world.rank;
@@ -116,7 +116,7 @@ TEST_CASE("shm: collectives are right where 32 bits of steps end") {
   }
 }
 
-TEST_CASE("shm: a rank that is gone is noticed also at the step where 32 bits end") {
+TEST_CASE("shm: a lost rank is noticed also at the step where the 32-bit counter wraps around") {
   constexpr std::uint64_t kWrap = std::uint64_t{1} << 32U;
   const TemporaryDirectory folder;
   const auto before = steady_clock::now();
@@ -152,7 +152,7 @@ TEST_CASE("shm: a rank 0 that cannot say where its memory is tells the others at
   }
 }
 
-// The sanitizers need descriptors themselves: they take a valid object for an invalid one.
+// The sanitizers need descriptors themselves: without any, they report valid objects as invalid.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE(
     "shm: a rank 0 that cannot answer the others, for lack of descriptors, says so and nobody "

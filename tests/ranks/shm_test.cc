@@ -60,11 +60,11 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("shm: calls that are not compared beforehand are no hang either when ranks differ") {
+TEST_CASE("shm: calls of ranks that differ do not hang even if they are not compared beforehand") {
   const auto body = [](Communicator& comm) -> std::vector<std::string> {
     std::vector<float> values(100'000, 1.0F);
     const bool deviates = comm.rank() == 2;
-    // More than one chunk, but fewer on the deviating rank.
+    // The values fill more than one chunk; the deviating rank passes only ten values.
     const auto reduced =
         comm.all_reduce(std::span(values).first(deviates ? 10 : 100'000), ReduceOp::kSum);
     if (reduced) return {"ranks with other counts reduced together"};

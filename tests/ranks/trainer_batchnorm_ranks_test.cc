@@ -27,8 +27,8 @@ TrainOptions options_with(const std::string& batchnorm) {
 TEST_CASE(
     "synchronised batchnorm on N ranks trains as on one, also where some ranks have no sample "
     "left") {
-  // Rounding: the ranks add the same numbers in another order, in 22 steps, and each sum is divided
-  // by its channel's deviation.
+  // The tolerance is for rounding: the ranks add the same numbers in another order, in 22 steps,
+  // and each sum is divided by its channel's deviation.
   check_that_ranks_train_as_one(options_with("batchnorm sync"), 1e-4);
   // 283 = 10 x 28 + 3: in an epoch's last step four of seven ranks have no samples, but must still
   // take part.

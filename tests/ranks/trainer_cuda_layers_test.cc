@@ -209,7 +209,7 @@ TEST_CASE("pooling, dropout and sums of the GPU are the CPU's") {
           kernels.layers().max_pool(w, kImages, p[1], p[2]);
           kernels.layers().max_pool_backward(w, kImages, p[1], p[2], p[3], p[0]);
         },
-        1e-6);  // of at most four numbers, with or without fused multiply-add
+        1e-6);  // sums of at most four numbers, with or without fused multiply-add
     compare(
         "average_pool", {dy, x},
         [&](auto& kernels, const auto& p) {

@@ -52,7 +52,7 @@ std::vector<float> trained(Kernels<float>& kernels, const TrainOptions& options)
 TEST_CASE("a model trained on the GPU is the one trained on the CPU, or the missing GPU is named") {
   const auto device = gpu();
   if (device == nullptr) return;
-  // 20 steps of rounding
+  // The tolerance is for the rounding of 20 steps.
   const auto host = make_cpu_kernels<float>(1);
   check_close(trained(*device, short_run()), trained(*host, short_run()), 1e-4, 1);
 }

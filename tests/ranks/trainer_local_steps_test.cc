@@ -39,7 +39,7 @@ TrainOptions descent(int size) {
   return options;
 }
 
-/// One rank of the plain implementation.
+/// A rank in the plain implementation.
 struct Model {
   std::unique_ptr<Kernels<double>> kernels = make_cpu_kernels<double>(1);
   std::unique_ptr<Network<double>> network;
@@ -150,8 +150,8 @@ TEST_CASE(
       REQUIRE_MESSAGE(rank.outcome.has_value(), message_of(rank));
       CHECK(rank.parameters == local[0].parameters);
     }
-    // Rounding: the same sums in another order; in addition, each of 22 averages rounds the
-    // parameters up to 7 times.
+    // The tolerance is for rounding: the ranks add the same numbers in another order, and each of
+    // 22 averages rounds the parameters up to 7 times.
     CHECK(largest_difference(local[0].parameters, together[0].parameters) < 4e-6);
     CHECK(local[0].outcome->test_loss ==
           doctest::Approx(together[0].outcome->test_loss).epsilon(1e-4));
@@ -185,7 +185,8 @@ void check_that_local_steps_resume(const char* optimizer) {
   options.layers = {"dense 24", "batchnorm", "relu", "dense 10"};
   options.batch = 14;
   options.local_steps = 3;
-  // 6 common steps of an epoch's 11; averages after steps 9, 11, 14, 17, 20 and 22
+  // An epoch has 11 steps; the first 6 steps are common. The averages follow steps 9, 11, 14, 17,
+  // 20 and 22.
   options.local_after = 0.5;
   options.checkpoint_every = 4;
   options.checkpoint_keep = 100;

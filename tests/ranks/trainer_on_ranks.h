@@ -26,7 +26,7 @@ struct Trained {
 /// and no checkpoints.
 [[nodiscard]] TrainOptions small_options();
 
-/// Returns drawn digits: `samples` to train and 50 to test.
+/// Returns generated digits: `samples` to train and 50 to test.
 [[nodiscard]] Split drawn_data(std::size_t samples = 300);
 [[nodiscard]] const Split& small_data();
 

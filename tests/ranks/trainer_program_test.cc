@@ -43,7 +43,7 @@ Words on_mpi(int size) {
 }
 #endif
 
-/// Returns the word after the last line start with "key ".
+/// Returns the word after "KEY " in the last line that starts with it.
 std::string value_of(const std::string& text, const std::string& key) {
   const std::size_t at = text.rfind("\n" + key + " ");
   if (at == std::string::npos) return "";
@@ -219,8 +219,8 @@ TEST_CASE(
 
 TEST_CASE("USR1 saves a checkpoint after the next step, and training goes on to its end") {
   const TemporaryDirectory folder;
-  // The signal is blocked and pending before the program starts. It is delivered when the program
-  // is ready for it.
+  // The signal is blocked and pending before the program starts. The program unblocks
+  // it when it is ready.
   const auto done =
       run(words({"/usr/bin/env", "--block-signal=USR1", "/bin/sh", "-c",
                  "kill -USR1 $$; exec \"$0\" \"$@\"", kProgram, "--checkpoint-keep", "9"},

@@ -105,7 +105,7 @@ TEST_CASE(
   options.layers = {"conv2d 32 5", "relu", "maxpool 4", "dropout 0.25", "dense 10"};
   options.optimizer.name = "sgd";
   options.learning_rate = 0.05;
-  check_that_ranks_train_as_one(options, 1e-5);  // as above
+  check_that_ranks_train_as_one(options, 1e-5);  // the tolerance is the same as above
   check_that_it_resumes(options);                // two ranks with 28 samples together
 }
 
@@ -263,7 +263,7 @@ TEST_CASE("a run resumes at another world size where it was") {
   const auto resumed = train(4, options);
   REQUIRE_MESSAGE(resumed[0].outcome.has_value(), message_of(resumed[0]));
   CHECK(resumed[3].outcome->steps == 22);
-  // The tolerance is that of the first test.
+  // The tolerance is the same as in kDescent.
   CHECK(largest_difference(resumed[3].parameters, whole[0].parameters) < 1e-6);
 }
 
@@ -411,7 +411,7 @@ TEST_CASE("a test loss that is not finite is no success") {
   options.learning_rate = 1e3;
   options.optimizer.weight_decay = 1e38;
   options.epochs = 1;
-  // One step; its loss is that of the first parameters.
+  // The run has one step. Its loss is that of the initial parameters.
   options.batch = small_data().train.size();
   const Trained alone = train(1, options).front();
   REQUIRE_FALSE(alone.outcome.has_value());

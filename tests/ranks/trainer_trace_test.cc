@@ -213,9 +213,9 @@ TEST_CASE(
   check_nesting(own);
   CHECK(named(own, "step").size() == 6);
   CHECK(named(own, "test").size() == 2);
-  // In the second epoch's 3 steps: after step 2 and at the end.
+  // The second epoch has 3 steps. The averages follow step 2 and the last step.
   CHECK(named(own, "average").size() == 2);
-  CHECK(tracks.at({1, 1}).size() == 3);  // of the first epoch
+  CHECK(tracks.at({1, 1}).size() == 3);  // the all-reduces of the first epoch
 }
 
 TEST_CASE("a timeline that one rank cannot write ends all ranks with its name") {

@@ -37,7 +37,7 @@ TEST_CASE(
   const std::string reason = "gpu: nvidia-smi: No such file or directory";
   Scene scene;
   scene.hello(2, 4, reason);
-  CHECK(scene.notes.broadcasts_of("end") == 0);  // only n2 may be affected
+  CHECK(scene.notes.broadcasts_of("end") == 0);  // so far only n2 has failed the check
   SUBCASE("all alike") {
     scene.hello(0, 4, reason);
     CHECK(scene.notes.said.back() ==
@@ -59,7 +59,7 @@ TEST_CASE(
   }
   SUBCASE("the other node says nothing for a while") {
     CHECK(*scene.attempt.next_deadline() == scene.now + Fitness::kOthersWait);
-    scene.hello(0, 4);  // one of the node's two ranks; the other may still complain
+    scene.hello(0, 4);  // one of the two ranks on n1; the other may still report a problem
     scene.pass(Fitness::kOthersWait);
     CHECK(scene.attempt.end().first_failed->rank == 2);
     CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2"});
@@ -67,8 +67,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the ranks try a collective before their programs: who does not come is not fit, and no hang "
-    "is seen meanwhile") {
+    "the ranks try a collective before their programs start: a rank that does not join is "
+    "unfit, and no hang is reported meanwhile") {
   AttemptOptions options;
   options.hang_after = seconds(10);
   options.tries_collective = true;
@@ -97,7 +97,7 @@ TEST_CASE(
   }
   SUBCASE("one has no device") {
     scene.attempt.on_check_failed(3, "nccl: no GPU", true, scene.now);
-    CHECK(scene.notes.broadcasts_of("end") == 0);  // the other ranks may have no device either
+    CHECK(scene.notes.broadcasts_of("end") == 0);  // perhaps the other ranks have no device either
     scene.pass(Fitness::kOthersWait);
     lost = {"n2"};
   }
@@ -121,8 +121,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a rank whose process is stopped for 3 s is nobody's business, and one stopped for good hangs "
-    "and is named") {
+    "a rank whose process is stopped for 3 s is ignored, and one that is stopped for good "
+    "hangs and is named") {
   Scene scene({.hang_after = seconds(10)});
   scene.all_join(4);
   scene.attempt.on_stopped(2, seconds(3), scene.now);
@@ -232,7 +232,7 @@ TEST_CASE("a run hangs, and a node has gone silent: the node is lost, long befor
   }
 }
 
-TEST_CASE("a program that reports nothing and was given no limit is left alone for good") {
+TEST_CASE("a program that reports nothing never hangs unless it was given a limit") {
   Scene scene;
   scene.all_join(4);
   scene.pass(std::chrono::hours(1000));
@@ -240,8 +240,8 @@ TEST_CASE("a program that reports nothing and was given no limit is left alone f
 }
 
 TEST_CASE(
-    "a node whose ranks are all lost without a word is suspected, one that lost one of two is not "
-    "whole") {
+    "a node with a silent agent is suspect, and the whole node counts as silent only if all "
+    "its ranks are lost") {
   Scene scene;
   scene.all_join(4);
   scene.attempt.on_lost(3, "its agent has said nothing for 30 s", scene.now);

@@ -135,12 +135,12 @@ TEST_CASE("nodes where the step could not be launched are lost, if others could 
 TEST_CASE("a container is the reason only if the rank never joined") {
   auto facts = failed_rank(1);
   facts.container = ContainerFailure{Cause::kImage, "no such image"};
-  CHECK(judge(facts).end.cause == Cause::kFailure);  // rank 3 had a process
+  CHECK(judge(facts).end.cause == Cause::kFailure);  // the program of rank 3 was started
   facts.end.first_failed->pid = 0;
   CHECK(judge(facts).end.cause == Cause::kImage);
   CHECK(judge(facts).end.message == "the container on n2 could not be started: no such image");
   CHECK(judge(facts).lines == std::vector<std::string>{judge(facts).end.message});
-  facts.end.cause = Cause::kImage;  // named before the end
+  facts.end.cause = Cause::kImage;  // this cause was reported before the end
   CHECK(judge(facts).lines.empty());
 }
 

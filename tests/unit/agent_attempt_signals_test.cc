@@ -78,7 +78,8 @@ TEST_CASE("USR1 is recorded, and passed on once only where it is asked for") {
 }
 
 TEST_CASE(
-    "a TERM that reaches ranks alone is preemption's grace with signal_before, else the end") {
+    "a TERM that only ranks receive starts a preemption's grace time with signal_before, and "
+    "ends the run without it") {
   SUBCASE("forward") {
     AttemptOptions options;
     options.forward_usr1 = true;

@@ -77,7 +77,7 @@ TEST_CASE(
   CHECK(scene.notes.last("rank_failed")["rank"] == 6);
 }
 
-TEST_CASE("an exit code and a command that is not there are said in their own words") {
+TEST_CASE("the message says whether a rank exited with a code or its command does not exist") {
   Scene scene;
   scene.all_join(2);
   SUBCASE("code") {
@@ -99,7 +99,7 @@ TEST_CASE(
   const RankEnd gone{68, 0, "rank 2 is gone", true, -1};
   const RankEnd left{1, 0, "", true};
   scene.attempt.on_exit(0, gone, scene.now);
-  CHECK(scene.notes.broadcasts_of("end") == 1);  // the other ranks are ended at once all the same
+  CHECK(scene.notes.broadcasts_of("end") == 1);  // the other ranks are ended at once anyway
   CHECK(scene.notes.said.empty());
   SUBCASE("killed") {
     scene.attempt.on_exit(1, left, scene.now);
@@ -139,7 +139,7 @@ TEST_CASE("a rank that was killed because the attempt ends is not taken for its 
   CHECK(scene.attempt.end().first_failed->rank == 0);
 }
 
-TEST_CASE("where all ranks end for the failure of one, that one is named, with its words") {
+TEST_CASE("if all ranks end because of one failed rank, that rank is named, with its message") {
   Scene scene;
   scene.all_join(4);
   for (const int rank : {3, 1})
@@ -150,7 +150,9 @@ TEST_CASE("where all ranks end for the failure of one, that one is named, with i
   CHECK(scene.notes.last("rank_failed")["pid"] == 1002);
 }
 
-TEST_CASE("a launcher that a signal ends is why its ranks are gone, whoever is heard of first") {
+TEST_CASE(
+    "if a signal ends the launcher, the launcher is the cause of the lost ranks, whichever "
+    "loss is reported first") {
   Scene scene({.job_nodes = "n[1-2]"});
   scene.all_join(4);
   SUBCASE("the launcher") {
@@ -169,7 +171,7 @@ TEST_CASE("a launcher that a signal ends is why its ranks are gone, whoever is h
   CHECK(end.reason == EndReason::kLauncherLost);
   CHECK(end.cause == Cause::kFailure);
   CHECK_FALSE(end.first_failed);
-  CHECK(end.suspects.empty());  // healthy nodes: Slurm need not be asked about them
+  CHECK(end.suspects.empty());  // the nodes are healthy
   CHECK(scene.notes.said ==
         std::vector<std::string>{"the step's launcher was killed by SIGKILL; its ranks are ended"});
 }
@@ -187,7 +189,7 @@ TEST_CASE(
   }
   SUBCASE("after") {
     lost();
-    CHECK(scene.notes.broadcasts_of("end") == 1);  // the other ranks are ended at once all the same
+    CHECK(scene.notes.broadcasts_of("end") == 1);  // the other ranks are ended at once anyway
     CHECK(scene.notes.said.empty());
     told();
   }
@@ -288,7 +290,7 @@ TEST_CASE("a step that cannot be launched keeps srun's words") {
         std::string::npos);
 }
 
-TEST_CASE("a command line without rank agents is said to be that") {
+TEST_CASE("a command line without rank agents is reported as such") {
   Scene scene;
   scene.attempt.on_step_end(0, "", scene.now);
   CHECK(scene.attempt.end().code == 77);

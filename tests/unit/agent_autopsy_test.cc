@@ -1,4 +1,4 @@
-// Tests what an autopsy reads, how it groups ranks, and when a hung attempt ends.
+// Tests an autopsy: the data that it reads, how it groups ranks, and when a hung attempt ends.
 
 #include <poll.h>
 #include <signal.h>
@@ -188,7 +188,7 @@ TEST_CASE(
   Env program;
   program.set("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", pipe);
   program.set("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", (folder / "record-").string());
-  // Nobody reads the pipe.
+  // No recorder has opened the pipe.
   CHECK_FALSE(copy_flight_record(program, 3, folder / "copy", milliseconds(100)));
   std::thread recorder([&] {
     std::ifstream wish(pipe + "3.pipe");
@@ -200,7 +200,7 @@ TEST_CASE(
   for (const auto until = std::chrono::steady_clock::now() + seconds(30);
        !is_copied && std::chrono::steady_clock::now() < until;
        std::this_thread::sleep_for(milliseconds(10))) {
-    // The pipe's reader may not be there yet.
+    // The recorder may not have opened the pipe yet.
     is_copied = copy_flight_record(program, 3, folder / "copy", seconds(5));
   }
   recorder.join();

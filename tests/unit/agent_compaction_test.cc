@@ -82,7 +82,7 @@ std::string long_record() {
   return text;
 }
 
-/// Returns the lines of events that affect decisions; of the results only the last of each attempt.
+/// Returns the lines of events that affect decisions, but only the last result of each attempt.
 std::vector<std::string> deciding(const std::string& text) {
   std::vector<std::string> lines;
   for (const auto line : split(text, '\n')) {
@@ -111,7 +111,7 @@ TEST_CASE(
   CHECK(after.size() < before.size() / 2);
   CHECK(deciding(after) == deciding(before));
   CHECK(parse_checked_lines(after).damaged_lines == 0);
-  // Each sixth of the time keeps its share of the points.
+  // The points are spread over the whole time.
   std::array<int, 6> points{};
   std::size_t count = 0;
   for (const auto line : split(after, '\n')) {
@@ -187,7 +187,7 @@ TEST_CASE("a compacted record whose folder cannot be synced is used, and the fai
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
   {
-    // The compaction may open the old and the new file, and not the folder.
+    // The limit allows the compaction to open the old and the new file, but not the folder.
     const UniqueFd first(::dup(0)), second(::dup(0)), third(::dup(0));
     const rlimit two_more{static_cast<rlim_t>(third.get()), before.rlim_max};
     REQUIRE(::setrlimit(RLIMIT_NOFILE, &two_more) == 0);
@@ -254,8 +254,8 @@ TEST_CASE(
 TEST_CASE(
     "a record of days of progress, one a second, stays below 64 MiB and keeps its first day") {
   // Compacts like EventLog, but without an fsync for each event. A month (DLRUN_RECORD_DAYS=30)
-  // takes a minute; its largest file is as large as after four days, because each compaction ends
-  // at the same number of lines.
+  // takes a minute; its largest file is as large as that of four days, because each compaction
+  // leaves the same number of lines.
   const char* const wanted = std::getenv("DLRUN_RECORD_DAYS");
   const std::int64_t days = parse_int(wanted != nullptr ? wanted : "").value_or(4);
   const TemporaryDirectory run;

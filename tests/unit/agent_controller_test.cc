@@ -1,4 +1,4 @@
-// Tests lead's questions to a controller that does not answer, and the thread that asks them.
+// Tests lead's queries to a controller that does not answer, and the thread that sends them.
 
 #include <chrono>
 #include <fstream>
@@ -65,7 +65,7 @@ TEST_CASE("a caller that leaves drops the answer of its question") {
     });
     asked.get_future().wait();
   }
-  late.set_value(7);  // the thread writes the answer into a box that only it holds
+  late.set_value(7);  // the object that stores the answer belongs only to the thread now
 }
 
 }  // namespace

@@ -159,7 +159,8 @@ TEST_CASE("a full disk is told once, and writing goes on") {
   CHECK_FALSE(file.take_failure());
 }
 
-/// Limits the size of every file to `bytes` while it exists, which looks like a full disk.
+/// While this object exists, a write beyond the first `bytes` bytes of a file fails as on a full
+/// disk.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) {
@@ -357,7 +358,8 @@ TEST_CASE("a job that is killed while it writes its claim leaves none behind, an
   REQUIRE(child >= 0);
   if (child == 0) {
     ::signal(SIGXFSZ, SIG_DFL);
-    const rlimit five_bytes{5, 5};  // the first write fits; the next one ends the process
+    // The first write stops after 5 bytes. The next one ends the process.
+    const rlimit five_bytes{5, 5};
     ::setrlimit(RLIMIT_FSIZE, &five_bytes);
     const rlimit no_core{};
     ::setrlimit(RLIMIT_CORE, &no_core);
@@ -498,7 +500,9 @@ TEST_CASE("a loss that is no finite number is left out, and the rest of the prog
   CHECK(file->take_problem(true));
 }
 
-TEST_CASE("what is wrong with progress that changes at every look is told while the program runs") {
+TEST_CASE(
+    "an error in a progress file that changes at every look is reported while the program "
+    "runs") {
   auto file = ProgressFile::create();
   REQUIRE(file);
   const auto look = [&](const std::string& text) {

@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// The side of lead, on a thread of its own: echoes every message.
+/// The side of lead, on a separate thread: echoes every message.
 class Echo final : public GateHandler {
  public:
   explicit Echo(const Key& secret) : loop_(*EventLoop::create()) {
@@ -147,7 +147,7 @@ TEST_CASE("a stranger cannot send more than its bytes before a proof") {
   REQUIRE(init_crypto());
   Echo lead(random_key());
   const auto flood = stranger(lead.port);
-  // A claim of the largest allowed length that never arrives completely.
+  // A claim of the largest allowed length, and more bytes than its proof has.
   const std::string bytes =
       std::string(kNonceBytes, 'n') + std::string("\x00\x01", 2) + std::string(4096, 'c');
   ::send(flood.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -199,18 +199,18 @@ TEST_CASE(
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
   auto few = before;
-  few.rlim_cur = 400;  // leaves 200 places for connections
+  few.rlim_cur = 400;  // half of them, 200, are for connections that have not proven themselves
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
   {
     Echo lead(random_key());
-    // The other ends of the connections are in this process, too.
+    // This process also opens the other ends of the connections.
     ::setrlimit(RLIMIT_NOFILE, &before);
     const auto own = stranger_from("127.0.0.1", lead.port);
     const auto modest = stranger_from("127.0.0.3", lead.port);
     std::vector<UniqueFd> greedy;
     for (int i = 0; i < 190; ++i) greedy.push_back(stranger_from("127.0.0.2", lead.port));
     CHECK_FALSE(is_closed(own, milliseconds(200)));
-    std::vector<UniqueFd> more;  // each of them needs a place that is taken
+    std::vector<UniqueFd> more;  // each replaces an older connection
     for (int i = 0; i < 40; ++i) {
       greedy.erase(greedy.begin());
       more.push_back(stranger_from("127.0.0.2", lead.port));

@@ -163,7 +163,7 @@ TEST_CASE("a length over the limit is refused at once") {
   CHECK_FALSE(lead.open(bytes));
 }
 
-TEST_CASE("what is not lead is said to be that") {
+TEST_CASE("a peer that is not lead is reported as such") {
   REQUIRE(init_crypto());
   RankHandshake rank(random_key(), kClaim);
   std::string bytes = "SSH-2";

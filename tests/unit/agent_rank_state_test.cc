@@ -1,4 +1,4 @@
-// Tests the decisions of a rank's agent: how it ends its program, and what it tells lead.
+// Tests the decisions of a rank's agent: how it ends its program, and its messages to lead.
 #include <signal.h>
 
 #include <string>
@@ -68,8 +68,9 @@ TEST_CASE("an order to end sends TERM at once and KILL a second later") {
   }
 }
 
-/// A rank that is told to end while a TERM to the whole step may be under way. lead_says_so: lead
-/// knows of it; otherwise this agent got it itself. Ends just before the program gets its own TERM.
+/// Orders the rank to end while its program may be about to receive a TERM to the whole step.
+/// lead_says_so: lead reports this TERM; otherwise the agent itself has received it. Returns 1 ms
+/// before the agent would send a TERM to the program.
 void wait_for_term(RankScene& scene, bool lead_says_so) {
   scene.run_with_lead();
   if (!lead_says_so) scene.state.on_signal(SIGTERM, false, scene.now);
@@ -364,7 +365,7 @@ TEST_CASE("the check of collectives decides whether the program starts") {
   }
 }
 
-/// Loses lead while it sends the result of the check.
+/// A rank that loses its connection to lead while it sends the result of the check.
 struct LeadLost final : RankOutlet {
   RankState state{*this, Clock::time_point(std::chrono::hours(1))};
   bool has_started = false;
@@ -432,7 +433,8 @@ TEST_CASE("the rank that a trusted program blames is in the exit record") {
   }
 }
 
-/// A rank whose program has ended, whose processes are gone, and whose record lead has.
+/// A rank whose program has ended and whose processes are gone. Its exit record is sent, but not
+/// confirmed.
 struct EndedRank : RankScene {
   EndedRank() {
     run_with_lead();

@@ -24,7 +24,7 @@ RetryOptions any_cause(int max, int no_progress = 3) {
   return options;
 }
 
-/// Restarts until the decision is against it. Returns the number of attempts.
+/// Adds attempts until decide_retry() refuses a restart. Returns the number of attempts.
 int attempts_of(const RetryOptions& options, const std::vector<std::optional<std::int64_t>>& steps,
                 Cause cause, bool can_tell = false) {
   RetryHistory history;
@@ -95,8 +95,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "of a program that never says how far it is nobody can tell whether it got further: the budget "
-    "is all its own") {
+    "a program that never reports a step may use its whole budget, because its progress is "
+    "unknown") {
   const std::vector<std::optional<std::int64_t>> silent(50);
   for (const auto cause : {Cause::kFailure, Cause::kOom, Cause::kHang})
     CHECK(attempts_of(any_cause(20), silent, cause) == 21);
@@ -105,7 +105,8 @@ TEST_CASE(
   CHECK_FALSE(decide_retry(any_cause(20, 1), history, Cause::kFailure).is_last_unless_further);
 }
 
-TEST_CASE("that the next attempt is the last, unless it gets further, is known before it starts") {
+TEST_CASE(
+    "before an attempt starts, it is known whether it is the last one if it makes no progress") {
   RetryHistory history;
   history.add_attempt(10, Cause::kFailure);
   CHECK_FALSE(decide_retry(any_cause(20), history, Cause::kFailure).is_last_unless_further);
@@ -116,7 +117,7 @@ TEST_CASE("that the next attempt is the last, unless it gets further, is known b
   CHECK(decision.is_last_unless_further);
 }
 
-TEST_CASE("from the record is known whether a program that reported nothing had been started") {
+TEST_CASE("the record shows whether a program that reported nothing was started") {
   std::vector<Json> events;
   for (int attempt = 0; attempt < 3; ++attempt) {
     events.push_back({{"event", "started"}, {"attempt", attempt}});
@@ -134,7 +135,9 @@ TEST_CASE("an attempt that got further than all before it starts the count anew"
   CHECK(attempts_of(any_cause(1000), {10, 20, 30, 40, 50, 60, 70}, Cause::kFailure) == 7);
 }
 
-TEST_CASE("what is done to a silent program is not held against it, but its budget is") {
+TEST_CASE(
+    "a time limit and a preemption do not count as lack of progress for a silent program, but "
+    "use its budget") {
   const std::vector<std::optional<std::int64_t>> silent(50);
   CHECK(attempts_of(any_cause(20), silent, Cause::kTimeout) == 21);
   CHECK(attempts_of(any_cause(20), silent, Cause::kPreemption) == 21);
@@ -142,7 +145,7 @@ TEST_CASE("what is done to a silent program is not held against it, but its budg
   CHECK(attempts_of(any_cause(20), {5, 5, 5, 5}, Cause::kTimeout) == 4);
 }
 
-TEST_CASE("somebody's requeue takes nothing of the budget") {
+TEST_CASE("a requeue by a person uses nothing of the budget") {
   RetryHistory history;
   history.add_restart();
   const auto decision = decide_retry(any_cause(1), history, Cause::kRequeue);

@@ -1,4 +1,4 @@
-// Tests the parsing of what the versions of Slurm print about a step.
+// Tests the parsing of the messages about a step that each version of Slurm prints.
 #include <signal.h>
 
 #include <string>
@@ -13,13 +13,13 @@ namespace {
 /// The prefixes of slurmstepd's errors, by version and LogTimeFormat.
 const std::vector<std::string> kStepdStarts{
     "slurmstepd: error: ",                      // 22.05 to 24.11
-    "slurmstepd-n1: error: ",                   // the same, several slurmd on a host
+    "slurmstepd-n1: error: ",                   // 22.05 to 24.11, several slurmd on a host
     "[2026-11-22T06:34:26.123] error: ",        // 24.11 with format_stderr; 25.05, 26.05
     "[2026-11-22T06:34:26] error: ",            // LogTimeFormat=iso8601
     "[2026-11-22T06:34:26.123+01:00] error: ",  // rfc5424_ms
     "[Nov 22 06:34:26.123456 4711 0x7f1c2b3a4700 signal] error: ",  // thread_id
-    "3: slurmstepd: error: ",
-    "  3: [2026-11-22T06:34:26] error: ",  // srun --label
+    "3: slurmstepd: error: ",                                       // srun --label
+    "  3: [2026-11-22T06:34:26] error: ",                           // srun --label
 };
 
 TEST_CASE("what srun says of ended tasks is understood") {

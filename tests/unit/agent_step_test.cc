@@ -65,7 +65,8 @@ TEST_CASE(
       {.argv = {"bash", "-c", "setsid bash -c 'sleep 60 & sleep 60; :' & sleep 60; :"},
        .env = Env::of_process()});
   REQUIRE(pid);
-  // bash, its three sleeps and the bash between them; all but the first may still be starting.
+  // The descendants are bash, another bash and three sleeps. All but the first may still be
+  // starting.
   for (const auto until = Clock::now() + seconds(10);
        descendants().size() < 5 && Clock::now() < until;)
     ::usleep(5000);

@@ -38,7 +38,7 @@ struct Lead {
   std::string read(std::string_view bytes) { return reader.read(bytes); }
 };
 
-/// Returns the whole text as its agent passes it on.
+/// Returns the whole text with the marks that its agent adds.
 std::string marked(std::string_view text) {
   TextMarker marker(marks());
   auto out = marker.add(text, Clock::time_point());

@@ -1,4 +1,4 @@
-// Ranks that their agents end because they no longer hear lead: no rank is to blame.
+// Tests that no rank is blamed if agents end their ranks because they no longer hear lead.
 
 #include <signal.h>
 

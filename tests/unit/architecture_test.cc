@@ -1,4 +1,4 @@
-// Checks every #include of the tree against the rules of ARCHITECTURE.md.
+// Checks the sources against the rules of ARCHITECTURE.md, and the tests that PAINS.md names.
 
 #include <algorithm>
 #include <filesystem>
@@ -199,7 +199,7 @@ TEST_CASE(
       "cli/terminal/",
       "common/log.cc",  // the log, which is off by default
       "runtime/agent/main.cc",
-      "runtime/agent/agent_log.cc",  // the log cannot be opened
+      "runtime/agent/agent_log.cc",  // prints if the log cannot be opened
       "runtime/agent/autopsy.cc",    // prints a line of JSON for the rank's agent
       "runtime/agent/lead.cc",
       "runtime/agent/rank.cc",
@@ -272,7 +272,7 @@ TEST_CASE(
     }
   }
   CHECK(is_used);
-  // These files that the command line writes are no records of a run.
+  // The command line writes these files, too. They are not the record of a run.
   struct Exception {
     std::string_view file, what;
   };
@@ -338,8 +338,8 @@ TEST_CASE("files and JSON that others may have written pass the one reader and t
       {"runtime/agent/descendants.cc", "the kernel's own files, hundreds of them a second"},
       {"runtime/agent/secrets.cc", "refuses by owner and mode besides, before it reads"},
   };
-  // A folder is synced, not read. The kernel's own files and this process's descriptors cannot be
-  // written by others.
+  // A folder is opened to sync it, not to read it. Other users cannot write /dev/null or the files
+  // below /proc.
   const std::vector<std::string_view> harmless{"O_DIRECTORY", "\"/dev/null\"", "\"/proc/"};
   const std::vector<std::string_view> calls{"O_RDONLY",     "ifstream",     "std::fstream",
                                             "fopen(",       "gzopen(",      "son::parse(",
@@ -388,7 +388,7 @@ TEST_CASE("every test that PAINS.md names is there") {
       REQUIRE(colon != std::string::npos);
       std::ifstream file(tests / test.substr(0, colon));
       const std::string text{std::istreambuf_iterator<char>(file), {}};
-      // A long name is two literals that the compiler joins.
+      // A long name consists of several literals, which the compiler joins.
       static const std::regex kSeam(R"("\s*\n\s*")");
       const std::string joined = std::regex_replace(text, kSeam, "");
       CHECK(joined.find(test.substr(colon + 2)) != std::string::npos);

@@ -71,7 +71,7 @@ struct Scene {
     now += time;
     attempt.tick(now);
   }
-  /// Lets a rank join. unfit: why its node is unfit, if it is.
+  /// Lets a rank join. unfit: the reason why its node is unfit; empty if it is fit.
   void hello(int rank, int size, std::string unfit = {}) {
     Hello hello{{rank, size, rank % 2, 2, rank / 2, size / 2, WorldSource::kSlurm}};
     hello.unfit = std::move(unfit);
@@ -87,7 +87,7 @@ struct Scene {
   }
 };
 
-/// Ends all four ranks with SIGTERM, as they were told, and then the step.
+/// Reports that all four ranks have ended by SIGTERM, as ordered, and then the end of the step.
 inline void end_all(Scene& scene) {
   for (int rank = 0; rank < 4; ++rank)
     scene.attempt.on_exit(rank, {128 + SIGTERM, SIGTERM, {}}, scene.now);

@@ -241,7 +241,7 @@ TEST_CASE_FIXTURE(CliFixture,
   CHECK(said_by({"--versio"})
             .starts_with(
                 "2\ndlrun: error: `dlrun` has no option '--versio'; did you mean '--version'?\n"));
-  // CLI11's own message
+  // This message is CLI11's.
   CHECK(said_by({"submit", "a.yaml", "b.yaml"}).find("b.yaml") != std::string::npos);
 }
 

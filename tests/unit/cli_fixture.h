@@ -1,5 +1,5 @@
 #pragma once
-// Runs dlrun's command line in this process, in a folder of its own and with an empty PATH.
+// Runs dlrun's command line in this process, in a temporary folder and with an empty PATH.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ struct CliFixture {
   }
   /// Returns the exit code and standard error of a call: "2\ndlrun: error: ...".
   std::string said_by(std::vector<const char*> words) { return said_by(std::move(words), nullptr); }
-  /// Redirects standard output as well, for example to /dev/full.
+  /// Returns these with standard output redirected, for example to /dev/full.
   std::string said_by(std::vector<const char*> words, const char* standard_output) {
     if (standard_output == nullptr) return said_by_call(std::move(words));
     std::fflush(stdout);

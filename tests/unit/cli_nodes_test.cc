@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 namespace {
 
 struct NodesFixture : CliFixture {
-  /// Adds n1 and n2 to a list, which it creates, for an hour.
+  /// Creates a list that remembers n1 and n2 for an hour.
   void remember(const fs::path& list) {
     const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
     fs::create_directories(list.parent_path());
@@ -21,7 +21,7 @@ struct NodesFixture : CliFixture {
                                      {"n2", "", "hot", "", "", now, now + std::chrono::hours(1)}};
     REQUIRE(remember_bad_nodes(list, nodes));
   }
-  /// Names a site with a runs folder of its own.
+  /// Creates a site with its own runs folder, and selects it.
   void choose_site() {
     const auto sites = folder / ".config/dlrun/sites";
     fs::create_directories(sites);

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A simulated cluster that accepts every job and then knows none.
+/// A simulated cluster that accepts every job, but lists no jobs.
 struct ClusterFixture : CliFixture {
   ClusterFixture() {
     fs::create_directory(folder / "slurm");
@@ -95,7 +95,8 @@ TEST_CASE_FIXTURE(
 
 TEST_CASE_FIXTURE(
     ClusterFixture,
-    "of a folder that only Slurm can name the job's number is refused, a node's told") {
+    "a log folder is refused if its name has the job's id, and warned about if it has a "
+    "node's name") {
   spec("output: logs/%4j/out");
   CHECK(has(said_by({"check", "x.yaml"}),
             "2\nx.yaml:1:31: error: resources.output: only Slurm can fill in the %j of"));
@@ -144,8 +145,8 @@ TEST_CASE_FIXTURE(ClusterFixture,
 }
 
 TEST_CASE(
-    "a log's folder that is there needs no leave to write, and one of a file system that is not is "
-    "told") {
+    "an existing log folder need not be writable, and one below a folder that does not exist "
+    "is reported") {
   const auto said = [](const std::string& pattern) {
     const std::string text = "#!/bin/sh\n#SBATCH -o " + pattern + "\n";
     const auto folders = find_log_folders({text, "/nowhere", "job.sh", nullptr, true});

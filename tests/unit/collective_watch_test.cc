@@ -71,7 +71,7 @@ TEST_CASE(
   Scripted device;
   CollectiveWatch watch(device, milliseconds(10'000));
   REQUIRE(watch.start(started));
-  device.is_broken = true;  // its kernel has ended, too
+  device.is_broken = true;  // the collective's kernel has ended, too
   const auto settled = watch.settled(milliseconds(10'000));
   REQUIRE_FALSE(settled);
   CHECK(settled.error().message == "NCCL: remote process exited");

@@ -41,7 +41,7 @@ TEST_CASE("bars show latency at the smallest size and bandwidth at the largest, 
     return bars.substr(at, bars.find('\n', at) - at);
   };
   const auto second = bars.find("bus bandwidth");
-  CHECK(count(line("2 workers  mpi", 0), "█") == 24);  // 0.5, where the largest value is 1
+  CHECK(count(line("2 workers  mpi", 0), "█") == 24);  // half of the largest value
   CHECK(count(line("4 workers  shm", 0), "█") == 48);
   CHECK(count(line("2 workers  mpi", second), "█") == 24);  // half of shm's
   CHECK(count(line("2 workers  shm", second), "█") == 48);

@@ -51,7 +51,7 @@ TEST_CASE(
   CHECK(given("docker://ubuntu:24.04") == "ubuntu:24.04");
   CHECK(given("docker://localhost:5000/mine") == "localhost:5000#mine");
   CHECK(given("user/image") == "user/image");
-  // An image of the docker daemon, not of a registry.
+  // This image is in the docker daemon, not in a registry.
   CHECK(given("dockerd://mine:1") == "dockerd://mine:1");
   CHECK(given("/images/a b.sqsh") == "/images/a b.sqsh");
 }

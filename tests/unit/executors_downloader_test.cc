@@ -100,7 +100,7 @@ TEST_CASE("a file is fetched once, and known without being read from then on") {
   corrected.sha256 = std::string(64, 'a');
   CHECK_FALSE(are_verified(folder, std::vector{corrected}));
   CHECK_FALSE(is_downloaded(folder, corrected).has_value());
-  // A recorded checksum is trusted: this one matches no bytes at all.
+  // A recorded checksum is trusted, even this one, which belongs to no file.
   std::string lines = content_of(folder / ".dlrun-downloads");
   Download other = f;
   other.sha256 = std::string(64, 'a');
@@ -238,7 +238,7 @@ TEST_CASE("what a server answers in place of the file is named with its url") {
         url("status-203/f") + ": the server answers 203, which is no file");
   CHECK(has(scene.refused(scene.of("loop/f"), Errc::kIo),
             url("loop/f") + ": Maximum (10) redirects followed"));
-  // The response is merely not HTTP.
+  // The response is not HTTP, but no redirection either.
   CHECK_FALSE(has(scene.refused(scene.of("bare/f"), Errc::kIo), "leads to"));
   Download nobody = scene.of("f");
   nobody.url = "http://127.0.0.1:1/f";
@@ -337,7 +337,7 @@ TEST_CASE("a server that knows no ranges is asked for the whole as often as anot
   CAPTURE(said);
   CHECK_FALSE(has(said, "ranges"));
   CHECK(has(said, ", after 38 of 39 bytes"));
-  // Four requests for the whole file, and one for the rest, in vain.
+  // Four requests for the whole file and one for the rest fail.
   const auto asked = scene.server.requests();
   CHECK(std::count(asked.begin(), asked.end(), "/short/f from 0") == 4);
   CHECK(asked.size() == 5);
@@ -360,7 +360,7 @@ TEST_CASE("a symbolic link that leads nowhere is no file, and nothing is fetched
             (scene.folder / "f").string() + ": is a symbolic link that leads nowhere"));
   CHECK_FALSE(scene.fetch(scene.of("f")).has_value());
   CHECK(fs::is_symlink(scene.folder / "f"));
-  // A dangling link in the place of the folder is refused as well.
+  // A folder that is a dangling link is refused as well.
   fs::create_symlink(scene.folder / "nowhere", scene.folder / "folder");
   const auto made = Downloader::in(scene.folder / "folder", {});
   REQUIRE_FALSE(made.has_value());
@@ -383,7 +383,7 @@ TEST_CASE("who is told to stop stops, and leaves nothing") {
   scene.options.go_on = [](const DownloadProgress& progress) { return progress.bytes < 19; };
   CHECK(scene.refused(scene.of("stall/f"), Errc::kInterrupted) ==
         "interrupted; nothing of " + scene.server.url("stall/f") + " is kept");
-  // Also while an existing file is read.
+  // Reading an existing file is interrupted as well.
   std::ofstream(scene.folder / "f") << kText;
   scene.options.go_on = [](const DownloadProgress& progress) { return progress.bytes < 38; };
   const auto found = Downloader::in(scene.folder.path(), scene.options)->has(scene.of("f"));
@@ -498,7 +498,7 @@ TEST_CASE("in a group's folder the lock is one's, also where another one made it
   const auto fetched = scene.fetch(scene.of("f"));
   const bool reader_is_in = Downloader::in(scene.folder / "read", scene.options).has_value();
   if (is_root) REQUIRE(::seteuid(0) == 0);
-  // The permissions allow the folder to be removed.
+  // The owner needs these permissions to remove the folder.
   fs::permissions(scene.folder / "read", fs::perms::owner_all);
   CHECK(must(fetched) == 38);
   CHECK(waits == 1);

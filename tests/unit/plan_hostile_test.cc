@@ -166,7 +166,7 @@ std::vector<std::string> hostile_strings(const std::string& canary) {
   return strings;
 }
 
-/// Returns a double-quoted YAML scalar, with the spec's own "${" escaped.
+/// Returns a double-quoted YAML scalar. Escapes "${", which a spec would expand.
 std::string yaml_string(const std::string& text) {
   std::string result = "\"";
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -214,7 +214,7 @@ TEST_CASE(
       "name: hostile\nresources: {time: 1m, nodes: 1}\nlaunch:\n  command:\n    - prog\n";
   for (const std::string& string : strings) text += "    - " + yaml_string(string) + "\n";
   text += "environment:\n  vars:\n";
-  // The command holds the whole 64 KiB string; the environment allows 128 KiB for each variable.
+  // The variables hold the 64 KiB string, too: Linux allows 128 KiB for each variable.
   for (std::size_t i = 0; i < strings.size(); ++i)
     text += fmt::format("    V{}: {}\n", i, yaml_string(strings[i]));
 
@@ -312,7 +312,7 @@ TEST_CASE(
       if (!script) continue;
       ++rendered;
       INFO(key << " " << printable(string.substr(0, 80)));
-      // Each directive is one line before all other lines, and no line was added.
+      // The directives come before all other lines, and a string adds no line.
       std::size_t directives = 0;
       bool is_head = true;
       for (std::string_view line : split(*script, '\n')) {

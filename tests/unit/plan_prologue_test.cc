@@ -1,6 +1,5 @@
-// Runs the environment part of the script in bash, with stand-ins for the parts of a cluster:
-// a module system's start file, conda, a virtual environment. Each stand-in records how it
-// was called.
+// Runs the environment part of the script in bash, with fakes of the parts of a cluster: a module
+// system's start file, conda, a virtual environment. Each fake records how it was called.
 
 #include <unistd.h>
 
@@ -22,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The stand-ins of one machine, in a private folder.
+/// The fakes of one machine, in a private folder.
 class Machine {
  public:
   Machine() {
@@ -53,7 +52,7 @@ class Machine {
     std::ofstream(root_ / name, std::ios::binary) << text;
   }
 
-  /// Runs the spec's script like sbatch: a non-interactive bash without a module function.
+  /// Runs the spec's script as Slurm does: in a non-interactive bash without a module function.
   [[nodiscard]] Finished run(const std::string& environment) const {
     LoadRequest request;
     request.file = "exp.yaml";

@@ -65,7 +65,6 @@ TEST_CASE("each point is a script of its own, and one array runs them all") {
   CHECK(sum_of_hours(sweep, one_hour) == doctest::Approx(8));
 }
 
-/// A point of a sweep must equal the same values in a spec of their own.
 TEST_CASE("a point is the job that its values make in a spec without a sweep") {
   const std::string rest = kJob + "environment: {vars: {A: x, B: y}}\n";
   const SweepPlan sweep = planned(

@@ -268,7 +268,7 @@ TEST_CASE("a spec without retry is not queued again, and its leader has no words
     CHECK(plan.lead_options.empty());
   }
   // The leader must still know that USR1 announces the time limit, because a program that exits on
-  // it may not be finished.
+  // USR1 may not be finished.
   const auto plan =
       planned("resources: {time: 1h}\nlaunch: {command: [x]}\ncheckpoint: {signal_before: 2m}\n");
   REQUIRE(plan.lead_options.size() == 1);

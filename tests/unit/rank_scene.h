@@ -17,7 +17,7 @@ namespace dlrun::agent {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// A rank whose program the test plays, and a clock that the test moves.
+/// A rank whose program the test simulates, and a clock that the test moves.
 struct RankScene : RankOutlet {
   std::vector<Json> sent;
   std::vector<std::string> said;
@@ -26,7 +26,7 @@ struct RankScene : RankOutlet {
   std::vector<std::string> orders;
   int beats = 0;
   bool program_is_stopped = false;
-  bool is_any_alive = true;  ///< what a kill finds
+  bool is_any_alive = true;  ///< true if a kill finds a living process
   Clock::time_point now{std::chrono::hours(1)};
   RankState state{*this, now};
 
@@ -63,7 +63,7 @@ struct RankScene : RankOutlet {
       state.tick(now);
     }
   }
-  /// Moves the clock in steps of one second, in each of which lead is heard.
+  /// Moves the clock in steps of one second. Lead is heard at the start of each step.
   void pass_heard(seconds time) {
     for (int step = 0; step < time.count(); ++step) {
       state.on_heard();

@@ -323,7 +323,7 @@ TEST_CASE(
   const std::string planned = "<div class=\"span isagain\"", error = "<div class=\"span isbad\"";
   const std::string requeued = attempt(0, "time_limit", "timeout") + again(0, "timeout") +
                                attempt(1, "signalled", "preemption") + again(1, "preemption") +
-                               // Lead does not announce this one.
+                               // Lead does not announce this restart.
                                attempt(2, "signalled", "requeue");
   std::string page = page_of(requeued + attempt(3, "ok", ""));
   check_tags(page);
@@ -398,7 +398,7 @@ TEST_CASE("points are listed best first, judged by what stands beside their stat
   CHECK(column("state") < column("test accuracy"));
   CHECK(column("test accuracy") < column("train.<wbr>lr"));
   CHECK(column("train.<wbr>lr") < column("seconds"));
-  // The point's number; its values have columns of their own.
+  // The cell has only the point's number, because the values have their own columns.
   CHECK(page.find("</i>2</td>") != std::string::npos);
   for (RunReport& report : reports)
     report.result = {{"test_loss", fmt::format("{}", report.result.empty() ? 0.1 : 0.2)}};

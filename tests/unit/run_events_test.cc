@@ -17,7 +17,7 @@ constexpr const char* kTime = "2026-11-21T12:00:00.000Z";
 
 struct Line {
   RunEvent event;
-  std::string fields;  ///< as the record has them behind t, event and attempt
+  std::string fields;  ///< as the record has them after t, event and attempt
 };
 
 /// Returns one line of each kind, and of each form of a kind.

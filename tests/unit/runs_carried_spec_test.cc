@@ -69,7 +69,7 @@ TEST_CASE(
   CHECK_FALSE(fault_of_carried(text));
   CHECK_FALSE(fault_of_carried("# mine\n" + text + "# more\n"));
   CHECK_FALSE(fault_of_carried(without_carried(text)));
-  // The rest after a user has removed the lines as instructed is valid.
+  // After the user has removed the lines as instructed, the rest is valid.
   CHECK_FALSE(fault_of_carried(text.substr(0, text.find("#: "))));
   for (const char* strangers :
        {"", "#!/bin/sh\n#: a note\n#SBATCH -n 1\n", "#!/bin/sh\n#| a box |\n#: a note\n",

@@ -1,5 +1,5 @@
 // Tests a repository whose own configuration names programs wherever git allows it. None may be
-// started, because the repository around a spec may be somebody else's work.
+// started, because the repository around a spec may be another person's.
 
 #include <doctest/doctest.h>
 
@@ -81,7 +81,7 @@ struct Fixture {
     REQUIRE(made.has_value());
     INFO(made->err);
     REQUIRE(made->exit_code == 0);
-    remove_canaries();  // git itself started some while the repository was created
+    remove_canaries();  // creating the repository has made some
   }
   [[nodiscard]] std::vector<std::string> canaries() const {
     std::vector<std::string> found;

@@ -15,7 +15,7 @@ using namespace dlrun;
 
 namespace {
 
-/// Answers find() as configured. Every other call is a bug.
+/// Returns `known` from find(). Every other call is a bug.
 class FakeExecutor final : public Executor {
  public:
   Result<std::optional<JobId>> known = std::nullopt;
@@ -142,7 +142,7 @@ TEST_CASE("a submission is under way while dlrun or a program that it started li
     ::pause();
     ::_exit(0);
   }
-  // When dlrun is killed, its descriptors are closed but its files are left.
+  // A killed dlrun closes its descriptors, but leaves its files.
   const auto kept = run.path() / "kept";
   std::filesystem::create_hard_link(run.path() / "submission.lock", kept);
   lock.reset();

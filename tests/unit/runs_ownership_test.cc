@@ -36,7 +36,7 @@ constexpr uid_t kOther = 65534;
   }                                                                     \
   static_assert(true)
 
-/// Listens on loopback and never answers. The tests check whether anybody has connected.
+/// A server on loopback that never answers. The tests check whether a client has connected.
 class Listener {
  public:
   Listener() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -50,7 +50,7 @@ class Listener {
     url_ = "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
   }
   [[nodiscard]] const std::string& url() const { return url_; }
-  /// Returns true if anybody has connected. On loopback a connection is in the queue as soon as
+  /// Returns true if a client has connected. On loopback a connection is in the queue as soon as
   /// connect() has returned.
   [[nodiscard]] bool was_asked() const {
     pollfd one{fd_.get(), POLLIN, 0};
@@ -187,14 +187,14 @@ TEST_CASE_FIXTURE(
   const auto resolve = [&](std::string_view text) { return resolve_run(text, index, runs); };
   for (const char* name : {"mnist", "last", "mnist-2026", "42"}) CHECK(resolve(name)->path == own);
   CHECK_FALSE(resolve("43").has_value());
-  const auto bare = resolve(foreign.filename().string());  // the folder is in the current one
+  const auto bare = resolve(foreign.filename().string());  // this folder is in the current folder
   REQUIRE_FALSE(bare.has_value());
   CHECK(bare.error().message.find("of user nobody") != std::string::npos);
   CHECK(resolve("./" + foreign.filename().string())->path == foreign);
   CHECK(resolve(foreign.string())->path == foreign);
   CHECK(index.add({foreign.filename().string(), "mnist", foreign, "2026"}).error().code ==
         Errc::kInvalid);
-  give(own);  // now another user's folder, in the place of the indexed run
+  give(own);  // the path of the indexed run is another user's folder now
   for (const char* name : {"mnist", "last", "mnist-2026", "42"})
     CHECK_FALSE(resolve(name).has_value());
 }
@@ -229,7 +229,7 @@ TEST_CASE_FIXTURE(
   CHECK_FALSE(listener.was_asked());
   CHECK(calls().empty());
   static_cast<void>(inspect(make_run("own")));
-  CHECK(calls().find("squeue") != std::string::npos);  // as for the user's own run
+  CHECK(calls().find("squeue") != std::string::npos);  // a run of the caller does ask Slurm
 }
 
 TEST_CASE_FIXTURE(
@@ -380,7 +380,7 @@ TEST_CASE_FIXTURE(
               {{"event", "ended"}, {"state", "failed"}, {"code", 1}, {"message", "m"}}));
   fs::create_directories(run / "logs" / "attempt-0");
   fs::create_symlink(secret, run / "logs" / "attempt-0" / "rank-0000.log");
-  // The log of the user's own run would be shown.
+  // If the run were the caller's own, the log would be shown.
   CHECK_FALSE(last_words(run,
                          [&] {
                            auto status = inspect(run);

@@ -67,7 +67,7 @@ RunState sum(std::initializer_list<RunState> states) {
   return sum_up_points(points).state;
 }
 
-/// An executor that knows one job, by its comment.
+/// An executor that finds one job, by its comment.
 class Finder final : public Executor {
  public:
   int asked = 0;
@@ -188,7 +188,7 @@ TEST_CASE(
                            "it; `dlrun resubmit`") == 0);
 }
 
-TEST_CASE("of two who submit what is missing of a sweep one is refused") {
+TEST_CASE("if two processes submit the missing points of a sweep, one is refused") {
   const Fixture f;
   {
     const auto first = SubmissionLock::take(f.sweep.path);
@@ -231,7 +231,7 @@ TEST_CASE("a point that was cancelled before it started is cancelled when Slurm 
   CHECK(state() == RunState::kUnknown);
 }
 
-TEST_CASE("so is any run that was cancelled before it started") {
+TEST_CASE("a run that was cancelled before it started is cancelled when Slurm has forgotten it") {
   const Fixture f;
   const fs::path run = f.runs / "plain";
   fs::create_directories(run);

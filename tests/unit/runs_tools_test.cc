@@ -74,7 +74,7 @@ TEST_CASE_FIXTURE(
     "each user of a runs folder has agents of their own, and nobody else's are taken for them") {
   const auto place = tools_directory(runs, tools);
   CHECK(place.parent_path() == runs / fmt::format(".agents-{}", ::geteuid()));
-  std::filesystem::create_directories(runs / ".agents-1");  // another user of the folder
+  std::filesystem::create_directories(runs / ".agents-1");  // the folder of another user's agents
   std::filesystem::create_directories(runs / ".agents");
   REQUIRE(stage_tools(root, runs, tools).has_value());
   CHECK(check_tools_place(runs, tools).has_value());

@@ -97,7 +97,7 @@ TEST_CASE_FIXTURE(Folder, "a null takes an inherited value, map entry, map or se
   CHECK(loaded("section.yaml").spec.environment.vars.empty());
   CHECK(loaded("section.yaml").spec.environment.modules_load.empty());
   CHECK(loaded("exp.yaml", {"environment.vars=null"}).spec.environment.vars.empty());
-  // A section whose lines are all commented out sets no value.
+  // A section whose lines are all commented out changes nothing.
   write("empty.yaml", "base: common.yaml\nenvironment:\n");
   CHECK(loaded("empty.yaml").spec.environment.modules_load.size() == 2);
 }
@@ -191,7 +191,7 @@ TEST_CASE_FIXTURE(
   }
 }
 
-TEST_CASE_FIXTURE(Folder, "of what a base that cannot be read may give nothing is missed") {
+TEST_CASE_FIXTURE(Folder, "keys that an unreadable base may contain are not reported as missing") {
   write("exp.yaml", "base: nowhere.yaml\nresources: {nodez: 1}\n");
   const auto said = refused("exp.yaml");
   CHECK(has(said, "exp.yaml:1:7: error: base: "));

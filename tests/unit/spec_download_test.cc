@@ -83,7 +83,7 @@ TEST_CASE("a user or a password in a url is refused, and shown nowhere") {
             "'h.org/@scope/f' is no https:// or http:// url"));
 }
 
-TEST_CASE("nor is a url's password shown where something else is wrong with the line") {
+TEST_CASE("a url's password is not shown either if the line has another error") {
   const std::string url = "https://me:canary@h/f", sum = ", sha256: " + kSum;
   for (const std::string& downloads :
        {"[{url: \"" + url + "\", md5: x" + sum + "}]",

@@ -1,4 +1,4 @@
-// Time and memory that the reader of YAML takes for texts that are large in every way known.
+// Tests how much time and memory the YAML reader needs for texts that are large in every known way.
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kMiB = 1U << 20U;
 
-/// begin, and then part as often as fits into 1 MiB.
+/// Returns `begin`, followed by as many copies of `part` as fit into 1 MiB.
 std::string filled(std::string_view begin, std::string_view part) {
   std::string text(begin);
   while (text.size() + part.size() <= kMiB) text += part;
@@ -33,7 +33,7 @@ std::string numbered(std::string_view before, std::string_view after) {
   return text;
 }
 
-/// Ten levels of ten aliases each: 10^10 nodes in 400 bytes.
+/// Returns ten levels of ten aliases each: 10^10 nodes in 570 bytes.
 std::string alias_bomb() {
   std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
   for (int level = 1; level < 10; ++level) {
@@ -53,11 +53,11 @@ std::string deep_block() {
 struct Hostile {
   const char* what;
   std::function<std::string()>
-      text;               ///< made when its turn comes, so that the memory measured is its own
-  bool is_empty = false;  ///< holds no value, so that it is read
+      text;               ///< created just before its test, so that no other text is in memory
+  bool is_empty = false;  ///< true for a text without values, which the reader accepts
 };
 
-/// Every kind of input that is large in some way, all but one within 1 MiB.
+/// Returns every kind of input that is large in some way. All but one are within 1 MiB.
 const std::vector<Hostile>& hostile_documents() {
   static const std::vector<Hostile> documents{
       {"10 MiB", [] { return std::string(10 * kMiB, 'x'); }},
@@ -125,10 +125,11 @@ const std::vector<Hostile>& hostile_documents() {
 struct Cost {
   bool is_read = false;
   double cpu_ms = 0;
-  long most_kib = 0;  ///< resident memory
+  long most_kib = 0;  ///< the peak of resident memory
 };
 
-/// Returns what a process of its own takes to load the spec, so that no text pays for another.
+/// Loads the spec in a separate process and returns the cost, so that no text affects the cost of
+/// another.
 Cost cost_of_loading(const LoadRequest& request) {
   const pid_t child = fork();
   REQUIRE(child >= 0);

@@ -26,7 +26,7 @@ std::string refusal(std::string_view text, const YamlLimits& limits = {}) {
   return document ? "" : document.error().message;
 }
 
-/// Every node of the document below root, depth first: "line:column kind text".
+/// Appends a node and all nodes below it, depth first, each as "line:column kind text".
 void describe(const YamlDocument& document, YamlId id, std::vector<std::string>& nodes) {
   const YamlNode& node = document.at(id);
   constexpr std::array<std::string_view, 4> kKinds{"null", "scalar", "list", "map"};
@@ -42,7 +42,7 @@ std::vector<std::string> described(std::string_view text) {
   return nodes;
 }
 
-/// The text of the only value of a map.
+/// Returns the text of the only value of a map.
 std::string value_of(const std::string& text) {
   const auto document = parsed(text);
   const auto& items = document.at(document.root).items;
@@ -53,7 +53,7 @@ std::string value_of(const std::string& text) {
 struct Refused {
   const char* text;
   int line, column;
-  const char* words;  ///< of the message
+  const char* words;  ///< a part of the message
 };
 
 void check_refused(const std::vector<Refused>& texts) {

@@ -1,5 +1,4 @@
-// Submits without the command line: launcher/submit is a library, and its messages reach a
-// Reporter.
+// Tests launcher/submit as a library, without the command line: its messages reach a Reporter.
 
 #include <filesystem>
 #include <fstream>
@@ -21,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Keeps the messages that it receives.
+/// Stores the messages that it receives.
 class Listener final : public Reporter {
  public:
   std::vector<std::string> said;
@@ -35,7 +34,7 @@ class Listener final : public Reporter {
   void downloaded(const fs::path&, std::size_t, std::int64_t) override {}
 };
 
-/// A simulated cluster that accepts every job and then knows none.
+/// A simulated cluster that accepts every job, but lists no jobs.
 struct Cluster {
   TemporaryDirectory folder;
   Context context;
@@ -94,7 +93,7 @@ TEST_CASE_FIXTURE(Cluster, "a spec, a script and a run are submitted as jobs of 
   CHECK_FALSE(first->is_interrupted);
   for (const char* file : {"spec.yaml", "resolved.yaml", "plan.json", "job.sh", "provenance.json"})
     CHECK(fs::exists(first->run.path / file));
-  // The rendered script by itself asks for the same job.
+  // The rendered script alone requests the same job.
   std::ofstream(folder / "x.sh") << first->job.script;
   const auto second = submit("x.sh");
   REQUIRE(second.has_value());
@@ -145,7 +144,7 @@ TEST_CASE_FIXTURE(Cluster,
   CHECK(planned(plain + "after:\n  ok: [\"12\"]\n", false));
   CHECK(planned(plain + "after: {ok: [\"12\"]}\n", false));
   CHECK(planned("after: {ok: [\"12\"]}\n" + plain, false));
-  // Text that only looks like the keys.
+  // This text only looks like the keys `download` and `after`.
   CHECK_FALSE(
       planned("name: x\nlaunch:\n  command: [\"true\"]\nenvironment:\n  setup: |\n"
               "    download: nothing\n    after: nothing\n",

@@ -18,7 +18,8 @@ Command shell(std::string script) {
 
 TEST_CASE("a program is found in the first folder of PATH that has it, and in every folder") {
   Env env;
-  // Longer than the small-string buffer, because the search once read freed parts of such a string.
+  // The PATH is longer than the small-string buffer, so that the address sanitizer notices a read
+  // of a freed part.
   env.set("PATH", "/usr/share/some/folder/that/is/not/there:/usr/bin:/bin");
   CHECK(find_program("sh", env) == "/usr/bin/sh");
   env.set("PATH", "/bin:/usr/share/some/folder/that/is/not/there:/usr/bin");
@@ -57,7 +58,8 @@ TEST_CASE("a child that nobody wants any more gets SIGTERM, once, and is waited 
   Command command =
       shell("trap 'echo told; exit 7' TERM; echo started; while :; do sleep 0.05; done");
   int asked = 0;
-  command.is_unwanted = [&asked] { return ++asked > 1; };  // its first line has arrived by then
+  // At the second call, the program's first line has arrived.
+  command.is_unwanted = [&asked] { return ++asked > 1; };
   const auto finished = run_command(command);
   REQUIRE(finished.has_value());
   CHECK(finished->out == "started\ntold\n");

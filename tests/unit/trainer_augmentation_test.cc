@@ -1,4 +1,4 @@
-// Tests what augmentation draws, and where it puts pixels.
+// Tests the random changes of augmentation, and where each change puts the pixels.
 
 #include <cstdint>
 #include <map>
@@ -65,13 +65,13 @@ TEST_CASE("changes depend on seed, epoch and sample, and every change occurs abo
   REQUIRE(quarters.size() == 4);
   REQUIRE(down.size() == 7);  // -3 to 3
   CHECK(down.begin()->first == -3);
-  // Five standard deviations.
+  // The tolerances are five standard deviations.
   for (const auto& [turn, count] : quarters) CHECK(count == doctest::Approx(1750).epsilon(0.11));
   for (const auto& [moved, count] : down) CHECK(count == doctest::Approx(1000).epsilon(0.15));
   CHECK(flipped == doctest::Approx(3500).epsilon(0.06));
   CHECK(repeated < 100);  // by chance one of 2 x 4 x 7 x 7
   CHECK(key_of(image_change(kAll, 1, 2, 5)) != key_of(image_change(kAll, 4, 2, 5)));
-  // One change does not alter another.
+  // Each change is independent of the others that are on.
   const ImageChange turned = image_change({false, true, 0}, 1, 2, 5);
   CHECK(turned.quarters == image_change(kAll, 1, 2, 5).quarters);
   CHECK(turned.is_flipped + turned.down + turned.right == 0);

@@ -37,8 +37,8 @@ void check_equal(std::span<const T> got, const std::vector<double>& want, double
   }
 }
 
-/// PyTorch rounds epsilon to float32, also in double. A channel's variance may be as small as
-/// 5 epsilon.
+/// The tolerance in double: PyTorch rounds epsilon to float32, also in double, and a channel's
+/// variance may be as small as 5 epsilon.
 constexpr double kClose = 1e-7;
 
 /// Trains a network of this single layer on the batches and compares it with the reference.

@@ -109,7 +109,7 @@ TEST_CASE("the last checkpoints are kept, older ones go") {
 TEST_CASE("the checkpoint just saved stays, whatever later steps earlier attempts have left") {
   const TemporaryDirectory folder;
   REQUIRE(at(folder, 1).save(state_at(100), kTensors));
-  // A process that was killed while it wrote has left this.
+  // A process that is killed while it writes a checkpoint leaves such a folder.
   fs::create_directories(folder.path() / "ckpt/step-00000150");
   REQUIRE(at(folder, 1).save(state_at(120), kTensors));
   std::vector<std::string> damaged;
@@ -263,7 +263,7 @@ TEST_CASE("a process that lost its run to another attempt commits nothing and re
   Env env;
   env.set("DLRUN_RUN", folder.path().string());
   env.set("DLRUN_ATTEMPT", "0");
-  CHECK_FALSE(check_attempt(env));  // unknown without an attempt file
+  CHECK_FALSE(check_attempt(env));  // without an attempt file, the owner is unknown
   REQUIRE(write_file_atomic(folder.path() / "attempt", "0\n"));
   CHECK(check_attempt(env));
   CHECK(check_attempt(Env()));

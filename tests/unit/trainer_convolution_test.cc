@@ -192,7 +192,7 @@ TEST_CASE("convolutions of many channels are those of plain loops, by a product 
 
 TEST_CASE("a batch in several groups of images has the convolutions of plain loops") {
   Device device;
-  // 9 tiles of an image: groups of 28 images. Matrices of 576 KiB: groups of 13 images.
+  // 9 tiles per image make groups of 28 images. Matrices of 576 KiB make groups of 13 images.
   check(device, {{12, 12, 64}, {12, 12, 64}, 3, 1, 1}, 30);
   check(device, {{31, 31, 64}, {16, 16, 64}, 3, 2, 1}, 15);
 }

@@ -136,7 +136,8 @@ TEST_CASE("the steps that are left are those that are taken") {
 }
 
 TEST_CASE(
-    "epochs that are shared anew are as many, and no sample that was not taken counts as taken") {
+    "at another number of ranks the shared epochs stay as many, and no sample counts as taken "
+    "that was not") {
   CHECK(shared_anew({3, 17}, 100, 4, 4) == EpochPlace{3, 17});
   CHECK(shared_anew({1, 40}, 100, 2, 4) == EpochPlace{0, 70});
   CHECK(shared_anew({1, 40}, 100, 2, 1) == EpochPlace{2, 80});

@@ -195,7 +195,7 @@ TEST_CASE("depthwise convolutions element by element are the CPU's plain loops")
   }
 }
 
-TEST_CASE("a stream's numbers can be had in any order") {
+TEST_CASE("a stream's numbers can be computed in any order") {
   Random random(7, Purpose::kDropout, 3);
   const Random start = random;
   for (std::uint64_t i = 0; i < 1000; ++i) CHECK(start.uniform_at(i) == random.uniform());

@@ -1,6 +1,6 @@
-// Runs the GPU's loops on the CPU (gpu_on_cpu/cuda_runtime.h) and compares them with the CPU's own:
-// which element each thread takes, what blocks share, and how partial sums are added.
-// scripts/gpu-check compares the GPU itself with the CPU.
+// Runs the GPU's loops on the CPU (gpu_on_cpu/cuda_runtime.h) and compares them with the CPU's own
+// loops. The tests check which element each thread takes, what the threads of a block share, and
+// how partial sums are added. scripts/gpu-check compares the GPU itself with the CPU.
 
 #include <algorithm>
 #include <array>
@@ -368,7 +368,7 @@ TEST_CASE("the GPU's functions of each element, its gather and its norms are the
                nullptr);
   CHECK(x == std::vector<float>{2.5F, 3, 0.5F, 1});
   CHECK(taken == std::vector<std::uint8_t>{1, 1, 0, 1});
-  // The rows in their own order.
+  // Without indices, the rows keep their order.
   cuda::gather(images.data(), nullptr, nullptr, 2, 2, 0, 0.5F, x.data(), nullptr, nullptr);
   CHECK(x == std::vector<float>{0.5F, 1, 1.5F, 2});
 
@@ -423,7 +423,7 @@ TEST_CASE("what is copied to the GPU may change at once, however much is on its 
     there.emplace_back(bytes.size());
     REQUIRE(uploads.copy(there.back().data(), bytes.data(), bytes.size()).has_value());
     std::fill(bytes.begin(), bytes.end(), std::uint8_t{0xee});
-    if (i == 4) CHECK(gpu_on_cpu::queue.done == 0);  // enough room: no copy had to wait
+    if (i == 4) CHECK(gpu_on_cpu::queue.done == 0);  // enough room, so no copy had to wait
   }
   CHECK(gpu_on_cpu::queue.done > 0);
   gpu_on_cpu::queue.run_until(gpu_on_cpu::queue.queued());

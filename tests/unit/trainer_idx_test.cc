@@ -47,7 +47,7 @@ void write_gz(const fs::path& path, const Bytes& bytes) {
   REQUIRE(gzclose(file) == Z_OK);
 }
 
-/// Runs `work` in a process of its own, because it may abort or hang. Returns its exit code; -1 if
+/// Runs `work` in a separate process, because it may abort or hang. Returns its exit code; -1 if
 /// it was killed.
 int in_process(const std::function<int()>& work) {
   constexpr unsigned kBound = 60;  // seconds until SIGALRM ends a hanging process

@@ -15,7 +15,7 @@ namespace dlrun::trainer {
 namespace {
 
 constexpr std::size_t kClasses = 4;
-// Six samples. No sample has class 3, and none is given it.
+// Six samples. No sample has class 3, and no answer names it.
 const std::vector<std::uint8_t> kLabels{1, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0,
                                         0, 0, 1, 0, 1, 0, 1, 0, 0, 0, 1, 0};
 const std::vector<float> kLogits{2, -1, -3, -1,    1,  1, -2,   -9, -1, -0.5F, 3, -1,

@@ -258,7 +258,7 @@ TEST_CASE_TEMPLATE("layers that take a batch in parts give what samples one by o
   }
 }
 
-TEST_CASE("a convolution that takes its ReLU along gives the bits of the two one after another") {
+TEST_CASE("a convolution with a fused ReLU gives the bits of the two layers one after the other") {
   auto kernels = make_cpu_kernels<float>(1);
   Random random(4, Purpose::kInit);
   const auto drawn = [&](std::size_t count) {

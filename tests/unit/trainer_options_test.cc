@@ -21,7 +21,7 @@ std::string message_of(const Words& words) {
   return options ? "" : options.error().message;
 }
 
-/// Returns the words of a flag's placeholder in --help: {"sgd", "adam"} of "--optimizer sgd|adam".
+/// Returns the values that --help lists for a flag: {"sgd", "adam"} of "--optimizer sgd|adam".
 std::set<std::string> words_of_flag(std::string_view flag) {
   const std::string help = help_text();
   const auto at = help.find(fmt::format("  {} ", flag));

@@ -1,4 +1,4 @@
-// Tests the drawn land-cover patches.
+// Tests the generated land-cover patches.
 
 #include <algorithm>
 #include <cstdint>
@@ -43,7 +43,7 @@ TEST_CASE("each patch has one to four labels, and all labels occur, the first mo
 
 TEST_CASE(
     "the spectra tell the classes apart: the nearest mean of one seed names those of another") {
-  // Patches of one label only; the mean of each band removes noise.
+  // Only patches of one label are used. The mean of each band removes noise.
   const auto means_of = [](const Dataset& data, std::size_t i) {
     std::vector<double> means(12);
     for (std::size_t at = 0; at < data.features; ++at)

@@ -111,7 +111,7 @@ TEST_CASE("a link that turns from a file to a FIFO and back never makes the read
   REQUIRE(write_file_atomic(folder / "file", "text").has_value());
   std::filesystem::create_symlink(folder / "file", link);
   std::atomic<bool> is_opened = false, is_over = false;
-  // open() for writing returns when somebody opens the FIFO for reading, however shortly.
+  // open() for writing returns when the FIFO is opened for reading, even for a moment.
   std::thread writer([&] {
     const UniqueFd end(::open(fifo.c_str(), O_WRONLY | O_CLOEXEC));
     is_opened = true;

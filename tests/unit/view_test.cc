@@ -1,4 +1,4 @@
-// Tests what launcher/view tells its callers about runs, without a command line.
+// Tests what launcher/view reports about runs, without a command line.
 
 #include <doctest/doctest.h>
 

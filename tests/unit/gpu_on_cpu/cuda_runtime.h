@@ -1,7 +1,7 @@
 #pragma once
 // Replaces CUDA's header in tests that compile the GPU's loops as C++. The threads of a kernel
 // run as contexts on this thread, block after block, and switch at __syncthreads(). Copies are
-// queued: they run when somebody waits for a later event; recorded copies run only when their
+// queued: they run when the caller waits for a later event. Recorded copies run only when their
 // graph is launched.
 
 #include <cstddef>
@@ -25,7 +25,7 @@ using cudaStream_t = void*;
 struct dim3 {
   unsigned x = 1;
   unsigned y = 1;
-  // Implicit, as in CUDA: a number is a size, too.
+  // Implicit, as in CUDA, so that a number can be passed as a size.
   dim3(unsigned width, unsigned height = 1) : x(width), y(height) {}
 };
 
@@ -62,8 +62,8 @@ inline void begin() {
   leave();
 }
 
-/// Prepares a thread to start. A separate function, because variables may be lost in a function in
-/// which getcontext() returns twice.
+/// Prepares a thread to start. It is a separate function, because variables may be lost in a
+/// function in which getcontext() returns twice.
 [[gnu::noinline]] inline void prepare(Thread& thread) {
   thread.is_done = false;
   getcontext(&thread.context);
@@ -73,7 +73,7 @@ inline void begin() {
   makecontext(&thread.context, begin, 0);
 }
 
-/// Runs work() on every thread of every block. The size limits are those of all GPUs since 2010.
+/// Runs work() on every thread of every block. The size limits hold for all GPUs since 2010.
 template <typename Work>
 void run(dim3 blocks, dim3 threads, const Work& work) {
   const unsigned count = threads.x * threads.y;
@@ -164,7 +164,7 @@ inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t /*stream*/) {
-  // The event would be part of the recording.
+  // In CUDA, the event would become part of the recording.
   if (gpu_on_cpu::queue.is_recording) return cudaErrorInvalidValue;
   event->behind = gpu_on_cpu::queue.queued();
   return cudaSuccess;
