@@ -1,5 +1,5 @@
-// Measures the overhead of dlrun's communicator over the library below it: all-reduces float32 with
-// each of them, in turns in the same process.
+// Measures the overhead of dlrun's communicators over the libraries below them. All-reduces float32
+// with each of them, in turns in the same process.
 //
 //   mpirun -n 2 build/release/bin/bench_all_reduce
 //
@@ -40,7 +40,7 @@ namespace {
 using namespace dlrun;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kRounds = 21;  // of each way, in turns
+constexpr int kRounds = 21;  // each round measures every way
 
 /// The ways to all-reduce, in the order of the table.
 enum Way { kMpi, kOurMpi, kGloo, kOurGloo, kShm, kInPlace, kInPlaceWithWrite, kWays };
@@ -70,9 +70,8 @@ Result<std::string> shared_folder(Communicator& comm) {
   return (std::filesystem::temp_directory_path() / ("dlrun-bench-" + to_hex(name))).string();
 }
 
-/// The method of the trainer on one node (parallel/shared_exchange.cc): every rank's array is
-/// readable by all ranks, every rank sums its own part of all arrays, and all ranks share
-/// the resulting array.
+/// The method of the trainer on one node (parallel/shared_exchange.cc): all ranks can read every
+/// rank's array, each rank sums its part of all arrays, and all ranks share the resulting array.
 class InPlace {
  public:
   static Result<InPlace> make(Communicator& comm, std::size_t count) {
@@ -113,7 +112,7 @@ class InPlace {
     return (count + kPage - 1) / kPage * kPage;
   }
 
-  /// Returns the array of a rank; rank == size() gives the sum.
+  /// Returns the array of a rank, or the array of the sum if rank == size().
   [[nodiscard]] float* array(int rank) const {
     return reinterpret_cast<float*>(memory_.get()) +
            static_cast<std::size_t>(rank) * whole_pages(count_);
@@ -124,7 +123,7 @@ class InPlace {
   std::shared_ptr<std::byte> memory_;
 };
 
-/// Gloo without dlrun, with its own store and its own sum.
+/// Gloo without dlrun, with Gloo's own store and Gloo's own sum.
 class RawGloo {
  public:
   static Result<RawGloo> make(int rank, int size, const std::string& folder) {
@@ -163,8 +162,8 @@ struct Rounds {
   std::array<std::vector<double>, kWays> us;  // the median of each round
 
   [[nodiscard]] double median_of(Way way) const { return median(us[way]); }
-  /// Returns the median of the rounds' ratios. A disturbance of a round affects
-  /// both sides of a ratio.
+  /// Returns the median of the rounds' ratios. A disturbance of a round affects both sides of its
+  /// ratio.
   [[nodiscard]] double ratio(Way a, Way b) const {
     std::vector<double> ratios;
     for (std::size_t round = 0; round < us[a].size(); ++round)
@@ -194,7 +193,7 @@ Result<> measure_round(Ways& ways, InPlace& in_place, std::vector<float>& values
     measure(times[way], repeats, call);
     return {};
   };
-  // Alternate which of the two goes first, the library or the backend above it.
+  // The library and the backend above it take turns in going first.
   for (int half = 0; half < 2; ++half) {
     if ((half == 0) == (round % 2 == 0)) {
       DLRUN_TRY(turn(kMpi, [&] {

@@ -15,7 +15,8 @@
 namespace {
 
 constexpr std::size_t kLanes = 16;
-// More than the latency of a multiply-add in cycles, and fewer than the registers.
+// Independent sums. Their number exceeds the latency of a multiply-add in cycles, and is below the
+// number of registers.
 constexpr std::size_t kChains = 12;
 using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 using Lanes8 = float __attribute__((vector_size(8 * sizeof(float))));

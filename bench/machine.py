@@ -1,4 +1,4 @@
-"""Describes the machine and the spread of figures, for the tables of all these benchmarks."""
+"""Describes the machine and the spread of figures, for the tables of all benchmarks."""
 
 import os
 import platform
@@ -21,7 +21,8 @@ def machine():
 
 
 def spread(values):
-    """Half the distance between the quartiles, as a part of the median."""
+    """Returns half the distance between the quartiles, divided by the median. Uses half the range
+    if there are fewer than four values."""
     if len(values) < 4:
         return (max(values) - min(values)) / 2 / statistics.median(values)
     quartiles = statistics.quantiles(values, n=4)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Runs one rank of the peer of bench/trainer: PyTorch trains the same network on the same files.
+"""Runs one PyTorch rank for bench/trainer: it trains the same network on the same files.
 
 usage: bench/trainer_torch.py --data DIR --model mlp|cnn|resnet50 --batch N --threads T --epochs E
                               --device cpu|cuda --precision float32|bf16 [--samples N]
@@ -8,8 +8,8 @@ Prints samples per second over all epochs except the first, which warms up. RANK
 MASTER_ADDR and MASTER_PORT describe the ranks; more than one rank trains with
 DistributedDataParallel over Gloo. The program is tuned as far as PyTorch's users can: it flushes
 denormals, holds the data as bytes in memory without a loader, sets gradients to None and does not
-read the loss back. resnet50 gets random patches in the shape of BigEarthNet instead of files:
-speed does not depend on what they show.
+read the loss back. resnet50 gets random patches in the shape of BigEarthNet instead of files,
+because speed does not depend on their content.
 """
 
 import argparse

@@ -12,14 +12,14 @@ die() {
     echo "${0##*/}: $*" >&2
     exit 1
 }
-# usage CODE: prints the comment at the top of the script and exits with CODE
+# usage CODE: prints the comment at the top of the script and exits with CODE.
 usage() {
     sed -n '2,/^[^#]/{/^#/s/^# \?//p}' "$0"
     exit "$1"
 }
 
-# configure_and_build PRESET [TARGET...]: prints little if there is nothing to do, and the whole log
-# on failure.
+# configure_and_build PRESET [TARGET...]: configures and builds the targets (all). Prints the log of
+# CMake only if configuring fails.
 configure_and_build() {
     local preset=$1 options=() log
     shift

@@ -57,10 +57,10 @@ stop() {
             counter
             lead_job --forward-usr1 '' "$dir/counter" "$dir"
             wait_until 30 all_are_up
-            # shellcheck disable=SC2086 # no word where there is none
+            # shellcheck disable=SC2086 # an empty target is no argument
             as_user scancel $target -s USR1 "$job"
             wait_until 10 has_event signal
-            # A second signal would come within the agent's wait for the rest of the tree.
+            # A second USR1 would arrive within this time.
             sleep 0.5
             stop
             [ "$(counts)" = "8 usr1 1 term 0" ]

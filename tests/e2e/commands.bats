@@ -283,8 +283,8 @@ SH
         for i in {1..20}; do dlrun wait last >"wait-$i" 2>&1 & done; wait' \
         - "$dir" &
     wait_until 30 test -s "$dir/asked"
-    # Each of the 20 asks at once, after one second and after three, which makes 60 questions if
-    # none uses the answers to the others.
+    # Each of the 20 asks at once, after one second and after three. This makes 60 queries if no
+    # process uses the answer to another's query.
     sleep 4
     [ "$(wc -l <"$dir/asked")" -le 15 ]
     as_user touch "$dir/go"
@@ -469,7 +469,7 @@ YAML
     [[ $status -eq 1 && $output == *"Not a directory"* ]]
     install -d -m 1777 "$dir/shared"
     install -d -m 700 -o nobody "$dir/shared/.agents" "$dir/shared/.agents-$(id -u nobody)"
-    # Another user's agents in the directory lock out no other user.
+    # The agents of another user in the folder do not stop this user.
     run dl check hello.yaml --runs shared
     [[ $status -eq 0 && $output == *valid* ]]
     own=.agents-$(id -u "$DLRUN_TESTBED_USER")

@@ -15,8 +15,8 @@
 #   make_image DIR FILE      makes a squashfs image of it
 #   make_mpi_root DIR        makes such a root with mpi_ring and everything that Open MPI needs
 #   rings_on_two_nodes [FOLDER]
-#                            makes an image of that and runs 2 nodes x 2 ranks of mpi_ring in it, or
-#                            in a copy of it that is a folder of the user
+#                            makes an image of such a root and runs 2 nodes x 2 ranks of mpi_ring in
+#                            it, or in a copy of it that it unpacks into FOLDER
 #   copy_program FILE DIR    copies a program of this machine with its shared libraries into a root
 #   containers_are_there     fails without container programs, skips if the kernel allows no
 #                            containers; for setup, not for setup_file

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Runs, specs, repositories and folders of another user: dlrun shows them but obeys nothing in them.
+# Runs, specs, repositories and folders of another user: dlrun shows them but does not act on them.
 # docs/security.md lists the promises.
 # timeout: 900
 
@@ -34,7 +34,8 @@ teardown() {
 }
 
 index() { as_user bash -c 'ls "$HOME/.local/state/dlrun/runs" 2>/dev/null' || true; }
-# The victim's jobs that nobody has ended. Slurm may start a job at any time, so its state is left out.
+# Prints the victim's pending and running jobs. Slurm may start a job at any time, so the state is
+# left out.
 jobs_of_victim() { squeue -h -u "$DLRUN_TESTBED_USER" -t pending,running -o '%i' | sort; }
 
 # nothing_was_done: checks after the commands that the hostile directory RUN had no effect.
@@ -49,7 +50,7 @@ nothing_was_done() {
     [ -z "$(as_user bash -c 'ls "$HOME"/canary-* 2>/dev/null')" ]
 }
 
-# said_by WORDS: prints what the command that begins with these words said
+# said_by WORDS: prints the output of the command that begins with these words
 said_by() { sed -n "/^[$] dlrun $1 /,/^(code /p" <<<"$said"; }
 
 # try RUN: runs every command on RUN and checks that it had no effect.

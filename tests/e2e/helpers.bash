@@ -18,7 +18,7 @@
 #
 # A failing test is repeated DLRUN_TEST_RETRIES times (CMake sets 1), because its time limits are
 # real time on a machine that others use, too. A repetition is never silent: scripts/test names
-# these tests in its summary, and the log holds the output of the first try.
+# these tests in its summary, and the log contains the output of the first try.
 
 : "${DLRUN_SOURCE_DIR:=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}"
 testbed=$DLRUN_SOURCE_DIR/tests/testbed
@@ -38,15 +38,15 @@ forget_testbed() {
     [[ -z $slurm ]] || export DLRUN_TESTBED_SLURM=$slurm
 }
 
-# The folder of the Slurm commands on the testbed, for wrappers of them.
-# shellcheck disable=SC2034 # the tests'
+# The folder of the testbed's Slurm commands, for tests that wrap these commands.
+# shellcheck disable=SC2034 # the tests use it
 slurm_bin=${DLRUN_TESTBED_SLURM:-/usr}/bin
 
-# shellcheck disable=SC2034 # bats's own
+# shellcheck disable=SC2034 # bats reads it
 BATS_TEST_RETRIES=${DLRUN_TEST_RETRIES:-0}
 
 as_user() { "$testbed/as_user" "$@"; }
-# shellcheck disable=SC2154 # dir is the test's
+# shellcheck disable=SC2154 # the test sets dir
 dl() { as_user bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
 
 wait_until() {

@@ -18,7 +18,7 @@ setup() {
 teardown() {
     kill "$(victim)" || true
     end_test
-    rm -rf "$dir" # other tests search the home directory, and these files have gigabytes of holes
+    rm -rf "$dir" # Other tests search the home directory, and these files have gigabytes of holes.
 }
 
 victim() { pgrep -n -u "$DLRUN_TESTBED_USER" -fx 'sleep 1200'; }
@@ -37,9 +37,8 @@ make_runs() {
     chown -hR "$2" "$dir/$1"
 }
 
-# Checks every folder; the caller's job and process must survive. DLRUN_TEST_ONLY=KIND selects
-# one kind.
-# check_runs FOLDER [--own]: runs every command on the hostile runs in FOLDER
+# check_runs FOLDER [--own]: runs every command on the hostile runs in FOLDER. The caller's job and
+# process must survive. DLRUN_TEST_ONLY=KIND selects one kind.
 check_runs() {
     local job
     job=$(as_user sbatch --parsable --hold --output=/dev/null --wrap 'sleep 600')

@@ -157,7 +157,7 @@ def escapes(run, arguments):
 
 
 def escapes_pending(run, arguments):
-    """The same in a state that has not ended; the texts come from Slurm and from the run."""
+    """Like `escapes`, but the run has not ended."""
     escapes(run, arguments)
     write(run / "events.jsonl", events(ended=False))
     (run / "claim").unlink()
@@ -326,7 +326,8 @@ def nasty_sweep(run, arguments):
 
 
 def ring(run, arguments):
-    """Points were submitted again as each other, and as the sweep itself."""
+    """The resubmissions lead from point 0 to 1, from point 1 to 2, and from point 2 to the
+    sweep."""
     sweep_of(run, [{"array": 0, "task": n, "values": [str(n)]} for n in range(3)])
     for n in range(3):
         point = run / "array-0" / str(n)
@@ -342,7 +343,7 @@ KINDS = {f.__name__: f for f in (escapes, escapes_pending, escapes_refused, deep
                                  local_process, server, many_arrays, far_points, many_points,
                                  nasty_sweep, ring)}
 
-# A hostile id: a directory's name may hold any byte except NUL and a slash.
+# A hostile id: a directory's name may contain any byte except NUL and a slash.
 NASTY_NAME = "escapes_name-" + NASTY.replace("\x00", "").replace("/", "")
 
 
@@ -363,7 +364,8 @@ def make(arguments):
 
 # -------------------------------------------------------------------------------------------- check
 
-# RUN stands for the run's path. The second value: also on a terminal.
+# RUN is replaced by the run's path. The second value is True if the command is also called on a
+# terminal.
 COMMANDS = [
     (["status", "RUN"], True),
     (["status", "RUN", "--json"], False),
@@ -395,8 +397,8 @@ OF_FOLDER = [
 
 REPORT = "report-of-hostile.html"
 
-# The printer's own output to a terminal: colours, and in logs the start of a line that is
-# written again.
+# Sequences that dlrun itself prints on a terminal: colours, and in logs the start of a line that
+# replaces the line before.
 LAYOUT = re.compile(rb"\x1b\[[0-9;]*m|\r\x1b\[K|\r\n")
 CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
@@ -483,7 +485,7 @@ def faults_of(words, on_terminal, private):
         faults.append("took %.1f s" % seconds)
     if mebibytes > MOST_MEMORY_MIB:
         faults.append("took %.0f MiB" % mebibytes)
-    is_whole_log = words[0] == "logs" and "-n" not in words  # Its reader asked for the whole log.
+    is_whole_log = words[0] == "logs" and "-n" not in words  # The caller asked for the whole log.
     if len(output) >= MOST_OUTPUT and not is_whole_log:
         faults.append("printed %d MiB" % (len(output) >> 20))
     page = report.read_bytes() if report.exists() else b""

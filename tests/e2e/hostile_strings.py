@@ -13,13 +13,14 @@ Runs as an ordinary user on the testbed, in an empty folder that the nodes see. 
 key is either refused (exit 2, an error that names the key, nothing written) or arrives byte for
 byte:
 
-  - in an #SBATCH line: as sbatch itself read it (`sbatch -v --test-only` prints its options, and
-    some in its complaints);
+  - in an #SBATCH line: as sbatch itself read it (`sbatch -v --test-only` prints its options, some
+    of them in error messages);
   - as an option of srun, a module, an environment or a path of the prologue: as the whole word that
-    bash passes on in the job; a recorder in front of PATH writes it down;
-  - where dlrun reads a number, a size, a time, a word of a list or a flag: the string never
+    bash passes on in the job; a recorder, which is first on PATH, writes the word to a file;
+  - where dlrun reads a number, a size, a time, one of several words or a flag: the string never
     arrives, and a valid value of that key does;
-  - where only dlrun itself reads it, later: in the spec that the script carries;
+  - where only dlrun itself reads the value, at the submission: in the spec that the script
+    contains;
   - in environment.vars and launch.command: in the environment and argv of the program, in a real
     job behind the real srun and the agent, and on this machine by `dlrun run`.
 
@@ -160,7 +161,7 @@ def render(key, text, number, failures):
     stderr = done.stderr.decode("utf-8", "replace")
     if done.returncode != 2:
         failures.add(key, text, f"exit {done.returncode}: {stderr[:300]}")
-    # that file is read, and the error may be in it
+    # dlrun reads the file that `base` names, so the error may be in that file.
     place = r".*" if key == "base" else re.escape(file)
     if not re.search(rf"{place}:\d+:\d+: ", stderr, re.S):
         failures.add(key, text, f"refused without a place: {stderr[:300]}")
@@ -172,8 +173,7 @@ def render(key, text, number, failures):
 
 
 def sbatch_options(script):
-    """Returns the options that sbatch read, as bytes by name; None if it could not read the script.
-    """
+    """Returns the options that sbatch read, as bytes by name, and the finished process."""
     done = run(["sbatch", "-v", "--test-only", script])
     options = {}
     inside = False
@@ -217,8 +217,8 @@ def read_keys(path):
 
 
 def path_of(text):
-    """Returns the meaning of a path in a spec: below the spec's folder, without "." and "..". Only
-    Python keeps two slashes at the start."""
+    """Returns the path that dlrun derives from a path in a spec: below the spec's folder, without
+    "." and "..". Removes a second slash at the start, which only Python keeps."""
     if text == "~" or text.startswith("~/"):
         text = os.path.expanduser(text)
     return re.sub("^//+", "/", os.path.abspath(text))
@@ -235,13 +235,13 @@ def meant(key, text):
 def is_meant(key, text, arrived, before=b"", after=b""):
     if arrived == before + meant(key, text).encode() + after:
         return True
-    # A root of several slashes is a root.
+    # Several slashes mean the root folder.
     return (not text.strip("/") and arrived.startswith(before) and arrived.endswith(after)
             and not arrived[len(before) : len(arrived) - len(after)].strip(b"/"))
 
 
 RECORDER = """#!/bin/bash
-# Stands in front of srun, module and conda in a job: writes down the words it was given.
+# Replaces srun, module and conda in a job: writes its arguments to a file.
 printf '%s\\0' "$(basename "$0")" "$@" >> "$RECORD"
 """
 
@@ -303,7 +303,7 @@ def check_directives(keys, every_one, failures):
                 elif key in SLURMS_OWN:
                     pass
                 elif key == "resources.gres":
-                    # a list for sbatch, which prefixes each entry with "gres:", since 23.11 "gres/"
+                    # sbatch prefixes each entry of this list with "gres:", from 23.11 on "gres/".
                     if arrived not in (",".join(kind + one for one in text.split(",")).encode()
                                        for kind in ("gres:", "gres/")):
                         failures.add(key, text, f"sbatch read {arrived[:120]!r}")
@@ -314,8 +314,8 @@ def check_directives(keys, every_one, failures):
 
 
 def check_after(key, text, failures):
-    """Puts the string in the place of a run's name, which submit looks up. No such run exists, so
-    nothing may reach sbatch, unless the string is a job id."""
+    """Uses the string as the name of a run, which submit looks up. No such run exists, so nothing
+    may reach sbatch, unless the string is a job id."""
     if re.fullmatch(r"[0-9]+(_[0-9]+)?", text):
         return
     make_spec({**BASE, key: [text]}, "after.yaml")
@@ -538,7 +538,7 @@ def check_prologue(pairs, failures):
         failures.add("jobs", "", "still in the queue; none has ended for 60 s")
     for index, (key, text) in enumerate(pairs):
         if key in SWITCHES or (key.startswith("train.") and re.fullmatch(r"[0-9.e+-]+", text)):
-            continue  # true is a flag or nothing, and a number is rendered as a number.
+            continue  # The script has a flag or no option for `true`, and a number for a number.
         record = f"record-{index}"
         words = open(record, "rb").read() if os.path.exists(record) else b""
         words += leads_words(index)
@@ -552,7 +552,7 @@ def is_word(key, text, word):
     """Returns True if the word is the key's value as the script passes it on: alone, after its
     option and "=", or in a form derived from it."""
     option = ("--comment" if key == "launch.srun" else KEY_OPTIONS.get(key) or "").encode()
-    # one list with the run's own mounts; a path alone is mounted at the same place
+    # The option also has dlrun's own mounts. A path without a target is mounted at the same place.
     if key == "container.mounts":
         both = re.match(rb"--container-mounts=([^:,]*):([^:,]*),", word)
         return bool(both) and all(is_meant(key, text, part) for part in both.groups())

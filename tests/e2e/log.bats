@@ -60,7 +60,7 @@ executed() {
 }
 
 @test "--log-file is appended to, for its owner only; stdout and stderr are as without it" {
-    # Slurm numbers each question and estimates the start anew.
+    # Slurm gives each query a new job number and a new estimate of the start.
     without_estimate() { sed '/^  Slurm  /d' "$1"; }
     dl check secret.yaml >"$dir/plain" 2>&1
     dl check secret.yaml --log-file "$dir/a.log" >"$dir/logged" 2>&1
@@ -99,7 +99,7 @@ executed() {
         = "700 600 600" ]
     grep -q 'a command has ended argv="sbatch ' "$dir/own.log"
     if grep -q 'lead\[' "$dir/own.log"; then false; fi # the job got the level, not the file
-    # The output that people follow is the program's alone.
+    # The job's output contains no line of the log.
     [[ $(dl logs last) != *"connected to lead"* && $(cat "$run"/slurm-*.out) != *"recorded event"* ]]
     [ "$(holders "$DLRUN_TESTBED_HOME")" = "" ]
 }

@@ -114,7 +114,8 @@ rank, size = map(int, os.environ["PLACE"].split("/"))
 peers = os.environ["PEERS"].split(",")
 assert len(set(peers)) == size == 8, peers
 assert peers[rank] == os.environ["MY_ADDR"] + ":" + os.environ["MY_PORT"]
-# A ring over the held ports: each listens, and connects to the next, however late that one is.
+# A ring over the reserved ports: each rank listens, and connects to the next, which may start
+# later.
 with socket.create_server(("", int(os.environ["MY_PORT"]))) as server:
     address, port = peers[(rank + 1) % size].rsplit(":", 1)
     for _ in range(600):

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
-# The end of runs that the controller has forgotten: their own record tells it, otherwise
-# accounting, otherwise nobody. The file has a testbed of its own, which forgets a job two seconds
-# after its end.
+# The end of runs that the controller has forgotten: dlrun reads it from their own record, otherwise
+# from accounting; otherwise the state is unknown. The file has a testbed of its own, which forgets
+# a job two seconds after its end.
 # timeout: 300
 # shellcheck disable=SC2030,SC2031 # bats: each test is a subshell
 

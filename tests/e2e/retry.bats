@@ -140,8 +140,8 @@ YAML
     [ "$(json early | jq -c '[.state, .detail]')" = '["completed","the rank ended with 0"]' ]
 }
 
-# low PARTITION TRACKER THEN: submits a run on two nodes that other jobs may take. Asked for a
-# checkpoint, it saves, and THEN continues or exits.
+# low PARTITION TRACKER THEN: submits a run on two nodes that can be preempted. When it is asked for
+# a checkpoint, it saves, and THEN continues or exits.
 low() {
     spec <<YAML
 name: $1

@@ -8,13 +8,13 @@
 #                         rank prints the digest of both secrets, then executes COMMAND
 #   dl_with_key ARGS...   runs dlrun with MY_KEY in its environment, and with MY_TOKEN if the test
 #                         has one
-#   holders FOLDER...     prints every file below FOLDER that holds one of them, except the token's
-#                         own file, which is not dlrun's
-#   are_in_no_argument    checks that no process has one in its arguments
+#   holders FOLDER...     prints every file below FOLDER that contains a secret, except $dir/token,
+#                         which the test itself has written
+#   are_in_no_argument    checks that no process has a secret in its arguments
 #   Slurm_has_none JOB    checks the job, its script, the state of the controller and the nodes, all
 #                         logs, and /tmp of n1 and n2
-#   stay_secret           submits job.yaml with both and checks that only the rank has them; the
-#                         same for `interactive`. $dir/data is /data in the container
+#   stay_secret           submits job.yaml with both secrets and checks that only the rank has them;
+#                         then does the same with `interactive`. $dir/data is /data in the container
 
 make_secrets() {
     canary=canary-$RANDOM$RANDOM$RANDOM
@@ -22,7 +22,7 @@ make_secrets() {
     printf '%s\n' "$filed" >"$dir/token"
     chmod 600 "$dir/token"
     chown "$DLRUN_TESTBED_USER:" "$dir/token"
-    # A pattern file is used, because grep's own arguments would contain a pattern.
+    # Uses a file of patterns, because a pattern in grep's own arguments would be found.
     printf '%s\n' "$canary" "$filed" >"$BATS_TEST_TMPDIR/patterns"
     expected=$(printf %s "$canary,$filed" | sha256sum)
 }
@@ -41,7 +41,7 @@ YAML
     chown "$DLRUN_TESTBED_USER:" "$dir/secret.yaml"
 }
 
-# A file exports the canary into dlrun's environment, so that not even this test has it in
+# The canary comes into dlrun's environment from a file, so that no process of this test has it in
 # an argument.
 dl_with_key() {
     printf 'export MY_KEY=%s\n' "$canary" >"$dir/env.sh"

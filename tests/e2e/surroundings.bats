@@ -52,7 +52,7 @@ YAML
     }
     wait_until 30 is_running
     [[ $(scontrol show job "$(dl status hello --json | jq -r .job)") == *"TimeLimit=00:05:00"* ]]
-    # Beside the job, before the next one, and in an allocation of its own.
+    # The variables also change neither attach, submit, check and doctor nor an interactive session.
     against() {
         as_user env "${against[@]}" bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"
     }

@@ -10,7 +10,7 @@ the others connect to it), and writes FOLDER/RANK.json. "all" runs after the job
 ranks are a permutation and that all report the same shared values.
 
 Every rank must reach the one address that the preset names. Rank 0 listens on the port that its
-agent holds; the others connect and send their number; rank 0 waits for all of them.
+agent reserves; the others connect and send their number; rank 0 waits for all of them.
 """
 
 import json
@@ -55,8 +55,8 @@ def from_lightning():
 
 
 def from_torchrun():
-    # Here the options come from torchrun's command line: the test puts `echo`-like programs in
-    # place of torchrun, which pass it on.
+    # The options are on torchrun's command line. The test replaces torchrun by a script that passes
+    # them on.
     words = dict(word.lstrip("-").split("=", 1) for word in sys.argv[4:] if "=" in word)
     return (int(words["node_rank"]), int(words["nnodes"]), words["master_addr"],
             int(words["master_port"]), {"nproc_per_node": words["nproc_per_node"]})
@@ -138,7 +138,7 @@ def meet(rank, size, address, port):
             with socket.create_connection((address, port), timeout=LIMIT_S) as peer:
                 peer.sendall(f"{rank}\n".encode())
             return 1
-        # rank 0's program has just been started, too, and does not listen yet
+        # The program of rank 0 may not listen yet.
         except ConnectionRefusedError:
             time.sleep(0.1)
     sys.exit(f"verify_preset: rank {rank} cannot reach {address}:{port}")

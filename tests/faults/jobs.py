@@ -234,8 +234,8 @@ class Job:
             return 0
 
     def starts(self) -> list[tuple[int, int, str, bool]]:
-        """Returns (attempt, rank, node, whether another program of the rank still ran) for every
-        start."""
+        """Returns (attempt, rank, node, has_overlap) for every start. has_overlap: another program
+        of the rank still ran."""
         if self.type.is_trainer:
             found = []
             for path in sorted(self.run.glob("logs/attempt-*/rank-0000.log")):

@@ -1,5 +1,5 @@
-"""The kinds of faults: where each may happen, which function injects it, and which statements about
-it are true afterwards.
+"""The kinds of faults: the jobs of each kind, the function that injects it, and the statements
+about the run that are true afterwards.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ LEFTOVER_S = 8.0
 
 @dataclass(frozen=True)
 class Truth:
-    """The true statements about a fault.
+    """The true statements about a run after a fault.
 
     causes: the possible lists of the restarts' causes, in order.
-    blames: whom the run may name as the first to fail: "rank" (the target alone), "node" (a rank of
-        the target's node), "nobody", "anybody".
-    ends: the signals and exit codes that may be named; empty: any.
+    blames: the rank that the run may name as the first to fail: "rank" (only the target), "node" (a
+        rank of the target's node), "nobody" (none), "anybody" (any).
+    ends: the signals and exit codes that the run may report; empty: any.
     states: the possible final states of the run.
     details: words of which the run's detail must contain one; empty: any detail.
     resubmits: the run does not finish by itself, but does after it is submitted again."""
@@ -66,7 +66,7 @@ class Scene:
 
 @dataclass
 class Injected:
-    """The injected fault: when (in seconds of the clock) and into which target. truth replaces the
+    """The injected fault: its time (seconds since the epoch) and its target. truth replaces the
     kind's truth if the moment of the fault decides the outcome."""
 
     at: float = field(default_factory=time.time)
@@ -85,10 +85,10 @@ class Kind:
     submits: the fault happens while the job is submitted.
     early: it happens after the attempt has started, before its ranks have joined.
     disk: the data on a small disk ("run", "checkpoints").
-    resources, causes: more of the spec's resources, and another retry.on.
+    resources, causes: additional text of the spec's resources, and the value of retry.on.
     slow_ms: the duration of the plain program's last steps, so that the job still runs when the
         fault is noticed.
-    is_long: it takes the better part of a minute.
+    is_long: the fault takes almost a minute or more.
     leftover_s: the limit for its processes to disappear after its end.
     bound_s: the limit from the fault to the run's end, including a restart."""
 

@@ -14,9 +14,9 @@ from testbed import wait_for
 STRACE_S = 1.5  # the time during which calls fail
 HIT_S = 8.0  # the time limit for the process to make one of the calls
 
-# EINTR hits only calls for which Linux may return it: futex's FUTEX_WAKE never does, and glibc
-# aborts on it. The other errors hit only calls on files and their descriptors, not the calls with
-# which processes communicate.
+# EINTR hits only calls for which Linux may return it. FUTEX_WAKE of futex never returns it, and
+# glibc would abort. The other errors hit only calls on files and their descriptors, not the calls
+# with which processes communicate.
 CALLS = {
     "EIO": "fsync,fdatasync,pwrite64,rename,renameat,renameat2,ftruncate",
     "ENOSPC": "fsync,fdatasync,pwrite64,fallocate,ftruncate,mkdir,mkdirat",
@@ -105,8 +105,8 @@ FAILS = Truth(causes=causes(("failure",), NONE), blames="rank")
 
 
 def _kind(what: str, error: str) -> Kind:
-    # The trainer's data are lost with the disk. The data of lead and the agents are a record or a
-    # copy, which the run does not depend on.
+    # The trainer needs its files. Lead and the agents write only a record and copies, on which the
+    # run does not depend.
     truth = FAILS if what == "trainer" and error not in ("delay", "EINTR") else UNHARMED
     jobs = TRAINERS if what == "trainer" else CHEAP
     if what == "agent" and error != "EINTR":

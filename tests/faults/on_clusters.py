@@ -13,7 +13,7 @@ import processes
 from kinds import CHEAP, NONE, Injected, Kind, Scene, Truth, attempt_has_ended, causes, wait_while
 from testbed import wait_for
 
-SLOW_MS = 2000  # of each of 20 steps, because Slurm declares a node lost after 10 to 30 s
+SLOW_MS = 2000  # duration of each of the last 20 steps; Slurm declares a node lost after 10 to 30 s
 SILENT_S = 90.0  # the time until the loss of a node is noticed and the run continues
 
 
@@ -125,8 +125,8 @@ def lose_node(scene: Scene) -> Injected:
 
 
 UNHARMED = Truth(causes=causes(NONE), blames="nobody")
-# A killed controller forgets everything since its last save, which it makes every few seconds. The
-# nodes then kill a forgotten job at once. The only fact that remains is that the job is gone.
+# A killed controller forgets all changes since its last save; it saves every few seconds. The nodes
+# then kill a forgotten job at once. dlrun can only report that the job is gone.
 FORGOTTEN = Truth(
     causes=causes(NONE),
     blames="nobody",
@@ -135,7 +135,8 @@ FORGOTTEN = Truth(
     resubmits=True,
 )
 LOST = Truth(causes=causes(("node_failure",)), blames="node")
-# Slurm's own slurmstepd waits on a node until the controller is back, for as long as it chooses.
+# slurmstepd stays on a node until the controller answers again; dlrun has no influence on this
+# time.
 SLURM_CLEANS_S = 60.0
 
 KINDS = (

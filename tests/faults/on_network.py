@@ -11,8 +11,8 @@ AT_A_TIME = 300
 
 
 def flood(scene: Scene) -> Injected:
-    """Connects from the login node and sends nothing, or nonsense; reconnects whenever lead closes
-    a connection."""
+    """Opens connections from the login node and sends nothing or invalid bytes; reconnects whenever
+    lead closes a connection."""
     started = next(event for event in scene.job.events() if event["event"] == "started")
     host, port = started["lead"].split(",")[0].rsplit(":", 1)
     nonsense = [b"", b"GET / HTTP/1.0\r\n\r\n", b"DLRUN1\n" + bytes(32), scene.draw.randbytes(400)]

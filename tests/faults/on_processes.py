@@ -6,7 +6,7 @@ from collections.abc import Callable
 import processes
 from kinds import ALL, CHEAP, NONE, Injected, Kind, Scene, Truth, causes, wait_while
 
-# A process that is stopped for so long is missed by nobody, and for longer than its lease.
+# Seconds of a pause: too short to be noticed, and longer than lead's lease.
 SHORT_S, LONG_S = (0.3, 2.0), (14.0, 16.0)
 
 
@@ -37,7 +37,8 @@ def kill(what: str) -> Callable[[Scene], Injected]:
 
 
 def stop(what: str) -> Callable[[Scene], Injected]:
-    """For good. What is stopped still when the run is over is dlrun's leftover, and seen as one."""
+    """Stops the process and never continues it. A process that is still stopped after the end of
+    the run counts as a leftover."""
 
     def inject(scene: Scene) -> Injected:
         process = victim(scene, what)
@@ -70,8 +71,8 @@ def pause(what: str, seconds: tuple[float, float]) -> Callable[[Scene], Injected
     return inject
 
 
-# A run whose ranks have all ended with 0 is over; lead leaves a step that does not end so long to
-# Slurm, then ends it (kStepLinger).
+# Seconds until the processes must be gone if the step does not end although all ranks have ended
+# with 0: lead waits for Slurm (kStepLinger, 90 s) and then ends the step.
 STEP_LINGERS_S = 100.0
 
 KILLED = frozenset({"SIGKILL", "137"})
@@ -81,7 +82,7 @@ KINDS = (
     Kind("kill program", kill("program"), Truth(ends=KILLED), jobs=ALL, weight=6),
     Kind("kill agent", kill("agent"), Truth(ends=KILLED), jobs=ALL, weight=4),
     Kind("kill guard", kill("guard"), Truth(ends=KILLED), weight=4),
-    # Nobody is there any more to start it again; Slurm says that the job failed.
+    # Without lead, no process can restart the run. Slurm reports that the job failed.
     Kind(
         "kill lead",
         kill("lead"),
@@ -92,7 +93,7 @@ KINDS = (
     Kind(
         "kill slurmstepd",
         kill("slurmstepd"),
-        # Its ranks live on, and may come to their end.
+        # The ranks of this slurmstepd continue, and may complete.
         Truth(causes=causes(("failure",), ("node_failure",), NONE), blames="node"),
         weight=3,
         is_long=True,

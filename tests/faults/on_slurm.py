@@ -1,4 +1,4 @@
-"""What Slurm and people do to jobs: requeue, preemption, the time limit; and submissions whose
+"""Faults from Slurm and from users: requeue, preemption, the time limit, and submissions whose
 reply is lost."""
 
 import pathlib
@@ -22,7 +22,7 @@ def requeue(scene: Scene) -> Injected:
 
 
 def preempt(scene: Scene) -> Injected:
-    """A job of a partition with a higher priority wants a node of this one."""
+    """Submits a job with a higher priority that needs a node of this job."""
     injected = Injected(
         rank=scene.rank, node=scene.node, words=f"a job in batch takes {scene.node}"
     )
@@ -52,14 +52,14 @@ def reach_limit(scene: Scene) -> Injected:
 
 
 def warn(scene: Scene) -> Injected:
-    """The signal that Slurm sends ahead of a time limit, and the limit near."""
+    """Moves the time limit to 60 s from now, and sends the signal that Slurm sends before it."""
     injected = Injected(rank=scene.rank, node=scene.node, words="USR1 ahead of the time limit")
     scene.testbed.as_root("scontrol", "update", f"JobId={_job_id(scene)}", "EndTime=now+60")
     scene.testbed.as_root("scancel", "--batch", "-s", "USR1", _job_id(scene))
     return injected
 
 
-# sbatch as it is called here: its fate is in its first line. PPID is dlrun.
+# A wrapper of sbatch. The file `fate` says where it fails. PPID is dlrun.
 SBATCH = """\
 #!/bin/bash
 fate=$(cat {folder}/fate)
@@ -92,7 +92,8 @@ FATES = (
 
 
 def submit_with(fates: tuple[str, ...]) -> Callable[[Job, random.Random], str]:
-    """Submits as a person would: again where the status says that nothing was submitted."""
+    """Returns a function that submits like a user: once more if the status says that nothing was
+    submitted."""
 
     def submit(job: Job, draw: random.Random) -> str:
         fate = draw.choice(fates)
@@ -110,7 +111,8 @@ def submit_with(fates: tuple[str, ...]) -> Callable[[Job, random.Random], str]:
                 "submit", "exp.yaml", "--runs", str(job.runs), "--json", path=str(folder)
             )
             (job.folder / "fate").write_text("none")
-            # Two runs of one second are told apart by chance in their names, so not by sorting.
+            # The names of two runs of the same second differ in a random part, so sorting does not
+            # find the newer one.
             new = set(job.runs.glob(f"{job.name}-*")) - known
             if len(new) != 1:
                 raise Failure(f"dlrun submit: {len(new)} new runs: {done.stderr}")
@@ -137,7 +139,7 @@ UNHARMED = Truth(causes=causes(NONE), blames="nobody")
 PREEMPTED = Truth(causes=causes(("preemption",), NONE), blames="anybody")
 
 KINDS = (
-    # A requeue that a user asks for takes nothing from the budget of restarts.
+    # A requeue by a user does not count against the budget of restarts.
     Kind("requeue", requeue, UNHARMED, jobs=ALL, weight=6),
     Kind(
         "preemption with grace",

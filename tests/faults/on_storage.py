@@ -41,8 +41,8 @@ def fill_disk(scene: Scene) -> Injected:
 
 
 def damage_checkpoint(how: str) -> Callable[[Scene], Injected]:
-    """Kills a rank and damages the newest checkpoint before the next attempt reads it. Lead is
-    stopped meanwhile."""
+    """Returns a function that kills a rank and damages the newest checkpoint before the next
+    attempt reads it. Lead is stopped meanwhile."""
 
     def inject(scene: Scene) -> Injected:
         lead, program = scene.found.known_lead(), scene.found.programs[scene.rank]

@@ -1,4 +1,4 @@
-"""Compares a run's record and `dlrun status --json` with the injected fault, and returns every
+"""Compares a run's record and `dlrun status --json` with the injected fault, and finds every
 statement that is not true.
 """
 
@@ -15,7 +15,7 @@ from testbed import Testbed, wait_for
 
 
 def seconds_of(event: Event) -> float:
-    """Returns the time of an event in seconds of the clock."""
+    """Returns the time of an event in seconds since the epoch."""
     return datetime.fromisoformat(event["t"].replace("Z", "+00:00")).timestamp()
 
 
@@ -74,7 +74,7 @@ def untrue(
         wrong.append(f"state {status['state']} ({status['detail']}), expected {expected}")
     elif truth.details and not any(word in (status["detail"] or "") for word in truth.details):
         wrong.append(f"detail {status['detail']!r}, expected one with {' or '.join(truth.details)}")
-    if told:  # the end that led to the first restart
+    if told:  # checks the end that led to the first restart
         for end in bad_ends(events)[:1]:
             wrong += _untrue_blame(end, injected, truth, nodes)
     return wrong

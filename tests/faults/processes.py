@@ -19,8 +19,8 @@ class Process:
 
 @dataclass
 class Processes:
-    """The processes of one run at one moment. programs, agents and guards by rank; stepds (of the
-    ranks' step) by node."""
+    """The processes of one run at one moment. The keys of programs, agents and guards are ranks;
+    those of stepds (of the ranks' step) are nodes."""
 
     programs: dict[int, Process] = field(default_factory=dict)
     agents: dict[int, Process] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Plays one fault, from the submission of its job to the judgement. The campaign repeats this."""
+"""Plays one fault, from the submission of its job to the judgement of the outcome."""
 
 import json
 import pathlib

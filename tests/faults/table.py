@@ -11,7 +11,7 @@ from jobs import Event
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "bench"))
-import machine  # noqa: E402  the benchmarks' own words for the machine
+import machine  # noqa: E402  describes the machine as the benchmarks do
 
 HEAD = """\
 | fault | count | recovered | resumed to the bit | hangs | untrue verdicts | duplicates \

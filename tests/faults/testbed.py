@@ -1,5 +1,5 @@
-"""A testbed of the campaign's own: starts it, installs dlrun into it, breaks and repairs it
-(tests/testbed).
+"""A testbed of the campaign (tests/testbed): starts it, installs dlrun into it, breaks it and
+repairs it.
 """
 
 import os
@@ -16,7 +16,7 @@ from typing import TypeVar
 HERE = pathlib.Path(__file__).resolve().parent
 COMMANDS = HERE.parent / "testbed"
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
-# The commands of the Slurm that the testbed runs; its daemons refuse those of another version.
+# The installation prefix of the testbed's Slurm. Its daemons refuse commands of another version.
 SLURM = os.environ.get("DLRUN_TESTBED_SLURM")
 SLURM_PATH = [f"{SLURM}/bin", f"{SLURM}/sbin"] if SLURM else []
 DISKS = 4  # small file systems; created before the nodes, so that every node sees them
@@ -106,8 +106,8 @@ class Testbed:
         bridge = re.search(r"^bridge=(\S+)$", (self.state / "settings").read_text(), re.MULTILINE)
         if not bridge:
             raise Failure(f"{self.state}/settings names no bridge")
-        # The testbed's control groups. The hierarchy belongs to the whole machine and holds the
-        # groups of other testbeds, too.
+        # The testbed's control groups. The hierarchy belongs to the whole machine and also contains
+        # the groups of other testbeds.
         self.groups = self.state / "freezer" / bridge[1]
         self.user = pwd.getpwnam(self.env["DLRUN_TESTBED_USER"])
         self.home = pathlib.Path(self.env["DLRUN_TESTBED_HOME"])
@@ -130,8 +130,8 @@ class Testbed:
             self.disks[0].parent.rmdir()
 
     def mend(self) -> None:
-        """Restarts dead daemons, plugs in and resumes whatever a fault has left, and waits until
-        all nodes are usable."""
+        """Plugs in all nodes, resumes stopped daemons, restarts dead ones, and waits until all
+        nodes are usable."""
         for node in self.nodes:
             self.command("fault", "plug", node)
         for daemon in ("munged", "slurmctld", *self.nodes):

@@ -1,5 +1,5 @@
 """Tests the completions like a user: a real shell on a terminal of its own, a typed line, the TAB
-key. (fish is asked with its own `complete -C`, which prints what TAB would offer.)
+key. For fish, the tests call its `complete -C`, which prints what TAB would offer.
 
 usage: completion_test.py DLRUN SHELL [unittest's options]     SHELL: bash, zsh or fish
 """

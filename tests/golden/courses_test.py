@@ -144,8 +144,8 @@ def function(script, name):
 
 
 def enroot_differences(course, script):
-    """Compares enroot's own commands: the container and its mounts, and the reason for every other
-    option."""
+    """Compares the commands of enroot: the container, its mounts, and the comment that explains
+    each other option."""
     found = []
     lines = [line for line in array(script.text, "dlrun_enter")
              if line.strip().startswith("--mount ")]
@@ -166,7 +166,7 @@ def enroot_differences(course, script):
                for line in entered):
         found.append("the container ubuntu is not entered with what the script tells enroot, and "
                      "that alone")
-    # an option that is set in a loop has its reason some lines above
+    # The comment of an option that is set in a loop is some lines above.
     for i, line in enumerate(entered):
         tells = re.match(r"\s*(export |dlrun_options\+=|if .*dlrun_options\+=|.*\) "
                          r"dlrun_options\+=)", line)

@@ -158,8 +158,8 @@ TEST_CASE("plans, resolved specs and warnings have goldens") {
   }
 }
 
-/// Returns the script without the remarks about the keys of the starting folder and of a preset's
-/// one task per node.
+/// Returns the script without the comments that name the keys of --chdir and --ntasks-per-node,
+/// whose origins differ in a resolved spec.
 std::string script_without_origin(const LoadedSpec& loaded) {
   auto plan = plan_of(loaded, Target::kSlurm);
   for (auto& directive : plan.directives) {
@@ -258,8 +258,8 @@ TEST_CASE(
 
 TEST_CASE(
     "a script's own variables start with dlrun_: whatever name the user's have, they arrive") {
-  // Matches an assignment, a loop variable, or a variable set by printf, read or coproc. A `local`
-  // variable is exported if the user's variable of that name is.
+  // Matches an assignment, a loop variable, or a variable set by printf, read or coproc. bash
+  // exports a `local` variable if the user's variable of that name is exported.
   const std::regex own(
       R"(^ *(?:(?:local )?([A-Za-z_]\w*)=.*|)"
       R"((?:for|for \(\(|coproc|printf -v|read -r -d ''|read -r -u "[^"]*") ?([A-Za-z_]\w*) .*)$)");

@@ -69,8 +69,8 @@ class Schema(unittest.TestCase):
     maxDiff = None
 
     def refused_by_dlrun(self, key, value):
-        """Returns dlrun's messages about the key alone: those that start with it, or name it as
-        unknown."""
+        """Returns dlrun's messages about this key alone: those that start with the key, or report
+        it as unknown."""
         with tempfile.TemporaryDirectory() as folder:
             (pathlib.Path(folder) / "x.yaml").write_text(nested(key, value))
             said = dlrun("explain", "x.yaml", "--json", cwd=folder)
@@ -123,7 +123,7 @@ class Schema(unittest.TestCase):
                 self.assertEqual(self.refused_by_dlrun(key["key"], key["value"]), [])
 
     def test_no_value_and_a_variable_are_accepted(self):
-        # dlrun checks the values of variables at submission; an editor knows only their form.
+        # dlrun checks the value of a variable at submission. An editor can only check its form.
         for key in KEYS:
             if not key["supported"]:
                 continue

@@ -6,7 +6,7 @@ usage: plain.py FOLDER STEPS STEP_MS SLOW_MS
 Every start appends a line to FOLDER/starts. The state of the chain after a number of steps does not
 depend on restarts, so FOLDER/final-RANK holds the same bits after any number of them. Rank 0
 reports its progress (DLRUN_PROGRESS). In the first start of a rank, each step of the last quarter
-takes at least SLOW_MS, for faults that are noticed late.
+takes at least SLOW_MS, so that the program still runs when a fault is noticed late.
 """
 
 import fcntl

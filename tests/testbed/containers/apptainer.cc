@@ -45,7 +45,7 @@ struct Bind {
 };
 
 struct Wanted {
-  bool runs = false;  ///< `run`: passes the words to the image's runscript
+  bool runs = false;  ///< `run`: passes the command to the image's runscript
   bool has_home = true, is_root = false, is_writable = false, has_nv = false;
   std::vector<Bind> binds;
   fs::path workdir;
@@ -166,7 +166,7 @@ int enter(Wanted wanted) {
   if (wanted.has_nv && ::access("/dev/nvidiactl", F_OK) != 0)
     std::fprintf(stderr, "INFO:    Could not find any nv files on this host!\n");
 
-  // The caller's environment, and the variables that override the image's.
+  // Splits the caller's environment into ordinary variables and those that override the image's.
   constexpr std::string_view kPrefix = "APPTAINERENV_";
   std::map<std::string, std::string> environment, injected;
   for (char** line = environ; *line != nullptr; ++line) {

@@ -266,7 +266,7 @@ void mount_line(const fs::path& root, const std::string& line) {
           "propagation of " + target.string());
 }
 
-/// Adds one line of variables as enroot reads it: strips quotes around the value, ignores lines
+/// Adds the variable of one line as enroot does: strips quotes around the value, and ignores lines
 /// without an assignment and variables named ENROOT_*.
 void add_line(Environment& environment, const std::string& line) {
   const auto start = line.find_first_not_of(" \t");
@@ -327,8 +327,8 @@ struct Start {
   return wanted;
 }
 
-/// The mounts that enroot always makes: the kernel's file systems, an empty /tmp, and the host's
-/// name resolution.
+/// The mounts of every container: the kernel's file systems, an empty /tmp, and the host's files
+/// for name resolution.
 constexpr const char* kSystemMounts[] = {
     "/proc /proc x-create=dir,rbind",
     "/sys /sys x-create=dir,rbind",
@@ -370,15 +370,15 @@ int start(Words words) {
   const passwd* user = ::getpwuid(::geteuid());
   const std::string home = variable("HOME", user != nullptr ? user->pw_dir : "/");
 
-  // From the caller's environment only named variables are passed on: the image's own first, then
-  // those of --env.
+  // Passes on the image's own variables, TERM, and the variables that --env names, in this order.
+  // run_hooks() adds variables of Slurm later.
   Environment environment{{"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}};
   std::ifstream images(root / "etc/environment");
   add_lines(environment, images);
   environment["HOME"] = wanted.is_root ? "/root" : home;
   if (std::getenv("TERM") != nullptr) environment["TERM"] = std::getenv("TERM");
   for (const std::string& word : wanted.env) {
-    // The further lines of a value become lines of enroot's own file, as in enroot.
+    // Reads a second line of a value as another variable, as enroot does.
     std::istringstream lines(
         word.find('=') != std::string::npos ? word : word + "=" + variable(word.c_str()));
     add_lines(environment, lines);

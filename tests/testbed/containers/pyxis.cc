@@ -27,7 +27,7 @@
 #include <string_view>
 #include <vector>
 
-extern "C" {  // spank.h declares the plugin's functions without it
+extern "C" {  // spank.h lacks this declaration
 #include <slurm/spank.h>
 }
 
@@ -338,7 +338,7 @@ void print_log(int log) {
     if (!word) return false;
     words.insert(words.end(), {"--mount", *word});
   }
-  // The PMIx files of this step, so that MPI finds its server.
+  // MPI finds its PMIx server through these folders of the step.
   const std::string spool = spool_folder();
   for (const std::string& folder : {spool + "/pmix." + step, "/tmp/spmix_appdir_" + step}) {
     words.insert(words.end(), {"--mount", folder + ":" + folder + ":x-create=dir,bind,nofail"});

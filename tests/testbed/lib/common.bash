@@ -2,9 +2,9 @@
 # Functions of all testbed commands: the state directory, messages, becoming root.
 #
 # A testbed is one state directory, a tmpfs of its own, so that no file survives it. Everything that
-# the testbed creates elsewhere carries a mark by which it is found even if the state is lost: the
+# the testbed creates elsewhere has a mark by which it is found even if the state is lost: the
 # bridge has the state directory as its alias, network namespaces and control groups have the
-# bridge's name, and the user has it in the GECOS field.
+# bridge's name in their names, and the user has the state directory in the GECOS field.
 
 set -euo pipefail
 shopt -s inherit_errexit nullglob
@@ -36,8 +36,8 @@ become_root() {
     exec sudo --preserve-env="$names" "$0" "$@"
 }
 
-# Allows one command at a time per parent directory. The lock is on the directory itself, so that no
-# lock file is left.
+# Allows one command at a time per parent directory. The directory itself is locked, so that no lock
+# file is left behind.
 lock_state() {
     mkdir -p "${state%/*}"
     exec 9<"${state%/*}/."

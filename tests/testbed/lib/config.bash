@@ -14,7 +14,7 @@ SlurmctldHost=$(hostname -s)($subnet.1)
 SlurmctldPort=$((port + 0))
 SlurmdPort=$((port + 1))
 SlurmUser=slurm
-# Listen on the bridge only: a Slurm of this machine's own, and other testbeds, stay what they are.
+# Listen on the bridge only, so as not to disturb other testbeds or a Slurm of this machine.
 CommunicationParameters=NoCtldInAddrAny
 
 AuthType=auth/munge
@@ -23,7 +23,7 @@ AuthInfo=socket=$state/munge/munge.socket,cred_expire=5
 
 StateSaveLocation=$state/slurmctld
 FirstJobId=1
-# The file changes when a controller is started again; the nodes need not know of the change.
+# This file changes when the controller is started again. Nodes need not notice the change.
 DebugFlags=NO_CONF_HASH
 SlurmctldPidFile=$state/slurmctld/slurmctld.pid
 SlurmctldLogFile=$state/log/slurmctld.log
@@ -41,13 +41,13 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 GresTypes=gpu
 
-# A few seconds where a production cluster has minutes.
+# Seconds instead of a production cluster's minutes.
 SchedulerParameters=sched_interval=1,sched_min_interval=0,bf_interval=1
 SlurmdTimeout=10
 KillWait=5
 ReturnToService=2
 
-# So small that a sweep of nine points needs two arrays.
+# Small, so that a sweep of nine points needs two arrays.
 MaxArraySize=8
 
 PreemptType=preempt/partition_prio
@@ -61,7 +61,7 @@ END
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=$subnet.1
 AccountingStoragePort=$((port + 2))
-# With munge, the "password" is the socket to use.
+# With munge, the "password" is the path of the socket.
 AccountingStoragePass=$state/munge/munge.socket
 AccountingStorageTRES=gres/gpu
 AccountingStoreFlags=job_comment
@@ -109,8 +109,8 @@ write_hosts() {
     for ((i = 1; i <= nodes; i++)); do printf '%s.%d n%d\n' "$subnet" $((10 + i)) "$i"; done
 }
 
-# Creates the device files for File= in gres.conf. Slurm numbers GPUs by them and only requires them
-# to be devices. Also creates FUSE's device, which the nodes' users may use, as on most clusters.
+# Creates the device files for File= in gres.conf. Slurm numbers the GPUs by these files, which must
+# only be devices. Also creates FUSE's device, which the nodes' users may use, as on most clusters.
 make_devices() {
     local i
     mkdir -p "$state/dev"

@@ -12,8 +12,8 @@ installed_pyxis() {
     return 1
 }
 
-# use_containers_of PREFIX: uses a pyxis and an enroot installed under a folder of their own. Sets
-# plugin and enroot. Links the programs to a place on the PATH of slurmd and of the users.
+# use_containers_of PREFIX: uses the pyxis and the enroot that are installed under PREFIX. Sets
+# plugin and enroot. Links the programs into a folder on the PATH of slurmd and of the users.
 use_containers_of() {
     local program
     plugin=$1/lib/slurm/spank_pyxis.so enroot=$1/bin/enroot
@@ -46,7 +46,7 @@ enable_containers() {
         # Each node has a /tmp of its own.
         echo "required $plugin runtime_path=/tmp/pyxis" >"$state/etc/plugstack.d/containers.conf"
     else
-        # Files are replaced as a whole, because a step may be reading the old ones.
+        # Replaces whole files, because a step may still use the old ones.
         enroot=$dir/bin/enroot plugin=$dir/pyxis.so
         install "$1/enroot" "$enroot.new" && mv "$enroot.new" "$enroot"
         install "$stand_in" "$plugin.new" && mv "$plugin.new" "$plugin"

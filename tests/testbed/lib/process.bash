@@ -61,8 +61,8 @@ stop_daemon() {
     rm -f "$state/pids/$1"
 }
 
-# kill_all LISTER...: kills the process ids that LISTER prints until it prints none, which includes
-# processes forked meanwhile.
+# kill_all LISTER...: kills the processes whose ids LISTER prints, again and again until LISTER
+# prints none, because a process may have forked meanwhile.
 kill_all() {
     local pids
     for _ in {1..100}; do

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # A second cluster of one node, m1, beside the first. It has a controller and a slurmd of its own,
-# and shares munge and slurmdbd, from which -M learns the place of a cluster.
+# and shares munge and slurmdbd, from which -M reads the address of a cluster.
 
 second_answers() {
     timeout 5 squeue -h -M "$second" && timeout 5 sinfo -h -M "$second" -N -p batch -o %T |

@@ -22,8 +22,8 @@ remove_user() {
     userdel "$1"
 }
 
-# as_user COMMAND...: runs the command as in a login of the testbed's user. It gets that user's
-# environment and the testbed's, and only the terminal's variables from the caller.
+# as_user COMMAND...: runs the command as in a login of the testbed's user. The command gets the
+# environment of that user and of the testbed, and only TERM from the caller.
 as_user() {
     local environment home
     home=$(user_home "$user")
