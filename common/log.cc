@@ -13,8 +13,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
-#include <ctime>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -23,6 +21,7 @@
 #include <spdlog/logger.h>
 #include <spdlog/sinks/sink.h>
 
+#include "common/blocked_sigpipe.h"
 #include "common/files.h"
 #include "common/quoting.h"
 #include "common/text.h"
@@ -192,21 +191,13 @@ std::string mask_values(std::string_view assignments) {
 }
 
 /// Writes a line to stderr. If the reader has gone or the disk is full, the line is lost, and
-/// nothing else happens. Blocks SIGPIPE in this thread instead of ignoring it, because children
-/// inherit an ignored signal. Keeps errno.
+/// nothing else happens. Keeps errno.
 void write_to_stderr(const std::string& line) {
   const int error = errno;
-  sigset_t pipe, before, pending;
-  sigemptyset(&pipe);
-  sigaddset(&pipe, SIGPIPE);
-  sigemptyset(&pending);
-  sigpending(&pending);
-  const bool was_pending = sigismember(&pending, SIGPIPE) == 1;
-  pthread_sigmask(SIG_BLOCK, &pipe, &before);
-  std::ignore = write_all(STDERR_FILENO, line);
-  const timespec now{};
-  if (!was_pending) sigtimedwait(&pipe, nullptr, &now);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  {
+    const BlockedSigpipe guard;
+    std::ignore = write_all(STDERR_FILENO, line);
+  }
   errno = error;
 }
 

@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "common/blocked_sigpipe.h"
 #include "common/files.h"
 #include "common/log.h"
 #include "common/text.h"
@@ -150,22 +151,6 @@ Result<int> reap(pid_t child, Clock::time_point deadline) {
   }
 }
 
-/// Ignores SIGPIPE while writing to a child that may have ended; the destructor restores it.
-class IgnoreSigpipe {
- public:
-  IgnoreSigpipe() {
-    struct sigaction ignore {};
-    ignore.sa_handler = SIG_IGN;
-    sigaction(SIGPIPE, &ignore, &before_);
-  }
-  ~IgnoreSigpipe() { sigaction(SIGPIPE, &before_, nullptr); }
-  IgnoreSigpipe(const IgnoreSigpipe&) = delete;
-  IgnoreSigpipe& operator=(const IgnoreSigpipe&) = delete;
-
- private:
-  struct sigaction before_ {};
-};
-
 }  // namespace
 
 std::optional<std::string> find_program(std::string_view name, const Env& env) {
@@ -206,7 +191,7 @@ Result<Finished> run_unlogged(const Command& command) {
   std::vector<char*> argv = pointers(command.argv);
   std::vector<char*> envp = pointers(entries);
   const auto deadline = Clock::now() + command.timeout;
-  const IgnoreSigpipe ignore_sigpipe;
+  const BlockedSigpipe guard;  // the child may end before it reads its input
   const pid_t child = fork();
   if (child < 0) return fail(Errc::kIo, "{}: fork: {}", name, errno_text(errno));
   if (child == 0) {

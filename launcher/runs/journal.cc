@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -51,31 +52,33 @@ std::filesystem::path lock_of(const std::filesystem::path& run) {
 
 }  // namespace
 
-SubmissionLock SubmissionLock::hold(const std::filesystem::path& run) {
-  auto path = lock_of(run);
-  // Opened without O_CLOEXEC: sbatch inherits the lock and keeps it if dlrun is killed.
-  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
-  if (fd.is_open()) std::ignore = ::flock(fd.get(), LOCK_EX | LOCK_NB);
-  return {std::move(path), std::move(fd)};
-}
-
 Result<SubmissionLock> SubmissionLock::take(const std::filesystem::path& run) {
-  constexpr int kTries = 100;
-  for (int i = 0; i < kTries; ++i) {
+  // is_being_submitted() of another process takes a shared lock for an instant. The lock therefore
+  // counts as taken only after this time.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+  for (;;) {
     auto path = lock_of(run);
+    // Opened without O_CLOEXEC: sbatch inherits the lock and keeps it if dlrun is killed.
     UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
     if (!fd.is_open())
       return fail(Errc::kIo, "cannot make {}: {}", path.string(), errno_text(errno));
-    if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) break;
+    const bool is_held = ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     // The previous holder has removed the file, perhaps after this process opened it. A lock on the
     // removed file would exclude no other process.
     struct stat ours {
     }, there{};
-    if (::fstat(fd.get(), &ours) == 0 && ::stat(path.c_str(), &there) == 0 &&
+    if (!is_held && ::fstat(fd.get(), &ours) == 0 && ::stat(path.c_str(), &there) == 0 &&
         ours.st_ino == there.st_ino)
       return SubmissionLock{std::move(path), std::move(fd)};
+    if (std::chrono::steady_clock::now() >= deadline) break;
+    if (is_held) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return fail(Errc::kRefused, "{}: another dlrun is submitting it", run.filename().string());
+}
+
+SubmissionLock SubmissionLock::hold(const std::filesystem::path& run) {
+  auto lock = take(run);
+  return lock ? std::move(*lock) : SubmissionLock{lock_of(run), UniqueFd()};
 }
 
 SubmissionLock::~SubmissionLock() {

@@ -60,17 +60,19 @@ class SubmissionLock {
   /// Takes the lock. Returns a lock without effect if the file system has no locks or another
   /// process holds it.
   [[nodiscard]] static SubmissionLock hold(const std::filesystem::path& run);
-  /// Takes the lock. Fails with kRefused if another process holds it.
+  /// Takes the lock. Fails with kRefused if another process holds it, and with kIo if its file
+  /// cannot be created.
   [[nodiscard]] static Result<SubmissionLock> take(const std::filesystem::path& run);
   SubmissionLock(SubmissionLock&&) = default;
   SubmissionLock& operator=(SubmissionLock&&) = delete;
+  /// Removes the lock's file if this process holds the lock.
   ~SubmissionLock();
 
  private:
   SubmissionLock(std::filesystem::path path, UniqueFd fd)
       : path_(std::move(path)), fd_(std::move(fd)) {}
   std::filesystem::path path_;
-  UniqueFd fd_;
+  UniqueFd fd_;  ///< not open if another process holds the lock
 };
 
 /// Returns true if a process holds the run's lock. Call it before looking up the job; otherwise a

@@ -123,8 +123,20 @@ Result<> send(const Context& context, const RunDirectory& run,
   return {};
 }
 
-bool is_outcome_open(const Result<>& done) {
-  return !done && (done.error().code == Errc::kUnavailable || done.error().code == Errc::kTimeout);
+/// Removes the secrets of points whose array Slurm has certainly not accepted. An array without a
+/// recorded job may still be queued and then reads its secrets. point_folders: the points' run
+/// directories, each in the one of its array.
+void remove_unread_secrets(const std::vector<std::filesystem::path>& point_folders) {
+  std::map<std::filesystem::path, bool> keeps;  // from an array's directory
+  for (const auto& point : point_folders) {
+    const auto array = point.parent_path();
+    if (!keeps.contains(array)) {
+      const auto submission = read_submission(array);
+      keeps[array] =
+          !submission || (*submission && (*submission)->state != Submission::State::kRefused);
+    }
+    if (!keeps[array]) remove_secrets(point);
+  }
 }
 
 /// Returns the tasks as sbatch's --array: "3-5,9".
@@ -231,14 +243,11 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
         send(context, run, arrays, job.words, sweep.max_parallel.has_value(), "", executor, sent);
   }
   write_provenance(reporter, provenance, run.path);
-  if (!done && !is_outcome_open(done)) {
-    // An array that was not submitted will not read its secrets.
-    std::set<std::size_t> taken;
-    for (std::size_t i = 0; i < sent.arrays.size(); ++i) taken.insert(arrays[i].array);
-    for (const PlannedPoint& point : sweep.points) {
-      if (!taken.contains(point.array))
-        remove_secrets(array_path(run.path, point.array) / std::to_string(point.task));
-    }
+  if (!done) {
+    std::vector<std::filesystem::path> points;
+    for (const PlannedPoint& point : sweep.points)
+      points.push_back(array_path(run.path, point.array) / std::to_string(point.task));
+    remove_unread_secrets(points);
   }
   if (!done && sent.arrays.empty()) return tl::unexpected(done.error());
   Submitted submitted;
@@ -302,14 +311,7 @@ Result<Submitted> submit_missing(const Context& context, Reporter& reporter,
   Sent sent;
   const auto done = send(context, run, missing.arrays, words, sweep.max_parallel.has_value(),
                          missing.last_job, executor, sent);
-  if (!done && !is_outcome_open(done)) {
-    std::set<std::filesystem::path> taken;
-    for (std::size_t i = 0; i < sent.arrays.size(); ++i)
-      taken.insert(array_path(run.path, missing.arrays[i].array));
-    for (const auto& point : missing.points) {
-      if (!taken.contains(point.parent_path())) remove_secrets(point);
-    }
-  }
+  if (!done) remove_unread_secrets(missing.points);
   if (!done) return tl::unexpected(done.error());
   Submitted submitted;
   submitted.job.words = std::move(words);

@@ -208,7 +208,7 @@ bool BackgroundFile::push(std::string record, bool durable) {
 
 bool BackgroundFile::has_room() const {
   const std::lock_guard lock(shared_->mutex);
-  return shared_->queued_bytes < shared_->limit_bytes;
+  return shared_->queued_bytes < shared_->limit_bytes / 2;
 }
 
 void BackgroundFile::push_or_drop(std::string bytes) {

@@ -218,6 +218,26 @@ TEST_CASE("a reader that takes nothing fills the queue, which then refuses and k
   CHECK(file.drain(milliseconds(5000)));
 }
 
+TEST_CASE("records that may be dropped leave half of the queue to those that decide") {
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+  const UniqueFd reader(ends[0]);
+  BackgroundFile file(UniqueFd(ends[1]), "a pipe", 1'000'000);
+  const std::string part(200'000, 'x');  // more than a pipe holds, so the writer blocks
+  std::size_t pushed = 0;
+  for (; file.has_room(); pushed += part.size()) REQUIRE(file.push(part));
+  CHECK(pushed == 3 * part.size());
+  REQUIRE(file.push(part));
+  pushed += part.size();
+  std::array<char, 65536> buffer;
+  while (pushed > 0) {
+    const auto got = ::read(reader.get(), buffer.data(), buffer.size());
+    REQUIRE(got > 0);
+    pushed -= static_cast<std::size_t>(got);
+  }
+  CHECK(file.drain(milliseconds(5000)));
+}
+
 TEST_CASE("a text that loses bytes says in their place how many, and counts them") {
   std::array<int, 2> ends{};
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);

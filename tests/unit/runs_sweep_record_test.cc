@@ -196,6 +196,8 @@ TEST_CASE("if two processes submit the missing points of a sweep, one is refused
     const auto second = SubmissionLock::take(f.sweep.path);
     REQUIRE_FALSE(second.has_value());
     CHECK(second.error().code == Errc::kRefused);
+    // A lock that is not obtained leaves the file of the one that is held.
+    { const auto third = SubmissionLock::hold(f.sweep.path); }
     CHECK(is_being_submitted(f.sweep.path));
   }
   CHECK_FALSE(is_being_submitted(f.sweep.path));

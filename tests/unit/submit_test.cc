@@ -167,3 +167,33 @@ TEST_CASE_FIXTURE(Cluster, "a check reports on the job that a submission would q
   CHECK(has(text(folder / "called"), "--test-only"));
   CHECK_FALSE(fs::exists(folder / "runs"));
 }
+
+TEST_CASE_FIXTURE(Cluster,
+                  "the secrets of an array that Slurm may have accepted stay, those of a refused "
+                  "one are removed") {
+  context.env.set("TOKEN", "s3cret");
+  spec("environment: {secrets: [TOKEN]}\nsweep: {parameters: {environment.vars.LR: [a, b]}}\n");
+  const auto kept_secrets = [&] {
+    std::size_t count = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(folder.path()))
+      count += entry.path().filename() == "secrets" ? 1 : 0;
+    return count;
+  };
+  const std::string help =
+      "case \"$*\" in *--help*) echo '  --account=name'; exit 0;; *--test-only*) exit 0;; esac\n";
+
+  program("sbatch", help + "echo 'sbatch: error: Invalid account' >&2; exit 1");
+  const auto refused = submit("x.yaml");
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(kept_secrets() == 0);
+
+  // Ctrl-C ends dlrun's sbatch before it answers, and the controller cannot be asked.
+  program("sbatch", help + "kill -INT $PPID $$; sleep 10");
+  program("squeue", "exit 1");
+  program("sacct", "exit 1");
+  const auto interrupted = submit("x.yaml");
+  REQUIRE_FALSE(interrupted.has_value());
+  CHECK(has(interrupted.error().message, "Whether Slurm took the job is not known"));
+  CHECK(interrupted.error().code == Errc::kInterrupted);
+  CHECK(kept_secrets() == 2);
+}

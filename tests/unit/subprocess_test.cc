@@ -1,6 +1,7 @@
 #include "common/subprocess.h"
 
 #include <csignal>
+#include <thread>
 
 #include <doctest/doctest.h>
 
@@ -99,6 +100,24 @@ TEST_CASE("output beyond its limit is refused") {
   Command command = shell("yes");
   command.output_limit_bytes = 1000;
   CHECK(run_command(command).error().code == Errc::kInvalid);
+}
+
+TEST_CASE("a child that does not read its input ends no thread, and SIGPIPE stays as it was") {
+  struct sigaction before {};
+  REQUIRE(::sigaction(SIGPIPE, nullptr, &before) == 0);
+  const auto run_one = [] {
+    for (int i = 0; i < 20; ++i) {
+      Command command = shell("exit 0");
+      command.stdin_text = std::string(1U << 20U, 'x');
+      CHECK(run_command(command).has_value());
+    }
+  };
+  std::thread beside(run_one);
+  run_one();
+  beside.join();
+  struct sigaction after {};
+  REQUIRE(::sigaction(SIGPIPE, nullptr, &after) == 0);
+  CHECK(after.sa_handler == before.sa_handler);
 }
 
 TEST_CASE("signals have names") {

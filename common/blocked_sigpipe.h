@@ -1,0 +1,42 @@
+#pragma once
+// A write to a pipe without a reader that fails instead of ending the process.
+
+#include <csignal>
+#include <ctime>
+
+namespace dlrun {
+
+/// Blocks SIGPIPE in this thread, and discards a SIGPIPE that a write has raised in the meantime.
+/// Does not ignore the signal: the disposition belongs to the whole process, and children inherit
+/// it.
+class BlockedSigpipe {
+ public:
+  BlockedSigpipe() {
+    sigset_t pending;
+    sigemptyset(&pending);
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+    const sigset_t pipe = sigpipe();
+    pthread_sigmask(SIG_BLOCK, &pipe, &before_);
+  }
+  ~BlockedSigpipe() {
+    const sigset_t pipe = sigpipe();
+    const timespec now{};
+    if (!was_pending_) sigtimedwait(&pipe, nullptr, &now);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  BlockedSigpipe(const BlockedSigpipe&) = delete;
+  BlockedSigpipe& operator=(const BlockedSigpipe&) = delete;
+
+ private:
+  static sigset_t sigpipe() {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    return set;
+  }
+  sigset_t before_{};
+  bool was_pending_ = false;
+};
+
+}  // namespace dlrun
