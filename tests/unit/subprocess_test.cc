@@ -117,7 +117,7 @@ TEST_CASE("a child that does not read its input ends no thread, and SIGPIPE stay
   beside.join();
   struct sigaction after {};
   REQUIRE(::sigaction(SIGPIPE, nullptr, &after) == 0);
-  CHECK(after.sa_handler == before.sa_handler);
+  CHECK((after.sa_handler == before.sa_handler));
 }
 
 TEST_CASE("signals have names") {
