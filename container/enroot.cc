@@ -259,8 +259,8 @@ class Enroot final : public ContainerBackend {
     }
     if (!spec.image && spec.name) {
       refuse("container.name",
-             "container.name: enroot without pyxis needs container.image, to make it where it is "
-             "not there");
+             "container.name: enroot without pyxis needs container.image, to create the "
+             "container on nodes that do not have it");
     }
     if (spec.save) {
       refuse("container.save",

@@ -45,7 +45,7 @@ key() { dl status last --json | jq -r "$1"; }
     [ "$status" -eq 5 ]
     [[ $output == *"rank 1"*"code 7"* ]]
     [ "$(key .code)" -eq 7 ]
-    [[ $(dl status last) == *"it said   no such data: /nowhere"* ]]
+    [[ $(dl status last) == *"output    no such data: /nowhere"* ]]
 }
 
 @test "run --json prints the object alone; the ranks' output goes to stderr" {

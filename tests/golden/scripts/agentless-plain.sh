@@ -27,7 +27,7 @@ dlrun_step=(
   --no-container-remap-root               # container.remap_root
   --no-container-entrypoint               # container.entrypoint
   --container-readonly                    # container.writable
-  --container-env=DLRUN_MASTER_PORT       # these beat the image's own
+  --container-env=DLRUN_MASTER_PORT       # these override the image's variables
 )
 dlrun_program=(
   ./program 'it'\''s'                     # launch.command

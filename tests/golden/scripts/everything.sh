@@ -114,7 +114,7 @@ dlrun_step=(
   --container-remap-root                  # container.remap_root
   --container-entrypoint                  # container.entrypoint
   --container-writable                    # container.writable
-  --container-env=PLAIN,QUOTED,MULTI,EMPTY,RANK,WORLD_SIZE,LOCAL_RANK,LOCAL_WORLD_SIZE,NODE_RANK,MASTER_ADDR,MASTER_PORT,DLRUN_RUN,DLRUN_JOB,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET,WANDB_MODE  # these beat the image's own
+  --container-env=PLAIN,QUOTED,MULTI,EMPTY,RANK,WORLD_SIZE,LOCAL_RANK,LOCAL_WORLD_SIZE,NODE_RANK,MASTER_ADDR,MASTER_PORT,DLRUN_RUN,DLRUN_JOB,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET,WANDB_MODE  # these override the image's variables
 )
 dlrun_rank=(
   "$dlrun_agent" rank

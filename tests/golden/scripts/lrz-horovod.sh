@@ -43,7 +43,7 @@ dlrun_step=(
   --no-container-remap-root               # container.remap_root
   --no-container-entrypoint               # container.entrypoint
   --container-readonly                    # container.writable
-  --container-env=PMIX_MCA_gds,DLRUN_RUN,DLRUN_JOB,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET  # these beat the image's own
+  --container-env=PMIX_MCA_gds,DLRUN_RUN,DLRUN_JOB,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET  # these override the image's variables
   --cpus-per-task="$((dlrun_cpus > 0 ? dlrun_cpus : 1))"  # srun no longer takes it from the job
 )
 dlrun_rank=(

@@ -48,7 +48,7 @@ dlrun_step=(
   --no-container-remap-root               # container.remap_root
   --no-container-entrypoint               # container.entrypoint
   --container-readonly                    # container.writable
-  --container-env=OMP_NUM_THREADS,NCCL_DEBUG,RANK,WORLD_SIZE,LOCAL_RANK,LOCAL_WORLD_SIZE,NODE_RANK,MASTER_ADDR,MASTER_PORT,DLRUN_RUN,DLRUN_JOB,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET  # these beat the image's own
+  --container-env=OMP_NUM_THREADS,NCCL_DEBUG,RANK,WORLD_SIZE,LOCAL_RANK,LOCAL_WORLD_SIZE,NODE_RANK,MASTER_ADDR,MASTER_PORT,DLRUN_RUN,DLRUN_JOB,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET  # these override the image's variables
 )
 dlrun_rank=(
   "$dlrun_agent" rank

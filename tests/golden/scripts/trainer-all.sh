@@ -41,7 +41,7 @@ dlrun_step=(
   --no-container-remap-root               # container.remap_root
   --no-container-entrypoint               # container.entrypoint
   --container-readonly                    # container.writable
-  --container-env=DLRUN_RUN,DLRUN_JOB,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET  # these beat the image's own
+  --container-env=DLRUN_RUN,DLRUN_JOB,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET  # these override the image's variables
 )
 dlrun_rank=(
   "$dlrun_agent" rank
