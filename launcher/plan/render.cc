@@ -45,8 +45,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
          "fi\n"
          "if [[ ! -O $dlrun_agent || ! -O ${dlrun_agent%/*} ]]; then\n"
          "  echo \"dlrun: $dlrun_agent belongs to another user than $(id -un), so it is not "
-         "started; "
-         "run 'dlrun submit' to install your own copy\" >&2\n"
+         "started; run 'dlrun submit' to install your own copy\" >&2\n"
          "  exit 126\n"
          "fi\n";
 }
