@@ -116,7 +116,7 @@ std::string told(const CLI::App& app, const CLI::ParseError& error,
   for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
   const std::vector<std::string_view> candidates(names.begin(), names.end());
   const auto meant = nearest(called, candidates);
-  return fmt::format("'{}' is no command of dlrun{}", printable(called),
+  return fmt::format("'{}' is not a command of dlrun{}", printable(called),
                      meant ? fmt::format("; did you mean '{}'?", *meant) : "");
 }
 
@@ -243,7 +243,7 @@ int run_cli(Cli& cli, int argc, const char* const* argv) {
     code = action(cli);
     // The program is out of memory, or has a bug: no code here throws on purpose.
   } catch (const std::exception& error) {
-    code = fail(Errc::kInternal, "a fault of dlrun's own: {}", error.what());
+    code = fail(Errc::kInternal, "internal error: {}", error.what());
   }
   if (!code) print_failure(cli, code.error());
   const int exit_code = exit_code_of_output(cli, code);

@@ -49,9 +49,10 @@ Result<> show(const Cli& cli, const ScalingOptions& options, const ScalingReques
     print(cli, "{}\n{}",
           scaling_table(figures, models, modelled, is_trainer ? "step" : "sample each"),
           scaling_bars(figures, modelled));
-    print_note(cli,
-               "one run of each size; what is modelled is a ring all-reduce that nothing overlaps, "
-               "fitted to them");
+    print_note(
+        cli,
+        "one run of each size; the model is a ring all-reduce without overlap, fitted to these "
+        "rates");
   }
   if (options.svg && !figures.empty()) {
     const std::string title = fmt::format("{}: samples a second", prepared.plan.name);

@@ -66,7 +66,7 @@ void print_job(const Cli& cli, const Submitted& submitted) {
   print(cli, "  follow     dlrun logs -f {0}\n  state      dlrun status {0}\n", run.handle());
   flush_output();
   if (const auto never = report ? never_text(*report) : ""; !never.empty())
-    print_warning(cli, fmt::format("{}, `dlrun cancel {}` takes it back", never, run.handle()));
+    print_warning(cli, fmt::format("{}, `dlrun cancel {}` cancels it", never, run.handle()));
 }
 
 /// Returns the jobs of a sweep's arrays.
@@ -122,7 +122,7 @@ void print_sweep(const Cli& cli, const Submitted& submitted) {
         run.handle(), point);
   flush_output();
   if (const auto never = report ? never_text(*report) : ""; !never.empty())
-    print_warning(cli, fmt::format("{}, `dlrun cancel {}` takes it back", never, run.handle()));
+    print_warning(cli, fmt::format("{}, `dlrun cancel {}` cancels it", never, run.handle()));
 }
 
 /// Returns the message that replaces the output if standard output fails.
@@ -151,9 +151,10 @@ Result<int> watch_to_the_end(const Cli& cli, RunInspector& inspector, const Inde
     const bool has_points = is_sweep(run.path);
     print_note(
         cli,
-        fmt::format("stopped watching; job {} goes on. `dlrun {} {}` {}, `dlrun cancel {}` ends it",
-                    job, has_points ? "sweep" : "logs -f", run.id,
-                    has_points ? "tells how it goes" : "follows it again", run.id));
+        fmt::format(
+            "stopped watching; job {} continues. `dlrun {} {}` {}, `dlrun cancel {}` cancels it",
+            job, has_points ? "sweep" : "logs -f", run.id,
+            has_points ? "shows its state" : "follows it again", run.id));
     return kExitInterrupted;
   }
   if (!status) return tl::unexpected(status.error());

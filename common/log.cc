@@ -213,10 +213,11 @@ Result<LogSetting> parse_log_setting(std::string_view text) {
     if (colon != std::string_view::npos && file.empty()) break;
     return LogSetting{known, std::string(file)};
   }
-  return fail(Errc::kUsage,
-              "'{}' is no setting of the log; expected off, info or debug, or a level and a file, "
-              "as in debug:/tmp/dlrun.log",
-              printable(text));
+  return fail(
+      Errc::kUsage,
+      "'{}' is not a setting of the log; expected off, info or debug, or a level and a file, "
+      "as in debug:/tmp/dlrun.log",
+      printable(text));
 }
 
 Result<LogSetting> log_setting_of_job(const Env& env, const std::filesystem::path& run,

@@ -50,7 +50,7 @@ Result<std::string> sbatch_quote(std::string_view value) {
     if (is_control(value[i])) {
       return fail(
           Errc::kInvalid,
-          "byte 0x{:02x} at offset {} cannot stand in an #SBATCH line: remove control characters",
+          "byte 0x{:02x} at offset {} is not allowed in an #SBATCH line: remove control characters",
           static_cast<unsigned char>(value[i]), i);
     }
   }

@@ -138,8 +138,9 @@ Result<int> reap(pid_t child, Clock::time_point deadline) {
     if (done == child) return status;
     if (done < 0 && errno != EINTR) return fail(Errc::kIo, "waitpid: {}", errno_text(errno));
     if (is_killed && Clock::now() >= deadline) {
-      return fail(Errc::kTimeout,
-                  "did not end in time, was killed, and lives on: the kernel holds it");
+      return fail(
+          Errc::kTimeout,
+          "did not end in time, was killed, and has not ended, because the kernel blocks it");
     }
     if (Clock::now() >= deadline) {
       kill(child, SIGKILL);

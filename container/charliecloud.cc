@@ -29,7 +29,7 @@ enter_container() { # IMAGE CH-RUN-OPTIONS... -- COMMAND...
   if ! type -P ch-run >/dev/null; then echo "dlrun: container: charliecloud (ch-run) is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi
   shift
   export USER="${USER:-$(id -un)}" # ch-run does not start without it
-  # The image's own variables, then the job's, which beat them. Their values are not on the command line, where others could read them.
+  # The image's variables, then the job's, which override the image's variables. Their values are not on the command line, where others could read them.
   if [[ ! -d $dlrun_image || -e $dlrun_image/ch/environment ]]; then dlrun_options+=(--set-env); fi
   for dlrun_name in @NAMES@; do
     if [[ -v $dlrun_name ]]; then

@@ -115,7 +115,8 @@ class Pyxis final : public ContainerBackend {
     for (const std::string& name : step.env_names) add_new(names, name);
     for (std::string& name : take(user_options, "container-env")) add_new(names, std::move(name));
     if (!names.empty())
-      options.push_back({"--container-env", join(names, ","), "these beat the image's own"});
+      options.push_back(
+          {"--container-env", join(names, ","), "these override the image's variables"});
     return options;
   }
 

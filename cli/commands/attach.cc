@@ -73,7 +73,7 @@ Result<int> attach(Cli& cli, const AttachOptions& options) {
   DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
   DLRUN_TRY(require_own(run.id, run.path, "entered"));
   if (is_sweep(run.path)) {
-    return fail(Errc::kUsage, "{0}: is a sweep; a shell goes beside the ranks of one point: {0}/0",
+    return fail(Errc::kUsage, "{0}: is a sweep; attach to one of its points, such as {0}/0",
                 run.id);
   }
   const bool has_terminal = is_input_terminal();

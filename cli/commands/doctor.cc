@@ -45,7 +45,7 @@ void print_partitions(const Cli& cli, const ClusterFacts& facts) {
   };
   std::vector<std::vector<std::string>> rows = {{"", "PARTITION", "NODES", "USABLE", "GPUS",
                                                  "TYPES", "CPUS", "MEMORY", "LONGEST",
-                                                 "UNLESS SAID"}};
+                                                 "DEFAULT TIME"}};
   for (const PartitionFacts& partition : facts.partitions) {
     rows.push_back(
         {partition.is_default ? "*" : " ", printable(partition.name),

@@ -102,7 +102,7 @@ void name_flags(std::vector<Diagnostic>& found) {
   auto wrong = loaded.error();
   name_flags(wrong);
   print_diagnostics(cli, wrong);
-  return fail(Errc::kInvalid, "nothing is written: the answers make no valid spec");
+  return fail(Errc::kInvalid, "nothing is written: the answers do not form a valid spec");
 }
 
 /// Reads an optional number that is at least 1.

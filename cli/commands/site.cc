@@ -97,7 +97,7 @@ Result<int> show(const Cli& cli, const SiteOptions& options) {
   line("file", profile.source);
   line("docs", profile.docs);
   line("clusters", join(profile.cluster_names, " "));
-  line("GPUs", fmt::format("asked for by {}{}",
+  line("GPUs", fmt::format("requested with {}{}",
                            profile.gpu_style == "gres" ? "--gres=gpu:N" : "--gpus-per-node=N",
                            profile.max_gpus_per_node
                                ? fmt::format(", at most {} per node", *profile.max_gpus_per_node)

@@ -59,7 +59,7 @@ Text scaling_table(const Figures& figures, const std::vector<ScalingModel>& mode
 
 Text scaling_bars(const Figures& figures, const Modelled& modelled) {
   constexpr double kWidth = 48;
-  std::string text = "efficiency: what is left of the rate that a rank has with the fewest ranks\n";
+  std::string text = "efficiency: rate per rank, relative to the smallest number of ranks\n";
   double most = 1;
   for (const ScalingFigure& f : figures)
     most = std::max(most, efficiency(figures, f.ranks, f.samples_per_s));

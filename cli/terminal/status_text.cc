@@ -71,7 +71,7 @@ void add_progress(Lines& lines, const RunFacts& facts) {
 void add_failure(Lines& lines, const IndexEntry& run, const RunStatus& status) {
   const RunRecord& record = status.facts.record;
   if (record.first_failed) lines.add("failed", describe(*record.first_failed), Style::kRed);
-  lines.add_all("it said", last_words(run.path, status));
+  lines.add_all("output", last_words(run.path, status));
   if (record.autopsy) {
     lines.add_all("autopsy", autopsy_lines(*record.autopsy));
     lines.add("stacks",
@@ -90,14 +90,13 @@ void add_warnings(Lines& lines, const RunRecord& record) {
               warning.message + (warning.host.empty() ? "" : fmt::format(" ({})", warning.host)));
   }
   if (record.damaged_lines > 0)
-    lines.add("warning", fmt::format("{} damaged lines in events.jsonl were passed over",
-                                     record.damaged_lines));
+    lines.add("warning",
+              fmt::format("{} damaged lines in events.jsonl were skipped", record.damaged_lines));
   if (record.left_out_bytes > 0)
     lines.add(
         "warning",
-        fmt::format(
-            "events.jsonl is too large to be read whole: {} MiB in its middle were passed over",
-            record.left_out_bytes >> 20U));
+        fmt::format("events.jsonl is too large to be read whole: {} MiB in its middle were skipped",
+                    record.left_out_bytes >> 20U));
 }
 
 void add_places(Lines& lines, const IndexEntry& run, const RunStatus& status) {

@@ -151,8 +151,9 @@ void SizeRunner::cancel(const IndexEntry& run) const {
   const auto finished = run_command(command);
   if (finished && finished->exit_code == 0)
     return messages_.note(fmt::format("{} is cancelled", run.id));
-  messages_.warning(fmt::format("`dlrun cancel {}` ends what was submitted: {}", run.id,
-                                finished ? last_line(finished->err) : finished.error().message));
+  messages_.warning(
+      fmt::format("run {0} could not be cancelled ({1}); cancel it with `dlrun cancel {0}`", run.id,
+                  finished ? last_line(finished->err) : finished.error().message));
 }
 
 Result<Outcome> SizeRunner::follow(const IndexEntry& run) const {

@@ -90,12 +90,13 @@ void add_mpi(const ClusterFacts& facts, Findings& found) {
                   (facts.pmix_versions.empty() ? "" : " (" + join(facts.pmix_versions, " ") + ")"),
               "presets that want MPI start it; the bundled trainer uses mpi");
   } else if (facts.mpi_plugins.empty()) {
-    found.add(Kind::kNote, "MPI", "srun --mpi=list says nothing",
+    found.add(Kind::kNote, "MPI", "srun --mpi=list prints nothing",
               "presets that want MPI rely on srun's own default");
   } else {
-    found.add(Kind::kMissing, "MPI", "no pmix, but " + plugins,
-              "an Open MPI of version 4 or 5 needs PMIx: its ranks would be worlds of one. Give "
-              "launch.mpi, or use gloo or nccl");
+    found.add(
+        Kind::kMissing, "MPI", "no pmix, but " + plugins,
+        "an Open MPI of version 4 or 5 needs PMIx; without it, each rank would run alone, as a "
+        "world of one rank. Give launch.mpi, or use gloo or nccl");
   }
 }
 
@@ -202,7 +203,7 @@ void add_surroundings(const ClusterFacts& facts, Findings& found) {
     found.add(Kind::kNote, "network", join(facts.fast_networks, " "),
               "if the nodes have it, too: interface in the site's file");
   for (const std::string& open : facts.unanswered)
-    found.add(Kind::kMissing, "unanswered", open, "what it would have told is not known");
+    found.add(Kind::kMissing, "unanswered", open, "this information is missing");
 }
 
 }  // namespace

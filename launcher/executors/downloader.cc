@@ -377,7 +377,7 @@ Result<> Downloader::State::judge(const Transfer& transfer, CURLcode code) const
   switch (code) {
     case CURLE_OK:
       if (status == 200 || status == 206) return {};
-      return fail(Errc::kIo, "{}: the server answers {}, which is no file", url, status);
+      return fail(Errc::kIo, "{}: the server answers {} instead of the file", url, status);
     case CURLE_HTTP_RETURNED_ERROR:
       if (status == 0)
         return fail(Errc::kIo, "{}: the proxy, which https_proxy or all_proxy names, answers {}",
@@ -404,9 +404,9 @@ Result<> Downloader::State::judge(const Transfer& transfer, CURLcode code) const
   }
   // libcurl's message would show the proxy with its password.
   if (said.starts_with("Unsupported proxy"))
-    return fail(
-        Errc::kIo,
-        "{}: what http_proxy, https_proxy or all_proxy names is no proxy that libcurl knows", url);
+    return fail(Errc::kIo,
+                "{}: libcurl does not support the proxy in http_proxy, https_proxy or all_proxy",
+                url);
   return fail(Errc::kIo, "{}: {}{}", url, printable(trim(said)),
               transfer.bytes > 0 ? fmt::format(", {}", how_far(transfer)) : "");
 }

@@ -74,7 +74,7 @@ Result<StoredImage> fetch(const Env& env, const ImageStore& store, const std::st
                   uri, registry.unreachable);
     }
     return fail(Errc::kNotFound,
-                "enroot could not import {} (it ended with {}); its words are above", uri,
+                "enroot could not import {} (it ended with {}); see its messages above", uri,
                 end.exit_code);
   }
   return store.adopt(file.path(), uri, registry.digest);

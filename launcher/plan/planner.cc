@@ -121,7 +121,7 @@ void Planner::check_local() {
   if (plan_.local_ranks > 1 && preset_.wants_mpi && !preset_.is_trainer) {
     error("launch.preset"_key,
           fmt::format("launch.preset: an MPI program needs srun to start it; here "
-                      "its {} ranks would be worlds of one each",
+                      "each of its {} ranks would run alone, as a world of one rank",
                       plan_.local_ranks));
   }
   if (plan_.local_ranks > 1 && spec_.train.backend == "mpi") {

@@ -44,8 +44,8 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
          "  exit 127\n"
          "fi\n"
          "if [[ ! -O $dlrun_agent || ! -O ${dlrun_agent%/*} ]]; then\n"
-         "  echo \"dlrun: $dlrun_agent belongs to another user than $(id -un), and is not started: "
-         "'dlrun submit' puts one of your own there\" >&2\n"
+         "  echo \"dlrun: $dlrun_agent belongs to another user than $(id -un), so it is not "
+         "started; run 'dlrun submit' to install your own copy\" >&2\n"
          "  exit 126\n"
          "fi\n";
 }
@@ -272,9 +272,7 @@ Result<std::string> render_script(const LaunchPlan& plan) {
   auto head = head_text(plan.directives);
   if (!head) return head;
   std::string text = std::move(*head);
-  text +=
-      "#\n# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun "
-      "submit`.\n";
+  text += "#\n# Rendered by dlrun; edit it as you like. Submit it with sbatch or `dlrun submit`.\n";
   text += waits_text(plan);
   text += kShellcheck;
   text += strict_text(plan);

@@ -58,7 +58,7 @@ constexpr auto kRows = std::to_array<Row>({
     {"--delay-boot", 0, Kind::kText, "delay_boot"},
     {"--dependency", 'd', Kind::kText, "dependency"},
     {"--distribution", 'm', Kind::kRefused,
-     "it is dropped without a word; launch.srun: {distribution: ...} holds for the ranks"},
+     "it is silently ignored; launch.srun: {distribution: ...} holds for the ranks"},
     {"--error", 'e', Kind::kText, "standard_error"},
     {"--exclude", 'x', Kind::kText, "exclude_nodes"},
     {"--exclusive", 0, Kind::kExclusive, "exclusive"},

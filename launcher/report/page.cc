@@ -59,7 +59,7 @@ struct Legend {
         keys += fmt::format("<span class=\"key\"><i class=\"{}\"></i>{}</span>", look, words);
     };
     add(has_wait, "box wait", "until all ranks had joined");
-    add(has_open, "box", "goes on, or has left no end");
+    add(has_open, "box", "still running, or no end is recorded");
     add(has_good, "box isgood", "ended well");
     add(has_again, "box isagain", "queued again as planned: time limit, preemption or requeue");
     add(has_bad, "box isbad", "ended with an error");
@@ -284,7 +284,7 @@ std::string tiles(const RunReport& report) {
   if (report.result.empty() && record.progress) page += progress_tiles(*record.progress);
   if (record.has_events)
     page +=
-        tile(is_final(report.status.state) ? "from start to end" : "from start to its last word",
+        tile(is_final(report.status.state) ? "from start to end" : "from start to the last event",
              fine_duration_text(end_of(report) - begin_of(report)));
   if (record.ranks > 0) page += tile("ranks", std::to_string(record.ranks));
   page += tile("nodes", nodes_of(report));

@@ -102,8 +102,8 @@ std::string folded(std::string_view title, const std::string& text) {
 std::string last_words_html(const RunReport& report) {
   if (report.last_words.empty()) return {};
   const auto& failed = report.status.facts.record.first_failed;
-  return fmt::format("<p class=\"soft\">{} said at last:</p>\n<pre class=\"said\">{}</pre>\n",
-                     failed && failed->rank >= 0 ? fmt::format("rank {}", failed->rank) : "it",
+  return fmt::format("<p class=\"soft\">last output{}:</p>\n<pre class=\"said\">{}</pre>\n",
+                     failed && failed->rank >= 0 ? fmt::format(" of rank {}", failed->rank) : "",
                      escape_html_lines(join(report.last_words, "\n")));
 }
 

@@ -100,7 +100,7 @@ std::string words_of(const events::Checked&) {
   return {};
 }
 std::string words_of(const events::Missing& missing) {
-  return fmt::format("{} did not say hello within {}",
+  return fmt::format("{} did not connect within {}",
                      count_of(static_cast<std::int64_t>(missing.ranks.size()), "rank"),
                      seconds_text(missing.seconds));
 }

@@ -144,8 +144,8 @@ Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
     const auto owner = foreign_owner(run->path);
     if (owner && text.find('/') == std::string_view::npos) {
       return fail(Errc::kNotFound,
-                  "no run '{0}' of yours; the folder ./{0} holds one of user {1}, which only its "
-                  "path means",
+                  "no run '{0}' of yours; the folder ./{0} is a run of user {1}; give its path to "
+                  "use it",
                   printable(text), printable(owner->name));
     }
     if (owner) return *run;

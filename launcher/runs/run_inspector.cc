@@ -160,7 +160,7 @@ void take_lost_end(const std::filesystem::path& run, RunFacts& facts) {
   const auto job = job_of(facts);
   if (facts.record.ended || !job || job->cluster != kLocalCluster || !is_gone_from_here(job->id))
     return;
-  constexpr const char* kMessage = "its leader is gone and left no word";
+  constexpr const char* kMessage = "its leader ended without recording an end";
   constexpr int kCode = 1;  // the signal is unknown by now
   if (auto record = write_lost_end(run, kCode, kMessage); record) {
     facts.record = std::move(*record);

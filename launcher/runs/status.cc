@@ -174,8 +174,9 @@ void assess_unknown(RunStatus& status) {
   if (!f.was_asked) {
     status.detail = "its files name no job";
   } else if (status.job.cluster == kLocalCluster) {
-    status.detail = fmt::format("it ran on {}, and only there can be seen whether it goes on",
-                                host_of_local_job(status.job.id));
+    status.detail =
+        fmt::format("it ran on {}; run `dlrun status` there to see whether it still runs",
+                    host_of_local_job(status.job.id));
   } else {
     status.detail = fmt::format("Slurm no longer knows job {}, and the run's own record has no end",
                                 status.job.id);

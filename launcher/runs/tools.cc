@@ -126,14 +126,15 @@ std::optional<std::string> warning_about_place(const std::filesystem::path& runs
       // The sticky bit does not restrict the owner of the folder.
       if (info.st_uid != ::geteuid() && info.st_uid != 0 && info.st_uid != root.st_uid) {
         return fmt::format(
-            "{}: belongs to user {}, who may rename and replace what lies there, your runs and the "
-            "programs that your jobs execute among it",
+            "{}: belongs to user {}, who may rename or replace files there, including your runs "
+            "and "
+            "the programs that your jobs execute",
             folder.string(), owner_of(info.st_uid).name);
       }
       if ((info.st_mode & 022U) != 0 && (info.st_mode & S_ISVTX) == 0) {
         return fmt::format(
-            "{}: others may rename and replace what lies there (mode {:04o}, no sticky bit), your "
-            "runs and the programs that your jobs execute among it; chmod +t {} forbids it",
+            "{}: others may rename or replace files there (mode {:04o}, no sticky bit), including "
+            "your runs and the programs that your jobs execute; chmod +t {} forbids it",
             folder.string(), info.st_mode & 07777U, folder.string());
       }
     }

@@ -57,7 +57,7 @@ std::vector<Diagnostic> closed_folders(std::string_view folder,
     const auto kind = folder == "sites" ? Origin::Kind::kSite : Origin::Kind::kPreset;
     closed.push_back({Diagnostic::Severity::kWarning,
                       {kind, (dir / folder).string(), 0, 0},
-                      errno_text(error) + "; the folder is passed over",
+                      errno_text(error) + "; the folder is skipped",
                       ""});
   }
   return closed;

@@ -92,7 +92,7 @@ Result<Download> checked_download(Download download) {
   DLRUN_TRY(check_url(download.url));
   if (download.sha256.empty())
     return fail(Errc::kInvalid,
-                "sha256 is missing: which bytes are meant? `sha256sum FILE` prints it");
+                "sha256 is missing: set the file's checksum; `sha256sum FILE` prints it");
   std::transform(
       download.sha256.begin(), download.sha256.end(), download.sha256.begin(),
       [](char c) { return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c; });

@@ -62,7 +62,7 @@ void resources(Page& page, const InitAnswers& a, const SiteProfile& site) {
     page.row(fmt::format("  tasks_per_node: {}", *a.tasks_per_node));
   } else {
     page.row(fmt::format("  # tasks_per_node: {}", std::max<std::int64_t>(gpus, 1)),
-             "ranks on each node; as many as GPUs, or 1, unless said");
+             "ranks on each node; default: as many as GPUs, or 1");
   }
   const PartitionProfile* partition =
       find_partition(site, a.partition.value_or(site.default_partition));
@@ -77,7 +77,7 @@ void resources(Page& page, const InitAnswers& a, const SiteProfile& site) {
     page.row("  # cpus_per_task: 8", "for data loaders and threads");
   }
   page.row(a.mem ? "  mem: " + yaml_text(*a.mem) : "  # mem: 64G",
-           a.mem ? "" : "of each node; the partition's default unless said");
+           a.mem ? "" : "of each node; default: the partition's");
   page.row("  time: " + yaml_text(a.time.value_or("1h")),
            "the job is ended then; short ones start sooner");
   if (a.partition) {
@@ -86,7 +86,7 @@ void resources(Page& page, const InitAnswers& a, const SiteProfile& site) {
   } else {
     page.row("  # partition: " +
                  yaml_text(site.default_partition.empty() ? "gpu" : site.default_partition),
-             site.partitions.empty() ? "`sinfo -s` lists them; Slurm takes its default unless said"
+             site.partitions.empty() ? "`sinfo -s` lists them; default: Slurm's default partition"
                                      : "of " + partition_names(site));
   }
   page.row(a.account ? "  account: " + yaml_text(*a.account) : "  # account: project",

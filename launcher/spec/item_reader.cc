@@ -26,8 +26,7 @@ std::string_view why_not_variable(std::string_view name) {
         return name.starts_with(kOfSlurm) && name.substr(kOfSlurm.size()).starts_with(what);
       });
   if (is_of_job)
-    return "cannot be set: Slurm says with it what the job has; resources, launch and slurm say "
-           "what it is to have";
+    return "cannot be set: Slurm sets it to describe the job; use resources, launch or slurm";
   return {};
 }
 

@@ -80,8 +80,7 @@ Result<std::optional<std::int64_t>> parse_time_limit(std::string_view text) {
     return fail(Errc::kInvalid, "'{}' is not a time; write 00:10:00, 1-12:00:00, 10m, 1h30m or 2d",
                 printable(text));
   if (*seconds <= 0)
-    return fail(Errc::kInvalid, "'{}' is no time at all; Slurm would read it as no limit",
-                printable(text));
+    return fail(Errc::kInvalid, "'{}' is zero, which Slurm reads as no limit", printable(text));
   if (*seconds > kLongest)
     return fail(Errc::kInvalid, "'{}' is more than ten years", printable(text));
   return seconds;

@@ -34,7 +34,7 @@ namespace {
 
 std::vector<Diagnostic> Validator::run() && {
   if (spec_.name == "last")
-    error("name", "name: 'last' is the newest run wherever a run is asked for; take another");
+    error("name", "name: 'last' always refers to the newest run; choose another name");
   check_exclusive_keys();
   check_counts();
   check_nodes();
@@ -203,8 +203,8 @@ void Validator::check_partition() {
 void Validator::check_time() {
   if (!has("resources.time"_key)) {
     warn("resources.time"_key,
-         "resources.time is not given: the partition's default limit holds, which may be minutes "
-         "or for ever");
+         "resources.time is not given: the partition's default limit applies; it may be minutes "
+         "or unlimited");
   } else if (spec_.resources.time == "UNLIMITED") {
     warn("resources.time"_key,
          "resources.time is UNLIMITED: such a job may never start before a maintenance");
@@ -274,8 +274,8 @@ void Validator::check_submit() {
           "submit.via is slurmrestd, but submit.url does not say where it listens");
   } else if (!s.url->starts_with("unix:") && !s.token_file) {
     error("submit.url"_key,
-          "submit.url: whoever can reach a port may be anybody: give submit.token_file, a file "
-          "with what `scontrol token` prints");
+          "submit.url: a TCP port does not identify the caller; set submit.token_file to a file "
+          "with the output of `scontrol token`");
   }
 }
 

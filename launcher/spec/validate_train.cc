@@ -99,7 +99,8 @@ void Validator::check_train_backend() {
   const std::string mpi = spec_.launch.mpi.value_or("");
   if (spec_.train.backend == "mpi" && mpi == "none") {
     error("train.backend"_key,
-          "train.backend is mpi, but launch.mpi is none: its ranks would be worlds of one each");
+          "train.backend is mpi, but launch.mpi is none: each rank would run alone, as a "
+          "world of one rank");
   }
   if (spec_.train.backend == "mpi" && container_runtime(spec_, site_) != "none") {
     error("train.backend"_key,

@@ -15,13 +15,12 @@ namespace {
 Result<AttachPoint> point_of(const IndexEntry& run, const RunStatus& status,
                              const std::string& wanted) {
   if (status.job.cluster == kLocalCluster) {
-    return fail(Errc::kUsage,
-                "{}: runs on this machine, without Slurm: any shell here is beside it", run.id);
+    return fail(Errc::kUsage, "{}: the run is on this machine, without Slurm; use any shell here",
+                run.id);
   }
   if (status.state != RunState::kRunning || !status.facts.report ||
       status.facts.report->nodes.empty()) {
-    return fail(Errc::kUsage, "{}: is {}; a shell goes beside the ranks of a job that runs", run.id,
-                word(status.state));
+    return fail(Errc::kUsage, "{}: is {}; attach needs a running job", run.id, word(status.state));
   }
   const std::string& list = status.facts.report->nodes;
   const auto nodes = expand_hostlist(list);

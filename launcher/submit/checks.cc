@@ -75,10 +75,11 @@ Result<> check_carried_secrets(Work& work) {
   const std::string& runtime = work.job.experiment->plan.runtime;
   for (const SecretValue& secret : work.job.words.secrets) {
     if (find_container_backend(runtime)->carries(secret.value)) continue;
-    return fail(Errc::kInvalid,
-                "environment.secrets: {} takes no value of several lines or within quotes along, "
-                "as {} has; give the program its file instead",
-                runtime, secret.name);
+    return fail(
+        Errc::kInvalid,
+        "environment.secrets: {} cannot pass the value of {} into the container, because it "
+        "has several lines or is in quotes; let the program read a file instead",
+        runtime, secret.name);
   }
   return {};
 }

@@ -150,7 +150,7 @@ void warn_of_unknown_jobs(Reporter& reporter, RunInspector& inspector, const Loa
     const auto origin = loaded.spec.origins.find(named[i].key);
     const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
     const std::string words =
-        fmt::format("{}: Slurm does not know job {} (any more): nothing would be waited for",
+        fmt::format("{}: Slurm does not know job {}; the dependency would have no effect",
                     named[i].key, named[i].id);
     if (edited) {
       reporter.warning(words);

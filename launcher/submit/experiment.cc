@@ -96,8 +96,8 @@ Result<> refuse_what_is_no_spec(const std::string& file, std::string_view text, 
   if (is_script(text)) return {};
   if (text.starts_with(kByteOrderMark) && is_script(text.substr(kByteOrderMark.size()))) {
     return fail(Errc::kInvalid,
-                "{}:1: a byte order mark stands before '#!', so that it is a script to nobody: "
-                "save it as UTF-8 without one",
+                "{}:1: a byte order mark precedes '#!', so that the file cannot be executed; "
+                "save it as UTF-8 without the mark",
                 file);
   }
   const auto lines = split(text, '\n');

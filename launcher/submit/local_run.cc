@@ -29,7 +29,7 @@ Result<> record_end(const std::filesystem::path& run, const ForegroundEnd& end) 
   const std::string how = end.signal != 0 ? fmt::format("was ended by {}", signal_name(end.signal))
                                           : fmt::format("ended with code {}", end.exit_code);
   const std::string message = record.has_events
-                                  ? fmt::format("the leader {} and left no word", how)
+                                  ? fmt::format("the leader {} without a report", how)
                                   : fmt::format("the script {} before the ranks were started", how);
   DLRUN_TRY_ASSIGN(const auto written, write_lost_end(run, end.exit_code, message));
   return {};

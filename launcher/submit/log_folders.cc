@@ -103,12 +103,11 @@ void look_at(const Place& place, const std::string& pattern, LogFolders& result)
     constexpr std::string_view kJobs = "jJA";
     const bool can_be_there = kJobs.find(letter) == std::string_view::npos;
     tell(can_be_there ? Diagnostic::Severity::kWarning : Diagnostic::Severity::kError,
-         fmt::format(
-             "only Slurm can fill in the %{} of the folder '{}'; {}. {}", letter,
-             printable(pattern), kNone,
-             can_be_there
-                 ? "Make those that it may name before, or put the pattern into the file's name"
-                 : "Put the pattern into the file's name"));
+         fmt::format("only Slurm can fill in the %{} of the folder '{}'; {}. {}", letter,
+                     printable(pattern), kNone,
+                     can_be_there ? "Create the folders before the job starts, or put the pattern "
+                                    "into the file's name"
+                                  : "Put the pattern into the file's name"));
     return;
   }
   const auto problem = in_the_way(folder);

@@ -159,17 +159,17 @@ std::vector<std::string> refusals_of(std::string_view text) {
   if (is_of_dlrun(text)) {
     if (const auto names = sbatch_option(text, "--export", "");
         names && !exports_all(names->value)) {
-      refuse(
-          names->line,
-          fmt::format("--export={} cannot be given: it keeps from the job which run it is, and the "
-                      "run's secrets; the job's environment is environment.vars. Take it out, or "
-                      "let it begin with ALL",
-                      printable(names->value)));
+      refuse(names->line,
+             fmt::format("--export={} cannot be given: it removes the variables that identify the "
+                         "run, and the secrets, from the job's environment. Set variables with "
+                         "environment.vars; remove the option, or let it begin with ALL",
+                         printable(names->value)));
     }
     if (const auto file = sbatch_option(text, "--export-file", "")) {
-      refuse(file->line,
-             "--export-file cannot be given: it keeps from the job which run it is, and the run's "
-             "secrets; the job's environment is environment.vars");
+      refuse(
+          file->line,
+          "--export-file cannot be given: it removes the variables that identify the run, and the "
+          "secrets, from the job's environment. Set variables with environment.vars");
     }
   }
   std::stable_sort(found.begin(), found.end(),

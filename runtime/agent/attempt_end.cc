@@ -107,8 +107,8 @@ void Attempt::name_missing(Clock::time_point now) {
   const double waited = seconds_since_start(now);
   const std::string where = words.empty() ? "" : fmt::format("; missing on {}", join(words, ", "));
   end_.message = members_.size == 0
-                     ? fmt::format("no rank said hello within {} s{}", waited, where)
-                     : fmt::format("{} of {} ranks did not say hello within {} s: {} {}{}",
+                     ? fmt::format("no rank connected to lead within {} s{}", waited, where)
+                     : fmt::format("{} of {} ranks did not connect to lead within {} s: {} {}{}",
                                    missing.size(), members_.size, waited,
                                    missing.size() == 1 ? "rank" : "ranks", ranges(missing), where);
   outlet_.record(events::Missing{.ranks = {missing.begin(), missing.end()}, .seconds = waited});
@@ -138,7 +138,7 @@ void Attempt::finish_joining(Clock::time_point now) {
   const auto words = trim(step_end_->words);
   end_.message =
       step_end_->code == 0 && words.empty()
-          ? "the step ended before any rank said hello; does its command line end in "
+          ? "the step ended before any rank connected to lead; does its command line end in "
             "`dlrun-agent rank -- PROGRAM`?"
           : fmt::format("the step could not be launched (exit code {}){}", step_end_->code,
                         words.empty() ? "" : fmt::format(": {}", words));
@@ -172,7 +172,7 @@ void Attempt::finish_without_ranks(Clock::time_point now) {
     if (member != nullptr && member->end) continue;
     fail_rank(rank,
               {kExitLaunchFailed, 0,
-               member == nullptr ? "never said hello, and the step is over"
+               member == nullptr ? "never connected to lead, and the step is over"
                                  : "has no exit record, and the step is over"},
               true, now);
   }

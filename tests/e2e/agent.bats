@@ -235,7 +235,7 @@ SH
     lead_job '--join-timeout 3' "$dir/slow" true
     wait_until 30 has_event ended
     [[ $(event missing) == *'"ranks":[4,5]'* ]]
-    grep -q 'dlrun: 2 of 8 ranks did not say hello within 3.* s: ranks 4-5; missing on n3 (all)' \
+    grep -q 'dlrun: 2 of 8 ranks did not connect to lead within 3.* s: ranks 4-5; missing on n3 (all)' \
         "$dir/out"
     wait_until 10 job_failed_with 76
 }

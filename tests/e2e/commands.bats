@@ -435,7 +435,7 @@ YAML
 @test "a word that is no command is told with the nearest one" {
     run dl sumbit hello.yaml
     [ "$status" -eq 2 ]
-    [[ $output == *"'sumbit' is no command of dlrun; did you mean 'submit'?"* ]]
+    [[ $output == *"'sumbit' is not a command of dlrun; did you mean 'submit'?"* ]]
 }
 
 @test "what does not exist is exit code 6" {

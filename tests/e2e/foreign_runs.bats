@@ -274,7 +274,7 @@ YAML
     as_user chmod 755 "$dir"
     run dl submit hello.yaml --runs "$shared" --set resources.begin=2037-01-02T03:04:05
     [ "$status" -eq 0 ]
-    [[ $output == *"others may rename and replace what lies there"*"chmod +t"* ]]
+    [[ $output == *"others may rename or replace files there"*"chmod +t"* ]]
     dl render hello.yaml --runs "$shared" -o "$dir/job.sh"
     agents=$shared/.agents-$(id -u "$DLRUN_TESTBED_USER")
     [ -n "$(find "$agents" -name dlrun-agent -perm -100)" ]

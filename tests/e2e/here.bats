@@ -45,7 +45,7 @@ key() { dl status last --json | jq -r "$1"; }
     [ "$status" -eq 5 ]
     [[ $output == *"rank 1"*"code 7"* ]]
     [ "$(key .code)" -eq 7 ]
-    [[ $(dl status last) == *"it said   no such data: /nowhere"* ]]
+    [[ $(dl status last) == *"output    no such data: /nowhere"* ]]
 }
 
 @test "run --json prints the object alone; the ranks' output goes to stderr" {
@@ -87,9 +87,9 @@ key() { dl status last --json | jq -r "$1"; }
     code=0
     wait "$runner" || code=$?
     [ "$code" -eq 5 ]
-    grep -q 'failed: the leader was ended by SIGKILL and left no word' "$BATS_TEST_TMPDIR/out"
+    grep -q 'failed: the leader was ended by SIGKILL without a report' "$BATS_TEST_TMPDIR/out"
     [ "$(key '[.state, .detail, (.code | tostring)] | join("|")')" \
-        = "failed|the leader was ended by SIGKILL and left no word|137" ]
+        = "failed|the leader was ended by SIGKILL without a report|137" ]
     [[ $(grep -c '"event":"ended"' "$(key .path)/events.jsonl") == 1 ]]
 }
 

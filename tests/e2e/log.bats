@@ -121,7 +121,7 @@ executed() {
 @test "a wrong DLRUN_LOG is told: dlrun ends, a job only has no log" {
     run as_user bash -c "cd '$dir' && DLRUN_LOG=loud dlrun ls"
     [ "$status" -eq 2 ]
-    [[ $output == *"DLRUN_LOG: 'loud' is no setting of the log; expected off, info or debug"* ]]
+    [[ $output == *"DLRUN_LOG: 'loud' is not a setting of the log; expected off, info or debug"* ]]
     dl submit secret.yaml --set environment.setup='export DLRUN_LOG=loud'
     wait_until 60 is_over completed
     [[ $(cat "$(path)"/slurm-*.out) == *"there is no log of it"* ]]

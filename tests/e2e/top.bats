@@ -128,6 +128,6 @@ YAML
 @test "where no rank was started, status shows what the job's script said last" {
     run dl submit busy.yaml --watch --set 'environment.setup=echo no such module: X >&2; false'
     [ "$status" -eq 5 ]
-    [[ $(dl status last) == *"it said   no such module: X"* ]]
+    [[ $(dl status last) == *"output    no such module: X"* ]]
     dl status last --json | jq -e '.last_words == ["no such module: X"]'
 }

@@ -251,7 +251,7 @@ TEST_CASE("ranks that do not join are named after --join-timeout, with 76") {
   std::vector<std::string> options{"--join-timeout", "0.5", "--", "bash", "-c", kForever};
   run.start_program(2, {"unused"}, options);
   CHECK(run.wait() == 76);
-  CHECK(run.err().find("2 of 2 ranks did not say hello within 0.5") != std::string::npos);
+  CHECK(run.err().find("2 of 2 ranks did not connect to lead within 0.5") != std::string::npos);
   CHECK(run.events("missing")[0]["ranks"] == Json{0, 1});
   CHECK(processes_of(run.run).empty());
 }

@@ -261,9 +261,10 @@ TEST_CASE("ranks that do not join in time are named by rank and node") {
   CHECK(scene.notes.said.empty());
   scene.pass(seconds(1));
   REQUIRE(scene.notes.said.size() == 1);
-  CHECK(scene.notes.said[0] ==
-        "5 of 8 ranks did not say hello within 5 s: ranks 2, 4-7; missing on n2 (1 of its 2), "
-        "n[3-4] (all)");
+  CHECK(
+      scene.notes.said[0] ==
+      "5 of 8 ranks did not connect to lead within 5 s: ranks 2, 4-7; missing on n2 (1 of its 2), "
+      "n[3-4] (all)");
   CHECK(scene.notes.last("missing")["ranks"] == Json{2, 4, 5, 6, 7});
   scene.attempt.on_lost(0, "", scene.now);
   scene.attempt.on_lost(1, "", scene.now);
@@ -276,7 +277,7 @@ TEST_CASE("ranks that do not join in time are named by rank and node") {
 TEST_CASE("when nobody joins at all the step is stopped at once, and its nodes are named") {
   Scene scene({.join_timeout = seconds(5), .job_nodes = "n[1-4]"});
   scene.pass(seconds(5));
-  CHECK(scene.notes.said[0] == "no rank said hello within 5 s; missing on n[1-4] (all)");
+  CHECK(scene.notes.said[0] == "no rank connected to lead within 5 s; missing on n[1-4] (all)");
   CHECK(scene.notes.stops == std::vector<bool>{false});
 }
 

@@ -274,7 +274,7 @@ TEST_CASE_FIXTURE(CliFixture, "the log's options stand before or after a command
   REQUIRE(write_file_atomic(folder.path() / "x.yaml", "name: x\n").has_value());
   CHECK(has(said_by({"-vv", "explain", "x.yaml"}), " debug dlrun["));
   CHECK(has(said_by({"-v", "explain", "x.yaml", "-v"}), " debug dlrun["));
-  CHECK(has(said_by({"-v", "lss"}), "'lss' is no command of dlrun; did you mean 'ls'?"));
+  CHECK(has(said_by({"-v", "lss"}), "'lss' is not a command of dlrun; did you mean 'ls'?"));
   CHECK_FALSE(is_logged(LogLevel::kInfo));  // a later command starts without a log
 }
 
@@ -292,7 +292,8 @@ TEST_CASE_FIXTURE(CliFixture, "--log-file and DLRUN_LOG choose the log's file, t
   CHECK(call({"ls", "-v", "--log-file", own.c_str()}) == 0);
   CHECK(read("other.log") == before);
   cli.env.set("DLRUN_LOG", "loud");
-  CHECK(said_by({"ls"}).starts_with("2\ndlrun: error: DLRUN_LOG: 'loud' is no setting of the log"));
+  CHECK(said_by({"ls"}).starts_with(
+      "2\ndlrun: error: DLRUN_LOG: 'loud' is not a setting of the log"));
   cli.env.unset("DLRUN_LOG");
   CHECK(call({"ls", "--log-file", "/nowhere/a.log"}) == 1);
   CHECK(call({"ls", "--log-file", ""}) == 2);

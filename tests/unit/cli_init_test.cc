@@ -27,7 +27,7 @@ TEST_CASE_FIXTURE(CliFixture,
 
 TEST_CASE_FIXTURE(
     CliFixture,
-    "init writes nothing where the answers make no valid spec, or the site is not known") {
+    "init writes nothing where the answers do not form a valid spec, or the site is not known") {
   CHECK(call({"init", "--yes", "--site", "juwels", "--gpus", "16", "-o", "exp.yaml"}) == 2);
   CHECK(call({"init", "--yes", "--gpus", "many", "-o", "exp.yaml"}) == 2);
   CHECK(call({"init", "--yes", "--time", "soon", "-o", "exp.yaml"}) == 2);

@@ -235,7 +235,7 @@ TEST_CASE("what a server answers in place of the file is named with its url") {
   CHECK(scene.refused(scene.of("status-500/f"), Errc::kIo) ==
         url("status-500/f") + ": the server answers 500");
   CHECK(scene.refused(scene.of("status-203/f"), Errc::kIo) ==
-        url("status-203/f") + ": the server answers 203, which is no file");
+        url("status-203/f") + ": the server answers 203 instead of the file");
   CHECK(has(scene.refused(scene.of("loop/f"), Errc::kIo),
             url("loop/f") + ": Maximum (10) redirects followed"));
   // The response is not HTTP, but no redirection either.
@@ -290,8 +290,8 @@ TEST_CASE("a proxy that refuses is told as one, and no proxy's password is shown
        {"socks9://me:canary@127.0.0.1:1", "http://me:can ary@", "http://me:canary@127.0.0.1:1"})
     CHECK(has(through(proxy, "http://nowhere.invalid/f"), "http://nowhere.invalid/f: "));
   CHECK(through("socks9://me:canary@127.0.0.1:1", "http://nowhere.invalid/f") ==
-        "http://nowhere.invalid/f: what http_proxy, https_proxy or all_proxy names is no proxy "
-        "that libcurl knows");
+        "http://nowhere.invalid/f: libcurl does not support the proxy in http_proxy, "
+        "https_proxy or all_proxy");
 }
 
 TEST_CASE("the bytes are kept as they are, whatever encoding the server says") {

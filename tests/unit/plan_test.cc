@@ -179,7 +179,7 @@ TEST_CASE("a local run takes one node's ranks, and refuses containers and MPI pr
       "without a container"));
   CHECK(has(refused("resources: {time: 1m, ntasks: 4}\nlaunch: {command: [x], preset: mpi}",
                     inputs(Target::kLocal)),
-            "worlds of one"));
+            "a world of one rank"));
 }
 
 TEST_CASE("a runs folder that an option cannot carry is refused") {

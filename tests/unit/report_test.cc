@@ -293,9 +293,10 @@ TEST_CASE(
   CHECK(page.find("after failure: in the same allocation; 1 restart left; without n3") !=
         std::string::npos);
   CHECK(page.find("<i class=\"box isbad\"></i>ended with an error") != std::string::npos);
-  CHECK(page.find("<i class=\"box\"></i>goes on, or has left no end") != std::string::npos);
+  CHECK(page.find("<i class=\"box\"></i>still running, or no end is recorded") !=
+        std::string::npos);
   CHECK(page.find("ended well") == std::string::npos);  // no attempt has ended well
-  CHECK(page.find("from start to its last word") != std::string::npos);
+  CHECK(page.find("from start to the last event") != std::string::npos);
   CHECK(page.find("from start to end") == std::string::npos);
 }
 
@@ -371,7 +372,7 @@ TEST_CASE("a failed run's page has what its first failed rank said at last, as t
   for (const std::string& page :
        {report_page(report, "now"), comparison_page({report, report}, "two", "now")}) {
     check_tags(page);
-    CHECK(page.find("rank 1 said at last:") != std::string::npos);
+    CHECK(page.find("last output of rank 1:") != std::string::npos);
     CHECK(page.find("loading\nCUDA out of memory &lt;2 GiB&gt;</pre>") != std::string::npos);
     CHECK(page.find("first to fail") == std::string::npos);  // the sentence already names the rank
   }

@@ -59,7 +59,7 @@ TEST_CASE("a leader that is gone without a word: whoever notices first writes th
   CHECK_FALSE(lines.has_torn_tail);
   const RunStatus again = run.status();
   CHECK(again.state == RunState::kFailed);
-  CHECK(again.detail == "its leader is gone and left no word");
+  CHECK(again.detail == "its leader ended without recording an end");
   CHECK(run.text() == written);
 }
 
@@ -84,7 +84,7 @@ TEST_CASE("of a run on another machine nobody here can say that it is over") {
   const RunStatus status = run.status();
   CHECK(status.state == RunState::kUnknown);
   CHECK(status.detail ==
-        "it ran on some-other-host, and only there can be seen whether it goes on");
+        "it ran on some-other-host; run `dlrun status` there to see whether it still runs");
   CHECK(parse_checked_lines(run.text()).objects.size() == 1);
 }
 

@@ -111,7 +111,7 @@ TEST_CASE("what is no download is refused, with its place") {
   CHECK(has(of("[{sha256: " + kSum + "}]"),
             "exp.yaml:4:47: error: train.data.download: url is missing"));
   CHECK(has(of("[{url: https://h/f}]"),
-            "sha256 is missing: which bytes are meant? `sha256sum FILE` prints it"));
+            "sha256 is missing: set the file's checksum; `sha256sum FILE` prints it"));
   CHECK(has(of("[{url: https://h/f, sha256: abc}]"),
             "sha256 is 'abc', expected 64 hexadecimal digits"));
   CHECK(has(of("[{url: https://h/f, sha256: " + std::string(64, 'g') + "}]"),

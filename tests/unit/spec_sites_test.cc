@@ -222,7 +222,7 @@ TEST_CASE("a user's site that cannot be read is passed over with a warning, not 
   const auto spec = loaded(made);
   CHECK(spec.site.name == "testbed");
   CHECK(has(format_diagnostics(spec.warnings), "sites/a.yaml"));
-  CHECK(has(format_diagnostics(spec.warnings), "the site is passed over"));
+  CHECK(has(format_diagnostics(spec.warnings), "the site is skipped"));
 }
 
 TEST_CASE(
@@ -242,7 +242,7 @@ TEST_CASE(
     const std::string words = (folder / "sites").string();
     REQUIRE(has(said, words));
     CHECK(said.find(words) == said.rfind(words));
-    CHECK(has(said, "Not a directory (ENOTDIR); the folder is passed over"));
+    CHECK(has(said, "Not a directory (ENOTDIR); the folder is skipped"));
     CHECK(has(said, (folder / "presets").string()));
   }
 }

@@ -9,7 +9,7 @@
 #SBATCH --open-mode=append                # a requeue keeps the log
 #SBATCH --no-requeue                      # no retry
 #
-# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
+# Rendered by dlrun; edit it as you like. Submit it with sbatch or `dlrun submit`.
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
 trap 'echo "dlrun: the job script ended with code $? at: $BASH_COMMAND; the ranks were not started" >&2' EXIT
@@ -27,13 +27,13 @@ dlrun_step=(
   --no-container-remap-root               # container.remap_root
   --no-container-entrypoint               # container.entrypoint
   --container-readonly                    # container.writable
-  --container-env=DLRUN_MASTER_PORT       # these beat the image's own
+  --container-env=DLRUN_MASTER_PORT       # these override the image's variables
 )
 dlrun_program=(
   ./program 'it'\''s'                     # launch.command
 )
 # A port for rank 0's program, which runs on this node: unused, outside of the kernel's own range, and locked against other jobs of
-# this kind until this one ends. A shell cannot hold it bound until the program binds it; dlrun's agent does. The locks lie in a folder of
+# this kind until this one ends. A shell cannot keep the port reserved until the program binds it; dlrun's agent can. The lock files are in a folder of
 # this user's alone: a file in /tmp could be somebody else's, or a link of theirs.
 dlrun_locks=/tmp/dlrun-ports-$UID
 mkdir -m 700 "$dlrun_locks" 2>/dev/null || true

@@ -10,7 +10,7 @@
 #SBATCH --open-mode=append                # a requeue keeps the log
 #SBATCH --no-requeue                      # no retry
 #
-# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
+# Rendered by dlrun; edit it as you like. Submit it with sbatch or `dlrun submit`.
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
 
@@ -20,7 +20,7 @@ if [[ ! -x $dlrun_agent ]]; then
   exit 127
 fi
 if [[ ! -O $dlrun_agent || ! -O ${dlrun_agent%/*} ]]; then
-  echo "dlrun: $dlrun_agent belongs to another user than $(id -un), and is not started: 'dlrun submit' puts one of your own there" >&2
+  echo "dlrun: $dlrun_agent belongs to another user than $(id -un), so it is not started; run 'dlrun submit' to install your own copy" >&2
   exit 126
 fi
 trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name charliecloud --never-started "$?" -- "$BASH_COMMAND"' EXIT
@@ -41,7 +41,7 @@ enter_container() { # IMAGE CH-RUN-OPTIONS... -- COMMAND...
   if ! type -P ch-run >/dev/null; then echo "dlrun: container: charliecloud (ch-run) is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi
   shift
   export USER="${USER:-$(id -un)}" # ch-run does not start without it
-  # The image's own variables, then the job's, which beat them. Their values are not on the command line, where others could read them.
+  # The image's variables, then the job's, which override the image's variables. Their values are not on the command line, where others could read them.
   if [[ ! -d $dlrun_image || -e $dlrun_image/ch/environment ]]; then dlrun_options+=(--set-env); fi
   for dlrun_name in OMP_NUM_THREADS DLRUN_RUN DLRUN_JOB; do
     if [[ -v $dlrun_name ]]; then

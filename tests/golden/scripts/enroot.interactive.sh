@@ -27,7 +27,7 @@ enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   if [[ -v PMIX_PTL_MODULE ]]; then export PMIX_MCA_ptl="${PMIX_MCA_ptl:-$PMIX_PTL_MODULE}"; fi
   # Each task has a user namespace of its own: none may read another's memory.
   export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
-  # enroot takes nothing of the task's environment along but what is named.
+  # enroot passes on only those variables of the task's environment that are named.
   for dlrun_name in $(compgen -e); do
     case $dlrun_name in
     SLURM* | PMI* | DLRUN_* | OMPI_* | UCX_* | NCCL_* | GLOO_* | CUDA_VISIBLE_DEVICES | NVIDIA_* | GPU_DEVICE_ORDINAL | ROCR_VISIBLE_DEVICES | PLAIN) dlrun_options+=(--env "$dlrun_name") ;;
@@ -52,7 +52,7 @@ hold_container() { # IMAGE
   others() { scontrol listpids "$SLURM_JOB_ID" | grep -E "^ *[0-9]" | grep -Ev "^ *[0-9]+ +[0-9]+ +($SLURM_STEP_ID|batch|extern|interactive) "; }
   dlrun_said=$(mktemp)
   trap 'kill -- "-$!" 2>/dev/null; wait; enroot remove --force "$name"; rm -f "$dlrun_said"; exit 143' TERM
-  # What is left of jobs that were killed before they could remove it, and of this one's last attempt.
+  # Remove the containers of jobs that were killed before they could do so, and the one of this job's last attempt.
   if jobs=$(squeue --noheader --user="$(id -u)" --states=PD,CF,R,S,ST,CG --format=%A); then
     for old in $(enroot list </dev/null); do
       if [[ $old =~ ^dlrun-([0-9]+)-"$SLURMD_NODENAME"$ ]]; then

@@ -9,7 +9,7 @@
 #SBATCH --open-mode=append                # a requeue keeps the log
 #SBATCH --no-requeue                      # no retry
 #
-# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
+# Rendered by dlrun; edit it as you like. Submit it with sbatch or `dlrun submit`.
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
 
@@ -19,7 +19,7 @@ if [[ ! -x $dlrun_agent ]]; then
   exit 127
 fi
 if [[ ! -O $dlrun_agent || ! -O ${dlrun_agent%/*} ]]; then
-  echo "dlrun: $dlrun_agent belongs to another user than $(id -un), and is not started: 'dlrun submit' puts one of your own there" >&2
+  echo "dlrun: $dlrun_agent belongs to another user than $(id -un), so it is not started; run 'dlrun submit' to install your own copy" >&2
   exit 126
 fi
 trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name enroot --never-started "$?" ${dlrun_unmade:+--container-words "$dlrun_unmade"} -- "$BASH_COMMAND"' EXIT
@@ -47,7 +47,7 @@ hold_container() { # IMAGE
   others() { scontrol listpids "$SLURM_JOB_ID" | grep -E "^ *[0-9]" | grep -Ev "^ *[0-9]+ +[0-9]+ +($SLURM_STEP_ID|batch|extern|interactive) "; }
   dlrun_said=$(mktemp)
   trap 'kill -- "-$!" 2>/dev/null; wait; enroot remove --force "$name"; rm -f "$dlrun_said"; exit 143' TERM
-  # What is left of jobs that were killed before they could remove it, and of this one's last attempt.
+  # Remove the containers of jobs that were killed before they could do so, and the one of this job's last attempt.
   if jobs=$(squeue --noheader --user="$(id -u)" --states=PD,CF,R,S,ST,CG --format=%A); then
     for old in $(enroot list </dev/null); do
       if [[ $old =~ ^dlrun-([0-9]+)-"$SLURMD_NODENAME"$ ]]; then
@@ -91,7 +91,7 @@ enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   if [[ -v PMIX_PTL_MODULE ]]; then export PMIX_MCA_ptl="${PMIX_MCA_ptl:-$PMIX_PTL_MODULE}"; fi
   # Each task has a user namespace of its own: none may read another's memory.
   export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
-  # enroot takes nothing of the task's environment along but what is named.
+  # enroot passes on only those variables of the task's environment that are named.
   for dlrun_name in $(compgen -e); do
     case $dlrun_name in
     SLURM* | PMI* | DLRUN_* | OMPI_* | UCX_* | NCCL_* | GLOO_* | CUDA_VISIBLE_DEVICES | NVIDIA_* | GPU_DEVICE_ORDINAL | ROCR_VISIBLE_DEVICES | PLAIN) dlrun_options+=(--env "$dlrun_name") ;;

@@ -30,7 +30,7 @@ enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   if [[ -v PMIX_PTL_MODULE ]]; then export PMIX_MCA_ptl="${PMIX_MCA_ptl:-$PMIX_PTL_MODULE}"; fi
   # Each task has a user namespace of its own: none may read another's memory.
   export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
-  # enroot takes nothing of the task's environment along but what is named.
+  # enroot passes on only those variables of the task's environment that are named.
   for dlrun_name in $(compgen -e); do
     case $dlrun_name in
     SLURM* | PMI* | DLRUN_* | OMPI_* | UCX_* | NCCL_* | GLOO_* | CUDA_VISIBLE_DEVICES | NVIDIA_* | GPU_DEVICE_ORDINAL | ROCR_VISIBLE_DEVICES) dlrun_options+=(--env "$dlrun_name") ;;

@@ -9,7 +9,7 @@ if [[ ! -x $dlrun_agent ]]; then
   exit 127
 fi
 if [[ ! -O $dlrun_agent || ! -O ${dlrun_agent%/*} ]]; then
-  echo "dlrun: $dlrun_agent belongs to another user than $(id -un), and is not started: 'dlrun submit' puts one of your own there" >&2
+  echo "dlrun: $dlrun_agent belongs to another user than $(id -un), so it is not started; run 'dlrun submit' to install your own copy" >&2
   exit 126
 fi
 trap 'exec "$dlrun_agent" lead --local 2 --runs /scratch/runs --name mnist-mlp --never-started "$?" -- "$BASH_COMMAND"' EXIT

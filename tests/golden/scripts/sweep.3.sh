@@ -10,7 +10,7 @@
 #SBATCH --open-mode=append                # a requeue keeps the log
 #SBATCH --no-requeue                      # no retry
 #
-# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
+# Rendered by dlrun; edit it as you like. Submit it with sbatch or `dlrun submit`.
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
 
@@ -20,7 +20,7 @@ if [[ ! -x $dlrun_agent ]]; then
   exit 127
 fi
 if [[ ! -O $dlrun_agent || ! -O ${dlrun_agent%/*} ]]; then
-  echo "dlrun: $dlrun_agent belongs to another user than $(id -un), and is not started: 'dlrun submit' puts one of your own there" >&2
+  echo "dlrun: $dlrun_agent belongs to another user than $(id -un), so it is not started; run 'dlrun submit' to install your own copy" >&2
   exit 126
 fi
 trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name lr-search --never-started "$?" -- "$BASH_COMMAND"' EXIT

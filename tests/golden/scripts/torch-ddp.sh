@@ -12,7 +12,7 @@
 #SBATCH --open-mode=append                # a requeue keeps the log
 #SBATCH --no-requeue                      # no retry
 #
-# Rendered by dlrun; edit it as you like. sbatch takes it as it is, and so does `dlrun submit`.
+# Rendered by dlrun; edit it as you like. Submit it with sbatch or `dlrun submit`.
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
 
@@ -22,7 +22,7 @@ if [[ ! -x $dlrun_agent ]]; then
   exit 127
 fi
 if [[ ! -O $dlrun_agent || ! -O ${dlrun_agent%/*} ]]; then
-  echo "dlrun: $dlrun_agent belongs to another user than $(id -un), and is not started: 'dlrun submit' puts one of your own there" >&2
+  echo "dlrun: $dlrun_agent belongs to another user than $(id -un), so it is not started; run 'dlrun submit' to install your own copy" >&2
   exit 126
 fi
 dlrun_lead=(
@@ -48,7 +48,7 @@ dlrun_step=(
   --no-container-remap-root               # container.remap_root
   --no-container-entrypoint               # container.entrypoint
   --container-readonly                    # container.writable
-  --container-env=OMP_NUM_THREADS,NCCL_DEBUG,RANK,WORLD_SIZE,LOCAL_RANK,LOCAL_WORLD_SIZE,NODE_RANK,MASTER_ADDR,MASTER_PORT,DLRUN_RUN,DLRUN_JOB,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET  # these beat the image's own
+  --container-env=OMP_NUM_THREADS,NCCL_DEBUG,RANK,WORLD_SIZE,LOCAL_RANK,LOCAL_WORLD_SIZE,NODE_RANK,MASTER_ADDR,MASTER_PORT,DLRUN_RUN,DLRUN_JOB,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET  # these override the image's variables
 )
 dlrun_rank=(
   "$dlrun_agent" rank
