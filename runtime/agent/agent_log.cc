@@ -24,8 +24,8 @@ AgentLog::AgentLog(const Env& env, const std::filesystem::path& run, std::string
                    std::string_view file_name) {
   const auto opened = open(env, run, program, file_name);
   if (opened) return;
-  std::ignore = write_all(STDERR_FILENO, fmt::format("dlrun: {}: {}; there is no log of it\n",
-                                                     program, opened.error().message));
+  std::ignore = write_all(STDERR_FILENO, fmt::format("dlrun: {}: {}; no log is written\n", program,
+                                                     opened.error().message));
 }
 
 Result<> AgentLog::open(const Env& env, const std::filesystem::path& run, std::string program,

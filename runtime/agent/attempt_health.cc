@@ -24,8 +24,8 @@ void Attempt::judge_fitness(const Fitness& fitness, Clock::time_point now) {
   if (verdict == Fitness::Verdict::kEverywhere) {
     end_.lost_nodes.clear();
     end_for(EndReason::kNotFit, kExitUnfit,
-            fmt::format("none of the {} nodes is fit for the job, all for the same reason: {}; "
-                        "that is no node's fault, but the spec's or the site's (health.preflight)",
+            fmt::format("all {} nodes fail the same check: {}; the cause is the spec or the site, "
+                        "not a node (health.preflight)",
                         nodes, printable(first.words)),
             now);
   } else if (verdict == Fitness::Verdict::kNodes) {
@@ -75,16 +75,16 @@ void Attempt::on_check_failed(int rank, std::string_view words, bool is_own,
         first,
         {kExitUnfit, 0,
          fmt::format(
-             "{} is not fit for the job: its rank did not come to the check of collectives ({})",
+             "{} is not fit for the job: its rank did not reach the check of collectives ({})",
              members_.host_of(first), words)},
         true, now);
   }
-  end_for(
-      EndReason::kNotFit, kExitUnfit,
-      fmt::format(
-          "collectives do not work among the ranks, though all of them came: {} (health.preflight)",
-          printable(words)),
-      now);
+  end_for(EndReason::kNotFit, kExitUnfit,
+          fmt::format(
+              "collectives do not work among the ranks, although all of them joined the check: {} "
+              "(health.preflight)",
+              printable(words)),
+          now);
 }
 
 void Attempt::on_idle_gpus(const std::string& sentence, bool ends, Clock::time_point now) {
@@ -171,12 +171,11 @@ void Attempt::end_for_hang(std::string sentence, Clock::time_point now) {
     members_.lost.insert(rank);
   }
   if (silence.nodes.empty()) {
-    sentence += fmt::format("; nothing is heard of rank {} on {} for {} s", first,
+    sentence += fmt::format("; no message from rank {} on {} for {} s", first,
                             members_.host_of(first), whole_s);
   }
   for (const auto& host : silence.nodes) {
-    sentence +=
-        fmt::format("; nothing is heard of {} for {} s, it is taken for lost", host, whole_s);
+    sentence += fmt::format("; no message from {} for {} s; it counts as lost", host, whole_s);
   }
   const auto& hello = members_.by_rank.at(first).hello;
   const auto* why = silence.nodes.empty() ? "its agent is silent" : "its node is silent";

@@ -56,7 +56,7 @@ void judge_zeros(Judgement& judged, const EndFacts& facts) {
     if (!facts.retries_timeout) return;
     end.reason = EndReason::kTimeLimit;
     end.code = 128 + SIGTERM;
-    end.message += ", without a word that the program is done";
+    end.message += ", without a report that the program is done";
     judged.lines.push_back(end.message);
   } else if (facts.signs.is_preemption_near) {
     end.message += " after a TERM, as in a preemption's grace time";

@@ -33,13 +33,13 @@ std::string remember(const KnownBadOptions& options, const JobIdentity& identity
   const auto list = compress_hostlist(nodes);
   if (written.wait_for(kMemoryLimit) != std::future_status::ready)
     return fmt::format(
-        "{} takes no line for {} s; that {} is bad may not be remembered (health.known_bad)",
+        "{} could not be written within {} s; {} may not be recorded as bad (health.known_bad)",
         options.file.string(), kMemoryLimit.count(), list);
   if (auto result = written.get(); !result)
-    return fmt::format("that {} is bad is not remembered (health.known_bad): {}", list,
+    return fmt::format("{} is not recorded as bad (health.known_bad): {}", list,
                        result.error().message);
-  return fmt::format("{} {} remembered as bad; later submissions keep off (`dlrun nodes`)", list,
-                     nodes.size() == 1 ? "is" : "are");
+  return fmt::format("{} {} remembered as bad; later submissions avoid {} (`dlrun nodes`)", list,
+                     nodes.size() == 1 ? "is" : "are", nodes.size() == 1 ? "it" : "them");
 }
 
 }  // namespace dlrun::agent

@@ -243,7 +243,7 @@ void Gate::send(PeerId id, std::string_view payload) {
   if (peer == nullptr || peer->handshake || peer->is_closing) return;
   peer->out += peer->channel.seal(payload);
   if (peer->out.size() - peer->written > kHeldLimitBytes)
-    return lose(id, "it does not take what is sent to it");
+    return lose(id, "it does not read the data sent to it");
   if (!peer->waits_to_write) write_to(id);
 }
 

@@ -62,8 +62,8 @@ Result<Link> Link::connect_once(const Endpoint& endpoint, const Key& secret, con
       return fail(
           Errc::kUnavailable, "{}",
           has_answered
-              ? "lead does not take this rank: another has joined as it, or the secret is another "
-                "attempt's"
+              ? "lead refuses this rank: another process has joined with its number, or the "
+                "secret is another attempt's"
               : "it closed the connection");
     }
     in.append(buffer.data(), static_cast<std::size_t>(got));
@@ -126,7 +126,7 @@ void Link::send(std::string_view payload) {
   if (!socket_.is_open()) return;
   out_ += channel_.seal(payload);
   flush();
-  if (out_.size() > kHeldLimitBytes) close("lead does not take what is sent to it");
+  if (out_.size() > kHeldLimitBytes) close("lead does not read the data sent to it");
 }
 
 void Link::flush() {

@@ -46,7 +46,7 @@ std::vector<std::string> ask_gpus(const Env& env) {
 
 std::optional<std::string> disk_problem(const std::string& folder) {
   const auto because = [&](int error) {
-    return fmt::format("disk: {} takes no file: {}", printable(folder),
+    return fmt::format("disk: cannot create a file in {}: {}", printable(folder),
                        std::generic_category().message(error));
   };
   std::string path = folder + "/.dlrun-check-XXXXXX";

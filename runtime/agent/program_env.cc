@@ -39,7 +39,7 @@ Result<Env> program_env(const Env& own, const RankOptions& options, const Templa
     if (const auto bytes = variable.name.size() + value.size() + 2; bytes > kVariableLimitBytes) {
       return fail(Errc::kInvalid,
                   "{} would be {} bytes for {} ranks; Linux hands a program at most {} in one "
-                  "variable: fewer ranks, or a program that reads a file instead",
+                  "variable: start fewer ranks, or use a program that reads a file instead",
                   variable.name, bytes, fields.world.size, kVariableLimitBytes);
     }
     env.set(variable.name, value);

@@ -186,7 +186,8 @@ RankHandshake::RankHandshake(const Key& secret, const Claim& claim)
 Result<std::optional<std::string>> RankHandshake::answer(std::string& buffer) {
   const auto seen = std::min(buffer.size(), kGreeting.size());
   if (std::string_view(buffer).substr(0, seen) != kGreeting.substr(0, seen)) {
-    return fail(Errc::kInvalid, "what answers there is not dlrun-agent lead of this version");
+    return fail(Errc::kInvalid,
+                "the program at this address is not a dlrun-agent lead of this version");
   }
   if (claim_.size() > kClaimLimitBytes)
     return fail(Errc::kInvalid, "claim '{}' is too long", claim_);
@@ -203,7 +204,7 @@ Result<std::optional<Channel>> RankHandshake::finish(std::string& buffer) const 
   if (buffer.size() < kMacBytes) return std::nullopt;
   if (!fits(lead_proof(secret_, theirs_, mine_, claim_),
             std::string_view(buffer).substr(0, kMacBytes))) {
-    return fail(Errc::kInvalid, "what answers there does not know this attempt's secret");
+    return fail(Errc::kInvalid, "the program at this address does not know this attempt's secret");
   }
   buffer.erase(0, kMacBytes);
   return Channel(key_to_lead(secret_, theirs_, mine_, claim_),

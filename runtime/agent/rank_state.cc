@@ -136,7 +136,7 @@ void RankState::watch_lead(Clock::time_point now) {
     outlet_.send_beat(now);
   }
   if (lead_.silence > kLease && !is_ending()) {
-    end_without_lead(fmt::format("no word from lead for {} s",
+    end_without_lead(fmt::format("no message from lead for {} s",
                                  std::chrono::duration_cast<seconds>(kLease).count()),
                      now);
   }
@@ -161,7 +161,7 @@ void RankState::tick(Clock::time_point now) {
   if (lead_.is_open && is_running()) look_at_program(now, awake);
   if (lead_.is_open) watch_lead(now);
   if (lead_.word_until && now >= *lead_.word_until)
-    end_without_lead("no word from lead after a signal", now);
+    end_without_lead("no message from lead after a signal", now);
   send_signals(now);
   if (end_.kill_at && now >= *end_.kill_at && !end_.tree_gone_at) outlet_.kill_processes();
 }

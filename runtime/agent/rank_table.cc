@@ -41,7 +41,8 @@ Result<> TableReader::add(const Json& page) {
   }
   const auto& ips = page["ips"];
   const auto& ranks = page["ranks"];
-  if (!ips.is_array() || !ranks.is_array() || ranks.empty()) return wrong("its lists are none");
+  if (!ips.is_array() || !ranks.is_array() || ranks.empty())
+    return wrong("'ips' or 'ranks' is not a list, or 'ranks' is empty");
   if (integer(page["from"], size_) != table_.size() || integer(page["size"], 0) != size_ ||
       ranks.size() > size_ - table_.size()) {
     return wrong(fmt::format("a page that does not follow the {} of {} ranks before it",

@@ -264,7 +264,7 @@ RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
                   plan.next == Next::kStep ? "" : " once Slurm has queued the job again",
                   decision.left, decision.left == 1 ? "" : "s",
                   decision.is_last_unless_further && decision.left > 0
-                      ? "; none if it gets no further either (retry.no_progress)"
+                      ? "; no restart if the next attempt makes no progress (retry.no_progress)"
                       : ""));
   return plan;
 }

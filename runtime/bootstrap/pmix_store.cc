@@ -90,8 +90,8 @@ Result<int> PmixStore::owner_of(std::string_view key) const {
   if (digits.empty()) return 0;
   const auto rank = parse_int(digits);
   if (!rank || *rank >= client_->size()) {
-    return fail(Errc::kInvalid, "store: the key '{}' ends in no rank of the {} that there are",
-                printable(key), client_->size());
+    return fail(Errc::kInvalid, "store: the key '{}' ends in a number that is not a rank (0 to {})",
+                printable(key), client_->size() - 1);
   }
   return static_cast<int>(*rank);
 }
@@ -131,8 +131,8 @@ Result<std::string> PmixStore::own_address() {
     auto address = address_towards(*host);
     if (!address) {
       return fail(address.error().code,
-                  "address of rank {} for other nodes: {}; DLRUN_ADDR may say it", client_->rank(),
-                  address.error().message);
+                  "address of rank {} for other nodes: {}; set DLRUN_ADDR to the address",
+                  client_->rank(), address.error().message);
     }
     return address;
   }

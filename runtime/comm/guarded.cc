@@ -227,7 +227,7 @@ class GuardedCommunicator final : public Communicator {
     auto calls = gather_calls(call);
     if (!calls) return finish(call, calls_, tl::unexpected(std::move(calls.error())));
     // The backend is not abandoned: every rank takes part and returns this same error.
-    return described(call, calls_, fail(Errc::kPeer, "the ranks do not call the same: {}", *calls));
+    return described(call, calls_, fail(Errc::kPeer, "the calls of the ranks differ: {}", *calls));
   }
 
   /// Returns a text with all ranks' calls: "barrier() in ranks 0, 1; broadcast(float32 x 7, root 0)

@@ -324,7 +324,7 @@ Result<> ShmSegment::map() {
   if (::fstat(memory_.get(), &info) != 0 || info.st_size != static_cast<off_t>(bytes)) {
     return fail(
         Errc::kPeer,
-        "rank 0 shares {} bytes, expected {}: is it of another version, or its world another?",
+        "rank 0 shares {} bytes, expected {}: does rank 0 have another version or world size?",
         info.st_size, bytes);
   }
   void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_.get(), 0);
@@ -475,8 +475,8 @@ Result<> ShmSegment::compare_calls() const {
     ++count;
   }
   if (count == 0) return {};
-  return fail(Errc::kPeer, "{} call{} something else, or the same with another size, type or root",
-              ranks_text(others, count), count == 1 ? "s" : "");
+  return fail(Errc::kPeer, "{} call{} another operation, or use{} another size, type or root",
+              ranks_text(others, count), count == 1 ? "s" : "", count == 1 ? "s" : "");
 }
 
 bool ShmSegment::is_alive(int rank) const {
@@ -491,7 +491,8 @@ Result<> ShmSegment::lost_error() const {
   const std::uint32_t lost = reinterpret_cast<const Head*>(base_)->lost.load();
   if (lost == 0) return {};
   const std::uint32_t rank = (lost & ~kLeft) - 1;
-  if ((lost & kLeft) != 0) return fail(Errc::kPeer, "rank {} left after an error of its own", rank);
+  if ((lost & kLeft) != 0)
+    return fail(Errc::kPeer, "rank {} has stopped after an error on that rank", rank);
   return fail(Errc::kPeer, "rank {} is gone: it ended or was killed", rank);
 }
 
@@ -503,7 +504,7 @@ Result<> ShmSegment::timeout_error() const {
     missing += fmt::format("{}{}", count == 0 ? "" : ", ", peer);
     ++count;
   }
-  return fail(Errc::kTimeout, "{} did not come within {} ms", ranks_text(missing, count),
+  return fail(Errc::kTimeout, "{} did not join the call within {} ms", ranks_text(missing, count),
               timeout_.count());
 }
 

@@ -137,7 +137,7 @@ void open_trainer_log(const Env& env) {
   const auto opened = setting ? open_log(fmt::format("trainer {}", world->rank), *setting, env)
                               : Result<>(tl::unexpected(setting.error()));
   if (!opened)
-    fmt::print(stderr, "dlrun-trainer: rank {}: {}; there is no log of it\n", world->rank,
+    fmt::print(stderr, "dlrun-trainer: rank {}: {}; no log is written\n", world->rank,
                opened.error().message);
   log_info("the trainer starts", {{"rank", world->rank},
                                   {"world_size", world->size},

@@ -85,7 +85,7 @@ std::vector<Flag<O>> model_flags() {
       {"--hidden", list("N[,N...]", DLRUN_FIELD(hidden), set_hidden),
        "widths of mlp's hidden layers (512)"},
       {"--layers", list("LAYER[,LAYER...]", DLRUN_FIELD(layers), set_layers),
-       "a model of one's own: 'conv2d 16 5 stride 2,relu,maxpool 2,dropout 0.5,dense 10'"},
+       "your own model: 'conv2d 16 5 stride 2,relu,maxpool 2,dropout 0.5,dense 10'"},
       {"--loss", one_of<O>(DLRUN_FIELD(loss), kLosses),
        "softmax: a label is one of several classes; sigmoid: 0 or 1 for each class (softmax)"},
   };
@@ -169,7 +169,7 @@ std::vector<Flag<O>> loop_flags() {
        "seed of the initial values, the order of samples and the generated data (1)"},
       {"--shard", one_of<O>(DLRUN_FIELD(sharding), kShardings),
        "sample: ranks share the samples of each epoch; file: each rank reads its own partitions; "
-       "epoch: each rank does its part of the epochs (sample)"},
+       "epoch: the epochs are divided among the ranks (sample)"},
       {"--checkpoint-dir", path<O>("DIR", DLRUN_FIELD(checkpoint_dir)),
        "folder of the checkpoints, in the run's directory, or without a run in the working "
        "directory (ckpt)",

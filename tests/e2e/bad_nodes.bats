@@ -31,7 +31,7 @@ YAML
     run dl submit first.yaml --watch
     echo "$output"
     [ "$status" -eq 5 ]
-    [[ $output == *"n1 is remembered as bad; later submissions keep off (\`dlrun nodes\`)"* ]]
+    [[ $output == *"n1 is remembered as bad; later submissions avoid it (\`dlrun nodes\`)"* ]]
 
     run dl nodes
     echo "$output"

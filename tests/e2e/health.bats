@@ -45,10 +45,11 @@ YAML
         [ "$(event ended "$name" | jq -r .code)" -eq 80 ]
         [ -z "$(event restarting "$name")" ]
     done
-    all='none of the 2 nodes is fit for the job, all for the same reason'
+    all='all 2 nodes fail the same check'
     [[ $(json gpu | jq -r .detail) == "$all: gpu: "*nvidia-smi*"(health.preflight)" ]]
     tmpdir="(TMPDIR of environment.vars; Slurm has put '/tmp' in its place)"
-    [[ $(json disk | jq -r .detail) == *"disk: /proc/nowhere takes no file: "*"$tmpdir"* ]]
+    disk='disk: cannot create a file in /proc/nowhere: '
+    [[ $(json disk | jq -r .detail) == *"$disk"*"$tmpdir"* ]]
     [[ $(json nccl | jq -r .detail) == "$all: nccl: "* ]]
     [ ! -e "$dir/started" ]
     dl wait gloo

@@ -124,6 +124,6 @@ executed() {
     [[ $output == *"DLRUN_LOG: 'loud' is not a setting of the log; expected off, info or debug"* ]]
     dl submit secret.yaml --set environment.setup='export DLRUN_LOG=loud'
     wait_until 60 is_over completed
-    [[ $(cat "$(path)"/slurm-*.out) == *"there is no log of it"* ]]
+    [[ $(cat "$(path)"/slurm-*.out) == *"no log is written"* ]]
     [ ! -e "$(path)/debug" ]
 }

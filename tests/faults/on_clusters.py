@@ -9,8 +9,7 @@ import signal
 import time
 from collections.abc import Callable
 
-import processes
-from kinds import CHEAP, NONE, Injected, Kind, Scene, Truth, attempt_has_ended, causes, wait_while
+from kinds import NONE, Injected, Kind, Scene, Truth, causes, wait_while
 from testbed import wait_for
 
 SLOW_MS = 2000  # duration of each of the last 20 steps; Slurm declares a node lost after 10 to 30 s

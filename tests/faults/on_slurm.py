@@ -3,11 +3,10 @@ reply is lost."""
 
 import pathlib
 import random
-import time
 from collections.abc import Callable
 
 from jobs import Job
-from kinds import ALL, CHEAP, NONE, Injected, Kind, Scene, Truth, attempt_has_ended, causes
+from kinds import ALL, NONE, Injected, Kind, Scene, Truth, causes
 from testbed import Failure, slurm_command, wait_for
 
 

@@ -47,7 +47,7 @@ def _untrue_blame(end: Event, injected: Injected, truth: Truth, nodes: dict[int,
     if truth.blames == "anybody":
         return []
     if truth.blames == "nobody":
-        return [f"{told} is blamed, though no rank failed of itself"]
+        return [f"{told} is blamed, although no rank failed by itself"]
     wrong = []
     if truth.blames == "rank" and first["rank"] != injected.rank:
         wrong.append(f"{told} is blamed, it was rank {injected.rank}")

@@ -12,7 +12,7 @@ import oracle
 import processes
 import table
 from jobs import TYPES, Event, Job
-from kinds import Injected, Kind, Scene, Truth
+from kinds import Injected, Kind, Scene
 from plan import Planned
 from testbed import Failure, Testbed, wait_for
 

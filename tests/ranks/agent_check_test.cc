@@ -42,7 +42,7 @@ TEST_CASE("a rank that does not come to the collective is named, and no program 
   const auto message = run.events("ended")[0]["message"].get<std::string>();
   CHECK(message.starts_with("rank 2 on "));
   CHECK(message.find(
-            " is not fit for the job: its rank did not come to the check of collectives (gloo: ") !=
+            " is not fit for the job: its rank did not reach the check of collectives (gloo: ") !=
         std::string::npos);
   CHECK_FALSE(fs::exists(run.run / "started"));
   CHECK(processes_of(run.run).empty());

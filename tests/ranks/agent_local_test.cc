@@ -166,7 +166,8 @@ TEST_CASE("a node that fails its checks is named with the reason, and no program
   run.start(2, "touch $DLRUN_RUN/started", {}, {"--preflight", "disk,clock"});
   CHECK(run.wait() == 80);
   CHECK(
-      run.err().find("is not fit for the job: disk: /no/such/folder takes no file: No such file") !=
+      run.err().find(
+          "is not fit for the job: disk: cannot create a file in /no/such/folder: No such file") !=
       std::string::npos);
   CHECK_FALSE(fs::exists(run.run / "started"));
 }
@@ -186,7 +187,7 @@ TEST_CASE(
   CHECK(other.file("logs/attempt-0/rank-0001.log") == "/tmp\n");
   REQUIRE(other.events("warning").size() == 1);
   CHECK(other.events("warning")[0]["message"] ==
-        "disk: /no/such/folder takes no file: No such file or directory (TMPDIR of "
+        "disk: cannot create a file in /no/such/folder: No such file or directory (TMPDIR of "
         "environment.vars; Slurm has put "
         "'/tmp' in its place)");
 }

@@ -86,9 +86,8 @@ TEST_CASE(
             {"--retry", "1000", "--retry-on", "failure", "--no-progress", "4"});
   CHECK(run.wait() == 7);
   CHECK(run.events("started").size() == 5);  // the first attempt made progress
-  CHECK(run.err().find(
-            "at most 996 restarts left; none if it gets no further either (retry.no_progress)\n") !=
-        std::string::npos);
+  CHECK(run.err().find("at most 996 restarts left; no restart if the next attempt makes no "
+                       "progress (retry.no_progress)\n") != std::string::npos);
   CHECK(run.events("ended")[0]["state"] == "failed");
   CHECK(run.events("ended")[0]["message"].get<std::string>().find(
             "it does not start again: 4 attempts in a row got no further (retry.no_progress)") !=

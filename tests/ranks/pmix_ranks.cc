@@ -105,7 +105,7 @@ std::vector<std::string> check_store(Store& store, const World& world) {
            fmt::format("is rank {}'s to put, not rank {}'s", other, world.rank));
   }
   expect(store.put(fmt::format("nobody/{}", world.size), "x"), Errc::kInvalid,
-         "ends in no rank of the");
+         "ends in a number that is not a rank");
   return failures;
 }
 

@@ -70,10 +70,10 @@ TEST_CASE("shm: calls of ranks that differ do not hang even if they are not comp
     if (reduced) return {"ranks with other counts reduced together"};
     const std::string& message = reduced.error().message;
     if (reduced.error().code != Errc::kPeer) return {"not kPeer: " + message};
-    const bool is_named = has(message, deviates ? "ranks 0, 1, 3 call something else"
-                                                : "rank 2 calls something else") ||
+    const bool is_named = has(message, deviates ? "ranks 0, 1, 3 call another operation"
+                                                : "rank 2 calls another operation") ||
                           // The rank that noticed first has left.
-                          has(message, "left after an error of its own");
+                          has(message, "has stopped after an error on that rank");
     return is_named ? std::vector<std::string>{} : std::vector<std::string>{message};
   };
   const auto before = steady_clock::now();
@@ -132,10 +132,10 @@ TEST_CASE("shm: a rank that lives but does not call within the timeout is named"
         --waiting;
         if (met) return {"a barrier without rank 1 succeeded"};
         const std::string& message = met.error().message;
-        const bool is_named =
-            met.error().code == Errc::kTimeout && has(message, "rank 1 did not come within");
+        const bool is_named = met.error().code == Errc::kTimeout &&
+                              has(message, "rank 1 did not join the call within");
         // The other rank may have given up first.
-        return is_named || has(message, "left after an error of its own")
+        return is_named || has(message, "has stopped after an error on that rank")
                    ? std::vector<std::string>{}
                    : std::vector<std::string>{message};
       },

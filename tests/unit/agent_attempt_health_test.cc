@@ -16,7 +16,7 @@ TEST_CASE(
     "a node that is not fit ends the attempt before any program starts, and all such nodes are "
     "kept off") {
   Scene scene;
-  scene.hello(2, 6, "disk: /tmp takes no file: No space left on device");
+  scene.hello(2, 6, "disk: cannot create a file in /tmp: No space left on device");
   for (const int rank : {0, 1, 3, 5}) scene.hello(rank, 6);
   scene.hello(4, 6, "gpu: nvidia-smi lists none");
   CHECK(scene.notes.sent.empty());  // the ranks are not started
@@ -24,9 +24,8 @@ TEST_CASE(
   scene.attempt.on_step_end(1, "", scene.now);
   CHECK(scene.attempt.end().code == 80);
   CHECK(scene.attempt.end().message ==
-        "rank 2 on n2: n2 is not fit for the job: disk: /tmp takes no file: No space left on "
-        "device; the other 5 ranks "
-        "are ended");
+        "rank 2 on n2: n2 is not fit for the job: disk: cannot create a file in /tmp: No space "
+        "left on device; the other 5 ranks are ended");
   CHECK(scene.attempt.end().cause == Cause::kNodeFailure);
   CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2", "n3"});
 }
@@ -41,8 +40,8 @@ TEST_CASE(
   SUBCASE("all alike") {
     scene.hello(0, 4, reason);
     CHECK(scene.notes.said.back() ==
-          "none of the 2 nodes is fit for the job, all for the same reason: " + reason +
-              "; that is no node's fault, but the spec's or the site's (health.preflight)");
+          "all 2 nodes fail the same check: " + reason +
+              "; the cause is the spec or the site, not a node (health.preflight)");
     scene.hello(1, 4, reason);
     scene.attempt.on_step_end(1, "", scene.now);
     scene.pass(seconds(3));
@@ -53,7 +52,7 @@ TEST_CASE(
     CHECK(scene.attempt.end().lost_nodes.empty());
   }
   SUBCASE("each in its own way") {
-    scene.hello(0, 4, "disk: /tmp takes no file: No space left on device");
+    scene.hello(0, 4, "disk: cannot create a file in /tmp: No space left on device");
     CHECK(scene.attempt.end().first_failed->rank == 2);
     CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2", "n1"});
   }
@@ -91,7 +90,7 @@ TEST_CASE(
     scene.attempt.on_check_failed(0, "gloo: timed out", false, scene.now);
     lost = {"n2"};
     CHECK(scene.notes.said.back() ==
-          "rank 2 on n2: n2 is not fit for the job: its rank did not come to the check of "
+          "rank 2 on n2: n2 is not fit for the job: its rank did not reach the check of "
           "collectives (gloo: timed "
           "out); the other 3 ranks are ended");
   }
@@ -111,8 +110,8 @@ TEST_CASE(
     scene.attempt.on_check_failed(1, "nccl: timed out", false, scene.now);
     reason = EndReason::kNotFit;
     CHECK(scene.notes.said.back() ==
-          "collectives do not work among the ranks, though all of them came: nccl: timed out "
-          "(health.preflight)");
+          "collectives do not work among the ranks, although all of them joined the check: nccl: "
+          "timed out (health.preflight)");
   }
   CHECK(scene.attempt.end().code == 80);
   CHECK(scene.attempt.end().reason == reason);
@@ -179,8 +178,7 @@ TEST_CASE("a run hangs, and a node has gone silent: the node is lost, long befor
     scene.pass(seconds(1));
     CHECK(scene.notes.said.back() ==
           "the run hangs: no progress was reported for 10 s (health.hang_after); the last was step "
-          "7; nothing is heard "
-          "of n2 for 10 s, it is taken for lost");
+          "7; no message from n2 for 10 s; it counts as lost");
     for (const int rank : {0, 1}) scene.attempt.on_exit(rank, {143, SIGTERM, {}}, scene.now);
     scene.attempt.on_step_end(137, "", scene.now);
     scene.pass(seconds(2));
@@ -217,7 +215,7 @@ TEST_CASE("a run hangs, and a node has gone silent: the node is lost, long befor
     CHECK(scene.attempt.end().first_failed.has_value() == !is_everybody);
     if (!is_everybody) {
       CHECK(scene.attempt.end().first_failed->rank == 2);
-      CHECK(scene.attempt.end().message.ends_with("; nothing is heard of rank 2 on n2 for 10 s"));
+      CHECK(scene.attempt.end().message.ends_with("; no message from rank 2 on n2 for 10 s"));
     }
   }
   SUBCASE("one agent is silent, and all other ranks have ended: it is named") {

@@ -203,7 +203,7 @@ TEST_CASE(
   bool is_warned = true;
   bool is_timeout = true;
   std::string message =
-      "all 4 ranks ended with 0 after the warning of the time limit, without a word that the "
+      "all 4 ranks ended with 0 after the warning of the time limit, without a report that the "
       "program is done";
   Json last_word = {{"step", 7}, {"steps", 9}};
   SUBCASE("it says nothing") {

@@ -81,9 +81,9 @@ TEST_CASE("a folder that takes no file is named with the reason, by the first ra
   env.set("DLRUN_RUN", folder.path().string());
   env.set("TMPDIR", (folder / "gone").string());
   const NodeChecks checks{.disk = true};
-  CHECK(
-      node_problems(checks, env, World{.size = 2}) ==
-      Strings{"disk: " + (folder / "gone").string() + " takes no file: No such file or directory"});
+  CHECK(node_problems(checks, env, World{.size = 2}) ==
+        Strings{"disk: cannot create a file in " + (folder / "gone").string() +
+                ": No such file or directory"});
   CHECK(node_problems(checks, env, World{.rank = 1, .size = 2, .local_rank = 1, .local_size = 2})
             .empty());
   std::filesystem::create_directory(folder / "gone");

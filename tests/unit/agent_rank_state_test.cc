@@ -137,11 +137,11 @@ TEST_CASE("a rank whose lead is silent for the lease ends its program") {
   CHECK(scene.orders.empty());
   scene.pass(milliseconds(1));
   CHECK(scene.orders == Orders{"TERM tree"});
-  CHECK(scene.said == Orders{"no word from lead for 10 s; the program is ended"});
+  CHECK(scene.said == Orders{"no message from lead for 10 s; the program is ended"});
   SUBCASE("a program that then exits with 0 has not succeeded") {
     scene.state.on_program_end(0, 0, scene.now);
     CHECK(scene.state.exit_code() == 128 + SIGTERM);
-    CHECK(scene.exit_record()["error"] == "ended by its agent: no word from lead for 10 s");
+    CHECK(scene.exit_record()["error"] == "ended by its agent: no message from lead for 10 s");
     CHECK(scene.exit_record()["unheard"] == true);
   }
   SUBCASE("a lead that comes back does not change that") {
@@ -213,11 +213,12 @@ TEST_CASE("a signal is told to lead, whose word decides") {
   }
   SUBCASE("no word: the program is ended") {
     scene.pass(milliseconds(1));
-    CHECK(scene.said == Orders{"no word from lead after a signal; the program is ended"});
+    CHECK(scene.said == Orders{"no message from lead after a signal; the program is ended"});
     scene.pass(RankState::kTermUnderWay);
     CHECK(scene.orders == Orders{"TERM tree"});
     scene.state.on_program_end(0, 0, scene.now);
-    CHECK(scene.exit_record()["error"] == "ended by its agent: no word from lead after a signal");
+    CHECK(scene.exit_record()["error"] ==
+          "ended by its agent: no message from lead after a signal");
   }
   SUBCASE("an order to end: the deadline is gone") {
     scene.state.on_end(true, false, scene.now);

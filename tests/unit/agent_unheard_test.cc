@@ -10,7 +10,7 @@ namespace dlrun::agent {
 namespace {
 
 RankEnd unheard() {
-  RankEnd end{128 + SIGTERM, SIGTERM, "ended by its agent: no word from lead for 10 s", false};
+  RankEnd end{128 + SIGTERM, SIGTERM, "ended by its agent: no message from lead for 10 s", false};
   end.is_unheard = true;
   return end;
 }

@@ -141,8 +141,8 @@ TEST_CASE(
   CHECK(newest(at(folder), damaged) == -1);
   REQUIRE(damaged.size() == 1);
   CHECK(has(damaged[0],
-            "manifest.json: its checksum is not its own; there is no earlier one: training starts "
-            "from the beginning"));
+            "manifest.json: the checksum in the file does not match its content; there is no "
+            "earlier one: training starts from the beginning"));
 }
 
 TEST_CASE("a manifest or a header of arrays that is nested 100,000 deep is damage, not a crash") {
@@ -231,7 +231,7 @@ TEST_CASE(
       CHECK(newest(at(folder), damaged) == 1);
       REQUIRE(damaged.size() == 1);
       CHECK(has(damaged[0], "step-00000002"));
-      CHECK(has(damaged[0], "taking the one before"));
+      CHECK(has(damaged[0], "using the previous checkpoint"));
       // The manifest is written last. Without it the checkpoint is unfinished, not damaged.
       const bool is_unfinished =
           name == std::string("manifest.json") && damage == std::string("missing");

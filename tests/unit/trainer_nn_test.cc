@@ -519,13 +519,13 @@ TEST_CASE("a layer that cannot be is refused by its number, its words and the re
         "layer 2, 'desne 10': no layer is called 'desne'; did you mean 'dense'?");
   CHECK(message({"dense"}) ==
         "layer 1, 'dense': expected its width, a whole number from 1 to 1048576");
-  CHECK(message({"conv2d 8 3 strid 2"}) == "layer 1, 'conv2d 8 3 strid 2': 'strid' is too much");
+  CHECK(message({"conv2d 8 3 strid 2"}) == "layer 1, 'conv2d 8 3 strid 2': unexpected 'strid'");
   CHECK(message({"conv2d 8 29"}) ==
         "layer 1, 'conv2d 8 29': a window of 29 x 29 is larger than its image of 28 x 28");
   CHECK(message({"conv2d 8 2 same"}) ==
         "layer 1, 'conv2d 8 2 same': 'same' needs a window of odd size");
   CHECK(message({"conv2d 8 3 nobias same"}) ==
-        "layer 1, 'conv2d 8 3 nobias same': 'same' is too much");
+        "layer 1, 'conv2d 8 3 nobias same': unexpected 'same'");
   CHECK(message({"depthwise"}) ==
         "layer 1, 'depthwise': expected the size of its window, a whole number from 1 to 1048576");
   CHECK(message({"squeeze-excite"}) ==
@@ -538,11 +538,11 @@ TEST_CASE("a layer that cannot be is refused by its number, its words and the re
   CHECK(message({"residual: conv2d 2 3"}).find("turn 28 x 28 x 1 into 26 x 26 x 2") !=
         std::string::npos);
   CHECK(message({"residual: conv2d 2 3; shortcut; conv2d 3 3"})
-            .find("added to its shortcut's 26 x 26 x 3") != std::string::npos);
+            .find("the shape of the shortcut's output, 26 x 26 x 3") != std::string::npos);
   CHECK(message({"residual: shortcut; relu"}).find("has no layer in it") != std::string::npos);
-  CHECK(message({"batchnorm sinc"}) == "layer 1, 'batchnorm sinc': 'sinc' is too much");
+  CHECK(message({"batchnorm sinc"}) == "layer 1, 'batchnorm sinc': unexpected 'sinc'");
   CHECK(message({"residual: residual: relu"}).find("no residual block in it") != std::string::npos);
-  CHECK(message({"dense 9"}) == "the last layer gives 9 values a sample, the data have 10 classes");
+  CHECK(message({"dense 9"}) == "the last layer has 9 outputs, the data have 10 classes");
   CHECK(message({""}) == "layer 1, '': is empty");
 }
 

@@ -127,7 +127,7 @@ Result<Whole> read_whole(const fs::path& folder) {
   }
   // The first version of the format had no checksum.
   if (manifest.contains("blake2b") && manifest["blake2b"] != checksum_of(manifest)) {
-    return fail(Errc::kInvalid, "{}: its checksum is not its own",
+    return fail(Errc::kInvalid, "{}: the checksum in the file does not match its content",
                 (folder / kManifestFile).string());
   }
   for (const auto& [name, content] :
@@ -144,7 +144,8 @@ Result<Whole> read_whole(const fs::path& folder) {
                   bytes.size(), entry["bytes"].get<std::size_t>());
     }
     if (blake2b_hex(bytes_of(bytes)) != entry["blake2b"].get<std::string>()) {
-      return fail(Errc::kInvalid, "{}: its checksum is not its manifest's", path.string());
+      return fail(Errc::kInvalid, "{}: its checksum differs from the one in the manifest",
+                  path.string());
     }
     *content = std::move(bytes);
   }
@@ -194,8 +195,9 @@ Result<> CheckpointFolder::save(const TrainingState& state, const CheckpointLayo
     return within("cannot save a checkpoint", written.error());
   }
   if (auto latest = write_file_atomic(path_ / "latest", name + "\n"); !latest) {
-    return within(fmt::format("{} is saved, but not the newest one's name", folder.string()),
-                  latest.error());
+    return within(
+        fmt::format("{} is saved, but the file `latest` could not be written", folder.string()),
+        latest.error());
   }
 
   const auto all = names();
@@ -270,7 +272,7 @@ Result<std::optional<TrainingState>> CheckpointFolder::load(
     const fs::path folder = path_ / name;
     const char* const next = name == all.back()
                                  ? "there is no earlier one: training starts from the beginning"
-                                 : "taking the one before";
+                                 : "using the previous checkpoint";
     std::error_code ignored;
     if (!fs::exists(folder / kManifestFile, ignored) && !ignored) {  // the manifest is written last
       passed_over.push_back(
@@ -286,9 +288,10 @@ Result<std::optional<TrainingState>> CheckpointFolder::load(
               : tl::unexpected(whole.error());
     if (const auto& failed = model ? arrays : model; !failed && failed.error().code == Errc::kIo) {
       // The checkpoint may be undamaged; resuming from an older one would lose work.
-      return fail(Errc::kIo,
-                  "cannot read the newest checkpoint: {}; start again when its file system is well",
-                  failed.error().message);
+      return fail(
+          Errc::kIo,
+          "cannot read the newest checkpoint: {}; start again when the file system works again",
+          failed.error().message);
     }
     if (!model || !arrays) {
       passed_over.push_back(fmt::format("damaged checkpoint: {}; {}",

@@ -56,8 +56,8 @@ Result<std::vector<std::uint8_t>> read_bytes(const std::filesystem::path& path,
     const int got = gzread(gz.get(), bytes.data() + have, static_cast<unsigned>(kChunk));
     bytes.resize(have + static_cast<std::size_t>(std::max(got, 0)));
     if (bytes.size() > limit_bytes) {
-      return fail(Errc::kInvalid, "{}: holds more than the {} bytes that are read", path.string(),
-                  limit_bytes);
+      return fail(Errc::kInvalid, "{}: its content is larger than the limit of {} bytes",
+                  path.string(), limit_bytes);
     }
     if (got > 0) continue;
     int code = Z_OK;
@@ -137,9 +137,10 @@ Result<IdxArray> read_idx(const std::filesystem::path& path, std::size_t expecte
     DLRUN_TRY_ASSIGN(auto bytes, read_bytes(path, limit_bytes));
     return parse_idx(path.string(), std::move(bytes), expected_dimensions);
   } catch (const std::bad_alloc&) {
-    return fail(Errc::kIo,
-                "{}: no memory for what it holds; the limit may be ulimit -v or resources.mem",
-                path.string());
+    return fail(
+        Errc::kIo,
+        "{}: not enough memory for its content; the limit may be ulimit -v or resources.mem",
+        path.string());
   }
 }
 

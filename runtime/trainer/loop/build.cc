@@ -134,8 +134,8 @@ Result<Layers<float>> Trainer::layers_of_model() const {
   if (const std::size_t shift = options_.augmentation.shift;
       shift > 0 && (shift >= image.height || shift >= image.width)) {
     return fail(Errc::kUsage,
-                "--augment shift {} moves images of {} x {} pixels, those of {}, out of themselves",
-                shift, image.height, image.width, data_.source);
+                "--augment shift {} must be smaller than the images of {} ({} x {} pixels)", shift,
+                data_.source, image.height, image.width);
   }
   DLRUN_TRY_ASSIGN(auto layers, make_layers<float>(words, image, classes_));
   for (const auto& layer : layers) {
@@ -192,8 +192,8 @@ void Trainer::describe() {
                                      train_samples_, data_.test.size()));
   if (p.train.is_streamed) {
     session_.reporter.note(
-        fmt::format("data: {} MiB of training images stay in host memory, for which this GPU has "
-                    "no room; batches are sent to it",
+        fmt::format("data: {} MiB of training images do not fit into GPU memory; each batch is "
+                    "copied to the GPU",
                     data_.train.images.size() >> 20U));
   }
   session_.reporter.note(fmt::format(
@@ -210,8 +210,9 @@ void Trainer::describe() {
                   "not used: ranks over {} exchange gradients within a step; they are for one "
                   "rank, --backend single",
                   session_.communicator.name())
-        : has_norms ? "each step is one up to the gradients' norms, which are waited for"
-                    : "each step is one"));
+        : has_norms ? "each step is one graph, up to the point where the host reads the gradient "
+                      "norms"
+                    : "each step is one graph"));
   }
   if (options_.local_steps > 0) {
     session_.reporter.note(fmt::format(

@@ -32,9 +32,10 @@ Result<> Trainer::survey() {
 
 Result<> Trainer::check_parallelism(const Optimizer<float>& rule) const {
   if (options_.has_sharded_state && rule.needs_whole_tensors()) {
-    return fail(Errc::kUsage,
-                "--optimizer-state sharded cuts across the layers, whose norms {} needs",
-                options_.optimizer.name);
+    return fail(
+        Errc::kUsage,
+        "{} needs the norms of whole layers; it cannot be used with --optimizer-state sharded",
+        options_.optimizer.name);
   }
   if (options_.has_sharded_state && options_.local_steps > 0) {
     return fail(

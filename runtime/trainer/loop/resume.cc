@@ -78,9 +78,9 @@ Result<std::optional<TrainingState>> Trainer::resumable() {
         Errc::kInvalid,
         "{}: its newest checkpoint, of step {}, is from the middle of epoch {}, where {} had taken "
         "their "
-        "samples in an order of their own; this run has {}: what is left of the epoch cannot be "
-        "told. Go on with the same ranks and files, or from the end of an epoch: move later "
-        "checkpoints away",
+        "samples in an order of their own; this run has {}: the remaining samples of the epoch "
+        "are unknown. Continue with the same ranks and files, or from the end of an epoch: move "
+        "later checkpoints away",
         p.checkpoints.path().string(), (*saved)->position.step, (*saved)->position.epoch + 1,
         files_of_ranks((*saved)->rank_samples), files_of_ranks(rank_samples_));
   }
@@ -161,9 +161,8 @@ Result<> Trainer::save() {
       mine =
           fail(Errc::kInvalid,
                "{}: a parameter, or the optimizer's state of one, is no finite number after step "
-               "{} (epoch {}): the learning rate is too high, or the data hold what no model can "
-               "learn; the "
-               "checkpoints before stay",
+               "{} (epoch {}): the learning rate is too high, or the data contain invalid "
+               "values; earlier checkpoints are kept",
                data_.source, p.position.step, p.position.epoch + (p.position.offset > 0 ? 1 : 0));
     }
   }

@@ -214,7 +214,7 @@ Result<> Trainer::not_finite(double loss, double epochs_done) {
   const auto say = [&](double value) {
     return fail(Errc::kInvalid,
                 "{}: the loss is {} at step {} (epoch {}): the learning rate {:g} is too high, or "
-                "the data hold what no model can learn; the checkpoints before stay",
+                "the data contain invalid values; earlier checkpoints are kept",
                 data_.source, value, parts_->position.step, parts_->position.epoch + 1,
                 learning_rate(parts_->schedule, epochs_done));
   };

@@ -66,8 +66,10 @@ Result<PreflightOptions> parse_preflight_options(std::span<const std::string> ar
     } else if (args[at] == "--timeout" && number && *number >= 1 && *number <= kMostSeconds) {
       options.timeout = std::chrono::seconds(*number);
     } else {
-      return fail(Errc::kUsage, "'{} {}' is not --backend NAME or --timeout SECONDS",
-                  printable(args[at]), printable(value));
+      return fail(
+          Errc::kUsage,
+          "unknown option or wrong value '{} {}'; expected --backend NAME or --timeout SECONDS",
+          printable(args[at]), printable(value));
     }
   }
   return options;

@@ -64,7 +64,7 @@ class Builder {
       if (kind.word != words_.front()) continue;
       DLRUN_TRY((this->*kind.add)(layers));
       return at_ == words_.size() ? Result<>()
-                                  : fail(Errc::kUsage, "'{}' is too much", printable(words_[at_]));
+                                  : fail(Errc::kUsage, "unexpected '{}'", printable(words_[at_]));
     }
     std::vector<std::string_view> known{kResidual};
     for (const Kind& kind : kKinds) known.push_back(kind.word);
@@ -206,11 +206,11 @@ class Builder {
     if (shape_ != after) {
       return fail(
           Errc::kUsage,
-          "its layers turn {} x {} x {} into {} x {} x {}: what they give is added to {}",
+          "its layers turn {} x {} x {} into {} x {} x {}: the output must have the shape of {}",
           before.height, before.width, before.channels, after.height, after.width, after.channels,
-          shortcut == parts.end() ? std::string("what they get")
-                                  : fmt::format("its shortcut's {} x {} x {}", shape_.height,
-                                                shape_.width, shape_.channels));
+          shortcut == parts.end() ? std::string("the input")
+                                  : fmt::format("the shortcut's output, {} x {} x {}",
+                                                shape_.height, shape_.width, shape_.channels));
     }
     layers.push_back(
         make_residual<T>(before.size(), after.size(), std::move(inner), std::move(around)));
@@ -266,7 +266,7 @@ Result<Layers<T>> make_layers(std::span<const std::string> words, const ImageSha
     }
   }
   if (layers.empty() || builder.shape().size() != classes) {
-    return fail(Errc::kUsage, "the last layer gives {} values a sample, the data have {} classes",
+    return fail(Errc::kUsage, "the last layer has {} outputs, the data have {} classes",
                 builder.shape().size(), classes);
   }
   return layers;

@@ -80,13 +80,13 @@ Result<std::string> equal_on_all_ranks(Communicator& communicator, std::string_v
     }
   }
   if (different.size() == 1) {
-    return fail(Errc::kPeer, "{} differ: rank {} of {} does not hold what rank 0 holds", what,
-                different[0], communicator.size());
+    return fail(Errc::kPeer, "{} differ: rank {} of {} differs from rank 0", what, different[0],
+                communicator.size());
   }
   if (!different.empty()) {
     std::string ranks = compress_hostlist(different);  // for example [1,3-5]
     if (ranks.starts_with('[')) ranks = ranks.substr(1, ranks.size() - 2);
-    return fail(Errc::kPeer, "{} differ: ranks {} of {} do not hold what rank 0 holds", what, ranks,
+    return fail(Errc::kPeer, "{} differ: ranks {} of {} differ from rank 0", what, ranks,
                 communicator.size());
   }
   return to_hex(mine);

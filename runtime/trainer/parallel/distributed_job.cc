@@ -76,7 +76,7 @@ Result<DistributedOptimizer> DistributedOptimizer::wrap(DistributedJob& job,
 Result<> DistributedOptimizer::step(std::span<float> parameters, std::span<float> gradients,
                                     double learning_rate) {
   if (parameters.size() != count_ || gradients.size() != count_) {
-    return fail(Errc::kShape, "{} parameters and {} gradients, but the optimizer is of {}",
+    return fail(Errc::kShape, "{} parameters and {} gradients, but the optimizer was made for {}",
                 parameters.size(), gradients.size(), count_);
   }
   DLRUN_TRY(job_->communicator().all_reduce(gradients, ReduceOp::kSum));
