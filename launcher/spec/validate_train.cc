@@ -126,9 +126,9 @@ void Validator::check_optimization() {
   const std::string rule = spec_.train.optimizer.value_or("");
   if (spec_.train.optimizer_state == "sharded" &&
       (rule == "lars" || rule == "lamb" || rule == "novograd")) {
-    error("train.optimizer.state"_key,
-          fmt::format("train.optimizer.state: sharded cuts across the layers, whose norms {} needs",
-                      rule));
+    error("train.optimizer.state"_key, fmt::format("train.optimizer.state: sharded does not work "
+                                                   "with {}, which needs the norms of whole layers",
+                                                   rule));
   }
   if (spec_.train.optimizer_state == "sharded" && spec_.train.local_steps) {
     error("train.local_steps"_key,
