@@ -256,7 +256,7 @@ TEST_CASE("what sharding and compression cannot be put together with is refused"
   TrainOptions options = small_options();
   options.has_sharded_state = true;
   options.optimizer.name = "lamb";
-  CHECK(has(message_of(train(1, options)[0]), "whose norms lamb needs"));
+  CHECK(has(message_of(train(1, options)[0]), "lamb needs the norms of whole layers"));
   options.optimizer.name = "sgd";
   options.buckets.compression = Compression::kBfloat16;
   CHECK(has(message_of(train(2, options)[1]), "--compression cannot be combined with"));
