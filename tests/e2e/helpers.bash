@@ -25,9 +25,9 @@ testbed=$DLRUN_SOURCE_DIR/tests/testbed
 
 # Sets the variables of the running testbed: DLRUN_TESTBED_USER, _HOME, _PREFIX, _NODES; SLURM_CONF.
 load_testbed() {
-    local lines
-    lines=$("$testbed/env") || return 1
-    eval "$lines"
+    local state=${DLRUN_TESTBED_DIR:-/run/dlrun-testbed}
+    # shellcheck disable=SC1091 # `up` writes these files
+    source "$state/env" && source "$state/login"
 }
 [[ ! -e ${DLRUN_TESTBED_DIR:-/run/dlrun-testbed}/up ]] || load_testbed
 
@@ -45,7 +45,15 @@ slurm_bin=${DLRUN_TESTBED_SLURM:-/usr}/bin
 # shellcheck disable=SC2034 # bats reads it
 BATS_TEST_RETRIES=${DLRUN_TEST_RETRIES:-0}
 
-as_user() { "$testbed/as_user" "$@"; }
+# Does the same as the command tests/testbed/as_user, without starting a shell for it.
+# shellcheck disable=SC2154 # load_testbed sets testbed_login
+as_user() {
+    if ((EUID == 0)); then
+        env -i ${TERM:+TERM="$TERM"} "${testbed_login[@]}" "$@"
+    else
+        "$testbed/as_user" "$@"
+    fi
+}
 # shellcheck disable=SC2154 # the test sets dir
 dl() { as_user bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
 

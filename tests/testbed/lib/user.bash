@@ -22,18 +22,34 @@ remove_user() {
     userdel "$1"
 }
 
-# as_user COMMAND...: runs the command as in a login of the testbed's user. The command gets the
-# environment of that user and of the testbed, and only TERM from the caller.
-as_user() {
-    local environment home
+# Writes, for shells to read, the exports of tests/testbed/env ($state/env) and the arguments of
+# `env -i` that make a command one of the testbed's user in a clean environment ($state/login).
+# Tests run thousands of commands; reading two files starts no process.
+write_shell_files() {
+    local environment home login line
     home=$(user_home "$user")
     mapfile -t environment < <(print_environment)
-    cd "$home" || exit
-    exec env -i HOME="$home" USER="$user" LOGNAME="$user" SHELL=/bin/bash LANG=C.UTF-8 \
-        ${TERM:+TERM="$TERM"} \
-        PATH="$state/prefix/bin:$(slurm_path)/usr/local/bin:/usr/bin:/bin:$state/containers/bin" \
-        "${environment[@]}" \
-        setpriv --reuid="$user" --regid="$user" --init-groups --inh-caps=-all "$@"
+    login=(--chdir="$home" HOME="$home" USER="$user" LOGNAME="$user" SHELL=/bin/bash LANG=C.UTF-8
+        PATH="$state/prefix/bin:$(slurm_path)/usr/local/bin:/usr/bin:/bin:$state/containers/bin"
+        "${environment[@]}"
+        setpriv --reuid="$user" --regid="$user" --init-groups --inh-caps=-all)
+    printf 'testbed_login=(%s)\n' "$(printf '%q ' "${login[@]}")" >"$state/login"
+    {
+        for line in "${environment[@]}"; do
+            printf 'export %s=%q\n' "${line%%=*}" "${line#*=}"
+        done
+        # shellcheck disable=SC2016  # the shell that reads the line expands PATH
+        printf 'export PATH=%q"$PATH":%q\n' "$state/prefix/bin:$(slurm_path)" \
+            "$state/containers/bin"
+    } >"$state/env"
+}
+
+# as_user COMMAND...: becomes the command, as in a login of the testbed's user. The command gets the
+# environment of that user and of the testbed, and only TERM from the caller.
+as_user() {
+    local testbed_login
+    source "$state/login"
+    exec env -i ${TERM:+TERM="$TERM"} "${testbed_login[@]}" "$@"
 }
 
 # Prints the environment that a shell needs for the testbed, as NAME=value lines.
