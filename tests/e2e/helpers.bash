@@ -46,16 +46,16 @@ slurm_bin=${DLRUN_TESTBED_SLURM:-/usr}/bin
 BATS_TEST_RETRIES=${DLRUN_TEST_RETRIES:-0}
 
 # Does the same as the command tests/testbed/as_user, without starting a shell for it.
-# shellcheck disable=SC2154 # load_testbed sets testbed_login
+# shellcheck disable=SC2154 # load_testbed sets testbed_home and testbed_login
 as_user() {
     if ((EUID == 0)); then
-        env -i ${TERM:+TERM="$TERM"} "${testbed_login[@]}" "$@"
+        env -i --chdir="$testbed_home" ${TERM:+TERM="$TERM"} "${testbed_login[@]}" "$@"
     else
         "$testbed/as_user" "$@"
     fi
 }
 # shellcheck disable=SC2154 # the test sets dir
-dl() { as_user bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
+dl() { as_user env --chdir="$dir" dlrun "$@"; }
 
 wait_until() {
     local deadline=$((${EPOCHREALTIME/./} + $1 * 1000000)) limit=$1 last

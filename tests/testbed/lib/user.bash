@@ -22,18 +22,19 @@ remove_user() {
     userdel "$1"
 }
 
-# Writes, for shells to read, the exports of tests/testbed/env ($state/env) and the arguments of
-# `env -i` that make a command one of the testbed's user in a clean environment ($state/login).
-# Tests run thousands of commands; reading two files starts no process.
+# Writes two files for shells to read: $state/env has the exports of tests/testbed/env, $state/login
+# the user's home and the arguments of `env -i` before a command of the user. Tests run thousands of
+# such commands; reading files starts no process.
 write_shell_files() {
     local environment home login line
     home=$(user_home "$user")
     mapfile -t environment < <(print_environment)
-    login=(--chdir="$home" HOME="$home" USER="$user" LOGNAME="$user" SHELL=/bin/bash LANG=C.UTF-8
+    login=(HOME="$home" USER="$user" LOGNAME="$user" SHELL=/bin/bash LANG=C.UTF-8
         PATH="$state/prefix/bin:$(slurm_path)/usr/local/bin:/usr/bin:/bin:$state/containers/bin"
         "${environment[@]}"
         setpriv --reuid="$user" --regid="$user" --init-groups --inh-caps=-all)
-    printf 'testbed_login=(%s)\n' "$(printf '%q ' "${login[@]}")" >"$state/login"
+    printf 'testbed_home=%q\ntestbed_login=(%s)\n' "$home" "$(printf '%q ' "${login[@]}")" \
+        >"$state/login"
     {
         for line in "${environment[@]}"; do
             printf 'export %s=%q\n' "${line%%=*}" "${line#*=}"
@@ -47,9 +48,9 @@ write_shell_files() {
 # as_user COMMAND...: becomes the command, as in a login of the testbed's user. The command gets the
 # environment of that user and of the testbed, and only TERM from the caller.
 as_user() {
-    local testbed_login
+    local testbed_home testbed_login
     source "$state/login"
-    exec env -i ${TERM:+TERM="$TERM"} "${testbed_login[@]}" "$@"
+    exec env -i --chdir="$testbed_home" ${TERM:+TERM="$TERM"} "${testbed_login[@]}" "$@"
 }
 
 # Prints the environment that a shell needs for the testbed, as NAME=value lines.
