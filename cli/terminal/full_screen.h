@@ -27,7 +27,8 @@ struct TerminalSize {
 /// A fault (SIGSEGV, SIGABRT, ...) restores the terminal before it ends the process.
 class FullScreen {
  public:
-  /// Fails with kUsage if standard input or output is no terminal, and with kIo.
+  /// Fails with kUsage if standard input or output is no terminal, and with kIo after an error of
+  /// the system.
   [[nodiscard]] static Result<FullScreen> open();
   FullScreen(FullScreen&& other) noexcept;
   FullScreen& operator=(FullScreen&&) = delete;

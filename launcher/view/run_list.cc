@@ -49,8 +49,8 @@ class ListMaker {
   std::size_t hidden_ = 0;
 };
 
-/// Chooses the runs to list. A run that has ended needs no query: its row comes from the cache. Its
-/// files are read only for JSON.
+/// Chooses the runs to list, and takes the cached rows of runs that have ended. A run with a cached
+/// row needs no query, and its files are not read. JSON needs the files, so it uses no cached row.
 void ListMaker::choose(const std::vector<IndexEntry>& own, const std::vector<IndexEntry>& foreign) {
   const uid_t caller = ::geteuid();
   for (const IndexEntry& entry : own) {

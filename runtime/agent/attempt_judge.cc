@@ -45,7 +45,8 @@ void blame_launch(AttemptEnd& end, const EndFacts& facts) {
 }
 
 /// Decides whether the run is complete after every rank ended with 0. A program that was warned of
-/// the time limit may save and exit with 0; it is complete only if it reported so.
+/// the time limit may save and exit with 0 before it is done. If the run restarts after a time
+/// limit, it is therefore complete only if the program has reported that it is done.
 void judge_zeros(Judgement& judged, const EndFacts& facts) {
   auto& end = judged.end;
   end.message = facts.ranks == 1 ? "the rank ended with 0"

@@ -74,7 +74,7 @@ TEST_CASE("text that ends inside a string or a bracket is no JSON and no fault")
 
 TEST_CASE("a line of a record that is nested too deep is a damaged one") {
   const std::string body = "{\"event\":\"result\",\"a\":" + nested(100'000);
-  // A line with a valid checksum, which anybody can compute.
+  // All these lines have a valid checksum, because anybody can compute one.
   const std::string honest = to_checked_line({{"event", "ended"}});
   nlohmann::ordered_json small{{"event", "result"}, {"a", 0}};
   std::string line = to_checked_line(small);

@@ -1,8 +1,8 @@
-// A stand-in for NVIDIA's enroot, for machines without it: import, create, start, export, remove
-// and list, with enroot's options and mechanism. An image is unpacked once, and `start` enters the
-// root file system in user and mount namespaces of its own, without privileges.
+// A stand-in for NVIDIA's enroot, for machines without it: import, create, start, export, remove,
+// list, digest and version, with enroot's options and mechanism. An image is unpacked once, and
+// `start` enters the root file system in user and mount namespaces of its own, without privileges.
 //
-// The stand-in lacks all hooks except those of enroot_hooks.h, overlays, and registries over the
+// The stand-in has no overlays and only the hooks of enroot_hooks.h. It uses no registry over the
 // network: `docker://` names are squashfs files in ../registry next to the program. It announces
 // itself on stderr.
 
@@ -36,7 +36,7 @@ void stand_in::die(const std::string& message) {
 
 namespace {
 
-using namespace stand_in;  // NOLINT(google-build-using-namespace): it is this program
+using namespace stand_in;  // NOLINT(google-build-using-namespace): the program is a stand-in
 
 void say(const std::string& message) {
   std::fprintf(stderr, "[INFO] enroot stand-in of dlrun's testbed: %s\n", message.c_str());
@@ -245,7 +245,7 @@ void mount_line(const fs::path& root, const std::string& line) {
     may_fail = may_fail || option == "nofail";
     const auto* flag = std::find_if(std::begin(kFlags), std::end(kFlags),
                                     [&](const auto& row) { return row.name == option; });
-    // A bind mount passes the option to the kernel, which ignores it.
+    // Skips any other option, because the kernel ignores the other options of a bind mount.
     if (flag == std::end(kFlags)) continue;
     (flag->is_propagation ? propagation : flags) |= flag->flag;
   }
