@@ -180,8 +180,8 @@ void Attempt::finish_without_ranks(Clock::time_point now) {
 }
 
 void Attempt::finish_ending(Clock::time_point now) {
-  // No rank is left that could explain the first failure. Only the launcher can still report how a
-  // lost agent died.
+  // After all ranks have ended, no rank can explain the first failure any more. Only the launcher
+  // can still report how a lost agent died.
   if (is_in_doubt() && members_.all_ended() && (step_end_ || !waits_for_launcher())) announce();
   const bool lag_is_over = step_end_ && now >= step_end_->at + kConnectionsLag;
   if (step_end_ && !is_in_doubt() && (lag_is_over || !members_.has_connected())) return finish(now);
