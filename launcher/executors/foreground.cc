@@ -20,8 +20,8 @@
 namespace dlrun {
 namespace {
 
-// Written by the handler, read by wait(). The only process-wide state in this file, because a
-// signal handler has no other access to data.
+// Shared by wait() and the handler. The only process-wide state in this file, because a signal
+// handler has no other access to data.
 volatile sig_atomic_t g_child = -1;
 volatile sig_atomic_t g_kills = 0;
 volatile sig_atomic_t g_count = 0;

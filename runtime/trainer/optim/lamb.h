@@ -37,9 +37,9 @@ struct LambFormula {
 
 namespace dlrun::trainer {
 
-/// Layer-wise Adam (You et al. 2020, Algorithm 2, with phi(z) = z). A weight w moves along
-/// Adam's direction u (which includes the decay) by lr * |w| / |u|. Biases and scales move by
-/// lr u and do not decay.
+/// Layer-wise Adam (You et al. 2020, Algorithm 2, with phi(z) = z). The step of a weight w is
+/// -lr (|w| / |u|) u, where u is Adam's direction and includes the decay. The step of biases and
+/// scales is -lr u, without decay.
 template <typename T>
 class Lamb final : public Optimizer<T> {
  public:
