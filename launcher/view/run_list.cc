@@ -49,8 +49,8 @@ class ListMaker {
   std::size_t hidden_ = 0;
 };
 
-/// Chooses the runs to list. A run that has ended needs no query: its row comes from the cache. Its
-/// files are read only for JSON.
+/// Chooses the runs to list. A run that has ended usually needs no query, because its row is
+/// cached. JSON does not use the cache, because it needs the files of every run.
 void ListMaker::choose(const std::vector<IndexEntry>& own, const std::vector<IndexEntry>& foreign) {
   const uid_t caller = ::geteuid();
   for (const IndexEntry& entry : own) {
