@@ -27,8 +27,8 @@ struct Part {
   std::string label, place;
 };
 
-/// Returns the named runs. Replaces a sweep by its points, and a point that was submitted again by
-/// its latest run.
+/// Returns the named runs. Returns the points of a sweep instead of the sweep, and for a point that
+/// was resubmitted its latest run.
 Result<std::vector<Part>> parts_of(const Cli& cli, const std::vector<std::string>& names) {
   std::vector<Part> parts;
   for (const auto& name : names) {

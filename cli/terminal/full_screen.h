@@ -40,7 +40,7 @@ class FullScreen {
   void draw(const std::vector<Text>& lines, bool colour);
 
   enum class Event {
-    kNone,      ///< the time limit passed
+    kNone,      ///< the time limit passed, or a key without a meaning was pressed
     kRedraw,    ///< the size changed, or the process returned from the background
     kQuit,      ///< q, Ctrl-D, or the terminal is gone
     kTerminate  ///< SIGINT (Ctrl-C), SIGTERM or SIGHUP

@@ -1,5 +1,6 @@
-// Splits the bytes of a log into UTF-8 characters and escape sequences, and keeps, escapes or drops
-// each. A piece may end inside one of them; its beginning is then kept until the next piece.
+// Splits the bytes of a log into UTF-8 characters and escape sequences, and shows, escapes or drops
+// each. The log arrives in pieces. If a piece ends inside a character or a sequence, the incomplete
+// bytes wait for the next piece.
 
 #include "cli/terminal/log_output.h"
 
@@ -88,7 +89,8 @@ std::string LogFilter::filtered(std::string_view bytes, bool is_last) {
       // Only the first byte of a malformed character is escaped, because the bytes after it may be
       // valid characters.
       if (!is_utf8(bytes.substr(0, length))) length = 1;
-      // A log may hold emoji, which end in U+FE0E or U+FE0F. These hide nothing there.
+      // printable() would escape U+FE0E and U+FE0F, because they are invisible. In a log they stay:
+      // they select the style of the emoji before them and cannot deceive the reader there.
       const auto character = bytes.substr(0, length);
       const bool is_emoji_style = character == "\ufe0e" || character == "\ufe0f";
       shown += is_emoji_style ? std::string(character) : printable(character);

@@ -88,8 +88,8 @@ void Attempt::reconsider(FailedRank failed, bool cause_is_known, Clock::time_poi
   const bool is_own =
       cause_is_known && end.is_own.value_or(end.signal != SIGTERM && end.signal != SIGKILL);
   const bool may_be_another = is_in_doubt() && !waits_for_launcher();
-  // Lead kills no agent this soon after the first failure. An agent that is found lost now was
-  // therefore lost before that failure.
+  // Lead kills no agent this soon after the first failure. An agent that is lost now is therefore
+  // no consequence of that failure, but may be its cause.
   const auto new_weight = !cause_is_known ? Weight::kCause
                           : is_own        ? weight(end)
                                           : Weight::kConsequence;

@@ -16,8 +16,8 @@ struct ContainerFailure {
   std::string sentence;             ///< the message of the container tool
 };
 
-/// Collects the lines of a step about its container. Callers must leave out lines that a rank's
-/// program printed.
+/// Finds the messages about the container in the output of a step. Callers must leave out lines
+/// that a rank's program printed.
 class ContainerWords {
  public:
   /// Handles a line of the step's standard error. Returns false if it is not about the container.

@@ -20,8 +20,8 @@ namespace dlrun::agent {
 /// Damaged lines are dropped. Crash-safe: temporary file, fsync, rename, fsync of the folder. A
 /// reader sees either the old file or the new one. Uses bounded memory for a file of any size.
 ///
-/// Fails only if the old file is still in its place. A folder that cannot be synced is reported in
-/// `sync_error`, because the caller must write to the new file from then on.
+/// Fails only if the old file is still in its place. If only the folder cannot be synced, the new
+/// file is already in place and the caller must write to it; `sync_error` then holds the error.
 [[nodiscard]] Result<BackgroundFile::Renewed> compact_events(const std::filesystem::path& path);
 
 }  // namespace dlrun::agent

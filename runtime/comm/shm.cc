@@ -2,8 +2,9 @@
 // (reduce-scatter, then all-gather), in chunks that fit into the processor's cache. shm_segment.h
 // defines how ranks share memory and wait for each other.
 //
-// A request does its work in the call that waits for it. Copying occupies this processor whenever
-// it runs, so an earlier start would gain nothing. In addition, the other ranks are ready by then.
+// A request does its work when the caller waits for it, or in the next collective call. Copying
+// occupies this processor whenever it runs, so an earlier start would gain nothing. A later start
+// also gives the other ranks time to arrive.
 
 #include "runtime/comm/shm.h"
 
@@ -155,8 +156,8 @@ class ShmCommunicator final : public Communicator {
     std::uint64_t number_;
   };
 
-  /// Runs the requests with numbers below `end`, in order. Every rank runs the same requests
-  /// before its next call.
+  /// Runs the requests with numbers below `end`, in order. Every other collective call first runs
+  /// all requests, so all ranks run the same operations in the same order.
   Result<> run_requests(std::uint64_t end) {
     if (!failed_) return failed_;
     while (next_request_ - requests_.size() < end) {

@@ -39,7 +39,8 @@ Result<> StepGraphs::begin(std::size_t kind, cudaStream_t stream) {
   }
   current_ = static_cast<std::size_t>(found - known_.begin());
   stream_ = stream;
-  // In relaxed mode this thread may still allocate, and wait for operations queued before.
+  // Relaxed mode permits this thread to allocate memory during the recording, and to wait for
+  // operations that were queued before the recording.
   DLRUN_TRY(checked_graph_call(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed),
                                "cudaStreamBeginCapture"));
   is_recording_ = true;
