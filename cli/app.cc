@@ -136,7 +136,7 @@ void print_failure(const Cli& cli, const Error& error) {
 int exit_code_of_output(const Cli& cli, const Result<int>& code) {
   const bool is_told = !code && has_text(code.error());
   if (is_all_printed() || is_told) return code ? *code : exit_code_of(code.error().code);
-  if (has_reader_left()) return kExitReaderLeft;
+  if (is_reader_gone()) return kExitReaderLeft;
   print_error(cli, "standard output could not be written whole");
   return kExitFault;
 }

@@ -10,8 +10,8 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kShown = 200;              // bytes of a list shown in a message
-constexpr std::size_t kSlurmsRange = 64 * 1024;  // Slurm 22.05's limit for the nodes of one list
+constexpr std::size_t kShown = 200;                 // bytes of a list shown in a message
+constexpr std::size_t kSlurmNodeLimit = 64 * 1024;  // Slurm 22.05's limit for the nodes of one list
 
 struct Range {
   std::uint64_t first = 0;
@@ -189,7 +189,7 @@ Result<> check_hostlist(std::string_view expression) {
                      fmt::format("names have only letters, digits, '.', '_' and '-'; found '{}'",
                                  printable(at.substr(0, bytes))));
   }
-  if (const auto names = parse_list(expression, kSlurmsRange); !names)
+  if (const auto names = parse_list(expression, kSlurmNodeLimit); !names)
     return tl::unexpected(names.error());
   return {};
 }

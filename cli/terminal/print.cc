@@ -80,7 +80,7 @@ bool is_all_printed() {
   return false;
 }
 
-bool has_reader_left() {
+bool is_reader_gone() {
   pollfd output{STDOUT_FILENO, 0, 0};
   return ::poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
 }

@@ -51,7 +51,7 @@ bool flush_output();
 [[nodiscard]] bool is_all_printed();
 /// Returns true if standard output is a pipe whose reader has gone, as in `dlrun ls | head -1`.
 /// This is no error to report.
-[[nodiscard]] bool has_reader_left();
+[[nodiscard]] bool is_reader_gone();
 
 /// Calls `print`. If standard output fails, fails with kIo and the text `instead`: the part that
 /// the user needs in any case, such as the queued job.

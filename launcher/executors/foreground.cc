@@ -23,7 +23,7 @@ namespace {
 // Shared by wait() and the handler. The only process-wide state in this file, because a signal
 // handler has no other access to data.
 volatile sig_atomic_t g_child = -1;
-volatile sig_atomic_t g_kills = 0;
+volatile sig_atomic_t g_may_kill = 0;
 volatile sig_atomic_t g_count = 0;
 volatile sig_atomic_t g_first = 0;
 
@@ -32,7 +32,7 @@ extern "C" void on_foreground_signal(int signal) {
   if (g_first == 0) g_first = signal;
   g_count = g_count + 1;
   if (g_child > 0)
-    ::kill(static_cast<pid_t>(g_child), g_count >= 3 && g_kills != 0 ? SIGKILL : SIGTERM);
+    ::kill(static_cast<pid_t>(g_child), g_count >= 3 && g_may_kill != 0 ? SIGKILL : SIGTERM);
   errno = saved;
 }
 
@@ -150,7 +150,7 @@ void ForegroundProcess::release() {
 Result<ForegroundEnd> ForegroundProcess::wait() {
   g_first = 0;
   g_count = 0;
-  g_kills = on_signal_ == OnSignal::kTerminate ? 1 : 0;
+  g_may_kill = on_signal_ == OnSignal::kTerminate ? 1 : 0;
   g_child = pid_;
   const Handlers handlers;
   log_debug("a command starts", {{"argv", argv_}, {"pid", pid_}});

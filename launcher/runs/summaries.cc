@@ -34,14 +34,14 @@ std::optional<RunSummaries::Row> RunSummaries::find(const IndexEntry& run,
   Row row;
   row.job = take_field(line);
   row.state = take_field(line);
-  row.matters = take_field(line);
+  row.summary = take_field(line);
   return row;
 }
 
 void RunSummaries::keep(const IndexEntry& run, const struct stat& events, Row row) {
   const auto line =
-      fmt::format("{}\t{}\t{}\t{}", stamp_of(events), row.job, row.state, row.matters);
-  const std::array<std::string_view, 4> parts{run.path.native(), row.job, row.state, row.matters};
+      fmt::format("{}\t{}\t{}\t{}", stamp_of(events), row.job, row.state, row.summary);
+  const std::array<std::string_view, 4> parts{run.path.native(), row.job, row.state, row.summary};
   if (!are_fields(parts)) return;
   kept_[run.path.native()] = line;
 }

@@ -20,7 +20,7 @@ class RunSummaries {
  public:
   /// The columns of a run that has ended according to its own record.
   struct Row {
-    std::string job, state, matters;
+    std::string job, state, summary;
   };
 
   /// Reads the cache beside the index. The cache is empty if its file is missing, damaged, or not

@@ -114,7 +114,7 @@ void ListMaker::inspect(RunInspector& inspector, RunList& list) {
     }
     if (one.row)
       list.rows.push_back(
-          {one.entry->id, one.row->job, one.row->state, age(one.entry->created), one.row->matters});
+          {one.entry->id, one.row->job, one.row->state, age(one.entry->created), one.row->summary});
   }
   list.hidden = hidden_;
   summaries_.save();

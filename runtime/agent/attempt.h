@@ -159,7 +159,7 @@ class Attempt {
   void on_step_end(int code, std::string_view words, Clock::time_point now);
   /// Ends the attempt because lead has no file descriptor left for further ranks. message explains
   /// the limit and its remedy.
-  void on_full(std::string message, Clock::time_point now);
+  void on_too_few_files(std::string message, Clock::time_point now);
   /// Ends the attempt for a reason outside of it, such as a later attempt that superseded it.
   void give_up(int code, std::string_view message, Clock::time_point now);
 
@@ -242,7 +242,7 @@ class Attempt {
   void finish_running(Clock::time_point now);
   void finish_ending(Clock::time_point now);
   /// Ends an attempt whose step has ended although some ranks have not.
-  void finish_without_ranks(Clock::time_point now);
+  void fail_unended_ranks(Clock::time_point now);
   void finish(Clock::time_point now);
   void record_failure(const FailedRank& failed);
   void record_progress(Clock::time_point now);

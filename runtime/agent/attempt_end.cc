@@ -114,7 +114,7 @@ void Attempt::name_missing(Clock::time_point now) {
   outlet_.record(events::Missing{.ranks = {missing.begin(), missing.end()}, .seconds = waited});
 }
 
-void Attempt::on_full(std::string message, Clock::time_point now) {
+void Attempt::on_too_few_files(std::string message, Clock::time_point now) {
   if (!is_in<Joining>()) return;
   signs_.is_given_up = true;  // a retry would hit the same limit
   end_for(EndReason::kLaunchFailed, kExitLaunchFailed, std::move(message), now);
@@ -132,7 +132,7 @@ void Attempt::finish_if_done(Clock::time_point now) {
 
 void Attempt::finish_joining(Clock::time_point now) {
   if (!step_end_) return;
-  if (!members_.by_rank.empty()) return finish_without_ranks(now);
+  if (!members_.by_rank.empty()) return fail_unended_ranks(now);
   end_.reason = EndReason::kLaunchFailed;
   end_.code = kExitLaunchFailed;
   const auto words = trim(step_end_->words);
@@ -148,7 +148,7 @@ void Attempt::finish_joining(Clock::time_point now) {
 
 void Attempt::finish_running(Clock::time_point now) {
   if (!members_.all_ended()) {
-    if (step_end_) finish_without_ranks(now);
+    if (step_end_) fail_unended_ranks(now);
     return;
   }
   auto& all_ended_since = in<Running>()->all_ended_since;
@@ -165,7 +165,7 @@ void Attempt::finish_running(Clock::time_point now) {
   finish(now);
 }
 
-void Attempt::finish_without_ranks(Clock::time_point now) {
+void Attempt::fail_unended_ranks(Clock::time_point now) {
   if (now < step_end_->at + kConnectionsLag) return;
   for (int rank = 0; rank < members_.size; ++rank) {
     const auto* const member = members_.find(rank);

@@ -83,7 +83,9 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void on_message(PeerId peer, std::string_view payload) override;
   void on_lost(PeerId peer, std::string_view why) override;
 
-  void on_full(int error) override { attempt_->on_full(too_few_files(error), Clock::now()); }
+  void on_too_few_files(int error) override {
+    attempt_->on_too_few_files(too_few_files(error), Clock::now());
+  }
 
   // StepHandler
   void on_task_end(int rank, std::string_view host, int code, int signal) override {
@@ -184,7 +186,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   std::unordered_map<int, PeerId> peer_of_rank_;
   std::optional<std::string> step_name_;  ///< from the first claim; equal for all ranks
   /// Nodes that srun reported as failed, and about which the controller has not been asked yet.
-  std::string claimed_nodes_;
+  std::string reported_nodes_;
   std::string asked_nodes_;  ///< nodes about which the controller is being asked
   BackgroundCall<Result<std::vector<std::string>>> lost_nodes_;
   Clock::time_point next_question_{};

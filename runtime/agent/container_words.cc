@@ -129,7 +129,7 @@ std::optional<ContainerFailure> ContainerWords::failure() const {
   return ContainerFailure{is_image ? Cause::kImage : Cause::kContainer, with_detail(sentence_)};
 }
 
-ContainerFailure judge_making(std::string_view words) {
+ContainerFailure judge_creation(std::string_view words) {
   return {is_of_image(words) ? Cause::kImage : Cause::kContainer,
           printable(words.substr(0, kSentenceLimitBytes))};
 }

@@ -43,6 +43,6 @@ class ContainerWords {
 
 /// Classifies the output of a command that failed to make a container, such as
 /// "[ERROR] Invalid image format: /a.sqsh".
-[[nodiscard]] ContainerFailure judge_making(std::string_view words);
+[[nodiscard]] ContainerFailure judge_creation(std::string_view words);
 
 }  // namespace dlrun::agent

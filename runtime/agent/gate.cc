@@ -108,7 +108,7 @@ void Gate::accept_peers() {
       if (error == EAGAIN) return;
       // Out of descriptors or memory: evict unproven connections, never those of ranks.
       if (unproven_.empty()) {
-        if (!std::exchange(is_full_told_, true)) handler_.on_full(error);
+        if (!std::exchange(is_full_reported_, true)) handler_.on_too_few_files(error);
         return pause_accepting(now + kPlaceHeldFor);
       }
       const auto held_until = find(next_to_leave())->since + kPlaceHeldFor;
@@ -165,9 +165,9 @@ void Gate::leave_place(const Peer& peer) {
 }
 
 void Gate::set_share(const Host& host, std::size_t before, std::size_t after) {
-  const bool is_stranger = !own_hosts_.contains(host);
-  if (before > 0) shares_.erase({is_stranger, before, host});
-  if (after > 0) shares_.insert({is_stranger, after, host});
+  const bool is_outside_job = !own_hosts_.contains(host);
+  if (before > 0) shares_.erase({is_outside_job, before, host});
+  if (after > 0) shares_.insert({is_outside_job, after, host});
 }
 
 void Gate::read_from(PeerId id) {

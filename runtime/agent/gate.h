@@ -38,7 +38,7 @@ class GateHandler {
   virtual void on_lost(PeerId peer, std::string_view why) = 0;
   /// Called once when accept() fails for lack of descriptors or memory and there is no unproven
   /// connection to close. error: the errno of accept().
-  virtual void on_full(int /*error*/) {}
+  virtual void on_too_few_files(int /*error*/) {}
 };
 
 class Gate {
@@ -108,7 +108,7 @@ class Gate {
   };
   /// The number of places that a host has. Hosts outside the job sort last and are evicted first.
   struct Share {
-    bool is_stranger = false;
+    bool is_outside_job = false;
     std::size_t places = 0;
     Host host{};
     auto operator<=>(const Share&) const = default;
@@ -144,7 +144,7 @@ class Gate {
   std::map<Host, std::list<PeerId>> strangers_;  ///< unproven peers by host, oldest first
   std::set<Share> shares_;                       ///< the sizes of the lists in strangers_
   std::set<Host> own_hosts_;                     ///< hosts of the job
-  bool is_full_told_ = false;
+  bool is_full_reported_ = false;
   PeerId next_ = 1;
   std::size_t turned_away_ = 0;
 };

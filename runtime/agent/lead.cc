@@ -74,7 +74,7 @@ int end_without_step(const LeadOptions& options, const Env& env, const JobIdenti
   }
   auto [end, comes_again] = judge_script_end(trap);
   if (!options.container_words.empty() && !end.is_slurms_doing && !end.is_cancelled) {
-    const auto failure = judge_making(options.container_words);
+    const auto failure = judge_creation(options.container_words);
     end.cause = failure.cause;
     end.message = fmt::format("the container could not be made: {}; the ranks were not started",
                               failure.sentence);

@@ -21,8 +21,8 @@ constexpr std::size_t kClaimedNodesLimitBytes = 16U << 10U;
 }  // namespace
 
 void AttemptRunner::on_node_failure(std::string_view nodes) {
-  if (claimed_nodes_.size() < kClaimedNodesLimitBytes)
-    claimed_nodes_ += fmt::format("{}{}", claimed_nodes_.empty() ? "" : ",", nodes);
+  if (reported_nodes_.size() < kClaimedNodesLimitBytes)
+    reported_nodes_ += fmt::format("{}{}", reported_nodes_.empty() ? "" : ",", nodes);
 }
 
 bool AttemptRunner::on_peer(PeerId peer, const Claim& claim) {

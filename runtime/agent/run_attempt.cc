@@ -218,8 +218,8 @@ void AttemptRunner::on_limit_known(const Result<JobFacts>& facts) {
 void AttemptRunner::confirm_node_failure(Clock::time_point now) {
   if (const auto lost = lost_nodes_.take()) {
     if (!*lost) {  // the controller did not answer: ask again later
-      claimed_nodes_ =
-          std::exchange(asked_nodes_, {}) + (claimed_nodes_.empty() ? "" : "," + claimed_nodes_);
+      reported_nodes_ =
+          std::exchange(asked_nodes_, {}) + (reported_nodes_.empty() ? "" : "," + reported_nodes_);
       next_question_ = now + kAskAgain;
     } else if ((*lost)->empty()) {
       const auto message = fmt::format(
@@ -232,10 +232,10 @@ void AttemptRunner::confirm_node_failure(Clock::time_point now) {
       attempt_->on_node_failure(compress_hostlist(**lost), now);
     }
   }
-  if (claimed_nodes_.empty() || lost_nodes_.is_open() || controller_ == nullptr ||
+  if (reported_nodes_.empty() || lost_nodes_.is_open() || controller_ == nullptr ||
       now < next_question_)
     return;
-  asked_nodes_ = std::exchange(claimed_nodes_, {});
+  asked_nodes_ = std::exchange(reported_nodes_, {});
   lost_nodes_.ask(
       [controller = *controller_, nodes = asked_nodes_] { return controller.lost_nodes(nodes); });
 }

@@ -62,7 +62,7 @@ YAML
     grep -q 'line 10 in load_next_batch' "$folder/rank-0005.txt"
 }
 
-@test "without a debugger the kernel's wait channel is shown, also for a stopped program" {
+@test "without a debugger the state in the kernel is shown, also for a stopped program" {
     as_user tee "$dir/exp.yaml" >/dev/null <<'YAML'
 name: plain
 resources: {nodes: 1, tasks_per_node: 3, cpus_per_task: 1, time: 10m}

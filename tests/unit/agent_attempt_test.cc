@@ -243,7 +243,7 @@ TEST_CASE(
     "lead without descriptors for its ranks says so at once, and does not start again for that") {
   Scene scene;
   scene.hello(0, 4);
-  scene.attempt.on_full("too few open files", scene.now);
+  scene.attempt.on_too_few_files("too few open files", scene.now);
   scene.attempt.on_exit(0, {143, SIGTERM, {}}, scene.now);
   scene.attempt.on_step_end(1, "", scene.now);
   scene.pass(seconds(3));

@@ -82,9 +82,9 @@ TEST_CASE(
 }
 
 TEST_CASE("the words of a command that was to make a container say whether it was the image") {
-  CHECK(judge_making("failed on n1: Invalid image format: /a.sqsh").cause == Cause::kImage);
-  CHECK(judge_making("failed on n1: No such file or directory: /a.sqsh").cause == Cause::kImage);
-  CHECK(judge_making("failed on n1: bash: line 12: enroot: command not found").cause ==
+  CHECK(judge_creation("failed on n1: Invalid image format: /a.sqsh").cause == Cause::kImage);
+  CHECK(judge_creation("failed on n1: No such file or directory: /a.sqsh").cause == Cause::kImage);
+  CHECK(judge_creation("failed on n1: bash: line 12: enroot: command not found").cause ==
         Cause::kContainer);
 }
 

@@ -191,7 +191,7 @@ TEST_CASE(
     print_document("text");
     const bool is_told =
         !print_or_say([&] { print(cli, text("more")); }, "the job is queued").has_value();
-    return (is_all_printed() ? 1 : 2) + (has_reader_left() ? 10 : 20) + (is_told ? 100 : 0);
+    return (is_all_printed() ? 1 : 2) + (is_reader_gone() ? 10 : 20) + (is_told ? 100 : 0);
   };
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC)),
       fine(::open("/dev/null", O_WRONLY | O_CLOEXEC));

@@ -227,7 +227,7 @@ TEST_CASE("a summary holds while the run's record is the file that it was made o
   const auto row = summaries.find(run, info);
   REQUIRE(row.has_value());
   CHECK(row->state == "completed");
-  CHECK(row->matters == "test_accuracy 0.9");
+  CHECK(row->summary == "test_accuracy 0.9");
   CHECK_FALSE(summaries.find({"r-2", "r", folder / "r-2", ""}, info).has_value());
   std::ofstream(run.path / "events.jsonl", std::ios::app) << "two\n";  // the run was claimed again
   REQUIRE(::stat((run.path / "events.jsonl").c_str(), &info) == 0);

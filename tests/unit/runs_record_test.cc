@@ -143,7 +143,7 @@ TEST_CASE("results of several reports are merged") {
   CHECK(Json::parse(record.result) == Json({{"test_accuracy", 0.98}, {"parameters", "3f2a"}}));
 }
 
-TEST_CASE("torn, damaged, foreign and ill-typed lines are passed over and counted") {
+TEST_CASE("torn, foreign and ill-typed lines are skipped, damaged ones are skipped and counted") {
   std::string damaged = a_start();
   damaged[10] ^= 1;
   const auto record = sum_up_events(
