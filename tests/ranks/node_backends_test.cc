@@ -26,7 +26,7 @@ struct Backend {
   std::string_view missing;
 };
 const std::vector<Backend> kBackends{
-    {"shm", "rank 1 did not come"},
+    {"shm", "rank 1 did not join"},
 #ifdef DLRUN_TEST_GLOO
     {"gloo", "gloo/world/1"},
 #endif
@@ -113,7 +113,7 @@ TEST_CASE("shm, gloo: an abandoned communicator ends the others' calls at once")
       }
       const auto after = comm.barrier();
       if (after) return {"a barrier without rank 1 succeeded"};
-      if (backend.name == "shm" && !has(after.error().message, "rank 1 left"))
+      if (backend.name == "shm" && !has(after.error().message, "rank 1 has stopped"))
         return {after.error().message};
       return {};
     }));

@@ -169,7 +169,7 @@ TEST_CASE("a peer that is not lead is reported as such") {
   std::string bytes = "SSH-2";
   const auto answer = rank.answer(bytes);
   REQUIRE_FALSE(answer);
-  CHECK(answer.error().message.find("not dlrun-agent lead") != std::string::npos);
+  CHECK(answer.error().message.find("not a dlrun-agent lead") != std::string::npos);
 }
 
 TEST_CASE("a claim reads back, and malformed ones are refused") {

@@ -66,11 +66,17 @@ struct Cluster {
     Provenance provenance(folder.path(), context.env, {"test"}, "hash");
     auto job = make_job(context, reporter, {file, {}, {}});
     if (!job) return tl::unexpected(job.error());
+    auto sweep = plan_arrays(context, *job, true);
+    if (!sweep) return tl::unexpected(sweep.error());
+    const SweepPlan* arrays = *sweep ? &**sweep : nullptr;
     RunInspector inspector(context.env, known_servers(context));
     const auto checked =
-        check_job(context, reporter, inspector, *job, nullptr, CheckStage::kSubmission);
+        check_job(context, reporter, inspector, *job, arrays, CheckStage::kSubmission);
     if (!checked) return tl::unexpected(checked.error());
-    return submit_job(context, reporter, inspector, std::move(*job), *checked, provenance);
+    return arrays != nullptr
+               ? submit_sweep(context, reporter, inspector, std::move(*job), std::move(**sweep),
+                              *checked, provenance)
+               : submit_job(context, reporter, inspector, std::move(*job), *checked, provenance);
   }
   Result<Submitted> submit_again(const std::string& run) {
     RunInspector inspector(context.env, known_servers(context));
@@ -172,7 +178,10 @@ TEST_CASE_FIXTURE(Cluster,
                   "the secrets of an array that Slurm may have accepted stay, those of a refused "
                   "one are removed") {
   context.env.set("TOKEN", "s3cret");
-  spec("environment: {secrets: [TOKEN]}\nsweep: {parameters: {environment.vars.LR: [a, b]}}\n");
+  std::ofstream(folder / "x.yaml") << "name: x\nresources: {time: 1m}\n"
+                                   << "launch: {command: [\"true\"]}\n"
+                                   << "environment: {secrets: [TOKEN]}\n"
+                                   << "sweep: {parameters: {environment.vars.LR: [a, b]}}\n";
   const auto kept_secrets = [&] {
     std::size_t count = 0;
     for (const auto& entry : fs::recursive_directory_iterator(folder.path()))
@@ -185,6 +194,8 @@ TEST_CASE_FIXTURE(Cluster,
   program("sbatch", help + "echo 'sbatch: error: Invalid account' >&2; exit 1");
   const auto refused = submit("x.yaml");
   REQUIRE_FALSE(refused.has_value());
+  INFO(refused.error().message);
+  CHECK(has(refused.error().message, "Invalid account"));
   CHECK(kept_secrets() == 0);
 
   // Ctrl-C ends dlrun's sbatch before it answers, and the controller cannot be asked.
@@ -193,6 +204,7 @@ TEST_CASE_FIXTURE(Cluster,
   program("sacct", "exit 1");
   const auto interrupted = submit("x.yaml");
   REQUIRE_FALSE(interrupted.has_value());
+  INFO(interrupted.error().message);
   CHECK(has(interrupted.error().message, "Whether Slurm took the job is not known"));
   CHECK(interrupted.error().code == Errc::kInterrupted);
   CHECK(kept_secrets() == 2);

@@ -89,7 +89,7 @@ TEST_CASE("data for which there is no memory are an error that names the file, n
           ::setrlimit(RLIMIT_AS, &little);
           const auto array = read_idx(folder / "large", 3, std::size_t{8} << 30U);
           return !array && array.error().code == Errc::kIo &&
-                         has(array.error().message, "large: no memory")
+                         has(array.error().message, "large: not enough memory")
                      ? 0
                      : 1;
         }) == 0);
@@ -184,7 +184,7 @@ TEST_CASE("a gzip stream that is cut, damaged or unreasonably large is refused b
   CHECK(has(bad.error().message, "bad.gz: damaged gzip stream"));
 
   CHECK(
-      has(read_idx(folder / "x.gz", 1, 50'000).error().message, "holds more than the 50000 bytes"));
+      has(read_idx(folder / "x.gz", 1, 50'000).error().message, "is larger than the limit of 50000 bytes"));
 }
 
 TEST_CASE("a missing file and a folder in its place are told apart") {
