@@ -303,7 +303,7 @@ SH
     wait $! || code=$?
     rest=$(cat "$BATS_TEST_TMPDIR/out")
     [ "$code" -eq 130 ]
-    [[ $rest == *"goes on"* ]]
+    [[ $rest == *"continues"* ]]
     [ "$(state)" = running ]
 }
 

@@ -274,7 +274,7 @@ refused() {
 @test "no socket, server or token, and a readable, wrong or expired token: an error, no record" {
     rest=(--set "$(via slurmrestd)")
     refused 4 "no such socket" "${rest[@]}" --set submit.url=unix:/run/nothing
-    refused 2 "give submit.token_file" "${rest[@]}" --set "submit.url=$DLRUN_TESTBED_REST_URL"
+    refused 2 "set submit.token_file" "${rest[@]}" --set "submit.url=$DLRUN_TESTBED_REST_URL"
     refused 2 "would send the token in the clear" "${rest[@]}" \
         --set submit.url=http://rest.example.org --set submit.token_file=token
     refused 6 "No such file" "${rest[@]}" --set "submit.url=$DLRUN_TESTBED_REST_URL" \
