@@ -36,7 +36,7 @@ YAML
     run dl nodes
     echo "$output"
     [[ $output \
-        == *NODE*UNTIL*REASON*n1*testbed*first-*"n1 is not fit for the job: disk: cannot create a file in /tmp/scratch"* ]]
+        == *NODE*UNTIL*REASON*n1*testbed*first-*"n1 is not fit for the job: disk: cannot create"* ]]
     [ "$(dl nodes --json | jq -r '.nodes[] | [.node, .cluster, .run == null] | join(" ")')" \
         = "n1 testbed false" ]
     [ "$(dl nodes first.yaml --json | jq -r .file)" = "$dir/runs/known-bad.jsonl" ]

@@ -55,7 +55,7 @@ as_user() {
     fi
 }
 # shellcheck disable=SC2154 # the test sets dir
-dl() { as_user env --chdir="$dir" dlrun "$@"; }
+dl() { as_user env --chdir="${dir:-.}" dlrun "$@"; }
 
 wait_until() {
     local deadline=$((${EPOCHREALTIME/./} + $1 * 1000000)) limit=$1 last
