@@ -3,6 +3,7 @@
 #include "common/blocked_sigpipe.h"
 
 namespace dlrun {
+
 bool write_to(std::FILE* stream, std::string_view bytes) {
   const BlockedSigpipe guard;
   return std::fwrite(bytes.data(), 1, bytes.size(), stream) == bytes.size();

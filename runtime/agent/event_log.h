@@ -30,7 +30,8 @@ class EventLog {
 
   void set_attempt(int attempt) { attempt_ = attempt; }
   /// Queues an event with its time and attempt. Never blocks. Events of class kDroppable are not
-  /// synced to the disk, and are dropped while the queue is half full. All other events are synced.
+  /// synced to the disk, and are dropped while at least half of the queue is full. All other events
+  /// are synced.
   void record(const RunEvent& event);
 
   /// Returns the first failure to write, once.
