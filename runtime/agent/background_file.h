@@ -55,8 +55,8 @@ class BackgroundFile {
   /// Queues a record. The record is written whole, or lost after a failure. durable: fdatasync()
   /// follows. Returns false, and queues nothing, if the queue is full.
   [[nodiscard]] bool push(std::string record, bool durable = false);
-  /// Returns true while the queue is less than half full. Records that may be dropped are pushed only
-  /// then, so that on a disk that hangs they leave the other half to records that decide.
+  /// Returns true while the queue is less than half full. Records that may be dropped are pushed
+  /// only then, so that on a disk that hangs they leave the other half to records that decide.
   [[nodiscard]] bool has_room() const;
 
   /// Queues text. If the queue is full, drops the text, counts its bytes, and writes a line about

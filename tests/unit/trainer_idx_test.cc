@@ -183,8 +183,8 @@ TEST_CASE("a gzip stream that is cut, damaged or unreasonably large is refused b
   REQUIRE_FALSE(bad.has_value());
   CHECK(has(bad.error().message, "bad.gz: damaged gzip stream"));
 
-  CHECK(
-      has(read_idx(folder / "x.gz", 1, 50'000).error().message, "is larger than the limit of 50000 bytes"));
+  CHECK(has(read_idx(folder / "x.gz", 1, 50'000).error().message,
+            "is larger than the limit of 50000 bytes"));
 }
 
 TEST_CASE("a missing file and a folder in its place are told apart") {
