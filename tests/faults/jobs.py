@@ -82,7 +82,7 @@ TYPES = {
             1,
             60,
             {"preset": "torch", "program": "torch_ddp.py", "words": "python3", "step_ms": "25"},
-            hang_after=30,
+            hang_after=60,
         ),
     )
 }
