@@ -35,21 +35,21 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
  public:
   using Clock = std::chrono::steady_clock;
 
-  explicit AttemptRunner(const AttemptPlace& place)
-      : options_(place.options),
-        env_(place.env),
-        identity_(place.identity),
-        run_(place.run),
-        events_(place.events),
-        loop_(place.loop),
-        out_(place.out),
-        err_(place.err),
-        signal_fd_(place.signal_fd),
-        command_(place.command),
-        controller_(place.controller),
-        bystander_(place.bystander),
-        ends_before_limit_(place.ends_before_limit),
-        on_early_end_(place.on_early_end) {}
+  explicit AttemptRunner(const AttemptContext& context)
+      : options_(context.options),
+        env_(context.env),
+        identity_(context.identity),
+        run_(context.run),
+        events_(context.events),
+        loop_(context.loop),
+        out_(context.out),
+        err_(context.err),
+        signal_fd_(context.signal_fd),
+        command_(context.command),
+        controller_(context.controller),
+        bystander_(context.bystander),
+        ends_before_limit_(context.ends_before_limit),
+        on_early_end_(context.on_early_end) {}
 
   Result<AttemptEnd> run();
 

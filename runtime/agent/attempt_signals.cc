@@ -29,7 +29,7 @@ void Attempt::on_own_signal(int signal, Clock::time_point now) {
     end_.is_slurms_doing = end_.is_slurms_doing || !end_.lost_nodes.empty();
     auto* const ending = in<Ending>();
     if (ending == nullptr) return begin_ending(now, signal);
-    if (!ending->asked_again_at) ending->asked_again_at = now;
+    if (!ending->signalled_at) ending->signalled_at = now;
     return;
   }
   end_for_signal(signal, fmt::format("ended by {}", signal_name(signal)), now);

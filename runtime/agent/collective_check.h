@@ -57,8 +57,8 @@ class CollectiveCheck {
   pid_t pid_ = -1;
   Clock::time_point began_ = Clock::now();
   std::optional<Clock::time_point> stopped_since_;
-  std::optional<to_lead::CheckFailed>
-      said_;  ///< the failure that the check, or this class, reported first
+  /// The failure that the check, or this class, reported first.
+  std::optional<to_lead::CheckFailed> failure_;
 };
 
 }  // namespace dlrun::agent

@@ -105,10 +105,10 @@ void ContainerWords::hear_pyxis(std::string_view words) {
   if (words.starts_with("failed to export container")) {
     if (failed_save_.empty()) failed_save_ = with_detail(words);
   } else if (words.starts_with("    ")) {  // a quoted line of enroot's log
-    const auto told = of_tool(trim(words));
-    if (!told && is_detail_certain_) return;
-    is_detail_certain_ = told.has_value();
-    detail_ = told.value_or(trim(words));
+    const auto error = of_tool(trim(words));
+    if (!error && is_detail_certain_) return;
+    is_detail_certain_ = error.has_value();
+    detail_ = error.value_or(trim(words));
   } else if (sentence_.empty() && !is_noise(words)) {
     sentence_ = words;
   }

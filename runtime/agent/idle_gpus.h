@@ -37,7 +37,7 @@ class IdleGpus {
     Clock::time_point busy_at{};  ///< when it was last busy, or the start if it never was
     Clock::time_point heard_at{};
     bool has_worked = false;
-    bool is_told = false;
+    bool is_reported = false;
   };
 
   std::optional<std::chrono::seconds> limit_;

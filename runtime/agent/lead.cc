@@ -98,7 +98,7 @@ std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& r
                                  RecordedHistory& read, const LeadOutputs& outputs) {
   auto& events = outputs.events;
   const auto& last = read.last;
-  if (!options.retry.is_on() || !run.again || !last.has_attempt || last.is_announced)
+  if (!options.retry.is_on() || !run.was_claimed_before || !last.has_attempt || last.is_announced)
     return std::nullopt;
   const auto decision = decide_retry(options.retry, read.history, last.cause);
   if (decision.restarts) {
@@ -145,7 +145,7 @@ int lead_run(const LeadOptions& options, const Env& env) {
   Sink err(*loop, STDERR_FILENO);
   const LeadOutputs outputs{*loop, *events, out, err, signals.get()};
   RecordedHistory read;
-  if (run->again) {
+  if (run->was_claimed_before) {
     auto history = read_history_file(directory / "events.jsonl", options.always_reports);
     // The history contains the restart budget.
     if (!history) return refuse(history.error(), kExitRunUnwritable);
@@ -164,7 +164,7 @@ int lead_run(const LeadOptions& options, const Env& env) {
                                  .cluster = identity->cluster,
                                  .host = own_host(),
                                  .pid = ::getpid(),
-                                 .again = run->again});
+                                 .again = run->was_claimed_before});
   RunLeader leader(options, env, *identity, *run, outputs, bystander, std::move(read.history));
   if (events->cut_bytes() > 0) {
     const auto message =

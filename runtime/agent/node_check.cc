@@ -34,8 +34,8 @@ std::vector<std::string> ask_gpus(const Env& env) {
   const auto done = run_command(command);
   if (!done) return {fmt::format("gpu: {}", done.error().message)};
   if (done->exit_code != 0) {
-    const std::string said = done->out + done->err;
-    const auto words = trim(said);
+    const std::string output = done->out + done->err;
+    const auto words = trim(output);
     return {fmt::format("gpu: nvidia-smi ended with {}: {}", done->exit_code,
                         printable(words.substr(0, words.find('\n'))))};
   }

@@ -38,7 +38,7 @@ class ProgressFile {
   std::string last_;  ///< content at the last look
   bool is_unchanged_ = false;
   int bad_looks_ = 0;  ///< number of looks in a row that found new but bad content
-  bool has_told_problem_ = false;
+  bool has_reported_problem_ = false;
 };
 
 /// Returns the problem with a progress report, as a clause that quotes the text. Returns nullopt if

@@ -52,7 +52,7 @@ class ProgressRecorder {
   void add_result(const Json& body);
 
   /// Returns true once the program has reported that its work is complete.
-  [[nodiscard]] bool has_said_done() const { return has_said_done_; }
+  [[nodiscard]] bool has_reported_done() const { return has_reported_done_; }
   /// Returns the highest step (or epoch, if it reports no step) that the program reported.
   [[nodiscard]] std::optional<std::int64_t> step() const { return step_; }
 
@@ -63,7 +63,7 @@ class ProgressRecorder {
 
  private:
   std::optional<std::int64_t> step_;
-  bool has_said_done_ = false;
+  bool has_reported_done_ = false;
   HeldEvent<events::Progress> progress_;
   events::Result whole_result_;
   HeldEvent<events::Result> result_;

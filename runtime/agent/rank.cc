@@ -231,22 +231,22 @@ Result<> RankRunner::launch_program() {
   return {};
 }
 
-bool RankRunner::take_failure(const Json& body) {
+bool RankRunner::take_blame(const Json& body) {
   if (!body.is_object()) return false;
   const auto words = body.find("failed");
   const auto of = body.find("of");
   if (words == body.end() || !words->is_string() || of == body.end() || !of->is_number_integer())
     return false;
   const auto rank = of->get<std::int64_t>();
-  state_.on_told_failure(rank >= 0 && rank < world_.size ? static_cast<int>(rank) : -1,
-                         words->get<std::string>());
+  state_.on_blame(rank >= 0 && rank < world_.size ? static_cast<int>(rank) : -1,
+                  words->get<std::string>());
   return true;
 }
 
 void RankRunner::on_program_message(const MessageToLead& message) {
   const auto* progress = std::get_if<to_lead::Progress>(&message);
   if (progress == nullptr) return lead_.send(message);
-  if (!take_failure(progress->body)) on_progress(*progress);
+  if (!take_blame(progress->body)) on_progress(*progress);
 }
 
 void RankRunner::on_progress(const to_lead::Progress& progress) {

@@ -76,7 +76,7 @@ class RankRunner final : public RankOutlet {
   void look_at_progress(bool is_last = false);
   /// Handles a trusted program's report of why it is about to fail. Returns false for other
   /// messages.
-  [[nodiscard]] bool take_failure(const Json& body);
+  [[nodiscard]] bool take_blame(const Json& body);
 
   void on_message(std::string_view payload);
   void mark_errors();

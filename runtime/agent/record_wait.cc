@@ -30,11 +30,11 @@ int signals_to_end(int signal_fd) {
 
 bool wait_for_record(const RecordWait& wait) {
   const auto began = Clock::now();
-  bool is_said = false;
+  bool is_reported = false;
   for (int asked = 0;; wait.loop.run_once(milliseconds(0))) {
     if (wait.events.drain(kLookAtRecordEvery)) return true;
     const auto waited = Clock::now() - began;
-    if (waited >= wait.is_slow && !std::exchange(is_said, true)) {
+    if (waited >= wait.slow_after && !std::exchange(is_reported, true)) {
       wait.err.push(
           fmt::format("dlrun: still waiting for the disk: the run's record, {}, is not written "
                       "yet; two signals (TERM, Ctrl-C) end the wait\n",

@@ -156,13 +156,13 @@ Result<> AttemptRunner::start_step() {
       record(events::Warning{.message = log.error().message});
     }
   }
-  const StepPlumbing plumbing{loop_,     *this, out_, err_, local_log_.get(), marks_of(secret_),
-                              bystander_};
+  const StepContext context{loop_,     *this, out_, err_, local_log_.get(), marks_of(secret_),
+                            bystander_};
   auto env = step_env();
   auto command = command_;
   if (marks_errors()) keep_lines_whole(command, env);
-  auto step = options_.local ? start_local(plumbing, command, std::move(env), *options_.local)
-                             : start_srun(plumbing, command, env);
+  auto step = options_.local ? start_local(context, command, std::move(env), *options_.local)
+                             : start_srun(context, command, env);
   if (!step) return tl::unexpected<Error>(std::move(step.error()));
   step_ = std::move(*step);
   return {};
@@ -316,8 +316,8 @@ milliseconds AttemptRunner::next_wait() const {
   return wait;
 }
 
-Result<AttemptEnd> run_attempt(const AttemptPlace& place) {
-  return AttemptRunner(place).run();
+Result<AttemptEnd> run_attempt(const AttemptContext& context) {
+  return AttemptRunner(context).run();
 }
 
 }  // namespace dlrun::agent

@@ -203,13 +203,13 @@ Result<ClaimedRun> claim_run(const fs::path& directory, const JobIdentity& ident
       return tl::unexpected<Error>(std::move(created.error()));
     const auto again = check_holder(directory, identity, name, dump(claim));
     if (!again) return tl::unexpected<Error>(again.error());
-    run.again = *again;
+    run.was_claimed_before = *again;
     // Rewritten because each start of the job may have another log file.
     DLRUN_TRY(write_file_atomic(directory / "claim", dump(claim)));
   }
   std::error_code ignored;
   const bool is_submitted = fs::exists(directory / "submission.json", ignored);
-  if (!is_submitted && !run.again) {
+  if (!is_submitted && !run.was_claimed_before) {
     const Json origin{{"cluster", identity.cluster},
                       {"job", identity.job},
                       {"name", std::string(name)},

@@ -26,7 +26,7 @@ struct JobIdentity {
 struct ClaimedRun {
   std::filesystem::path directory;  ///< absolute
   int attempt = 0;
-  bool again = false;  ///< this job has claimed the run before: Slurm has requeued it
+  bool was_claimed_before = false;  ///< this job has claimed the run before: Slurm has requeued it
 };
 
 /// Returns the absolute path of the run directory: $DLRUN_RUN, otherwise RUNS/NAME-JOB.

@@ -196,11 +196,11 @@ bool RunLeader::is_superseded() const {
 }
 
 Result<> RunLeader::begin_next_attempt() {
-  bool is_told = false;
+  bool is_reported = false;
   for (const auto until = Clock::now() + kDiskFullLimit;;) {
     auto begun = begin_attempt(run_.directory, run_.attempt + 1);
     if (begun || begun.error().code != Errc::kIo || Clock::now() >= until) return begun;
-    if (!std::exchange(is_told, true)) {
+    if (!std::exchange(is_reported, true)) {
       say(fmt::format("{}; it is tried again for {} s", begun.error().message,
                       std::chrono::duration_cast<seconds>(kDiskFullLimit).count()));
     }

@@ -12,7 +12,7 @@
 
 namespace dlrun::agent {
 
-class SignalPost {
+class SignalRelay {
  public:
   using Clock = std::chrono::steady_clock;
 
