@@ -180,8 +180,8 @@ void Attempt::fail_unended_ranks(Clock::time_point now) {
 }
 
 void Attempt::finish_ending(Clock::time_point now) {
-  // Announces the first failure when nothing can explain it any more: all ranks have ended, and the
-  // launcher has ended, too, or no report of it on a lost agent is awaited.
+  // Announces the first failure once no later report can explain it: all ranks have ended, and lead
+  // expects no report of the launcher about a lost agent.
   if (is_in_doubt() && members_.all_ended() && (step_end_ || !waits_for_launcher())) announce();
   const bool lag_is_over = step_end_ && now >= step_end_->at + kConnectionsLag;
   if (step_end_ && !is_in_doubt() && (lag_is_over || !members_.has_connected())) return finish(now);

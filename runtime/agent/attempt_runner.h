@@ -113,8 +113,8 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   }
   [[nodiscard]] std::string too_few_files(int error) const;
   Result<> start_step();
-  /// Waits after a success for srun to end. srun may not know yet that its ranks have ended, and it
-  /// may still hold output of the ranks.
+  /// Waits for srun to end after a successful attempt. srun may learn of the ranks' ends later than
+  /// lead, and may still hold output of the ranks.
   void wait_for_step();
   void take_signals();
   void look_at_limit();
@@ -147,7 +147,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void handle(const Sender& from, to_lead::Exit& exit);
 
   void tick();
-  /// Tells the attempt for how long this process was stopped since the last call, if it was.
+  /// Tells the attempt if this process was stopped since the last call, and for how long.
   void note_sleep(Clock::time_point now);
   void write_samples(Clock::time_point now, bool is_last);
   [[nodiscard]] std::chrono::milliseconds next_wait() const;

@@ -39,8 +39,8 @@ void Attempt::on_own_signal(int signal, Clock::time_point now) {
 void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
   if (!goes_on()) return;
   // When the grace time of a preemption begins, Slurm sends TERM to the steps only. A TERM that
-  // reaches ranks but not lead is therefore such a preemption, for which `checkpoint.signal_before`
-  // prepares the program.
+  // reaches ranks but not lead therefore announces a preemption. The programs then get USR1, as
+  // before the time limit (`checkpoint.signal_before`).
   const bool may_checkpoint = signal == SIGUSR1 || signal == SIGTERM;
   const bool passes = may_checkpoint && options_.forward_usr1;
   const auto answer = passes              ? SignalWord::kCheckpoint
@@ -59,8 +59,8 @@ void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
         fmt::format("ended by {}, which reached rank {} on {}", signal_name(signal), rank, host),
         now);
   }
-  // Either all ranks checkpoint or none: a collective in the middle of a checkpoint would hang
-  // otherwise. This rank also gets its own reply, because it waits for a reply about this signal.
+  // Either all ranks checkpoint or none. Otherwise a collective in the middle of a checkpoint would
+  // hang. This rank also gets its own reply, because it waits for a reply about this signal.
   outlet_.send(rank, to_rank::SignalAnswer{signal, answer});
   signs_.is_preemption_near = signs_.is_preemption_near || signal == SIGTERM;
   if (auto* const running = in<Running>()) running->hang.off();

@@ -315,7 +315,7 @@ void Gate::tick(Clock::time_point now) {
     if (!peer->handshake && peer->silent > kSilenceLimit) silent.push_back(id);
   }
   for (const auto id : silent)
-    lose(id, fmt::format("its agent has said nothing for {} s", kSilenceLimit.count()));
+    lose(id, fmt::format("its agent has sent nothing for {} s", kSilenceLimit.count()));
 }
 
 std::optional<Gate::Clock::time_point> Gate::next_deadline() const {

@@ -46,9 +46,9 @@ class Gate {
   using Clock = std::chrono::steady_clock;
 
   // Limits on unproven connections, against floods. There is a fixed number of places for them. If
-  // all are taken, a new connection evicts the oldest one of the host that has the most places, but
-  // only after that one has had its place for kPlaceHeldFor. Hosts of the job (this one, and those
-  // from which a rank has joined) lose their places last.
+  // all are taken, a new connection evicts the oldest connection of the host that has the most
+  // places. Each connection keeps its place for at least kPlaceHeldFor. Hosts of the job (this
+  // host, and hosts from which a rank has joined) lose their places last.
 
   /// Places for unproven connections; at most half of the open files that this process may have.
   static constexpr std::size_t kPlaces = 4096;

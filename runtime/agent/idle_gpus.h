@@ -1,6 +1,6 @@
 #pragma once
-// Finds idle GPUs (health.idle_gpu_after). Heartbeats report how busy each GPU is. A GPU is idle if
-// no sample has shown it busy for that time. No I/O, no clock.
+// Finds idle GPUs. Heartbeats report how busy each GPU is. A GPU is idle if no heartbeat has
+// reported it busy for the time health.idle_gpu_after. No I/O, no clock.
 
 #include <chrono>
 #include <cstddef>

@@ -112,9 +112,10 @@ std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& r
   }
   if (decision.why.empty()) return std::nullopt;  // the run had ended, and a user restarted it
   const int code = last.code == 0 ? 1 : last.code;
-  const auto message =
-      fmt::format("attempt {} was lost ({}); Slurm started the job again, but the run does not: {}",
-                  last.attempt, word(last.cause), decision.why);
+  const auto message = fmt::format(
+      "attempt {} was lost ({}); Slurm started the job again, but the run does not start "
+      "again: {}",
+      last.attempt, word(last.cause), decision.why);
   events.record(events::Ended{.state = EndState::kFailed, .code = code, .message = message});
   remove_secrets(run.directory);
   outputs.say(message);

@@ -104,7 +104,8 @@ struct Autopsy {
   [[nodiscard]] static Autopsy of(const Json& message);
 };
 
-/// The agent received `signal` and waits for to_rank::SignalAnswer.
+/// The agent received `signal` and waits for to_rank::SignalAnswer. A missing number counts as
+/// SIGHUP (1), which ends the attempt.
 struct Signal {
   static constexpr std::string_view kType = "signal";
   int signal = 1;

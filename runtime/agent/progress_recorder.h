@@ -21,7 +21,7 @@ class HeldEvent {
   static constexpr std::chrono::milliseconds kEvery{1000};
 
   void hold(Event event) { held_ = std::move(event); }
-  /// Returns the event that is held, if its second has passed.
+  /// Returns the held event if at least one second has passed since the last returned one.
   [[nodiscard]] std::optional<Event> take_due(Clock::time_point now) {
     if (!held_ || now < last_ + kEvery) return std::nullopt;
     last_ = now;

@@ -121,8 +121,8 @@ Result<> RankRunner::say_hello() {
 }
 
 /// Restores the TMPDIR of the spec. slurmstepd sets /tmp instead of a TMPDIR that it cannot create
-/// or write, but the folder may exist in the container. If it does not, keeps the problem for a
-/// report.
+/// or write, but the folder may exist in the container. If it does not, tmpdir_problem_ gets the
+/// reason.
 void RankRunner::restore_tmpdir() {
   const auto got = env_.get_or("TMPDIR", "");
   if (options_.tmpdir.empty() || got == options_.tmpdir) return;
@@ -152,8 +152,9 @@ void RankRunner::on_start(const std::string& addr, const std::string& master_add
     return lead_.send(to_lead::Table{0});
   }
   if (world_.size > 1) {
-    return give_up(kExitUsage,
-                   "the addresses of all ranks are asked for, which only dlrun-agent lead knows");
+    return give_up(
+        kExitUsage,
+        "a template needs the addresses of all ranks, which only dlrun-agent lead knows");
   }
   fields_.table = {{addr, held_.port}};
   start();

@@ -56,7 +56,7 @@ class RankRunner final : public RankOutlet {
   void kill_processes() override;
 
  private:
-  // In the order of a rank's life: join, start, run, end.
+  // The functions below are in the order of a rank's life: join, start, run, end.
   /// Fills fields_ and holds the program's port. Returns false, after telling the user, if the
   /// program needs a port and none is free.
   [[nodiscard]] bool prepare();
@@ -65,7 +65,7 @@ class RankRunner final : public RankOutlet {
   Result<> say_hello();
   void restore_tmpdir();
   void open_log();
-  /// Handles lead's message that all ranks have joined. Without a lead run() calls it directly.
+  /// Handles lead's message that all ranks have joined. Without lead, run() calls it directly.
   void on_start(const std::string& addr, const std::string& master_addr, int master_port);
   void start();
   Result<> start_check();
@@ -74,8 +74,8 @@ class RankRunner final : public RankOutlet {
   void on_program_message(const MessageToLead& message);
   void on_progress(const to_lead::Progress& progress);
   void look_at_progress(bool is_last = false);
-  /// Handles a trusted program's report of why it is about to fail. Returns false for other
-  /// messages.
+  /// Handles the report in which a trusted program names the rank that makes it fail. Returns false
+  /// for other reports.
   [[nodiscard]] bool take_blame(const Json& body);
 
   void on_message(std::string_view payload);

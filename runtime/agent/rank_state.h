@@ -51,7 +51,7 @@ class RankState {
   static constexpr std::chrono::milliseconds kTermUnderWay{200};
   /// Interval between two looks at the program.
   static constexpr std::chrono::milliseconds kLookEvery{1000};
-  /// Shorter stops of the program are not reported to lead.
+  /// Time for which the program must be stopped until lead gets a report.
   static constexpr std::chrono::milliseconds kStoppedReportedAfter{3000};
   /// Interval at which processes that are left are killed again.
   static constexpr std::chrono::milliseconds kKillEvery{20};
@@ -84,8 +84,8 @@ class RankState {
     record_exit(code, 0, error, now);
   }
 
-  /// Notes that the program has named the rank that made it fail. rank: -1 if the program does not
-  /// know the rank.
+  /// Notes that the program has named the rank that makes it fail, and the reason. rank: -1 if the
+  /// program does not know the rank.
   void on_blame(int rank, std::string words) { blame_ = {rank, std::move(words)}; }
   /// Handles the result of RankOutlet::look_at_program().
   void on_look(bool is_stopped);
@@ -96,8 +96,8 @@ class RankState {
 
   /// Handles lead's order to end. term_is_under_way: a TERM was sent to the whole step and may
   /// still reach the program, which must not get it twice. is_exiting: the program has begun to
-  /// exit by itself. The order may then be a consequence: the program's connections close before
-  /// waitpid() reports the program's end.
+  /// exit by itself. Lead's order may then be a consequence of this exit, because the program's
+  /// connections close before waitpid() reports its end.
   void on_end(bool term_is_under_way, bool is_exiting, Clock::time_point now) {
     begin_end(term_is_under_way, is_exiting, now);
   }

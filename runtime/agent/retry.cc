@@ -162,8 +162,7 @@ RetryDecision decide_retry(const RetryOptions& options, const RetryHistory& hist
   if (cause == Cause::kRequeue) return {true, left, false, {}};
   if (is_of_container(cause)) return {false, left, false, "the container would fail again"};
   if (!options.on.contains(cause))
-    return {false, left, false,
-            fmt::format("'{}' is not among its causes to start again (retry.on)", word(cause))};
+    return {false, left, false, fmt::format("'{}' is not in retry.on", word(cause))};
   if (history.fruitless() >= options.no_progress) {
     return {false, left, false,
             options.no_progress == 1

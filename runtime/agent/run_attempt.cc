@@ -223,8 +223,8 @@ void AttemptRunner::confirm_node_failure(Clock::time_point now) {
       next_question_ = now + kAskAgain;
     } else if ((*lost)->empty()) {
       const auto message = fmt::format(
-          "srun says that {} failed, and Slurm's controller that the job still has it; the run "
-          "goes on",
+          "srun says that {} failed, but Slurm's controller says that the job still has it; the "
+          "run goes on",
           printable(asked_nodes_));
       say(message);
       record(events::Warning{.message = message});

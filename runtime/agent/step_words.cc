@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t kStepTasksLimit = 1'000'000;
 
 // Options of srun and pyxis that never take the next argument as their value (srun(1), 22.05 to
-// 26.05). Every other option does, unless it contains a '='.
+// 26.05). Every other option takes it, unless the option contains a '='.
 constexpr std::array kFlagOptions{
     std::string_view("async"),
     std::string_view("bcast"),
@@ -77,7 +77,7 @@ constexpr std::string_view kShortWithOptionalValue = "IKks";  // a value is in t
 
 /// One option on srun's command line.
 struct StepOption {
-  /// Name without dashes. If one argument has several short options: the last one.
+  /// Name without dashes. If one argument has several short options, the name of the last one.
   std::string name{};
   std::optional<std::string> value{};
   std::size_t arguments = 1;  ///< number of arguments: 2 if the value is a separate argument

@@ -44,8 +44,7 @@ TEST_CASE("lead that was stopped beyond its lease says so, and blames no rank") 
   CHECK(end.code == 143);
   CHECK(end.cause == Cause::kFailure);
   CHECK(end.message ==
-        "lead was stopped for 14 s; the ranks' agents have ended them, as they must when they do "
-        "not hear lead");
+        "lead was stopped for 14 s; the agents did not hear lead and have ended their ranks");
   CHECK(scene.notes.count("rank_failed") == 0);
 }
 
