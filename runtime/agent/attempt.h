@@ -55,7 +55,7 @@ class AttemptOutlet {
 
 struct AttemptOptions {
   std::chrono::milliseconds join_timeout{600'000};
-  bool forward_usr1 = false;
+  bool forwards_usr1 = false;
   int ranks = 0;  ///< number of ranks; 0: taken from the first hello
   /// Slurm's node list, used to name the nodes from which no rank has joined. May be empty.
   std::string job_nodes{};

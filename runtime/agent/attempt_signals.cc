@@ -12,7 +12,7 @@ namespace dlrun::agent {
 void Attempt::on_own_signal(int signal, Clock::time_point now) {
   if (is_in<Over>()) return;
   const bool is_checkpoint = signal == SIGUSR1;
-  const bool passes = is_checkpoint && options_.forward_usr1 && is_in<Running>();
+  const bool passes = is_checkpoint && options_.forwards_usr1 && is_in<Running>();
   outlet_.record(events::Signal{.signal = signal_name(signal),
                                 .where = "lead",
                                 .word = passes          ? SignalWord::kCheckpoint
@@ -42,7 +42,7 @@ void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
   // reaches ranks but not lead therefore announces a preemption. The programs then get USR1, as
   // before the time limit (`checkpoint.signal_before`).
   const bool may_checkpoint = signal == SIGUSR1 || signal == SIGTERM;
-  const bool passes = may_checkpoint && options_.forward_usr1;
+  const bool passes = may_checkpoint && options_.forwards_usr1;
   const auto answer = passes              ? SignalWord::kCheckpoint
                       : signal == SIGUSR1 ? SignalWord::kNone
                                           : SignalWord::kAbort;

@@ -57,8 +57,8 @@ class RankRunner final : public RankOutlet {
 
  private:
   // The functions below are in the order of a rank's life: join, start, run, end.
-  /// Fills fields_ and holds the program's port. Returns false, after telling the user, if the
-  /// program needs a port and none is free.
+  /// Fills fields_ and holds the program's port. Prints a message and returns false if the program
+  /// needs a port and none is free.
   [[nodiscard]] bool prepare();
   /// Connects to lead and says hello. Returns an exit code if the rank ends here.
   [[nodiscard]] std::optional<int> join_lead();

@@ -71,7 +71,7 @@ Result<AttemptEnd> AttemptRunner::run() {
 
   const auto job_nodes = options_.local ? std::string() : nodes_of_step(command_, env_);
   attempt_ = std::make_unique<Attempt>(
-      AttemptOptions{options_.join_timeout, options_.forward_usr1, options_.local.value_or(0),
+      AttemptOptions{options_.join_timeout, options_.forwards_usr1, options_.local.value_or(0),
                      job_nodes, options_.hang_after, tries_collective(options_), true,
                      options_.retry.is_on() && options_.retry.on.contains(Cause::kTimeout),
                      marks_errors()},

@@ -92,7 +92,7 @@ TEST_CASE("a rank that fails of itself while lead is stopped is named shortly af
 
 TEST_CASE("in a preemption's grace time ranks that no longer heard lead count as preempted") {
   AttemptOptions options;
-  options.forward_usr1 = true;
+  options.forwards_usr1 = true;
   Scene scene(options);
   scene.all_join(4);
   scene.attempt.on_rank_signal(0, SIGTERM, scene.now);
