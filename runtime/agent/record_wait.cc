@@ -31,7 +31,7 @@ int signals_to_end(int signal_fd) {
 bool wait_for_record(const RecordWait& wait) {
   const auto began = Clock::now();
   bool is_reported = false;
-  for (int asked = 0;; wait.loop.run_once(milliseconds(0))) {
+  for (int end_signals = 0;; wait.loop.run_once(milliseconds(0))) {
     if (wait.events.drain(kLookAtRecordEvery)) return true;
     const auto waited = Clock::now() - began;
     if (waited >= wait.slow_after && !std::exchange(is_reported, true)) {
@@ -40,13 +40,13 @@ bool wait_for_record(const RecordWait& wait) {
                       "yet; two signals (TERM, Ctrl-C) end the wait\n",
                       wait.events.path()));
     }
-    asked += signals_to_end(wait.signal_fd);
-    if (waited < wait.limit && asked < kSignalsThatEnd) continue;
-    wait.err.push(
-        fmt::format("dlrun: {} is still not written{}: the run's record lacks its last lines\n",
-                    wait.events.path(),
-                    asked < kSignalsThatEnd ? fmt::format(" after {} minutes", wait.limit.count())
-                                            : ", because two signals have ended the wait"));
+    end_signals += signals_to_end(wait.signal_fd);
+    if (waited < wait.limit && end_signals < kSignalsThatEnd) continue;
+    wait.err.push(fmt::format(
+        "dlrun: {} is still not written{}: the run's record lacks its last lines\n",
+        wait.events.path(),
+        end_signals < kSignalsThatEnd ? fmt::format(" after {} minutes", wait.limit.count())
+                                      : ", because two signals have ended the wait"));
     return false;
   }
 }

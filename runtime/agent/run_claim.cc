@@ -96,15 +96,15 @@ Result<bool> check_holder(const fs::path& directory, const JobIdentity& identity
                 path.string(), identity.job, identity.cluster);
   }
   // If several jobs try to take the run over, exactly one creates this file.
-  const auto taken = directory / "claim.repaired";
-  if (auto created = create_file_exclusive(taken, own_claim); !created) {
+  const auto repaired = directory / "claim.repaired";
+  if (auto created = create_file_exclusive(repaired, own_claim); !created) {
     if (created.error().code != Errc::kRefused)
       return tl::unexpected<Error>(std::move(created.error()));
-    const auto first = read_holder(taken, identity);
+    const auto first = read_holder(repaired, identity);
     if (!first) return tl::unexpected<Error>(first.error());
     if (!*first)
       return fail(Errc::kRefused, "{}: is damaged; if no job uses the run, remove it",
-                  taken.string());
+                  repaired.string());
   }
   return read_attempt(directory).has_value();
 }

@@ -33,7 +33,7 @@ Result<std::string> address_towards(const std::string& host) {
   addrinfo* found = nullptr;
   const int error = ::getaddrinfo(host.c_str(), kAnyPort, &hints, &found);
   if (error != 0)
-    return fail(Errc::kUnavailable, "the node {} is not known by name: {}", host,
+    return fail(Errc::kUnavailable, "the name of the node {} cannot be resolved: {}", host,
                 ::gai_strerror(error));
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(found, &::freeaddrinfo);
   for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
