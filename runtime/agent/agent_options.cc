@@ -145,7 +145,7 @@ std::vector<Option> options_of_run(LeadOptions& lead) {
            },
            {}},
           {"--container-words", text_into("--container-words", lead.container_words), {}},
-          {"--forward-usr1", {}, [&lead] { lead.forward_usr1 = true; }}};
+          {"--forward-usr1", {}, [&lead] { lead.forwards_usr1 = true; }}};
 }
 
 std::vector<Option> options_of_health(LeadOptions& lead) {

@@ -56,7 +56,7 @@ void judge_zeros(Judgement& judged, const EndFacts& facts) {
   auto& end = judged.end;
   end.message = facts.ranks == 1 ? "the rank ended with 0"
                                  : fmt::format("all {} ranks ended with 0", facts.ranks);
-  if (facts.signs.has_said_done) return;
+  if (facts.signs.has_reported_done) return;
   if (facts.signs.is_limit_near) {
     end.message += " after the warning of the time limit";
     if (!facts.retries_timeout) return;

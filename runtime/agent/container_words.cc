@@ -9,7 +9,7 @@ namespace dlrun::agent {
 namespace {
 
 constexpr std::size_t kSentenceLimitBytes = 512;
-constexpr std::string_view kOfApptainer = "FATAL: ";
+constexpr std::string_view kApptainerPrefix = "FATAL: ";
 
 /// Returns the message of pyxis in a line that Slurm prints for it: WORDS in
 /// "slurmstepd-n1: error: pyxis: WORDS", or, from Slurm 25.05 on, in "[TIME] error: pyxis: WORDS".
@@ -35,7 +35,7 @@ std::optional<std::string_view> of_charliecloud(std::string_view line) {
 
 /// Returns the error message in a line of enroot, apptainer, or dlrun's own job script.
 std::optional<std::string_view> of_tool(std::string_view line) {
-  constexpr std::array<std::string_view, 4> kStarts{"[ERROR] ", kOfApptainer,
+  constexpr std::array<std::string_view, 4> kStarts{"[ERROR] ", kApptainerPrefix,
                                                     "enroot-mount: ", "dlrun: container: "};
   for (const auto start : kStarts) {
     if (line.starts_with(start))
@@ -63,16 +63,16 @@ bool has(std::string_view text, std::string_view part) {
 
 /// Returns true for messages about an image that cannot be unpacked.
 bool is_of_image(std::string_view words) {
-  constexpr std::array<std::string_view, 5> kOfImage{"Invalid image format",
-                                                     "No such file or directory", "FATAL ERROR",
-                                                     "uncompress", "returned error code"};
-  constexpr std::array<std::string_view, 4> kOfNode{"No space left", "quota", "ommand not found",
-                                                    "File already exists"};
+  constexpr std::array<std::string_view, 5> kImageErrors{"Invalid image format",
+                                                         "No such file or directory", "FATAL ERROR",
+                                                         "uncompress", "returned error code"};
+  constexpr std::array<std::string_view, 4> kNodeErrors{"No space left", "quota",
+                                                        "ommand not found", "File already exists"};
   const auto has_one_of = [&](const auto& parts) {
     return std::any_of(parts.begin(), parts.end(),
                        [&](std::string_view part) { return has(words, part); });
   };
-  return has_one_of(kOfImage) && !has_one_of(kOfNode);
+  return has_one_of(kImageErrors) && !has_one_of(kNodeErrors);
 }
 
 }  // namespace
@@ -89,8 +89,8 @@ bool ContainerWords::hear(std::string_view line) {
   }
   const auto words = of_tool(line);
   if (words) {
-    hear_tool(*words,
-              line.starts_with(kOfApptainer) && (has(*words, "image") || has(*words, "extract")));
+    hear_tool(*words, line.starts_with(kApptainerPrefix) &&
+                          (has(*words, "image") || has(*words, "extract")));
   }
   return words.has_value();
 }
@@ -105,10 +105,10 @@ void ContainerWords::hear_pyxis(std::string_view words) {
   if (words.starts_with("failed to export container")) {
     if (failed_save_.empty()) failed_save_ = with_detail(words);
   } else if (words.starts_with("    ")) {  // a quoted line of enroot's log
-    const auto told = of_tool(trim(words));
-    if (!told && is_detail_certain_) return;
-    is_detail_certain_ = told.has_value();
-    detail_ = told.value_or(trim(words));
+    const auto error = of_tool(trim(words));
+    if (!error && is_detail_certain_) return;
+    is_detail_certain_ = error.has_value();
+    detail_ = error.value_or(trim(words));
   } else if (sentence_.empty() && !is_noise(words)) {
     sentence_ = words;
   }

@@ -28,8 +28,8 @@ class ContainerWords {
   [[nodiscard]] const std::string& failed_save() const { return failed_save_; }
 
  private:
-  /// Handles an error message of a tool other than pyxis. Only the first message of any tool is
-  /// kept.
+  /// Handles an error message of a tool other than pyxis. Keeps only the first message of all
+  /// tools. is_of_image: the message is about the image itself.
   void hear_tool(std::string_view words, bool is_of_image);
   void hear_pyxis(std::string_view words);
   [[nodiscard]] std::string with_detail(std::string_view words) const;

@@ -121,8 +121,8 @@ Result<> RankRunner::say_hello() {
 }
 
 /// Restores the TMPDIR of the spec. slurmstepd sets /tmp instead of a TMPDIR that it cannot create
-/// or write, but the folder may exist in the container. If it does not, keeps the problem for a
-/// report.
+/// or write, but the folder may exist in the container. If it does not, tmpdir_problem_ gets the
+/// reason.
 void RankRunner::restore_tmpdir() {
   const auto got = env_.get_or("TMPDIR", "");
   if (options_.tmpdir.empty() || got == options_.tmpdir) return;
@@ -152,8 +152,9 @@ void RankRunner::on_start(const std::string& addr, const std::string& master_add
     return lead_.send(to_lead::Table{0});
   }
   if (world_.size > 1) {
-    return give_up(kExitUsage,
-                   "the addresses of all ranks are asked for, which only dlrun-agent lead knows");
+    return give_up(
+        kExitUsage,
+        "a template needs the addresses of all ranks, which only dlrun-agent lead knows");
   }
   fields_.table = {{addr, held_.port}};
   start();
@@ -231,22 +232,22 @@ Result<> RankRunner::launch_program() {
   return {};
 }
 
-bool RankRunner::take_failure(const Json& body) {
+bool RankRunner::take_blame(const Json& body) {
   if (!body.is_object()) return false;
   const auto words = body.find("failed");
   const auto of = body.find("of");
   if (words == body.end() || !words->is_string() || of == body.end() || !of->is_number_integer())
     return false;
   const auto rank = of->get<std::int64_t>();
-  state_.on_told_failure(rank >= 0 && rank < world_.size ? static_cast<int>(rank) : -1,
-                         words->get<std::string>());
+  state_.on_blame(rank >= 0 && rank < world_.size ? static_cast<int>(rank) : -1,
+                  words->get<std::string>());
   return true;
 }
 
 void RankRunner::on_program_message(const MessageToLead& message) {
   const auto* progress = std::get_if<to_lead::Progress>(&message);
   if (progress == nullptr) return lead_.send(message);
-  if (!take_failure(progress->body)) on_progress(*progress);
+  if (!take_blame(progress->body)) on_progress(*progress);
 }
 
 void RankRunner::on_progress(const to_lead::Progress& progress) {

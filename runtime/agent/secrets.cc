@@ -69,7 +69,7 @@ Result<> add_secrets(Env& env, const std::vector<std::string>& names,
     if (!is_set) {
       return fail(Errc::kInvalid,
                   "secret {} is neither in the run's secrets file nor in the environment; `dlrun "
-                  "submit` brings it along",
+                  "submit` writes it to that file",
                   name);
     }
     hide_in_log(*env.get(name));

@@ -87,7 +87,7 @@ TEST_CASE("ranks that all end with 0 complete the run, unless a warning came bef
   CHECK(judge(facts).end.cause == Cause::kTimeout);
   CHECK(judge(facts).end.code == 128 + SIGTERM);
   CHECK(judge(facts).lines.size() == 1);
-  facts.signs.has_said_done = true;
+  facts.signs.has_reported_done = true;
   CHECK(judge(facts).end.code == 0);
   CHECK(judge(facts).end.cause == Cause::kNone);
   auto preempted = all_zero();

@@ -44,8 +44,7 @@ TEST_CASE("lead that was stopped beyond its lease says so, and blames no rank") 
   CHECK(end.code == 143);
   CHECK(end.cause == Cause::kFailure);
   CHECK(end.message ==
-        "lead was stopped for 14 s; the ranks' agents have ended them, as they must when they do "
-        "not hear lead");
+        "lead was stopped for 14 s; the agents did not hear lead and have ended their ranks");
   CHECK(scene.notes.count("rank_failed") == 0);
 }
 
@@ -93,7 +92,7 @@ TEST_CASE("a rank that fails of itself while lead is stopped is named shortly af
 
 TEST_CASE("in a preemption's grace time ranks that no longer heard lead count as preempted") {
   AttemptOptions options;
-  options.forward_usr1 = true;
+  options.forwards_usr1 = true;
   Scene scene(options);
   scene.all_join(4);
   scene.attempt.on_rank_signal(0, SIGTERM, scene.now);
