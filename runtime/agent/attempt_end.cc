@@ -176,6 +176,7 @@ void Attempt::fail_unended_ranks(Clock::time_point now) {
                                  : "has no exit record, and the step is over"},
               true, now);
   }
+  if (is_in_doubt()) announce();  // no later report can explain the failure
   finish(now);
 }
 
