@@ -17,7 +17,7 @@ Takes takes_of(const OptionHelp& option) {
   return Takes::kValue;
 }
 
-std::vector<std::string> words_of(const CommandHelp& command) {
+std::vector<std::string> first_argument_choices(const CommandHelp& command) {
   if (command.takes("SHELL")) return {"bash", "zsh", "fish"};
   if (command.takes("ACTION")) return {"list", "show"};
   if (!command.takes("VERB")) return {};
@@ -29,14 +29,14 @@ bool takes_file(const CommandHelp& command) {
   return command.takes("SPEC") || command.takes("IMAGE");
 }
 
-std::string plain(std::string_view text) {
+std::string without_single_quotes(std::string_view text) {
   std::string result;
   for (const char c : text) result += (c == '\'' ? '`' : c);
   return result;
 }
 
-SetWords set_words() {
-  SetWords words;
+SetCompletions set_completions() {
+  SetCompletions words;
   std::vector<std::string> switches, paths;
   for (const KeyRow& row : spec_keys()) {
     if (!row.is_supported()) continue;
@@ -54,7 +54,7 @@ SetWords set_words() {
   return words;
 }
 
-std::string note(std::string_view shell) {
+std::string first_comment(std::string_view shell) {
   return fmt::format(
       "# Made by `dlrun completion {}` from the tree of commands and the key table; a test keeps "
       "it equal.\n",

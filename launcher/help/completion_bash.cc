@@ -61,7 +61,7 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
 }
 
 /// Returns the functions that complete one word, and the value of --set.
-std::string helpers(const SetWords& set) {
+std::string helpers(const SetCompletions& set) {
   std::string values;
   for (const auto& [keys, words] : set.values)
     values += fmt::format("    {}) words='{}' ;;\n", keys, words);
@@ -71,7 +71,7 @@ std::string helpers(const SetWords& set) {
 
 /// Returns the start of the function that bash calls: it finds the command, and completes its name
 /// or a value of --set that bash has split.
-std::string beginning(const CommandTable& table, const SetWords& set) {
+std::string beginning(const CommandTable& table, const SetCompletions& set) {
   std::string text =
       "_dlrun() {\n  local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} "
       "command='' i\n";
@@ -110,7 +110,7 @@ std::string cases_of_commands(const CommandTable& table) {
     if (command.takes("RUN")) text += " runs=1";
     if (command.takes("KEY")) text += " words=${keys//[=]/} files=1 words=${words//. / }";
     if (command.takes("SITE")) text += " words=$(dlrun completion --list sites 2>/dev/null)";
-    if (const auto words = words_of(command); !words.empty())
+    if (const auto words = first_argument_choices(command); !words.empty())
       text += fmt::format(" verbs='{}'", join(words, " "));
     text += " ;;\n";
   }
@@ -164,8 +164,8 @@ constexpr std::string_view kEnd =
 }  // namespace
 
 std::string bash(const CommandTable& table) {
-  const SetWords set = set_words();
-  return note("bash") + "# shellcheck shell=bash\n" + helpers(set) + beginning(table, set) +
+  const SetCompletions set = set_completions();
+  return first_comment("bash") + "# shellcheck shell=bash\n" + helpers(set) + beginning(table, set) +
          cases_of_commands(table) + cases_of_options(table) + std::string(kEnd);
 }
 

@@ -8,9 +8,9 @@
 namespace dlrun::completion {
 namespace {
 
-std::string bracketed(std::string_view help) {
+std::string escaped_help(std::string_view help) {
   std::string result;
-  for (const char c : plain(help)) {
+  for (const char c : without_single_quotes(help)) {
     if (c == '[' || c == ']' || c == ':') result += '\\';
     result += c;
   }
@@ -36,7 +36,7 @@ std::string_view action(Takes takes) {
 
 /// Returns the functions that complete runs, sites, keys and the values of --set.
 std::string zsh_helpers() {
-  const SetWords set = set_words();
+  const SetCompletions set = set_completions();
   std::string text =
       "_dlrun_runs() {\n  local state=${XDG_STATE_HOME:-$HOME/.local/state}/dlrun/runs\n  local -a "
       "runs\n"
@@ -63,10 +63,10 @@ std::string zsh_helpers() {
 /// Returns one command's options and positionals, as arguments of _arguments.
 std::string arguments_of(const CommandHelp& command) {
   std::string text = fmt::format("        {})\n          _arguments", command.name);
-  const auto words = words_of(command);
+  const auto words = first_argument_choices(command);
   for (const auto& option : command.options) {
     for (const auto& name : option.names)
-      text += fmt::format(" \\\n            '*{}[{}]{}'", name, bracketed(option.help),
+      text += fmt::format(" \\\n            '*{}[{}]{}'", name, escaped_help(option.help),
                           action(takes_of(option)));
   }
   if (command.takes("RUN")) text += " \\\n            '*:run:_dlrun_runs'";
@@ -84,7 +84,7 @@ std::string arguments_of(const CommandHelp& command) {
 }  // namespace
 
 std::string zsh(const CommandTable& table) {
-  std::string text = "#compdef dlrun\n" + note("zsh") + zsh_helpers();
+  std::string text = "#compdef dlrun\n" + first_comment("zsh") + zsh_helpers();
   text +=
       "_dlrun() {\n  local context state line\n  typeset -A opt_args\n  _arguments -C '--help[Show "
       "help]' '--version[Show the version]' '*'{-v,--verbose}'[Log on stderr]' '--log-file[Append "
@@ -92,7 +92,7 @@ std::string zsh(const CommandTable& table) {
       "to this file]:file:_files' '1: :->command' '*:: :->rest' && return\n";
   text += "  case $state in\n    command)\n      local -a commands\n      commands=(\n";
   for (const auto& command : table.commands)
-    text += fmt::format("        '{}:{}'\n", command.name, bracketed(command.help));
+    text += fmt::format("        '{}:{}'\n", command.name, escaped_help(command.help));
   text +=
       "      )\n      _describe command commands\n      ;;\n    rest)\n      case $words[1] in\n";
   for (const auto& command : table.commands) text += arguments_of(command);

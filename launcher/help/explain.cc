@@ -64,9 +64,9 @@ void add_decisions(const LoadedSpec& loaded, const LaunchPlan& plan,
     }
   }
   add("launch.preset"_key, loaded.preset.name, "");
-  for (const PlannedWords& words : plan.program) {
-    if (words.key.starts_with("train.") && words.words.size() == 2)
-      add(words.key, words.words[1], "");
+  for (const PlannedArguments& group : plan.program) {
+    if (group.key.starts_with("train.") && group.arguments.size() == 2)
+      add(group.key, group.arguments[1], "");
   }
   for (const PlannedOption& option : plan.rank_options) {
     if (option.option == "--nproc-per-node")
@@ -104,16 +104,16 @@ std::vector<ExplainedValue> explain_values(const LoadedSpec& loaded, const Launc
   std::vector<ExplainedValue> rows;
   for (const EffectiveValue& value : effective_values(loaded.spec))
     rows.push_back({value.key, value.text, value.origin, describe(value.origin)});
-  const auto is_told = [&](const std::string& key) {
+  const auto has_row = [&](const std::string& key) {
     return std::any_of(rows.begin(), rows.end(),
                        [&](const ExplainedValue& row) { return row.key == key; });
   };
   const auto add = [&](std::string key, std::string_view value, const std::string& by,
-                       Origin::Kind giver) {
-    if (is_told(key)) return;
-    const Origin origin{giver,
-                        giver == Origin::Kind::kSite     ? loaded.site.source
-                        : giver == Origin::Kind::kPreset ? loaded.preset.source
+                       Origin::Kind origin_kind) {
+    if (has_row(key)) return;
+    const Origin origin{origin_kind,
+                        origin_kind == Origin::Kind::kSite     ? loaded.site.source
+                        : origin_kind == Origin::Kind::kPreset ? loaded.preset.source
                                                          : std::string(),
                         0, 0};
     rows.push_back({std::move(key),
@@ -121,9 +121,9 @@ std::vector<ExplainedValue> explain_values(const LoadedSpec& loaded, const Launc
                     origin.source.empty() ? by : fmt::format("{} ({})", by, origin.source)});
   };
   for (const PlannedVariable& variable : plan.prologue.vars)
-    add("environment.vars." + variable.name, variable.value, variable.key, variable.giver);
+    add("environment.vars." + variable.name, variable.value, variable.key, variable.origin_kind);
   for (const PlannedVariable& variable : plan.rank_env)
-    add("environment.vars." + variable.name, variable.value, variable.key, variable.giver);
+    add("environment.vars." + variable.name, variable.value, variable.key, variable.origin_kind);
   for (const PlannedOption& option : plan.step) {
     if (option.option == "--mpi" && option.value)
       add("launch.mpi"_key, *option.value, option.key, Origin::Kind::kPreset);

@@ -16,8 +16,8 @@ bool PlannedDependency::is_job_id() const {
 
 std::vector<std::string> LaunchPlan::program_argv() const {
   std::vector<std::string> argv;
-  for (const PlannedWords& group : program)
-    argv.insert(argv.end(), group.words.begin(), group.words.end());
+  for (const PlannedArguments& group : program)
+    argv.insert(argv.end(), group.arguments.begin(), group.arguments.end());
   return argv;
 }
 

@@ -73,8 +73,8 @@ using Json = nlohmann::ordered_json;
 
 std::string plan_json(const LaunchPlan& plan) {
   Json program = Json::array();
-  for (const PlannedWords& group : plan.program)
-    program.push_back({{"words", group.words}, {"key", group.key}});
+  for (const PlannedArguments& group : plan.program)
+    program.push_back({{"words", group.arguments}, {"key", group.key}});
   Json after = Json::array();
   for (const PlannedDependency& one : plan.after)
     after.push_back({{"type", one.type}, {"run", one.run}, {"key", one.key}});

@@ -29,7 +29,7 @@ class Planner {
   [[nodiscard]] bool may_use_mpi() const;
   [[nodiscard]] std::string backend() const;
   [[nodiscard]] bool trainer_wants_mpi() const;
-  /// Sets the leader's options for hangs and restarts. Sets is_requeued_ and goes_on_with_fewer_.
+  /// Sets the leader's options for hangs and restarts. Sets is_requeued_ and continues_with_fewer_nodes_.
   void retry();
   /// Sets the leader's options for the file of bad nodes, and for how long a node stays in it.
   void remember_bad_nodes();
@@ -77,7 +77,7 @@ class Planner {
   /// Number of nodes that an attempt uses; 0 if the spec does not fix it.
   std::int64_t step_nodes_ = 0;
   bool is_requeued_ = false;         ///< Slurm may queue the job again
-  bool goes_on_with_fewer_ = false;  ///< losing a node does not end the job
+  bool continues_with_fewer_nodes_ = false;  ///< losing a node does not end the job
   LaunchPlan plan_;
   std::vector<Diagnostic> errors_;
 };

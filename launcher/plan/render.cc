@@ -136,21 +136,21 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
 [[nodiscard]] std::string program_text(const LaunchPlan& plan) {
   ScriptText text;
   text.line("dlrun_program=(");
-  for (const PlannedWords& group : plan.program) {
-    const std::string line = "  " + shell_quote_all(group.words);
+  for (const PlannedArguments& group : plan.program) {
+    const std::string line = "  " + shell_quote_all(group.arguments);
     if (line.size() <= kLongestCommandLine && line.find('\n') == std::string::npos) {
       text.line(line, group.key);
       continue;
     }
     text.line("  # " + group.key);
-    for (const std::string& word : group.words) text.line("  " + shell_quote(word));
+    for (const std::string& word : group.arguments) text.line("  " + shell_quote(word));
   }
   text.line(")");
   return text.take();
 }
 
 /// Returns the start of the leader's command line: up to its options from the spec.
-[[nodiscard]] std::string lead_words(const LaunchPlan& plan) {
+[[nodiscard]] std::string lead_command(const LaunchPlan& plan) {
   std::string text(kLeadCommand);
   if (plan.target == Target::kLocal) text += fmt::format(" --local {}", plan.local_ranks);
   text += " --runs " + shell_quote(plan.runs_dir) + " --name " + shell_quote(plan.name);
@@ -170,7 +170,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
 }
 
 [[nodiscard]] std::string lead_text(const LaunchPlan& plan) {
-  std::string text = "exec " + lead_words(plan);
+  std::string text = "exec " + lead_command(plan);
   if (plan.forward_usr1) text += " --forward-usr1";
   text += " -- ";
   if (plan.target == Target::kSlurm) text += "\"${dlrun_step[@]}\" ";
@@ -193,7 +193,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
         plan.entry.tells_failures ? " ${dlrun_unmade:+--container-words \"$dlrun_unmade\"}" : "";
     text += "\n" + agent_line(plan) + lead_options_text(plan) + "trap " +
             shell_quote(fmt::format("exec {} --never-started \"$?\"{} -- \"$BASH_COMMAND\"",
-                                    lead_words(plan), why)) +
+                                    lead_command(plan), why)) +
             " EXIT\n";
   }
   if (plan.forward_usr1) text += "trap : USR1\n";
@@ -301,7 +301,7 @@ std::string render_local_script(const LaunchPlan& plan) {
   return text + lead_text(plan);
 }
 
-std::vector<std::string> salloc_words(const LaunchPlan& plan) {
+std::vector<std::string> salloc_arguments(const LaunchPlan& plan) {
   std::vector<std::string> words;
   for (const PlannedOption& directive : plan.directives) {
     if (std::find(kBatchOnly.begin(), kBatchOnly.end(), directive.option) == kBatchOnly.end())
@@ -318,7 +318,7 @@ constexpr const char* kSrunOnFirstNode =
     "exec srun --cpus-per-task=\"${SLURM_JOB_CPUS_PER_NODE%%[!0-9]*}\" \"$@\"";
 
 /// Returns srun's options for a single task that can use all of the job's resources on the node.
-[[nodiscard]] std::vector<std::string> session_words(bool has_terminal) {
+[[nodiscard]] std::vector<std::string> session_options(bool has_terminal) {
   // With a terminal, Ctrl-C goes to the program. Without a terminal, srun ends only after two
   // Ctrl-C within a second; with --quit-on-interrupt, one is enough.
   return {"--overlap",    "--nodes=1",  "--ntasks=1",
@@ -376,7 +376,7 @@ constexpr const char* kSrunOnFirstNode =
 
 Interactive render_interactive(const LaunchPlan& plan, const std::vector<std::string>& command,
                                const std::string& script_path, bool has_terminal) {
-  const std::vector<std::string> words = session_words(has_terminal);
+  const std::vector<std::string> words = session_options(has_terminal);
   std::vector<std::string> step{"bash", "-c", kSrunOnFirstNode, "srun"};
   step.insert(step.end(), words.begin(), words.end());
   std::vector<PlannedOption> container = plan.container;
@@ -387,7 +387,7 @@ Interactive render_interactive(const LaunchPlan& plan, const std::vector<std::st
   Interactive result =
       session(plan, step, words, container, plan.entry.session, command, script_path);
   std::vector<std::string> argv{"salloc"};
-  for (std::string& word : salloc_words(plan)) argv.push_back(std::move(word));
+  for (std::string& word : salloc_arguments(plan)) argv.push_back(std::move(word));
   result.argv.insert(result.argv.begin(), argv.begin(), argv.end());
   return result;
 }
@@ -397,7 +397,7 @@ Interactive render_attach(const LaunchPlan& plan, const AttachPoint& point,
                           bool has_terminal) {
   std::vector<std::string> place{"--jobid=" + point.job, "--nodelist=" + point.node};
   if (!point.clusters.empty()) place.insert(place.begin(), "--clusters=" + point.clusters);
-  std::vector<std::string> words = session_words(has_terminal);
+  std::vector<std::string> words = session_options(has_terminal);
   words.insert(words.begin(), place.begin(), place.end());
   std::vector<std::string> step{"srun"};
   step.insert(step.end(), words.begin(), words.end());

@@ -36,7 +36,7 @@ inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 
 /// Returns sbatch's directives as arguments of salloc ("--nodes=2"), without those that apply only
 /// to a batch job.
-[[nodiscard]] std::vector<std::string> salloc_words(const LaunchPlan& plan);
+[[nodiscard]] std::vector<std::string> salloc_arguments(const LaunchPlan& plan);
 
 /// An interactive session: the command that starts it, and its script.
 struct Interactive {

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/text.h"
-#include "launcher/plan/sbatch_words.h"
+#include "launcher/plan/sbatch_lines.h"
 #include "launcher/spec/slurm_units.h"
 
 namespace dlrun {
@@ -26,7 +26,7 @@ enum class Kind {
   kNoKill,  ///< "set": Slurm 22.05 rejects `true`, which the API documents
   kNice,    ///< the value, or else 100
   kSignal,  ///< a signal; Slurm 22.05 cannot parse B: or R: before it
-  kOwn,     ///< concerns sbatch itself; nothing to send
+  kNotSent,     ///< concerns sbatch itself; nothing to send
   kRefused,
 };
 
@@ -97,12 +97,12 @@ constexpr auto kRows = std::to_array<Row>({
     {"--open-mode", 0, Kind::kText, "open_mode"},
     {"--output", 'o', Kind::kText, "standard_output"},
     {"--oversubscribe", 's', Kind::kFlag, "oversubscribe"},
-    {"--parsable", 0, Kind::kOwn},
+    {"--parsable", 0, Kind::kNotSent},
     {"--partition", 'p', Kind::kText, "partition"},
     {"--prefer", 0, Kind::kText, "prefer"},
     {"--profile", 0, Kind::kRefused, "it reaches the job as garbage"},
     {"--qos", 'q', Kind::kText, "qos"},
-    {"--quiet", 'Q', Kind::kOwn},
+    {"--quiet", 'Q', Kind::kNotSent},
     {"--requeue", 0, Kind::kFlag, "requeue"},
     {"--reservation", 0, Kind::kText, "reservation"},
     {"--signal", 0, Kind::kSignal, "signal"},
@@ -187,7 +187,7 @@ void add_options(std::vector<Option>& options, std::span<const std::string> word
       return value.value_or("100");
     case Kind::kText:
     case Kind::kSignal:
-    case Kind::kOwn:
+    case Kind::kNotSent:
     case Kind::kRefused:
       break;
   }
@@ -267,7 +267,7 @@ Result<std::string> rest_job(const RestJobInputs& inputs) {
   job["current_working_directory"] = inputs.directory;
   for (const Option& option : options) {
     const Row& row = *find_row(option.name);
-    if (row.kind == Kind::kOwn) continue;
+    if (row.kind == Kind::kNotSent) continue;
     if (option.value && !is_utf8(*option.value))
       return fail(Errc::kInvalid, "{}={} is not UTF-8, and slurmrestd takes JSON", option.name,
                   printable(*option.value));

@@ -1,7 +1,7 @@
 #include "launcher/plan/script_request.h"
 
 #include "common/text.h"
-#include "launcher/plan/sbatch_words.h"
+#include "launcher/plan/sbatch_lines.h"
 #include "launcher/spec/slurm_units.h"
 
 namespace dlrun {

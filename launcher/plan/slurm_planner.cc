@@ -106,7 +106,7 @@ void Planner::restart_directives() {
   } else {
     add_directive("--no-requeue", std::nullopt, "no retry");
   }
-  if (goes_on_with_fewer_)
+  if (continues_with_fewer_nodes_)
     add_directive("--no-kill", std::nullopt, "retry.on: node_failure, resources.nodes");
 }
 
@@ -174,7 +174,7 @@ void Planner::step() {
   };
   add("--export", "ALL", "what this script exports reaches the ranks");
   add("--kill-on-bad-exit", "1", "a rank that is lost ends the step");
-  if (goes_on_with_fewer_)
+  if (continues_with_fewer_nodes_)
     add("--no-kill", std::nullopt, "the leader starts it again on what is left");
   if (spec_.resources.spare_nodes) {
     add("--nodes", fmt::format("{}", step_nodes_), "resources.nodes"_key);
@@ -229,7 +229,7 @@ bool Planner::is_over_pmix() const {
 void Planner::check_own_mounts() {
   const auto check = [&](std::string_view key, std::string_view path, std::string_view what,
                          std::string_view remedy) {
-    const auto at = path.find_first_of(find_container_backend(runtime_)->cannot_mount());
+    const auto at = path.find_first_of(find_container_backend(runtime_)->forbidden_path_characters());
     if (at == std::string_view::npos) return;
     error(key, fmt::format("{}: {} '{}' holds '{}' and cannot be mounted into a container{}", key,
                            what, printable(path), path[at], remedy));

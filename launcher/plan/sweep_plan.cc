@@ -87,7 +87,7 @@ class SweepPlanner {
     for (Diagnostic& one : found) {
       if (!is_error(one)) continue;
       is_fine = false;
-      if (has_enough_errors() || !told_.emplace(describe(one.where), one.message).second) continue;
+      if (has_enough_errors() || !reported_.emplace(describe(one.where), one.message).second) continue;
       one.message += fmt::format(" (at point {}: {})", number, describe(point));
       errors_.push_back(std::move(one));
     }
@@ -97,7 +97,7 @@ class SweepPlanner {
   LoadRequest request_;
   const PlanInputs& inputs_;
   std::map<std::string, LoadedSpec> layers_;
-  std::set<std::pair<std::string, std::string>> told_;
+  std::set<std::pair<std::string, std::string>> reported_;
   Diagnostics errors_;
 };
 

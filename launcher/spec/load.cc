@@ -124,7 +124,7 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
   std::string name = "generic";
   Origin origin{};
   if (builder.spec().site || !request.env.get_or("DLRUN_SITE", "").empty()) {
-    for (Diagnostic& problem : closed_folders("sites", request.config_dirs))
+    for (Diagnostic& problem : unsearchable_folders("sites", request.config_dirs))
       builder.report(std::move(problem));
   }
   if (builder.spec().site) {
@@ -167,7 +167,7 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
     launch.preset = has_command ? "plain" : "trainer";
   }
   const std::string name = launch.preset.value_or("plain");
-  Diagnostics problems = closed_folders("presets", request.config_dirs);
+  Diagnostics problems = unsearchable_folders("presets", request.config_dirs);
   const auto file = find_config("presets", name, request.config_dirs, problems);
   Preset preset;
   preset.name = name;
@@ -302,7 +302,7 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
 
 /// Refuses a base that is not a spec. The message shows no text of the file: the spec's author
 /// chooses the base, which may be a private file of the user who checks the spec.
-[[nodiscard]] bool refuse_what_is_no_spec(SpecBuilder& builder, SpecFile& base,
+[[nodiscard]] bool refuse_if_not_spec(SpecBuilder& builder, SpecFile& base,
                                           const YamlLimits& left) {
   const auto document = parse_yaml(base.text, left);
   if (document && is_spec(*document)) return false;
@@ -312,7 +312,7 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
                       : kind == YamlNode::Kind::kSequence ? "a spec is a map of keys, not a list"
                                                           : "a spec is a map of keys, not text";
   if (!document)
-    words = document.error().quotes ? "is no YAML that dlrun takes" : document.error().message;
+    words = document.error().quotes_text ? "is no YAML that dlrun takes" : document.error().message;
   Origin where{Origin::Kind::kFile, base.name, 1, 1};
   if (!document) where.line = document.error().line, where.column = document.error().column;
   builder.report(error_about(where, fmt::format("{} (a base's text is not shown)", words)));
@@ -359,7 +359,7 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
     if (!text) return refuse(origin, fmt::format("base: {}", text.error().message));
     file.text = std::move(*text);
     loaded.bases.push_back(std::move(file));
-    if (refuse_what_is_no_spec(builder, loaded.bases.back(), left)) return false;
+    if (refuse_if_not_spec(builder, loaded.bases.back(), left)) return false;
     if (!apply_file(builder, loaded.bases.back(),
                     std::filesystem::path(path).parent_path().string(), left))
       return false;

@@ -223,7 +223,7 @@ std::optional<std::pair<std::string, Origin>> SpecBuilder::take_base() {
   return taken;
 }
 
-void SpecBuilder::keep_out_alternatives() {
+void SpecBuilder::exclude_alternatives() {
   for (const auto& [one, other] : exclusive_keys()) {
     if (spec_.origins.contains(one)) settle(std::string(other));
     if (spec_.origins.contains(other)) settle(std::string(one));

@@ -48,7 +48,7 @@ class SpecBuilder {
                 const SpecSource& source);
 
   /// Prevents weaker layers from setting a key that excludes a key that is already set.
-  void keep_out_alternatives();
+  void exclude_alternatives();
 
   void report(Diagnostic diagnostic) { diagnostics_.push_back(std::move(diagnostic)); }
 

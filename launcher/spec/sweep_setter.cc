@@ -42,7 +42,7 @@ namespace {
 
 std::string why_not_swept(std::string_view path) {
   using Reason = std::pair<std::string_view, std::string_view>;
-  constexpr std::array<Reason, 8> kNot{{
+  constexpr std::array<Reason, 8> kNotSwept{{
       {"name", "all points of a sweep have one name"},
       {"site", "a sweep is submitted to one cluster"},
       {"resources.clusters"_key, "a sweep is submitted to one cluster"},
@@ -60,7 +60,7 @@ std::string why_not_swept(std::string_view path) {
     return fmt::format("'{}' cannot be swept: all points go to Slurm in one way", path);
   if (path.starts_with("after."))
     return fmt::format("'{}' cannot be swept: all points wait for the same jobs", path);
-  for (const auto& [key, why] : kNot) {
+  for (const auto& [key, why] : kNotSwept) {
     if (path == key) return fmt::format("'{}' cannot be swept: {}", path, why);
   }
   if (row->path == path && traits_of(*row).has_entries)

@@ -157,7 +157,7 @@ void Validator::check_partition() {
     return;
   }
   const PartitionProfile& partition = found->second;
-  const auto tell = [&](std::string_view key, std::string_view asked, std::string_view has_text) {
+  const auto warn_limit = [&](std::string_view key, std::string_view asked, std::string_view has_text) {
     warn(key, fmt::format("{} is {}, but partition '{}' of site '{}' has {}", key, asked, name,
                           site_.name, has_text));
   };
@@ -169,33 +169,33 @@ void Validator::check_partition() {
       r.gpus_per_node ? "resources.gpus_per_node"_key : "resources.gres"_key;
   if (const auto gpus = gpus_per_node(spec_);
       gpus && partition.gpus_per_node && *gpus > *partition.gpus_per_node) {
-    const bool is_told = site_.max_gpus_per_node && *gpus > *site_.max_gpus_per_node;
-    if (!is_told)
-      tell(gpu_key, fmt::format("{}", *gpus), count(*partition.gpus_per_node, "GPU") + " per node");
+    const bool is_reported = site_.max_gpus_per_node && *gpus > *site_.max_gpus_per_node;
+    if (!is_reported)
+      warn_limit(gpu_key, fmt::format("{}", *gpus), count(*partition.gpus_per_node, "GPU") + " per node");
   }
   if (r.gpus_per_node && !r.gpus_per_node->type.empty() && !partition.gpu_types.empty() &&
       std::find(partition.gpu_types.begin(), partition.gpu_types.end(), r.gpus_per_node->type) ==
           partition.gpu_types.end()) {
-    tell(gpu_key, format_gpus(*r.gpus_per_node), "GPUs of type " + join(partition.gpu_types, ", "));
+    warn_limit(gpu_key, format_gpus(*r.gpus_per_node), "GPUs of type " + join(partition.gpu_types, ", "));
   }
   if (r.nodes && partition.max_nodes && r.nodes->min > *partition.max_nodes) {
-    tell("resources.nodes"_key, fmt::format("{}", r.nodes->min),
+    warn_limit("resources.nodes"_key, fmt::format("{}", r.nodes->min),
          fmt::format("at most {} for one job", count(*partition.max_nodes, "node")));
   }
   const auto ranks = ranks_per_node(spec_);
   if (ranks && r.cpus_per_task && partition.cpus_per_node &&
       *ranks * *r.cpus_per_task > *partition.cpus_per_node) {
-    tell("resources.cpus_per_task"_key,
+    warn_limit("resources.cpus_per_task"_key,
          fmt::format("{} for each of {} tasks of a node", *r.cpus_per_task, *ranks),
          count(*partition.cpus_per_node, "CPU") + " per node");
   }
   if (const auto memory = memory_mib(r.mem.value_or("0"));
       memory && partition.mem_per_node_mib && *memory > *partition.mem_per_node_mib) {
-    tell("resources.mem"_key, *r.mem, fmt::format("{} MiB per node", *partition.mem_per_node_mib));
+    warn_limit("resources.mem"_key, *r.mem, fmt::format("{} MiB per node", *partition.mem_per_node_mib));
   }
   if (const auto limit = r.time ? parse_time_limit(*r.time) : std::nullopt;
       limit && *limit && partition.max_time_seconds && **limit > *partition.max_time_seconds) {
-    tell("resources.time"_key, format_time_limit(**limit),
+    warn_limit("resources.time"_key, format_time_limit(**limit),
          fmt::format("at most {}", format_time_limit(*partition.max_time_seconds)));
   }
 }

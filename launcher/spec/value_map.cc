@@ -193,7 +193,7 @@ ValueJson Variables::schema(const KeyRow&) {
           {"additionalProperties", {{"type", {"string", "number", "boolean", "null"}}}}};
 }
 
-std::string Variables::words(const KeyRow&) {
+std::string Variables::description(const KeyRow&) {
   return "map of names and values";
 }
 
@@ -238,7 +238,7 @@ ValueJson Options::schema(const KeyRow& row) {
       {"additionalProperties", any_of({word, {{"type", "array"}, {"items", scalar(kPrintable)}}})}};
 }
 
-std::string Options::words(const KeyRow&) {
+std::string Options::description(const KeyRow&) {
   return "map of long option names: text, a list, or true for an option without a value";
 }
 

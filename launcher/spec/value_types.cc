@@ -65,7 +65,7 @@ ValueTraits traits_of(const KeyRow& row) {
 }
 
 std::string type_in_words(const KeyRow& row) {
-  return visit_type(row, [&](auto type, auto) { return decltype(type)::words(row); });
+  return visit_type(row, [&](auto type, auto) { return decltype(type)::description(row); });
 }
 
 ValueJson value_schema(const KeyRow& row) {

@@ -96,7 +96,7 @@ class SrunStep final : public Step {
  private:
   /// Parses a line that Slurm printed.
   void hear(std::string_view line) {
-    if (const auto ended = parse_task_words(line)) {
+    if (const auto ended = parse_task_ends(line)) {
       for (const int task : ended->tasks)
         plumbing_.handler.on_task_end(task, ended->host, ended->code, ended->signal);
     }

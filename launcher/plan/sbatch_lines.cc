@@ -1,4 +1,4 @@
-#include "launcher/plan/sbatch_words.h"
+#include "launcher/plan/sbatch_lines.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace dlrun {
 
-std::vector<std::string> sbatch_words_of(std::string_view rest) {
+std::vector<std::string> sbatch_arguments(std::string_view rest) {
   std::vector<std::string> words;
   std::string word;
   bool is_open = false;
@@ -59,7 +59,7 @@ std::vector<SbatchLine> numbered_lines(std::string_view script, std::string_view
     if (!trimmed.empty() && !trimmed.starts_with('#'))
       break;  // sbatch stops reading at the first command
     if (line.starts_with(mark))
-      lines.push_back({number, sbatch_words_of(line.substr(mark.size()))});
+      lines.push_back({number, sbatch_arguments(line.substr(mark.size()))});
   }
   return lines;
 }

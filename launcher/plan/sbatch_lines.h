@@ -14,7 +14,7 @@ namespace dlrun {
 [[nodiscard]] std::vector<std::vector<std::string>> sbatch_lines(std::string_view script);
 
 /// Returns the arguments in the text after "#SBATCH" in one line.
-[[nodiscard]] std::vector<std::string> sbatch_words_of(std::string_view rest);
+[[nodiscard]] std::vector<std::string> sbatch_arguments(std::string_view rest);
 
 /// Returns the value of a #SBATCH option before the script's first command; the last one if it is
 /// given several times. Accepts abbreviations ("--outp"), as sbatch does. Both names are in their
