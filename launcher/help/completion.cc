@@ -36,22 +36,22 @@ std::string without_single_quotes(std::string_view text) {
 }
 
 SetCompletions set_completions() {
-  SetCompletions words;
+  SetCompletions completions;
   std::vector<std::string> switches, paths;
   for (const KeyRow& row : spec_keys()) {
     if (!row.is_supported()) continue;
     const std::string key(row.path);
     const ValueTraits traits = traits_of(row);
-    words.keys.push_back(key + (traits.has_entries ? "." : "="));
-    if (row.format == Format::kChoice) words.values.emplace_back(key, std::string(row.choices));
+    completions.keys.push_back(key + (traits.has_entries ? "." : "="));
+    if (row.format == Format::kChoice) completions.values.emplace_back(key, std::string(row.choices));
     if (traits.is_switch || row.format == Format::kFlag) switches.push_back(key);
     const bool is_path = row.format == Format::kPath || row.format == Format::kMaybePath ||
                          row.format == Format::kImage || row.format == Format::kPattern;
     if (is_path) paths.push_back(key);
   }
-  words.values.emplace_back(join(switches, "|"), "true false");
-  words.paths = join(paths, "|");
-  return words;
+  completions.values.emplace_back(join(switches, "|"), "true false");
+  completions.paths = join(paths, "|");
+  return completions;
 }
 
 std::string first_comment(std::string_view shell) {

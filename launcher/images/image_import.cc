@@ -65,7 +65,7 @@ Result<StoredImage> fetch(const Env& env, const ImageStore& store, const std::st
   child.release();
   DLRUN_TRY_ASSIGN(const auto end, child.wait());
   if (end.interrupted != 0)
-    return fail(Errc::kInterrupted, "interrupted; nothing of {} is kept", uri);
+    return fail(Errc::kInterrupted, "interrupted; no part of {} is kept", uri);
   if (end.exit_code != 0) {
     if (!registry.unreachable.empty()) {
       return fail(Errc::kUnavailable,

@@ -58,7 +58,7 @@ Result<ImageStore> ImageStore::of_user(const Env& env) {
       const std::string home = env.get_or("HOME", "");
       if (home.empty()) {
         return fail(Errc::kNotFound,
-                    "neither DLRUN_IMAGES nor HOME is set: imported images have no place");
+                    "no folder for imported images: set DLRUN_IMAGES or HOME");
       }
       folder = fs::path(home) / ".cache";
     }
@@ -157,7 +157,7 @@ Result<StoredImage> ImageStore::note(const std::string& image, const std::string
   json["imported"] = utc_timestamp(std::chrono::system_clock::now());
   DLRUN_TRY(write_file_atomic(entry_of(image), json_read::dump(json) + "\n"));
   auto stored = find(image);
-  if (!stored) return fail(Errc::kIo, "{}: the image is not there any more", folder_.string());
+  if (!stored) return fail(Errc::kIo, "{}: the image was removed in the meantime", folder_.string());
   return std::move(*stored);
 }
 

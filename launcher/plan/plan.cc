@@ -1,4 +1,4 @@
-// Makes a plan, and finds the paths that plans use.
+// Implements make_plan() and the functions for the runs folder and its file of bad nodes.
 #include "launcher/plan/plan.h"
 
 #include <fmt/format.h>

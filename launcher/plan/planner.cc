@@ -51,7 +51,7 @@ tl::expected<LaunchPlan, std::vector<Diagnostic>> Planner::run() && {
   if (inputs_.runs_dir.find('\\') != std::string::npos && !spec_.resources.output) {
     error("resources.output"_key,
           fmt::format("the runs folder '{}' holds a '\\', which Slurm cannot "
-                      "express in an output path; give --runs another",
+                      "express in an output path; choose another folder with --runs",
                       inputs_.runs_dir));
   }
   if (!errors_.empty()) return tl::unexpected(std::move(errors_));
@@ -110,7 +110,7 @@ void Planner::check_local() {
   for (std::string_view key : {"after.ok"_key, "after.any"_key, "after.notok"_key}) {
     if (spec_.origins.contains(key))
       error(key, fmt::format(
-                     "{}: dlrun run starts at once and cannot wait for others; give --set {}=null",
+                     "{}: dlrun run starts at once and cannot wait for others; add --set {}=null",
                      key, key));
   }
   if (runtime_ != "none") {
@@ -177,7 +177,7 @@ void Planner::environment() {
       p.image_of_gpus = spec_.container.image.value_or("");
     }
   } else if (runtime_ != "none" && driver == GpuDriver::kByHook) {
-    // An image that requests GPUs itself would fail to start on a node without NVIDIA's tool.
+    // Otherwise an image that sets this variable fails to start on a node without NVIDIA's tool.
     add_of_gpus("NVIDIA_VISIBLE_DEVICES", "void");
   }
   if (spec_.container.save)
@@ -246,7 +246,7 @@ std::string Planner::backend() const {
   if (asked != "auto") return asked;
   if (inputs_.target == Target::kLocal) return plan_.local_ranks > 1 ? "shm" : "single";
   if (plan_.requested.nodes == 1)
-    return "auto";  // means shm, unless somebody edits the script to use more nodes
+    return "auto";  // the trainer chooses shm, unless an edited script uses more nodes
   return may_use_mpi() ? "mpi" : "gloo";
 }
 

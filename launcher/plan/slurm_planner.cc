@@ -23,8 +23,8 @@ constexpr std::array<std::string_view, 5> kAgentVariables{"DLRUN_RUN", "DLRUN_JO
          (path.size() == folder.size() || folder.ends_with('/') || path[folder.size()] == '/');
 }
 
-/// Returns true for keys whose directives come after the user's own options: those of the log and
-/// of signals.
+/// Returns true for the keys of the log and of signals. Their directives come after the options of
+/// `slurm` in the script.
 [[nodiscard]] bool is_after_options(const KeyRow& row) {
   return row.path == "resources.output"_key || row.path == "resources.error"_key ||
          row.path == "resources.signal"_key;
@@ -175,7 +175,7 @@ void Planner::step() {
   add("--export", "ALL", "what this script exports reaches the ranks");
   add("--kill-on-bad-exit", "1", "a rank that is lost ends the step");
   if (continues_with_fewer_nodes_)
-    add("--no-kill", std::nullopt, "the leader starts it again on what is left");
+    add("--no-kill", std::nullopt, "the leader restarts it on the other nodes");
   if (spec_.resources.spare_nodes) {
     add("--nodes", fmt::format("{}", step_nodes_), "resources.nodes"_key);
     add("--ntasks", fmt::format("{}", step_nodes_ * ranks_per_node(spec_).value_or(1)),
@@ -234,7 +234,7 @@ void Planner::check_own_mounts() {
     error(key, fmt::format("{}: {} '{}' holds '{}' and cannot be mounted into a container{}", key,
                            what, printable(path), path[at], remedy));
   };
-  check("container.image"_key, inputs_.runs_dir, "the runs folder", "; give --runs another");
+  check("container.image"_key, inputs_.runs_dir, "the runs folder", "; choose another folder with --runs");
   if (!preset_.is_trainer) return;
   check("train.data.path"_key, spec_.train.data_path.value_or(""), "the folder", "");
   check("checkpoint.dir"_key, spec_.checkpoint.dir.value_or(""), "the folder", "");
@@ -279,14 +279,14 @@ ContainerStep Planner::container_step() const {
       mount(*spec_.checkpoint.dir);
   }
   for (const PlannedVariable& variable : plan_.prologue.vars) {
-    // The image sets its own variables about GPUs; they must not be replaced.
+    // The image's own values of the variables about GPUs must not be replaced.
     if (!variable.is_about_gpus) step.env_names.push_back(variable.name);
   }
   if (is_over_pmix()) {
     for (const auto& [name, value] : preset_.pmix_vars) step.env_names.push_back(name);
   }
   step.job_names = step.env_names;
-  // Without the agent the task's own shell, inside the container, sets these variables.
+  // Without the agent, a shell inside the container sets the variables of rank_env.
   if (!plan_.agent.empty()) {
     for (const PlannedVariable& variable : plan_.rank_env) step.env_names.push_back(variable.name);
   }

@@ -18,8 +18,8 @@ using Diagnostics = std::vector<Diagnostic>;
 
 constexpr std::size_t kMostErrors = 20;
 
-/// Returns a text that identifies the layers that a point is read from. Points with equal texts
-/// have the same layers, so that one loaded spec serves all of them.
+/// Returns a text that identifies the layers of a point: its keys, and the values on which other
+/// layers depend. Points with equal texts share one loaded spec, which move_to_point() changes.
 [[nodiscard]] std::string layers_of(const SweepPoint& point) {
   std::string text;
   for (const SweptValue& value : point) {
@@ -101,8 +101,8 @@ class SweepPlanner {
   Diagnostics errors_;
 };
 
-/// Assigns points to arrays. Points with the same #SBATCH lines share an array, up to max_tasks
-/// points.
+/// Assigns points to arrays. An array holds at most max_tasks points, all with the same #SBATCH
+/// lines.
 class Arrays {
  public:
   explicit Arrays(std::size_t max_tasks) : max_tasks_(std::max<std::size_t>(max_tasks, 1)) {}
@@ -133,7 +133,7 @@ class Arrays {
 
  private:
   std::size_t max_tasks_;
-  std::map<std::string, std::size_t> open_;  ///< from #SBATCH lines to the array that has room
+  std::map<std::string, std::size_t> open_;  ///< from #SBATCH lines to the newest array with them
   std::vector<LaunchPlan> plans_;            ///< the plan of each array's first point
   std::vector<std::size_t> tasks_;
 };

@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 4> kSetBySlurm{"CUDA_VISIBLE_DEVICES", "R
 
 [[nodiscard]] Result<> check_value(const std::string& name, const std::string&) {
   if (std::find(kSetBySlurm.begin(), kSetBySlurm.end(), name) == kSetBySlurm.end()) return {};
-  return fail(Errc::kInvalid, "Slurm sets it as it binds GPUs; a preset must not");
+  return fail(Errc::kInvalid, "Slurm sets this variable when it binds GPUs; remove it from the preset");
 }
 
 [[nodiscard]] Result<> check_words(const std::string& text) {

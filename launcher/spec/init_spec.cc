@@ -79,7 +79,7 @@ void resources(Page& page, const InitAnswers& a, const SiteProfile& site) {
   page.row(a.mem ? "  mem: " + yaml_text(*a.mem) : "  # mem: 64G",
            a.mem ? "" : "of each node; default: the partition's");
   page.row("  time: " + yaml_text(a.time.value_or("1h")),
-           "the job is ended then; short ones start sooner");
+           "Slurm ends the job then; short jobs start sooner");
   if (a.partition) {
     page.row("  partition: " + yaml_text(*a.partition),
              site.partitions.empty() ? "" : "of " + partition_names(site));
@@ -90,7 +90,7 @@ void resources(Page& page, const InitAnswers& a, const SiteProfile& site) {
                                      : "of " + partition_names(site));
   }
   page.row(a.account ? "  account: " + yaml_text(*a.account) : "  # account: project",
-           a.account ? "" : "where the cluster wants one; $SBATCH_ACCOUNT does as well");
+           a.account ? "" : "if the cluster requires one; or set $SBATCH_ACCOUNT");
 }
 
 void environment(Page& page, const InitAnswers& a) {
@@ -142,7 +142,7 @@ void container(Page& page, const InitAnswers& a, const SiteProfile& site) {
 
 void launch(Page& page, const InitAnswers& a) {
   page.heading("launch");
-  constexpr std::string_view kCommandComment = "once for each rank, word by word, in this file's folder";
+  constexpr std::string_view kCommandComment = "runs once for each rank, in this file's folder";
   page.row("  preset: " + yaml_text(a.preset.value_or("plain")),
            "torch, mpi, ...: `dlrun explain launch.preset`");
   if (a.command.empty()) {
@@ -193,7 +193,7 @@ std::string init_spec(const InitAnswers& a, const SiteProfile& site) {
   Page page;
   page.row(fmt::format("# An experiment for dlrun, on {}.",
                        site.name == "generic" ? "a Slurm cluster" : "site '" + site.name + "'"));
-  page.row("#   dlrun check FILE    all that is wrong, before it is queued");
+  page.row("#   dlrun check FILE    lists all problems before the job is queued");
   page.row("#   dlrun submit FILE --watch");
   page.row("# `dlrun explain KEY` describes any key.");
   page.row("name: " + yaml_text(a.name.value_or("hello")));

@@ -16,7 +16,7 @@ std::string_view why_not_variable(std::string_view name) {
   if (!is_variable_name(name))
     return "is not a variable's name: letters, digits and '_', not starting with a digit";
   if (std::find(kVariablesOfBash.begin(), kVariablesOfBash.end(), name) != kVariablesOfBash.end())
-    return "cannot be set: bash keeps it for itself";
+    return "cannot be set: bash sets it itself";
   if (name.substr(0, 6) == "DLRUN_" || name.substr(0, 6) == "dlrun_")
     return "cannot be set: dlrun's own variables, and those of its scripts, start with DLRUN_ and "
            "dlrun_";

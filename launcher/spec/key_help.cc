@@ -82,8 +82,7 @@ namespace {
 std::string no_such_key(std::string_view path) {
   if (const KeyRow* map = map_above(path)) {
     return fmt::format(
-        "'{}' is no key of its own, but a name in the map that the key '{}' is; see `dlrun explain "
-        "{}`",
+        "'{}' is not a key, but a name in the map '{}'; see `dlrun explain {}`",
         printable(path), map->path, map->path);
   }
   std::vector<std::string_view> names;

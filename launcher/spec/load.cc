@@ -233,7 +233,8 @@ void default_name(SpecBuilder& builder, const LoadRequest& request) {
     builder.report(error_about(
         {Origin::Kind::kFile, request.file, 0, 0},
         fmt::format(
-            "name is missing, and '{}' cannot serve: letters, digits, '.', '_' and '-', at most 64",
+            "name is missing, and the file's name '{}' is not valid: use letters, digits, '.', '_' "
+            "and '-', at most 64",
             printable(stem))));
   }
 }
@@ -308,11 +309,11 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
   if (document && is_spec(*document)) return false;
   const auto kind = document ? document->at(document->root).kind : YamlNode::Kind::kNull;
   std::string words = kind == YamlNode::Kind::kMap
-                          ? "is no spec: none of its keys is one of a spec's"
+                          ? "is not a spec: it has no key of a spec"
                       : kind == YamlNode::Kind::kSequence ? "a spec is a map of keys, not a list"
                                                           : "a spec is a map of keys, not text";
   if (!document)
-    words = document.error().quotes_text ? "is no YAML that dlrun takes" : document.error().message;
+    words = document.error().quotes_text ? "is not YAML that dlrun can read" : document.error().message;
   Origin where{Origin::Kind::kFile, base.name, 1, 1};
   if (!document) where.line = document.error().line, where.column = document.error().column;
   builder.report(error_about(where, fmt::format("{} (a base's text is not shown)", words)));

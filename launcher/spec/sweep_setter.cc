@@ -46,7 +46,7 @@ std::string why_not_swept(std::string_view path) {
       {"name", "all points of a sweep have one name"},
       {"site", "a sweep is submitted to one cluster"},
       {"resources.clusters"_key, "a sweep is submitted to one cluster"},
-      {"base", "what a spec inherits is read before its sweep"},
+      {"base", "dlrun reads the base before the sweep"},
       {"environment.secrets"_key, "all points of a sweep have the same secrets"},
       {"train.data.download"_key, "all points of a sweep have the same files"},
       {"code.snapshot"_key, "all points of a sweep run the same code"},
@@ -57,7 +57,7 @@ std::string why_not_swept(std::string_view path) {
   if (!row->is_supported()) return fmt::format("{} is not supported yet", path);
   if (path.starts_with("sweep.")) return "a sweep cannot sweep over itself";
   if (path.starts_with("submit."))
-    return fmt::format("'{}' cannot be swept: all points go to Slurm in one way", path);
+    return fmt::format("'{}' cannot be swept: all points are submitted in the same way", path);
   if (path.starts_with("after."))
     return fmt::format("'{}' cannot be swept: all points wait for the same jobs", path);
   for (const auto& [key, why] : kNotSwept) {
@@ -81,7 +81,7 @@ bool SweepSetter::is_swept_key(const YamlNode& name) const {
 std::optional<SweptValue> SweepSetter::value(const std::string& key, const YamlNode& node) const {
   if (node.kind == YamlNode::Kind::kNull) {
     refuse(node,
-           fmt::format("'{}' has nothing to try here; a sweep cannot take a value away", key));
+           fmt::format("'{}' has no value here; a sweep cannot remove a value", key));
     return std::nullopt;
   }
   SpecBuilder scratch(builder.env_, builder.unset_);
@@ -235,7 +235,7 @@ std::optional<std::vector<SweepPoint>> SweepSetter::points(const YamlNode& node)
     is_fine = is_fine && is_point_fine && !builder.refused_.contains(row.path);
     const auto [first, is_new] = seen.emplace(describe(point), item.line);
     if (is_point_fine && !is_new) {
-      refuse(item, fmt::format("this point is there already, at line {}", first->second));
+      refuse(item, fmt::format("this point is listed twice; the first is at line {}", first->second));
       is_fine = false;
     }
     points.push_back(std::move(point));

@@ -69,12 +69,12 @@ void Validator::check_exclusive_keys() {
     if (has("environment.vars." + name))
       error(
           fmt::format("environment.secrets[{}]", i),
-          fmt::format("{} is a secret and cannot stand in environment.vars, which the script shows",
+          fmt::format("{} is a secret; remove it from environment.vars, which the script shows",
                       name));
   }
   if (spec_.environment.conda_module && !has("environment.conda.name"_key)) {
     error("environment.conda.module"_key,
-          "environment.conda.name is missing: which environment is to be activated?");
+          "environment.conda.name is missing; set it to the environment to activate");
   }
 }
 
@@ -110,7 +110,7 @@ void Validator::check_nodes() {
   std::set_intersection(listed.begin(), listed.end(), excluded.begin(), excluded.end(),
                         std::back_inserter(both));
   if (!both.empty())
-    error("resources.exclude"_key, fmt::format("resources.exclude: resources.nodelist asks for {}",
+    error("resources.exclude"_key, fmt::format("resources.exclude: resources.nodelist requests {}",
                                                compress_hostlist(both)));
 }
 
@@ -207,7 +207,7 @@ void Validator::check_time() {
          "or unlimited");
   } else if (spec_.resources.time == "UNLIMITED") {
     warn("resources.time"_key,
-         "resources.time is UNLIMITED: such a job may never start before a maintenance");
+         "resources.time is UNLIMITED: the job cannot start if a maintenance is planned");
   }
   if (spec_.checkpoint.signal_before && spec_.resources.time &&
       spec_.resources.time != "UNLIMITED") {
@@ -222,7 +222,7 @@ void Validator::check_time() {
   if (const auto before = parse_duration(spec_.checkpoint.signal_before.value_or("60"));
       before && (*before < 1 || *before > 65535)) {
     error("checkpoint.signal_before"_key,
-          fmt::format("checkpoint.signal_before is {} s; Slurm takes 1 to 65535", *before));
+          fmt::format("checkpoint.signal_before is {} s; Slurm accepts 1 to 65535", *before));
   }
 }
 
@@ -231,7 +231,7 @@ void Validator::check_sweep() {
     if (has(key) && !spec_.sweep.is_given() && !refused_.contains("sweep.parameters"_key) &&
         !refused_.contains("sweep.points"_key))
       error(key,
-            fmt::format("{}: sweep.parameters is missing: which keys, and which values?", key));
+            fmt::format("{}: sweep.parameters is missing; set it to keys and their values", key));
   }
   if (!spec_.sweep.is_given() || refused_.contains("sweep.parameters"_key) ||
       refused_.contains("sweep.points"_key))
@@ -242,8 +242,8 @@ void Validator::check_sweep() {
     is_endless = true;
     if (!refused_.contains("sweep.random"_key))
       found_.push_back({Diagnostic::Severity::kError, key.where,
-                        fmt::format("sweep.parameters: '{}' has a range: sweep.random says how "
-                                    "many points to draw from it; else give a list",
+                        fmt::format("sweep.parameters: '{}' has a range; set sweep.random to the "
+                                    "number of points to draw, or give a list",
                                     key.key),
                         ""});
   }
@@ -271,7 +271,7 @@ void Validator::check_submit() {
   if (s.via.value_or("sbatch") != "slurmrestd") return;
   if (!s.url) {
     error("submit.via"_key,
-          "submit.via is slurmrestd, but submit.url does not say where it listens");
+          "submit.via is slurmrestd, but submit.url is missing; set it to the server's address");
   } else if (!s.url->starts_with("unix:") && !s.token_file) {
     error("submit.url"_key,
           "submit.url: a TCP port does not identify the caller; set submit.token_file to a file "
