@@ -136,7 +136,8 @@ Result<std::vector<std::vector<Piece>>> parse_list(std::string_view expression, 
   std::vector<std::vector<Piece>> names;
   if (expression.empty()) return names;
   if (expression.size() > (1U << 20U))
-    return fail(Errc::kInvalid, "the node list has {} bytes; the limit is 1 MiB", expression.size());
+    return fail(Errc::kInvalid, "the node list has {} bytes; the limit is 1 MiB",
+                expression.size());
   std::uint64_t all = 0;
   for (std::string_view name : split_names(expression)) {
     if (name.empty()) return malformed(expression, name, "a node name is missing");

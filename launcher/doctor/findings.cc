@@ -14,7 +14,7 @@ namespace {
 
 /// Returns true if Slurm has --gpus-per-node and similar options. Only the plugin cons_tres
 /// supports them; with other plugins, jobs request GPUs by --gres.
-[[nodiscard]] bool knows_gpu_options(const ClusterFacts& facts) {
+[[nodiscard]] bool has_gpu_options(const ClusterFacts& facts) {
   return facts.setting("SelectType").ends_with("cons_tres");
 }
 
@@ -60,9 +60,9 @@ namespace {
   return fmt::format("  {}: {{{}}}\n", yaml_text(partition.name), join(parts, ", "));
 }
 
-/// Returns true if slurmrestd of this Slurm version has the API that dlrun uses; 23.11 is the last
-/// one.
-[[nodiscard]] bool serves_our_rest(std::string_view version) {
+/// Returns true if slurmrestd of this Slurm version has the API version that dlrun uses.
+/// Slurm 23.11 is the last version with it. Returns true if the version is unknown.
+[[nodiscard]] bool has_rest_version(std::string_view version) {
   const auto year = parse_int(version.substr(0, version.find('.')));
   return !year || *year <= 23;
 }
@@ -81,7 +81,7 @@ class Findings {
   std::vector<Finding> found_;
 };
 
-/// Adds the ways in which srun can start MPI.
+/// Adds whether srun can start MPI programs over PMIx.
 void add_mpi(const ClusterFacts& facts, Findings& found) {
   const std::string plugins = join(facts.mpi_plugins, " ");
   if (facts.has_mpi("pmix")) {
@@ -115,9 +115,10 @@ void add_gpus(const ClusterFacts& facts, Findings& found) {
     found.add(
         Kind::kFine, "GPUs",
         fmt::format("up to {} per node{}", gpus, types.empty() ? "" : ": " + join(types, ", ")),
-        knows_gpu_options(facts) ? "resources.gpus_per_node becomes --gpus-per-node"
-                                 : fmt::format("{} does not support --gpus-per-node: gpu_style is gres",
-                                               facts.setting("SelectType")));
+        has_gpu_options(facts)
+            ? "resources.gpus_per_node becomes --gpus-per-node"
+            : fmt::format("{} does not support --gpus-per-node: gpu_style is gres",
+                          facts.setting("SelectType")));
   }
 }
 
@@ -154,7 +155,8 @@ void add_jobs(const ClusterFacts& facts, Findings& found) {
   }
   const std::string proctrack = facts.setting("ProctrackType");
   if (proctrack.ends_with("cgroup")) {
-    found.add(Kind::kFine, "processes", proctrack, "Slurm ends all processes of a job with the job");
+    found.add(Kind::kFine, "processes", proctrack,
+              "Slurm ends all processes of a job with the job");
   } else {
     found.add(Kind::kNote, "processes", proctrack,
               "not tracked by control groups: the agent ends its ranks' children itself");
@@ -165,19 +167,17 @@ void add_jobs(const ClusterFacts& facts, Findings& found) {
               facts.setting("TaskPlugin").empty() ? "no TaskPlugin" : facts.setting("TaskPlugin"),
               "launch.cpu_bind has no effect: tasks are not bound to cores");
   if (facts.setting("JobRequeue") == "0")
-    found.add(Kind::kNote, "requeue", "JobRequeue=0",
-              "Slurm requeues only jobs that request it");
+    found.add(Kind::kNote, "requeue", "JobRequeue=0", "Slurm requeues only jobs that request it");
   const std::string array = facts.setting("MaxArraySize");
   if (!array.empty())
-    found.add(Kind::kFine, "arrays", "MaxArraySize=" + array,
-              "a job array must have fewer tasks");
+    found.add(Kind::kFine, "arrays", "MaxArraySize=" + array, "a job array must have fewer tasks");
 }
 
 /// Adds whether slurmrestd can be used.
 void add_rest(const ClusterFacts& facts, Findings& found) {
   if (facts.setting("AuthAltTypes").find("jwt") == std::string::npos) {
     found.add(Kind::kNote, "REST", "no auth/jwt", "jobs are submitted by sbatch");
-  } else if (!serves_our_rest(facts.setting("SLURM_VERSION"))) {
+  } else if (!has_rest_version(facts.setting("SLURM_VERSION"))) {
     found.add(Kind::kNote, "REST",
               fmt::format("auth/jwt, but slurmrestd of Slurm {} no longer serves {}",
                           facts.setting("SLURM_VERSION"), kRestVersion),
@@ -245,8 +245,8 @@ std::string site_draft(const ClusterFacts& facts) {
   line("help", yaml_text(fmt::format("Slurm cluster {}, version {}", printable(cluster),
                                      printable(facts.setting("SLURM_VERSION")))));
   if (!cluster.empty()) line("clusters", yaml_text(literal(cluster)), "Slurm's ClusterName");
-  line("gpu_style", knows_gpu_options(facts) ? "gpus" : "gres",
-       knows_gpu_options(facts) ? "--gpus-per-node" : "--gres=gpu:N");
+  line("gpu_style", has_gpu_options(facts) ? "gpus" : "gres",
+       has_gpu_options(facts) ? "--gpus-per-node" : "--gres=gpu:N");
   line("container_runtime", container_runtime(facts));
   line("mpi", facts.has_mpi("pmix") ? "pmix" : "default",
        "of: " + printable(join(facts.mpi_plugins, " ")));

@@ -43,7 +43,8 @@ SetCompletions set_completions() {
     const std::string key(row.path);
     const ValueTraits traits = traits_of(row);
     completions.keys.push_back(key + (traits.has_entries ? "." : "="));
-    if (row.format == Format::kChoice) completions.values.emplace_back(key, std::string(row.choices));
+    if (row.format == Format::kChoice)
+      completions.values.emplace_back(key, std::string(row.choices));
     if (traits.is_switch || row.format == Format::kFlag) switches.push_back(key);
     const bool is_path = row.format == Format::kPath || row.format == Format::kMaybePath ||
                          row.format == Format::kImage || row.format == Format::kPattern;

@@ -30,8 +30,8 @@ std::string cases_of(const CommandTable& table, Takes takes) {
   return join(cases, " | ");
 }
 
-// _dlrun_offer replaces compgen -W, which would expand every word, even `$(...)` in the name of a
-// run. It offers only names that need no quotes; dlrun makes no others.
+// The script uses _dlrun_offer instead of compgen -W, which would expand every word, even `$(...)`
+// in the name of a run. _dlrun_offer skips names that need quotes; dlrun creates no such names.
 constexpr std::string_view kBashOffer = R"(_dlrun_offer() { # PREFIX WORD WORDS
   local IFS=$' \t\n' names name
   read -r -d '' -a names <<<"$3"
@@ -41,8 +41,7 @@ constexpr std::string_view kBashOffer = R"(_dlrun_offer() { # PREFIX WORD WORDS
 }
 )";
 
-// bash splits KEY=VALUE into three words, because '=' is in COMP_WORDBREAKS, unless the user has
-// removed it from there.
+// bash splits KEY=VALUE into three words, unless the user has removed '=' from COMP_WORDBREAKS.
 constexpr std::string_view kBashSet = R"(_dlrun_set() {
   local key=$1 word=$2 prefix=$3 words=''
   case $key in
@@ -165,8 +164,9 @@ constexpr std::string_view kEnd =
 
 std::string bash(const CommandTable& table) {
   const SetCompletions set = set_completions();
-  return first_comment("bash") + "# shellcheck shell=bash\n" + helpers(set) + beginning(table, set) +
-         cases_of_commands(table) + cases_of_options(table) + std::string(kEnd);
+  return first_comment("bash") + "# shellcheck shell=bash\n" + helpers(set) +
+         beginning(table, set) + cases_of_commands(table) + cases_of_options(table) +
+         std::string(kEnd);
 }
 
 }  // namespace dlrun::completion

@@ -19,7 +19,8 @@ enum class Takes { kNothing, kValue, kPath, kSet, kSite };
 /// Returns true if a positional is the path of a file.
 [[nodiscard]] bool takes_file(const CommandHelp& command);
 
-/// Replaces single quotes, so that the text can be put inside single quotes in all three shells.
+/// Replaces each single quote by a backquote, so that the text can stand inside single quotes in
+/// all three shells.
 [[nodiscard]] std::string without_single_quotes(std::string_view text);
 
 /// The completions of --set: keys followed by '=', or by '.' if a name that the user chooses

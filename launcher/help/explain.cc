@@ -36,7 +36,7 @@ using Json = nlohmann::ordered_json;
 }
 
 /// Returns true if the default of an unset key affects this job.
-[[nodiscard]] bool is_of_job(const LoadedSpec& loaded, std::string_view key) {
+[[nodiscard]] bool default_applies(const LoadedSpec& loaded, std::string_view key) {
   if (key.starts_with("train.") || key.starts_with("checkpoint.")) return loaded.preset.is_trainer;
   if (key.starts_with("container."))
     return container_runtime(loaded.spec, loaded.site) != "none" && key != "container.runtime"_key;
@@ -44,8 +44,8 @@ using Json = nlohmann::ordered_json;
   return key == "launch.agent"_key || key == "code.snapshot"_key || key == "submit.via"_key;
 }
 
-/// Adds the values that dlrun chose for keys that the spec does not set: derived from another key,
-/// or the default.
+/// Adds the values that dlrun chose for keys that the spec does not set: values derived from
+/// another key, and defaults.
 void add_decisions(const LoadedSpec& loaded, const LaunchPlan& plan,
                    std::vector<ExplainedValue>& rows) {
   const auto add = [&](std::string_view key, std::string_view value, std::string_view by) {
@@ -75,7 +75,7 @@ void add_decisions(const LoadedSpec& loaded, const LaunchPlan& plan,
   for (const KeyRow& row : spec_keys()) {
     if (row.path == "resources.cpus_per_task"_key && plan.shares_cpus)
       add(row.path, row.fallback, "");
-    if (!row.fallback.empty() && row.is_supported() && is_of_job(loaded, row.path))
+    if (!row.fallback.empty() && row.is_supported() && default_applies(loaded, row.path))
       add(row.path, row.fallback, "");
   }
 }
@@ -114,7 +114,7 @@ std::vector<ExplainedValue> explain_values(const LoadedSpec& loaded, const Launc
     const Origin origin{origin_kind,
                         origin_kind == Origin::Kind::kSite     ? loaded.site.source
                         : origin_kind == Origin::Kind::kPreset ? loaded.preset.source
-                                                         : std::string(),
+                                                               : std::string(),
                         0, 0};
     rows.push_back({std::move(key),
                     Json(value).dump(-1, ' ', false, Json::error_handler_t::replace), origin,

@@ -11,19 +11,21 @@ namespace dlrun {
 namespace {
 
 struct RegistryAnswer {
-  /// The name's current digest; empty if this enroot cannot ask for it, or if no registry answers.
+  /// The current digest of the name; empty if this version of enroot cannot query digests, or if
+  /// the registry does not answer.
   std::string digest;
   std::string unreachable;  ///< curl's error if the registry did not answer; empty if it answered
 };
 
-/// Returns curl's error line if the host was not found or did not answer; otherwise "".
+/// Returns curl's error in the output of enroot if the host was not found or did not answer;
+/// otherwise "".
 [[nodiscard]] std::string unreachable_in(std::string_view words) {
   for (const std::string_view line : split(words, '\n')) {
     const auto at = line.find("curl: (");
     if (at == std::string_view::npos) continue;
-    const std::string_view told = line.substr(at);
+    const std::string_view message = line.substr(at);
     for (const std::string_view number : {"(5)", "(6)", "(7)", "(28)", "(35)", "(52)", "(56)"}) {
-      if (told.substr(6).starts_with(number)) return printable(told);
+      if (message.substr(6).starts_with(number)) return printable(message);
     }
   }
   return "";

@@ -57,8 +57,7 @@ Result<ImageStore> ImageStore::of_user(const Env& env) {
     if (!folder.is_absolute()) {
       const std::string home = env.get_or("HOME", "");
       if (home.empty()) {
-        return fail(Errc::kNotFound,
-                    "no folder for imported images: set DLRUN_IMAGES or HOME");
+        return fail(Errc::kNotFound, "no folder for imported images: set DLRUN_IMAGES or HOME");
       }
       folder = fs::path(home) / ".cache";
     }
@@ -121,8 +120,8 @@ Result<UniqueFd> ImageStore::lock(const std::string& image) const {
   const fs::path path = entry_of(image).replace_extension(".lock");
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd.is_open()) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
-  // Without locks in the file system two processes may import the same image. The rename keeps the
-  // result correct; only time is lost.
+  // If the file system has no locks, two processes may import the same image. The rename in adopt()
+  // keeps the result correct.
   LockWait wait(path);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
   if (errno == EWOULDBLOCK) wait.begin();
@@ -157,7 +156,8 @@ Result<StoredImage> ImageStore::note(const std::string& image, const std::string
   json["imported"] = utc_timestamp(std::chrono::system_clock::now());
   DLRUN_TRY(write_file_atomic(entry_of(image), json_read::dump(json) + "\n"));
   auto stored = find(image);
-  if (!stored) return fail(Errc::kIo, "{}: the image was removed in the meantime", folder_.string());
+  if (!stored)
+    return fail(Errc::kIo, "{}: the image was removed in the meantime", folder_.string());
   return std::move(*stored);
 }
 

@@ -54,8 +54,9 @@ class ImageStore {
   /// Returns all images, sorted by name. Skips damaged entries and entries without a file.
   [[nodiscard]] Result<std::vector<StoredImage>> list() const;
 
-  /// Creates the folder, and waits until no other process imports this name, on any node that
-  /// shares locks. The lock lasts until the descriptor is closed.
+  /// Creates the folder, then waits for the lock on this name, which other processes hold while
+  /// they import it. Nodes share the lock if the file system supports that. Closing the descriptor
+  /// releases the lock.
   [[nodiscard]] Result<UniqueFd> lock(const std::string& image) const;
   /// Returns an unused path in the folder, to which the import writes.
   [[nodiscard]] std::filesystem::path new_file() const;

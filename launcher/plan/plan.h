@@ -123,7 +123,7 @@ struct LaunchPlan {
   std::vector<SecretSource> secrets;
   bool trusted = false;  ///< the program is dlrun's own and may use the agent's store
   std::vector<PlannedArguments> program;  ///< the command line of the ranks' program
-  bool forward_usr1 = false;  ///< checkpoint.signal_before is set
+  bool forward_usr1 = false;              ///< checkpoint.signal_before is set
   /// Options of the leader, such as when it restarts the run and when the run counts as hung.
   std::vector<PlannedOption> lead_options;
   std::optional<KnownBad> known_bad;

@@ -149,7 +149,8 @@ void Planner::environment() {
   const auto add = [&](std::string_view name, std::string_view value, std::string key,
                        Origin::Kind origin_kind, bool is_about_gpus = false) {
     if (is_users(name)) return;
-    p.vars.push_back({std::string(name), std::string(value), std::move(key), is_about_gpus, origin_kind});
+    p.vars.push_back(
+        {std::string(name), std::string(value), std::move(key), is_about_gpus, origin_kind});
   };
   const auto add_of_gpus = [&](std::string_view name, std::string_view value) {
     add(name, value, "container: GPUs", Origin::Kind::kDefault, true);
@@ -281,11 +282,13 @@ void Planner::retry() {
   if (!is_slurm) return;
   const auto& nodes = spec_.resources.nodes;
   const bool has_spare = spec_.resources.spare_nodes.has_value();
-  continues_with_fewer_nodes_ = is_among("node_failure") && nodes && (nodes->min < nodes->max || has_spare);
+  continues_with_fewer_nodes_ =
+      is_among("node_failure") && nodes && (nodes->min < nodes->max || has_spare);
   is_requeued_ = true;
   if (spec_.retry.exclude_bad_nodes.value_or(false))
     add("--exclude-bad-nodes", std::nullopt, "retry.exclude_bad_nodes"_key);
-  if (continues_with_fewer_nodes_) add("--min-nodes", fmt::format("{}", nodes->min), "resources.nodes"_key);
+  if (continues_with_fewer_nodes_)
+    add("--min-nodes", fmt::format("{}", nodes->min), "resources.nodes"_key);
   if (has_spare) add("--step-nodes", fmt::format("{}", step_nodes_), "resources.spare_nodes"_key);
 }
 

@@ -77,7 +77,7 @@ class Planner {
   std::string runtime_;
   /// Number of nodes that an attempt uses, without spare nodes; 0 if the spec does not fix it.
   std::int64_t step_nodes_ = 0;
-  bool is_requeued_ = false;         ///< Slurm may queue the job again
+  bool is_requeued_ = false;                 ///< Slurm may queue the job again
   bool continues_with_fewer_nodes_ = false;  ///< losing a node does not end the job
   LaunchPlan plan_;
   std::vector<Diagnostic> errors_;

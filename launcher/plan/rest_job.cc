@@ -22,11 +22,12 @@ enum class Kind {
   kText,   ///< the text that sbatch gets: slurmrestd passes it to the same parser
   kFlag,   ///< true
   kYesNo,  ///< a boolean, from yes or no
-  /// The value, or "exclusive" without a value: Slurm 22.05 rejects `true`, which the API documents.
+  /// The value, or "exclusive" without a value: Slurm 22.05 rejects `true`, which the API
+  /// documents.
   kExclusive,
-  kNoKill,  ///< "set": Slurm 22.05 rejects `true`, which the API documents
-  kNice,    ///< the value, or else 100, as sbatch sets it
-  kSignal,  ///< a signal; Slurm 22.05 cannot parse B: or R: before it
+  kNoKill,   ///< "set": Slurm 22.05 rejects `true`, which the API documents
+  kNice,     ///< the value, or else 100, as sbatch sets it
+  kSignal,   ///< a signal; Slurm 22.05 cannot parse B: or R: before it
   kNotSent,  ///< an option for sbatch itself, which the job does not need
   kRefused,  ///< slurmrestd cannot do what the option does
 };

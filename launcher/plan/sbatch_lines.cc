@@ -64,8 +64,8 @@ std::vector<SbatchLine> numbered_lines(std::string_view script, std::string_view
   return lines;
 }
 
-/// Returns true if sbatch reads the word as the option's name: in full, or abbreviated. Also returns
-/// true for an ambiguous abbreviation, because sbatch refuses the script anyway.
+/// Returns true if sbatch reads the word as the option's name: in full, or abbreviated. Also
+/// returns true for an ambiguous abbreviation, because sbatch refuses the script anyway.
 bool is_name_of(std::string_view word, std::string_view long_name) {
   constexpr std::string_view kDashes = "--";
   constexpr std::array<std::string_view, 7> kWhole = {

@@ -24,7 +24,7 @@ constexpr std::size_t kMostErrors = 20;
   std::string text;
   for (const SweptValue& value : point) {
     text += value.key;
-    if (has_own_layers(value.key)) text += "=" + value.text;
+    if (affects_other_layers(value.key)) text += "=" + value.text;
     text += '\n';
   }
   return text;
@@ -87,7 +87,8 @@ class SweepPlanner {
     for (Diagnostic& one : found) {
       if (!is_error(one)) continue;
       is_fine = false;
-      if (has_enough_errors() || !reported_.emplace(describe(one.where), one.message).second) continue;
+      if (has_enough_errors() || !reported_.emplace(describe(one.where), one.message).second)
+        continue;
       one.message += fmt::format(" (at point {}: {})", number, describe(point));
       errors_.push_back(std::move(one));
     }

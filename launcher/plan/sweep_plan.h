@@ -49,8 +49,8 @@ struct SweepLimits {
     const SweepLimits& limits);
 
 /// Returns the sum of hours(point) over all points. hours: computes GPU-hours or core-hours, or
-/// returns nullopt if Slurm chooses the size or the time of the point. Returns nullopt if hours does
-/// for any point.
+/// returns nullopt if Slurm chooses the size or the time of the point. Returns nullopt if hours
+/// does for any point.
 [[nodiscard]] std::optional<double> sum_of_hours(const SweepPlan& sweep,
                                                  std::optional<double> (*hours)(const Requested&));
 

@@ -21,12 +21,13 @@ constexpr std::size_t kLargestConfig = 1U << 20U;
 
 /// Variables that Slurm sets when it binds GPUs to tasks. A preset that set them could make ranks
 /// use GPUs of other tasks.
-constexpr std::array<std::string_view, 4> kSetBySlurm{"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
-                                                     "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"};
+constexpr std::array<std::string_view, 4> kSetBySlurm{
+    "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"};
 
 [[nodiscard]] Result<> check_value(const std::string& name, const std::string&) {
   if (std::find(kSetBySlurm.begin(), kSetBySlurm.end(), name) == kSetBySlurm.end()) return {};
-  return fail(Errc::kInvalid, "Slurm sets this variable when it binds GPUs; remove it from the preset");
+  return fail(Errc::kInvalid,
+              "Slurm sets this variable when it binds GPUs; remove it from the preset");
 }
 
 [[nodiscard]] Result<> check_words(const std::string& text) {
@@ -49,7 +50,7 @@ int search_error(const std::filesystem::path& folder) {
 }  // namespace
 
 std::vector<Diagnostic> unsearchable_folders(std::string_view folder,
-                                       const std::vector<std::filesystem::path>& dirs) {
+                                             const std::vector<std::filesystem::path>& dirs) {
   std::vector<Diagnostic> closed;
   for (const auto& dir : dirs) {
     const int error = search_error(dir / folder);

@@ -29,9 +29,9 @@ struct UrlParts {
   return parts;
 }
 
-/// Returns true if the url holds a user or a password. Malformed urls count too, because a message
-/// about them would show the password: "https:/me:word@host/f", and "https://me:wo/rd@host/f",
-/// whose "wo" is not a port.
+/// Returns true if the url holds a user or a password. Also returns true for malformed urls such as
+/// "https:/me:word@host/f" and "https://me:wo/rd@host/f" ("wo" is not a port), because a message
+/// about them would show the password.
 [[nodiscard]] bool has_user(std::string_view url) {
   const auto at = url.find('@');
   if (at == std::string_view::npos) return false;

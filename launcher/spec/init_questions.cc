@@ -59,15 +59,15 @@ MaybeQuestion ask_partition(InitAnswers& answers, const SiteProfile& site) {
 
 MaybeQuestion ask_nodes(InitAnswers& answers, const SiteProfile&) {
   if (answers.nodes) return std::nullopt;
-  return InitQuestion{"Nodes", "1", {}, [&answers](const std::string& answer) -> Result<> {
-                        DLRUN_TRY_ASSIGN(const auto nodes, parse_nodes(answer));
-                        if (nodes.max != nodes.min)
-                          return fail(Errc::kInvalid,
-                                      "'{}' is a range; give one number here (the spec accepts a range)",
-                                      answer);
-                        answers.nodes = nodes.min;
-                        return {};
-                      }};
+  return InitQuestion{
+      "Nodes", "1", {}, [&answers](const std::string& answer) -> Result<> {
+        DLRUN_TRY_ASSIGN(const auto nodes, parse_nodes(answer));
+        if (nodes.max != nodes.min)
+          return fail(Errc::kInvalid,
+                      "'{}' is a range; give one number here (the spec accepts a range)", answer);
+        answers.nodes = nodes.min;
+        return {};
+      }};
 }
 
 MaybeQuestion ask_gpus(InitAnswers& answers, const SiteProfile& site) {

@@ -274,7 +274,8 @@ std::vector<RestServer> servers_of_site(std::string_view name,
 std::optional<std::string> match_site(std::string_view cluster_name,
                                       const std::vector<std::filesystem::path>& dirs,
                                       std::vector<Diagnostic>& problems) {
-  for (Diagnostic& problem : unsearchable_folders("sites", dirs)) problems.push_back(std::move(problem));
+  for (Diagnostic& problem : unsearchable_folders("sites", dirs))
+    problems.push_back(std::move(problem));
   if (cluster_name.empty()) return std::nullopt;
   const std::string cluster(cluster_name);
   const auto matches_cluster = [&](const std::string& expression) {
@@ -291,7 +292,8 @@ std::optional<std::string> match_site(std::string_view cluster_name,
     if (file) {
       DefaultIds defaults;
       const SiteProfile site = read_site(*file, name, defaults, wrong);
-      if (std::any_of(site.cluster_names.begin(), site.cluster_names.end(), matches_cluster)) return name;
+      if (std::any_of(site.cluster_names.begin(), site.cluster_names.end(), matches_cluster))
+        return name;
     }
     for (Diagnostic& problem : wrong) {
       problem.severity = Diagnostic::Severity::kWarning;

@@ -116,16 +116,18 @@ Result<std::string> substitute_variables(std::string_view text, const Env& env) 
     const std::string_view name =
         text.substr(open + 2, close == std::string_view::npos ? close : close - open - 2);
     if (close == std::string_view::npos || !is_variable_name(name)) {
-      return fail(Errc::kInvalid,
-                  "dlrun replaces only ${{NAME}}, at submission; write $${{ for a ${{ that the job's "
-                  "shell should see");
+      return fail(
+          Errc::kInvalid,
+          "dlrun replaces only ${{NAME}}, at submission; write $${{ for a ${{ that the job's "
+          "shell should see");
     }
     const auto value = env.get(name);
     if (!value) {
-      return fail(Errc::kNotFound,
-                  "${{{}}} is not set in this environment; write $${{{}}} if the job's shell should "
-                  "expand it",
-                  name, name);
+      return fail(
+          Errc::kNotFound,
+          "${{{}}} is not set in this environment; write $${{{}}} if the job's shell should "
+          "expand it",
+          name, name);
     }
     result += text.substr(0, open);
     result += *value;

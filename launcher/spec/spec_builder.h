@@ -30,7 +30,7 @@ struct SpecSource {
 /// even if others are invalid.
 class SpecBuilder {
  public:
-  /// The treatment of a value that refers to a variable which is not in env.
+  /// The handling of a value that refers to a variable that is not in env.
   enum class Unset {
     kError,    ///< the value is an error
     kLeftOut,  ///< the value is ignored; for checks of a site's defaults, without a job's variables

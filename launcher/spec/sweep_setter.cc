@@ -19,8 +19,8 @@
 namespace dlrun {
 namespace {
 
-/// Removes quotes that the text does not need, because people read it in tables. The texts "true"
-/// and "false" keep their quotes, to differ from the booleans.
+/// Removes quotes that the text does not need, because people read the values of a sweep in tables.
+/// The texts "true" and "false" keep their quotes, to differ from the booleans.
 [[nodiscard]] std::string without_quotes(const std::string& text) {
   if (text.size() < 2 || text.front() != '"') return text;
   const std::string inner = text.substr(1, text.size() - 2);
@@ -80,8 +80,7 @@ bool SweepSetter::is_swept_key(const YamlNode& name) const {
 
 std::optional<SweptValue> SweepSetter::value(const std::string& key, const YamlNode& node) const {
   if (node.kind == YamlNode::Kind::kNull) {
-    refuse(node,
-           fmt::format("'{}' has no value here; a sweep cannot remove a value", key));
+    refuse(node, fmt::format("'{}' has no value here; a sweep cannot remove a value", key));
     return std::nullopt;
   }
   SpecBuilder scratch(builder.env_, builder.unset_);
@@ -235,7 +234,8 @@ std::optional<std::vector<SweepPoint>> SweepSetter::points(const YamlNode& node)
     is_fine = is_fine && is_point_fine && !builder.refused_.contains(row.path);
     const auto [first, is_new] = seen.emplace(describe(point), item.line);
     if (is_point_fine && !is_new) {
-      refuse(item, fmt::format("this point is listed twice; the first is at line {}", first->second));
+      refuse(item,
+             fmt::format("this point is listed twice; the first is at line {}", first->second));
       is_fine = false;
     }
     points.push_back(std::move(point));

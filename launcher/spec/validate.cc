@@ -67,10 +67,9 @@ void Validator::check_exclusive_keys() {
   for (std::size_t i = 0; i < spec_.environment.secrets.size(); ++i) {
     const std::string& name = spec_.environment.secrets[i].name;
     if (has("environment.vars." + name))
-      error(
-          fmt::format("environment.secrets[{}]", i),
-          fmt::format("{} is a secret; remove it from environment.vars, which the script shows",
-                      name));
+      error(fmt::format("environment.secrets[{}]", i),
+            fmt::format("{} is a secret; remove it from environment.vars, which the script shows",
+                        name));
   }
   if (spec_.environment.conda_module && !has("environment.conda.name"_key)) {
     error("environment.conda.module"_key,
@@ -157,7 +156,8 @@ void Validator::check_partition() {
     return;
   }
   const PartitionProfile& partition = found->second;
-  const auto warn_limit = [&](std::string_view key, std::string_view asked, std::string_view has_text) {
+  const auto warn_limit = [&](std::string_view key, std::string_view asked,
+                              std::string_view has_text) {
     warn(key, fmt::format("{} is {}, but partition '{}' of site '{}' has {}", key, asked, name,
                           site_.name, has_text));
   };
@@ -171,32 +171,35 @@ void Validator::check_partition() {
       gpus && partition.gpus_per_node && *gpus > *partition.gpus_per_node) {
     const bool is_reported = site_.max_gpus_per_node && *gpus > *site_.max_gpus_per_node;
     if (!is_reported)
-      warn_limit(gpu_key, fmt::format("{}", *gpus), count(*partition.gpus_per_node, "GPU") + " per node");
+      warn_limit(gpu_key, fmt::format("{}", *gpus),
+                 count(*partition.gpus_per_node, "GPU") + " per node");
   }
   if (r.gpus_per_node && !r.gpus_per_node->type.empty() && !partition.gpu_types.empty() &&
       std::find(partition.gpu_types.begin(), partition.gpu_types.end(), r.gpus_per_node->type) ==
           partition.gpu_types.end()) {
-    warn_limit(gpu_key, format_gpus(*r.gpus_per_node), "GPUs of type " + join(partition.gpu_types, ", "));
+    warn_limit(gpu_key, format_gpus(*r.gpus_per_node),
+               "GPUs of type " + join(partition.gpu_types, ", "));
   }
   if (r.nodes && partition.max_nodes && r.nodes->min > *partition.max_nodes) {
     warn_limit("resources.nodes"_key, fmt::format("{}", r.nodes->min),
-         fmt::format("at most {} for one job", count(*partition.max_nodes, "node")));
+               fmt::format("at most {} for one job", count(*partition.max_nodes, "node")));
   }
   const auto ranks = ranks_per_node(spec_);
   if (ranks && r.cpus_per_task && partition.cpus_per_node &&
       *ranks * *r.cpus_per_task > *partition.cpus_per_node) {
     warn_limit("resources.cpus_per_task"_key,
-         fmt::format("{} for each of {} tasks of a node", *r.cpus_per_task, *ranks),
-         count(*partition.cpus_per_node, "CPU") + " per node");
+               fmt::format("{} for each of {} tasks of a node", *r.cpus_per_task, *ranks),
+               count(*partition.cpus_per_node, "CPU") + " per node");
   }
   if (const auto memory = memory_mib(r.mem.value_or("0"));
       memory && partition.mem_per_node_mib && *memory > *partition.mem_per_node_mib) {
-    warn_limit("resources.mem"_key, *r.mem, fmt::format("{} MiB per node", *partition.mem_per_node_mib));
+    warn_limit("resources.mem"_key, *r.mem,
+               fmt::format("{} MiB per node", *partition.mem_per_node_mib));
   }
   if (const auto limit = r.time ? parse_time_limit(*r.time) : std::nullopt;
       limit && *limit && partition.max_time_seconds && **limit > *partition.max_time_seconds) {
     warn_limit("resources.time"_key, format_time_limit(**limit),
-         fmt::format("at most {}", format_time_limit(*partition.max_time_seconds)));
+               fmt::format("at most {}", format_time_limit(*partition.max_time_seconds)));
   }
 }
 

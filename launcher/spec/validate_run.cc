@@ -59,9 +59,8 @@ void Validator::check_container() {
 void Validator::check_agent() {
   if (spec_.launch.agent.value_or(true)) return;
   if (preset_.trusted) {
-    return error(
-        "launch.agent"_key,
-        "launch.agent: false: the preset 'trainer' needs the agent to connect its ranks");
+    return error("launch.agent"_key,
+                 "launch.agent: false: the preset 'trainer' needs the agent to connect its ranks");
   }
   if (!spec_.environment.secrets.empty()) {
     return error("launch.agent"_key,
@@ -81,14 +80,14 @@ void Validator::check_retry() {
     error("retry.on"_key, "retry.on names no cause; set retry.max: 0 to disable restarts");
   const bool wants_timeout = std::find(r.on.begin(), r.on.end(), "timeout") != r.on.end();
   if (wants_timeout && !has("checkpoint.signal_before"_key)) {
-    error("retry.on"_key,
-          "retry.on: timeout needs checkpoint.signal_before: the time before the limit at which the "
-          "program saves a checkpoint and the job is queued again");
+    error(
+        "retry.on"_key,
+        "retry.on: timeout needs checkpoint.signal_before: the time before the limit at which the "
+        "program saves a checkpoint and the job is queued again");
   }
   if (!spec_.launch.agent.value_or(true)) {
     if (wants_retry(spec_))
-      error("launch.agent"_key,
-            "launch.agent: false: only the agent can restart a run (retry)");
+      error("launch.agent"_key, "launch.agent: false: only the agent can restart a run (retry)");
     if (spec_.health.hang_after)
       error("launch.agent"_key,
             "launch.agent: false: only the agent can detect a hang (health.hang_after)");
@@ -146,15 +145,13 @@ void Validator::check_spare_nodes() {
           "resources.spare_nodes: only a restarted attempt uses a spare node; add retry.on: "
           "[node_failure]");
   if (!r.nodes || r.nodes->min != r.nodes->max)
-    error(
-        kKey,
-        "resources.spare_nodes needs one number in resources.nodes: the nodes of every attempt");
+    error(kKey,
+          "resources.spare_nodes needs one number in resources.nodes: the nodes of every attempt");
   for (const std::string_view key : {"resources.ntasks"_key, "resources.gpus"_key}) {
     if (has(key))
       error(kKey,
             fmt::format(
-                "resources.spare_nodes: {} would also count the spare nodes; set {} instead",
-                key,
+                "resources.spare_nodes: {} would also count the spare nodes; set {} instead", key,
                 key == "resources.gpus"_key ? "resources.gpus_per_node"_key
                                             : "resources.tasks_per_node"_key));
   }

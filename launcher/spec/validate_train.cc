@@ -60,9 +60,9 @@ void Validator::check_preset() {
   } else if (tasks && *tasks < others) {
     error(key, fmt::format("launch.roles asks for {} ranks, but the job has {}", others, *tasks));
   } else if (tasks && *tasks == others && l.chief.value_or(0) == 0) {
-    error(key, fmt::format(
-                   "launch.roles: all {} ranks have another role, so that no rank is a worker",
-                   *tasks));
+    error(key,
+          fmt::format("launch.roles: all {} ranks have another role, so that no rank is a worker",
+                      *tasks));
   }
 }
 
@@ -76,9 +76,10 @@ void Validator::check_launch() {
   } else {
     const auto& words = spec_.launch.command;
     if (std::find(words.begin(), words.end(), ":") != words.end()) {
-      error("launch.command"_key,
-            "launch.command: srun reads an argument ':' as the start of another part of the job, so "
-            "that the program does not get it; use a shell: [bash, -c, 'program :']");
+      error(
+          "launch.command"_key,
+          "launch.command: srun reads an argument ':' as the start of another part of the job, so "
+          "that the program does not get it; use a shell: [bash, -c, 'program :']");
     }
     for (const KeyRow& row : spec_keys()) {
       if (row.path.substr(0, 6) == "train." && spec_.origins.contains(row.path)) {
@@ -151,11 +152,10 @@ void Validator::check_optimization() {
 void Validator::check_train_data() {
   if (preset_.is_trainer && spec_.train.loss == "sigmoid" && spec_.train.dataset != "patches" &&
       spec_.train.dataset.value_or("digits") != "arrays") {
-    error(
-        "train.loss"_key,
-        fmt::format("train.loss: sigmoid needs a label of 0 or 1 for each class, but "
-                    "train.data.dataset: {} has one class per sample; use arrays or patches",
-                    spec_.train.dataset.value_or("digits")));
+    error("train.loss"_key,
+          fmt::format("train.loss: sigmoid needs a label of 0 or 1 for each class, but "
+                      "train.data.dataset: {} has one class per sample; use arrays or patches",
+                      spec_.train.dataset.value_or("digits")));
   }
   if (spec_.train.shard == "file" && spec_.train.dataset != "arrays") {
     error("train.shard"_key,
@@ -208,9 +208,10 @@ void Validator::check_downloads() {
           "train.data.download needs a dataset that is read from files; set train.data.dataset to "
           "mnist, idx, cifar10 or arrays");
   if (sweeps_over(spec_.sweep, "train.data.path"_key))
-    error(key,
-          "train.data.download: the sweep sets several values of train.data.path, but dlrun fetches "
-          "the files into one folder only");
+    error(
+        key,
+        "train.data.download: the sweep sets several values of train.data.path, but dlrun fetches "
+        "the files into one folder only");
 }
 
 }  // namespace dlrun

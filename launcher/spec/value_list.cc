@@ -38,7 +38,7 @@ template <typename Item, typename Write>
 
 }  // namespace
 
-// TextList
+// Lists of texts
 
 using TextList = ValueType<std::vector<std::string>>;
 

@@ -41,7 +41,7 @@ template <typename T>
   return member(const_cast<JobSpec&>(spec));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
 }
 
-/// Reports that a key has no entries that --set could set.
+/// Reports that --set cannot set an entry of this key, because the key has no entries.
 void refuse_entry_of(SpecBuilder& builder, const SpecSource& source, const KeyRow& row) {
   const std::string_view form = traits_of(row).whole_form;
   builder.report({Diagnostic::Severity::kError,

@@ -94,8 +94,9 @@ Result<> find_dependencies(Work& work) {
   plan.clusters = job.settings.clusters;
   std::optional<std::string> edited;
   if (job.is_script()) edited = job.requests.dependency.value_or("");
-  DLRUN_TRY_ASSIGN(job.settings.dependency, dependency_of(work.context, work.reporter, work.inspector,
-                                                       job.experiment->loaded, plan, edited));
+  DLRUN_TRY_ASSIGN(job.settings.dependency,
+                   dependency_of(work.context, work.reporter, work.inspector,
+                                 job.experiment->loaded, plan, edited));
   return {};
 }
 
@@ -104,7 +105,7 @@ Result<> avoid_bad_nodes(Work& work) {
   const bool has_slurm = work.stage == CheckStage::kSession ||
                          (work.stage != CheckStage::kDryRun && !job.settings.server);
   job.settings.exclude = exclude_known_bad(work.context, work.reporter, job.known_bad, job.script,
-                                        job.settings.clusters, has_slurm);
+                                           job.settings.clusters, has_slurm);
   return {};
 }
 
@@ -161,9 +162,9 @@ Result<> find_folders_of_logs(Work& work) {
   }
   const LoadedSpec* spec = work.is_spec() ? &job.experiment->loaded : nullptr;
   for (const std::string& script : scripts) {
-    work.found.logs.push_back(
-        find_log_folders({script, job.source_dir, job.file, spec, job.settings.log_pattern.has_value(),
-                          job.settings.job_name.value_or("")}));
+    work.found.logs.push_back(find_log_folders({script, job.source_dir, job.file, spec,
+                                                job.settings.log_pattern.has_value(),
+                                                job.settings.job_name.value_or("")}));
     DLRUN_TRY(check_log_folders(work.reporter, work.found.logs.back()));
   }
   return {};

@@ -105,7 +105,8 @@ Job build_job(Job::Source source, std::string script, ScriptRequests requests,
   job.settings.comment = requests.comment;
   if (!requests.is_named) job.settings.job_name = requests.name;
   if (requests.output)
-    job.settings.log_pattern = absolute_pattern(job.source_dir, *requests.output, requests.job_name);
+    job.settings.log_pattern =
+        absolute_pattern(job.source_dir, *requests.output, requests.job_name);
   job.requests = std::move(requests);
   return job;
 }

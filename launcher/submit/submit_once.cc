@@ -73,7 +73,8 @@ Result<Submission> submit_once(const Context& context, const RunDirectory& run,
   submission.server = settings.server;
   submission.output = settings.log_pattern.value_or("");
   submission.chdir = settings.chdir.value_or("");
-  DLRUN_TRY_ASSIGN(const auto request, submit_request(context, settings, run.path, submission.token));
+  DLRUN_TRY_ASSIGN(const auto request,
+                   submit_request(context, settings, run.path, submission.token));
   if (!settings.server) submission.argv = {"sbatch", "--parsable"};
   submission.argv.insert(submission.argv.end(), request.options.begin(), request.options.end());
   submission.argv.push_back(request.script.string());

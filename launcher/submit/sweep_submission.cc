@@ -228,7 +228,8 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
                            arrays, job.settings, executor));
   DLRUN_TRY(fetch_downloads(reporter, experiment.loaded));
   if (!plan.agent.empty()) DLRUN_TRY(stage(context, reporter, plan.runs_dir));
-  DLRUN_TRY_ASSIGN(auto run, record_sweep(context, reporter, experiment, sweep, job.settings.secrets));
+  DLRUN_TRY_ASSIGN(auto run,
+                   record_sweep(context, reporter, experiment, sweep, job.settings.secrets));
   for (const LogFolders& folders : checked.logs) DLRUN_TRY(make_log_folders(folders));
   if (plan.snapshot) {
     DLRUN_TRY_ASSIGN(job.settings.chdir, snapshot_for(context, plan.folder, plan.runs_dir, run));
@@ -239,8 +240,8 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
     const auto lock = SubmissionLock::hold(run.path);
     DLRUN_TRY(write_sbatch_settings(run.path, job.settings));
     provenance.set_image(job.image);
-    done =
-        send(context, run, arrays, job.settings, sweep.max_parallel.has_value(), "", executor, sent);
+    done = send(context, run, arrays, job.settings, sweep.max_parallel.has_value(), "", executor,
+                sent);
   }
   write_provenance(reporter, provenance, run.path);
   if (!done) {
@@ -266,8 +267,8 @@ namespace {
 /// Sets the secrets, which submit.json does not store, and the jobs that the sweep waits for now.
 /// Fetches missing downloads.
 Result<> complete_settings(const Context& context, Reporter& reporter, RunInspector& inspector,
-                        const std::filesystem::path& sweep, const std::filesystem::path& point,
-                        SbatchSettings& settings) {
+                           const std::filesystem::path& sweep, const std::filesystem::path& point,
+                           SbatchSettings& settings) {
   DLRUN_TRY_ASSIGN(const auto script,
                    read_untrusted(point / "job.sh", kScriptLimit, Links::kRefuse));
   const auto names = read_script(script, "job.sh").secrets;
@@ -278,7 +279,8 @@ Result<> complete_settings(const Context& context, Reporter& reporter, RunInspec
   DLRUN_TRY_ASSIGN(settings.secrets, secrets_of_script(context, names, experiment->plan.secrets));
   LaunchPlan planned = experiment->plan;
   planned.clusters = settings.clusters;
-  DLRUN_TRY_ASSIGN(settings.dependency, dependency_of(context, reporter, inspector, loaded, planned));
+  DLRUN_TRY_ASSIGN(settings.dependency,
+                   dependency_of(context, reporter, inspector, loaded, planned));
   return {};
 }
 
@@ -299,7 +301,8 @@ Result<Submitted> submit_missing(const Context& context, Reporter& reporter,
                 run.id, (run.path / "resolved.yaml").string());
   }
   DLRUN_TRY_ASSIGN(auto settings, read_sbatch_settings(run.path));
-  DLRUN_TRY(complete_settings(context, reporter, inspector, run.path, missing.points.front(), settings));
+  DLRUN_TRY(
+      complete_settings(context, reporter, inspector, run.path, missing.points.front(), settings));
   Executor& executor = inspector.executor_of(settings.server);
   DLRUN_TRY(test_and_order(context, reporter, run.path, missing.arrays, settings, executor));
   for (const auto& point : missing.points) {

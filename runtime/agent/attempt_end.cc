@@ -38,7 +38,9 @@ void Attempt::record_failure(const FailedRank& failed) {
 
 void Attempt::on_foreign_line(std::string_view line) {
   const bool was_saved = container_messages_.failed_save().empty();
-  if (!container_messages_.handle_line(line) || !was_saved || container_messages_.failed_save().empty()) return;
+  if (!container_messages_.handle_line(line) || !was_saved ||
+      container_messages_.failed_save().empty())
+    return;
   outlet_.say(container_messages_.failed_save());
   outlet_.record(events::Warning{.message = std::string(container_messages_.failed_save())});
 }

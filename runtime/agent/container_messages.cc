@@ -84,13 +84,13 @@ bool ContainerMessages::handle_line(std::string_view line) {
   }
   if (const auto words = of_charliecloud(line)) {
     handle_tool_message(*words, words->starts_with("can't stat: ") || has(*words, "image") ||
-                          has(*words, "FUSE") || has(*words, "SquashFS"));
+                                    has(*words, "FUSE") || has(*words, "SquashFS"));
     return true;
   }
   const auto words = of_tool(line);
   if (words) {
-    handle_tool_message(*words,
-              line.starts_with(kOfApptainer) && (has(*words, "image") || has(*words, "extract")));
+    handle_tool_message(
+        *words, line.starts_with(kOfApptainer) && (has(*words, "image") || has(*words, "extract")));
   }
   return words.has_value();
 }
