@@ -9,24 +9,24 @@
 namespace dlrun {
 namespace completion {
 
-Takes takes_of(const OptionHelp& option) {
-  if (option.value.empty()) return Takes::kNothing;
-  if (option.value == "DIR" || option.value == "FILE") return Takes::kPath;
-  if (option.value == "KEY=VALUE") return Takes::kSet;
-  if (option.value == "SITE") return Takes::kSite;
-  return Takes::kValue;
+ValueKind value_kind_of(const OptionHelp& option) {
+  if (option.value.empty()) return ValueKind::kNothing;
+  if (option.value == "DIR" || option.value == "FILE") return ValueKind::kPath;
+  if (option.value == "KEY=VALUE") return ValueKind::kSet;
+  if (option.value == "SITE") return ValueKind::kSite;
+  return ValueKind::kValue;
 }
 
 std::vector<std::string> first_argument_choices(const CommandHelp& command) {
-  if (command.takes("SHELL")) return {"bash", "zsh", "fish"};
-  if (command.takes("ACTION")) return {"list", "show"};
-  if (!command.takes("VERB")) return {};
+  if (command.has_positional("SHELL")) return {"bash", "zsh", "fish"};
+  if (command.has_positional("ACTION")) return {"list", "show"};
+  if (!command.has_positional("VERB")) return {};
   if (command.name == "bench") return {"collectives", "scaling"};
   return {"import", "list"};
 }
 
-bool takes_file(const CommandHelp& command) {
-  return command.takes("SPEC") || command.takes("IMAGE");
+bool has_file_positional(const CommandHelp& command) {
+  return command.has_positional("SPEC") || command.has_positional("IMAGE");
 }
 
 std::string without_single_quotes(std::string_view text) {

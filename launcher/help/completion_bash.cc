@@ -19,11 +19,11 @@ std::string all_names(const CommandHelp& command) {
 }
 
 /// Returns "submit:--runs | render:-o" for every option with this kind of value.
-std::string cases_of(const CommandTable& table, Takes takes) {
+std::string cases_of(const CommandTable& table, ValueKind kind) {
   std::vector<std::string> cases;
   for (const auto& command : table.commands) {
     for (const auto& option : command.options) {
-      if (takes_of(option) != takes) continue;
+      if (value_kind_of(option) != kind) continue;
       for (const auto& name : option.names) cases.push_back(command.name + ":" + name);
     }
   }
@@ -106,9 +106,10 @@ std::string cases_of_commands(const CommandTable& table) {
   text += "  local options='' runs='' verbs='' words='' files=''\n  case $command in\n";
   for (const auto& command : table.commands) {
     text += fmt::format("    {}) options='{}'", command.name, all_names(command));
-    if (command.takes("RUN")) text += " runs=1";
-    if (command.takes("KEY")) text += " words=${keys//[=]/} files=1 words=${words//. / }";
-    if (command.takes("SITE")) text += " words=$(dlrun completion --list sites 2>/dev/null)";
+    if (command.has_positional("RUN")) text += " runs=1";
+    if (command.has_positional("KEY")) text += " words=${keys//[=]/} files=1 words=${words//. / }";
+    if (command.has_positional("SITE"))
+      text += " words=$(dlrun completion --list sites 2>/dev/null)";
     if (const auto words = first_argument_choices(command); !words.empty())
       text += fmt::format(" verbs='{}'", join(words, " "));
     text += " ;;\n";
@@ -126,7 +127,7 @@ std::string cases_of_commands(const CommandTable& table) {
 std::string cases_of_options(const CommandTable& table) {
   std::string text;
   text += fmt::format("    {}) mapfile -t COMPREPLY < <(compgen -f -- \"$word\"); return ;;\n",
-                      cases_of(table, Takes::kPath));
+                      cases_of(table, ValueKind::kPath));
   text += fmt::format(
       "    {})\n      if [[ $word == *=* ]]; then\n        _dlrun_set \"${{word%%=*}}\" "
       "\"${{word#*=}}\" \"${{word%%=*}}=\"\n"
@@ -135,8 +136,8 @@ std::string cases_of_options(const CommandTable& table) {
       "        compopt -o nospace +o filenames\n"
       "      fi\n"
       "      return ;;\n",
-      cases_of(table, Takes::kSet));
-  if (const auto sites = cases_of(table, Takes::kSite); !sites.empty()) {
+      cases_of(table, ValueKind::kSet));
+  if (const auto sites = cases_of(table, ValueKind::kSite); !sites.empty()) {
     text += fmt::format(
         "    {})\n"
         "      _dlrun_offer '' \"$word\" \"$(dlrun completion --list sites 2>/dev/null)\"\n"

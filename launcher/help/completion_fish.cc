@@ -49,13 +49,13 @@ std::string option_arguments(const OptionHelp& option) {
     text += name.starts_with("--") ? fmt::format(" -l {}", name.substr(2))
                                    : fmt::format(" -s {}", name.substr(1));
   }
-  if (takes_of(option) == Takes::kPath) {
+  if (value_kind_of(option) == ValueKind::kPath) {
     text += " -rF";
-  } else if (takes_of(option) == Takes::kSet) {
+  } else if (value_kind_of(option) == ValueKind::kSet) {
     text += " -x -a '(__dlrun_set)'";
-  } else if (takes_of(option) == Takes::kSite) {
+  } else if (value_kind_of(option) == ValueKind::kSite) {
     text += " -x -a '(dlrun completion --list sites 2>/dev/null)'";
-  } else if (takes_of(option) == Takes::kValue) {
+  } else if (value_kind_of(option) == ValueKind::kValue) {
     text += " -x";
   }
   text += fmt::format(" -d '{}'\n", without_single_quotes(option.help));
@@ -69,8 +69,8 @@ std::string lines_of(const CommandHelp& command) {
       fmt::format("complete -c dlrun -n '__fish_seen_subcommand_from {}'", command.name);
   const auto words = first_argument_choices(command);
   for (const auto& option : command.options) text += when + option_arguments(option);
-  if (command.takes("RUN")) text += when + " -a '(__dlrun_runs)'\n";
-  if (command.takes("KEY")) text += when + " -a '(__dlrun_keys | string trim -r -c .=)'\n";
+  if (command.has_positional("RUN")) text += when + " -a '(__dlrun_runs)'\n";
+  if (command.has_positional("KEY")) text += when + " -a '(__dlrun_keys | string trim -r -c .=)'\n";
   // If the first positional has a fixed set of values, the other positionals come after it.
   const std::string seen = fmt::format("__fish_seen_subcommand_from {}", join(words, " "));
   const auto where = [&](std::string_view condition) {
@@ -78,9 +78,9 @@ std::string lines_of(const CommandHelp& command) {
                ? when
                : when.substr(0, when.size() - 1) + fmt::format("; {} {}'", condition, seen);
   };
-  if (command.takes("SITE"))
+  if (command.has_positional("SITE"))
     text += where("and") + " -a '(dlrun completion --list sites 2>/dev/null)'\n";
-  if (takes_file(command)) text += where("and") + " -F\n";
+  if (has_file_positional(command)) text += where("and") + " -F\n";
   if (!words.empty()) text += fmt::format("{} -a '{}'\n", where("and not"), join(words, " "));
   return text;
 }

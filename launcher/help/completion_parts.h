@@ -11,13 +11,13 @@
 namespace dlrun::completion {
 
 /// The kind of value that an option accepts, derived from the value's name in --help.
-enum class Takes { kNothing, kValue, kPath, kSet, kSite };
-[[nodiscard]] Takes takes_of(const OptionHelp& option);
+enum class ValueKind { kNothing, kValue, kPath, kSet, kSite };
+[[nodiscard]] ValueKind value_kind_of(const OptionHelp& option);
 
 /// Returns the values of the first positional if it accepts only a fixed set; otherwise none.
 [[nodiscard]] std::vector<std::string> first_argument_choices(const CommandHelp& command);
 /// Returns true if a positional is the path of a file.
-[[nodiscard]] bool takes_file(const CommandHelp& command);
+[[nodiscard]] bool has_file_positional(const CommandHelp& command);
 
 /// Replaces each single quote by a backquote, so that the text can stand inside single quotes in
 /// all three shells.

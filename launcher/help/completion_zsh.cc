@@ -18,17 +18,17 @@ std::string escaped_help(std::string_view help) {
 }
 
 /// Returns the text that makes _arguments complete the value of an option.
-std::string_view action(Takes takes) {
-  switch (takes) {
-    case Takes::kNothing:
+std::string_view action(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::kNothing:
       return "";
-    case Takes::kValue:
+    case ValueKind::kValue:
       return ":value:";
-    case Takes::kPath:
+    case ValueKind::kPath:
       return ":path:_files";
-    case Takes::kSet:
+    case ValueKind::kSet:
       return ":key:_dlrun_set";
-    case Takes::kSite:
+    case ValueKind::kSite:
       return ":site:_dlrun_sites";
   }
   return "";
@@ -67,15 +67,15 @@ std::string arguments_of(const CommandHelp& command) {
   for (const auto& option : command.options) {
     for (const auto& name : option.names)
       text += fmt::format(" \\\n            '*{}[{}]{}'", name, escaped_help(option.help),
-                          action(takes_of(option)));
+                          action(value_kind_of(option)));
   }
-  if (command.takes("RUN")) text += " \\\n            '*:run:_dlrun_runs'";
-  if (command.takes("KEY")) {
+  if (command.has_positional("RUN")) text += " \\\n            '*:run:_dlrun_runs'";
+  if (command.has_positional("KEY")) {
     text += " \\\n            '1:key or spec:_dlrun_explained'";
-  } else if (takes_file(command)) {
+  } else if (has_file_positional(command)) {
     text += fmt::format(" \\\n            '{}:spec:_files'", words.empty() ? "1" : "2");
   }
-  if (command.takes("SITE")) text += " \\\n            '*:site:_dlrun_sites'";
+  if (command.has_positional("SITE")) text += " \\\n            '*:site:_dlrun_sites'";
   if (!words.empty()) text += fmt::format(" \\\n            '1:word:({})'", join(words, " "));
   text += "\n          ;;\n";
   return text;

@@ -101,7 +101,8 @@ Result<ImportedImage> import_image(const Env& env, const std::string& uri, bool 
   };
   if (!refresh) {
     if (known && (digest.empty() || digest == known->digest)) return imported(*known, false);
-    if (!digest.empty() && store.file_of(digest)) return imported(store.note(uri, digest), false);
+    if (!digest.empty() && store.file_of(digest))
+      return imported(store.record_digest(uri, digest), false);
   }
   return imported(fetch(env, store, uri, registry), true);
 }

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kEntryLimit = 64U << 10U;
 constexpr std::string_view kImporting = ".importing-";
-constexpr auto kAbandoned = std::chrono::hours(48);
+constexpr auto kAbandonedAfter = std::chrono::hours(48);
 
 /// Removes files of imports that were killed days ago.
 void remove_abandoned(const fs::path& folder) {
@@ -30,7 +30,7 @@ void remove_abandoned(const fs::path& folder) {
   for (const auto& file : fs::directory_iterator(folder, error)) {
     const bool is_ours = file.path().filename().string().starts_with(kImporting);
     const auto changed = file.last_write_time(error);
-    if (is_ours && !error && fs::file_time_type::clock::now() - changed > kAbandoned)
+    if (is_ours && !error && fs::file_time_type::clock::now() - changed > kAbandonedAfter)
       fs::remove(file.path(), error);
   }
 }
@@ -146,10 +146,11 @@ Result<StoredImage> ImageStore::adopt(const fs::path& file, const std::string& i
   if (::rename(file.c_str(), target.c_str()) != 0) {
     return fail(Errc::kIo, "{}: {}", target.string(), errno_text(errno));
   }
-  return note(image, digest);
+  return record_digest(image, digest);
 }
 
-Result<StoredImage> ImageStore::note(const std::string& image, const std::string& digest) const {
+Result<StoredImage> ImageStore::record_digest(const std::string& image,
+                                              const std::string& digest) const {
   nlohmann::ordered_json json;
   json["image"] = image;
   json["digest"] = digest;

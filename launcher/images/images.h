@@ -65,7 +65,8 @@ class ImageStore {
   [[nodiscard]] Result<StoredImage> adopt(const std::filesystem::path& file,
                                           const std::string& image, std::string digest) const;
   /// Records that the name has this digest. The digest's file must exist.
-  [[nodiscard]] Result<StoredImage> note(const std::string& image, const std::string& digest) const;
+  [[nodiscard]] Result<StoredImage> record_digest(const std::string& image,
+                                                  const std::string& digest) const;
 
  private:
   [[nodiscard]] std::filesystem::path entry_of(const std::string& image) const;

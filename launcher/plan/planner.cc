@@ -142,17 +142,17 @@ void Planner::environment() {
   p.venv = e.venv.value_or("");
   p.setup = e.setup.value_or("");
   p.setup_node = e.setup_node.value_or("");
-  const auto is_users = [&](std::string_view name) {
+  const auto is_set_by_user = [&](std::string_view name) {
     return std::any_of(e.vars.begin(), e.vars.end(),
                        [&](const auto& variable) { return variable.first == name; });
   };
   const auto add = [&](std::string_view name, std::string_view value, std::string key,
                        Origin::Kind origin_kind, bool is_about_gpus = false) {
-    if (is_users(name)) return;
+    if (is_set_by_user(name)) return;
     p.vars.push_back(
         {std::string(name), std::string(value), std::move(key), is_about_gpus, origin_kind});
   };
-  const auto add_of_gpus = [&](std::string_view name, std::string_view value) {
+  const auto add_gpu_variable = [&](std::string_view name, std::string_view value) {
     add(name, value, "container: GPUs", Origin::Kind::kDefault, true);
   };
   for (const auto& [name, value] : site_.environment)
@@ -171,15 +171,16 @@ void Planner::environment() {
   const GpuDriver driver = find_container_backend(runtime_)->gpu_driver();
   if (runtime_ != "none" && may_have_gpus && driver != GpuDriver::kInImage) {
     // Images without NVIDIA's own variables would see no GPU.
-    add_of_gpus("NVIDIA_VISIBLE_DEVICES", "all");
+    add_gpu_variable("NVIDIA_VISIBLE_DEVICES", "all");
     if (driver == GpuDriver::kByOption) {
-      add_of_gpus("NVIDIA_DRIVER_CAPABILITIES", "compute,utility");
-    } else if (!is_users("NVIDIA_DRIVER_CAPABILITIES") && !is_set("NVIDIA_DRIVER_CAPABILITIES")) {
+      add_gpu_variable("NVIDIA_DRIVER_CAPABILITIES", "compute,utility");
+    } else if (!is_set_by_user("NVIDIA_DRIVER_CAPABILITIES") &&
+               !is_set("NVIDIA_DRIVER_CAPABILITIES")) {
       p.image_of_gpus = spec_.container.image.value_or("");
     }
   } else if (runtime_ != "none" && driver == GpuDriver::kByHook) {
     // Otherwise an image that sets this variable fails to start on a node without NVIDIA's tool.
-    add_of_gpus("NVIDIA_VISIBLE_DEVICES", "void");
+    add_gpu_variable("NVIDIA_VISIBLE_DEVICES", "void");
   }
   if (spec_.container.save)
     p.made_folders.push_back({folder_of(*spec_.container.save), "container.save"_key});

@@ -59,9 +59,10 @@ void Planner::key_directive(const KeyRow& row) {
     }
   }
   const auto origin = spec_.origins.find(row.path);
-  const bool is_presets =
+  const bool comes_from_preset =
       origin != spec_.origins.end() && origin->second.kind == Origin::Kind::kPreset;
-  const std::string key = is_presets ? "launch.preset: " + preset_.name : std::string(row.path);
+  const std::string key =
+      comes_from_preset ? "launch.preset: " + preset_.name : std::string(row.path);
   if (row.format == Format::kFlag && *value == "true") {
     add_directive(row.option.name, std::nullopt, key);
   } else {
@@ -133,10 +134,10 @@ void Planner::after() {
     if (one.is_job_id()) words.push_back(one.type + ":" + one.run);
   }
   if (!words.empty()) add_directive("--dependency", join(words, ","), "after");
-  const bool is_users =
+  const bool is_set_by_user =
       std::any_of(spec_.slurm.begin(), spec_.slurm.end(),
                   [](const SlurmOption& option) { return option.name == "kill-on-invalid-dep"; });
-  if (!is_users) add_directive("--kill-on-invalid-dep", "yes", "after");
+  if (!is_set_by_user) add_directive("--kill-on-invalid-dep", "yes", "after");
 }
 
 void Planner::add_directive(std::string_view option, std::optional<std::string> value,
@@ -190,13 +191,13 @@ void Planner::step() {
   } else {
     plan_.shares_cpus = true;
   }
-  const bool presets_mpi =
+  const bool uses_preset_mpi =
       preset_.wants_mpi && site_.mpi != "default" && (!preset_.is_trainer || trainer_wants_mpi());
   for (const KeyRow& row : spec_keys()) {
     if (row.option.target != KeyTarget::kSrun) continue;
     if (auto value = option_text(row, spec_)) {
       add(row.option.name, std::move(value), row.path);
-    } else if (row.path == "launch.mpi"_key && presets_mpi) {
+    } else if (row.path == "launch.mpi"_key && uses_preset_mpi) {
       add(row.option.name, site_.mpi.empty() ? "pmix" : site_.mpi,
           "launch.preset: " + preset_.name);
     }
@@ -208,13 +209,13 @@ void Planner::step() {
 
 void Planner::step_variables() {
   if (!is_over_pmix()) return;
-  const auto is_there = [this](const std::string& name) {
+  const auto is_set = [this](const std::string& name) {
     const auto& vars = plan_.prologue.vars;
     return std::any_of(vars.begin(), vars.end(),
                        [&](const auto& variable) { return variable.name == name; });
   };
   for (const auto& [name, value] : preset_.pmix_vars) {
-    if (!is_there(name)) plan_.step_vars.push_back({name, value, "launch.preset: " + preset_.name});
+    if (!is_set(name)) plan_.step_vars.push_back({name, value, "launch.preset: " + preset_.name});
   }
 }
 
@@ -268,10 +269,10 @@ void Planner::check_save() {
 ContainerStep Planner::container_step() const {
   ContainerStep step{spec_.container, {}, {}, {}, gpus_per_node(spec_).value_or(1) > 0};
   const auto mount = [&](const std::string& path) {
-    const bool is_there =
+    const bool is_mounted =
         std::any_of(step.own_mounts.begin(), step.own_mounts.end(),
                     [&](const Mount& m) { return is_at_or_below(path, m.target); });
-    if (!is_there) step.own_mounts.push_back({path, path, {}, true});
+    if (!is_mounted) step.own_mounts.push_back({path, path, {}, true});
   };
   mount(inputs_.runs_dir);
   if (!plan_.agent.empty()) mount(plan_.agent.substr(0, plan_.agent.rfind('/')));

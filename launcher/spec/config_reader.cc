@@ -24,19 +24,19 @@ constexpr std::size_t kLargestConfig = 1U << 20U;
 constexpr std::array<std::string_view, 4> kSetBySlurm{
     "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"};
 
-[[nodiscard]] Result<> check_value(const std::string& name, const std::string&) {
+[[nodiscard]] Result<> check_variable(const std::string& name, const std::string&) {
   if (std::find(kSetBySlurm.begin(), kSetBySlurm.end(), name) == kSetBySlurm.end()) return {};
   return fail(Errc::kInvalid,
               "Slurm sets this variable when it binds GPUs; remove it from the preset");
 }
 
-[[nodiscard]] Result<> check_words(const std::string& text) {
+[[nodiscard]] Result<> check_template_text(const std::string& text) {
   DLRUN_TRY(fields_of(text));
   return {};
 }
 
 [[nodiscard]] Result<> check_template(const std::string& name, const std::string& value) {
-  DLRUN_TRY(check_value(name, value));
+  DLRUN_TRY(check_variable(name, value));
   DLRUN_TRY(fields_of(value));
   return {};
 }
@@ -157,14 +157,15 @@ Preset read_preset(const ConfigFile& file, std::string_view name,
   preset.source = file.source;
   MapReader reader(file, diagnostics);
   std::string program = "command", tasks = "gpu";
-  reader.read(file.document.root, {{"help", reader.text(preset.help)},
-                                   {"program", reader.choice(program, {"command", "trainer"})},
-                                   {"mpi", reader.boolean(preset.wants_mpi)},
-                                   {"tasks", reader.choice(tasks, {"gpu", "node"})},
-                                   {"words", reader.list(preset.words, check_words)},
-                                   {"env", reader.variables(preset.env, check_template)},
-                                   {"vars", reader.variables(preset.vars, check_value)},
-                                   {"pmix_vars", reader.variables(preset.pmix_vars, check_value)}});
+  reader.read(file.document.root,
+              {{"help", reader.text(preset.help)},
+               {"program", reader.choice(program, {"command", "trainer"})},
+               {"mpi", reader.boolean(preset.wants_mpi)},
+               {"tasks", reader.choice(tasks, {"gpu", "node"})},
+               {"words", reader.list(preset.words, check_template_text)},
+               {"env", reader.variables(preset.env, check_template)},
+               {"vars", reader.variables(preset.vars, check_variable)},
+               {"pmix_vars", reader.variables(preset.pmix_vars, check_variable)}});
   preset.is_node_launcher = tasks == "node";
   // Only dlrun's own program is trusted; no key of a preset file can make another program trusted.
   preset.is_trainer = preset.trusted = program == "trainer";

@@ -302,22 +302,23 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
   return false;
 }
 
-/// Refuses a base that is not a spec. The message shows no text of the file: the spec's author
-/// chooses the base, which may be a private file of the user who checks the spec.
+/// Reports an error and returns true if a base is not a spec. The message shows no text of the
+/// file: the spec's author chooses the base, which may be a private file of the user who checks the
+/// spec.
 [[nodiscard]] bool refuse_if_not_spec(SpecBuilder& builder, SpecFile& base,
                                       const YamlLimits& left) {
   const auto document = parse_yaml(base.text, left);
   if (document && is_spec(*document)) return false;
   const auto kind = document ? document->at(document->root).kind : YamlNode::Kind::kNull;
-  std::string words = kind == YamlNode::Kind::kMap        ? "is not a spec: it has no key of a spec"
-                      : kind == YamlNode::Kind::kSequence ? "a spec is a map of keys, not a list"
-                                                          : "a spec is a map of keys, not text";
+  std::string problem = kind == YamlNode::Kind::kMap ? "is not a spec: it has no key of a spec"
+                        : kind == YamlNode::Kind::kSequence ? "a spec is a map of keys, not a list"
+                                                            : "a spec is a map of keys, not text";
   if (!document)
-    words =
+    problem =
         document.error().quotes_text ? "is not YAML that dlrun can read" : document.error().message;
   Origin where{Origin::Kind::kFile, base.name, 1, 1};
   if (!document) where.line = document.error().line, where.column = document.error().column;
-  builder.report(error_about(where, fmt::format("{} (a base's text is not shown)", words)));
+  builder.report(error_about(where, fmt::format("{} (a base's text is not shown)", problem)));
   base.text.clear();
   return true;
 }
