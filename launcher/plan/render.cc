@@ -247,8 +247,7 @@ Result<std::string> render_array_script(const LaunchPlan& plan, std::size_t task
   if (!text) return text;
   *text +=
       "#\n# Rendered by dlrun: a sweep. Each task of this array is one point. The task runs job.sh "
-      "in "
-      "the point's run\n# directory, which `dlrun submit` creates. You can edit that job.sh and "
+      "in the point's run\n# directory, which `dlrun submit` creates. You can edit that job.sh and "
       "submit it with `dlrun resubmit`.\n"
       "set -eo pipefail\n" +
       std::string(kSweepOfArray) +

@@ -265,8 +265,8 @@ void sort_by_position(Diagnostics& diagnostics, const LoadedSpec& loaded) {
                    });
 }
 
-/// Parses and applies one file of a spec. left: the limits for this file and the files after it; is
-/// reduced by this file. Returns false if the file is not a map of keys; the caller then skips
+/// Parses and applies one file of a spec, and subtracts its size from the limits `left`, which hold
+/// for all files together. Returns false if the file is not a map of keys; the caller then skips
 /// further checks.
 bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& folder,
                 YamlLimits& left) {
