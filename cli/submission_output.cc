@@ -11,7 +11,7 @@
 #include "common/interrupt.h"
 #include "common/json_or_null.h"
 #include "common/text.h"
-#include "launcher/plan/sbatch_words.h"
+#include "launcher/plan/sbatch_lines.h"
 #include "launcher/runs/log_file.h"
 #include "launcher/runs/sweep_record.h"
 #include "launcher/view/start_and_limits.h"

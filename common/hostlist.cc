@@ -136,10 +136,11 @@ Result<std::vector<std::vector<Piece>>> parse_list(std::string_view expression, 
   std::vector<std::vector<Piece>> names;
   if (expression.empty()) return names;
   if (expression.size() > (1U << 20U))
-    return fail(Errc::kInvalid, "node list is longer than 1 MiB");
+    return fail(Errc::kInvalid, "the node list has {} bytes; the limit is 1 MiB",
+                expression.size());
   std::uint64_t all = 0;
   for (std::string_view name : split_names(expression)) {
-    if (name.empty()) return malformed(expression, name, "an empty name");
+    if (name.empty()) return malformed(expression, name, "a node name is missing");
     DLRUN_TRY_ASSIGN(auto pieces, parse_name(name, expression));
     if (pieces.size() > 8) return malformed(expression, name, "more than 8 brackets in the name");
     std::uint64_t count = 1;

@@ -56,7 +56,7 @@ class Apptainer final : public ContainerBackend {
 
   [[nodiscard]] GpuDriver gpu_driver() const override { return GpuDriver::kByOption; }
 
-  [[nodiscard]] std::string_view cannot_mount() const override { return ",:\\"; }
+  [[nodiscard]] std::string_view forbidden_path_characters() const override { return ",:\\"; }
 
   [[nodiscard]] std::vector<ContainerProblem> problems(const ContainerSpec& spec) const override {
     std::vector<ContainerProblem> found = mount_problems(spec, *this);

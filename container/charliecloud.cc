@@ -84,7 +84,7 @@ class Charliecloud final : public ContainerBackend {
 
   [[nodiscard]] GpuDriver gpu_driver() const override { return GpuDriver::kInImage; }
 
-  [[nodiscard]] std::string_view cannot_mount() const override { return ":"; }
+  [[nodiscard]] std::string_view forbidden_path_characters() const override { return ":"; }
 
   [[nodiscard]] std::vector<ContainerProblem> problems(const ContainerSpec& spec) const override {
     std::vector<ContainerProblem> found = mount_problems(spec, *this);

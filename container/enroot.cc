@@ -239,7 +239,7 @@ class Enroot final : public ContainerBackend {
                                         name.substr(0, slash), name.substr(slash + 1))};
   }
 
-  [[nodiscard]] std::string_view cannot_mount() const override { return ",:\\"; }
+  [[nodiscard]] std::string_view forbidden_path_characters() const override { return ",:\\"; }
 
   [[nodiscard]] bool carries(std::string_view value) const override {
     const bool is_quoted = value.size() >= 2 && (value.front() == '"' || value.front() == '\'');

@@ -123,13 +123,15 @@ class UnfinishedFile {
 /// owns .dlrun-downloads.
 void remove_unfinished(const fs::path& folder) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (!is_unfinished(entry.path().filename().string())) continue;
+  fs::directory_iterator entries(folder, error);
+  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    const auto& path = entries->path();
+    if (!is_unfinished(path.filename().string())) continue;
     constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
     // NFS locks only files that are open for writing.
-    UniqueFd fd(::open(entry.path().c_str(), O_RDWR | kFlags));
-    if (!fd.is_open()) fd.reset(::open(entry.path().c_str(), O_RDONLY | kFlags));
-    if (fd.is_open() && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(entry.path().c_str());
+    UniqueFd fd(::open(path.c_str(), O_RDWR | kFlags));
+    if (!fd.is_open()) fd.reset(::open(path.c_str(), O_RDONLY | kFlags));
+    if (fd.is_open() && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
   }
 }
 

@@ -20,14 +20,15 @@ Result<> check_place(const Context& context, Reporter& reporter, const std::stri
 
 Result<std::string> ask_slurm(const Context& context, RunInspector& inspector, const Job& job,
                               const std::string& script) {
-  return inspector.executor_of(job.words.server).test(test_request(context, job.words, script));
+  return inspector.executor_of(job.settings.server)
+      .test(test_request(context, job.settings, script));
 }
 
 Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,
                                      RunInspector& inspector, const SpecOptions& options) {
   DLRUN_TRY_ASSIGN(auto job, make_job_of_spec(context, reporter, options));
   CheckReport report;
-  report.has_slurm = job.words.server || find_program("sbatch", context.env);
+  report.has_slurm = job.settings.server || find_program("sbatch", context.env);
   DLRUN_TRY_ASSIGN(report.sweep, plan_arrays(context, job, report.has_slurm));
   const SweepPlan* arrays = report.sweep ? &*report.sweep : nullptr;
   if (!report.has_slurm) job.known_bad.reset();  // without Slurm there are no nodes to avoid

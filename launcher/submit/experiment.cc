@@ -91,7 +91,7 @@ Result<LoadRequest> load_request(const Context& context, const SpecOptions& opti
 }
 
 /// Refuses a file that is not a spec but could be read as an empty one or as broken YAML.
-Result<> refuse_what_is_no_spec(const std::string& file, std::string_view text, bool has_sets) {
+Result<> refuse_if_not_spec(const std::string& file, std::string_view text, bool has_sets) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (is_script(text)) return {};
   if (text.starts_with(kByteOrderMark) && is_script(text.substr(kByteOrderMark.size()))) {
@@ -140,7 +140,7 @@ Result<Experiment> prepare(const Context& context, Reporter& reporter, const Spe
       request.text = std::move(*text);
   }
   if (request.text)
-    DLRUN_TRY(refuse_what_is_no_spec(request.file, *request.text, !options.sets.empty()));
+    DLRUN_TRY(refuse_if_not_spec(request.file, *request.text, !options.sets.empty()));
   auto loaded = load_spec(request);
   if (!loaded) return fail(Errc::kInvalid, std::move(loaded.error()));
   PlanInputs inputs;

@@ -47,7 +47,7 @@ struct Job {
   std::string name, runs_dir, script;
   std::string file;         ///< the spec's or the script's name in messages
   ScriptRequests requests;  ///< the script's requests
-  SbatchSettings words;
+  SbatchSettings settings;
   std::string image;                  ///< the container's image, for the record; may be empty
   std::filesystem::path source_dir;   ///< code.snapshot: the tree to copy
   std::optional<KnownBad> known_bad;  ///< nodes that the job avoids
@@ -95,7 +95,7 @@ struct Job {
 /// Returns the options that sbatch gets on its command line in addition to those of the script: the
 /// comment that identifies the job, the path of its output, and so on. Fails with kInvalid if
 /// sbatch's pattern cannot express the run's path.
-[[nodiscard]] Result<std::vector<std::string>> sbatch_line(const SbatchSettings& words,
+[[nodiscard]] Result<std::vector<std::string>> sbatch_line(const SbatchSettings& settings,
                                                            const std::filesystem::path& run,
                                                            const std::string& token);
 
@@ -108,12 +108,12 @@ struct Job {
 /// Returns the request for the executor. The script is the run's job.sh; text is the same script
 /// for the checks that come before the file exists.
 [[nodiscard]] Result<SubmitRequest> submit_request(const Context& context,
-                                                   const SbatchSettings& words,
+                                                   const SbatchSettings& settings,
                                                    const std::filesystem::path& run,
                                                    const std::string& token, std::string text = {});
 
 /// Returns the request for `sbatch --test-only`: the job as it would be queued, without a run.
-[[nodiscard]] SubmitRequest test_request(const Context& context, const SbatchSettings& words,
+[[nodiscard]] SubmitRequest test_request(const Context& context, const SbatchSettings& settings,
                                          std::string script);
 
 }  // namespace dlrun

@@ -12,7 +12,7 @@
 #include "common/files.h"
 #include "common/quoting.h"
 #include "common/text.h"
-#include "launcher/plan/sbatch_words.h"
+#include "launcher/plan/sbatch_lines.h"
 #include "launcher/runs/log_file.h"
 #include "launcher/spec/key_name.h"
 

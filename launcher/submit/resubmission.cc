@@ -83,8 +83,8 @@ Result<Job> job_of_run(const Context& context, const IndexEntry& run, const RunF
                       directory_of(context, run.path));
   job.file = (run.path / "job.sh").string();
   job.of_run = run.path;
-  job.words.chdir = std::move(copy);
-  if (facts.submission) job.words.server = facts.submission->server;
+  job.settings.chdir = std::move(copy);
+  if (facts.submission) job.settings.server = facts.submission->server;
   job.known_bad = known_bad_of_run(run.path);
   DLRUN_TRY_ASSIGN(job.experiment,
                    recorded_experiment(context, run.path, !job.requests.secrets.empty()));
@@ -205,7 +205,7 @@ Result<Submitted> resubmit(const Context& context, Reporter& reporter, RunInspec
                                                  CheckStage::kResubmission));
   Provenance provenance(job.source_dir, context.env, context.argv, context.tools.hash);
   provenance.set_repeats(run.id);
-  provenance.set_directory(job.words.directory);
+  provenance.set_directory(job.settings.directory);
   const auto of_point = [&](const RunDirectory& made) -> Result<> {
     if (!locked) return {};
     auto written = write_successor(run.path, made.path);

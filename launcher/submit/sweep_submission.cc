@@ -37,11 +37,11 @@ struct Sent {
 
 /// Returns the dependency that makes an array wait for the array before it. The wait enforces
 /// sweep.max_parallel over all arrays, because Slurm's own limit applies to each array alone.
-std::optional<std::string> dependency_after(const SbatchSettings& words,
+std::optional<std::string> dependency_after(const SbatchSettings& settings,
                                             const std::string& before) {
-  if (before.empty()) return words.dependency;
+  if (before.empty()) return settings.dependency;
   const std::string word = "afterany:" + before;
-  return words.dependency ? *words.dependency + "," + word : word;
+  return settings.dependency ? *settings.dependency + "," + word : word;
 }
 
 /// Returns true for messages about nodes that are not available. The nodes may be down for an hour,
@@ -97,14 +97,14 @@ Result<> send(const Context& context, const RunDirectory& run,
               const std::vector<ArrayToSend>& arrays, const SbatchSettings& shared,
               bool is_throttled, std::string before, Executor& executor, Sent& sent) {
   for (const ArrayToSend& one : arrays) {
-    SbatchSettings words = shared;
-    words.is_array = true;
-    words.array_tasks = one.tasks;
-    words.dependency = dependency_after(shared, is_throttled ? before : "");
+    SbatchSettings settings = shared;
+    settings.is_array = true;
+    settings.array_tasks = one.tasks;
+    settings.dependency = dependency_after(shared, is_throttled ? before : "");
     const RunDirectory array{fmt::format("{}/array-{}", run.id, one.array), run.name,
                              array_path(run.path, one.array), run.created};
     const Interrupt interrupt;
-    auto submission = submit_once(context, array, words, executor, interrupt);
+    auto submission = submit_once(context, array, settings, executor, interrupt);
     if (!submission) {
       const std::string message =
           sent.arrays.empty() ? submission.error().message
@@ -214,7 +214,7 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
                                Provenance& provenance) {
   const Experiment& experiment = *job.experiment;
   const LaunchPlan& plan = experiment.plan;
-  Executor& executor = inspector.executor_of(job.words.server);
+  Executor& executor = inspector.executor_of(job.settings.server);
   std::vector<ArrayToSend> arrays;
   for (std::size_t i = 0; i < sweep.arrays.size(); ++i) {
     const auto first = std::find_if(sweep.points.begin(), sweep.points.end(),
@@ -223,24 +223,25 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
         {i, sweep.arrays[i].script, std::nullopt,
          fmt::format("point {}: {}", first - sweep.points.begin(), describe(first->values))});
   }
-  job.words.is_array = false;  // set for each array
+  job.settings.is_array = false;  // set for each array
   DLRUN_TRY(test_and_order(context, reporter, std::filesystem::path(plan.runs_dir) / plan.name,
-                           arrays, job.words, executor));
+                           arrays, job.settings, executor));
   DLRUN_TRY(fetch_downloads(reporter, experiment.loaded));
   if (!plan.agent.empty()) DLRUN_TRY(stage(context, reporter, plan.runs_dir));
-  DLRUN_TRY_ASSIGN(auto run, record_sweep(context, reporter, experiment, sweep, job.words.secrets));
+  DLRUN_TRY_ASSIGN(auto run,
+                   record_sweep(context, reporter, experiment, sweep, job.settings.secrets));
   for (const LogFolders& folders : checked.logs) DLRUN_TRY(make_log_folders(folders));
   if (plan.snapshot) {
-    DLRUN_TRY_ASSIGN(job.words.chdir, snapshot_for(context, plan.folder, plan.runs_dir, run));
+    DLRUN_TRY_ASSIGN(job.settings.chdir, snapshot_for(context, plan.folder, plan.runs_dir, run));
   }
   Sent sent;
   Result<> done;
   {
     const auto lock = SubmissionLock::hold(run.path);
-    DLRUN_TRY(write_job_words(run.path, job.words));
+    DLRUN_TRY(write_sbatch_settings(run.path, job.settings));
     provenance.set_image(job.image);
-    done =
-        send(context, run, arrays, job.words, sweep.max_parallel.has_value(), "", executor, sent);
+    done = send(context, run, arrays, job.settings, sweep.max_parallel.has_value(), "", executor,
+                sent);
   }
   write_provenance(reporter, provenance, run.path);
   if (!done) {
@@ -265,9 +266,9 @@ namespace {
 
 /// Sets the secrets, which submit.json does not store, and the jobs that the sweep waits for now.
 /// Fetches missing downloads.
-Result<> complete_words(const Context& context, Reporter& reporter, RunInspector& inspector,
-                        const std::filesystem::path& sweep, const std::filesystem::path& point,
-                        SbatchSettings& words) {
+Result<> complete_settings(const Context& context, Reporter& reporter, RunInspector& inspector,
+                           const std::filesystem::path& sweep, const std::filesystem::path& point,
+                           SbatchSettings& settings) {
   DLRUN_TRY_ASSIGN(const auto script,
                    read_untrusted(point / "job.sh", kScriptLimit, Links::kRefuse));
   const auto names = read_script(script, "job.sh").secrets;
@@ -275,10 +276,11 @@ Result<> complete_words(const Context& context, Reporter& reporter, RunInspector
   if (!experiment) return {};
   const LoadedSpec& loaded = experiment->loaded;
   DLRUN_TRY(fetch_downloads(reporter, loaded));
-  DLRUN_TRY_ASSIGN(words.secrets, secrets_of_script(context, names, experiment->plan.secrets));
+  DLRUN_TRY_ASSIGN(settings.secrets, secrets_of_script(context, names, experiment->plan.secrets));
   LaunchPlan planned = experiment->plan;
-  planned.clusters = words.clusters;
-  DLRUN_TRY_ASSIGN(words.dependency, dependency_of(context, reporter, inspector, loaded, planned));
+  planned.clusters = settings.clusters;
+  DLRUN_TRY_ASSIGN(settings.dependency,
+                   dependency_of(context, reporter, inspector, loaded, planned));
   return {};
 }
 
@@ -298,23 +300,24 @@ Result<Submitted> submit_missing(const Context& context, Reporter& reporter,
                 "again, `dlrun submit {1}` all",
                 run.id, (run.path / "resolved.yaml").string());
   }
-  DLRUN_TRY_ASSIGN(auto words, read_job_words(run.path));
-  DLRUN_TRY(complete_words(context, reporter, inspector, run.path, missing.points.front(), words));
-  Executor& executor = inspector.executor_of(words.server);
-  DLRUN_TRY(test_and_order(context, reporter, run.path, missing.arrays, words, executor));
+  DLRUN_TRY_ASSIGN(auto settings, read_sbatch_settings(run.path));
+  DLRUN_TRY(
+      complete_settings(context, reporter, inspector, run.path, missing.points.front(), settings));
+  Executor& executor = inspector.executor_of(settings.server);
+  DLRUN_TRY(test_and_order(context, reporter, run.path, missing.arrays, settings, executor));
   for (const auto& point : missing.points) {
     remove_secrets(point);
-    DLRUN_TRY(write_secrets(point, words.secrets));
+    DLRUN_TRY(write_secrets(point, settings.secrets));
     unmark_cancelled(point);
   }
   for (const ArrayToSend& one : missing.arrays) unmark_cancelled(array_path(run.path, one.array));
   Sent sent;
-  const auto done = send(context, run, missing.arrays, words, sweep.max_parallel.has_value(),
+  const auto done = send(context, run, missing.arrays, settings, sweep.max_parallel.has_value(),
                          missing.last_job, executor, sent);
   if (!done) remove_unread_secrets(missing.points);
   if (!done) return tl::unexpected(done.error());
   Submitted submitted;
-  submitted.job.words = std::move(words);
+  submitted.job.settings = std::move(settings);
   submitted.run = run;
   submitted.submissions = std::move(sent.arrays);
   submitted.is_interrupted = sent.interrupted;

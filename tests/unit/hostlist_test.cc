@@ -58,7 +58,7 @@ TEST_CASE(
       {"n1,n]2", "']' without '[' at character 5"},
       {"n[3-1]", "the range 3-1 runs backwards at character 3"},
       {"n[1,a]", "'a' is not a number of at most 18 digits at character 5"},
-      {"n1,,n2", "an empty name at character 4"},
+      {"n1,,n2", "a node name is missing at character 4"},
       {"n[0-99999]", "names more than 65536 nodes"},
   };
   for (const auto& [list, why] : cases) {
