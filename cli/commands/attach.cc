@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "cli/command_line.h"
-#include "cli/prepare.h"
 #include "cli/select.h"
+#include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "common/files.h"
 #include "common/quoting.h"
@@ -102,7 +102,7 @@ void add_attach(CLI::App& root, Action& action) {
                      "Open a shell, or run a command, beside the ranks of a running job, in the "
                      "job's environment and container");
   command.option("RUN", options->run, kRunHelp).required();
-  command.option("--node", options->node, "Node of the job to use (the first node)")
+  command.option("--node", options->node, "Node of the job to use (default: the first node)")
       .type_name("NAME");
   command.option("COMMAND", options->command,
                  "After --: the command to run instead of a shell; dlrun exits with its code");

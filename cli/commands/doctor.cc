@@ -8,7 +8,7 @@
 
 #include "cli/cli.h"
 #include "cli/command_line.h"
-#include "cli/prepare.h"
+#include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "common/text.h"
 #include "launcher/doctor/doctor_json.h"

@@ -7,7 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/command_line.h"
-#include "cli/prepare.h"
+#include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/questions.h"
 #include "common/files.h"
@@ -167,37 +167,45 @@ void add_init(CLI::App& root, Action& action) {
   Subcommand command(root, "init",
                      "Write a first spec from answers on a terminal, or from options");
   command
-      .option("--site", a.site, "Name of a site, from dlrun site list (the site of this cluster)")
+      .option("--site", a.site,
+              "Name of a site, from dlrun site list (default: the site of this cluster)")
       .type_name("SITE");
-  command.option("--name", a.name, "Name of the experiment (hello)").type_name("NAME");
-  command.option("--nodes", options->nodes, "Number of nodes (1)").type_name("N");
+  command.option("--name", a.name, "Name of the experiment (default: hello)").type_name("NAME");
+  command.option("--nodes", options->nodes, "Number of nodes (default: 1)").type_name("N");
   command
-      .option("--gpus", options->gpus, "GPUs of each node: 4 or a100:4 (taken from the partition)")
+      .option("--gpus", options->gpus,
+              "GPUs of each node: 4 or a100:4 (default: the number in the partition)")
       .type_name("N");
-  command.option("--tasks", options->tasks, "Ranks on each node (one per GPU, or 1)")
+  command
+      .option("--tasks", options->tasks,
+              "Ranks on each node (default: one per GPU, 1 without GPUs)")
       .type_name("N");
   command.option("--cpus", options->cpus, "CPUs of each rank").type_name("N");
   command.option("--mem", a.mem, "Memory of each node, such as 64G").type_name("SIZE");
   command
       .option("--time", a.time,
-              "Time limit, such as 1h30m (1h, or the limit of the partition if that is shorter)")
+              "Time limit, such as 1h30m (default: 1h, or the limit of the partition if that is "
+              "shorter)")
       .type_name("TIME");
-  command.option("--partition", a.partition, "Partition (the default partition of the cluster)")
+  command
+      .option("--partition", a.partition,
+              "Partition (default: the default partition of the cluster)")
       .type_name("NAME");
   command.option("--account", a.account, "Account to charge").type_name("NAME");
   command.option("--image", a.image, "Container image").type_name("IMAGE");
-  const std::string of_runtime =
-      fmt::format("Tool that runs the image: {} (the tool of the site)", container_tools());
-  command.option("--runtime", a.runtime, of_runtime.c_str()).type_name("NAME");
+  const std::string runtime_help = fmt::format(
+      "Tool that runs the image: {} (default: the tool of the site)", container_tools());
+  command.option("--runtime", a.runtime, runtime_help.c_str()).type_name("NAME");
   command.option("--module", a.modules, "Module to load; repeatable")
       .type_name("NAME")
       .repeatable();
   command.option("--conda", a.conda, "Conda environment").type_name("NAME");
   command.option("--venv", a.venv, "Python virtual environment").type_name("DIR");
-  command.option("--preset", a.preset, "Preset that starts the program (plain)").type_name("NAME");
+  command.option("--preset", a.preset, "Preset that starts the program (default: plain)")
+      .type_name("NAME");
   command
       .option("-o,--output", options->output,
-              "File to write (standard output; NAME.yaml after questions on a terminal)")
+              "File to write (default: standard output; NAME.yaml after questions on a terminal)")
       .type_name("FILE");
   command.flag("--force", options->force, "Overwrite the file if it exists");
   command.flag("-y,--yes", options->yes, "Ask no questions");

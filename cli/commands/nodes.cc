@@ -6,7 +6,7 @@
 
 #include "cli/cli.h"
 #include "cli/command_line.h"
-#include "cli/prepare.h"
+#include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/terminal_reporter.h"
 #include "common/bad_nodes.h"
@@ -119,7 +119,8 @@ void add_nodes(CLI::App& root, Action& action) {
                  "Spec that names the file of bad nodes (health.known_bad)");
   command
       .option("--runs", options->spec.runs,
-              "Runs folder with the file of bad nodes ($DLRUN_RUNS, else the site's, else ./runs)")
+              "Runs folder with the file of bad nodes (default: $DLRUN_RUNS, else the folder of "
+              "the site, else ./runs)")
       .type_name("DIR");
   command.option("--file", options->file, "File of bad nodes").type_name("FILE");
   command

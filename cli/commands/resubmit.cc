@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "cli/command_line.h"
-#include "cli/prepare.h"
 #include "cli/select.h"
+#include "cli/spec_options.h"
 #include "cli/submission_output.h"
 #include "cli/terminal/terminal_reporter.h"
 #include "launcher/submit/submitting.h"
@@ -33,7 +33,7 @@ void add_resubmit(CLI::App& root, Action& action) {
   auto options = std::make_shared<ResubmitOptions>();
   Subcommand command(root, "resubmit",
                      "Submit the script of a run again as a new run; for a sweep, submit the "
-                     "points that Slurm does not have");
+                     "points that Slurm has not accepted");
   command.option("RUN", options->run, kRunHelp).required();
   command.flag("--watch", options->follow.watch,
                "Follow the log until the job ends; exit with 0, or with 5 if the run failed");

@@ -7,7 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/command_line.h"
-#include "cli/prepare.h"
+#include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/terminal_reporter.h"
 #include "common/files.h"
@@ -137,7 +137,7 @@ void add_site(CLI::App& root, Action& action) {
                      "Show what dlrun knows about clusters: limits, GPUs, containers, network");
   command.option("ACTION", options->act, "list (all sites) or show (one site)").required();
   command.option("SITE", options->name,
-                 "show: name of a site, or a site file (the site of this cluster)");
+                 "show: name of a site, or a site file (default: the site of this cluster)");
   command.flag("--json", options->json, "Print JSON");
   command.on_call([options, &action] {
     action = [options](Cli& cli) -> Result<int> {

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
-#include "cli/prepare.h"
 #include "cli/select.h"
+#include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/status_text.h"
 #include "cli/terminal/words.h"
@@ -261,7 +261,7 @@ void add_sweep(CLI::App& root, Action& action) {
                "List the smallest value first (the default for losses, errors, times and point)");
   command.flag("--descending", options->descending,
                "List the largest value first (the default for all other results and keys)");
-  command.option("-n,--limit", options->limit, "Number of points to list (all)")
+  command.option("-n,--limit", options->limit, "Number of points to list (default: all)")
       .type_name("N")
       .non_negative();
   command.flag("--json", options->json, "Print a JSON array");
