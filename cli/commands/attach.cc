@@ -27,13 +27,13 @@ struct AttachOptions {
   bool dry_run = false;
 };
 
-/// Returns the run's plan; an empty plan if the run's script contains no spec.
+/// Returns the run's plan, or an empty plan if the run's script contains no spec.
 Result<LaunchPlan> plan_of(const Cli& cli, const std::filesystem::path& run) {
   constexpr std::size_t kLimit = 2U << 20U;
   auto resolved = read_untrusted(run / "resolved.yaml", kLimit, Links::kRefuse);
   if (!resolved && resolved.error().code == Errc::kNotFound) {
-    print_note(cli,
-               "the run's script carries no spec: the shell gets the node's plain environment");
+    print_note(
+        cli, "the run's script contains no spec: the shell gets the plain environment of the node");
     return LaunchPlan{};
   }
   if (!resolved) return tl::unexpected(resolved.error());
@@ -63,8 +63,9 @@ Result<int> open_session(const Cli& cli, const IndexEntry& run, const RunStatus&
   DLRUN_TRY_ASSIGN(const auto end, child.wait());
   if (end.interrupted != 0) return kExitInterrupted;
   if (!has_begun(folder))
-    return fail(Errc::kRefused, "{}: Slurm started no shell beside it (srun ended with code {})",
-                run.id, end.exit_code);
+    return fail(Errc::kRefused,
+                "{}: Slurm started no shell beside the run (srun ended with code {})", run.id,
+                end.exit_code);
   // A shell ends with the exit code of its last command, which says nothing about dlrun.
   return options.command.empty() ? kExitOk : end.exit_code;
 }

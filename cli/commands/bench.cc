@@ -103,8 +103,7 @@ void add_bench(CLI::App& root, Action& action) {
   command
       .option("--backends", options->backends,
               "collectives: backends to measure (default: mpi,gloo,shm,nccl); dlrun leaves out a "
-              "backend "
-              "that does not work here")
+              "backend that does not work here")
       .type_name("LIST");
   command.option("--workers", options->workers, "collectives: numbers of ranks (default: 2,4,8)")
       .type_name("LIST");

@@ -1,4 +1,4 @@
-// `dlrun check`: checks everything that can be known before the job is queued.
+// `dlrun check`: reports every problem that can be found before the job is queued.
 
 #include <memory>
 
@@ -58,11 +58,11 @@ void print_report(const Cli& cli, const CheckReport& report) {
       !limits.empty())
     print(cli, "  partition {}\n", limits);
   if (!to_fetch.empty())
-    print(cli, "  data      not there yet, submit fetches {}: {}\n",
+    print(cli, "  data      missing, submit downloads {}: {}\n",
           to_fetch.size() == 1 ? "it" : "them", printable(join(to_fetch, ", ")));
   if (report.job.words.dependency) print(cli, "  waits     {}\n", *report.job.words.dependency);
   print(cli, "  Slurm     {}\n",
-        report.has_slurm ? report.verdict : "not asked: there is no sbatch in PATH");
+        report.has_slurm ? report.verdict : "was not asked: there is no sbatch in PATH");
 }
 
 Result<int> check(Cli& cli, const CheckOptions& options) {

@@ -38,7 +38,7 @@ Result<int> list(Cli& cli, const LsOptions& options) {
   if (list.hidden > 0)
     print_note(cli, fmt::format("{} older runs are not shown; --all shows them", list.hidden));
   if (list.unreachable.empty()) return kExitOk;
-  print_error(cli, fmt::format("states with '?' are the last known: {}", list.unreachable));
+  print_error(cli, fmt::format("states with '?' are the last known ones: {}", list.unreachable));
   return kExitUnavailable;
 }
 

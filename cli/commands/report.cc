@@ -24,11 +24,11 @@ struct ReportOptions {
 
 struct Part {
   IndexEntry run;
-  std::string label, place;
+  std::string label, place;  ///< see RunReport
 };
 
-/// Returns the named runs. Returns the points of a sweep instead of the sweep, and for a point that
-/// was resubmitted its latest run.
+/// Returns the named runs. Returns the points of a sweep instead of the sweep. For a point that was
+/// resubmitted, returns its latest run.
 Result<std::vector<Part>> parts_of(const Cli& cli, const std::vector<std::string>& names) {
   std::vector<Part> parts;
   for (const auto& name : names) {
