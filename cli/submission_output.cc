@@ -6,8 +6,8 @@
 
 #include "cli/follow.h"
 #include "cli/terminal/print.h"
+#include "cli/terminal/state_and_cost.h"
 #include "cli/terminal/status_text.h"
-#include "cli/terminal/words.h"
 #include "common/interrupt.h"
 #include "common/json_or_null.h"
 #include "common/text.h"
@@ -58,7 +58,7 @@ void print_job(const Cli& cli, const Submitted& submitted) {
   flush_output();  // before dlrun asks Slurm again, which may take time
   const auto report = glance(cli.env, submission);
   if (report) print(cli, "  start      {}\n", start_text(*report));
-  if (const auto hours = cost(submitted.job.requests.requested); !hours.empty())
+  if (const auto hours = cost_text(submitted.job.requests.requested); !hours.empty())
     print(cli, "  cost       {}\n", hours);
   if (const auto limits = partition_limits(submitted.job); !limits.empty())
     print(cli, "  partition  {}\n", limits);

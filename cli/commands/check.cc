@@ -8,8 +8,8 @@
 #include "cli/spec_options.h"
 #include "cli/submission_output.h"
 #include "cli/terminal/print.h"
+#include "cli/terminal/state_and_cost.h"
 #include "cli/terminal/terminal_reporter.h"
-#include "cli/terminal/words.h"
 #include "common/json_or_null.h"
 #include "common/text.h"
 #include "launcher/submit/check_report.h"
@@ -52,7 +52,7 @@ void print_report(const Cli& cli, const CheckReport& report) {
   print(cli, "  name      {}\n  site      {} ({})\n  runs      {}\n", report.job.name,
         loaded.site.name, loaded.site.source, report.job.runs_dir);
   if (report.sweep) print(cli, "  sweep     {}\n", size_text(*report.sweep));
-  if (const auto hours = cost(report.job.requests.requested); !report.sweep && !hours.empty())
+  if (const auto hours = cost_text(report.job.requests.requested); !report.sweep && !hours.empty())
     print(cli, "  cost      {}\n", hours);
   if (const auto limits = partition_text(loaded.site, loaded.spec.resources.partition.value_or(""));
       !limits.empty())

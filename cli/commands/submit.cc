@@ -9,8 +9,8 @@
 #include "cli/spec_options.h"
 #include "cli/submission_output.h"
 #include "cli/terminal/print.h"
+#include "cli/terminal/state_and_cost.h"
 #include "cli/terminal/terminal_reporter.h"
-#include "cli/terminal/words.h"
 #include "common/json_or_null.h"
 #include "common/quoting.h"
 #include "launcher/submit/check_report.h"
@@ -55,7 +55,7 @@ Result<int> show_dry_run(const Cli& cli, const Job& job, const SweepPlan* sweep,
   print_note(cli, fmt::format("would make {} and {} {} {}", run.string(), how,
                               shell_quote_all(words), (run / "job.sh").string()));
   if (sweep) print_note(cli, size_text(*sweep));
-  if (const auto hours = cost(job.requests.requested); !sweep && !hours.empty())
+  if (const auto hours = cost_text(job.requests.requested); !sweep && !hours.empty())
     print_note(cli, hours);
   print_note(cli, "nothing was written or submitted (--dry-run)");
   return kExitOk;

@@ -5,7 +5,7 @@
 
 #include "cli/terminal/autopsy_text.h"
 #include "cli/terminal/print.h"
-#include "cli/terminal/words.h"
+#include "cli/terminal/state_and_cost.h"
 #include "common/text.h"
 #include "launcher/runs/last_words.h"
 #include "launcher/runs/log_file.h"
