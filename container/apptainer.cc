@@ -20,15 +20,15 @@ constexpr std::string_view kEnterApptainer =
   local dlrun_name dlrun_image=$1 dlrun_options=()
   if ! type -P apptainer >/dev/null; then echo "dlrun: container: apptainer is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi
   shift
-  # The job's variables are inside anyway; those named here also override the image's variables.
+  # apptainer passes on all variables of the job; these also override the image's variables.
   for dlrun_name in @NAMES@; do
     if [[ -v $dlrun_name ]]; then export "APPTAINERENV_$dlrun_name=${!dlrun_name}"; fi
   done
-  # Each task is in a user namespace of its own: Open MPI 4 cannot copy between them, and would wait forever for large messages.
+  # Tasks in separate user namespaces cannot read each other's memory: Open MPI 4 would wait forever for large messages.
   export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
   if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then dlrun_options+=(--bind "$PMIX_SERVER_TMPDIR"); fi
   while [[ $1 != -- ]]; do dlrun_options+=("$1") && shift; done
-  cd / # the home directory is mounted where a task starts in it
+  cd / # apptainer would mount the home directory if a task started in it
   exec apptainer @VERB@ "${dlrun_options[@]}" "$dlrun_image" "${@:2}"
 }
 )sh";
@@ -56,7 +56,7 @@ class Apptainer final : public ContainerBackend {
 
   [[nodiscard]] GpuDriver gpu_driver() const override { return GpuDriver::kByOption; }
 
-  [[nodiscard]] std::string_view cannot_mount() const override { return ",:\\"; }
+  [[nodiscard]] std::string_view unmountable_characters() const override { return ",:\\"; }
 
   [[nodiscard]] std::vector<ContainerProblem> problems(const ContainerSpec& spec) const override {
     std::vector<ContainerProblem> found = mount_problems(spec, *this);
@@ -88,7 +88,7 @@ class Apptainer final : public ContainerBackend {
     names.insert(names.end(), {"DLRUN_RUN", "DLRUN_JOB"});
     ContainerEntry entry;
     entry.batch = fmt::format(
-        "# container.runtime: apptainer. Every task starts it.\ndlrun_image={}  # "
+        "# container.runtime: apptainer. Every task starts its own container.\ndlrun_image={}  # "
         "container.image\n",
         shell_quote(spec.image.value_or("")));
     entry.batch +=

@@ -17,10 +17,10 @@ namespace dlrun {
 namespace {
 
 constexpr std::string_view kEnterCharliecloud =
-    R"sh(make_mount_point() { # IMAGE SOURCE TARGET: fails if the image, a folder, does not have TARGET and cannot get it
+    R"sh(make_mount_point() { # IMAGE SOURCE TARGET: makes TARGET in the folder IMAGE; fails if that is not possible
   local dlrun_root dlrun_point
   dlrun_root=$(realpath -- "$1") dlrun_point=$(realpath -m -- "$1$3")
-  if [[ ! -d $dlrun_root || $dlrun_point != "$dlrun_root"/* ]]; then return 1; fi # no folder, or a link leads out of the image
+  if [[ ! -d $dlrun_root || $dlrun_point != "$dlrun_root"/* ]]; then return 1; fi # IMAGE is no folder, or a link leads out of it
   if [[ -e $dlrun_point ]]; then return; fi
   if [[ -d $2 ]]; then mkdir -p -- "$dlrun_point"; else mkdir -p -- "${dlrun_point%/*}" && : >>"$dlrun_point"; fi 2>/dev/null
 }
@@ -29,7 +29,7 @@ enter_container() { # IMAGE CH-RUN-OPTIONS... -- COMMAND...
   if ! type -P ch-run >/dev/null; then echo "dlrun: container: charliecloud (ch-run) is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi
   shift
   export USER="${USER:-$(id -un)}" # ch-run does not start without it
-  # The image's variables, then the job's, which override the image's variables. Their values are not on the command line, where others could read them.
+  # Sets the image's variables, then the job's, which override them. Only their names are on the command line, because other users can read it.
   if [[ ! -d $dlrun_image || -e $dlrun_image/ch/environment ]]; then dlrun_options+=(--set-env); fi
   for dlrun_name in @NAMES@; do
     if [[ -v $dlrun_name ]]; then
@@ -38,7 +38,7 @@ enter_container() { # IMAGE CH-RUN-OPTIONS... -- COMMAND...
     fi
   done
   dlrun_options+=('--unset-env=DLRUN_KEPT_*')
-  # Each task is in a user namespace of its own: Open MPI 4 cannot copy between them, and would wait forever for large messages.
+  # Tasks in separate user namespaces cannot read each other's memory: Open MPI 4 would wait forever for large messages.
   export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
   if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then set -- "--bind=${PMIX_SERVER_TMPDIR%/*}:${PMIX_SERVER_TMPDIR%/*}" "$@"; fi
   while [[ $1 != -- ]]; do
@@ -84,7 +84,7 @@ class Charliecloud final : public ContainerBackend {
 
   [[nodiscard]] GpuDriver gpu_driver() const override { return GpuDriver::kInImage; }
 
-  [[nodiscard]] std::string_view cannot_mount() const override { return ":"; }
+  [[nodiscard]] std::string_view unmountable_characters() const override { return ":"; }
 
   [[nodiscard]] std::vector<ContainerProblem> problems(const ContainerSpec& spec) const override {
     std::vector<ContainerProblem> found = mount_problems(spec, *this);
@@ -127,7 +127,8 @@ class Charliecloud final : public ContainerBackend {
     names.insert(names.end(), {"DLRUN_RUN", "DLRUN_JOB"});
     ContainerEntry entry;
     entry.batch = fmt::format(
-        "# container.runtime: charliecloud. Every task starts it.\ndlrun_image={}  # "
+        "# container.runtime: charliecloud. Every task starts its own container.\ndlrun_image={}  "
+        "# "
         "container.image\n",
         shell_quote(spec.image.value_or("")));
     entry.batch += filled(

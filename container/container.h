@@ -108,7 +108,7 @@ class ContainerBackend {
   [[nodiscard]] virtual std::string why_not(ImageKind kind, std::string_view path) const;
   [[nodiscard]] virtual GpuDriver gpu_driver() const { return GpuDriver::kByHook; }
   /// Returns the characters that a mount's path must not contain.
-  [[nodiscard]] virtual std::string_view cannot_mount() const = 0;
+  [[nodiscard]] virtual std::string_view unmountable_characters() const = 0;
   /// Returns a problem for each setting that this backend cannot express or would misread.
   [[nodiscard]] virtual std::vector<ContainerProblem> problems(const ContainerSpec& spec) const = 0;
   /// Returns srun options. Each list option appears once: the user's values of the same option are

@@ -6,7 +6,7 @@ namespace {
 class NoContainer final : public ContainerBackend {
  public:
   [[nodiscard]] std::string_view name() const override { return "none"; }
-  [[nodiscard]] std::string_view cannot_mount() const override { return ""; }
+  [[nodiscard]] std::string_view unmountable_characters() const override { return ""; }
   [[nodiscard]] std::vector<ContainerProblem> problems(const ContainerSpec&) const override {
     return {};
   }
