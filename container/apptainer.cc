@@ -1,5 +1,5 @@
-// apptainer (also installed under the name singularity). Every task starts its own container. The
-// host's variables, /tmp and devices are available by default. dlrun excludes the current
+// apptainer (also installed under the name singularity). Every task starts its own container. By
+// default the host's variables, /tmp and devices are available in it. dlrun excludes the current
 // directory, and the home directory unless container.mount_home is set.
 
 #include <algorithm>
@@ -67,13 +67,13 @@ class Apptainer final : public ContainerBackend {
       for (const std::string& flag : spec.mounts[i].flags) {
         if (flag == "ro" || flag == "rw") continue;
         add(fmt::format("container.mounts[{}]", i),
-            fmt::format("container.mounts: apptainer knows the flags ro and rw, not '{}'",
+            fmt::format("container.mounts: apptainer supports the flags ro and rw, not '{}'",
                         printable(flag)));
       }
     }
     if (spec.image) check_image(*spec.image, add);
     if (!spec.image && spec.name)
-      add("container.name", "container.name: apptainer keeps no containers; give container.image");
+      add("container.name", "container.name: apptainer keeps no containers; set container.image");
     if (spec.image && spec.name)
       add("container.name", "container.name: apptainer keeps no containers");
     if (spec.save)
@@ -125,19 +125,21 @@ class Apptainer final : public ContainerBackend {
     } else if (image.starts_with("docker://") && image.find('#') != std::string::npos) {
       const std::string name = apptainer_image(image);
       add("container.image",
-          fmt::format("container.image: '#' behind a registry is enroot's form; apptainer wants {}",
-                      name == image ? "docker://REGISTRY/IMAGE:TAG" : name));
+          fmt::format(
+              "container.image: '#' after a registry is enroot's form; apptainer expects {}",
+              name == image ? "docker://REGISTRY/IMAGE:TAG" : name));
     } else if (scheme != std::string::npos) {
       add("container.image",
-          fmt::format("container.image: every task would fetch '{0}' by itself; `apptainer pull "
-                      "image.sif {0}` once, and give ./image.sif",
+          fmt::format("container.image: every task would fetch '{0}' separately; run `apptainer "
+                      "pull image.sif {0}` once, and set container.image to ./image.sif",
                       printable(image)),
           true);
     } else if (image.front() != '/') {
-      add("container.image", fmt::format("container.image: apptainer reads '{}' as a file of the "
-                                         "folder it starts in; write ./FILE for one beside the "
-                                         "spec, docker://NAME for a registry",
-                                         printable(image)));
+      add("container.image",
+          fmt::format("container.image: apptainer would look for the file '{}' in "
+                      "its current directory; write ./FILE for a file beside "
+                      "the spec, or docker://NAME for an image in a registry",
+                      printable(image)));
     }
   }
 };

@@ -58,7 +58,7 @@ enter_container() { # IMAGE CH-RUN-OPTIONS... -- COMMAND...
 }
 )sh";
 
-/// Returns the name of an image in a registry in ch-image's form: [REGISTRY/]IMAGE[:TAG].
+/// Returns the name of a registry's image in the form of ch-image: [REGISTRY/]IMAGE[:TAG].
 [[nodiscard]] std::string registry_name(const std::string& image) {
   constexpr std::string_view kScheme = "docker://";
   const std::string name = apptainer_image(image);
@@ -95,18 +95,18 @@ class Charliecloud final : public ContainerBackend {
       for (const std::string& flag : spec.mounts[i].flags) {
         if (flag == "rw") continue;
         refuse(fmt::format("container.mounts[{}]", i),
-               fmt::format("container.mounts: charliecloud mounts all folders as they are and does "
-                           "not know '{}'",
+               fmt::format("container.mounts: charliecloud supports only the flag rw, not '{}'",
                            printable(flag)));
       }
     }
     if (spec.image && spec.image->front() != '/') {
       refuse(
           "container.image",
-          fmt::format("container.image: charliecloud starts from a folder or a squashfs file; "
-                      "write ./NAME for one beside the spec. `ch-image pull {0}` and `ch-convert "
-                      "{0} ./image` make a folder of an image in a registry",
-                      printable(registry_name(*spec.image))));
+          fmt::format(
+              "container.image: charliecloud starts from a folder or a squashfs file; "
+              "write ./NAME for one that is beside the spec. `ch-image pull {0}` and `ch-convert "
+              "{0} ./image` make a folder from an image in a registry",
+              printable(registry_name(*spec.image))));
     }
     if (spec.name) refuse("container.name", "container.name: charliecloud keeps no containers");
     if (spec.save) {

@@ -94,15 +94,16 @@ constexpr std::string_view kHold = R"sh(hold_container() { # IMAGE
 }
 )sh";
 
-/// Commands that run on SIGTERM. The ranks' agents end their own programs. The programs of an
-/// interactive session have no agent, so this command ends them while there is still time.
+/// Commands that a holder runs on SIGTERM. The ranks' agents end the programs of a job. The
+/// programs of an interactive session have no agent, so kOnTermOfSession ends them.
 constexpr std::string_view kOnTerm = "true";
 constexpr std::string_view kOnTermOfSession =
     R"sh(others | sed "s/^ *//;s/ .*//" | xargs --no-run-if-empty kill -HUP; enroot remove --force "$name"; exit 143)sh";
 
 /// Creates a named container, which stays for later jobs. Another job may create it at the same
 /// time, on this node or, if enroot's data directory is shared, on another. The lock file is
-/// therefore in that directory. Only enroot's error messages contain its path.
+/// therefore in the data directory. The script reads the path of that directory from an error
+/// message of enroot, because enroot prints it nowhere else.
 constexpr std::string_view kHoldNamed = R"sh(hold_container() { # IMAGE
   local name=@NAME@ dlrun_data dlrun_messages dlrun_making
   dlrun_messages=$(mktemp)
@@ -212,16 +213,16 @@ constexpr std::string_view kRestored =
                         {"@LINE@", std::string(has_entrypoint ? kImages : kAlone)}});
 }
 
-/// Returns the end of a message: what the image is instead of a .sqsh file, and what to do.
-[[nodiscard]] std::string instead(std::string_view image) {
+/// Returns the end of a message about an image that is not a .sqsh file: its kind, and the remedy.
+[[nodiscard]] std::string why_not_sqsh(std::string_view image) {
   const bool is_file = image.find("://") == std::string_view::npos;
   if (is_file && image.ends_with(".sif"))
-    return fmt::format("and '{}' is apptainer's", printable(image));
+    return fmt::format("and '{}' is an image of apptainer", printable(image));
   if (is_file && image.ends_with(".sqsh"))
-    return fmt::format("and reads '{0}' as no path: write ./{0}", printable(image));
+    return fmt::format("and does not read '{0}' as a path; write ./{0}", printable(image));
   if (const auto uri = enroot_uri(image); !uri) return "and " + uri.error().message;
   return fmt::format(
-      "and '{0}' is none; `dlrun container import {0}` makes one of an image in a registry",
+      "and '{0}' is not one; `dlrun container import {0}` makes one from an image in a registry",
       printable(image));
 }
 
@@ -255,7 +256,7 @@ class Enroot final : public ContainerBackend {
       refuse(
           "container.image",
           fmt::format("container.image: enroot without pyxis makes containers from .sqsh files, {}",
-                      instead(*spec.image)));
+                      why_not_sqsh(*spec.image)));
     }
     if (!spec.image && spec.name) {
       refuse("container.name",

@@ -1,3 +1,5 @@
+// container.runtime: none. Programs run directly on the node.
+
 #include "container/backends.h"
 
 namespace dlrun {

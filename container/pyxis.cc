@@ -79,8 +79,10 @@ class Pyxis final : public ContainerBackend {
              true});
       }
       if (is_file && spec.image->ends_with(".sif")) {
-        found.push_back({"container.image",
-                         "container.image: a .sif image is apptainer's; pyxis wants .sqsh", false});
+        found.push_back(
+            {"container.image",
+             "container.image: a .sif file is an image of apptainer; pyxis expects a .sqsh file",
+             false});
       }
     }
     return found;

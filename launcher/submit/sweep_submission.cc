@@ -265,9 +265,9 @@ namespace {
 
 /// Sets the secrets, which submit.json does not store, and the jobs that the sweep waits for now.
 /// Fetches missing downloads.
-Result<> complete_words(const Context& context, Reporter& reporter, RunInspector& inspector,
-                        const std::filesystem::path& sweep, const std::filesystem::path& point,
-                        SbatchSettings& words) {
+Result<> complete_sbatch_settings(const Context& context, Reporter& reporter,
+                                  RunInspector& inspector, const std::filesystem::path& sweep,
+                                  const std::filesystem::path& point, SbatchSettings& words) {
   DLRUN_TRY_ASSIGN(const auto script,
                    read_untrusted(point / "job.sh", kScriptLimit, Links::kRefuse));
   const auto names = read_script(script, "job.sh").secrets;
@@ -299,7 +299,8 @@ Result<Submitted> submit_missing(const Context& context, Reporter& reporter,
                 run.id, (run.path / "resolved.yaml").string());
   }
   DLRUN_TRY_ASSIGN(auto words, read_job_words(run.path));
-  DLRUN_TRY(complete_words(context, reporter, inspector, run.path, missing.points.front(), words));
+  DLRUN_TRY(complete_sbatch_settings(context, reporter, inspector, run.path, missing.points.front(),
+                                     words));
   Executor& executor = inspector.executor_of(words.server);
   DLRUN_TRY(test_and_order(context, reporter, run.path, missing.arrays, words, executor));
   for (const auto& point : missing.points) {
