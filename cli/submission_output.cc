@@ -178,14 +178,14 @@ std::string size_text(const SweepPlan& sweep) {
 }
 
 Result<int> print_submitted(const Cli& cli, RunInspector& inspector, const Submitted& submitted,
-                            const Follow& follow) {
+                            const OutputOptions& output) {
   const RunDirectory& run = submitted.run;
   const auto printed = print_or_fail(
       [&] {
         if (submitted.points) {
-          follow.json ? print_sweep_json(cli, submitted) : print_sweep(cli, submitted);
+          output.json ? print_sweep_json(cli, submitted) : print_sweep(cli, submitted);
         } else {
-          follow.json ? print_job_json(cli, submitted) : print_job(cli, submitted);
+          output.json ? print_job_json(cli, submitted) : print_job(cli, submitted);
         }
       },
       queued_text(submitted));
@@ -202,9 +202,9 @@ Result<int> print_submitted(const Cli& cli, RunInspector& inspector, const Submi
                                  run.id));
     return kExitInterrupted;
   }
-  if (!follow.watch) return kExitOk;
+  if (!output.watch) return kExitOk;
   return watch_to_the_end(cli, inspector, {run.id, run.name, run.path, run.created},
-                          submitted.submissions.front().job.id, follow.json);
+                          submitted.submissions.front().job.id, output.json);
 }
 
 }  // namespace dlrun

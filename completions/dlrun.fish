@@ -1,4 +1,4 @@
-# Made by `dlrun completion fish` from the tree of commands and the key table; a test keeps it equal.
+# Made by `dlrun completion fish` from the tree of commands and the key table; a test checks this.
 function __dlrun_runs
     set -l state $HOME/.local/state
     set -q XDG_STATE_HOME; and set state $XDG_STATE_HOME

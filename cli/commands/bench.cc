@@ -21,7 +21,8 @@
 namespace dlrun {
 namespace {
 
-/// Checks that the folder of `file` is writable, before a measurement of minutes. Fails with kIo.
+/// Checks that the folder of `file` is writable. Call before a measurement, which may take minutes.
+/// Fails with kIo.
 Result<> check_folder_of(const std::filesystem::path& file) {
   const auto folder = file.parent_path();
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};

@@ -56,8 +56,8 @@ SetWords set_words() {
 
 std::string note(std::string_view shell) {
   return fmt::format(
-      "# Made by `dlrun completion {}` from the tree of commands and the key table; a test keeps "
-      "it equal.\n",
+      "# Made by `dlrun completion {}` from the tree of commands and the key table; a test checks "
+      "this.\n",
       shell);
 }
 
