@@ -96,11 +96,11 @@ Result<std::vector<Piece>> parse_name(std::string_view name, std::string_view ex
 std::vector<std::string_view> split_names(std::string_view expression) {
   std::vector<std::string_view> names;
   std::size_t start = 0;
-  bool inside = false;
+  bool is_inside = false;
   for (std::size_t i = 0; i < expression.size(); ++i) {
-    if (expression[i] == '[') inside = true;
-    if (expression[i] == ']') inside = false;
-    if (expression[i] == ',' && !inside) {
+    if (expression[i] == '[') is_inside = true;
+    if (expression[i] == ']') is_inside = false;
+    if (expression[i] == ',' && !is_inside) {
       names.push_back(expression.substr(start, i - start));
       start = i + 1;
     }

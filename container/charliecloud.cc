@@ -78,8 +78,8 @@ class Charliecloud final : public ContainerBackend {
   }
 
   [[nodiscard]] std::string why_not(ImageKind kind, std::string_view) const override {
-    const bool can = kind == ImageKind::kFolder || kind == ImageKind::kSquashfs;
-    return can ? "" : "it is neither a folder nor a squashfs file";
+    const bool is_usable = kind == ImageKind::kFolder || kind == ImageKind::kSquashfs;
+    return is_usable ? "" : "it is neither a folder nor a squashfs file";
   }
 
   [[nodiscard]] GpuDriver gpu_driver() const override { return GpuDriver::kInImage; }
