@@ -99,6 +99,7 @@ Result<> write_file_atomic(const fs::path& path, std::string_view content, mode_
 
 namespace {
 
+/// The result of name_exclusively().
 enum class Naming { kDone, kExists, kUnsupported };
 
 /// Links a complete file to its final name if no file has that name. The temporary name may remain.

@@ -85,8 +85,10 @@ Result<> read_some(Capture& capture, std::size_t limit_bytes) {
   return {};
 }
 
-/// Writes the child's input and collects both outputs until all are closed or the time is up.
-Result<> converse(const Command& command, pid_t child, UniqueFd input, Capture& out, Capture& err) {
+/// Writes the child's input and collects both outputs, until all three are closed or the time is
+/// up.
+Result<> exchange_data(const Command& command, pid_t child, UniqueFd input, Capture& out,
+                       Capture& err) {
   const auto deadline = Clock::now() + command.timeout;
   std::string_view pending = command.stdin_text;
   if (pending.empty()) input.reset();
@@ -213,15 +215,15 @@ Result<Finished> run_unlogged(const Command& command) {
   Finished finished;
   Capture captured_out{std::move(out->read_end), &finished.out};
   Capture captured_err{std::move(err->read_end), &finished.err};
-  const auto conversed =
-      converse(command, child, std::move(in->write_end), captured_out, captured_err);
-  if (!conversed) kill(child, SIGKILL);
-  const auto reaped = reap(child, conversed ? deadline : Clock::now() + std::chrono::seconds(5));
+  const auto exchanged =
+      exchange_data(command, child, std::move(in->write_end), captured_out, captured_err);
+  if (!exchanged) kill(child, SIGKILL);
+  const auto reaped = reap(child, exchanged ? deadline : Clock::now() + std::chrono::seconds(5));
   if (got == sizeof exec_error && exec_error < 0)
     return fail(Errc::kIo, "{}, where {} is to run: {}", *command.directory, name,
                 errno_text(-exec_error));
   if (got == sizeof exec_error) return fail(Errc::kIo, "{}: {}", *program, errno_text(exec_error));
-  if (!conversed) return within(name, conversed.error());
+  if (!exchanged) return within(name, exchanged.error());
   if (!reaped) return within(name, reaped.error());
   if (WIFSIGNALED(*reaped)) {
     finished.signal = WTERMSIG(*reaped);

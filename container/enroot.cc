@@ -62,6 +62,8 @@ constexpr std::string_view kTell = R"sh(tell_failure() { # MESSAGES-FILE
 }
 )sh";
 
+/// The program of a holder: creates the job's container on its node, and removes it when the job
+/// ends.
 constexpr std::string_view kHold = R"sh(hold_container() { # IMAGE
   local name=@NAME@ jobs old dlrun_messages
   # scontrol lists process -1 for a step without processes. The first grep removes that line, because kill would signal all processes.
@@ -166,6 +168,8 @@ constexpr std::string_view kEnterEnroot = R"sh(enter_container() { # ENROOT-OPTI
 }
 )sh";
 
+/// Starts a step with one holder on each node, and waits until each holder has created its
+/// container.
 constexpr std::string_view kHolders = R"sh(coproc dlrun_holders {
   # srun reads the job's GPU requests from these variables, and they would contradict --gres=none.
   unset SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_SOCKET SLURM_GPUS_PER_TASK SLURM_NTASKS_PER_GPU SLURM_TRES_PER_TASK

@@ -213,11 +213,11 @@ std::vector<Text> event_lines(const RunPicture& picture, std::size_t most, std::
   const std::size_t first = events.size() - std::min(most, events.size());
   for (std::size_t at = first; at < events.size(); ++at) {
     const NotedEvent& event = events[at];
-    const Style with = event.is_bad ? Style::kRed : Style::kNone;
+    const Style style = event.is_bad ? Style::kRed : Style::kNone;
     Line line(columns);
     line.add(fmt::format(" {}  ", clock_text(event.t)), Style::kDim)
-        .add(fmt::format("{:<12}", cut(printable(event.kind), 12)), with)
-        .add(" " + printable(event.text), with);
+        .add(fmt::format("{:<12}", cut(printable(event.kind), 12)), style)
+        .add(" " + printable(event.text), style);
     lines.push_back(line.text());
   }
   return lines;
