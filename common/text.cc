@@ -156,7 +156,7 @@ std::string random_hex(std::size_t bytes) {
   std::size_t filled = 0;
   while (filled < bytes) {
     const ssize_t got = getrandom(random.data() + filled, bytes - filled, 0);
-    // getrandom() waits only until the kernel's random pool is initialised.
+    // Tries again if a signal interrupts getrandom(), which may wait at boot for enough entropy.
     if (got > 0) filled += static_cast<std::size_t>(got);
   }
   return to_hex(random);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/command_line.h"
-#include "cli/prepare.h"
+#include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/terminal_reporter.h"
 #include "common/quoting.h"
@@ -35,10 +35,10 @@ Result<int> interact(Cli& cli, const InteractiveOptions& options) {
     if (!prepared) return tl::unexpected(prepared.error());
   }
   if (prepared->is_sweep()) {
-    return fail(
-        Errc::kUsage,
-        "{}: is a sweep of {} points, and a session has the environment of one: give --point N",
-        prepared->loaded.file, count_points(prepared->loaded.spec.sweep));
+    return fail(Errc::kUsage,
+                "{}: is a sweep of {} points, and a session has the environment of one point: give "
+                "--point N",
+                prepared->loaded.file, count_points(prepared->loaded.spec.sweep));
   }
   DLRUN_TRY_ASSIGN(auto script, render_script(prepared->plan));
   Job job = job_of(std::move(*prepared), std::move(script));
@@ -68,7 +68,7 @@ Result<int> interact(Cli& cli, const InteractiveOptions& options) {
   }
   if (end.interrupted != 0 || end.signal != 0)
     return fail(Errc::kInterrupted,
-                "interrupted before the allocation was there; nothing is queued");
+                "interrupted before Slurm granted the allocation; nothing is queued");
   if (end.exit_code == 0) return kExitOk;
   return tl::unexpected(no_allocation(cli, job, session));
 }

@@ -109,8 +109,8 @@ TerminalSize FullScreen::size() const {
 }
 
 void FullScreen::draw(const std::vector<Text>& lines, bool colour) {
-  // A single write, so that no terminal shows half of the screen. Each line clears its remainder;
-  // the last one clears everything below.
+  // The whole screen is sent in a single write, so that no terminal shows half of it. Each line
+  // clears the rest of its row, and the last line clears everything below.
   std::string text = "\033[H";
   for (std::size_t at = 0; at < lines.size(); ++at) {
     if (at > 0) text += "\r\n";
@@ -155,7 +155,7 @@ FullScreen::Event FullScreen::wait(std::chrono::milliseconds limit) {
       return Event::kQuit;  // the terminal is gone
     const auto typed =
         std::string_view(keys.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    // An arrow key sends ESC and letters, which are no commands.
+    // An arrow key sends ESC and letters; these letters are not commands.
     if (!typed.starts_with('\033') && typed.find_first_of("qQ\x04") != std::string_view::npos)
       return Event::kQuit;
   }

@@ -57,8 +57,8 @@ SetCompletions set_completions() {
 
 std::string first_comment(std::string_view shell) {
   return fmt::format(
-      "# Made by `dlrun completion {}` from the tree of commands and the key table; a test keeps "
-      "it equal.\n",
+      "# Made by `dlrun completion {}` from the tree of commands and the key table; a test checks "
+      "this.\n",
       shell);
 }
 

@@ -51,7 +51,7 @@ namespace {
 }
 
 constexpr std::string_view kHead =
-    R"(.\" Made by `dlrun man` from the tree of commands and the key table; a test keeps it equal.
+    R"(.\" Made by `dlrun man` from the tree of commands and the key table; a test checks this.
 .TH DLRUN 1 "" "dlrun )" DLRUN_VERSION R"(" "User Commands"
 .SH NAME
 dlrun \- deep\-learning jobs on Slurm clusters, from one YAML file

@@ -230,8 +230,7 @@ bool Planner::is_over_pmix() const {
 void Planner::check_own_mounts() {
   const auto check = [&](std::string_view key, std::string_view path, std::string_view what,
                          std::string_view remedy) {
-    const auto at =
-        path.find_first_of(find_container_backend(runtime_)->forbidden_path_characters());
+    const auto at = path.find_first_of(find_container_backend(runtime_)->unmountable_characters());
     if (at == std::string_view::npos) return;
     error(key, fmt::format("{}: {} '{}' holds '{}' and cannot be mounted into a container{}", key,
                            what, printable(path), path[at], remedy));

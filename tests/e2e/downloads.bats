@@ -57,7 +57,7 @@ times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
     run dl check good.yaml
     echo "$output"
     [ "$status" -eq 0 ]
-    said='data      not there yet, submit fetches them'
+    said='data      missing, submit downloads them'
     [[ $output == *"$said: train-images-idx3-ubyte, "*", t10k-labels-idx1-ubyte"* ]]
     [ ! -e "$dir/port.log" ]
     # Another checksum: refused with its place, and no file is created.

@@ -39,7 +39,7 @@ readme_commands() {
     run as_user bash -ec "$commands" </dev/null
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == *"no site file knows this cluster"* ]]
+    [[ $output == *"no site file lists this cluster"* ]]
     [[ $output == *"alpine  (here)"* ]]
     [[ $output == *"exp.yaml: valid"* &&
         $output == *"site      alpine ("*"/.config/dlrun/sites/alpine.yaml)"* ]]
@@ -74,7 +74,7 @@ readme_commands() {
     [[ $output != *"testbed);"* ]]
     keep_draft
     run dl doctor
-    [[ $output == *"site      alpine: a spec that names no site is on it"* ]]
+    [[ $output == *"site      alpine: specs without \`site\` use it"* ]]
     run dl doctor --json
     [ "$(jq -c '[.cluster, .site, (.partitions | length), .partitions[0].usable_nodes]' \
         <<<"$output")" = '["alpine","alpine",3,4]' ]

@@ -230,7 +230,8 @@ submit_ten() {
     [[ $(json status last/3 | jq -r .job) == "$(<"$dir/jobs")_3" ]]
     parent=$(json status last | jq -r .run)
     [[ $(json status "$parent/9" | jq -r .detail) == "it was not submitted"*"dlrun resubmit"* ]]
-    [[ $(dl status "$parent") == *"\`dlrun resubmit $parent\` submits those that were not"* ]]
+    [[ $(dl status "$parent") == \
+        *"\`dlrun resubmit $parent\` submits the points that were not submitted"* ]]
     rm "$dir/kill"
     # If two commands submit a point at once, alone or with the missing points, one succeeds.
     path=$(json status "$parent" | jq -r .path)
