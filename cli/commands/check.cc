@@ -60,7 +60,8 @@ void print_report(const Cli& cli, const CheckReport& report) {
   if (!to_fetch.empty())
     print(cli, "  data      not there yet, submit fetches {}: {}\n",
           to_fetch.size() == 1 ? "it" : "them", printable(join(to_fetch, ", ")));
-  if (report.job.words.dependency) print(cli, "  waits     {}\n", *report.job.words.dependency);
+  if (report.job.settings.dependency)
+    print(cli, "  waits     {}\n", *report.job.settings.dependency);
   print(cli, "  Slurm     {}\n",
         report.has_slurm ? report.verdict : "not asked: there is no sbatch in PATH");
 }

@@ -31,13 +31,13 @@ struct SubmitOptions {
 Result<int> show_what_would_be_done(const Cli& cli, const Job& job, const SweepPlan* sweep,
                                     bool json) {
   const auto run = std::filesystem::path(job.runs_dir) / (job.name + "-YYYYMMDD-HHMMSS-xxxx");
-  DLRUN_TRY_ASSIGN(const auto words, sbatch_line(job.words, run, "TOKEN"));
+  DLRUN_TRY_ASSIGN(const auto words, sbatch_arguments(job.settings, run, "TOKEN"));
   if (json) {
     Json out;
     out["run"] = nullptr;
     out["runs_dir"] = job.runs_dir;
     out["sbatch"] = words;
-    out["slurmrestd"] = job.words.server ? Json(job.words.server->url) : Json(nullptr);
+    out["slurmrestd"] = job.settings.server ? Json(job.settings.server->url) : Json(nullptr);
     out["gpu_hours"] =
         value_or_null(sweep ? sum_of_hours(*sweep, gpu_hours) : gpu_hours(job.requests.requested));
     out["core_hours"] = value_or_null(sweep ? sum_of_hours(*sweep, core_hours)
@@ -49,12 +49,12 @@ Result<int> show_what_would_be_done(const Cli& cli, const Job& job, const SweepP
     return kExitOk;
   }
   print_document(job.script);
-  const std::string how = job.words.server
-                              ? "ask slurmrestd at " + job.words.server->url + " for what sbatch"
+  const std::string how = job.settings.server
+                              ? "ask slurmrestd at " + job.settings.server->url + " for what sbatch"
                               : "call sbatch --parsable";
   print_note(cli,
              fmt::format("would make {} and {} {} {}{}", run.string(), how, shell_quote_all(words),
-                         (run / "job.sh").string(), job.words.server ? " does" : ""));
+                         (run / "job.sh").string(), job.settings.server ? " does" : ""));
   if (sweep) print_note(cli, size_text(*sweep));
   if (const auto hours = cost(job.requests.requested); !sweep && !hours.empty())
     print_note(cli, hours);

@@ -79,8 +79,8 @@ class Executor {
   [[nodiscard]] Result<std::optional<JobId>> find(std::string_view comment,
                                                   const std::string& cluster);
 
-  /// Queries jobs. Accepts an answer that another process of the user got at most max_age ago; 0:
-  /// always asks.
+  /// Queries jobs. Accepts an answer that another process of the user got at most max_age ago. If
+  /// max_age is 0, always queries.
   [[nodiscard]] Result<QueryAnswer> query(std::span<const JobId> jobs,
                                           std::chrono::milliseconds max_age);
 

@@ -195,7 +195,7 @@ Result<std::vector<JobReport>> rest_jobs(std::string_view body, std::int64_t uid
   return reports;
 }
 
-std::string rest_jobs_of(std::string_view body, std::int64_t uid) {
+std::string reduced_rest_jobs(std::string_view body, std::int64_t uid) {
   const Json answer = object_of(body);
   Json jobs = Json::array();
   for (const Json& job : list_at(answer, "jobs")) {

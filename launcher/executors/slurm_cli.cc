@@ -54,7 +54,7 @@ class SlurmCli final : public Executor {
                                      request.directory.string(), request.script_text));
     if (done.exit_code != 0)
       return tl::unexpected(slurm_error("sbatch --test-only", done.err, done.exit_code));
-    return slurm_words(done.err + done.out);
+    return slurm_message(done.err + done.out);
   }
 
   Result<std::optional<JobId>> do_find(std::string_view comment,
@@ -231,7 +231,7 @@ class SlurmCli final : public Executor {
     if (!accounting) {
       answer.accounting = accounting.error().message;
     } else if (accounting->exit_code != 0) {
-      answer.accounting = slurm_words(accounting->err);
+      answer.accounting = slurm_message(accounting->err);
     } else {
       for (auto& report : parse_sacct(accounting->out, cluster)) {
         if (unanswered.erase(whole_id(report.job.id)) != 0) {

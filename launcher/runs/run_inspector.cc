@@ -158,7 +158,7 @@ namespace {
 /// processes may notice this; the first one writes.
 void take_lost_end(const std::filesystem::path& run, RunFacts& facts) {
   const auto job = job_of(facts);
-  if (facts.record.ended || !job || job->cluster != kLocalCluster || !is_gone_from_here(job->id))
+  if (facts.record.ended || !job || job->cluster != kLocalCluster || !has_local_process_ended(job->id))
     return;
   constexpr const char* kMessage = "its leader ended without recording an end";
   constexpr int kCode = 1;  // the signal is unknown by now

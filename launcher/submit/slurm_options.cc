@@ -44,12 +44,12 @@ void check_program(const LoadedSpec& loaded, const Env& env, const std::string& 
     if (std::find(names.begin(), names.end(), option.name) != names.end()) continue;
     // The help does not list everything that the program accepts, such as abbreviations and old
     // options. Only its own error message counts.
-    const auto said = ask(env, {program,
-                                option.value ? fmt::format("--{}={}", option.name, *option.value)
-                                             : "--" + option.name,
-                                "--help"});
-    const bool is_unknown =
-        said && said->exit_code != 0 && said->err.find("unrecognized option") != std::string::npos;
+    const auto answer = ask(env, {program,
+                                  option.value ? fmt::format("--{}={}", option.name, *option.value)
+                                               : "--" + option.name,
+                                  "--help"});
+    const bool is_unknown = answer && answer->exit_code != 0 &&
+                            answer->err.find("unrecognized option") != std::string::npos;
     if (!is_unknown) continue;
     const std::string path = fmt::format("{}.{}", key, option.name);
     const Origin where = origin_of(loaded, path);
@@ -69,10 +69,10 @@ void check_mpi(const LoadedSpec& loaded, const Env& env, std::vector<Diagnostic>
   const std::string mpi = loaded.spec.launch.mpi.value_or("");
   if (mpi.empty() || mpi == "none" || loaded.spec.resources.clusters || !find_program("srun", env))
     return;
-  const auto said = ask(env, {"srun", "--mpi=list"});
-  if (!said || said->exit_code != 0) return;
+  const auto answer = ask(env, {"srun", "--mpi=list"});
+  if (!answer || answer->exit_code != 0) return;
   ClusterFacts facts;
-  read_mpi_list(facts, said->out + said->err);
+  read_mpi_list(facts, answer->out + answer->err);
   const auto has = [&](const std::vector<std::string>& names) {
     return std::find(names.begin(), names.end(), mpi) != names.end();
   };

@@ -31,11 +31,11 @@ Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInsp
   DLRUN_TRY_ASSIGN(auto run, record_run(context, reporter, job));
   for (const LogFolders& logs : checked.logs) DLRUN_TRY(make_log_folders(logs));
   if (plan != nullptr && plan->snapshot) {
-    DLRUN_TRY_ASSIGN(job.words.chdir, snapshot_for(context, job.source_dir, job.runs_dir, run));
+    DLRUN_TRY_ASSIGN(job.settings.chdir, snapshot_for(context, job.source_dir, job.runs_dir, run));
   }
   std::optional<Interrupt> interrupt(std::in_place);
-  Executor& executor = inspector.executor_of(job.words.server);
-  auto submission = submit_once(context, run, job.words, executor, *interrupt);
+  Executor& executor = inspector.executor_of(job.settings.server);
+  auto submission = submit_once(context, run, job.settings, executor, *interrupt);
   const bool is_interrupted = interrupt->requested();
   interrupt.reset();
   provenance.set_image(job.image);

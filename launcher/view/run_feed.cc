@@ -52,7 +52,7 @@ struct RunFeed::Shared {
   void ask_until_closed() {
     RunInspector inspector(env, servers);
     Backoff backoff;
-    backoff.asked();  // take_picture() has just asked
+    backoff.note_query();  // take_picture() has just asked
     while (pause(kLookEvery, is_asking_due)) {
       {
         const std::lock_guard lock(mutex);
@@ -61,7 +61,7 @@ struct RunFeed::Shared {
       }
       if (asked_points) {
         auto points = take_points(inspector, run, backoff.max_age());
-        backoff.asked();
+        backoff.note_query();
         if (!points) continue;
         const std::lock_guard lock(mutex);
         asked = std::move(points->sum);
@@ -69,7 +69,7 @@ struct RunFeed::Shared {
         continue;
       }
       auto status = inspector.inspect(run.path, backoff.max_age());
-      backoff.asked();
+      backoff.note_query();
       const std::lock_guard lock(mutex);
       if (status) asked = std::move(*status);
     }
