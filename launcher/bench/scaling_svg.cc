@@ -25,10 +25,10 @@ struct Axes {
   double first = 0, last = 0;  ///< ranks
   double low = 0, high = 0;    ///< rates, powers of ten
   [[nodiscard]] double x(double ranks) const {
-    return kPlotLeft + svg::log_part(ranks, first, last) * kWidth;
+    return kPlotLeft + svg::log_position(ranks, first, last) * kWidth;
   }
   [[nodiscard]] double y(double rate) const {
-    return kPlotTop + (1 - svg::log_part(rate, low, high)) * kHeight;
+    return kPlotTop + (1 - svg::log_position(rate, low, high)) * kHeight;
   }
   [[nodiscard]] std::string point(double ranks, double rate) const {
     return svg::point(x(ranks), y(rate));
@@ -56,7 +56,7 @@ Axes axes_of(const Figures& figures, const Modelled& modelled) {
 }
 
 std::string curve(const std::string& points, std::string_view name) {
-  return svg::element("polyline", {{"points", svg::points(points)}, {"class", name}}) + "\n";
+  return svg::element("polyline", {{"points", svg::point_list(points)}, {"class", name}}) + "\n";
 }
 
 /// Returns the line below the title that names the curves.

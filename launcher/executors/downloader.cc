@@ -145,7 +145,8 @@ struct Transfer {
   Sha256 hash = {};
   std::int64_t bytes = 0;
   std::optional<std::int64_t> total = {};
-  std::optional<Error> error = {};  ///< an error that dlrun itself found: a full disk, a wrong size
+  /// An error that dlrun itself found, such as a full disk or a wrong size.
+  std::optional<Error> error = {};
   bool is_stopped = false;
   Pace pace = {};
 
@@ -177,6 +178,7 @@ struct Transfer {
     return {};
   }
 
+  /// Calls go_on() at most every 100 ms. Returns false if the transfer must stop.
   [[nodiscard]] bool report_progress() {
     if (!pace.is_due()) return true;
     is_stopped = !options.go_on({bytes, download.bytes ? download.bytes : total, false});
@@ -212,7 +214,7 @@ struct Downloader::State {
   UniqueFd lock;  ///< the lock on .dlrun-downloads; not open if there is no lock
   std::optional<CurlLibrary> curl;
   CURL* handle = nullptr;
-  std::array<char, CURL_ERROR_SIZE> words{};
+  std::array<char, CURL_ERROR_SIZE> curl_message{};
 
   State(fs::path where, DownloadOptions how)
       : folder(std::move(where)), options(std::move(how)), verified(folder) {}
@@ -274,7 +276,7 @@ CURLcode Downloader::State::set_up(Transfer& transfer) {
   };
   const bool is_https = transfer.download.url.starts_with("https://");
   set(CURLOPT_URL, transfer.download.url.c_str());
-  set(CURLOPT_ERRORBUFFER, words.data());
+  set(CURLOPT_ERRORBUFFER, curl_message.data());
   set(CURLOPT_USERAGENT, "dlrun");
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
@@ -300,7 +302,7 @@ CURLcode Downloader::State::set_up(Transfer& transfer) {
 }
 
 CURLcode Downloader::State::perform(Transfer& transfer) {
-  words.front() = '\0';
+  curl_message.front() = '\0';
   transfer.is_resumed = transfer.bytes > 0;
   curl->easy_setopt(handle, CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(transfer.bytes));
   const auto start = std::chrono::steady_clock::now();
@@ -364,7 +366,8 @@ long Downloader::State::number(CURLINFO what) const {
 Result<> Downloader::State::check_result(const Transfer& transfer, CURLcode code) const {
   const std::string url = printable(transfer.download.url);
   const long status = number(CURLINFO_RESPONSE_CODE);
-  const std::string message = words.front() != '\0' ? words.data() : curl->easy_strerror(code);
+  const std::string message =
+      curl_message.front() != '\0' ? curl_message.data() : curl->easy_strerror(code);
   if (transfer.is_stopped)
     return fail(Errc::kInterrupted, "interrupted; nothing of {} is kept", url);
   if (transfer.error) {
@@ -389,7 +392,7 @@ Result<> Downloader::State::check_result(const Transfer& transfer, CURLcode code
                                   : "");
     case CURLE_OPERATION_TIMEDOUT:
       if (transfer.bytes == 0 && status == 0)
-        return fail(Errc::kIo, "{}: no answer: {}", url, printable(words.data()));
+        return fail(Errc::kIo, "{}: no answer: {}", url, printable(curl_message.data()));
       if (!message.starts_with("Operation too slow"))
         break;  // the target of a redirection, or the server at a resumption, did not accept
       return fail(Errc::kIo,
@@ -461,7 +464,8 @@ Result<std::int64_t> Downloader::fetch(const Download& download) {
     // A downloader without the lock has created the file meanwhile.
     DLRUN_TRY_ASSIGN(const auto here, has(download));
     if (!here)
-      return fail(Errc::kIo, "{}: a file of this name appeared and was removed meanwhile; start again",
+      return fail(Errc::kIo,
+                  "{}: a file of this name appeared and was removed meanwhile; start again",
                   path.string());
   } else if (!adopted) {
     return within(path.string(), adopted.error());

@@ -58,7 +58,7 @@ struct StoredAnswer {
 /// Reads a stored answer. Its first line holds the time, "answer" or "error", the text's size and
 /// the question. Returns nullopt if the file is incomplete.
 [[nodiscard]] std::optional<StoredAnswer> read_stored(const std::filesystem::path& path,
-                                            const std::string& question) {
+                                                      const std::string& question) {
   const auto content = read_file(path, kLargestCache);
   if (!content) return std::nullopt;
   const auto end = content->find('\n');

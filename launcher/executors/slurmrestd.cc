@@ -121,8 +121,8 @@ class Slurmrestd final : public Executor {
 
   Result<std::string> body_of(const SubmitRequest& request, std::string_view script) const {
     Env env = request.env;
-    // The job must not get the token: who has the token can act as the user on every cluster that
-    // accepts it.
+    // The job must not get the token: anybody with the token can act as the user on every cluster
+    // that accepts it.
     env.unset("SLURM_JWT");
     add_submitter(env, request.directory.string(), env_);
     const std::string name = request.script.filename().string(),
@@ -205,11 +205,12 @@ class Slurmrestd final : public Executor {
         fmt::format("HTTP {}{}{}", answer.status, errors.empty() ? "" : ": ", errors);
     if (answer.status == 401 || answer.status == 403) {
       if (server_.token_file.empty())
-        return {Errc::kRefused,
-                fmt::format(
-                    "slurmrestd at {} does not know the caller ({}); on a socket it serves only its "
-                    "own user, else it needs submit.token_file",
-                    server_.url, status)};
+        return {
+            Errc::kRefused,
+            fmt::format(
+                "slurmrestd at {} does not know the caller ({}); on a socket it serves only its "
+                "own user, else it needs submit.token_file",
+                server_.url, status)};
       return {Errc::kRefused, fmt::format("slurmrestd at {} does not accept the token of {} ({}); "
                                           "`scontrol token` makes a new one",
                                           server_.url, server_.token_file, status)};
@@ -257,7 +258,8 @@ class Slurmrestd final : public Executor {
   }
 
   /// Adds the reports in a response about `jobs`.
-  static Result<> add_reports(QueryAnswer& answer, std::string_view body, std::span<const JobId> jobs) {
+  static Result<> add_reports(QueryAnswer& answer, std::string_view body,
+                              std::span<const JobId> jobs) {
     DLRUN_TRY_ASSIGN(auto reports, rest_jobs(body, ::getuid()));
     std::map<std::string_view, const JobId*> wanted;
     for (const JobId& job : jobs) wanted.emplace(job.id, &job);
