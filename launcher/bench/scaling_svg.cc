@@ -89,13 +89,13 @@ std::string ticks_of(const Axes& axes) {
 /// Returns the curves of the predictions: the highest one, and the lowest one if it differs.
 std::string modelled_curves(const Axes& axes, const ScalingFigure& end, const Modelled& modelled) {
   std::string least = axes.point(end.ranks, end.samples_per_s), most = least;
-  bool is_span = false;
+  bool has_range = false;
   for (const ModelledFigure& f : modelled) {
     least += axes.point(f.ranks, f.low);
     most += axes.point(f.ranks, f.high);
-    is_span = is_span || f.high > f.low * 1.0001;
+    has_range = has_range || f.high > f.low * 1.0001;
   }
-  return curve(most, "modelled") + (is_span ? curve(least, "modelled") : "");
+  return curve(most, "modelled") + (has_range ? curve(least, "modelled") : "");
 }
 
 }  // namespace

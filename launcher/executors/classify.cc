@@ -88,7 +88,7 @@ bool says_unknown_job(std::string_view err) {
 Error slurm_error(std::string_view program, std::string_view err, int exit_code) {
   std::string message = slurm_message(err);
   if (message.empty())
-    message = fmt::format("{} ended with code {} and said nothing", program, exit_code);
+    message = fmt::format("{} ended with code {} and printed nothing", program, exit_code);
   if (says_unreachable(err))
     return {Errc::kUnavailable, fmt::format("Slurm's controller is unreachable: {}", message)};
   if (says_busy(err))

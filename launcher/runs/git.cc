@@ -8,11 +8,11 @@ namespace dlrun {
 namespace {
 
 /// Returns the options that precede the command in every call.
-const std::vector<std::string>& safe_words() {
-  static const std::vector<std::string> kWords = {
+const std::vector<std::string>& safe_options() {
+  static const std::vector<std::string> kOptions = {
       "--no-pager",     "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c",
       "core.pager=cat", "-c", "diff.external=",       "-c", "submodule.recurse=false"};
-  return kWords;
+  return kOptions;
 }
 
 Env safe_environment(Env env) {
@@ -36,7 +36,7 @@ Result<Finished> call(const std::filesystem::path& folder, const Env& env,
                       const std::vector<std::string>& words, std::chrono::milliseconds timeout) {
   Command command;
   command.argv = {"git", "-C", folder.string()};
-  command.argv.insert(command.argv.end(), safe_words().begin(), safe_words().end());
+  command.argv.insert(command.argv.end(), safe_options().begin(), safe_options().end());
   command.argv.insert(command.argv.end(), options.begin(), options.end());
   command.argv.insert(command.argv.end(), words.begin(), words.end());
   command.env = env;

@@ -23,7 +23,7 @@
 namespace dlrun {
 
 enum class RunState {
-  kNotSubmitted,  ///< the submission was interrupted, and no job of it is known
+  kNotSubmitted,  ///< the submission was interrupted, and Slurm has no job of the run
   kRefused,       ///< Slurm refused the job
   kPending,
   kRunning,
@@ -116,10 +116,10 @@ class RunInspector {
   /// not ask it.
   explicit RunInspector(const Env& env, KnownServers servers = {});
 
-  /// Reads the run's files, settles an open submission, and asks the executor unless the files say
-  /// that the run is over. An executor that does not answer is reported in the result, not as an
-  /// error. Reads only the files of a foreign run. max_age: accepts an answer that another process
-  /// of the user got at most this long ago.
+  /// Reads the run's files, finds out the outcome of an interrupted submission, and queries the
+  /// executor unless the files show that the run is over. An executor that does not answer is
+  /// reported in the result, not as an error. Reads only the files of a foreign run. max_age:
+  /// accepts an answer that another process of the user got at most this long ago.
   [[nodiscard]] Result<RunStatus> inspect(const std::filesystem::path& run,
                                           std::chrono::milliseconds max_age = {});
   /// Inspects many runs; a run that cannot be read has its own error. A sweep is the sum of its
@@ -143,8 +143,8 @@ class RunInspector {
   [[nodiscard]] std::vector<Result<RunStatus>> inspect_plain(
       std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age);
   /// Adds the executor's answer to the facts of the runs that it was asked about.
-  void take_answers(const Result<QueryAnswer>& answer, const Executor* executor,
-                    std::vector<Result<RunFacts>>& facts);
+  void add_answers(const Result<QueryAnswer>& answer, const Executor* executor,
+                   std::vector<Result<RunFacts>>& facts);
 
   Env env_;
   KnownServers known_servers_;

@@ -4,7 +4,7 @@
 //   SWEEP/sweep.json    the points, the values they set, the array and the task of each
 //   SWEEP/array-K/      the input of one sbatch call: job.sh, submission.json
 //   SWEEP/array-K/T/    the run of one point: job.sh, resolved.yaml, and a run's other files
-// A point's submission.json only says that it is task T of the array above. So 10,000 points are
+// A point's submission.json only refers to task T of its array. So the files of 10,000 points are
 // written once, and not again after their submission.
 
 #include <array>
@@ -48,10 +48,10 @@ struct SweepRecord {
 
 /// The results by which points are compared unless the user names one: the first of these that a
 /// point has.
-inline constexpr std::array<std::string_view, 4> kJudgedBy{"test_accuracy", "accuracy", "test_loss",
-                                                           "loss"};
+inline constexpr std::array<std::string_view, 4> kComparedResults{"test_accuracy", "accuracy",
+                                                                  "test_loss", "loss"};
 /// Returns true if a smaller value is better: for names with "loss", "error" or "seconds".
-[[nodiscard]] bool less_is_better(std::string_view result);
+[[nodiscard]] bool is_smaller_better(std::string_view result);
 
 /// Returns the point's values as text: "train.lr=0.1 train.batch=32".
 [[nodiscard]] std::string describe(const SweepRecord& sweep, const SweepRecord::Point& point);

@@ -97,14 +97,14 @@ void check_folder(const Place& place, const std::string& pattern, LogFolders& re
   const std::filesystem::path folder =
       expand_output_pattern(pattern, "", "").value_or(pattern);  // only %% is left to replace
   const std::string shown = printable(folder.string());
-  constexpr std::string_view kNone =
-      "Slurm makes no folder for it, and the job would end before its script begins";
+  constexpr std::string_view kConsequence =
+      "Slurm does not create it, and the job would end before its script begins";
   if (const char letter = open_pattern(pattern); letter != 0) {
     constexpr std::string_view kJobs = "jJA";
     const bool can_be_there = kJobs.find(letter) == std::string_view::npos;
     add(can_be_there ? Diagnostic::Severity::kWarning : Diagnostic::Severity::kError,
         fmt::format("only Slurm can fill in the %{} of the folder '{}'; {}. {}", letter,
-                    printable(pattern), kNone,
+                    printable(pattern), kConsequence,
                     can_be_there ? "Create the folders before the job starts, or put the pattern "
                                    "into the file's name"
                                  : "Put the pattern into the file's name"));
@@ -129,7 +129,7 @@ void check_folder(const Place& place, const std::string& pattern, LogFolders& re
   }
   add(Diagnostic::Severity::kError,
       fmt::format("the folder '{}' cannot be made: {}: {}; {}", shown,
-                  printable(problem->at.string()), errno_text(problem->error), kNone));
+                  printable(problem->at.string()), errno_text(problem->error), kConsequence));
 }
 
 }  // namespace

@@ -195,10 +195,10 @@ Result<Submitted> resubmit(const Context& context, Reporter& reporter, RunInspec
   const bool is_missing =
       status.state == RunState::kNotSubmitted || status.state == RunState::kRefused;
   if (locked && locked->is_sweep_locked && is_missing) {
-    return fail(
-        Errc::kRefused,
-        "{}: another dlrun is submitting what the sweep is missing; try again when that is done",
-        run.id);
+    return fail(Errc::kRefused,
+                "{}: another dlrun is submitting the missing points of the sweep; try again when "
+                "that is done",
+                run.id);
   }
   DLRUN_TRY_ASSIGN(auto job, job_of_run(context, run, status.facts));
   DLRUN_TRY_ASSIGN(const auto checked, check_job(context, reporter, inspector, job, nullptr,

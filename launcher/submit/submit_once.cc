@@ -86,11 +86,13 @@ Result<Submission> submit_once(const Context& context, const RunDirectory& run,
   if (!job && is_outcome_unknown(job.error())) {
     auto settled = settle(run.path, submission, executor);
     if (!settled) {
-      return fail(interrupt.requested() ? Errc::kInterrupted : Errc::kUnavailable,
-                  "{}\nWhether Slurm took the job is not known, and it cannot be asked now. `dlrun "
-                  "status {}` settles it; submitting again before that could run the job twice",
-                  // `dlrun status` of the sweep settles its arrays.
-                  job.error().message, run.id.substr(0, run.id.find('/')));
+      return fail(
+          interrupt.requested() ? Errc::kInterrupted : Errc::kUnavailable,
+          "{}\nWhether Slurm took the job is not known, because Slurm does not answer now. "
+          "`dlrun status {}` finds it out later; submitting again before that could run the "
+          "job twice",
+          // `dlrun status` of a sweep finds out the outcome for all its arrays.
+          job.error().message, run.id.substr(0, run.id.find('/')));
     }
     if (settled->state == Submission::State::kSubmitted) return std::move(*settled);
     if (interrupt.requested()) {
