@@ -42,7 +42,8 @@ struct JobReport {
 /// The answer to a query about several jobs.
 struct QueryAnswer {
   std::vector<JobReport> reports;  ///< lacks the jobs that the executor does not know any more
-  /// Why accounting could not be asked about the missing jobs; empty if it could.
+  /// Why accounting did not answer about the missing jobs; empty if it answered or no job is
+  /// missing.
   std::string accounting;
 };
 

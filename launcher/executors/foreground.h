@@ -24,9 +24,9 @@ enum class OnSignal {
 };
 
 struct ForegroundEnd {
-  int exit_code = 0;    ///< 128 + signal if a signal ended the child
-  int signal = 0;       ///< the signal that ended the child, 0: none
-  int first_signal = 0;  ///< the first signal that the caller got meanwhile, 0: none
+  int exit_code = 0;     ///< 128 + signal if a signal ended the child
+  int signal = 0;        ///< the signal that ended the child, 0: none
+  int first_signal = 0;  ///< the first signal that the caller got during wait(), 0: none
 };
 
 /// A child in the caller's process group with the caller's standard streams. The child waits at its

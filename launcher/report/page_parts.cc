@@ -43,9 +43,9 @@ std::string_view class_of(RunState state) {
 
 std::string readable_name(std::string_view name) {
   if (name == "samples_per_s") return "samples per second";
-  std::string words(name);
-  std::replace(words.begin(), words.end(), '_', ' ');
-  return words;
+  std::string readable(name);
+  std::replace(readable.begin(), readable.end(), '_', ' ');
+  return readable;
 }
 
 std::string head(std::string_view title) {

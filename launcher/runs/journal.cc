@@ -53,8 +53,8 @@ std::filesystem::path lock_of(const std::filesystem::path& run) {
 }  // namespace
 
 Result<SubmissionLock> SubmissionLock::take(const std::filesystem::path& run) {
-  // is_being_submitted() of another process takes a shared lock for an instant. The lock therefore
-  // counts as taken only after this time.
+  // Retries for this time, because is_being_submitted() of another process holds a shared lock for
+  // an instant.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
   for (;;) {
     auto path = lock_of(run);

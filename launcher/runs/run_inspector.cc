@@ -184,7 +184,7 @@ bool is_lost_submission(const std::filesystem::path& run, const RunStatus& statu
 
 /// Returns the run's status from all its facts, and removes the secrets of a run that is over.
 RunStatus conclude(const std::filesystem::path& run, RunFacts facts) {
-  if (!facts.record.ended && facts.was_asked &&
+  if (!facts.record.ended && facts.has_answer &&
       (!facts.report || facts.report->phase == JobPhase::kEnded)) {
     // The job may have ended after its record was read and before Slurm was asked. An end in the
     // record takes precedence over a job that Slurm does not report.
@@ -267,7 +267,7 @@ void RunInspector::add_answers(const Result<QueryAnswer>& answer, const Executor
       one->unreachable = answer.error().message;
       continue;
     }
-    one->was_asked = true;
+    one->has_answer = true;
     one->accounting = answer->accounting;
     const auto report = reports.find({job->cluster, job->id});
     if (report != reports.end()) one->report = *report->second;

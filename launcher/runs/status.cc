@@ -171,7 +171,7 @@ void assess_not_submitted(RunStatus& status) {
 void assess_unknown(RunStatus& status) {
   const RunFacts& f = status.facts;
   status.state = RunState::kUnknown;
-  if (!f.was_asked) {
+  if (!f.has_answer) {
     status.detail = "its files name no job";
   } else if (status.job.cluster == kLocalCluster) {
     status.detail =
@@ -270,7 +270,7 @@ RunStatus assess(RunFacts facts) {
     assess_unreachable(status, is_intent);
   } else if (is_open) {
     assess_not_submitted(status);
-  } else if (f.was_cancelled && f.was_asked && !f.record.has_events) {
+  } else if (f.was_cancelled && f.has_answer && !f.record.has_events) {
     status.state = RunState::kCancelled;
     status.detail = "it was cancelled before it started";
   } else {

@@ -46,15 +46,16 @@ struct RunFacts {
   std::optional<Submission> submission;
   std::optional<Claim> claim;
   RunRecord record;
-  std::optional<JobReport> report;  ///< nullopt: not asked, or the job is unknown
-  std::string unreachable;  ///< why the controller did not answer; empty: it did, or was not asked
+  std::optional<JobReport> report;  ///< nullopt: no query, or the executor does not know the job
+  std::string unreachable;  ///< why the controller did not answer; empty: no query, or an answer
   std::string accounting;   ///< why accounting did not answer
   bool is_being_submitted = false;  ///< the lock was held before the job was looked up
   /// The run's directory exists, and no file shows that a job was submitted.
   bool is_recorded_only = false;
-  bool was_cancelled = false;    ///< `dlrun cancel` ended the run or its array before it started
-  bool was_asked = false;        ///< the executor was asked about the job and answered
-  std::optional<Owner> foreign;  ///< the other user who owns the run; only its files are known then
+  bool was_cancelled = false;  ///< `dlrun cancel` ended the run or its array before it started
+  bool has_answer = false;     ///< the executor has answered a query about the job
+  /// The other user who owns the run. dlrun then reads only the run's files.
+  std::optional<Owner> foreign;
 };
 
 /// The number of a sweep's points in each state.
@@ -69,16 +70,15 @@ struct RunStatus {
   RunState state = RunState::kUnknown;
   std::string detail;  ///< a sentence for the user: the reason, or the current activity
   bool detail_names_failed = false;  ///< detail names the first rank that failed
-  /// The state may be outdated: the controller is unreachable, or is not asked since the run is
-  /// foreign.
+  /// The state may be outdated, because the controller is unreachable or the run is foreign.
   bool is_last_known = false;
   JobId job;  ///< for a sweep its first array's job
   RunFacts facts;
   std::optional<SweepCounts> sweep;  ///< only for a sweep; facts are then empty
 };
 
-/// Returns true if the controller was asked and did not answer; false for a foreign run, about
-/// which it is not asked.
+/// Returns true if the controller did not answer a query about the run. Returns false for a foreign
+/// run, for which dlrun sends no query.
 [[nodiscard]] bool is_unreachable(const RunStatus& status);
 
 /// Returns true if Slurm may have a job of the run, or get one, that the run's files do not name:

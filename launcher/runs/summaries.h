@@ -41,7 +41,8 @@ class RunSummaries {
   std::string text_;  ///< the text of the file
   /// Maps a run's path to the rest of its line in text_, which starts with the stamp.
   std::unordered_map<std::string_view, std::string_view> known_;
-  std::map<std::string, std::string> added_;  ///< added rows: path -> line from the stamp on
+  /// Added rows: a run's path, and its line from the stamp on.
+  std::map<std::string, std::string> added_;
 };
 
 }  // namespace dlrun

@@ -67,7 +67,7 @@ inline constexpr std::array<std::string_view, 4> kComparedResults{"test_accuracy
 /// Returns the point's own directory and the runs that it was resubmitted as, in order. Never
 /// empty.
 [[nodiscard]] std::vector<std::filesystem::path> runs_of_point(const std::filesystem::path& point);
-/// Returns the run that counts for a point: the last of runs_of_point().
+/// Returns the current run of a point: the last of runs_of_point().
 [[nodiscard]] std::filesystem::path current_run_of(const std::filesystem::path& point);
 
 /// Returns the runs to which a command's RUN refers: for a sweep the current run of each point,
@@ -82,7 +82,7 @@ inline constexpr std::array<std::string_view, 4> kComparedResults{"test_accuracy
 /// Removes the mark. Called when the job is submitted again.
 void unmark_cancelled(const std::filesystem::path& run_or_array);
 
-/// Records that the point, or the run that counts for it, was resubmitted as another run.
+/// Records that the point, or its current run, was resubmitted as another run.
 [[nodiscard]] Result<> write_successor(const std::filesystem::path& point,
                                        const std::filesystem::path& run);
 

@@ -106,7 +106,7 @@ Result<> check_slurm_options(const Context& context, Reporter& reporter, const L
 }
 
 Result<> check_salloc_options(const Context& context, const LoadedSpec& loaded,
-                              const std::vector<std::string>& words) {
+                              const std::vector<std::string>& salloc) {
   constexpr std::string_view kNoShell = "no-shell";
   constexpr std::size_t kShortest = 4;  // "no-s", the shortest abbreviation that getopt accepts
   std::vector<Diagnostic> found;
@@ -122,7 +122,7 @@ Result<> check_salloc_options(const Context& context, const LoadedSpec& loaded,
                        line_under(loaded, where)});
       continue;
     }
-    const bool is_given = std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+    const bool is_given = std::any_of(salloc.begin(), salloc.end(), [&](std::string_view word) {
       return word == "--" + option.name || word.starts_with("--" + option.name + "=");
     });
     if (is_given && option.name != "chdir") given.push_back(option);

@@ -17,7 +17,7 @@ RunFacts submitted() {
   facts.submission.emplace();
   facts.submission->state = Submission::State::kSubmitted;
   facts.submission->job = {"", "42"};
-  facts.was_asked = true;
+  facts.has_answer = true;
   return facts;
 }
 
@@ -100,7 +100,7 @@ TEST_CASE("a job that nobody knows any more is unknown, never a guess") {
 
 TEST_CASE("an unreachable controller fails nothing: what was known before is said as such") {
   RunFacts facts = submitted();
-  facts.was_asked = false;
+  facts.has_answer = false;
   facts.unreachable = "nobody answers";
   CHECK(assess(facts).state == RunState::kPending);
   CHECK(assess(facts).is_last_known);

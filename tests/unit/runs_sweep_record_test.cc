@@ -222,7 +222,7 @@ TEST_CASE("a point that was cancelled before it started is cancelled when Slurm 
   const auto state = [&] {
     auto facts = RunInspector::read_facts(f.point(2));
     REQUIRE(facts.has_value());
-    facts->was_asked = true;
+    facts->has_answer = true;
     return assess(std::move(*facts)).state;
   };
   CHECK(state() == RunState::kUnknown);
@@ -241,7 +241,7 @@ TEST_CASE("a run that was cancelled before it started is cancelled when Slurm ha
   const auto state = [&] {
     auto facts = RunInspector::read_facts(run);
     REQUIRE(facts.has_value());
-    facts->was_asked = true;
+    facts->has_answer = true;
     return assess(std::move(*facts)).state;
   };
   CHECK(state() == RunState::kUnknown);
