@@ -16,7 +16,8 @@ namespace dlrun {
 namespace {
 
 /// Checks that Slurm can make the plan's job wait for the run's job.
-Result<> check_can_wait_for(const std::string& id, const RunStatus& status, const LaunchPlan& plan) {
+Result<> check_can_wait_for(const std::string& id, const RunStatus& status,
+                            const LaunchPlan& plan) {
   if (status.state == RunState::kRefused || status.job.id.empty())
     return fail(Errc::kInvalid, "{} has no job to wait for: it is {}", id, word(status.state));
   if (status.job.cluster == kLocalCluster)

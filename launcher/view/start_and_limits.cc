@@ -65,7 +65,7 @@ std::string cannot_start_text(const JobReport& report) {
           kLastingReasons.end())
     return "";
   return fmt::format(
-      "Slurm has accepted the job, but it cannot start with its present request ({}); "
+      "Slurm has accepted the job, but with its present request it cannot start ({}); "
       "`dlrun check` explains why",
       printable(report.reason));
 }

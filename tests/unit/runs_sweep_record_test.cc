@@ -177,8 +177,7 @@ TEST_CASE(
   CHECK(status.state == RunState::kNotSubmitted);
   CHECK(status.detail ==
         "it was not submitted: the submission ended before its array's turn; `dlrun resubmit` of "
-        "the sweep submits what "
-        "is missing");
+        "the sweep submits the missing points");
   Submission intent;
   intent.token = std::string(32, 'c');
   REQUIRE(write_submission(array_path(f.sweep.path, 1), intent).has_value());
