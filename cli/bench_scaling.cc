@@ -42,7 +42,7 @@ Result<> show(const Cli& cli, const ScalingOptions& options, const ScalingReques
       is_trainer ? static_cast<double>(spec.train.batch.value_or(kTrainersBatch)) : 1;
   const auto& figures = measured.figures;
   const auto models = fit_scaling(figures, batch);
-  const auto modelled = continue_scaling(figures, models, batch);
+  const auto modelled = predict_scaling(figures, models, batch);
   if (options.json) {
     print_json(scaling_json(request, measured, models, modelled));
   } else if (!figures.empty()) {

@@ -65,7 +65,7 @@ void print_job(const Cli& cli, const Submitted& submitted) {
   print(cli, "  directory  {}\n", run.path.string());
   print(cli, "  follow     dlrun logs -f {0}\n  state      dlrun status {0}\n", run.handle());
   flush_output();
-  if (const auto never = report ? never_text(*report) : ""; !never.empty())
+  if (const auto never = report ? cannot_start_text(*report) : ""; !never.empty())
     print_warning(cli, fmt::format("{}, `dlrun cancel {}` cancels it", never, run.handle()));
 }
 
@@ -122,7 +122,7 @@ void print_sweep(const Cli& cli, const Submitted& submitted) {
         "{1}\n",
         run.handle(), point);
   flush_output();
-  if (const auto never = report ? never_text(*report) : ""; !never.empty())
+  if (const auto never = report ? cannot_start_text(*report) : ""; !never.empty())
     print_warning(cli, fmt::format("{}, `dlrun cancel {}` cancels it", never, run.handle()));
 }
 

@@ -61,7 +61,7 @@ Result<int> open_session(const Cli& cli, const IndexEntry& run, const RunStatus&
   DLRUN_TRY_ASSIGN(auto child,
                    start_session(cli.env, session, attach_folder(run, status, plan.folder)));
   DLRUN_TRY_ASSIGN(const auto end, child.wait());
-  if (end.interrupted != 0) return kExitInterrupted;
+  if (end.first_signal != 0) return kExitInterrupted;
   if (!has_begun(folder))
     return fail(Errc::kRefused,
                 "{}: Slurm started no shell beside the run (srun ended with code {})", run.id,

@@ -62,11 +62,11 @@ Result<int> interact(Cli& cli, const InteractiveOptions& options) {
                    run_session(cli, reporter, job, options.command, has_terminal));
   const ForegroundEnd& end = session.end;
   if (session.has_begun) {
-    if (end.interrupted != 0) return kExitInterrupted;
+    if (end.first_signal != 0) return kExitInterrupted;
     // A shell ends with the exit code of its last command, which says nothing about dlrun.
     return options.command.empty() ? kExitOk : end.exit_code;
   }
-  if (end.interrupted != 0 || end.signal != 0)
+  if (end.first_signal != 0 || end.signal != 0)
     return fail(Errc::kInterrupted,
                 "interrupted before Slurm granted the allocation; nothing is queued");
   if (end.exit_code == 0) return kExitOk;

@@ -39,7 +39,7 @@ Result<> write_script(const std::filesystem::path& path, const std::string& scri
       kind == std::filesystem::file_type::not_found) {
     if (kind == std::filesystem::file_type::regular && !force) {
       const auto before = read_file(path, kScriptLimitBytes);
-      if (!before || !(before->empty() || *before == script || is_as_rendered(*before))) {
+      if (!before || !(before->empty() || *before == script || is_unedited(*before))) {
         return fail(Errc::kUsage,
                     "{}: exists, and is not what `dlrun render` wrote: it was edited by hand, or "
                     "is another file. Give another with -o, or --force to overwrite it",

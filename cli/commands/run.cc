@@ -56,7 +56,7 @@ Result<int> run_locally(Cli& cli, const RunOptions& options) {
   const IndexEntry entry{run.id, run.name, run.path, run.created};
   DLRUN_TRY_ASSIGN(const auto status, inspector.inspect(run.path));
   if (options.json) print_json(status_json(entry, status));
-  if (done.end.interrupted != 0) {
+  if (done.end.first_signal != 0) {
     print_note(cli, fmt::format("interrupted; the run {} was ended", run.id));
     return kExitInterrupted;
   }

@@ -30,7 +30,7 @@ struct SubmitOptions {
 /// nullptr for a single job.
 Result<int> show_dry_run(const Cli& cli, const Job& job, const SweepPlan* sweep, bool json) {
   const auto run = std::filesystem::path(job.runs_dir) / (job.name + "-YYYYMMDD-HHMMSS-xxxx");
-  DLRUN_TRY_ASSIGN(const auto words, sbatch_line(job.settings, run, "TOKEN"));
+  DLRUN_TRY_ASSIGN(const auto words, sbatch_arguments(job.settings, run, "TOKEN"));
   if (json) {
     Json out;
     out["run"] = nullptr;

@@ -40,9 +40,9 @@ struct Row {
 };
 
 /// Returns the name of the value by which rows are sorted if the user names none: the first of
-/// kJudgedBy that a point has as a result, or "point".
+/// kComparedResults that a point has as a result, or "point".
 std::string judged_by(const std::vector<Row>& rows) {
-  for (const std::string_view name : kJudgedBy) {
+  for (const std::string_view name : kComparedResults) {
     const bool has = std::any_of(rows.begin(), rows.end(), [&](const Row& row) {
       return row.result.is_object() && row.result.contains(name);
     });
@@ -227,7 +227,7 @@ Result<int> tabulate(Cli& cli, const SweepOptions& options) {
     return fail(Errc::kUsage, "--sort: no point has a number '{}'", printable(options.sort));
   }
   sort_rows(rows,
-            options.ascending || (!options.descending && (by == "point" || less_is_better(by))));
+            options.ascending || (!options.descending && (by == "point" || is_smaller_better(by))));
   const std::size_t all = rows.size();
   if (options.limit && rows.size() > *options.limit) rows.resize(*options.limit);
 

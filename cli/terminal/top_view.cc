@@ -212,7 +212,7 @@ std::vector<Text> event_lines(const RunPicture& picture, std::size_t most, std::
   std::vector<Text> lines;
   const std::size_t first = events.size() - std::min(most, events.size());
   for (std::size_t at = first; at < events.size(); ++at) {
-    const NotedEvent& event = events[at];
+    const ShownEvent& event = events[at];
     const Style style = event.is_bad ? Style::kRed : Style::kNone;
     Line line(columns);
     line.add(fmt::format(" {}  ", clock_text(event.t)), Style::kDim)

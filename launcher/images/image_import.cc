@@ -63,10 +63,10 @@ Result<StoredImage> fetch(const Env& env, const ImageStore& store, const std::st
   const NewFile file(store.new_file());
   DLRUN_TRY_ASSIGN(auto child, ForegroundProcess::start(
                                    {"enroot", "import", "--output", file.path().string(), uri}, env,
-                                   store.folder(), OnSignal::kTerminate));
+                                   store.folder(), OnSignal::kTermThenKill));
   child.release();
   DLRUN_TRY_ASSIGN(const auto end, child.wait());
-  if (end.interrupted != 0)
+  if (end.first_signal != 0)
     return fail(Errc::kInterrupted, "interrupted; no part of {} is kept", uri);
   if (end.exit_code != 0) {
     if (!registry.unreachable.empty()) {

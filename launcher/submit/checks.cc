@@ -213,8 +213,8 @@ Result<Checked> check_job(const Context& context, Reporter& reporter, RunInspect
 
 std::string options_of_array(const std::string& script) {
   std::string text;
-  for (const auto& words : sbatch_lines(script)) {
-    for (const auto& word : words) {
+  for (const auto& line : sbatch_lines(script)) {
+    for (const auto& word : line) {
       if (!word.starts_with("--array")) text += word + "\n";
     }
   }

@@ -33,17 +33,18 @@ Result<std::string> pattern_of(const std::filesystem::path& run) {
   return escape_pattern(path);
 }
 
-/// Refuses a script that is not exactly one run, and a script that carries a damaged spec.
+/// Refuses a script that makes several jobs or none, and a script that carries a damaged spec.
 Result<> check_script(const SpecOptions& options, std::string_view text) {
   if (!options.sets.empty()) {
     return fail(Errc::kUsage, "{}: is a job script: --set changes keys of a spec; edit the script",
                 options.file);
   }
   if (is_array_script(text)) {
-    return fail(Errc::kUsage,
-                "{}: is the array of a sweep; what its tasks do is made when the spec is "
-                "submitted: submit that",
-                options.file);
+    return fail(
+        Errc::kUsage,
+        "{}: is the array of a sweep; dlrun makes the scripts of its tasks when the spec is "
+        "submitted: submit the spec",
+        options.file);
   }
   if (auto refused = refusals_of(text); !refused.empty()) {
     for (std::string& one : refused) one = fmt::format("{}:{}", options.file, one);
@@ -162,9 +163,9 @@ std::string image_in_script(const Experiment& experiment, std::string_view scrip
   return is_named ? image : "";
 }
 
-Result<std::vector<std::string>> sbatch_line(const SbatchSettings& settings,
-                                             const std::filesystem::path& run,
-                                             const std::string& token) {
+Result<std::vector<std::string>> sbatch_arguments(const SbatchSettings& settings,
+                                                  const std::filesystem::path& run,
+                                                  const std::string& token) {
   std::vector<std::string> line = {"--comment=dlrun:" + token +
                                    (settings.comment ? " " + *settings.comment : "")};
   if (settings.job_name) line.push_back("--job-name=" + *settings.job_name);
@@ -197,7 +198,7 @@ Env job_environment(const Context& context, const std::filesystem::path& run,
 Result<SubmitRequest> submit_request(const Context& context, const SbatchSettings& settings,
                                      const std::filesystem::path& run, const std::string& token,
                                      std::string text) {
-  DLRUN_TRY_ASSIGN(auto line, sbatch_line(settings, run, token));
+  DLRUN_TRY_ASSIGN(auto line, sbatch_arguments(settings, run, token));
   SubmitRequest request;
   request.script = run / "job.sh";
   request.script_text = std::move(text);

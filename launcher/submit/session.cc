@@ -40,7 +40,7 @@ Result<SessionEnd> run_session(const Context& context, Reporter& reporter, const
   // and passes it only to the session's step.
   Env env = scrubbed_for_slurm(context.env, munge_is_available());
   for (const SecretValue& secret : job.settings.secrets) env.set(secret.name, secret.value);
-  auto child = ForegroundProcess::start(argv, env, plan.folder, OnSignal::kEnd);
+  auto child = ForegroundProcess::start(argv, env, plan.folder, OnSignal::kTermOnly);
   if (!child) {
     if (child.error().code != Errc::kNotFound) return tl::unexpected(child.error());
     return fail(Errc::kNotFound,

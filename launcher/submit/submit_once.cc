@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kSubmitFile = "submit.json";
 
-bool is_outcome_open(const Error& error) {
+bool is_outcome_unknown(const Error& error) {
   return error.code == Errc::kUnavailable || error.code == Errc::kTimeout ||
          error.code == Errc::kInterrupted;
 }
@@ -83,14 +83,16 @@ Result<Submission> submit_once(const Context& context, const RunDirectory& run,
   if (!settings.is_array) DLRUN_TRY(write_secrets(run.path, settings.secrets));
   DLRUN_TRY(write_submission(run.path, submission));
   auto job = executor.submit(request);
-  if (!job && is_outcome_open(job.error())) {
+  if (!job && is_outcome_unknown(job.error())) {
     auto settled = settle(run.path, submission, executor);
     if (!settled) {
-      return fail(interrupt.requested() ? Errc::kInterrupted : Errc::kUnavailable,
-                  "{}\nWhether Slurm took the job is not known, and it cannot be asked now. `dlrun "
-                  "status {}` settles it; submitting again before that could run the job twice",
-                  // `dlrun status` of the sweep settles its arrays.
-                  job.error().message, run.id.substr(0, run.id.find('/')));
+      return fail(
+          interrupt.requested() ? Errc::kInterrupted : Errc::kUnavailable,
+          "{}\nWhether Slurm took the job is not known, because Slurm does not answer now. "
+          "`dlrun status {}` finds it out later; submitting again before that could run the "
+          "job twice",
+          // `dlrun status` of a sweep finds out the outcome for all its arrays.
+          job.error().message, run.id.substr(0, run.id.find('/')));
     }
     if (settled->state == Submission::State::kSubmitted) return std::move(*settled);
     if (interrupt.requested()) {
@@ -101,7 +103,7 @@ Result<Submission> submit_once(const Context& context, const RunDirectory& run,
     job = executor.submit(request);
   }
   if (!job) {
-    if (!is_outcome_open(job.error())) {
+    if (!is_outcome_unknown(job.error())) {
       remove_secrets(run.path);
       submission.state = Submission::State::kRefused;
       submission.message = job.error().message;

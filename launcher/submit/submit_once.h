@@ -23,8 +23,8 @@ namespace dlrun {
 ///
 /// If the answer is lost, looks the token up at the controller. Submits again, once and with the
 /// same token, only if the controller knows no job with it. If both jobs exist nevertheless, only
-/// the one that claims the run first runs. Ctrl-C during sbatch is handled in the same way. If the
-/// submission succeeds nevertheless, the caller finds the Ctrl-C in `interrupt`.
+/// the job that claims the run first starts the ranks. Handles Ctrl-C during sbatch in the same
+/// way; if the submission succeeds nevertheless, the caller finds the Ctrl-C in `interrupt`.
 [[nodiscard]] Result<Submission> submit_once(const Context& context, const RunDirectory& run,
                                              const SbatchSettings& settings, Executor& executor,
                                              const Interrupt& interrupt);

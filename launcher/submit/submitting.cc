@@ -16,7 +16,7 @@ void write_provenance(Reporter& reporter, Provenance& provenance,
   const auto written = provenance.write(run);
   if (written) return;
   reporter.warning(
-      fmt::format("where the run came from is not recorded: {}", written.error().message));
+      fmt::format("the run's provenance.json could not be written: {}", written.error().message));
 }
 
 Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInspector& inspector,

@@ -32,7 +32,7 @@ struct ArrayToSend {
 /// The submissions that succeeded, in the order of the arrays.
 struct Sent {
   std::vector<Submission> arrays;
-  bool interrupted = false;
+  bool is_interrupted = false;
 };
 
 /// Returns the dependency that makes an array wait for the array before it. The wait enforces
@@ -40,17 +40,17 @@ struct Sent {
 std::optional<std::string> dependency_after(const SbatchSettings& settings,
                                             const std::string& before) {
   if (before.empty()) return settings.dependency;
-  const std::string word = "afterany:" + before;
-  return settings.dependency ? *settings.dependency + "," + word : word;
+  const std::string own = "afterany:" + before;
+  return settings.dependency ? *settings.dependency + "," + own : own;
 }
 
-/// Returns true for messages about nodes that are not available. The nodes may be down for an hour,
-/// or may not exist; sbatch distinguishes these cases, --test-only does not.
-bool may_be_queued_yet(const std::string& words) {
+/// Returns true for messages of --test-only about nodes that are not available. Only sbatch itself
+/// distinguishes nodes that are down for an hour from nodes that do not exist.
+bool may_still_be_queued(const std::string& message) {
   for (const char* phrase :
        {"Requested node configuration is not available", "Requested nodes are busy",
         "Required node not available", "Requested partition configuration not available now"}) {
-    if (words.find(phrase) != std::string::npos) return true;
+    if (message.find(phrase) != std::string::npos) return true;
   }
   return false;
 }
@@ -63,36 +63,36 @@ Result<> test_and_order(const Context& context, Reporter& reporter,
                         const SbatchSettings& shared, Executor& executor) {
   // If sbatch refuses the only array, nothing is queued.
   if (arrays.size() < 2) return {};
-  std::map<std::string, bool> open;  // from options to true if --test-only cannot judge them
+  std::map<std::string, bool> open;  // key: options; true: --test-only cannot judge them
   for (const ArrayToSend& one : arrays) {
     const std::string options = options_of_array(one.script);
     if (open.contains(options)) continue;
     DLRUN_TRY_ASSIGN(const auto request, submit_request(context, shared, array_path(run, one.array),
                                                         "TOKEN", one.script));
-    const auto words = executor.test(request);
-    if (!words && !may_be_queued_yet(words.error().message))
-      return fail(words.error().code, "nothing was submitted: {}: {}", one.first_point,
-                  words.error().message);
-    if (!words) {
+    const auto verdict = executor.test(request);
+    if (!verdict && !may_still_be_queued(verdict.error().message))
+      return fail(verdict.error().code, "nothing was submitted: {}: {}", one.first_point,
+                  verdict.error().message);
+    if (!verdict) {
       reporter.warning(fmt::format("{}: Slurm may queue it and not start it: {}", one.first_point,
-                                   words.error().message));
+                                   verdict.error().message));
     }
-    open[options] = !words;
+    open[options] = !verdict;
   }
   std::stable_partition(arrays.begin(), arrays.end(),
                         [&](const ArrayToSend& one) { return open[options_of_array(one.script)]; });
   return {};
 }
 
-std::string how_to_go_on(const RunDirectory& run, std::size_t sent, std::size_t all) {
+std::string how_to_continue(const RunDirectory& run, std::size_t sent, std::size_t all) {
   return fmt::format(
       "{} of {} arrays are queued: `dlrun resubmit {}` submits the rest, `dlrun cancel {}` ends "
       "them",
       sent, all, run.handle(), run.handle());
 }
 
-/// Submits the arrays in order. is_throttled: the sweep has a max_parallel. before: the job that
-/// the first array then waits for.
+/// Submits the arrays in order. is_throttled: the sweep has a max_parallel, so that each array
+/// waits for the one before it. before: the job that the first array waits for in that case.
 Result<> send(const Context& context, const RunDirectory& run,
               const std::vector<ArrayToSend>& arrays, const SbatchSettings& shared,
               bool is_throttled, std::string before, Executor& executor, Sent& sent) {
@@ -109,25 +109,25 @@ Result<> send(const Context& context, const RunDirectory& run,
       const std::string message =
           sent.arrays.empty() ? submission.error().message
                               : fmt::format("{}; the next: {}",
-                                            how_to_go_on(run, sent.arrays.size(), arrays.size()),
+                                            how_to_continue(run, sent.arrays.size(), arrays.size()),
                                             submission.error().message);
       return fail(submission.error().code, "{}", message);
     }
     before = submission->job.id;
     sent.arrays.push_back(std::move(*submission));
-    sent.interrupted = sent.interrupted || interrupt.requested();
-    if (sent.interrupted && sent.arrays.size() < arrays.size())
+    sent.is_interrupted = sent.is_interrupted || interrupt.requested();
+    if (sent.is_interrupted && sent.arrays.size() < arrays.size())
       return fail(Errc::kInterrupted, "interrupted: {}",
-                  how_to_go_on(run, sent.arrays.size(), arrays.size()));
+                  how_to_continue(run, sent.arrays.size(), arrays.size()));
   }
   return {};
 }
 
 /// Removes the secrets of points whose array Slurm has certainly not accepted. An array without a
 /// recorded job may still be queued and then reads its secrets. point_folders: the points' run
-/// directories, each in the one of its array.
+/// directories; the parent of each is its array's directory.
 void remove_unread_secrets(const std::vector<std::filesystem::path>& point_folders) {
-  std::map<std::filesystem::path, bool> keeps;  // from an array's directory
+  std::map<std::filesystem::path, bool> keeps;  // key: an array's directory
   for (const auto& point : point_folders) {
     const auto array = point.parent_path();
     if (!keeps.contains(array)) {
@@ -183,8 +183,8 @@ Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep,
       missing.last_job = status.job.id.substr(0, status.job.id.find('_'));
     if (!is_own || (status.state != RunState::kNotSubmitted && status.state != RunState::kRefused))
       continue;
-    // This submission holds the sweep's lock and checks the point's. A submission of a single point
-    // holds the point's lock and checks the sweep's.
+    // Two processes cannot submit the same point: this submission holds the sweep's lock and checks
+    // the point's; a submission of a single point holds the point's lock and checks the sweep's.
     if (is_being_submitted(current[i]) || current_run_of(current[i]) != current[i])
       return fail(Errc::kRefused,
                   "{}/{}: another dlrun is submitting it; try again when that is done", run.id, i);
@@ -255,7 +255,7 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
   submitted.job = std::move(job);
   submitted.run = std::move(run);
   submitted.submissions = std::move(sent.arrays);
-  submitted.is_interrupted = sent.interrupted;
+  submitted.is_interrupted = sent.is_interrupted;
   submitted.points = Submitted::Points{sweep.points.size(), sweep.points.size(), sweep.max_parallel,
                                        std::move(sweep)};
   if (!done) submitted.failure = done.error();
@@ -320,7 +320,7 @@ Result<Submitted> submit_missing(const Context& context, Reporter& reporter,
   submitted.job.settings = std::move(settings);
   submitted.run = run;
   submitted.submissions = std::move(sent.arrays);
-  submitted.is_interrupted = sent.interrupted;
+  submitted.is_interrupted = sent.is_interrupted;
   submitted.points = Submitted::Points{missing.points.size(), sweep.points.size(),
                                        sweep.max_parallel, std::nullopt};
   return submitted;

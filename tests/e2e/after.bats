@@ -58,7 +58,7 @@ dependency() {
     wait_until 60 is_state first failed
     wait_until 60 is_state second cancelled
     [ "$(dl status second --json | jq -r .detail)" \
-        = "CANCELLED: it waited for afterok:$(job first), which can never hold any more" ]
+        = "CANCELLED: it waited for afterok:$(job first), which can no longer be fulfilled" ]
     [ ! -e "$dir/second" ]
     run dl resubmit second
     [ "$status" -eq 2 ]

@@ -235,7 +235,7 @@ submit_ten() {
     rm "$dir/kill"
     # If two commands submit a point at once, alone or with the missing points, one succeeds.
     path=$(json status "$parent" | jq -r .path)
-    for locked in '.,8,/8: another dlrun is submitting what the sweep is missing' \
+    for locked in '.,8,/8: another dlrun is submitting the missing points of the sweep' \
         "array-1/0,8,/8: another dlrun is submitting it again" \
         "array-1/0,,/8: another dlrun is submitting it; try"; do
         IFS=, read -r folder point words <<<"$locked"
