@@ -171,8 +171,7 @@ class Job:
     # The run's record.
 
     def events(self) -> list[Event]:
-        """Returns the complete lines of events.jsonl only, because lead may be writing the last one.
-        """
+        """Returns the complete lines of events.jsonl; lead may still be writing the last one."""
         try:
             text = (self.run / "events.jsonl").read_bytes()
         except OSError:

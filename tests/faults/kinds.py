@@ -50,8 +50,8 @@ def causes(*sequences: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
 
 @dataclass
 class Scene:
-    """One fault about to be injected: its testbed, its job, the target rank, random numbers from the
-    plan's seed, and the job's processes."""
+    """One fault about to be injected: its testbed, its job, the target rank, random numbers from
+    the plan's seed, and the job's processes."""
 
     testbed: Testbed
     job: Job
@@ -66,7 +66,8 @@ class Scene:
 
 @dataclass
 class Injected:
-    """The injected fault: its time (seconds since the epoch), its target, and a description (words).
+    """The injected fault: its time (seconds since the epoch), its target, and its description
+    (words).
 
     landed: False if the fault did not happen, for example because its target had ended before.
     truth: replaces the kind's truth if the moment of the fault decides the outcome."""

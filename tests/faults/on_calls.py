@@ -105,8 +105,8 @@ FAILS = Truth(causes=causes(("failure",), NONE), blames="rank")
 
 
 def _kind(what: str, error: str) -> Kind:
-    # The trainer needs its files. Lead and the agents write only the record and copies of output, and
-    # the run does not depend on them.
+    # The trainer needs its files. Lead and the agents write only the record and copies of output,
+    # and the run does not depend on them.
     truth = FAILS if what == "trainer" and error not in ("delay", "EINTR") else UNHARMED
     jobs = TRAINERS if what == "trainer" else CHEAP
     if what == "agent" and error != "EINTR":

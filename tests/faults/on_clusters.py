@@ -134,8 +134,8 @@ FORGOTTEN = Truth(
     resubmits=True,
 )
 LOST = Truth(causes=causes(("node_failure",)), blames="node")
-# The slurmstepd of an unplugged node stays until the controller answers again; dlrun has no influence
-# on this time.
+# The slurmstepd of an unplugged node stays until the controller answers again; dlrun has no
+# influence on this time.
 SLURM_CLEANS_S = 60.0
 
 KINDS = (

@@ -124,8 +124,9 @@ def _is_known_over(job: Job) -> bool:
 
 
 def _wait_for_end(job: Job, limit_s: float) -> bool:
-    """Waits until the run's record has an end, or until dlrun status reports that the job has ended.
-    Calls dlrun status rarely, because each call starts a process. Returns False after limit_s."""
+    """Waits until the run's record has an end, or until dlrun status reports that the job has
+    ended. Calls dlrun status rarely, because each call starts a process. Returns False after
+    limit_s."""
     until = time.monotonic() + limit_s
     while time.monotonic() < until:
         if wait_for(
@@ -136,8 +137,8 @@ def _wait_for_end(job: Job, limit_s: float) -> bool:
 
 
 def _resubmit(job: Job, outcome: Outcome) -> Event | None:
-    """Resubmits a run that cannot recover by itself, as its user would. Returns the new run's status;
-    None if the resubmission failed."""
+    """Resubmits a run that cannot recover by itself, as its user would. Returns the new run's
+    status; None if the resubmission failed."""
     before = job.id
     done = job.dlrun("resubmit", job.id, "--json")
     try:

@@ -36,8 +36,8 @@ become_root() {
     exec sudo --preserve-env="$names" "$0" "$@"
 }
 
-# Allows one command at a time for all testbeds of one parent directory. Locks that directory itself,
-# so that no lock file is left behind.
+# Allows one command at a time for all testbeds of one parent directory. Locks that directory
+# itself, so that no lock file is left behind.
 lock_state() {
     mkdir -p "${state%/*}"
     exec 9<"${state%/*}/."

@@ -79,7 +79,7 @@ END
             "$( ((gpus == 0)) || echo "Gres=gpu:pretend:$gpus ")State=UNKNOWN"
     done
     partition batch Default=YES PriorityTier=10 PreemptMode=OFF MaxTime=1-00:00:00
-    echo "# Jobs in batch preempt jobs in preempt (after a grace time) and in preempt-now (at once)."
+    echo "# Jobs in batch preempt those in preempt (after a grace time) and preempt-now (at once)."
     partition preempt PriorityTier=1 PreemptMode=REQUEUE GraceTime=5 MaxTime=1-00:00:00
     partition preempt-now PriorityTier=1 PreemptMode=REQUEUE GraceTime=0 MaxTime=1-00:00:00
     ((${#extra_conf[@]} == 0)) || printf '%s\n' "${extra_conf[@]}"

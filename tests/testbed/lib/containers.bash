@@ -24,8 +24,8 @@ use_containers_of() {
     done
 }
 
-# enable_containers DIR: enables the installed pyxis and enroot, or else the stand-ins in DIR. Copies
-# the stand-ins into the state directory, which every node sees.
+# enable_containers DIR: enables the installed pyxis and enroot, or else the stand-ins in DIR.
+# Copies the stand-ins into the state directory, which every node sees.
 enable_containers() {
     local dir=$state/containers plugin enroot kind=stand-in stand_in=$1/pyxis.so
     # A SPANK plugin works only with the Slurm version that it was compiled for.

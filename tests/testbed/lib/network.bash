@@ -53,8 +53,8 @@ raise_bridge() {
     ip link set "$bridge" up
 }
 
-# make_node_network NODE INDEX: creates the node's network namespace, the veth pair to the bridge and
-# the address, and makes the bridge the default route.
+# make_node_network NODE INDEX: creates the node's network namespace, the veth pair to the bridge
+# and the address, and makes the bridge the default route.
 make_node_network() {
     local ns=$bridge-$1 cable=$bridge.$2
     [[ -e /run/netns/$ns ]] && return

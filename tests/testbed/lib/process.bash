@@ -24,8 +24,8 @@ daemon_is_alive() { daemon_pid "$1" >/dev/null; }
 
 # spawn NAME COMMAND...: starts a daemon in the foreground of a session of its own, with its output
 # in log/NAME.out. COMMAND must become the daemon by exec alone, because the recorded process id is
-# COMMAND's. The daemon inherits no environment, terminal or descriptor of the caller; ctest and bats
-# would wait for a pipe that a daemon keeps open.
+# COMMAND's. The daemon inherits no environment, terminal or descriptor of the caller; ctest and
+# bats would wait for a pipe that a daemon keeps open.
 spawn() {
     local name=$1 pid
     shift
