@@ -51,7 +51,7 @@ dependency() {
     [[ $(dependency second) != *"$(job first)"* ]]
 }
 
-@test "after.ok of a run that fails: the job is cancelled, and does not wait for ever" {
+@test "if the run that after.ok names fails, the waiting job is cancelled" {
     dl submit first.yaml
     dl submit second.yaml --set 'after.ok=[first]'
     as_user touch "$dir/fail" "$dir/go"
@@ -65,7 +65,7 @@ dependency() {
     [[ $output == *"/resolved.yaml:"*"after.ok: first-"*" is failed: this job would never start"* ]]
 }
 
-@test "after.notok and after.any start behind a failure; a job id stands in the script" {
+@test "after.notok and after.any start a job after a failure, and accept job ids" {
     dl submit first.yaml
     dl submit second.yaml --set "after.notok=[first]" --set "after.any=$(job first)"
     # A session waits for runs as well as for job ids: salloc gets both, although its words already
@@ -89,7 +89,7 @@ dependency() {
     [[ $output == *"#SBATCH --dependency=afterok:12,afterok:13_4"* ]]
 }
 
-@test "a run that is over is judged at submission: satisfied, or refused with its place" {
+@test "a dependency on an ended run is checked at submission, and refused if it cannot hold" {
     as_user touch "$dir/go"
     dl submit first.yaml --watch
     dl submit second.yaml --set 'after.ok=first'
@@ -104,7 +104,7 @@ dependency() {
     [[ $output == *"cannot wait for others"* ]]
 }
 
-@test "after: waits for a whole sweep and for a resubmitted point, and names a failed one" {
+@test "after waits for a whole sweep and for a resubmitted point, and names a failed point" {
     # shellcheck disable=SC2016 # the ranks' variable
     local program='until [[ -e go ]]; do sleep 0.1; done; [[ ! -e fail || $DLRUN_NNODES == 1 ]]'
     dl submit first.yaml \
@@ -192,7 +192,7 @@ dependency() {
     [[ $output == *"the copy of the code that it ran, $path/code, is gone"* ]]
 }
 
-@test "environment.setup_node runs once per node before the ranks; a failure ends the job" {
+@test "environment.setup_node runs once per node before the ranks, and its failure ends the job" {
     # setup_node gets all CPUs of the job on its node, also if nodes differ: 3 tasks of 2 CPUs make
     # 4 and 2 here.
     dl submit first.yaml --watch --set resources.nodes=2 --set resources.tasks_per_node=null \

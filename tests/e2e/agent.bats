@@ -70,7 +70,7 @@ stop() {
     done
 }
 
-@test "USR1 that was not asked for is recorded, and kept from the programs where Slurm lets it" {
+@test "without --forward-usr1, USR1 is recorded and does not reach the programs" {
     counter
     lead_job '' '' "$dir/counter" "$dir"
     wait_until 30 all_are_up
@@ -81,7 +81,7 @@ stop() {
     [[ $(event signal) == *'"word":"none"'* ]]
 }
 
-@test "TERM to the steps alone, as in preemption's grace, is a checkpoint where one is wanted" {
+@test "with --forward-usr1, TERM to the step alone, as in a preemption, asks for a checkpoint" {
     for tracker in cgroup linuxproc; do
         on "$tracker"
         counter
@@ -96,7 +96,7 @@ stop() {
     done
 }
 
-@test "scancel: all ranks are gone within 2 s though they ignore TERM, and TERM comes once" {
+@test "scancel ends ranks that ignore TERM within 2 s, and each gets TERM once" {
     for tracker in cgroup linuxproc; do
         on "$tracker"
         # shellcheck disable=SC2016
@@ -118,7 +118,7 @@ stop() {
     done
 }
 
-@test "a job that reaches its time limit is told as such, and not as cancelled" {
+@test "a job that reaches its time limit is reported as timeout, not as cancelled" {
     for tracker in cgroup linuxproc; do
         on "$tracker"
         counter
@@ -136,7 +136,7 @@ stop() {
     done
 }
 
-@test "a step that cannot be launched ends the job with 77 and srun's words" {
+@test "a step that cannot be launched ends the job with 77 and srun's message" {
     lead_job '' '-n 4000' true
     wait_until 20 has_event ended
     [[ $(event ended) == *'"code":77'*'More processors requested'* ]]
@@ -172,7 +172,7 @@ job_failed_with() {
     [[ $(event ended) == *'"state":"cancelled","code":143,'"$said"* ]]
 }
 
-@test "a command that is not on the node is 127, in one clear line with host and PATH" {
+@test "a command that is not on the node ends the job with 127, and one line names host and PATH" {
     lead_job '' '' pythonx train.py
     wait_until 20 has_event ended
     said='pythonx: command not found \(PATH=.*\); the other 7 ranks are ended'
@@ -180,7 +180,7 @@ job_failed_with() {
     wait_until 10 job_failed_with 127
 }
 
-@test "the first failed rank's own code is the job's, whatever srun says" {
+@test "the job's exit code is that of the first failed rank, whatever srun reports" {
     # shellcheck disable=SC2016
     lead_job '' '' bash -c '[ $DLRUN_RANK = 5 ] && exit 3; sleep 60'
     wait_until 20 has_event ended
@@ -188,7 +188,7 @@ job_failed_with() {
     wait_until 10 job_failed_with 3
 }
 
-@test "a requeued job claims its run again; the attempt is the next, its logs are apart" {
+@test "a requeued job claims its run again, as the next attempt with its own logs" {
     sbatch_options=(--requeue)
     # shellcheck disable=SC2016
     lead_job '' '' \
@@ -204,7 +204,7 @@ job_failed_with() {
     [ "$(cat "$run_dir/logs/attempt-1/rank-0003.log")" = "attempt 1" ]
 }
 
-@test "another job with the same run leaves at once with 75" {
+@test "another job with the same run exits at once with 75" {
     lead_job '' '' true
     wait_until 20 has_event ended
     local first=$run_dir

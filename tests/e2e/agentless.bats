@@ -33,7 +33,7 @@ YAML
 }
 verify() { as_user python3 "$dir/verify_preset.py" all "$dir/$1" "$@"; }
 
-@test "torch, torchrun, mpi and plain at once on the same 4 nodes, with nothing of dlrun there" {
+@test "torch, torchrun, mpi and plain run at once on the same 4 nodes, without dlrun's agents" {
     for preset in torch mpi plain; do spec "$preset" 'nodes: 4, tasks_per_node: 2'; done
     spec torchrun 'nodes: 4'
     for preset in torch torchrun mpi plain; do dl submit "$preset.yaml"; done
@@ -50,7 +50,7 @@ verify() { as_user python3 "$dir/verify_preset.py" all "$dir/$1" "$@"; }
     [ "$status" -ne 0 ]
 }
 
-@test "sbatch takes the rendered script by hand; 5 tasks on 4 nodes know their ranks" {
+@test "a rendered script that is submitted by hand gives 5 tasks on 4 nodes their ranks" {
     spec torch 'nodes: 4, ntasks: 5'
     dl render torch.yaml -o "$dir/job.sh"
     as_user bash -c 'cd "$1" && mkdir -p runs && exec sbatch --wait job.sh' - "$dir"
@@ -61,7 +61,7 @@ verify() { as_user python3 "$dir/verify_preset.py" all "$dir/$1" "$@"; }
     [[ $output == *"nothing was edited"* ]]
 }
 
-@test "a program's failure is the job's, and srun ends the others" {
+@test "a failed program fails the job, and srun ends the other programs" {
     spec plain 'nodes: 2'
     run dl submit plain.yaml \
         --set 'launch.command=[sh, -c, "[ $DLRUN_RANK != 1 ] || exit 7; exec sleep 100"]' --watch

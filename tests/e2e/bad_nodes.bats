@@ -26,7 +26,7 @@ health: {preflight: [disk], known_bad: 1h}
 YAML
 }
 
-@test "a bad node is excluded by the next submission; dlrun nodes lists and forgets it" {
+@test "the next submission excludes a bad node, and dlrun nodes lists and forgets it" {
     unfit first 2
     run dl submit first.yaml --watch
     echo "$output"
@@ -129,7 +129,7 @@ YAML
     [ "$(dl nodes --json | jq -r '[.nodes[].node] | join(" ")')" = n2 ]
 }
 
-@test "without a file that can be written or read the run goes on, and says so" {
+@test "a list of bad nodes that cannot be written or read does not stop a run" {
     spec locked <<'YAML'
 name: locked
 resources: {nodes: 1, time: 5m}

@@ -37,7 +37,7 @@ has_no_job() { [[ -z $(squeue -h -n "$1") ]]; }
     run ! pgrep -u "$DLRUN_TESTBED_USER" -f 'dlrun-trainer collectives'
 }
 
-@test "bench collectives: a backend that is none, a size that is none" {
+@test "bench collectives refuses an unknown backend and an invalid size" {
     run dl bench collectives --backends pigeon --workers 2
     [ "$status" -eq 2 ]
     [[ $output == *"no collective backend is called 'pigeon'"* ]]
@@ -96,7 +96,7 @@ YAML
     done
 }
 
-@test "bench scaling says why a job waits, and what ends it ends the job that it submitted" {
+@test "bench scaling says why a job waits, and a signal that ends it cancels the job" {
     as_user tee "$dir/job.yaml" >/dev/null <<'YAML'
 name: waits
 resources: {tasks_per_node: 1, cpus_per_task: 1, time: 5m}

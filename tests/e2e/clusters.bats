@@ -97,7 +97,7 @@ all_named_other() {
     [ "$(job_state "$here")" = PENDING ]
 }
 
-@test "every call of Slurm's that dlrun makes about the run names the cluster" {
+@test "every Slurm command that dlrun calls for the run names the cluster" {
     logged submit job.yaml
     all_named_other
     wait_until 60 is_state last running
@@ -117,7 +117,7 @@ all_named_other() {
     all_named_other
 }
 
-@test "sbatch that dies before it answers: the job is found on its cluster, and exists once" {
+@test "if sbatch dies before it replies, the job is found on its cluster and exists once" {
     cat >"$dir/loggers/sbatch" <<SH
 #!/bin/bash
 $(command -v sbatch) "\$@" >/dev/null
@@ -132,7 +132,7 @@ SH
     all_named_other
 }
 
-@test "doctor asks the cluster that is named" {
+@test "doctor queries the named cluster" {
     run dl doctor -M other --json
     [ "$(jq -r .cluster <<<"$output")" = other ]
     [ "$(jq -r '.partitions[0].gpus_per_node' <<<"$output")" = 0 ]

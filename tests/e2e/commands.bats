@@ -25,14 +25,14 @@ state() { dl status "${1:-last}" --json | jq -r .state; }
 is_state() { [[ $(state) == "$1" ]]; }
 key() { dl status last --json | jq -r "$1"; }
 
-@test "submit --watch prints the ranks' output, and ends with 0 when they do" {
+@test "submit --watch prints the ranks' output, and exits with 0 if they all do" {
     run dl submit hello.yaml --watch
     [ "$status" -eq 0 ]
     for rank in 0 1 2 3; do [[ $output == *"rank $rank of 4 on n"* ]]; done
     [[ $output == *"completed"* ]]
 }
 
-@test "submit tells the job, and status, logs and ls know it by each of its names" {
+@test "submit prints the job, and status, logs and ls find it by each of its names" {
     run dl submit hello.yaml --json
     [ "$status" -eq 0 ]
     job=$(jq -r .job <<<"$output") id=$(jq -r .run <<<"$output") path=$(jq -r .path <<<"$output")
@@ -64,7 +64,7 @@ key() { dl status last --json | jq -r "$1"; }
         $(cat "$dir/out" "$dir/err") != *$'\e'* ]]
 }
 
-@test "a run is recorded whole: spec, plan, script, provenance, journal" {
+@test "a run's record has its spec, plan, script, provenance and journal" {
     as_user git -C "$dir" init -q
     as_user bash -c "cd '$dir' && git add . &&
         git -c user.name=t -c user.email=t@example.org commit -qm one &&
@@ -86,7 +86,7 @@ key() { dl status last --json | jq -r "$1"; }
     cmp "$tools/dlrun-agent" "$DLRUN_TESTBED_PREFIX/bin/dlrun-agent"
 }
 
-@test "a run's record says what the job found around it: Slurm, nodes, modules, packages" {
+@test "a run's record names the job's Slurm, nodes, modules and packages" {
     as_user mkdir -p "$dir/venv/bin" \
         "$dir/venv/lib/python3.11/site-packages/"{numpy-1.26.4,torch-2.1.0}.dist-info
     as_user bash -c "echo 'export VIRTUAL_ENV=$dir/venv' >'$dir/venv/bin/activate'"
@@ -124,7 +124,7 @@ key() { dl status last --json | jq -r "$1"; }
     [[ $(dl status last) == *"rank 3 on n2 was ended by SIGKILL"* ]]
 }
 
-@test "a command that is not on the node ends the run with 127, named" {
+@test "a command that is not on the node is named and ends the run with 127" {
     run dl submit hello.yaml --watch --set 'launch.command=[no-such-program]'
     [ "$status" -eq 5 ]
     [ "$(key .code)" -eq 127 ]
@@ -145,7 +145,7 @@ key() { dl status last --json | jq -r "$1"; }
     [[ $(dl ls --runs runs | sed -n 2p) == hello-*failed*"the job script ended with code "* ]]
 }
 
-@test "what Slurm refuses is told in its own words with exit code 3, and recorded" {
+@test "a refusal by Slurm is recorded and printed in Slurm's words, with exit code 3" {
     run dl submit hello.yaml --set resources.partition=nope
     [ "$status" -eq 3 ]
     [[ $output == *"nvalid partition"* ]]
@@ -176,7 +176,7 @@ key() { dl status last --json | jq -r "$1"; }
     [ ! -e "$dir/runs" ]
 }
 
-@test "submit and check tell the start and the partition's limits; a slow squeue delays nothing" {
+@test "submit and check print the start and the partition's limits, even if squeue is slow" {
     as_user mkdir -p "$dir/config/sites" "$dir/bin"
     as_user tee "$dir/config/sites/here.yaml" >/dev/null <<'YAML'
 partitions:
@@ -205,7 +205,7 @@ YAML
     [ "$(jq -r .start <<<"$output")" = null ]
 }
 
-@test "an option that sbatch or srun does not have is refused, with place and nearest name" {
+@test "an option that sbatch or srun lacks is reported with its place and the nearest name" {
     as_user sed -i '/^launch/i slurm: {mial-user: me, mail-typ: NONE, frobnicate: true}' \
         "$dir/hello.yaml"
     for words in check submit "submit --test-only"; do
@@ -269,7 +269,7 @@ YAML
     [ "$status" -eq 0 ]
 }
 
-@test "twenty who watch at once put the controller one question, not twenty" {
+@test "twenty commands that watch at once share their queries to the controller" {
     as_user mkdir "$dir/bin"
     as_user bash -c "cat >'$dir/bin/squeue'" <<SH
 #!/bin/bash
@@ -292,7 +292,7 @@ SH
     [ "$(cat "$dir"/wait-* | grep -c completed)" -eq 20 ]
 }
 
-@test "Ctrl-C while watching leaves the job running, says so, and is exit code 130" {
+@test "Ctrl-C while watching leaves the job running, says so, and exits with 130" {
     as_user bash -c 'cd "$1" && echo $$ >pid &&
         program="echo waiting; until [[ -e $1/go ]]; do sleep 0.1; done" &&
         exec dlrun submit hello.yaml --watch --set "launch.command=[bash, -c, \"$program\"]"' \
@@ -328,7 +328,7 @@ SH
     [ "$(dl logs "$first" | grep -c '^rank . of 4 on n')" -eq 4 ]
 }
 
-@test "submit takes an edited script back" {
+@test "submit accepts an edited script, and diff shows the edits" {
     # Only Slurm can fill in these placeholders.
     dl render hello.yaml -o job.sh --set 'resources.output="%x-%4j-%N.txt"'
     as_user sed -i 's/--nodes=2/--nodes=1/' "$dir/job.sh"
@@ -351,7 +351,7 @@ SH
     [ "$status" -eq 6 ]
 }
 
-@test "resubmit runs the same script again, as a run of its own; not beside itself" {
+@test "resubmit runs the same script as a new run, but not while the old run is running" {
     waiting
     wait_until 30 is_state running
     first=$(key .run)
@@ -432,13 +432,13 @@ YAML
     done
 }
 
-@test "a word that is no command is told with the nearest one" {
+@test "an unknown command is refused with the nearest name" {
     run dl sumbit hello.yaml
     [ "$status" -eq 2 ]
     [[ $output == *"'sumbit' is not a command of dlrun; did you mean 'submit'?"* ]]
 }
 
-@test "what does not exist is exit code 6" {
+@test "a missing spec or run gives exit code 6" {
     run dl submit no-such.yaml
     [ "$status" -eq 6 ]
     run dl status no-such-run
@@ -518,7 +518,7 @@ YAML
     [ "$output" = "ended with 141" ]
 }
 
-@test "explain, schema, completion and man say on a login node what the installed dlrun takes" {
+@test "explain, schema, completion and man describe the installed dlrun on a login node" {
     run dl explain resources.gpus_per_node
     [[ $status -eq 0 && $output == *resources.gpus_per_node* ]]
     run dl explain --set resources.nodes=2 hello.yaml

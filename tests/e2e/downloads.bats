@@ -49,7 +49,7 @@ spec() {
 nothing_queued() { no_jobs && [[ ! -e $dir/runs || -z $(ls "$dir/runs") ]]; }
 times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
 
-@test "files are fetched once before queueing; a wrong size or checksum queues nothing" {
+@test "files are fetched once before queueing, and a wrong checksum queues nothing" {
     serve
     spec good.yaml
     spec bad.yaml "" "$(printf 'a%.0s' {1..64})"
@@ -139,7 +139,7 @@ times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
     no_jobs
 }
 
-@test "a download shows how far it is on a terminal; Ctrl-C ends it, and leaves nothing" {
+@test "a download shows its progress on a terminal, and Ctrl-C ends it without a file" {
     serve
     spec stalls.yaml "http://$base/stall/${names[3]}"
     # The exit code of script(1) is not always that of its command.
@@ -176,7 +176,7 @@ SH
     [ "$(wc -L <"$dir/lines")" -lt 60 ]
 }
 
-@test "waiting for another download is told; a folder that cannot be made is named with its place" {
+@test "dlrun says that it waits for another download, and names a folder that cannot be made" {
     serve
     spec good.yaml
     as_user mkdir "$dir/data"

@@ -87,7 +87,7 @@ JSON
     [ -z "$(requests)" ]
 }
 
-@test "a job id that is an option, a list, a path or another's task reaches no command of Slurm's" {
+@test "a job id that is an option, a list, a path or another's task reaches no Slurm command" {
     mkdir -p "$dir/bin" && for name in scancel squeue sacct scontrol srun sbatch; do
         printf '#!/bin/sh\necho "%s $*" >>%s\nexit 1\n' "$name" "$dir/calls" >"$dir/bin/$name" &&
             chmod 755 "$dir/bin/$name"
@@ -115,7 +115,7 @@ JSON
     [ ! -s "$dir/calls" ]
 }
 
-@test "a foreign run on this machine that names a process of the viewer's: the process lives" {
+@test "a foreign run on this machine that names a process of the viewer does not end it" {
     as_user bash -c 'echo $$ >"$1/pid.new" && mv "$1/pid.new" "$1/pid" && exec sleep 600' - "$dir" \
         3>&- &
     wait_until 20 test -s "$dir/pid"
@@ -135,7 +135,7 @@ JSON
     kill -0 "$victim_process"
 }
 
-@test "a foreign run of the name of an own one: name, prefix, job id and last mean the own one" {
+@test "if a foreign run has an own run's name, its name, prefix, job id and last mean the own run" {
     own=$(dl submit hello.yaml --runs "$dir/runs" --json | jq -r .run)
     job=$(dl status "$own" --json | jq -r .job)
     hostile=$there/mnist-20990101-000000-0001
@@ -164,7 +164,7 @@ JSON
     as_user rm "$DLRUN_TESTBED_HOME/.local/state/dlrun/runs/${hostile##*/}"
 }
 
-@test "a foreign sweep whose points lead to own runs: no command acts on these" {
+@test "no command acts on the own runs to which the points of a foreign sweep lead" {
     own=$(dl submit hello.yaml --runs "$dir/runs" --json | jq -r .path)
     hostile=$there/lr-20990101-000000-0001
     hostile_run "$hostile"
@@ -184,7 +184,7 @@ JSON
     [ ! -e "$own/cancelled" ]
 }
 
-@test "logs: a claim, a pattern or a link that names a private file of the viewer's is not quoted" {
+@test "logs does not show a private file that a foreign claim, pattern or link names" {
     hostile=$there/log-20990101-000000-0001
     hostile_run "$hostile"
     hostile_file "$hostile/claim" \
@@ -226,7 +226,7 @@ YAML
     [ -n "$(requests)" ]
 }
 
-@test "base: of a private file that a spec names nothing is printed" {
+@test "no text of a private file that a spec names as its base is printed" {
     printf 'name: exp\nbase: %s/key\n' "$dir" | hostile_file "$there/exp.yaml"
     for words in check render explain "submit --dry-run" run; do
         read -ra list <<<"$words"

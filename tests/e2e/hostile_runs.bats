@@ -59,7 +59,7 @@ check_runs() {
     [ -z "$(as_user grep -rlF "$dir/foreign" "$(as_user sh -c "echo \$HOME")/.local/state/dlrun/runs")" ]
 }
 
-@test "a run that its own job has made hostile does no harm, either" {
+@test "a user's own run with hostile files does no harm, either" {
     make_runs own "$DLRUN_TESTBED_USER:"
     check_runs own --own
 }

@@ -29,7 +29,7 @@ executed() {
     sed -nE 's/^[0-9]+ +execve\("([^"]*)".*/\1/p' "$1" | xargs -n 1 basename | sort -u
 }
 
-@test "-vv submit shows each command that ran with its code and time, and no secret; stdout stays" {
+@test "-vv submit logs each command with its code and time, without secrets, and keeps stdout" {
     printf 'export MY_KEY=%s\n' "$canary" >"$dir/env.sh"
     chmod 600 "$dir/env.sh" && chown "$DLRUN_TESTBED_USER:" "$dir/env.sh"
     as_user bash -c 'cd "$1" && . ./env.sh && rm env.sh && exec strace -f -qq -e trace=execve \
@@ -59,7 +59,7 @@ executed() {
     [ "$(dl status last --json | jq -r .job)" = "$(jq -r .job "$dir/out")" ]
 }
 
-@test "--log-file is appended to, for its owner only; stdout and stderr are as without it" {
+@test "--log-file appends to a file of mode 0600, and changes neither stdout nor stderr" {
     # Slurm gives each query a new job number and a new estimate of the start.
     without_estimate() { sed '/^  Slurm  /d' "$1"; }
     dl check secret.yaml >"$dir/plain" 2>&1
@@ -118,7 +118,7 @@ executed() {
     [[ $(cat "$run/debug/lead.log") == *"recorded event=ended"*"state=completed"* ]]
 }
 
-@test "a wrong DLRUN_LOG is told: dlrun ends, a job only has no log" {
+@test "an invalid DLRUN_LOG ends dlrun with an error, but a job only has no log" {
     run as_user bash -c "cd '$dir' && DLRUN_LOG=loud dlrun ls"
     [ "$status" -eq 2 ]
     [[ $output == *"DLRUN_LOG: 'loud' is not a setting of the log; expected off, info or debug"* ]]

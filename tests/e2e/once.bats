@@ -64,7 +64,7 @@ submit() {
     done
 }
 
-@test "submissions whose reply is lost, whose sbatch or dlrun is killed: each runs exactly once" {
+@test "a submission runs exactly once, even if its reply is lost or sbatch or dlrun is killed" {
     local wanted=${DLRUN_TEST_SUBMISSIONS:-50} again=0 i limit
     RANDOM=20
     for ((i = 1; i <= wanted; i++)); do

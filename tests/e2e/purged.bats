@@ -50,7 +50,7 @@ said() {
         jq -r '[.state, (.code | tostring), .last_known | tostring] | join(" ")'
 }
 
-@test "purged jobs: the run's record counts, then accounting; without both the state is unknown" {
+@test "a purged job's state comes from its run's record, else from accounting, else is unknown" {
     dl submit recorded.yaml
     dl submit agentless.yaml
     dl submit recorded.yaml --set name=lost

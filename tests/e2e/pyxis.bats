@@ -43,7 +43,7 @@ setup() { boxed_job pyxis 1 1; }
     [[ $output == *odd* ]]
 }
 
-@test "a variable of the job beats the image's, which has its own where the job says nothing" {
+@test "a job's variable overrides the image's, which keeps the variables that the job lacks" {
     run inside 'echo "$IN_BOTH/$ONLY_IMAGE/$PLAIN"' --set environment.vars.IN_BOTH=job \
         --set environment.vars.PLAIN="a b"
     echo "$output"
@@ -52,7 +52,7 @@ setup() { boxed_job pyxis 1 1; }
     [[ $output == *image* ]]
 }
 
-@test "the home directory is there when it is asked for only" {
+@test "the home directory is mounted only on request" {
     run inside "ls $DLRUN_TESTBED_HOME/canary || echo absent"
     [[ $output == *absent* ]]
     run inside "ls $DLRUN_TESTBED_HOME/canary" --set container.mount_home=true
@@ -60,7 +60,7 @@ setup() { boxed_job pyxis 1 1; }
     [[ $output == *"$DLRUN_TESTBED_HOME/canary"* ]]
 }
 
-@test "the command starts in workdir; remap_root makes the user root inside" {
+@test "the command starts in workdir, and remap_root makes the user root inside" {
     run inside 'pwd; id -u' --set container.workdir=/mnt
     [[ $output == *"/mnt"*"$(id -u "$DLRUN_TESTBED_USER")"* ]]
     run inside 'id -u' --set container.remap_root=true
@@ -94,7 +94,7 @@ setup() { boxed_job pyxis 1 1; }
     [[ $output == *ID=dlrun-test*job* ]]
 }
 
-@test "the trainer runs in an image that has its libraries, and not itself" {
+@test "the trainer runs in an image that has its libraries but not the trainer" {
     cp -a "$BATS_FILE_TMPDIR/root" "$BATS_TEST_TMPDIR/root"
     for file in "$DLRUN_TESTBED_PREFIX"/{bin/dlrun-trainer,lib/dlrun/*gloo*.so}; do
         copy_program "$file" "$BATS_TEST_TMPDIR/root"
@@ -118,7 +118,7 @@ setup() { boxed_job pyxis 1 1; }
     rings_on_two_nodes
 }
 
-@test "a mount's source or an image that is not there is told before anything is queued" {
+@test "check reports a missing mount source or image before anything is queued" {
     run dl check job.yaml --set "container.mounts=['$dir/data:/a', '$dir/nope:/b']" \
         --set "container.image=$dir/nope.sqsh"
     echo "$output"
@@ -126,7 +126,7 @@ setup() { boxed_job pyxis 1 1; }
     [[ $output == *"container.image: the image '$dir/nope.sqsh' does not exist here"* ]]
 }
 
-@test "attach gives a container of the same image, beside the ranks" {
+@test "attach runs beside the ranks in a container of the same image" {
     attach_enters_the_image
 }
 

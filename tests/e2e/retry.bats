@@ -158,7 +158,7 @@ YAML
     wait_until 30 two_are_up "$1"
 }
 
-@test "preempted with and without grace: saved if there is time, requeued, never told as ended" {
+@test "a preempted run saves if there is time, is requeued, and is never reported as ended" {
     for tracker in cgroup linuxproc; do
         on "$tracker"
         low preempt "$tracker" "$([[ $tracker == cgroup ]] || echo exit 0)"
@@ -222,7 +222,7 @@ YAML
 ends_of() { event ended "$(run_dir "$1")" | jq -r '"\(.attempt) \(.state) \(.code)"' | xargs; }
 has_lost_one() { [[ -n $(event attempt_end "$(run_dir "$1")") ]]; }
 
-@test "Slurm requeues, preempts, cancels or times out during the setup: not a failure" {
+@test "a requeue, preemption, cancellation or timeout during the setup is not a failure" {
     for tracker in cgroup linuxproc; do
         on "$tracker"
         as_user tee "$dir/token" <<<canary >/dev/null
@@ -285,7 +285,7 @@ YAML
     wait_until 30 is_up "$1" "$5"
 }
 
-@test "a lost node or a hang: restart in the allocation or from the queue; the old rank is gone" {
+@test "after a lost node or a hang, a run restarts, and none of its old ranks is alive" {
     # This run loses two nodes. The first is back by then but no longer belongs to the job, although
     # SLURM_JOB_NODELIST names it.
     lasting shrink 'nodes: "2-4", tasks_per_node: 2' 'retry: {max: 2, on: [node_failure]}' : 8 3

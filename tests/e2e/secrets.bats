@@ -58,7 +58,7 @@ ranks_said() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
     [ -z "$(holders "$DLRUN_TESTBED_HOME")" ]
 }
 
-@test "a secret that is not set or has no file is told with its place before queueing" {
+@test "a secret that is not set or has no file is reported with its place before queueing" {
     run as_user bash -c 'cd "$1" && unset MY_KEY && mv token away && dlrun submit secret.yaml' \
         - "$dir"
     [ "$status" -eq 2 ]
@@ -69,13 +69,13 @@ ranks_said() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
     no_jobs
 }
 
-@test "a secret's value in another key is refused: it would stand in the script" {
+@test "a secret's value in another key is refused, because the script would contain it" {
     run dl render secret.yaml --set 'environment.vars.COPY=${MY_KEY}'
     [ "$status" -eq 2 ]
     [[ $output == *"MY_KEY is a secret"* && $output != *"$canary"* ]]
 }
 
-@test "an edited script keeps its secrets; cancelling a pending job removes them" {
+@test "an edited script keeps its secrets, and cancelling a pending job removes them" {
     dl render secret.yaml -o job.sh
     keeps_quiet cat "$dir/job.sh"
     grep -q -- '--secret MY_KEY' "$dir/job.sh"
@@ -107,7 +107,7 @@ ranks_said() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
     done
 }
 
-@test "sbatch refuses: the secrets go, too" {
+@test "if sbatch refuses the job, its secrets are removed" {
     run dl submit secret.yaml --set resources.partition=nope
     [ "$status" -eq 3 ]
     [ -z "$(holders "$DLRUN_TESTBED_HOME")" ]

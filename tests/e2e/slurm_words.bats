@@ -60,7 +60,7 @@ YAML
     done
 }
 
-@test "a progress bar appears while its line is open, and Slurm's own line behind it is obeyed" {
+@test "a progress bar appears while its line is open, and Slurm's own line after it is obeyed" {
     spec <<'YAML'
 name: bar
 resources: {nodes: 1, tasks_per_node: 1, time: 5m, error: err}
@@ -101,7 +101,7 @@ YAML
         == "srun says that n1 failed"*"the run goes on" ]]
 }
 
-@test "text that a spec sends to files of srun's own carries no marks" {
+@test "output that a spec sends to files of srun's own contains no marks" {
     spec <<'YAML'
 name: own-files
 resources: {nodes: 1, tasks_per_node: 2, time: 1m}
@@ -115,7 +115,7 @@ YAML
     [ "$(<"$dir/rank-1.txt")" = "srun: error: Node failure on n1" ]
 }
 
-@test "a run whose ranks have ended is completed, also while Slurm's controller is away" {
+@test "a run whose ranks have ended is completed, also while Slurm's controller is paused" {
     spec <<'YAML'
 name: away
 resources: {nodes: 2, tasks_per_node: 1, time: 5m}
@@ -136,7 +136,7 @@ YAML
     [ "$(jq -r 'select(.event == "ended") | .event' "$dir"/runs/away-*/events.jsonl)" = ended ]
 }
 
-@test "a node where the step cannot be launched is named and left out; no rank is blamed" {
+@test "a node where the step cannot be launched is named and excluded, and no rank is blamed" {
     local spool=$DLRUN_TESTBED_DIR/nodes/n2/spool
     "$testbed/on_node" n2 mount -t tmpfs -o ro none "$spool"
     spec <<'YAML'

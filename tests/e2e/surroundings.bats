@@ -98,7 +98,7 @@ YAML
     done
 }
 
-@test "rendering asks nothing of the cluster or the machine: no other program, no socket" {
+@test "render starts no other program and opens no socket" {
     as_user strace -f -qq -e trace=execve,socket,connect -o "$dir/calls" dlrun render \
         "$dir/hello.yaml" -o "$dir/job.sh"
     cat "$dir/calls"
@@ -109,7 +109,7 @@ YAML
         = "$(as_user dlrun render "$dir/hello.yaml" --runs "$dir/runs")" ]
 }
 
-@test "submitting reads no folder of runs: the thousandth submission costs what the first did" {
+@test "submit lists no folder of runs, so its cost does not grow with their number" {
     as_user strace -f -qq -y -e trace=getdents64 -o "$dir/listed" \
         bash -c 'cd "$1" && exec dlrun submit hello.yaml' - "$dir"
     cat "$dir/listed"

@@ -41,7 +41,7 @@ is_state() { [[ $(state "$1") == "$2" ]]; }
 points() { json sweep "${2:-last}" --sort point | jq -r ".[] | $1"; }
 points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
 
-@test "six points are one array with a throttle; a failed point is resubmitted alone" {
+@test "six points are one array with a throttle, and a failed point is resubmitted alone" {
     run dl submit sweep.yaml --json
     [ "$status" -eq 0 ]
     job=$(jq -r '.jobs | join(" ")' <<<"$output")
@@ -95,7 +95,7 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     [[ $(json status "$parent/1" | jq -r .job) != *_* ]]
 }
 
-@test "a sweep above MaxArraySize is several arrays with one throttle; cancel ends all" {
+@test "a sweep above MaxArraySize is several arrays with one throttle, and cancel ends all" {
     dl submit sweep.yaml \
         --set 'sweep.parameters={environment.vars.LR: [a, b, c, d, e, f, g, h, i, j]}' \
         --set sweep.max_parallel=1 \
@@ -144,7 +144,7 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     grep -q "attempt 1" "$path/logs/attempt-1/rank-0000.log"
 }
 
-@test "points with different resources are in different arrays; check counts points and hours" {
+@test "points with different resources are in different arrays, and check counts them" {
     run json check sweep.yaml \
         --set 'sweep.parameters={resources.nodes: [1, 2], resources.time: [1h]}' \
         --set resources.gpus_per_node=1 --set sweep.max_parallel=null
@@ -210,7 +210,7 @@ submit_ten() {
         --set 'sweep.parameters={environment.vars.LR: [a, b, c, d, e, f, g, h, i, j]}'
 }
 
-@test "an array whose reply is lost is found by its comment: each point runs once" {
+@test "an array whose reply is lost is found by its comment, so that each point runs once" {
     hostile_sbatch
     submit_ten
     (($(wc -l <"$dir/jobs") == 2))
@@ -219,7 +219,7 @@ submit_ten() {
     (($(wc -l <"$dir/ran") == 10))
 }
 
-@test "dlrun killed between two arrays: the first runs, the second is told as not submitted" {
+@test "if dlrun is killed between two arrays, the second is reported as not submitted" {
     hostile_sbatch
     as_user touch "$dir/lost" "$dir/kill"
     run submit_ten
@@ -257,7 +257,7 @@ submit_ten() {
     (($(wc -l <"$dir/ran") == 10))
 }
 
-@test "if Slurm would refuse one array, none is queued; an array refused later is submitted later" {
+@test "if Slurm would refuse one array, none is queued, and resubmit submits one refused later" {
     runs=$(json ls --all | jq length)
     run dl submit sweep.yaml --set 'sweep.parameters={resources.partition: [batch, nosuch]}'
     [ "$status" -eq 3 ]
@@ -292,7 +292,7 @@ SH
     points_are "10 completed"
 }
 
-@test "a resubmitted point keeps its result until it has another; values keep their types" {
+@test "a resubmitted point keeps its result until it has another, and values keep their types" {
     as_user tee "$dir/train.yaml" >/dev/null <<'YAML'
 name: trained
 resources: {nodes: 1, tasks_per_node: 1, time: 5m}

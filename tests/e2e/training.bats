@@ -53,7 +53,7 @@ trained() {
     trained 8
 }
 
-@test "on one node under Slurm its ranks meet in shared memory" {
+@test "on one node under Slurm the ranks communicate through shared memory" {
     run dl submit "$spec" "${data[@]}" --set resources.nodes=1 --set train.epochs=1 --watch
     echo "$output" | tail -n 5
     [ "$status" -eq 0 ]
