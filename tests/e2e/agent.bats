@@ -8,7 +8,7 @@ load trackers
 
 setup() { on cgroup; }
 
-# lead_job LEAD_OPTIONS SRUN_OPTIONS PROGRAM...: submits 8 ranks on 4 nodes; sets job and run
+# lead_job LEAD_OPTIONS SRUN_OPTIONS PROGRAM...: submits 8 ranks on 4 nodes; sets job and run_dir
 lead_job() {
     local lead_options=$1 srun_options=$2 agent=$DLRUN_TESTBED_PREFIX/bin/dlrun-agent
     shift 2
@@ -31,8 +31,8 @@ has_event() { grep -q "\"event\":\"$1\"" "$run_dir/events.jsonl"; }
 event() { grep "\"event\":\"$1\"" "$run_dir/events.jsonl" | tail -n 1; }
 all_are_up() { [ "$(cat "$dir"/up-* 2>/dev/null | wc -l)" -eq 8 ]; }
 
-# The rank's program counts its signals and ends after a while or on request.
-counter() {
+# Writes the ranks' program `counter`, which counts its signals until the file `stop` exists.
+write_counter() {
     cat >"$dir/counter" <<'SH'
 #!/bin/bash
 usr1=0 term=0
@@ -54,7 +54,7 @@ stop() {
     for tracker in cgroup linuxproc; do
         for target in '' --batch; do
             on "$tracker"
-            counter
+            write_counter
             lead_job --forward-usr1 '' "$dir/counter" "$dir"
             wait_until 30 all_are_up
             # shellcheck disable=SC2086 # an empty target is no argument
@@ -71,7 +71,7 @@ stop() {
 }
 
 @test "without --forward-usr1, USR1 is recorded and does not reach the programs" {
-    counter
+    write_counter
     lead_job '' '' "$dir/counter" "$dir"
     wait_until 30 all_are_up
     as_user scancel -s USR1 "$job"
@@ -84,7 +84,7 @@ stop() {
 @test "with --forward-usr1, TERM to the step alone, as in a preemption, asks for a checkpoint" {
     for tracker in cgroup linuxproc; do
         on "$tracker"
-        counter
+        write_counter
         lead_job --forward-usr1 '' "$dir/counter" "$dir"
         wait_until 30 all_are_up
         as_user scancel -s TERM "$job.0"
@@ -121,7 +121,7 @@ stop() {
 @test "a job that reaches its time limit is reported as timeout, not as cancelled" {
     for tracker in cgroup linuxproc; do
         on "$tracker"
-        counter
+        write_counter
         lead_job '' '' "$dir/counter" "$dir"
         wait_until 30 all_are_up
         scontrol update job="$job" EndTime="$(date -d '+1 second' +%FT%T)"
@@ -130,8 +130,8 @@ stop() {
     for tracker in cgroup linuxproc; do
         again_on "$tracker"
         wait_until 100 has_event ended # slurmctld looks at time limits every half minute.
-        said='the job reached its time limit (resources.time); ended by SIGTERM'
-        [[ $(event ended) == *'"state":"timeout"'*"$said"* ]]
+        message='the job reached its time limit (resources.time); ended by SIGTERM'
+        [[ $(event ended) == *'"state":"timeout"'*"$message"* ]]
         wait_until 20 grep -q "dlrun: the job reached its time limit" "$dir/out"
     done
 }
@@ -140,8 +140,8 @@ stop() {
     lead_job '' '-n 4000' true
     wait_until 20 has_event ended
     [[ $(event ended) == *'"code":77'*'More processors requested'* ]]
-    said='dlrun: the step could not be launched (exit code 1): .*srun: error: .*More processors'
-    grep -q "$said" "$dir/out"
+    message='dlrun: the step could not be launched (exit code 1): .*srun: error: .*More processors'
+    grep -q "$message" "$dir/out"
     wait_until 10 job_failed_with 77
 }
 job_failed_with() {
@@ -150,7 +150,7 @@ job_failed_with() {
 
 @test "a job that is cancelled before its step starts is cancelled, not failed" {
     mkdir "$dir/first"
-    # shellcheck disable=SC2016 # the job's own
+    # shellcheck disable=SC2016 # not expanded by the test
     {
         printf '#!/bin/bash\ntouch "$PWD/ready"; until [ -e "$PWD/go" ]; do sleep 0.1; done; '
         printf 'exec %q/srun "$@"\n' "$slurm_bin"
@@ -162,21 +162,21 @@ job_failed_with() {
     "$testbed/fault" pause n1 # A paused node keeps TERM from lead.
     as_user scancel "$job"
     is_cancelled() { [[ $(scontrol show job "$job") == *JobState=@(CANCELLED|COMPLETING)* ]]; }
-    is_told() { is_cancelled && touch "$dir/go" && has_event ended; }
-    run wait_until 40 is_told
+    is_recorded() { is_cancelled && touch "$dir/go" && has_event ended; }
+    run wait_until 40 is_recorded
     "$testbed/fault" resume n1
     "$testbed/up" >/dev/null # Slurm may have marked the node as down meanwhile.
     echo "$output"
     [ "$status" -eq 0 ]
-    said='"message":"the job was cancelled; the step could not be launched'
-    [[ $(event ended) == *'"state":"cancelled","code":143,'"$said"* ]]
+    message='"message":"the job was cancelled; the step could not be launched'
+    [[ $(event ended) == *'"state":"cancelled","code":143,'"$message"* ]]
 }
 
 @test "a command that is not on the node ends the job with 127, and one line names host and PATH" {
     lead_job '' '' pythonx train.py
     wait_until 20 has_event ended
-    said='pythonx: command not found \(PATH=.*\); the other 7 ranks are ended'
-    grep -Eq "^dlrun: rank [0-7] on n[1-4]: $said\$" "$dir/out"
+    message='pythonx: command not found \(PATH=.*\); the other 7 ranks are ended'
+    grep -Eq "^dlrun: rank [0-7] on n[1-4]: $message\$" "$dir/out"
     wait_until 10 job_failed_with 127
 }
 

@@ -75,5 +75,5 @@ setup() {
 }
 
 @test "secrets reach only the program in the container, also in an interactive session" {
-    stay_secret
+    check_secrets_in_container
 }

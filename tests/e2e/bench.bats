@@ -59,7 +59,7 @@ YAML
     jq -e '.results[0].efficiency == 1 and (.results | all(.samples_per_s > 0)) and
         .left_out == []' \
         <<<"$output"
-    # Every size is a run of its own, and the printed rate is that of its record.
+    # Every size is a run of its own, and its record has the printed rate.
     for i in 0 1; do
         run_id=$(jq -r ".results[$i].run" <<<"$output")
         [ "$(jq ".results[$i].samples_per_s" <<<"$output")" \
@@ -90,7 +90,7 @@ YAML
     [ "$(dl ls --json | jq length)" -eq "$before" ]
     for words in "--nodes 0" "--nodes 1 --local 1" "--nodes 1 --set resources.ntasks=2" \
         "--nodes 1 --set resources.tme=1"; do
-        # shellcheck disable=SC2086 # words
+        # shellcheck disable=SC2086 # splits the words
         run dl bench scaling job.yaml $words
         [ "$status" -eq 2 ]
     done

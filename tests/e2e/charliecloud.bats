@@ -12,7 +12,8 @@ setup() {
     # As on a cluster, the user has unpacked the image into a folder.
     folder=$dir/image
     as_user unsquashfs -no-progress -quiet -dest "$folder" "$images/tiny.sqsh" >/dev/null
-    as_user mkdir "$folder/home" # These are in every image of a distribution.
+    # Every image of a distribution has this folder and these files.
+    as_user mkdir "$folder/home"
     as_user touch "$folder"/etc/{passwd,group}
     as_user sed -i "s|^  image: .*|  image: $folder|" "$dir/job.yaml"
 }
@@ -108,5 +109,5 @@ has_writable_layer() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
 }
 
 @test "secrets reach only the program in the container, also in an interactive session" {
-    stay_secret
+    check_secrets_in_container
 }

@@ -16,8 +16,8 @@ YAML
     chown "$DLRUN_TESTBED_USER:" "$dir/hello.yaml"
 }
 
-# submits a spec whose ranks wait for a file
-waiting() {
+# submit_waiting OPTIONS...: submits a job whose ranks wait for the file `go`
+submit_waiting() {
     local program="echo waiting; until [[ -e $dir/go ]]; do sleep 0.1; done; echo gone on"
     dl submit hello.yaml --set "launch.command=[bash, -c, '$program']" "$@"
 }
@@ -54,7 +54,7 @@ key() { dl status last --json | jq -r "$1"; }
     }
     [[ $(typed 'dlrun ls') == *$'\e['* && $(typed 'dlrun status nope; true') == *$'\e['*error* ]]
     for plain in 'xterm 1' dumb; do
-        # shellcheck disable=SC2086 # words
+        # shellcheck disable=SC2086 # splits the words
         output=$(typed 'dlrun ls; dlrun status nope; true' $plain)
         [[ $output == *"$id"*error* && $output != *$'\e'* ]]
     done
@@ -109,7 +109,7 @@ key() { dl status last --json | jq -r "$1"; }
 }
 
 @test "--watch, wait and status name a killed rank with host and signal, and exit with 5" {
-    # shellcheck disable=SC2016 # the rank's variables
+    # shellcheck disable=SC2016 # not expanded by the test
     local program='[[ $DLRUN_RANK != 3 ]] || kill -9 $$; trap : TERM; while :; do sleep 1; done'
     run dl submit hello.yaml --watch --set "launch.command=[bash, -c, \"$program\"]"
     [ "$status" -eq 5 ]
@@ -166,9 +166,9 @@ key() { dl status last --json | jq -r "$1"; }
     run dl submit hello.yaml --test-only
     [ "$status" -eq 0 ]
     [[ $output == *"to start at"* ]]
-    dl submit hello.yaml --test-only --json >"$BATS_TEST_TMPDIR/said"
+    dl submit hello.yaml --test-only --json >"$BATS_TEST_TMPDIR/submitted"
     jq -e '.run == null and .name == "hello" and (.slurm | contains("to start at"))' \
-        "$BATS_TEST_TMPDIR/said"
+        "$BATS_TEST_TMPDIR/submitted"
     run dl submit hello.yaml --dry-run
     [ "$status" -eq 0 ]
     [[ $output == *"#SBATCH --nodes=2"* ]]
@@ -209,15 +209,16 @@ YAML
     as_user sed -i '/^launch/i slurm: {mial-user: me, mail-typ: NONE, frobnicate: true}' \
         "$dir/hello.yaml"
     for words in check submit "submit --test-only"; do
-        # shellcheck disable=SC2086 # words
+        # shellcheck disable=SC2086 # splits the words
         run dl $words hello.yaml --set 'launch.srun={labell: true}'
         [ "$status" -eq 2 ]
-        said="slurm.mial-user: the sbatch here has no option --mial-user; did you mean 'mail-user'?"
-        [[ $output == *"hello.yaml:3:20: error: $said"* ]]
+        message="slurm.mial-user: the sbatch here has no option --mial-user;"
+        message+=" did you mean 'mail-user'?"
+        [[ $output == *"hello.yaml:3:20: error: $message"* ]]
         [[ $output == *"slurm.frobnicate: the sbatch here has no option --frobnicate"* &&
             $output != *"option --mail-typ"* ]]
-        said="launch.srun.labell: the srun here has no option --labell; did you mean 'label'?"
-        [[ $output == *"--set launch.srun={labell: true}"*"warning: $said"* ]]
+        message="launch.srun.labell: the srun here has no option --labell; did you mean 'label'?"
+        [[ $output == *"--set launch.srun={labell: true}"*"warning: $message"* ]]
     done
     no_jobs
     [ ! -e "$dir/runs" ]
@@ -231,7 +232,7 @@ YAML
 }
 
 @test "logs -f follows a running job and ends with it" {
-    waiting
+    submit_waiting
     dl logs -f last >"$BATS_TEST_TMPDIR/log" 2>&1 &
     follower=$!
     wait_until 30 grep -q waiting "$BATS_TEST_TMPDIR/log"
@@ -243,7 +244,7 @@ YAML
 }
 
 @test "logs -f --rank follows one rank only" {
-    waiting
+    submit_waiting
     dl logs -f --rank 1 last >"$BATS_TEST_TMPDIR/log" 2>/dev/null &
     follower=$!
     wait_until 30 grep -q waiting "$BATS_TEST_TMPDIR/log"
@@ -253,7 +254,7 @@ YAML
 }
 
 @test "cancel ends a running job and a pending one" {
-    waiting
+    submit_waiting
     wait_until 30 is_state running
     dl cancel last
     run dl wait last
@@ -273,20 +274,20 @@ YAML
     as_user mkdir "$dir/bin"
     as_user bash -c "cat >'$dir/bin/squeue'" <<SH
 #!/bin/bash
-echo >>"$dir/asked"
+echo >>"$dir/queries"
 exec $slurm_bin/squeue "\$@"
 SH
     as_user chmod +x "$dir/bin/squeue"
-    waiting
+    submit_waiting
     wait_until 30 is_state running
     as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH &&
         for i in {1..20}; do dlrun wait last >"wait-$i" 2>&1 & done; wait' \
         - "$dir" &
-    wait_until 30 test -s "$dir/asked"
-    # Each of the 20 asks at once, after one second and after three. This makes 60 queries if no
-    # process uses the answer to another's query.
+    wait_until 30 test -s "$dir/queries"
+    # Each of the 20 commands needs Slurm's answer at once, after one second and after three. They
+    # would send 60 queries if no command used the answer to another's query.
     sleep 4
-    [ "$(wc -l <"$dir/asked")" -le 15 ]
+    [ "$(wc -l <"$dir/queries")" -le 15 ]
     as_user touch "$dir/go"
     wait "$!"
     [ "$(cat "$dir"/wait-* | grep -c completed)" -eq 20 ]
@@ -312,7 +313,7 @@ SH
     shellcheck "$dir/job.sh"
     as_user sbatch --test-only "$dir/job.sh"
     first=$(as_user sbatch --parsable "$dir/job.sh")
-    # Two runs that start in the same moment are equally new, so the next waits for the first.
+    # The second run must be newer, so it is submitted only after the first has ended.
     wait_until 60 no_jobs
     second=$(as_user sbatch --parsable "$dir/job.sh")
     wait_until 60 no_jobs
@@ -323,7 +324,7 @@ SH
     done
     [[ $(dl ls --runs runs) == *"hello-$first"* ]]
     [ "$(dl status "$first" --json | jq -r .run)" = "hello-$first" ]
-    # A name means the newest run of that name.
+    # A name refers to the newest run of that name.
     [ "$(dl status hello --json | jq -r .run)" = "hello-$second" ]
     [ "$(dl logs "$first" | grep -c '^rank . of 4 on n')" -eq 4 ]
 }
@@ -352,7 +353,7 @@ SH
 }
 
 @test "resubmit runs the same script as a new run, but not while the old run is running" {
-    waiting
+    submit_waiting
     wait_until 30 is_state running
     first=$(key .run)
     run dl resubmit last
@@ -477,8 +478,8 @@ YAML
     run dl check hello.yaml --runs shared
     [[ $status -eq 2 && $output == *"shared/$own: is not a directory of yours"* ]]
     run dl submit hello.yaml --runs shared
-    said="shared/$own: is not a directory of yours; choose another runs directory with --runs"
-    [[ $status -eq 2 && $output == *"$said"* ]]
+    message="shared/$own: is not a directory of yours; choose another runs directory with --runs"
+    [[ $status -eq 2 && $output == *"$message"* ]]
     as_user bash -c 'cd "$1" && umask 0777 && dlrun init --site testbed -o masked.yaml -- true &&
         dlrun submit hello.yaml --runs masked' \
         - "$dir"
@@ -487,8 +488,8 @@ YAML
     run as_user bash -c 'cd "$1" && unset HOME XDG_STATE_HOME && dlrun submit hello.yaml &&
         dlrun schema >/dev/full' \
         - "$dir"
-    said='standard output could not be written whole'
-    [[ $output == *"not in your index"*"dlrun logs -f $dir/runs/hello-"*"$said"* &&
+    message='standard output could not be written whole'
+    [[ $output == *"not in your index"*"dlrun logs -f $dir/runs/hello-"*"$message"* &&
         $output != *fault* ]]
     run as_user bash -c 'cd "$1" && dlrun submit hello.yaml --json >/dev/full' - "$dir"
     [[ $status -eq 1 && $output \

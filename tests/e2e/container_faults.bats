@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Faults of the real pyxis and enroot and of NVIDIA's hooks in them. The testbed's stand-ins
-# reproduce these faults.
+# Problems that the real pyxis, enroot and NVIDIA's hooks cause. The testbed's stand-ins reproduce
+# them.
 # timeout: 400
 
 load helpers
@@ -56,7 +56,7 @@ has_a_container() { containers_of n1 | grep -q ^dlrun-; }
     wait_until 30 test -s "$dir/saved/out.sqsh"
 }
 
-# Starts a session that ignores every signal that can be ignored.
+# Starts an interactive session whose program ignores TERM.
 start_session() {
     as_user bash -c 'cd "$1" &&
         exec dlrun interactive job.yaml \
@@ -139,8 +139,8 @@ start_session() {
     done
 }
 
-# fails_for CAUSE WORDS [ARGUMENTS]: checks that the job fails once, although it may start again,
-# and gives the tool's message as the reason.
+# fails_for CAUSE WORDS [ARGUMENTS]: checks that the job fails with this cause, that the status
+# contains WORDS from the tool's message, and that no restart is tried, although retry allows it.
 # shellcheck disable=SC2031 # run sets output and status in this test, not in another one's subshell
 fails_for() {
     local cause=$1 words=$2

@@ -55,7 +55,7 @@ push() {
         "oci:$layout/image:$2" "docker://$host/$1:$2"
 }
 
-# bats continues after a skip in setup_file.
+# bats ignores a skip in setup_file, so each test checks.
 setup() {
     containers_are_there
     if [[ $BATS_TEST_DESCRIPTION != *unreachable* && -z ${host:-} ]]; then
@@ -76,7 +76,7 @@ dl() {
     as_user bash -c 'cd "$1" && export DLRUN_IMAGES="$1/images" ENROOT_ALLOW_HTTP=yes && shift &&
         exec dlrun "$@"' - "$dir" "$@"
 }
-# digest_of_tiny FILE: the digest that the registry gives, or that of the imported file's bytes
+# digest_of_tiny FILE: prints the digest that the registry gives, or with the stand-in that of FILE
 digest_of_tiny() {
     local digest
     if [[ $DLRUN_TESTBED_CONTAINERS == stand-in ]]; then

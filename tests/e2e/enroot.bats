@@ -15,8 +15,8 @@ no_container_is_left() {
 }
 
 @test "ranks on two nodes see the image and Slurm's variables, and leave no container" {
-    # The step that holds the containers uses none of the job's GPUs.
-    # shellcheck disable=SC2016 # the ranks' variables
+    # The job has GPUs, to show that the step that holds the containers takes none of them.
+    # shellcheck disable=SC2016 # not expanded by the test
     local program='cat /etc/os-release; echo rank $DLRUN_RANK of $DLRUN_WORLD_SIZE is $SLURM_PROCID'
     run dl submit job.yaml --watch --set resources.gpus_per_node=2 \
         --set "launch.command=[sh, -c, \"$program\"]"
@@ -32,7 +32,7 @@ no_container_is_left() {
 }
 
 @test "variables arrive byte for byte and override the image's, also with newlines and quotes" {
-    # shellcheck disable=SC2016 # the container's variables
+    # shellcheck disable=SC2016 # not expanded by the test
     local names='"$IN_BOTH" "$ONLY_IMAGE" "$LINES_OF_TEXT" "$QUOTED" "$EVIL"'
     run inside "printf \"<%s><%s><%s><%s><%s>\\n\" $names" \
         --set environment.vars.IN_BOTH=job \
@@ -128,5 +128,5 @@ wait_in_container() {
 }
 
 @test "secrets reach only the program in the container, also in an interactive session" {
-    stay_secret
+    check_secrets_in_container
 }

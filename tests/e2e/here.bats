@@ -38,7 +38,7 @@ key() { dl status last --json | jq -r "$1"; }
 }
 
 @test "run names a rank that failed, and ends with 5" {
-    # shellcheck disable=SC2016 # the rank's variable
+    # shellcheck disable=SC2016 # not expanded by the test
     local program='[[ $DLRUN_RANK != 1 ]] || { echo no such data: /nowhere >&2; exit 7; };'
     program+=' trap : TERM; while :; do sleep 1; done'
     run dl run hello.yaml --set "launch.command=[bash, -c, \"$program\"]"
@@ -108,7 +108,7 @@ key() { dl status last --json | jq -r "$1"; }
 }
 
 @test "interactive runs a command in the spec's environment, then frees the allocation" {
-    # shellcheck disable=SC2016 # the session's variables
+    # shellcheck disable=SC2016 # not expanded by the test
     local words='$SLURM_JOB_NUM_NODES nodes, CPUs: $SLURM_CPUS_PER_TASK: $GREETING'
     run dl interactive hello.yaml \
         -- bash -c "echo \"on \$(hostname), job of $words\"" </dev/null
@@ -131,7 +131,7 @@ key() { dl status last --json | jq -r "$1"; }
     [[ $output == *"the salloc here has no option --mial-user; did you mean 'mail-user'?"* ]]
     wait_until 10 no_jobs
     [ -z "$(ls "$dir"/runs/.interactive-*)" ]
-    # The GPUs are counted over all nodes, so their number on this node is unknown.
+    # resources.gpus counts the GPUs of all nodes, so their number on the session's node is unknown.
     run dl interactive hello.yaml --set resources.gpus=4 --set resources.nodes=2 -- true
     [[ $status == 2 &&
         $output == *"resources.gpus are counted over all nodes"*resources.gpus_per_node=N* ]]
@@ -237,7 +237,7 @@ start_attached() {
     run dl submit hello.yaml \
         --set "launch.command=[bash, -c, 'until [[ -e $dir/go ]]; do sleep 0.1; done']"
     wait_until 30 is_running
-    # shellcheck disable=SC2016 # the session's variables
+    # shellcheck disable=SC2016 # not expanded by the test
     local words='$(pgrep -fc "dlrun-agent rank") agents, $SLURM_CPUS_PER_TASK CPUs: $GREETING'
     run dl attach last \
         -- bash -c "echo \"on \$(hostname), job \$SLURM_JOB_ID, $words\"" </dev/null

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Hostile strings: see hostile_strings.py. With DLRUN_TEST_ALL_STRINGS, tests each string in each
-# key.
+# Hostile strings in specs; see hostile_strings.py. With DLRUN_TEST_ALL_STRINGS, tests each string
+# in each key.
 # timeout: 1500
 
 load helpers

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The log: it shows each command that dlrun runs, and in a job what lead, the ranks' agents and the
-# trainer do. It holds no secret, and changes neither stdout nor stderr.
+# The log shows each command that dlrun runs, and in a job the actions of lead, the ranks' agents
+# and the trainer. It contains no secret, and changes neither stdout nor stderr.
 # timeout: 300
 
 load helpers
@@ -9,7 +9,7 @@ load secrets
 setup() {
     dir=$(fresh_dir)
     make_secrets
-    # shellcheck disable=SC2016 # the rank's
+    # shellcheck disable=SC2016 # The rank expands it.
     write_secret_spec logged 1 'exit $((CODE))'
 }
 
@@ -24,7 +24,7 @@ dl_logged() {
 path() { dl status last --json | jq -r .path; }
 is_over() { [[ $(dl status last --json | jq -r .state) == "$1" ]]; }
 
-# The programs that a command's own children execute, by name, one per line.
+# executed FILE: prints the names of the programs in strace's output FILE, one per line.
 executed() {
     sed -nE 's/^[0-9]+ +execve\("([^"]*)".*/\1/p' "$1" | xargs -n 1 basename | sort -u
 }
@@ -47,7 +47,7 @@ executed() {
         grep -qE " a command has ended argv=\"?([^ ]*/)?${program}[ \"]" "$dir/err" ||
             { echo "$program is not in the log" && false; }
     done
-    keeps_quiet cat "$dir/err" "$dir/out"
+    prints_no_secret cat "$dir/err" "$dir/out"
 }
 
 @test "a reader of the log that goes away neither ends dlrun nor loses the job" {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# A new user on a cluster without a site file: runs the README's commands as they are printed there.
+# A new user on a cluster without a site file runs the README's commands as they are printed there.
 # The file has a testbed of its own, because dlrun has a site file for the shared one.
 
 setup_file() {
@@ -95,7 +95,7 @@ readme_commands() {
     sites=$(dl site list --json | jq -r '.[].name')
     [ "$(wc -l <<<"$sites")" -ge 7 ]
     for site in $sites; do
-        # Only the Slurm of a site can check the site's partitions, so sbatch is not on PATH here.
+        # sbatch is not on PATH, because the testbed's Slurm lacks the partitions of the site.
         run as_user env PATH="$DLRUN_TESTBED_PREFIX/bin" /bin/bash \
             -o pipefail -c 'dlrun init --site "$1" | dlrun check -' - "$site"
         echo "$site: $output"

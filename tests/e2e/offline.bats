@@ -51,13 +51,14 @@ is_state() { [[ $(state) == "$1" ]]; }
     "$testbed/up" >/dev/null
     wait_until 30 as_user squeue
     [ "$(state)" = not_submitted ]
-    # (A killed controller may bring back the ended job of the previous test.)
+    # Only this test's jobs count, because a killed controller may bring back the ended job of the
+    # test before.
     [[ $(squeue -h -o %Z) != *"$dir"* ]]
 }
 
 @test "a submission that was accepted but whose reply was lost is found by its token" {
-    # sbatch is killed after the controller has accepted the job, as by a lost connection or an
-    # impatient user.
+    # sbatch is killed after the controller has accepted the job, as if the connection was lost or
+    # the user ended it.
     as_user mkdir "$dir/bin"
     as_user bash -c "cat >'$dir/bin/sbatch'" <<SH
 #!/bin/bash

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # Every preset end to end, on four nodes and on this machine without Slurm: a program reads the
-# environment like the framework and verifies it (verify_preset.py). Of the frameworks themselves,
-# mpi4py is tested here and PyTorch in torch.bats.
+# environment like the framework and verifies it (verify_preset.py). This file also runs mpi4py, and
+# torch.bats runs PyTorch.
 # timeout: 300
 
 load helpers
@@ -11,7 +11,7 @@ setup() {
     install -m 755 -o "$DLRUN_TESTBED_USER" "$BATS_TEST_DIRNAME/verify_preset.py" \
         "$dir/verify_preset.py"
     as_user mkdir "$dir/bin"
-    # Replaces torchrun, so that no torch is needed; the preset's options are verified.
+    # This program replaces torchrun and verifies the options that the preset passes.
     as_user tee "$dir/bin/torchrun" >/dev/null <<SH
 #!/bin/sh
 exec python3 $dir/verify_preset.py rank $dir/torchrun torchrun "\$@"

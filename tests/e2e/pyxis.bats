@@ -146,23 +146,23 @@ setup() { boxed_job pyxis 1 1; }
 }
 
 @test "secrets reach only the program in the container, also in an interactive session" {
-    stay_secret
+    check_secrets_in_container
 }
 
 @test "a job in an image starts again, in its allocation and from the queue" {
     as_user tee -a "$dir/job.yaml" >/dev/null <<'YAML'
 retry: {max: 3, on: [failure, preemption]}
 YAML
-    # shellcheck disable=SC2016 # the rank's variables
+    # shellcheck disable=SC2016 # not expanded by the test
     local program='. /etc/os-release; echo "attempt $DLRUN_ATTEMPT in $ID";'
     # shellcheck disable=SC2016
     program+=' case $DLRUN_ATTEMPT in 0) exit 3;; 1) sleep 300;; esac'
     dl submit job.yaml --set "container.mounts=['$dir/data:/data']" \
         --set "launch.command=[sh, -c, '$program']"
-    said() { [[ $(dl logs --rank 0 last) == *"attempt $1 in dlrun-test"* ]]; }
-    wait_until 60 said 1
+    has_printed_attempt() { [[ $(dl logs --rank 0 last) == *"attempt $1 in dlrun-test"* ]]; }
+    wait_until 60 has_printed_attempt 1
     scontrol requeue "$(dl status last --json | jq -r .job)"
-    wait_until 90 said 2
+    wait_until 90 has_printed_attempt 2
     dl wait last
     [ "$(dl status last --json | jq -c '[.state, .attempt]')" = '["completed",2]' ]
 }

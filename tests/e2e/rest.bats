@@ -44,8 +44,7 @@ teardown() {
     end_test
 }
 
-# start_proxy MODE...: starts a proxy between dlrun and slurmrestd, at $dir/proxy;
-# see rest_proxy.py.
+# start_proxy MODE...: starts rest_proxy.py between dlrun and slurmrestd, at $dir/proxy
 start_proxy() {
     "$testbed/as_user" "$BATS_TEST_DIRNAME/rest_proxy.py" "$dir/proxy" "$@" 3>&- &
     proxy=$!
@@ -57,10 +56,10 @@ stop_proxy() {
     rm -f "$dir/proxy" "$dir"/proxy.{held,log}
 }
 
-# list_servers [URL...]: lists the testbed's server, the proxy and these in the
-# user's configuration.
+# list_servers [URL...]: writes the testbed's server, the proxy and each URL into the user's
+# configuration as allowed servers.
 list_servers() {
-    # shellcheck disable=SC2016 # the inner shell's
+    # shellcheck disable=SC2016 # The inner shell expands it.
     as_user bash -c 'mkdir -p ~/.config/dlrun/sites &&
         exec >~/.config/dlrun/sites/servers.yaml && echo slurmrestd: &&
         for url in "unix:$DLRUN_TESTBED_REST_SOCKET" "unix:$1/proxy" unix:/run/nothing; do
@@ -97,8 +96,8 @@ fields() {
         sed -E "/^Std(Out|Err)=/{s#$dir/runs/job-[^/]*/#RUN/#;s#\\b$1\\b#JOB#g}"
 }
 
-# same NAME SPEC-OPTIONS...: submits the same spec by sbatch and by slurmrestd, both held, and
-# compares the jobs field by field.
+# same SPEC-OPTIONS...: submits the same spec by sbatch and by slurmrestd, both held, and compares
+# the jobs field by field.
 same() {
     local one two
     one=$(dl submit job.yaml --json --set "$(via sbatch)" "$@" 2>/dev/null | jq -r .job)
@@ -191,7 +190,7 @@ YAML
         as_user env PATH="$DLRUN_TESTBED_PREFIX/bin" DIR="$dir" \
             "$(command -v bash)" -c 'cd "$DIR" && exec dlrun "$@"' - "$@"
     }
-    # shellcheck disable=SC2046 # words are wanted
+    # shellcheck disable=SC2046 # splits the words
     run alone submit job.yaml $(by_token) --json
     [ "$status" -eq 0 ]
     id=$(jq -r .run <<<"$output") job=$(jq -r .job <<<"$output")
@@ -332,7 +331,7 @@ dl_trusting() {
     for name in good misnamed; do
         tls "$name"
         trusting=dl_trusting
-        # The other certificate is good, but `dl` does not know its authority.
+        # The certificate `good` is valid, but `dl` does not know its authority.
         [[ $name == misnamed ]] || trusting=dl
         run "$trusting" submit job.yaml --set submit.via=slurmrestd --set "submit.url=$url" \
             --set "submit.token_file=$dir/token"
@@ -356,15 +355,15 @@ dl_trusting() {
 
 @test "a secret reaches the rank, but not the environment that slurmrestd gets" {
     make_secrets
-    # shellcheck disable=SC2016 # the rank's variables
+    # shellcheck disable=SC2016 # not expanded by the test
     local program='printf %s \"$MY_KEY,$MY_TOKEN\" | sha256sum'
     dl_with_key submit job.yaml --set "$(via slurmrestd)" \
         --set 'environment.secrets=[MY_KEY, {name: MY_TOKEN, file: token}]' \
         --set "launch.command=[bash, -c, \"$program; until [[ -e go ]]; do sleep 0.1; done\"]"
-    said() { [[ $(dl logs last) == *"$expected"* ]]; }
-    wait_until 60 said
-    are_in_no_argument
-    Slurm_has_none "$(dl status last --json | jq -r .job)"
+    has_printed_digest() { [[ $(dl logs last) == *"$expected"* ]]; }
+    wait_until 60 has_printed_digest
+    no_argument_has_a_secret
+    slurm_has_no_secret "$(dl status last --json | jq -r .job)"
     [ "$(holders "$DLRUN_TESTBED_HOME")" = "$(dl status last --json | jq -r .path)/secrets" ]
     as_user touch "$dir/go"
     dl wait last

@@ -15,15 +15,15 @@ setup() {
 dl() { dl_with_key "$@"; }
 is_state() { [[ $(dl status last --json | jq -r .state) == "$1" ]]; }
 path() { dl status last --json | jq -r .path; }
-ranks_said() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
+ranks_printed_digest() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
 
 @test "a secret reaches every rank, and no argument, script, comment, log, record or Slurm file" {
     dl submit secret.yaml
-    wait_until 60 ranks_said
+    wait_until 60 ranks_printed_digest
     run=$(path) job=$(dl status last --json | jq -r .job)
 
     # The program's own environment contains the secret; no argument and no other environment does.
-    are_in_no_argument
+    no_argument_has_a_secret
     local programs=0
     while read -r environ; do
         comm=$(cat "${environ%environ}comm" 2>/dev/null) || continue
@@ -36,8 +36,8 @@ ranks_said() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
     done < <(grep -laFf "$BATS_TEST_TMPDIR/patterns" /proc/[0-9]*/environ 2>/dev/null)
     ((programs >= 4)) # The programs themselves do have the secrets.
 
-    Slurm_has_none "$job"
-    keeps_quiet scontrol write batch_script "$job" -
+    slurm_has_no_secret "$job"
+    prints_no_secret scontrol write batch_script "$job" -
 
     # The run has one file, for its owner only. The index and the rest of the user's home have none.
     [ "$(stat -c '%a %U' "$run/secrets")" = "600 $DLRUN_TESTBED_USER" ]
@@ -53,7 +53,7 @@ ranks_said() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
 @test "dlrun run gives secrets to its ranks in the same way" {
     as_user touch "$dir/go"
     dl run secret.yaml --set resources.nodes=1 --set resources.tasks_per_node=4
-    ranks_said
+    ranks_printed_digest
     [ ! -e "$(path)/secrets" ]
     [ -z "$(holders "$DLRUN_TESTBED_HOME")" ]
 }
@@ -77,12 +77,12 @@ ranks_said() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
 
 @test "an edited script keeps its secrets, and cancelling a pending job removes them" {
     dl render secret.yaml -o job.sh
-    keeps_quiet cat "$dir/job.sh"
+    prints_no_secret cat "$dir/job.sh"
     grep -q -- '--secret MY_KEY' "$dir/job.sh"
     sed -i 's/--time=00:05:00/--time=00:04:00/' "$dir/job.sh"
     # A secret from a file is not taken from this shell's environment.
     MY_TOKEN=decoy dl submit job.sh
-    wait_until 60 ranks_said
+    wait_until 60 ranks_printed_digest
     text=$(scontrol write batch_script "$(dl status last --json | jq -r .job)" -)
     [[ $text != *"$canary"* ]]
     dl cancel last

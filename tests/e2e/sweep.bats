@@ -126,7 +126,7 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
 }
 
 @test "a requeued task claims its own point again" {
-    # shellcheck disable=SC2016 # the point's variables
+    # shellcheck disable=SC2016 # not expanded by the test
     local program='echo attempt $DLRUN_ATTEMPT; touch began-$LR;'
     program+=' until [[ -e go ]]; do sleep 0.1; done'
     dl submit sweep.yaml --set 'sweep.parameters={environment.vars.LR: [a, b]}' \
@@ -189,8 +189,8 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     ! grep -rl s3cret "$parent" || false
 }
 
-# An sbatch that does its work and then loses its reply or kills its caller.
-hostile_sbatch() {
+# Writes an sbatch that submits the job and then loses its reply or kills its caller.
+write_hostile_sbatch() {
     as_user mkdir "$dir/bin"
     as_user tee "$dir/bin/sbatch" >/dev/null <<SH
 #!/bin/bash
@@ -211,7 +211,7 @@ submit_ten() {
 }
 
 @test "an array whose reply is lost is found by its comment, so that each point runs once" {
-    hostile_sbatch
+    write_hostile_sbatch
     submit_ten
     (($(wc -l <"$dir/jobs") == 2))
     [[ $(points .job | sed 's/_.*//' | uniq | xargs) == "$(xargs <"$dir/jobs")" ]]
@@ -220,7 +220,7 @@ submit_ten() {
 }
 
 @test "if dlrun is killed between two arrays, the second is reported as not submitted" {
-    hostile_sbatch
+    write_hostile_sbatch
     as_user touch "$dir/lost" "$dir/kill"
     run submit_ten
     [ "$status" -ne 0 ]
@@ -244,8 +244,8 @@ submit_ten() {
     done
     (($(wc -l <"$dir/jobs") == 1))
     dl resubmit "$parent/8" --watch
-    # One point of the second array is missing. Resubmitting the sweep submits this one task, and
-    # the next time nothing.
+    # One point of the second array is missing. Resubmitting the sweep submits this point; a second
+    # resubmission submits nothing.
     run json resubmit "$parent" --watch
     [ "$status" -eq 0 ]
     [[ $(jq -s -c '[.[0].points, (.[0].jobs | length), .[1].state]' <<<"$output") \
@@ -264,8 +264,8 @@ submit_ten() {
     [[ $output == *"nothing was submitted: point 1: resources.partition=nosuch"* ]]
     (($(json ls --all | jq length) == runs))
     [[ -z $(squeue -h -u "$DLRUN_TESTBED_USER") ]]
-    # Nodes that may come back are no reason to refuse: sbatch decides, and the array that it may
-    # refuse goes first.
+    # dlrun does not refuse more nodes than are up, because nodes may come back. sbatch decides, and
+    # the array that it may refuse is submitted first.
     run dl submit sweep.yaml --set 'sweep.parameters={resources.nodes: [1, 99]}'
     [[ $output == *"point 1: resources.nodes=99: Slurm may queue it and not start it: "* ]]
     path=$(json status last | jq -r .path)

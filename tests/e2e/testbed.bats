@@ -19,7 +19,8 @@ setup() { load helpers; }
 
 user_job() { as_user srun --time=1 "$@"; }
 
-# Prints everything of a testbed that could be left on the machine, one item per line.
+# remains STATE: prints everything of the testbed in STATE that is left on the machine, one item per
+# line
 remains() {
     local pid environment
     grep -F "$1" /proc/mounts
@@ -132,7 +133,7 @@ n2 1" ]
 }
 
 @test "a controller that was killed does not use a job id again" {
-    # (It saves the first number at once, and later ones after some seconds.)
+    # The controller saves the first job id at once, and later ids only after some seconds.
     for _ in 1 2 3; do lost=$(as_user sbatch --parsable --time=1 --wrap 'sleep 10'); done
     "$testbed/fault" kill slurmctld
     "$testbed/up"
@@ -151,11 +152,11 @@ n2 1" ]
 @test "a second testbed comes up beside the first and goes down again" {
     other=$DLRUN_TESTBED_DIR.other
     DLRUN_TESTBED_DIR=$other "$testbed/up" --nodes 1 --gpus 0 --proctrack linuxproc
-    [ "$(DLRUN_TESTBED_DIR=$other "$testbed/as_user" srun hostname 2>"$BATS_TEST_TMPDIR/said")" \
+    [ "$(DLRUN_TESTBED_DIR=$other "$testbed/as_user" srun hostname 2>"$BATS_TEST_TMPDIR/err")" \
         = n1 ]
     DLRUN_TESTBED_DIR=$other "$testbed/fault" kill slurmctld
     DLRUN_TESTBED_DIR=$other "$testbed/up" --again # This keeps the testbed's options.
-    [ "$(DLRUN_TESTBED_DIR=$other "$testbed/as_user" srun hostname 2>"$BATS_TEST_TMPDIR/said")" \
+    [ "$(DLRUN_TESTBED_DIR=$other "$testbed/as_user" srun hostname 2>"$BATS_TEST_TMPDIR/err")" \
         = n1 ]
     DLRUN_TESTBED_DIR=$other "$testbed/down"
     run env DLRUN_TESTBED_DIR="$other" "$testbed/up" --again

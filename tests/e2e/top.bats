@@ -6,7 +6,7 @@ load helpers
 
 setup() {
     dir=$(fresh_dir)
-    # The first rank keeps one core busy, the second sleeps, until the file `stop` exists.
+    # Until the file `stop` exists, the first rank keeps one core busy and the second rank sleeps.
     cat >"$dir/busy.yaml" <<'YAML'
 name: busy
 resources: {nodes: 1, tasks_per_node: 2, time: 5m}
@@ -67,7 +67,7 @@ type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys
     tmux -S "$socket" resize-window -x 30 -y 12
     wait_until 30 shows '^ busy-[-0-9a-f]*  r[^u]*$'
     tmux -S "$socket" resize-window -x 100 -y 30
-    tmux -S "$socket" send-keys C-z # The shell gets its screen back, then top.
+    tmux -S "$socket" send-keys C-z # The shell gets its screen back.
     wait_until 30 shows 'Stopped'
     type_line fg
     wait_until 30 shows 'RANK  NODE'
@@ -116,7 +116,7 @@ YAML
     [ "$(grep -vc "$(date -u +%Y-)" "$BATS_TEST_TMPDIR/differs" || true)" -eq 0 ]
     dl run digits.yaml --set train.epochs=4 >/dev/null 2>&1
     ids=$(dl ls --json | jq -r '.[0].run, .[-1].run')
-    # shellcheck disable=SC2086 # two words
+    # shellcheck disable=SC2086 # splits the words
     run dl report $ids -o both.html
     [ "$status" -eq 0 ]
     grep -q 'train.epochs' "$dir/both.html"
