@@ -172,7 +172,7 @@ job_failed_with() {
     [[ $(event ended) == *'"state":"cancelled","code":143,'"$message"* ]]
 }
 
-@test "a command that is not on the node ends the job with 127, and one line names host and PATH" {
+@test "a command that is not on the node ends the job with 127, and a line names host and PATH" {
     lead_job '' '' pythonx train.py
     wait_until 20 has_event ended
     message='pythonx: command not found \(PATH=.*\); the other 7 ranks are ended'

@@ -108,7 +108,7 @@ digest_of_tiny() {
         "$path/provenance.json"
 }
 
-@test "many imports of one image at once fetch it once, and all get the same whole file" {
+@test "many imports of one image at once fetch it once, and all get the same complete file" {
     for i in {1..12}; do
         dl container import "$name" >"$BATS_TEST_TMPDIR/out.$i" 2>"$BATS_TEST_TMPDIR/err.$i" &
     done
@@ -141,7 +141,7 @@ digest_of_tiny() {
     [ "$status" -eq 2 ]
 }
 
-@test "check points to a local file, to an imported file, or to the import that enroot needs" {
+@test "check suggests ./ for a local file, an imported file, or the import that enroot needs" {
     as_user touch "$dir/plain-file"
     run dl check job.yaml --set container.runtime=pyxis --set container.image=plain-file
     [[ $output == *"write ./plain-file"* ]]

@@ -74,8 +74,8 @@ STRINGS = (
     "x" * 65536,
 )
 
-# The way out of a quotation, a line, a substitution or a block; the command to run; and the end
-# that makes the rest harmless.
+# Each generated string ends a quotation, a line, a substitution or a block, runs a command, and
+# then makes the rest of the line valid again. N is the number of the string.
 MADE = tuple(way_out + what.replace("N", str(100 + number)) + way_back
              for number, (way_out, what, way_back) in enumerate(
                  (way_out, what, way_back)

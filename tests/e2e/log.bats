@@ -50,7 +50,7 @@ executed() {
     prints_no_secret cat "$dir/err" "$dir/out"
 }
 
-@test "a reader of the log that goes away neither ends dlrun nor loses the job" {
+@test "a reader of the log that ends early neither ends dlrun nor loses the job" {
     printf 'export MY_KEY=%s\n' "$canary" >"$dir/env.sh"
     chmod 600 "$dir/env.sh" && chown "$DLRUN_TESTBED_USER:" "$dir/env.sh"
     as_user bash -c 'cd "$1" && . ./env.sh && rm env.sh &&

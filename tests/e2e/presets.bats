@@ -57,7 +57,7 @@ task_presets=(torch accelerate deepspeed lightning horovod tensorflow jax mpi pl
     done
 }
 
-@test "dlrun run gives all ranks what the preset promises, without Slurm" {
+@test "without Slurm, dlrun run gives each rank the environment of its preset" {
     for preset in torch accelerate deepspeed lightning tensorflow jax plain; do
         spec "$preset" 'tasks_per_node: 2'
         run dl run "$preset.yaml"

@@ -257,7 +257,7 @@ submit_ten() {
     (($(wc -l <"$dir/ran") == 10))
 }
 
-@test "if Slurm would refuse one array, none is queued, and resubmit submits one refused later" {
+@test "if Slurm would refuse an array, none is queued, and resubmit submits one refused later" {
     runs=$(json ls --all | jq length)
     run dl submit sweep.yaml --set 'sweep.parameters={resources.partition: [batch, nosuch]}'
     [ "$status" -eq 3 ]

@@ -128,7 +128,7 @@ n2 1" ]
     [[ $output == *"is up with other options"* ]]
 }
 
-@test "as_user without a command is a shell that finds what is installed for the nodes" {
+@test "as_user without a command is a shell that finds the programs installed for the nodes" {
     [ "$("$testbed/as_user" <<<'type -P mpi_ring')" = "$DLRUN_TESTBED_PREFIX/bin/mpi_ring" ]
 }
 
@@ -175,7 +175,7 @@ n2 1" ]
     [ -z "$(remains "$DLRUN_TESTBED_DIR.other")" ]
 }
 
-@test "down removes what an up has made that was killed at any moment" {
+@test "down removes everything from an up that was killed at any moment" {
     other=$DLRUN_TESTBED_DIR.other
     for delay in 0.02 0.05 0.1 0.15 0.2 0.25 0.3; do
         DLRUN_TESTBED_DIR=$other timeout -s KILL "$delay" "$testbed/up" --nodes 2 || true
