@@ -13,8 +13,8 @@ our_bridges() {
     return 0
 }
 
-# subnet_is_free SUBNET: succeeds if this machine has no route into the subnet except the default
-# route.
+# subnet_is_free SUBNET: succeeds if this machine has no route to the subnet or to a part of it.
+# Wider routes, such as the default route, do not count.
 subnet_is_free() {
     local route
     route=$(ip -4 route get "$1.1" 2>/dev/null) || return 0
