@@ -11,7 +11,7 @@ from jobs import Event
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "bench"))
-import machine  # noqa: E402  describes the machine as the benchmarks do
+import machine  # noqa: E402  the benchmarks' description of the machine
 
 HEAD = """\
 | fault | count | recovered | resumed to the bit | hangs | untrue verdicts | duplicates \
@@ -26,8 +26,8 @@ The columns mean:
 - **resumed to the bit**: runs that started again and whose result has the bits of an undisturbed
   run.
 - **hangs**: runs that did not end within the bound of the kind.
-- **untrue verdicts**: the state, cause, rank, node or signal that dlrun reported is not what was
-  done.
+- **untrue verdicts**: the state, cause, rank, node or signal that dlrun reported contradicts the
+  injected fault.
 - **duplicates**: a rank's program was started twice in one attempt, or while an earlier one ran.
 - **leftovers**: processes of the run, or of its job's control groups, remained 8 s after its end.
 - **verdict**: seconds from the fault to the recorded end of the attempt; empty if nothing had to end.
@@ -93,7 +93,7 @@ def page(outcomes: Sequence[Event], seed: int, testbeds: int) -> str:
     seconds = sum(one["took_s"] for one in outcomes)
     count, kinds = len(outcomes), len({one["kind"] for one in outcomes})
     return (
-        "# Faults, and what becomes of the jobs that they happen to\n\n"
+        "# Injected faults and their effect on jobs\n\n"
         f"`tests/faults/campaign --seed {seed}`, {datetime.date.today()}, at {commits}: "
         f"{count} faults of {kinds} kinds, {seconds / 3600:.1f} hours of them on {testbeds} "
         "testbeds. "
