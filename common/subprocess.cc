@@ -14,6 +14,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "common/blocked_sigpipe.h"
 #include "common/files.h"
@@ -157,6 +158,12 @@ Result<int> reap(pid_t child, Clock::time_point deadline) {
 }  // namespace
 
 std::optional<std::string> find_program(std::string_view name, const Env& env) {
+  // A relative path would be another file once the child has changed its folder.
+  const auto absolute = [](const std::string& path) -> std::string {
+    std::error_code error;
+    auto full = std::filesystem::absolute(path, error);
+    return error ? path : full.string();
+  };
   const auto is_program = [](const std::string& path) {
     struct stat status {};
     return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
@@ -165,12 +172,12 @@ std::optional<std::string> find_program(std::string_view name, const Env& env) {
   if (name.empty()) return std::nullopt;
   if (name.find('/') != std::string_view::npos) {
     std::string path(name);
-    return is_program(path) ? std::optional(path) : std::nullopt;
+    return is_program(path) ? std::optional(absolute(path)) : std::nullopt;
   }
   const std::string search = env.get_or("PATH", "/usr/local/bin:/usr/bin:/bin");
   for (std::string_view directory : split(search, ':')) {
     std::string path = fmt::format("{}/{}", directory.empty() ? "." : directory, name);
-    if (is_program(path)) return path;
+    if (is_program(path)) return absolute(path);
   }
   return std::nullopt;
 }
@@ -187,8 +194,9 @@ Result<Finished> run_unlogged(const Command& command) {
   auto out = make_pipe();
   auto err = make_pipe();
   auto status = make_pipe();
-  if (!in || !out || !err || !status)
-    return fail(Errc::kIo, "{}: no pipes left: {}", name, errno_text(errno));
+  for (const auto* pipe : {&in, &out, &err, &status}) {
+    if (!*pipe) return within(name, pipe->error());
+  }
 
   const std::vector<std::string> entries = command.env.entries();
   std::vector<char*> argv = pointers(command.argv);

@@ -63,18 +63,20 @@ Result<FullScreen> FullScreen::open() {
     return fail(Errc::kUsage, "standard input and output are not a terminal");
   }
   const sigset_t set = waited_signals();
-  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   UniqueFd signals(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals.is_open()) return fail(Errc::kIo, "signalfd: {}", errno_text(errno));
+  sigset_t mask_before;
+  ::pthread_sigmask(SIG_BLOCK, &set, &mask_before);
   g_before = before;
   set_fault_handlers(restore_and_die);
-  FullScreen screen(before, std::move(signals));
+  FullScreen screen(before, mask_before, std::move(signals));
   screen.enter();
   return screen;
 }
 
 FullScreen::FullScreen(FullScreen&& other) noexcept
     : before_(other.before_),
+      mask_before_(other.mask_before_),
       signals_(std::move(other.signals_)),
       is_open_(std::exchange(other.is_open_, false)),
       is_shown_(std::exchange(other.is_shown_, false)) {}
@@ -83,8 +85,7 @@ FullScreen::~FullScreen() {
   if (!is_open_) return;
   leave();
   set_fault_handlers(SIG_DFL);
-  const sigset_t set = waited_signals();
-  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
 }
 
 void FullScreen::enter() {

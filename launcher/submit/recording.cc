@@ -33,9 +33,15 @@ Result<RunDirectory> record(const Context& context, Reporter& reporter, const st
   if (!run) return run;
   // A run counts as another user's if its path leads through a link of that user. The caller chose
   // this runs folder, so the recorded path has no links.
-  std::error_code error;
-  if (foreign_folder(run->path)) run->path = std::filesystem::canonical(run->path, error);
-  if (error) return fail(Errc::kIo, "{}: {}", runs_dir, error.message());
+  if (foreign_folder(run->path)) {
+    std::error_code error, ignored;
+    auto path = std::filesystem::canonical(run->path, error);
+    if (error) {
+      std::filesystem::remove_all(run->path, ignored);
+      return fail(Errc::kIo, "{}: {}", runs_dir, error.message());
+    }
+    run->path = std::move(path);
+  }
   for (const auto& [file, text] : files) {
     if (auto written = write_file_atomic(run->path / file, text); !written) {
       std::error_code ignored;

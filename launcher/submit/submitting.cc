@@ -28,8 +28,8 @@ Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInsp
   if (job.experiment) DLRUN_TRY(fetch_downloads(reporter, job.experiment->loaded));
   const bool is_agentless = plan != nullptr && plan->agent.empty();
   if (!is_agentless) DLRUN_TRY(stage(context, reporter, job.runs_dir));
-  DLRUN_TRY_ASSIGN(auto run, record_run(context, reporter, job));
   for (const LogFolders& logs : checked.logs) DLRUN_TRY(make_log_folders(logs));
+  DLRUN_TRY_ASSIGN(auto run, record_run(context, reporter, job));
   if (plan != nullptr && plan->snapshot) {
     DLRUN_TRY_ASSIGN(job.settings.chdir, snapshot_for(context, job.source_dir, job.runs_dir, run));
   }

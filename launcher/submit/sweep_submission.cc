@@ -228,9 +228,9 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
                            arrays, job.settings, executor));
   DLRUN_TRY(fetch_downloads(reporter, experiment.loaded));
   if (!plan.agent.empty()) DLRUN_TRY(stage(context, reporter, plan.runs_dir));
+  for (const LogFolders& folders : checked.logs) DLRUN_TRY(make_log_folders(folders));
   DLRUN_TRY_ASSIGN(auto run,
                    record_sweep(context, reporter, experiment, sweep, job.settings.secrets));
-  for (const LogFolders& folders : checked.logs) DLRUN_TRY(make_log_folders(folders));
   if (plan.snapshot) {
     DLRUN_TRY_ASSIGN(job.settings.chdir, snapshot_for(context, plan.folder, plan.runs_dir, run));
   }
@@ -238,10 +238,12 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
   Result<> done;
   {
     const auto lock = SubmissionLock::hold(run.path);
-    DLRUN_TRY(write_sbatch_settings(run.path, job.settings));
     provenance.set_image(job.image);
-    done = send(context, run, arrays, job.settings, sweep.max_parallel.has_value(), "", executor,
-                sent);
+    done = write_sbatch_settings(run.path, job.settings);
+    if (done) {
+      done = send(context, run, arrays, job.settings, sweep.max_parallel.has_value(), "", executor,
+                  sent);
+    }
   }
   write_provenance(reporter, provenance, run.path);
   if (!done) {

@@ -318,8 +318,10 @@ YAML
     [[ $(points .state "$sweep" | xargs) == "pending completed" ]]
     [[ $(json sweep "$sweep" --sort point | jq -c '.[0] | [.result.test_accuracy, .result_of]') \
         == "$before" ]]
-    dl cancel "$sweep/0"
+    # The point is a job of its own now. The mark tells its state once Slurm has forgotten the job.
+    dl cancel "$sweep"
     wait_until 60 is_state "$sweep/0" cancelled
+    [ -e "$(json status "$sweep/0" | jq -r .path)/cancelled" ]
     scontrol update partitionname=batch state=up
     [[ $(json sweep "$sweep" --sort point | jq -c '.[0] | [.result.test_accuracy, .result_of]') \
         == "$before" ]]

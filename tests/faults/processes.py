@@ -26,7 +26,6 @@ class Processes:
     agents: dict[int, Process] = field(default_factory=dict)
     guards: dict[int, Process] = field(default_factory=dict)
     stepds: dict[str, Process] = field(default_factory=dict)
-    batch_stepd: Process | None = None
     lead: Process | None = None
     srun: Process | None = None
     all: list[tuple[int, str]] = field(
@@ -106,7 +105,6 @@ def find(run: pathlib.Path) -> Processes:
         if one.name == "dlrun-agent" and one.words[1:2] == ["lead"]:
             if parent is None:  # Lead's helpers are child processes of lead.
                 processes.lead = process
-                processes.batch_stepd = _stepd(one.parent, process.node)
         elif one.name == "srun" and parent and parent.name == "dlrun-agent":
             processes.srun = process
         elif rank is not None and one.name == "dlrun-agent" and one.words[1:2] == ["rank"]:

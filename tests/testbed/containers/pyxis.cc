@@ -335,7 +335,10 @@ void print_log(int log) {
   if (state.given[kWritable]) words.emplace_back("--rw");
   for (const std::string& mount : split(state.given[kMounts].value_or(""), ',')) {
     const auto word = enroot_mount(mount);
-    if (!word) return false;
+    if (!word) {
+      ::unlink(conf.c_str());
+      return false;
+    }
     words.insert(words.end(), {"--mount", *word});
   }
   // MPI finds its PMIx server through these folders of the step.

@@ -33,6 +33,7 @@ become_root() {
     command -v sudo >/dev/null ||
         die "needs root: namespaces, a bridge and device files are made (and there is no sudo)"
     local names=DLRUN_TESTBED_DIR,DLRUN_TESTBED_SLURM,DLRUN_TESTBED_SUBNET,DLRUN_TESTBED_USER
+    names+=,DLRUN_TESTBED_CONTAINERS_PREFIX
     exec sudo --preserve-env="$names" "$0" "$@"
 }
 
