@@ -24,7 +24,7 @@ constexpr std::size_t kMostErrors = 20;
   std::string text;
   for (const SweptValue& value : point) {
     text += value.key;
-    if (has_own_layers(value.key)) text += "=" + value.text;
+    if (affects_layers(value.key)) text += "=" + value.text;
     text += '\n';
   }
   return text;

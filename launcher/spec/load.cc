@@ -469,7 +469,7 @@ std::vector<Diagnostic> move_to_point(LoadedSpec& loaded, const SweepPoint& poin
   return all;
 }
 
-bool has_own_layers(std::string_view key) {
+bool affects_layers(std::string_view key) {
   // The trainer's values, variables and the command: no site, preset or other key depends on them
   // while the layers merge.
   constexpr std::array<std::string_view, 4> kPlain{"train.", "environment.vars.", "checkpoint.",

@@ -66,14 +66,14 @@ struct LoadedSpec {
     const LoadRequest& request);
 
 /// Changes a loaded spec from one point of a sweep to another that sets the same keys, without
-/// reading the layers again. Valid only if none of these keys has_own_layers(). Returns the
+/// reading the layers again. Valid only if none of these keys affects_layers(). Returns the
 /// diagnostics of the values and of validate().
 [[nodiscard]] std::vector<Diagnostic> move_to_point(LoadedSpec& loaded, const SweepPoint& point,
                                                     const Env& env);
 
 /// Returns true if other values may depend on the key's value while the layers merge, as they do on
 /// launch.preset and resources.partition.
-[[nodiscard]] bool has_own_layers(std::string_view key);
+[[nodiscard]] bool affects_layers(std::string_view key);
 
 /// Returns the folders that may hold a user's sites/ and presets/: $DLRUN_CONFIG, then
 /// $XDG_CONFIG_HOME/dlrun (without that variable ~/.config/dlrun).

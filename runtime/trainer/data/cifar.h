@@ -15,8 +15,8 @@
 namespace dlrun::trainer {
 
 /// Parses a file into images [n x 32 x 32 x 3], with the three colours of a pixel side by side.
-/// Fails with kInvalid if there are no records or an incomplete one, or (naming the record) if a
-/// class is above 9. The message starts with `name`.
+/// Fails with kInvalid if the file has no record or an incomplete record, or if a class is above 9
+/// (the message names the record). The message starts with `name`.
 [[nodiscard]] Result<Dataset> parse_cifar(std::string_view name,
                                           std::span<const std::uint8_t> bytes);
 
