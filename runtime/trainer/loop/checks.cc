@@ -90,7 +90,7 @@ Result<> Trainer::check_that_ranks_are_alike() const {
   for (const Flag<TrainOptions>& flag : train_flags()) {
     if (!flag.may_differ) settings.push_back({std::string(flag.name), flag.value.show(o)});
   }
-  const bool is_by_file = o.sharding == Sharding::kFile;
+  const bool reads_own_files = o.sharding == Sharding::kFile;
   const auto text_of = [](std::size_t value) { return fmt::format("{}", value); };
   const Dataset& data = data_.train;
   settings.insert(
@@ -99,9 +99,9 @@ Result<> Trainer::check_that_ranks_are_alike() const {
         fmt::format("{} and {}", o.buckets.first_bucket_bytes, o.buckets.bucket_bytes)},
        {"--device", session_.kernels.uses_host_memory() ? "cpu" : "cuda"},
        {"--precision", std::string(name_of(session_.kernels.precision()))},
-       {"the number of training samples", is_by_file ? "its own" : text_of(data.size())},
+       {"the number of training samples", reads_own_files ? "its own" : text_of(data.size())},
        {"the number of test samples", text_of(data_.test.size())},
-       {"the number of classes", is_by_file ? "its own" : text_of(data.classes)},
+       {"the number of classes", reads_own_files ? "its own" : text_of(data.classes)},
        {"the bytes of an image", text_of(data.features)},
        {"the height and width of an image", fmt::format("{} x {}", data.height, data.width)},
        {"the labels of a sample", text_of(data.label_width)}});

@@ -155,9 +155,8 @@ class Network {
   Array<T> running_;
   Array<T> gradients_;
   std::vector<Array<T>> memory_;
-  Array<T>
-      part_gradients_;  // gradients of one part, for the layers that process the batch in parts
-  T* input_ = nullptr;  // [max_batch x inputs]
+  Array<T> part_gradients_;  // of one part, for the layers that process the batch in parts
+  T* input_ = nullptr;       // [max_batch x inputs]
   BatchInfo batch_;
 };
 
