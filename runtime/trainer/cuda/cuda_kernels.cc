@@ -24,8 +24,8 @@
 namespace dlrun::trainer {
 namespace {
 
-constexpr std::size_t kBlasWorkspaceBytes = std::size_t{32}
-                                            << 20U;  // NVIDIA recommends this size for Hopper
+/// NVIDIA recommends this size for Hopper.
+constexpr std::size_t kBlasWorkspaceBytes = std::size_t{32} << 20U;
 
 class CudaKernels final : public Kernels<float> {
  public:

@@ -15,8 +15,8 @@
 namespace dlrun::trainer::cuda {
 namespace {
 
-constexpr std::size_t kWorkspaceBytes = std::size_t{32}
-                                        << 20U;  // NVIDIA recommends this size for Hopper
+/// NVIDIA recommends this size for Hopper.
+constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20U;
 
 Result<> checked(cublasStatus_t status, const char* call) {
   if (status == CUBLAS_STATUS_SUCCESS) return {};
@@ -106,8 +106,8 @@ struct DenseForward::Parts {
     const cublasLtEpilogue_t epilogue =
         key.with_relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
     DLRUN_TRY(set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
-    return set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-               bias);  // cuBLASLt reads the pointer's alignment
+    // The algorithm depends on the alignment of this pointer.
+    return set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   }
 
   Result<> choose(Plan& plan) const {
