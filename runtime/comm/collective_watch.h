@@ -57,7 +57,7 @@ class CollectiveWatch {
   [[nodiscard]] Result<> healthy();
 
   /// Waits until all started collectives have ended. Fails with kPeer if one failed, or did not end
-  /// within `limit` or the timeout; the running ones are then aborted.
+  /// within `limit` or the timeout; the running collectives are then aborted.
   [[nodiscard]] Result<> settled(std::chrono::milliseconds limit);
 
   /// Aborts the collectives. Later calls fail with kPeer and the first reason.
@@ -72,7 +72,7 @@ class CollectiveWatch {
   std::chrono::milliseconds timeout_;
   std::mutex mutex_;  ///< guards calls of device_ and the members below
   bool is_aborted_ = false;
-  bool is_busy_ = false;  ///< a collective was started and is not yet known to have ended
+  bool is_busy_ = false;  ///< true from a start until the watch sees the collective's end
   Clock::time_point started_at_;
   std::string reason_;
 };

@@ -1,7 +1,7 @@
 #pragma once
 // 16-bit floating-point numbers that can be sent and added. Conversion rounds to nearest, ties to
-// even, as IEEE 754 specifies. The compilers' own types are not used because g++ 12 and clang 14
-// support different ones.
+// even, as IEEE 754 specifies. The compilers' own 16-bit types are not used, because g++ 12 and
+// clang 14 support different types.
 
 #include <bit>
 #include <cstdint>

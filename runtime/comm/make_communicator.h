@@ -65,10 +65,10 @@ struct CommunicatorOptions {
 [[nodiscard]] Result<std::unique_ptr<Communicator>> make_communicator(
     std::string_view backend, const CommunicatorOptions& options);
 
-/// Opens the store where the ranks meet: the one in DLRUN_STORE, else PMIx's (under `srun
-/// --mpi=pmix` and mpirun). Returns nullptr if there is no store, or `backend` needs none. "auto"
-/// continues without a store if this installation has no PMIx. Fails as open_store() and
-/// PmixStore::open() do.
+/// Opens the store where the ranks find each other: the store that DLRUN_STORE names, else PMIx's
+/// (under `srun --mpi=pmix` and mpirun). Returns nullptr if there is no store, or `backend` needs
+/// none. "auto" continues without a store if this installation has no PMIx. Fails as open_store()
+/// and PmixStore::open() do.
 [[nodiscard]] Result<std::unique_ptr<Store>> open_store_for(std::string_view backend,
                                                             const World& world, const Env& env);
 

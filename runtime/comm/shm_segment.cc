@@ -89,7 +89,8 @@ void pause_briefly() {
 #endif
 }
 
-/// Returns an address in the abstract namespace. It has no file and disappears with its socket.
+/// Returns an address in the abstract namespace. The address has no file and disappears with its
+/// socket.
 std::pair<sockaddr_un, socklen_t> abstract_address(std::string_view name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

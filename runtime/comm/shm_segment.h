@@ -3,8 +3,8 @@
 //
 // The memory has no name: rank 0 creates it (memfd_create) and passes its file descriptor to the
 // others over a Unix socket in the abstract namespace; the store holds the socket's name. A killed
-// rank therefore leaves no files behind, the size of /dev/shm does not matter, and ranks in
-// different containers can meet if they share a network namespace.
+// rank therefore leaves no files behind, the memory does not need space in /dev/shm, and ranks in
+// different containers can connect if they share a network namespace.
 //
 // All ranks count the same steps. publish() completes this rank's part of a step; await() returns
 // when all ranks have published it. Each rank has a slot that only this rank writes and all ranks

@@ -76,11 +76,11 @@ class CheckpointFolder {
   CheckpointFolder(std::filesystem::path path, std::size_t keep,
                    std::function<Result<>()> may_commit);
 
-  /// Writes a checkpoint, then removes unfinished checkpoints and the oldest ones beyond `keep`.
-  /// Fails with kIo (the message names the file and the reason) or with the error of may_commit;
-  /// earlier checkpoints then do not change. After a failure the new checkpoint is removed, with
-  /// two exceptions: only writing `latest` failed (the message says so), or another attempt owns
-  /// the directory.
+  /// Writes a checkpoint, then removes unfinished checkpoints, and the oldest checkpoints if there
+  /// are more than `keep`. Fails with kIo (the message names the file and the reason) or with the
+  /// error of may_commit; earlier checkpoints then do not change. After a failure the new
+  /// checkpoint is removed, with two exceptions: only writing `latest` failed (the message says
+  /// so), or another attempt owns the directory.
   [[nodiscard]] Result<> save(const TrainingState& state, const CheckpointLayout& layout) const;
 
   /// Returns the newest undamaged checkpoint, or nothing. Adds a message to `skipped` for each

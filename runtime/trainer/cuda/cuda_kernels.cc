@@ -1,6 +1,6 @@
 // The GPU's implementation of nn/kernels.h, on one stream: cuBLAS and cuBLASLt for products,
-// elementwise.cu for the rest, cuda_layer_kernels.h for convolutional networks. It is linked into
-// the module dlrun-trainer-cuda.so.
+// elementwise.cu for the rest, cuda_layer_kernels.h for convolutional networks. This file is part
+// of the module dlrun-trainer-cuda.so.
 
 #include <algorithm>
 #include <vector>

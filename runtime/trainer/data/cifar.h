@@ -3,7 +3,7 @@
 // test_batch.bin. A record has 3073 bytes:
 //
 //   1 byte      the class, 0 to 9
-//   3072 bytes  32 x 32 red values, row by row, then the green ones, then the blue ones
+//   3072 bytes  32 x 32 red values, row by row, then the green and the blue values
 
 #include <filesystem>
 #include <span>

@@ -31,8 +31,8 @@ void add_arc(Stroke& stroke, Point centre, double radius_x, double radius_y, dou
   }
 }
 
-/// Returns the strokes of a handwritten digit. If people write the digit in several ways, picks one
-/// at random.
+/// Returns the strokes of a handwritten digit. If people write the digit in several forms, picks a
+/// form at random.
 std::vector<Stroke> strokes_of(int digit, Random& random) {
   std::vector<Stroke> strokes(1);
   Stroke& pen = strokes[0];

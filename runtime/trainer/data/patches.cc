@@ -22,8 +22,8 @@ constexpr std::size_t kSmallest = 8;
 using Spectrum = std::array<double, kPatchBands>;
 using Spectra = std::array<Spectrum, kPatchLabels>;
 
-/// Returns the brightness of each class in each band. It does not depend on the seed, so a model
-/// can train with one seed and be tested with another.
+/// Returns the brightness of each class in each band. The result does not depend on the seed, so a
+/// model can train with one seed and be tested with another.
 Spectra all_spectra() {
   Spectra spectra;
   for (std::size_t label = 0; label < kPatchLabels; ++label) {

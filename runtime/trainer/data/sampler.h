@@ -82,7 +82,7 @@ class Sampler {
 /// all epochs.
 [[nodiscard]] std::size_t epochs_per_rank(Sharding sharding, std::size_t epochs, int size);
 
-/// A position in training: whole epochs, and the offset in the next one.
+/// A position in training: whole epochs, and the offset in the epoch after them.
 struct EpochPlace {
   std::uint64_t epoch = 0;
   std::uint64_t offset = 0;

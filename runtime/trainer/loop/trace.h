@@ -60,7 +60,7 @@ class Trace {
   void bucket(std::size_t i, const char* name, std::uint64_t bytes, Clock::time_point begin,
               Clock::time_point end);
 
-  /// Ends a step. Returns true after the last one; the caller then calls write().
+  /// Ends a step. Returns true after the last recorded step; the caller then calls write().
   [[nodiscard]] bool end_step();
   [[nodiscard]] bool is_recording() const { return steps_left_ > 0; }
 

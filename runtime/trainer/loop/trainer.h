@@ -73,7 +73,7 @@ struct TrainOptions {
   bool resume = false;  ///< start from the newest valid checkpoint, if there is one
 };
 
-/// Objects that a Trainer uses. They must outlive it and belong to the same thread.
+/// Objects that a Trainer uses. They must outlive the Trainer, and the same thread must use them.
 struct Session {
   Communicator& communicator;
   Kernels<float>& kernels;

@@ -78,7 +78,7 @@ class Kernels {
   /// synchronise(). All steps of a kind consist of the same operations with other arguments. A GPU
   /// with records_steps then runs the step as one CUDA graph. Operations are still queued one by
   /// one in the first step of a kind, and after an allocation within a step. The caller must not
-  /// wait for a part of a step in any other way.
+  /// wait for a part of a step by any other function.
   virtual void begin_step(std::size_t /*kind*/) {}
   [[nodiscard]] virtual bool records_steps() const { return false; }
 

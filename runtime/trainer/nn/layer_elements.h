@@ -120,12 +120,12 @@ DLRUN_HOST_DEVICE inline std::size_t element_at(const ImageShape& shape, std::si
   return ((image * shape.height + row) * shape.width + column) * shape.channels + k;
 }
 
-/// The range [first, end) of output positions, in one direction, whose windows contain a given
-/// input position. Empty if first >= end.
+/// A range of positions [first, end) in one direction; empty if first >= end.
 struct Places {
   std::size_t first;
   std::size_t end;
 };
+/// Returns the output positions whose windows contain input position `place`, in one direction.
 DLRUN_HOST_DEVICE inline Places windows_over(std::size_t place, const Window& w,
                                              std::size_t outputs) {
   // Counted from the start of the padding, window i covers [i stride, i stride + size).

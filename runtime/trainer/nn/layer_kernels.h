@@ -88,9 +88,9 @@ class LayerKernels {
   // only this rank.
 
   /// Computes statistics = the mean of the rows, then 1 / sqrt(variance + epsilon). The sums are
-  /// taken relative to the running mean, which is equal on all ranks, so the variance is not a
-  /// difference of two large numbers. Unless observed is nullptr, also adds share times mean and
-  /// unbiased variance to it. A rank without rows only participates in the sum.
+  /// relative to the running mean, which is equal on all ranks, so the variance is not a difference
+  /// of two large numbers. Unless observed is nullptr, also adds share times mean and unbiased
+  /// variance to it. A rank without rows only participates in the sum.
   virtual void batch_statistics(const T* x, std::size_t rows, std::size_t channels,
                                 const SumOverRanks* sum_over_ranks, double share, const T* running,
                                 T* statistics, T* observed) = 0;

@@ -29,7 +29,7 @@ std::vector<std::string_view> words_of(std::string_view text) {
   return words;
 }
 
-/// Creates layers one after another; shape_ is the output shape of the last one.
+/// Creates layers one after another; shape_ is the output shape of the last layer.
 template <typename T>
 class Builder {
  public:
@@ -83,7 +83,7 @@ class Builder {
     return static_cast<std::size_t>(*value);
   }
 
-  /// Returns true and goes on to the next word if the next word is `word`.
+  /// If the next word is `word`, reads it and returns true.
   bool accept(std::string_view word) {
     if (at_ == words_.size() || words_[at_] != word) return false;
     ++at_;

@@ -1,5 +1,5 @@
 #pragma once
-// LARS: layer-wise learning rates for descent with momentum. It uses the formula of SGD.
+// LARS: layer-wise learning rates for descent with momentum. Uses the formula of SGD.
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
 #pragma once
-// NovoGrad: descent with momentum on gradients that are normalised layer by layer. It uses the
-// formula of SGD.
+// NovoGrad: descent with momentum on gradients that are normalised layer by layer. Uses the formula
+// of SGD.
 
 #include <cmath>
 
