@@ -334,8 +334,8 @@ Writer checkpoints(std::size_t keep) {
           },
           [at](const fs::path& folder, const Marks& marks) -> std::string {
             const std::uint64_t said = marks.size() * 10;
-            std::vector<std::string> passed_over;
-            const auto loaded = at(folder).load_newest(kLayout, "adam", kStates, passed_over);
+            std::vector<std::string> skipped;
+            const auto loaded = at(folder).load_newest(kLayout, "adam", kStates, skipped);
             if (!loaded) return loaded.error().message;
             if (!*loaded) return said == 0 ? "" : "no checkpoint is left";
             const trainer::TrainingState want = state_at((*loaded)->position.step);
@@ -383,18 +383,18 @@ TEST_CASE(
   const TemporaryDirectory folder;
   const trainer::CheckpointFolder checkpoints(folder.path(), 2, [] { return Result<>(); });
   for (const std::uint64_t step : {10U, 20U}) must(checkpoints.save(state_at(step), kLayout));
-  std::vector<std::string> passed_over;
+  std::vector<std::string> skipped;
   for (const char* file : {"manifest.json", "model.safetensors", "optimizer.safetensors"}) {
     CAPTURE(file);
     const UnreadableFile unreadable(folder / "step-00000020" / file);
-    const auto loaded = checkpoints.load_newest(kLayout, "adam", kStates, passed_over);
+    const auto loaded = checkpoints.load_newest(kLayout, "adam", kStates, skipped);
     REQUIRE_FALSE(loaded);
     CHECK(loaded.error().code == Errc::kIo);
     CHECK(loaded.error().message.find(file) != std::string::npos);
     CHECK(loaded.error().message.find("Input/output error") != std::string::npos);
-    CHECK(passed_over.empty());
+    CHECK(skipped.empty());
   }
-  const auto loaded = checkpoints.load_newest(kLayout, "adam", kStates, passed_over);
+  const auto loaded = checkpoints.load_newest(kLayout, "adam", kStates, skipped);
   REQUIRE(loaded);
   CHECK((*loaded)->position.step == 20);
 }

@@ -103,7 +103,7 @@ Trained train(Kernels<T>& kernels, const Words& words, const ImageShape& image, 
     kernels.update(SgdFormula<T>{T(0.05), 0, 0}, {.parameters = network.parameters().data(),
                                                   .gradients = network.gradients().data(),
                                                   .count = network.parameters().size()});
-    network.keep_observed();
+    network.update_running();
   }
   network.forward(kBatch);
   to_host(network.output(), kBatch * kClasses, result.evaluated);

@@ -284,8 +284,7 @@ TEST_CASE(
   TrainOptions options = small_options();
   options.local_steps = 4;
   options.has_sharded_state = true;
-  CHECK(has(message_of(train(1, options)[0]),
-            "--local-steps needs the whole of the optimizer's state"));
+  CHECK(has(message_of(train(1, options)[0]), "--local-steps needs the optimizer's whole state"));
   options.has_sharded_state = false;
   options.layers = {"dense 8", "batchnorm sync", "dense 10"};
   CHECK(has(message_of(train(2, options)[1]),

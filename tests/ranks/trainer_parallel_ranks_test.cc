@@ -167,7 +167,7 @@ TEST_CASE("each rank keeps a part, and the parts are the whole") {
       std::vector<float> whole(10);
       std::iota(whole.begin(), whole.end(), 1.0F);
       std::vector<float> mine(parts.part(), -1);
-      parts.take(whole, mine);
+      parts.copy_part(whole, mine);
       const auto gathered = parts.whole(mine);
       REQUIRE(gathered.has_value());
       CHECK(*gathered == whole);

@@ -433,7 +433,7 @@ TEST_CASE("an error of one rank becomes everybody's, with its rank and host") {
     const auto agreed = agreed_error(common.error());
     REQUIRE(agreed.has_value());
     CHECK(agreed->rank == 2);
-    CHECK(agreed->words == "/d/x: no such file");
+    CHECK(agreed->message == "/d/x: no such file");
     CHECK_FALSE(agreed_error({Errc::kIo, "/d/x: rank 2 on h2: no"}).has_value());
   });
 }

@@ -26,7 +26,7 @@ struct Scripted final : DeviceCollectives {
     if (is_stuck) return true;
     return looks_until_done-- > 0;
   }
-  void cut_off() override {
+  void abort_all() override {
     ++aborts;
     is_stuck = false;  // the waiting operation ends, with partial sums
   }
@@ -57,7 +57,7 @@ TEST_CASE(
   device.is_stuck = true;
   REQUIRE(watch.start(started));
   REQUIRE(watch.healthy());  // like wait(): on a device this does not block
-  while (device.aborts == 0) watch.look();
+  while (device.aborts == 0) watch.check();
   CHECK_FALSE(device.is_busy());
   const auto settled = watch.settled(milliseconds(10'000));
   REQUIRE_FALSE(settled);
@@ -109,7 +109,7 @@ TEST_CASE("a watchdog on another thread and a caller that waits see one abort") 
   device.is_stuck = true;
   REQUIRE(watch.start(started));
   std::thread watchdog([&] {
-    while (watch.healthy()) watch.look();
+    while (watch.healthy()) watch.check();
   });
   CHECK_FALSE(watch.settled(milliseconds(60'000)));
   watchdog.join();

@@ -157,7 +157,7 @@ TEST_CASE("partitions are dealt out to the ranks, and together hold everything")
   CHECK(whole->train.labels == want.labels);
   CHECK(whole->test.size() == 20);
 
-  options.is_by_file = true;
+  options.has_own_partitions = true;
   options.size = 3;
   std::vector<std::size_t> sizes;
   for (options.rank = 0; options.rank < 3; ++options.rank) {

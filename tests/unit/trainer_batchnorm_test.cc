@@ -59,7 +59,7 @@ void check_against_reference(double epsilon, int threads) {
     std::fill(network.observed().begin(), network.observed().end(), T{0});
     network.forward(kImages, {.is_training = true});
     network.backward(kImages, [](std::size_t) {});
-    network.keep_observed();
+    network.update_running();
   }
   const std::span<const T> running = network.running();
   check_equal<T>({network.output(), kElements}, kY, epsilon);

@@ -192,8 +192,8 @@ TEST_CASE(
     ::signal(SIGABRT, SIG_DFL);
     const rlimit little{std::size_t{1} << 30U, std::size_t{1} << 30U};
     ::setrlimit(RLIMIT_AS, &little);
-    std::vector<std::string> passed_over;
-    const auto loaded = at(folder).load_newest(kTensors, "adam", kStates, passed_over);
+    std::vector<std::string> skipped;
+    const auto loaded = at(folder).load_newest(kTensors, "adam", kStates, skipped);
     ::_exit(!loaded && loaded.error().code == Errc::kIo && has(loaded.error().message, "no memory")
                 ? 0
                 : 1);

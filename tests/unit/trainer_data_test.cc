@@ -138,12 +138,12 @@ TEST_CASE("the steps that are left are those that are taken") {
 TEST_CASE(
     "at another number of ranks the shared epochs stay as many, and no sample counts as taken "
     "that was not") {
-  CHECK(shared_anew({3, 17}, 100, 4, 4) == EpochPlace{3, 17});
-  CHECK(shared_anew({1, 40}, 100, 2, 4) == EpochPlace{0, 70});
-  CHECK(shared_anew({1, 40}, 100, 2, 1) == EpochPlace{2, 80});
-  CHECK(shared_anew({1, 99}, 100, 1, 7) == EpochPlace{0, 28});
-  CHECK(shared_anew({5, 0}, 100, 3, 5) == EpochPlace{3, 0});
-  CHECK(shared_anew({1'000'000, 0}, 4'000'000'000, 100'000, 99'999) ==
+  CHECK(redistributed({3, 17}, 100, 4, 4) == EpochPlace{3, 17});
+  CHECK(redistributed({1, 40}, 100, 2, 4) == EpochPlace{0, 70});
+  CHECK(redistributed({1, 40}, 100, 2, 1) == EpochPlace{2, 80});
+  CHECK(redistributed({1, 99}, 100, 1, 7) == EpochPlace{0, 28});
+  CHECK(redistributed({5, 0}, 100, 3, 5) == EpochPlace{3, 0});
+  CHECK(redistributed({1'000'000, 0}, 4'000'000'000, 100'000, 99'999) ==
         EpochPlace{1'000'010, 400'004});
 }
 

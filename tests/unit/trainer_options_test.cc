@@ -152,7 +152,7 @@ TEST_CASE("layers are the whole model, in words") {
   const auto by_file = parse_options(Words{"--shard=file", "--dataset=arrays", "--data=/d"}, Env());
   REQUIRE(by_file.has_value());
   CHECK(by_file->train.sharding == Sharding::kFile);
-  CHECK(by_file->data.is_by_file);
+  CHECK(by_file->data.has_own_partitions);
 }
 
 TEST_CASE("optimizer and schedule take their own flags") {

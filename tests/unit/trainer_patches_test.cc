@@ -95,7 +95,7 @@ TEST_CASE("patches are drawn without files, of the size that the options give") 
   CHECK(split->train.height == 8);
   options.path = "/data";
   CHECK(load_data(options).error().message ==
-        "--dataset patches draws its images: no --data /data");
+        "--dataset patches draws its images; remove --data /data");
 }
 
 }  // namespace dlrun::trainer
