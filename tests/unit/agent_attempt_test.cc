@@ -11,7 +11,7 @@
 namespace dlrun::agent {
 namespace {
 
-TEST_CASE("the ranks start when the last has said hello, with rank 0's address and port") {
+TEST_CASE("the ranks start when the last one has joined, with rank 0's address and port") {
   Scene scene;
   for (const int rank : {3, 0, 1}) scene.hello(rank, 4);
   CHECK(scene.notes.sent.empty());
@@ -25,12 +25,12 @@ TEST_CASE("the ranks start when the last has said hello, with rank 0's address a
   CHECK(scene.notes.last("joined") == Json{{"ranks", 4}, {"hosts", "n[1-2]"}, {"seconds", 0.25}});
 }
 
-TEST_CASE("the attempt succeeds only with an exit record of 0 of every rank") {
+TEST_CASE("an attempt succeeds only if every rank has an exit record with code 0") {
   Scene scene;
   scene.all_join(4);
   for (int rank = 0; rank < 3; ++rank) scene.attempt.on_exit(rank, {}, scene.now);
   CHECK_FALSE(scene.attempt.is_over());
-  SUBCASE("all four") {
+  SUBCASE("all four ranks") {
     scene.attempt.on_exit(3, {}, scene.now);
     CHECK_FALSE(scene.attempt.is_over());
     scene.attempt.on_step_end(0, "", scene.now);
@@ -39,14 +39,14 @@ TEST_CASE("the attempt succeeds only with an exit record of 0 of every rank") {
     CHECK(scene.attempt.end().reason == EndReason::kOk);
     CHECK(scene.attempt.end().message == "all 4 ranks ended with 0");
   }
-  SUBCASE("three, and srun says 0") {
+  SUBCASE("three ranks, and srun exits with 0") {
     scene.attempt.on_step_end(0, "", scene.now);
     scene.pass(seconds(3));
     REQUIRE(scene.attempt.is_over());
     CHECK(scene.attempt.end().code != 0);
     CHECK(scene.attempt.end().first_failed->rank == 3);
   }
-  SUBCASE("all four, and srun lies: the records hold, and it is written down") {
+  SUBCASE("all four ranks, and srun exits with 143: the records count, with a warning") {
     scene.attempt.on_exit(3, {}, scene.now);
     scene.attempt.on_step_end(143, "srun: something", scene.now);
     CHECK(scene.attempt.end().code == 0);
@@ -55,8 +55,8 @@ TEST_CASE("the attempt succeeds only with an exit record of 0 of every rank") {
 }
 
 TEST_CASE(
-    "the first failed rank is named with host and signal, its code is the attempt's, the others "
-    "are ended") {
+    "the first failed rank is named with host and signal, its code is the attempt's, and the other "
+    "ranks are ended") {
   Scene scene;
   scene.all_join(8);
   scene.attempt.on_exit(3, {137, SIGKILL, ""}, scene.now);
@@ -93,7 +93,8 @@ TEST_CASE("the message says whether a rank exited with a code or its command doe
 }
 
 TEST_CASE(
-    "a rank that leaves because another has died is not blamed, though it is heard of first") {
+    "a rank that exits because another rank died is not blamed, even if its exit is reported "
+    "first") {
   Scene scene;
   scene.all_join(4);
   const RankEnd gone{68, 0, "rank 2 is gone", true, -1};
@@ -112,7 +113,7 @@ TEST_CASE(
     scene.attempt.on_exit(2, {137, SIGKILL, "", true}, scene.now);
     CHECK(scene.attempt.end().code == 137);
   }
-  SUBCASE("left with a code of its own") {
+  SUBCASE("exited with a code") {
     scene.attempt.on_exit(2, left, scene.now);
     scene.attempt.on_exit(1, {143, SIGTERM, "", false}, scene.now);
     scene.pass(Attempt::kCulpritWait);
@@ -130,7 +131,7 @@ TEST_CASE(
   CHECK(scene.attempt.end().first_failed->rank == 2);
 }
 
-TEST_CASE("a rank that was killed because the attempt ends is not taken for its cause") {
+TEST_CASE("a rank that was killed because the attempt ends is not the cause of that end") {
   Scene scene;
   scene.all_join(4);
   scene.attempt.on_exit(0, {1, 0, "", true}, scene.now);
@@ -177,17 +178,18 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "how a lost agent died is taken from the launcher, before or after the connection breaks") {
+    "the launcher's report gives the signal that killed a lost agent, before or after the "
+    "connection breaks") {
   Scene scene;
   scene.all_join(4);
   const auto told = [&] { scene.attempt.on_task_end(2, "n2", 139, SIGSEGV, scene.now); };
   const auto lost = [&] { scene.attempt.on_lost(2, "the connection was closed", scene.now); };
-  SUBCASE("before") {
+  SUBCASE("the report comes before the loss") {
     told();
     CHECK(scene.notes.said.empty());  // the rank's own report may still be on its way
     lost();
   }
-  SUBCASE("after") {
+  SUBCASE("the report comes after the loss") {
     lost();
     CHECK(scene.notes.broadcasts_of("end") == 1);  // the other ranks are ended at once anyway
     CHECK(scene.notes.said.empty());
@@ -198,8 +200,7 @@ TEST_CASE(
   CHECK(scene.attempt.end().code == 139);
 }
 
-TEST_CASE(
-    "a lost agent of which nobody says more is named within a second, with the code of a kill") {
+TEST_CASE("a lost agent without any other report is named within a second, with code 137") {
   Scene scene;
   scene.all_join(4);
   scene.attempt.on_lost(1, "the connection was closed", scene.now);
@@ -240,7 +241,7 @@ TEST_CASE("two TERMs end the attempt within 5 s, though neither the step nor the
 }
 
 TEST_CASE(
-    "lead without descriptors for its ranks says so at once, and does not start again for that") {
+    "lead without descriptors for its ranks reports it at once, and the run does not start again") {
   Scene scene;
   scene.hello(0, 4);
   scene.attempt.on_too_few_files("too few open files", scene.now);
@@ -274,14 +275,14 @@ TEST_CASE("ranks that do not join in time are named by rank and node") {
   CHECK(scene.attempt.end().reason == EndReason::kJoinTimeout);
 }
 
-TEST_CASE("when nobody joins at all the step is stopped at once, and its nodes are named") {
+TEST_CASE("if no rank joins, the step is stopped at once, and its nodes are named") {
   Scene scene({.join_timeout = seconds(5), .job_nodes = "n[1-4]"});
   scene.pass(seconds(5));
   CHECK(scene.notes.said[0] == "no rank connected to lead within 5 s; missing on n[1-4] (all)");
   CHECK(scene.notes.stops == std::vector<bool>{false});
 }
 
-TEST_CASE("a step that cannot be launched keeps srun's words") {
+TEST_CASE("the error of a step that cannot be launched quotes srun") {
   Scene scene;
   scene.attempt.on_step_end(1, "srun: error: Unable to create step", scene.now);
   REQUIRE(scene.attempt.is_over());
@@ -308,7 +309,7 @@ TEST_CASE("an agent that fails before its hello is a failed rank, with its code"
   CHECK(scene.attempt.end().code == 64);
 }
 
-TEST_CASE("a rank that contradicts the others' world ends the attempt") {
+TEST_CASE("a rank with another world size than the others ends the attempt") {
   Scene scene;
   scene.hello(0, 4);
   CHECK(scene.attempt.wants(1));

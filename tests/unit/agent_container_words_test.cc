@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 7> kBadImage{
     "slurmstepd-n1: error: spank: required plugin spank_pyxis.so: task_init() failed with rc=-1",
     "slurmstepd-n1: error: Failed to invoke spank plugin stack"};
 
-TEST_CASE("what pyxis says of an image is told in its words and in enroot's") {
+TEST_CASE("the error about a bad image quotes the messages of pyxis and of enroot") {
   const auto failure = heard({kBadImage.begin(), kBadImage.end()});
   REQUIRE(failure);
   CHECK(failure->cause == Cause::kImage);
@@ -58,7 +58,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "Slurm 25.05 puts a time before pyxis's words, and enroot and apptainer print their own") {
+    "messages of pyxis under Slurm 25.05, of enroot, of apptainer and of Charliecloud are "
+    "recognised") {
   CHECK(heard({"[2026-11-21T16:15:12.001] error: pyxis: couldn't chdir to /none: No such file or "
                "directory"})
             ->cause == Cause::kContainer);
@@ -81,7 +82,9 @@ TEST_CASE(
                      "pyxis: a line of nobody's", "FATALLY"}));
 }
 
-TEST_CASE("the words of a command that was to make a container say whether it was the image") {
+TEST_CASE(
+    "the error of a command that failed to create a container shows whether the image was the "
+    "cause") {
   CHECK(judge_creation("failed on n1: Invalid image format: /a.sqsh").cause == Cause::kImage);
   CHECK(judge_creation("failed on n1: No such file or directory: /a.sqsh").cause == Cause::kImage);
   CHECK(judge_creation("failed on n1: bash: line 12: enroot: command not found").cause ==
@@ -89,8 +92,8 @@ TEST_CASE("the words of a command that was to make a container say whether it wa
 }
 
 TEST_CASE(
-    "a rank that never came out of its container fails for the container's reason, which no start "
-    "can help") {
+    "a rank whose container did not start fails with the container's error and is not started "
+    "again") {
   Scene scene;
   for (const auto line : kBadImage) scene.attempt.on_foreign_line(line);
   scene.attempt.on_task_end(0, "n1", 1, 0, scene.now);
@@ -109,7 +112,8 @@ TEST_CASE(
   CHECK_FALSE(decide_retry(options, {}, Cause::kContainer).restarts);
 }
 
-TEST_CASE("a rank whose agent has come fails of itself, whatever was said of containers") {
+TEST_CASE(
+    "after a rank has joined, its failure is its own, even if a container message came before") {
   Scene scene;
   scene.all_join(4);
   scene.attempt.on_foreign_line("[ERROR] a program's own word");
@@ -120,7 +124,7 @@ TEST_CASE("a rank whose agent has come fails of itself, whatever was said of con
   CHECK(scene.attempt.end().cause == Cause::kFailure);
 }
 
-TEST_CASE("a container that could not be saved is a warning of a run that may have completed") {
+TEST_CASE("a container that cannot be saved causes a warning, not a failure") {
   Scene scene;
   scene.all_join(4);
   scene.attempt.on_foreign_line(

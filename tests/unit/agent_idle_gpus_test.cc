@@ -34,7 +34,8 @@ TEST_CASE("nodes that never used their GPUs are named, once") {
 }
 
 TEST_CASE(
-    "of a node that uses some of its GPUs the others are counted, and work starts the time anew") {
+    "on a node that uses only some of its GPUs the idle ones are counted, and work restarts the "
+    "time") {
   IdleGpus gpus(seconds(90));
   gpus.on_start(kFirstHour);
   const auto tell = [&](int second, double first, double second_gpu) {
@@ -55,8 +56,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "nobody is blamed without a limit, before the start, for a GPU that nobody tells of, or for "
-    "time asleep") {
+    "no idle GPU is reported without a limit, before the start, without readings, or for time in "
+    "which the job was suspended") {
   IdleGpus off(std::nullopt);
   off.on_start(kFirstHour);
   off.note(0, "n1", beat("gpus", {0}), kFirstHour);

@@ -20,12 +20,13 @@ void stop_lead(Scene& scene, seconds time) {
   scene.attempt.on_asleep(time, scene.now);
 }
 
-TEST_CASE("lead that was stopped beyond its lease says so, and blames no rank") {
+TEST_CASE(
+    "if lead was stopped for longer than its lease, the message says so, and no rank is blamed") {
   Scene scene;
   scene.all_join(4);
   stop_lead(scene, seconds(14));
   SUBCASE("the records of the agents are read first") {}
-  SUBCASE("a rank that left because its peer was ended is read first") {
+  SUBCASE("a rank that exited because its peer was ended is read first") {
     scene.attempt.on_exit(0, {68, 0, "rank 1 is gone", true, 1}, scene.now);
     CHECK(scene.notes.said.empty());
   }
@@ -49,7 +50,7 @@ TEST_CASE("lead that was stopped beyond its lease says so, and blames no rank") 
   CHECK(scene.notes.count("rank_failed") == 0);
 }
 
-TEST_CASE("agents that did not hear a lead that was awake: the network was cut") {
+TEST_CASE("agents that did not hear a running lead mean that the network was cut") {
   Scene scene;
   scene.all_join(4);
   scene.pass(seconds(10));
@@ -66,7 +67,7 @@ TEST_CASE("agents that did not hear a lead that was awake: the network was cut")
         "their nodes was cut");
 }
 
-TEST_CASE("a rank that failed before agents lost lead keeps the blame") {
+TEST_CASE("a rank that failed before agents lost lead stays the cause") {
   Scene scene;
   scene.all_join(4);
   scene.attempt.on_exit(3, {139, SIGSEGV, "", true}, scene.now);
@@ -80,7 +81,8 @@ TEST_CASE("a rank that failed before agents lost lead keeps the blame") {
   CHECK(scene.attempt.end().first_failed->rank == 3);
 }
 
-TEST_CASE("a rank that fails of itself while lead is stopped is named shortly after lead wakes") {
+TEST_CASE(
+    "a rank that fails by itself while lead is stopped is named shortly after lead continues") {
   Scene scene;
   scene.all_join(4);
   stop_lead(scene, seconds(5));
