@@ -35,22 +35,22 @@ TEST_CASE_FIXTURE(CliFixture, "a wrong command line is exit code 2") {
   CHECK(call({"completion", "tcsh"}) == 2);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "what does not exist is exit code 6") {
+TEST_CASE_FIXTURE(CliFixture, "a missing spec or run is exit code 6") {
   CHECK(call({"submit", "no-such.yaml"}) == 6);
   CHECK(call({"status", "no-such-run"}) == 6);
   CHECK(call({"wait", "last"}) == 6);
   CHECK(call({"cancel", "4711"}) == 6);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "help and an empty list are no errors") {
+TEST_CASE_FIXTURE(CliFixture, "help and an empty list end with exit code 0") {
   CHECK(call({"--version"}) == 0);
   CHECK(call({"submit", "--help"}) == 0);
   CHECK(call({"ls"}) == 0);
 }
 
-TEST_CASE_FIXTURE(
-    CliFixture,
-    "sites are listed and shown, and an unknown one is exit code 6, one with a mistake 2") {
+TEST_CASE_FIXTURE(CliFixture,
+                  "sites are listed and shown, an unknown site is exit code 6, and a site file "
+                  "with an error is exit code 2") {
   CHECK(call({"site", "list"}) == 0);
   CHECK(call({"site", "list", "--json"}) == 0);
   CHECK(call({"site", "show"}) == 0);
@@ -65,7 +65,7 @@ TEST_CASE_FIXTURE(
   CHECK(call({"site", "show", "mine.yaml"}) == 2);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "an invalid spec is exit code 2 and leaves nothing behind") {
+TEST_CASE_FIXTURE(CliFixture, "an invalid spec is exit code 2 and leaves no files") {
   REQUIRE(write_file_atomic(folder.path() / "bad.yaml", "name: x\nresources: {nodez: 2}\n")
               .has_value());
   CHECK(call({"submit", "bad.yaml"}) == 2);
@@ -97,7 +97,7 @@ TEST_CASE_FIXTURE(CliFixture,
 
 TEST_CASE_FIXTURE(
     CliFixture,
-    "render -o writes over its own script and keeps one that was edited, unless --force says so") {
+    "render -o overwrites its own script, but overwrites an edited script only with --force") {
   REQUIRE(write_file_atomic(folder.path() / "x.yaml", "launch: {command: [echo]}\n").has_value());
   // An empty file, as mktemp creates it.
   REQUIRE(write_file_atomic(folder.path() / "job.sh", "").has_value());
@@ -117,7 +117,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(CliFixture,
-                  "the script of a sweep's array is written over as long as nobody has edited it") {
+                  "render -o overwrites the script of a sweep's array unless it was edited") {
   REQUIRE(write_file_atomic(folder.path() / "x.yaml",
                             "launch: {command: [echo]}\nresources: {time: 1h}\n"
                             "sweep: {parameters: {environment.vars.A: [a, b]}}\n"));
@@ -133,7 +133,8 @@ TEST_CASE_FIXTURE(CliFixture,
   CHECK(read("job.sh") == edited);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "the script of a sweep's array is not submitted by itself") {
+TEST_CASE_FIXTURE(CliFixture,
+                  "the script of a sweep's array cannot be submitted without its sweep") {
   REQUIRE(write_file_atomic(folder.path() / "x.yaml",
                             "launch: {command: [echo]}\nresources: {time: 1h}\n"
                             "sweep: {parameters: {environment.vars.A: [a, b]}}\n"));
@@ -176,7 +177,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(CliFixture,
-                  "what is empty, and a script without its first line, are told as that") {
+                  "an empty file, and a script without its first line, are reported as such") {
   const auto said_of = [&](const char* name, const std::string& text) {
     REQUIRE(write_file_atomic(folder.path() / name, text));
     return said_by({"submit", name, "--dry-run"});
@@ -212,7 +213,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(CliFixture,
-                  "standard output that takes no more is an error for every command, help too") {
+                  "a full standard output is an error for every command, also for help") {
   for (const char* word : {"--help", "--version", "schema"}) {
     CAPTURE(word);
     CHECK(said_by({word}, "/dev/full") ==
@@ -220,7 +221,7 @@ TEST_CASE_FIXTURE(CliFixture,
   }
 }
 
-TEST_CASE_FIXTURE(CliFixture, "the job of a script without a name is called as its run") {
+TEST_CASE_FIXTURE(CliFixture, "the job of a script without a name gets the run's name") {
   REQUIRE(write_file_atomic(folder.path() / "fit.sh", "#!/bin/sh\n#SBATCH -o %x.txt\ntrue\n"));
   CHECK(said_by({"submit", "fit.sh", "--dry-run"}).find(" --job-name=fit ") != std::string::npos);
   REQUIRE(write_file_atomic(folder.path() / "fit.sh", "#!/bin/sh\n#SBATCH -J own\ntrue\n"));
@@ -245,7 +246,7 @@ TEST_CASE_FIXTURE(CliFixture,
   CHECK(said_by({"submit", "a.yaml", "b.yaml"}).find("b.yaml") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "a run is found by its path where the index has no place") {
+TEST_CASE_FIXTURE(CliFixture, "a run is found by its path if there is no folder for the index") {
   const auto run = folder.path() / "runs" / "x-1";
   REQUIRE(make_private_directories(run).has_value());
   REQUIRE(write_file_atomic(run / "submission.json",
@@ -257,7 +258,9 @@ TEST_CASE_FIXTURE(CliFixture, "a run is found by its path where the index has no
   CHECK(call({"status", "x-1"}) == 6);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "the log's options stand before or after a command, and -v counts") {
+TEST_CASE_FIXTURE(
+    CliFixture,
+    "the log's options may come before or after the command, and each -v raises the level") {
   const auto has = [](const std::string& text, const char* part) {
     return text.find(part) != std::string::npos;
   };
@@ -278,7 +281,8 @@ TEST_CASE_FIXTURE(CliFixture, "the log's options stand before or after a command
   CHECK_FALSE(is_logged(LogLevel::kInfo));  // a later command starts without a log
 }
 
-TEST_CASE_FIXTURE(CliFixture, "--log-file and DLRUN_LOG choose the log's file, the option first") {
+TEST_CASE_FIXTURE(CliFixture,
+                  "--log-file and DLRUN_LOG set the log's file, and the option takes precedence") {
   const std::string own = (folder.path() / "own.log").string();
   const std::string other = (folder.path() / "other.log").string();
   CHECK(said_by({"--log-file", own.c_str(), "ls"}) == said_by({"ls"}));
@@ -309,7 +313,7 @@ TEST_CASE("every kind of failure has one of the documented exit codes") {
   CHECK(exit_code_of(Errc::kIo) == 1);
 }
 
-TEST_CASE("the cost of a job is told where the spec decides it") {
+TEST_CASE("the cost of a job is shown if the spec determines it") {
   Requested requested;
   CHECK(cost(requested).empty());
   requested.gpus = 8;
@@ -320,7 +324,7 @@ TEST_CASE("the cost of a job is told where the spec decides it") {
   CHECK(cost(requested) == "at most 26.7 core-hours");
 }
 
-TEST_CASE("tables align by what is seen, and carry no colour unless asked") {
+TEST_CASE("tables align by visible width, and have colours only on request") {
   CHECK(table({{"A", "B"}, {"long", "x"}, {"ü", "y"}}).plain() == "A     B\nlong  x\nü     y\n");
 }
 
@@ -340,7 +344,7 @@ void check_made(const std::filesystem::path& file, const std::string& text) {
 }  // namespace
 
 TEST_CASE(
-    "completions, manual page, key reference and schema in the tree are those that dlrun prints") {
+    "completions, manual page, key reference and schema in the source tree equal dlrun's output") {
   Action action;
   const auto app = make_app(action);
   const CommandTable commands = command_table(*app);
@@ -356,8 +360,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a command that is called is made alone, under its own name, and one that tells of all is "
-    "not") {
+    "only the command that is called is built, except that man and completion need all commands") {
   Action action;
   const auto all = make_app(action);
   for (const CLI::App* command : all->get_subcommands(nullptr)) {

@@ -32,7 +32,8 @@ struct NodesFixture : CliFixture {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(NodesFixture, "nodes --forget forgets none if one of the nodes is not known") {
+TEST_CASE_FIXTURE(NodesFixture,
+                  "nodes --forget removes no node if one of the given nodes is unknown") {
   const auto list = folder / "runs/known-bad.jsonl";
   remember(list);
   const auto before = read("runs/known-bad.jsonl");
@@ -46,20 +47,19 @@ TEST_CASE_FIXTURE(NodesFixture, "nodes --forget forgets none if one of the nodes
   CHECK(has(said_by({"nodes"}), "no node is remembered as bad"));
 }
 
-TEST_CASE_FIXTURE(NodesFixture, "nodes reads the list in the runs folder of the site") {
+TEST_CASE_FIXTURE(NodesFixture, "nodes reads the list in the site's runs folder") {
   choose_site();
   CHECK(has(said_by({"nodes"}), "/of-the-site/known-bad.jsonl"));
   CHECK(has(said_by({"nodes", "--runs", "mine"}), "/mine/known-bad.jsonl"));
 }
 
-TEST_CASE_FIXTURE(NodesFixture,
-                  "a script of one's own is recorded in the runs folder of the site") {
+TEST_CASE_FIXTURE(NodesFixture, "a hand-written script is recorded in the site's runs folder") {
   choose_site();
   REQUIRE(write_file_atomic(folder / "job.sh", "#!/bin/sh\n#SBATCH -J own\ntrue\n"));
   CHECK(has(said_by({"submit", "job.sh", "--dry-run"}), "/of-the-site/"));
 }
 
-TEST_CASE_FIXTURE(NodesFixture, "container list shows images whose names have no scheme") {
+TEST_CASE_FIXTURE(NodesFixture, "container list accepts images whose names have no scheme") {
   const auto images = folder / ".cache/dlrun/images";
   fs::create_directories(images);
   const std::string digest(64, 'a');

@@ -47,9 +47,9 @@ std::string user() {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(
-    ClusterFixture,
-    "submit makes the folders of the job's logs, which Slurm does not, and check makes none") {
+TEST_CASE_FIXTURE(ClusterFixture,
+                  "submit creates the folders of the job's logs, because Slurm does not, and check "
+                  "creates none") {
   spec("output: logs/%x/%j.out, error: errors/%u/%j.err");
   CHECK(said_by({"check", "x.yaml"}) == "0\n");
   CHECK(call({"submit", "x.yaml", "--dry-run"}) == 0);
@@ -62,7 +62,8 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(ClusterFixture,
-                  "the folder that an edited script's line names is made, where the job starts") {
+                  "the log folder in an edited script's #SBATCH line is created relative to the "
+                  "folder where the job starts") {
   fs::create_directory(folder / "there");
   std::ofstream(folder / "job.sh")
       << "#!/bin/bash\n#SBATCH -J some\n#SBATCH --chdir=" << (folder / "there").string()
@@ -76,9 +77,9 @@ TEST_CASE_FIXTURE(ClusterFixture,
   CHECK(has_file("mine-logs"));
 }
 
-TEST_CASE_FIXTURE(
-    ClusterFixture,
-    "a folder that cannot be made is refused with its place, and nothing is recorded") {
+TEST_CASE_FIXTURE(ClusterFixture,
+                  "a log folder that cannot be created is refused with the place in the spec, and "
+                  "nothing is recorded") {
   std::ofstream(folder / "file") << "in the way\n";
   spec("output: file/logs/%j.out");
   for (const char* command : {"check", "submit"}) {
@@ -93,10 +94,8 @@ TEST_CASE_FIXTURE(
   CHECK(has(said_by({"submit", "job.sh"}), "2\njob.sh:2:1: error: --error: the folder '"));
 }
 
-TEST_CASE_FIXTURE(
-    ClusterFixture,
-    "a log folder is refused if its name has the job's id, and warned about if it has a "
-    "node's name") {
+TEST_CASE_FIXTURE(ClusterFixture,
+                  "a log folder with %j in its name is refused, and one with %N causes a warning") {
   spec("output: logs/%4j/out");
   CHECK(has(said_by({"check", "x.yaml"}),
             "2\nx.yaml:1:31: error: resources.output: only Slurm can fill in the %j of"));
@@ -109,7 +108,7 @@ TEST_CASE_FIXTURE(
 
 TEST_CASE_FIXTURE(
     ClusterFixture,
-    "a job id that Slurm does not know is told, with its place: nothing is waited for") {
+    "a dependency on a job that Slurm does not know causes a warning, because it has no effect") {
   program("squeue",
           "case \"$*\" in *-j\\ 7*) echo '7_1|RUNNING|None|n1|N/A|(null)|(null)';; *-j\\ 13*) echo "
           "'slurm_load_jobs error: "
@@ -126,8 +125,9 @@ TEST_CASE_FIXTURE(
   }
 }
 
-TEST_CASE_FIXTURE(ClusterFixture,
-                  "an MPI plugin that srun does not have is told before the job waits for it") {
+TEST_CASE_FIXTURE(
+    ClusterFixture,
+    "an MPI plugin that srun does not have causes a warning before the job is queued") {
   program("srun",
           "case $1 in --mpi=list) printf 'MPI plugin types are...\\n\\tpmix\\n\\tnone\\nspecific "
           "pmix plugin versions "
@@ -144,8 +144,8 @@ TEST_CASE_FIXTURE(ClusterFixture,
 }
 
 TEST_CASE(
-    "an existing log folder need not be writable, and one below a folder that does not exist "
-    "is reported") {
+    "an existing log folder need not be writable, and one below a missing or read-only folder is "
+    "reported") {
   const auto said = [](const std::string& pattern) {
     const std::string text = "#!/bin/sh\n#SBATCH -o " + pattern + "\n";
     const auto folders = find_log_folders({text, "/nowhere", "job.sh", nullptr, true});
@@ -159,9 +159,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE_FIXTURE(ClusterFixture,
-                  "a run is not submitted again while it is unknown whether Slurm took its job, "
-                  "except by force") {
+TEST_CASE_FIXTURE(
+    ClusterFixture,
+    "a run is resubmitted only with --force while it is unknown whether Slurm accepted its job") {
   const auto run = folder.path() / "runs" / "x-20261123-120000-00aa";
   fs::create_directories(run);
   std::ofstream(run / "job.sh") << "#!/bin/bash\n#SBATCH --time=1\ntrue\n";
@@ -177,8 +177,7 @@ TEST_CASE_FIXTURE(ClusterFixture,
   CHECK(has_file("sent"));
 }
 
-TEST_CASE_FIXTURE(ClusterFixture,
-                  "the name of a log that a run's claim gives is printed without its newlines") {
+TEST_CASE_FIXTURE(ClusterFixture, "newlines in the log name of a run's claim are escaped") {
   const auto run = folder.path() / "runs" / "x-20261123-120000-00aa";
   fs::create_directories(run);
   std::ofstream(run / "claim") << R"({"job":"1","log":"/x\nYour password expired"})";
@@ -191,7 +190,9 @@ TEST_CASE_FIXTURE(ClusterFixture,
       has(said_by({"logs", run.c_str()}), R"(x\x0aYour password expired: is not a regular file)"));
 }
 
-TEST_CASE_FIXTURE(ClusterFixture, "a log that an ended run does not have is not promised") {
+TEST_CASE_FIXTURE(
+    ClusterFixture,
+    "the error about a missing log of an ended run does not say that the log may still come") {
   const auto run = folder.path() / "runs" / "x-20261123-120000-00aa";
   fs::create_directories(run);
   std::ofstream(run / "submission.json") << R"({"state":"refused","message":"no"})";
@@ -200,7 +201,7 @@ TEST_CASE_FIXTURE(ClusterFixture, "a log that an ended run does not have is not 
 }
 
 TEST_CASE_FIXTURE(ClusterFixture,
-                  "diff and resubmit follow no link in the place of a run's script") {
+                  "diff and resubmit do not follow a link in place of a run's script") {
   const auto run = folder.path() / "runs" / "x-20261123-120000-00aa";
   fs::create_directories(run);
   std::ofstream(folder / "private.sh") << "#!/bin/bash\nPRIVATE\n";
