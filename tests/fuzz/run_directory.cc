@@ -135,7 +135,7 @@ void read_as_commands_do(const fs::path& run, const RunIndex& index) {
   const auto report = read_report({"id", name_of_run(run), run, ""}, std::move(status));
   const auto page = report_page(report, "");
   fuzz::expect(page.size() < 16U << 20U, "a page of bounded size");
-  fuzz::expect(page.find("<script") == std::string::npos, "whatever a run says is text");
+  fuzz::expect(page.find("<script") == std::string::npos, "all texts of a run are escaped");
 }
 
 }  // namespace

@@ -143,9 +143,9 @@ TEST_CASE_FIXTURE(CliFixture,
             .starts_with("2\ndlrun: error: job.sh: is the array of a sweep; "));
 }
 
-TEST_CASE_FIXTURE(
-    CliFixture,
-    "a script that makes several jobs, or whose spec cannot be read, is refused with its line") {
+TEST_CASE_FIXTURE(CliFixture,
+                  "a script that starts several jobs, or whose spec cannot be read, is refused "
+                  "with the line number") {
   REQUIRE(write_file_atomic(folder.path() / "x.yaml",
                             "launch: {command: [echo]}\nresources: {time: 1h}\n"));
   REQUIRE(call({"render", "x.yaml", "-o", "job.sh"}) == 0);
@@ -201,7 +201,7 @@ TEST_CASE_FIXTURE(CliFixture,
 
 TEST_CASE_FIXTURE(
     CliFixture,
-    "a runs directory that cannot be is told once, with another way, by check and by submit") {
+    "a runs directory that cannot exist is reported once by check and submit, with a remedy") {
   REQUIRE(write_file_atomic(folder.path() / "x.yaml",
                             "launch: {command: [echo]}\nresources: {time: 1h}\n"));
   const std::string as_io = fmt::format(
@@ -228,9 +228,9 @@ TEST_CASE_FIXTURE(CliFixture, "the job of a script without a name gets the run's
   CHECK(said_by({"submit", "fit.sh", "--dry-run"}).find("--job-name") == std::string::npos);
 }
 
-TEST_CASE_FIXTURE(CliFixture,
-                  "an option that a command does not have is named, with the nearest, not what "
-                  "stands behind --") {
+TEST_CASE_FIXTURE(
+    CliFixture,
+    "an unknown option is named with the nearest option, and words after -- are not checked") {
   CHECK(said_by({"init", "--modul", "x", "--", "python", "train.py"}) ==
         "2\ndlrun: error: `dlrun init` has no option '--modul'; did you mean '--module'?\nSee "
         "`dlrun init --help`.\n");

@@ -216,8 +216,8 @@ TEST_CASE("each finding is rated as fine, as a note or as missing") {
 }
 
 TEST_CASE(
-    "without Slurm in PATH the doctor says so, and a tool that fails is the controller's silence, "
-    "with its own words") {
+    "without Slurm in PATH the doctor says so, and a tool that fails is quoted and means that the "
+    "controller does not answer") {
   Env env;
   env.set("PATH", "/nowhere");
   const auto none = ask_cluster(env);

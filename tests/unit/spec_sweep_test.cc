@@ -28,7 +28,7 @@ std::string said(std::string_view text, std::vector<std::string> sets = {}) {
   return refused(request(text, std::move(sets)));
 }
 
-TEST_CASE("a grid is every combination, the last key changing fastest") {
+TEST_CASE("a grid has every combination of values, and the last key changes fastest") {
   CHECK(points(
             "sweep:\n  parameters:\n    train.lr: [0.1, 0.01]\n    train.batch: [32, 64, 128]\n") ==
         std::vector<std::string>{"train.lr=0.1 train.batch=32", "train.lr=0.1 train.batch=64",
@@ -36,7 +36,7 @@ TEST_CASE("a grid is every combination, the last key changing fastest") {
                                  "train.lr=0.01 train.batch=64", "train.lr=0.01 train.batch=128"});
 }
 
-TEST_CASE("points are taken as they are listed, and need not set the same keys") {
+TEST_CASE("listed points are used in their order, and may set different keys") {
   CHECK(
       points(
           "sweep:\n  points:\n    - {train.lr: 0.1}\n    - {train.batch: 8, train.model: cnn}\n") ==
@@ -44,8 +44,8 @@ TEST_CASE("points are taken as they are listed, and need not set the same keys")
 }
 
 TEST_CASE(
-    "values are lists, paths, variables and entries of maps, and each is resolved where it "
-    "stands") {
+    "swept values may be lists, paths, variables and map entries, and are resolved at their place "
+    "in the spec") {
   CHECK(points("sweep: {parameters: {train.hidden: [[64], [128, 64]]}}") ==
         std::vector<std::string>{R"(train.hidden=["64"])", R"(train.hidden=["128", "64"])"});
   CHECK(points("sweep: {parameters: {train.data.path: [a, ../b], train.batch: [\"${BIG}\"]}}") ==
@@ -56,13 +56,14 @@ TEST_CASE(
       std::vector<std::string>{R"(environment.vars.X="a b")", R"(environment.vars.X="$${HOME}")"});
 }
 
-TEST_CASE("a range without sweep.random is told once: nobody counts its points") {
+TEST_CASE(
+    "a range without sweep.random causes one error, and no error about the number of points") {
   const std::string words = said("sweep: {parameters: {train.lr: {min: 0.001, max: 0.1}}}");
   CHECK(has(words, "'train.lr' has a range: sweep.random says how many points to draw"));
   CHECK_FALSE(has(words, "points, and a sweep has at most"));
 }
 
-TEST_CASE("a random sweep is reproducible by its seed, and no two points are alike") {
+TEST_CASE("a random sweep is reproducible with its seed, and all its points differ") {
   const std::string grid =
       "sweep: {parameters: {train.lr: [1, 2, 3, 4, 5], train.batch: [1, 2, 3, 4, 5]}, random: 12, "
       "seed: ";
@@ -79,13 +80,13 @@ TEST_CASE("a random sweep is reproducible by its seed, and no two points are ali
                                  "train.lr=0.001129 train.batch=62"});
 }
 
-TEST_CASE("a random sweep of as many points as there are combinations is all of them") {
+TEST_CASE("a random sweep with as many points as combinations contains all combinations") {
   const auto all =
       points("sweep: {parameters: {train.lr: [1, 2], train.batch: [1, 2, 3]}, random: 6}");
   CHECK(std::set(all.begin(), all.end()).size() == 6);
 }
 
-TEST_CASE("numbers from a range are within it, and whole where the key is") {
+TEST_CASE("random numbers are within their range, and whole numbers if the key needs them") {
   for (const SweepPoint& point :
        sweep_points(loaded(request("sweep: {parameters: {train.lr: {min: 0.001, max: 0.1, log: "
                                    "true}, train.batch: {min: "
@@ -100,7 +101,7 @@ TEST_CASE("numbers from a range are within it, and whole where the key is") {
   }
 }
 
-TEST_CASE("every value is checked against its own key at once, where it stands") {
+TEST_CASE("all errors in swept values are reported at once, each at its place") {
   const std::string text = said(
       "sweep:\n  parameters:\n    train.lr: [0.1, fast]\n    train.lrr: [1]\n    train.batch: []\n "
       "   train.epochs: "
@@ -176,7 +177,7 @@ TEST_CASE("ranges and numbers of points are checked") {
             "points, and a sweep has at most 10000"));
 }
 
-TEST_CASE("--set gives a sweep, and replaces one") {
+TEST_CASE("--set can add a sweep, and replace one") {
   CHECK(
       points("sweep: {parameters: {train.lr: [1]}}", {"sweep.parameters={train.batch: [1, 2]}"}) ==
       std::vector<std::string>{"train.batch=1", "train.batch=2"});
@@ -184,7 +185,7 @@ TEST_CASE("--set gives a sweep, and replaces one") {
             "train.batch: expected a whole number, not 'x'"));
 }
 
-TEST_CASE("a sweep's value is stronger than --set, and a resolved sweep means the same") {
+TEST_CASE("a sweep's value takes precedence over --set, and a resolved sweep has the same points") {
   const std::string text =
       "sweep: {parameters: {train.lr: [0.5, 0.25], train.data.path: [d]}, max_parallel: 3}";
   const LoadedSpec first = loaded(request(text, {"train.lr=9"}));

@@ -17,8 +17,8 @@ std::filesystem::path sessions_in(const std::filesystem::path& runs) {
 }  // namespace
 
 TEST_CASE(
-    "what a killed session left is removed by the next one, and a session that goes on keeps its "
-    "folder") {
+    "the folder of a killed session is removed by the next session, and the folder of a running "
+    "session is kept") {
   const TemporaryDirectory runs;
   const auto left = sessions_in(runs.path()) / "0011223344556677";
   std::filesystem::create_directories(left);
@@ -41,8 +41,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "each user of a runs folder has sessions of their own, and a folder that others may write is "
-    "refused") {
+    "each user of a runs folder has an own folder for sessions, which is refused if others may "
+    "write it") {
   const TemporaryDirectory runs;
   const auto old = runs.path() / ".interactive";
   std::filesystem::create_directory(old);

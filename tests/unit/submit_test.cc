@@ -89,7 +89,7 @@ struct Cluster {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Cluster, "a spec, a script and a run are submitted as jobs of one builder") {
+TEST_CASE_FIXTURE(Cluster, "a spec, its rendered script and the recorded run give the same job") {
   spec("");
   const auto first = submit("x.yaml");
   REQUIRE(first.has_value());
@@ -135,9 +135,8 @@ TEST_CASE_FIXTURE(Cluster, "the error of a refused job has the place, and no fil
   CHECK_FALSE(fs::exists(folder / "runs"));
 }
 
-TEST_CASE_FIXTURE(Cluster,
-                  "a recorded spec is planned again if it waits or downloads, whatever its words "
-                  "look like") {
+TEST_CASE_FIXTURE(
+    Cluster, "a recorded spec is planned again only if it has dependencies, downloads or secrets") {
   const auto planned = [&](const std::string& yaml, bool has_secrets) {
     std::ofstream(folder / "resolved.yaml") << yaml;
     const auto experiment = recorded_experiment(context, folder.path(), has_secrets);
@@ -175,8 +174,8 @@ TEST_CASE_FIXTURE(Cluster, "a check reports on the job that a submission would q
 }
 
 TEST_CASE_FIXTURE(Cluster,
-                  "the secrets of an array that Slurm may have accepted stay, those of a refused "
-                  "one are removed") {
+                  "the secrets of an array that Slurm may have accepted are kept, and those of a "
+                  "refused array are removed") {
   context.env.set("TOKEN", "s3cret");
   std::ofstream(folder / "x.yaml") << "name: x\nresources: {time: 1m}\n"
                                    << "launch: {command: [\"true\"]}\n"
