@@ -71,7 +71,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "crash: a file that is created exclusively is whole or missing, and remains after success "
+    "crash: a file that is created exclusively is complete or missing, and remains after success "
     "is reported") {
   const std::string text(10'000, 'n');
   check_writer({{},
@@ -104,7 +104,8 @@ TEST_CASE(
                 }});
 }
 
-TEST_CASE("crash: a submission's journal is an intent or a job, and what was written last stays") {
+TEST_CASE(
+    "crash: a submission's journal is an intent or has the job, and a reported state remains") {
   const auto run_of = [](const fs::path& folder) { return folder / "runs/mnist-1"; };
   Submission submission;
   submission.token = "0123456789abcdef";
@@ -133,8 +134,8 @@ TEST_CASE("crash: a submission's journal is an intent or a job, and what was wri
 }
 
 TEST_CASE(
-    "crash: a claim is whole or not there, its job starts again with a new attempt, and no other "
-    "job does") {
+    "crash: a claim is complete or missing, its job starts again with a new attempt, and another "
+    "job cannot claim the run") {
   const agent::JobIdentity job{"alps", "42", "feed"}, other{"alps", "43", "feed"};
   const auto run_of = [](const fs::path& folder) { return folder / "runs/mnist-1"; };
   check_writer(
@@ -170,7 +171,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "crash: a record that is compacted keeps what decides, and what is written behind it stays") {
+    "crash: a compacted record keeps the events that affect decisions, and later events remain") {
   const auto path_of = [](const fs::path& folder) { return folder / "events.jsonl"; };
   const auto event = [](const char* kind, int number) {
     return to_checked_line(
@@ -201,8 +202,7 @@ TEST_CASE(
                 }});
 }
 
-TEST_CASE(
-    "crash: an entry of the index is whole or missing, and remains after success is reported") {
+TEST_CASE("crash: an index entry is complete or missing, and remains after success is reported") {
   const auto index_of = [](const fs::path& folder) {
     return RunIndex(folder / "state/dlrun/runs");
   };
@@ -228,9 +228,7 @@ TEST_CASE(
        }});
 }
 
-TEST_CASE(
-    "crash: a download is whole under its name or missing, and remains after success is "
-    "reported") {
+TEST_CASE("crash: a download is complete or missing, and remains after success is reported") {
   const FileServer server;
   const std::string text(20'000, 'd');
   server.serve("f", text);
@@ -251,7 +249,7 @@ TEST_CASE(
                 }});
 }
 
-TEST_CASE("crash: events that were drained stay, and what comes after a torn one is read") {
+TEST_CASE("crash: drained events remain, and events after a torn one can be read") {
   const auto events_of = [](const fs::path& folder) { return folder / "run/events.jsonl"; };
   check_writer({[](const fs::path& folder) { fs::create_directory(folder / "run"); },
                 [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
@@ -369,17 +367,17 @@ const std::vector<Spare> kSpareOfCheckpoints{
 
 }  // namespace
 
-TEST_CASE("crash: the checkpoint just saved stays, whole, when it alone is kept") {
+TEST_CASE("crash: the checkpoint that was just saved remains if only one is kept") {
   check_writer(checkpoints(1), kSpareOfCheckpoints);
 }
 
-TEST_CASE("crash: the checkpoint just saved stays, whole, beside an older one") {
+TEST_CASE("crash: the checkpoint that was just saved remains if an older one is kept, too") {
   check_writer(checkpoints(2), kSpareOfCheckpoints);
 }
 
 TEST_CASE(
     "crash: a checkpoint that cannot be read for a moment is an I/O error, and no older one is "
-    "taken for it") {
+    "loaded") {
   const TemporaryDirectory folder;
   const trainer::CheckpointFolder checkpoints(folder.path(), 2, [] { return Result<>(); });
   for (const std::uint64_t step : {10U, 20U}) must(checkpoints.save(state_at(step), kLayout));

@@ -28,7 +28,7 @@ struct DeafController {
   }
 };
 
-TEST_CASE("a controller that does not answer is given up at its limit") {
+TEST_CASE("a query to a controller that does not answer fails at its time limit") {
   const DeafController deaf;
   const auto start = Clock::now();
   const auto job = Controller(deaf.env, "1").job();
@@ -39,7 +39,7 @@ TEST_CASE("a controller that does not answer is given up at its limit") {
   CHECK(waited < 2 * Controller::kLimit);
 }
 
-TEST_CASE("a question that blocks does not block its caller") {
+TEST_CASE("a query that blocks does not block its caller") {
   std::promise<int> late;
   BackgroundCall<int> call;
   CHECK_FALSE(call.is_open());
@@ -54,7 +54,7 @@ TEST_CASE("a question that blocks does not block its caller") {
   CHECK_FALSE(call.is_open());
 }
 
-TEST_CASE("a caller that leaves drops the answer of its question") {
+TEST_CASE("the answer of a query whose caller has gone is dropped") {
   std::promise<int> late;
   std::promise<void> asked;
   {

@@ -86,7 +86,8 @@ void check_library(const std::vector<std::string_view>& headers,
 }  // namespace
 
 TEST_CASE(
-    "includes point down: from cli to launcher, container and common, from runtime to common") {
+    "cli includes only launcher, container and common, launcher only container and common, and "
+    "runtime only common") {
   check_room("cli", {"launcher", "container", "common"});
   check_room("launcher", {"container", "common"});
   check_room("container", {"common"});
@@ -95,15 +96,15 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "CLI11 stays in cli, yaml-cpp in the one reader of YAML, libcurl where it is loaded, spdlog in "
-    "the log") {
+    "CLI11 is included only in cli, yaml-cpp only in the YAML reader, libcurl only where it is "
+    "loaded, spdlog only in the log") {
   check_library({"CLI/"}, {"cli/"});
   check_library({"curl/"}, {"launcher/executors/curl_library.h"});
   check_library({"yaml-cpp/", "yaml.h"}, {"launcher/spec/yaml_document.cc"});
   check_library({"spdlog/"}, {"common/log.cc"});
 }
 
-TEST_CASE("cli includes only the public face of launcher/runs and launcher/executors") {
+TEST_CASE("cli includes only the public headers of launcher/runs and launcher/executors") {
   const std::vector<std::string_view> rooms{"launcher/runs/", "launcher/executors/"};
   const std::vector<std::string_view> face{
       "launcher/runs/autopsy_groups.h",  "launcher/runs/carried_spec.h",
@@ -145,7 +146,7 @@ TEST_CASE("no two headers have the same name") {
   }
 }
 
-TEST_CASE("SVG is written in one place") {
+TEST_CASE("SVG elements are written only in launcher/drawing/svg.cc") {
   bool is_found = false;
   for (std::string_view room : kRooms) {
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(DLRUN_SOURCE_DIR) / room)) {
@@ -167,13 +168,14 @@ TEST_CASE("SVG is written in one place") {
   CHECK(is_found);  // a rule without any use checks nothing
 }
 
-TEST_CASE("MPI, Gloo, NCCL and CUDA stay behind the communicators and the CUDA device") {
+TEST_CASE(
+    "MPI, Gloo, NCCL and CUDA headers are included only by the communicators and the CUDA device") {
   check_library({"mpi.h", "gloo/"}, {"runtime/comm/", "runtime/bootstrap/"});
   check_library({"nccl.h", "cuda", "cublas"},
                 {"runtime/comm/", "runtime/trainer/cuda", "runtime/cuda"});
 }
 
-TEST_CASE("nothing but a main ends the process") {
+TEST_CASE("only main.cc files end the process") {
   for (std::string_view room : kRooms) {
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(DLRUN_SOURCE_DIR) / room)) {
       if (!entry.is_regular_file() || !is_source(entry.path()) ||
@@ -192,9 +194,7 @@ TEST_CASE("nothing but a main ends the process") {
   }
 }
 
-TEST_CASE(
-    "people are spoken to in one place: cli/terminal, and one of the agent's and of the trainer's "
-    "each") {
+TEST_CASE("only cli/terminal and the listed files of the log, the agent and the trainer print") {
   const std::vector<std::string_view> printers{
       "cli/terminal/",
       "common/log.cc",  // the log, which is off by default
@@ -295,7 +295,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("launcher/submit speaks through its Reporter, and its steps are not the command line's") {
+TEST_CASE(
+    "launcher/submit prints nothing itself, and only launcher/submit includes the steps of a "
+    "submission") {
   for (const Include& include : includes_of("launcher/submit")) {
     CAPTURE(include.file);
     CAPTURE(include.target);
@@ -322,7 +324,9 @@ TEST_CASE("launcher/submit speaks through its Reporter, and its steps are not th
   CHECK(used >= steps.size());
 }
 
-TEST_CASE("files and JSON that others may have written pass the one reader and the one parser") {
+TEST_CASE(
+    "files and JSON that other users may have written are read only by the safe reader and "
+    "parser") {
   struct Exception {
     std::string_view file, why;
   };
@@ -372,7 +376,7 @@ TEST_CASE("files and JSON that others may have written pass the one reader and t
   }
 }
 
-TEST_CASE("every test that PAINS.md names is there") {
+TEST_CASE("every test that PAINS.md names exists") {
   const fs::path tests = fs::path(DLRUN_SOURCE_DIR) / "tests";
   std::ifstream page(tests / "PAINS.md");
   int named = 0;

@@ -90,9 +90,9 @@ TEST_CASE_FIXTURE(Tree,
   CHECK_FALSE(has("runs"));
 }
 
-TEST_CASE_FIXTURE(
-    Tree,
-    "a tree that is too large is refused, its largest file named, and no part of a copy stays") {
+TEST_CASE_FIXTURE(Tree,
+                  "a tree that is too large is refused, the error names its largest file, and no "
+                  "partial copy is left") {
   std::filesystem::create_directories(source);
   REQUIRE(::truncate((source / "data.bin").c_str(), off_t{300} << 20U) == 0);
   const auto snapshot = take("");

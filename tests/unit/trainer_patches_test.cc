@@ -26,7 +26,7 @@ TEST_CASE("patches have BigEarthNet's shape, and depend on seed, half, size and 
   CHECK(generate_patches(2, 120, 7, true).images != two.images);
 }
 
-TEST_CASE("each patch has one to four labels, and all labels occur, the first more often") {
+TEST_CASE("each patch has one to four labels, and all labels occur, the first ones more often") {
   constexpr std::size_t kPatches = 3000;
   const Dataset data = generate_patches(kPatches, 12, 1, false);
   std::vector<std::size_t> often(19);
@@ -42,7 +42,8 @@ TEST_CASE("each patch has one to four labels, and all labels occur, the first mo
 }
 
 TEST_CASE(
-    "the spectra tell the classes apart: the nearest mean of one seed names those of another") {
+    "the spectra distinguish the classes: the nearest mean from one seed gives the class of "
+    "patches from another") {
   // Only patches of one label are used. The mean of each band removes noise.
   const auto means_of = [](const Dataset& data, std::size_t i) {
     std::vector<double> means(12);
@@ -82,7 +83,7 @@ TEST_CASE(
   CHECK(right > 0.95 * all);
 }
 
-TEST_CASE("patches are drawn without files, of the size that the options give") {
+TEST_CASE("patches are generated without files in the size of the options") {
   DataOptions options;
   options.dataset = "patches";
   options.patch_size = 8;
