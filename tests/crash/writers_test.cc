@@ -48,7 +48,7 @@ void must(const Result<T>& result) {
 }
 
 constexpr auto kDrain = std::chrono::seconds(60);
-constexpr std::string_view kAgain = "the folder is synced once more before anything is said";
+constexpr std::string_view kAgain = "the folder is synced again before success is reported";
 
 }  // namespace
 
@@ -153,9 +153,9 @@ TEST_CASE(
          const auto claim = read_claim(run_of(folder));
          if (!claim) return claim.error().message;
          if (*claim ? (*claim)->job.id != "42" : attempts > 0)
-           return "the claim is gone, or another's";
+           return "the claim is gone, or belongs to another job";
          if (attempts > 0 && text_of(run_of(folder) / "origin").find("\"42\"") == std::string::npos)
-           return "where the run is from is gone";
+           return "the file `origin` is gone";
          if (attempts > 0 && agent::claim_run(run_of(folder), other, "mnist", 0))
            return "another job claims the run";
          const auto again = agent::claim_run(run_of(folder), job, "mnist", 0);
@@ -165,9 +165,9 @@ TEST_CASE(
       {{"fsync runs/mnist-1, 1", kAgain},
        {"fsync runs/mnist-1, 2", kAgain},
        {"fsync runs/mnist-1, 4", kAgain},
-       {"fsync runs/mnist-1/.claim.*.tmp, 2", "the claim is there: this file never gets its name"},
-       {"rename runs/mnist-1/claim, 1",
-        "a job that starts again has the same claim, but for its log"}});
+       {"fsync runs/mnist-1/.claim.*.tmp, 2",
+        "the claim exists already, so this file is not linked to its name"},
+       {"rename runs/mnist-1/claim, 1", "the second attempt writes the same claim"}});
 }
 
 TEST_CASE(
@@ -195,7 +195,7 @@ TEST_CASE(
                   if (!history) return history.error().message;
                   if (history->history.restarts() != 1) return "a restart is forgotten";
                   if (text_of(path_of(folder)).find("\"step\":99") == std::string::npos)
-                    return "how far it was is gone";
+                    return "the last progress event is gone";
                   const bool has_end =
                       text_of(path_of(folder)).find("\"ended\"") != std::string::npos;
                   return has_end || !marks.contains("ended") ? "" : "the end is gone";
@@ -280,11 +280,12 @@ TEST_CASE("crash: drained events remain, and events after a torn one can be read
                   const auto after = read_events(folder / "run");
                   return after && after->ended && after->damaged_lines == 0
                              ? ""
-                             : "what comes after is not read";
+                             : "an event after the crash is not read";
                 }});
 }
 
-TEST_CASE("crash: the end that is written for a lost leader remains after success is reported") {
+TEST_CASE(
+    "crash: the end that is recorded for a run without a lead remains after success is reported") {
   check_writer({[](const fs::path& folder) { fs::create_directory(folder / "run"); },
                 [](const fs::path& folder, LazyDisk& disk) -> Result<> {
                   const auto ended = write_lost_end(folder / "run", 1, "the leader is gone");
@@ -347,10 +348,6 @@ Writer checkpoints(std::size_t keep) {
             return {};
           }};
 }
-
-}  // namespace
-
-namespace {
 
 /// Saving a checkpoint syncs a folder whenever a name in it changes. The last sync of each folder
 /// also covers the earlier ones.

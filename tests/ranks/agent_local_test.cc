@@ -154,7 +154,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a wrong template ends the rank before anything starts") {
+TEST_CASE("a wrong template ends the rank before its program starts") {
   Run run;
   run.start(1, "touch $DLRUN_RUN/started", {}, {"--env", "A={rnak}"});
   CHECK(run.wait() == 64);

@@ -97,7 +97,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("N ranks with sharded states train as one does") {
+TEST_CASE("N ranks with sharded optimizer states train like one rank") {
   TrainOptions options = clipped_descent();
   options.has_sharded_state = true;
   // The sums of the same numbers are added in another order, through 22 steps.

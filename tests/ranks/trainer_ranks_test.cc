@@ -63,19 +63,17 @@ void check_ranks_train_as_one(const Rules& rules, std::string_view backend = "gl
   }
 }
 
-TEST_CASE("N ranks with batch B train as one rank with batch N * B does, with sgd and nesterov") {
+TEST_CASE("N ranks with batch B train like one rank with batch N * B: sgd and nesterov") {
   check_ranks_train_as_one(kDescent);
 }
-TEST_CASE(
-    "N ranks with batch B train as one rank with batch N * B does, with adam, adamw and rmsprop") {
+TEST_CASE("N ranks with batch B train like one rank with batch N * B: adam, adamw and rmsprop") {
   check_ranks_train_as_one(kMeanSquares);
 }
-TEST_CASE(
-    "N ranks with batch B train as one rank with batch N * B does, with lars, lamb and novograd") {
+TEST_CASE("N ranks with batch B train like one rank with batch N * B: lars, lamb and novograd") {
   check_ranks_train_as_one(kLayerWise);
 }
 
-TEST_CASE("N ranks with batch B train as one rank with batch N * B does, over shared memory") {
+TEST_CASE("N ranks with batch B train like one rank with batch N * B: over shared memory") {
   check_ranks_train_as_one({kDescent[0], kMeanSquares[0], kLayerWise[1]}, "shm");
 }
 TEST_CASE(

@@ -85,7 +85,7 @@ TEST_CASE(
   CHECK(scene.notes.count("rank_failed") == 0);
 }
 
-TEST_CASE("agents that do not answer are waited for within a bound") {
+TEST_CASE("the wait for agents that do not answer is bounded") {
   Scene scene = hung_scene();
   scene.attempt.on_autopsy(0, kReduces, scene.now);
   scene.pass(AutopsyBoard::kLimit - seconds(1));

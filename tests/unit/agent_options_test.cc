@@ -85,7 +85,7 @@ TEST_CASE("lead finds --trusted and --preflight among the options of rank, not o
   CHECK(checks({"srun", "agent", "rank", "--", "prog", "--preflight", "gpu"}).empty());
 }
 
-TEST_CASE("rank keeps the variables in order and the program's words unchanged") {
+TEST_CASE("rank keeps the variables in order and the program's arguments unchanged") {
   const auto parsed = parse_arguments({"rank", "--env", "RANK={rank}", "--env=A=--b", "--trusted",
                                        "--", "prog", "--env", "", "a b"});
   REQUIRE(parsed);

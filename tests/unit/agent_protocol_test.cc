@@ -103,7 +103,7 @@ TEST_CASE("a rank's own proof, sent back to it, does not pass for lead's") {
   CHECK_FALSE(rank.finish(reflected));
 }
 
-TEST_CASE("a recorded proof does not fit another connection") {
+TEST_CASE("a recorded proof is refused on another connection") {
   const auto secret = random_key();
   std::string recorded = shake_hands(secret).wire;
   const LeadHandshake lead(secret);

@@ -70,7 +70,7 @@ TEST_CASE("each restart uses one of the budget, and the decision has the number 
   CHECK(decision.why == "it has started again 2 times (retry.max)");
 }
 
-TEST_CASE("a cause that is not asked for ends the run, and is named") {
+TEST_CASE("a cause that retry.on does not list ends the run, and is named") {
   auto options = any_cause(3);
   options.on = {Cause::kTimeout, Cause::kHang};
   RetryHistory history;
@@ -106,7 +106,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "before an attempt starts, it is known whether it is the last one if it makes no progress") {
+    "the decision to restart says whether the next attempt is the last one unless it makes "
+    "progress") {
   RetryHistory history;
   history.add_attempt(10, Cause::kFailure);
   CHECK_FALSE(decide_retry(any_cause(20), history, Cause::kFailure).is_last_unless_further);
@@ -213,7 +214,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a run that completed and is requeued by hand is nobody's failure") {
+TEST_CASE("a completed run that is requeued by hand does not count as a failure") {
   const auto read =
       read_history(lines({{{"event", "claimed"}, {"attempt", 0}},
                           {{"event", "attempt_end"}, {"attempt", 0}, {"code", 0}, {"reason", "ok"}},
@@ -260,7 +261,7 @@ TEST_CASE("nodes that are down, failing or do not answer are bad, and all others
   CHECK(parse_bad_nodes("").empty());
 }
 
-TEST_CASE("a job's end and nodes are read from what scontrol shows") {
+TEST_CASE("a job's end and nodes are read from the output of scontrol show") {
   ::setenv("TZ", "UTC", 1);
   const auto facts = parse_job(
       "JobId=73 JobName=x JobState=COMPLETING Reason=TimeLimit Restarts=2 "

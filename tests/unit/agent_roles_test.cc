@@ -22,7 +22,7 @@ std::vector<Endpoint> table_of(int size) {
   return table;
 }
 
-TEST_CASE("without roles every rank is a worker: what MultiWorkerMirroredStrategy reads") {
+TEST_CASE("without roles every rank is a worker, as MultiWorkerMirroredStrategy expects") {
   CHECK(tf_config({}, table_of(2), 1) ==
         R"({"cluster":{"worker":["10.0.0.1:4000","10.0.0.2:4001"]},)"
         R"("task":{"type":"worker","index":1}})");

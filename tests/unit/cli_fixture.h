@@ -34,7 +34,7 @@ struct CliFixture {
   }
   /// Returns the exit code and standard error of a call: "2\ndlrun: error: ...".
   std::string said_by(std::vector<const char*> words) { return said_by(std::move(words), nullptr); }
-  /// Returns these with standard output redirected, for example to /dev/full.
+  /// Like said_by(words), with standard output redirected to a file such as /dev/full.
   std::string said_by(std::vector<const char*> words, const char* standard_output) {
     if (standard_output == nullptr) return said_by_call(std::move(words));
     std::fflush(stdout);

@@ -26,7 +26,7 @@ TEST_CASE("a foreground child that is never released does nothing and ends") {
   CHECK_FALSE(process_start_ticks(pid).has_value());
 }
 
-TEST_CASE("a foreground child's exit code and signal are told apart") {
+TEST_CASE("a foreground child's exit code and signal are distinguished") {
   auto exits =
       ForegroundProcess::start({"sh", "-c", "exit 3"}, Env::of_process(), "", OnSignal::kTerminate);
   const auto code = exits->wait();

@@ -224,7 +224,7 @@ TEST_CASE("a known secret appears in no line, whatever field holds it") {
   CHECK(lines.only() == "m text=\"a *** b *** on\" argv=\"x '***' 'y=***'\" path=/a/***/b\n");
 }
 
-TEST_CASE("each command is logged with its words, its exit code and its time") {
+TEST_CASE("each command is logged with its arguments, its exit code and its duration") {
   Command command;
   command.argv = {"sh", "-c", "exit 3", "--token=hunter2"};
   command.env = Env::of_process();

@@ -181,7 +181,7 @@ TEST_CASE("a local run has the ranks of one node, and refuses containers and MPI
             "a world of one rank"));
 }
 
-TEST_CASE("a runs folder that an option cannot carry is refused") {
+TEST_CASE("a runs folder that srun's or sbatch's options cannot express is refused") {
   PlanInputs odd = inputs();
   odd.runs_dir = "/a,b";
   CHECK(has(

@@ -113,7 +113,7 @@ TEST_CASE("the job's own claim settles a submission without a query to Slurm") {
   CHECK(executor.asked == 0);
 }
 
-TEST_CASE("another submission's claim settles nothing") {
+TEST_CASE("another submission's claim does not settle a submission") {
   const TemporaryDirectory run;
   REQUIRE(
       write_file_atomic(run.path() / "claim",

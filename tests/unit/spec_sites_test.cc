@@ -170,7 +170,7 @@ TEST_CASE("a user's site file replaces the built-in one of the same name, and is
             "GPUs per node"));
 }
 
-TEST_CASE("a job for another cluster is on that cluster's site") {
+TEST_CASE("a job for another cluster uses that cluster's site") {
   Sites sites;
   auto made = request("clusters: jureca", sites);
   made.cluster_name = "juwels";

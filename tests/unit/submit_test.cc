@@ -119,7 +119,8 @@ TEST_CASE_FIXTURE(Cluster, "a spec, its rendered script and the recorded run giv
   CHECK(reporter.said.empty());
 }
 
-TEST_CASE_FIXTURE(Cluster, "the error of a refused job has the place, and no files are left") {
+TEST_CASE_FIXTURE(
+    Cluster, "the error for a refused job has the key's place in the spec, and no files are left") {
   program("sbatch",
           "case \"$*\" in *--acount*) echo \"sbatch: unrecognized option '--acount'\" >&2; exit 1;;"
           " *--help*) echo '  --account=name'; exit 0;; *) echo 7;; esac");

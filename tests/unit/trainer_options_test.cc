@@ -183,7 +183,7 @@ TEST_CASE("the flags of optimizer and learning rate schedule are parsed") {
         std::string::npos);
 }
 
-TEST_CASE("a wrong flag or value is refused with what was expected") {
+TEST_CASE("the error for a wrong flag or value states what is accepted") {
   CHECK(message_of({"--bacth", "3"}) ==
         "unknown option '--bacth'; did you mean '--batch'?; --help lists all");
   CHECK(message_of({"--batch"}) == "--batch needs a value: N");

@@ -128,7 +128,7 @@ TEST_CASE(
   CHECK(TrainingReporter::open(options).error().code == Errc::kIo);
 }
 
-TEST_CASE("a rank that is not the first writes nothing") {
+TEST_CASE("a silent rank writes no metrics and reports nothing") {
   const TemporaryDirectory folder;
   RecordingStore store;
   auto options = options_of(folder, store);
