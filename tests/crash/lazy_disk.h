@@ -65,7 +65,7 @@ class LazyDisk {
   struct Crash {
     Image image;
     std::set<std::string> marks;  ///< the marks set before the crash
-    std::string words;            ///< the last call before the crash, and what was kept
+    std::string description;      ///< the last call before the crash, and what was kept
   };
   /// Returns states after a crash, each once for each set of marks. From the unsynced changes of
   /// names, the states keep none, all, one, all but one, or the first ones up to any count.
@@ -104,7 +104,7 @@ class LazyDisk {
     Place at = {};           ///< kName, kUnname: place of the name; kMove: the old place
     Place to = {};           ///< kMove: the new place
     std::string bytes = {};  ///< kBytes: the file's whole content from now on
-    std::string words = {};
+    std::string description = {};
   };
   enum class Fate { kLost, kHalf, kZeros, kKept };
 

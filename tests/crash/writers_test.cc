@@ -332,18 +332,18 @@ Writer checkpoints(std::size_t keep) {
             return {};
           },
           [at](const fs::path& folder, const Marks& marks) -> std::string {
-            const std::uint64_t said = marks.size() * 10;
+            const std::uint64_t reported_step = marks.size() * 10;
             std::vector<std::string> passed_over;
             const auto loaded = at(folder).load_newest(kLayout, "adam", kStates, passed_over);
             if (!loaded) return loaded.error().message;
-            if (!*loaded) return said == 0 ? "" : "no checkpoint is left";
+            if (!*loaded) return reported_step == 0 ? "" : "no checkpoint is left";
             const trainer::TrainingState want = state_at((*loaded)->position.step);
-            if (want.position.step < said) return "the newest checkpoint is gone";
+            if (want.position.step < reported_step) return "the newest checkpoint is gone";
             if ((*loaded)->parameters != want.parameters || (*loaded)->running != want.running ||
                 (*loaded)->states != want.states)
               return "it holds something else";
             const std::string latest = text_of(folder / "runs/mnist-1/checkpoints/latest");
-            if (said > 0 && latest < fmt::format("step-{:08}\n", said))
+            if (reported_step > 0 && latest < fmt::format("step-{:08}\n", reported_step))
               return "`latest` says " + latest;
             return {};
           }};

@@ -209,8 +209,8 @@ TEST_CASE("a program inherits the open descriptors of its task, because PMI2 nee
   }
   std::array<char, 64> text{};
   const auto got = ::read(read_end.get(), text.data(), text.size());
-  const std::string_view said(text.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-  CHECK((said == "rank 0\nrank 1\n" || said == "rank 1\nrank 0\n"));
+  const std::string_view output(text.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  CHECK((output == "rank 0\nrank 1\n" || output == "rank 1\nrank 0\n"));
 }
 
 }  // namespace

@@ -212,7 +212,7 @@ TEST_CASE(
 TEST_CASE("a full disk in the run directory does not stop the program, and causes a clear error") {
   Run run;
   if (::mount("tmpfs", run.run.c_str(), "tmpfs", 0, "size=64k") != 0) {
-    MESSAGE("left out: a file system to fill cannot be mounted (it needs root)");
+    MESSAGE("skipped: a file system to fill cannot be mounted (it needs root)");
     return;
   }
   run.start(1, kUp + "head -c 1000000 /dev/zero | tr '\\0' 'x'; echo; echo still here");
@@ -394,7 +394,7 @@ TEST_CASE("the agent is one static binary of at most 4 MB that starts in millise
   const std::string_view bytes(*image);
   if (bytes.find("__asan_init") != std::string_view::npos ||
       bytes.find("__tsan_init") != std::string_view::npos) {
-    MESSAGE("left out: a build with sanitizers is neither static nor small");
+    MESSAGE("skipped: a build with sanitizers is neither static nor small");
     return;
   }
 #ifdef NDEBUG  // other builds have debug information

@@ -14,7 +14,7 @@ namespace dlrun {
 /// Returns one sentence per failure.
 [[nodiscard]] std::vector<std::string> check_collectives(Communicator& comm);
 
-/// The ways in which ranks may disagree about a call.
+/// How the last rank's call differs from the others' call.
 enum class Mismatch { kCount, kType, kReduction, kRoot, kOperation };
 inline constexpr Mismatch kMismatches[] = {Mismatch::kCount, Mismatch::kType, Mismatch::kReduction,
                                            Mismatch::kRoot, Mismatch::kOperation};

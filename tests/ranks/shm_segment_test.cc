@@ -198,7 +198,7 @@ TEST_CASE("shm: ranks poll if each has its own processor, and sleep if they shar
   };
   CHECK(polls(2, [&](int) { return first[0]; }) == std::vector<int>{0, 0});
   if (usable_processors() < 2) {
-    MESSAGE("this process has one processor: ranks cannot be bound to two");
+    MESSAGE("skipped: this process has one processor, so ranks cannot be bound to two");
     return;
   }
   CHECK(polls(2, [&](int rank) { return first[static_cast<std::size_t>(rank)]; }) ==

@@ -260,9 +260,9 @@ TEST_CASE(
     for (float& value : x) value = 3 + value / 4;
     const auto dy = numbers(rows * channels, 2);
     std::vector<float> running(2 * channels, 2.5F);
-    int asked = 0;
+    int calls = 0;
     const SumOverRanks others = [&](std::span<double> sums) {
-      ++asked;
+      ++calls;
       for (double& sum : sums) sum += 1;
     };
     for (const SumOverRanks* sum_over_ranks :
@@ -301,7 +301,7 @@ TEST_CASE(
             1e-5, 10);
       }
     }
-    CHECK(asked > 0);
+    CHECK(calls > 0);
   }
 }
 

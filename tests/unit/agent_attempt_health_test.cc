@@ -39,7 +39,7 @@ TEST_CASE(
   CHECK(scene.notes.broadcasts_of("end") == 0);  // so far only n2 has failed the check
   SUBCASE("all nodes fail alike") {
     scene.hello(0, 4, reason);
-    CHECK(scene.notes.said.back() ==
+    CHECK(scene.notes.printed.back() ==
           "all 2 nodes fail the same check: " + reason +
               "; the cause is the spec or the site, not a node (health.preflight)");
     scene.hello(1, 4, reason);
@@ -89,7 +89,7 @@ TEST_CASE(
     for (const int rank : {0, 1, 3}) scene.attempt.on_checking(rank);
     scene.attempt.on_check_failed(0, "gloo: timed out", false, scene.now);
     lost = {"n2"};
-    CHECK(scene.notes.said.back() ==
+    CHECK(scene.notes.printed.back() ==
           "rank 2 on n2: n2 is not fit for the job: its rank did not reach the check of "
           "collectives (gloo: timed "
           "out); the other 3 ranks are ended");
@@ -109,7 +109,7 @@ TEST_CASE(
     for (int rank = 0; rank < 4; ++rank) scene.attempt.on_checking(rank);
     scene.attempt.on_check_failed(1, "nccl: timed out", false, scene.now);
     reason = EndReason::kNotFit;
-    CHECK(scene.notes.said.back() ==
+    CHECK(scene.notes.printed.back() ==
           "collectives do not work among the ranks, although all of them joined the check: nccl: "
           "timed out (health.preflight)");
   }
@@ -130,7 +130,7 @@ TEST_CASE(
   CHECK(scene.notes.broadcasts_of("end") == 0);
   scene.attempt.on_stopped(2, seconds(10), scene.now);
   CHECK(scene.notes.broadcasts_of("end") == 1);
-  CHECK(scene.notes.said.back() ==
+  CHECK(scene.notes.printed.back() ==
         "rank 2 on n2: its process has been stopped for 10 s; the other 3 ranks are ended");
   end_all(scene);
   REQUIRE(scene.attempt.is_over());
@@ -153,7 +153,7 @@ TEST_CASE("a program that reported progress and stopped reporting hangs") {
   scene.pass(milliseconds(200));
   CHECK(scene.notes.broadcasts_of("end") == 1);
   CHECK(
-      scene.notes.said.back() ==
+      scene.notes.printed.back() ==
       "the run hangs: no progress was reported for 10 s (health.hang_after); the last was step 7");
   end_all(scene);
   CHECK(scene.attempt.end().cause == Cause::kHang);
@@ -176,7 +176,7 @@ TEST_CASE("a node that is silent when the run hangs counts as lost, long before 
     CHECK(scene.notes.broadcasts_of("end") == 0);
     beat({0, 1});
     scene.pass(seconds(1));
-    CHECK(scene.notes.said.back() ==
+    CHECK(scene.notes.printed.back() ==
           "the run hangs: no progress was reported for 10 s (health.hang_after); the last was step "
           "7; no message from n2 for 10 s; it counts as lost");
     for (const int rank : {0, 1}) scene.attempt.on_exit(rank, {143, SIGTERM, {}}, scene.now);

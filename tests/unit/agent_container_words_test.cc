@@ -119,7 +119,7 @@ TEST_CASE(
   scene.attempt.on_foreign_line("[ERROR] a program's own word");
   scene.attempt.on_exit(1, {3, 0, {}}, scene.now);
   scene.pass(Attempt::kCulpritWait);
-  CHECK(scene.notes.said.back().starts_with("rank 1 on n1 exited with code 3"));
+  CHECK(scene.notes.printed.back().starts_with("rank 1 on n1 exited with code 3"));
   end_all(scene);
   CHECK(scene.attempt.end().cause == Cause::kFailure);
 }

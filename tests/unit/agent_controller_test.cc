@@ -56,14 +56,14 @@ TEST_CASE("a query that blocks does not block its caller") {
 
 TEST_CASE("the answer of a query whose caller has gone is dropped") {
   std::promise<int> late;
-  std::promise<void> asked;
+  std::promise<void> is_called;
   {
     BackgroundCall<int> call;
-    call.ask([answer = late.get_future().share(), &asked] {
-      asked.set_value();
+    call.ask([answer = late.get_future().share(), &is_called] {
+      is_called.set_value();
       return answer.get();
     });
-    asked.get_future().wait();
+    is_called.get_future().wait();
   }
   late.set_value(7);  // the object that stores the answer belongs only to the thread now
 }

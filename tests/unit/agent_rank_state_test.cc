@@ -137,7 +137,7 @@ TEST_CASE("a rank whose lead is silent for the lease ends its program") {
   CHECK(scene.orders.empty());
   scene.pass(milliseconds(1));
   CHECK(scene.orders == Orders{"TERM tree"});
-  CHECK(scene.said == Orders{"no message from lead for 10 s; the program is ended"});
+  CHECK(scene.printed == Orders{"no message from lead for 10 s; the program is ended"});
   SUBCASE("a program that then exits with 0 has not succeeded") {
     scene.state.on_program_end(0, 0, scene.now);
     CHECK(scene.state.exit_code() == 128 + SIGTERM);
@@ -148,7 +148,7 @@ TEST_CASE("a rank whose lead is silent for the lease ends its program") {
     scene.state.on_heard();
     scene.pass(kKilledAfterTerm);
     CHECK(scene.orders == Orders{"TERM tree", "kill"});
-    CHECK(scene.said.size() == 1);
+    CHECK(scene.printed.size() == 1);
   }
 }
 
@@ -177,7 +177,7 @@ TEST_CASE("a closed connection to lead ends the program") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_lead_closed("Connection reset", false, scene.now);
-  CHECK(scene.said == Orders{"lead is gone (Connection reset); the program is ended"});
+  CHECK(scene.printed == Orders{"lead is gone (Connection reset); the program is ended"});
   CHECK(scene.orders == Orders{"TERM tree"});
   scene.state.on_program_end(0, 0, scene.now);
   scene.is_any_alive = false;
@@ -190,7 +190,7 @@ TEST_CASE("a connection that lead closes after the program's end is not reported
   scene.run_with_lead();
   scene.state.on_program_end(0, 0, scene.now);
   scene.state.on_lead_closed("closed", false, scene.now);
-  CHECK(scene.said.empty());
+  CHECK(scene.printed.empty());
   CHECK(scene.state.exit_code() == 0);
 }
 
@@ -209,11 +209,11 @@ TEST_CASE("a signal is reported to lead, and lead's answer decides what happens"
     scene.state.on_answer(SignalWord::kCheckpoint, scene.now);
     scene.pass(seconds(3));
     CHECK(scene.orders == Orders{kUsr1});
-    CHECK(scene.said.empty());
+    CHECK(scene.printed.empty());
   }
   SUBCASE("no answer: the program is ended") {
     scene.pass(milliseconds(1));
-    CHECK(scene.said == Orders{"no message from lead after a signal; the program is ended"});
+    CHECK(scene.printed == Orders{"no message from lead after a signal; the program is ended"});
     scene.pass(RankState::kTermUnderWay);
     CHECK(scene.orders == Orders{"TERM tree"});
     scene.state.on_program_end(0, 0, scene.now);
@@ -223,7 +223,7 @@ TEST_CASE("a signal is reported to lead, and lead's answer decides what happens"
   SUBCASE("an order to end: the wait for an answer is over") {
     scene.state.on_end(true, false, scene.now);
     scene.pass(seconds(3));
-    CHECK(scene.said.empty());
+    CHECK(scene.printed.empty());
   }
 }
 
@@ -249,7 +249,7 @@ TEST_CASE(
     CHECK(scene.state.on_signal(SIGTERM, false, scene.now));
     CHECK(scene.count("signal") == 2);
     scene.pass(milliseconds(500));
-    CHECK(scene.said.size() == 1);
+    CHECK(scene.printed.size() == 1);
   }
 }
 
@@ -313,14 +313,14 @@ TEST_CASE("a program that is stopped for some seconds is reported to lead every 
   CHECK(scene.count("stopped") == 0);
   scene.pass_heard(seconds(3));
   CHECK(scene.count("stopped") >= 2);
-  const int told = scene.count("stopped");
+  const int reports = scene.count("stopped");
   scene.program_is_stopped = false;
   scene.pass_heard(seconds(2));
-  CHECK(scene.count("stopped") == told);
+  CHECK(scene.count("stopped") == reports);
   SUBCASE("the time starts again with the next stop") {
     scene.program_is_stopped = true;
     scene.pass_heard(seconds(2));
-    CHECK(scene.count("stopped") == told);
+    CHECK(scene.count("stopped") == reports);
   }
   SUBCASE(
       "a suspended job, whose agents are stopped as well, does not count as a stopped program") {
@@ -328,7 +328,7 @@ TEST_CASE("a program that is stopped for some seconds is reported to lead every 
     scene.now += seconds(600);
     scene.state.on_heard();
     scene.state.tick(scene.now);
-    CHECK(scene.count("stopped") == told);
+    CHECK(scene.count("stopped") == reports);
   }
 }
 
@@ -404,12 +404,12 @@ TEST_CASE(
     scene.state.on_start();
     scene.state.on_failure(127, "'pyton' was not found", scene.now);
     CHECK(scene.exit_record()["error"] == "'pyton' was not found");
-    CHECK(scene.said.empty());
+    CHECK(scene.printed.empty());
   }
   SUBCASE("without a lead") {
     scene.state.on_start();
     scene.state.on_failure(127, "'pyton' was not found", scene.now);
-    CHECK(scene.said == Orders{"'pyton' was not found"});
+    CHECK(scene.printed == Orders{"'pyton' was not found"});
   }
   CHECK(scene.state.exit_code() == 127);
 }

@@ -53,9 +53,9 @@ TEST_CASE_FIXTURE(Run,
 
 TEST_CASE_FIXTURE(Run, "a missing secret is an error that names it and shows no value") {
   write(std::string_view("A=value\0", 8));
-  const auto said = message({"A", "B"});
-  CHECK(has(said, "secret B is neither in"));
-  CHECK_FALSE(has(said, "value"));
+  const auto shown = message({"A", "B"});
+  CHECK(has(shown, "secret B is neither in"));
+  CHECK_FALSE(has(shown, "value"));
 }
 
 TEST_CASE_FIXTURE(Run, "a file that others could have read or planted is refused") {

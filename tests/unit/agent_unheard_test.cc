@@ -28,11 +28,11 @@ TEST_CASE(
   SUBCASE("the records of the agents are read first") {}
   SUBCASE("a rank that exited because its peer was ended is read first") {
     scene.attempt.on_exit(0, {68, 0, "rank 1 is gone", true, 1}, scene.now);
-    CHECK(scene.notes.said.empty());
+    CHECK(scene.notes.printed.empty());
   }
   SUBCASE("a rank that failed with a code, because its peer was ended, is read first") {
     scene.attempt.on_exit(0, {1, 0, "", true}, scene.now);
-    CHECK(scene.notes.said.empty());
+    CHECK(scene.notes.printed.empty());
   }
   for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, unheard(), scene.now);
   CHECK(scene.notes.broadcasts_of("end") == 1);
@@ -71,7 +71,7 @@ TEST_CASE("a rank that failed before agents lost lead stays the cause") {
   Scene scene;
   scene.all_join(4);
   scene.attempt.on_exit(3, {139, SIGSEGV, "", true}, scene.now);
-  REQUIRE(scene.notes.said.size() == 1);
+  REQUIRE(scene.notes.printed.size() == 1);
   stop_lead(scene, seconds(14));
   scene.attempt.on_exit(0, unheard(), scene.now);
   scene.attempt.on_step_end(0, "", scene.now);
@@ -87,10 +87,11 @@ TEST_CASE(
   scene.all_join(4);
   stop_lead(scene, seconds(5));
   scene.attempt.on_exit(3, {139, SIGSEGV, "", true}, scene.now);
-  CHECK(scene.notes.said.empty());
+  CHECK(scene.notes.printed.empty());
   scene.pass(Attempt::kCulpritWait);
-  REQUIRE(scene.notes.said.size() == 1);
-  CHECK(scene.notes.said[0] == "rank 3 on n2 was killed by SIGSEGV; the other 3 ranks are ended");
+  REQUIRE(scene.notes.printed.size() == 1);
+  CHECK(scene.notes.printed[0] ==
+        "rank 3 on n2 was killed by SIGSEGV; the other 3 ranks are ended");
 }
 
 TEST_CASE("in a preemption's grace time ranks that no longer heard lead count as preempted") {

@@ -139,7 +139,7 @@ TEST_CASE_FIXTURE(CliFixture,
                             "launch: {command: [echo]}\nresources: {time: 1h}\n"
                             "sweep: {parameters: {environment.vars.A: [a, b]}}\n"));
   REQUIRE(call({"render", "x.yaml", "-o", "job.sh"}) == 0);
-  CHECK(said_by({"submit", "job.sh"})
+  CHECK(code_and_stderr({"submit", "job.sh"})
             .starts_with("2\ndlrun: error: job.sh: is the array of a sweep; "));
 }
 
@@ -153,7 +153,7 @@ TEST_CASE_FIXTURE(CliFixture,
   CHECK(call({"submit", "job.sh", "--dry-run"}) == 0);
   const auto submitted = [&](const std::string& script) {
     REQUIRE(write_file_atomic(folder.path() / "job.sh", script));
-    return said_by({"submit", "job.sh", "--dry-run"});
+    return code_and_stderr({"submit", "job.sh", "--dry-run"});
   };
   std::string edited = rendered;
   edited.insert(edited.find('\n') + 1, "#SBATCH -a 0-2\n");
@@ -180,12 +180,12 @@ TEST_CASE_FIXTURE(CliFixture,
                   "an empty file, and a script without its first line, are reported as such") {
   const auto said_of = [&](const char* name, const std::string& text) {
     REQUIRE(write_file_atomic(folder.path() / name, text));
-    return said_by({"submit", name, "--dry-run"});
+    return code_and_stderr({"submit", name, "--dry-run"});
   };
   for (const char* text : {"", "\n", "# nothing yet\n"})
     CHECK(said_of("e.yaml", text).starts_with("2\ndlrun: error: e.yaml: is empty: "));
-  CHECK(said_by({"check", "e.yaml"}).starts_with("2\ndlrun: error: e.yaml: is empty: "));
-  CHECK(said_by({"submit", "e.yaml", "--dry-run", "--set", "launch.command=[true]"})
+  CHECK(code_and_stderr({"check", "e.yaml"}).starts_with("2\ndlrun: error: e.yaml: is empty: "));
+  CHECK(code_and_stderr({"submit", "e.yaml", "--dry-run", "--set", "launch.command=[true]"})
             .starts_with("0\n"));
   CHECK(said_of("e.sh", "")
             .starts_with("2\ndlrun: error: e.sh:1: is empty: a job script's first line"));
@@ -208,42 +208,43 @@ TEST_CASE_FIXTURE(
       "1\ndlrun: error: the runs directory {}: Not a directory (ENOTDIR); choose another with "
       "--runs or DLRUN_RUNS\n",
       (folder.path() / "x.yaml").string());
-  CHECK(said_by({"check", "x.yaml", "--runs", "x.yaml"}) == as_io);
-  CHECK(said_by({"submit", "x.yaml", "--runs", "x.yaml"}) == as_io);
+  CHECK(code_and_stderr({"check", "x.yaml", "--runs", "x.yaml"}) == as_io);
+  CHECK(code_and_stderr({"submit", "x.yaml", "--runs", "x.yaml"}) == as_io);
 }
 
 TEST_CASE_FIXTURE(CliFixture,
                   "a full standard output is an error for every command, also for help") {
   for (const char* word : {"--help", "--version", "schema"}) {
     CAPTURE(word);
-    CHECK(said_by({word}, "/dev/full") ==
+    CHECK(code_and_stderr({word}, "/dev/full") ==
           "1\ndlrun: error: standard output could not be written whole\n");
   }
 }
 
 TEST_CASE_FIXTURE(CliFixture, "the job of a script without a name gets the run's name") {
   REQUIRE(write_file_atomic(folder.path() / "fit.sh", "#!/bin/sh\n#SBATCH -o %x.txt\ntrue\n"));
-  CHECK(said_by({"submit", "fit.sh", "--dry-run"}).find(" --job-name=fit ") != std::string::npos);
+  CHECK(code_and_stderr({"submit", "fit.sh", "--dry-run"}).find(" --job-name=fit ") !=
+        std::string::npos);
   REQUIRE(write_file_atomic(folder.path() / "fit.sh", "#!/bin/sh\n#SBATCH -J own\ntrue\n"));
-  CHECK(said_by({"submit", "fit.sh", "--dry-run"}).find("--job-name") == std::string::npos);
+  CHECK(code_and_stderr({"submit", "fit.sh", "--dry-run"}).find("--job-name") == std::string::npos);
 }
 
 TEST_CASE_FIXTURE(
     CliFixture,
     "an unknown option is named with the nearest option, and words after -- are not checked") {
-  CHECK(said_by({"init", "--modul", "x", "--", "python", "train.py"}) ==
+  CHECK(code_and_stderr({"init", "--modul", "x", "--", "python", "train.py"}) ==
         "2\ndlrun: error: `dlrun init` has no option '--modul'; did you mean '--module'?\nSee "
         "`dlrun init --help`.\n");
-  CHECK(said_by({"init", "--contaner=x", "--nodes", "-1", "--", "python", "--lr"})
+  CHECK(code_and_stderr({"init", "--contaner=x", "--nodes", "-1", "--", "python", "--lr"})
             .starts_with("2\ndlrun: error: `dlrun init` has no option '--contaner'\n"));
-  CHECK(said_by({"site", "list", "--jsn"})
+  CHECK(code_and_stderr({"site", "list", "--jsn"})
             .starts_with(
                 "2\ndlrun: error: `dlrun site` has no option '--jsn'; did you mean '--json'?\n"));
-  CHECK(said_by({"--versio"})
+  CHECK(code_and_stderr({"--versio"})
             .starts_with(
                 "2\ndlrun: error: `dlrun` has no option '--versio'; did you mean '--version'?\n"));
   // This message is CLI11's.
-  CHECK(said_by({"submit", "a.yaml", "b.yaml"}).find("b.yaml") != std::string::npos);
+  CHECK(code_and_stderr({"submit", "a.yaml", "b.yaml"}).find("b.yaml") != std::string::npos);
 }
 
 TEST_CASE_FIXTURE(CliFixture, "a run is found by its path if there is no folder for the index") {
@@ -264,20 +265,20 @@ TEST_CASE_FIXTURE(
   const auto has = [](const std::string& text, const char* part) {
     return text.find(part) != std::string::npos;
   };
-  CHECK_FALSE(has(said_by({"ls"}), "dlrun starts"));
-  for (const std::string& said :
-       {said_by({"-v", "ls"}), said_by({"ls", "-v"}), said_by({"--verbose", "ls"})}) {
-    CAPTURE(said);
-    CHECK(said.starts_with("0\n"));
-    CHECK(has(said, " info dlrun["));
-    CHECK(has(said, ": dlrun starts version="));
-    CHECK(has(said, ": dlrun ends code=0 seconds="));
-    CHECK_FALSE(has(said, " debug dlrun["));
+  CHECK_FALSE(has(code_and_stderr({"ls"}), "dlrun starts"));
+  for (const std::string& result : {code_and_stderr({"-v", "ls"}), code_and_stderr({"ls", "-v"}),
+                                    code_and_stderr({"--verbose", "ls"})}) {
+    CAPTURE(result);
+    CHECK(result.starts_with("0\n"));
+    CHECK(has(result, " info dlrun["));
+    CHECK(has(result, ": dlrun starts version="));
+    CHECK(has(result, ": dlrun ends code=0 seconds="));
+    CHECK_FALSE(has(result, " debug dlrun["));
   }
   REQUIRE(write_file_atomic(folder.path() / "x.yaml", "name: x\n").has_value());
-  CHECK(has(said_by({"-vv", "explain", "x.yaml"}), " debug dlrun["));
-  CHECK(has(said_by({"-v", "explain", "x.yaml", "-v"}), " debug dlrun["));
-  CHECK(has(said_by({"-v", "lss"}), "'lss' is not a command of dlrun; did you mean 'ls'?"));
+  CHECK(has(code_and_stderr({"-vv", "explain", "x.yaml"}), " debug dlrun["));
+  CHECK(has(code_and_stderr({"-v", "explain", "x.yaml", "-v"}), " debug dlrun["));
+  CHECK(has(code_and_stderr({"-v", "lss"}), "'lss' is not a command of dlrun; did you mean 'ls'?"));
   CHECK_FALSE(is_logged(LogLevel::kInfo));  // a later command starts without a log
 }
 
@@ -285,18 +286,18 @@ TEST_CASE_FIXTURE(CliFixture,
                   "--log-file and DLRUN_LOG set the log's file, and the option takes precedence") {
   const std::string own = (folder.path() / "own.log").string();
   const std::string other = (folder.path() / "other.log").string();
-  CHECK(said_by({"--log-file", own.c_str(), "ls"}) == said_by({"ls"}));
+  CHECK(code_and_stderr({"--log-file", own.c_str(), "ls"}) == code_and_stderr({"ls"}));
   CHECK(read("own.log").find("dlrun ends code=0") != std::string::npos);
   CHECK(read("own.log").find(" debug ") == std::string::npos);
   cli.env.set("DLRUN_LOG", "debug:" + other);
   REQUIRE(write_file_atomic(folder.path() / "x.yaml", "name: x\n").has_value());
-  said_by({"explain", "x.yaml"});
+  code_and_stderr({"explain", "x.yaml"});
   CHECK(read("other.log").find(" debug dlrun[") != std::string::npos);
   const std::string before = read("other.log");
   CHECK(call({"ls", "-v", "--log-file", own.c_str()}) == 0);
   CHECK(read("other.log") == before);
   cli.env.set("DLRUN_LOG", "loud");
-  CHECK(said_by({"ls"}).starts_with(
+  CHECK(code_and_stderr({"ls"}).starts_with(
       "2\ndlrun: error: DLRUN_LOG: 'loud' is not a setting of the log"));
   cli.env.unset("DLRUN_LOG");
   CHECK(call({"ls", "--log-file", "/nowhere/a.log"}) == 1);

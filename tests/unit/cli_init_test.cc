@@ -51,16 +51,16 @@ TEST_CASE_FIXTURE(
     CliFixture, "an error about a value of init names the flag, not the file that is not written") {
   for (const char* flag : {"--nodes", "--tasks", "--cpus"}) {
     for (const char* value : {"x", "0", "2.5", "99999999999999999999"}) {
-      CHECK(said_by({"init", "--yes", flag, value, "-o", "exp.yaml"}) ==
+      CHECK(code_and_stderr({"init", "--yes", flag, value, "-o", "exp.yaml"}) ==
             fmt::format("2\ndlrun: error: {}: '{}' is not a number from 1 on\n", flag, value));
     }
   }
-  const auto said = said_by(
+  const auto result = code_and_stderr(
       {"init", "--yes", "--site", "juwels", "--gpus", "99", "--time", "soon", "-o", "exp.yaml"});
-  CHECK(said.find("--gpus: error: resources.gpus_per_node is 99, but site 'juwels'") !=
+  CHECK(result.find("--gpus: error: resources.gpus_per_node is 99, but site 'juwels'") !=
         std::string::npos);
-  CHECK(said.find("--time: error: resources.time: 'soon' is not a time") != std::string::npos);
-  CHECK(said.find("exp.yaml:") == std::string::npos);
+  CHECK(result.find("--time: error: resources.time: 'soon' is not a time") != std::string::npos);
+  CHECK(result.find("exp.yaml:") == std::string::npos);
 }
 
 TEST_CASE_FIXTURE(CliFixture, "init takes the words after -- as the command") {

@@ -215,13 +215,14 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(CliFixture, "a value with newlines cannot forge a message of dlrun") {
-  CHECK(said_by({"status", "x\ndlrun: submitted"}).find("\ndlrun: submitted") == std::string::npos);
+  CHECK(code_and_stderr({"status", "x\ndlrun: submitted"}).find("\ndlrun: submitted") ==
+        std::string::npos);
 }
 
 TEST_CASE_FIXTURE(CliFixture, "an unknown word of the command line is escaped in the error") {
-  CHECK(said_by({"status", "x\033[2Jy"}).find('\033') == std::string::npos);
-  CHECK(said_by({"x\033[2Jy"}).find('\033') == std::string::npos);
-  CHECK(said_by({"submit", "a", "b\033[2J"}).find('\033') == std::string::npos);
+  CHECK(code_and_stderr({"status", "x\033[2Jy"}).find('\033') == std::string::npos);
+  CHECK(code_and_stderr({"x\033[2Jy"}).find('\033') == std::string::npos);
+  CHECK(code_and_stderr({"submit", "a", "b\033[2J"}).find('\033') == std::string::npos);
 }
 
 }  // namespace dlrun

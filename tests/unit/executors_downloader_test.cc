@@ -239,7 +239,7 @@ TEST_CASE("the error for another answer of the server has the URL and the answer
         url("status-203/f") + ": the server answers 203 instead of the file");
   CHECK(has(scene.refused(scene.of("loop/f"), Errc::kIo),
             url("loop/f") + ": Maximum (10) redirects followed"));
-  // The response is not HTTP, but no redirection either.
+  // This response is not HTTP. The message must not call it a redirection.
   CHECK_FALSE(has(scene.refused(scene.of("bare/f"), Errc::kIo), "leads to"));
   Download nobody = scene.of("f");
   nobody.url = "http://127.0.0.1:1/f";
@@ -278,11 +278,11 @@ TEST_CASE("a proxy that refuses is reported as a proxy, and its password is neve
     far.url = url;
     ::setenv("http_proxy", proxy.c_str(), 1);
     ::setenv("https_proxy", proxy.c_str(), 1);
-    std::string said = scene.refused(far, Errc::kIo);
+    std::string message = scene.refused(far, Errc::kIo);
     ::unsetenv("http_proxy");
     ::unsetenv("https_proxy");
-    CHECK_FALSE(has(said, "canary"));
-    return said;
+    CHECK_FALSE(has(message, "canary"));
+    return message;
   };
   CHECK(has(through(scene.server.url(""), "https://nowhere.invalid/f"), "403"));
   CHECK_FALSE(
@@ -338,14 +338,14 @@ TEST_CASE(
     "a server without ranges gets as many requests for the whole file as another gets for the "
     "rest") {
   const Scene scene;
-  const std::string said = scene.refused(scene.of("short/f"), Errc::kIo);
-  CAPTURE(said);
-  CHECK_FALSE(has(said, "ranges"));
-  CHECK(has(said, ", after 38 of 39 bytes"));
+  const std::string message = scene.refused(scene.of("short/f"), Errc::kIo);
+  CAPTURE(message);
+  CHECK_FALSE(has(message, "ranges"));
+  CHECK(has(message, ", after 38 of 39 bytes"));
   // Four requests for the whole file and one for the rest fail.
-  const auto asked = scene.server.requests();
-  CHECK(std::count(asked.begin(), asked.end(), "/short/f from 0") == 4);
-  CHECK(asked.size() == 5);
+  const auto requests = scene.server.requests();
+  CHECK(std::count(requests.begin(), requests.end(), "/short/f from 0") == 4);
+  CHECK(requests.size() == 5);
 }
 
 TEST_CASE("an empty file can be downloaded") {
@@ -406,11 +406,11 @@ TEST_CASE("the error for a full disk has the file and the number of bytes so far
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit small{200'000, before.rlim_max};
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
-  const std::string said = scene.refused(large, Errc::kIo);
+  const std::string message = scene.refused(large, Errc::kIo);
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
   std::signal(SIGXFSZ, handler);
-  CHECK(has(said, (scene.folder / "large").string() + ", after "));
-  CHECK(has(said, " of 1048576 bytes: File too large (EFBIG)"));
+  CHECK(has(message, (scene.folder / "large").string() + ", after "));
+  CHECK(has(message, " of 1048576 bytes: File too large (EFBIG)"));
 }
 
 TEST_CASE("a second process that downloads into the same folder waits, and finds the file") {

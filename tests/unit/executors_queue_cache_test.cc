@@ -19,10 +19,10 @@ namespace {
 const auto kAnything = [](const std::string&) { return true; };
 
 struct Slurm {
-  std::atomic<int> asked = 0;
+  std::atomic<int> queries = 0;
   QueueCache::Ask ask(const std::string& answer) {
     return [this, answer]() -> Result<std::string> {
-      ++asked;
+      ++queries;
       return answer;
     };
   }
@@ -38,9 +38,9 @@ TEST_CASE("a recent answer is reused for the next caller, and an old one is not"
         "1|RUNNING\n2|PENDING");
   CHECK(*QueueCache(folder.path()).get("q", 1h, kAnything, slurm.ask("other")) ==
         "1|RUNNING\n2|PENDING");
-  CHECK(slurm.asked == 1);
+  CHECK(slurm.queries == 1);
   CHECK(*cache.get("q", -1ms, kAnything, slurm.ask("other")) == "other");
-  CHECK(slurm.asked == 2);
+  CHECK(slurm.queries == 2);
 }
 
 TEST_CASE("a cached answer that lacks the caller's job is not used") {
@@ -51,7 +51,7 @@ TEST_CASE("a cached answer that lacks the caller's job is not used") {
   const auto has_two = [](const std::string& text) { return text.find('2') != std::string::npos; };
   CHECK(*cache.get("q", 1h, has_two, slurm.ask("1 2")) == "1 2");
   CHECK(*cache.get("q", 1h, has_two, slurm.ask("")) == "1 2");
-  CHECK(slurm.asked == 2);
+  CHECK(slurm.queries == 2);
 }
 
 TEST_CASE("the answers of different clusters are cached separately") {
@@ -75,7 +75,7 @@ TEST_CASE("a hundred callers at the same time send one query") {
   }
   for (auto& watcher : watchers) watcher.join();
   CHECK(right == 100);
-  CHECK(slurm.asked == 1);
+  CHECK(slurm.queries == 1);
 }
 
 TEST_CASE("the error that the controller does not answer is cached, and other errors are not") {
@@ -87,7 +87,7 @@ TEST_CASE("the error that the controller does not answer is cached, and other er
   CHECK(cache.get("q", 1h, kAnything, broken).error().code == Errc::kIo);
   CHECK(cache.get("q", 1h, kAnything, away).error().code == Errc::kUnavailable);
   CHECK(cache.get("q", 1h, kAnything, slurm.ask("1")).error().message == "away");
-  CHECK(slurm.asked == 0);
+  CHECK(slurm.queries == 0);
   CHECK(*cache.get("q", -1ms, kAnything, slurm.ask("1")) == "1");
 }
 

@@ -45,8 +45,8 @@ void check_type(int exponent_bits, int fraction_bits) {
     }
     REQUIRE(static_cast<double>(value) == want);
     REQUIRE(T(value).bits == bits);
-    // A number half-way to the next value is rounded to the even one; one bit less or more, to the
-    // nearer one.
+    // A number half-way between two values is rounded to the one whose last bit is 0. A number next
+    // to the half-way number is rounded to the nearer value.
     const double next = meaning(bits + 1, exponent_bits, fraction_bits);
     if ((bits & 0x7fffU) == 0x7fffU || !std::isfinite(want) || !std::isfinite(next)) continue;
     const auto middle = static_cast<float>((want + next) / 2);

@@ -60,21 +60,21 @@ constexpr const char* kTrainer =
     "resources: {nodes: 2, tasks_per_node: 2, time: 1m}\ntrain: {data: {dataset: digits}}\n";
 
 TEST_CASE("the requested resources are counted, and values that Slurm decides stay open") {
-  const auto asked = [](std::string_view resources) {
+  const auto requested_by = [](std::string_view resources) {
     return planned("resources: {time: 1h, " + std::string(resources) + "}\nlaunch: {command: [x]}")
         .requested;
   };
-  const Requested full = asked("nodes: 2, gpus_per_node: 4, cpus_per_task: 10");
+  const Requested full = requested_by("nodes: 2, gpus_per_node: 4, cpus_per_task: 10");
   CHECK(full.nodes == 2);
   CHECK(full.tasks == 8);
   CHECK(full.gpus == 8);
   CHECK(full.cpus == 80);
   CHECK(full.time_seconds == 3600);
-  CHECK(asked("ntasks: 8, gres: 'gpu:8'").tasks == 8);
-  CHECK_FALSE(asked("ntasks: 8, gres: 'gpu:8'").gpus.has_value());
-  CHECK(asked("ntasks: 8, gpus_per_task: 2").gpus == 16);
-  CHECK_FALSE(asked("nodes: '2-4', gpus_per_node: 1").gpus.has_value());
-  CHECK(asked("nodes: '2-4'").gpus == 0);
+  CHECK(requested_by("ntasks: 8, gres: 'gpu:8'").tasks == 8);
+  CHECK_FALSE(requested_by("ntasks: 8, gres: 'gpu:8'").gpus.has_value());
+  CHECK(requested_by("ntasks: 8, gpus_per_task: 2").gpus == 16);
+  CHECK_FALSE(requested_by("nodes: '2-4', gpus_per_node: 1").gpus.has_value());
+  CHECK(requested_by("nodes: '2-4'").gpus == 0);
 }
 
 TEST_CASE(
@@ -393,22 +393,22 @@ TEST_CASE(
 TEST_CASE(
     "the resources of a hand-written script are read from its #SBATCH lines, and the last one "
     "counts") {
-  const auto asked = [](const std::string& lines) {
+  const auto requested_by = [](const std::string& lines) {
     return requested_of_script("#!/bin/bash\n" + lines + "\nsrun x\n");
   };
-  const Requested plain = asked("");
+  const Requested plain = requested_by("");
   CHECK((plain.nodes == 1 && plain.tasks == 1 && plain.gpus == 0 && !plain.cpus &&
          !plain.time_seconds));
   const Requested some =
-      asked("#SBATCH -N 4 -t 1:30:00\n#SBATCH --gres=gpu:a100:2,shard:1 -c8 --nodes=3");
+      requested_by("#SBATCH -N 4 -t 1:30:00\n#SBATCH --gres=gpu:a100:2,shard:1 -c8 --nodes=3");
   CHECK((some.nodes == 3 && some.tasks == 3 && some.gpus == 6 && some.cpus == 24 &&
          some.time_seconds == 5400));
-  CHECK(asked("#SBATCH -n 6 --gpus-per-task=2").gpus == 12);
-  CHECK_FALSE(asked("#SBATCH -n 6 --gpus-per-node=2").gpus.has_value());
-  CHECK_FALSE(asked("#SBATCH -N 2-4 --gpus-per-node=2").gpus.has_value());
-  CHECK_FALSE(asked("#SBATCH --array=0-9 -G 1 -t 1").gpus.has_value());
-  CHECK_FALSE(asked("#SBATCH -G 1 -t 1\n#SBATCH hetjob\n#SBATCH -G 2").gpus.has_value());
-  CHECK_FALSE(asked("#SBATCH -N 99999999999999 -c 99999999999999").cpus.has_value());
+  CHECK(requested_by("#SBATCH -n 6 --gpus-per-task=2").gpus == 12);
+  CHECK_FALSE(requested_by("#SBATCH -n 6 --gpus-per-node=2").gpus.has_value());
+  CHECK_FALSE(requested_by("#SBATCH -N 2-4 --gpus-per-node=2").gpus.has_value());
+  CHECK_FALSE(requested_by("#SBATCH --array=0-9 -G 1 -t 1").gpus.has_value());
+  CHECK_FALSE(requested_by("#SBATCH -G 1 -t 1\n#SBATCH hetjob\n#SBATCH -G 2").gpus.has_value());
+  CHECK_FALSE(requested_by("#SBATCH -N 99999999999999 -c 99999999999999").cpus.has_value());
 }
 
 TEST_CASE("salloc gets the directives, except those for batch jobs only") {

@@ -19,13 +19,13 @@ namespace {
 class FakeExecutor final : public Executor {
  public:
   Result<std::optional<JobId>> known = std::nullopt;
-  int asked = 0;
+  int find_calls = 0;
 
   Result<> check(const SubmitRequest&) override { throw std::logic_error("checked"); }
   Result<JobId> submit(const SubmitRequest&) override { throw std::logic_error("submitted again"); }
   Result<std::string> test(const SubmitRequest&) override { throw std::logic_error("tested"); }
   Result<std::optional<JobId>> do_find(std::string_view comment, const std::string&) override {
-    ++asked;
+    ++find_calls;
     CHECK(comment == "dlrun:00112233445566778899aabbccddeeff");
     return known;
   }
@@ -110,7 +110,7 @@ TEST_CASE("the job's own claim settles a submission without a query to Slurm") {
           .has_value());
   FakeExecutor executor;
   CHECK(settle(run.path(), intent(), executor)->job.id == "43");
-  CHECK(executor.asked == 0);
+  CHECK(executor.find_calls == 0);
 }
 
 TEST_CASE("another submission's claim does not settle a submission") {
@@ -121,7 +121,7 @@ TEST_CASE("another submission's claim does not settle a submission") {
           .has_value());
   FakeExecutor executor;
   CHECK(settle(run.path(), intent(), executor)->state == Submission::State::kIntent);
-  CHECK(executor.asked == 1);
+  CHECK(executor.find_calls == 1);
 }
 
 TEST_CASE("while the controller does not answer, a submission stays open") {

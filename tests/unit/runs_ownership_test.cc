@@ -29,11 +29,11 @@ namespace fs = std::filesystem;
 
 constexpr uid_t kOther = 65534;
 
-#define NEEDS_ROOT()                                                    \
-  if (::geteuid() != 0) {                                               \
-    MESSAGE("does nothing: only root can give a file to another user"); \
-    return;                                                             \
-  }                                                                     \
+#define NEEDS_ROOT()                                               \
+  if (::geteuid() != 0) {                                          \
+    MESSAGE("skipped: only root can give a file to another user"); \
+    return;                                                        \
+  }                                                                \
   static_assert(true)
 
 /// A server on loopback that never answers. The tests check whether a client has connected.

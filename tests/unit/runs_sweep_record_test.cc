@@ -70,13 +70,13 @@ RunState sum(std::initializer_list<RunState> states) {
 /// An executor that finds one job, by its comment.
 class Finder final : public Executor {
  public:
-  int asked = 0;
+  int find_calls = 0;
   std::optional<JobId> known;
   Result<> check(const SubmitRequest&) override { return {}; }
   Result<JobId> submit(const SubmitRequest&) override { return fail(Errc::kInternal, ""); }
   Result<std::string> test(const SubmitRequest&) override { return fail(Errc::kInternal, ""); }
   Result<std::optional<JobId>> do_find(std::string_view, const std::string&) override {
-    ++asked;
+    ++find_calls;
     return known;
   }
   Result<QueryAnswer> do_query(std::span<const JobId>, std::chrono::milliseconds) override {
@@ -194,7 +194,7 @@ TEST_CASE("if two processes submit the missing points of a sweep, one is refused
     const auto second = SubmissionLock::take(f.sweep.path);
     REQUIRE_FALSE(second.has_value());
     CHECK(second.error().code == Errc::kRefused);
-    // A lock that is not obtained leaves the file of the one that is held.
+    // A process that does not obtain the lock leaves the holder's lock file in place.
     { const auto third = SubmissionLock::hold(f.sweep.path); }
     CHECK(is_being_submitted(f.sweep.path));
   }
@@ -263,7 +263,7 @@ TEST_CASE(
   auto point = read_submission(f.point(2));
   REQUIRE((point.has_value() && point->has_value()));
   CHECK(settle(f.point(2), **point, slurm)->state == Submission::State::kIntent);
-  CHECK(slurm.asked == 1);
+  CHECK(slurm.find_calls == 1);
   Fixture::put(f.point(0) / "claim", R"({"cluster":"c","job":"90_0","token":"another"})");
   CHECK(settle(f.point(2), **point, slurm)->state == Submission::State::kIntent);
   Fixture::put(f.point(0) / "claim",
@@ -272,11 +272,11 @@ TEST_CASE(
   REQUIRE(settled.has_value());
   CHECK(settled->job.id == "90_1");
   CHECK((*read_submission(array))->job.id == "90");
-  CHECK(slurm.asked == 2);
+  CHECK(slurm.find_calls == 2);
   // An array that was never submitted has no token to look for.
   const auto unsent = read_submission(f.point(1));
   CHECK(settle(f.point(1), **unsent, slurm)->state == Submission::State::kIntent);
-  CHECK(slurm.asked == 2);
+  CHECK(slurm.find_calls == 2);
 }
 
 }  // namespace dlrun

@@ -79,7 +79,7 @@ TEST_CASE_FIXTURE(Fixture,
   REQUIRE(stage_tools(root, runs, tools).has_value());
   CHECK(check_tools_place(runs, tools).has_value());
   if (::geteuid() != 0) {
-    MESSAGE("the rest needs root, to give files to another user");
+    MESSAGE("the rest is skipped: only root can give files to another user");
     return;
   }
   for (const auto& made : {place.parent_path(), place}) {
@@ -126,7 +126,7 @@ TEST_CASE_FIXTURE(
     Fixture,
     "a runs folder in another user's folder causes a warning, sticky or not, and at any depth") {
   if (::geteuid() != 0) {
-    MESSAGE("does nothing: only root can give a folder to another user");
+    MESSAGE("skipped: only root can give a folder to another user");
     return;
   }
   const auto deeper = runs / "deeper";

@@ -146,11 +146,11 @@ TEST_CASE_FIXTURE(
     "errors in a base are reported at their place in the base, together with errors in the spec") {
   write("common.yaml", "resources:\n  nodez: 2\nlaunch: {command: [x]}\n");
   write("exp.yaml", "base: common.yaml\nresources: {tasks_per_node: 0}\n");
-  const std::string said = refused("exp.yaml");
-  CHECK(has(said, "exp.yaml:2:29: error: resources.tasks_per_node"));
-  CHECK(has(said, "common.yaml:2:3: error: unknown key 'nodez' in resources"));
-  CHECK(has(said, "    2 |   nodez: 2\n"));
-  CHECK(said.find("exp.yaml:2:29") < said.find("common.yaml:2:3"));
+  const std::string errors = refused("exp.yaml");
+  CHECK(has(errors, "exp.yaml:2:29: error: resources.tasks_per_node"));
+  CHECK(has(errors, "common.yaml:2:3: error: unknown key 'nodez' in resources"));
+  CHECK(has(errors, "    2 |   nodez: 2\n"));
+  CHECK(errors.find("exp.yaml:2:29") < errors.find("common.yaml:2:3"));
 
   // A check across several keys fails because of a value from the base.
   write("common.yaml", "resources: {time: 1m, gres: gpu:2}\nlaunch: {command: [x]}\n");
@@ -186,21 +186,21 @@ TEST_CASE_FIXTURE(
         "machine x login y password secretword: z\n"}) {
     CAPTURE(text);
     write("private", text);
-    const auto said = refused("exp.yaml");
-    CHECK(has(said, "private:"));
-    CHECK(has(said, "a base's text is not shown"));
-    CHECK_FALSE(has(said, "secretword"));
-    CHECK_FALSE(has(said, "PRIVATE KEY"));
+    const auto errors = refused("exp.yaml");
+    CHECK(has(errors, "private:"));
+    CHECK(has(errors, "a base's text is not shown"));
+    CHECK_FALSE(has(errors, "secretword"));
+    CHECK_FALSE(has(errors, "PRIVATE KEY"));
   }
 }
 
 TEST_CASE_FIXTURE(Folder, "keys that an unreadable base may contain are not reported as missing") {
   write("exp.yaml", "base: nowhere.yaml\nresources: {nodez: 1}\n");
-  const auto said = refused("exp.yaml");
-  CHECK(has(said, "exp.yaml:1:7: error: base: "));
-  CHECK(has(said, "nodez"));
-  CHECK_FALSE(has(said, "resources.time is not given"));
-  CHECK_FALSE(has(said, "launch.command"));
+  const auto errors = refused("exp.yaml");
+  CHECK(has(errors, "exp.yaml:1:7: error: base: "));
+  CHECK(has(errors, "nodez"));
+  CHECK_FALSE(has(errors, "resources.time is not given"));
+  CHECK_FALSE(has(errors, "launch.command"));
 }
 
 TEST_CASE_FIXTURE(Folder, "the limits on size apply to all files of a spec together") {

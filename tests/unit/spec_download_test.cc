@@ -65,11 +65,11 @@ TEST_CASE("a user or a password in a url is refused, and never shown") {
        {"https://me:canary@h/f", "https://canary@h/f", "ftp://me:canary@h/f", "me:canary@h/f",
         "https:/me:canary@h/f", "https:me:canary@h/f", "https://me:can/ary@h/f",
         "https://me:can?ary@h/f", "https://me:canary#1@h/f", "https://canary@[::1]:80/f"}) {
-    const std::string said = refused(request(item(url)));
+    const std::string errors = refused(request(item(url)));
     CAPTURE(url);
-    CHECK(has(said, "exp.yaml:4:"));
-    CHECK(has(said, "train.data.download: this url has a user or a password in it"));
-    CHECK_FALSE(has(said, "can"));
+    CHECK(has(errors, "exp.yaml:4:"));
+    CHECK(has(errors, "train.data.download: this url has a user or a password in it"));
+    CHECK_FALSE(has(errors, "can"));
     auto set = request("[]");
     set.sets = {"train.data.download=" + item(url)};
     const std::string said_of_set = refused(set);
@@ -91,9 +91,9 @@ TEST_CASE("a url's password is not shown if the line has another error") {
         "{url: \"" + url + "\"}", "[{url: [\"" + url + "\"]}]", "[{url: '" + url + "', url: x}]",
         "[{Url: " + url + "}]", "[{url: \"" + url + "\" x}]"}) {
     CAPTURE(downloads);
-    const std::string said = refused(request(downloads));
-    CHECK(has(said, "    4 | (not shown)\n"));
-    CHECK_FALSE(has(said, "canary"));
+    const std::string errors = refused(request(downloads));
+    CHECK(has(errors, "    4 | (not shown)\n"));
+    CHECK_FALSE(has(errors, "canary"));
     auto set = request("[]");
     set.sets = {"train.data.download=" + downloads};
     const std::string said_of_set = refused(set);

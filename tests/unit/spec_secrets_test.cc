@@ -46,9 +46,10 @@ TEST_CASE("secrets are names, or names with a file, and the script has only the 
 }
 
 TEST_CASE("a secret that is not a variable's name is refused, and its text is not shown") {
-  const std::string said = refused(request("[\"sk-12345\"]"));
-  CHECK(has(said, "exp.yaml:4:13: error: environment.secrets: this is not the name of a variable"));
-  CHECK_FALSE(has(said.substr(0, said.find('\n')), "sk-12345"));
+  const std::string errors = refused(request("[\"sk-12345\"]"));
+  CHECK(
+      has(errors, "exp.yaml:4:13: error: environment.secrets: this is not the name of a variable"));
+  CHECK_FALSE(has(errors.substr(0, errors.find('\n')), "sk-12345"));
   CHECK(has(refused(request("[DLRUN_TOKEN]")), "dlrun's own variables"));
   CHECK(has(refused(request("[A, A]")), "'A' is given twice"));
   CHECK(has(refused(request("[{name: A}]")), "a secret from a file is {name: NAME, file: PATH}"));
@@ -60,9 +61,10 @@ TEST_CASE(
     "a secret cannot be set in environment.vars, and its value cannot be used in another key") {
   CHECK(has(refused(request("[TOKEN]", {"environment.vars.TOKEN=x"})),
             "TOKEN is a secret and cannot stand in environment.vars"));
-  std::string said = refused(request("[TOKEN]\n  setup: login ${TOKEN}"));
-  CHECK(has(said, "exp.yaml:5:10: error: TOKEN is a secret: its value must not reach the script"));
-  CHECK_FALSE(has(said, "canary-value"));
+  std::string errors = refused(request("[TOKEN]\n  setup: login ${TOKEN}"));
+  CHECK(
+      has(errors, "exp.yaml:5:10: error: TOKEN is a secret: its value must not reach the script"));
+  CHECK_FALSE(has(errors, "canary-value"));
   CHECK(has(refused(request("[TOKEN]", {"launch.command=[a, \"--key=${TOKEN}\"]"})),
             "--set launch.command="));
   CHECK(load_spec(request("[TOKEN]\n  setup: login $${TOKEN}")).has_value());

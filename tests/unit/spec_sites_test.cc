@@ -128,11 +128,11 @@ TEST_CASE("a site's GPUs are counted and named as in its Slurm, also GPUs of AMD
   CHECK(lumi.partitions.at("standard-g").gpus_per_node == 8);
   CHECK(lumi.interface.empty());
   CHECK(lumi.environment.at("NCCL_SOCKET_IFNAME") == "hsn");
-  const auto told = [&](std::string_view resources) {
+  const auto warnings_of = [&](std::string_view resources) {
     return warnings(request(resources, sites, "site: alex\n"));
   };
-  CHECK(told("partition: a40, gpus_per_node: 'a40:8'") == "");
-  CHECK(has(told("partition: a40, gpus_per_node: 'a100:8'"),
+  CHECK(warnings_of("partition: a40, gpus_per_node: 'a40:8'") == "");
+  CHECK(has(warnings_of("partition: a40, gpus_per_node: 'a100:8'"),
             "partition 'a40' of site 'alex' has GPUs of type a40"));
 }
 
@@ -237,12 +237,12 @@ TEST_CASE(
     made.config_dirs.insert(made.config_dirs.begin(), folder.path());
     const auto result = loaded(made);
     CHECK(result.site.name == (*spec == 0 ? "testbed" : "juwels"));
-    const auto said = format_diagnostics(result.warnings);
+    const auto shown = format_diagnostics(result.warnings);
     const std::string words = (folder / "sites").string();
-    REQUIRE(has(said, words));
-    CHECK(said.find(words) == said.rfind(words));
-    CHECK(has(said, "Not a directory (ENOTDIR); the folder is skipped"));
-    CHECK(has(said, (folder / "presets").string()));
+    REQUIRE(has(shown, words));
+    CHECK(shown.find(words) == shown.rfind(words));
+    CHECK(has(shown, "Not a directory (ENOTDIR); the folder is skipped"));
+    CHECK(has(shown, (folder / "presets").string()));
   }
 }
 
@@ -345,21 +345,21 @@ TEST_CASE("more GPUs per node than any node of the site has is an error, with ea
 
 TEST_CASE("a request above a partition's limit causes a warning that names the limit") {
   Sites sites;
-  const auto told = [&](std::string_view resources) {
+  const auto warnings_of = [&](std::string_view resources) {
     auto made = request(resources, sites, "site: juwels\n");
     return warnings(made);
   };
-  CHECK(has(told("partition: batch, gres: 'gpu:1'"),
+  CHECK(has(warnings_of("partition: batch, gres: 'gpu:1'"),
             "exp.yaml:1:47: warning: resources.gres is 1, but partition 'batch' of site 'juwels' "
             "has no GPUs per node"));
-  CHECK(has(told("partition: develgpus, nodes: 3"),
+  CHECK(has(warnings_of("partition: develgpus, nodes: 3"),
             "resources.nodes is 3, but partition 'develgpus' of site 'juwels' has at most 2 nodes "
             "for one job"));
-  CHECK(has(told("partition: gpus, tasks_per_node: 4, cpus_per_task: 21"),
+  CHECK(has(warnings_of("partition: gpus, tasks_per_node: 4, cpus_per_task: 21"),
             "resources.cpus_per_task is 21 for each of 4 tasks of a node, but partition 'gpus' of "
             "site 'juwels' has 80 "
             "CPUs per node"));
-  CHECK(has(told("partition: develgpu"),
+  CHECK(has(warnings_of("partition: develgpu"),
             "site 'juwels' knows no partition 'develgpu'; did you mean 'develgpus'?"));
   auto longer = request("partition: develgpus", sites, "site: juwels\n");
   longer.sets = {"resources.time=3h"};
@@ -378,7 +378,8 @@ TEST_CASE("a request above a partition's limit causes a warning that names the l
   CHECK(warnings(request("partition: 'grete:interactive', gpus_per_node: '2g.10gb:1'", sites,
                          "site: grete\n")) == "");
   CHECK(
-      told("partition: develgpus, nodes: 2, gres: 'gpu:4', tasks_per_node: 4, cpus_per_task: 20") ==
+      warnings_of(
+          "partition: develgpus, nodes: 2, gres: 'gpu:4', tasks_per_node: 4, cpus_per_task: 20") ==
       "");
 }
 

@@ -24,7 +24,7 @@ std::vector<std::string> points(std::string_view text, std::vector<std::string> 
   return words;
 }
 
-std::string said(std::string_view text, std::vector<std::string> sets = {}) {
+std::string errors_of(std::string_view text, std::vector<std::string> sets = {}) {
   return refused(request(text, std::move(sets)));
 }
 
@@ -58,7 +58,7 @@ TEST_CASE(
 
 TEST_CASE(
     "a range without sweep.random causes one error, and no error about the number of points") {
-  const std::string words = said("sweep: {parameters: {train.lr: {min: 0.001, max: 0.1}}}");
+  const std::string words = errors_of("sweep: {parameters: {train.lr: {min: 0.001, max: 0.1}}}");
   CHECK(has(words, "'train.lr' has a range: sweep.random says how many points to draw"));
   CHECK_FALSE(has(words, "points, and a sweep has at most"));
 }
@@ -102,7 +102,7 @@ TEST_CASE("random numbers are within their range, and whole numbers if the key n
 }
 
 TEST_CASE("all errors in swept values are reported at once, each at its place") {
-  const std::string text = said(
+  const std::string text = errors_of(
       "sweep:\n  parameters:\n    train.lr: [0.1, fast]\n    train.lrr: [1]\n    train.batch: []\n "
       "   train.epochs: "
       "[0]\n"
@@ -127,7 +127,7 @@ TEST_CASE("all errors in swept values are reported at once, each at its place") 
 }
 
 TEST_CASE("keys that belong to the sweep as a whole cannot be swept") {
-  const std::string text = said(
+  const std::string text = errors_of(
       "sweep:\n  parameters:\n    name: [a, b]\n    site: [x]\n    sweep.random: [1]\n    "
       "after.ok: [[\"1\"]]\n"
       "    resources.clusters: [x]\n    track.mlflow: [1]\n    train.lr: [1]\n    train.lr: [2]\n");
@@ -143,7 +143,7 @@ TEST_CASE("keys that belong to the sweep as a whole cannot be swept") {
 }
 
 TEST_CASE("ranges and numbers of points are checked") {
-  const std::string ranges = said(
+  const std::string ranges = errors_of(
       "sweep:\n  random: 5\n  parameters:\n    train.lr: {min: 1, max: 0.1}\n    train.model: "
       "{min: 1, max: 2}\n"
       "    train.beta1: {min: 0, max: 0.5, log: true}\n    train.batch: {min: 0, max: 8}\n    "
@@ -158,22 +158,22 @@ TEST_CASE("ranges and numbers of points are checked") {
   CHECK(has(ranges, "exp.yaml:7:24: error: train.batch: 0 is not between 1 and"));
   CHECK(has(ranges,
             "exp.yaml:8:26: error: sweep.parameters: a range has min, max and log, not 'to'"));
-  CHECK(has(said("sweep: {parameters: {train.lr: {min: 0.1, max: 1}}}"),
+  CHECK(has(errors_of("sweep: {parameters: {train.lr: {min: 0.1, max: 1}}}"),
             "exp.yaml:1:22: error: sweep.parameters: 'train.lr' has a range: sweep.random says"));
   CHECK(
-      has(said("sweep: {parameters: {train.lr: [1, 2]}, random: 3}"),
+      has(errors_of("sweep: {parameters: {train.lr: [1, 2]}, random: 3}"),
           "exp.yaml:1:49: error: sweep.random is 3, but sweep.parameters has only 2 combinations"));
-  CHECK(has(said("sweep: {random: 3}"),
+  CHECK(has(errors_of("sweep: {random: 3}"),
             "exp.yaml:1:17: error: sweep.random: sweep.parameters is missing"));
-  CHECK(has(said("sweep: {points: [{train.lr: 1}], parameters: {train.lr: [1]}}"),
+  CHECK(has(errors_of("sweep: {points: [{train.lr: 1}], parameters: {train.lr: [1]}}"),
             "exclude each other"));
-  CHECK(has(said("sweep: {points: [{train.lr: 1}, {train.lr: 1}]}"),
+  CHECK(has(errors_of("sweep: {points: [{train.lr: 1}, {train.lr: 1}]}"),
             "exp.yaml:1:33: error: sweep.points: this point is there already, at line 1"));
-  CHECK(has(said("sweep: {points: []}"), "expected a list of points"));
-  CHECK(has(said("sweep: 4"), "sweep is a map of keys, not a single value"));
+  CHECK(has(errors_of("sweep: {points: []}"), "expected a list of points"));
+  CHECK(has(errors_of("sweep: 4"), "sweep is a map of keys, not a single value"));
   std::string many = "sweep: {parameters: {train.seed: [0";
   for (int i = 1; i < 200; ++i) many += fmt::format(", {}", i);
-  CHECK(has(said(many + "], train.batch: [1" + many.substr(many.find(", 2")) + "]}}"),
+  CHECK(has(errors_of(many + "], train.batch: [1" + many.substr(many.find(", 2")) + "]}}"),
             "points, and a sweep has at most 10000"));
 }
 
@@ -181,7 +181,7 @@ TEST_CASE("--set can add a sweep, and replace one") {
   CHECK(
       points("sweep: {parameters: {train.lr: [1]}}", {"sweep.parameters={train.batch: [1, 2]}"}) ==
       std::vector<std::string>{"train.batch=1", "train.batch=2"});
-  CHECK(has(said("", {"sweep.parameters={train.batch: [x]}"}),
+  CHECK(has(errors_of("", {"sweep.parameters={train.batch: [x]}"}),
             "train.batch: expected a whole number, not 'x'"));
 }
 

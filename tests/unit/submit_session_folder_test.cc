@@ -62,7 +62,7 @@ TEST_CASE(
   CHECK(std::filesystem::is_empty(old));
   std::filesystem::remove(sessions);
   if (::geteuid() != 0) {
-    MESSAGE("the rest needs root, to give a folder to another user");
+    MESSAGE("the rest is skipped: only root can give a folder to another user");
     return;
   }
   std::filesystem::create_directory(sessions);
@@ -77,9 +77,10 @@ TEST_CASE_FIXTURE(CliFixture,
   const auto runs = folder.path() / "runs";
   std::filesystem::create_directory(runs);
   const std::vector<const char*> words = {"interactive", "x.yaml", "--", "true"};
-  CHECK(said_by(words).find("others may rename") == std::string::npos);
+  CHECK(code_and_stderr(words).find("others may rename") == std::string::npos);
   REQUIRE(::chmod(runs.c_str(), 0777) == 0);
-  CHECK(said_by(words).find(runs.string() + ": others may rename or replace") != std::string::npos);
+  CHECK(code_and_stderr(words).find(runs.string() + ": others may rename or replace") !=
+        std::string::npos);
 }
 
 }  // namespace dlrun

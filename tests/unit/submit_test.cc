@@ -23,12 +23,12 @@ namespace {
 /// Stores the messages that it receives.
 class Listener final : public Reporter {
  public:
-  std::vector<std::string> said;
+  std::vector<std::string> messages;
   void diagnostics(const std::vector<Diagnostic>& found) override {
-    for (const Diagnostic& one : found) said.push_back(one.message);
+    for (const Diagnostic& one : found) messages.push_back(one.message);
   }
-  void warning(std::string_view message) override { said.emplace_back(message); }
-  void note(std::string_view message) override { said.emplace_back(message); }
+  void warning(std::string_view message) override { messages.emplace_back(message); }
+  void note(std::string_view message) override { messages.emplace_back(message); }
   void progress(const fs::path&, const std::string&, const DownloadProgress&) override {}
   void progress_ended() override {}
   void downloaded(const fs::path&, std::size_t, std::int64_t) override {}
@@ -116,7 +116,7 @@ TEST_CASE_FIXTURE(Cluster, "a spec, its rendered script and the recorded run giv
   CHECK(third->run.id != first->run.id);
   CHECK(text(third->run.path / "job.sh") == first->job.script);
   CHECK(text(third->run.path / "spec.yaml") == text(folder / "x.yaml"));
-  CHECK(reporter.said.empty());
+  CHECK(reporter.messages.empty());
 }
 
 TEST_CASE_FIXTURE(
@@ -127,7 +127,7 @@ TEST_CASE_FIXTURE(
   spec("slurm: {acount: a}\n");
   const auto submitted = submit("x.yaml");
   REQUIRE_FALSE(submitted.has_value());
-  CHECK(reporter.said.empty());
+  CHECK(reporter.messages.empty());
   REQUIRE(submitted.error().diagnostics.all().size() == 1);
   const Diagnostic problem = submitted.error().diagnostics.all().front();
   CHECK(has(problem.message, "slurm.acount: the sbatch here has no option --acount"));
@@ -155,7 +155,7 @@ TEST_CASE_FIXTURE(
       planned("name: x\nlaunch:\n  command: [\"true\"]\nenvironment:\n  setup: |\n"
               "    download: nothing\n    after: nothing\n",
               false));
-  CHECK(reporter.said.empty());
+  CHECK(reporter.messages.empty());
   fs::remove(folder / "resolved.yaml");
   const auto none = recorded_experiment(context, folder.path(), true);
   REQUIRE(none.has_value());

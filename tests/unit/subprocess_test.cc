@@ -59,9 +59,9 @@ TEST_CASE("a large input and a large output do not block each other") {
 TEST_CASE("a command that is no longer wanted gets one SIGTERM, and is waited for") {
   Command command =
       shell("trap 'echo told; exit 7' TERM; echo started; while :; do sleep 0.05; done");
-  int asked = 0;
+  int calls = 0;
   // At the second call, the program's first line has arrived.
-  command.is_unwanted = [&asked] { return ++asked > 1; };
+  command.is_unwanted = [&calls] { return ++calls > 1; };
   const auto finished = run_command(command);
   REQUIRE(finished.has_value());
   CHECK(finished->out == "started\ntold\n");

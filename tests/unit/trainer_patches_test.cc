@@ -56,19 +56,19 @@ TEST_CASE(
     return std::accumulate(first, first + 19, 0) == 1 ? std::find(first, first + 19, 1) - first
                                                       : std::ptrdiff_t{-1};
   };
-  const Dataset known = generate_patches(3000, 12, 1, false);
-  const Dataset asked = generate_patches(500, 12, 2, true);
+  const Dataset train = generate_patches(3000, 12, 1, false);
+  const Dataset test = generate_patches(500, 12, 2, true);
   std::vector<std::vector<double>> of_label(19);
-  for (std::size_t i = 0; i < known.size(); ++i) {
-    if (const auto label = only_label(known, i); label >= 0)
-      of_label[static_cast<std::size_t>(label)] = means_of(known, i);
+  for (std::size_t i = 0; i < train.size(); ++i) {
+    if (const auto label = only_label(train, i); label >= 0)
+      of_label[static_cast<std::size_t>(label)] = means_of(train, i);
   }
   int right = 0;
   int all = 0;
-  for (std::size_t i = 0; i < asked.size(); ++i) {
-    const auto label = only_label(asked, i);
+  for (std::size_t i = 0; i < test.size(); ++i) {
+    const auto label = only_label(test, i);
     if (label < 0) continue;
-    const auto means = means_of(asked, i);
+    const auto means = means_of(test, i);
     const auto distance = [&](const std::vector<double>& other) {
       double sum = 0;
       for (std::size_t band = 0; band < other.size(); ++band)

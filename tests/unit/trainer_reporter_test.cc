@@ -156,11 +156,11 @@ TEST_CASE(
     reporter->step(report);
   } while (store.reports.empty() && std::chrono::steady_clock::now() < until);
   REQUIRE(store.reports.size() == 1);
-  const auto told = nlohmann::json::parse(store.reports.front());
-  CHECK(told.size() == 2);
-  CHECK(told["step"] == report.step);
+  const auto sent = nlohmann::json::parse(store.reports.front());
+  CHECK(sent.size() == 2);
+  CHECK(sent["step"] == report.step);
   // The mean over all steps since the start.
-  CHECK(told["work_ms"].get<double>() == doctest::Approx(7));
+  CHECK(sent["work_ms"].get<double>() == doctest::Approx(7));
   CHECK_FALSE(fs::exists(folder / "metrics.jsonl"));
 }
 
