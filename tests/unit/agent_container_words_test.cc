@@ -9,7 +9,7 @@
 namespace dlrun::agent {
 namespace {
 
-std::optional<ContainerFailure> heard(std::vector<std::string_view> lines) {
+std::optional<ContainerFailure> failure_from(std::vector<std::string_view> lines) {
   ContainerWords words;
   for (const auto line : lines) words.hear(line);
   return words.failure();
@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 7> kBadImage{
     "slurmstepd-n1: error: Failed to invoke spank plugin stack"};
 
 TEST_CASE("the error about a bad image quotes the messages of pyxis and of enroot") {
-  const auto failure = heard({kBadImage.begin(), kBadImage.end()});
+  const auto failure = failure_from({kBadImage.begin(), kBadImage.end()});
   REQUIRE(failure);
   CHECK(failure->cause == Cause::kImage);
   CHECK(failure->sentence ==
@@ -36,7 +36,7 @@ TEST_CASE("the error about a bad image quotes the messages of pyxis and of enroo
 
 TEST_CASE(
     "a container that does not start, a full disk and a missing enroot are not the image's fault") {
-  const auto mount = heard(
+  const auto mount = failure_from(
       {"slurmstepd-n1: error: pyxis: container start failed with error code: 1",
        "slurmstepd-n1: error: pyxis: printing enroot log file:",
        "slurmstepd-n1: error: pyxis:     enroot-mount: failed to mount: /x at /y: No such file or "
@@ -47,11 +47,11 @@ TEST_CASE(
         "container start failed with error code: 1: enroot-mount: failed to mount: /x at /y: No "
         "such file or "
         "directory");
-  const auto full = heard(
+  const auto full = failure_from(
       {"slurmstepd-n1: error: pyxis: failed to create container filesystem for image: /a.sqsh",
        "slurmstepd-n1: error: pyxis:     FATAL ERROR: write failed: No space left on device"});
   CHECK(full->cause == Cause::kContainer);
-  const auto missing = heard(
+  const auto missing = failure_from(
       {"slurmstepd-n1: error: pyxis: child 61 failed with error code: 1",
        "slurmstepd-n1: error: pyxis: failed to create container filesystem for image: /a.sqsh"});
   CHECK(missing->cause == Cause::kContainer);
@@ -60,26 +60,29 @@ TEST_CASE(
 TEST_CASE(
     "messages of pyxis under Slurm 25.05, of enroot, of apptainer and of Charliecloud are "
     "recognised") {
-  CHECK(heard({"[2026-11-21T16:15:12.001] error: pyxis: couldn't chdir to /none: No such file or "
-               "directory"})
+  CHECK(failure_from(
+            {"[2026-11-21T16:15:12.001] error: pyxis: couldn't chdir to /none: No such file or "
+             "directory"})
             ->cause == Cause::kContainer);
-  CHECK(heard({"[ERROR] Command not found: nvidia-container-cli"})->sentence ==
+  CHECK(failure_from({"[ERROR] Command not found: nvidia-container-cli"})->sentence ==
         "Command not found: nvidia-container-cli");
-  const auto image = heard({"FATAL:   could not open image /a.sif: image format not recognized"});
+  const auto image =
+      failure_from({"FATAL:   could not open image /a.sif: image format not recognized"});
   CHECK(image->cause == Cause::kImage);
   CHECK(image->sentence == "could not open image /a.sif: image format not recognized");
-  CHECK(heard({"dlrun: container: apptainer is not installed on n1"})->sentence ==
+  CHECK(failure_from({"dlrun: container: apptainer is not installed on n1"})->sentence ==
         "apptainer is not installed on n1");
   const auto missing =
-      heard({"ch-run[17]: error: can't stat: /a: No such file or directory "
-             "(ch_core.c:255 2)"});
+      failure_from({"ch-run[17]: error: can't stat: /a: No such file or directory "
+                    "(ch_core.c:255 2)"});
   CHECK(missing->cause == Cause::kImage);
   CHECK(missing->sentence == "can't stat: /a: No such file or directory (ch_core.c:255 2)");
-  const auto point = heard({"ch-run[17]: warning: a hint", "ch-run[17]: error: can't mkdir: /a/b"});
+  const auto point =
+      failure_from({"ch-run[17]: warning: a hint", "ch-run[17]: error: can't mkdir: /a/b"});
   CHECK(point->cause == Cause::kContainer);
   CHECK(point->sentence == "can't mkdir: /a/b");
-  CHECK_FALSE(heard({"srun: error: n1: task 0: Exited with exit code 1", "ch-run[x]: error: a",
-                     "pyxis: a line of nobody's", "FATALLY"}));
+  CHECK_FALSE(failure_from({"srun: error: n1: task 0: Exited with exit code 1",
+                            "ch-run[x]: error: a", "pyxis: a line of nobody's", "FATALLY"}));
 }
 
 TEST_CASE(

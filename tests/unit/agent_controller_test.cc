@@ -16,11 +16,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// A folder with an scontrol that never answers and ignores SIGTERM.
-struct DeafController {
+struct SilentController {
   TemporaryDirectory folder;
   Env env;
 
-  DeafController() {
+  SilentController() {
     const auto program = folder.path() / "scontrol";
     std::ofstream(program) << "#!/bin/bash\ntrap '' TERM\nwhile :; do sleep 1; done\n";
     std::filesystem::permissions(program, std::filesystem::perms::owner_all);
@@ -29,9 +29,9 @@ struct DeafController {
 };
 
 TEST_CASE("a query to a controller that does not answer fails at its time limit") {
-  const DeafController deaf;
+  const SilentController controller;
   const auto start = Clock::now();
-  const auto job = Controller(deaf.env, "1").job();
+  const auto job = Controller(controller.env, "1").job();
   const auto waited = Clock::now() - start;
   REQUIRE_FALSE(job.has_value());
   CHECK(waited >= Controller::kLimit);

@@ -38,20 +38,20 @@ TEST_CASE(
     "time") {
   IdleGpus gpus(seconds(90));
   gpus.on_start(kFirstHour);
-  const auto tell = [&](int second, double first, double second_gpu) {
+  const auto report_use = [&](int second, double first, double second_gpu) {
     const auto now = kFirstHour + seconds(second);
     gpus.note(0, "n1", beat("gpus", {first}), now);
     gpus.note(1, "n1", beat("gpus", {second_gpu}), now);
     return gpus.due(now);
   };
-  CHECK_FALSE(tell(60, 50, 0));
-  CHECK_FALSE(tell(80, 50, 3));
-  CHECK_FALSE(tell(169, 50, 0));
-  CHECK(tell(170, 50, 0) ==
+  CHECK_FALSE(report_use(60, 50, 0));
+  CHECK_FALSE(report_use(80, 50, 3));
+  CHECK_FALSE(report_use(169, 50, 0));
+  CHECK(report_use(170, 50, 0) ==
         "1 of the 2 GPUs of n1 have not worked for 90 s (health.idle_gpu_after)");
-  CHECK_FALSE(tell(180, 50, 0));
-  CHECK_FALSE(tell(190, 50, 20));
-  CHECK(tell(280, 50, 0) ==
+  CHECK_FALSE(report_use(180, 50, 0));
+  CHECK_FALSE(report_use(190, 50, 20));
+  CHECK(report_use(280, 50, 0) ==
         "1 of the 2 GPUs of n1 have not worked for 90 s (health.idle_gpu_after)");
 }
 

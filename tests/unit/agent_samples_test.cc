@@ -129,17 +129,17 @@ TEST_CASE(
 TEST_CASE(
     "a rank whose report is only late does not lag, and a rank whose step stays the same does") {
   auto board = board_of(3, 1);
-  const auto tell = [&](int rank, int step, seconds when) {
+  const auto report_step = [&](int rank, int step, seconds when) {
     note(board, rank, {{"step", step}}, kFirstSample + when);
   };
-  for (int rank = 0; rank < 3; ++rank) tell(rank, 100, seconds(0));
+  for (int rank = 0; rank < 3; ++rank) report_step(rank, 100, seconds(0));
   CHECK(cell(snapshot_of(board, kFirstSample), 0, "lag") == 0);
-  tell(0, 400, seconds(4));
-  tell(1, 400, seconds(4));
+  report_step(0, 400, seconds(4));
+  report_step(1, 400, seconds(4));
   CHECK(cell(snapshot_of(board, kFirstSample + seconds(4)), 2, "slow") == false);
   for (int at = 8; at <= 24; at += 4) {
-    tell(0, 100 * at, seconds(at));
-    tell(1, 100 * at, seconds(at));
+    report_step(0, 100 * at, seconds(at));
+    report_step(1, 100 * at, seconds(at));
     std::ignore = board.snapshot(0, "", kFirstSample + seconds(at));
   }
   const auto snapshot = snapshot_of(board, kFirstSample + seconds(25));

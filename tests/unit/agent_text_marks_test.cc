@@ -160,7 +160,7 @@ TEST_CASE(
     "options and variables that make srun write the ranks' standard error to a file are "
     "recognised") {
   const Env none;
-  const auto goes = [&](std::vector<std::string> words) {
+  const auto goes_elsewhere = [&](std::vector<std::string> words) {
     words.insert(words.begin(), "srun");
     words.insert(words.end(),
                  {"/tools/dlrun-agent", "rank", "--", "program", "-o", "file", "--output=file"});
@@ -174,7 +174,7 @@ TEST_CASE(
                                                                  {"--outp=x"},
                                                                  {"--err=x"}}) {
     CAPTURE(words.front());
-    CHECK(goes(words));
+    CHECK(goes_elsewhere(words));
   }
   for (const auto& words : std::vector<std::vector<std::string>>{{},
                                                                  {"--output=all"},
@@ -189,7 +189,7 @@ TEST_CASE(
                                                                  {"-woe"},
                                                                  {"-O"}}) {
     CAPTURE((words.empty() ? "" : words.front()));
-    CHECK_FALSE(goes(words));
+    CHECK_FALSE(goes_elsewhere(words));
   }
   Env env;
   env.set("SRUN_ERROR", "file");

@@ -178,25 +178,25 @@ TEST_CASE_FIXTURE(CliFixture,
 
 TEST_CASE_FIXTURE(CliFixture,
                   "an empty file, and a script without its first line, are reported as such") {
-  const auto said_of = [&](const char* name, const std::string& text) {
+  const auto result_of = [&](const char* name, const std::string& text) {
     REQUIRE(write_file_atomic(folder.path() / name, text));
     return code_and_stderr({"submit", name, "--dry-run"});
   };
   for (const char* text : {"", "\n", "# nothing yet\n"})
-    CHECK(said_of("e.yaml", text).starts_with("2\ndlrun: error: e.yaml: is empty: "));
+    CHECK(result_of("e.yaml", text).starts_with("2\ndlrun: error: e.yaml: is empty: "));
   CHECK(code_and_stderr({"check", "e.yaml"}).starts_with("2\ndlrun: error: e.yaml: is empty: "));
   CHECK(code_and_stderr({"submit", "e.yaml", "--dry-run", "--set", "launch.command=[true]"})
             .starts_with("0\n"));
-  CHECK(said_of("e.sh", "")
+  CHECK(result_of("e.sh", "")
             .starts_with("2\ndlrun: error: e.sh:1: is empty: a job script's first line"));
   const std::string script = "#SBATCH --time=1\nexport A=1: 2\n";
-  CHECK(said_of("x.sh", script)
+  CHECK(result_of("x.sh", script)
             .starts_with("2\ndlrun: error: x.sh:1: the line with '#!' is missing: "));
-  CHECK(said_of("x.job", script)
+  CHECK(result_of("x.job", script)
             .starts_with("2\ndlrun: error: x.job:1: the line with '#!' is missing: "));
-  CHECK(said_of("x.sh", "\xEF\xBB\xBF#!/bin/sh\n" + script)
+  CHECK(result_of("x.sh", "\xEF\xBB\xBF#!/bin/sh\n" + script)
             .starts_with("2\ndlrun: error: x.sh:1: a byte order mark"));
-  CHECK(said_of("x.sh", "#!/bin/sh\n" + script).starts_with("0\n"));
+  CHECK(result_of("x.sh", "#!/bin/sh\n" + script).starts_with("0\n"));
 }
 
 TEST_CASE_FIXTURE(

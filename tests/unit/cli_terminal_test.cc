@@ -165,7 +165,7 @@ TEST_CASE("a log that arrives byte by byte is shown like one that arrives at onc
 
 TEST_CASE("a full, closed or unread standard error causes neither an exception nor a signal") {
   const Cli cli;
-  const auto tell = [&cli] {
+  const auto print_messages = [&cli] {
     print_error(cli, "one");
     print_warning(cli, "two");
     print_note(cli, "three");
@@ -175,26 +175,27 @@ TEST_CASE("a full, closed or unread standard error causes neither an exception n
   };
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC)),
       closed(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  CHECK(printed_into(full.get(), STDERR_FILENO, tell) == "exit 7");
-  CHECK(printed_into(closed.get(), STDERR_FILENO, tell) == "exit 7");
-  CHECK(printed_into(unread_pipe().get(), STDERR_FILENO, tell) == "exit 7");
+  CHECK(printed_into(full.get(), STDERR_FILENO, print_messages) == "exit 7");
+  CHECK(printed_into(closed.get(), STDERR_FILENO, print_messages) == "exit 7");
+  CHECK(printed_into(unread_pipe().get(), STDERR_FILENO, print_messages) == "exit 7");
 }
 
-TEST_CASE("a failure of standard output is remembered, and whether its reader has gone") {
+TEST_CASE("a failure of standard output is remembered, together with whether its reader has gone") {
   const Cli cli;
-  const auto tell = [&cli] {
+  const auto print_results = [&cli] {
     print(cli, "{}\n", std::string(1U << 20U, 'x'));
     print_json({{"a", 1}});
     print_document("text");
-    const bool is_told =
+    const bool is_on_stderr =
         !print_or_say([&] { print(cli, text("more")); }, "the job is queued").has_value();
-    return (is_all_printed() ? 1 : 2) + (is_reader_gone() ? 10 : 20) + (is_told ? 100 : 0);
+    // Each digit of the exit code is one result.
+    return (is_all_printed() ? 1 : 2) + (is_reader_gone() ? 10 : 20) + (is_on_stderr ? 100 : 0);
   };
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC)),
       fine(::open("/dev/null", O_WRONLY | O_CLOEXEC));
-  CHECK(printed_into(fine.get(), STDOUT_FILENO, tell) == "exit 21");
-  CHECK(printed_into(full.get(), STDOUT_FILENO, tell) == "exit 122");
-  CHECK(printed_into(unread_pipe().get(), STDOUT_FILENO, tell) == "exit 112");
+  CHECK(printed_into(fine.get(), STDOUT_FILENO, print_results) == "exit 21");
+  CHECK(printed_into(full.get(), STDOUT_FILENO, print_results) == "exit 122");
+  CHECK(printed_into(unread_pipe().get(), STDOUT_FILENO, print_results) == "exit 112");
 }
 
 TEST_CASE_FIXTURE(CliFixture,

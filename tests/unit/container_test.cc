@@ -30,7 +30,7 @@ std::string refusal(const ContainerBackend& backend, const ContainerSpec& spec) 
 }
 
 TEST_CASE("pyxis: an image in a registry is passed in enroot's form, whichever form the spec has") {
-  const auto given = [](std::string image) {
+  const auto image_option = [](std::string image) {
     std::vector<ContainerUserOption> users;
     return pyxis_backend()
         .step_options(step_of(std::move(image)), users)
@@ -41,17 +41,17 @@ TEST_CASE("pyxis: an image in a registry is passed in enroot's form, whichever f
        {"docker://nvcr.io/nvidia/pytorch:24.05-py3", "docker://nvcr.io#nvidia/pytorch:24.05-py3",
         "nvcr.io/nvidia/pytorch:24.05-py3", "nvcr.io#nvidia/pytorch:24.05-py3"}) {
     CAPTURE(image);
-    CHECK(given(image) == "nvcr.io#nvidia/pytorch:24.05-py3");
+    CHECK(image_option(image) == "nvcr.io#nvidia/pytorch:24.05-py3");
     ContainerSpec spec;
     spec.image = image;
     CHECK(pyxis_backend().problems(spec).empty());
   }
-  CHECK(given("docker://ubuntu:24.04") == "ubuntu:24.04");
-  CHECK(given("docker://localhost:5000/mine") == "localhost:5000#mine");
-  CHECK(given("user/image") == "user/image");
+  CHECK(image_option("docker://ubuntu:24.04") == "ubuntu:24.04");
+  CHECK(image_option("docker://localhost:5000/mine") == "localhost:5000#mine");
+  CHECK(image_option("user/image") == "user/image");
   // This image is in the docker daemon, not in a registry.
-  CHECK(given("dockerd://mine:1") == "dockerd://mine:1");
-  CHECK(given("/images/a b.sqsh") == "/images/a b.sqsh");
+  CHECK(image_option("dockerd://mine:1") == "dockerd://mine:1");
+  CHECK(image_option("/images/a b.sqsh") == "/images/a b.sqsh");
 }
 
 TEST_CASE("enroot: mounts are fstab lines, with the options that create their target") {
@@ -123,15 +123,16 @@ TEST_CASE(
     CHECK(has(refusal(enroot_backend(), spec),
               "container.image: enroot without pyxis makes containers from .sqsh files"));
   }
-  const auto advice = [&](const char* image) {
+  const auto refusal_of = [&](const char* image) {
     spec.image = image;
     return refusal(enroot_backend(), spec);
   };
-  CHECK(has(advice("nvcr.io#nvidia/cuda"), "`dlrun container import nvcr.io#nvidia/cuda`"));
-  CHECK(has(advice("x.sqsh"), "write ./x.sqsh"));
-  CHECK(has(advice("/x.sif"), "is apptainer's"));
-  CHECK(has(advice("a b"), "is not the name of an image"));
-  for (const char* image : {"x.sqsh", "/x.sif", "a b"}) CHECK_FALSE(has(advice(image), "import"));
+  CHECK(has(refusal_of("nvcr.io#nvidia/cuda"), "`dlrun container import nvcr.io#nvidia/cuda`"));
+  CHECK(has(refusal_of("x.sqsh"), "write ./x.sqsh"));
+  CHECK(has(refusal_of("/x.sif"), "is apptainer's"));
+  CHECK(has(refusal_of("a b"), "is not the name of an image"));
+  for (const char* image : {"x.sqsh", "/x.sif", "a b"})
+    CHECK_FALSE(has(refusal_of(image), "import"));
   spec.image = "/a.sqsh";
   CHECK(refusal(enroot_backend(), spec).empty());
   spec.save = "/out.sqsh";
