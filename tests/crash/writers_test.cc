@@ -1,6 +1,6 @@
 // Tests every writer whose files must survive a machine crash, on a disk that keeps only synced
-// data. What dlrun has reported as done must remain, and its readers must see the complete old
-// or the complete new state.
+// data. A step that dlrun has reported as done must remain, and dlrun's readers must see the
+// complete old or the complete new state.
 
 #include <unistd.h>
 

@@ -403,9 +403,9 @@ TEST_CASE("cnn and a residual network trained on the GPU match those trained on 
                        "relu",
                        "avgpool 8",
                        "dense 10"};
-  // On the CPU, float differs from double by 8e-7. But among a million numbers some are so near
-  // to a ReLU's 0, or to the largest number of their window, that rounding decides the path of
-  // their gradient.
+  // On the CPU, float differs from double by 8e-7. The tolerance is larger, because some of a
+  // million numbers are so near to a ReLU's 0, or to the largest number of their window, that
+  // rounding decides the path of their gradient.
   constexpr double kTolerance = 1e-3;
   const Words cnn = *named_model("cnn", {}, 10);
   compare(train(*device, cnn, {28, 28, 1}, 5), train(*host, cnn, {28, 28, 1}, 5), kTolerance);
