@@ -77,8 +77,8 @@ TEST_CASE("N ranks with batch B train like one rank with batch N * B: over share
   check_ranks_train_as_one({kDescent[0], kMeanSquares[0], kLayerWise[1]}, "shm");
 }
 TEST_CASE(
-    "N ranks with batch B train a convolutional network with dropout as one rank with batch N * B "
-    "does") {
+    "N ranks with batch B train a convolutional network with dropout like one rank with batch N * "
+    "B") {
   TrainOptions options = small_options();
   options.layers = {"conv2d 4 5 stride 2",
                     "relu",
@@ -95,8 +95,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "N ranks whose batches pass the network in parts train as one rank does, and resume to the "
-    "same bits") {
+    "N ranks whose batches pass the network in parts train like one rank, and resume to the same "
+    "bits") {
   // 32 channels of 24 x 24 within 1.25 MiB (nn/cpu_layer_kernels.cc) give parts of 17 samples: a
   // single rank's 28 or 20 samples are two parts, 14 samples are one.
   TrainOptions options = small_options();

@@ -120,8 +120,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a rank whose process is stopped for 3 s is ignored, and one that is stopped for good "
-    "hangs and is named") {
+    "a process that is stopped for 3 s is ignored, and one that is stopped for the limit counts as "
+    "hung and is named") {
   Scene scene({.hang_after = seconds(10)});
   scene.all_join(4);
   scene.attempt.on_stopped(2, seconds(3), scene.now);
@@ -140,7 +140,7 @@ TEST_CASE(
   CHECK(scene.attempt.end().suspects == std::vector<std::string>{"n2"});
 }
 
-TEST_CASE("a program that reported progress and stopped reporting hangs") {
+TEST_CASE("a program that reported progress and stopped reporting counts as hung") {
   Scene scene({.hang_after = seconds(10)});
   scene.all_join(4);
   scene.attempt.on_progress(0, {{"step", 7}}, scene.now);
@@ -230,7 +230,7 @@ TEST_CASE("a node that is silent when the run hangs counts as lost, long before 
   }
 }
 
-TEST_CASE("a program that reports nothing never hangs unless it was given a limit") {
+TEST_CASE("a program that reports nothing counts as hung only if a limit is set") {
   Scene scene;
   scene.all_join(4);
   scene.pass(std::chrono::hours(1000));

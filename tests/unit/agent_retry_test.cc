@@ -283,8 +283,7 @@ TEST_CASE("a job's end and nodes are read from the output of scontrol show") {
   CHECK(parse_job("JobId=73 EndTime=Unknown NodeList=(null)", 0).nodes.empty());
 }
 
-TEST_CASE(
-    "a silent program without a limit never hangs, and one that reports, or has a limit, does") {
+TEST_CASE("a silent program counts as hung only if it has reported before or a limit is set") {
   HangWatch::Clock::time_point now{std::chrono::hours(1)};
   SUBCASE("silent, no limit") {
     HangWatch watch(std::nullopt);
@@ -301,7 +300,7 @@ TEST_CASE(
     CHECK(*watch.due(now + seconds(5) + HangWatch::kProgressLimit) ==
           "the run hangs: no progress was reported for 1800 s; the last was step 120");
   }
-  SUBCASE("silent, with a limit: what it prints is a sign of life") {
+  SUBCASE("silent, with a limit: printed output is a sign of life") {
     HangWatch watch(seconds(15));
     watch.on_start(now);
     watch.on_output(now + seconds(10));

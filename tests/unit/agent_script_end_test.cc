@@ -57,7 +57,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a signal to the script alone is told apart from `exit 0`, although bash reports code 0 for "
+    "a signal to the script alone is distinguished from `exit 0`, although bash reports code 0 for "
     "both") {
   for (const auto& facts : {std::optional<JobFacts>(running()), std::optional<JobFacts>()}) {
     const auto [end, comes_again] = judge(facts, log_of(""));
@@ -71,7 +71,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a job that Slurm queues again comes again, with the cause in Slurm's log or else a requeue") {
+    "a job that Slurm requeues starts again, and its cause is the one in Slurm's log, or else a "
+    "requeue") {
   using Row = std::tuple<std::string, Cause, std::string>;
   for (const auto& [reason, cause, why] :
        {Row{"PREEMPTION", Cause::kPreemption, "the job was preempted"},
@@ -113,7 +114,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "while the controller does not answer, the job's log decides whether the job comes again") {
+    "while the controller does not answer, the job's log decides whether the job starts again") {
   CHECK(judge({}, log_of("PREEMPTION")).comes_again);
   CHECK(judge({}, log_of("JOB REQUEUE")).end.cause == Cause::kRequeue);
   CHECK_FALSE(judge({}, log_of("TIME LIMIT")).comes_again);
@@ -151,7 +152,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a step that srun refuses fails the run while the job goes on, but not if the job comes "
+    "a step that srun refuses fails the run while the job goes on, but not if the job starts "
     "again") {
   auto end = launch_failed();
   CHECK_FALSE(blame_jobs_end(

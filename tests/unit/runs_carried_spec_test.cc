@@ -79,7 +79,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "an edited script and a hand-written script are told apart from an unchanged rendered script") {
+    "an edited script and a hand-written script are distinguished from an unchanged rendered "
+    "script") {
   const std::string text =
       with_spec("#!/bin/bash\n#: mine\nexec agent\n", {"a: 1\n", "1", "/f", "/r", "", ""});
   // The line '#: mine' looks like a carried spec, so carried_spec() refuses it.

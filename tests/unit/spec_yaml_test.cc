@@ -195,7 +195,7 @@ TEST_CASE("the position of a missing value is after its ':' or '-'") {
   CHECK(described("{a: , b}") == Nodes{"1:2 scalar a", "1:5 null ", "1:7 scalar b", "1:8 null "});
 }
 
-TEST_CASE("a written null and a missing value before a key named null are told apart") {
+TEST_CASE("a written null is distinguished from a missing value before a key named null") {
   CHECK(described("a:\n  null\nb: ~\n") ==
         Nodes{"1:1 scalar a", "2:3 null null", "3:1 scalar b", "3:4 null ~"});
   CHECK(described("a:\nnull: 1\n") ==
