@@ -131,7 +131,8 @@ TEST_CASE(
   CHECK(has(refusal_of("x.sqsh"), "write ./x.sqsh"));
   CHECK(has(refusal_of("/x.sif"), "is an image of apptainer"));
   CHECK(has(refusal_of("a b"), "is not the name of an image"));
-  for (const char* image : {"x.sqsh", "/x.sif", "a b"}) CHECK_FALSE(has(refusal_of(image), "import"));
+  for (const char* image : {"x.sqsh", "/x.sif", "a b"})
+    CHECK_FALSE(has(refusal_of(image), "import"));
   spec.image = "/a.sqsh";
   CHECK(refusal(enroot_backend(), spec).empty());
   spec.save = "/out.sqsh";

@@ -27,8 +27,8 @@ TEST_CASE("a foreground child that is never released does nothing and ends") {
 }
 
 TEST_CASE("a foreground child's exit code and signal are distinguished") {
-  auto exits =
-      ForegroundProcess::start({"sh", "-c", "exit 3"}, Env::of_process(), "", OnSignal::kTermThenKill);
+  auto exits = ForegroundProcess::start({"sh", "-c", "exit 3"}, Env::of_process(), "",
+                                        OnSignal::kTermThenKill);
   const auto code = exits->wait();
   CHECK(code->exit_code == 3);
   CHECK(code->signal == 0);
@@ -88,8 +88,8 @@ void wait_for_program(const ForegroundProcess& child) {
 TEST_CASE(
     "a local job is the process with the recorded pid and start time, not a later process with the "
     "same pid") {
-  auto child =
-      ForegroundProcess::start({"sleep", "60"}, environment_with("a1"), "", OnSignal::kTermThenKill);
+  auto child = ForegroundProcess::start({"sleep", "60"}, environment_with("a1"), "",
+                                        OnSignal::kTermThenKill);
   REQUIRE(child.has_value());
   const JobId job = local_job(*child);
   const auto local = make_local(Env::of_process());
@@ -106,8 +106,8 @@ TEST_CASE(
 
 TEST_CASE(
     "a process without the run's token is not signalled, even if host, pid and start time match") {
-  auto child =
-      ForegroundProcess::start({"sleep", "60"}, environment_with("a1"), "", OnSignal::kTermThenKill);
+  auto child = ForegroundProcess::start({"sleep", "60"}, environment_with("a1"), "",
+                                        OnSignal::kTermThenKill);
   REQUIRE(child.has_value());
   const JobId job = local_job(*child);
   const auto local = make_local(Env::of_process());

@@ -62,7 +62,8 @@ TEST_CASE(
   CHECK(has(refused(request("[TOKEN]", {"environment.vars.TOKEN=x"})),
             "TOKEN is a secret; remove it from environment.vars"));
   std::string errors = refused(request("[TOKEN]\n  setup: login ${TOKEN}"));
-  CHECK(has(errors, "exp.yaml:5:10: error: TOKEN is a secret: its value must not reach the script"));
+  CHECK(
+      has(errors, "exp.yaml:5:10: error: TOKEN is a secret: its value must not reach the script"));
   CHECK_FALSE(has(errors, "canary-value"));
   CHECK(has(refused(request("[TOKEN]", {"launch.command=[a, \"--key=${TOKEN}\"]"})),
             "--set launch.command="));
