@@ -301,10 +301,10 @@ TEST_CASE(
   Json result{{"final", true},        {"test_accuracy", 0.9},
               {"parameters", "3f2a"}, {"notes", std::string(60'000, 'x')},
               {"nested", {1, 2}},     {"event", "ended"}};
-  CHECK(events::Result::of(result).values ==
+  CHECK(events::FinalReports::of(result).values ==
         Json({{"test_accuracy", 0.9}, {"parameters", "3f2a"}}));
   for (int i = 0; i < 1000; ++i) result[fmt::format("k{}", i)] = i;
-  CHECK(events::Result::of(result).values.size() == 64);
+  CHECK(events::FinalReports::of(result).values.size() == 64);
 }
 
 TEST_CASE("a long text and a long list are cut in the record, and end in dots") {

@@ -71,7 +71,7 @@ Written<MessageToRank> messages_to_rank() {
        R"({"type":"start","addr":"10.0.0.2","master_addr":"10.0.0.1","master_port":29500,)"
        R"("marked":true})"},
       {to_rank::Beat{}, R"({"type":"beat"})"},
-      {to_rank::SignalAnswer{10, SignalWord::kCheckpoint},
+      {to_rank::SignalAnswer{10, SignalDecision::kCheckpoint},
        R"({"type":"word","signal":10,"word":"checkpoint"})"},
       {to_rank::Autopsy{}, R"({"type":"autopsy"})"},
       {to_rank::End{15}, R"({"type":"end","signal":15})"},

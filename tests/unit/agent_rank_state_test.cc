@@ -12,7 +12,8 @@
 namespace dlrun::agent {
 namespace {
 
-using Orders = std::vector<std::string>;
+/// Orders about processes (RankScene::orders), or lines that the agent printed.
+using Texts = std::vector<std::string>;
 
 const std::string kUsr1 = "signal " + std::to_string(SIGUSR1);
 const std::string kUsr2 = "signal " + std::to_string(SIGUSR2);
@@ -21,7 +22,7 @@ const std::string kTerm = "signal " + std::to_string(SIGTERM);
 TEST_CASE("a program that ends by itself is recorded with its own code") {
   RankScene scene;
   scene.run_with_lead();
-  scene.pass_heard(seconds(1));
+  scene.pass_with_lead(seconds(1));
   scene.state.on_program_end(3, 0, scene.now);
   CHECK(scene.state.exit_code() == 3);
   CHECK(scene.exit_record() ==
@@ -29,7 +30,7 @@ TEST_CASE("a program that ends by itself is recorded with its own code") {
   CHECK(scene.orders.empty());
   SUBCASE("what the program left behind is killed at once") {
     scene.pass(milliseconds(20));
-    CHECK(scene.orders == Orders{"kill"});
+    CHECK(scene.orders == Texts{"kill"});
   }
   SUBCASE("the end is recorded once") {
     scene.state.on_program_end(4, 0, scene.now);
@@ -44,17 +45,17 @@ TEST_CASE("an order to end sends TERM at once and KILL a second later") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_end(false, false, scene.now);
-  CHECK(scene.orders == Orders{"TERM tree"});
+  CHECK(scene.orders == Texts{"TERM tree"});
   CHECK(scene.state.is_ending());
   scene.pass(kKilledAfterTerm - milliseconds(1));
-  CHECK(scene.orders == Orders{"TERM tree"});
+  CHECK(scene.orders == Texts{"TERM tree"});
   SUBCASE("a second order changes nothing") {
     scene.state.on_end(false, false, scene.now);
-    CHECK(scene.orders == Orders{"TERM tree"});
+    CHECK(scene.orders == Texts{"TERM tree"});
   }
   CHECK(scene.state.next_deadline(scene.now) == scene.now + milliseconds(1));
   scene.pass(milliseconds(1));
-  CHECK(scene.orders == Orders{"TERM tree", "kill"});
+  CHECK(scene.orders == Texts{"TERM tree", "kill"});
   SUBCASE("the kill is repeated until nothing is left") {
     CHECK(scene.state.next_deadline(scene.now) == scene.now + RankState::kKillEvery);
     scene.pass(milliseconds(100));
@@ -62,16 +63,16 @@ TEST_CASE("an order to end sends TERM at once and KILL a second later") {
     scene.is_any_alive = false;
     scene.pass(milliseconds(100));
     scene.pass(milliseconds(100));
-    CHECK(scene.orders == Orders{"TERM tree", "kill", "kill", "kill"});
+    CHECK(scene.orders == Texts{"TERM tree", "kill", "kill", "kill"});
     CHECK(scene.exit_record()["code"] == 128 + SIGKILL);
     CHECK(scene.exit_record()["own"] == false);
   }
 }
 
-/// Orders the rank to end while its program may be about to receive a TERM to the whole step.
-/// lead_says_so: lead reports this TERM; otherwise the agent itself has received it. Returns 1 ms
-/// before the agent would send a TERM to the program.
-void wait_for_term(RankScene& scene, bool lead_says_so) {
+/// Texts the rank to end. Slurm has sent a TERM to the whole step, which may not have reached the
+/// program yet. Then moves the clock to 1 ms before the agent sends its own TERM. lead_says_so:
+/// lead reports the TERM to the step; otherwise the agent itself has received it.
+void end_with_term_under_way(RankScene& scene, bool lead_says_so) {
   scene.run_with_lead();
   if (!lead_says_so) scene.state.on_signal(SIGTERM, false, scene.now);
   scene.state.on_end(lead_says_so, false, scene.now);
@@ -83,7 +84,7 @@ TEST_CASE("a TERM to the whole step that reached the program is not sent twice")
   for (const bool lead_says_so : {true, false}) {
     CAPTURE(lead_says_so);
     RankScene scene;
-    wait_for_term(scene, lead_says_so);
+    end_with_term_under_way(scene, lead_says_so);
     scene.state.on_signal(SIGTERM, false, scene.now);
     scene.state.on_signal(SIGTERM, true, scene.now);
     scene.pass(milliseconds(1));
@@ -91,13 +92,15 @@ TEST_CASE("a TERM to the whole step that reached the program is not sent twice")
   }
 }
 
-TEST_CASE("a TERM that reached the agent alone is sent to the program after a short wait") {
+TEST_CASE(
+    "if the TERM to the whole step does not reach the program, the agent sends one after a short "
+    "wait") {
   for (const bool lead_says_so : {true, false}) {
     CAPTURE(lead_says_so);
     RankScene scene;
-    wait_for_term(scene, lead_says_so);
+    end_with_term_under_way(scene, lead_says_so);
     scene.pass(milliseconds(1));
-    CHECK(scene.orders == Orders{"TERM tree"});
+    CHECK(scene.orders == Texts{"TERM tree"});
   }
 }
 
@@ -120,7 +123,7 @@ TEST_CASE("a program that was already exiting at the order to end has ended by i
 TEST_CASE("an order to end before the program has started ends the rank at once") {
   RankScene scene;
   scene.state.on_connected();
-  scene.pass_heard(seconds(1));
+  scene.pass_with_lead(seconds(1));
   scene.state.on_end(false, false, scene.now);
   CHECK(scene.state.exit_code() == 128 + SIGTERM);
   CHECK(scene.exit_record()["signal"] == SIGTERM);
@@ -130,14 +133,14 @@ TEST_CASE("an order to end before the program has started ends the rank at once"
 TEST_CASE("a rank whose lead is silent for the lease ends its program") {
   RankScene scene;
   scene.run_with_lead();
-  scene.pass_heard(seconds(30));
+  scene.pass_with_lead(seconds(30));
   CHECK(scene.orders.empty());
   scene.state.on_heard();
   scene.pass(kLease);
   CHECK(scene.orders.empty());
   scene.pass(milliseconds(1));
-  CHECK(scene.orders == Orders{"TERM tree"});
-  CHECK(scene.printed == Orders{"no message from lead for 10 s; the program is ended"});
+  CHECK(scene.orders == Texts{"TERM tree"});
+  CHECK(scene.printed == Texts{"no message from lead for 10 s; the program is ended"});
   SUBCASE("a program that then exits with 0 has not succeeded") {
     scene.state.on_program_end(0, 0, scene.now);
     CHECK(scene.state.exit_code() == 128 + SIGTERM);
@@ -147,7 +150,7 @@ TEST_CASE("a rank whose lead is silent for the lease ends its program") {
   SUBCASE("a lead that comes back does not change that") {
     scene.state.on_heard();
     scene.pass(kKilledAfterTerm);
-    CHECK(scene.orders == Orders{"TERM tree", "kill"});
+    CHECK(scene.orders == Texts{"TERM tree", "kill"});
     CHECK(scene.printed.size() == 1);
   }
 }
@@ -162,7 +165,7 @@ TEST_CASE("time in which the agent itself was stopped does not count as silence 
   scene.pass(seconds(3));
   CHECK(scene.orders.empty());
   scene.pass(milliseconds(100));
-  CHECK(scene.orders == Orders{"TERM tree"});
+  CHECK(scene.orders == Texts{"TERM tree"});
 }
 
 TEST_CASE("a rank that waits for the others ends without a program if lead is silent") {
@@ -177,8 +180,8 @@ TEST_CASE("a closed connection to lead ends the program") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_lead_closed("Connection reset", false, scene.now);
-  CHECK(scene.printed == Orders{"lead is gone (Connection reset); the program is ended"});
-  CHECK(scene.orders == Orders{"TERM tree"});
+  CHECK(scene.printed == Texts{"lead is gone (Connection reset); the program is ended"});
+  CHECK(scene.orders == Texts{"TERM tree"});
   scene.state.on_program_end(0, 0, scene.now);
   scene.is_any_alive = false;
   scene.pass(kKilledAfterTerm);
@@ -203,19 +206,19 @@ TEST_CASE("a signal is reported to lead, and lead's answer decides what happens"
   scene.pass(RankState::kAnswerWait - milliseconds(1));
   CHECK(scene.orders.empty());
   SUBCASE("checkpoint: the program gets USR1, once an attempt") {
-    scene.state.on_answer(SignalWord::kCheckpoint, scene.now);
+    scene.state.on_answer(SignalDecision::kCheckpoint, scene.now);
     scene.pass(SignalRelay::kTreeWait);
-    CHECK(scene.orders == Orders{kUsr1});
-    scene.state.on_answer(SignalWord::kCheckpoint, scene.now);
+    CHECK(scene.orders == Texts{kUsr1});
+    scene.state.on_answer(SignalDecision::kCheckpoint, scene.now);
     scene.pass(seconds(3));
-    CHECK(scene.orders == Orders{kUsr1});
+    CHECK(scene.orders == Texts{kUsr1});
     CHECK(scene.printed.empty());
   }
   SUBCASE("no answer: the program is ended") {
     scene.pass(milliseconds(1));
-    CHECK(scene.printed == Orders{"no message from lead after a signal; the program is ended"});
+    CHECK(scene.printed == Texts{"no message from lead after a signal; the program is ended"});
     scene.pass(RankState::kTermUnderWay);
-    CHECK(scene.orders == Orders{"TERM tree"});
+    CHECK(scene.orders == Texts{"TERM tree"});
     scene.state.on_program_end(0, 0, scene.now);
     CHECK(scene.exit_record()["error"] ==
           "ended by its agent: no message from lead after a signal");
@@ -232,7 +235,7 @@ TEST_CASE("a USR1 without an answer from lead does not end the program") {
   scene.run_with_lead();
   scene.state.on_signal(SIGUSR1, false, scene.now);
   CHECK(scene.count("signal") == 1);
-  scene.pass_heard(seconds(5));
+  scene.pass_with_lead(seconds(5));
   CHECK(scene.orders.empty());
 }
 
@@ -261,7 +264,7 @@ TEST_CASE("a USR2 goes to the program without a question to lead") {
   CHECK(scene.orders.empty());
   SUBCASE("it came only through the guard: the program does not have it yet") {
     scene.pass(milliseconds(1));
-    CHECK(scene.orders == Orders{kUsr2});
+    CHECK(scene.orders == Texts{kUsr2});
   }
   SUBCASE("it came through both agent and guard: the program has it") {
     scene.state.on_signal(SIGUSR2, false, scene.now);
@@ -276,12 +279,12 @@ TEST_CASE("without a lead, signals go to the program") {
   scene.run_alone();
   for (const int signal : {SIGUSR1, SIGTERM}) scene.state.on_signal(signal, false, scene.now);
   scene.pass(seconds(20));
-  CHECK(scene.orders == Orders{kUsr1, kTerm});
+  CHECK(scene.orders == Texts{kUsr1, kTerm});
   CHECK(scene.sent.empty());
   SUBCASE("a second TERM goes to the program, too") {
     scene.state.on_signal(SIGTERM, false, scene.now);
     scene.pass(SignalRelay::kTreeWait);
-    CHECK(scene.orders == Orders{kUsr1, kTerm, kTerm});
+    CHECK(scene.orders == Texts{kUsr1, kTerm, kTerm});
   }
 }
 
@@ -301,25 +304,25 @@ TEST_CASE("a rank whose guard was killed kills everything at once") {
   CHECK(scene.exit_record()["code"] == 128 + SIGKILL);
   CHECK(scene.exit_record()["signal"] == SIGKILL);
   scene.pass(milliseconds(1));
-  CHECK(scene.orders == Orders{"kill"});
+  CHECK(scene.orders == Texts{"kill"});
 }
 
 TEST_CASE("a program that is stopped for some seconds is reported to lead every second") {
   RankScene scene;
   scene.run_with_lead();
-  scene.pass_heard(seconds(2));
+  scene.pass_with_lead(seconds(2));
   scene.program_is_stopped = true;
-  scene.pass_heard(seconds(2));
+  scene.pass_with_lead(seconds(2));
   CHECK(scene.count("stopped") == 0);
-  scene.pass_heard(seconds(3));
+  scene.pass_with_lead(seconds(3));
   CHECK(scene.count("stopped") >= 2);
   const int reports = scene.count("stopped");
   scene.program_is_stopped = false;
-  scene.pass_heard(seconds(2));
+  scene.pass_with_lead(seconds(2));
   CHECK(scene.count("stopped") == reports);
   SUBCASE("the time starts again with the next stop") {
     scene.program_is_stopped = true;
-    scene.pass_heard(seconds(2));
+    scene.pass_with_lead(seconds(2));
     CHECK(scene.count("stopped") == reports);
   }
   SUBCASE(
@@ -335,7 +338,7 @@ TEST_CASE("a program that is stopped for some seconds is reported to lead every 
 TEST_CASE("heartbeats go out every three seconds, also before the program starts") {
   RankScene scene;
   scene.state.on_connected();
-  scene.pass_heard(seconds(6));
+  scene.pass_with_lead(seconds(6));
   CHECK(scene.beats == 2);
   scene.state.on_lead_closed("closed", false, scene.now);
   scene.pass(seconds(6));
@@ -349,7 +352,7 @@ TEST_CASE("the check of collectives decides whether the program starts") {
   SUBCASE("it passes") {
     scene.state.on_check_end(std::nullopt, scene.now);
     CHECK(scene.count("checked") == 1);
-    CHECK(scene.orders == Orders{"start"});
+    CHECK(scene.orders == Texts{"start"});
     CHECK(scene.state.is_running());
   }
   SUBCASE("it fails: lead ends the rank") {
@@ -362,7 +365,7 @@ TEST_CASE("the check of collectives decides whether the program starts") {
   }
   SUBCASE("the rank is ordered to end meanwhile: the program does not start") {
     scene.state.on_end(false, false, scene.now);
-    CHECK(scene.orders == Orders{"TERM tree"});
+    CHECK(scene.orders == Texts{"TERM tree"});
     scene.state.on_check_end(std::nullopt, scene.now);
     CHECK(scene.exit_record()["code"] == 128 + SIGTERM);
     CHECK(scene.count("checked") == 0);
@@ -409,11 +412,12 @@ TEST_CASE(
   SUBCASE("without a lead") {
     scene.state.on_start();
     scene.state.on_failure(127, "'pyton' was not found", scene.now);
-    CHECK(scene.printed == Orders{"'pyton' was not found"});
+    CHECK(scene.printed == Texts{"'pyton' was not found"});
   }
   CHECK(scene.state.exit_code() == 127);
 }
 
+// "of" is the field of the exit record with the blamed rank.
 TEST_CASE("the rank that a trusted program blames is in the exit record") {
   RankScene scene;
   scene.run_with_lead();

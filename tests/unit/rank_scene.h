@@ -64,7 +64,7 @@ struct RankScene : RankOutlet {
     }
   }
   /// Moves the clock in steps of one second. Lead is heard at the start of each step.
-  void pass_heard(seconds time) {
+  void pass_with_lead(seconds time) {
     for (int step = 0; step < time.count(); ++step) {
       state.on_heard();
       pass(seconds(1));

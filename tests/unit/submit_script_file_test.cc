@@ -32,10 +32,10 @@ TEST_CASE("joined short options, flags and #PBS lines in a script are read as sb
   CHECK(sbatch_value("#!/bin/sh\n#SBATCH -QHa0-1\n", "--array", "-a") == "0-1");
   CHECK(sbatch_value("#!/bin/sh\n#SBATCH -Ha 0-1\n", "--array", "-a") == "0-1");
   CHECK_FALSE(sbatch_value("#!/bin/sh\n#SBATCH -Jba1\n", "--array", "-a"));
-  CHECK(sbatch_flag("#!/bin/sh\n#SBATCH -p x\n#SBATCH -QW\n", "--wait", "-W") == 3);
-  CHECK(sbatch_flag("#!/bin/sh\n#SBATCH --wait\n", "--wait", "-W") == 2);
-  CHECK_FALSE(sbatch_flag("#!/bin/sh\n#SBATCH --wait-all-nodes=1 -JW -wW # -W\n", "--wait", "-W"));
-  CHECK_FALSE(sbatch_flag("#!/bin/sh\ntrue\n#SBATCH -W\n", "--wait", "-W"));
+  CHECK(line_of_flag("#!/bin/sh\n#SBATCH -p x\n#SBATCH -QW\n", "--wait", "-W") == 3);
+  CHECK(line_of_flag("#!/bin/sh\n#SBATCH --wait\n", "--wait", "-W") == 2);
+  CHECK_FALSE(line_of_flag("#!/bin/sh\n#SBATCH --wait-all-nodes=1 -JW -wW # -W\n", "--wait", "-W"));
+  CHECK_FALSE(line_of_flag("#!/bin/sh\ntrue\n#SBATCH -W\n", "--wait", "-W"));
   CHECK(het_line("#!/bin/sh\n#SBATCH -N1\n#SBATCH Hetjob\n") == 3);
   CHECK(het_line("#!/bin/sh\n#SBATCH packjob\n") == 2);
   CHECK_FALSE(het_line("#!/bin/sh\n#SBATCH -J hetjob\n"));
