@@ -21,8 +21,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "launcher/spec/value_functions.h"
 #include "launcher/spec/value_reader.h"
-#include "launcher/spec/value_types.h"
 
 namespace dlrun {
 
@@ -32,7 +32,7 @@ struct ValueType;
 using ValueJson = nlohmann::ordered_json;
 using OptionText = std::optional<std::string>;
 
-/// Returns the description of a format: "path, relative to the spec's folder".
+/// Returns the description of a format, such as "whole number".
 [[nodiscard]] std::string_view format_in_words(Format format);
 
 /// The base of types whose option text is the whole value; yaml() is derived from the option text.

@@ -15,7 +15,7 @@
 
 #include "common/files.h"
 #include "runtime/comm/make_communicator.h"
-#include "tests/ranks/on_threads.h"
+#include "tests/ranks/run_ranks.h"
 #include "tests/temporary_directory.h"
 
 namespace dlrun {

@@ -12,7 +12,7 @@
 #include "runtime/bootstrap/memory_store.h"
 #include "runtime/comm/make_communicator.h"
 #include "tests/ranks/collective_checks.h"
-#include "tests/ranks/on_threads.h"
+#include "tests/ranks/run_ranks.h"
 
 namespace dlrun {
 namespace {

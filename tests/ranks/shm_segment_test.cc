@@ -22,7 +22,7 @@
 #include "runtime/comm/guarded.h"
 #include "runtime/comm/shm.h"
 #include "tests/ranks/collective_checks.h"
-#include "tests/ranks/on_threads.h"
+#include "tests/ranks/run_ranks.h"
 #include "tests/temporary_directory.h"
 
 namespace dlrun {

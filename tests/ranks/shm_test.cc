@@ -28,7 +28,7 @@
 #include "runtime/comm/make_communicator.h"
 #include "runtime/comm/slot_writer.h"
 #include "tests/ranks/collective_checks.h"
-#include "tests/ranks/on_threads.h"
+#include "tests/ranks/run_ranks.h"
 #include "tests/temporary_directory.h"
 
 namespace dlrun {

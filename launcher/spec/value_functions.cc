@@ -1,5 +1,5 @@
 // Calls the functions of the struct (value_type.h) for the type of a key's member.
-#include "launcher/spec/value_types.h"
+#include "launcher/spec/value_functions.h"
 
 #include <type_traits>
 #include <utility>
