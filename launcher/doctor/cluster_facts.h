@@ -10,6 +10,7 @@
 
 #include "common/env.h"
 #include "common/result.h"
+#include "launcher/spec/rest_server.h"
 
 namespace dlrun {
 
@@ -23,6 +24,13 @@ struct PartitionFacts {
   std::optional<std::int64_t> cpus_per_node, mem_per_node_mib, gpus_per_node;
   std::vector<std::string> gpu_types;  ///< in the order found, each once
   std::optional<std::int64_t> max_nodes, max_time_seconds, default_time_seconds;
+};
+
+/// A slurmrestd that the configuration lists.
+struct RestServerFacts {
+  std::string url;
+  std::vector<std::string> served;  ///< the versions of the API that it serves: "v0.0.42"
+  std::string problem;              ///< why it could not be asked; empty if it answered
 };
 
 /// The answers of one cluster, and facts about the login node.
@@ -40,6 +48,7 @@ struct ClusterFacts {
   std::string scratch_variable;
   /// Interfaces of the login node with the names of fast networks: ib0, hsn0.
   std::vector<std::string> fast_networks;
+  std::vector<RestServerFacts> rest_servers;
   std::vector<std::string> unanswered;  ///< the error messages of queries that failed
 
   /// Returns a setting of `config`; empty if `config` does not have it.
@@ -53,6 +62,9 @@ struct ClusterFacts {
 /// times out after 15 s. Fails with kNotFound without Slurm, and with kUnavailable if the
 /// controller does not answer. If a later query fails, `unanswered` holds its error.
 [[nodiscard]] Result<ClusterFacts> ask_cluster(const Env& env, const std::string& cluster = {});
+
+/// Asks each server which versions of the API it serves.
+[[nodiscard]] std::vector<RestServerFacts> ask_rest_servers(const std::vector<RestServer>& servers);
 
 // Parsers of the answers. They skip unknown fields and lines, because these differ between the
 // versions of Slurm.

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
-#include "launcher/plan/rest_job.h"
+#include "launcher/spec/rest_version.h"
 #include "launcher/spec/slurm_units.h"
 #include "launcher/spec/yaml_text.h"
 
@@ -58,13 +58,6 @@ namespace {
   if (partition.max_time_seconds)
     parts.push_back("time: " + yaml_text(format_time_limit(*partition.max_time_seconds)));
   return fmt::format("  {}: {{{}}}\n", yaml_text(partition.name), join(parts, ", "));
-}
-
-/// Returns true if slurmrestd of this Slurm version has the API that dlrun uses; 23.11 is the last
-/// one.
-[[nodiscard]] bool serves_our_rest(std::string_view version) {
-  const auto year = parse_int(version.substr(0, version.find('.')));
-  return !year || *year <= 23;
 }
 
 using Kind = Finding::Kind;
@@ -173,20 +166,49 @@ void add_jobs(const ClusterFacts& facts, Findings& found) {
               "a job array has fewer tasks than that");
 }
 
+/// Adds which versions of the API a listed slurmrestd and dlrun share.
+void add_rest_server(const RestServerFacts& server, Findings& found) {
+  if (!server.problem.empty())
+    return found.add(Kind::kMissing, "REST", server.problem,
+                     "submit.via: slurmrestd cannot use it");
+  std::vector<std::string> shared;
+  for (const std::string& version : server.served) {
+    if (parse_rest_version(version)) shared.push_back(version);
+  }
+  const std::string serves =
+      fmt::format("slurmrestd at {} serves {}", server.url,
+                  server.served.empty() ? "no API that takes jobs" : join(server.served, ", "));
+  const auto newest = newest_rest_version(shared);
+  if (!newest)
+    return found.add(
+        Kind::kMissing, "REST", serves,
+        fmt::format("dlrun speaks {}: jobs are submitted by sbatch", spoken_rest_versions()));
+  found.add(
+      Kind::kFine, "REST", serves,
+      fmt::format("dlrun shares {} and uses {}", join(shared, ", "), rest_version_text(*newest)));
+}
+
 /// Adds whether slurmrestd can be used.
 void add_rest(const ClusterFacts& facts, Findings& found) {
-  if (facts.setting("AuthAltTypes").find("jwt") == std::string::npos) {
-    found.add(Kind::kNote, "REST", "no auth/jwt", "jobs are submitted by sbatch");
-  } else if (!serves_our_rest(facts.setting("SLURM_VERSION"))) {
-    found.add(Kind::kNote, "REST",
-              fmt::format("auth/jwt, but slurmrestd of Slurm {} no longer serves {}",
-                          facts.setting("SLURM_VERSION"), kRestVersion),
-              "jobs are submitted by sbatch");
-  } else {
-    found.add(Kind::kFine, "REST",
-              "auth/jwt" + std::string(facts.has_slurmrestd ? ", slurmrestd is on this node" : ""),
-              "slurmrestd can be used with a token: scontrol token");
-  }
+  for (const RestServerFacts& server : facts.rest_servers) add_rest_server(server, found);
+  if (!facts.rest_servers.empty()) return;
+  if (facts.setting("AuthAltTypes").find("jwt") == std::string::npos)
+    return found.add(Kind::kNote, "REST", "no auth/jwt", "jobs are submitted by sbatch");
+  const std::string here = facts.has_slurmrestd ? ", slurmrestd is on this node" : "";
+  const std::string release = facts.setting("SLURM_VERSION");
+  const auto versions = rest_versions_of_release(release);
+  if (versions.empty())
+    return found.add(Kind::kNote, "REST", "auth/jwt" + here,
+                     fmt::format("Slurm {} is unknown; list its slurmrestd in a site file, and "
+                                 "doctor asks it for its versions",
+                                 release));
+  found.add(Kind::kFine, "REST", "auth/jwt" + here,
+            fmt::format("slurmrestd of Slurm {} serves {} to dlrun, with a token: scontrol token",
+                        release,
+                        versions.front() == versions.back()
+                            ? std::string(rest_version_text(versions.front()))
+                            : fmt::format("{} to {}", rest_version_text(versions.front()),
+                                          rest_version_text(versions.back()))));
 }
 
 /// Adds modules, scratch folders and networks, and the queries that failed.

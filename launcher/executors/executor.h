@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -53,6 +54,8 @@ struct SubmitRequest {
   std::vector<std::string> options;  ///< sbatch's arguments before the script
   std::filesystem::path directory;   ///< the job's working directory
   Env env;                           ///< the job's whole environment
+  /// The key of the spec that an option of the script comes from: "--hint" -> "resources.hint".
+  std::map<std::string, std::string> keys;
 };
 
 /// Every call may block on the network, for a bounded time.

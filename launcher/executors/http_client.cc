@@ -10,16 +10,24 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kLargestAnswer = 256U << 20U;
 constexpr std::chrono::milliseconds kConnectTimeout{10'000};
 /// Pauses before a request is sent again after a lost connection. (slurmrestd 22.05 resets one
 /// connection in some thousands.)
 constexpr std::array kPausesOfTries{std::chrono::milliseconds{20}, std::chrono::milliseconds{200},
                                     std::chrono::milliseconds{1000}};
 
+/// An answer while it arrives.
+struct Arriving {
+  HttpResponse response;
+  std::size_t largest = 0;
+  bool is_too_large = false;
+};
+
 std::size_t append(char* bytes, std::size_t size, std::size_t count, void* into) {
-  std::string& body = *static_cast<std::string*>(into);
-  if (body.size() + size * count > kLargestAnswer) return 0;
+  Arriving& arriving = *static_cast<Arriving*>(into);
+  std::string& body = arriving.response.body;
+  arriving.is_too_large = body.size() + size * count > arriving.largest;
+  if (arriving.is_too_large) return 0;
   body.append(bytes, size * count);
   return size * count;
 }
@@ -37,10 +45,10 @@ struct HttpClient::State {
   RestAddress address;
   std::array<char, CURL_ERROR_SIZE> words{};
 
-  /// Sets all options of a request whose response goes to `response`. The arguments must live as
+  /// Sets all options of a request whose response goes to `arriving`. The arguments must live as
   /// long as the request.
   [[nodiscard]] CURLcode set_options(const HttpRequest& request, const std::string& url,
-                                     struct curl_slist* headers, HttpResponse* response) {
+                                     struct curl_slist* headers, Arriving* arriving) {
     CURLcode code = CURLE_OK;
     const auto set = [&](CURLoption option, auto value) {
       if (code == CURLE_OK) code = curl.easy_setopt(handle, option, value);
@@ -60,7 +68,7 @@ struct HttpClient::State {
     set(CURLOPT_TIMEOUT_MS, static_cast<long>(request.timeout.count()));
     set(CURLOPT_HTTPHEADER, headers);
     set(CURLOPT_WRITEFUNCTION, &append);
-    set(CURLOPT_WRITEDATA, static_cast<void*>(&response->body));
+    set(CURLOPT_WRITEDATA, static_cast<void*>(arriving));
     set(CURLOPT_HTTPGET, 1L);
     if (!request.body.empty()) {
       set(CURLOPT_POST, 1L);
@@ -95,7 +103,8 @@ Result<HttpClient> HttpClient::to(const RestAddress& address) {
 Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
   const CurlLibrary& curl = state_->curl;
   CURL* const handle = state_->handle;
-  HttpResponse response;
+  Arriving arriving{{}, request.largest_answer};
+  HttpResponse& response = arriving.response;
   const std::string url = state_->address.base + request.path;
   struct curl_slist* headers = nullptr;
   const auto add_header = [&](const std::string& line) {
@@ -108,7 +117,7 @@ Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
   if (!request.body.empty()) add_header("Content-Type: application/json");
 
   state_->words.front() = '\0';
-  CURLcode code = state_->set_options(request, url, headers, &response);
+  CURLcode code = state_->set_options(request, url, headers, &arriving);
   int tries = 1;
   const auto start = std::chrono::steady_clock::now();
   if (code == CURLE_OK) code = curl.easy_perform(handle);
@@ -132,12 +141,18 @@ Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
             {"tries", tries},
             {"seconds", std::chrono::steady_clock::now() - start},
             {"error", code == CURLE_OK ? "" : curl.easy_strerror(code)}});
+  if (arriving.is_too_large)
+    return fail(
+        Errc::kUnavailable,
+        "its answer to {} {} is larger than {} MiB and was not read; look into its log, and "
+        "whether another server listens there",
+        request.method, request.path, request.largest_answer >> 20U);
   if (code != CURLE_OK) {
     const std::string words =
         state_->words.front() != '\0' ? state_->words.data() : curl.easy_strerror(code);
     return fail(Errc::kUnavailable, "{}", printable(trim(words)));
   }
-  return response;
+  return std::move(response);
 }
 
 }  // namespace dlrun

@@ -1,5 +1,6 @@
 #pragma once
-// Parses slurmrestd's responses, tolerating differences between versions. Pure functions.
+// Parses slurmrestd's responses, of all versions of its API alike: a number can be bare or an
+// object {set, infinite, number}, a state a word or a list. Pure functions.
 
 #include <cstdint>
 #include <optional>
@@ -15,6 +16,19 @@ namespace dlrun {
 /// Returns Slurm's error messages, such as "Invalid partition name specified (2000)"; for another
 /// kind of body, the start of the body. Returns an empty text if there is no error.
 [[nodiscard]] std::string rest_errors(std::string_view body);
+
+/// Returns what the response warns of fields: an unknown or unusable one, without which slurmrestd
+/// has gone on. Empty if there is none. Slurm's own words about an accepted job ("Requested nodes
+/// are busy") are no such warnings.
+[[nodiscard]] std::string rest_field_warnings(std::string_view body);
+
+/// Returns why a cancellation failed, in Slurm's words; from v0.0.40 on the answer can have status
+/// 200 and tell it for each job. Empty if it did not fail. A job that has ended meanwhile is no
+/// failure.
+[[nodiscard]] std::string rest_cancel_failure(std::string_view body);
+
+/// Returns true if the body is one whole JSON object, as every response of a slurmrestd is.
+[[nodiscard]] bool rest_is_whole(std::string_view body);
 
 /// Returns true if the errors say that the controller does not know the job id.
 [[nodiscard]] bool rest_says_unknown_job(std::string_view body);

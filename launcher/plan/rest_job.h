@@ -2,10 +2,11 @@
 // Builds the job description of slurmrestd's API from sbatch's inputs: the script with its #SBATCH
 // lines, the options of the command line, the environment. Pure functions.
 //
-// docs/slurmrestd.md records how slurmrestd 22.05 treats each field, as observed in tests. An
-// option that it drops, misreads or does not know is refused by name, because a job that silently
-// differs from sbatch's would be worse than no job.
+// rest_fields.cc has the fields of each version, as observed in tests. An option that a version
+// drops, misreads or does not know is refused by name, because a job that silently differs from
+// sbatch's would be worse than no job.
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,16 +14,15 @@
 
 #include "common/env.h"
 #include "common/result.h"
+#include "launcher/spec/rest_version.h"
 
 namespace dlrun {
 
-/// The version of the API that dlrun uses; Slurm 22.05 to 23.11 support it.
-inline constexpr std::string_view kRestVersion = "v0.0.38";
-
-/// Returns the reason why sbatch's option ("--hint", "nomultithread") cannot be sent; nullopt if it
-/// can.
+/// Returns why sbatch's option ("--hint", "nomultithread") cannot be sent; nullopt if it can.
+/// version: nullopt asks for a reason that holds in every version.
 [[nodiscard]] std::optional<std::string> rest_refusal(std::string_view option,
-                                                      const std::optional<std::string>& value);
+                                                      const std::optional<std::string>& value,
+                                                      std::optional<RestVersion> version);
 
 /// The inputs that sbatch would get. The members are views; the caller must keep the texts alive.
 struct RestJobInputs {
@@ -32,6 +32,9 @@ struct RestJobInputs {
   std::span<const std::string> options;
   std::string_view directory;  ///< the folder in which sbatch would be called
   const Env& env;              ///< the job's environment
+  RestVersion version;
+  /// The key of the spec that an option comes from, for messages: "--hint" -> "resources.hint".
+  const std::map<std::string, std::string>& keys;
 };
 
 /// Returns the body of POST job/submit. Fails with kInvalid if options cannot be sent (the message

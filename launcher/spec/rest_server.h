@@ -13,6 +13,8 @@ struct RestServer {
   /// Absolute path of a file with a JWT, readable by its owner alone. Empty for a unix socket,
   /// which identifies the caller by itself.
   std::string token_file;
+  /// The version of the API to speak, such as "v0.0.42"; empty: the newest that the server has.
+  std::string version = {};
   friend bool operator==(const RestServer&, const RestServer&) = default;
 };
 

@@ -4,6 +4,7 @@
 // run that is submitted again.
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -111,6 +112,10 @@ struct Job {
                                                    const SbatchSettings& words,
                                                    const std::filesystem::path& run,
                                                    const std::string& token, std::string text = {});
+
+/// Returns the key of each option that the plan of a spec has; empty for a script of unknown
+/// origin.
+[[nodiscard]] std::map<std::string, std::string> keys_of_options(const Job& job);
 
 /// Returns the request for `sbatch --test-only`: the job as it would be queued, without a run.
 [[nodiscard]] SubmitRequest test_request(const Context& context, const SbatchSettings& words,

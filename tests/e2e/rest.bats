@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # Submitting through a real slurmrestd, on a socket and over loopback with a token. The file has a
-# testbed of its own, because the shared one has no slurmrestd.
+# testbed of its own, because the shared one has no slurmrestd. With DLRUN_TEST_REST_VERSION=v0.0.42
+# dlrun speaks that version; otherwise it chooses the newest.
 # timeout: 300
 # shellcheck disable=SC2030,SC2031 # bats: each test is a subshell
 
@@ -19,8 +20,19 @@ setup_file() {
     scontrol create reservation reservationname=kept users="$DLRUN_TESTBED_USER" nodes=n4 \
         starttime=now duration=infinite
     base=$(fresh_dir)
-    export base
+    # The version that dlrun is expected to speak.
+    api=${DLRUN_TEST_REST_VERSION:-$(served_versions | grep -xE 'v0\.0\.(38|4[0-5])' | tail -n 1)}
+    slurm=$(sinfo --version)
+    export base api slurm=${slurm##* }
 }
+
+served_versions() {
+    as_user curl -s --unix-socket "$DLRUN_TESTBED_REST_SOCKET" http://localhost/openapi/v3 |
+        jq -r '.paths | keys[]' | sed -n 's#^/slurm/\(v[0-9.]*\)/job/submit$#\1#p' | sort -V
+}
+
+# speaks_text: succeeds if the version of the API takes sbatch's texts, as v0.0.38 does.
+speaks_text() { [[ $api == v0.0.38 ]]; }
 
 teardown_file() {
     "$testbed/down"
@@ -36,6 +48,7 @@ environment: {vars: {PATH: /usr/bin:/bin}}
 submit: {url: "unix:$DLRUN_TESTBED_REST_SOCKET"}
 YAML
     rm -rf "$dir"/{go,runs,proxy,token} # A failed test may have left these files.
+    wanted_version=${DLRUN_TEST_REST_VERSION-}
     list_servers
 }
 
@@ -57,18 +70,18 @@ stop_proxy() {
     rm -f "$dir/proxy" "$dir"/proxy.{held,log}
 }
 
-# list_servers [URL...]: lists the testbed's server, the proxy and these in the
-# user's configuration.
+# list_servers [URL...]: lists the testbed's server, the proxy and these in the user's
+# configuration, with the version $wanted_version if it is not empty.
 list_servers() {
     # shellcheck disable=SC2016 # the inner shell's
     as_user bash -c 'mkdir -p ~/.config/dlrun/sites &&
         exec >~/.config/dlrun/sites/servers.yaml && echo slurmrestd: &&
         for url in "unix:$DLRUN_TESTBED_REST_SOCKET" "unix:$1/proxy" unix:/run/nothing; do
-            echo "  - {url: $url}"
+            echo "  - {url: $url$2}"
         done &&
-        for url in "$DLRUN_TESTBED_REST_URL" http://127.0.0.1:9 "${@:2}"; do
-            for token in token nosuch; do echo "  - {url: $url, token_file: $1/$token}"; done
-        done' - "$dir" "$@"
+        for url in "$DLRUN_TESTBED_REST_URL" http://127.0.0.1:9 "${@:3}"; do
+            for token in token nosuch; do echo "  - {url: $url, token_file: $1/$token$2}"; done
+        done' - "$dir" "${wanted_version:+, version: $wanted_version}" "$@"
 }
 
 via() { echo "submit.via=$1"; }
@@ -91,8 +104,8 @@ by_token() {
 # logs' names, the job's own number and folder become JOB and RUN.
 fields() {
     local names='JobId|AllocNode:Sid|SubmitTime|EligibleTime|AccrueTime|StartTime|EndTime'
-    names+='|LastSchedEval|SuspendTime|Reason|Command|Comment|ArrayJobId|Priority'
-    scontrol show job -dd "$1" | tr -s ' \n' '\n' |
+    names+='|LastSchedEval|SuspendTime|Reason|Command|Comment|ArrayJobId|Priority|SLUID'
+    scontrol show job -dd "$1" | grep -v SubmitLine= | tr -s ' \n' '\n' |
         grep -Ev "^($names)=|^\\(?null\\)?\$|^\$" |
         sed -E "/^Std(Out|Err)=/{s#$dir/runs/job-[^/]*/#RUN/#;s#\\b$1\\b#JOB#g}"
 }
@@ -137,10 +150,19 @@ same() {
     same "${held[@]}" --set resources.reservation=kept
     grep -qx Reservation=kept "$BATS_TEST_TMPDIR/two"
     same "${held[@]}" --set 'slurm={mail-type: "BEGIN,END", mail-user: me@example.org, nice: "7"}'
-    local words='mincpus: "3", time-min: "2", ntasks-per-socket: "1", cores-per-socket: "4"'
+    local words='time-min: "2", ntasks-per-socket: "1"'
+    # sbatch of later Slurm refuses the former, and slurmrestd cannot do what the latter does.
+    ! speaks_text || words+=', mincpus: "3", cores-per-socket: "4"'
     same "${held[@]}" --set "slurm={$words, deadline: 2037-02-02T00:00:00}"
     words='oversubscribe: true, spread-job: true, use-min-nodes: true, no-kill: true'
     same "${held[@]}" --set "slurm={$words, wckey: w, delay-boot: \"5\"}"
+    speaks_text && return
+    same "${held[@]}" --set resources.nodes=2 --set resources.distribution=cyclic:block \
+        --set resources.signal=B:USR1@90
+    same "${held[@]}" --set 'slurm={contiguous: true, gpu-bind: closest}' \
+        --set resources.gpus_per_node=1
+    same "${held[@]}" --set resources.nodes=2 --set resources.gpus_per_task=1 \
+        --set resources.cpus_per_task=2
 }
 
 @test "the job's environment, umask and limits are the same; none of them holds the token" {
@@ -156,6 +178,7 @@ for how in sbatch slurmrestd; do
     [[ $how == sbatch ]] || export "$(<token)"
     dlrun submit show.yaml --watch --set submit.via=$how --set "environment.vars={HOW: $how}" \
         >log 2>&1 </dev/null
+    until [[ -z $(squeue -h --me) ]]; do sleep 0.1; done # The other job shall get the same GPUs.
 done
 SH
     cat >"$dir/show.yaml" <<YAML
@@ -170,6 +193,7 @@ YAML
     as_user bash -e "$dir/both" || { cat "$dir/log" >&2 && false; }
     names='SLURM_[A-Z_]*ID|SLURM_SRUN_COMM_PORT|SLURM_STEP_LAUNCHER_PORT|SLURM_TASK_PID'
     names+='|SLURM_LAUNCH|SLURM_GTIDS|SLURM_LOCALID|SLURM_NODEID|SLURM_PROCID|SLURMD_NODENAME'
+    names+='|SLURM_JOB_(START|END)_TIME'
     names+='|DLRUN_[A-Z_]*|HOW|HOSTNAME|TMPDIR|PMIX_[A-Z_0-9]*|PMI_[A-Z_]*|MASTER_[A-Z]*'
     for how in sbatch slurmrestd; do
         [ -s "$dir/$how" ]
@@ -351,7 +375,7 @@ dl_trusting() {
     wait_until 30 is_running "$(jq -r .job <<<"$output")"
     run dl_trusting status last --json
     [ "$(jq -r .state <<<"$output")" = running ]
-    grep -q '^POST /slurm/v0.0.38/job/submit' "$dir/proxy"
+    grep -q "^POST /slurm/$api/job/submit" "$dir/proxy"
 }
 
 @test "a secret is not in the environment that slurmrestd is sent, and reaches the rank" {
@@ -370,33 +394,89 @@ dl_trusting() {
     dl wait last
 }
 
-@test "a server of another version, and one that is none of Slurm's" {
-    start_proxy answer 200 \
-        '{"paths": {"/slurm/v0.0.41/job/submit": {}, "/slurm/v0.0.42/job/submit": {}}}'
-    refused 3 "in version v0.0.41 and v0.0.42 of its API; dlrun speaks v0.0.38" \
-        --set "$(via slurmrestd)" --set "submit.url=unix:$dir/proxy"
-    stop_proxy
-    start_proxy answer 502 'Bad Gateway'
-    refused 4 "HTTP 502: Bad Gateway" --set "$(via slurmrestd)" --set "submit.url=unix:$dir/proxy"
+# rest_at_proxy: the options that submit through the proxy.
+rest_at_proxy() { echo "--set submit.via=slurmrestd --set submit.url=unix:$dir/proxy"; }
+
+@test "a server of other versions, no slurmrestd, half an object, 100 MB: an error, no record" {
+    while IFS='|' read -r code words status body; do
+        start_proxy answer "$status" "$body"
+        # shellcheck disable=SC2046 # words are wanted
+        refused "$code" "$words" $(rest_at_proxy)
+        stop_proxy
+    done <<'ANSWERS'
+3|in version v0.0.46 of its API; dlrun speaks v0|200|{"paths": {"/slurm/v0.0.46/job/submit": 0}}
+3|describes no API of Slurm's that takes jobs|200|{"paths": {}}
+4|HTTP 502: Bad Gateway|502|Bad Gateway
+4|no whole JSON object: '{"paths": {"/slu'|200|{"paths": {"/slu
+4|is larger than 32 MiB and was not read|200|100MB
+3|does not know who asks (HTTP 511|511|{"errors": [{"error": "Authentication failure"}]}
+ANSWERS
+}
+
+@test "an unusable answer to a submission: the job is looked for, and not sent twice" {
+    while IFS='|' read -r words body; do
+        start_proxy submission 200 "$body" "$DLRUN_TESTBED_REST_SOCKET"
+        # shellcheck disable=SC2046 # words are wanted
+        run dl submit job.yaml $(rest_at_proxy)
+        echo "$output"
+        [ "$status" -eq 4 ]
+        [[ $output == *"$words"* ]]
+        [ "$(jobs_in_queue)" -eq 0 ]
+        stop_proxy
+    done <<'ANSWERS'
+no whole JSON object|{"job_id": 4
+larger than 32 MiB|100MB
+without a job's number|{}
+ANSWERS
+}
+
+@test "a field that slurmrestd ignored is a failure: the job is cancelled" {
+    start_proxy warn "$DLRUN_TESTBED_REST_SOCKET"
+    # shellcheck disable=SC2046 # words are wanted
+    run dl submit job.yaml $(rest_at_proxy)
+    echo "$output"
+    [ "$status" -eq 3 ]
+    [[ $output == *'Ignoring unknown field "odd"'*"was cancelled"* ]]
+    [ "$(state last)" = refused ]
+    gone() { [ "$(jobs_in_queue)" -eq 0 ]; }
+    wait_until 30 gone
+}
+
+@test "the newest common version is spoken, or the configured one, and doctor names them" {
+    run dl check job.yaml --set "$(via slurmrestd)"
+    echo "$output"
+    [[ $output == *"answers in $api and"* ]]
+    run dl doctor
+    echo "$output"
+    local told="slurmrestd at unix:$DLRUN_TESTBED_REST_SOCKET serves "
+    [[ $output == *"$told"*"$api"*"dlrun shares "* ]]
+    wanted_version=v0.0.40
+    list_servers
+    served_versions | grep -qx v0.0.40 ||
+        refused 3 "not in v0.0.40, which your configuration asks for" --set "$(via slurmrestd)"
 }
 
 @test "what Slurm refuses is told in its own words, and the run says so" {
     run dl submit job.yaml --set "$(via slurmrestd)" --set resources.partition=nosuch
     [ "$status" -eq 3 ]
-    [[ $output == *"Slurm refused (slurmrestd): Invalid partition name specified (2000)"* ]]
+    [[ $output == *"Slurm refused (slurmrestd): Invalid partition name specified"*"(2000)"* ]]
     [ "$(state last)" = refused ]
 }
 
 @test "keys that slurmrestd would drop or misread are refused together before anything is sent" {
-    refused 2 "resources.hint: slurmrestd (v0.0.38) cannot do what --hint=nomultithread does" \
+    refused 2 "resources.hint: slurmrestd cannot do what --hint=nomultithread does" \
         --set "$(via slurmrestd)" --set resources.hint=nomultithread \
-        --set resources.distribution=cyclic --set resources.signal=B:USR1@60 \
-        --set 'slurm={contiguous: true}' --set resources.clusters=other
-    [[ $output == *"resources.distribution: "* && $output == *"resources.signal: "* &&
-        $output == *"--contiguous"* && $output == *"resources.clusters: "* ]]
+        --set resources.clusters=other
+    [[ $output == *"resources.clusters: "* ]]
+    if speaks_text; then
+        refused 2 "resources.distribution: slurmrestd (v0.0.38) cannot do" \
+            --set "$(via slurmrestd)" --set resources.distribution=cyclic \
+            --set resources.signal=B:USR1@60 --set 'slurm={contiguous: true}'
+        [[ $output == *"resources.signal: "* && $output == *"slurm.contiguous: "* ]]
+    fi
     run dl check job.yaml --set "$(via slurmrestd)"
     [ "$status" -eq 0 ]
-    [[ $output == *"slurmrestd of Slurm 22.05"* ]]
+    [[ $output == *"slurmrestd of Slurm $slurm"* ]]
 }
 
 @test "a sweep is one array with a throttle; one point or all can be cancelled" {
@@ -443,7 +523,7 @@ YAML
     as_user mkdir "$work"
     install -m 755 "$BATS_TEST_DIRNAME/hostile_strings.py" "$dir"
     cat "$DLRUN_SOURCE_DIR"/launcher/spec/keys/*_keys.h | install -m 644 /dev/stdin "$dir/keys"
-    run as_user bash -c 'cd "$1/hostile" &&
+    run as_user env DLRUN_TEST_REST_API="$api" bash -c 'cd "$1/hostile" &&
         exec "$1/hostile_strings.py" --keys "$1/keys" --rest "unix:$2" "${@:3}"' \
         - "$dir" "$DLRUN_TESTBED_REST_SOCKET" \
         ${DLRUN_TEST_ALL_STRINGS:+--all}

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """usage: rest_proxy.py SOCKET swallow|hold|reset REAL-SOCKET
        rest_proxy.py SOCKET answer STATUS BODY
+       rest_proxy.py SOCKET submission STATUS BODY REAL-SOCKET
+       rest_proxy.py SOCKET warn REAL-SOCKET
        rest_proxy.py FILE tls CERTIFICATE KEY REAL-PORT
 
 Plays a network that fails between dlrun and a real slurmrestd, a server of another kind (answer),
@@ -11,12 +13,16 @@ or TLS before a real slurmrestd on loopback (tls). Listens on the unix socket SO
            exists. Other requests pass.
   reset    The first two requests of each kind, and the first submission, are not forwarded; their
            connections just end. The file SOCKET.log has a line for each request.
-  answer   Every request gets STATUS and BODY.
+  answer   Every request gets STATUS and BODY; the BODY "100MB" is that much text.
+  submission
+           A submission gets STATUS and BODY, and does not reach slurmrestd. Other requests pass.
+  warn     All requests pass. The reply to a submission also warns of a field that was ignored.
   tls      Listens on a port of loopback, which FILE names. Each request adds a line to FILE.
 """
 
 import http.client
 import http.server
+import json
 import os
 import socket
 import socketserver
@@ -73,13 +79,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if mode == "reset" and self.is_early():
             self.end_connection()
             return
-        if mode == "answer":
-            status, content = int(sys.argv[3]), sys.argv[4].encode()
+        is_submission = self.path.endswith("/job/submit")
+        if mode == "answer" or (mode == "submission" and is_submission):
+            status = int(sys.argv[3])
+            content = b" " * 100_000_000 if sys.argv[4] == "100MB" else sys.argv[4].encode()
         else:
             status, content = self.forward(body)
-            if mode != "reset" and self.path.endswith("/job/submit"):
+            if is_submission and mode in ("swallow", "hold"):
                 self.lose()
                 return
+            if is_submission and mode == "warn":
+                content = with_warning(content)
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
@@ -93,7 +103,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if body:
             head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
         with socket.socket(socket.AF_UNIX) as real:
-            real.connect(sys.argv[3])
+            real.connect(sys.argv[-1])
             real.sendall(head.encode() + b"\r\n" + body)
             answer = http.client.HTTPResponse(real, method=self.command)
             answer.begin()
@@ -115,6 +125,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def end_connection(self):
         self.close_connection = True
         self.connection.shutdown(socket.SHUT_RDWR)
+
+
+def with_warning(content):
+    """Returns the reply with the warning of a slurmrestd that ignored a field."""
+    reply = json.loads(content)
+    reply.setdefault("warnings", []).append(
+        {"description": 'Ignoring unknown field "odd" of type string in DATA_PARSER->JOB_DESC_MSG',
+         "source": "#/job/odd/"})
+    return json.dumps(reply).encode()
 
 
 mode = sys.argv[2]

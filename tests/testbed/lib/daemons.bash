@@ -115,7 +115,7 @@ start_rest() {
     local env=(env "SLURMRESTD_SECURITY=disable_unshare_sysv,disable_unshare_files")
     local api=openapi/v0.0.38
     # All versions of the API. slurmrestd does not start with openapi/slurmdbd where there is none.
-    ! slurm_is 24.05 || api=openapi/slurmctld
+    ! slurm_is 23.11 || api=openapi/slurmctld
     mkdir -p "$state/rest"
     chown "$user" "$state/rest"
     if ! daemon_is_alive slurmrestd-tcp; then
