@@ -76,7 +76,7 @@ class Slurmrestd final : public Executor {
     DLRUN_TRY_ASSIGN(const auto answer, client_.ask("jobs"));
     DLRUN_TRY_ASSIGN(const auto reports, rest_jobs(answer.body, ::getuid()));
     for (const auto& report : reports) {
-      if (is_comment_of(report.comment, comment)) return JobId{"", whole(report.job.id)};
+      if (is_comment_of(report.comment, comment)) return JobId{"", array_id(report.job.id)};
     }
     return std::nullopt;
   }
@@ -85,18 +85,18 @@ class Slurmrestd final : public Executor {
                                std::chrono::milliseconds max_age) override {
     QueryAnswer answer;
     answer.accounting = "slurmrestd was not asked for it";
-    std::set<std::string> asked;  // an array once for all its tasks
-    for (const auto& job : jobs) asked.insert(whole(job.id));
-    if (max_age.count() == 0 && asked.size() <= kFewJobs) {
-      for (const auto& id : asked) {
+    std::set<std::string> ids;  // an array once for all its tasks
+    for (const auto& job : jobs) ids.insert(array_id(job.id));
+    if (max_age.count() == 0 && ids.size() <= kFewJobs) {
+      for (const auto& id : ids) {
         DLRUN_TRY_ASSIGN(const auto reply,
                          client_.ask("job/" + id, RestClient::AcceptUnknownJob::kYes));
-        DLRUN_TRY(take(answer, reply.body, jobs));
+        DLRUN_TRY(add_reports(answer, reply.body, jobs));
       }
       return answer;
     }
     DLRUN_TRY_ASSIGN(const auto body, shared_queue(jobs, max_age));
-    DLRUN_TRY(take(answer, body, jobs));
+    DLRUN_TRY(add_reports(answer, body, jobs));
     return answer;
   }
 
@@ -112,12 +112,13 @@ class Slurmrestd final : public Executor {
 
  private:
   /// Returns the array's id for the id of a task.
-  static std::string whole(const std::string& id) { return id.substr(0, id.find('_')); }
+  static std::string array_id(const std::string& id) { return id.substr(0, id.find('_')); }
 
   Result<std::string> body_of(const SubmitRequest& request, std::string_view script,
                               RestVersion version) const {
     Env env = request.env;
-    // The job must not get the token: its owner can act as the user on every cluster with its key.
+    // The job must not get the token: anybody with the token can act as the user on every cluster
+    // that accepts it.
     env.unset("SLURM_JWT");
     add_submitter(env, request.directory.string(), env_);
     const std::string name = request.script.filename().string(),
@@ -153,14 +154,16 @@ class Slurmrestd final : public Executor {
     };
     const auto ask_all = [&]() -> Result<std::string> {
       DLRUN_TRY_ASSIGN(const auto answer, client_.ask("jobs"));
-      return rest_jobs_of(answer.body, ::getuid());
+      return reduced_rest_jobs(answer.body, ::getuid());
     };
     auto cache = max_age.count() > 0 ? QueueCache::of_user(env_) : std::nullopt;
     if (!cache) return ask_all();
     return cache->get("rest " + client_.server().url, max_age, has_all, ask_all);
   }
 
-  static Result<> take(QueryAnswer& answer, std::string_view body, std::span<const JobId> jobs) {
+  /// Adds the reports in a response about `jobs`.
+  static Result<> add_reports(QueryAnswer& answer, std::string_view body,
+                              std::span<const JobId> jobs) {
     DLRUN_TRY_ASSIGN(auto reports, rest_jobs(body, ::getuid()));
     std::map<std::string_view, const JobId*> wanted;
     for (const JobId& job : jobs) wanted.emplace(job.id, &job);

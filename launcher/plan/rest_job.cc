@@ -11,7 +11,7 @@
 #include "common/text.h"
 #include "launcher/plan/rest_fields.h"
 #include "launcher/plan/rest_values.h"
-#include "launcher/plan/sbatch_words.h"
+#include "launcher/plan/sbatch_lines.h"
 #include "launcher/spec/slurm_units.h"
 
 namespace dlrun {
@@ -24,8 +24,8 @@ struct Option {
   std::optional<std::string> value;
 };
 
-/// Appends the options in `words`, split as getopt_long does. Keeps an argument that is not an
-/// option, so that the error message names it.
+/// Appends the options in `words`, split as getopt_long does. Also appends an argument that is not
+/// an option: rest_refusal() then refuses it by name.
 void add_options(std::vector<Option>& options, std::span<const std::string> words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
@@ -209,7 +209,7 @@ Result<std::string> rest_job(const RestJobInputs& inputs) {
   if (auto tasks = implied_tasks(options)) options.push_back({"--ntasks", std::move(tasks)});
   for (const Option& option : options) {
     const RestField field = rest_field(*find_rest_option(option.name), inputs.version);
-    if (field.kind == RestKind::kOwn) continue;
+    if (field.kind == RestKind::kNotSent) continue;
     if (option.value && !is_utf8(*option.value))
       return fail(Errc::kInvalid, "{}={} is not UTF-8, and slurmrestd takes JSON", option.name,
                   printable(*option.value));

@@ -2,9 +2,9 @@
 // Builds the job description of slurmrestd's API from sbatch's inputs: the script with its #SBATCH
 // lines, the options of the command line, the environment. Pure functions.
 //
-// rest_fields.cc has the fields of each version, as observed in tests. An option that a version
-// drops, misreads or does not know is refused by name, because a job that silently differs from
-// sbatch's would be worse than no job.
+// rest_fields.cc has the fields of each version, as observed in tests. dlrun refuses an option that a
+// version drops, misreads or does not have. Otherwise the job would silently differ from the job that
+// sbatch submits.
 
 #include <map>
 #include <optional>
@@ -18,8 +18,9 @@
 
 namespace dlrun {
 
-/// Returns why sbatch's option ("--hint", "nomultithread") cannot be sent; nullopt if it can.
-/// version: nullopt asks for a reason that holds in every version.
+/// Returns the reason why slurmrestd cannot get an option of sbatch, such as ("--hint",
+/// "nomultithread"); nullopt if it can. value: nullopt if the option has no value. version: nullopt
+/// asks whether no version can get the option; the reason is then that of the newest version.
 [[nodiscard]] std::optional<std::string> rest_refusal(std::string_view option,
                                                       const std::optional<std::string>& value,
                                                       std::optional<RestVersion> version);

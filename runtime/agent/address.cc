@@ -181,7 +181,7 @@ Result<UniqueFd> begin_connect(const Endpoint& endpoint) {
   return socket;
 }
 
-Result<std::string> near_address(int socket) {
+Result<std::string> local_address(int socket) {
   SocketAddress address;
   address.length = sizeof address.storage;
   if (::getsockname(socket, reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0) {

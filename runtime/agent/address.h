@@ -41,7 +41,7 @@ struct Listener {
 
 /// Returns the local address of a connected socket. Returns an IPv4-mapped IPv6 address
 /// (::ffff:10.0.0.1) as IPv4.
-[[nodiscard]] Result<std::string> near_address(int socket);
+[[nodiscard]] Result<std::string> local_address(int socket);
 [[nodiscard]] bool is_loopback(std::string_view ip);
 
 /// Binds a free port on all interfaces with SO_REUSEADDR, but does not listen. While the socket is

@@ -144,8 +144,8 @@ std::vector<Option> options_of_run(LeadOptions& lead) {
              return {};
            },
            {}},
-          {"--container-words", text_into("--container-words", lead.container_words), {}},
-          {"--forward-usr1", {}, [&lead] { lead.forward_usr1 = true; }}};
+          {"--container-words", text_into("--container-words", lead.container_message), {}},
+          {"--forward-usr1", {}, [&lead] { lead.forwards_usr1 = true; }}};
 }
 
 std::vector<Option> options_of_health(LeadOptions& lead) {

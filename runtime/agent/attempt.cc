@@ -95,9 +95,9 @@ void Attempt::on_lost(int rank, std::string_view why, Clock::time_point now) {
   if (member == nullptr) return;
   member->is_connected = false;
   if (!member->end) {
-    if (const auto told = members_.task_ends.find(rank);
-        told != members_.task_ends.end() && told->second.end.code != 0) {
-      fail_rank(rank, told->second.end, true, now);
+    if (const auto found = members_.task_ends.find(rank);
+        found != members_.task_ends.end() && found->second.end.code != 0) {
+      fail_rank(rank, found->second.end, true, now);
     } else {
       // An agent leaves without an exit record only if it is killed or its node is lost. The
       // launcher may soon report the cause.
@@ -263,7 +263,7 @@ std::optional<Attempt::Clock::time_point> Attempt::next_deadline() const {
     at(ending->announce_at);
     if (!step_end_ && ending->stops_asked < 2)
       at(ending->since + (ending->stops_asked < 1 ? kStepStoppedAfter : kStepKilledAfter));
-    at(ending->asked_again_at, kLeftBehindAfter);
+    at(ending->signalled_at, kLeftBehindAfter);
   }
   if (step_end_) at(step_end_->at + kConnectionsLag);
   at(progress_.progress().next_deadline());

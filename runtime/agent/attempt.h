@@ -28,7 +28,7 @@
 #include "common/run_events.h"
 #include "runtime/agent/attempt_judge.h"
 #include "runtime/agent/attempt_phases.h"
-#include "runtime/agent/container_words.h"
+#include "runtime/agent/container_messages.h"
 #include "runtime/agent/intervals.h"
 #include "runtime/agent/members.h"
 #include "runtime/agent/messages.h"
@@ -55,7 +55,7 @@ class AttemptOutlet {
 
 struct AttemptOptions {
   std::chrono::milliseconds join_timeout{600'000};
-  bool forward_usr1 = false;
+  bool forwards_usr1 = false;
   int ranks = 0;  ///< number of ranks; 0: taken from the first hello
   /// Slurm's node list, used to name the nodes from which no rank has joined. May be empty.
   std::string job_nodes{};
@@ -135,7 +135,8 @@ class Attempt {
   /// Handles an agent's report that its program has been stopped (SIGSTOP) for the time `stopped`.
   /// Ends the attempt as a hang if this time is too long.
   void on_stopped(int rank, std::chrono::seconds stopped, Clock::time_point now);
-  /// Handles GPUs that have been idle for too long: ends the attempt if `ends`, else warns.
+  /// Handles GPUs that have been idle for too long. ends: ends the attempt; otherwise only warns.
+  /// sentence: the message for the user.
   void on_idle_gpus(const std::string& sentence, bool ends, Clock::time_point now);
   /// Handles a rank's answer to the autopsy request. frames: the stack of its main thread,
   /// innermost frame first.
@@ -285,7 +286,7 @@ class Attempt {
   std::optional<Sleep> last_sleep_;  ///< when lead was last stopped
 
   ProgressRecorder progress_;
-  ContainerWords container_words_;
+  ContainerMessages container_messages_;
   EndSigns signs_;
   AttemptEnd end_;
 };

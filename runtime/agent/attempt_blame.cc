@@ -147,8 +147,8 @@ void Attempt::end_unheard(int rank, Clock::time_point now) {
     const auto stopped =
         std::chrono::duration_cast<std::chrono::seconds>(last_sleep_->time).count();
     return end_for(EndReason::kLeadUnheard, code,
-                   fmt::format("lead was stopped for {} s; the ranks' agents have ended them, as "
-                               "they must when they do not hear lead",
+                   fmt::format("lead was stopped for {} s; the agents did not hear lead and have "
+                               "ended their ranks",
                                stopped),
                    now);
   }

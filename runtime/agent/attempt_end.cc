@@ -37,14 +37,16 @@ void Attempt::record_failure(const FailedRank& failed) {
 }
 
 void Attempt::on_foreign_line(std::string_view line) {
-  const bool was_saved = container_words_.failed_save().empty();
-  if (!container_words_.hear(line) || !was_saved || container_words_.failed_save().empty()) return;
-  outlet_.say(container_words_.failed_save());
-  outlet_.record(events::Warning{.message = std::string(container_words_.failed_save())});
+  const bool was_saved = container_messages_.failed_save().empty();
+  if (!container_messages_.handle_line(line) || !was_saved ||
+      container_messages_.failed_save().empty())
+    return;
+  outlet_.say(container_messages_.failed_save());
+  outlet_.record(events::Warning{.message = std::string(container_messages_.failed_save())});
 }
 
 bool Attempt::blame_container() {
-  const bool is_container = agent::blame_container(end_, container_words_.failure());
+  const bool is_container = agent::blame_container(end_, container_messages_.failure());
   if (is_container) outlet_.say(end_.message);
   return is_container;
 }
@@ -56,9 +58,9 @@ EndFacts Attempt::end_facts() const {
                  .has_any_rank = !members_.by_rank.empty(),
                  .retries_timeout = options_.retries_timeout,
                  .job_nodes = options_.job_nodes,
-                 .container = container_words_.failure()};
+                 .container = container_messages_.failure()};
   facts.end.step = progress_.step();
-  facts.signs.has_said_done = progress_.has_said_done();
+  facts.signs.has_reported_done = progress_.has_reported_done();
   for (const auto& [rank, member] : members_.by_rank)
     facts.ranks_left[member.hello.host] += members_.lost.contains(rank) ? 0 : 1;
   for (const int rank : members_.lost) facts.lost_hosts.insert(members_.host_of(rank));
@@ -176,17 +178,18 @@ void Attempt::fail_unended_ranks(Clock::time_point now) {
                                  : "has no exit record, and the step is over"},
               true, now);
   }
+  if (is_in_doubt()) announce();  // no later report can explain the failure
   finish(now);
 }
 
 void Attempt::finish_ending(Clock::time_point now) {
-  // Announces the first failure when nothing can explain it any more: all ranks have ended, and the
-  // launcher has ended, too, or no report of it on a lost agent is awaited.
+  // Announces the first failure once no later report can explain it: all ranks have ended, and lead
+  // expects no report of the launcher about a lost agent.
   if (is_in_doubt() && members_.all_ended() && (step_end_ || !waits_for_launcher())) announce();
   const bool lag_is_over = step_end_ && now >= step_end_->at + kConnectionsLag;
   if (step_end_ && !is_in_doubt() && (lag_is_over || !members_.has_connected())) return finish(now);
-  const auto asked_again_at = in<Ending>()->asked_again_at;
-  if (!asked_again_at || now < *asked_again_at + kLeftBehindAfter) return;
+  const auto signalled_at = in<Ending>()->signalled_at;
+  if (!signalled_at || now < *signalled_at + kLeftBehindAfter) return;
   if (is_in_doubt()) announce();
   if (!step_end_) end_.message += "; the step does not end and is left behind";
   finish(now);

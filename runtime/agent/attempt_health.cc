@@ -128,8 +128,8 @@ void Attempt::end_for_stopped(const phase::Stopped& stopped, Clock::time_point n
   end_for(EndReason::kHang, kExitHung, sentence(), now);
 }
 
-/// Judges failed checks of collectives once the verdict about the nodes is due. Ends an attempt
-/// that hangs, or that must end now, before the time limit.
+/// Judges failed checks of collectives once the verdict about the nodes is due. Ends the attempt if
+/// it hangs, or if the time limit is near.
 void Attempt::look_at_running(Clock::time_point now) {
   if (const auto* running = in<Running>(); running && running->fitness.has_complaint())
     judge_fitness(running->fitness, now);

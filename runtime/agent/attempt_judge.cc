@@ -14,11 +14,16 @@ namespace {
 
 /// Replaces the cause by Slurm's reason if the attempt ended by a signal that Slurm sent. Does
 /// nothing if a rank failed on its own.
-void blame_slurm(Judgement& judged, const std::string& reason) {
+void blame_slurm(Judgement& judged, const EndSigns& signs) {
   auto& end = judged.end;
+  const auto& reason = signs.cancel_reason;
   if (reason.empty() || end.code == 0) return;
-  const bool is_slurms_signal = end.first_failed && (end.first_failed->end.signal == SIGTERM ||
-                                                     end.first_failed->end.code == 128 + SIGTERM);
+  const auto& failed = end.first_failed;
+  // If Slurm's TERM reaches the ranks before it reaches lead, their programs get the signal to save
+  // a checkpoint. A program may exit with any code then, or be killed by that signal.
+  const bool is_slurms_signal =
+      failed && (failed->end.signal == SIGTERM || failed->end.code == 128 + SIGTERM ||
+                 signs.is_preemption_near);
   if (!is_slurms_signal && !(end.reason == EndReason::kSignalled && end.is_cancelled)) return;
   const auto why = why_cancelled(reason);
   end.message = fmt::format("{}; {}", why, end.message);
@@ -51,7 +56,7 @@ void judge_zeros(Judgement& judged, const EndFacts& facts) {
   auto& end = judged.end;
   end.message = facts.ranks == 1 ? "the rank ended with 0"
                                  : fmt::format("all {} ranks ended with 0", facts.ranks);
-  if (facts.signs.has_said_done) return;
+  if (facts.signs.has_reported_done) return;
   if (facts.signs.is_limit_near) {
     end.message += " after the warning of the time limit";
     if (!facts.retries_timeout) return;
@@ -124,7 +129,7 @@ bool blame_container(AttemptEnd& end, const std::optional<ContainerFailure>& fai
 Judgement judge(EndFacts facts) {
   Judgement judged{.end = std::move(facts.end)};
   auto& end = judged.end;
-  blame_slurm(judged, facts.signs.cancel_reason);
+  blame_slurm(judged, facts.signs);
   blame_launch(end, facts);
   if (end.code != 0 && !end.is_slurms_doing && blame_container(end, facts.container))
     judged.lines.push_back(end.message);

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/record_words.h"
-#include "runtime/agent/container_words.h"
+#include "runtime/agent/container_messages.h"
 #include "runtime/agent/messages.h"
 
 namespace dlrun::agent {
@@ -51,9 +51,9 @@ struct AttemptEnd {
 struct EndSigns {
   std::string cancel_reason{};    ///< Slurm's reason for ending the step; empty: none given
   bool is_out_of_memory = false;  ///< Slurm reported an out-of-memory kill in the step
-  bool is_given_up = false;    ///< lead ended the attempt for a reason that would end a retry, too
-  bool has_said_done = false;  ///< the program reported that its work is complete
-  bool is_limit_near = false;  ///< the programs were warned of the time limit
+  bool is_given_up = false;  ///< lead ended the attempt for a reason that would end a retry, too
+  bool has_reported_done = false;  ///< the program reported that its work is complete
+  bool is_limit_near = false;      ///< the programs were warned of the time limit
   /// A TERM reached the ranks but not lead. It counts as the start of a preemption's grace time.
   bool is_preemption_near = false;
   std::set<std::string> unlaunched{};  ///< nodes where Slurm could not start the step's tasks

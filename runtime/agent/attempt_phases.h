@@ -53,7 +53,7 @@ struct Examining {
 struct Ending {
   Clock::time_point since{};
   int stops_asked = 0;  ///< 1: the step was asked to stop; 2: it was killed
-  std::optional<Clock::time_point> asked_again_at{};  ///< when the first signal of this phase came
+  std::optional<Clock::time_point> signalled_at{};  ///< when the first signal of this phase came
   /// When the failure is announced at the latest. Set only while its cause is unknown.
   std::optional<Clock::time_point> announce_at{};
   /// Ranks that failed on their own during this phase. Bounded.

@@ -35,21 +35,21 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
  public:
   using Clock = std::chrono::steady_clock;
 
-  explicit AttemptRunner(const AttemptPlace& place)
-      : options_(place.options),
-        env_(place.env),
-        identity_(place.identity),
-        run_(place.run),
-        events_(place.events),
-        loop_(place.loop),
-        out_(place.out),
-        err_(place.err),
-        signal_fd_(place.signal_fd),
-        command_(place.command),
-        controller_(place.controller),
-        bystander_(place.bystander),
-        ends_before_limit_(place.ends_before_limit),
-        on_early_end_(place.on_early_end) {}
+  explicit AttemptRunner(const AttemptContext& context)
+      : options_(context.options),
+        env_(context.env),
+        identity_(context.identity),
+        run_(context.run),
+        events_(context.events),
+        loop_(context.loop),
+        out_(context.out),
+        err_(context.err),
+        signal_fd_(context.signal_fd),
+        command_(context.command),
+        controller_(context.controller),
+        bystander_(context.bystander),
+        ends_before_limit_(context.ends_before_limit),
+        on_early_end_(context.on_early_end) {}
 
   Result<AttemptEnd> run();
 
@@ -113,8 +113,8 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   }
   [[nodiscard]] std::string too_few_files(int error) const;
   Result<> start_step();
-  /// Waits after a success for srun to end. srun may not know yet that its ranks have ended, and it
-  /// may still hold output of the ranks.
+  /// Waits for srun to end after a successful attempt. srun may learn of the ranks' ends later than
+  /// lead, and may still hold output of the ranks.
   void wait_for_step();
   void take_signals();
   void look_at_limit();
@@ -147,7 +147,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void handle(const Sender& from, to_lead::Exit& exit);
 
   void tick();
-  /// Tells the attempt for how long this process was stopped since the last call, if it was.
+  /// Tells the attempt if this process was stopped since the last call, and for how long.
   void note_sleep(Clock::time_point now);
   void write_samples(Clock::time_point now, bool is_last);
   [[nodiscard]] std::chrono::milliseconds next_wait() const;

@@ -12,7 +12,7 @@ namespace dlrun::agent {
 void Attempt::on_own_signal(int signal, Clock::time_point now) {
   if (is_in<Over>()) return;
   const bool is_checkpoint = signal == SIGUSR1;
-  const bool passes = is_checkpoint && options_.forward_usr1 && is_in<Running>();
+  const bool passes = is_checkpoint && options_.forwards_usr1 && is_in<Running>();
   outlet_.record(events::Signal{.signal = signal_name(signal),
                                 .where = "lead",
                                 .word = passes          ? SignalWord::kCheckpoint
@@ -29,7 +29,7 @@ void Attempt::on_own_signal(int signal, Clock::time_point now) {
     end_.is_slurms_doing = end_.is_slurms_doing || !end_.lost_nodes.empty();
     auto* const ending = in<Ending>();
     if (ending == nullptr) return begin_ending(now, signal);
-    if (!ending->asked_again_at) ending->asked_again_at = now;
+    if (!ending->signalled_at) ending->signalled_at = now;
     return;
   }
   end_for_signal(signal, fmt::format("ended by {}", signal_name(signal)), now);
@@ -39,10 +39,10 @@ void Attempt::on_own_signal(int signal, Clock::time_point now) {
 void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
   if (!goes_on()) return;
   // When the grace time of a preemption begins, Slurm sends TERM to the steps only. A TERM that
-  // reaches ranks but not lead is therefore such a preemption, for which `checkpoint.signal_before`
-  // prepares the program.
+  // reaches ranks but not lead therefore announces a preemption. The programs then get USR1, as
+  // before the time limit (`checkpoint.signal_before`).
   const bool may_checkpoint = signal == SIGUSR1 || signal == SIGTERM;
-  const bool passes = may_checkpoint && options_.forward_usr1;
+  const bool passes = may_checkpoint && options_.forwards_usr1;
   const auto answer = passes              ? SignalWord::kCheckpoint
                       : signal == SIGUSR1 ? SignalWord::kNone
                                           : SignalWord::kAbort;
@@ -59,8 +59,8 @@ void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
         fmt::format("ended by {}, which reached rank {} on {}", signal_name(signal), rank, host),
         now);
   }
-  // Either all ranks checkpoint or none: a collective in the middle of a checkpoint would hang
-  // otherwise. This rank also gets its own reply, because it waits for a reply about this signal.
+  // Either all ranks checkpoint or none. Otherwise a collective in the middle of a checkpoint would
+  // hang. This rank also gets its own reply, because it waits for a reply about this signal.
   outlet_.send(rank, to_rank::SignalAnswer{signal, answer});
   signs_.is_preemption_near = signs_.is_preemption_near || signal == SIGTERM;
   if (auto* const running = in<Running>()) running->hang.off();

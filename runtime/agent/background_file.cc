@@ -29,7 +29,7 @@ constexpr std::chrono::milliseconds kTryAgain{250};
 struct BackgroundFile::Shared {
   struct Record {
     std::string bytes;
-    bool durable = false;
+    bool is_durable = false;
     std::size_t gap_bytes = 0;  ///< number of bytes dropped at this place; `bytes` is empty then
   };
 
@@ -73,7 +73,7 @@ struct BackgroundFile::Shared {
   /// Writes a record, after a line about the bytes that were lost before it.
   Result<> write(const Record& record) {
     if (content == Content::kRecords) return append(record);
-    Record text{{}, record.durable};
+    Record text{{}, record.is_durable};
     if (failed_bytes > 0) text.bytes = gap_line(failed_bytes, why_failed);
     if (record.gap_bytes > 0)
       text.bytes += gap_line(record.gap_bytes, "the file was not written fast enough");
@@ -109,10 +109,10 @@ struct BackgroundFile::Shared {
       if (written) break;
       if (is_cut) [[maybe_unused]]
         const int ignored = ::ftruncate(file.get(), before.st_size);
-      if (!is_cut || !record.durable || !waits_for_disk()) return within(name, written.error());
+      if (!is_cut || !record.is_durable || !waits_for_disk()) return within(name, written.error());
     }
     given_up_at.reset();
-    if (record.durable && ::fdatasync(file.get()) != 0 && errno != EINVAL && errno != EROFS) {
+    if (record.is_durable && ::fdatasync(file.get()) != 0 && errno != EINVAL && errno != EROFS) {
       return fail(Errc::kIo, "{}: {}", name, errno_text(errno));
     }
     return {};
@@ -196,12 +196,12 @@ Result<std::unique_ptr<BackgroundFile>> BackgroundFile::open(const std::string& 
   return std::make_unique<BackgroundFile>(std::move(file), path, limit_bytes, content);
 }
 
-bool BackgroundFile::push(std::string record, bool durable) {
+bool BackgroundFile::push(std::string record, bool is_durable) {
   const std::lock_guard lock(shared_->mutex);
   if (shared_->queued_bytes != 0 && shared_->queued_bytes + record.size() > shared_->limit_bytes)
     return false;
   shared_->queued_bytes += record.size();
-  shared_->queue.push_back({std::move(record), durable});
+  shared_->queue.push_back({std::move(record), is_durable});
   shared_->changed.notify_all();
   return true;
 }

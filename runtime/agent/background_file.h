@@ -36,15 +36,15 @@ class BackgroundFile {
   BackgroundFile(const BackgroundFile&) = delete;
   BackgroundFile& operator=(const BackgroundFile&) = delete;
 
-  /// Makes the writer thread call renew() when the file has grown beyond limit_bytes. renew()
-  /// replaces the file by a smaller one and returns that one, open for appending. The next call
-  /// comes at twice the new file's size, but not below limit_bytes. After a failure it comes at
-  /// twice the old size.
+  /// The file that replaces the current one, open for appending.
   struct Renewed {
     UniqueFd file;
-    std::optional<Error> sync_error;  ///< a power loss may bring the old file back
+    std::optional<Error> sync_error;  ///< if set, a power loss may bring the old file back
   };
   using Renew = std::function<Result<Renewed>()>;
+  /// Makes the writer thread call renew() when the file has grown beyond limit_bytes. renew()
+  /// replaces the file by a smaller one. The next call comes at twice the new file's size, but not
+  /// below limit_bytes. After a failure of renew() the next call comes at twice the old size.
   void renew_beyond(std::size_t limit_bytes, Renew renew);
 
   /// Opens path for appending, or creates it with mode 0600. Fails with kIo, also if path is a
@@ -52,11 +52,12 @@ class BackgroundFile {
   [[nodiscard]] static Result<std::unique_ptr<BackgroundFile>> open(
       const std::string& path, std::size_t limit_bytes, Content content = Content::kRecords);
 
-  /// Queues a record. The record is written whole, or lost after a failure. durable: fdatasync()
-  /// follows. Returns false, and queues nothing, if the queue is full.
-  [[nodiscard]] bool push(std::string record, bool durable = false);
-  /// Returns true while the queue is less than half full. Records that may be dropped are pushed
-  /// only then, so that on a disk that hangs they leave the other half to records that decide.
+  /// Queues a record. The record is written whole, or lost after a failure. is_durable: fdatasync()
+  /// follows the write. Returns false, and queues nothing, if the queue is full.
+  [[nodiscard]] bool push(std::string record, bool is_durable = false);
+  /// Returns true while the queue is less than half full. Callers push a record that may be dropped
+  /// only if this is true. The other half of the queue then stays free for important records while
+  /// the disk hangs.
   [[nodiscard]] bool has_room() const;
 
   /// Queues text. If the queue is full, drops the text, counts its bytes, and writes a line about

@@ -53,15 +53,16 @@ void CollectiveCheck::on_message(const MessageToLead& message) {
     to_lead_(to_lead::Checking{});
   } else if (word == "failed") {
     const auto own = body.find("is_own");
-    if (!said_)
-      said_ = failure(backend_, json_read::text(body, "words"), own == body.end() || *own != false);
+    if (!failure_)
+      failure_ =
+          failure(backend_, json_read::text(body, "words"), own == body.end() || *own != false);
   } else if (word.empty()) {
     to_lead_(message);
   }
 }
 
 void CollectiveCheck::give_up(std::string words) {
-  if (!said_) said_ = failure(backend_, words, true);
+  if (!failure_) failure_ = failure(backend_, words, true);
   ::kill(pid_, SIGKILL);
 }
 
@@ -74,7 +75,7 @@ void CollectiveCheck::tick(Clock::time_point now) {
 }
 
 std::optional<to_lead::CheckFailed> CollectiveCheck::finish(int status) const {
-  if (said_) return said_;
+  if (failure_) return failure_;
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return std::nullopt;
   return failure(backend_,
                  WIFSIGNALED(status)

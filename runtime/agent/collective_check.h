@@ -29,8 +29,8 @@ class CollectiveCheck {
   static constexpr std::chrono::seconds kStoppedLimit{5};
 
   /// Starts the check with env and the store. to_lead gets the check's requests to the store, and
-  /// Checking; finish() returns the result. Fails as StoreRelay::create() and start_program() do.
-  /// The loop must outlive the check.
+  /// the message Checking. finish() returns the result. Fails as StoreRelay::create() and
+  /// start_program() do. The loop must outlive the check.
   [[nodiscard]] static Result<std::unique_ptr<CollectiveCheck>> start(
       EventLoop& loop, const std::string& backend, Env env,
       std::function<void(const MessageToLead&)> to_lead);
@@ -41,7 +41,8 @@ class CollectiveCheck {
   void tick(Clock::time_point now);
   /// Returns the failure after the process has ended; nullopt if the check has passed.
   [[nodiscard]] std::optional<to_lead::CheckFailed> finish(int status) const;
-  /// Returns the message about a failure, also of a check that could not start.
+  /// Returns the message about a failed check, or about a check that could not start. words: the
+  /// reason. is_own: see to_lead::CheckFailed.
   [[nodiscard]] static to_lead::CheckFailed failure(const std::string& backend,
                                                     std::string_view words, bool is_own);
 
@@ -57,8 +58,8 @@ class CollectiveCheck {
   pid_t pid_ = -1;
   Clock::time_point began_ = Clock::now();
   std::optional<Clock::time_point> stopped_since_;
-  std::optional<to_lead::CheckFailed>
-      said_;  ///< the failure that the check, or this class, reported first
+  /// The failure that the check, or this class, reported first.
+  std::optional<to_lead::CheckFailed> failure_;
 };
 
 }  // namespace dlrun::agent

@@ -1,7 +1,7 @@
 #pragma once
 // Compacts events.jsonl, so that the record of a run that lasts a month stays below
-// kLargestRecordBytes (common/run_events.h). Called by lead, the only writer. Events of class
-// kDecides stay unchanged; curves keep their form with fewer points.
+// kLargestRecordBytes. Called by lead, the only writer. common/run_events.h defines this limit and
+// the classes of events.
 
 #include <filesystem>
 

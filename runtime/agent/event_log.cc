@@ -107,10 +107,10 @@ Result<EventLog> EventLog::open(const std::filesystem::path& path) {
 void EventLog::record(const RunEvent& event) {
   auto object = object_of({utc_timestamp(std::chrono::system_clock::now()), attempt_, event});
   for (auto& value : object) value = shortened(value);
-  const bool passes = class_of(event) == EventClass::kDroppable;
-  if (!passes) log_event(object);
-  if (passes && !file_->has_room()) return;
-  std::ignore = file_->push(to_checked_line(object), !passes);
+  const bool is_droppable = class_of(event) == EventClass::kDroppable;
+  if (!is_droppable) log_event(object);
+  if (is_droppable && !file_->has_room()) return;
+  std::ignore = file_->push(to_checked_line(object), !is_droppable);
 }
 
 std::optional<Error> EventLog::take_failure() {

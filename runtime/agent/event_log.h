@@ -36,6 +36,7 @@ class EventLog {
 
   /// Returns the first failure to write, once.
   [[nodiscard]] std::optional<Error> take_failure();
+  // BackgroundFile describes the next three functions.
   [[nodiscard]] int event_fd() const;
   void acknowledge();
   [[nodiscard]] bool drain(std::chrono::milliseconds limit);

@@ -13,7 +13,8 @@ inline constexpr int kExitHung = 79;
 inline constexpr int kExitUnfit = 80;
 inline constexpr int kExitIdleGpus = 81;
 
-/// dlrun-trainer's code if the checkpoint folder, or the run, belongs to another run or attempt.
+/// dlrun-trainer's code if the checkpoint folder belongs to another run, or if another attempt owns
+/// the run.
 inline constexpr int kTrainerRefused = 78;
 
 }  // namespace dlrun::agent

@@ -15,7 +15,7 @@ class Fitness {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Time after the first failed check in which the other nodes may still say hello.
+  /// Time after the first failed check for which the verdict waits for the other nodes.
   static constexpr std::chrono::seconds kOthersWait{5};
 
   /// kOpen: undecided. kNodes: the nodes are at fault. kEverywhere: all nodes fail alike.

@@ -64,8 +64,8 @@ Gate::Gate(EventLoop& loop, GateHandler& handler, Listener listener, const Key& 
       places_(places_of_strangers()) {
   const int on = 1;  // accepted connections inherit the option
   ::setsockopt(listener_.socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  own_hosts_ = {host_of("127.0.0.1"), host_of("::1")};
-  for (const auto& ip : own_addresses()) own_hosts_.insert(host_of(ip));
+  job_hosts_ = {host_of("127.0.0.1"), host_of("::1")};
+  for (const auto& ip : own_addresses()) job_hosts_.insert(host_of(ip));
   accepting_ =
       loop_.watch(listener_.socket.get(), EPOLLIN, [this](std::uint32_t) { accept_peers(); });
 }
@@ -165,7 +165,7 @@ void Gate::leave_place(const Peer& peer) {
 }
 
 void Gate::set_share(const Host& host, std::size_t before, std::size_t after) {
-  const bool is_outside_job = !own_hosts_.contains(host);
+  const bool is_outside_job = !job_hosts_.contains(host);
   if (before > 0) shares_.erase({is_outside_job, before, host});
   if (after > 0) shares_.insert({is_outside_job, after, host});
 }
@@ -220,11 +220,11 @@ bool Gate::prove(PeerId id) {
   }
   if (!*proven) return true;
   leave_place(*peer);
-  if (!own_hosts_.contains(peer->host)) {
+  if (!job_hosts_.contains(peer->host)) {
     const auto others = strangers_.find(peer->host);
     const std::size_t places = others == strangers_.end() ? 0 : others->second.size();
     set_share(peer->host, places, 0);
-    own_hosts_.insert(peer->host);
+    job_hosts_.insert(peer->host);
     set_share(peer->host, 0, places);
   }
   peer->handshake.reset();
@@ -252,12 +252,6 @@ void Gate::close(PeerId id) {
   if (peer == nullptr) return;
   peer->is_closing = true;
   if (peer->written == peer->out.size()) forget(id);
-}
-
-std::string Gate::near_address_of(PeerId id) const {
-  const auto found = peers_.find(id);
-  if (found == peers_.end()) return {};
-  return near_address(found->second->socket.get()).value_or("");
 }
 
 void Gate::write_to(PeerId id) {
@@ -288,10 +282,10 @@ void Gate::lose(PeerId id, std::string_view why) {
   Peer* peer = find(id);
   if (peer == nullptr) return;
   const bool is_stranger = peer->handshake.has_value();
-  const bool tells = !is_stranger && !peer->is_closing;
+  const bool reports = !is_stranger && !peer->is_closing;
   if (is_stranger) ++turned_away_;
   forget(id);
-  if (tells) handler_.on_lost(id, why);
+  if (reports) handler_.on_lost(id, why);
 }
 
 void Gate::forget(PeerId id) {
@@ -321,7 +315,7 @@ void Gate::tick(Clock::time_point now) {
     if (!peer->handshake && peer->silent > kSilenceLimit) silent.push_back(id);
   }
   for (const auto id : silent)
-    lose(id, fmt::format("its agent has said nothing for {} s", kSilenceLimit.count()));
+    lose(id, fmt::format("its agent has sent nothing for {} s", kSilenceLimit.count()));
 }
 
 std::optional<Gate::Clock::time_point> Gate::next_deadline() const {

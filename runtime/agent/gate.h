@@ -46,9 +46,9 @@ class Gate {
   using Clock = std::chrono::steady_clock;
 
   // Limits on unproven connections, against floods. There is a fixed number of places for them. If
-  // all are taken, a new connection evicts the oldest one of the host that has the most places, but
-  // only after that one has had its place for kPlaceHeldFor. Hosts of the job (this one, and those
-  // from which a rank has joined) lose their places last.
+  // all are taken, a new connection evicts the oldest connection of the host that has the most
+  // places. Each connection keeps its place for at least kPlaceHeldFor. Hosts of the job (this
+  // host, and hosts from which a rank has joined) lose their places last.
 
   /// Places for unproven connections; at most half of the open files that this process may have.
   static constexpr std::size_t kPlaces = 4096;
@@ -72,8 +72,6 @@ class Gate {
   void send(PeerId peer, std::string_view payload);
   /// Closes the connection after all queued messages are written.
   void close(PeerId peer);
-  /// Returns the local address of the peer's connection; empty if the peer is gone.
-  [[nodiscard]] std::string near_address_of(PeerId peer) const;
 
   /// Closes connections that exceeded a time limit. Call it at next_deadline(), but at least once
   /// a second.
@@ -143,7 +141,7 @@ class Gate {
   std::list<PeerId> unproven_;                   ///< unproven peers, oldest first
   std::map<Host, std::list<PeerId>> strangers_;  ///< unproven peers by host, oldest first
   std::set<Share> shares_;                       ///< the sizes of the lists in strangers_
-  std::set<Host> own_hosts_;                     ///< hosts of the job
+  std::set<Host> job_hosts_;                     ///< hosts of the job
   bool is_full_reported_ = false;
   PeerId next_ = 1;
   std::size_t turned_away_ = 0;

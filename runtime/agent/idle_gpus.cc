@@ -55,8 +55,8 @@ std::optional<std::string> IdleGpus::due(Clock::time_point now) {
       has_worked = has_worked || gpu.has_worked;
       if (now < gpu.busy_at + *limit_ || now > gpu.heard_at + kFreshFor) continue;
       ++idle;
-      is_news = is_news || !gpu.is_told;
-      gpu.is_told = true;
+      is_news = is_news || !gpu.is_reported;
+      gpu.is_reported = true;
     }
     if (!is_news) continue;
     if (idle == gpus.size() && !has_worked) {

@@ -1,6 +1,6 @@
 #pragma once
-// Finds idle GPUs (health.idle_gpu_after). Heartbeats report how busy each GPU is. A GPU is idle if
-// no sample has shown it busy for that time. No I/O, no clock.
+// Finds idle GPUs. Heartbeats report how busy each GPU is. A GPU is idle if no heartbeat has
+// reported it busy for the time health.idle_gpu_after. No I/O, no clock.
 
 #include <chrono>
 #include <cstddef>
@@ -37,7 +37,7 @@ class IdleGpus {
     Clock::time_point busy_at{};  ///< when it was last busy, or the start if it never was
     Clock::time_point heard_at{};
     bool has_worked = false;
-    bool is_told = false;
+    bool is_reported = false;
   };
 
   std::optional<std::chrono::seconds> limit_;

@@ -43,7 +43,7 @@ std::vector<KeyTable::Answer> KeyTable::get(int rank, std::uint64_t id, std::str
     return {{rank, id, fail(Errc::kNotFound, "key '{}' does not exist", printable(key))}};
   }
   if (key.size() > kKeyLimitBytes || by_deadline_.size() >= kTotalLimitBytes / kKeyLimitBytes) {
-    return {{rank, id, fail(Errc::kRefused, "too many or too long keys are waited for")}};
+    return {{rank, id, fail(Errc::kRefused, "too many requests wait, or the key is too long")}};
   }
   const auto waiter = by_deadline_.emplace(now + wait, Waiter{rank, id, std::string(key), wait});
   by_key_.emplace(key, waiter);

@@ -73,8 +73,8 @@ int end_without_step(const LeadOptions& options, const Env& env, const JobIdenti
       trap.facts = std::move(*facts);
   }
   auto [end, comes_again] = judge_script_end(trap);
-  if (!options.container_words.empty() && !end.is_slurms_doing && !end.is_cancelled) {
-    const auto failure = judge_creation(options.container_words);
+  if (!options.container_message.empty() && !end.is_slurms_doing && !end.is_cancelled) {
+    const auto failure = judge_creation(options.container_message);
     end.cause = failure.cause;
     end.message = fmt::format("the container could not be made: {}; the ranks were not started",
                               failure.sentence);
@@ -98,7 +98,7 @@ std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& r
                                  RecordedHistory& read, const LeadOutputs& outputs) {
   auto& events = outputs.events;
   const auto& last = read.last;
-  if (!options.retry.is_on() || !run.again || !last.has_attempt || last.is_announced)
+  if (!options.retry.is_on() || !run.was_claimed_before || !last.has_attempt || last.is_announced)
     return std::nullopt;
   const auto decision = decide_retry(options.retry, read.history, last.cause);
   if (decision.restarts) {
@@ -112,9 +112,10 @@ std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& r
   }
   if (decision.why.empty()) return std::nullopt;  // the run had ended, and a user restarted it
   const int code = last.code == 0 ? 1 : last.code;
-  const auto message =
-      fmt::format("attempt {} was lost ({}); Slurm started the job again, but the run does not: {}",
-                  last.attempt, word(last.cause), decision.why);
+  const auto message = fmt::format(
+      "attempt {} was lost ({}); Slurm started the job again, but the run does not start "
+      "again: {}",
+      last.attempt, word(last.cause), decision.why);
   events.record(events::Ended{.state = EndState::kFailed, .code = code, .message = message});
   remove_secrets(run.directory);
   outputs.say(message);
@@ -145,7 +146,7 @@ int lead_run(const LeadOptions& options, const Env& env) {
   Sink err(*loop, STDERR_FILENO);
   const LeadOutputs outputs{*loop, *events, out, err, signals.get()};
   RecordedHistory read;
-  if (run->again) {
+  if (run->was_claimed_before) {
     auto history = read_history_file(directory / "events.jsonl", options.always_reports);
     // The history contains the restart budget.
     if (!history) return refuse(history.error(), kExitRunUnwritable);
@@ -164,7 +165,7 @@ int lead_run(const LeadOptions& options, const Env& env) {
                                  .cluster = identity->cluster,
                                  .host = own_host(),
                                  .pid = ::getpid(),
-                                 .again = run->again});
+                                 .again = run->was_claimed_before});
   RunLeader leader(options, env, *identity, *run, outputs, bystander, std::move(read.history));
   if (events->cut_bytes() > 0) {
     const auto message =

@@ -33,7 +33,7 @@ struct LeadOptions {
   std::string name = "run";
   std::optional<int> local;  ///< number of ranks to start on this machine, without Slurm
   std::chrono::milliseconds join_timeout{600'000};
-  bool forward_usr1 = false;
+  bool forwards_usr1 = false;
   std::optional<std::chrono::seconds> hang_after;
   std::optional<std::chrono::seconds> idle_gpu_after;
   bool ends_idle_gpus = false;  ///< idle GPUs end the run instead of only causing a warning
@@ -48,7 +48,7 @@ struct LeadOptions {
   std::optional<int> never_started;
   /// With never_started: the container tool's message when the container could not be made. Empty:
   /// the container is not the reason.
-  std::string container_words;
+  std::string container_message;
   /// The srun command line; with `local` the `dlrun-agent rank` command line.
   std::vector<std::string> command;
 };

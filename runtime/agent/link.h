@@ -39,7 +39,7 @@ class Link {
   [[nodiscard]] bool holds_bytes() const { return !out_.empty(); }
   [[nodiscard]] const std::string& why_closed() const { return why_closed_; }
   /// Returns the local address; empty if it is unknown.
-  [[nodiscard]] std::string address() const { return near_address(socket_.get()).value_or(""); }
+  [[nodiscard]] std::string address() const { return local_address(socket_.get()).value_or(""); }
 
  private:
   Link(UniqueFd socket, Channel channel, std::string in)

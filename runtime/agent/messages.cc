@@ -62,12 +62,12 @@ std::optional<std::vector<GpuUse>> gpus_in(const Json& message, const char* key)
   if (found == message.end() || !found->is_array() || found->size() > kGpusLimit)
     return std::nullopt;
   std::vector<GpuUse> gpus;
-  for (const auto& told : *found) {
+  for (const auto& entry : *found) {
     auto& gpu = gpus.emplace_back();  // also for an invalid entry: the position names the GPU
-    if (!told.is_array() || told.size() != 3) continue;
-    if (told[0].is_number()) gpu.percent = told[0].get<double>();
-    gpu.used_bytes = bytes(told[1]);
-    gpu.total_bytes = bytes(told[2]);
+    if (!entry.is_array() || entry.size() != 3) continue;
+    if (entry[0].is_number()) gpu.percent = entry[0].get<double>();
+    gpu.used_bytes = bytes(entry[1]);
+    gpu.total_bytes = bytes(entry[2]);
   }
   return gpus;
 }

@@ -36,7 +36,7 @@ struct RankEnd {
   int code = 0;  ///< exit code; 128 + signal if a signal ended it
   int signal = 0;
   std::string error;  ///< explanation, if code and signal are not enough
-  /// True if the program ended before lead or the agent told it to. nullopt: unknown.
+  /// True if the program ended before lead or the agent ordered it to end. nullopt: unknown.
   std::optional<bool> is_own = {};
   /// The rank that the program names as the cause. -1: another rank, but the program does not know
   /// which.
@@ -104,7 +104,8 @@ struct Autopsy {
   [[nodiscard]] static Autopsy of(const Json& message);
 };
 
-/// The agent received `signal` and waits for to_rank::SignalAnswer.
+/// The agent received `signal` and waits for to_rank::SignalAnswer. A missing number counts as
+/// SIGHUP (1), which ends the attempt.
 struct Signal {
   static constexpr std::string_view kType = "signal";
   int signal = 1;

@@ -34,8 +34,8 @@ std::vector<std::string> ask_gpus(const Env& env) {
   const auto done = run_command(command);
   if (!done) return {fmt::format("gpu: {}", done.error().message)};
   if (done->exit_code != 0) {
-    const std::string said = done->out + done->err;
-    const auto words = trim(said);
+    const std::string output = done->out + done->err;
+    const auto words = trim(output);
     return {fmt::format("gpu: nvidia-smi ended with {}: {}", done->exit_code,
                         printable(words.substr(0, words.find('\n'))))};
   }
@@ -94,9 +94,9 @@ std::vector<std::string> gpu_problems(std::string_view csv,
       damaged.insert(*index);
   }
   if (all.empty()) return {"gpu: nvidia-smi lists none"};
-  const std::size_t asked = visible ? split(*visible, ',').size() : all.size();
+  const std::size_t wanted = visible ? split(*visible, ',').size() : all.size();
   const auto mine = visible_gpus(std::move(all), visible);
-  if (mine.size() < asked) {
+  if (mine.size() < wanted) {
     problems.push_back(
         fmt::format("gpu: CUDA_VISIBLE_DEVICES is '{}', but nvidia-smi lists {} of them",
                     printable(*visible), mine.size()));

@@ -92,12 +92,12 @@ std::optional<std::string> progress_problem(std::string_view text) {
       printable(words.substr(0, kQuotedBytes)) + (words.size() > kQuotedBytes ? "..." : "");
   if (text.size() >= kLimitBytes)
     return fmt::format("'{}' is longer than {} bytes", quoted, kLimitBytes - 1);
-  const auto said = parse_progress(text);
-  if (!said.is_object()) return fmt::format("'{}' is not a JSON object", quoted);
+  const auto report = parse_progress(text);
+  if (!report.is_object()) return fmt::format("'{}' is not a JSON object", quoted);
   bool has_any = false;
   for (const auto& field : kFields) {
-    const auto found = said.find(field.name);
-    if (found == said.end()) continue;
+    const auto found = report.find(field.name);
+    if (found == report.end()) continue;
     has_any = true;
     if (!field.fits(*found))
       return fmt::format("in '{}' \"{}\" is not {}", quoted, field.name, field.is);
@@ -126,18 +126,19 @@ std::optional<nlohmann::ordered_json> ProgressFile::take_news() {
   if (is_unchanged_) return std::nullopt;
   last_ = std::move(text);
   bad_looks_ = progress_problem(last_) ? bad_looks_ + 1 : 0;
-  auto said = parse_progress(last_);
-  if (!said.is_object()) return Json::object();
-  for (auto field = said.begin(); field != said.end();)
-    field = field->is_null() ? said.erase(field) : std::next(field);
-  return said;
+  auto report = parse_progress(last_);
+  if (!report.is_object()) return Json::object();
+  for (auto field = report.begin(); field != report.end();)
+    field = field->is_null() ? report.erase(field) : std::next(field);
+  return report;
 }
 
 std::optional<std::string> ProgressFile::take_problem(bool is_last) {
-  if (has_told_problem_ || last_.empty() || !(is_unchanged_ || is_last || bad_looks_ >= kBadLooks))
+  if (has_reported_problem_ || last_.empty() ||
+      !(is_unchanged_ || is_last || bad_looks_ >= kBadLooks))
     return std::nullopt;
   auto problem = progress_problem(last_);
-  has_told_problem_ = problem.has_value();
+  has_reported_problem_ = problem.has_value();
   return problem;
 }
 

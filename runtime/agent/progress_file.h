@@ -26,9 +26,10 @@ class ProgressFile {
   /// are null or not a finite number (a loss of NaN). Returns an empty object for any other
   /// content, such as half an object. An empty object only shows that the program is alive.
   [[nodiscard]] std::optional<nlohmann::ordered_json> take_news();
-  /// Returns, once, the problem with the content that take_news() read last. A program may be in
-  /// the middle of writing, so a problem counts only if the content has not changed for one look,
-  /// if five looks in a row found different bad contents, or if is_last: the program has ended.
+  /// Returns, once, the problem with the content that take_news() read last. The program may be in
+  /// the middle of a write. A problem therefore counts only in one of three cases: the content has
+  /// not changed since the look before, five looks in a row found new but bad content, or the
+  /// program has ended (is_last).
   [[nodiscard]] std::optional<std::string> take_problem(bool is_last);
 
  private:
@@ -38,7 +39,7 @@ class ProgressFile {
   std::string last_;  ///< content at the last look
   bool is_unchanged_ = false;
   int bad_looks_ = 0;  ///< number of looks in a row that found new but bad content
-  bool has_told_problem_ = false;
+  bool has_reported_problem_ = false;
 };
 
 /// Returns the problem with a progress report, as a clause that quotes the text. Returns nullopt if

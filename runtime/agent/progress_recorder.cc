@@ -24,11 +24,12 @@ bool ProgressRecorder::is_result(const Json& body) {
 }
 
 std::string ProgressRecorder::note_position(const Json& body) {
-  const auto told = count_of(body, "step");
-  const auto step = told >= 0 ? told : count_of(body, "epoch");
+  const auto reported = count_of(body, "step");
+  const auto step = reported >= 0 ? reported : count_of(body, "epoch");
   if (step >= 0) step_ = std::max(step_.value_or(step), step);
-  if (const auto steps = count_of(body, "steps"); steps > 0 && told >= steps) has_said_done_ = true;
-  return step < 0 ? std::string() : fmt::format("{} {}", told >= 0 ? "step" : "epoch", step);
+  if (const auto steps = count_of(body, "steps"); steps > 0 && reported >= steps)
+    has_reported_done_ = true;
+  return step < 0 ? std::string() : fmt::format("{} {}", reported >= 0 ? "step" : "epoch", step);
 }
 
 void ProgressRecorder::hold(const Json& body) {
@@ -40,7 +41,7 @@ void ProgressRecorder::add_result(const Json& body) {
   progress_.drop();
   auto result = whole_result_;
   result.add(events::Result::of(body));
-  if (std::exchange(has_said_done_, true) && result.values == whole_result_.values) return;
+  if (std::exchange(has_reported_done_, true) && result.values == whole_result_.values) return;
   whole_result_ = std::move(result);
   result_.hold(whole_result_);
 }

@@ -21,7 +21,7 @@ class HeldEvent {
   static constexpr std::chrono::milliseconds kEvery{1000};
 
   void hold(Event event) { held_ = std::move(event); }
-  /// Returns the event that is held, if its second has passed.
+  /// Returns the held event if at least one second has passed since the last returned one.
   [[nodiscard]] std::optional<Event> take_due(Clock::time_point now) {
     if (!held_ || now < last_ + kEvery) return std::nullopt;
     last_ = now;
@@ -52,7 +52,7 @@ class ProgressRecorder {
   void add_result(const Json& body);
 
   /// Returns true once the program has reported that its work is complete.
-  [[nodiscard]] bool has_said_done() const { return has_said_done_; }
+  [[nodiscard]] bool has_reported_done() const { return has_reported_done_; }
   /// Returns the highest step (or epoch, if it reports no step) that the program reported.
   [[nodiscard]] std::optional<std::int64_t> step() const { return step_; }
 
@@ -63,7 +63,7 @@ class ProgressRecorder {
 
  private:
   std::optional<std::int64_t> step_;
-  bool has_said_done_ = false;
+  bool has_reported_done_ = false;
   HeldEvent<events::Progress> progress_;
   events::Result whole_result_;
   HeldEvent<events::Result> result_;

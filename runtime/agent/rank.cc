@@ -121,8 +121,8 @@ Result<> RankRunner::say_hello() {
 }
 
 /// Restores the TMPDIR of the spec. slurmstepd sets /tmp instead of a TMPDIR that it cannot create
-/// or write, but the folder may exist in the container. If it does not, keeps the problem for a
-/// report.
+/// or write, but the folder may exist in the container. If it does not, tmpdir_problem_ gets the
+/// reason.
 void RankRunner::restore_tmpdir() {
   const auto got = env_.get_or("TMPDIR", "");
   if (options_.tmpdir.empty() || got == options_.tmpdir) return;
@@ -152,8 +152,9 @@ void RankRunner::on_start(const std::string& addr, const std::string& master_add
     return lead_.send(to_lead::Table{0});
   }
   if (world_.size > 1) {
-    return give_up(kExitUsage,
-                   "the addresses of all ranks are asked for, which only dlrun-agent lead knows");
+    return give_up(
+        kExitUsage,
+        "a template needs the addresses of all ranks, which only dlrun-agent lead knows");
   }
   fields_.table = {{addr, held_.port}};
   start();
@@ -231,22 +232,22 @@ Result<> RankRunner::launch_program() {
   return {};
 }
 
-bool RankRunner::take_failure(const Json& body) {
+bool RankRunner::take_blame(const Json& body) {
   if (!body.is_object()) return false;
   const auto words = body.find("failed");
   const auto of = body.find("of");
   if (words == body.end() || !words->is_string() || of == body.end() || !of->is_number_integer())
     return false;
   const auto rank = of->get<std::int64_t>();
-  state_.on_told_failure(rank >= 0 && rank < world_.size ? static_cast<int>(rank) : -1,
-                         words->get<std::string>());
+  state_.on_blame(rank >= 0 && rank < world_.size ? static_cast<int>(rank) : -1,
+                  words->get<std::string>());
   return true;
 }
 
 void RankRunner::on_program_message(const MessageToLead& message) {
   const auto* progress = std::get_if<to_lead::Progress>(&message);
   if (progress == nullptr) return lead_.send(message);
-  if (!take_failure(progress->body)) on_progress(*progress);
+  if (!take_blame(progress->body)) on_progress(*progress);
 }
 
 void RankRunner::on_progress(const to_lead::Progress& progress) {
@@ -325,13 +326,22 @@ void RankRunner::tick() {
   output_.tick();
 }
 
+namespace {
+
+/// Returns the fields whose values do not depend on other ranks. The others are empty.
+TemplateFields own_fields(const RankOptions& options, const Env& env, const World& world) {
+  return {.world = world,
+          .run = env.get_or("DLRUN_RUN", ""),
+          .attempt = static_cast<int>(parse_int(env.get_or("DLRUN_ATTEMPT", "0")).value_or(0)),
+          .job = env.get_or("DLRUN_JOB", env.get_or("SLURM_JOB_ID", "")),
+          .nproc_per_node = options.nproc_per_node,
+          .roles = options.roles};
+}
+
+}  // namespace
+
 bool RankRunner::prepare() {
-  fields_.world = world_;
-  fields_.run = env_.get_or("DLRUN_RUN", "");
-  fields_.attempt = static_cast<int>(parse_int(env_.get_or("DLRUN_ATTEMPT", "0")).value_or(0));
-  fields_.job = env_.get_or("DLRUN_JOB", env_.get_or("SLURM_JOB_ID", ""));
-  fields_.nproc_per_node = options_.nproc_per_node;
-  fields_.roles = options_.roles;
+  fields_ = own_fields(options_, env_, world_);
   if (world_.rank != 0 && !needs_port(options_)) return true;
   if (auto held = hold_free_port()) {
     held_ = std::move(*held);
@@ -380,12 +390,11 @@ int run_rank(const RankOptions& options, const Env& env) {
   if (::isatty(STDIN_FILENO) == 1 && !env.has("DLRUN_LEAD")) {
     // The program replaces this process, so that it keeps the terminal as its input and output.
     auto own = env;
-    const TemplateFields fields{.world = *world,
-                                .addr = "127.0.0.1",
-                                .master_addr = "127.0.0.1",
-                                .nproc_per_node = options.nproc_per_node,
-                                .roles = options.roles,
-                                .table = {{"127.0.0.1", 0}}};
+    auto fields = own_fields(options, env, *world);
+    fields.addr = fields.master_addr = "127.0.0.1";
+    // The port is free again once the program has replaced this process.
+    if (const auto held = hold_free_port()) fields.port = fields.master_port = held->port;
+    fields.table = {{fields.addr, fields.port}};
     for (const auto& variable : options.templates)
       own.set(variable.name, variable.value.expand(fields));
     if (auto added = add_secrets(own, options.secrets, env.get_or("DLRUN_RUN", "")); !added)

@@ -56,16 +56,16 @@ class RankRunner final : public RankOutlet {
   void kill_processes() override;
 
  private:
-  // In the order of a rank's life: join, start, run, end.
-  /// Fills fields_ and holds the program's port. Returns false, after telling the user, if the
-  /// program needs a port and none is free.
+  // The functions below are in the order of a rank's life: join, start, run, end.
+  /// Fills fields_ and holds the program's port. Prints a message and returns false if the program
+  /// needs a port and none is free.
   [[nodiscard]] bool prepare();
   /// Connects to lead and says hello. Returns an exit code if the rank ends here.
   [[nodiscard]] std::optional<int> join_lead();
   Result<> say_hello();
   void restore_tmpdir();
   void open_log();
-  /// Handles lead's message that all ranks have joined. Without a lead run() calls it directly.
+  /// Handles lead's message that all ranks have joined. Without lead, run() calls it directly.
   void on_start(const std::string& addr, const std::string& master_addr, int master_port);
   void start();
   Result<> start_check();
@@ -74,9 +74,9 @@ class RankRunner final : public RankOutlet {
   void on_program_message(const MessageToLead& message);
   void on_progress(const to_lead::Progress& progress);
   void look_at_progress(bool is_last = false);
-  /// Handles a trusted program's report of why it is about to fail. Returns false for other
-  /// messages.
-  [[nodiscard]] bool take_failure(const Json& body);
+  /// Handles the report in which a trusted program names the rank that makes it fail. Returns false
+  /// for other reports.
+  [[nodiscard]] bool take_blame(const Json& body);
 
   void on_message(std::string_view payload);
   void mark_errors();

@@ -40,12 +40,12 @@ bool RankState::on_signal(int signal, bool came_by_guard, Clock::time_point now)
   if (!lead_.is_open) return true;  // lead is gone, so the program is being ended already
   outlet_.send(to_lead::Signal{signal});
   // The deadline is not set if the connection broke while the signal was sent.
-  if (lead_.is_open && asks_to_end && !lead_.word_until) lead_.word_until = now + kWordWait;
+  if (lead_.is_open && asks_to_end && !lead_.answer_until) lead_.answer_until = now + kAnswerWait;
   return true;
 }
 
 void RankState::on_answer(std::optional<SignalWord> word, Clock::time_point now) {
-  lead_.word_until.reset();
+  lead_.answer_until.reset();
   if (word == SignalWord::kCheckpoint && !std::exchange(has_checkpointed_, true))
     signals_.pass_on(SIGUSR1, now);
 }
@@ -78,18 +78,18 @@ void RankState::record_exit(int code, int signal, std::string_view error, Clock:
   RankEnd end{.code = code,
               .signal = signal,
               .error = std::string(error),
-              .is_own = !end_.is_told || end_.was_exiting,
+              .is_own = !end_.is_requested || end_.was_exiting,
               .is_unheard = !end_.own_reason.empty()};
-  if (told_failure_ && !end_.is_told && code != 0 && signal == 0) {
-    end.blamed_rank = told_failure_->rank;
-    end.error = told_failure_->words;
+  if (blame_ && !end_.is_requested && code != 0 && signal == 0) {
+    end.blamed_rank = blame_->rank;
+    end.error = blame_->words;
   }
   outlet_.send(to_lead::Exit{std::move(end)});
 }
 
 void RankState::begin_end(bool term_is_under_way, bool is_exiting, Clock::time_point now) {
-  lead_.word_until.reset();
-  if (!std::exchange(end_.is_told, true)) end_.was_exiting = is_running() && is_exiting;
+  lead_.answer_until.reset();
+  if (!std::exchange(end_.is_requested, true)) end_.was_exiting = is_running() && is_exiting;
   if (phase_ == Phase::kJoining || phase_ == Phase::kUnfit)
     return record_exit(128 + SIGTERM, SIGTERM, {}, now);
   if (is_ending()) return;
@@ -125,7 +125,7 @@ void RankState::look_at_program(Clock::time_point now, Clock::duration awake) {
 void RankState::on_look(bool is_stopped) {
   if (!is_stopped) {
     look_.stopped = {};
-  } else if (look_.stopped >= kStoppedIsSaid) {
+  } else if (look_.stopped >= kStoppedReportedAfter) {
     outlet_.send(to_lead::Stopped{std::chrono::duration_cast<seconds>(look_.stopped)});
   }
 }
@@ -160,7 +160,7 @@ void RankState::tick(Clock::time_point now) {
   lead_.silence += awake;
   if (lead_.is_open && is_running()) look_at_program(now, awake);
   if (lead_.is_open) watch_lead(now);
-  if (lead_.word_until && now >= *lead_.word_until)
+  if (lead_.answer_until && now >= *lead_.answer_until)
     end_without_lead("no message from lead after a signal", now);
   send_signals(now);
   if (end_.kill_at && now >= *end_.kill_at && !end_.tree_gone_at) outlet_.kill_processes();
@@ -170,7 +170,7 @@ std::optional<RankState::Clock::time_point> RankState::next_deadline(Clock::time
   if (exit_ || (end_.kill_at && now >= *end_.kill_at)) return now + kKillEvery;
   std::optional<Clock::time_point> next;
   for (const auto& when :
-       {signals_.next_deadline(), end_.term_at, end_.kill_at, lead_.word_until}) {
+       {signals_.next_deadline(), end_.term_at, end_.kill_at, lead_.answer_until}) {
     if (when && (!next || *when < *next)) next = when;
   }
   return next;

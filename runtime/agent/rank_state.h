@@ -13,7 +13,7 @@
 
 #include "runtime/agent/intervals.h"
 #include "runtime/agent/messages.h"
-#include "runtime/agent/signal_post.h"
+#include "runtime/agent/signal_relay.h"
 
 namespace dlrun::agent {
 
@@ -46,13 +46,13 @@ class RankState {
   using Clock = std::chrono::steady_clock;
 
   /// Time for lead's reply about a signal.
-  static constexpr std::chrono::milliseconds kWordWait{2000};
+  static constexpr std::chrono::milliseconds kAnswerWait{2000};
   /// Time for a signal to reach all nodes of a step. They do not get it at the same moment.
   static constexpr std::chrono::milliseconds kTermUnderWay{200};
   /// Interval between two looks at the program.
   static constexpr std::chrono::milliseconds kLookEvery{1000};
-  /// Shorter stops of the program are not reported to lead.
-  static constexpr std::chrono::milliseconds kStoppedIsSaid{3000};
+  /// Time for which the program must be stopped until lead gets a report.
+  static constexpr std::chrono::milliseconds kStoppedReportedAfter{3000};
   /// Interval at which processes that are left are killed again.
   static constexpr std::chrono::milliseconds kKillEvery{20};
   /// Time from the exit record until the rank is done even if a process is left.
@@ -84,9 +84,9 @@ class RankState {
     record_exit(code, 0, error, now);
   }
 
-  /// Notes that the program has named the rank that made it fail. rank: -1 if the program does not
-  /// know the rank.
-  void on_told_failure(int rank, std::string words) { told_failure_ = {rank, std::move(words)}; }
+  /// Notes that the program has named the rank that makes it fail, and the reason. rank: -1 if the
+  /// program does not know the rank.
+  void on_blame(int rank, std::string words) { blame_ = {rank, std::move(words)}; }
   /// Handles the result of RankOutlet::look_at_program().
   void on_look(bool is_stopped);
   /// Handles a signal that the agent received. Returns false if it is a copy of an earlier one.
@@ -96,8 +96,8 @@ class RankState {
 
   /// Handles lead's order to end. term_is_under_way: a TERM was sent to the whole step and may
   /// still reach the program, which must not get it twice. is_exiting: the program has begun to
-  /// exit by itself. The order may then be a consequence: the program's connections close before
-  /// waitpid() reports the program's end.
+  /// exit by itself. Lead's order may then be a consequence of this exit, because the program's
+  /// connections close before waitpid() reports its end.
   void on_end(bool term_is_under_way, bool is_exiting, Clock::time_point now) {
     begin_end(term_is_under_way, is_exiting, now);
   }
@@ -155,7 +155,7 @@ class RankState {
   RankOutlet& outlet_;
   Phase phase_ = Phase::kJoining;
   Clock::time_point last_tick_;
-  SignalPost signals_;
+  SignalRelay signals_;
   bool has_checkpointed_ = false;  ///< the program was asked to save a checkpoint
 
   struct Lead {
@@ -164,7 +164,7 @@ class RankState {
     /// Time without a message. Does not count time in which this process was stopped.
     Clock::duration silence{};
     Clock::time_point next_beat{};
-    std::optional<Clock::time_point> word_until{};  ///< deadline for the reply about a signal
+    std::optional<Clock::time_point> answer_until{};  ///< deadline for the reply about a signal
   };
   Lead lead_;
 
@@ -176,16 +176,16 @@ class RankState {
   };
   Look look_;
 
-  struct ToldFailure {
+  struct Blame {
     int rank = -1;
     std::string words;
   };
-  std::optional<ToldFailure> told_failure_;
+  std::optional<Blame> blame_;
 
   /// The state from the decision to end the program until its last process has ended.
   struct End {
-    bool is_told = false;  ///< the program was told to end, by lead or because lead is not heard
-    bool was_exiting = false;  ///< the program had begun to exit when it was told to end
+    bool is_requested = false;  ///< lead ordered the end, or the agent lost lead
+    bool was_exiting = false;   ///< the program had begun to exit when its end was requested
     /// The reason why the agent ends the program without an order from lead. Empty: none.
     std::string own_reason{};
     std::optional<Clock::time_point> term_at{};  ///< when all processes get SIGTERM

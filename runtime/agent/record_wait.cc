@@ -30,23 +30,23 @@ int signals_to_end(int signal_fd) {
 
 bool wait_for_record(const RecordWait& wait) {
   const auto began = Clock::now();
-  bool is_said = false;
-  for (int asked = 0;; wait.loop.run_once(milliseconds(0))) {
+  bool is_reported = false;
+  for (int end_signals = 0;; wait.loop.run_once(milliseconds(0))) {
     if (wait.events.drain(kLookAtRecordEvery)) return true;
     const auto waited = Clock::now() - began;
-    if (waited >= wait.is_slow && !std::exchange(is_said, true)) {
+    if (waited >= wait.slow_after && !std::exchange(is_reported, true)) {
       wait.err.push(
           fmt::format("dlrun: still waiting for the disk: the run's record, {}, is not written "
                       "yet; two signals (TERM, Ctrl-C) end the wait\n",
                       wait.events.path()));
     }
-    asked += signals_to_end(wait.signal_fd);
-    if (waited < wait.limit && asked < kSignalsThatEnd) continue;
-    wait.err.push(
-        fmt::format("dlrun: {} is still not written{}: the run's record lacks its last lines\n",
-                    wait.events.path(),
-                    asked < kSignalsThatEnd ? fmt::format(" after {} minutes", wait.limit.count())
-                                            : ", because two signals have ended the wait"));
+    end_signals += signals_to_end(wait.signal_fd);
+    if (waited < wait.limit && end_signals < kSignalsThatEnd) continue;
+    wait.err.push(fmt::format(
+        "dlrun: {} is still not written{}: the run's record lacks its last lines\n",
+        wait.events.path(),
+        end_signals < kSignalsThatEnd ? fmt::format(" after {} minutes", wait.limit.count())
+                                      : ", because two signals have ended the wait"));
     return false;
   }
 }

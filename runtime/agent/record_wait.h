@@ -15,7 +15,7 @@ struct RecordWait {
   EventLog& events;
   Sink& err;
   int signal_fd;
-  std::chrono::milliseconds is_slow{3000};  ///< after this time a line on err explains the wait
+  std::chrono::milliseconds slow_after{3000};  ///< after this time a line on err explains the wait
   std::chrono::minutes limit{15};
 };
 

@@ -40,7 +40,8 @@ Result<std::set<Cause>> parse_causes(std::string_view text) {
   return causes;
 }
 
-void RetryHistory::add_attempt(std::optional<std::int64_t> step, Cause cause, bool can_tell) {
+void RetryHistory::add_attempt(std::optional<std::int64_t> step, Cause cause,
+                               bool is_progress_known) {
   const bool is_further = step && (!best_step_ || *step > *best_step_);
   if (is_further) {
     best_step_ = step;
@@ -49,7 +50,7 @@ void RetryHistory::add_attempt(std::optional<std::int64_t> step, Cause cause, bo
   }
   // The progress of a program that never reports a step is unknown. Only retry.max limits its
   // restarts.
-  if (best_step_ || (can_tell && is_the_programs_own(cause))) {
+  if (best_step_ || (is_progress_known && is_the_programs_own(cause))) {
     ++fruitless_;
   } else {
     fruitless_ = 0;
@@ -161,8 +162,7 @@ RetryDecision decide_retry(const RetryOptions& options, const RetryHistory& hist
   if (cause == Cause::kRequeue) return {true, left, false, {}};
   if (is_of_container(cause)) return {false, left, false, "the container would fail again"};
   if (!options.on.contains(cause))
-    return {false, left, false,
-            fmt::format("'{}' is not among its causes to start again (retry.on)", word(cause))};
+    return {false, left, false, fmt::format("'{}' is not in retry.on", word(cause))};
   if (history.fruitless() >= options.no_progress) {
     return {false, left, false,
             options.no_progress == 1

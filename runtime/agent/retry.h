@@ -37,9 +37,9 @@ struct RetryOptions {
 class RetryHistory {
  public:
   /// Adds a finished attempt. step: the highest step that it reported; nullopt if it reported none.
-  /// can_tell: true if an attempt without a reported step certainly made no progress, because no
-  /// program was started or because the program reports from its first step on.
-  void add_attempt(std::optional<std::int64_t> step, Cause cause, bool can_tell = false);
+  /// is_progress_known: true if an attempt without a reported step certainly made no progress,
+  /// because no program was started or because the program reports from its first step on.
+  void add_attempt(std::optional<std::int64_t> step, Cause cause, bool is_progress_known = false);
   /// Counts one restart against the budget.
   void add_restart() { ++restarts_; }
   /// Notes that the job was preempted in an attempt of this run.

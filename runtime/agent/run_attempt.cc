@@ -71,7 +71,7 @@ Result<AttemptEnd> AttemptRunner::run() {
 
   const auto job_nodes = options_.local ? std::string() : nodes_of_step(command_, env_);
   attempt_ = std::make_unique<Attempt>(
-      AttemptOptions{options_.join_timeout, options_.forward_usr1, options_.local.value_or(0),
+      AttemptOptions{options_.join_timeout, options_.forwards_usr1, options_.local.value_or(0),
                      job_nodes, options_.hang_after, tries_collective(options_), true,
                      options_.retry.is_on() && options_.retry.on.contains(Cause::kTimeout),
                      marks_errors()},
@@ -156,13 +156,13 @@ Result<> AttemptRunner::start_step() {
       record(events::Warning{.message = log.error().message});
     }
   }
-  const StepPlumbing plumbing{loop_,     *this, out_, err_, local_log_.get(), marks_of(secret_),
-                              bystander_};
+  const StepContext context{loop_,     *this, out_, err_, local_log_.get(), marks_of(secret_),
+                            bystander_};
   auto env = step_env();
   auto command = command_;
   if (marks_errors()) keep_lines_whole(command, env);
-  auto step = options_.local ? start_local(plumbing, command, std::move(env), *options_.local)
-                             : start_srun(plumbing, command, env);
+  auto step = options_.local ? start_local(context, command, std::move(env), *options_.local)
+                             : start_srun(context, command, env);
   if (!step) return tl::unexpected<Error>(std::move(step.error()));
   step_ = std::move(*step);
   return {};
@@ -223,8 +223,8 @@ void AttemptRunner::confirm_node_failure(Clock::time_point now) {
       next_question_ = now + kAskAgain;
     } else if ((*lost)->empty()) {
       const auto message = fmt::format(
-          "srun says that {} failed, and Slurm's controller that the job still has it; the run "
-          "goes on",
+          "srun says that {} failed, but Slurm's controller says that the job still has it; the "
+          "run goes on",
           printable(asked_nodes_));
       say(message);
       record(events::Warning{.message = message});
@@ -316,8 +316,8 @@ milliseconds AttemptRunner::next_wait() const {
   return wait;
 }
 
-Result<AttemptEnd> run_attempt(const AttemptPlace& place) {
-  return AttemptRunner(place).run();
+Result<AttemptEnd> run_attempt(const AttemptContext& context) {
+  return AttemptRunner(context).run();
 }
 
 }  // namespace dlrun::agent

@@ -20,7 +20,7 @@
 namespace dlrun::agent {
 
 /// The objects that an attempt uses. Every referenced object outlives the attempt.
-struct AttemptPlace {
+struct AttemptContext {
   const LeadOptions& options;
   const Env& env;
   const JobIdentity& identity;
@@ -42,6 +42,6 @@ struct AttemptPlace {
 
 /// Starts the step and leads it to its end. Returns once the step has ended, or its launcher was
 /// killed. Ends with kExitRunTaken if a later attempt has superseded this one.
-[[nodiscard]] Result<AttemptEnd> run_attempt(const AttemptPlace& place);
+[[nodiscard]] Result<AttemptEnd> run_attempt(const AttemptContext& context);
 
 }  // namespace dlrun::agent

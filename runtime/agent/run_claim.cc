@@ -96,15 +96,15 @@ Result<bool> check_holder(const fs::path& directory, const JobIdentity& identity
                 path.string(), identity.job, identity.cluster);
   }
   // If several jobs try to take the run over, exactly one creates this file.
-  const auto taken = directory / "claim.repaired";
-  if (auto created = create_file_exclusive(taken, own_claim); !created) {
+  const auto repaired = directory / "claim.repaired";
+  if (auto created = create_file_exclusive(repaired, own_claim); !created) {
     if (created.error().code != Errc::kRefused)
       return tl::unexpected<Error>(std::move(created.error()));
-    const auto first = read_holder(taken, identity);
+    const auto first = read_holder(repaired, identity);
     if (!first) return tl::unexpected<Error>(first.error());
     if (!*first)
       return fail(Errc::kRefused, "{}: is damaged; if no job uses the run, remove it",
-                  taken.string());
+                  repaired.string());
   }
   return read_attempt(directory).has_value();
 }
@@ -203,13 +203,13 @@ Result<ClaimedRun> claim_run(const fs::path& directory, const JobIdentity& ident
       return tl::unexpected<Error>(std::move(created.error()));
     const auto again = check_holder(directory, identity, name, dump(claim));
     if (!again) return tl::unexpected<Error>(again.error());
-    run.again = *again;
+    run.was_claimed_before = *again;
     // Rewritten because each start of the job may have another log file.
     DLRUN_TRY(write_file_atomic(directory / "claim", dump(claim)));
   }
   std::error_code ignored;
   const bool is_submitted = fs::exists(directory / "submission.json", ignored);
-  if (!is_submitted && !run.again) {
+  if (!is_submitted && !run.was_claimed_before) {
     const Json origin{{"cluster", identity.cluster},
                       {"job", identity.job},
                       {"name", std::string(name)},

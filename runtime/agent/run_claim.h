@@ -26,7 +26,7 @@ struct JobIdentity {
 struct ClaimedRun {
   std::filesystem::path directory;  ///< absolute
   int attempt = 0;
-  bool again = false;  ///< this job has claimed the run before: Slurm has requeued it
+  bool was_claimed_before = false;  ///< this job had claimed the run, and Slurm has requeued it
 };
 
 /// Returns the absolute path of the run directory: $DLRUN_RUN, otherwise RUNS/NAME-JOB.
@@ -38,9 +38,9 @@ struct ClaimedRun {
 /// number is the one in the file `attempt` plus one; restart_count if there is no such file.
 ///
 /// Fails with kRefused if another job has claimed the run (the message names it), or if this job's
-/// token is not that of the run's submission. A claim without valid content, as a crash of an older
-/// version could leave it, is taken over if it belongs to this user and the run's own files name
-/// this job or its token; only one job can take it over.
+/// token is not that of the run's submission. A crash of an older version may have left a claim
+/// without valid content. This function takes such a claim over if the file belongs to this user
+/// and the run's own files name this job or its token. Only one job can take it over.
 ///
 /// Fails with kIo if a file cannot be written.
 [[nodiscard]] Result<ClaimedRun> claim_run(const std::filesystem::path& directory,

@@ -196,12 +196,12 @@ bool RunLeader::is_superseded() const {
 }
 
 Result<> RunLeader::begin_next_attempt() {
-  bool is_told = false;
+  bool is_reported = false;
   for (const auto until = Clock::now() + kDiskFullLimit;;) {
     auto begun = begin_attempt(run_.directory, run_.attempt + 1);
     if (begun || begun.error().code != Errc::kIo || Clock::now() >= until) return begun;
-    if (!std::exchange(is_told, true)) {
-      say(fmt::format("{}; it is tried again for {} s", begun.error().message,
+    if (!std::exchange(is_reported, true)) {
+      say(fmt::format("{}; lead retries for {} s", begun.error().message,
                       std::chrono::duration_cast<seconds>(kDiskFullLimit).count()));
     }
     if (signal_within(outputs_.signal_fd, kDiskTriedEvery)) return begun;
@@ -290,7 +290,7 @@ std::vector<std::string> RunLeader::ask_for_bad_nodes(AttemptEnd& end) {
   if (!may_be_nodes || nodes.empty()) return {};
   const auto suspects = end.suspects.empty() ? nodes : compress_hostlist(end.suspects);
   if (end.is_whole_node_silent)
-    say(fmt::format("{} is silent; Slurm is asked what it knows", suspects));
+    say(fmt::format("{} is silent; lead asks Slurm for its state", suspects));
   for (const auto until = Clock::now() + (end.is_whole_node_silent ? kVerdictLimit : seconds(0));
        ;) {
     const auto bad = controller_->bad_nodes(suspects);

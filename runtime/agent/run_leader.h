@@ -71,7 +71,7 @@ class RunLeader {
     std::vector<std::string> bad_nodes{};
   };
 
-  /// Returns true, after telling the user, if a later attempt has begun elsewhere while this one
+  /// Prints a message and returns true if a later attempt has begun elsewhere while this attempt
   /// waited for Slurm. Slurm restarts the job on other nodes if lead's node is cut off from the
   /// network.
   [[nodiscard]] bool is_superseded() const;

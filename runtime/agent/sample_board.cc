@@ -97,9 +97,9 @@ void SampleBoard::note(int number_of_rank, const to_lead::Beat& beat, Clock::tim
   const auto place = place_of_rank_.find(number_of_rank);
   if (place == place_of_rank_.end()) return;
   Rank& rank = ranks_[place->second];
-  rank.lived = now;
+  rank.heard_at = now;
   if (beat.is_bare) return;
-  rank.has_told = true;
+  rank.has_reported = true;
   has_news_ = has_any_ = true;
   if (beat.cpu) rank.cores = beat.cpu;
   // The value is smoothed, so that a rank is not slow because its machine was busy for one second.
@@ -162,10 +162,10 @@ void SampleBoard::judge(Clock::time_point now) {
   }
 }
 
-std::vector<const SampleBoard::Rank*> SampleBoard::heard() const {
+std::vector<const SampleBoard::Rank*> SampleBoard::reporting_ranks() const {
   std::vector<const Rank*> ranks;
   for (const Rank& rank : ranks_) {
-    if (rank.has_told) ranks.push_back(&rank);
+    if (rank.has_reported) ranks.push_back(&rank);
   }
   std::sort(ranks.begin(), ranks.end(),
             [](const Rank* a, const Rank* b) { return a->rank < b->rank; });
@@ -183,14 +183,14 @@ std::string SampleBoard::snapshot(int attempt, std::string_view time, Clock::tim
   text.pop_back();
   text += ",\"rows\":[";
   bool is_first = true;
-  for (const Rank* told : heard()) {
-    const Rank& rank = *told;
+  for (const Rank* one : reporting_ranks()) {
+    const Rank& rank = *one;
     const auto gpus = gpus_of(rank).value_or(GpuUse{});
     fmt::format_to(std::back_inserter(text), "{}\n[{},{},{},{},{},{},{},{},{},{},{},{}]",
                    is_first ? "" : ",", rank.rank, rank.node, or_null(rank.cores),
                    or_null(rank.resident_bytes), or_null(gpus.percent), or_null(gpus.used_bytes),
                    or_null(gpus.total_bytes), or_null(rank.step), rank.lag, or_null(rank.work_ms),
-                   rank.is_slow, std::chrono::duration_cast<seconds>(now - rank.lived).count());
+                   rank.is_slow, std::chrono::duration_cast<seconds>(now - rank.heard_at).count());
     is_first = false;
   }
   return text + "]}\n";
@@ -203,8 +203,8 @@ std::optional<events::Samples> SampleBoard::record(Clock::time_point now) {
   std::vector<double> cores, percent, work;
   std::vector<std::int64_t> resident, used, steps;
   std::vector<const Rank*> slow;
-  const auto told = heard();
-  for (const Rank* one : told) {
+  const auto reporting = reporting_ranks();
+  for (const Rank* one : reporting) {
     const Rank& rank = *one;
     const auto gpus = gpus_of(rank).value_or(GpuUse{});
     const auto add = []<typename Value>(std::vector<Value>& values, const auto& value) {
@@ -218,7 +218,7 @@ std::optional<events::Samples> SampleBoard::record(Clock::time_point now) {
     add(work, rank.work_ms);
     if (rank.is_slow) slow.push_back(one);
   }
-  events::Samples samples{.ranks = static_cast<std::int64_t>(told.size()),
+  events::Samples samples{.ranks = static_cast<std::int64_t>(reporting.size()),
                           .cpu = spread_of(cores),
                           .rss_bytes = spread_of(resident),
                           .gpu = spread_of(percent),

@@ -51,8 +51,8 @@ class SampleBoard {
     std::optional<std::uint64_t> resident_bytes;
     std::optional<std::int64_t> step;
     std::optional<GpuUse> gpus;
-    bool has_told = false;      ///< the rank has reported a value, not only an empty heartbeat
-    Clock::time_point lived{};  ///< time of the last heartbeat
+    bool has_reported = false;     ///< the rank has reported a value, not only an empty heartbeat
+    Clock::time_point heard_at{};  ///< time of the last heartbeat
     std::int64_t lag = 0;  ///< steps behind the one that half of the ranks reached 6 to 12 s ago
     bool is_slow = false;
   };
@@ -61,7 +61,7 @@ class SampleBoard {
   [[nodiscard]] static GpuUse sum_of(std::span<const GpuUse> gpus);
   [[nodiscard]] std::optional<GpuUse> gpus_of(const Rank& rank) const;
   /// Returns the ranks that have reported a value, in the order of their numbers.
-  [[nodiscard]] std::vector<const Rank*> heard() const;
+  [[nodiscard]] std::vector<const Rank*> reporting_ranks() const;
 
   Clock::time_point began_, written_, recorded_;
   std::vector<std::string> nodes_;

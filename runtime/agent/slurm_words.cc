@@ -82,45 +82,45 @@ std::optional<std::string_view> reason_behind(std::string_view kept, std::string
 
 }  // namespace
 
-std::optional<TaskWords> parse_task_words(std::string_view line) {
+std::optional<TaskEnds> parse_task_ends(std::string_view line) {
   const auto error = error_of_srun(line);
   if (!error) return std::nullopt;
   line = *error;
   const auto after_host = line.find(": task");
   if (after_host == std::string_view::npos) return std::nullopt;
-  TaskWords words{.host = std::string(line.substr(0, after_host))};
+  TaskEnds ends{.host = std::string(line.substr(0, after_host))};
   line.remove_prefix(after_host + std::strlen(": task"));
   if (line.starts_with("s")) line.remove_prefix(1);
   const auto colon = line.find(": ");
   if (!line.starts_with(" ") || colon == std::string_view::npos) return std::nullopt;
   auto tasks = task_list(line.substr(1, colon - 1));
   if (!tasks) return std::nullopt;
-  words.tasks = std::move(*tasks);
+  ends.tasks = std::move(*tasks);
   auto how = line.substr(colon + 2);
   if (take(how, "Exited with exit code ")) {
     const auto code = parse_int(trim(how));
     if (!code || *code < 0 || *code > 255) return std::nullopt;
-    words.code = static_cast<int>(*code);
-    return words;
+    ends.code = static_cast<int>(*code);
+    return ends;
   }
   if (trim(how) == kOutOfMemory) {
-    words.signal = SIGKILL;
-    words.code = 128 + SIGKILL;
-    return words;
+    ends.signal = SIGKILL;
+    ends.code = 128 + SIGKILL;
+    return ends;
   }
   how = how.substr(0, how.find(" (core dumped)"));
   for (int number = 1; number < NSIG; ++number) {
     const char* description = sigdescr_np(number);
     if (description != nullptr && trim(how) == description) {
-      words.signal = number;
-      words.code = 128 + number;
-      return words;
+      ends.signal = number;
+      ends.code = 128 + number;
+      return ends;
     }
   }
   return std::nullopt;
 }
 
-bool tells_out_of_memory(std::string_view line) {
+bool reports_out_of_memory(std::string_view line) {
   if (const auto error = error_of_srun(line)) return error->ends_with(kOutOfMemory);
   auto error = error_of_stepd(line);
   return error && take(*error, "Detected ") &&

@@ -15,18 +15,18 @@ namespace dlrun::agent {
 
 /// The end of tasks, from lines such as "srun: error: n2: tasks 3,5-6: Exited with exit code 1" and
 /// "srun: error: n2: task 3: Killed".
-struct TaskWords {
+struct TaskEnds {
   std::string host;
   std::vector<int> tasks{};
   int code = 0;  ///< exit code; 128 + signal if a signal ended them
   int signal = 0;
-  friend bool operator==(const TaskWords&, const TaskWords&) = default;
+  friend bool operator==(const TaskEnds&, const TaskEnds&) = default;
 };
-[[nodiscard]] std::optional<TaskWords> parse_task_words(std::string_view line);
+[[nodiscard]] std::optional<TaskEnds> parse_task_ends(std::string_view line);
 
 /// Returns true for "slurmstepd-n1: error: Detected 1 oom_kill event in StepId=73.0. ..." and for
 /// "srun: error: n1: task 0: Out Of Memory".
-[[nodiscard]] bool tells_out_of_memory(std::string_view line);
+[[nodiscard]] bool reports_out_of_memory(std::string_view line);
 
 /// Returns the node list of a node failure: "n[2-3]" of "srun: error: Node failure on n[2-3]".
 [[nodiscard]] std::optional<std::string_view> parse_node_failure(std::string_view line);

@@ -193,8 +193,8 @@ std::vector<std::string> frames_of_gdb(std::string_view text) {
 
 namespace {
 
-StackDump by_gdb(pid_t pid, const Env& env, const std::filesystem::path& scratch,
-                 std::chrono::milliseconds limit) {
+StackDump dump_with_gdb(pid_t pid, const Env& env, const std::filesystem::path& scratch,
+                        std::chrono::milliseconds limit) {
   using std::chrono::steady_clock;
   const auto until = steady_clock::now() + limit;
   StackDump dump;
@@ -230,7 +230,7 @@ StackDump dump_stacks(pid_t pid, const Env& env, const std::filesystem::path& sc
       if (dump.is_python) return dump;
     }
   }
-  if (find_program("gdb", env)) return by_gdb(pid, env, scratch, limit);
+  if (find_program("gdb", env)) return dump_with_gdb(pid, env, scratch, limit);
   return {.text = "no stacks: neither py-spy nor gdb is in PATH here\n"};
 }
 

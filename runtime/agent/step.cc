@@ -38,9 +38,8 @@ Ended ended_of(int status) {
 
 class SrunStep final : public Step {
  public:
-  explicit SrunStep(const StepPlumbing& plumbing)
-      : plumbing_(plumbing),
-        reader_(plumbing.marks, [this](std::string_view line) { hear(line); }) {}
+  explicit SrunStep(const StepContext& context)
+      : context_(context), reader_(context.marks, [this](std::string_view line) { hear(line); }) {}
 
   Result<> start(const std::vector<std::string>& argv, const Env& env) {
     auto pipe = make_output_pipe();
@@ -51,7 +50,7 @@ class SrunStep final : public Step {
     const auto pid = start_program(program);
     if (!pid) return tl::unexpected<Error>(pid.error());
     pid_ = *pid;
-    pump_ = std::make_unique<Pump>(plumbing_.loop, std::move(pipe->read_end), plumbing_.err,
+    pump_ = std::make_unique<Pump>(context_.loop, std::move(pipe->read_end), context_.err,
                                    [this](std::string_view bytes) { return reader_.read(bytes); });
     return {};
   }
@@ -67,12 +66,12 @@ class SrunStep final : public Step {
     if (pid_ <= 0 || ::waitpid(pid_, &status, WNOHANG) != pid_) return;
     log_program_end(std::exchange(pid_, -1), status);
     pump_->drain();
-    plumbing_.err.push(reader_.take_rest());
+    context_.err.push(reader_.take_rest());
     std::string words;
     for (const auto& line : words_) words += (words.empty() ? "" : "; ") + line;
     const auto ended = ended_of(status);
-    if (ended.signal != 0 && !is_stopped_) plumbing_.handler.on_launcher_killed(ended.signal);
-    plumbing_.handler.on_step_end(ended.code, words);
+    if (ended.signal != 0 && !is_stopped_) context_.handler.on_launcher_killed(ended.signal);
+    context_.handler.on_step_end(ended.code, words);
   }
 
   void stop(bool kills) override {
@@ -96,22 +95,22 @@ class SrunStep final : public Step {
  private:
   /// Parses a line that Slurm printed.
   void hear(std::string_view line) {
-    if (const auto ended = parse_task_words(line)) {
+    if (const auto ended = parse_task_ends(line)) {
       for (const int task : ended->tasks)
-        plumbing_.handler.on_task_end(task, ended->host, ended->code, ended->signal);
+        context_.handler.on_task_end(task, ended->host, ended->code, ended->signal);
     }
-    if (const auto reason = parse_cancel_reason(line)) plumbing_.handler.on_cancelled(*reason);
-    if (tells_out_of_memory(line)) plumbing_.handler.on_out_of_memory();
-    if (const auto nodes = parse_node_failure(line)) plumbing_.handler.on_node_failure(*nodes);
+    if (const auto reason = parse_cancel_reason(line)) context_.handler.on_cancelled(*reason);
+    if (reports_out_of_memory(line)) context_.handler.on_out_of_memory();
+    if (const auto nodes = parse_node_failure(line)) context_.handler.on_node_failure(*nodes);
     if (const auto failure = parse_launch_failure(line))
-      plumbing_.handler.on_launch_failure(failure->node, failure->why);
-    plumbing_.handler.on_foreign_line(line);
+      context_.handler.on_launch_failure(failure->node, failure->why);
+    context_.handler.on_foreign_line(line);
     if (!line.starts_with("srun: ")) return;
     words_.push_back(printable(line.substr(0, kWordsLimitBytes)));
     if (words_.size() > kWordsLimitLines) words_.pop_front();
   }
 
-  StepPlumbing plumbing_;
+  StepContext context_;
   pid_t pid_ = -1;
   bool is_stopped_ = false;  ///< stop() was called
   std::unique_ptr<Pump> pump_;
@@ -121,7 +120,7 @@ class SrunStep final : public Step {
 
 class LocalStep final : public Step {
  public:
-  explicit LocalStep(const StepPlumbing& plumbing) : plumbing_(plumbing) {}
+  explicit LocalStep(const StepContext& context) : context_(context) {}
 
   Result<> start(const std::vector<std::string>& argv, Env env, int ranks) {
     auto out = make_output_pipe();
@@ -153,11 +152,11 @@ class LocalStep final : public Step {
       ranks_.emplace(*pid, rank);
     }
     const auto tap = [this](std::string_view bytes) {
-      if (plumbing_.log != nullptr) plumbing_.log->push_or_drop(std::string(bytes));
+      if (context_.log != nullptr) context_.log->push_or_drop(std::string(bytes));
       return std::string(bytes);
     };
-    out_ = std::make_unique<Pump>(plumbing_.loop, std::move(out->read_end), plumbing_.out, tap);
-    err_ = std::make_unique<Pump>(plumbing_.loop, std::move(err->read_end), plumbing_.err, tap);
+    out_ = std::make_unique<Pump>(context_.loop, std::move(out->read_end), context_.out, tap);
+    err_ = std::make_unique<Pump>(context_.loop, std::move(err->read_end), context_.err, tap);
     return {};
   }
 
@@ -180,7 +179,7 @@ class LocalStep final : public Step {
       if (ended.code != 0 && code_ == 0) code_ = ended.code;
       const int rank = found->second;
       ranks_.erase(found);
-      plumbing_.handler.on_task_end(rank, {}, ended.code, ended.signal);
+      context_.handler.on_task_end(rank, {}, ended.code, ended.signal);
     }
     end_if_done();
   }
@@ -199,21 +198,21 @@ class LocalStep final : public Step {
 
  private:
   void kill_all() {
-    for (const pid_t pid : descendants(plumbing_.bystander)) ::kill(pid, SIGKILL);
+    for (const pid_t pid : descendants(context_.bystander)) ::kill(pid, SIGKILL);
   }
 
   /// Reports the end of the step once every agent has ended. First kills the processes that a
   /// killed agent left behind.
   void end_if_done() {
     if (!ranks_.empty() || is_over_) return;
-    if (!descendants(plumbing_.bystander).empty()) return kill_all();
+    if (!descendants(context_.bystander).empty()) return kill_all();
     is_over_ = true;
     out_->drain();
     err_->drain();
-    plumbing_.handler.on_step_end(code_, {});
+    context_.handler.on_step_end(code_, {});
   }
 
-  StepPlumbing plumbing_;
+  StepContext context_;
   std::map<pid_t, int> ranks_;  ///< ranks of the running agents, by process id
   std::unique_ptr<Pump> out_;
   std::unique_ptr<Pump> err_;
@@ -223,17 +222,17 @@ class LocalStep final : public Step {
 
 }  // namespace
 
-Result<std::unique_ptr<Step>> start_srun(const StepPlumbing& plumbing,
+Result<std::unique_ptr<Step>> start_srun(const StepContext& context,
                                          const std::vector<std::string>& argv, const Env& env) {
-  auto step = std::make_unique<SrunStep>(plumbing);
+  auto step = std::make_unique<SrunStep>(context);
   DLRUN_TRY(step->start(argv, env));
   return step;
 }
 
-Result<std::unique_ptr<Step>> start_local(const StepPlumbing& plumbing,
+Result<std::unique_ptr<Step>> start_local(const StepContext& context,
                                           const std::vector<std::string>& argv, const Env& env,
                                           int ranks) {
-  auto step = std::make_unique<LocalStep>(plumbing);
+  auto step = std::make_unique<LocalStep>(context);
   DLRUN_TRY(step->start(argv, env, ranks));
   return step;
 }

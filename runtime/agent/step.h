@@ -54,7 +54,7 @@ class Step {
 };
 
 /// The outputs and callbacks of a step. Every referenced object outlives the step.
-struct StepPlumbing {
+struct StepContext {
   EventLoop& loop;
   StepHandler& handler;
   Sink& out;
@@ -67,13 +67,13 @@ struct StepPlumbing {
 
 /// Starts argv (an srun command line) with env. Reads srun's standard error: removes the agents'
 /// marks, and parses the lines without marks as messages of Slurm.
-[[nodiscard]] Result<std::unique_ptr<Step>> start_srun(const StepPlumbing& plumbing,
+[[nodiscard]] Result<std::unique_ptr<Step>> start_srun(const StepContext& context,
                                                        const std::vector<std::string>& argv,
                                                        const Env& env);
 
 /// Starts `ranks` copies of argv (a `dlrun-agent rank` command line) with env and a world in
 /// DLRUN_*. Removes the variables of an outer Slurm step or MPI job from env.
-[[nodiscard]] Result<std::unique_ptr<Step>> start_local(const StepPlumbing& plumbing,
+[[nodiscard]] Result<std::unique_ptr<Step>> start_local(const StepContext& context,
                                                         const std::vector<std::string>& argv,
                                                         const Env& env, int ranks);
 

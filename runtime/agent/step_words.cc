@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t kStepTasksLimit = 1'000'000;
 
 // Options of srun and pyxis that never take the next argument as their value (srun(1), 22.05 to
-// 26.05). Every other option does, unless it contains a '='.
+// 26.05). Every other option takes it, unless the option contains a '='.
 constexpr std::array kFlagOptions{
     std::string_view("async"),
     std::string_view("bcast"),
@@ -77,10 +77,10 @@ constexpr std::string_view kShortWithOptionalValue = "IKks";  // a value is in t
 
 /// One option on srun's command line.
 struct StepOption {
-  /// Name without dashes. If one argument has several short options: the last one.
+  /// Name without dashes. If one argument has several short options, the name of the last one.
   std::string name{};
   std::optional<std::string> value{};
-  std::size_t words = 1;  ///< number of arguments: 2 if the value is a separate argument
+  std::size_t arguments = 1;  ///< number of arguments: 2 if the value is a separate argument
 };
 
 /// Parses the option at argv[at], an argument that begins with '-'.
@@ -89,7 +89,7 @@ StepOption option_at(const std::vector<std::string>& argv, std::size_t at) {
   const auto with_next = [&](StepOption option) {
     if (at + 1 < argv.size()) {
       option.value = argv[at + 1];
-      option.words = 2;
+      option.arguments = 2;
     }
     return option;
   };
@@ -161,18 +161,18 @@ std::vector<std::string> step_on_nodes(const std::vector<std::string>& argv, con
                                        const std::vector<std::string>& kept) {
   std::vector<std::string> step{argv.front()};
   auto per_node = job.tasks_per_node;
-  bool is_words_own = false;
+  bool has_own_count = false;
   std::size_t at = 1;
   for (const std::size_t end = agent_at(argv);
        at < end && argv[at].size() > 1 && argv[at][0] == '-';) {
     if (argv[at] == "--") break;
     const auto option = option_at(argv, at);
-    const auto next = std::min(at + option.words, end);
+    const auto next = std::min(at + option.arguments, end);
     if (option.name == "ntasks-per-node") {
       if (const auto count = parse_int(option.value.value_or(""));
           count && *count > 0 && *count <= kStepTasksLimit) {
         per_node = static_cast<int>(*count);
-        is_words_own = true;
+        has_own_count = true;
       }
     }
     for (; at < next; ++at) {
@@ -183,7 +183,7 @@ std::vector<std::string> step_on_nodes(const std::vector<std::string>& argv, con
   for (const auto& node : kept) {
     const auto found = std::find(job.nodes.begin(), job.nodes.end(), node);
     const bool is_known =
-        !is_words_own && found != job.nodes.end() && job.tasks.size() == job.nodes.size();
+        !has_own_count && found != job.nodes.end() && job.tasks.size() == job.nodes.size();
     tasks += static_cast<std::size_t>(
         is_known ? job.tasks[static_cast<std::size_t>(found - job.nodes.begin())]
                  : per_node.value_or(1));

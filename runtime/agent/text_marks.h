@@ -64,7 +64,7 @@ class TextMarker {
 /// Lead's side: removes the marks and finds the lines that do not come from ranks.
 class MarkedTextReader {
  public:
-  /// Longer lines without a mark are passed on, but not given to on_line.
+  /// Longer lines without a mark are passed on to the user, but on_line does not get them.
   static constexpr std::size_t kLineLimitBytes = 4096;
 
   /// on_line gets each line that has no mark, without its newline.

@@ -33,7 +33,7 @@ Result<std::string> address_towards(const std::string& host) {
   addrinfo* found = nullptr;
   const int error = ::getaddrinfo(host.c_str(), kAnyPort, &hints, &found);
   if (error != 0)
-    return fail(Errc::kUnavailable, "the node {} is not known by name: {}", host,
+    return fail(Errc::kUnavailable, "the name of the node {} cannot be resolved: {}", host,
                 ::gai_strerror(error));
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(found, &::freeaddrinfo);
   for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
@@ -99,8 +99,8 @@ Result<int> PmixStore::owner_of(std::string_view key) const {
 Result<> PmixStore::put(std::string_view key, std::string_view value) {
   DLRUN_TRY_ASSIGN(const auto owner, owner_of(key));
   if (owner != client_->rank()) {
-    return fail(Errc::kInvalid, "store: over PMIx the key '{}' is rank {}'s to put, not rank {}'s",
-                printable(key), owner, client_->rank());
+    return fail(Errc::kInvalid, "store: over PMIx only rank {} may put the key '{}', not rank {}",
+                owner, printable(key), client_->rank());
   }
   DLRUN_TRY(own_.put(key, value));
   if (auto put = client_->put(pmix_key(key), value); !put) {

@@ -14,7 +14,7 @@ constexpr int kMaxRanks = 1 << 24;  // a larger number means that the variable i
 /// Reads a variable that must be a whole number in [least, kMaxRanks].
 Result<int> number(const Env& env, std::string_view name, int least) {
   const auto text = env.get(name);
-  if (!text) return fail(Errc::kInvalid, "{} is not set, but the variables beside it are", name);
+  if (!text) return fail(Errc::kInvalid, "{} is not set, but related variables are", name);
   const auto value = parse_int(*text);
   if (!value || *value < least || *value > kMaxRanks) {
     return fail(Errc::kInvalid, "{}='{}' is not a whole number from {} to {}", name,
@@ -109,7 +109,7 @@ Result<World> of_slurm(const Env& env) {
   } else if (world.nnodes == 1) {
     world.local_size = world.size;
   } else {
-    return fail(Errc::kInvalid, "{} is not set, but the variables beside it are", tasks);
+    return fail(Errc::kInvalid, "{} is not set, but related variables are", tasks);
   }
   return checked(world);
 }

@@ -101,8 +101,9 @@ std::vector<std::string> check_store(Store& store, const World& world) {
          Errc::kInvalid, "at most 500000");
   const int other = (world.rank + 1) % world.size;
   if (other != world.rank) {
-    expect(store.put(fmt::format("theirs/{}", other), "x"), Errc::kInvalid,
-           fmt::format("is rank {}'s to put, not rank {}'s", other, world.rank));
+    expect(
+        store.put(fmt::format("theirs/{}", other), "x"), Errc::kInvalid,
+        fmt::format("only rank {0} may put the key 'theirs/{0}', not rank {1}", other, world.rank));
   }
   expect(store.put(fmt::format("nobody/{}", world.size), "x"), Errc::kInvalid,
          "ends in a number that is not a rank");

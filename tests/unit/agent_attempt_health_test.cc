@@ -242,10 +242,10 @@ TEST_CASE(
     "its ranks are lost") {
   Scene scene;
   scene.all_join(4);
-  scene.attempt.on_lost(3, "its agent has said nothing for 30 s", scene.now);
+  scene.attempt.on_lost(3, "its agent has sent nothing for 30 s", scene.now);
   bool is_whole = false;
   SUBCASE("both") {
-    scene.attempt.on_lost(2, "its agent has said nothing for 30 s", scene.now);
+    scene.attempt.on_lost(2, "its agent has sent nothing for 30 s", scene.now);
     is_whole = true;
   }
   SUBCASE("one") {

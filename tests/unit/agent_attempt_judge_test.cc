@@ -65,6 +65,17 @@ TEST_CASE("Slurm's reason replaces the cause only of an end by Slurm's signal") 
   CHECK_FALSE(judge(own).end.is_slurms_doing);
 }
 
+TEST_CASE("Slurm's reason is the cause if a program is killed by the signal to save a checkpoint") {
+  auto facts = failed_rank(128 + SIGUSR1, SIGUSR1);
+  facts.signs.is_preemption_near = true;
+  CHECK(judge(facts).end.cause == Cause::kPreemption);  // Slurm gave no reason
+  facts.signs.cancel_reason = "JOB REQUEUE";
+  CHECK(judge(facts).end.cause == Cause::kRequeue);
+  CHECK(judge(facts).end.is_slurms_doing);
+  facts.signs.cancel_reason = "TIME LIMIT";
+  CHECK(judge(facts).end.cause == Cause::kTimeout);
+}
+
 TEST_CASE("ranks that all end with 0 complete the run, unless a warning came before") {
   auto facts = all_zero();
   CHECK(judge(facts).end.cause == Cause::kNone);
@@ -76,7 +87,7 @@ TEST_CASE("ranks that all end with 0 complete the run, unless a warning came bef
   CHECK(judge(facts).end.cause == Cause::kTimeout);
   CHECK(judge(facts).end.code == 128 + SIGTERM);
   CHECK(judge(facts).lines.size() == 1);
-  facts.signs.has_said_done = true;
+  facts.signs.has_reported_done = true;
   CHECK(judge(facts).end.code == 0);
   CHECK(judge(facts).end.cause == Cause::kNone);
   auto preempted = all_zero();

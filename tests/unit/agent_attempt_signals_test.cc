@@ -66,7 +66,7 @@ TEST_CASE("a rank that failed of itself is not excused by the reason that Slurm 
 TEST_CASE("USR1 is recorded, and passed on once only where it is asked for") {
   for (const bool forward : {false, true}) {
     CAPTURE(forward);
-    Scene scene({.forward_usr1 = forward});
+    Scene scene({.forwards_usr1 = forward});
     scene.all_join(2);
     scene.attempt.on_own_signal(SIGUSR1, scene.now);
     scene.attempt.on_own_signal(SIGUSR1, scene.now);
@@ -82,7 +82,7 @@ TEST_CASE(
     "ends the run without it") {
   SUBCASE("forward") {
     AttemptOptions options;
-    options.forward_usr1 = true;
+    options.forwards_usr1 = true;
     Scene scene(options);
     scene.all_join(2);
     scene.attempt.on_rank_signal(0, SIGTERM, scene.now);
@@ -166,7 +166,7 @@ TEST_CASE(
     "ahead of the time limit the attempt ends when a checkpoint is saved, or when there is no more "
     "time") {
   AttemptOptions options;
-  options.forward_usr1 = true;
+  options.forwards_usr1 = true;
   options.retries_timeout = true;
   Scene scene(options);
   scene.all_join(4);
@@ -198,7 +198,7 @@ TEST_CASE(
     "a program that saves on the warning of the time limit and leaves with 0 is not done, unless "
     "it says so") {
   AttemptOptions options;
-  options.forward_usr1 = true;
+  options.forwards_usr1 = true;
   options.retries_timeout = true;
   bool is_warned = true;
   bool is_timeout = true;
@@ -247,7 +247,7 @@ TEST_CASE(
     "ranks that save in a preemption's grace time and leave with 0 were preempted, if Slurm says "
     "so, too") {
   AttemptOptions options;
-  options.forward_usr1 = true;
+  options.forwards_usr1 = true;
   Scene scene(options);
   scene.all_join(4);
   scene.attempt.on_rank_signal(2, SIGTERM, scene.now);

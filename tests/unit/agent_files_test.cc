@@ -296,7 +296,7 @@ TEST_CASE("the first job makes the run its own, in private files") {
   const auto run = claim_run(directory, kJob, "x", 0);
   REQUIRE(run);
   CHECK(run->attempt == 0);
-  CHECK_FALSE(run->again);
+  CHECK_FALSE(run->was_claimed_before);
   auto claim = Json::parse(content(directory / "claim"));
   claim.erase("log");  // present only if this test's output is a file
   CHECK(claim == Json{{"cluster", "alps"}, {"job", "42"}, {"token", "feed"}});
@@ -317,7 +317,7 @@ TEST_CASE("the same job claims again after a requeue, and its attempt is the nex
   CHECK(Json::parse(content(folder.path / "claim")).value("log", "") !=
         "/x/of-the-node-before.out");
   CHECK(mode_of(folder.path / "claim") == 0600);
-  CHECK(again->again);
+  CHECK(again->was_claimed_before);
   CHECK(again->attempt == 1);
   CHECK(claim_run(folder.path, kJob, "x", 1)->attempt == 2);
   CHECK(*read_attempt(folder.path) == 2);
@@ -403,13 +403,13 @@ TEST_CASE(
     std::ofstream(folder.path / "submission.json") << R"({"token":"feed","state":"intent"})";
     const auto run = claim_run(folder.path, kJob, "x", 0);
     REQUIRE(run);
-    CHECK_FALSE(run->again);
+    CHECK_FALSE(run->was_claimed_before);
     CHECK(Json::parse(content(folder.path / "claim"))["job"] == "42");
     // The claim is torn again: the same job may claim the run, another may not.
     std::ofstream(folder.path / "claim", std::ios::trunc) << torn;
     CHECK(claim_run(folder.path, {"alps", "43", "feed"}, "x", 0).error().message.find("job 42 ") !=
           std::string::npos);
-    CHECK(claim_run(folder.path, kJob, "x", 0)->again);
+    CHECK(claim_run(folder.path, kJob, "x", 0)->was_claimed_before);
   }
 }
 

@@ -282,7 +282,7 @@ TEST_CASE(
   for (int second = 0; second < 27; ++second) gate.tick(now += seconds(1));
   CHECK(quiet.lost.empty());
   for (int second = 0; second < 5; ++second) gate.tick(now += seconds(1));
-  CHECK(quiet.lost == std::vector<std::string>{"its agent has said nothing for 30 s"});
+  CHECK(quiet.lost == std::vector<std::string>{"its agent has sent nothing for 30 s"});
   may_leave = true;
   rank.join();
 }

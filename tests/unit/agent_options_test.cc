@@ -18,7 +18,7 @@ TEST_CASE("lead's options end at the first --, and the command keeps all words a
   CHECK(lead.runs == "/scratch/runs");
   CHECK(lead.name == "mnist");
   CHECK(lead.join_timeout == std::chrono::milliseconds(2500));
-  CHECK(lead.forward_usr1);
+  CHECK(lead.forwards_usr1);
   CHECK_FALSE(lead.local);
   CHECK(lead.command == Words{"srun", "-n2", "dlrun-agent", "rank", "--", "python"});
 }

@@ -199,12 +199,12 @@ TEST_CASE("a signal is told to lead, whose word decides") {
   scene.run_with_lead();
   scene.state.on_signal(SIGTERM, false, scene.now);
   CHECK(scene.sent.back() == json_of(MessageToLead(to_lead::Signal{SIGTERM})));
-  CHECK(scene.state.next_deadline(scene.now) == scene.now + RankState::kWordWait);
-  scene.pass(RankState::kWordWait - milliseconds(1));
+  CHECK(scene.state.next_deadline(scene.now) == scene.now + RankState::kAnswerWait);
+  scene.pass(RankState::kAnswerWait - milliseconds(1));
   CHECK(scene.orders.empty());
   SUBCASE("checkpoint: the program gets USR1, once an attempt") {
     scene.state.on_answer(SignalWord::kCheckpoint, scene.now);
-    scene.pass(SignalPost::kTreeWait);
+    scene.pass(SignalRelay::kTreeWait);
     CHECK(scene.orders == Orders{kUsr1});
     scene.state.on_answer(SignalWord::kCheckpoint, scene.now);
     scene.pass(seconds(3));
@@ -255,7 +255,7 @@ TEST_CASE("a USR2 goes to the program, of which lead is not asked") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_signal(SIGUSR2, true, scene.now);
-  scene.pass(SignalPost::kTreeWait - milliseconds(1));
+  scene.pass(SignalRelay::kTreeWait - milliseconds(1));
   CHECK(scene.orders.empty());
   SUBCASE("it came by the guard alone: the program does not have it yet") {
     scene.pass(milliseconds(1));
@@ -278,7 +278,7 @@ TEST_CASE("without a lead, signals go to the program") {
   CHECK(scene.sent.empty());
   SUBCASE("a second TERM goes to the program, too") {
     scene.state.on_signal(SIGTERM, false, scene.now);
-    scene.pass(SignalPost::kTreeWait);
+    scene.pass(SignalRelay::kTreeWait);
     CHECK(scene.orders == Orders{kUsr1, kTerm, kTerm});
   }
 }
@@ -413,7 +413,7 @@ TEST_CASE("a program that cannot be started is told to lead, or to the user with
 TEST_CASE("the rank that a trusted program blames is in the exit record") {
   RankScene scene;
   scene.run_with_lead();
-  scene.state.on_told_failure(5, "rank 5 is gone");
+  scene.state.on_blame(5, "rank 5 is gone");
   SUBCASE("the program exits with a code of its own") {
     scene.state.on_program_end(1, 0, scene.now);
     CHECK(scene.exit_record()["of"] == 5);

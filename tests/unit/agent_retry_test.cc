@@ -26,12 +26,12 @@ RetryOptions any_cause(int max, int no_progress = 3) {
 
 /// Adds attempts until decide_retry() refuses a restart. Returns the number of attempts.
 int attempts_of(const RetryOptions& options, const std::vector<std::optional<std::int64_t>>& steps,
-                Cause cause, bool can_tell = false) {
+                Cause cause, bool is_progress_known = false) {
   RetryHistory history;
   int attempts = 0;
   for (const auto& step : steps) {
     ++attempts;
-    history.add_attempt(step, cause, can_tell);
+    history.add_attempt(step, cause, is_progress_known);
     if (!decide_retry(options, history, cause).restarts) return attempts;
     history.add_restart();
   }
@@ -75,8 +75,7 @@ TEST_CASE("a cause that is not asked for ends the run, and is named") {
   options.on = {Cause::kTimeout, Cause::kHang};
   RetryHistory history;
   history.add_attempt(1, Cause::kFailure);
-  CHECK(decide_retry(options, history, Cause::kFailure).why ==
-        "'failure' is not among its causes to start again (retry.on)");
+  CHECK(decide_retry(options, history, Cause::kFailure).why == "'failure' is not in retry.on");
   CHECK(decide_retry(options, history, Cause::kHang).restarts);
   CHECK_FALSE(decide_retry(options, history, Cause::kNone).restarts);
 }

@@ -23,13 +23,13 @@ const std::vector<std::string> kStepdStarts{
 };
 
 TEST_CASE("what srun says of ended tasks is understood") {
-  CHECK(parse_task_words("srun: error: n2: task 3: Killed") == TaskWords{"n2", {3}, 137, SIGKILL});
-  CHECK(parse_task_words("srun: error: n1: tasks 0-2,4: Exited with exit code 13") ==
-        TaskWords{"n1", {0, 1, 2, 4}, 13, 0});
-  CHECK(parse_task_words("srun: error: n1: task 0: Segmentation fault (core dumped)") ==
-        TaskWords{"n1", {0}, 139, SIGSEGV});
-  CHECK(parse_task_words("srun: error: n1: task 7: Terminated") ==
-        TaskWords{"n1", {7}, 143, SIGTERM});
+  CHECK(parse_task_ends("srun: error: n2: task 3: Killed") == TaskEnds{"n2", {3}, 137, SIGKILL});
+  CHECK(parse_task_ends("srun: error: n1: tasks 0-2,4: Exited with exit code 13") ==
+        TaskEnds{"n1", {0, 1, 2, 4}, 13, 0});
+  CHECK(parse_task_ends("srun: error: n1: task 0: Segmentation fault (core dumped)") ==
+        TaskEnds{"n1", {0}, 139, SIGSEGV});
+  CHECK(parse_task_ends("srun: error: n1: task 7: Terminated") ==
+        TaskEnds{"n1", {7}, 143, SIGTERM});
 }
 
 TEST_CASE("srun's other lines, and lines that only look alike, say nothing of tasks") {
@@ -40,7 +40,7 @@ TEST_CASE("srun's other lines, and lines that only look alike, say nothing of ta
         "srun: error: n1: task 1: Exited with exit code 999", "error: n1: task 1: Killed",
         "srun: error: n1: task", "srun: error: n1: tasks"}) {
     CAPTURE(line);
-    CHECK_FALSE(parse_task_words(line));
+    CHECK_FALSE(parse_task_ends(line));
   }
 }
 
@@ -73,24 +73,24 @@ TEST_CASE("why Slurm ends a step is read from the step daemon's last line of any
 TEST_CASE("Slurm's words for memory that ran out are known") {
   for (const auto& begin : kStepdStarts) {
     CAPTURE(begin);
-    CHECK(tells_out_of_memory(
+    CHECK(reports_out_of_memory(
         begin +
         "Detected 1 oom_kill event in StepId=73.0. Some of the step tasks have been OOM Killed."));
-    CHECK(tells_out_of_memory(
+    CHECK(reports_out_of_memory(
         begin +
         "Detected 2 oom_kill events in StepId=73.0. Some of the step tasks have been OOM Killed."));
-    CHECK(tells_out_of_memory(
+    CHECK(reports_out_of_memory(
         begin +
         "Detected 1 oom-kill event(s) in StepId=73.0 cgroup. Some of your processes may "
         "have been killed by the cgroup out-of-memory handler."));
   }
-  CHECK(tells_out_of_memory("srun: error: n1: task 0: Out Of Memory"));
-  CHECK_FALSE(tells_out_of_memory("srun: error: n1: task 0: Exited with exit code 1"));
-  CHECK_FALSE(tells_out_of_memory("my program: error: n1: task 0: Out Of Memory"));
-  const auto words = parse_task_words("srun: error: n1: task 3: Out Of Memory");
-  REQUIRE(words);
-  CHECK(words->signal == SIGKILL);
-  CHECK(words->tasks == std::vector<int>{3});
+  CHECK(reports_out_of_memory("srun: error: n1: task 0: Out Of Memory"));
+  CHECK_FALSE(reports_out_of_memory("srun: error: n1: task 0: Exited with exit code 1"));
+  CHECK_FALSE(reports_out_of_memory("my program: error: n1: task 0: Out Of Memory"));
+  const auto ends = parse_task_ends("srun: error: n1: task 3: Out Of Memory");
+  REQUIRE(ends);
+  CHECK(ends->signal == SIGKILL);
+  CHECK(ends->tasks == std::vector<int>{3});
 }
 
 TEST_CASE("Slurm's words for a lost node are known") {

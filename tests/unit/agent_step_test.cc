@@ -42,10 +42,10 @@ TEST_CASE(
     Heard heard;
     Sink out(*loop, STDOUT_FILENO);
     Sink err(*loop, STDERR_FILENO);
-    const StepPlumbing plumbing{*loop, heard, out, err};
+    const StepContext context{*loop, heard, out, err};
     const auto env = Env::of_process();
     auto step =
-        is_local ? start_local(plumbing, {"true"}, env, 2) : start_srun(plumbing, {"true"}, env);
+        is_local ? start_local(context, {"true"}, env, 2) : start_srun(context, {"true"}, env);
     REQUIRE(step);
     for (const auto until = Clock::now() + seconds(10); !heard.is_over && Clock::now() < until;) {
       loop->run_once(milliseconds(10));

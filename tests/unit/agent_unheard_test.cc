@@ -20,6 +20,20 @@ void stop_lead(Scene& scene, seconds time) {
   scene.attempt.on_asleep(time, scene.now);
 }
 
+TEST_CASE("a rank without an exit record is reported although lead was stopped just before") {
+  Scene scene;
+  scene.all_join(4);
+  for (const int rank : {0, 1, 3}) scene.attempt.on_exit(rank, {0, 0, {}}, scene.now);
+  scene.attempt.on_step_end(0, "", scene.now);
+  stop_lead(scene, seconds(3));
+  scene.pass(seconds(1));
+  REQUIRE(scene.attempt.is_over());
+  CHECK(scene.attempt.end().first_failed->rank == 2);
+  CHECK(scene.attempt.end().message ==
+        "rank 2 on n2: has no exit record, and the step is over; the other 3 ranks are ended");
+  CHECK(scene.notes.said == std::vector<std::string>{scene.attempt.end().message});
+}
+
 TEST_CASE("lead that was stopped beyond its lease says so, and blames no rank") {
   Scene scene;
   scene.all_join(4);
@@ -44,8 +58,7 @@ TEST_CASE("lead that was stopped beyond its lease says so, and blames no rank") 
   CHECK(end.code == 143);
   CHECK(end.cause == Cause::kFailure);
   CHECK(end.message ==
-        "lead was stopped for 14 s; the ranks' agents have ended them, as they must when they do "
-        "not hear lead");
+        "lead was stopped for 14 s; the agents did not hear lead and have ended their ranks");
   CHECK(scene.notes.count("rank_failed") == 0);
 }
 
@@ -93,7 +106,7 @@ TEST_CASE("a rank that fails of itself while lead is stopped is named shortly af
 
 TEST_CASE("in a preemption's grace time ranks that no longer heard lead count as preempted") {
   AttemptOptions options;
-  options.forward_usr1 = true;
+  options.forwards_usr1 = true;
   Scene scene(options);
   scene.all_join(4);
   scene.attempt.on_rank_signal(0, SIGTERM, scene.now);

@@ -1,8 +1,8 @@
 #pragma once
-// Tracks the signals that reached a task, so that the program gets each signal exactly once. Slurm
-// may send a signal to the whole process tree (`proctrack/linuxproc`): then the agent, its guard
-// and the program each get it. Or Slurm sends it to the task's first process only, and the agent
-// must pass it on to the program. No I/O, no clock.
+// Tracks the signals that reached a task, so that the program gets each signal exactly once. With
+// `proctrack/linuxproc`, Slurm sends a signal to the whole process tree: the agent, its guard and
+// the program. With other trackers it reaches only the task's first process, and the agent must
+// pass it on to the program. No I/O, no clock.
 
 #include <chrono>
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace dlrun::agent {
 
-class SignalPost {
+class SignalRelay {
  public:
   using Clock = std::chrono::steady_clock;
 

@@ -1,4 +1,4 @@
-#include "runtime/agent/container_words.h"
+#include "runtime/agent/container_messages.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@ namespace dlrun::agent {
 namespace {
 
 constexpr std::size_t kSentenceLimitBytes = 512;
-constexpr std::string_view kOfApptainer = "FATAL: ";
+constexpr std::string_view kApptainerPrefix = "FATAL: ";
 
 /// Returns the message of pyxis in a line that Slurm prints for it: WORDS in
 /// "slurmstepd-n1: error: pyxis: WORDS", or, from Slurm 25.05 on, in "[TIME] error: pyxis: WORDS".
@@ -35,7 +35,7 @@ std::optional<std::string_view> of_charliecloud(std::string_view line) {
 
 /// Returns the error message in a line of enroot, apptainer, or dlrun's own job script.
 std::optional<std::string_view> of_tool(std::string_view line) {
-  constexpr std::array<std::string_view, 4> kStarts{"[ERROR] ", kOfApptainer,
+  constexpr std::array<std::string_view, 4> kStarts{"[ERROR] ", kApptainerPrefix,
                                                     "enroot-mount: ", "dlrun: container: "};
   for (const auto start : kStarts) {
     if (line.starts_with(start))
@@ -63,64 +63,64 @@ bool has(std::string_view text, std::string_view part) {
 
 /// Returns true for messages about an image that cannot be unpacked.
 bool is_of_image(std::string_view words) {
-  constexpr std::array<std::string_view, 5> kOfImage{"Invalid image format",
-                                                     "No such file or directory", "FATAL ERROR",
-                                                     "uncompress", "returned error code"};
-  constexpr std::array<std::string_view, 4> kOfNode{"No space left", "quota", "ommand not found",
-                                                    "File already exists"};
+  constexpr std::array<std::string_view, 5> kImageErrors{"Invalid image format",
+                                                         "No such file or directory", "FATAL ERROR",
+                                                         "uncompress", "returned error code"};
+  constexpr std::array<std::string_view, 4> kNodeErrors{"No space left", "quota",
+                                                        "ommand not found", "File already exists"};
   const auto has_one_of = [&](const auto& parts) {
     return std::any_of(parts.begin(), parts.end(),
                        [&](std::string_view part) { return has(words, part); });
   };
-  return has_one_of(kOfImage) && !has_one_of(kOfNode);
+  return has_one_of(kImageErrors) && !has_one_of(kNodeErrors);
 }
 
 }  // namespace
 
-bool ContainerWords::hear(std::string_view line) {
+bool ContainerMessages::handle_line(std::string_view line) {
   if (const auto words = of_pyxis(line)) {
-    hear_pyxis(*words);
+    handle_pyxis_message(*words);
     return true;
   }
   if (const auto words = of_charliecloud(line)) {
-    hear_tool(*words, words->starts_with("can't stat: ") || has(*words, "image") ||
-                          has(*words, "FUSE") || has(*words, "SquashFS"));
+    handle_tool_message(*words, words->starts_with("can't stat: ") || has(*words, "image") ||
+                                    has(*words, "FUSE") || has(*words, "SquashFS"));
     return true;
   }
   const auto words = of_tool(line);
   if (words) {
-    hear_tool(*words,
-              line.starts_with(kOfApptainer) && (has(*words, "image") || has(*words, "extract")));
+    handle_tool_message(*words, line.starts_with(kApptainerPrefix) &&
+                                    (has(*words, "image") || has(*words, "extract")));
   }
   return words.has_value();
 }
 
-void ContainerWords::hear_tool(std::string_view words, bool is_of_image) {
+void ContainerMessages::handle_tool_message(std::string_view words, bool is_of_image) {
   if (!sentence_.empty()) return;
   sentence_ = words;
   is_sentence_of_image_ = is_of_image;
 }
 
-void ContainerWords::hear_pyxis(std::string_view words) {
+void ContainerMessages::handle_pyxis_message(std::string_view words) {
   if (words.starts_with("failed to export container")) {
     if (failed_save_.empty()) failed_save_ = with_detail(words);
   } else if (words.starts_with("    ")) {  // a quoted line of enroot's log
-    const auto told = of_tool(trim(words));
-    if (!told && is_detail_certain_) return;
-    is_detail_certain_ = told.has_value();
-    detail_ = told.value_or(trim(words));
+    const auto error = of_tool(trim(words));
+    if (!error && is_detail_certain_) return;
+    is_detail_certain_ = error.has_value();
+    detail_ = error.value_or(trim(words));
   } else if (sentence_.empty() && !is_noise(words)) {
     sentence_ = words;
   }
 }
 
-std::string ContainerWords::with_detail(std::string_view words) const {
+std::string ContainerMessages::with_detail(std::string_view words) const {
   const auto text = detail_.empty() || words.empty() ? fmt::format("{}{}", words, detail_)
                                                      : fmt::format("{}: {}", words, detail_);
   return printable(std::string_view(text).substr(0, kSentenceLimitBytes));
 }
 
-std::optional<ContainerFailure> ContainerWords::failure() const {
+std::optional<ContainerFailure> ContainerMessages::failure() const {
   if (sentence_.empty() && detail_.empty()) return std::nullopt;
   const bool is_making = sentence_.starts_with("failed to create container filesystem");
   const bool is_image = is_sentence_of_image_ ||

@@ -1,4 +1,4 @@
-#include "runtime/agent/signal_post.h"
+#include "runtime/agent/signal_relay.h"
 
 namespace dlrun::agent {
 namespace {
@@ -7,7 +7,7 @@ constexpr std::chrono::milliseconds kSameSignal{1000};
 
 }  // namespace
 
-bool SignalPost::take(int signal, bool came_by_guard, Clock::time_point now) {
+bool SignalRelay::take(int signal, bool came_by_guard, Clock::time_point now) {
   (came_by_guard ? came_by_guard_ : came_direct_).insert(signal);
   const auto last = last_.find(signal);
   if (last != last_.end() && now < last->second + kSameSignal) return false;
@@ -15,7 +15,7 @@ bool SignalPost::take(int signal, bool came_by_guard, Clock::time_point now) {
   return true;
 }
 
-std::vector<int> SignalPost::take_due(Clock::time_point now) {
+std::vector<int> SignalRelay::take_due(Clock::time_point now) {
   std::vector<int> due;
   while (!waiting_.empty() && waiting_.begin()->first <= now) {
     if (!reached_whole_tree(waiting_.begin()->second)) due.push_back(waiting_.begin()->second);
