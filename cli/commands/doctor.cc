@@ -89,7 +89,7 @@ Result<int> doctor(Cli& cli, const DoctorOptions& options) {
     print_document(site_draft(facts));
     return kExitOk;
   }
-  // A listed slurmrestd serves this cluster, as far as anybody can tell.
+  // dlrun assumes that the configured servers serve the default cluster.
   if (options.cluster.empty()) facts.rest_servers = ask_rest_servers(known_servers(cli).all());
   std::vector<Diagnostic> problems;
   std::optional<std::string> site = match_site(facts.cluster_name(), config_folders(cli), problems);

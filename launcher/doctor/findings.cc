@@ -166,7 +166,7 @@ void add_jobs(const ClusterFacts& facts, Findings& found) {
     found.add(Kind::kFine, "arrays", "MaxArraySize=" + array, "a job array must have fewer tasks");
 }
 
-/// Adds which versions of the API a listed slurmrestd and dlrun share.
+/// Adds the versions of the API that a configured slurmrestd and dlrun share.
 void add_rest_server(const RestServerFacts& server, Findings& found) {
   if (!server.problem.empty())
     return found.add(Kind::kMissing, "REST", server.problem,
@@ -178,14 +178,19 @@ void add_rest_server(const RestServerFacts& server, Findings& found) {
   const std::string serves =
       fmt::format("slurmrestd at {} serves {}", server.url,
                   server.served.empty() ? "no API that takes jobs" : join(server.served, ", "));
+  const std::string& configured = server.configured_version;
   const auto newest = newest_rest_version(shared);
   if (!newest)
     return found.add(
         Kind::kMissing, "REST", serves,
         fmt::format("dlrun speaks {}: jobs are submitted by sbatch", spoken_rest_versions()));
-  found.add(
-      Kind::kFine, "REST", serves,
-      fmt::format("dlrun shares {} and uses {}", join(shared, ", "), rest_version_text(*newest)));
+  if (!configured.empty() && std::find(shared.begin(), shared.end(), configured) == shared.end())
+    return found.add(Kind::kMissing, "REST", serves,
+                     fmt::format("the configured version {} is not one that both have ({})",
+                                 configured, join(shared, ", ")));
+  found.add(Kind::kFine, "REST", serves,
+            fmt::format("dlrun shares {} and uses {}", join(shared, ", "),
+                        configured.empty() ? rest_version_text(*newest) : configured));
 }
 
 /// Adds whether slurmrestd can be used.
@@ -199,16 +204,16 @@ void add_rest(const ClusterFacts& facts, Findings& found) {
   const auto versions = rest_versions_of_release(release);
   if (versions.empty())
     return found.add(Kind::kNote, "REST", "auth/jwt" + here,
-                     fmt::format("Slurm {} is unknown; list its slurmrestd in a site file, and "
-                                 "doctor asks it for its versions",
+                     fmt::format("dlrun does not know the versions of the API in Slurm {}; doctor "
+                                 "asks a slurmrestd that a site file lists",
                                  release));
   found.add(Kind::kFine, "REST", "auth/jwt" + here,
-            fmt::format("slurmrestd of Slurm {} serves {} to dlrun, with a token: scontrol token",
-                        release,
+            fmt::format("dlrun can use {} of Slurm {}'s slurmrestd, with a token: scontrol token",
                         versions.front() == versions.back()
                             ? std::string(rest_version_text(versions.front()))
                             : fmt::format("{} to {}", rest_version_text(versions.front()),
-                                          rest_version_text(versions.back()))));
+                                          rest_version_text(versions.back())),
+                        release));
 }
 
 /// Adds modules, scratch folders and networks, and the queries that failed.

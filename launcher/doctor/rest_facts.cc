@@ -1,3 +1,4 @@
+// Asks the configured slurmrestds for the versions of their API.
 #include "launcher/doctor/cluster_facts.h"
 #include "launcher/executors/rest_client.h"
 
@@ -6,7 +7,7 @@ namespace dlrun {
 std::vector<RestServerFacts> ask_rest_servers(const std::vector<RestServer>& servers) {
   std::vector<RestServerFacts> all;
   for (const RestServer& server : servers) {
-    RestServerFacts facts{server.url, {}, {}};
+    RestServerFacts facts{server.url, {}, {}, server.version};
     if (auto served = RestClient(server).served_versions()) {
       facts.served = std::move(*served);
     } else {

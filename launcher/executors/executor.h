@@ -55,7 +55,7 @@ struct SubmitRequest {
   std::vector<std::string> options;  ///< sbatch's arguments before the script
   std::filesystem::path directory;   ///< the job's working directory
   Env env;                           ///< the job's whole environment
-  /// The key of the spec that an option of the script comes from: "--hint" -> "resources.hint".
+  /// For messages: each option's key in the spec, such as "--hint" -> "resources.hint".
   std::map<std::string, std::string> keys;
 };
 

@@ -16,18 +16,19 @@ constexpr std::chrono::milliseconds kConnectTimeout{10'000};
 constexpr std::array kPausesOfTries{std::chrono::milliseconds{20}, std::chrono::milliseconds{200},
                                     std::chrono::milliseconds{1000}};
 
-/// An answer while it arrives.
+/// A response while it arrives.
 struct Arriving {
   HttpResponse response;
-  std::size_t largest = 0;
+  std::size_t largest = 0;  ///< of the body, in bytes
   bool is_too_large = false;
 };
 
+/// Appends bytes to the body of an Arriving. Ends the transfer if the body becomes too large.
 std::size_t append(char* bytes, std::size_t size, std::size_t count, void* into) {
   Arriving& arriving = *static_cast<Arriving*>(into);
   std::string& body = arriving.response.body;
   arriving.is_too_large = body.size() + size * count > arriving.largest;
-  if (arriving.is_too_large) return 0;
+  if (arriving.is_too_large) return 0;  // libcurl then fails with CURLE_WRITE_ERROR
   body.append(bytes, size * count);
   return size * count;
 }
@@ -103,7 +104,8 @@ Result<HttpClient> HttpClient::to(const RestAddress& address) {
 Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
   const CurlLibrary& curl = state_->curl;
   CURL* const handle = state_->handle;
-  Arriving arriving{{}, request.largest_answer};
+  Arriving arriving;
+  arriving.largest = request.largest_response;
   HttpResponse& response = arriving.response;
   const std::string url = state_->address.base + request.path;
   struct curl_slist* headers = nullptr;
@@ -142,11 +144,10 @@ Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
             {"seconds", std::chrono::steady_clock::now() - start},
             {"error", code == CURLE_OK ? "" : curl.easy_strerror(code)}});
   if (arriving.is_too_large)
-    return fail(
-        Errc::kUnavailable,
-        "its answer to {} {} is larger than {} MiB and was not read; look into its log, and "
-        "whether another server listens there",
-        request.method, request.path, request.largest_answer >> 20U);
+    return fail(Errc::kUnavailable,
+                "its answer to {} {} is larger than {} MiB; dlrun has stopped reading. Check "
+                "whether another server listens there, and read its log",
+                request.method, request.path, request.largest_response >> 20U);
   if (code != CURLE_OK) {
     const std::string message = state_->curl_message.front() != '\0' ? state_->curl_message.data()
                                                                      : curl.easy_strerror(code);

@@ -35,18 +35,19 @@ constexpr std::int64_t kAlreadyDone = 2021;   // ESLURM_ALREADY_DONE
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-/// Returns the number at the key: bare, or {"set": true, "infinite": false, "number": 42}. nullopt
-/// if it is unset or infinite.
+/// Returns the number at the key, which is bare or {"set": true, "infinite": false, "number": 42}.
+/// Returns nullopt if the number is unset or infinite.
 [[nodiscard]] std::optional<std::int64_t> number_at(const Json& object, const char* key) {
   const auto found = object.is_object() ? object.find(key) : object.end();
   if (found == object.end()) return std::nullopt;
   if (found->is_object()) {
-    const auto is = [&](const char* name) {
+    const auto is_true = [&](const char* name) {
       const auto flag = found->find(name);
       return flag != found->end() && flag->is_boolean() && flag->get<bool>();
     };
     const auto number = found->find("number");
-    return is("set") && !is("infinite") && number != found->end() && number->is_number_integer()
+    return is_true("set") && !is_true("infinite") && number != found->end() &&
+                   number->is_number_integer()
                ? std::optional(number->get<std::int64_t>())
                : std::nullopt;
   }
@@ -54,9 +55,9 @@ constexpr std::int64_t kAlreadyDone = 2021;   // ESLURM_ALREADY_DONE
 }
 
 [[nodiscard]] const Json& list_at(const Json& object, const char* key) {
-  static const Json nothing = Json::array();
+  static const Json empty = Json::array();
   const auto found = object.is_object() ? object.find(key) : object.end();
-  return found != object.end() && found->is_array() ? *found : nothing;
+  return found != object.end() && found->is_array() ? *found : empty;
 }
 
 constexpr std::int64_t kMostTasks = 100'000;
@@ -105,24 +106,26 @@ constexpr std::int64_t kLastTask = 1U << 31U;
   return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts)};
 }
 
-/// Returns the job's state as squeue prints it. From v0.0.40 on it is a list: the state itself,
-/// then what holds besides ("COMPLETING"), of which squeue prints the first of this order.
+/// Returns the job's state as squeue prints it. From v0.0.40 on the state is a list: the base
+/// state, then its flags, such as "COMPLETING". squeue prints the flag that comes first in
+/// kStateFlags, or else the base state.
 [[nodiscard]] std::string state_of(const Json& job) {
-  constexpr std::array<std::string_view, 13> kBesides = {
+  constexpr std::array<std::string_view, 13> kStateFlags = {
       "COMPLETING", "STAGE_OUT",     "CONFIGURING",  "EXPEDITING",   "RESIZING",
       "REQUEUED",   "REQUEUE_FED",   "REQUEUE_HOLD", "SPECIAL_EXIT", "STOPPED",
       "REVOKED",    "RESV_DEL_HOLD", "SIGNALING"};
   const Json& states = list_at(job, "job_state");
-  for (const auto word : kBesides) {
-    if (std::any_of(states.begin(), states.end(), [&](const Json& one) { return one == word; }))
-      return std::string(word);
+  for (const auto flag : kStateFlags) {
+    if (std::any_of(states.begin(), states.end(), [&](const Json& one) { return one == flag; }))
+      return std::string(flag);
   }
   return state_word(!states.empty() && states.front().is_string()
                         ? states.front().get<std::string>()
                         : text_at(job, "job_state"));
 }
 
-/// Reads how the job ended: a number in waitpid()'s form, or from v0.0.40 on an object.
+/// Reads the exit code and the signal: from a number in waitpid()'s form, or from v0.0.40 on from
+/// an object.
 void read_exit_code(JobReport& report, const Json& job) {
   const auto found = job.find("exit_code");
   if (found == job.end()) return;
@@ -208,7 +211,7 @@ std::string rest_cancel_failure(std::string_view body) {
   return join(lines, "; ");
 }
 
-bool rest_is_whole(std::string_view body) {
+bool rest_is_complete(std::string_view body) {
   return parse_json<Json>(body, kReplyLimits).is_object();
 }
 
@@ -218,7 +221,7 @@ bool rest_says_unknown_job(std::string_view body) {
     if (number_at(one, "error_number") == kInvalidJobId ||
         number_at(one, "error_code") == kInvalidJobId)
       return true;
-    // The answer to a cancellation, from v0.0.40 on.
+    // The response to a cancellation has this form from v0.0.40 on.
     const auto error = one.is_object() ? one.find("error") : one.end();
     return one.is_object() && error != one.end() && number_at(*error, "code") == kInvalidJobId;
   };
@@ -228,14 +231,16 @@ bool rest_says_unknown_job(std::string_view body) {
 }
 
 std::vector<std::string> rest_versions(std::string_view openapi) {
+  constexpr std::size_t kMostVersions = 32, kLongestVersion = 16;
   std::vector<std::string> versions;
   const Json answer = object_of(openapi);
   const auto paths = answer.find("paths");
   if (paths == answer.end() || !paths->is_object()) return versions;
   for (const auto& [path, methods] : paths->items()) {
+    if (versions.size() == kMostVersions) break;
     const auto parts = split(path, '/');  // "", "slurm", VERSION, "job", "submit"
-    if (parts.size() >= 5 && parts[1] == "slurm" && parts[3] == "job" && parts[4] == "submit" &&
-        parts[2].starts_with('v'))
+    if (parts.size() == 5 && parts[1] == "slurm" && parts[3] == "job" && parts[4] == "submit" &&
+        parts[2].starts_with('v') && parts[2].size() <= kLongestVersion)
       versions.push_back(printable(parts[2]));
   }
   return versions;
@@ -245,7 +250,7 @@ std::string rest_release(std::string_view body) {
   const Json answer = object_of(body);
   const auto meta = answer.find("meta");
   if (meta == answer.end() || !meta->is_object()) return {};
-  for (const char* name : {"slurm", "Slurm"}) {  // the second up to v0.0.38
+  for (const char* name : {"slurm", "Slurm"}) {  // v0.0.38 writes "Slurm"
     const auto slurm = meta->find(name);
     if (slurm != meta->end()) return printable(text_at(*slurm, "release"));
   }

@@ -1,5 +1,5 @@
-// Drives Slurm through slurmrestd. Every call is one or two requests with a timeout; requests that
-// change something are never retried here.
+// Drives Slurm through slurmrestd. Every request has a timeout; requests that change something are
+// never retried here.
 
 #include <unistd.h>
 
@@ -48,17 +48,16 @@ class Slurmrestd final : public Executor {
     DLRUN_TRY_ASSIGN(auto body, body_of(request, script, version));
     DLRUN_TRY_ASSIGN(const auto answer,
                      client_.send("POST", "job/submit", std::move(body), kRestSubmitTimeout));
-    if (answer.status == 200) {
-      if (auto id = rest_job_id(answer.body)) {
-        const std::string dropped = rest_field_warnings(answer.body);
-        if (!dropped.empty()) return tl::unexpected(take_back(*id, dropped));
-        return JobId{"", std::move(*id)};
-      }
-      if (rest_is_whole(answer.body) && rest_errors(answer.body).empty())
-        return fail(Errc::kUnavailable,
-                    "slurmrestd at {} answered to the submission without a job's number",
-                    client_.server().url);
+    // A response with an id can have another status than 200: the job then waits, and the error is
+    // the reason.
+    if (auto id = rest_job_id(answer.body)) {
+      const std::string ignored = rest_field_warnings(answer.body);
+      if (!ignored.empty()) return tl::unexpected(cancel_incomplete(*id, ignored));
+      return JobId{"", std::move(*id)};
     }
+    if (answer.status == 200 && rest_is_complete(answer.body) && rest_errors(answer.body).empty())
+      return fail(Errc::kUnavailable, "slurmrestd at {} answered the submission without a job id",
+                  client_.server().url);
     return tl::unexpected(client_.error_of(answer));
   }
 
@@ -73,7 +72,7 @@ class Slurmrestd final : public Executor {
   }
 
   Result<std::optional<JobId>> do_find(std::string_view comment, const std::string&) override {
-    DLRUN_TRY_ASSIGN(const auto answer, client_.ask("jobs"));
+    DLRUN_TRY_ASSIGN(const auto answer, client_.get("jobs"));
     DLRUN_TRY_ASSIGN(const auto reports, rest_jobs(answer.body, ::getuid()));
     for (const auto& report : reports) {
       if (is_comment_of(report.comment, comment)) return JobId{"", array_id(report.job.id)};
@@ -90,7 +89,8 @@ class Slurmrestd final : public Executor {
     if (max_age.count() == 0 && ids.size() <= kFewJobs) {
       for (const auto& id : ids) {
         DLRUN_TRY_ASSIGN(const auto reply,
-                         client_.ask("job/" + id, RestClient::AcceptUnknownJob::kYes));
+                         client_.get("job/" + id, RestClient::AcceptUnknownJob::kYes));
+        if (rest_says_unknown_job(reply.body)) continue;
         DLRUN_TRY(add_reports(answer, reply.body, jobs));
       }
       return answer;
@@ -101,12 +101,20 @@ class Slurmrestd final : public Executor {
   }
 
   Result<> do_cancel(const JobId& job, std::string_view) override {
-    DLRUN_TRY_ASSIGN(const auto answer, client_.send("DELETE", "job/" + job.id, {}, kRestQueryTimeout));
+    // slurmrestd 23.11, which has v0.0.40, ignores the task's number and cancels the whole array.
+    DLRUN_TRY_ASSIGN(const auto version, client_.version());
+    if (version == RestVersion::k40 && array_id(job.id) != job.id)
+      return fail(Errc::kRefused,
+                  "in v0.0.40 of its API, slurmrestd would cancel the whole array instead of {0}. "
+                  "Run scancel {0}, or set the server's `version` to another one in a site file",
+                  job.id);
+    DLRUN_TRY_ASSIGN(const auto answer,
+                     client_.send("DELETE", "job/" + job.id, {}, kRestQueryTimeout));
     if (rest_says_unknown_job(answer.body))
       return fail(Errc::kNotFound, "Slurm knows no job {} (any more)", job.id);
-    if (const std::string words = rest_cancel_failure(answer.body); !words.empty())
-      return fail(Errc::kRefused, "Slurm refused (slurmrestd): {}", words);
-    if (answer.status == 200 && rest_is_whole(answer.body)) return {};
+    if (const std::string errors = rest_cancel_failure(answer.body); !errors.empty())
+      return fail(Errc::kRefused, "Slurm refused (slurmrestd): {}", errors);
+    if (answer.status == 200 && rest_is_complete(answer.body)) return {};
     return tl::unexpected(client_.error_of(answer));
   }
 
@@ -129,16 +137,16 @@ class Slurmrestd final : public Executor {
 
   /// Cancels a job that slurmrestd has accepted without some of its fields. Returns the error of
   /// its submission.
-  Error take_back(const std::string& id, std::string_view dropped) {
+  Error cancel_incomplete(const std::string& id, std::string_view warnings) {
     const auto cancelled = do_cancel({"", id}, {});
+    const bool is_gone = cancelled || cancelled.error().code == Errc::kNotFound;
     return {Errc::kRefused,
-            fmt::format("slurmrestd at {} took the job without a part of what it asks for: {}. {} "
-                        "Give submit.via: sbatch, or report this: dlrun speaks {}",
-                        client_.server().url, dropped,
-                        cancelled ? fmt::format("Job {} was cancelled.", id)
-                                  : fmt::format("Job {} could not be cancelled ({}): cancel it.",
-                                                id, cancelled.error().message),
-                        spoken_rest_versions())};
+            fmt::format("slurmrestd at {} accepted the job without some of its properties: {}. {}. "
+                        "Give submit.via: sbatch, and report this error to dlrun's developers",
+                        client_.server().url, warnings,
+                        is_gone ? fmt::format("Job {} was cancelled", id)
+                                : fmt::format("Job {} could not be cancelled ({}): run scancel {}",
+                                              id, cancelled.error().message, id))};
   }
 
   /// Returns the user's jobs in the queue, so that one query serves every process that watches one
@@ -153,7 +161,7 @@ class Slurmrestd final : public Executor {
                          [&](const JobId& job) { return known.contains(job.id); });
     };
     const auto ask_all = [&]() -> Result<std::string> {
-      DLRUN_TRY_ASSIGN(const auto answer, client_.ask("jobs"));
+      DLRUN_TRY_ASSIGN(const auto answer, client_.get("jobs"));
       return reduced_rest_jobs(answer.body, ::getuid());
     };
     auto cache = max_age.count() > 0 ? QueueCache::of_user(env_) : std::nullopt;

@@ -1,4 +1,4 @@
-// Converts sbatch's options to the fields that rest_fields.cc names.
+// Splits sbatch's options and converts them to the fields of the table in rest_fields.cc.
 #include "launcher/plan/rest_job.h"
 
 #include <algorithm>
@@ -36,14 +36,14 @@ void add_options(std::vector<Option>& options, std::span<const std::string> word
       const RestOption* row = find_rest_option(option.name);
       if (equals != std::string::npos) {
         option.value = word.substr(equals + 1);
-      } else if (row != nullptr && row->wants_value && has_next) {
+      } else if (row != nullptr && row->needs_value && has_next) {
         option.value = words[++i];
       }
       options.push_back(std::move(option));
     } else if (word.size() >= 2 && word[0] == '-') {
       const RestOption* row = find_rest_option(word[1]);
       Option option{row == nullptr ? word : std::string(row->option), std::nullopt};
-      if (row != nullptr && row->wants_value) {
+      if (row != nullptr && row->needs_value) {
         if (word.size() > 2) {
           option.value = word.substr(2);
         } else if (has_next) {
@@ -74,8 +74,8 @@ void add_options(std::vector<Option>& options, std::span<const std::string> word
   return last;
 }
 
-/// Returns the number of tasks that sbatch requests if no option sets it; slurmrestd has no such
-/// default.
+/// Returns the number of tasks that sbatch requests if no option sets it; nullopt if sbatch has no
+/// default either. slurmrestd does not compute this default.
 [[nodiscard]] std::optional<std::string> implied_tasks(const std::vector<Option>& options) {
   const auto value_of = [&](std::string_view name) -> std::optional<std::string> {
     const auto found = std::find_if(options.begin(), options.end(),
@@ -91,39 +91,41 @@ void add_options(std::vector<Option>& options, std::span<const std::string> word
   return fmt::format("{}", nodes->min);
 }
 
-/// Adds the variables that sbatch adds from 23.11 on. job: the job description without environment.
+/// Adds the variables that sbatch adds from Slurm 23.11 on. job: the job description without its
+/// environment.
 void add_variables_of_23(Env& env, const Json& job) {
   for (const auto& [field, variable] : {std::pair{"tres_per_task", "SLURM_TRES_PER_TASK"},
                                         std::pair{"tres_bind", "SLURM_TRES_BIND"}}) {
     if (const auto found = job.find(field); found != job.end())
       env.set(variable, found->get<std::string>());
   }
-  // mpirun in the script then starts its daemons with srun, and srun knows that it does.
+  // If the script calls mpirun, mpirun starts its daemons with srun and this option of srun.
   const auto add = [&](std::string_view name, std::string_view value) {
     if (!env.has(name)) env.set(name, value);
   };
   constexpr std::string_view kLauncher = "--external-launcher";
   add("OMPI_MCA_plm_slurm_args", kLauncher);
   add("PRTE_MCA_plm_slurm_args", kLauncher);
-  for (const auto& [bootstrap, words] :
+  for (const auto& [bootstrap, arguments] :
        {std::pair{"HYDRA_BOOTSTRAP", "HYDRA_LAUNCHER_EXTRA_ARGS"},
         std::pair{"I_MPI_HYDRA_BOOTSTRAP", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"}}) {
     add(bootstrap, "slurm");
-    if (env.get_or(bootstrap, "") == "slurm") add(words, kLauncher);
+    if (env.get_or(bootstrap, "") == "slurm") add(arguments, kLauncher);
   }
 }
 
-/// Returns the environment as an object in v0.0.38, and as a list of NAME=VALUE in later versions.
+/// Returns the job's environment: an object in v0.0.38, a list of NAME=VALUE in later versions.
+/// Fails with kInvalid if a name or a value is not UTF-8.
 [[nodiscard]] Result<Json> environment_of(const RestJobInputs& inputs,
                                           const std::vector<Option>& options, const Json& job) {
   const bool is_object = inputs.version == RestVersion::k38;
   Env all = inputs.env;
   for (const Option& option : options) {
     const RestOption& row = *find_rest_option(option.name);
-    // Later Slurm tells srun how tasks are bound to GPUs by SLURM_TRES_BIND alone.
-    const bool is_told =
-        is_object || (option.name != "--gpu-bind" && option.name != "--gpus-per-task");
-    if (row.variable.empty() || !option.value || !is_told) continue;
+    // From Slurm 23.11 on, sbatch sets SLURM_TRES_BIND instead of the variables of these options.
+    const bool is_replaced =
+        !is_object && (option.name == "--gpu-bind" || option.name == "--gpus-per-task");
+    if (row.variable.empty() || !option.value || is_replaced) continue;
     const auto mib = row.option == "--mem-per-gpu" ? memory_mib(*option.value) : std::nullopt;
     all.set(row.variable, mib ? fmt::format("{}", *mib) : *option.value);
   }
@@ -144,8 +146,8 @@ void add_variables_of_23(Env& env, const Json& job) {
   return environment;
 }
 
-/// Returns why the option cannot be sent in this version; nullopt if it can. server: its name in
-/// the message.
+/// Returns the reason why slurmrestd cannot get the option in this version; nullopt if it can.
+/// server: the name of slurmrestd in the message.
 [[nodiscard]] std::optional<std::string> refusal_in(std::string_view option,
                                                     const std::optional<std::string>& value,
                                                     RestVersion version, std::string_view server) {
@@ -161,9 +163,9 @@ void add_variables_of_23(Env& env, const Json& job) {
   if (field.kind == RestKind::kRefused) return cannot(field.name);
   if (field.kind == RestKind::kSignalText && value && value->find(':') != std::string::npos)
     return cannot("it takes no B: or R: before the signal");
-  if (row->wants_value && !value) return fmt::format("{} wants a value", option);
+  if (row->needs_value && !value) return fmt::format("{} needs a value", option);
   if (value && rest_kind_is_flag(field.kind)) return cannot("it takes no value");
-  if (field.kind == RestKind::kOwn) return std::nullopt;
+  if (field.kind == RestKind::kNotSent) return std::nullopt;
   Json job = Json::object();
   if (const auto wrong = set_rest_field(job, field, value))
     return fmt::format("{} is '{}', expected {}", option, printable(value.value_or("")), *wrong);
@@ -178,12 +180,12 @@ std::optional<std::string> rest_refusal(std::string_view option,
   if (version)
     return refusal_in(option, value, *version,
                       fmt::format("slurmrestd ({})", rest_version_text(*version)));
-  std::optional<std::string> newest;
+  std::optional<std::string> reason;
   for (const RestVersion each : kRestVersions) {
-    newest = refusal_in(option, value, each, "slurmrestd");
-    if (!newest) return std::nullopt;
+    reason = refusal_in(option, value, each, "slurmrestd");
+    if (!reason) return std::nullopt;
   }
-  return newest;
+  return reason;
 }
 
 Result<std::string> rest_job(const RestJobInputs& inputs) {
@@ -218,9 +220,10 @@ Result<std::string> rest_job(const RestJobInputs& inputs) {
       value = fmt::format("{}/{}", inputs.directory, *value);
     (void)set_rest_field(job, field, value);
   }
-  // Without this field a later slurmrestd asks for 0, which no option of sbatch does.
-  constexpr int kNotGiven = 0xfffe;
-  if (inputs.version >= RestVersion::k42) job["oom_kill_step"] = kNotGiven;
+  // From v0.0.42 on, slurmrestd sets 0 if the field is missing. sbatch sends NO_VAL16, which keeps
+  // the cluster's default.
+  constexpr int kNoValue16 = 0xfffe;
+  if (inputs.version >= RestVersion::k42) job["oom_kill_step"] = kNoValue16;
   DLRUN_TRY_ASSIGN(auto environment, environment_of(inputs, options, job));
   job["environment"] = std::move(environment);
   Json body;

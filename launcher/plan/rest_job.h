@@ -2,9 +2,9 @@
 // Builds the job description of slurmrestd's API from sbatch's inputs: the script with its #SBATCH
 // lines, the options of the command line, the environment. Pure functions.
 //
-// rest_fields.cc has the fields of each version, as observed in tests. dlrun refuses an option that a
-// version drops, misreads or does not have. Otherwise the job would silently differ from the job that
-// sbatch submits.
+// rest_fields.cc has the fields of each version, as observed in tests. dlrun refuses an option that
+// a version drops, misreads or does not have. Otherwise the job would silently differ from the job
+// that sbatch submits.
 
 #include <map>
 #include <optional>
@@ -33,8 +33,8 @@ struct RestJobInputs {
   std::span<const std::string> options;
   std::string_view directory;  ///< the folder in which sbatch would be called
   const Env& env;              ///< the job's environment
-  RestVersion version;
-  /// The key of the spec that an option comes from, for messages: "--hint" -> "resources.hint".
+  RestVersion version;         ///< the version of the API that gets the job
+  /// For messages: each option's key in the spec, such as "--hint" -> "resources.hint".
   const std::map<std::string, std::string>& keys;
 };
 

@@ -14,7 +14,8 @@ namespace dlrun {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Wrong = std::optional<std::string>;
+/// The expected form of a value that has another form; nullopt if the value is right.
+using ExpectedForm = std::optional<std::string>;
 
 /// sbatch's default for the seconds between the signal and the time limit.
 constexpr std::int64_t kSignalSeconds = 60;
@@ -26,26 +27,26 @@ constexpr std::int64_t kSignalSeconds = 60;
   return result;
 }
 
-/// Appends text to a field that lists parts, separated by commas.
+/// Appends a part to a field whose text is a list separated by commas.
 void append(Json& job, std::string_view field, std::string_view part) {
   Json& value = job[std::string(field)];
   value =
       value.is_string() ? fmt::format("{},{}", value.get<std::string>(), part) : std::string(part);
 }
 
-/// Returns the form of a number that may be infinite or unset.
+/// Returns the API's form of a number that can be infinite; nullopt is infinite.
 [[nodiscard]] Json number_or_infinite(std::optional<std::int64_t> number) {
   return {{"set", true}, {"infinite", !number}, {"number", number.value_or(0)}};
 }
 
-Wrong set_integer(Json& job, const RestField& field, std::string_view text) {
+ExpectedForm set_integer(Json& job, const RestField& field, std::string_view text) {
   const auto number = parse_int(text);
   if (!number) return "a number";
   job[std::string(field.name)] = *number;
   return std::nullopt;
 }
 
-Wrong set_memory(Json& job, const RestField& field, const std::string& text) {
+ExpectedForm set_memory(Json& job, const RestField& field, const std::string& text) {
   if (!check_memory(text)) return "a memory size, such as 4G";
   // memory_mib() has no value for 0, which is all memory.
   const std::int64_t mib = memory_mib(text).value_or(0);
@@ -59,12 +60,12 @@ Wrong set_memory(Json& job, const RestField& field, const std::string& text) {
   return std::nullopt;
 }
 
-Wrong set_time(Json& job, const RestField& field, const std::string& text) {
+ExpectedForm set_time(Json& job, const RestField& field, const std::string& text) {
   constexpr std::int64_t kSecondsOfMinute = 60;
   const auto seconds = parse_time_limit(text);
   if (!seconds) return "a time limit, such as 90 (minutes) or 1:30:00";
   if (field.kind == RestKind::kSecondsOf) {
-    if (!*seconds) return "a time that ends";
+    if (!*seconds) return "a finite time";
     job[std::string(field.name)] = **seconds;
     return std::nullopt;
   }
@@ -75,7 +76,7 @@ Wrong set_time(Json& job, const RestField& field, const std::string& text) {
 }
 
 /// Sets the signal before the time limit: "[B][R][:]SIGNAL[@SECONDS]".
-Wrong set_signal(Json& job, const RestField& field, std::string_view text) {
+ExpectedForm set_signal(Json& job, const RestField& field, std::string_view text) {
   const auto colon = text.find(':');
   if (colon != std::string_view::npos) {
     Json flags = Json::array();
@@ -101,7 +102,7 @@ Wrong set_signal(Json& job, const RestField& field, std::string_view text) {
 }
 
 /// Sets the mail types by the API's names, which differ from sbatch's.
-Wrong set_mail_types(Json& job, const RestField& field, std::string_view text) {
+ExpectedForm set_mail_types(Json& job, const RestField& field, std::string_view text) {
   struct Type {
     std::string_view sbatch;
     std::vector<std::string> api;
@@ -129,7 +130,7 @@ Wrong set_mail_types(Json& job, const RestField& field, std::string_view text) {
   return std::nullopt;
 }
 
-Wrong add_gres_flag(Json& job, std::string_view text) {
+ExpectedForm add_gres_flag(Json& job, std::string_view text) {
   const std::string word = upper(text);
   if (word != "ENFORCE-BINDING" && word != "DISABLE-BINDING")
     return "enforce-binding or disable-binding";
@@ -146,34 +147,34 @@ void append_gres(Json& job, std::string_view field, std::string_view text) {
            part.starts_with("gres/") ? std::string(part) : fmt::format("gres/{}", part));
 }
 
-Wrong set_cpus_per_task(Json& job, const RestField& field, std::string_view text) {
+ExpectedForm set_cpus_per_task(Json& job, const RestField& field, std::string_view text) {
   if (auto wrong = set_integer(job, field, text)) return wrong;
   const char equals = field.kind == RestKind::kCpusPerTask ? '=' : ':';
-  Json& per_task = job["tres_per_task"];  // sbatch puts the processors first
+  Json& per_task = job["tres_per_task"];  // sbatch writes the processors first
   const std::string others = per_task.is_string() ? "," + per_task.get<std::string>() : "";
   per_task = fmt::format("cpu{}{}{}", equals, text, others);
   return std::nullopt;
 }
 
-/// Appends "gres/gpu:a100=2", and binds each task to its GPUs unless something binds them already.
-Wrong set_gpus_per_task(Json& job, const RestField& field, std::string_view text) {
+/// Appends "gres/gpu:a100=2", and binds each task to its GPUs unless --gpu-bind has bound them.
+ExpectedForm set_gpus_per_task(Json& job, const RestField& field, std::string_view text) {
   const char equals = field.kind == RestKind::kGpusPerTask ? '=' : ':';
-  std::int64_t all = 0;
+  std::int64_t gpus = 0;
   for (const auto part : split(text, ',')) {
     const auto colon = part.find_first_of(":=");
     const auto count = parse_int(colon == std::string_view::npos ? part : part.substr(colon + 1));
     if (!count) return "a number of GPUs, such as 1 or a100:1";
-    all += *count;
+    gpus += *count;
     append(job, field.name,
            colon == std::string_view::npos
                ? fmt::format("gres/gpu{}{}", equals, *count)
                : fmt::format("gres/gpu:{}{}{}", part.substr(0, colon), equals, *count));
   }
-  if (!job.contains("tres_bind")) job["tres_bind"] = fmt::format("gres/gpu:per_task:{}", all);
+  if (!job.contains("tres_bind")) job["tres_bind"] = fmt::format("gres/gpu:per_task:{}", gpus);
   return std::nullopt;
 }
 
-Wrong add_flag_word(Json& job, const RestField& field, std::string_view text) {
+ExpectedForm add_flag_word(Json& job, const RestField& field, std::string_view text) {
   if (field.kind == RestKind::kJobFlag) {
     job["flags"].push_back(field.name);
     return std::nullopt;
@@ -183,7 +184,7 @@ Wrong add_flag_word(Json& job, const RestField& field, std::string_view text) {
   return std::nullopt;
 }
 
-Wrong set_upper_list(Json& job, const RestField& field, std::string_view text) {
+ExpectedForm set_upper_list(Json& job, const RestField& field, std::string_view text) {
   Json list = Json::array();
   for (const auto part : split(text, ',')) list.push_back(upper(part));
   job[std::string(field.name)] = std::move(list);
@@ -191,7 +192,7 @@ Wrong set_upper_list(Json& job, const RestField& field, std::string_view text) {
 }
 
 /// Sets a field that holds one boolean.
-Wrong set_boolean(Json& job, const RestField& field, std::string_view text) {
+ExpectedForm set_boolean(Json& job, const RestField& field, std::string_view text) {
   bool value = field.kind == RestKind::kTrue;
   if (field.kind == RestKind::kYesNo) {
     if (text != "yes" && text != "no") return "yes or no";
@@ -205,35 +206,35 @@ Wrong set_boolean(Json& job, const RestField& field, std::string_view text) {
   return std::nullopt;
 }
 
-/// Sets a field whose value needs no reading.
-void set_as_is(Json& job, const RestField& field, const std::optional<std::string>& value) {
+/// Sets a field whose value is not parsed.
+void set_unparsed(Json& job, const RestField& field, const std::optional<std::string>& value) {
   const std::string text = value.value_or("");
-  Json& here = job[std::string(field.kind == RestKind::kShared ? "shared" : field.name)];
+  Json& target = job[std::string(field.kind == RestKind::kShared ? "shared" : field.name)];
   switch (field.kind) {
     case RestKind::kText:
     case RestKind::kSignalText:
-      here = text;
+      target = text;
       break;
     case RestKind::kTextInList:
-      here = Json::array({text});
+      target = Json::array({text});
       break;
     case RestKind::kExclusive:
-      here = value.value_or("exclusive");
+      target = value.value_or("exclusive");
       break;
     case RestKind::kWord:
-      here = "set";
+      target = "set";
       break;
     case RestKind::kNiceText:
-      here = value.value_or("100");
+      target = value.value_or("100");
       break;
     case RestKind::kShared:
-      here = Json::array({value ? text : std::string(field.name)});
+      target = Json::array({value ? text : std::string(field.name)});
       break;
     case RestKind::kGpuBind:
-      here = fmt::format("gres/gpu:{}", text);
+      target = fmt::format("gres/gpu:{}", text);
       break;
     case RestKind::kGpuFrequency:
-      here = fmt::format("gpu:{}", text);
+      target = fmt::format("gpu:{}", text);
       break;
     default:
       break;
@@ -241,7 +242,7 @@ void set_as_is(Json& job, const RestField& field, const std::optional<std::strin
 }
 
 /// Appends GPUs: "a100:2" becomes "gres/gpu:a100:2".
-Wrong append_gpus(Json& job, const RestField& field, std::string_view text) {
+ExpectedForm append_gpus(Json& job, const RestField& field, std::string_view text) {
   if (field.kind == RestKind::kGpuNumber && !parse_int(text)) return "a number";
   for (const auto part : split(text, ','))
     append(job, field.name, fmt::format("gres/gpu:{}", part));
@@ -259,7 +260,7 @@ std::optional<std::string> set_rest_field(nlohmann::ordered_json& job, const Res
                                           const std::optional<std::string>& value) {
   const std::string text = value.value_or("");
   switch (field.kind) {
-    case RestKind::kOwn:
+    case RestKind::kNotSent:
     case RestKind::kRefused:
       return std::nullopt;
     case RestKind::kNice:
@@ -302,7 +303,7 @@ std::optional<std::string> set_rest_field(nlohmann::ordered_json& job, const Res
     case RestKind::kGpusPerTaskOf23:
       return set_gpus_per_task(job, field, text);
     default:
-      set_as_is(job, field, value);
+      set_unparsed(job, field, value);
       return std::nullopt;
   }
 }

@@ -13,9 +13,9 @@ namespace dlrun {
 /// Returns true if an option of this kind takes no value.
 [[nodiscard]] bool rest_kind_is_flag(RestKind kind);
 
-/// Sets an option's field in a job description, or appends to it. value: nullopt for an option that
-/// was given without one. Returns the form that was expected if the value does not have it;
-/// nullopt on success. kOwn and kRefused must not be given.
+/// Sets an option's field in a job description, or appends to it. value: nullopt if the option has
+/// no value. Returns nullopt on success. If the value has a wrong form, returns the expected form,
+/// such as "a number". Does nothing for kNotSent and kRefused.
 [[nodiscard]] std::optional<std::string> set_rest_field(nlohmann::ordered_json& job,
                                                         const RestField& field,
                                                         const std::optional<std::string>& value);

@@ -13,9 +13,14 @@ std::vector<RestServer> KnownServers::listed() const {
     for (RestServer& server : servers_of_site(name, config_dirs_, env_))
       listed.push_back(std::move(server));
   }
-  // Entries with a version come first: one that only repeats the url says less.
-  std::stable_partition(listed.begin(), listed.end(),
-                        [](const RestServer& server) { return !server.version.empty(); });
+  // An entry without a version gets that of another entry with the same url, because the version is
+  // a property of the server.
+  for (RestServer& server : listed) {
+    const auto other = std::find_if(listed.begin(), listed.end(), [&](const RestServer& entry) {
+      return entry.url == server.url && !entry.version.empty();
+    });
+    if (server.version.empty() && other != listed.end()) server.version = other->version;
+  }
   return listed;
 }
 

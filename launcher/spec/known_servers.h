@@ -30,6 +30,7 @@ class KnownServers {
   [[nodiscard]] std::vector<RestServer> all() const;
 
  private:
+  /// Returns the entries of all site files; all entries of a url have the same version.
   [[nodiscard]] std::vector<RestServer> listed() const;
 
   std::vector<std::filesystem::path> config_dirs_;

@@ -1,6 +1,5 @@
 #pragma once
-// The versions of slurmrestd's API that dlrun speaks. docs/slurmrestd.md says which Slurm serves
-// which of them.
+// The versions of slurmrestd's API that dlrun speaks, and the releases of Slurm that serve them.
 
 #include <array>
 #include <optional>
@@ -18,7 +17,7 @@ inline constexpr std::array kRestVersions{RestVersion::k38, RestVersion::k40, Re
                                           RestVersion::k42, RestVersion::k43, RestVersion::k44,
                                           RestVersion::k45};
 
-/// Returns the version as it stands in a URL: "v0.0.42".
+/// Returns the version as URLs have it: "v0.0.42".
 [[nodiscard]] std::string_view rest_version_text(RestVersion version);
 
 /// Returns the version of a text such as "v0.0.42"; nullopt if dlrun does not speak it.

@@ -90,7 +90,7 @@ class ClusterPattern {
   return partition;
 }
 
-/// Reads a list of maps, each with a url and perhaps a token_file and a version.
+/// Reads a list of maps, each with a url, and optionally a token_file and a version.
 void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
                   std::vector<YamlId>& servers) {
   const YamlNode& list = file.document.at(id);
@@ -262,16 +262,17 @@ std::vector<RestServer> servers_of_site(std::string_view name,
   DefaultIds ids;
   static_cast<void>(read_site(*file, name, ids, ignored));
   const SpecSource source{Origin::Kind::kSite, file->source, file->text, "/", 0};
-  const auto add = [&](YamlId id, std::string_view path) {
+  const auto add = [&](YamlId id, std::string_view path, std::string version = {}) {
     SpecBuilder builder(env);
     builder.apply_at(file->document, id, path, source);
     const SubmitSpec& submit = builder.spec().submit;
-    if (!submit.url || !parse_rest_url(*submit.url)) return;
-    const auto version = child(file->document, id, {"version"});
-    servers.push_back({*submit.url, submit.token_file.value_or(""),
-                       version ? file->document.at(*version).text : ""});
+    if (submit.url && parse_rest_url(*submit.url))
+      servers.push_back({*submit.url, submit.token_file.value_or(""), std::move(version)});
   };
-  for (const YamlId id : ids.servers) add(id, "submit");
+  for (const YamlId id : ids.servers) {
+    const auto version = child(file->document, id, {"version"});
+    add(id, "submit", version ? file->document.at(*version).text : std::string());
+  }
   if (ids.site) add(*ids.site, "");
   for (const auto& [partition, id] : ids.partitions) add(id, "");
   return servers;

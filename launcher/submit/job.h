@@ -113,8 +113,8 @@ struct Job {
                                                    const std::filesystem::path& run,
                                                    const std::string& token, std::string text = {});
 
-/// Returns the key of each option that the plan of a spec has; empty for a script of unknown
-/// origin.
+/// Returns each option's key in the spec, such as "--hint" -> "resources.hint". Returns an empty
+/// map for a script without a spec.
 [[nodiscard]] std::map<std::string, std::string> keys_of_options(const Job& job);
 
 /// Returns the request for `sbatch --test-only`: the job as it would be queued, without a run.

@@ -180,10 +180,12 @@ TEST_CASE("whatever a cluster says, its draft is a site file without a remark") 
   }
 }
 
-TEST_CASE("the versions that a listed slurmrestd and dlrun share are named") {
+TEST_CASE("doctor names the versions that a configured slurmrestd and dlrun share") {
   auto facts = alpine();
-  const auto rest = [&](std::vector<std::string> served, std::string problem = {}) {
-    facts.rest_servers = {{"unix:/run/rest", std::move(served), std::move(problem)}};
+  const auto rest = [&](std::vector<std::string> served, std::string problem = {},
+                        std::string version = {}) {
+    facts.rest_servers = {
+        {"unix:/run/rest", std::move(served), std::move(problem), std::move(version)}};
     const auto all = findings(facts);
     const auto found =
         std::find_if(all.begin(), all.end(), [](const Finding& at) { return at.what == "REST"; });
@@ -194,6 +196,11 @@ TEST_CASE("the versions that a listed slurmrestd and dlrun share are named") {
   CHECK(found.kind == Finding::Kind::kFine);
   CHECK(found.is == "slurmrestd at unix:/run/rest serves v0.0.42, v0.0.45, v0.0.46");
   CHECK(found.means == "dlrun shares v0.0.42, v0.0.45 and uses v0.0.45");
+  CHECK(rest({"v0.0.42", "v0.0.45"}, "", "v0.0.42").means ==
+        "dlrun shares v0.0.42, v0.0.45 and uses v0.0.42");
+  found = rest({"v0.0.42", "v0.0.45"}, "", "v0.0.40");
+  CHECK(found.kind == Finding::Kind::kMissing);
+  CHECK(has(found.means, "the configured version v0.0.40 is not one that both have"));
   found = rest({"v0.0.39", "v0.0.46"});
   CHECK(found.kind == Finding::Kind::kMissing);
   CHECK(has(found.means, "dlrun speaks v0.0.38"));
@@ -211,7 +218,7 @@ TEST_CASE("what is there and what is missing is told with what it means") {
   CHECK(kind_of(facts, "accounts") == "note");
   CHECK(kind_of(facts, "REST") == "fine");
   CHECK(kind_of(facts, "unanswered") == "");
-  facts.config["SLURM_VERSION"] = "99.11.0";  // a later Slurm, of which nothing is known
+  facts.config["SLURM_VERSION"] = "99.11.0";  // a later Slurm, which the table does not have
   CHECK(kind_of(facts, "REST") == "note");
   facts.config["SLURM_VERSION"] = "26.05.3";
   CHECK(kind_of(facts, "REST") == "fine");

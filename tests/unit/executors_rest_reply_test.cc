@@ -1,4 +1,4 @@
-// Tests reading shortened replies of a slurmrestd 22.05.8, and the token file.
+// Tests reading shortened responses of slurmrestd 22.05.8 and 26.05.5, and the token file.
 
 #include <sys/stat.h>
 
@@ -6,6 +6,7 @@
 #include <string>
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 #include <sodium.h>
 
 #include "common/files.h"
@@ -82,7 +83,7 @@ TEST_CASE("the user's jobs are read (phase, exit code, signal, array tasks), and
   CHECK_FALSE(rest_jobs("[]", 1000));
 }
 
-// Replies of a slurmrestd 26.05.5, shortened: v0.0.42, and what differs in v0.0.45.
+// The next tests read responses of slurmrestd 26.05.5 in v0.0.42 and, where it differs, v0.0.45.
 
 TEST_CASE("26.05: states are lists, numbers and exit codes are objects") {
   constexpr std::string_view kJobsOf26 = R"({"jobs": [
@@ -124,11 +125,11 @@ TEST_CASE("26.05: states are lists, numbers and exit codes are objects") {
   CHECK((*jobs)[2].start.empty());
   CHECK((*jobs)[5].signal == 15);
   CHECK((*jobs)[5].exit_code == 0);
-  CHECK(rest_jobs(rest_jobs_of(kJobsOf26, 1002), 1002)->size() == 6);
+  CHECK(rest_jobs(reduced_rest_jobs(kJobsOf26, 1002), 1002)->size() == 6);
   CHECK(rest_release(kJobsOf26) == "26.05.5");
 }
 
-TEST_CASE("26.05: a controller responds, or its ping says that it does not") {
+TEST_CASE("26.05: a ping tells whether a controller responds") {
   CHECK(rest_has_controller(R"({"pings": [{"hostname": "vm", "pinged": "UP", "responding": true,
       "latency": 19287, "mode": "primary", "primary": true}]})"));
   CHECK(rest_has_controller(R"({"pings": [{"hostname": "vm", "responding": true, "latency": 3341,
@@ -139,8 +140,7 @@ TEST_CASE("26.05: a controller responds, or its ping says that it does not") {
   CHECK_FALSE(rest_has_controller(R"({"pings": [{"hostname": "vm", "pinged": "DOWN"}, 7]})"));
 }
 
-TEST_CASE(
-    "26.05: a field that was ignored is a warning with a path; other warnings are not meant") {
+TEST_CASE("26.05: only a warning with the path of a field says that slurmrestd ignored a field") {
   CHECK(rest_field_warnings(R"({"job_id": 1, "step_id": "batch", "errors": [], "warnings": [
       {"description": "Ignoring unknown field \"odd\" of type 64 bit integer in PARSER",
        "source": "#/job/odd/"}]})") ==
@@ -154,7 +154,7 @@ TEST_CASE(
   CHECK(rest_field_warnings("half").empty());
 }
 
-TEST_CASE("26.05: a cancellation is answered with 200 and says for each job how it went") {
+TEST_CASE("26.05: the response to a cancellation has status 200 and an error for each job") {
   const auto answer = [](std::string_view text, int code) {
     return fmt::format(R"({{"status": [{{"error": {{"string": "{}", "code": {}, "message": ""}},
         "step_id": "9", "job_id": {{"set": true, "infinite": false, "number": 9}}}}],
@@ -170,18 +170,28 @@ TEST_CASE("26.05: a cancellation is answered with 200 and says for each job how 
   CHECK(rest_cancel_failure(R"({"errors": []})").empty());
 }
 
-TEST_CASE("half an object is not whole") {
-  CHECK(rest_is_whole(R"({"job_id": 1})"));
-  CHECK_FALSE(rest_is_whole(R"({"job_id": 1)"));
-  CHECK_FALSE(rest_is_whole("[]"));
-  CHECK_FALSE(rest_is_whole(""));
-  CHECK_FALSE(rest_is_whole("<html>"));
+TEST_CASE("half an object, a list and a page are not complete objects") {
+  CHECK(rest_is_complete(R"({"job_id": 1})"));
+  CHECK_FALSE(rest_is_complete(R"({"job_id": 1)"));
+  CHECK_FALSE(rest_is_complete("[]"));
+  CHECK_FALSE(rest_is_complete(""));
+  CHECK_FALSE(rest_is_complete("<html>"));
 }
 
-TEST_CASE("versions come from the paths that submit jobs") {
+TEST_CASE("a response with an error can have the id of a job that waits") {
+  CHECK(rest_job_id(R"({"job_id": 42, "errors": [{"error_number": 2048, "error": "x"}]})") == "42");
+  CHECK_FALSE(rest_job_id(R"({"errors": [{"error_number": 2000, "error": "x"}], "job_id": 0})"));
+}
+
+TEST_CASE("versions come from the paths that submit jobs, and are few and short") {
   CHECK(rest_versions(R"({"paths": {"/slurm/v0.0.38/job/submit": {}, "/slurm/v0.0.38/jobs": {},
       "/slurmdb/v0.0.38/jobs": {}, "/slurm/v0.0.40/job/submit": {}}})") ==
         std::vector<std::string>{"v0.0.38", "v0.0.40"});
+  nlohmann::json many = {{"paths", nlohmann::json::object()}};
+  for (int i = 0; i < 1000; ++i) many["paths"][fmt::format("/slurm/v{}/job/submit", i)] = 0;
+  CHECK(rest_versions(many.dump()).size() == 32);
+  CHECK(rest_versions(R"({"paths": {"/slurm/v)" + std::string(100, '9') + R"(/job/submit": 0}})")
+            .empty());
   CHECK(rest_versions("nothing").empty());
   CHECK(rest_versions(R"({"paths": []})").empty());
 }

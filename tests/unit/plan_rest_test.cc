@@ -82,7 +82,7 @@ TEST_CASE(
   CHECK_FALSE(last.contains("no_requeue"));
 }
 
-TEST_CASE("options that it drops, misreads or does not know are refused by name, all of them") {
+TEST_CASE("all options that slurmrestd drops, misreads or does not know are refused by name") {
   const auto body = body_of("#SBATCH --hint=nomultithread -m cyclic\n#SBATCH --contiguous\n",
                             {"--signal=B:USR1@60"});
   REQUIRE_FALSE(body);
@@ -139,7 +139,7 @@ TEST_CASE("from v0.0.40 on the script is in the job, the environment a list, num
        {"ODD=two\nlines \"$x\"", "PATH=/bin", "SLURM_CPUS_PER_TASK=2", "SLURM_TRES_PER_TASK=cpu=2",
         "OMPI_MCA_plm_slurm_args=--external-launcher", "HYDRA_BOOTSTRAP=slurm"})
     CHECK_MESSAGE(has(line), line);
-  CHECK(job["oom_kill_step"] == 65534);
+  CHECK(job["oom_kill_step"] == 65534);  // NO_VAL16
   CHECK_FALSE(job_of("", {}, RestVersion::k41).contains("oom_kill_step"));
 }
 
@@ -195,7 +195,8 @@ TEST_CASE("from v0.0.40 on flags, lists and signals have the names of the later 
   CHECK(job["time_limit"]["infinite"] == true);
 }
 
-TEST_CASE("a value that is no number or no time is refused, and the expected form is named") {
+TEST_CASE(
+    "a value that is neither a number nor a time is refused, and the expected form is named") {
   for (const char* bad : {"--ntasks=many", "--time=soon", "--mem=much", "--signal=@5",
                           "--signal=X:USR1", "--gpus-per-task=a100", "--nice=low",
                           "--kill-on-invalid-dep=perhaps", "--gres-flags=odd", "--delay-boot=x"}) {
@@ -205,7 +206,7 @@ TEST_CASE("a value that is no number or no time is refused, and the expected for
   }
 }
 
-TEST_CASE("the newest version that both sides know is spoken, and each release has its versions") {
+TEST_CASE("dlrun chooses the newest version that both support, and each release has its versions") {
   CHECK(newest_rest_version(std::vector<std::string>{"v0.0.45", "v0.0.42", "v0.0.46"}) ==
         RestVersion::k45);
   CHECK(newest_rest_version(std::vector<std::string>{"v0.0.38", "v0.0.39"}) == RestVersion::k38);
