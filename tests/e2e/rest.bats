@@ -1,103 +1,12 @@
 #!/usr/bin/env bats
-# Submitting through a real slurmrestd, on a socket and over loopback with a token. The file has a
-# testbed of its own, because the shared one has no slurmrestd. With DLRUN_TEST_REST_VERSION=v0.0.42
-# dlrun speaks that version; otherwise it chooses the newest.
+# Submitting through a real slurmrestd: the job is the same as sbatch's, and dlrun does everything
+# with it that it does with sbatch's jobs.
 # timeout: 300
 # shellcheck disable=SC2030,SC2031 # bats: each test is a subshell
 
 load helpers
+load rest
 load secrets
-
-setup_file() {
-    local own=$DLRUN_TESTBED_DIR.rest
-    # This testbed also has its own user, so the runs of other files are in another list.
-    forget_testbed
-    export DLRUN_TESTBED_DIR=$own
-    "$testbed/down" # A test run that was killed may have left a testbed.
-    "$BATS_TEST_DIRNAME/fixture" up --rest --conf Licenses=tool:4
-    load_testbed
-    scontrol update nodename="n[1-3]" availablefeatures=fast activefeatures=fast
-    scontrol create reservation reservationname=kept users="$DLRUN_TESTBED_USER" nodes=n4 \
-        starttime=now duration=infinite
-    base=$(fresh_dir)
-    # The version that dlrun is expected to speak.
-    api=${DLRUN_TEST_REST_VERSION:-$(served_versions | grep -xE 'v0\.0\.(38|4[0-5])' | tail -n 1)}
-    slurm=$(sinfo --version)
-    export base api slurm=${slurm##* }
-}
-
-served_versions() {
-    as_user curl -s --unix-socket "$DLRUN_TESTBED_REST_SOCKET" http://localhost/openapi/v3 |
-        jq -r '.paths | keys[]' | sed -n 's#^/slurm/\(v[0-9.]*\)/job/submit$#\1#p' | sort -V
-}
-
-# speaks_text: succeeds if the version of the API takes sbatch's texts, as v0.0.38 does.
-speaks_text() { [[ $api == v0.0.38 ]]; }
-
-teardown_file() {
-    "$testbed/down"
-}
-
-setup() {
-    dir=$base
-    cat >"$dir/job.yaml" <<YAML
-name: job
-resources: {nodes: 1, tasks_per_node: 1, time: 5m}
-launch: {preset: plain, command: [bash, -c, 'until [[ -e go ]]; do sleep 0.1; done']}
-environment: {vars: {PATH: /usr/bin:/bin}}
-submit: {url: "unix:$DLRUN_TESTBED_REST_SOCKET"}
-YAML
-    rm -rf "$dir"/{go,runs,proxy,token} # A failed test may have left these files.
-    wanted_version=${DLRUN_TEST_REST_VERSION-}
-    list_servers
-}
-
-teardown() {
-    stop_proxy
-    end_test
-}
-
-# start_proxy MODE...: starts rest_proxy.py between dlrun and slurmrestd, at $dir/proxy
-start_proxy() {
-    "$testbed/as_user" "$BATS_TEST_DIRNAME/rest_proxy.py" "$dir/proxy" "$@" 3>&- &
-    proxy=$!
-    wait_until 30 test -S "$dir/proxy"
-}
-stop_proxy() {
-    [[ -z ${proxy-} ]] || kill "$proxy" 2>/dev/null || true
-    proxy=
-    rm -f "$dir/proxy" "$dir"/proxy.{held,log}
-}
-
-# list_servers [URL...]: writes the testbed's server, the proxy and each URL into the user's
-# configuration as allowed servers, with the version $wanted_version if it is not empty.
-list_servers() {
-    # shellcheck disable=SC2016 # The inner shell expands it.
-    as_user bash -c 'mkdir -p ~/.config/dlrun/sites &&
-        exec >~/.config/dlrun/sites/servers.yaml && echo slurmrestd: &&
-        for url in "unix:$DLRUN_TESTBED_REST_SOCKET" "unix:$1/proxy" unix:/run/nothing; do
-            echo "  - {url: $url$2}"
-        done &&
-        for url in "$DLRUN_TESTBED_REST_URL" http://127.0.0.1:9 "${@:3}"; do
-            for token in token nosuch; do echo "  - {url: $url, token_file: $1/$token$2}"; done
-        done' - "$dir" "${wanted_version:+, version: $wanted_version}" "$@"
-}
-
-via() { echo "submit.via=$1"; }
-state() { dl status "$1" --json | jq -r .state; }
-is_state() { [[ $(state "$1") == "$2" ]]; }
-jobs_in_queue() { squeue -h -u "$DLRUN_TESTBED_USER" -o %i | wc -l; }
-is_running() { [[ $(job_state "$1") == RUNNING ]]; }
-
-# new_token SECONDS: writes a token of this lifetime into the file token
-new_token() {
-    as_user bash -c 'umask 077 && rm -f "$1/token" && scontrol token lifespan="$2" >"$1/token"' \
-        - "$dir" "$1"
-}
-by_token() {
-    echo "--set submit.via=slurmrestd --set submit.url=$DLRUN_TESTBED_REST_URL" \
-        "--set submit.token_file=$dir/token"
-}
 
 # Prints Slurm's description of a job, one field per line, without fields that always differ. In the
 # logs' names, the job's own number and folder become JOB and RUN.
@@ -150,7 +59,7 @@ same() {
     grep -qx Reservation=kept "$BATS_TEST_TMPDIR/two"
     same "${held[@]}" --set 'slurm={mail-type: "BEGIN,END", mail-user: me@example.org, nice: "7"}'
     local words='time-min: "2", ntasks-per-socket: "1"'
-    # sbatch of later Slurm refuses the former, and slurmrestd cannot do what the latter does.
+    # sbatch of Slurm 26.05 refuses mincpus, and its slurmrestd cannot do what cores-per-socket does.
     ! speaks_text || words+=', mincpus: "3", cores-per-socket: "4"'
     same "${held[@]}" --set "slurm={$words, deadline: 2037-02-02T00:00:00}"
     words='oversubscribe: true, spread-job: true, use-min-nodes: true, no-kill: true'
@@ -177,7 +86,7 @@ for how in sbatch slurmrestd; do
     [[ $how == sbatch ]] || export "$(<token)"
     dlrun submit show.yaml --watch --set submit.via=$how --set "environment.vars={HOW: $how}" \
         >log 2>&1 </dev/null
-    until [[ -z $(squeue -h --me) ]]; do sleep 0.1; done # The other job shall get the same GPUs.
+    until [[ -z $(squeue -h --me) ]]; do sleep 0.1; done # The next job must get the same GPUs.
 done
 SH
     cat >"$dir/show.yaml" <<YAML
@@ -247,136 +156,6 @@ YAML
     [ "$output" = "unix:$DLRUN_TESTBED_REST_SOCKET" ]
 }
 
-@test "after a lost reply, the job is found by its run and exists once" {
-    start_proxy swallow "$DLRUN_TESTBED_REST_SOCKET"
-    run dl submit job.yaml --json --set "$(via slurmrestd)" --set "submit.url=unix:$dir/proxy"
-    echo "$output"
-    [ "$status" -eq 0 ]
-    [ "$(jobs_in_queue)" -eq 1 ]
-    [ "$(jq -r .job <<<"$output")" = "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %i)" ]
-}
-
-@test "after lost replies, queries are repeated, and a job is sent again only if Slurm has none" {
-    start_proxy reset "$DLRUN_TESTBED_REST_SOCKET"
-    run dl submit job.yaml --json --set "$(via slurmrestd)" --set "submit.url=unix:$dir/proxy"
-    echo "$output"
-    [ "$status" -eq 0 ]
-    [ "$(jq -r .job <<<"$output")" = "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %i)" ]
-    run sed 's:/slurm/v[0-9.]*::' "$dir/proxy.log"
-    [ "$output" \
-        = "$(printf '%s\n' GET\ /{openapi/v3,openapi/v3,openapi/v3,ping,ping,ping} \
-        POST\ /job/submit GET\ /{jobs,jobs,jobs} POST\ /job/submit)" ]
-}
-
-@test "if dlrun is killed while it waits for the reply, status finds the job and sends nothing" {
-    start_proxy hold "$DLRUN_TESTBED_REST_SOCKET"
-    as_user bash -c 'cd "$1" && echo $$ >pid &&
-        exec dlrun submit job.yaml --set submit.via=slurmrestd --set "submit.url=unix:$1/proxy"' \
-        - "$dir" 3>&- &
-    wait_until 30 test -e "$dir/proxy.held"
-    as_user kill -KILL "$(<"$dir/pid")"
-    wait_until 30 is_running "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %i)"
-    run dl status last --json
-    [ "$(jq -r .state <<<"$output")" = running ]
-    [ "$(jobs_in_queue)" -eq 1 ]
-}
-
-# refused CODE WORDS ARGUMENTS...: checks the exit code and the message, and that nothing is
-# recorded or queued.
-refused() {
-    local code=$1 words=$2
-    shift 2
-    run dl submit job.yaml "$@"
-    echo "$output"
-    [ "$status" -eq "$code" ]
-    [[ $output == *"$words"* ]]
-    [ ! -e "$dir/runs" ] || [ -z "$(ls "$dir/runs")" ]
-    [ "$(jobs_in_queue)" -eq 0 ]
-}
-
-@test "a missing socket, server or token, or a bad token, gives an error and no record" {
-    rest=(--set "$(via slurmrestd)")
-    refused 4 "no such socket" "${rest[@]}" --set submit.url=unix:/run/nothing
-    refused 2 "set submit.token_file" "${rest[@]}" --set "submit.url=$DLRUN_TESTBED_REST_URL"
-    refused 2 "would send the token in the clear" "${rest[@]}" \
-        --set submit.url=http://rest.example.org --set submit.token_file=token
-    refused 6 "No such file" "${rest[@]}" --set "submit.url=$DLRUN_TESTBED_REST_URL" \
-        --set submit.token_file=nosuch
-    new_token 600
-    chmod 640 "$dir/token"
-    # shellcheck disable=SC2046
-    refused 2 "others may read" $(by_token)
-    as_user bash -c 'umask 077 && rm -f "$1/token" && echo nonsense >"$1/token"' - "$dir"
-    # shellcheck disable=SC2046
-    refused 4 "does not accept the token of $dir/token" $(by_token)
-    new_token 600
-    refused 4 "onnect" "${rest[@]}" --set submit.url=http://127.0.0.1:9 \
-        --set "submit.token_file=$dir/token"
-    new_token 1
-    sleep 2 # The token must expire.
-    # shellcheck disable=SC2046
-    refused 2 "expired" $(by_token)
-}
-
-# certificate NAME SAN [AUTHORITY]: makes NAME.pem and NAME.key in the test's own folder,
-# self-signed or signed by that authority.
-certificate() {
-    local by=()
-    [[ -z ${3-} ]] || by=(-CA "$BATS_TEST_TMPDIR/$3.pem" -CAkey "$BATS_TEST_TMPDIR/$3.key")
-    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
-        -subj "/CN=$1" -addext "$2" "${by[@]}" \
-        -keyout "$BATS_TEST_TMPDIR/$1.key" -out "$BATS_TEST_TMPDIR/$1.pem" 2>/dev/null
-}
-# tls NAME: puts slurmrestd behind TLS with that certificate; sets url.
-tls() {
-    stop_proxy
-    cp "$BATS_TEST_TMPDIR/$1".{pem,key} "$dir"
-    chown "$DLRUN_TESTBED_USER" "$dir/$1".{pem,key}
-    "$testbed/as_user" "$BATS_TEST_DIRNAME/rest_proxy.py" "$dir/proxy" tls "$dir/$1.pem" \
-        "$dir/$1.key" "${DLRUN_TESTBED_REST_URL##*:}" 3>&- &
-    proxy=$!
-    wait_until 30 test -s "$dir/proxy"
-    url=https://127.0.0.1:$(<"$dir/proxy")
-    list_servers "$url"
-}
-# Runs dlrun as on a machine that trusts only the test's certificate authority.
-dl_trusting() {
-    unshare --mount bash -c 'mount --bind "$1" /etc/ssl/certs/ca-certificates.crt && shift &&
-        exec "$@"' \
-        - "$BATS_TEST_TMPDIR/authority.pem" \
-        "$testbed/as_user" bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"
-}
-
-@test "over TLS the server's certificate and name are checked before the token is sent" {
-    certificate authority keyUsage=keyCertSign
-    certificate good subjectAltName=IP:127.0.0.1 authority
-    certificate misnamed subjectAltName=DNS:other.example.org authority
-    new_token 600
-    for name in good misnamed; do
-        tls "$name"
-        trusting=dl_trusting
-        # The certificate `good` is valid, but `dl` does not know its authority.
-        [[ $name == misnamed ]] || trusting=dl
-        run "$trusting" submit job.yaml --set submit.via=slurmrestd --set "submit.url=$url" \
-            --set "submit.token_file=$dir/token"
-        echo "$output"
-        [ "$status" -eq 4 ]
-        [[ $output == *certificate* ]]
-        [ "$(jobs_in_queue)" -eq 0 ]
-        [ ! -e "$dir/runs" ] || [ -z "$(ls "$dir/runs")" ]
-        [ "$(wc -l <"$dir/proxy")" -eq 1 ] # No request has arrived.
-    done
-    tls good
-    run dl_trusting submit job.yaml --json --set submit.via=slurmrestd --set "submit.url=$url" \
-        --set "submit.token_file=$dir/token"
-    echo "$output"
-    [ "$status" -eq 0 ]
-    wait_until 30 is_running "$(jq -r .job <<<"$output")"
-    run dl_trusting status last --json
-    [ "$(jq -r .state <<<"$output")" = running ]
-    grep -q "^POST /slurm/$api/job/submit" "$dir/proxy"
-}
-
 @test "a secret reaches the rank, but not the environment that slurmrestd gets" {
     make_secrets
     # shellcheck disable=SC2016 # not expanded by the test
@@ -391,75 +170,6 @@ dl_trusting() {
     [ "$(holders "$DLRUN_TESTBED_HOME")" = "$(dl status last --json | jq -r .path)/secrets" ]
     as_user touch "$dir/go"
     dl wait last
-}
-
-# rest_at_proxy: the options that submit through the proxy.
-rest_at_proxy() { echo "--set submit.via=slurmrestd --set submit.url=unix:$dir/proxy"; }
-
-@test "a server of other versions, no slurmrestd, half an object, 100 MB: an error, no record" {
-    while IFS='|' read -r code words status body; do
-        start_proxy answer "$status" "$body"
-        # shellcheck disable=SC2046 # words are wanted
-        refused "$code" "$words" $(rest_at_proxy)
-        stop_proxy
-    done <<'ANSWERS'
-3|in version v0.0.46 of its API; dlrun speaks v0|200|{"paths": {"/slurm/v0.0.46/job/submit": 0}}
-3|describes no API of Slurm's that takes jobs|200|{"paths": {}}
-4|HTTP 502: Bad Gateway|502|Bad Gateway
-4|no whole JSON object: '{"paths": {"/slu'|200|{"paths": {"/slu
-4|is larger than 32 MiB and was not read|200|100MB
-3|does not know who asks (HTTP 511|511|{"errors": [{"error": "Authentication failure"}]}
-ANSWERS
-}
-
-@test "an unusable answer to a submission: the job is looked for, and not sent twice" {
-    while IFS='|' read -r words body; do
-        start_proxy submission 200 "$body" "$DLRUN_TESTBED_REST_SOCKET"
-        # shellcheck disable=SC2046 # words are wanted
-        run dl submit job.yaml $(rest_at_proxy)
-        echo "$output"
-        [ "$status" -eq 4 ]
-        [[ $output == *"$words"* ]]
-        [ "$(jobs_in_queue)" -eq 0 ]
-        stop_proxy
-    done <<'ANSWERS'
-no whole JSON object|{"job_id": 4
-larger than 32 MiB|100MB
-without a job's number|{}
-ANSWERS
-}
-
-@test "a field that slurmrestd ignored is a failure: the job is cancelled" {
-    start_proxy warn "$DLRUN_TESTBED_REST_SOCKET"
-    # shellcheck disable=SC2046 # words are wanted
-    run dl submit job.yaml $(rest_at_proxy)
-    echo "$output"
-    [ "$status" -eq 3 ]
-    [[ $output == *'Ignoring unknown field "odd"'*"was cancelled"* ]]
-    [ "$(state last)" = refused ]
-    gone() { [ "$(jobs_in_queue)" -eq 0 ]; }
-    wait_until 30 gone
-}
-
-@test "the newest common version is spoken, or the configured one, and doctor names them" {
-    run dl check job.yaml --set "$(via slurmrestd)"
-    echo "$output"
-    [[ $output == *"answers in $api and"* ]]
-    run dl doctor
-    echo "$output"
-    local told="slurmrestd at unix:$DLRUN_TESTBED_REST_SOCKET serves "
-    [[ $output == *"$told"*"$api"*"dlrun shares "* ]]
-    wanted_version=v0.0.40
-    list_servers
-    served_versions | grep -qx v0.0.40 ||
-        refused 3 "not in v0.0.40, which your configuration asks for" --set "$(via slurmrestd)"
-}
-
-@test "a refusal by Slurm is printed in Slurm's words and recorded in the run" {
-    run dl submit job.yaml --set "$(via slurmrestd)" --set resources.partition=nosuch
-    [ "$status" -eq 3 ]
-    [[ $output == *"Slurm refused (slurmrestd): Invalid partition name specified"*"(2000)"* ]]
-    [ "$(state last)" = refused ]
 }
 
 @test "keys that slurmrestd would drop or misread are refused together before anything is sent" {
@@ -515,18 +225,4 @@ YAML
     dl cancel last
     wait_until 60 points_are "6 cancelled"
     [ ! -e "$dir/ran" ]
-}
-
-@test "hostile strings through slurmrestd are refused or arrive byte for byte, and none runs" {
-    work=$dir/hostile
-    as_user mkdir "$work"
-    install -m 755 "$BATS_TEST_DIRNAME/hostile_strings.py" "$dir"
-    cat "$DLRUN_SOURCE_DIR"/launcher/spec/keys/*_keys.h | install -m 644 /dev/stdin "$dir/keys"
-    run as_user env DLRUN_TEST_REST_API="$api" bash -c 'cd "$1/hostile" &&
-        exec "$1/hostile_strings.py" --keys "$1/keys" --rest "unix:$2" "${@:3}"' \
-        - "$dir" "$DLRUN_TESTBED_REST_SOCKET" \
-        ${DLRUN_TEST_ALL_STRINGS:+--all}
-    echo "$output" | tail -n 70
-    [ "$status" -eq 0 ]
-    [ -z "$(find "$dir" -name 'canary*' -print -quit)" ]
 }
