@@ -203,6 +203,12 @@ Result<std::string> rest_job(const RestJobInputs& inputs) {
   if (!is_utf8(inputs.script))
     return fail(Errc::kInvalid,
                 "the script is not UTF-8, and slurmrestd takes JSON; submit.via: sbatch can");
+  for (const std::string_view path : {inputs.script_name, inputs.directory}) {
+    if (!is_utf8(path))
+      return fail(Errc::kInvalid,
+                  "the path '{}' is not UTF-8, and slurmrestd takes JSON; submit.via: sbatch can",
+                  printable(path));
+  }
 
   options = last_of_each(options);
   Json job = Json::object();

@@ -39,7 +39,7 @@ struct RestJobInputs {
 };
 
 /// Returns the body of POST job/submit. Fails with kInvalid if options cannot be sent (the message
-/// names each), or if the script or the environment is not UTF-8, which JSON requires.
+/// names each), or if a text is not UTF-8, which JSON requires.
 [[nodiscard]] Result<std::string> rest_job(const RestJobInputs& inputs);
 
 }  // namespace dlrun

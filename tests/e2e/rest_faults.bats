@@ -7,8 +7,6 @@
 load helpers
 load rest
 
-# shellcheck disable=SC2034 # rest.bash reads proxy and wanted_version
-
 @test "after a lost reply, the job is found by its run and exists once" {
     start_proxy swallow "$DLRUN_TESTBED_REST_SOCKET"
     run dl submit job.yaml --json --set "$(via slurmrestd)" --set "submit.url=unix:$dir/proxy"
@@ -83,6 +81,7 @@ tls() {
     chown "$DLRUN_TESTBED_USER" "$dir/$1".{pem,key}
     "$testbed/as_user" "$BATS_TEST_DIRNAME/rest_proxy.py" "$dir/proxy" tls "$dir/$1.pem" \
         "$dir/$1.key" "${DLRUN_TESTBED_REST_URL##*:}" 3>&- &
+    # shellcheck disable=SC2034 # stop_proxy reads it
     proxy=$!
     wait_until 30 test -s "$dir/proxy"
     url=https://127.0.0.1:$(<"$dir/proxy")
@@ -189,6 +188,7 @@ ANSWERS
     echo "$output"
     local serves="slurmrestd at unix:$DLRUN_TESTBED_REST_SOCKET serves "
     [[ $output == *"$serves"*"$api"*"dlrun shares "* ]]
+    # shellcheck disable=SC2034 # list_servers reads it
     wanted_version=v0.0.40
     list_servers
     served_versions | grep -qx v0.0.40 ||

@@ -228,6 +228,14 @@ TEST_CASE("bytes that JSON cannot carry are refused, and the variable is named")
   REQUIRE_FALSE(body);
   CHECK(body.error().message.find("LATIN") != std::string::npos);
   CHECK_FALSE(body_of("#!/bin/bash\necho caf\xe9\n"));
+  CHECK_FALSE(body_of("#SBATCH --comment=caf\xe9\n"));
+  const std::vector<std::string> none;
+  const std::map<std::string, std::string> no_keys;
+  for (const RestVersion version : {RestVersion::k38, RestVersion::k45}) {
+    CHECK(rest_job({"echo\n", "job.sh", none, "/home/me", kEnv, version, no_keys}));
+    CHECK_FALSE(rest_job({"echo\n", "job.sh", none, "/home/caf\xe9", kEnv, version, no_keys}));
+    CHECK_FALSE(rest_job({"echo\n", "caf\xe9.sh", none, "/home/me", kEnv, version, no_keys}));
+  }
 }
 
 TEST_CASE("a slurmrestd is named by a socket, a loopback port or https") {
