@@ -233,7 +233,9 @@ Result<std::string> rest_job(const RestJobInputs& inputs) {
   DLRUN_TRY_ASSIGN(auto environment, environment_of(inputs, options, job));
   job["environment"] = std::move(environment);
   Json body;
-  if (inputs.version == RestVersion::k38) {
+  // slurmrestd 23.11, which has v0.0.40, refuses a script that is a field of the job. Later
+  // versions deprecate the field of the request.
+  if (inputs.version <= RestVersion::k40) {
     body["script"] = inputs.script;
   } else {
     job["script"] = inputs.script;

@@ -116,13 +116,22 @@ TEST_CASE("a refusal names the key of the spec that the option comes from") {
       "resources.distribution: slurmrestd (v0.0.38) cannot do what --distribution=cyclic does"));
 }
 
-TEST_CASE("from v0.0.40 on the script is in the job, the environment a list, numbers are numbers") {
+TEST_CASE("the script is a field of the request up to v0.0.40, and of the job from v0.0.41 on") {
+  for (const RestVersion version : kRestVersions) {
+    const auto body = body_of("#!/bin/bash\n", {}, kEnv, version);
+    REQUIRE(body);
+    const json whole = json::parse(*body);
+    CHECK(whole.contains("script") == (version <= RestVersion::k40));
+    CHECK(whole["job"].contains("script") == (version > RestVersion::k40));
+  }
+}
+
+TEST_CASE("from v0.0.40 on the environment is a list, and numbers are numbers") {
   const auto body =
       body_of("#!/bin/bash\n#SBATCH -N 2-4 -n 6 --time=12:03:04 --mem=4G --cpus-per-task=2\n", {},
               kEnv, RestVersion::k42);
   REQUIRE(body);
   const json whole = json::parse(*body);
-  CHECK_FALSE(whole.contains("script"));
   const json& job = whole["job"];
   CHECK(job["script"].get<std::string>().starts_with("#!/bin/bash\n"));
   CHECK(job["nodes"] == "2-4");
