@@ -19,8 +19,8 @@ namespace dlrun {
 /// The time limit of requests that change nothing, or that end a job.
 inline constexpr std::chrono::seconds kRestQueryTimeout{30};
 
-/// A client for one slurmrestd. Each call sends one request with a time limit. The first call also
-/// asks the server for its versions. Not thread-safe.
+/// A client for one slurmrestd. Every request has a time limit. The first call also asks the server
+/// for its versions. Not thread-safe.
 class RestClient {
  public:
   explicit RestClient(RestServer server) : server_(std::move(server)) {}

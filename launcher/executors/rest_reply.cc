@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Sized for a cluster with 50,000 jobs of about 400 values each. http_client.cc limits the bytes.
+/// Sized for a cluster with 50,000 jobs of about 400 values each. rest_client.cc limits the bytes.
 constexpr JsonLimits kReplyLimits{.depth = 64, .values = 40'000'000, .members = 1'000'000};
 
 constexpr std::array<const char*, 12> kFields = {
