@@ -15,6 +15,7 @@
 #include "launcher/doctor/findings.h"
 #include "launcher/spec/sites.h"
 #include "launcher/spec/slurm_units.h"
+#include "launcher/submit/places.h"
 
 namespace dlrun {
 namespace {
@@ -82,12 +83,14 @@ void print_site(const Cli& cli, const ClusterFacts& facts, const std::optional<s
 Result<int> doctor(Cli& cli, const DoctorOptions& options) {
   if (options.json && options.site_file)
     return fail(Errc::kUsage, "--site-file prints YAML; it cannot be combined with --json");
-  DLRUN_TRY_ASSIGN(const auto facts, ask_cluster(cli.env, options.cluster));
+  DLRUN_TRY_ASSIGN(auto facts, ask_cluster(cli.env, options.cluster));
   if (options.site_file) {
     for (const std::string& open : facts.unanswered) print_warning(cli, open);
     print_document(site_draft(facts));
     return kExitOk;
   }
+  // dlrun assumes that the configured servers serve the default cluster.
+  if (options.cluster.empty()) facts.rest_servers = ask_rest_servers(known_servers(cli).all());
   std::vector<Diagnostic> problems;
   std::optional<std::string> site = match_site(facts.cluster_name(), config_folders(cli), problems);
   if (const std::string named = cli.env.get_or("DLRUN_SITE", ""); !named.empty()) site = named;

@@ -10,6 +10,7 @@
 
 #include "common/env.h"
 #include "common/result.h"
+#include "launcher/spec/rest_server.h"
 
 namespace dlrun {
 
@@ -23,6 +24,14 @@ struct PartitionFacts {
   std::optional<std::int64_t> cpus_per_node, mem_per_node_mib, gpus_per_node;
   std::vector<std::string> gpu_types;  ///< in the order found, each once
   std::optional<std::int64_t> max_nodes, max_time_seconds, default_time_seconds;
+};
+
+/// A slurmrestd that the configuration lists.
+struct RestServerFacts {
+  std::string url;
+  std::vector<std::string> served;      ///< the versions of the API that it serves: "v0.0.42"
+  std::string problem;                  ///< the error message if it did not answer, else empty
+  std::string configured_version = {};  ///< may be empty
 };
 
 /// The answers of one cluster, and facts about the login node.
@@ -40,7 +49,8 @@ struct ClusterFacts {
   std::string scratch_variable;
   /// Interfaces of the login node with the names of fast networks: ib0, hsn0.
   std::vector<std::string> fast_networks;
-  std::vector<std::string> unanswered;  ///< the error messages of queries that failed
+  std::vector<RestServerFacts> rest_servers;  ///< ask_cluster() leaves this empty
+  std::vector<std::string> unanswered;        ///< the error messages of queries that failed
 
   /// Returns a setting of `config`; empty if `config` does not have it.
   [[nodiscard]] std::string setting(std::string_view name) const;
@@ -54,6 +64,9 @@ struct ClusterFacts {
 /// the controller does not answer the first query. If a later query fails, `unanswered` holds its
 /// error.
 [[nodiscard]] Result<ClusterFacts> ask_cluster(const Env& env, const std::string& cluster = {});
+
+/// Asks each server for the versions of the API that it serves. Each query times out after 30 s.
+[[nodiscard]] std::vector<RestServerFacts> ask_rest_servers(const std::vector<RestServer>& servers);
 
 // Parsers of the answers. They skip unknown fields and lines, because these differ between the
 // versions of Slurm.

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
-#include "launcher/plan/rest_job.h"
+#include "launcher/spec/rest_version.h"
 #include "launcher/spec/slurm_units.h"
 #include "launcher/spec/yaml_text.h"
 
@@ -58,13 +58,6 @@ namespace {
   if (partition.max_time_seconds)
     parts.push_back("time: " + yaml_text(format_time_limit(*partition.max_time_seconds)));
   return fmt::format("  {}: {{{}}}\n", yaml_text(partition.name), join(parts, ", "));
-}
-
-/// Returns true if slurmrestd of this Slurm version has the API version that dlrun uses.
-/// Slurm 23.11 is the last version with it. Returns true if the version is unknown.
-[[nodiscard]] bool has_rest_version(std::string_view version) {
-  const auto year = parse_int(version.substr(0, version.find('.')));
-  return !year || *year <= 23;
 }
 
 using Kind = Finding::Kind;
@@ -173,20 +166,54 @@ void add_jobs(const ClusterFacts& facts, Findings& found) {
     found.add(Kind::kFine, "arrays", "MaxArraySize=" + array, "a job array must have fewer tasks");
 }
 
+/// Adds the versions of the API that a configured slurmrestd and dlrun share.
+void add_rest_server(const RestServerFacts& server, Findings& found) {
+  if (!server.problem.empty())
+    return found.add(Kind::kMissing, "REST", server.problem,
+                     "submit.via: slurmrestd cannot use it");
+  std::vector<std::string> shared;
+  for (const std::string& version : server.served) {
+    if (parse_rest_version(version)) shared.push_back(version);
+  }
+  const std::string serves =
+      fmt::format("slurmrestd at {} serves {}", server.url,
+                  server.served.empty() ? "no API that takes jobs" : join(server.served, ", "));
+  const std::string& configured = server.configured_version;
+  const auto newest = newest_rest_version(shared);
+  if (!newest)
+    return found.add(
+        Kind::kMissing, "REST", serves,
+        fmt::format("dlrun speaks {}: jobs are submitted by sbatch", spoken_rest_versions()));
+  if (!configured.empty() && std::find(shared.begin(), shared.end(), configured) == shared.end())
+    return found.add(Kind::kMissing, "REST", serves,
+                     fmt::format("the configured version {} is not one that both have ({})",
+                                 configured, join(shared, ", ")));
+  found.add(Kind::kFine, "REST", serves,
+            fmt::format("dlrun shares {} and uses {}", join(shared, ", "),
+                        configured.empty() ? rest_version_text(*newest) : configured));
+}
+
 /// Adds whether slurmrestd can be used.
 void add_rest(const ClusterFacts& facts, Findings& found) {
-  if (facts.setting("AuthAltTypes").find("jwt") == std::string::npos) {
-    found.add(Kind::kNote, "REST", "no auth/jwt", "jobs are submitted by sbatch");
-  } else if (!has_rest_version(facts.setting("SLURM_VERSION"))) {
-    found.add(Kind::kNote, "REST",
-              fmt::format("auth/jwt, but slurmrestd of Slurm {} no longer serves {}",
-                          facts.setting("SLURM_VERSION"), kRestVersion),
-              "jobs are submitted by sbatch");
-  } else {
-    found.add(Kind::kFine, "REST",
-              "auth/jwt" + std::string(facts.has_slurmrestd ? ", slurmrestd is on this node" : ""),
-              "slurmrestd can be used with a token: scontrol token");
-  }
+  for (const RestServerFacts& server : facts.rest_servers) add_rest_server(server, found);
+  if (!facts.rest_servers.empty()) return;
+  if (facts.setting("AuthAltTypes").find("jwt") == std::string::npos)
+    return found.add(Kind::kNote, "REST", "no auth/jwt", "jobs are submitted by sbatch");
+  const std::string here = facts.has_slurmrestd ? ", slurmrestd is on this node" : "";
+  const std::string release = facts.setting("SLURM_VERSION");
+  const auto versions = rest_versions_of_release(release);
+  if (versions.empty())
+    return found.add(Kind::kNote, "REST", "auth/jwt" + here,
+                     fmt::format("dlrun does not know the versions of the API in Slurm {}; doctor "
+                                 "asks a slurmrestd that a site file lists",
+                                 release));
+  found.add(Kind::kFine, "REST", "auth/jwt" + here,
+            fmt::format("dlrun can use {} of Slurm {}'s slurmrestd, with a token: scontrol token",
+                        versions.front() == versions.back()
+                            ? std::string(rest_version_text(versions.front()))
+                            : fmt::format("{} to {}", rest_version_text(versions.front()),
+                                          rest_version_text(versions.back())),
+                        release));
 }
 
 /// Adds modules, scratch folders and networks, and the queries that failed.

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -54,6 +55,8 @@ struct SubmitRequest {
   std::vector<std::string> options;  ///< sbatch's arguments before the script
   std::filesystem::path directory;   ///< the job's working directory
   Env env;                           ///< the job's whole environment
+  /// For messages: each option's key in the spec, such as "--hint" -> "resources.hint".
+  std::map<std::string, std::string> keys;
 };
 
 /// Every call may block on the network, for a bounded time.

@@ -10,16 +10,25 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kLargestAnswer = 256U << 20U;
 constexpr std::chrono::milliseconds kConnectTimeout{10'000};
 /// Pauses before a request is sent again after a lost connection. (slurmrestd 22.05 resets one
 /// connection in some thousands.)
 constexpr std::array kPausesOfTries{std::chrono::milliseconds{20}, std::chrono::milliseconds{200},
                                     std::chrono::milliseconds{1000}};
 
+/// A response while it arrives.
+struct Arriving {
+  HttpResponse response;
+  std::size_t largest = 0;  ///< of the body, in bytes
+  bool is_too_large = false;
+};
+
+/// Appends bytes to the body of an Arriving. Ends the transfer if the body becomes too large.
 std::size_t append(char* bytes, std::size_t size, std::size_t count, void* into) {
-  std::string& body = *static_cast<std::string*>(into);
-  if (body.size() + size * count > kLargestAnswer) return 0;
+  Arriving& arriving = *static_cast<Arriving*>(into);
+  std::string& body = arriving.response.body;
+  arriving.is_too_large = body.size() + size * count > arriving.largest;
+  if (arriving.is_too_large) return 0;  // libcurl then fails with CURLE_WRITE_ERROR
   body.append(bytes, size * count);
   return size * count;
 }
@@ -37,10 +46,10 @@ struct HttpClient::State {
   RestAddress address;
   std::array<char, CURL_ERROR_SIZE> curl_message{};
 
-  /// Sets all options of a request whose response goes to `response`. The arguments must live as
+  /// Sets all options of a request whose response goes to `arriving`. The arguments must live as
   /// long as the request.
   [[nodiscard]] CURLcode set_options(const HttpRequest& request, const std::string& url,
-                                     struct curl_slist* headers, HttpResponse* response) {
+                                     struct curl_slist* headers, Arriving* arriving) {
     CURLcode code = CURLE_OK;
     const auto set = [&](CURLoption option, auto value) {
       if (code == CURLE_OK) code = curl.easy_setopt(handle, option, value);
@@ -60,7 +69,7 @@ struct HttpClient::State {
     set(CURLOPT_TIMEOUT_MS, static_cast<long>(request.timeout.count()));
     set(CURLOPT_HTTPHEADER, headers);
     set(CURLOPT_WRITEFUNCTION, &append);
-    set(CURLOPT_WRITEDATA, static_cast<void*>(&response->body));
+    set(CURLOPT_WRITEDATA, static_cast<void*>(arriving));
     set(CURLOPT_HTTPGET, 1L);
     if (!request.body.empty()) {
       set(CURLOPT_POST, 1L);
@@ -95,7 +104,9 @@ Result<HttpClient> HttpClient::to(const RestAddress& address) {
 Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
   const CurlLibrary& curl = state_->curl;
   CURL* const handle = state_->handle;
-  HttpResponse response;
+  Arriving arriving;
+  arriving.largest = request.largest_response;
+  HttpResponse& response = arriving.response;
   const std::string url = state_->address.base + request.path;
   struct curl_slist* headers = nullptr;
   const auto add_header = [&](const std::string& line) {
@@ -108,7 +119,7 @@ Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
   if (!request.body.empty()) add_header("Content-Type: application/json");
 
   state_->curl_message.front() = '\0';
-  CURLcode code = state_->set_options(request, url, headers, &response);
+  CURLcode code = state_->set_options(request, url, headers, &arriving);
   int tries = 1;
   const auto start = std::chrono::steady_clock::now();
   if (code == CURLE_OK) code = curl.easy_perform(handle);
@@ -132,12 +143,17 @@ Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
             {"tries", tries},
             {"seconds", std::chrono::steady_clock::now() - start},
             {"error", code == CURLE_OK ? "" : curl.easy_strerror(code)}});
+  if (arriving.is_too_large)
+    return fail(Errc::kUnavailable,
+                "its answer to {} {} is larger than {} MiB; dlrun has stopped reading. Check "
+                "whether another server listens there, and read its log",
+                request.method, request.path, request.largest_response >> 20U);
   if (code != CURLE_OK) {
     const std::string message = state_->curl_message.front() != '\0' ? state_->curl_message.data()
                                                                      : curl.easy_strerror(code);
     return fail(Errc::kUnavailable, "{}", printable(trim(message)));
   }
-  return response;
+  return std::move(response);
 }
 
 }  // namespace dlrun

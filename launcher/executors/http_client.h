@@ -18,6 +18,7 @@ struct HttpRequest {
   std::vector<std::string> headers;  ///< "NAME: value"
   std::string body;                  ///< JSON; empty: no body
   std::chrono::milliseconds timeout{30'000};
+  std::size_t largest_response = 32U << 20U;  ///< of the body, in bytes
 };
 
 struct HttpResponse {
@@ -36,9 +37,9 @@ class HttpClient {
   ~HttpClient();
 
   /// Sends a request and returns the response, whatever its status. Does not follow redirections.
-  /// Fails with kUnavailable if no complete response of at most 256 MiB arrived within the timeout;
-  /// the server may still have acted on the request. Retries a GET, which is idempotent, up to
-  /// three times if the connection is lost, and no other method.
+  /// Fails with kUnavailable if no complete response of at most largest_response bytes arrived
+  /// within the timeout; the server may still have acted on the request. Retries a GET, which is
+  /// idempotent, up to three times if the connection is lost, and no other method.
   [[nodiscard]] Result<HttpResponse> send(const HttpRequest& request);
 
  private:

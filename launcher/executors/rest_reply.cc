@@ -16,13 +16,14 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Sized for a cluster with 50,000 jobs of about 400 values each. http_client.cc limits the bytes.
+/// Sized for a cluster with 50,000 jobs of about 400 values each. rest_client.cc limits the bytes.
 constexpr JsonLimits kReplyLimits{.depth = 64, .values = 40'000'000, .members = 1'000'000};
 
 constexpr std::array<const char*, 12> kFields = {
     "job_id", "array_job_id", "array_task_id", "array_task_string", "job_state", "state_reason",
     "nodes",  "start_time",   "dependency",    "comment",           "exit_code", "user_id"};
 constexpr std::int64_t kInvalidJobId = 2017;  // ESLURM_INVALID_JOB_ID
+constexpr std::int64_t kAlreadyDone = 2021;   // ESLURM_ALREADY_DONE
 
 [[nodiscard]] Json object_of(std::string_view text) {
   Json parsed = parse_json<Json>(text, kReplyLimits);
@@ -34,17 +35,29 @@ constexpr std::int64_t kInvalidJobId = 2017;  // ESLURM_INVALID_JOB_ID
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
+/// Returns the number at the key, which is bare or {"set": true, "infinite": false, "number": 42}.
+/// Returns nullopt if the number is unset or infinite.
 [[nodiscard]] std::optional<std::int64_t> number_at(const Json& object, const char* key) {
   const auto found = object.is_object() ? object.find(key) : object.end();
-  return found != object.end() && found->is_number_integer()
-             ? std::optional(found->get<std::int64_t>())
-             : std::nullopt;
+  if (found == object.end()) return std::nullopt;
+  if (found->is_object()) {
+    const auto is_true = [&](const char* name) {
+      const auto flag = found->find(name);
+      return flag != found->end() && flag->is_boolean() && flag->get<bool>();
+    };
+    const auto number = found->find("number");
+    return is_true("set") && !is_true("infinite") && number != found->end() &&
+                   number->is_number_integer()
+               ? std::optional(number->get<std::int64_t>())
+               : std::nullopt;
+  }
+  return found->is_number_integer() ? std::optional(found->get<std::int64_t>()) : std::nullopt;
 }
 
 [[nodiscard]] const Json& list_at(const Json& object, const char* key) {
-  static const Json nothing = Json::array();
+  static const Json empty = Json::array();
   const auto found = object.is_object() ? object.find(key) : object.end();
-  return found != object.end() && found->is_array() ? *found : nothing;
+  return found != object.end() && found->is_array() ? *found : empty;
 }
 
 constexpr std::int64_t kMostTasks = 100'000;
@@ -93,9 +106,50 @@ constexpr std::int64_t kLastTask = 1U << 31U;
   return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts)};
 }
 
+/// Returns the job's state as squeue prints it. From v0.0.40 on the state is a list: the base
+/// state, then its flags, such as "COMPLETING". squeue prints the flag that comes first in
+/// kStateFlags, or else the base state.
+[[nodiscard]] std::string state_of(const Json& job) {
+  constexpr std::array<std::string_view, 13> kStateFlags = {
+      "COMPLETING", "STAGE_OUT",     "CONFIGURING",  "EXPEDITING",   "RESIZING",
+      "REQUEUED",   "REQUEUE_FED",   "REQUEUE_HOLD", "SPECIAL_EXIT", "STOPPED",
+      "REVOKED",    "RESV_DEL_HOLD", "SIGNALING"};
+  const Json& states = list_at(job, "job_state");
+  for (const auto flag : kStateFlags) {
+    if (std::any_of(states.begin(), states.end(), [&](const Json& one) { return one == flag; }))
+      return std::string(flag);
+  }
+  return state_word(!states.empty() && states.front().is_string()
+                        ? states.front().get<std::string>()
+                        : text_at(job, "job_state"));
+}
+
+/// Reads the exit code and the signal: from a number in waitpid()'s form, or from v0.0.40 on from
+/// an object.
+void read_exit_code(JobReport& report, const Json& job) {
+  const auto found = job.find("exit_code");
+  if (found == job.end()) return;
+  const auto in_range = [](std::optional<std::int64_t> number) {
+    return number && *number >= 0 && *number <= 0xff;
+  };
+  if (found->is_object() && found->contains("return_code")) {
+    const auto code = number_at(*found, "return_code");
+    if (in_range(code)) report.exit_code = static_cast<int>(*code);
+    const auto signal = found->find("signal");
+    const auto number = signal == found->end() ? std::nullopt : number_at(*signal, "id");
+    if (in_range(number)) report.signal = static_cast<int>(*number);
+    if (report.signal != 0 && !report.exit_code) report.exit_code = 0;
+    return;
+  }
+  const auto status = number_at(job, "exit_code");
+  if (!status || *status < 0 || *status > 0xffff) return;
+  report.exit_code = static_cast<int>(*status >> 8);
+  report.signal = static_cast<int>(*status & 0x7f);
+}
+
 [[nodiscard]] JobReport report_of(const Json& job) {
   JobReport report;
-  report.state = state_word(text_at(job, "job_state"));
+  report.state = state_of(job);
   report.phase = phase_of(report.state);
   report.reason = text_at(job, "state_reason");
   if (report.reason == "None") report.reason.clear();
@@ -104,11 +158,7 @@ constexpr std::int64_t kLastTask = 1U << 31U;
   report.nodes = text_at(job, "nodes");
   report.start = local_time(number_at(job, "start_time").value_or(0));
   report.comment = text_at(job, "comment");
-  const auto status = number_at(job, "exit_code");  // in waitpid()'s form
-  if (report.phase == JobPhase::kEnded && status && *status >= 0 && *status <= 0xffff) {
-    report.exit_code = static_cast<int>(*status >> 8);
-    report.signal = static_cast<int>(*status & 0x7f);
-  }
+  if (report.phase == JobPhase::kEnded) read_exit_code(report, job);
   return report;
 }
 
@@ -135,24 +185,62 @@ std::string rest_errors(std::string_view body) {
   return join(lines, "; ");
 }
 
+std::string rest_field_warnings(std::string_view body) {
+  // The source of a warning about a field is its path in the request, such as "#/job/nodes".
+  std::vector<std::string> lines;
+  const Json answer = object_of(body);
+  for (const Json& one : list_at(answer, "warnings")) {
+    const std::string source = text_at(one, "source");
+    if (!source.starts_with('#')) continue;
+    lines.push_back(
+        fmt::format("{} ({})", printable(text_at(one, "description")), printable(source)));
+  }
+  return join(lines, "; ");
+}
+
+std::string rest_cancel_failure(std::string_view body) {
+  std::vector<std::string> lines;
+  const Json answer = object_of(body);
+  for (const Json& one : list_at(answer, "status")) {
+    const auto error = one.is_object() ? one.find("error") : one.end();
+    if (error == one.end()) continue;
+    const auto code = number_at(*error, "code").value_or(0);
+    if (code != 0 && code != kAlreadyDone)
+      lines.push_back(fmt::format("{} ({})", printable(text_at(*error, "string")), code));
+  }
+  return join(lines, "; ");
+}
+
+bool rest_is_complete(std::string_view body) {
+  return parse_json<Json>(body, kReplyLimits).is_object();
+}
+
 bool rest_says_unknown_job(std::string_view body) {
   const Json answer = object_of(body);
-  const Json& errors = list_at(answer, "errors");
-  return std::any_of(errors.begin(), errors.end(), [](const Json& one) {
-    return number_at(one, "error_number") == kInvalidJobId ||
-           number_at(one, "error_code") == kInvalidJobId;
-  });
+  const auto is_unknown = [](const Json& one) {
+    if (number_at(one, "error_number") == kInvalidJobId ||
+        number_at(one, "error_code") == kInvalidJobId)
+      return true;
+    // The response to a cancellation has this form from v0.0.40 on.
+    const auto error = one.is_object() ? one.find("error") : one.end();
+    return one.is_object() && error != one.end() && number_at(*error, "code") == kInvalidJobId;
+  };
+  const Json &errors = list_at(answer, "errors"), &status = list_at(answer, "status");
+  return std::any_of(errors.begin(), errors.end(), is_unknown) ||
+         std::any_of(status.begin(), status.end(), is_unknown);
 }
 
 std::vector<std::string> rest_versions(std::string_view openapi) {
+  constexpr std::size_t kMostVersions = 32, kLongestVersion = 16;
   std::vector<std::string> versions;
   const Json answer = object_of(openapi);
   const auto paths = answer.find("paths");
   if (paths == answer.end() || !paths->is_object()) return versions;
   for (const auto& [path, methods] : paths->items()) {
+    if (versions.size() == kMostVersions) break;
     const auto parts = split(path, '/');  // "", "slurm", VERSION, "job", "submit"
-    if (parts.size() >= 5 && parts[1] == "slurm" && parts[3] == "job" && parts[4] == "submit" &&
-        parts[2].starts_with('v'))
+    if (parts.size() == 5 && parts[1] == "slurm" && parts[3] == "job" && parts[4] == "submit" &&
+        parts[2].starts_with('v') && parts[2].size() <= kLongestVersion)
       versions.push_back(printable(parts[2]));
   }
   return versions;
@@ -162,15 +250,22 @@ std::string rest_release(std::string_view body) {
   const Json answer = object_of(body);
   const auto meta = answer.find("meta");
   if (meta == answer.end() || !meta->is_object()) return {};
-  const auto slurm = meta->find("Slurm");
-  return slurm == meta->end() ? std::string() : printable(text_at(*slurm, "release"));
+  for (const char* name : {"slurm", "Slurm"}) {  // v0.0.38 writes "Slurm"
+    const auto slurm = meta->find(name);
+    if (slurm != meta->end()) return printable(text_at(*slurm, "release"));
+  }
+  return {};
 }
 
 bool rest_has_controller(std::string_view body) {
   const Json answer = object_of(body);
   const Json& pings = list_at(answer, "pings");
-  return std::any_of(pings.begin(), pings.end(),
-                     [](const Json& one) { return text_at(one, "ping") == "UP"; });
+  return std::any_of(pings.begin(), pings.end(), [](const Json& one) {
+    if (!one.is_object()) return false;
+    const auto responding = one.find("responding");  // from v0.0.45 on
+    if (responding != one.end()) return *responding == true;
+    return text_at(one, "pinged") == "UP" || text_at(one, "ping") == "UP";
+  });
 }
 
 std::optional<std::string> rest_job_id(std::string_view body) {

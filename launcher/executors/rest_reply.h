@@ -1,5 +1,6 @@
 #pragma once
-// Parses slurmrestd's responses, tolerating differences between versions. Pure functions.
+// Parses slurmrestd's responses in all versions of its API: a number can be bare or an object {set,
+// infinite, number}; a state can be a word or a list of words. Pure functions.
 
 #include <cstdint>
 #include <optional>
@@ -16,11 +17,25 @@ namespace dlrun {
 /// start of the body if it is not JSON, and an empty text if there is no error.
 [[nodiscard]] std::string rest_errors(std::string_view body);
 
+/// Returns the warnings about fields that slurmrestd has ignored because it does not know them or
+/// cannot use them; empty if there are none. Skips Slurm's messages about an accepted job, such as
+/// "Requested nodes are busy".
+[[nodiscard]] std::string rest_field_warnings(std::string_view body);
+
+/// Returns Slurm's errors in the response to a cancellation. A response with status 200 can contain
+/// an error for each job, from v0.0.40 on. Returns an empty text if all jobs were cancelled or had
+/// ended before.
+[[nodiscard]] std::string rest_cancel_failure(std::string_view body);
+
+/// Returns true if the body is one complete JSON object, like every response of a slurmrestd to a
+/// path that it knows.
+[[nodiscard]] bool rest_is_complete(std::string_view body);
+
 /// Returns true if the errors say that the controller does not know the job id.
 [[nodiscard]] bool rest_says_unknown_job(std::string_view body);
 
 /// Returns the versions of the API that can submit jobs, from the server's own description:
-/// {"v0.0.37", "v0.0.38"}.
+/// {"v0.0.42", "v0.0.43"}. Returns at most 32, because the server may be no slurmrestd.
 [[nodiscard]] std::vector<std::string> rest_versions(std::string_view openapi);
 
 /// Returns Slurm's release, from the meta part of any response; empty if there is none.
@@ -29,7 +44,9 @@ namespace dlrun {
 /// Returns true if a ping's response names a controller that is up.
 [[nodiscard]] bool rest_has_controller(std::string_view body);
 
-/// Returns the id of a submitted job; nullopt if the response has none.
+/// Returns the id of a submitted job; nullopt if the response has none. A response with an id can
+/// also have errors, and a status other than 200: Slurm has accepted the job, and cannot start it
+/// now.
 [[nodiscard]] std::optional<std::string> rest_job_id(std::string_view body);
 
 /// Returns one user's jobs from a response to GET jobs or GET job/ID; every task of an array

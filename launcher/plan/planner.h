@@ -42,7 +42,8 @@ class Planner {
   void log_directives();
   /// Adds the options for signals and for the loss of a node: --signal, --requeue, --no-kill, ...
   void restart_directives();
-  /// Refuses directives that slurmrestd would drop or misread.
+  /// Refuses directives that no version of slurmrestd's API can express. Later the executor, which
+  /// knows the server's version, refuses the directives that this version cannot express.
   void check_server();
   /// Adds the dependencies. Job ids are written into the script. The jobs of runs are known only at
   /// submission; sbatch's --dependency on the command line then lists all of them.

@@ -2,10 +2,11 @@
 // Builds the job description of slurmrestd's API from sbatch's inputs: the script with its #SBATCH
 // lines, the options of the command line, the environment. Pure functions.
 //
-// docs/slurmrestd.md records how slurmrestd 22.05 treats each field, as observed in tests. dlrun
-// refuses an option that slurmrestd drops, misreads or does not have. Otherwise the job would
-// silently differ from the job that sbatch submits.
+// rest_fields.cc has the fields of each version, as observed in tests. dlrun refuses an option that
+// a version drops, misreads or does not have. Otherwise the job would silently differ from the job
+// that sbatch submits.
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,16 +14,16 @@
 
 #include "common/env.h"
 #include "common/result.h"
+#include "launcher/spec/rest_version.h"
 
 namespace dlrun {
 
-/// The version of the API that dlrun uses; Slurm 22.05 to 23.11 support it.
-inline constexpr std::string_view kRestVersion = "v0.0.38";
-
 /// Returns the reason why slurmrestd cannot get an option of sbatch, such as ("--hint",
-/// "nomultithread"); nullopt if it can. value: nullopt if the option has no value.
+/// "nomultithread"); nullopt if it can. value: nullopt if the option has no value. version: nullopt
+/// asks whether no version can get the option; the reason is then that of the newest version.
 [[nodiscard]] std::optional<std::string> rest_refusal(std::string_view option,
-                                                      const std::optional<std::string>& value);
+                                                      const std::optional<std::string>& value,
+                                                      std::optional<RestVersion> version);
 
 /// The inputs that sbatch would get. The members are views; the caller must keep the texts alive.
 struct RestJobInputs {
@@ -32,10 +33,13 @@ struct RestJobInputs {
   std::span<const std::string> options;
   std::string_view directory;  ///< the folder in which sbatch would be called
   const Env& env;              ///< the job's environment
+  RestVersion version;         ///< the version of the API that gets the job
+  /// For messages: each option's key in the spec, such as "--hint" -> "resources.hint".
+  const std::map<std::string, std::string>& keys;
 };
 
 /// Returns the body of POST job/submit. Fails with kInvalid if options cannot be sent (the message
-/// names each), or if the script or the environment is not UTF-8, which JSON requires.
+/// names each), or if a text is not UTF-8, which JSON requires.
 [[nodiscard]] Result<std::string> rest_job(const RestJobInputs& inputs);
 
 }  // namespace dlrun

@@ -113,7 +113,7 @@ void Planner::restart_directives() {
 
 void Planner::check_server() {
   for (const PlannedOption& directive : plan_.directives) {
-    if (const auto why = rest_refusal(directive.option, directive.value))
+    if (const auto why = rest_refusal(directive.option, directive.value, std::nullopt))
       error(directive.key == "slurm" ? "slurm." + directive.option.substr(2) : directive.key,
             fmt::format("{}: {}", directive.key, *why));
   }

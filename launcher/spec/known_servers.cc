@@ -7,13 +7,36 @@
 
 namespace dlrun {
 
-Result<RestServer> KnownServers::find(const RestServer& named) const {
-  const RestServer* other_token = nullptr;
+std::vector<RestServer> KnownServers::listed() const {
   std::vector<RestServer> listed;
   for (const std::string& name : site_names(config_dirs_)) {
     for (RestServer& server : servers_of_site(name, config_dirs_, env_))
       listed.push_back(std::move(server));
   }
+  // An entry without a version gets that of another entry with the same url, because the version is
+  // a property of the server.
+  for (RestServer& server : listed) {
+    const auto other = std::find_if(listed.begin(), listed.end(), [&](const RestServer& entry) {
+      return entry.url == server.url && !entry.version.empty();
+    });
+    if (server.version.empty() && other != listed.end()) server.version = other->version;
+  }
+  return listed;
+}
+
+std::vector<RestServer> KnownServers::all() const {
+  std::vector<RestServer> all;
+  for (RestServer& server : listed()) {
+    const bool is_there = std::any_of(
+        all.begin(), all.end(), [&](const RestServer& other) { return other.url == server.url; });
+    if (!is_there) all.push_back(std::move(server));
+  }
+  return all;
+}
+
+Result<RestServer> KnownServers::find(const RestServer& named) const {
+  const RestServer* other_token = nullptr;
+  const std::vector<RestServer> listed = this->listed();
   for (const RestServer& server : listed) {
     if (server.url != named.url) continue;
     if (named.token_file.empty() || named.token_file == server.token_file) return server;

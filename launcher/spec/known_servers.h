@@ -26,7 +26,13 @@ class KnownServers {
   /// Fails with kInvalid if there is none; the message explains where to list the server.
   [[nodiscard]] Result<RestServer> find(const RestServer& named) const;
 
+  /// Returns all servers, each url once.
+  [[nodiscard]] std::vector<RestServer> all() const;
+
  private:
+  /// Returns the entries of all site files; all entries of a url have the same version.
+  [[nodiscard]] std::vector<RestServer> listed() const;
+
   std::vector<std::filesystem::path> config_dirs_;
   Env env_;
 };

@@ -13,6 +13,9 @@ struct RestServer {
   /// Absolute path of a file with a JWT, readable by its owner alone. Empty for a unix socket,
   /// which identifies the caller by itself.
   std::string token_file;
+  /// The version of the API to use, such as "v0.0.42". Empty: the newest that dlrun and the server
+  /// both support.
+  std::string version = {};
   friend bool operator==(const RestServer&, const RestServer&) = default;
 };
 

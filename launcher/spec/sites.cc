@@ -13,6 +13,7 @@
 #include "launcher/spec/key_name.h"
 #include "launcher/spec/map_reader.h"
 #include "launcher/spec/rest_server.h"
+#include "launcher/spec/rest_version.h"
 #include "launcher/spec/slurm_units.h"
 #include "launcher/spec/spec_builder.h"
 
@@ -89,17 +90,20 @@ class ClusterPattern {
   return partition;
 }
 
-/// Reads a list of maps, each with a url and perhaps a token_file.
+/// Reads a list of maps, each with a url, and optionally a token_file and a version.
 void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
                   std::vector<YamlId>& servers) {
   const YamlNode& list = file.document.at(id);
   if (list.kind != YamlNode::Kind::kSequence)
     return reader.error(list,
                         "expected a list of servers, such as [{url: unix:/run/slurmrestd/socket}]");
+  std::vector<std::string_view> versions;
+  for (const RestVersion version : kRestVersions) versions.push_back(rest_version_text(version));
   for (const YamlId item : list.items) {
     RestServer server;
-    reader.read(item,
-                {{"url", reader.text(server.url)}, {"token_file", reader.text(server.token_file)}});
+    reader.read(item, {{"url", reader.text(server.url)},
+                       {"token_file", reader.text(server.token_file)},
+                       {"version", reader.choice(server.version, versions)}});
     const auto url = substitute_variables(server.url, Env());
     const auto address = url ? parse_rest_url(*url) : tl::make_unexpected(url.error());
     if (!address && address.error().code != Errc::kNotFound)
@@ -258,14 +262,17 @@ std::vector<RestServer> servers_of_site(std::string_view name,
   DefaultIds ids;
   static_cast<void>(read_site(*file, name, ids, ignored));
   const SpecSource source{Origin::Kind::kSite, file->source, file->text, "/", 0};
-  const auto add = [&](YamlId id, std::string_view path) {
+  const auto add = [&](YamlId id, std::string_view path, std::string version = {}) {
     SpecBuilder builder(env);
     builder.apply_at(file->document, id, path, source);
     const SubmitSpec& submit = builder.spec().submit;
     if (submit.url && parse_rest_url(*submit.url))
-      servers.push_back({*submit.url, submit.token_file.value_or("")});
+      servers.push_back({*submit.url, submit.token_file.value_or(""), std::move(version)});
   };
-  for (const YamlId id : ids.servers) add(id, "submit");
+  for (const YamlId id : ids.servers) {
+    const auto version = child(file->document, id, {"version"});
+    add(id, "submit", version ? file->document.at(*version).text : std::string());
+  }
   if (ids.site) add(*ids.site, "");
   for (const auto& [partition, id] : ids.partitions) add(id, "");
   return servers;

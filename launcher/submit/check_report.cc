@@ -20,8 +20,9 @@ Result<> check_place(const Context& context, Reporter& reporter, const std::stri
 
 Result<std::string> ask_slurm(const Context& context, RunInspector& inspector, const Job& job,
                               const std::string& script) {
-  return inspector.executor_of(job.settings.server)
-      .test(test_request(context, job.settings, script));
+  SubmitRequest request = test_request(context, job.settings, script);
+  request.keys = keys_of_options(job);
+  return inspector.executor_of(job.settings.server).test(request);
 }
 
 Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,

@@ -144,10 +144,10 @@ Result<> note_copy_of_code(Work& work) {
 Result<> ask_executor(Work& work) {
   const Job& job = work.job;
   if (work.sweep != nullptr) return {};
-  DLRUN_TRY_ASSIGN(
-      const auto request,
-      submit_request(work.context, job.settings, std::filesystem::path(job.runs_dir) / job.name,
-                     "TOKEN", job.script));
+  DLRUN_TRY_ASSIGN(auto request, submit_request(work.context, job.settings,
+                                                std::filesystem::path(job.runs_dir) / job.name,
+                                                "TOKEN", job.script));
+  request.keys = keys_of_options(job);
   return work.inspector.executor_of(job.settings.server).check(request);
 }
 

@@ -208,6 +208,19 @@ Result<SubmitRequest> submit_request(const Context& context, const SbatchSetting
   return request;
 }
 
+std::map<std::string, std::string> keys_of_options(const Job& job) {
+  std::map<std::string, std::string> keys;
+  if (!job.experiment) return keys;
+  for (const PlannedOption& directive : job.experiment->plan.directives) {
+    if (directive.key == "slurm") {
+      keys[directive.option] = "slurm." + directive.option.substr(2);
+    } else if (!directive.key.empty()) {
+      keys[directive.option] = directive.key;
+    }
+  }
+  return keys;
+}
+
 SubmitRequest test_request(const Context& context, const SbatchSettings& settings,
                            std::string script) {
   SubmitRequest request;

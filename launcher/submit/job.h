@@ -4,6 +4,7 @@
 // run that is submitted again.
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -111,6 +112,10 @@ struct Job {
                                                    const SbatchSettings& settings,
                                                    const std::filesystem::path& run,
                                                    const std::string& token, std::string text = {});
+
+/// Returns each option's key in the spec, such as "--hint" -> "resources.hint". Returns an empty
+/// map for a script without a spec.
+[[nodiscard]] std::map<std::string, std::string> keys_of_options(const Job& job);
 
 /// Returns the request for `sbatch --test-only`: the job as it would be queued, without a run.
 [[nodiscard]] SubmitRequest test_request(const Context& context, const SbatchSettings& settings,

@@ -416,11 +416,12 @@ def check_local(failures):
 
 
 def texts_of_job(url, job):
-    """Returns every text in slurmrestd's description of a job."""
+    """Returns every text in slurmrestd's description of a job. DLRUN_TEST_REST_API is the version
+    of the API, such as v0.0.45."""
     connection = http.client.HTTPConnection("localhost", timeout=30)
     connection.sock = socket.socket(socket.AF_UNIX)
     connection.sock.connect(url.removeprefix("unix:"))
-    connection.request("GET", f"/slurm/v0.0.38/job/{job}")
+    connection.request("GET", f"/slurm/{os.environ['DLRUN_TEST_REST_API']}/job/{job}")
     answer = json.loads(connection.getresponse().read())
     connection.close()
     return [value for value in answer["jobs"][0].values() if isinstance(value, str)]

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """usage: rest_proxy.py SOCKET swallow|hold|reset REAL-SOCKET
        rest_proxy.py SOCKET answer STATUS BODY
+       rest_proxy.py SOCKET submission STATUS BODY REAL-SOCKET
+       rest_proxy.py SOCKET warn|fail REAL-SOCKET
        rest_proxy.py FILE tls CERTIFICATE KEY REAL-PORT
 
 Plays a network that fails between dlrun and a real slurmrestd, a server of another kind (answer),
@@ -11,12 +13,19 @@ or TLS before a real slurmrestd on loopback (tls). Listens on the unix socket SO
            exists. Other requests pass.
   reset    The first two requests of each kind, and the first submission, are not forwarded; their
            connections just end. The file SOCKET.log has a line for each request.
-  answer   Every request gets STATUS and BODY.
+  answer   Every request gets STATUS and BODY. If BODY is "100MB", the reply is 100 MB of spaces.
+  submission
+           A submission gets STATUS and BODY, and does not reach slurmrestd. Other requests pass.
+           The file SOCKET.log has a line for each submission.
+  warn     All requests pass. The reply to a submission also has a warning about an ignored field.
+  fail     All requests pass. The reply to a submission has status 500 and an error, like the reply
+           of a slurmrestd about a job that was queued and cannot start now.
   tls      Listens on a port of loopback, which FILE names. Each request adds a line to FILE.
 """
 
 import http.client
 import http.server
+import json
 import os
 import socket
 import socketserver
@@ -73,13 +82,25 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if mode == "reset" and self.is_early():
             self.end_connection()
             return
-        if mode == "answer":
-            status, content = int(sys.argv[3]), sys.argv[4].encode()
+        is_submission = self.path.endswith("/job/submit")
+        if mode == "submission" and is_submission:
+            self.log_request_line()
+        if mode == "answer" or (mode == "submission" and is_submission):
+            status = int(sys.argv[3])
+            content = b" " * 100_000_000 if sys.argv[4] == "100MB" else sys.argv[4].encode()
         else:
             status, content = self.forward(body)
-            if mode != "reset" and self.path.endswith("/job/submit"):
+            if is_submission and mode in ("swallow", "hold"):
                 self.lose()
                 return
+            if is_submission and mode == "warn":
+                content = with_entry(content, "warnings", {
+                    "description": 'Ignoring unknown field "odd" of type string',
+                    "source": "#/job/odd/"})
+            if is_submission and mode == "fail":
+                status, content = 500, with_entry(content, "errors", {
+                    "error_number": 2015, "source": "slurm_submit_batch_job()",
+                    "error": "Requested partition configuration not available now"})
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
@@ -93,7 +114,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if body:
             head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
         with socket.socket(socket.AF_UNIX) as real:
-            real.connect(sys.argv[3])
+            real.connect(sys.argv[-1])
             real.sendall(head.encode() + b"\r\n" + body)
             answer = http.client.HTTPResponse(real, method=self.command)
             answer.begin()
@@ -101,10 +122,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def is_early(self):
         """Returns True for the first requests, whose connections end here."""
-        with lock, open(sys.argv[1] + ".log", "a") as log:
-            print(self.command, self.path, file=log)
+        self.log_request_line()
+        with lock:
             seen[self.path] = seen.get(self.path, 0) + 1
             return seen[self.path] <= (1 if self.command == "POST" else 2)
+
+    def log_request_line(self):
+        with lock, open(sys.argv[1] + ".log", "a") as log:
+            print(self.command, self.path, file=log)
 
     def lose(self):
         if mode == "hold":
@@ -115,6 +140,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def end_connection(self):
         self.close_connection = True
         self.connection.shutdown(socket.SHUT_RDWR)
+
+
+def with_entry(content, name, entry):
+    """Returns the reply with an additional entry in its list `name`."""
+    reply = json.loads(content)
+    reply.setdefault(name, []).append(entry)
+    return json.dumps(reply).encode()
 
 
 mode = sys.argv[2]

@@ -180,6 +180,35 @@ TEST_CASE("a draft is a valid site file without warnings, whatever names the clu
   }
 }
 
+TEST_CASE("doctor names the versions that a configured slurmrestd and dlrun share") {
+  auto facts = alpine();
+  const auto rest = [&](std::vector<std::string> served, std::string problem = {},
+                        std::string version = {}) {
+    facts.rest_servers = {
+        {"unix:/run/rest", std::move(served), std::move(problem), std::move(version)}};
+    const auto all = findings(facts);
+    const auto found =
+        std::find_if(all.begin(), all.end(), [](const Finding& at) { return at.what == "REST"; });
+    REQUIRE(found != all.end());
+    return *found;
+  };
+  auto found = rest({"v0.0.42", "v0.0.45", "v0.0.46"});
+  CHECK(found.kind == Finding::Kind::kFine);
+  CHECK(found.is == "slurmrestd at unix:/run/rest serves v0.0.42, v0.0.45, v0.0.46");
+  CHECK(found.means == "dlrun shares v0.0.42, v0.0.45 and uses v0.0.45");
+  CHECK(rest({"v0.0.42", "v0.0.45"}, "", "v0.0.42").means ==
+        "dlrun shares v0.0.42, v0.0.45 and uses v0.0.42");
+  found = rest({"v0.0.42", "v0.0.45"}, "", "v0.0.40");
+  CHECK(found.kind == Finding::Kind::kMissing);
+  CHECK(has(found.means, "the configured version v0.0.40 is not one that both have"));
+  found = rest({"v0.0.39", "v0.0.46"});
+  CHECK(found.kind == Finding::Kind::kMissing);
+  CHECK(has(found.means, "dlrun speaks v0.0.38"));
+  found = rest({}, "slurmrestd at unix:/run/rest: no such socket");
+  CHECK(found.kind == Finding::Kind::kMissing);
+  CHECK(has(found.is, "no such socket"));
+}
+
 TEST_CASE("each finding is rated as fine, as a note or as missing") {
   auto facts = alpine();
   CHECK(kind_of(facts, "MPI") == "fine");
@@ -189,9 +218,9 @@ TEST_CASE("each finding is rated as fine, as a note or as missing") {
   CHECK(kind_of(facts, "accounts") == "note");
   CHECK(kind_of(facts, "REST") == "fine");
   CHECK(kind_of(facts, "unanswered") == "");
-  facts.config["SLURM_VERSION"] = "26.05.3";
+  facts.config["SLURM_VERSION"] = "99.11.0";  // a later Slurm, which the table does not have
   CHECK(kind_of(facts, "REST") == "note");
-  facts.config["SLURM_VERSION"] = "23.11.1";
+  facts.config["SLURM_VERSION"] = "26.05.3";
   CHECK(kind_of(facts, "REST") == "fine");
   facts.has_pyxis = true;
   facts.config["AccountingStorageType"] = "accounting_storage/none";

@@ -1,4 +1,4 @@
-// Tests reading shortened replies of a slurmrestd 22.05.8, and the token file.
+// Tests reading shortened responses of slurmrestd 22.05.8 and 26.05.5, and the token file.
 
 #include <sys/stat.h>
 
@@ -6,6 +6,7 @@
 #include <string>
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 #include <sodium.h>
 
 #include "common/files.h"
@@ -83,10 +84,115 @@ TEST_CASE(
   CHECK_FALSE(rest_jobs("[]", 1000));
 }
 
-TEST_CASE("API versions are read from the paths for submitting jobs") {
+// The next tests read responses of slurmrestd 26.05.5 in v0.0.42 and, where it differs, v0.0.45.
+
+TEST_CASE("26.05: states are lists, numbers and exit codes are objects") {
+  constexpr std::string_view kJobsOf26 = R"({"jobs": [
+      {"job_id": 1, "array_job_id": {"set": true, "infinite": false, "number": 0},
+       "array_task_id": {"set": false, "infinite": false, "number": 0}, "array_task_string": "",
+       "job_state": ["FAILED"], "state_reason": "NonZeroExitCode", "nodes": "n1",
+       "start_time": {"set": true, "infinite": false, "number": 1795518064}, "dependency": "",
+       "comment": "dlrun:aa mine", "exit_code": {"status": ["ERROR"],
+         "return_code": {"set": true, "infinite": false, "number": 3},
+         "signal": {"id": {"set": false, "infinite": false, "number": 0}, "name": ""}},
+       "user_id": 1002},
+      {"job_id": 3, "array_job_id": {"set": true, "infinite": false, "number": 2},
+       "array_task_id": {"set": true, "infinite": false, "number": 0},
+       "job_state": ["RUNNING", "COMPLETING"], "state_reason": "None", "nodes": "n1",
+       "exit_code": {"status": ["SUCCESS"],
+         "return_code": {"set": true, "infinite": false, "number": 0}}, "user_id": 1002},
+      {"job_id": 2, "array_job_id": {"set": true, "infinite": false, "number": 2},
+       "array_task_id": {"set": false, "infinite": false, "number": 0},
+       "array_task_string": "3-5%1", "job_state": ["PENDING"], "state_reason": "JobArrayTaskLimit",
+       "start_time": {"set": true, "infinite": true, "number": 0}, "user_id": 1002},
+      {"job_id": 4, "job_state": ["CANCELLED"], "user_id": 1002, "exit_code": {
+         "status": ["SIGNALED"], "return_code": {"set": false, "infinite": false, "number": 0},
+         "signal": {"id": {"set": true, "infinite": false, "number": 15}, "name": "TERM"}}}],
+    "meta": {"slurm": {"release": "26.05.5"}}, "errors": [], "warnings": []})";
+  const auto jobs = rest_jobs(kJobsOf26, 1002);
+  REQUIRE(jobs);
+  REQUIRE(jobs->size() == 6);
+  CHECK((*jobs)[0].job.id == "1");
+  CHECK((*jobs)[0].state == "FAILED");
+  CHECK((*jobs)[0].phase == JobPhase::kEnded);
+  CHECK((*jobs)[0].exit_code == 3);
+  CHECK((*jobs)[0].signal == 0);
+  CHECK_FALSE((*jobs)[0].start.empty());
+  CHECK((*jobs)[1].job.id == "2_0");
+  CHECK((*jobs)[1].state == "COMPLETING");
+  CHECK((*jobs)[1].phase == JobPhase::kRunning);
+  CHECK((*jobs)[2].job.id == "2_3");
+  CHECK((*jobs)[2].phase == JobPhase::kPending);
+  CHECK((*jobs)[2].start.empty());
+  CHECK((*jobs)[5].signal == 15);
+  CHECK((*jobs)[5].exit_code == 0);
+  CHECK(rest_jobs(reduced_rest_jobs(kJobsOf26, 1002), 1002)->size() == 6);
+  CHECK(rest_release(kJobsOf26) == "26.05.5");
+}
+
+TEST_CASE("26.05: a ping tells whether a controller responds") {
+  CHECK(rest_has_controller(R"({"pings": [{"hostname": "vm", "pinged": "UP", "responding": true,
+      "latency": 19287, "mode": "primary", "primary": true}]})"));
+  CHECK(rest_has_controller(R"({"pings": [{"hostname": "vm", "responding": true, "latency": 3341,
+      "primary": true, "status": "No error"}]})"));
+  CHECK_FALSE(rest_has_controller(R"({"pings": [{"hostname": "vm", "responding": false,
+      "primary": true, "status": "Protocol authentication error"}]})"));
+  CHECK(rest_has_controller(R"({"pings": [{"hostname": "vm", "pinged": "UP"}]})"));
+  CHECK_FALSE(rest_has_controller(R"({"pings": [{"hostname": "vm", "pinged": "DOWN"}, 7]})"));
+}
+
+TEST_CASE("26.05: only a warning with the path of a field says that slurmrestd ignored a field") {
+  CHECK(rest_field_warnings(R"({"job_id": 1, "step_id": "batch", "errors": [], "warnings": [
+      {"description": "Ignoring unknown field \"odd\" of type 64 bit integer in PARSER",
+       "source": "#/job/odd/"}]})") ==
+        "Ignoring unknown field \"odd\" of type 64 bit integer in PARSER (#/job/odd/)");
+  CHECK(rest_field_warnings(R"json({"job_id": 1, "warnings": [
+      {"description": "Requested nodes are busy", "source": "slurm_submit_batch_job()"}]})json")
+            .empty());
+  CHECK(rest_field_warnings(R"({"jobs": [], "warnings": [
+      {"description": "Zero jobs to dump", "source": ""}]})")
+            .empty());
+  CHECK(rest_field_warnings("half").empty());
+}
+
+TEST_CASE("26.05: the response to a cancellation has status 200 and an error for each job") {
+  const auto answer = [](std::string_view text, int code) {
+    return fmt::format(R"({{"status": [{{"error": {{"string": "{}", "code": {}, "message": ""}},
+        "step_id": "9", "job_id": {{"set": true, "infinite": false, "number": 9}}}}],
+        "errors": [], "warnings": []}})",
+                       text, code);
+  };
+  CHECK(rest_cancel_failure(answer("No error", 0)).empty());
+  CHECK(rest_cancel_failure(answer("Job/step already completing or completed", 2021)).empty());
+  CHECK(rest_cancel_failure(answer("Access/permission denied", 2002)) ==
+        "Access/permission denied (2002)");
+  CHECK(rest_says_unknown_job(answer("Invalid job id specified", 2017)));
+  CHECK_FALSE(rest_says_unknown_job(answer("No error", 0)));
+  CHECK(rest_cancel_failure(R"({"errors": []})").empty());
+}
+
+TEST_CASE("half an object, a list and a page are not complete objects") {
+  CHECK(rest_is_complete(R"({"job_id": 1})"));
+  CHECK_FALSE(rest_is_complete(R"({"job_id": 1)"));
+  CHECK_FALSE(rest_is_complete("[]"));
+  CHECK_FALSE(rest_is_complete(""));
+  CHECK_FALSE(rest_is_complete("<html>"));
+}
+
+TEST_CASE("a response with an error can have the id of a job that waits") {
+  CHECK(rest_job_id(R"({"job_id": 42, "errors": [{"error_number": 2048, "error": "x"}]})") == "42");
+  CHECK_FALSE(rest_job_id(R"({"errors": [{"error_number": 2000, "error": "x"}], "job_id": 0})"));
+}
+
+TEST_CASE("versions come from the paths that submit jobs, and are few and short") {
   CHECK(rest_versions(R"({"paths": {"/slurm/v0.0.38/job/submit": {}, "/slurm/v0.0.38/jobs": {},
       "/slurmdb/v0.0.38/jobs": {}, "/slurm/v0.0.40/job/submit": {}}})") ==
         std::vector<std::string>{"v0.0.38", "v0.0.40"});
+  nlohmann::json many = {{"paths", nlohmann::json::object()}};
+  for (int i = 0; i < 1000; ++i) many["paths"][fmt::format("/slurm/v{}/job/submit", i)] = 0;
+  CHECK(rest_versions(many.dump()).size() == 32);
+  CHECK(rest_versions(R"({"paths": {"/slurm/v)" + std::string(100, '9') + R"(/job/submit": 0}})")
+            .empty());
   CHECK(rest_versions("nothing").empty());
   CHECK(rest_versions(R"({"paths": []})").empty());
 }

@@ -2,6 +2,8 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,12 +22,14 @@ using nlohmann::json;
 const Env kEnv({{"PATH", "/bin"}, {"ODD", "two\nlines \"$x\""}});
 
 Result<std::string> body_of(std::string_view script, std::vector<std::string> options = {},
-                            const Env& env = kEnv) {
-  return rest_job({script, "job.sh", options, "/home/me", env});
+                            const Env& env = kEnv, RestVersion version = RestVersion::k38,
+                            const std::map<std::string, std::string>& keys = {}) {
+  return rest_job({script, "job.sh", options, "/home/me", env, version, keys});
 }
 
-json job_of(std::string_view script, std::vector<std::string> options = {}) {
-  const auto body = body_of(script, std::move(options));
+json job_of(std::string_view script, std::vector<std::string> options = {},
+            RestVersion version = RestVersion::k38) {
+  const auto body = body_of(script, std::move(options), kEnv, version);
   REQUIRE_MESSAGE(body, body.error().message);
   return json::parse(*body)["job"];
 }
@@ -86,10 +90,144 @@ TEST_CASE("all options that slurmrestd drops, misreads or does not know are refu
   for (const char* word :
        {"--hint=nomultithread", "--distribution=cyclic", "--contiguous", "--signal=B:USR1@60"})
     CHECK_MESSAGE(body.error().message.find(word) != std::string::npos, word);
-  CHECK(rest_refusal("--signal", "USR1@60") == std::nullopt);
-  CHECK(rest_refusal("--nodes", "2") == std::nullopt);
-  CHECK(rest_refusal("--clusters", "other"));
-  CHECK(rest_refusal("--nodes", std::nullopt));
+  CHECK(rest_refusal("--signal", "USR1@60", RestVersion::k38) == std::nullopt);
+  CHECK(rest_refusal("--nodes", "2", std::nullopt) == std::nullopt);
+  CHECK(rest_refusal("--clusters", "other", std::nullopt));
+  CHECK(rest_refusal("--nodes", std::nullopt, std::nullopt));
+}
+
+TEST_CASE("before the server is asked, only options that no version can express are refused") {
+  CHECK(rest_refusal("--distribution", "cyclic", RestVersion::k38));
+  CHECK(rest_refusal("--distribution", "cyclic", RestVersion::k40));
+  CHECK_FALSE(rest_refusal("--distribution", "cyclic", RestVersion::k45));
+  CHECK_FALSE(rest_refusal("--distribution", "cyclic", std::nullopt));
+  CHECK_FALSE(rest_refusal("--cores-per-socket", "4", RestVersion::k38));
+  CHECK(rest_refusal("--cores-per-socket", "4", RestVersion::k42));
+  CHECK_FALSE(rest_refusal("--gres-flags", "enforce-binding", RestVersion::k42));
+  CHECK(rest_refusal("--gres-flags", "enforce-binding", RestVersion::k41));
+  CHECK(rest_refusal("--no-such-option", "4", std::nullopt));
+}
+
+TEST_CASE("a refusal names the key of the spec that the option comes from") {
+  const auto body = body_of("#SBATCH --distribution=cyclic\n", {}, kEnv, RestVersion::k38,
+                            {{"--distribution", "resources.distribution"}});
+  REQUIRE_FALSE(body);
+  CHECK(body.error().message.starts_with(
+      "resources.distribution: slurmrestd (v0.0.38) cannot do what --distribution=cyclic does"));
+}
+
+TEST_CASE("the script is a field of the request up to v0.0.40, and of the job from v0.0.41 on") {
+  for (const RestVersion version : kRestVersions) {
+    const auto body = body_of("#!/bin/bash\n", {}, kEnv, version);
+    REQUIRE(body);
+    const json whole = json::parse(*body);
+    CHECK(whole.contains("script") == (version <= RestVersion::k40));
+    CHECK(whole["job"].contains("script") == (version > RestVersion::k40));
+  }
+}
+
+TEST_CASE("from v0.0.40 on the environment is a list, and numbers are numbers") {
+  const auto body =
+      body_of("#!/bin/bash\n#SBATCH -N 2-4 -n 6 --time=12:03:04 --mem=4G --cpus-per-task=2\n", {},
+              kEnv, RestVersion::k42);
+  REQUIRE(body);
+  const json whole = json::parse(*body);
+  const json& job = whole["job"];
+  CHECK(job["script"].get<std::string>().starts_with("#!/bin/bash\n"));
+  CHECK(job["nodes"] == "2-4");
+  CHECK(job["tasks"] == 6);
+  CHECK(job["time_limit"] == json{{"set", true}, {"infinite", false}, {"number", 724}});
+  CHECK(job["memory_per_node"]["number"] == 4096);
+  CHECK(job["cpus_per_task"] == 2);
+  CHECK(job["tres_per_task"] == "cpu=2");
+  const auto env = job["environment"].get<std::vector<std::string>>();
+  const auto has = [&](std::string_view line) {
+    return std::find(env.begin(), env.end(), line) != env.end();
+  };
+  for (const char* line :
+       {"ODD=two\nlines \"$x\"", "PATH=/bin", "SLURM_CPUS_PER_TASK=2", "SLURM_TRES_PER_TASK=cpu=2",
+        "OMPI_MCA_plm_slurm_args=--external-launcher", "HYDRA_BOOTSTRAP=slurm"})
+    CHECK_MESSAGE(has(line), line);
+  CHECK(job["oom_kill_step"] == 65534);  // NO_VAL16
+  CHECK_FALSE(job_of("", {}, RestVersion::k41).contains("oom_kill_step"));
+}
+
+TEST_CASE(
+    "from v0.0.40 on GPU options are resources of the job, the node, the socket or the task") {
+  const auto now = [](std::string_view script) { return job_of(script, {}, RestVersion::k45); };
+  auto job = now("#SBATCH --gpus-per-node=a100:2 --gres=shard:1,lustre:2 --cpus-per-gpu=3\n");
+  CHECK(job["tres_per_node"] == "gres/gpu:a100:2,gres/shard:1,gres/lustre:2");
+  CHECK(job["cpus_per_tres"] == "gres/gpu:3");
+  job = now("#SBATCH --gpus=4 --mem-per-gpu=2G --gpu-freq=high\n");
+  CHECK(job["tres_per_job"] == "gres/gpu:4");
+  CHECK(job["memory_per_tres"] == "gres/gpu:2048");
+  CHECK(job["tres_freq"] == "gpu:high");
+  job = now("#SBATCH --gpus-per-task=a100:1 --cpus-per-task=4\n");
+  CHECK(job["tres_per_task"] == "cpu=4,gres/gpu:a100=1");
+  CHECK(job["tres_bind"] == "gres/gpu:per_task:1");
+  job = now("#SBATCH --gpus-per-task=1 --gpu-bind=map_gpu:0,1\n");
+  CHECK(job["tres_bind"] == "gres/gpu:map_gpu:0,1");
+  CHECK_FALSE(now("#SBATCH --gres=none\n").contains("tres_per_node"));
+  job = job_of("#SBATCH --gpus-per-task=1 --cpus-per-task=4\n", {}, RestVersion::k40);
+  CHECK(job["tres_per_task"] == "cpu:4,gres/gpu:1");
+}
+
+TEST_CASE("from v0.0.40 on flags, lists and signals have the names of the later API") {
+  const auto now = [](std::string_view script) { return job_of(script, {}, RestVersion::k42); };
+  auto job =
+      now("#SBATCH --exclusive --no-requeue --no-kill -H --spread-job --use-min-nodes\n"
+          "#SBATCH --kill-on-invalid-dep=yes -w n1 -x n2 --wait-all-nodes=1 --nice\n"
+          "#SBATCH --mail-type=BEGIN,TIME_LIMIT_90,ALL --open-mode=append --signal=B:USR1@90\n"
+          "#SBATCH --gres-flags=enforce-binding --contiguous\n");
+  CHECK(job["shared"] == json{"none"});
+  CHECK(job["requeue"] == false);
+  CHECK(job["kill_on_node_fail"] == false);
+  CHECK(job["hold"] == true);
+  CHECK(job["flags"] == json{"SPREAD_JOB", "PREFER_MINIMUM_NODE_COUNT", "KILL_INVALID_DEPENDENCY",
+                             "GRES_BINDING_ENFORCED"});
+  CHECK(job["required_nodes"] == json{"n1"});
+  CHECK(job["excluded_nodes"] == json{"n2"});
+  CHECK(job["wait_all_nodes"] == true);
+  CHECK(job["contiguous"] == true);
+  CHECK(job["nice"] == 100);
+  CHECK(job["mail_type"] == json{"BEGIN", "TIME=90%", "BEGIN", "END", "FAIL", "REQUEUE",
+                                 "STAGE_OUT", "INVALID_DEPENDENCY"});
+  CHECK(job["open_mode"] == json{"APPEND"});
+  CHECK(job["kill_warning_signal"] == "USR1");
+  CHECK(job["kill_warning_flags"] == json{"BATCH_JOB"});
+  CHECK(job["kill_warning_delay"]["number"] == 90);
+  job = now("#SBATCH --exclusive=user --signal=TERM --no-requeue --requeue -t UNLIMITED\n");
+  CHECK(job["shared"] == json{"user"});
+  CHECK(job["kill_warning_delay"]["number"] == 60);
+  CHECK_FALSE(job.contains("kill_warning_flags"));
+  CHECK(job["requeue"] == true);
+  CHECK(job["time_limit"]["infinite"] == true);
+}
+
+TEST_CASE(
+    "a value that is neither a number nor a time is refused, and the expected form is named") {
+  for (const char* bad : {"--ntasks=many", "--time=soon", "--mem=much", "--signal=@5",
+                          "--signal=X:USR1", "--gpus-per-task=a100", "--nice=low",
+                          "--kill-on-invalid-dep=perhaps", "--gres-flags=odd", "--delay-boot=x"}) {
+    const auto body = body_of("", {bad}, kEnv, RestVersion::k42);
+    REQUIRE_FALSE_MESSAGE(body, bad);
+    CHECK_MESSAGE(body.error().message.find("expected") != std::string::npos, bad);
+  }
+}
+
+TEST_CASE("dlrun chooses the newest version that both support, and each release has its versions") {
+  CHECK(newest_rest_version(std::vector<std::string>{"v0.0.45", "v0.0.42", "v0.0.46"}) ==
+        RestVersion::k45);
+  CHECK(newest_rest_version(std::vector<std::string>{"v0.0.38", "v0.0.39"}) == RestVersion::k38);
+  CHECK_FALSE(newest_rest_version(std::vector<std::string>{"v0.0.39", "v0.0.46", "nonsense"}));
+  CHECK_FALSE(newest_rest_version({}));
+  for (const RestVersion version : kRestVersions)
+    CHECK(parse_rest_version(rest_version_text(version)) == version);
+  CHECK(rest_versions_of_release("22.05.8").size() == 1);
+  CHECK(rest_versions_of_release("26.05.3").front() == RestVersion::k42);
+  CHECK(rest_versions_of_release("26.05.3").back() == RestVersion::k45);
+  CHECK(rest_versions_of_release("99.11.0").empty());
+  CHECK(rest_versions_of_release("").empty());
 }
 
 TEST_CASE("a variable or script that is not UTF-8 is refused, and the variable is named") {
@@ -99,6 +237,14 @@ TEST_CASE("a variable or script that is not UTF-8 is refused, and the variable i
   REQUIRE_FALSE(body);
   CHECK(body.error().message.find("LATIN") != std::string::npos);
   CHECK_FALSE(body_of("#!/bin/bash\necho caf\xe9\n"));
+  CHECK_FALSE(body_of("#SBATCH --comment=caf\xe9\n"));
+  const std::vector<std::string> none;
+  const std::map<std::string, std::string> no_keys;
+  for (const RestVersion version : {RestVersion::k38, RestVersion::k45}) {
+    CHECK(rest_job({"echo\n", "job.sh", none, "/home/me", kEnv, version, no_keys}));
+    CHECK_FALSE(rest_job({"echo\n", "job.sh", none, "/home/caf\xe9", kEnv, version, no_keys}));
+    CHECK_FALSE(rest_job({"echo\n", "caf\xe9.sh", none, "/home/me", kEnv, version, no_keys}));
+  }
 }
 
 TEST_CASE("the URL of a slurmrestd is a Unix socket, an http port on loopback, or https") {

@@ -259,13 +259,20 @@ TEST_CASE_FIXTURE(Fixture,
   put(config / "sites" / "three.yaml",
       "partitions: {gpu: {defaults: {submit: {url: \"https://r.example.org\", token_file: "
       "\"${HOME}/t\"}}}}\n");
+  put(config / "sites" / "four.yaml",
+      "slurmrestd: [{url: \"unix:/run/two\", version: v0.0.42}, {url: \"unix:/run/one\"}]\n");
+  put(config / "sites" / "versions.yaml",
+      "slurmrestd: [{url: \"https://r.example.org\", version: v0.0.43}]\n");
   env.set("HOME", "/home/kim");
   const auto known = servers();
-  CHECK(known.find({"unix:/run/one", ""})->token_file == token.string());
-  CHECK(known.find({"unix:/run/one", token.string()}).has_value());
+  CHECK(known.all().size() == 3);
+  CHECK(known.find({"unix:/run/two", ""})->version == "v0.0.42");
+  CHECK(known.find({"unix:/run/one", ""})->version.empty());
+  CHECK(known.find({"unix:/run/one", token.string()})->token_file == token.string());
   CHECK_FALSE(known.find({"unix:/run/one", "/home/kim/.ssh/id"}).has_value());
   CHECK(known.find({"unix:/run/two", ""})->token_file.empty());
   CHECK(known.find({"https://r.example.org", ""})->token_file == "/home/kim/t");
+  CHECK(known.find({"https://r.example.org", "/home/kim/t"})->version == "v0.0.43");
   const auto none = known.find({"https://evil.example.org", token.string()});
   REQUIRE_FALSE(none.has_value());
   CHECK(none.error().message.find("https://evil.example.org") != std::string::npos);

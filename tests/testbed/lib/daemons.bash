@@ -114,9 +114,9 @@ start_rest() {
     local as=(setpriv --reuid="$user" --regid="$user" --init-groups)
     local env=(env "SLURMRESTD_SECURITY=disable_unshare_sysv,disable_unshare_files")
     local api=openapi/v0.0.38
-    # From 24.05 on, this plugin serves all versions of the API. slurmrestd does not start with
-    # openapi/slurmdbd if the cluster has no slurmdbd.
-    ! slurm_is 24.05 || api=openapi/slurmctld
+    # From 23.11 on, this plugin serves all versions of the API from v0.0.40 on. slurmrestd does not
+    # start with openapi/slurmdbd if the cluster has no slurmdbd.
+    ! slurm_is 23.11 || api=openapi/slurmctld
     mkdir -p "$state/rest"
     chown "$user" "$state/rest"
     if ! daemon_is_alive slurmrestd-tcp; then

@@ -1,0 +1,70 @@
+#pragma once
+// Talks to one slurmrestd: chooses the version of the API, sends requests with the caller's token,
+// and converts unexpected responses to errors.
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/result.h"
+#include "launcher/executors/http_client.h"
+#include "launcher/spec/rest_server.h"
+#include "launcher/spec/rest_version.h"
+
+namespace dlrun {
+
+/// The time limit of requests that change nothing, or that end a job.
+inline constexpr std::chrono::seconds kRestQueryTimeout{30};
+
+/// A client for one slurmrestd. Every request has a time limit. The first call also asks the server
+/// for its versions. Not thread-safe.
+class RestClient {
+ public:
+  explicit RestClient(RestServer server) : server_(std::move(server)) {}
+
+  [[nodiscard]] const RestServer& server() const { return server_; }
+
+  /// Asks the server for the versions of the API that it serves, such as {"v0.0.42", "v0.0.43"}.
+  [[nodiscard]] Result<std::vector<std::string>> served_versions();
+
+  /// Returns the configured version, or else the newest that the server and dlrun support. Asks the
+  /// server only once. Fails with kRefused if the server does not have it; the message names the
+  /// versions of both.
+  [[nodiscard]] Result<RestVersion> version();
+
+  /// Checks that slurmrestd reaches a controller, which accepts the caller. Returns Slurm's
+  /// release.
+  [[nodiscard]] Result<std::string> ready();
+
+  enum class AcceptUnknownJob { kNo, kYes };
+  /// Sends a GET for a path below the version's path ("jobs", "job/42"). Fails unless the response
+  /// has status 200 and is a complete JSON object. kYes: also returns the response that Slurm does
+  /// not know the job.
+  [[nodiscard]] Result<HttpResponse> get(std::string_view path,
+                                         AcceptUnknownJob accept = AcceptUnknownJob::kNo);
+
+  /// Sends a request to a path below the version's path. Returns the response, whatever its status.
+  [[nodiscard]] Result<HttpResponse> send(std::string method, std::string_view path,
+                                          std::string body, std::chrono::milliseconds timeout);
+
+  /// Converts an unexpected response to an error.
+  [[nodiscard]] Error error_of(const HttpResponse& response) const;
+
+ private:
+  [[nodiscard]] Result<HttpResponse> send_to_server(HttpRequest request);
+  [[nodiscard]] Error no_version_in(const std::vector<std::string>& served) const;
+  [[nodiscard]] Error caller_not_accepted(std::string_view status) const;
+  /// Returns the second possible cause of an unreachable controller, as a part of the message.
+  /// slurmrestd passes the token on to the controller. If the controller refuses the token,
+  /// slurmrestd reports the same error.
+  [[nodiscard]] std::string or_token_not_accepted() const;
+
+  RestServer server_;
+  std::unique_ptr<HttpClient> client_;
+  std::optional<RestVersion> version_;  ///< set after the server was asked
+};
+
+}  // namespace dlrun

@@ -1,0 +1,77 @@
+#pragma once
+// The table of sbatch's options: for each version of slurmrestd's API, the field that an option
+// becomes, and the conversion of its value. Pure data. docs/slurmrestd.md describes the fields.
+
+#include <optional>
+#include <string_view>
+
+#include "launcher/spec/rest_version.h"
+
+namespace dlrun {
+
+/// The conversion of an option's value to a field.
+enum class RestKind {
+  kNotSent,          ///< an option for sbatch itself, which the job does not need
+  kRefused,          ///< slurmrestd cannot do what the option does
+  kText,             ///< the text that sbatch gets: slurmrestd passes it to the same parser
+  kTextInList,       ///< a list of one text, which may be a list of nodes
+  kNumber,           ///< an integer
+  kTrue,             ///< true; the option has no value
+  kFalse,            ///< false; the option has no value
+  kYesNo,            ///< a boolean, from yes or no
+  kIsNot0,           ///< a boolean, from a number
+  kWord,             ///< the text "set": v0.0.38 rejects `true`, which the API documents
+  kExclusive,        ///< text, or "exclusive" without a value
+  kNiceText,         ///< text, or "100" without a value, as sbatch sets it
+  kNice,             ///< an integer, or 100 without a value
+  kSignalText,       ///< text; v0.0.38 cannot parse B: or R: before the signal
+  kSignal,           ///< the three fields kill_warning_*
+  kMinutes,          ///< a time limit, in minutes
+  kSecondsOf,        ///< a time limit, in seconds
+  kMib,              ///< a memory size, in MiB; 0 requests all memory
+  kMibOfDisk,        ///< a size of disk space, in MiB, as a bare integer
+  kShared,           ///< the list `shared` with one word: the value, or else the field's name
+  kUpperList,        ///< a list of words in capitals
+  kMailTypes,        ///< a list of the API's names for mail types
+  kJobFlag,          ///< the field's name, as a word in the list `flags`
+  kInvalidDep,       ///< one of two words in the list `flags`, from yes or no
+  kGresFlags,        ///< a word in the list `flags`, from enforce-binding or disable-binding
+  kGpus,             ///< "gres/gpu:" and a part, appended to the field for each part of the value
+  kGpuBind,          ///< "gres/gpu:" and the value
+  kGpuNumber,        ///< "gres/gpu:" and a number
+  kGpuMib,           ///< "gres/gpu:" and a memory size in MiB
+  kGpuFrequency,     ///< "gpu:" and the value
+  kGres,             ///< "gres/" and a part, appended for each part; the value "none" sets no field
+  kCpusPerTask,      ///< a number; also becomes the first part of tres_per_task
+  kGpusPerTask,      ///< appended to tres_per_task; also binds GPUs, unless --gpu-bind is set
+  kCpusPerTaskOf23,  ///< kCpusPerTask for Slurm 23.11, which writes "cpu:2" instead of "cpu=2"
+  kGpusPerTaskOf23,  ///< kGpusPerTask for Slurm 23.11
+};
+
+/// A field of the job description.
+struct RestField {
+  RestKind kind = RestKind::kRefused;
+  /// The field's name. kJobFlag: the flag's name. kRefused: the reason, which may be empty.
+  std::string_view name = {};
+};
+
+/// One of sbatch's options.
+struct RestOption {
+  std::string_view option;
+  char letter = 0;  ///< the short form ('N'); 0: none
+  bool needs_value = true;
+  RestField in_38;  ///< in v0.0.38
+  RestField in_40;  ///< from v0.0.40 on
+  /// A variable that sbatch adds to the job's environment for srun, and slurmrestd does not; may be
+  /// empty.
+  std::string_view variable = {};
+};
+
+/// Returns the row of an option ("--nodes", 'N'); nullptr if there is none.
+[[nodiscard]] const RestOption* find_rest_option(std::string_view option);
+[[nodiscard]] const RestOption* find_rest_option(char letter);
+
+/// Returns the option's field in a version of the API.
+[[nodiscard]] RestField rest_field(const RestOption& option, RestVersion version);
+
+}  // namespace dlrun

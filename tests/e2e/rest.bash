@@ -1,0 +1,120 @@
+# shellcheck shell=bash
+# For test files that submit through a real slurmrestd, on a socket and over loopback with a token.
+# Each of them has a testbed of its own, because the shared ones have no slurmrestd. The files start
+# with `load helpers`, `load rest`. With DLRUN_TEST_REST_VERSION=v0.0.42 dlrun uses that version of
+# the API, otherwise the newest one.
+#
+#   $api, $slurm          the version of the API that dlrun is expected to use; Slurm's release
+#   served_versions       prints the versions that the server serves, the oldest first
+#   speaks_text           succeeds if the version of the API takes numbers as text, as v0.0.38 does
+#   start_proxy MODE...   starts rest_proxy.py between dlrun and slurmrestd, at $dir/proxy
+#   stop_proxy            ends it
+#   list_servers [URL...] writes the testbed's server, the proxy and each URL into the user's
+#                         configuration as allowed servers, with the version $wanted_version if it
+#                         is not empty
+#   via sbatch|slurmrestd prints the argument of --set that submits in this way
+#   by_token, by_proxy    print the options that submit with the token over TCP, or to the proxy
+#   new_token SECONDS     writes a token of this lifetime into the file token
+#   state, is_state       the state of a run
+#   jobs_in_queue         prints the number of the user's jobs
+#   is_running JOB        succeeds if the job runs
+#   refused CODE TEXT ARGUMENTS...
+#                         submits with these arguments and checks the exit code and the message, and
+#                         that nothing is recorded or queued
+
+setup_file() {
+    local own=$DLRUN_TESTBED_DIR.rest
+    # This testbed also has its own user, so the runs of other files are in another list.
+    forget_testbed
+    export DLRUN_TESTBED_DIR=$own
+    "$testbed/down" # A test run that was killed may have left a testbed.
+    "$BATS_TEST_DIRNAME/fixture" up --rest --conf Licenses=tool:4
+    load_testbed
+    scontrol update nodename="n[1-3]" availablefeatures=fast activefeatures=fast
+    scontrol create reservation reservationname=kept users="$DLRUN_TESTBED_USER" nodes=n4 \
+        starttime=now duration=infinite
+    base=$(fresh_dir)
+    api=${DLRUN_TEST_REST_VERSION:-$(served_versions | grep -xE 'v0\.0\.(38|4[0-5])' | tail -n 1)}
+    slurm=$(sinfo --version)
+    export base api slurm=${slurm##* }
+}
+
+served_versions() {
+    as_user curl -s --unix-socket "$DLRUN_TESTBED_REST_SOCKET" http://localhost/openapi/v3 |
+        jq -r '.paths | keys[]' | sed -n 's#^/slurm/\(v[0-9.]*\)/job/submit$#\1#p' | sort -V
+}
+
+speaks_text() { [[ $api == v0.0.38 ]]; }
+
+teardown_file() {
+    "$testbed/down"
+}
+
+setup() {
+    dir=$base
+    cat >"$dir/job.yaml" <<YAML
+name: job
+resources: {nodes: 1, tasks_per_node: 1, time: 5m}
+launch: {preset: plain, command: [bash, -c, 'until [[ -e go ]]; do sleep 0.1; done']}
+environment: {vars: {PATH: /usr/bin:/bin}}
+submit: {url: "unix:$DLRUN_TESTBED_REST_SOCKET"}
+YAML
+    rm -rf "$dir"/{go,runs,proxy,token} # A failed test may have left these files.
+    wanted_version=${DLRUN_TEST_REST_VERSION-}
+    list_servers
+}
+
+teardown() {
+    stop_proxy
+    end_test
+}
+
+start_proxy() {
+    "$testbed/as_user" "$BATS_TEST_DIRNAME/rest_proxy.py" "$dir/proxy" "$@" 3>&- &
+    proxy=$!
+    wait_until 30 test -S "$dir/proxy"
+}
+stop_proxy() {
+    [[ -z ${proxy-} ]] || kill "$proxy" 2>/dev/null || true
+    proxy=
+    rm -f "$dir/proxy" "$dir"/proxy.{held,log}
+}
+
+list_servers() {
+    # shellcheck disable=SC2016 # The inner shell expands it.
+    as_user bash -c 'mkdir -p ~/.config/dlrun/sites &&
+        exec >~/.config/dlrun/sites/servers.yaml && echo slurmrestd: &&
+        for url in "unix:$DLRUN_TESTBED_REST_SOCKET" "unix:$1/proxy" unix:/run/nothing; do
+            echo "  - {url: $url$2}"
+        done &&
+        for url in "$DLRUN_TESTBED_REST_URL" http://127.0.0.1:9 "${@:3}"; do
+            for token in token nosuch; do echo "  - {url: $url, token_file: $1/$token$2}"; done
+        done' - "$dir" "${wanted_version:+, version: $wanted_version}" "$@"
+}
+
+via() { echo "submit.via=$1"; }
+state() { dl status "$1" --json | jq -r .state; }
+is_state() { [[ $(state "$1") == "$2" ]]; }
+jobs_in_queue() { squeue -h -u "$DLRUN_TESTBED_USER" -o %i | wc -l; }
+is_running() { [[ $(job_state "$1") == RUNNING ]]; }
+
+new_token() {
+    as_user bash -c 'umask 077 && rm -f "$1/token" && scontrol token lifespan="$2" >"$1/token"' \
+        - "$dir" "$1"
+}
+by_token() {
+    echo "--set submit.via=slurmrestd --set submit.url=$DLRUN_TESTBED_REST_URL" \
+        "--set submit.token_file=$dir/token"
+}
+by_proxy() { echo "--set submit.via=slurmrestd --set submit.url=unix:$dir/proxy"; }
+
+refused() {
+    local code=$1 text=$2
+    shift 2
+    run dl submit job.yaml "$@"
+    echo "$output"
+    [ "$status" -eq "$code" ]
+    [[ $output == *"$text"* ]]
+    [ ! -e "$dir/runs" ] || [ -z "$(ls "$dir/runs")" ]
+    [ "$(jobs_in_queue)" -eq 0 ]
+}

@@ -1,0 +1,129 @@
+// Tests the client of slurmrestd against an HTTP server on loopback that plays slurmrestd.
+
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "launcher/executors/rest_client.h"
+#include "tests/contains.h"
+#include "tests/file_server.h"
+
+namespace dlrun {
+namespace {
+
+/// A server that answers a path with the file of the path's last part.
+struct FakeSlurmrestd {
+  FileServer server;
+
+  FakeSlurmrestd() {
+    serve_versions({"v0.0.42", "v0.0.45", "v0.0.46"});
+    server.serve("ping", R"({"pings": [{"responding": true}], "meta": {"slurm": {"release":
+        "26.05.3"}}})");
+  }
+
+  void serve_versions(const std::vector<std::string>& versions) const {
+    std::string paths;
+    for (const std::string& version : versions)
+      paths += (paths.empty() ? "" : ", ") + ("\"/slurm/" + version + "/job/submit\": {}");
+    server.serve("v3", "{\"paths\": {" + paths + "}}");
+  }
+
+  [[nodiscard]] RestClient client(std::string version = {}) const {
+    return RestClient({server.url(""), "", std::move(version)});
+  }
+};
+
+TEST_CASE("the client uses the newest version that both support, or the configured one") {
+  const FakeSlurmrestd fake;
+  CHECK(fake.client().version().value() == RestVersion::k45);
+  CHECK(fake.client("v0.0.42").version().value() == RestVersion::k42);
+  auto client = fake.client();
+  CHECK(client.ready().value() == "26.05.3");
+  CHECK(client.ready().has_value());
+  const auto requests = fake.server.requests();
+  REQUIRE(requests.size() == 5);  // the client asks for the versions only once
+  CHECK(requests[2] == "/openapi/v3 from 0");
+  CHECK(requests[3] == "/slurm/v0.0.45/ping from 0");
+  CHECK(requests[4] == "/slurm/v0.0.45/ping from 0");
+}
+
+TEST_CASE("without a common version, the error names the versions of both") {
+  const FakeSlurmrestd fake;
+  const auto error_with = [&](const std::string& configured) {
+    const auto version = fake.client(configured).version();
+    REQUIRE_FALSE(version.has_value());
+    CHECK(version.error().code == Errc::kRefused);
+    return version.error().message;
+  };
+  CHECK(has(error_with("v0.0.40"), "your configuration requests v0.0.40"));
+  fake.serve_versions({"v0.0.39", "v0.0.46"});
+  CHECK(has(error_with(""), "version v0.0.39 and v0.0.46 of its API; dlrun speaks v0.0.38, v0"));
+  // The server has this version, and dlrun does not.
+  CHECK(has(error_with("v0.0.39"), "your configuration requests v0.0.39"));
+  fake.serve_versions({});
+  CHECK(has(error_with(""), "describes no Slurm API"));
+}
+
+TEST_CASE("half an object and 33 MiB are errors") {
+  const FakeSlurmrestd fake;
+  const auto error_of_version = [&] {
+    const auto version = fake.client().version();
+    REQUIRE_FALSE(version.has_value());
+    return version.error();
+  };
+  fake.server.serve("v3", R"({"paths": {"/slu)");
+  CHECK(error_of_version().code == Errc::kUnavailable);
+  CHECK(has(error_of_version().message, "not a complete JSON object"));
+  fake.server.serve("v3", std::string(33U << 20U, ' '));
+  CHECK(error_of_version().code == Errc::kUnavailable);
+  CHECK(has(error_of_version().message, "larger than 32 MiB"));
+}
+
+TEST_CASE("a controller that does not respond is unavailable, although the ping has status 200") {
+  const FakeSlurmrestd fake;
+  fake.server.serve("ping", R"({"pings": [{"responding": false}]})");
+  const auto ready = fake.client().ready();
+  REQUIRE_FALSE(ready.has_value());
+  CHECK(ready.error().code == Errc::kUnavailable);
+  CHECK(has(ready.error().message, "Slurm's controller is unreachable"));
+}
+
+TEST_CASE("if the server no longer has the version, the client asks for the versions again") {
+  const FakeSlurmrestd fake;
+  auto client = fake.client();
+  const auto jobs = client.get("jobs");
+  REQUIRE_FALSE(jobs.has_value());
+  CHECK(jobs.error().code == Errc::kRefused);
+  CHECK(has(jobs.error().message, "has no version v0.0.45 of its API"));
+  CHECK(fake.server.requests() ==
+        std::vector<std::string>{"/openapi/v3 from 0", "/slurm/v0.0.45/jobs from 0",
+                                 "/openapi/v3 from 0", "/slurm/v0.0.45/jobs from 0"});
+}
+
+TEST_CASE("each status becomes an error that tells whether Slurm may have acted") {
+  const FakeSlurmrestd fake;
+  const auto client = fake.client();
+  const auto code = [&](long status, const std::string& body) {
+    return client.error_of({status, body}).code;
+  };
+  const std::string refusal =
+      R"({"errors": [{"error_number": 2000, "error": "Invalid partition"}]})";
+  const std::string unreachable =
+      R"({"errors": [{"error": "Unable to contact slurm controller (connect failure)"
+}]
+})";
+  CHECK(code(422, refusal) == Errc::kRefused);
+CHECK(code(500, refusal) == Errc::kRefused);
+CHECK(code(511, "Authentication failure") == Errc::kRefused);
+CHECK(has(client.error_of({511, ""}).message, "does not know the caller"));
+CHECK(code(401, "") == Errc::kRefused);
+CHECK(code(500, unreachable) == Errc::kUnavailable);
+CHECK(code(200, R"({"job_id": 4)") == Errc::kUnavailable);
+CHECK(code(502, "Bad Gateway") == Errc::kUnavailable);
+CHECK(code(504, refusal) == Errc::kUnavailable);
+CHECK(code(500, "<html>") == Errc::kUnavailable);
+}
+
+}  // namespace
+}  // namespace dlrun
