@@ -67,6 +67,18 @@ struct AttachPoint {
                                         const std::vector<std::string>& command,
                                         const std::string& script_path, bool has_terminal = true);
 
+/// Returns the command that starts the agent's relay on a node of a running job, in a step of one
+/// task that takes nothing from the ranks.
+[[nodiscard]] std::vector<std::string> relay_step(const AttachPoint& point,
+                                                  const std::string& agent);
+
+/// Renders a command beside the ranks of a running job that speaks over its standard streams: in
+/// the job's environment, on the node and never in a container. Output of the environment's own
+/// commands is dropped; their errors go to standard error.
+[[nodiscard]] Interactive render_beside(const LaunchPlan& plan, const AttachPoint& point,
+                                        const std::vector<std::string>& command,
+                                        const std::string& script_path);
+
 /// Renders the bash script of a run on this machine, without Slurm: the same environment, then the
 /// leader with --local N.
 [[nodiscard]] std::string render_local_script(const LaunchPlan& plan);
