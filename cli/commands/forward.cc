@@ -22,7 +22,7 @@
 namespace dlrun {
 namespace {
 
-struct Options {
+struct ForwardOptions {
   std::string run, node;
   std::vector<std::string> ports;
   bool socket = false;
@@ -42,7 +42,7 @@ struct Listeners {
 
 /// Listens for all ports. Somebody who came here by ssh has the browser elsewhere, and shares this
 /// machine with others: that needs a unix socket, unless a port of this machine was asked for.
-Result<Listeners> listen_for(const Cli& cli, const Options& options,
+Result<Listeners> listen_for(const Cli& cli, const ForwardOptions& options,
                              const std::vector<ForwardedPort>& ports) {
   Listeners listeners;
   const bool is_remote = cli.env.has("SSH_CONNECTION");
@@ -129,7 +129,7 @@ Result<int> explain_end(const Cli& cli, const IndexEntry& run, const std::string
               end.exit_code, words.empty() ? "" : ": ", words);
 }
 
-Result<int> forward(Cli& cli, const Options& options) {
+Result<int> forward(Cli& cli, const ForwardOptions& options) {
   std::vector<ForwardedPort> ports;
   for (const auto& text : options.ports) {
     DLRUN_TRY_ASSIGN(const auto port, parse_forwarded_port(text));
@@ -155,7 +155,7 @@ Result<int> forward(Cli& cli, const Options& options) {
 }  // namespace
 
 void add_forward(CLI::App& root, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ForwardOptions>();
   Subcommand command(root, "forward",
                      "Open ports of a running job's node on this machine: Jupyter, TensorBoard, a "
                      "server");

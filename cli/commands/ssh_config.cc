@@ -21,7 +21,7 @@
 namespace dlrun {
 namespace {
 
-struct Options {
+struct SshConfigOptions {
   std::string run, node;
   bool connect = false;
 };
@@ -29,7 +29,7 @@ struct Options {
 /// Prints the block, if the node can serve it.
 Result<int> print_config(const Cli& cli, const IndexEntry& run, const AttachPoint& point,
                          const SshKeys& keys, const std::filesystem::path& agent,
-                         const Options& options) {
+                         const SshConfigOptions& options) {
   DLRUN_TRY(check_sshd(cli.env, point, agent));
   SshHost host;
   host.name = ssh_host_name(run.id, options.node);
@@ -55,7 +55,7 @@ Result<int> connect(const Cli& cli, const IndexEntry& run, const RunStatus& stat
   return end.signal != 0 ? kExitInterrupted : end.exit_code;
 }
 
-Result<int> ssh_config(Cli& cli, const Options& options) {
+Result<int> ssh_config(Cli& cli, const SshConfigOptions& options) {
   DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
   DLRUN_TRY(require_own(run.id, run.path, "entered"));
   if (is_sweep(run.path))
@@ -73,7 +73,7 @@ Result<int> ssh_config(Cli& cli, const Options& options) {
 }  // namespace
 
 void add_ssh_config(CLI::App& root, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SshConfigOptions>();
   Subcommand command(
       root, "ssh-config",
       "Print a block for ~/.ssh/config by which ssh, scp and editors reach a running "
