@@ -41,10 +41,11 @@ Result<int> open_session(const Cli& cli, const IndexEntry& run, const RunStatus&
   DLRUN_TRY_ASSIGN(auto child,
                    start_session(cli.env, session, attach_folder(run, status, plan.folder)));
   DLRUN_TRY_ASSIGN(const auto end, child.wait());
-  if (end.interrupted != 0) return kExitInterrupted;
+  if (end.first_signal != 0) return kExitInterrupted;
   if (!has_begun(folder))
-    return fail(Errc::kRefused, "{}: Slurm started no shell beside it (srun ended with code {})",
-                run.id, end.exit_code);
+    return fail(Errc::kRefused,
+                "{}: Slurm started no shell beside the run (srun ended with code {})", run.id,
+                end.exit_code);
   // A shell ends with the exit code of its last command, which says nothing about dlrun.
   return options.command.empty() ? kExitOk : end.exit_code;
 }
@@ -82,7 +83,7 @@ void add_attach(CLI::App& root, Action& action) {
                      "Open a shell, or run a command, beside the ranks of a running job, in the "
                      "job's environment and container");
   command.option("RUN", options->run, kRunHelp).required();
-  command.option("--node", options->node, "Node of the job to use (the first node)")
+  command.option("--node", options->node, "Node of the job to use (default: the first node)")
       .type_name("NAME");
   command.option("COMMAND", options->command,
                  "After --: the command to run instead of a shell; dlrun exits with its code");

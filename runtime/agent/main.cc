@@ -11,7 +11,7 @@
 #include "common/env.h"
 #include "runtime/agent/agent_options.h"
 #include "runtime/agent/exit_codes.h"
-#include "runtime/agent/process_tree.h"
+#include "runtime/agent/program_start.h"
 
 int main(int argc, char** argv) {
   using namespace dlrun::agent;

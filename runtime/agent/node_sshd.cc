@@ -20,7 +20,7 @@
 #include "common/text.h"
 #include "runtime/agent/address.h"
 #include "runtime/agent/descendants.h"
-#include "runtime/agent/process_tree.h"
+#include "runtime/agent/program_start.h"
 #include "runtime/agent/relay.h"
 #include "runtime/agent/sshd_config.h"
 

@@ -14,7 +14,7 @@
 
 #include "common/relay_mux.h"
 #include "common/text.h"
-#include "runtime/agent/process_tree.h"
+#include "runtime/agent/program_start.h"
 #include "runtime/agent/relay_dialer.h"
 
 namespace dlrun::agent {
