@@ -12,7 +12,8 @@ Result<LaunchPlan> plan_of_run(const Cli& cli, const std::filesystem::path& run)
   auto resolved = read_untrusted(run / "resolved.yaml", kLimit, Links::kRefuse);
   if (!resolved && resolved.error().code == Errc::kNotFound) {
     print_note(cli,
-               "the run's script carries no spec: the session gets the node's plain environment");
+               "the run's script contains no spec: the session gets the plain environment of the "
+               "node");
     return LaunchPlan{};
   }
   if (!resolved) return tl::unexpected(resolved.error());

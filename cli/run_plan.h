@@ -1,5 +1,5 @@
 #pragma once
-// The plan of a run, for sessions beside its ranks.
+// Makes the plan of an existing run again, for sessions beside its ranks.
 
 #include <filesystem>
 
@@ -8,7 +8,8 @@
 
 namespace dlrun {
 
-/// Returns the run's plan. For a script that carries no spec, says so and returns an empty plan.
+/// Returns the run's plan. If the run's script contains no spec, prints a note and returns an empty
+/// plan. Fails if the spec can no longer be read or planned.
 [[nodiscard]] Result<LaunchPlan> plan_of_run(const Cli& cli, const std::filesystem::path& run);
 
 }  // namespace dlrun

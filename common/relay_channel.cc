@@ -39,7 +39,7 @@ Result<> RelayChannel::receive_end() {
 std::size_t RelayChannel::wrote(std::size_t bytes) {
   written_ += bytes;
   owed_ += bytes;
-  if (written_ > kRelayWindow / 2) {  // a slow reader may never have taken everything
+  if (written_ > kRelayWindow / 2) {  // a slow reader may always leave some bytes unwritten
     received_.erase(0, written_);
     written_ = 0;
   }

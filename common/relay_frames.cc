@@ -3,6 +3,7 @@
 
 #include "common/relay_frames.h"
 
+#include <algorithm>
 #include <array>
 
 namespace dlrun {
@@ -10,14 +11,14 @@ namespace {
 
 constexpr std::size_t kHeaderBytes = 8;
 constexpr std::size_t kNoiseLimit = 64U << 10U;
-constexpr std::size_t kKeptBytes = 256U << 10U;  ///< finished bytes that are removed together
+constexpr std::size_t kKeptBytes = 256U << 10U;  ///< so many used bytes are removed at once
 
 void append_number(std::string& out, std::uint32_t number, int bytes) {
   for (int shift = (bytes - 1) * 8; shift >= 0; shift -= 8)
     out.push_back(static_cast<char>((number >> static_cast<unsigned>(shift)) & 0xFFU));
 }
 
-std::uint32_t number_in(std::string_view bytes) {
+std::uint32_t big_endian_number(std::string_view bytes) {
   std::uint32_t number = 0;
   for (const char byte : bytes) number = number << 8U | static_cast<unsigned char>(byte);
   return number;
@@ -97,8 +98,8 @@ Result<std::optional<Frame>> FrameBuffer::next() {
   if (received.size() < kHeaderBytes) return std::nullopt;
   Frame frame;
   frame.kind = static_cast<FrameKind>(received[0]);
-  const std::size_t length = number_in(received.substr(1, 3));
-  frame.channel = number_in(received.substr(4, 4));
+  const std::size_t length = big_endian_number(received.substr(1, 3));
+  frame.channel = big_endian_number(received.substr(4, 4));
   const auto allowed = lengths_of(frame.kind);
   if (!allowed || length < (*allowed)[0] || length > (*allowed)[1]) {
     return fail(Errc::kInvalid, "the relay got a frame of kind {} with {} bytes",
@@ -107,7 +108,7 @@ Result<std::optional<Frame>> FrameBuffer::next() {
   if (received.size() < kHeaderBytes + length) return std::nullopt;
   frame.payload = received.substr(kHeaderBytes, length);
   if (frame.kind == FrameKind::kOpen || frame.kind == FrameKind::kCredit)
-    frame.number = number_in(frame.payload);
+    frame.number = big_endian_number(frame.payload);
   at_ += kHeaderBytes + length;
   return frame;
 }

@@ -19,10 +19,10 @@ enum class FrameKind : std::uint8_t {
   kOpened = 2,   ///< agent: the program has accepted the connection
   kWaiting = 3,  ///< agent: nothing listens on the port yet, and the agent tries again
   kData = 4,     ///< bytes of the connection, at least one
-  kCredit = 5,   ///< the receiver has passed on this many bytes of kData; payload: 4 bytes
+  kCredit = 5,   ///< the number of bytes of kData that the receiver has written; payload: 4 bytes
   kEnd = 6,      ///< no more bytes follow in this direction
-  kReset = 7,    ///< the connection is gone in both directions; payload: the reason, for people
-  kAlive = 8,    ///< dlrun: it still serves; sent regularly, channel 0
+  kReset = 7,    ///< the connection is closed in both directions; payload: the reason, for people
+  kAlive = 8,    ///< dlrun: the forwarding continues; sent every kRelayBeat, channel 0
 };
 
 /// The largest payload of a frame, in bytes.
@@ -45,8 +45,7 @@ void append_open(std::string& out, std::uint32_t channel, std::uint16_t port);
 /// Appends a kCredit with a number of bytes.
 void append_credit(std::string& out, std::uint32_t channel, std::uint32_t bytes);
 
-/// The text with which the agent begins. Whatever comes before it was printed by others, such as a
-/// prolog of Slurm.
+/// The agent sends this text first. Other programs, such as a prolog of Slurm, may print before it.
 inline constexpr std::string_view kRelayGreeting{"\0dlrun relay 1\n", 15};
 
 /// Collects received bytes and splits them into frames.
@@ -59,14 +58,14 @@ class FrameBuffer {
   [[nodiscard]] Result<bool> skip_greeting();
 
   /// Returns the next frame; nullopt if more bytes are needed. Fails with kInvalid for a frame that
-  /// the protocol does not have; the stream is then lost.
+  /// the protocol does not allow. The caller must not read further frames after a failure.
   [[nodiscard]] Result<std::optional<Frame>> next();
 
  private:
   [[nodiscard]] std::string_view rest() const { return std::string_view(bytes_).substr(at_); }
 
   std::string bytes_;
-  std::size_t at_ = 0;       ///< the bytes before it are done
+  std::size_t at_ = 0;       ///< index of the first byte that no frame has used
   std::size_t skipped_ = 0;  ///< bytes that were skipped before the greeting
 };
 

@@ -1,6 +1,6 @@
-// Every round reads at most one portion of each socket, so that no connection takes the trunk for
-// itself. The trunk's queue is bounded: sockets are read only while it is short, and everything
-// else that enters it is a few bytes per connection and window. The trunk is read always, because
+// Each round reads at most one portion from each socket, so that all connections share the trunk.
+// The queue of the trunk is bounded: sockets are read only while the queue is short, and the other
+// frames add only a few bytes per connection and window. The trunk itself is always read, because
 // each connection has room for one window.
 
 #include "common/relay_mux.h"
@@ -31,7 +31,7 @@ bool is_temporary(int error) {
   return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
 }
 
-/// Makes the close of the socket a reset, so that its peer does not take the end for a regular one.
+/// Closes the socket with a TCP reset, so that the peer sees an error instead of a regular end.
 void close_with_reset(UniqueFd& socket) {
   const linger none{1, 0};
   ::setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &none, sizeof none);
@@ -142,7 +142,8 @@ Result<> RelayMux::take_frames() {
     if (!frame) return {};
     if (frame->kind == FrameKind::kOpen) {
       DLRUN_TRY(take_open(*frame));
-    } else if (has(frame->channel)) {  // frames of a connection that was given up here still come
+    } else if (has(frame
+                       ->channel)) {  // frames of a connection that this end has reset still arrive
       DLRUN_TRY(take(*frame));
       settle(frame->channel);
     }
@@ -150,9 +151,15 @@ Result<> RelayMux::take_frames() {
 }
 
 Result<> RelayMux::take_open(const Frame& frame) {
-  if (end_ == End::kOpens || has(frame.channel) || !has_room())
-    return fail(Errc::kInvalid, "the relay was asked for connection {}, which it cannot have",
+  if (end_ == End::kOpens || has(frame.channel))
+    return fail(Errc::kInvalid, "the relay got a request to open channel {}, which is not allowed",
                 frame.channel);
+  if (!has_room()) {
+    // The other end has forgotten connections whose last bytes are still unwritten here.
+    append_frame(unsent_, FrameKind::kReset, frame.channel,
+                 fmt::format("the relay already has {} connections", kRelayConnections));
+    return {};
+  }
   connections_[frame.channel];
   events_.on_open(frame.channel, static_cast<std::uint16_t>(frame.number));
   return {};

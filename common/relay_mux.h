@@ -20,10 +20,10 @@
 
 namespace dlrun {
 
-/// The largest number of connections at one time. dlrun lets further clients wait.
+/// The largest number of connections at one time. Further clients of dlrun wait.
 inline constexpr std::size_t kRelayConnections = 256;
 
-/// An end of a relay learns of its connections here. Called from RelayMux::run_once().
+/// Receives the events of one end of a relay. RelayMux::run_once() calls the functions.
 class RelayEvents {
  public:
   RelayEvents() = default;
@@ -31,21 +31,24 @@ class RelayEvents {
   RelayEvents& operator=(const RelayEvents&) = delete;
   virtual ~RelayEvents() = default;
 
-  /// The agent's greeting has come; only at the end that waits for it.
+  /// The agent's greeting has arrived. Only the end that opens connections gets this event.
   virtual void on_greeting() {}
   /// A client wants a connection to the port. The callee later calls connect() or reset().
   virtual void on_open(std::uint32_t channel, std::uint16_t port) = 0;
+  /// The program on the node has accepted the connection.
   virtual void on_opened(std::uint32_t channel) = 0;
+  /// Nothing listens on the port yet, and the agent tries again.
   virtual void on_waiting(std::uint32_t channel) = 0;
-  /// The other end has given the connection up.
+  /// The other end has reset the connection. reason: for people.
   virtual void on_reset(std::uint32_t channel, std::string_view reason) = 0;
 };
 
-/// dlrun sends a sign of life this often. The agent ends without one for kRelaySilence: Slurm does
-/// not tell a step that its srun was killed.
+/// dlrun sends a kAlive frame every kRelayBeat. The agent ends if nothing arrives for
+/// kRelaySilence, because Slurm does not tell a step that its srun was killed.
 inline constexpr std::chrono::seconds kRelayBeat{4};
 inline constexpr std::chrono::seconds kRelaySilence{20};
 
+/// One end of a relay. Not thread-safe.
 class RelayMux {
  public:
   using Clock = std::chrono::steady_clock;
@@ -53,21 +56,22 @@ class RelayMux {
   /// The end that opens connections waits for the greeting; the other end sends it.
   enum class End { kOpens, kAccepts };
 
-  /// in, out: the trunk, which the caller keeps open. They become non-blocking.
+  /// in, out: the trunk; the caller owns both descriptors. They become non-blocking. SIGPIPE must
+  /// be blocked or ignored while run_once() writes to the trunk.
   RelayMux(End end, int in, int out, RelayEvents& events);
 
-  /// Adds a connection, and asks the other end for one to the port there. Returns its channel.
+  /// Adds a connection, and asks the other end to connect to the port there. Returns its channel.
   std::uint32_t open(UniqueFd socket, std::uint16_t port);
-  /// Gives a channel of on_open() its socket. Does nothing if the channel is gone meanwhile.
+  /// Gives a channel of on_open() its socket. Does nothing if the channel no longer exists.
   void connect(std::uint32_t channel, UniqueFd socket);
-  /// Tells the other end that the program is waited for.
+  /// Tells the other end that nothing listens on the port yet.
   void tell_waiting(std::uint32_t channel);
-  /// Gives the connection up at both ends.
+  /// Closes the connection at both ends. Does not call on_reset() at this end.
   void reset(std::uint32_t channel, std::string_view reason);
 
-  /// Sends a sign of life.
+  /// Queues a kAlive frame.
   void tell_alive() { append_frame(unsent_, FrameKind::kAlive, 0); }
-  /// Returns the time when the trunk last brought bytes, or of the start.
+  /// Returns the time when bytes last arrived on the trunk, or the time of construction.
   [[nodiscard]] Clock::time_point last_heard() const { return last_heard_; }
 
   [[nodiscard]] std::size_t connections() const { return connections_.size(); }

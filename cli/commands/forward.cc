@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <memory>
@@ -34,27 +35,30 @@ std::string host_name() {
   return host.data();
 }
 
-/// The listening sockets, and the folder of unix sockets if there are any.
+/// The listening sockets, and the folder of those that are unix sockets.
 struct Listeners {
   std::optional<SocketFolder> folder;
   std::vector<LocalListener> all;
 };
 
-/// Listens for all ports. Somebody who came here by ssh has the browser elsewhere, and shares this
-/// machine with others: that needs a unix socket, unless a port of this machine was asked for.
+/// Listens for all ports. Users who logged in by ssh have their browser on another machine, and
+/// share this machine with other users. They therefore get unix sockets, except for a port with
+/// LOCAL.
 Result<Listeners> listen_for(const Cli& cli, const ForwardOptions& options,
                              const std::vector<ForwardedPort>& ports) {
   Listeners listeners;
   const bool is_remote = cli.env.has("SSH_CONNECTION");
   for (const ForwardedPort& port : ports) {
     if (options.socket && port.local)
-      return fail(Errc::kUsage, "--socket: {}:{} asks for a port of this machine", port.port,
-                  *port.local);
+      return fail(
+          Errc::kUsage,
+          "--socket: {}:{} names a port of this machine, and a unix socket has none; give {}",
+          port.port, *port.local, port.port);
     if (!options.socket && (port.local || !is_remote)) {
       DLRUN_TRY_ASSIGN(auto listener, listen_on_loopback(port));
       if (is_remote) {
-        print_warning(cli, fmt::format("every user of this machine can open 127.0.0.1:{}; without "
-                                       ":{} only you could",
+        print_warning(cli, fmt::format("every user of this machine can connect to 127.0.0.1:{}; "
+                                       "without :{} dlrun uses a socket that only you can open",
                                        listener.local, *port.local));
       }
       listeners.all.push_back(std::move(listener));
@@ -70,13 +74,13 @@ Result<Listeners> listen_for(const Cli& cli, const ForwardOptions& options,
   return listeners;
 }
 
-/// Tells the user how the forwarding goes.
-class Teller final : public ForwardEvents {
+/// Prints the events of a forwarding.
+class ForwardPrinter final : public ForwardEvents {
  public:
-  Teller(const Cli& cli, const std::vector<LocalListener>& listeners, std::string node)
+  ForwardPrinter(const Cli& cli, const std::vector<LocalListener>& listeners, std::string node)
       : cli_(cli), listeners_(listeners), node_(std::move(node)) {}
 
-  void ready() override {
+  void on_ready() override {
     for (const LocalListener& listener : listeners_) {
       if (listener.path.empty()) {
         print(cli_, "http://127.0.0.1:{} is port {} of {}\n", listener.local, listener.port, node_);
@@ -88,17 +92,17 @@ class Teller final : public ForwardEvents {
                                    listener.port, listener.path, host_name()));
     }
     flush_output();
-    print_note(cli_, "Ctrl-C ends the forwarding, and the end of the job does");
+    print_note(cli_, "the forwarding ends with Ctrl-C or with the job");
   }
-  void said(std::string_view line) override { print_note(cli_, line); }
-  void waiting(std::uint16_t port) override {
+  void on_slurm_message(std::string_view line) override { print_note(cli_, line); }
+  void on_waiting(std::uint16_t port) override {
     print_note(cli_, fmt::format("nothing listens on port {} of {} yet; the connection waits", port,
                                  node_));
   }
-  void answered(std::uint16_t port) override {
+  void on_answered(std::uint16_t port) override {
     print_note(cli_, fmt::format("port {} of {} answers now", port, node_));
   }
-  void gave_up(std::uint16_t port, std::string_view reason) override {
+  void on_given_up(std::uint16_t port, std::string_view reason) override {
     print_note(cli_,
                fmt::format("a connection to port {} of {} is closed: {}", port, node_, reason));
   }
@@ -109,10 +113,11 @@ class Teller final : public ForwardEvents {
   std::string node_;
 };
 
-/// Says why the relay has ended by itself. The end of the job is no failure.
+/// Prints or returns the reason why the relay has ended by itself. The end of the job is no
+/// failure.
 Result<int> explain_end(const Cli& cli, const IndexEntry& run, const std::string& node,
                         const Forwarded& end) {
-  // The steps of a job end a moment before the job does.
+  // Slurm ends the steps of a job shortly before it reports the end of the job.
   constexpr int kTries = 20;
   constexpr std::chrono::milliseconds kPause{250};
   for (int i = 0; i < kTries && end.was_ready; ++i) {
@@ -123,18 +128,26 @@ Result<int> explain_end(const Cli& cli, const IndexEntry& run, const std::string
                fmt::format("{}: is {}; the forwarding has ended", run.id, word(status->state)));
     return kExitOk;
   }
-  const std::string_view words = trim(end.words);
+  const std::string_view messages = trim(end.messages);
   return fail(Errc::kRefused, "{}: {} on {} (srun ended with code {}){}{}", run.id,
               end.was_ready ? "the forwarding was ended" : "Slurm started no step", node,
-              end.exit_code, words.empty() ? "" : ": ", words);
+              end.exit_code, messages.empty() ? "" : ": ", messages);
+}
+
+/// Parses the ports. Fails with kUsage for a wrong port, and for one that is given twice.
+Result<std::vector<ForwardedPort>> parse_ports(const std::vector<std::string>& texts) {
+  std::vector<ForwardedPort> ports;
+  for (const auto& text : texts) {
+    DLRUN_TRY_ASSIGN(const auto port, parse_forwarded_port(text));
+    if (std::find(ports.begin(), ports.end(), port) != ports.end())
+      return fail(Errc::kUsage, "port {} is given twice", text);
+    ports.push_back(port);
+  }
+  return ports;
 }
 
 Result<int> forward(Cli& cli, const ForwardOptions& options) {
-  std::vector<ForwardedPort> ports;
-  for (const auto& text : options.ports) {
-    DLRUN_TRY_ASSIGN(const auto port, parse_forwarded_port(text));
-    ports.push_back(port);
-  }
+  DLRUN_TRY_ASSIGN(const auto ports, parse_ports(options.ports));
   DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
   DLRUN_TRY(require_own(run.id, run.path, "entered"));
   if (is_sweep(run.path))
@@ -145,9 +158,9 @@ Result<int> forward(Cli& cli, const ForwardOptions& options) {
   if (const auto warning = warning_about_place(runs_dir)) print_warning(cli, *warning);
   DLRUN_TRY_ASSIGN(const auto agent, stage_agent(cli, runs_dir));
   DLRUN_TRY_ASSIGN(const auto listeners, listen_for(cli, options, ports));
-  Teller teller(cli, listeners.all, point.node);
+  ForwardPrinter printer(cli, listeners.all, point.node);
   DLRUN_TRY_ASSIGN(const auto end, forward_ports(relay_step(point, agent.string()), cli.env,
-                                                 listeners.all, teller));
+                                                 listeners.all, printer));
   if (end.signal != 0) return kExitInterrupted;
   return explain_end(cli, run, point.node, end);
 }
@@ -164,11 +177,12 @@ void add_forward(CLI::App& root, Action& action) {
       .option("PORT", options->ports,
               "PORT on the node, or PORT:LOCAL with the port on this machine (0: any free one)")
       .required();
-  command.option("--node", options->node, "Node of the job to use (the first node)")
+  command.option("--node", options->node, "Node of the job to use (default: the first node)")
       .type_name("NAME");
-  command.flag("--socket", options->socket,
-               "Listen on a unix socket that only you can open (the default if you are here by ssh "
-               "and give no LOCAL)");
+  command.flag(
+      "--socket", options->socket,
+      "Listen on a unix socket that only you can open (default if you logged in by ssh and "
+      "give no LOCAL)");
   command.on_call(
       [options, &action] { action = [options](Cli& cli) { return forward(cli, *options); }; });
 }

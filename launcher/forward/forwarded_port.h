@@ -10,8 +10,11 @@
 namespace dlrun {
 
 struct ForwardedPort {
-  std::uint16_t port = 0;              ///< the program's port on the node
-  std::optional<std::uint16_t> local;  ///< the port to listen on here; 0: any free one
+  std::uint16_t port = 0;  ///< the program's port on the node
+  /// The port to listen on here; 0: any free one; nullopt: the caller chooses.
+  std::optional<std::uint16_t> local;
+
+  friend bool operator==(const ForwardedPort&, const ForwardedPort&) = default;
 };
 
 /// Parses the text. Fails with kUsage.

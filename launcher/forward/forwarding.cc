@@ -16,6 +16,7 @@
 #include <set>
 #include <utility>
 
+#include "common/blocked_sigpipe.h"
 #include "common/relay_mux.h"
 #include "common/text.h"
 #include "launcher/executors/scrub.h"
@@ -24,7 +25,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kWordsLimit = 4096;
+constexpr std::size_t kKeptBytesOfMessages = 4096;
 
 /// Makes the signals that end the forwarding readable while it exists.
 class EndSignals {
@@ -53,18 +54,21 @@ class EndSignals {
   UniqueFd fd_;
 };
 
-/// Reads once from the pipe. Calls `said` for each whole line, and keeps the last bytes in `words`.
-/// Returns false at the end of the pipe.
-bool pass_lines(int pipe, std::string& words, const std::function<void(std::string_view)>& said) {
-  std::array<char, kWordsLimit> buffer;
+/// Reads once from the pipe. Calls on_message for each complete line, and keeps the last bytes of
+/// the text in `messages`. Returns false at the end of the pipe.
+bool pass_lines(int pipe, std::string& messages,
+                const std::function<void(std::string_view)>& on_message) {
+  std::array<char, kKeptBytesOfMessages> buffer;
   const ssize_t got = ::read(pipe, buffer.data(), buffer.size());
   if (got <= 0) return got < 0 && errno == EINTR;
-  const std::size_t before = words.rfind('\n') == std::string::npos ? 0 : words.rfind('\n') + 1;
-  words.append(buffer.data(), static_cast<std::size_t>(got));
-  for (std::size_t at = before, end = 0; (end = words.find('\n', at)) != std::string::npos;
+  const std::size_t before =
+      messages.rfind('\n') == std::string::npos ? 0 : messages.rfind('\n') + 1;
+  messages.append(buffer.data(), static_cast<std::size_t>(got));
+  for (std::size_t at = before, end = 0; (end = messages.find('\n', at)) != std::string::npos;
        at = end + 1)
-    said(trim(std::string_view(words).substr(at, end - at)));
-  if (words.size() > kWordsLimit) words.erase(0, words.size() - kWordsLimit);
+    on_message(trim(std::string_view(messages).substr(at, end - at)));
+  if (messages.size() > kKeptBytesOfMessages)
+    messages.erase(0, messages.size() - kKeptBytesOfMessages);
   return true;
 }
 
@@ -78,10 +82,10 @@ class ClientEnd final : public RelayEvents {
 
   /// Serves clients until the end. Leaves the relay's process to the caller.
   Result<> serve(const EndSignals& signals, Forwarded& result) {
-    bool has_words = true;  // the relay's standard error is open
+    bool has_messages = true;  // the relay's standard error is open
     for (;;) {
       std::vector<pollfd> others{{signals.fd(), POLLIN, 0},
-                                 {has_words ? relay_.err() : -1, POLLIN, 0}};
+                                 {has_messages ? relay_.err() : -1, POLLIN, 0}};
       const bool accepts = is_ready_ && mux_.has_room();
       for (const auto& listener : listeners_)
         others.push_back({accepts ? listener.socket.get() : -1, POLLIN, 0});
@@ -91,7 +95,7 @@ class ClientEnd final : public RelayEvents {
       }
       auto goes_on = mux_.run_once(others, kRelayBeat);
       result.was_ready = is_ready_;
-      if (others[1].revents != 0) has_words = read_words(result.words);
+      if (others[1].revents != 0) has_messages = read_messages(result.messages);
       if (!goes_on) return tl::unexpected(goes_on.error());
       if (others[0].revents != 0) result.signal = signals.take();
       if (!*goes_on || result.signal != 0) return {};
@@ -102,28 +106,28 @@ class ClientEnd final : public RelayEvents {
 
   void on_greeting() override {
     is_ready_ = true;
-    events_.ready();
+    events_.on_ready();
   }
-  void on_open(std::uint32_t, std::uint16_t) override {}  // only this end opens connections
+  void on_open(std::uint32_t, std::uint16_t) override {}  // the agent opens no connections
   void on_opened(std::uint32_t channel) override {
     const std::uint16_t port = ports_[channel];
-    if (waited_.erase(port) > 0) events_.answered(port);
+    if (waited_.erase(port) > 0) events_.on_answered(port);
     ports_.erase(channel);
   }
   void on_waiting(std::uint32_t channel) override {
     const std::uint16_t port = ports_[channel];
-    if (waited_.insert(port).second) events_.waiting(port);
+    if (waited_.insert(port).second) events_.on_waiting(port);
   }
   void on_reset(std::uint32_t channel, std::string_view reason) override {
     const auto found = ports_.find(channel);
-    if (found == ports_.end()) return;  // the program had answered, and then broke the connection
-    events_.gave_up(found->second, reason);
+    if (found == ports_.end()) return;  // the program had accepted the connection and then reset it
+    events_.on_given_up(found->second, reason);
     waited_.erase(found->second);
     ports_.erase(found);
   }
 
  private:
-  /// Accepts the clients that wait, as far as there is room.
+  /// Accepts waiting clients until the relay has no room for more.
   Result<> accept_from(const LocalListener& listener) {
     while (mux_.has_room()) {
       UniqueFd client(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -135,24 +139,25 @@ class ClientEnd final : public RelayEvents {
       ::setsockopt(client.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
       ports_[mux_.open(std::move(client), listener.port)] = listener.port;
     }
-    // Clients that have left while they waited.
+    // Forgets the channels of clients that have left before a program accepted them.
     std::erase_if(ports_, [this](const auto& one) { return !mux_.has(one.first); });
     return {};
   }
 
-  /// Reads standard error of the relay's command. Before the relay runs, whole lines are passed on;
-  /// afterwards the end of the text is kept. Returns false at its end.
-  bool read_words(std::string& words) {
-    return pass_lines(relay_.err(), words, [this](std::string_view line) {
-      if (!is_ready_) events_.said(line);
+  /// Reads standard error of the relay's command, and keeps the end of the text in `messages`.
+  /// Reports complete lines while the relay has not started. Returns false at the end of standard
+  /// error.
+  bool read_messages(std::string& messages) {
+    return pass_lines(relay_.err(), messages, [this](std::string_view line) {
+      if (!is_ready_) events_.on_slurm_message(line);
     });
   }
 
   PipedProcess& relay_;
   const std::vector<LocalListener>& listeners_;
   ForwardEvents& events_;
-  std::map<std::uint32_t, std::uint16_t> ports_;  ///< of channels that no program has accepted yet
-  std::set<std::uint16_t> waited_;                ///< the ports that nothing listens on
+  std::map<std::uint32_t, std::uint16_t> ports_;  ///< of the channels that no program has accepted
+  std::set<std::uint16_t> waited_;                ///< the ports that on_waiting() has reported
   bool is_ready_ = false;
   RelayMux::Clock::time_point next_beat_{};
   RelayMux mux_;
@@ -165,21 +170,22 @@ Result<Forwarded> forward_ports(const std::vector<std::string>& argv, const Env&
                                 ForwardEvents& events) {
   const EndSignals signals;
   if (signals.fd() < 0) return fail(Errc::kIo, "signalfd: {}", errno_text(errno));
-  ::signal(SIGPIPE, SIG_IGN);
+  const BlockedSigpipe blocked;  // the relay may end while this process writes to it
   Forwarded result;
   DLRUN_TRY_ASSIGN(
       auto relay,
       PipedProcess::start(argv, scrubbed_for_slurm(env, munge_is_available()), Streams::kPiped));
   const auto served = ClientEnd(relay, listeners, events).serve(signals, result);
-  // A step that has not begun does not see the end of its input.
-  const bool at_once = !result.was_ready && result.signal != 0;
-  result.exit_code = relay.end(at_once, result.words);
+  // A step that has not started does not notice the end of its input. A program that is no relay
+  // need not read its input.
+  const bool at_once = !served || (!result.was_ready && result.signal != 0);
+  result.exit_code = relay.end(at_once, result.messages);
   if (!served) return tl::unexpected(served.error());
   return result;
 }
 
 Result<Forwarded> lend_streams(const std::vector<std::string>& argv, const Env& env,
-                               const std::function<void(std::string_view)>& said) {
+                               const std::function<void(std::string_view)>& on_message) {
   const EndSignals signals;
   if (signals.fd() < 0) return fail(Errc::kIo, "signalfd: {}", errno_text(errno));
   Forwarded result;
@@ -190,9 +196,9 @@ Result<Forwarded> lend_streams(const std::vector<std::string>& argv, const Env& 
     std::array<pollfd, 2> waits{pollfd{signals.fd(), POLLIN, 0}, pollfd{child.err(), POLLIN, 0}};
     if (::poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR) break;
     if (waits[0].revents != 0) result.signal = signals.take();
-    if (waits[1].revents != 0 && !pass_lines(child.err(), result.words, said)) break;
+    if (waits[1].revents != 0 && !pass_lines(child.err(), result.messages, on_message)) break;
   }
-  result.exit_code = child.end(false, result.words);
+  result.exit_code = child.end(false, result.messages);
   return result;
 }
 

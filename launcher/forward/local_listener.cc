@@ -65,10 +65,11 @@ Result<LocalListener> listen_on_loopback(const ForwardedPort& port) {
   listener.port = port.port;
   if (listener.socket.is_open()) return listener;
   if (error == EADDRINUSE) {
+    const std::uint16_t unused = free_port_above(local);
     return fail(Errc::kUsage,
                 "127.0.0.1:{}: another program on this machine has this port; {} is free: give "
                 "{}:{}",
-                local, free_port_above(local), port.port, free_port_above(local));
+                local, unused, port.port, unused);
   }
   if (error == EACCES) {
     return fail(Errc::kUsage,

@@ -40,10 +40,10 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
 }
 
 /// Appends what the pipe holds. Closes it at its end.
-void drain(UniqueFd& pipe, std::string& words) {
+void drain(UniqueFd& pipe, std::string& messages) {
   std::array<char, 4096> buffer;
   const ssize_t got = ::read(pipe.get(), buffer.data(), buffer.size());
-  if (got > 0) words.append(buffer.data(), static_cast<std::size_t>(got));
+  if (got > 0) messages.append(buffer.data(), static_cast<std::size_t>(got));
   if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) pipe.reset();
 }
 
@@ -95,9 +95,9 @@ PipedProcess::~PipedProcess() {
   if (pid_ > 0) end(true, unused);
 }
 
-int PipedProcess::end(bool now, std::string& words) {
+int PipedProcess::end(bool at_once, std::string& messages) {
   in_.reset();
-  auto deadline = Clock::now() + (now ? std::chrono::seconds(0) : kPatience);
+  auto deadline = Clock::now() + (at_once ? std::chrono::seconds(0) : kPatience);
   int next = SIGTERM;
   int status = 0;
   pid_t reaped = 0;
@@ -113,13 +113,13 @@ int PipedProcess::end(bool now, std::string& words) {
     ::poll(outputs.data(), outputs.size(), kPauseMs);
     std::string unused;
     if (outputs[0].revents != 0) drain(out_, unused);
-    if (outputs[1].revents != 0) drain(err_, words);
+    if (outputs[1].revents != 0) drain(err_, messages);
   }
   pid_ = -1;
   ::fcntl(err_.get(), F_SETFL, O_NONBLOCK);
-  for (std::size_t before = words.size() + 1; err_.is_open() && before != words.size();) {
-    before = words.size();
-    drain(err_, words);
+  for (std::size_t before = messages.size() + 1; err_.is_open() && before != messages.size();) {
+    before = messages.size();
+    drain(err_, messages);
   }
   if (reaped < 0) return 0;
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

@@ -14,11 +14,11 @@ namespace dlrun {
 
 enum class Streams {
   kPiped,      ///< standard input and output are pipes, too
-  kInherited,  ///< they are those of this process
+  kInherited,  ///< the child uses standard input and output of this process
 };
 
 /// Owns the child and the pipes. The child has a process group of its own, so that Ctrl-C
-/// reaches only this process, which ends the child in order. If this process dies, the child gets
+/// reaches only this process. The owner then calls end(). If this process dies, the child gets
 /// SIGTERM. Not thread-safe.
 class PipedProcess {
  public:
@@ -35,9 +35,9 @@ class PipedProcess {
   [[nodiscard]] int err() const { return err_.get(); }
 
   /// Closes the child's standard input and waits for its end. Sends SIGTERM after two seconds, or
-  /// at once if `now`, and SIGKILL three seconds later. Returns its exit code; 128 + signal if a
-  /// signal ended it. Reads standard error meanwhile and appends it to `words`.
-  int end(bool now, std::string& words);
+  /// immediately if `at_once`, and SIGKILL three seconds later. Returns its exit code; 128 + signal
+  /// if a signal ended it. Reads standard error meanwhile and appends it to `messages`.
+  int end(bool at_once, std::string& messages);
 
  private:
   PipedProcess() = default;

@@ -401,7 +401,7 @@ std::vector<std::string> place_options(const AttachPoint& point) {
   return place;
 }
 
-std::string cpu_word(const AttachPoint& point) {
+std::string cpu_option(const AttachPoint& point) {
   return point.cpus ? fmt::format("--cpus-per-task={}", *point.cpus) : "--cpu-bind=none";
 }
 
@@ -422,7 +422,7 @@ Interactive render_beside(const LaunchPlan& plan, const AttachPoint& point,
   result.argv = {"srun", "--unbuffered"};
   for (auto& word : place_options(point)) result.argv.push_back(std::move(word));
   for (auto& word : session_options(false)) result.argv.push_back(std::move(word));
-  result.argv.insert(result.argv.end(), {cpu_word(point), "bash", script_path});
+  result.argv.insert(result.argv.end(), {cpu_option(point), "bash", script_path});
   std::vector<std::string> last{"env"};
   for (const PlannedVariable& variable : plan.rank_vars)
     last.push_back(variable.name + "=" + variable.value);
@@ -442,7 +442,7 @@ Interactive render_attach(const LaunchPlan& plan, const AttachPoint& point,
   words.insert(words.begin(), place.begin(), place.end());
   std::vector<std::string> step{"srun"};
   step.insert(step.end(), words.begin(), words.end());
-  step.push_back(cpu_word(point));
+  step.push_back(cpu_option(point));
   std::vector<PlannedOption> container = plan.container;
   // Only the ranks' step saves the container.
   std::erase_if(container,

@@ -76,7 +76,7 @@ UniqueFd watched_signals() {
 }
 
 /// Waits until sshd has ended or a signal asks for the end.
-void wait_for(pid_t sshd, int signals) {
+void wait_for_end(pid_t sshd, int signals) {
   for (;;) {
     signalfd_siginfo info{};
     if (::read(signals, &info, sizeof info) != static_cast<ssize_t>(sizeof info)) continue;
@@ -109,7 +109,7 @@ Result<> run_sshd(const SshdOptions& options, const Env& env) {
   // This process must not keep the connection open.
   ::close(STDIN_FILENO);
   ::close(STDOUT_FILENO);
-  wait_for(pid, signals.get());
+  wait_for_end(pid, signals.get());
   end_descendants();
   return {};
 }
