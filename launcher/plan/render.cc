@@ -394,14 +394,15 @@ Interactive render_interactive(const LaunchPlan& plan, const std::vector<std::st
 
 namespace {
 
-/// Returns srun's words for the job and the node.
-std::vector<std::string> place_options(const AttachPoint& point) {
+/// Returns srun's options for the job and the node.
+[[nodiscard]] std::vector<std::string> place_options(const AttachPoint& point) {
   std::vector<std::string> place{"--jobid=" + point.job, "--nodelist=" + point.node};
   if (!point.clusters.empty()) place.insert(place.begin(), "--clusters=" + point.clusters);
   return place;
 }
 
-std::string cpu_option(const AttachPoint& point) {
+/// Returns srun's option for the CPUs of the step.
+[[nodiscard]] std::string cpu_option(const AttachPoint& point) {
   return point.cpus ? fmt::format("--cpus-per-task={}", *point.cpus) : "--cpu-bind=none";
 }
 
@@ -410,7 +411,7 @@ std::string cpu_option(const AttachPoint& point) {
 std::vector<std::string> relay_step(const AttachPoint& point, const std::string& agent) {
   // Without --unbuffered, srun keeps bytes back until a line is complete.
   std::vector<std::string> step{"srun", "--unbuffered"};
-  for (auto& word : place_options(point)) step.push_back(std::move(word));
+  for (auto& option : place_options(point)) step.push_back(std::move(option));
   step.insert(step.end(), {"--overlap", "--nodes=1", "--ntasks=1", "--mpi=none",
                            "--cpus-per-task=1", "--mem=0", "--quit-on-interrupt", agent, "relay"});
   return step;
@@ -420,8 +421,8 @@ Interactive render_beside(const LaunchPlan& plan, const AttachPoint& point,
                           const std::vector<std::string>& command, const std::string& script_path) {
   Interactive result;
   result.argv = {"srun", "--unbuffered"};
-  for (auto& word : place_options(point)) result.argv.push_back(std::move(word));
-  for (auto& word : session_options(false)) result.argv.push_back(std::move(word));
+  for (auto& option : place_options(point)) result.argv.push_back(std::move(option));
+  for (auto& option : session_options(false)) result.argv.push_back(std::move(option));
   result.argv.insert(result.argv.end(), {cpu_option(point), "bash", script_path});
   std::vector<std::string> last{"env"};
   for (const PlannedVariable& variable : plan.rank_vars)

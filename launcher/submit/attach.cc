@@ -13,20 +13,19 @@
 namespace dlrun {
 namespace {
 
-/// Returns the job and the node. Fails with kUsage if the run has no job that runs.
+/// Returns the job and the node. Fails with kUsage if the run has no running job.
 Result<AttachPoint> point_of(const IndexEntry& run, const RunStatus& status,
                              const std::string& wanted) {
   if (status.job.cluster == kLocalCluster) {
     return fail(Errc::kUsage,
-                "{}: runs on a machine without Slurm ({}): any shell there is beside it, and there "
-                "its ports are those of 127.0.0.1",
+                "{}: runs without Slurm on {}; use any shell there, and open its ports there at "
+                "127.0.0.1",
                 run.id, printable(host_of_local_job(status.job.id)));
   }
   if (status.state != RunState::kRunning || !status.facts.report ||
       status.facts.report->nodes.empty()) {
     return fail(
-        Errc::kUsage, "{}: is {}; dlrun can only enter a job that runs{}", run.id,
-        word(status.state),
+        Errc::kUsage, "{}: is {}; this command needs a running job{}", run.id, word(status.state),
         status.state == RunState::kPending ? ". `dlrun status` shows when it may start" : "");
   }
   const std::string& list = status.facts.report->nodes;

@@ -182,7 +182,7 @@ std::vector<pid_t> descendants(pid_t without) {
 void end_descendants() {
   constexpr std::chrono::seconds kLimit{2};
   const auto until = std::chrono::steady_clock::now() + kLimit;
-  // The children of a killed process become ours, so this takes several rounds.
+  // The children of a killed process become children of this process, so several rounds are needed.
   while (has_children() && std::chrono::steady_clock::now() < until) {
     for (const pid_t pid : descendants()) ::kill(pid, SIGKILL);
     while (::waitpid(-1, nullptr, WNOHANG) > 0) {

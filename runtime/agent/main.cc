@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
     return kExitUsage;
   }
   const auto env = dlrun::Env::of_process();
-  const auto told = [](const dlrun::Result<>& result) {
+  const auto print_failure = [](const dlrun::Result<>& result) {
     if (result) return 0;
     std::fprintf(stderr, "dlrun-agent: %s\n", result.error().message.c_str());
     return exit_code_of(result.error());
@@ -30,8 +30,10 @@ int main(int argc, char** argv) {
   if (const auto* rank = std::get_if<RankOptions>(&*invocation)) return run_rank(*rank, env);
   if (const auto* autopsy = std::get_if<AutopsyOptions>(&*invocation))
     return run_autopsy(*autopsy, env);
-  if (const auto* relay = std::get_if<RelayOptions>(&*invocation)) return told(run_relay(*relay));
-  if (const auto* sshd = std::get_if<SshdOptions>(&*invocation)) return told(run_sshd(*sshd, env));
+  if (const auto* relay = std::get_if<RelayOptions>(&*invocation))
+    return print_failure(run_relay(*relay));
+  if (const auto* sshd = std::get_if<SshdOptions>(&*invocation))
+    return print_failure(run_sshd(*sshd, env));
   if (std::holds_alternative<VersionAsked>(*invocation)) {
     std::puts("dlrun-agent " DLRUN_VERSION);
   } else {

@@ -1,6 +1,7 @@
-// sshd reads its configuration from memory of this process, because the job's variables in it must
-// not be in a file or in a command line. sshd closes inherited descriptors before it reads, so its
-// -f names the descriptor of this process, its parent.
+// sshd reads its configuration from a memory file of this process. The configuration contains the
+// job's variables, which must be neither in a file on disk nor in a command line. sshd closes
+// inherited descriptors before it reads the configuration. Its option -f therefore names the
+// descriptor of this process: /proc/PID/fd/N.
 
 #include "runtime/agent/node_sshd.h"
 
@@ -27,7 +28,7 @@
 namespace dlrun::agent {
 namespace {
 
-/// Returns the path of sshd. The PATH of users often lacks its folder.
+/// Returns the path of sshd. The PATH of users often lacks the folder of sshd.
 std::optional<std::string> find_sshd(const Env& env) {
   Env wide;
   wide.set("PATH", env.get_or("PATH", "/usr/bin") +
@@ -38,7 +39,7 @@ std::optional<std::string> find_sshd(const Env& env) {
 /// The configuration in memory.
 struct ConfigFile {
   UniqueFd memory;
-  std::string path;  ///< for other processes of the user
+  std::string path;  ///< a path with which other processes of the user can open the file
 };
 
 Result<ConfigFile> config_file(const SshdConfig& config) {
@@ -50,7 +51,8 @@ Result<ConfigFile> config_file(const SshdConfig& config) {
   return file;
 }
 
-/// Returns the configuration that this sshd understands.
+/// Returns a configuration that this version of sshd accepts. Fails with kRefused if it accepts
+/// none.
 Result<ConfigFile> accepted_config(const std::string& sshd, const SshdOptions& options,
                                    const Env& env) {
   DLRUN_TRY_ASSIGN(auto full, config_file(sshd_config(options.folder, env, false)));
@@ -66,12 +68,13 @@ Result<ConfigFile> accepted_config(const std::string& sshd, const SshdOptions& o
   return fail(Errc::kRefused, "{} refuses its configuration: {}", sshd, trim(again.err));
 }
 
+/// Blocks the signals that wait_for_end() handles, and returns a descriptor that reads them.
 UniqueFd watched_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) sigaddset(&signals, signal);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
-  ::signal(SIGCHLD, SIG_DFL);  // if it were ignored, the kernel would reap sshd
+  ::signal(SIGCHLD, SIG_DFL);  // if SIGCHLD were ignored, the kernel would reap sshd
   return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC));
 }
 
@@ -106,7 +109,7 @@ Result<> run_sshd(const SshdOptions& options, const Env& env) {
   program.argv = {*sshd, "-i", "-e", "-f", config.path};
   program.env = env;
   DLRUN_TRY_ASSIGN(const pid_t pid, start_program(program));
-  // This process must not keep the connection open.
+  // Otherwise this process would keep the connection open after the end of sshd.
   ::close(STDIN_FILENO);
   ::close(STDOUT_FILENO);
   wait_for_end(pid, signals.get());

@@ -23,7 +23,8 @@ namespace {
 using Clock = RelayDialer::Clock;
 using std::chrono::milliseconds;
 
-/// The signals that end the relay, as a descriptor.
+/// Blocks the signals that end the relay, and returns a descriptor that becomes readable when one
+/// of them arrives.
 UniqueFd end_signals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -32,12 +33,12 @@ UniqueFd end_signals() {
   return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-/// Connects the relay's connections to the programs of this node.
+/// The relay's end on the node: connects each channel to a program of this node.
 class NodeEnd final : public RelayEvents {
  public:
   NodeEnd() : mux_(RelayMux::End::kAccepts, STDIN_FILENO, STDOUT_FILENO, *this) {}
 
-  /// Serves until the other end or a signal ends the relay.
+  /// Serves until the trunk ends or a signal arrives. signals: from end_signals().
   Result<> serve(int signals) {
     for (;;) {
       std::vector<pollfd> others{{signals, POLLIN, 0}};
@@ -45,7 +46,7 @@ class NodeEnd final : public RelayEvents {
       DLRUN_TRY_ASSIGN(const bool goes_on, mux_.run_once(others, wait(Clock::now())));
       if (!goes_on || others.front().revents != 0) return {};
       if (Clock::now() >= mux_.last_heard() + kRelaySilence)
-        return fail(Errc::kUnavailable, "no sign of life of `dlrun forward` for {} s",
+        return fail(Errc::kUnavailable, "`dlrun forward` has sent nothing for {} s",
                     kRelaySilence.count());
       dial(Clock::now());
     }
@@ -56,17 +57,17 @@ class NodeEnd final : public RelayEvents {
     dial(Clock::now());
   }
   void on_reset(std::uint32_t channel, std::string_view) override { dialers_.erase(channel); }
-  void on_opened(std::uint32_t) override {}   // only this end sends it
-  void on_waiting(std::uint32_t) override {}  // only this end sends it
+  void on_opened(std::uint32_t) override {}   // only this end sends kOpened
+  void on_waiting(std::uint32_t) override {}  // only this end sends kWaiting
 
  private:
   struct Dialing {
     RelayDialer dialer;
-    bool is_told = false;  ///< the other end knows that the program is waited for
+    bool is_wait_sent = false;  ///< the other end has got kWaiting
     [[nodiscard]] int fd() const { return dialer.fd(); }
   };
 
-  /// Returns the time until the next try, or until the silence is too long.
+  /// Returns the time until the next try, or until the silence of the other end is too long.
   [[nodiscard]] milliseconds wait(Clock::time_point now) const {
     auto until = std::max(now, mux_.last_heard() + kRelaySilence);
     for (const auto& [channel, dialing] : dialers_)
@@ -74,6 +75,7 @@ class NodeEnd final : public RelayEvents {
     return std::chrono::ceil<milliseconds>(until - now);
   }
 
+  /// Continues all connections that no program has accepted yet.
   void dial(Clock::time_point now) {
     for (auto at = dialers_.begin(); at != dialers_.end();) {
       auto& [channel, dialing] = *at;
@@ -82,8 +84,8 @@ class NodeEnd final : public RelayEvents {
       if (state == RelayDialer::State::kGivenUp)
         mux_.reset(channel, fmt::format("nothing has listened on port {} for {} s",
                                         dialing.dialer.port(), RelayDialer::kLimit.count()));
-      if (state == RelayDialer::State::kWaiting && !dialing.is_told) {
-        dialing.is_told = true;
+      if (state == RelayDialer::State::kWaiting && !dialing.is_wait_sent) {
+        dialing.is_wait_sent = true;
         mux_.tell_waiting(channel);
       }
       const bool is_over =

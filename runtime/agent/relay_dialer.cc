@@ -10,8 +10,8 @@
 namespace dlrun::agent {
 namespace {
 
-/// Returns true if the socket is connected to itself. The kernel does that if it chooses the port
-/// that nobody listens on as the socket's own.
+/// Returns true if the socket is connected to itself. This happens if nobody listens on the port
+/// and the kernel chooses the same port as the local port of the socket.
 bool is_connected_to_itself(int socket) {
   sockaddr_storage own{}, peer{};
   socklen_t own_length = sizeof own, peer_length = sizeof peer;

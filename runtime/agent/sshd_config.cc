@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 18> kOwn{
 constexpr std::array<std::string_view, 8> kOwnPrefixes{
     "SSH_", "XDG_", "TMUX_", "DBUS_", "VSCODE_", "BASH_FUNC_", "GPG_", "WAYLAND_"};
 
-/// Returns a word of sshd's configuration. Its parser knows double quotes and backslashes.
+/// Quotes a word for sshd's configuration, whose parser knows double quotes and backslashes.
 std::string config_word(std::string_view text) {
   std::string word = "\"";
   for (const char c : text) {
@@ -25,7 +25,7 @@ std::string config_word(std::string_view text) {
   return word + '"';
 }
 
-/// Returns a path as a word. sshd replaces %h and others in it.
+/// Quotes a path, and doubles each `%`, because sshd replaces %h and other tokens.
 std::string config_path(const std::filesystem::path& path) {
   std::string doubled;
   for (const char c : path.string()) doubled += c == '%' ? std::string("%%") : std::string(1, c);
@@ -42,7 +42,7 @@ bool goes_into_session(std::string_view name) {
 
 SshdConfig sshd_config(const std::filesystem::path& folder, const Env& env, bool is_plain) {
   SshdConfig config;
-  // sshd takes the first line with SetEnv alone, so all variables are in one.
+  // sshd uses only the first line with SetEnv, so this line has all variables.
   std::string variables;
   for (const auto& [name, value] : env.values()) {
     if (!goes_into_session(name)) continue;
@@ -55,8 +55,9 @@ SshdConfig sshd_config(const std::filesystem::path& folder, const Env& env, bool
       config.left_out.push_back(name);
     }
   }
-  // Only processes of the user, and root, can reach this sshd: it has no port, and Slurm starts it
-  // for its own user. StrictModes would refuse folders that a group may write, as projects have.
+  // This sshd has no port, and Slurm starts it as the job's user, so that only the user and root
+  // can reach it. StrictModes would refuse folders that a group can write, such as those of
+  // projects.
   config.text = fmt::format(
       "HostKey {}\n"
       "AuthorizedKeysFile {} .ssh/authorized_keys\n"
