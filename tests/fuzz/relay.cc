@@ -17,7 +17,7 @@ namespace {
 
 using namespace dlrun;
 
-/// Answers every connection with a socket whose other end echoes nothing and reads nothing.
+/// Connects every channel to a socket whose peer has closed it.
 class Answers final : public RelayEvents {
  public:
   void on_open(std::uint32_t channel, std::uint16_t) override {
@@ -32,7 +32,7 @@ class Answers final : public RelayEvents {
   RelayMux* mux = nullptr;
 };
 
-/// Returns the frames up to the first wrong one, written again.
+/// Reads frames up to the first wrong one, and returns them as they are written again.
 std::string reread(std::string_view bytes, std::size_t piece) {
   FrameBuffer buffer;
   std::string again;

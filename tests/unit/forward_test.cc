@@ -1,15 +1,16 @@
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <chrono>
 #include <filesystem>
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "common/env.h"
+#include "common/files.h"
 #include "launcher/forward/forwarded_port.h"
 #include "launcher/forward/forwarding.h"
 #include "launcher/forward/local_listener.h"
@@ -28,8 +29,7 @@ mode_t mode_of(const fs::path& path) {
   return ::lstat(path.c_str(), &info) == 0 ? info.st_mode & 07777U : 0;
 }
 
-TEST_CASE(
-    "a forwarded port is PORT or PORT:LOCAL, and everything else is refused with the reason") {
+TEST_CASE("a forwarded port is PORT or PORT:LOCAL, and other texts are refused as wrong usage") {
   CHECK(parse_forwarded_port("8888")->port == 8888);
   CHECK_FALSE(parse_forwarded_port("8888")->local);
   CHECK(parse_forwarded_port("8888:9000")->local == 9000);
@@ -43,7 +43,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a port that is taken here is refused, and the message names a free one") {
+TEST_CASE("a port that another program of this machine has is refused, and a free one is named") {
   const auto first = listen_on_loopback({8888, 0});
   REQUIRE(first);
   CHECK(first->local > 0);
@@ -51,15 +51,15 @@ TEST_CASE("a port that is taken here is refused, and the message names a free on
   const auto second = listen_on_loopback({8888, first->local});
   REQUIRE_FALSE(second);
   CHECK(second.error().code == Errc::kUsage);
-  const std::string& words = second.error().message;
-  const auto give = words.rfind("give 8888:");
+  const std::string& message = second.error().message;
+  const auto give = message.rfind("give 8888:");
   REQUIRE(give != std::string::npos);
-  const auto free = parse_forwarded_port(std::string_view(words).substr(give + 5));
-  REQUIRE(free);
-  CHECK(listen_on_loopback(*free));
+  const auto advice = parse_forwarded_port(std::string_view(message).substr(give + 5));
+  REQUIRE(advice);
+  CHECK(listen_on_loopback(*advice));
 }
 
-TEST_CASE("unix sockets are in a folder that only the user can enter, and go with it") {
+TEST_CASE("unix sockets are in a folder that only the user can enter, and are removed with it") {
   TemporaryDirectory place;
   Env env;
   env.set("XDG_RUNTIME_DIR", place.path().string());
@@ -79,25 +79,25 @@ TEST_CASE("unix sockets are in a folder that only the user can enter, and go wit
   env.set("XDG_RUNTIME_DIR", "/no/such/place");
   env.set("TMPDIR", place.path().string());
   CHECK(SocketFolder::make(env)->path().parent_path() == place.path());
-  env.set("TMPDIR", "/" + std::string(200, 'x'));  // no socket could be there
+  env.set("TMPDIR", "/" + std::string(200, 'x'));  // too long for the path of a socket
   CHECK(SocketFolder::make(env)->path().parent_path() == "/tmp");
 }
 
-TEST_CASE("the end of its input ends the child, and one that goes on gets SIGTERM") {
-  std::string words;
+TEST_CASE("a child ends with its input, and a child that continues gets SIGTERM") {
+  std::string messages;
   auto reader = PipedProcess::start({"sh", "-c", "cat; echo over >&2; exit 3"}, Env::of_process(),
                                     Streams::kPiped);
   REQUIRE(reader);
-  CHECK(reader->end(false, words) == 3);
-  CHECK(words == "over\n");
+  CHECK(reader->end(false, messages) == 3);
+  CHECK(messages == "over\n");
   auto deaf = PipedProcess::start({"sleep", "1000"}, Env::of_process(), Streams::kPiped);
   REQUIRE(deaf);
-  CHECK(deaf->end(true, words) == 128 + SIGTERM);
+  CHECK(deaf->end(true, messages) == 128 + SIGTERM);
   CHECK_FALSE(PipedProcess::start({"no-such-program"}, Env::of_process(), Streams::kPiped));
 }
 
 TEST_CASE(
-    "a command that has the streams of this process is waited for, and its words are passed on") {
+    "a command with the streams of this process is waited for, and its messages are passed on") {
   std::vector<std::string> lines;
   const auto end =
       lend_streams({"sh", "-c", "echo one >&2; echo two >&2; exit 4"}, Env::of_process(),
@@ -105,24 +105,23 @@ TEST_CASE(
   REQUIRE(end);
   CHECK(end->exit_code == 4);
   CHECK(end->signal == 0);
-  const auto all = end->words;
-  CHECK(all == "one\ntwo\n");
-  CHECK(lines.size() <= 2);
+  CHECK(end->messages == "one\ntwo\n");
+  CHECK(lines == std::vector<std::string>{"one", "two"});
 }
 
 class Notes final : public ForwardEvents {
  public:
-  void ready() override { is_ready = true; }
-  void said(std::string_view line) override { lines.emplace_back(line); }
-  void waiting(std::uint16_t) override {}
-  void answered(std::uint16_t) override {}
-  void gave_up(std::uint16_t, std::string_view) override {}
+  void on_ready() override { is_ready = true; }
+  void on_slurm_message(std::string_view line) override { lines.emplace_back(line); }
+  void on_waiting(std::uint16_t) override {}
+  void on_answered(std::uint16_t) override {}
+  void on_given_up(std::uint16_t, std::string_view) override {}
   bool is_ready = false;
   std::vector<std::string> lines;
 };
 
 TEST_CASE(
-    "a relay that does not start is told with its own words, and one that is none is refused") {
+    "a relay that does not start is reported with its messages, and another program is refused") {
   Notes notes;
   const auto env = Env::of_process();
   const auto failed =
@@ -130,22 +129,45 @@ TEST_CASE(
   REQUIRE(failed);
   CHECK_FALSE(failed->was_ready);
   CHECK(failed->exit_code == 1);
-  CHECK(failed->words == "srun: error: no\n");
+  CHECK(failed->messages == "srun: error: no\n");
   CHECK_FALSE(forward_ports({"sh", "-c", "yes"}, env, {}, notes));
   CHECK_FALSE(notes.is_ready);
   CHECK_FALSE(forward_ports({"no-such-program"}, env, {}, notes));
 }
 
-TEST_CASE("a host's name for ssh has no character that means something to ssh") {
+TEST_CASE("a relay that no longer reads ends the forwarding, and SIGPIPE keeps its disposition") {
+  struct sigaction before {};
+  REQUIRE(::sigaction(SIGPIPE, nullptr, &before) == 0);
+  Notes notes;
+  const auto end =
+      forward_ports({"sh", "-c", "exec <&-; printf '\\0dlrun relay 1\\n'; exec sleep 1"},
+                    Env::of_process(), {}, notes);
+  REQUIRE(end);
+  CHECK(end->was_ready);
+  CHECK(notes.is_ready);
+  CHECK(end->signal == 0);
+  CHECK(end->exit_code == 0);
+  struct sigaction present {};
+  REQUIRE(::sigaction(SIGPIPE, nullptr, &present) == 0);
+  const bool is_unchanged = present.sa_handler == before.sa_handler;
+  CHECK(is_unchanged);
+  sigset_t blocked;
+  REQUIRE(::pthread_sigmask(SIG_BLOCK, nullptr, &blocked) == 0);
+  for (const int signal : {SIGPIPE, SIGINT, SIGTERM, SIGHUP})
+    CHECK(sigismember(&blocked, signal) == 0);
+}
+
+TEST_CASE("a host's name for ssh has no character that ssh treats specially") {
   CHECK(ssh_host_name("mnist-4711", "") == "dlrun-mnist-4711");
   CHECK(ssh_host_name("sweep-1a/3", "n2") == "dlrun-sweep-1a-3-n2");
   CHECK(ssh_host_name("a*? !b\n", "") == "dlrun-a----b-");
 }
 
-TEST_CASE("ssh's block names keys, host and command, each as one word and without tokens") {
+TEST_CASE("the block for ssh names keys, host and command, and ssh finds no tokens in them") {
   const SshHost host{"dlrun-a-n2", "dlrun-a", "n2", "me", {"/opt/dl run/dlrun", "x%h"}};
   const auto text = ssh_config_text(host, SshKeys{"/runs/my runs/50%/ssh"});
-  CHECK(text ==
+  REQUIRE(text);
+  CHECK(*text ==
         "Host dlrun-a-n2\n"
         "  HostName n2\n"
         "  HostKeyAlias dlrun-a\n"
@@ -154,7 +176,20 @@ TEST_CASE("ssh's block names keys, host and command, each as one word and withou
         "  IdentitiesOnly yes\n"
         "  UserKnownHostsFile \"/runs/my runs/50%%/ssh/known_hosts\"\n"
         "  StrictHostKeyChecking yes\n"
-        "  ProxyCommand '/opt/dl run/dlrun' 'x%%h'\n");
+        "  ProxyCommand '/opt/dl run/dlrun' x%%h\n");
+}
+
+TEST_CASE("a path that ssh's configuration cannot express is refused") {
+  const SshHost host{"dlrun-a", "dlrun-a", "n2", "me", {"dlrun"}};
+  for (const char* folder : {"/a\"b", "/a\nHost *", "/a/${HOME}", "/a\\b"}) {
+    CAPTURE(folder);
+    const auto text = ssh_config_text(host, SshKeys{folder});
+    REQUIRE_FALSE(text);
+    CHECK(text.error().code == Errc::kInvalid);
+  }
+  SshHost lines = host;
+  lines.proxy = {"dlrun", "a\nHost *"};
+  CHECK_FALSE(ssh_config_text(lines, SshKeys{"/a"}));
 }
 
 TEST_CASE("a run's ssh keys are made once, and only their owner can read them") {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -16,7 +17,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST_CASE("relay frames read back as they were written, whatever the pieces they come in") {
+TEST_CASE("relay frames are read as they were written, in pieces of any size") {
   std::string bytes;
   append_open(bytes, 1, 8888);
   append_frame(bytes, FrameKind::kData, 1, std::string("\0\n\xFF", 3));
@@ -41,10 +42,10 @@ TEST_CASE("relay frames read back as they were written, whatever the pieces they
   }
 }
 
-TEST_CASE("a frame that the relay's protocol does not have is refused") {
+TEST_CASE("a frame that the relay's protocol does not allow is refused") {
   const std::vector<std::string> wrong{
       std::string("\0\0\0\0\0\0\0\1", 8),           // kind 0
-      std::string("\x08\0\0\0\0\0\0\1", 8),         // kind 8
+      std::string("\x09\0\0\0\0\0\0\1", 8),         // kind 9
       std::string("\x01\0\0\3\0\0\0\1\0\0\0", 11),  // a port of three bytes
       std::string("\x03\0\0\1\0\0\0\1x", 9),        // an empty kind with a payload
       std::string("\x04\0\0\0\0\0\0\1", 8),         // no data
@@ -79,7 +80,7 @@ TEST_CASE("noise before the relay's greeting is skipped, and more than 64 KiB of
   CHECK(is_refused);
 }
 
-TEST_CASE("a relay's connection sends one window, and goes on by credit") {
+TEST_CASE("a relay's connection sends one window, and sends more after credit") {
   RelayChannel channel;
   CHECK(channel.may_send() == kRelayWindow);
   channel.sent(kRelayWindow);
@@ -91,7 +92,7 @@ TEST_CASE("a relay's connection sends one window, and goes on by credit") {
   CHECK(channel.may_send() == 0);
 }
 
-TEST_CASE("a relay's connection keeps at most one window of what it receives") {
+TEST_CASE("a relay's connection holds at most one window of received bytes") {
   RelayChannel channel;
   CHECK(channel.receive(std::string(kRelayWindow, 'a')));
   CHECK_FALSE(channel.receive("b"));
@@ -130,7 +131,7 @@ struct Pair {
   }
 };
 
-/// A relay whose two ends are in this process.
+/// A relay with both ends in this process. It receives the events of both.
 class Relay : public RelayEvents {
  public:
   explicit Relay(bool answers = true)
@@ -158,7 +159,7 @@ class Relay : public RelayEvents {
     near.open(std::move(pair.theirs), port);
     return pair;
   }
-  /// Moves bytes until both ends have nothing more to do.
+  /// Lets both ends move bytes, so many rounds.
   void settle(int rounds = 60) {
     for (int i = 0; i < rounds; ++i) {
       REQUIRE(near.run_once({}, milliseconds(0)).value_or(true));
@@ -193,7 +194,7 @@ std::size_t pour(const UniqueFd& fd, std::string_view bytes) {
   return done < 0 ? 0 : static_cast<std::size_t>(done);
 }
 
-TEST_CASE("a relay carries both directions, and each end's end") {
+TEST_CASE("a relay carries the bytes of both directions, and the end of each direction") {
   Relay relay;
   auto client = relay.client(8888);
   CHECK(pour(client.ours, "question") == 8);
@@ -214,7 +215,7 @@ TEST_CASE("a relay carries both directions, and each end's end") {
   CHECK(relay.far.connections() == 0);
 }
 
-TEST_CASE("a reader that reads nothing costs a relay one window, and the others go on") {
+TEST_CASE("a reader that reads nothing costs a relay one window, and other connections continue") {
   Relay relay;
   auto slow = relay.client();
   auto quick = relay.client();
@@ -225,7 +226,7 @@ TEST_CASE("a reader that reads nothing costs a relay one window, and the others 
     poured += pour(relay.programs[0].ours, block);
     relay.settle(8);
   }
-  // One window on the near side, and what the sockets themselves hold.
+  // The near end holds one window. The sockets hold the rest.
   CHECK(poured >= kRelayWindow);
   CHECK(poured <= 2 * kRelayWindow + (2U << 20U));
   const std::size_t before = poured;
@@ -242,7 +243,7 @@ TEST_CASE("a reader that reads nothing costs a relay one window, and the others 
   CHECK(all == std::string(poured, 's'));
 }
 
-TEST_CASE("a program that is waited for is told of once, and a client that leaves is forgotten") {
+TEST_CASE("a client waits for a program, and a reset of the far end closes the client") {
   Relay relay(false);
   {
     auto client = relay.client();
@@ -263,7 +264,7 @@ TEST_CASE("a connection that breaks at one end of a relay breaks at the other") 
   Relay relay;
   auto client = relay.client();
   relay.settle();
-  client.ours.reset();  // both directions: what the program sends now cannot be delivered
+  client.ours.reset();  // closes both directions, so that the program's bytes cannot be delivered
   CHECK(pour(relay.programs[0].ours, "too late") == 8);
   relay.settle();
   CHECK(pour(relay.programs[0].ours, "x") == 0);
@@ -271,7 +272,7 @@ TEST_CASE("a connection that breaks at one end of a relay breaks at the other") 
   CHECK(relay.far.connections() == 0);
 }
 
-TEST_CASE("a relay ends with its trunk, and refuses an end that opens what it may not") {
+TEST_CASE("a relay ends with its trunk, and a channel that is opened twice is an error") {
   Relay relay;
   relay.settle();
   Pair trunk;
@@ -285,6 +286,27 @@ TEST_CASE("a relay ends with its trunk, and refuses an end that opens what it ma
   RelayMux near(RelayMux::End::kOpens, other.ours.get(), other.ours.get(), relay);
   other.theirs.reset();
   CHECK(near.run_once({}, milliseconds(0)).value() == false);
+}
+
+TEST_CASE("a relay that has no room for a connection refuses this connection alone") {
+  Relay relay(false);
+  Pair trunk;
+  RelayMux far(RelayMux::End::kAccepts, trunk.ours.get(), trunk.ours.get(), relay);
+  constexpr auto kTooMany = static_cast<std::uint32_t>(kRelayConnections + 1);
+  std::string bytes;
+  for (std::uint32_t channel = 1; channel <= kTooMany; ++channel) append_open(bytes, channel, 80);
+  CHECK(pour(trunk.theirs, bytes) == bytes.size());
+  CHECK(far.run_once({}, milliseconds(0)).value_or(false));
+  CHECK(far.connections() == kRelayConnections);
+  CHECK_FALSE(far.has(kTooMany));
+  FrameBuffer replies;
+  replies.append(received(trunk.theirs));
+  REQUIRE(replies.skip_greeting().value_or(false));
+  const auto frame = replies.next();
+  REQUIRE(frame);
+  REQUIRE(frame->has_value());
+  CHECK((*frame)->kind == FrameKind::kReset);
+  CHECK((*frame)->channel == kTooMany);
 }
 
 }  // namespace
