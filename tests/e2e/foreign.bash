@@ -110,11 +110,12 @@ commands_on() {
     transcript=
     for words in "status" "status --json" "logs" "logs --rank 0" "logs -f" "logs -n 5" "wait" \
         "wait --json" "top --once" "top --json" "sweep" "sweep --json" \
-        "diff" "attach --dry-run" "attach -- true" "forward 8888" "ssh-config" "resubmit" "resubmit --force" "cancel" \
+        "diff" "attach --dry-run" "attach -- true" "forward 8888" "ssh-config" \
+        "ssh-config --connect" "resubmit" "resubmit --force" "cancel" \
         "report -o -" "report" "ls --runs ${run%/*}" "ls --json --runs ${run%/*}" "ls -a"; do
         case $words in
         ls*) ;;
-        attach* | forward*) words="${words%% *} $run ${words#* }" ;;
+        attach* | forward* | ssh-config\ *) words="${words%% *} $run ${words#* }" ;;
         *) words+=" $run" ;;
         esac
         took=${EPOCHREALTIME/./} code=0
