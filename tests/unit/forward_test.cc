@@ -90,9 +90,9 @@ TEST_CASE("a child ends with its input, and a child that continues gets SIGTERM"
   REQUIRE(reader);
   CHECK(reader->end(false, messages) == 3);
   CHECK(messages == "over\n");
-  auto deaf = PipedProcess::start({"sleep", "1000"}, Env::of_process(), Streams::kPiped);
-  REQUIRE(deaf);
-  CHECK(deaf->end(true, messages) == 128 + SIGTERM);
+  auto sleeper = PipedProcess::start({"sleep", "1000"}, Env::of_process(), Streams::kPiped);
+  REQUIRE(sleeper);
+  CHECK(sleeper->end(true, messages) == 128 + SIGTERM);
   CHECK_FALSE(PipedProcess::start({"no-such-program"}, Env::of_process(), Streams::kPiped));
 }
 
