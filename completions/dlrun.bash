@@ -45,7 +45,7 @@ _dlrun() {
     [[ ${COMP_WORDS[i]} == -* ]] || { command=${COMP_WORDS[i]}; break; }
   done
   if [[ -z $command ]]; then
-    _dlrun_offer '' "$word" 'submit render check interactive run ls status top report logs wait cancel attach sweep nodes diff resubmit schema explain man site init doctor container bench completion --help --version --verbose --log-file'
+    _dlrun_offer '' "$word" 'submit render check interactive run ls status top report logs wait cancel attach forward sweep ssh-config nodes diff resubmit schema explain man site init doctor container bench completion --help --version --verbose --log-file'
     return
   fi
   if [[ $word == '=' && ${COMP_WORDS[COMP_CWORD-2]} == --set ]]; then
@@ -71,7 +71,9 @@ _dlrun() {
     wait) options='-h --help --json -v --verbose --log-file' runs=1 ;;
     cancel) options='-h --help -v --verbose --log-file' runs=1 ;;
     attach) options='-h --help --node --dry-run -v --verbose --log-file' runs=1 ;;
+    forward) options='-h --help --node --socket -v --verbose --log-file' runs=1 ;;
     sweep) options='-h --help --sort --ascending --descending -n --limit --json -v --verbose --log-file' runs=1 ;;
+    ssh-config) options='-h --help --node --connect -v --verbose --log-file' runs=1 ;;
     nodes) options='-h --help --runs --file --forget --json -v --verbose --log-file' ;;
     diff) options='-h --help -v --verbose --log-file' runs=1 ;;
     resubmit) options='-h --help --watch --force --json -v --verbose --log-file' runs=1 ;;
@@ -89,7 +91,7 @@ _dlrun() {
     [[ " $verbs " == *" ${COMP_WORDS[i]} "* ]] && verbs=''
   done
   case $command:$previous in
-    submit:--runs | submit:--log-file | render:--runs | render:-o | render:--output | render:--log-file | check:--runs | check:--log-file | interactive:--runs | interactive:--log-file | run:--runs | run:--log-file | ls:--runs | ls:--log-file | status:--log-file | top:--log-file | report:-o | report:--output | report:--log-file | logs:--log-file | wait:--log-file | cancel:--log-file | attach:--log-file | sweep:--log-file | nodes:--runs | nodes:--file | nodes:--log-file | diff:--log-file | resubmit:--log-file | schema:--log-file | explain:--log-file | man:--log-file | site:--log-file | init:--venv | init:-o | init:--output | init:--log-file | doctor:--log-file | container:--log-file | bench:--runs | bench:--svg | bench:--log-file | completion:--log-file) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    submit:--runs | submit:--log-file | render:--runs | render:-o | render:--output | render:--log-file | check:--runs | check:--log-file | interactive:--runs | interactive:--log-file | run:--runs | run:--log-file | ls:--runs | ls:--log-file | status:--log-file | top:--log-file | report:-o | report:--output | report:--log-file | logs:--log-file | wait:--log-file | cancel:--log-file | attach:--log-file | forward:--log-file | sweep:--log-file | ssh-config:--log-file | nodes:--runs | nodes:--file | nodes:--log-file | diff:--log-file | resubmit:--log-file | schema:--log-file | explain:--log-file | man:--log-file | site:--log-file | init:--venv | init:-o | init:--output | init:--log-file | doctor:--log-file | container:--log-file | bench:--runs | bench:--svg | bench:--log-file | completion:--log-file) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
     submit:--set | render:--set | check:--set | interactive:--set | run:--set | explain:--set | bench:--set)
       if [[ $word == *=* ]]; then
         _dlrun_set "${word%%=*}" "${word#*=}" "${word%%=*}="

@@ -5,17 +5,17 @@
 #include <memory>
 
 #include "cli/command_line.h"
+#include "cli/run_plan.h"
 #include "cli/select.h"
-#include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "common/files.h"
 #include "common/quoting.h"
-#include "common/untrusted_file.h"
 #include "launcher/plan/render.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/status.h"
 #include "launcher/runs/sweep_record.h"
 #include "launcher/runs/tools.h"
+#include "launcher/submit/places.h"
 #include "launcher/submit/session_folder.h"
 
 namespace dlrun {
@@ -26,26 +26,6 @@ struct AttachOptions {
   std::vector<std::string> command;
   bool dry_run = false;
 };
-
-/// Returns the run's plan, or an empty plan if the run's script contains no spec.
-Result<LaunchPlan> plan_of(const Cli& cli, const std::filesystem::path& run) {
-  constexpr std::size_t kLimit = 2U << 20U;
-  auto resolved = read_untrusted(run / "resolved.yaml", kLimit, Links::kRefuse);
-  if (!resolved && resolved.error().code == Errc::kNotFound) {
-    print_note(
-        cli, "the run's script contains no spec: the shell gets the plain environment of the node");
-    return LaunchPlan{};
-  }
-  if (!resolved) return tl::unexpected(resolved.error());
-  PlanInputs inputs;
-  inputs.runs_dir = run.parent_path().string();
-  const auto tools = tools_directory(inputs.runs_dir, cli.tools);
-  inputs.agent_path = tools / "dlrun-agent";
-  inputs.trainer_path = tools / "dlrun-trainer";
-  DLRUN_TRY_ASSIGN(auto prepared, prepare_again(cli, (run / "resolved.yaml").string(),
-                                                std::move(*resolved), inputs));
-  return std::move(prepared.plan);
-}
 
 /// Starts the shell or the command, and waits for its end.
 Result<int> open_session(const Cli& cli, const IndexEntry& run, const RunStatus& status,
@@ -85,7 +65,7 @@ Result<int> attach(Cli& cli, const AttachOptions& options) {
   }
   DLRUN_TRY_ASSIGN(const auto status, RunInspector(cli.env, known_servers(cli)).inspect(run.path));
   DLRUN_TRY_ASSIGN(const auto point, attach_point(cli.env, run, status, options.node));
-  DLRUN_TRY_ASSIGN(const auto plan, plan_of(cli, run.path));
+  DLRUN_TRY_ASSIGN(const auto plan, plan_of_run(cli, run.path));
   if (options.dry_run) {
     const auto shown = render_attach(plan, point, options.command, "SCRIPT", has_terminal);
     print_document(shown.script);

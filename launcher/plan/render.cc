@@ -392,16 +392,58 @@ Interactive render_interactive(const LaunchPlan& plan, const std::vector<std::st
   return result;
 }
 
+namespace {
+
+/// Returns srun's options for the job and the node.
+[[nodiscard]] std::vector<std::string> place_options(const AttachPoint& point) {
+  std::vector<std::string> place{"--jobid=" + point.job, "--nodelist=" + point.node};
+  if (!point.clusters.empty()) place.insert(place.begin(), "--clusters=" + point.clusters);
+  return place;
+}
+
+/// Returns srun's option for the CPUs of the step.
+[[nodiscard]] std::string cpu_option(const AttachPoint& point) {
+  return point.cpus ? fmt::format("--cpus-per-task={}", *point.cpus) : "--cpu-bind=none";
+}
+
+}  // namespace
+
+std::vector<std::string> relay_step(const AttachPoint& point, const std::string& agent) {
+  // Without --unbuffered, srun keeps bytes back until a line is complete.
+  std::vector<std::string> step{"srun", "--unbuffered"};
+  for (auto& option : place_options(point)) step.push_back(std::move(option));
+  step.insert(step.end(), {"--overlap", "--nodes=1", "--ntasks=1", "--mpi=none",
+                           "--cpus-per-task=1", "--mem=0", "--quit-on-interrupt", agent, "relay"});
+  return step;
+}
+
+Interactive render_beside(const LaunchPlan& plan, const AttachPoint& point,
+                          const std::vector<std::string>& command, const std::string& script_path) {
+  Interactive result;
+  result.argv = {"srun", "--unbuffered"};
+  for (auto& option : place_options(point)) result.argv.push_back(std::move(option));
+  for (auto& option : session_options(false)) result.argv.push_back(std::move(option));
+  result.argv.insert(result.argv.end(), {cpu_option(point), "bash", script_path});
+  std::vector<std::string> last{"env"};
+  for (const PlannedVariable& variable : plan.rank_vars)
+    last.push_back(variable.name + "=" + variable.value);
+  last.insert(last.end(), command.begin(), command.end());
+  result.script = fmt::format(
+      "#!/bin/bash\n{}set -eo pipefail\nexec 3<&0 4>&1 </dev/null >/dev/null\n{}"
+      "exec {} <&3 >&4 3<&- 4>&-\n",
+      kShellcheck, render_prologue(plan), shell_quote_all(last));
+  return result;
+}
+
 Interactive render_attach(const LaunchPlan& plan, const AttachPoint& point,
                           const std::vector<std::string>& command, const std::string& script_path,
                           bool has_terminal) {
-  std::vector<std::string> place{"--jobid=" + point.job, "--nodelist=" + point.node};
-  if (!point.clusters.empty()) place.insert(place.begin(), "--clusters=" + point.clusters);
+  const std::vector<std::string> place = place_options(point);
   std::vector<std::string> words = session_options(has_terminal);
   words.insert(words.begin(), place.begin(), place.end());
   std::vector<std::string> step{"srun"};
   step.insert(step.end(), words.begin(), words.end());
-  step.push_back(point.cpus ? fmt::format("--cpus-per-task={}", *point.cpus) : "--cpu-bind=none");
+  step.push_back(cpu_option(point));
   std::vector<PlannedOption> container = plan.container;
   // Only the ranks' step saves the container.
   std::erase_if(container,

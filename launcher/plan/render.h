@@ -67,6 +67,19 @@ struct AttachPoint {
                                         const std::vector<std::string>& command,
                                         const std::string& script_path, bool has_terminal = true);
 
+/// Returns the command that starts the agent's relay on a node of a running job, in a step of one
+/// task that shares the resources of the ranks.
+[[nodiscard]] std::vector<std::string> relay_step(const AttachPoint& point,
+                                                  const std::string& agent);
+
+/// Renders a command that runs beside the ranks of a running job and uses its standard input and
+/// output for a protocol. The command gets the job's environment and runs on the node itself, even
+/// if the ranks run in a container. Only the command can use standard input and output: the output
+/// of the commands that set up the environment is discarded, except for standard error.
+[[nodiscard]] Interactive render_beside(const LaunchPlan& plan, const AttachPoint& point,
+                                        const std::vector<std::string>& command,
+                                        const std::string& script_path);
+
 /// Renders the bash script of a run on this machine, without Slurm: the same environment, then the
 /// leader with --local N.
 [[nodiscard]] std::string render_local_script(const LaunchPlan& plan);

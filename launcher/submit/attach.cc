@@ -7,20 +7,26 @@
 #include "common/text.h"
 #include "launcher/executors/scrub.h"
 #include "launcher/executors/slurm_parse.h"
+#include "launcher/runs/sweep_record.h"
+#include "launcher/runs/tools.h"
 
 namespace dlrun {
 namespace {
 
-/// Returns the job and the node. Fails with kUsage if the run has no job to attach to.
+/// Returns the job and the node. Fails with kUsage if the run has no running job.
 Result<AttachPoint> point_of(const IndexEntry& run, const RunStatus& status,
                              const std::string& wanted) {
   if (status.job.cluster == kLocalCluster) {
-    return fail(Errc::kUsage, "{}: the run is on this machine, without Slurm; use any shell here",
-                run.id);
+    return fail(Errc::kUsage,
+                "{}: runs without Slurm on {}; use any shell there, and open its ports there at "
+                "127.0.0.1",
+                run.id, printable(host_of_local_job(status.job.id)));
   }
   if (status.state != RunState::kRunning || !status.facts.report ||
       status.facts.report->nodes.empty()) {
-    return fail(Errc::kUsage, "{}: is {}; attach needs a running job", run.id, word(status.state));
+    return fail(
+        Errc::kUsage, "{}: is {}; this command needs a running job{}", run.id, word(status.state),
+        status.state == RunState::kPending ? ". `dlrun status` shows when it may start" : "");
   }
   const std::string& list = status.facts.report->nodes;
   const auto nodes = expand_hostlist(list);
@@ -63,14 +69,30 @@ std::optional<std::int64_t> cpus_of(const Env& env, const AttachPoint& point) {
 
 }  // namespace
 
-Result<AttachPoint> attach_point(const Env& env, const IndexEntry& run, const RunStatus& status,
-                                 const std::string& node) {
+Result<AttachPoint> job_point(const Env& env, const IndexEntry& run, const RunStatus& status,
+                              const std::string& node) {
   if (status.is_last_known) return fail(Errc::kUnavailable, "{}", status.facts.unreachable);
   auto point = point_of(run, status, node);
   if (!point) return point;
   DLRUN_TRY_ASSIGN(point->job, number_of(env, status.job));
-  point->cpus = cpus_of(env, *point);
   return point;
+}
+
+Result<AttachPoint> attach_point(const Env& env, const IndexEntry& run, const RunStatus& status,
+                                 const std::string& node) {
+  auto point = job_point(env, run, status, node);
+  if (point) point->cpus = cpus_of(env, *point);
+  return point;
+}
+
+std::filesystem::path runs_folder_of(const std::filesystem::path& run) {
+  return sweep_of_point(run).value_or(run).parent_path();
+}
+
+Result<std::filesystem::path> stage_agent(const Context& context,
+                                          const std::filesystem::path& runs_dir) {
+  DLRUN_TRY(stage_tools(context.bin_dir.parent_path(), runs_dir, context.tools));
+  return tools_directory(runs_dir, context.tools) / "dlrun-agent";
 }
 
 std::filesystem::path attach_folder(const IndexEntry& run, const RunStatus& status,

@@ -9,14 +9,28 @@
 #include "launcher/plan/render.h"
 #include "launcher/runs/index.h"
 #include "launcher/runs/status.h"
+#include "launcher/submit/context.h"
 
 namespace dlrun {
 
-/// Returns the job, the node and the job's CPUs on it. node: the node to use; empty: the first one.
-/// Asks Slurm for the job id of an array's task, and for the CPUs. Fails with kUsage if the run has
-/// no job to attach to or does not run on the node, and with kUnavailable if Slurm does not answer.
+/// Returns the job and the node, without the CPUs. node: the node to use; empty: the first one.
+/// Asks Slurm for the job id of an array's task. Fails with kUsage if the run has no running job
+/// or does not run on the node, and with kUnavailable if Slurm does not answer.
+[[nodiscard]] Result<AttachPoint> job_point(const Env& env, const IndexEntry& run,
+                                            const RunStatus& status, const std::string& node);
+
+/// Returns the job, the node and the job's CPUs on it. Asks Slurm for the CPUs; the rest is as in
+/// job_point().
 [[nodiscard]] Result<AttachPoint> attach_point(const Env& env, const IndexEntry& run,
                                                const RunStatus& status, const std::string& node);
+
+/// Returns the folder of runs that holds the run, or the sweep of the point.
+[[nodiscard]] std::filesystem::path runs_folder_of(const std::filesystem::path& run);
+
+/// Copies the agent beside the runs if it is not there yet. Returns its path. Fails as
+/// stage_tools() does.
+[[nodiscard]] Result<std::filesystem::path> stage_agent(const Context& context,
+                                                        const std::filesystem::path& runs_dir);
 
 /// Returns the folder where the job's programs started: the folder in the run's journal, or else
 /// `place`, the folder in the plan. Returns the run's parent folder if that folder no longer

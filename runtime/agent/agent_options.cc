@@ -271,6 +271,29 @@ Result<Invocation> parse_autopsy(const std::vector<std::string>& arguments) {
   return autopsy;
 }
 
+Result<Invocation> parse_relay(const std::vector<std::string>& arguments) {
+  if (arguments.size() > 1)
+    return fail(Errc::kUsage, "relay: takes no '{}'", printable(arguments[1]));
+  return RelayOptions{};
+}
+
+Result<Invocation> parse_sshd(const std::vector<std::string>& arguments) {
+  SshdOptions options;
+  for (std::size_t at = 1; at < arguments.size(); ++at) {
+    if (arguments[at] == "--check") {
+      options.only_checks = true;
+    } else if (arguments[at] == "--folder" && at + 1 < arguments.size()) {
+      options.folder = arguments[++at];
+    } else {
+      return fail(Errc::kUsage, "sshd: takes --check and --folder DIR, not '{}'",
+                  printable(arguments[at]));
+    }
+  }
+  if (!options.only_checks && !options.folder.is_absolute())
+    return fail(Errc::kUsage, "sshd: --folder needs an absolute path");
+  return options;
+}
+
 }  // namespace
 
 const char* const kUsageText =
@@ -278,6 +301,8 @@ const char* const kUsageText =
        dlrun-agent lead --local N [options] -- dlrun-agent rank ... -- PROGRAM...
        dlrun-agent lead --never-started CODE [options] -- COMMAND...
        dlrun-agent rank [options] -- PROGRAM...
+       dlrun-agent relay
+       dlrun-agent sshd --check | --folder DIR
 
 lead starts the ranks of a step, watches them and keeps the record of the run:
   --runs DIR              folder for the run directory if DLRUN_RUN is not set (runs)
@@ -316,6 +341,10 @@ rank runs the program of one task:
                           that fails one ends the attempt
   --tmpdir DIR            TMPDIR that the user asked for; Slurm sets /tmp if it cannot write there
   --trusted               give the program access to the store
+relay connects `dlrun forward` to ports of the node, over standard input and output.
+sshd serves one ssh connection over standard input and output, with the node's own sshd:
+  --folder DIR            folder of the keys that `dlrun ssh-config` made
+  --check                 only find the node's sshd
 )";
 
 Result<Invocation> parse_arguments(const std::vector<std::string>& arguments) {
@@ -323,6 +352,8 @@ Result<Invocation> parse_arguments(const std::vector<std::string>& arguments) {
   if (word == "lead") return parse_lead(arguments);
   if (word == "rank") return parse_rank(arguments);
   if (word == "autopsy") return parse_autopsy(arguments);
+  if (word == "relay") return parse_relay(arguments);
+  if (word == "sshd") return parse_sshd(arguments);
   if (word == "--help" || word == "-h") return HelpAsked{};
   if (word == "--version") return VersionAsked{};
   return fail(Errc::kUsage, "expected 'lead' or 'rank', not '{}'; see dlrun-agent --help",

@@ -2,6 +2,8 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -174,6 +177,18 @@ std::vector<pid_t> descendants(pid_t without) {
   std::vector<pid_t> pids;
   for (const ProcessState& process : living_descendants(without)) pids.push_back(process.pid);
   return pids;
+}
+
+void end_descendants() {
+  constexpr std::chrono::seconds kLimit{2};
+  const auto until = std::chrono::steady_clock::now() + kLimit;
+  // The children of a killed process become children of this process, so several rounds are needed.
+  while (has_children() && std::chrono::steady_clock::now() < until) {
+    for (const pid_t pid : descendants()) ::kill(pid, SIGKILL);
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
+    if (has_children()) ::poll(nullptr, 0, 2);
+  }
 }
 
 TreeUse use_of_descendants(pid_t without) {

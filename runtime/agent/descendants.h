@@ -22,6 +22,10 @@ void adopt_orphans();
 /// descendants, or with all processes of the machine if the kernel lacks CONFIG_PROC_CHILDREN.
 [[nodiscard]] std::vector<pid_t> descendants(pid_t without = -1);
 
+/// Kills every process that descends from this one, and waits at most two seconds until none is
+/// left. Needs adopt_orphans().
+void end_descendants();
+
 /// The resources that all descendants of this process use.
 struct TreeUse {
   /// Processor time in clock ticks: of living processes and of their children that they waited for.

@@ -1,6 +1,5 @@
 #include "runtime/agent/guard.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -8,10 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 
 #include "runtime/agent/descendants.h"
 
@@ -19,19 +16,6 @@ namespace dlrun::agent {
 namespace {
 
 constexpr std::array kCaught{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-constexpr std::chrono::milliseconds kKillingLimit{2000};
-
-/// Kills the processes that the agent left behind. The children of a killed process become children
-/// of this process, so several rounds are needed.
-void end_descendants() {
-  const auto until = std::chrono::steady_clock::now() + kKillingLimit;
-  while (has_children() && std::chrono::steady_clock::now() < until) {
-    for (const pid_t pid : descendants()) ::kill(pid, SIGKILL);
-    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
-    }
-    if (has_children()) ::poll(nullptr, 0, 2);
-  }
-}
 
 /// Runs the guard until the agent has ended. Returns the exit code of the guard.
 int guard_agent(pid_t agent, const sigset_t& caught) {

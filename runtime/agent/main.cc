@@ -1,5 +1,5 @@
 // The program dlrun-agent, which runs in the job's allocation: `lead` in the batch step, `rank`
-// around every task.
+// around every task, `relay` and `sshd` for `dlrun forward` and `dlrun ssh-config`.
 
 #include <unistd.h>
 
@@ -11,6 +11,7 @@
 #include "common/env.h"
 #include "runtime/agent/agent_options.h"
 #include "runtime/agent/exit_codes.h"
+#include "runtime/agent/program_start.h"
 
 int main(int argc, char** argv) {
   using namespace dlrun::agent;
@@ -20,10 +21,19 @@ int main(int argc, char** argv) {
     return kExitUsage;
   }
   const auto env = dlrun::Env::of_process();
+  const auto print_failure = [](const dlrun::Result<>& result) {
+    if (result) return 0;
+    std::fprintf(stderr, "dlrun-agent: %s\n", result.error().message.c_str());
+    return exit_code_of(result.error());
+  };
   if (const auto* lead = std::get_if<LeadOptions>(&*invocation)) return lead_run(*lead, env);
   if (const auto* rank = std::get_if<RankOptions>(&*invocation)) return run_rank(*rank, env);
   if (const auto* autopsy = std::get_if<AutopsyOptions>(&*invocation))
     return run_autopsy(*autopsy, env);
+  if (const auto* relay = std::get_if<RelayOptions>(&*invocation))
+    return print_failure(run_relay(*relay));
+  if (const auto* sshd = std::get_if<SshdOptions>(&*invocation))
+    return print_failure(run_sshd(*sshd, env));
   if (std::holds_alternative<VersionAsked>(*invocation)) {
     std::puts("dlrun-agent " DLRUN_VERSION);
   } else {

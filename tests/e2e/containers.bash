@@ -160,6 +160,10 @@ attach_enters_the_image() {
     run dl attach last -- cat /etc/os-release /data/file </dev/null
     echo "$output"
     [[ $status == 0 && $output == *ID=dlrun-test*from-data* ]] || return 1
+    run dl ssh-config last
+    echo "$output"
+    [[ $status == 0 && $output == *"the ranks run in a container, and ssh sessions run outside"* ]] ||
+        return 1
     as_user touch "$dir/data/go"
     dl wait last
 }

@@ -110,11 +110,12 @@ commands_on() {
     transcript=
     for words in "status" "status --json" "logs" "logs --rank 0" "logs -f" "logs -n 5" "wait" \
         "wait --json" "top --once" "top --json" "sweep" "sweep --json" \
-        "diff" "attach --dry-run" "attach -- true" "resubmit" "resubmit --force" "cancel" \
+        "diff" "attach --dry-run" "attach -- true" "forward 8888" "ssh-config" \
+        "ssh-config --connect" "resubmit" "resubmit --force" "cancel" \
         "report -o -" "report" "ls --runs ${run%/*}" "ls --json --runs ${run%/*}" "ls -a"; do
         case $words in
         ls*) ;;
-        attach*) words="attach $run${words#attach}" ;;
+        attach* | forward* | ssh-config\ *) words="${words%% *} $run ${words#* }" ;;
         *) words+=" $run" ;;
         esac
         took=${EPOCHREALTIME/./} code=0

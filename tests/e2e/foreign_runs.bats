@@ -71,7 +71,7 @@ JSON
             try_commands_on "$hostile"
             [[ $transcript \
                 == *"of user $attacker; shown from its files alone, Slurm is not asked"* ]]
-            for words in attach cancel resubmit; do
+            for words in attach forward ssh-config cancel resubmit; do
                 [[ $(output_of "$words") == *"belongs to user $attacker, and only its owner"* ]]
             done
             [[ $(output_of "ls --runs") == *"of user $attacker"* ]]
@@ -104,10 +104,14 @@ JSON
         try_commands_on "$hostile"
         # The victim's own copy counts as a damaged run.
         as_user cp -r "$hostile" "$dir/own"
-        for words in status cancel resubmit attach; do
-            local command=() && [[ $words != attach ]] || command=(-- true)
+        for words in status cancel resubmit attach forward ssh-config; do
+            local arguments=()
+            case $words in
+            attach) arguments=(-- true) ;;
+            forward) arguments=(8888) ;;
+            esac
             run as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH exec dlrun "$2" ./own "${@:3}"' \
-                - "$dir" "$words" "${command[@]}"
+                - "$dir" "$words" "${arguments[@]}"
             [ "$status" -ne 0 ]
             [[ $output == *"is damaged"* ]]
         done

@@ -385,6 +385,8 @@ COMMANDS = [
     (["diff", "RUN"], True),
     (["cancel", "RUN"], True),
     (["attach", "RUN", "--", "true"], True),
+    (["forward", "RUN", "8888"], True),
+    (["ssh-config", "RUN"], True),
     (["resubmit", "RUN"], True),
     (["check", "RUN/resolved.yaml"], True),
     (["explain", "RUN/resolved.yaml"], True),

@@ -227,6 +227,27 @@ TEST_CASE(
   CHECK(attach(examples / "plain.yaml").ends_with("exec nvidia-smi\n"));
 }
 
+TEST_CASE("a relay's step shares the resources of the ranks, and srun does not buffer its bytes") {
+  CHECK(join(relay_step({"42", "n2", "", 6}, "/a/dlrun-agent"), " ") ==
+        "srun --unbuffered --jobid=42 --nodelist=n2 --overlap --nodes=1 --ntasks=1 --mpi=none "
+        "--cpus-per-task=1 --mem=0 --quit-on-interrupt /a/dlrun-agent relay");
+  CHECK(relay_step({"42", "n2", "east", {}}, "/a")[2] == "--clusters=east");
+}
+
+TEST_CASE(
+    "a protocol command beside the ranks runs on the node, and only it can use standard input and "
+    "output") {
+  const auto plan = plan_of(load(golden::folder() / "specs" / "everything.yaml"), Target::kSlurm);
+  const auto beside = render_beside(plan, {"42", "n2", "", 6}, {"/a/dlrun-agent", "sshd"}, "/s.sh");
+  CHECK(join(beside.argv, " ") ==
+        "srun --unbuffered --jobid=42 --nodelist=n2 --overlap --nodes=1 --ntasks=1 --export=ALL "
+        "--mpi=none --quit-on-interrupt --cpus-per-task=6 bash /s.sh");
+  CHECK(beside.script.find("\nexec 3<&0 4>&1 </dev/null >/dev/null\n") <
+        beside.script.find("module load"));
+  CHECK(beside.script.ends_with(" /a/dlrun-agent sshd <&3 >&4 3<&- 4>&-\n"));
+  CHECK(beside.script.find("--container") == std::string::npos);
+}
+
 TEST_CASE("every refused spec gives exactly its golden diagnostics") {
   for (const auto& file : specs_in(golden::folder() / "refused")) {
     const auto loaded = load_spec(request_for(file));

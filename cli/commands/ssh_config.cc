@@ -1,0 +1,108 @@
+// `dlrun ssh-config`: prints a block for ~/.ssh/config with which ssh reaches a running job. The
+// ProxyCommand of the block is the same command with --connect.
+
+#include "launcher/forward/ssh_config.h"
+
+#include <unistd.h>
+
+#include <memory>
+
+#include "cli/command_line.h"
+#include "cli/run_plan.h"
+#include "cli/select.h"
+#include "cli/terminal/print.h"
+#include "launcher/forward/ssh_session.h"
+#include "launcher/runs/ownership.h"
+#include "launcher/runs/status.h"
+#include "launcher/runs/sweep_record.h"
+#include "launcher/runs/tools.h"
+#include "launcher/submit/attach.h"
+#include "launcher/submit/places.h"
+
+namespace dlrun {
+namespace {
+
+struct SshConfigOptions {
+  std::string run, node;
+  bool connect = false;
+};
+
+/// Prints the block. Fails with kNotFound if the node has no sshd.
+Result<int> print_config(const Cli& cli, const IndexEntry& run, const AttachPoint& point,
+                         const SshKeys& keys, const std::filesystem::path& agent,
+                         const SshConfigOptions& options) {
+  DLRUN_TRY_ASSIGN(const auto plan, plan_of_run(cli, run.path));
+  if (const auto warning = warning_about_place(runs_folder_of(run.path)))
+    print_warning(cli, *warning);
+  DLRUN_TRY(check_sshd(cli.env, point, agent));
+  SshHost host;
+  host.name = ssh_host_name(run.id, options.node);
+  host.key_name = ssh_host_name(run.id, "");
+  host.node = point.node;
+  host.user = owner_of(::geteuid()).name;
+  host.proxy = {(cli.bin_dir / "dlrun").string(), "ssh-config", run.path.string(), "--connect"};
+  if (!options.node.empty()) host.proxy.insert(host.proxy.end(), {"--node", options.node});
+  DLRUN_TRY_ASSIGN(const auto block, ssh_config_text(host, keys));
+  print_document(block);
+  print_note(cli, fmt::format("put this into ~/.ssh/config, then: ssh {}", host.name));
+  if (!plan.container.empty() || !plan.entry.words.empty()) {
+    print_note(cli, fmt::format("the ranks run in a container, and ssh sessions run outside it, on "
+                                "the node; to enter the container: dlrun attach {}",
+                                run.id));
+  }
+  return kExitOk;
+}
+
+/// Serves as the ProxyCommand: standard input and output are pipes or a socket of ssh. Returns when
+/// the connection ends.
+Result<int> connect(const Cli& cli, const IndexEntry& run, const RunStatus& status,
+                    const AttachPoint& point, const SshKeys& keys,
+                    const std::filesystem::path& agent) {
+  DLRUN_TRY_ASSIGN(const auto plan, plan_of_run(cli, run.path));
+  const auto print_line = [&cli](std::string_view line) { print_note(cli, line); };
+  DLRUN_TRY_ASSIGN(const auto end,
+                   connect_ssh(cli.env, plan, point, keys, agent, runs_folder_of(run.path),
+                               attach_folder(run, status, plan.folder), print_line));
+  return end.signal != 0 ? kExitInterrupted : end.exit_code;
+}
+
+Result<int> ssh_config(Cli& cli, const SshConfigOptions& options) {
+  if (options.connect && is_input_terminal()) {
+    return fail(Errc::kUsage,
+                "--connect: ssh calls this command as its ProxyCommand; without --connect, dlrun "
+                "prints the block for ~/.ssh/config");
+  }
+  DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
+  DLRUN_TRY(require_own(run.id, run.path, "entered"));
+  if (is_sweep(run.path))
+    return fail(Errc::kUsage, "{0}: is a sweep; name one point, such as {0}/0", run.id);
+  DLRUN_TRY_ASSIGN(const auto status, RunInspector(cli.env, known_servers(cli)).inspect(run.path));
+  DLRUN_TRY_ASSIGN(const auto point, options.connect
+                                         ? attach_point(cli.env, run, status, options.node)
+                                         : job_point(cli.env, run, status, options.node));
+  DLRUN_TRY_ASSIGN(const auto agent, stage_agent(cli, runs_folder_of(run.path)));
+  DLRUN_TRY_ASSIGN(const auto keys, ssh_keys(cli.env, run.path, ssh_host_name(run.id, "")));
+  return options.connect ? connect(cli, run, status, point, keys, agent)
+                         : print_config(cli, run, point, keys, agent, options);
+}
+
+}  // namespace
+
+void add_ssh_config(CLI::App& root, Action& action) {
+  auto options = std::make_shared<SshConfigOptions>();
+  Subcommand command(
+      root, "ssh-config",
+      "Print a block for ~/.ssh/config with which ssh, scp and editors reach a running job's "
+      "node, in the job's environment");
+  command.option("RUN", options->run, kRunHelp).required();
+  command.option("--node", options->node, "Node of the job to use (default: the first node)")
+      .type_name("NAME");
+  command.flag(
+      "--connect", options->connect,
+      "Connect standard input and output to the node's sshd; the ProxyCommand of the block "
+      "calls dlrun with it");
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return ssh_config(cli, *options); }; });
+}
+
+}  // namespace dlrun

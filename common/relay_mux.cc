@@ -1,0 +1,253 @@
+// Each round reads at most one portion from each socket, so that all connections share the trunk.
+// The queue of the trunk is bounded: sockets are read only while the queue is short, and the other
+// frames add only a few bytes per connection and window. The trunk itself is always read, because
+// each connection has room for one window.
+
+#include "common/relay_mux.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kQueueLimit = 256U << 10U;  ///< no socket is read while more waits
+constexpr std::size_t kReadBytes = 64U << 10U;
+
+void make_nonblocking(int fd) {
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags >= 0) ::fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+}
+
+bool is_temporary(int error) {
+  return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
+}
+
+/// Closes the socket with a TCP reset, so that the peer sees an error instead of a regular end.
+void close_with_reset(UniqueFd& socket) {
+  const linger none{1, 0};
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &none, sizeof none);
+  socket.reset();
+}
+
+}  // namespace
+
+RelayMux::RelayMux(End end, int in, int out, RelayEvents& events)
+    : end_(end), in_(in), out_(out), events_(events), is_greeted_(end == End::kAccepts) {
+  make_nonblocking(in_);
+  make_nonblocking(out_);
+  if (end_ == End::kAccepts) unsent_ = kRelayGreeting;
+}
+
+std::uint32_t RelayMux::open(UniqueFd socket, std::uint16_t port) {
+  const std::uint32_t id = next_++;
+  make_nonblocking(socket.get());
+  connections_[id].socket = std::move(socket);
+  append_open(unsent_, id, port);
+  return id;
+}
+
+void RelayMux::connect(std::uint32_t channel, UniqueFd socket) {
+  const auto found = connections_.find(channel);
+  if (found == connections_.end()) return;
+  make_nonblocking(socket.get());
+  found->second.socket = std::move(socket);
+  append_frame(unsent_, FrameKind::kOpened, channel);
+  write_socket(channel, found->second);
+  settle(channel);
+}
+
+void RelayMux::tell_waiting(std::uint32_t channel) {
+  if (has(channel)) append_frame(unsent_, FrameKind::kWaiting, channel);
+}
+
+void RelayMux::reset(std::uint32_t channel, std::string_view reason) {
+  const auto found = connections_.find(channel);
+  if (found == connections_.end()) return;
+  append_frame(unsent_, FrameKind::kReset, channel, reason.substr(0, kFramePayloadLimit));
+  if (found->second.socket.is_open()) close_with_reset(found->second.socket);
+  connections_.erase(found);
+}
+
+void RelayMux::watch(std::vector<pollfd>& polled, std::vector<std::uint32_t>& channels) const {
+  const bool has_queue_room = unsent_.size() - sent_ < kQueueLimit;
+  polled.push_back({in_, POLLIN, 0});
+  polled.push_back({sent_ < unsent_.size() ? out_ : -1, POLLOUT, 0});
+  for (const auto& [id, connection] : connections_) {
+    short events = 0;
+    if (connection.channel.may_send() > 0 && has_queue_room) events |= POLLIN;
+    if (!connection.channel.unwritten().empty()) events |= POLLOUT;
+    // A descriptor without events would still report a hang-up, again and again.
+    if (!connection.socket.is_open() || events == 0) continue;
+    polled.push_back({connection.socket.get(), events, 0});
+    channels.push_back(id);
+  }
+}
+
+Result<bool> RelayMux::run_once(std::span<pollfd> others, std::chrono::milliseconds timeout) {
+  std::vector<pollfd> polled(others.begin(), others.end());
+  std::vector<std::uint32_t> channels;
+  watch(polled, channels);
+  const std::size_t trunk = others.size();
+  const int ready = ::poll(polled.data(), polled.size(), static_cast<int>(timeout.count()));
+  if (ready < 0 && errno != EINTR) return fail(Errc::kIo, "poll: {}", errno_text(errno));
+  if (ready < 0)
+    for (pollfd& one : polled) one.revents = 0;
+  std::copy_n(polled.begin(), others.size(), others.begin());
+  for (std::size_t i = 0; i < channels.size(); ++i) {
+    const pollfd& one = polled[trunk + 2 + i];
+    const auto act = [&](short events, auto method) {
+      const auto found = connections_.find(channels[i]);
+      if ((one.revents & events) != 0 && found != connections_.end())
+        (this->*method)(channels[i], found->second);
+    };
+    if ((one.events & POLLOUT) != 0) act(POLLOUT | POLLERR, &RelayMux::write_socket);
+    if ((one.events & POLLIN) != 0) act(POLLIN | POLLHUP | POLLERR, &RelayMux::read_socket);
+    settle(channels[i]);
+  }
+  if (polled[trunk].revents != 0) {
+    DLRUN_TRY_ASSIGN(const bool goes_on, read_trunk());
+    if (!goes_on) return false;
+  }
+  return write_trunk();
+}
+
+Result<bool> RelayMux::read_trunk() {
+  std::array<char, kReadBytes> buffer;
+  const ssize_t got = ::read(in_, buffer.data(), buffer.size());
+  if (got < 0 && is_temporary(errno)) return true;
+  if (got <= 0) return false;
+  last_heard_ = Clock::now();
+  received_.append({buffer.data(), static_cast<std::size_t>(got)});
+  if (!is_greeted_) {
+    DLRUN_TRY_ASSIGN(is_greeted_, received_.skip_greeting());
+    if (!is_greeted_) return true;
+    events_.on_greeting();
+  }
+  DLRUN_TRY(take_frames());
+  return true;
+}
+
+Result<> RelayMux::take_frames() {
+  for (;;) {
+    DLRUN_TRY_ASSIGN(const auto frame, received_.next());
+    if (!frame) return {};
+    if (frame->kind == FrameKind::kOpen) {
+      DLRUN_TRY(take_open(*frame));
+    } else if (has(frame
+                       ->channel)) {  // frames of a connection that this end has reset still arrive
+      DLRUN_TRY(take(*frame));
+      settle(frame->channel);
+    }
+  }
+}
+
+Result<> RelayMux::take_open(const Frame& frame) {
+  if (end_ == End::kOpens || has(frame.channel))
+    return fail(Errc::kInvalid, "the relay got a request to open channel {}, which is not allowed",
+                frame.channel);
+  if (!has_room()) {
+    // The other end has forgotten connections whose last bytes are still unwritten here.
+    append_frame(unsent_, FrameKind::kReset, frame.channel,
+                 fmt::format("the relay already has {} connections", kRelayConnections));
+    return {};
+  }
+  connections_[frame.channel];
+  events_.on_open(frame.channel, static_cast<std::uint16_t>(frame.number));
+  return {};
+}
+
+Result<> RelayMux::take(const Frame& frame) {
+  Connection& connection = connections_.at(frame.channel);
+  switch (frame.kind) {
+    case FrameKind::kOpen:
+    case FrameKind::kAlive:
+      break;
+    case FrameKind::kOpened:
+      events_.on_opened(frame.channel);
+      break;
+    case FrameKind::kWaiting:
+      events_.on_waiting(frame.channel);
+      break;
+    case FrameKind::kData:
+      DLRUN_TRY(connection.channel.receive(frame.payload));
+      if (connection.socket.is_open()) write_socket(frame.channel, connection);
+      break;
+    case FrameKind::kCredit:
+      return connection.channel.receive_credit(frame.number);
+    case FrameKind::kEnd:
+      return connection.channel.receive_end();
+    case FrameKind::kReset:
+      if (connection.socket.is_open()) close_with_reset(connection.socket);
+      connections_.erase(frame.channel);
+      events_.on_reset(frame.channel, frame.payload);
+      break;
+  }
+  return {};
+}
+
+bool RelayMux::write_trunk() {
+  while (sent_ < unsent_.size()) {
+    const ssize_t done = ::write(out_, unsent_.data() + sent_, unsent_.size() - sent_);
+    if (done < 0 && is_temporary(errno)) break;
+    if (done < 0) return false;
+    sent_ += static_cast<std::size_t>(done);
+  }
+  if (sent_ == unsent_.size() || sent_ > kQueueLimit) {
+    unsent_.erase(0, sent_);
+    sent_ = 0;
+  }
+  return true;
+}
+
+void RelayMux::read_socket(std::uint32_t id, Connection& connection) {
+  std::array<char, kFramePayloadLimit> buffer;
+  const std::size_t most = std::min(buffer.size(), connection.channel.may_send());
+  if (most == 0) return;
+  const ssize_t got = ::recv(connection.socket.get(), buffer.data(), most, 0);
+  if (got < 0 && is_temporary(errno)) return;
+  if (got < 0) {
+    reset(id, errno_text(errno));
+  } else if (got == 0) {
+    connection.channel.sent_end();
+    append_frame(unsent_, FrameKind::kEnd, id);
+  } else {
+    const auto bytes = static_cast<std::size_t>(got);
+    connection.channel.sent(bytes);
+    append_frame(unsent_, FrameKind::kData, id, {buffer.data(), bytes});
+  }
+}
+
+void RelayMux::write_socket(std::uint32_t id, Connection& connection) {
+  const auto bytes = connection.channel.unwritten();
+  if (bytes.empty()) return;
+  const ssize_t done = ::send(connection.socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  if (done < 0 && is_temporary(errno)) return;
+  if (done < 0) {
+    reset(id, errno_text(errno));
+    return;
+  }
+  if (const std::size_t credit = connection.channel.wrote(static_cast<std::size_t>(done)))
+    append_credit(unsent_, id, static_cast<std::uint32_t>(credit));
+}
+
+void RelayMux::settle(std::uint32_t id) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end() || !found->second.socket.is_open()) return;
+  Connection& connection = found->second;
+  if (connection.channel.is_written_whole() && !connection.is_shut) {
+    ::shutdown(connection.socket.get(), SHUT_WR);
+    connection.is_shut = true;
+  }
+  if (connection.channel.is_done()) connections_.erase(found);
+}
+
+}  // namespace dlrun

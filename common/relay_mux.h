@@ -1,0 +1,119 @@
+#pragma once
+// The I/O of one end of a relay: moves bytes between the sockets of many connections and one pair
+// of pipes, the trunk. One thread, poll(2).
+
+#include <poll.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/files.h"
+#include "common/relay_channel.h"
+#include "common/relay_frames.h"
+#include "common/result.h"
+
+namespace dlrun {
+
+/// The largest number of connections at one time. Further clients of dlrun wait.
+inline constexpr std::size_t kRelayConnections = 256;
+
+/// Receives the events of one end of a relay. RelayMux::run_once() calls the functions.
+class RelayEvents {
+ public:
+  RelayEvents() = default;
+  RelayEvents(const RelayEvents&) = delete;
+  RelayEvents& operator=(const RelayEvents&) = delete;
+  virtual ~RelayEvents() = default;
+
+  /// The agent's greeting has arrived. Only the end that opens connections gets this event.
+  virtual void on_greeting() {}
+  /// A client wants a connection to the port. The callee later calls connect() or reset().
+  virtual void on_open(std::uint32_t channel, std::uint16_t port) = 0;
+  /// The program on the node has accepted the connection.
+  virtual void on_opened(std::uint32_t channel) = 0;
+  /// Nothing listens on the port yet, and the agent tries again.
+  virtual void on_waiting(std::uint32_t channel) = 0;
+  /// The other end has reset the connection. reason: for people.
+  virtual void on_reset(std::uint32_t channel, std::string_view reason) = 0;
+};
+
+/// dlrun sends a kAlive frame every kRelayBeat. The agent ends if nothing arrives for
+/// kRelaySilence, because Slurm does not tell a step that its srun was killed.
+inline constexpr std::chrono::seconds kRelayBeat{4};
+inline constexpr std::chrono::seconds kRelaySilence{20};
+
+/// One end of a relay. Not thread-safe.
+class RelayMux {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// The end that opens connections waits for the greeting; the other end sends it.
+  enum class End { kOpens, kAccepts };
+
+  /// in, out: the trunk; the caller owns both descriptors. They become non-blocking. SIGPIPE must
+  /// be blocked or ignored while run_once() writes to the trunk.
+  RelayMux(End end, int in, int out, RelayEvents& events);
+
+  /// Adds a connection, and asks the other end to connect to the port there. Returns its channel.
+  std::uint32_t open(UniqueFd socket, std::uint16_t port);
+  /// Gives a channel of on_open() its socket. Does nothing if the channel no longer exists.
+  void connect(std::uint32_t channel, UniqueFd socket);
+  /// Tells the other end that nothing listens on the port yet.
+  void tell_waiting(std::uint32_t channel);
+  /// Closes the connection at both ends. Does not call on_reset() at this end.
+  void reset(std::uint32_t channel, std::string_view reason);
+
+  /// Queues a kAlive frame.
+  void tell_alive() { append_frame(unsent_, FrameKind::kAlive, 0); }
+  /// Returns the time when bytes last arrived on the trunk, or the time of construction.
+  [[nodiscard]] Clock::time_point last_heard() const { return last_heard_; }
+
+  [[nodiscard]] std::size_t connections() const { return connections_.size(); }
+  [[nodiscard]] bool has(std::uint32_t channel) const { return connections_.contains(channel); }
+  /// Returns true if a new connection can be added now.
+  [[nodiscard]] bool has_room() const { return connections_.size() < kRelayConnections; }
+
+  /// Waits at most `timeout` for the trunk, the sockets and the descriptors in `others`, moves
+  /// bytes, and fills in the revents of `others`. Returns false if the trunk has ended. Fails with
+  /// kInvalid if the other end breaks the protocol.
+  [[nodiscard]] Result<bool> run_once(std::span<pollfd> others, std::chrono::milliseconds timeout);
+
+ private:
+  struct Connection {
+    UniqueFd socket;  ///< not open while the agent still waits for the program
+    RelayChannel channel;
+    bool is_shut = false;  ///< the socket's writing side is closed
+  };
+  using Connections = std::map<std::uint32_t, Connection>;
+
+  void watch(std::vector<pollfd>& polled, std::vector<std::uint32_t>& channels) const;
+  [[nodiscard]] Result<bool> read_trunk();
+  [[nodiscard]] Result<> take_frames();
+  [[nodiscard]] Result<> take_open(const Frame& frame);
+  [[nodiscard]] Result<> take(const Frame& frame);
+  [[nodiscard]] bool write_trunk();
+  void read_socket(std::uint32_t id, Connection& connection);
+  void write_socket(std::uint32_t id, Connection& connection);
+  /// Shuts the socket's writing side when the other end has ended, and forgets a finished
+  /// connection.
+  void settle(std::uint32_t id);
+
+  End end_;
+  int in_, out_;
+  RelayEvents& events_;
+  bool is_greeted_;
+  Clock::time_point last_heard_ = Clock::now();
+  std::uint32_t next_ = 1;
+  Connections connections_;
+  FrameBuffer received_;
+  std::string unsent_;
+  std::size_t sent_ = 0;  ///< the first bytes of unsent_, which the trunk has accepted
+};
+
+}  // namespace dlrun

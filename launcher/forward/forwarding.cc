@@ -1,0 +1,205 @@
+#include "launcher/forward/forwarding.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "common/blocked_sigpipe.h"
+#include "common/relay_mux.h"
+#include "common/text.h"
+#include "launcher/executors/scrub.h"
+#include "launcher/forward/piped_process.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kKeptBytesOfMessages = 4096;
+
+/// Makes the signals that end the forwarding readable while it exists.
+class EndSignals {
+ public:
+  EndSignals() {
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);
+    ::pthread_sigmask(SIG_BLOCK, &signals, &before_);
+    fd_.reset(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+  EndSignals(const EndSignals&) = delete;
+  EndSignals& operator=(const EndSignals&) = delete;
+  ~EndSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+  [[nodiscard]] int fd() const { return fd_.get(); }
+  /// Returns a signal that has arrived; 0 for none.
+  [[nodiscard]] int take() const {
+    signalfd_siginfo info{};
+    const ssize_t got = ::read(fd_.get(), &info, sizeof info);
+    return got == static_cast<ssize_t>(sizeof info) ? static_cast<int>(info.ssi_signo) : 0;
+  }
+
+ private:
+  sigset_t before_{};
+  UniqueFd fd_;
+};
+
+/// Reads once from the pipe. Calls on_message for each complete line, and keeps the last bytes of
+/// the text in `messages`. Returns false at the end of the pipe.
+bool pass_lines(int pipe, std::string& messages,
+                const std::function<void(std::string_view)>& on_message) {
+  std::array<char, kKeptBytesOfMessages> buffer;
+  const ssize_t got = ::read(pipe, buffer.data(), buffer.size());
+  if (got <= 0) return got < 0 && errno == EINTR;
+  const std::size_t before =
+      messages.rfind('\n') == std::string::npos ? 0 : messages.rfind('\n') + 1;
+  messages.append(buffer.data(), static_cast<std::size_t>(got));
+  for (std::size_t at = before, end = 0; (end = messages.find('\n', at)) != std::string::npos;
+       at = end + 1)
+    on_message(trim(std::string_view(messages).substr(at, end - at)));
+  if (messages.size() > kKeptBytesOfMessages)
+    messages.erase(0, messages.size() - kKeptBytesOfMessages);
+  return true;
+}
+
+class ClientEnd final : public RelayEvents {
+ public:
+  ClientEnd(PipedProcess& relay, const std::vector<LocalListener>& listeners, ForwardEvents& events)
+      : relay_(relay),
+        listeners_(listeners),
+        events_(events),
+        mux_(RelayMux::End::kOpens, relay.out(), relay.in(), *this) {}
+
+  /// Serves clients until the end. Leaves the relay's process to the caller.
+  Result<> serve(const EndSignals& signals, Forwarded& result) {
+    bool has_messages = true;  // the relay's standard error is open
+    for (;;) {
+      std::vector<pollfd> others{{signals.fd(), POLLIN, 0},
+                                 {has_messages ? relay_.err() : -1, POLLIN, 0}};
+      const bool accepts = is_ready_ && mux_.has_room();
+      for (const auto& listener : listeners_)
+        others.push_back({accepts ? listener.socket.get() : -1, POLLIN, 0});
+      if (const auto now = RelayMux::Clock::now(); is_ready_ && now >= next_beat_) {
+        mux_.tell_alive();
+        next_beat_ = now + kRelayBeat;
+      }
+      auto goes_on = mux_.run_once(others, kRelayBeat);
+      result.was_ready = is_ready_;
+      if (others[1].revents != 0) has_messages = read_messages(result.messages);
+      if (!goes_on) return tl::unexpected(goes_on.error());
+      if (others[0].revents != 0) result.signal = signals.take();
+      if (!*goes_on || result.signal != 0) return {};
+      for (std::size_t i = 0; i < listeners_.size(); ++i)
+        if (others[2 + i].revents != 0) DLRUN_TRY(accept_from(listeners_[i]));
+    }
+  }
+
+  void on_greeting() override {
+    is_ready_ = true;
+    events_.on_ready();
+  }
+  void on_open(std::uint32_t, std::uint16_t) override {}  // the agent opens no connections
+  void on_opened(std::uint32_t channel) override {
+    const std::uint16_t port = ports_[channel];
+    if (waited_.erase(port) > 0) events_.on_answered(port);
+    ports_.erase(channel);
+  }
+  void on_waiting(std::uint32_t channel) override {
+    const std::uint16_t port = ports_[channel];
+    if (waited_.insert(port).second) events_.on_waiting(port);
+  }
+  void on_reset(std::uint32_t channel, std::string_view reason) override {
+    const auto found = ports_.find(channel);
+    if (found == ports_.end()) return;  // the program had accepted the connection and then reset it
+    events_.on_given_up(found->second, reason);
+    waited_.erase(found->second);
+    ports_.erase(found);
+  }
+
+ private:
+  /// Accepts waiting clients until the relay has no room for more.
+  Result<> accept_from(const LocalListener& listener) {
+    while (mux_.has_room()) {
+      UniqueFd client(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!client.is_open() && (errno == EINTR || errno == ECONNABORTED)) continue;
+      if (!client.is_open() && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+      if (!client.is_open())
+        return fail(Errc::kIo, "a client cannot be accepted: {}", errno_text(errno));
+      const int on = 1;  // fails for a unix socket, which needs no such option
+      ::setsockopt(client.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      ports_[mux_.open(std::move(client), listener.port)] = listener.port;
+    }
+    // Forgets the channels of clients that have left before a program accepted them.
+    std::erase_if(ports_, [this](const auto& one) { return !mux_.has(one.first); });
+    return {};
+  }
+
+  /// Reads standard error of the relay's command, and keeps the end of the text in `messages`.
+  /// Reports complete lines while the relay has not started. Returns false at the end of standard
+  /// error.
+  bool read_messages(std::string& messages) {
+    return pass_lines(relay_.err(), messages, [this](std::string_view line) {
+      if (!is_ready_) events_.on_slurm_message(line);
+    });
+  }
+
+  PipedProcess& relay_;
+  const std::vector<LocalListener>& listeners_;
+  ForwardEvents& events_;
+  std::map<std::uint32_t, std::uint16_t> ports_;  ///< of the channels that no program has accepted
+  std::set<std::uint16_t> waited_;                ///< the ports that on_waiting() has reported
+  bool is_ready_ = false;
+  RelayMux::Clock::time_point next_beat_{};
+  RelayMux mux_;
+};
+
+}  // namespace
+
+Result<Forwarded> forward_ports(const std::vector<std::string>& argv, const Env& env,
+                                const std::vector<LocalListener>& listeners,
+                                ForwardEvents& events) {
+  const EndSignals signals;
+  if (signals.fd() < 0) return fail(Errc::kIo, "signalfd: {}", errno_text(errno));
+  const BlockedSigpipe blocked;  // the relay may end while this process writes to it
+  Forwarded result;
+  DLRUN_TRY_ASSIGN(
+      auto relay,
+      PipedProcess::start(argv, scrubbed_for_slurm(env, munge_is_available()), Streams::kPiped));
+  const auto served = ClientEnd(relay, listeners, events).serve(signals, result);
+  // A step that has not started does not notice the end of its input. A program that is no relay
+  // need not read its input.
+  const bool at_once = !served || (!result.was_ready && result.signal != 0);
+  result.exit_code = relay.end(at_once, result.messages);
+  if (!served) return tl::unexpected(served.error());
+  return result;
+}
+
+Result<Forwarded> lend_streams(const std::vector<std::string>& argv, const Env& env,
+                               const std::function<void(std::string_view)>& on_message) {
+  const EndSignals signals;
+  if (signals.fd() < 0) return fail(Errc::kIo, "signalfd: {}", errno_text(errno));
+  Forwarded result;
+  DLRUN_TRY_ASSIGN(auto child,
+                   PipedProcess::start(argv, scrubbed_for_slurm(env, munge_is_available()),
+                                       Streams::kInherited));
+  while (result.signal == 0) {
+    std::array<pollfd, 2> waits{pollfd{signals.fd(), POLLIN, 0}, pollfd{child.err(), POLLIN, 0}};
+    if (::poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR) break;
+    if (waits[0].revents != 0) result.signal = signals.take();
+    if (waits[1].revents != 0 && !pass_lines(child.err(), result.messages, on_message)) break;
+  }
+  result.exit_code = child.end(false, result.messages);
+  return result;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,62 @@
+#pragma once
+// This machine's end of a relay into a job: accepts clients and carries their connections through
+// one step of the job.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/env.h"
+#include "common/result.h"
+#include "launcher/forward/local_listener.h"
+
+namespace dlrun {
+
+/// Receives the events of a forwarding, in the thread that called forward_ports().
+class ForwardEvents {
+ public:
+  ForwardEvents() = default;
+  ForwardEvents(const ForwardEvents&) = delete;
+  ForwardEvents& operator=(const ForwardEvents&) = delete;
+  virtual ~ForwardEvents() = default;
+
+  /// The relay runs on the node, and clients are served.
+  virtual void on_ready() = 0;
+  /// Slurm has printed a line before the relay runs, for example that the step must wait.
+  virtual void on_slurm_message(std::string_view line) = 0;
+  /// Nothing listens on the port of the node, and a client waits for it. Called once per port until
+  /// on_answered() or on_given_up().
+  virtual void on_waiting(std::uint16_t port) = 0;
+  /// A program now listens on the port of on_waiting().
+  virtual void on_answered(std::uint16_t port) = 0;
+  /// The relay has closed a client's connection that no program has accepted. reason: for people.
+  virtual void on_given_up(std::uint16_t port, std::string_view reason) = 0;
+};
+
+/// The end of a forwarding.
+struct Forwarded {
+  bool was_ready = false;
+  int signal = 0;        ///< the signal that ended the forwarding; 0: the relay ended by itself
+  int exit_code = 0;     ///< of the relay's command
+  std::string messages;  ///< the end of the text on its standard error, at most about 4 KiB
+};
+
+/// Starts the relay with argv and serves the clients of the listeners until SIGINT, SIGTERM or
+/// SIGHUP arrives, or until the relay ends. Ends the process of argv before it returns. env: the
+/// caller's environment. Fails with kNotFound if there is no such program, with kInvalid if the
+/// program is no relay, and with kIo.
+[[nodiscard]] Result<Forwarded> forward_ports(const std::vector<std::string>& argv, const Env& env,
+                                              const std::vector<LocalListener>& listeners,
+                                              ForwardEvents& events);
+
+/// Starts argv with the standard input and output of this process, and waits for its end. After
+/// SIGINT, SIGTERM or SIGHUP the program has two seconds to end by itself; then it gets SIGTERM.
+/// on_message: called for each line of the program's standard error. Fails with kNotFound if there
+/// is no such program, and with kIo.
+[[nodiscard]] Result<Forwarded> lend_streams(
+    const std::vector<std::string>& argv, const Env& env,
+    const std::function<void(std::string_view)>& on_message);
+
+}  // namespace dlrun

@@ -1,0 +1,122 @@
+#include "launcher/forward/local_listener.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+constexpr int kBacklog = 128;
+constexpr int kFlags = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
+
+/// Listens on a port of 127.0.0.1; 0: any free one. Sets errno on failure.
+LocalListener try_loopback(std::uint16_t local) {
+  LocalListener listener;
+  listener.socket.reset(::socket(AF_INET, kFlags, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(local);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  auto* const raw = reinterpret_cast<sockaddr*>(&address);
+  const int on = 1;
+  // Without SO_REUSEADDR, a port stays taken for a minute after its last connection.
+  if (!listener.socket.is_open() ||
+      ::setsockopt(listener.socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+      ::bind(listener.socket.get(), raw, length) != 0 ||
+      ::listen(listener.socket.get(), kBacklog) != 0 ||
+      ::getsockname(listener.socket.get(), raw, &length) != 0) {
+    const int error = errno;
+    listener.socket.reset();
+    errno = error;
+    return listener;
+  }
+  listener.local = ntohs(address.sin_port);
+  return listener;
+}
+
+/// Returns a port above `local` that is free now; 0 if there is none nearby.
+std::uint16_t free_port_above(std::uint16_t local) {
+  constexpr int kTries = 100;
+  constexpr int kMost = 65535;
+  for (int port = local + 1; port <= std::min(local + kTries, kMost); ++port) {
+    if (try_loopback(static_cast<std::uint16_t>(port)).socket.is_open())
+      return static_cast<std::uint16_t>(port);
+  }
+  return try_loopback(0).local;
+}
+
+}  // namespace
+
+Result<LocalListener> listen_on_loopback(const ForwardedPort& port) {
+  const std::uint16_t local = port.local.value_or(port.port);
+  LocalListener listener = try_loopback(local);
+  const int error = errno;
+  listener.port = port.port;
+  if (listener.socket.is_open()) return listener;
+  if (error == EADDRINUSE) {
+    const std::uint16_t unused = free_port_above(local);
+    return fail(Errc::kUsage,
+                "127.0.0.1:{}: another program on this machine has this port; {} is free: give "
+                "{}:{}",
+                local, unused, port.port, unused);
+  }
+  if (error == EACCES) {
+    return fail(Errc::kUsage,
+                "127.0.0.1:{}: only root may listen on this port; give {}:LOCAL with a port from "
+                "1024 on, or {}:0 for any free one",
+                local, port.port, port.port);
+  }
+  return fail(Errc::kIo, "127.0.0.1:{}: {}", local, errno_text(error));
+}
+
+Result<SocketFolder> SocketFolder::make(const Env& env) {
+  const std::array<std::string, 3> places{env.get_or("XDG_RUNTIME_DIR", ""),
+                                          env.get_or("TMPDIR", ""), "/tmp"};
+  // The path of a unix socket has at most 107 bytes.
+  constexpr std::size_t kLongest = 70;
+  int error = ENOENT;
+  for (const auto& place : places) {
+    if (place.empty() || place.front() != '/' || place.size() > kLongest) continue;
+    std::string path = place + "/dlrun-forward-XXXXXX";
+    if (::mkdtemp(path.data()) != nullptr) return SocketFolder(path);
+    error = errno;
+  }
+  return fail(Errc::kIo,
+              "no folder for a socket can be made in XDG_RUNTIME_DIR, TMPDIR or /tmp: {}",
+              errno_text(error));
+}
+
+SocketFolder::~SocketFolder() {
+  std::error_code ignored;
+  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+}
+
+Result<LocalListener> listen_in(const SocketFolder& folder, std::uint16_t port) {
+  LocalListener listener;
+  listener.port = port;
+  listener.path = (folder.path() / std::to_string(port)).string();
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (listener.path.size() >= sizeof address.sun_path)
+    return fail(Errc::kIo, "{}: the path of a socket cannot be so long", listener.path);
+  std::memcpy(address.sun_path, listener.path.c_str(), listener.path.size() + 1);
+  listener.socket.reset(::socket(AF_UNIX, kFlags, 0));
+  if (!listener.socket.is_open() ||
+      ::bind(listener.socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(listener.socket.get(), kBacklog) != 0)
+    return fail(Errc::kIo, "{}: {}", listener.path, errno_text(errno));
+  return listener;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,46 @@
+#pragma once
+// The addresses on this machine where clients reach a port of a job.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "common/env.h"
+#include "common/files.h"
+#include "common/result.h"
+#include "launcher/forward/forwarded_port.h"
+
+namespace dlrun {
+
+/// A listening socket. It accepts clients from the moment it exists.
+struct LocalListener {
+  UniqueFd socket;
+  std::uint16_t port = 0;   ///< the program's port on the node
+  std::uint16_t local = 0;  ///< the TCP port on 127.0.0.1; 0: a unix socket
+  std::string path;         ///< of the unix socket; empty: TCP
+};
+
+/// Listens on 127.0.0.1. Fails with kUsage if the port is taken; the message names a free one.
+[[nodiscard]] Result<LocalListener> listen_on_loopback(const ForwardedPort& port);
+
+/// A new folder with mode 0700 for unix sockets, which only the user can enter. The destructor
+/// removes it with its content.
+class SocketFolder {
+ public:
+  /// Creates the folder in XDG_RUNTIME_DIR, or else in TMPDIR or /tmp. Fails with kIo.
+  [[nodiscard]] static Result<SocketFolder> make(const Env& env);
+  SocketFolder(SocketFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  SocketFolder& operator=(SocketFolder&&) = delete;
+  ~SocketFolder();
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  explicit SocketFolder(std::filesystem::path path) : path_(std::move(path)) {}
+  std::filesystem::path path_;
+};
+
+/// Listens on a unix socket in the folder, named after the port. Fails with kIo.
+[[nodiscard]] Result<LocalListener> listen_in(const SocketFolder& folder, std::uint16_t port);
+
+}  // namespace dlrun

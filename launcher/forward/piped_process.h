@@ -1,0 +1,48 @@
+#pragma once
+// A child whose standard error, and perhaps the other streams, are pipes of this process.
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "common/env.h"
+#include "common/files.h"
+#include "common/result.h"
+
+namespace dlrun {
+
+enum class Streams {
+  kPiped,      ///< standard input and output are pipes, too
+  kInherited,  ///< the child uses standard input and output of this process
+};
+
+/// Owns the child and the pipes. The child has a process group of its own, so that Ctrl-C
+/// reaches only this process. The owner then calls end(). If this process dies, the child gets
+/// SIGTERM. Not thread-safe.
+class PipedProcess {
+ public:
+  /// Starts the program with no signal blocked. Fails with kNotFound if argv[0] is not in PATH, and
+  /// with kIo.
+  [[nodiscard]] static Result<PipedProcess> start(const std::vector<std::string>& argv,
+                                                  const Env& env, Streams streams);
+  PipedProcess(PipedProcess&& other) noexcept;
+  PipedProcess& operator=(PipedProcess&&) = delete;
+  ~PipedProcess();
+
+  [[nodiscard]] int in() const { return in_.get(); }
+  [[nodiscard]] int out() const { return out_.get(); }
+  [[nodiscard]] int err() const { return err_.get(); }
+
+  /// Closes the child's standard input and waits for its end. Sends SIGTERM after two seconds, or
+  /// immediately if `at_once`, and SIGKILL three seconds later. Returns its exit code; 128 + signal
+  /// if a signal ended it. Reads standard error meanwhile and appends it to `messages`.
+  int end(bool at_once, std::string& messages);
+
+ private:
+  PipedProcess() = default;
+  pid_t pid_ = -1;
+  UniqueFd in_, out_, err_;
+};
+
+}  // namespace dlrun

@@ -1,0 +1,68 @@
+#include "launcher/forward/ssh_config.h"
+
+#include <algorithm>
+
+#include "common/quoting.h"
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+/// Doubles each `%`, with which ssh's tokens start.
+std::string without_tokens(std::string_view text) {
+  std::string doubled;
+  for (const char c : text) doubled += c == '%' ? std::string("%%") : std::string(1, c);
+  return doubled;
+}
+
+/// Returns a path as one quoted word. ssh would end the word at a quote, and replace ${NAME} by a
+/// variable. It has no way to write these characters that all its versions know.
+Result<std::string> quoted_path(const std::filesystem::path& path) {
+  const std::string text = path.string();
+  if (text.find_first_of("\"\\") != std::string::npos || text.find("${") != std::string::npos ||
+      std::any_of(text.begin(), text.end(), is_control)) {
+    return fail(
+        Errc::kInvalid,
+        "{}: ssh's configuration cannot express a path with a quote, a backslash, '${{' or a "
+        "control character; use another folder for the runs",
+        printable(text));
+  }
+  return fmt::format("\"{}\"", without_tokens(text));
+}
+
+}  // namespace
+
+std::string ssh_host_name(std::string_view run, std::string_view node) {
+  std::string name = fmt::format("dlrun-{}{}{}", run, node.empty() ? "" : "-", node);
+  for (char& c : name) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                          (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+    if (!is_plain) c = '-';
+  }
+  return name;
+}
+
+Result<std::string> ssh_config_text(const SshHost& host, const SshKeys& keys) {
+  DLRUN_TRY_ASSIGN(const auto user_key, quoted_path(keys.user_key()));
+  DLRUN_TRY_ASSIGN(const auto known_hosts, quoted_path(keys.known_hosts()));
+  const std::string proxy = shell_quote_all(host.proxy);
+  if (std::any_of(proxy.begin(), proxy.end(), is_control)) {
+    return fail(Errc::kInvalid,
+                "{}: ssh's configuration cannot express a command with control characters",
+                printable(proxy));
+  }
+  // With StrictHostKeyChecking ssh asks no question: known_hosts has the key already.
+  return fmt::format(
+      "Host {}\n"
+      "  HostName {}\n"
+      "  HostKeyAlias {}\n"
+      "  User {}\n"
+      "  IdentityFile {}\n"
+      "  IdentitiesOnly yes\n"
+      "  UserKnownHostsFile {}\n"
+      "  StrictHostKeyChecking yes\n"
+      "  ProxyCommand {}\n",
+      host.name, host.node, host.key_name, host.user, user_key, known_hosts, without_tokens(proxy));
+}
+
+}  // namespace dlrun

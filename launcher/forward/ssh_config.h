@@ -1,0 +1,30 @@
+#pragma once
+// The block of ~/.ssh/config with which ssh, scp, rsync and editors reach a run.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/result.h"
+#include "launcher/forward/ssh_keys.h"
+
+namespace dlrun {
+
+/// Returns the name that ssh uses for a run, such as dlrun-mnist-4711. node: added to the name if
+/// it is not empty. Characters other than letters, digits, `-`, `_` and `.` become `-`, because ssh
+/// treats some of them specially.
+[[nodiscard]] std::string ssh_host_name(std::string_view run, std::string_view node);
+
+struct SshHost {
+  std::string name;      ///< from ssh_host_name()
+  std::string key_name;  ///< the name of the host's key in known_hosts
+  std::string node;
+  std::string user;
+  std::vector<std::string> proxy;  ///< the command that connects to the node's sshd
+};
+
+/// Returns the block as text. Fails with kInvalid if a path has characters that ssh's configuration
+/// cannot express.
+[[nodiscard]] Result<std::string> ssh_config_text(const SshHost& host, const SshKeys& keys);
+
+}  // namespace dlrun

@@ -1,0 +1,26 @@
+#pragma once
+// The keys of ssh connections into a run: the folder `ssh` of the run.
+
+#include <filesystem>
+#include <string>
+
+#include "common/env.h"
+#include "common/result.h"
+
+namespace dlrun {
+
+/// The keys of one run. The folder has mode 0700.
+struct SshKeys {
+  std::filesystem::path folder;
+  [[nodiscard]] std::filesystem::path user_key() const { return folder / "user_key"; }
+  [[nodiscard]] std::filesystem::path known_hosts() const { return folder / "known_hosts"; }
+};
+
+/// Returns the run's keys. Makes them with ssh-keygen if there are none: host_key of the sshd,
+/// user_key of the client, and known_hosts, which has the host's key under the name `host`. If
+/// several processes do so at the same time, all use the keys of one of them. Fails with kNotFound
+/// if this machine has no ssh-keygen, and with kInvalid if the folder is not the caller's own.
+[[nodiscard]] Result<SshKeys> ssh_keys(const Env& env, const std::filesystem::path& run,
+                                       const std::string& host);
+
+}  // namespace dlrun

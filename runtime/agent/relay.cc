@@ -1,0 +1,119 @@
+#include "runtime/agent/relay.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <map>
+#include <vector>
+
+#include "common/relay_mux.h"
+#include "common/text.h"
+#include "runtime/agent/program_start.h"
+#include "runtime/agent/relay_dialer.h"
+
+namespace dlrun::agent {
+namespace {
+
+using Clock = RelayDialer::Clock;
+using std::chrono::milliseconds;
+
+/// Blocks the signals that end the relay, and returns a descriptor that becomes readable when one
+/// of them arrives.
+UniqueFd end_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+/// The relay's end on the node: connects each channel to a program of this node.
+class NodeEnd final : public RelayEvents {
+ public:
+  NodeEnd() : mux_(RelayMux::End::kAccepts, STDIN_FILENO, STDOUT_FILENO, *this) {}
+
+  /// Serves until the trunk ends or a signal arrives. signals: from end_signals().
+  Result<> serve(int signals) {
+    for (;;) {
+      std::vector<pollfd> others{{signals, POLLIN, 0}};
+      for (const auto& [channel, dialer] : dialers_) others.push_back({dialer.fd(), POLLOUT, 0});
+      DLRUN_TRY_ASSIGN(const bool goes_on, mux_.run_once(others, wait(Clock::now())));
+      if (!goes_on || others.front().revents != 0) return {};
+      if (Clock::now() >= mux_.last_heard() + kRelaySilence)
+        return fail(Errc::kUnavailable, "`dlrun forward` has sent nothing for {} s",
+                    kRelaySilence.count());
+      dial(Clock::now());
+    }
+  }
+
+  void on_open(std::uint32_t channel, std::uint16_t port) override {
+    dialers_.emplace(channel, Dialing{RelayDialer(port, dialed_addresses(), Clock::now())});
+    dial(Clock::now());
+  }
+  void on_reset(std::uint32_t channel, std::string_view) override { dialers_.erase(channel); }
+  void on_opened(std::uint32_t) override {}   // only this end sends kOpened
+  void on_waiting(std::uint32_t) override {}  // only this end sends kWaiting
+
+ private:
+  struct Dialing {
+    RelayDialer dialer;
+    bool is_wait_sent = false;  ///< the other end has got kWaiting
+    [[nodiscard]] int fd() const { return dialer.fd(); }
+  };
+
+  /// Returns the time until the next try, or until the silence of the other end is too long.
+  [[nodiscard]] milliseconds wait(Clock::time_point now) const {
+    auto until = std::max(now, mux_.last_heard() + kRelaySilence);
+    for (const auto& [channel, dialing] : dialers_)
+      until = std::min(until, std::max(now, dialing.dialer.next_try()));
+    return std::chrono::ceil<milliseconds>(until - now);
+  }
+
+  /// Continues all connections that no program has accepted yet.
+  void dial(Clock::time_point now) {
+    for (auto at = dialers_.begin(); at != dialers_.end();) {
+      auto& [channel, dialing] = *at;
+      const auto state = dialing.dialer.try_now(now);
+      if (state == RelayDialer::State::kConnected) mux_.connect(channel, dialing.dialer.take());
+      if (state == RelayDialer::State::kGivenUp)
+        mux_.reset(channel, fmt::format("nothing has listened on port {} for {} s",
+                                        dialing.dialer.port(), RelayDialer::kLimit.count()));
+      if (state == RelayDialer::State::kWaiting && !dialing.is_wait_sent) {
+        dialing.is_wait_sent = true;
+        mux_.tell_waiting(channel);
+      }
+      const bool is_over =
+          state == RelayDialer::State::kConnected || state == RelayDialer::State::kGivenUp;
+      at = is_over ? dialers_.erase(at) : std::next(at);
+    }
+  }
+
+  std::map<std::uint32_t, Dialing> dialers_;
+  RelayMux mux_;
+};
+
+}  // namespace
+
+void make_raw(int fd) {
+  termios settings{};
+  if (::tcgetattr(fd, &settings) != 0) return;
+  ::cfmakeraw(&settings);
+  ::tcsetattr(fd, TCSANOW, &settings);
+}
+
+Result<> run_relay(const RelayOptions&) {
+  ignore_write_signals();
+  raise_file_limit();
+  const UniqueFd signals = end_signals();
+  if (!signals.is_open()) return fail(Errc::kIo, "signalfd: {}", errno_text(errno));
+  make_raw(STDOUT_FILENO);
+  return NodeEnd().serve(signals.get());
+}
+
+}  // namespace dlrun::agent

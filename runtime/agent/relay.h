@@ -1,0 +1,20 @@
+#pragma once
+// `dlrun-agent relay`: the end of `dlrun forward` on a node of the job. It carries connections
+// between its standard input and output and ports of the node (runtime/RELAY.md).
+
+#include "common/result.h"
+
+namespace dlrun::agent {
+
+struct RelayOptions {};
+
+/// Serves until standard input ends, or until SIGTERM, SIGINT or SIGHUP. Fails with kInvalid if the
+/// other end breaks the protocol, with kUnavailable if it sends nothing for kRelaySilence, and with
+/// kIo.
+[[nodiscard]] Result<> run_relay(const RelayOptions& options);
+
+/// Makes a terminal pass every byte as it is; does nothing to other files. srun --unbuffered gives
+/// a task a terminal as its standard output.
+void make_raw(int fd);
+
+}  // namespace dlrun::agent

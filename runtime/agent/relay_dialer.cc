@@ -1,0 +1,59 @@
+#include "runtime/agent/relay_dialer.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cstring>
+
+#include "runtime/agent/address.h"
+
+namespace dlrun::agent {
+namespace {
+
+/// Returns true if the socket is connected to itself. This happens if nobody listens on the port
+/// and the kernel chooses the same port as the local port of the socket.
+bool is_connected_to_itself(int socket) {
+  sockaddr_storage own{}, peer{};
+  socklen_t own_length = sizeof own, peer_length = sizeof peer;
+  return ::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &own_length) == 0 &&
+         ::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &peer_length) == 0 &&
+         own_length == peer_length && std::memcmp(&own, &peer, own_length) == 0;
+}
+
+}  // namespace
+
+std::vector<std::string> dialed_addresses() {
+  std::vector<std::string> addresses{"127.0.0.1", "::1"};
+  for (auto& address : own_addresses()) addresses.push_back(std::move(address));
+  return addresses;
+}
+
+RelayDialer::State RelayDialer::outcome() const {
+  pollfd writable{socket_.get(), POLLOUT, 0};
+  if (::poll(&writable, 1, 0) == 0) return State::kConnecting;
+  int error = 0;
+  socklen_t size = sizeof error;
+  const bool is_connected = ::getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 &&
+                            error == 0 && !is_connected_to_itself(socket_.get());
+  return is_connected ? State::kConnected : State::kWaiting;
+}
+
+RelayDialer::State RelayDialer::try_now(Clock::time_point now) {
+  const State none = now >= end_ ? State::kGivenUp : State::kWaiting;
+  if (!socket_.is_open() && now < next_try_) return none;
+  for (;;) {
+    if (socket_.is_open()) {
+      const State state = outcome();
+      if (state == State::kConnected) return state;
+      if (state == State::kConnecting && now < end_) return state;
+      socket_.reset();
+    }
+    if (tried_ == addresses_.size()) break;
+    if (auto begun = begin_connect({addresses_[tried_++], port_})) socket_ = std::move(*begun);
+  }
+  tried_ = 0;
+  next_try_ = now + kPause;
+  return none;
+}
+
+}  // namespace dlrun::agent

@@ -1,0 +1,58 @@
+#pragma once
+// Connects to a port of this node. If no program listens on the port yet, tries again for a while.
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/files.h"
+
+namespace dlrun::agent {
+
+/// Tries one port until a program accepts: on the loopback addresses, then on the other addresses
+/// of this node, because some programs listen on one address only. Not thread-safe. The owner polls
+/// fd() and calls try_now().
+class RelayDialer {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// The dialer gives up after this time.
+  static constexpr std::chrono::seconds kLimit{60};
+  static constexpr std::chrono::milliseconds kPause{200};  ///< between two tries
+
+  enum class State {
+    kConnected,   ///< take() returns the socket
+    kConnecting,  ///< the kernel has not answered yet: poll fd() for POLLOUT
+    kWaiting,     ///< no address accepts: try again at next_try()
+    kGivenUp,     ///< kLimit has passed
+  };
+
+  RelayDialer(std::uint16_t port, std::vector<std::string> addresses, Clock::time_point now)
+      : port_(port), addresses_(std::move(addresses)), end_(now + kLimit), next_try_(now) {}
+
+  /// Continues the connection attempt that has begun, or tries the addresses in turn.
+  State try_now(Clock::time_point now);
+  /// Returns the socket of the connection attempt that has begun; -1: none.
+  [[nodiscard]] int fd() const { return socket_.get(); }
+  /// Returns the time at which try_now() must be called again, even if fd() is not ready.
+  [[nodiscard]] Clock::time_point next_try() const { return fd() < 0 ? next_try_ : end_; }
+  [[nodiscard]] UniqueFd take() { return std::move(socket_); }
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+
+ private:
+  /// Returns the state of the connection attempt; kWaiting if it has failed.
+  [[nodiscard]] State outcome() const;
+
+  std::uint16_t port_;
+  std::vector<std::string> addresses_;
+  std::size_t tried_ = 0;  ///< the number of addresses that were tried in this round
+  Clock::time_point end_, next_try_;
+  UniqueFd socket_;
+};
+
+/// Returns the addresses to try on this node.
+[[nodiscard]] std::vector<std::string> dialed_addresses();
+
+}  // namespace dlrun::agent

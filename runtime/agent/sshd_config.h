@@ -1,0 +1,33 @@
+#pragma once
+// The configuration of the sshd that serves one ssh connection into a job. No I/O.
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/env.h"
+
+namespace dlrun::agent {
+
+/// Returns true if an ssh session gets this variable of the job's step. Returns false for variables
+/// that sshd or the user's shell sets itself (home, shell, terminal, desktop), and for exported
+/// shell functions.
+[[nodiscard]] bool goes_into_session(std::string_view name);
+
+/// The text of a configuration file of sshd.
+struct SshdConfig {
+  std::string text;
+  /// The variables that are left out, because a line of the file cannot express their names or
+  /// values.
+  std::vector<std::string> left_out;
+};
+
+/// Returns the configuration. folder: absolute; holds host_key and user_key.pub. The user's own
+/// ~/.ssh/authorized_keys are accepted, too. env: the environment of the job's step; sessions get
+/// the variables for which goes_into_session() returns true. is_plain: leaves out values with
+/// quotes and backslashes, which sshd before 8.7 misreads.
+[[nodiscard]] SshdConfig sshd_config(const std::filesystem::path& folder, const Env& env,
+                                     bool is_plain);
+
+}  // namespace dlrun::agent

@@ -1,0 +1,83 @@
+# shellcheck shell=bash
+# Functions of the tests of `dlrun forward` and `dlrun ssh-config`. $dir is the test's directory.
+#
+#   serving_job [later]        submits a job of two nodes with a web server on port 8888 of each
+#                              node, and waits until it runs. With `later` the servers start once
+#                              the file `serve` exists. Sets job
+#   start_forward ARGUMENTS..  starts dlrun forward in the background, with the variables of the
+#                              array forward_env, and waits until it serves. Its output is in
+#                              forward.out and forward.err. Sets started, its process id; shell, the
+#                              job of the shell; and address, its first address
+#   end_of_forward             waits for the end of dlrun forward; sets code to its exit code
+#   fetch ARGUMENTS...         curl without proxies of the environment
+#   nothing_is_left            succeeds if the job has only its own step, and no process of a
+#                              forwarding or of an ssh connection exists on any node
+#   ssh_block ARGUMENTS...     writes the output of dlrun ssh-config to the file config; sets host
+#   ssh_to COMMAND...          runs ssh with this block alone
+
+# shellcheck disable=SC2154 # the test sets dir
+serving_job() {
+    cat >"$dir/serve.py" <<'PY'
+import http.server
+import os
+import time
+
+while not os.path.exists("serve"):
+    time.sleep(0.05)
+os.chdir("www")
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 8888), http.server.SimpleHTTPRequestHandler)
+open(f"up-{os.environ['DLRUN_NODE_RANK']}", "w").close()
+server.serve_forever()
+PY
+    cat >"$dir/serve.yaml" <<'YAML'
+name: serve
+resources: {nodes: 2, tasks_per_node: 1, cpus_per_task: 2, time: 5m}
+environment:
+  vars: {GREETING: "it's; $(id) \"here\""}
+  setup: echo set up on $(hostname)
+launch: {preset: plain, command: [python3, serve.py]}
+YAML
+    as_user mkdir "$dir/www"
+    echo "<h1>a page of the job</h1>" >"$dir/www/index.html"
+    [[ ${1:-} == later ]] || touch "$dir/serve"
+    dl submit serve.yaml
+    job=$(dl status last --json | jq -r .job)
+    [[ ${1:-} == later ]] || wait_until 30 servers_are_up
+    wait_until 30 is_running
+}
+servers_are_up() { [[ -e $dir/www/up-0 && -e $dir/www/up-1 ]]; }
+is_running() { [[ $(dl status last --json | jq -r .state) == running ]]; }
+
+forward_env=()
+# shellcheck disable=SC2034 # the tests use address
+start_forward() {
+    rm -f "$dir"/forward.*
+    as_user env --chdir="$dir" "${forward_env[@]}" bash -c 'echo $$ >forward.pid &&
+        exec dlrun forward "$@" >forward.out 2>forward.err' - "$@" </dev/null 3>&- &
+    shell=$!
+    wait_until 30 test -s "$dir/forward.out"
+    started=$(<"$dir/forward.pid")
+    address=$(sed 's/ is port .*//;q' "$dir/forward.out")
+}
+# shellcheck disable=SC2034 # the tests use code
+end_of_forward() {
+    code=0
+    wait "$shell" || code=$?
+    cat "$dir/forward.err"
+}
+fetch() { curl -sS --noproxy '*' --max-time 60 "$@"; }
+
+nothing_is_left() {
+    squeue -h -s -j "$job" -o %i
+    [[ $(squeue -h -s -j "$job" -o %i | grep -cv -e batch -e extern) == 1 ]] || return 1
+    ! pgrep -u "$DLRUN_TESTBED_USER" -a \
+        -f 'dlrun-agent (relay|sshd)|dlrun (forward|ssh-config)|sshd -i|sshd: |sshd-session'
+}
+job_is_gone() { [[ -z $(squeue -h -j "$job" 2>/dev/null) ]]; }
+
+ssh_block() {
+    as_user env --chdir="$dir" bash -c 'dlrun ssh-config "$@" >config 2>config.err' - "$@" ||
+        { cat "$dir/config.err" && return 1; }
+    host=$(sed -n 's/^Host //p' "$dir/config")
+}
+ssh_to() { as_user ssh -F "$dir/config" "$host" "$@"; }

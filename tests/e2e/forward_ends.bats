@@ -1,0 +1,22 @@
+#!/usr/bin/env bats
+# The ends of `dlrun forward`, on both of Slurm's process trackers.
+
+load helpers
+load trackers
+load forward
+
+@test "Ctrl-C, a terminal that closes and kill -9 leave no step and no process" {
+    for tracker in cgroup linuxproc; do
+        on "$tracker"
+        serving_job
+        for signal in INT HUP KILL; do
+            start_forward last 8888:0
+            fetch "$address/" >/dev/null
+            kill -"$signal" "$started"
+            end_of_forward
+            [[ $code == 130 || $signal == KILL ]]
+            wait_until 20 nothing_is_left
+        done
+        is_running
+    done
+}

@@ -1,0 +1,29 @@
+#!/usr/bin/env bats
+# `dlrun forward` loses its srun, on both of Slurm's process trackers.
+
+load helpers
+load trackers
+load forward
+
+@test "a killed srun ends the forwarding with the reason, and the relay on the node ends too" {
+    declare -A job_on
+    for tracker in cgroup linuxproc; do
+        on "$tracker"
+        serving_job
+        start_forward last 8888:0
+        pkill -KILL -P "$started" srun
+        end_of_forward
+        [ "$code" -eq 3 ]
+        grep -q 'the forwarding was ended on n1' "$dir/forward.err"
+        keep_on "$tracker"
+        job_on[$tracker]=$job
+    done
+    # Slurm does not tell the relay that srun is gone. The relay ends 20 s after the last sign of
+    # dlrun, on both testbeds at the same time.
+    for tracker in cgroup linuxproc; do
+        again_on "$tracker"
+        job=${job_on[$tracker]}
+        wait_until 40 nothing_is_left
+        is_running
+    done
+}
