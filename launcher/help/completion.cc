@@ -22,6 +22,7 @@ std::vector<std::string> words_of(const CommandHelp& command) {
   if (command.takes("ACTION")) return {"list", "show"};
   if (!command.takes("VERB")) return {};
   if (command.name == "bench") return {"collectives", "scaling"};
+  if (command.name == "host") return {"check", "forget", "list", "login"};
   return {"import", "list"};
 }
 

@@ -79,8 +79,12 @@ std::string beginning(const CommandTable& table, const SetWords& set) {
   text += "  COMPREPLY=()\n";
   text +=
       "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
-      "    [[ ${COMP_WORDS[i]} == --log-file ]] && { ((i++)); continue; }\n"
+      "    [[ ${COMP_WORDS[i]} == @(--log-file|--host|-H) ]] && { ((i++)); continue; }\n"
       "    [[ ${COMP_WORDS[i]} == -* ]] || { command=${COMP_WORDS[i]}; break; }\n  done\n";
+  text +=
+      "  if [[ -z $command && $previous == @(--host|-H) ]]; then\n"
+      "    _dlrun_offer '' \"$word\" \"$(dlrun completion --list hosts 2>/dev/null)\"\n"
+      "    return\n  fi\n";
   std::vector<std::string> names;
   for (const auto& command : table.commands) names.push_back(command.name);
   for (const auto& option : table.options) {
@@ -110,6 +114,7 @@ std::string cases_of_commands(const CommandTable& table) {
     if (command.takes("RUN")) text += " runs=1";
     if (command.takes("KEY")) text += " words=${keys//[=]/} files=1 words=${words//. / }";
     if (command.takes("SITE")) text += " words=$(dlrun completion --list sites 2>/dev/null)";
+    if (command.takes("HOST")) text += " words=$(dlrun completion --list hosts 2>/dev/null)";
     if (const auto words = words_of(command); !words.empty())
       text += fmt::format(" verbs='{}'", join(words, " "));
     text += " ;;\n";

@@ -181,9 +181,10 @@ Result<std::optional<Experiment>> recorded_experiment(const Context& context,
 }
 
 Result<Submitted> resubmit(const Context& context, Reporter& reporter, RunInspector& inspector,
-                           const std::string& text, bool force) {
+                           const std::string& text, bool force, TokenClaim* claim) {
   DLRUN_TRY_ASSIGN(auto run, find_run(context.env, context.current_dir, text));
   DLRUN_TRY(require_own(run.id, run.path, "submitted again"));
+  if (claim != nullptr && is_sweep(run.path)) DLRUN_TRY(claim->name_run(run.path));
   if (is_sweep(run.path)) return submit_missing(context, reporter, inspector, run);
   DLRUN_TRY_ASSIGN(auto locked, lock_point(context, text, run));
   if (locked) {
@@ -212,7 +213,8 @@ Result<Submitted> resubmit(const Context& context, Reporter& reporter, RunInspec
     locked.reset();
     return written;
   };
-  return submit_job(context, reporter, inspector, std::move(job), checked, provenance, of_point);
+  return submit_job(context, reporter, inspector, std::move(job), checked, provenance, claim,
+                    of_point);
 }
 
 }  // namespace dlrun

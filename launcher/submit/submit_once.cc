@@ -66,9 +66,9 @@ Result<SbatchSettings> read_job_words(const std::filesystem::path& sweep) {
 
 Result<Submission> submit_once(const Context& context, const RunDirectory& run,
                                const SbatchSettings& words, Executor& executor,
-                               const Interrupt& interrupt) {
+                               const Interrupt& interrupt, const std::string& token) {
   Submission submission;
-  submission.token = random_hex(16);
+  submission.token = token.empty() ? random_hex(16) : token;
   submission.job.cluster = words.clusters.value_or("");
   submission.server = words.server;
   submission.output = words.log_pattern.value_or("");

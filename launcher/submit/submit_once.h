@@ -24,9 +24,11 @@ namespace dlrun {
 /// If the answer is lost, looks the token up at the controller. Submits again, once and with the
 /// same token, only if the controller knows no job with it. If both jobs exist nevertheless, only
 /// the one that claims the run first runs. Ctrl-C during sbatch is handled in the same way. If the
-/// submission succeeds nevertheless, the caller finds the Ctrl-C in `interrupt`.
+/// submission succeeds nevertheless, the caller finds the Ctrl-C in `interrupt`. token: the
+/// journal's token; empty: a new one.
 [[nodiscard]] Result<Submission> submit_once(const Context& context, const RunDirectory& run,
                                              const SbatchSettings& words, Executor& executor,
-                                             const Interrupt& interrupt);
+                                             const Interrupt& interrupt,
+                                             const std::string& token = {});
 
 }  // namespace dlrun

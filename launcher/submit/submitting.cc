@@ -10,6 +10,20 @@
 #include "launcher/submit/submit_once.h"
 
 namespace dlrun {
+namespace {
+
+/// Records the job, or returns the run in which an earlier call with the same token stopped.
+Result<RunDirectory> run_of_job(const Context& context, Reporter& reporter, Job& job,
+                                TokenClaim* claim) {
+  if (claim == nullptr || claim->run().empty()) return record_run(context, reporter, job, claim);
+  const auto& path = claim->run();
+  const std::string id = path.filename().string();
+  DLRUN_TRY_ASSIGN(const auto journal, read_submission(path));
+  if (journal && !journal->chdir.empty()) job.words.chdir = journal->chdir;
+  return RunDirectory{id, name_of_id(id), path, ""};
+}
+
+}  // namespace
 
 void write_provenance(Reporter& reporter, Provenance& provenance,
                       const std::filesystem::path& run) {
@@ -21,21 +35,23 @@ void write_provenance(Reporter& reporter, Provenance& provenance,
 
 Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInspector& inspector,
                              Job job, const Checked& checked, Provenance& provenance,
-                             const OnSubmitted& on_submitted) {
+                             TokenClaim* claim, const OnSubmitted& on_submitted) {
   // The script of a repeated run names its agent, and its copy of the code exists already.
   const bool is_new = job.source != Job::Source::kRun;
   const LaunchPlan* plan = is_new && job.experiment ? &job.experiment->plan : nullptr;
   if (job.experiment) DLRUN_TRY(fetch_downloads(reporter, job.experiment->loaded));
   const bool is_agentless = plan != nullptr && plan->agent.empty();
   if (!is_agentless) DLRUN_TRY(stage(context, reporter, job.runs_dir));
-  DLRUN_TRY_ASSIGN(auto run, record_run(context, reporter, job));
+  const bool goes_on = claim != nullptr && !claim->run().empty();
+  DLRUN_TRY_ASSIGN(auto run, run_of_job(context, reporter, job, claim));
   for (const LogFolders& logs : checked.logs) DLRUN_TRY(make_log_folders(logs));
-  if (plan != nullptr && plan->snapshot) {
+  if (plan != nullptr && plan->snapshot && !goes_on) {
     DLRUN_TRY_ASSIGN(job.words.chdir, snapshot_for(context, job.source_dir, job.runs_dir, run));
   }
   std::optional<Interrupt> interrupt(std::in_place);
   Executor& executor = inspector.executor_of(job.words.server);
-  auto submission = submit_once(context, run, job.words, executor, *interrupt);
+  auto submission = submit_once(context, run, job.words, executor, *interrupt,
+                                claim != nullptr ? claim->token() : "");
   const bool is_interrupted = interrupt->requested();
   interrupt.reset();
   provenance.set_image(job.image);

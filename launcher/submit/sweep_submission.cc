@@ -211,7 +211,7 @@ Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep,
 
 Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunInspector& inspector,
                                Job job, SweepPlan sweep, const Checked& checked,
-                               Provenance& provenance) {
+                               Provenance& provenance, TokenClaim* claim) {
   const Experiment& experiment = *job.experiment;
   const LaunchPlan& plan = experiment.plan;
   Executor& executor = inspector.executor_of(job.words.server);
@@ -228,7 +228,8 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
                            arrays, job.words, executor));
   DLRUN_TRY(fetch_downloads(reporter, experiment.loaded));
   if (!plan.agent.empty()) DLRUN_TRY(stage(context, reporter, plan.runs_dir));
-  DLRUN_TRY_ASSIGN(auto run, record_sweep(context, reporter, experiment, sweep, job.words.secrets));
+  DLRUN_TRY_ASSIGN(auto run,
+                   record_sweep(context, reporter, experiment, sweep, job.words.secrets, claim));
   for (const LogFolders& folders : checked.logs) DLRUN_TRY(make_log_folders(folders));
   if (plan.snapshot) {
     DLRUN_TRY_ASSIGN(job.words.chdir, snapshot_for(context, plan.folder, plan.runs_dir, run));

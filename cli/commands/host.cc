@@ -1,0 +1,118 @@
+// `dlrun host`: lists the hosts of -H, opens and closes connections, and tries them.
+
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command_line.h"
+#include "cli/remote_command.h"
+#include "cli/terminal/print.h"
+#include "common/interrupt.h"
+#include "common/text.h"
+#include "launcher/remote/bootstrap.h"
+#include "launcher/remote/pending.h"
+#include "launcher/submit/places.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::string act, name;
+  bool json = false;
+};
+
+Result<int> list(const Cli& cli, bool json) {
+  const auto dirs = config_folders(cli);
+  Json all = Json::array();
+  std::vector<std::vector<std::string>> rows = {{"HOST", "SSH", "ROOT", "CONNECTION"}};
+  for (const std::string& name : host_names(dirs)) {
+    const auto host = read_host(name, dirs);
+    if (!host) {
+      print_diagnostics(cli, host.error().diagnostics.all());
+      if (!host.error().message.empty()) print_warning(cli, host.error().message);
+      continue;
+    }
+    DLRUN_TRY_ASSIGN(const auto ssh, Ssh::of_host(*host, cli.env));
+    const bool is_open = ssh.is_open();
+    all.push_back({{"name", name},
+                   {"ssh", host->ssh},
+                   {"root", host->root},
+                   {"connected", is_open},
+                   {"file", host->source}});
+    rows.push_back({name, host->ssh, host->root, is_open ? "open" : ""});
+  }
+  if (json) {
+    print_json(all);
+  } else {
+    print(cli, table(rows));
+    print_note(cli, fmt::format("files of hosts belong in {}", (dirs.front() / "hosts").string()));
+  }
+  return kExitOk;
+}
+
+/// Connects, starts dlrun on the host, and prints what was found.
+Result<int> check(const Cli& cli, const Ssh& ssh) {
+  const HostFile& host = ssh.host();
+  DLRUN_TRY(ssh.open(may_ask()));
+  DLRUN_TRY_ASSIGN(const bool is_new, ensure_installed(cli, ssh, true));
+  RemoteRequest request;
+  request.nonce = random_hex(16);
+  request.argv = {"--version"};
+  const std::string program = program_there(cli, host);
+  DLRUN_TRY_ASSIGN(auto process, start_on_host(ssh, program, request));
+  const Interrupt interrupt;
+  const auto drop = [](std::string_view) { return true; };
+  DLRUN_TRY_ASSIGN(const auto end, process.finish(drop, drop, interrupt));
+  if (end.interrupted != 0) return kExitInterrupted;
+  DLRUN_TRY(check_end({}, ssh, end));
+  print(cli, "{}  ssh {}, dlrun {} in {}{}\n", styled(Style::kBold, host.name), host.ssh,
+        end.version, program, is_new ? " (copied now)" : "");
+  for (const std::string& open : open_submissions(cli.env, host.name))
+    print(cli, "  no answer yet to: dlrun {}\n", open);
+  return kExitOk;
+}
+
+Result<int> run_verb(const Cli& cli, const Options& options) {
+  if (options.act == "list") return list(cli, options.json);
+  if (options.act != "login" && options.act != "check" && options.act != "forget")
+    return fail(Errc::kUsage, "host {}: expected list, check, login or forget",
+                printable(options.act));
+  const std::string name = options.name.empty() ? cli.env.get_or("DLRUN_HOST", "") : options.name;
+  if (name.empty()) return fail(Errc::kUsage, "host {}: NAME is required", options.act);
+  DLRUN_TRY_ASSIGN(auto host, read_host(name, config_folders(cli)));
+  DLRUN_TRY_ASSIGN(const auto ssh, Ssh::of_host(std::move(host), cli.env));
+  if (options.act == "check") return check(cli, ssh);
+  if (options.act == "login") {
+    if (ssh.host().master == MasterUse::kNone)
+      return fail(Errc::kUsage, "{}: its file says `master: none`, so no connection stays open",
+                  name);
+    DLRUN_TRY(ssh.open(may_ask(), true));
+    print_note(cli, fmt::format("the connection to {} is open; it closes after {} without use",
+                                name, ssh.host().persist));
+    return kExitOk;
+  }
+  DLRUN_TRY_ASSIGN(const bool was_open, ssh.close());
+  print_note(cli, was_open ? fmt::format("the connection to {} is closed", name)
+                           : fmt::format("no connection to {} was open", name));
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_host(CLI::App& root, Action& action) {
+  auto options = std::make_shared<Options>();
+  Subcommand command(root, "host", "List the hosts of -H, open or close a connection, or try one");
+  command
+      .option("VERB", options->act,
+              "list (all hosts), check (connect and start dlrun there), login (open a connection; "
+              "ssh may ask for a password or a code), forget (close it)")
+      .required();
+  command.option("HOST", options->name, "Name of a host: its file is hosts/NAME.yaml");
+  command.flag("--json", options->json, "list: print a JSON array");
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return run_verb(cli, *options); }; });
+}
+
+}  // namespace dlrun

@@ -1,0 +1,182 @@
+// Submits on a host exactly once. The token is on this machine's disk before it is sent, and after
+// a cut connection the same token is asked again.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "cli/remote_command.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/remote_output.h"
+#include "common/files.h"
+#include "common/text.h"
+#include "launcher/remote/bootstrap.h"
+#include "launcher/remote/pending.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kLargestSpec = 1U << 20U, kLargestAnswer = 16U << 20U;
+constexpr std::array<std::chrono::milliseconds, 5> kPauses{
+    std::chrono::milliseconds(200), std::chrono::milliseconds(1000),
+    std::chrono::milliseconds(3000), std::chrono::milliseconds(9000),
+    std::chrono::milliseconds(27000)};
+
+/// The answer of the host to one call.
+struct Answer {
+  RemoteEnd end;
+  std::string out, err;
+};
+
+/// Reads the spec from standard input, because it may have to be sent again.
+Result<std::string> read_standard_input() {
+  std::string text;
+  std::array<char, 1U << 15U> buffer{};
+  for (;;) {
+    const ssize_t got = ::read(STDIN_FILENO, buffer.data(), buffer.size());
+    if (got == 0) return text;
+    if (got < 0) return fail(Errc::kIo, "standard input: {}", errno_text(errno));
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+    if (text.size() > kLargestSpec)
+      return fail(Errc::kInvalid, "standard input: a spec has at most {} bytes", kLargestSpec);
+  }
+}
+
+/// Returns all that makes a submission the same as an earlier one.
+std::string command_of(const Cli& cli, const HostCall& call, const std::string& input) {
+  std::string text = cli.current_dir.string() + '\0';
+  for (const std::string& word : call.words) {
+    if (word != "--watch") text += word + '\0';
+  }
+  const auto spec = call.spec.empty() || call.spec == "-"
+                        ? Result<std::string>(input)
+                        : read_file(cli.current_dir / call.spec, kLargestSpec);
+  return text + '\0' + spec.value_or("");
+}
+
+/// One submission, with all that its calls share.
+class HostSubmission {
+ public:
+  HostSubmission(const Cli& cli, const Ssh& ssh, const HostCall& call, RemoteRequest request,
+                 const CodeCopy* code, std::string input)
+      : cli_(cli),
+        ssh_(ssh),
+        call_(call),
+        request_(std::move(request)),
+        code_(code),
+        input_(std::move(input)),
+        program_(program_there(cli, ssh.host())) {
+    std::erase(request_.argv, "--watch");
+  }
+
+  /// Asks until the host answers. Fails with kUnavailable if it does not.
+  Result<Answer> ask(const Interrupt& interrupt) {
+    DLRUN_TRY_ASSIGN(auto pending, PendingSubmission::find_or_make(cli_.env, ssh_.host().name,
+                                                                   command_of(cli_, call_, input_),
+                                                                   join(call_.words, " ")));
+    request_.token = pending.token();
+    if (pending.is_repeated())
+      print_note(cli_, fmt::format("an earlier call of this command got no answer from {}; asking "
+                                   "for the same submission",
+                                   ssh_.host().name));
+    bool is_sent = pending.is_repeated();
+    for (std::size_t attempt = 0;; ++attempt) {
+      auto answer = call_once(interrupt, is_sent);
+      const bool is_lost =
+          !answer ? answer.error().code == Errc::kUnavailable : answer->end.exit_code == kSshFailed;
+      const bool is_open = answer && answer->end.exit_code == kExitUnavailable;
+      if (!is_lost || (!is_sent && attempt == 0)) {
+        if (!is_sent || (answer && !is_open)) pending.settle();
+        return answer;
+      }
+      if (attempt == kPauses.size() || interrupt.requested()) return give_up();
+      interrupt.sleep(kPauses[attempt]);
+    }
+  }
+
+  /// Returns the request that asks for the same submission and follows the run.
+  [[nodiscard]] RemoteRequest watching() const {
+    RemoteRequest request = request_;
+    request.nonce = random_hex(16);
+    request.has_input = false;
+    request.argv.insert(request.argv.begin() + 1, "--watch");
+    return request;
+  }
+
+ private:
+  /// Copies the code and asks once. Sets is_sent before the token leaves this machine.
+  Result<Answer> call_once(const Interrupt& interrupt, bool& is_sent) {
+    const bool was_sent = is_sent;
+    DLRUN_TRY(ssh_.open(may_ask()));
+    request_.nonce = random_hex(16);
+    request_.has_input = call_.spec == "-";
+    if (code_ == nullptr) is_sent = true;
+    DLRUN_TRY_ASSIGN(auto process, code_ == nullptr
+                                       ? start_on_host(ssh_, program_, request_)
+                                       : copy_under_lock(ssh_, program_, *code_,
+                                                         cli_.bin_dir / "dlrun", interrupt));
+    if (code_ != nullptr) {
+      is_sent = true;
+      process.send(Frame{Frame::Kind::kGo, word_of(request_)});
+    }
+    if (request_.has_input) {
+      process.send(Frame{Frame::Kind::kInput, input_});
+      process.send(Frame{Frame::Kind::kInputEnd, ""});
+    }
+    Answer answer;
+    const auto into = [](std::string& text) {
+      return [&text](std::string_view bytes) {
+        text += bytes;
+        return text.size() <= kLargestAnswer;
+      };
+    };
+    DLRUN_TRY_ASSIGN(answer.end, process.finish(into(answer.out), into(answer.err), interrupt));
+    if (!answer.end.has_begun && answer.end.exit_code != kSshFailed) {
+      is_sent = was_sent;
+      DLRUN_TRY(check_end(call_, ssh_, answer.end));
+    }
+    return answer;
+  }
+
+  [[nodiscard]] tl::unexpected<Error> give_up() const {
+    return fail(Errc::kUnavailable,
+                "{}: the connection was lost, and whether the job was submitted is not known here. "
+                "The same command asks for the same submission again, and nothing is queued twice",
+                ssh_.host().name);
+  }
+
+  const Cli& cli_;
+  const Ssh& ssh_;
+  const HostCall& call_;
+  RemoteRequest request_;
+  const CodeCopy* code_;
+  std::string input_, program_;
+};
+
+}  // namespace
+
+Result<int> submit_on_host(const Cli& cli, const Ssh& ssh, const HostCall& call,
+                           RemoteRequest request, const CodeCopy* code) {
+  std::string input;
+  if (call.spec == "-") {
+    DLRUN_TRY_ASSIGN(input, read_standard_input());
+  }
+  HostSubmission submission(cli, ssh, call, std::move(request), code, std::move(input));
+  {
+    const Interrupt interrupt;
+    DLRUN_TRY_ASSIGN(const auto answer, submission.ask(interrupt));
+    RemoteOutput output(cli);
+    const bool goes_on = call.watches && answer.end.exit_code == kExitOk;
+    output.err(answer.err);
+    if (goes_on && interrupt.requested()) output.out(answer.out);
+    if (goes_on && interrupt.requested()) return kExitInterrupted;
+    if (!goes_on) {
+      output.out(answer.out);
+      return answer.end.exit_code;
+    }
+  }
+  return run_request(cli, ssh, call, submission.watching());
+}
+
+}  // namespace dlrun

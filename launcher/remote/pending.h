@@ -1,0 +1,49 @@
+#pragma once
+// Submissions that were sent to a host and whose answer has not come: one file each, with the token
+// that is asked again.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/env.h"
+#include "common/files.h"
+#include "common/result.h"
+
+namespace dlrun {
+
+/// A submission under way. While this exists no other dlrun takes it over.
+class PendingSubmission {
+ public:
+  /// Returns the record of the same command whose answer never came, else a new one with a new
+  /// token, written to the disk. command: all that makes it the same: the words, the folder, the
+  /// spec's bytes. shown: the command line for people.
+  [[nodiscard]] static Result<PendingSubmission> find_or_make(const Env& env,
+                                                              const std::string& host,
+                                                              const std::string& command,
+                                                              const std::string& shown);
+
+  [[nodiscard]] const std::string& token() const { return token_; }
+  /// Returns true if an earlier call sent the token.
+  [[nodiscard]] bool is_repeated() const { return is_repeated_; }
+  /// Deletes the record, because the host has answered.
+  void settle();
+
+ private:
+  PendingSubmission(std::string token, std::filesystem::path file, UniqueFd lock, bool is_repeated)
+      : token_(std::move(token)),
+        file_(std::move(file)),
+        lock_(std::move(lock)),
+        is_repeated_(is_repeated) {}
+
+  std::string token_;
+  std::filesystem::path file_;
+  UniqueFd lock_;
+  bool is_repeated_;
+};
+
+/// Returns the command lines of the submissions to the host that are open, for people.
+[[nodiscard]] std::vector<std::string> open_submissions(const Env& env, const std::string& host);
+
+}  // namespace dlrun

@@ -1,0 +1,181 @@
+#include "launcher/remote/ssh.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "common/files.h"
+#include "common/log.h"
+#include "common/sha256.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "launcher/remote/remote_process.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kLongestSocket = 90;
+
+/// Makes the folder, or checks that it is a folder of the caller that nobody else can enter.
+Result<> make_folder(const std::filesystem::path& folder) {
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    return fail(Errc::kIo, "cannot make {}: {}", folder.string(), errno_text(errno));
+  struct stat status {};
+  if (::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
+      status.st_uid == ::geteuid() && (status.st_mode & 077) == 0)
+    return {};
+  return fail(Errc::kInvalid,
+              "{}: is not a private folder of yours; connections to hosts would be open to others. "
+              "Remove it, or set XDG_RUNTIME_DIR",
+              folder.string());
+}
+
+/// Returns the folder of the sockets.
+std::filesystem::path socket_folder(const Env& env) {
+  const std::filesystem::path runtime = env.get_or("XDG_RUNTIME_DIR", "");
+  const auto preferred = runtime / "dlrun-ssh";
+  if (runtime.is_absolute() && ::access(runtime.c_str(), W_OK) == 0 &&
+      preferred.string().size() + 32 < kLongestSocket)
+    return preferred;
+  return fmt::format("/tmp/dlrun-ssh-{}", ::geteuid());
+}
+
+/// Returns the start of the alias and a hash of all that decides what the alias means.
+std::string socket_name(const HostFile& host, const Env& env) {
+  constexpr std::size_t kShown = 16, kHash = 12;
+  const std::string all = host.ssh + '\n' + env.get_or("HOME", "");
+  return host.ssh.substr(0, kShown) + "-" + sha256_of_text(all).substr(0, kHash);
+}
+
+/// Holds the lock under which a connection is opened. A second ssh that opens one meanwhile would
+/// stay as a connection that nobody uses.
+UniqueFd lock_opening(const std::filesystem::path& socket) {
+  UniqueFd fd(::open((socket.string() + ".lock").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  while (fd.is_open() && ::flock(fd.get(), LOCK_EX) != 0 && errno == EINTR) {
+  }
+  return fd;
+}
+
+}  // namespace
+
+Result<Ssh> Ssh::of_host(HostFile host, Env env) {
+  const auto folder = socket_folder(env);
+  DLRUN_TRY(make_folder(folder));
+  const auto socket = folder / socket_name(host, env);
+  // On the host a name of another host means nothing.
+  env.unset("DLRUN_HOST");
+  return Ssh(std::move(host), std::move(env), socket);
+}
+
+bool Ssh::is_open() const {
+  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = socket_.string();
+  if (!fd.is_open() || path.size() >= sizeof address.sun_path) return false;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+std::vector<std::string> Ssh::opener(bool has_terminal) const {
+  std::vector<std::string> argv{"ssh", "-M", "-N", "-f", "-T", "-S", socket_.string()};
+  const auto option = [&](std::string text) {
+    argv.emplace_back("-o");
+    argv.push_back(std::move(text));
+  };
+  option("ControlMaster=yes");
+  option("ControlPersist=" + host_.persist);
+  option("ClearAllForwardings=yes");
+  option("RemoteCommand=none");
+  option("PermitLocalCommand=no");
+  option("ServerAliveInterval=15");
+  option("ServerAliveCountMax=3");
+  option("ConnectTimeout=30");
+  if (!has_terminal) option("BatchMode=yes");
+  argv.emplace_back("--");
+  argv.push_back(host_.ssh);
+  return argv;
+}
+
+Result<> Ssh::open(bool has_terminal, bool may_open) const {
+  if (host_.master == MasterUse::kNone && !may_open) return {};
+  if (is_open()) return {};
+  if (host_.master == MasterUse::kExisting && !may_open) {
+    return fail(Errc::kUnavailable,
+                "no connection to {0} is open, and its file says `master: existing`; run `dlrun "
+                "host login {0}` first",
+                host_.name);
+  }
+  const auto lock = lock_opening(socket_);
+  if (is_open()) return {};
+  ::unlink(socket_.c_str());  // the socket of a connection that has ended
+  DLRUN_TRY_ASSIGN(const auto ended, run_on_terminal(opener(has_terminal), env_));
+  if (ended.exit_code == 0 && is_open()) return {};
+  return fail(Errc::kUnavailable, "{}", connection_text(host_, ended.err, has_terminal));
+}
+
+Result<bool> Ssh::close() const {
+  if (!is_open()) return false;
+  Command command;
+  command.argv = {"ssh", "-S", socket_.string(), "-O", "exit", "--", host_.ssh};
+  command.env = env_;
+  DLRUN_TRY_ASSIGN(const auto ended, run_command(command));
+  if (ended.exit_code == 0) return true;
+  return fail(Errc::kIo, "{}: the connection could not be closed: {}", host_.name, trim(ended.err));
+}
+
+std::vector<std::string> Ssh::command(const std::vector<std::string>& words,
+                                      bool wants_terminal) const {
+  std::vector<std::string> argv{"ssh", wants_terminal ? "-tt" : "-T"};
+  const auto option = [&](std::string text) {
+    argv.emplace_back("-o");
+    argv.push_back(std::move(text));
+  };
+  if (host_.master == MasterUse::kNone) {
+    option("ControlMaster=no");
+    option("ControlPath=none");
+    option("ServerAliveInterval=15");
+    option("ServerAliveCountMax=3");
+    option("ConnectTimeout=30");
+  } else {
+    // These options let ssh use the open connection and nothing else.
+    argv.emplace_back("-S");
+    argv.push_back(socket_.string());
+    option("ControlMaster=no");
+    option("BatchMode=yes");
+    option("ProxyCommand=false");
+  }
+  option("ClearAllForwardings=yes");
+  option("RemoteCommand=none");
+  option("PermitLocalCommand=no");
+  argv.insert(argv.end(), {"-e", "none", "--", host_.ssh});
+  argv.insert(argv.end(), words.begin(), words.end());
+  return argv;
+}
+
+std::vector<std::string> Ssh::start_of(const std::string& program, const std::string& word) const {
+  if (!host_.login_shell) return {program, "--remote", word};
+  // Single quotes mean the same to every shell for these characters.
+  return {"exec", "bash", "-lc", fmt::format("'exec {} --remote {}'", program, word)};
+}
+
+std::string connection_text(const HostFile& host, std::string_view words, bool has_terminal) {
+  const std::string_view said = trim(words);
+  std::string text =
+      fmt::format("{}: ssh could not connect{}{}", host.name, said.empty() ? "" : ": ", said);
+  if (!has_terminal && host.master != MasterUse::kNone) {
+    text += fmt::format(
+        "\nssh could not ask for a password or a code here. If it needs to, run `dlrun host login "
+        "{}` on a terminal; later commands use that connection",
+        host.name);
+  }
+  return text + fmt::format("\nThe same without dlrun: ssh {}. Nothing was sent", host.ssh);
+}
+
+}  // namespace dlrun
