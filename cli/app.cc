@@ -268,7 +268,7 @@ std::optional<HostCall> host_call(Cli& cli, const CLI::App& app, const OwnOption
   const CLI::App* called = app.get_subcommands().front();
   const auto row =
       std::find_if(std::begin(kCommands), std::end(kCommands),
-                   [&](const Command& command) { return command.name == called->get_name(); });
+                   [&](const CommandEntry& command) { return command.name == called->get_name(); });
   if (host.empty() || row->place == Place::kHere) return std::nullopt;
   std::string spec = value_of(*called, "SPEC");
   if (row->name == "explain") {
