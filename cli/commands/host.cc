@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct HostOptions {
   std::string act, name;
   bool json = false;
 };
@@ -74,7 +74,7 @@ Result<int> check(const Cli& cli, const Ssh& ssh) {
   return kExitOk;
 }
 
-Result<int> run_verb(const Cli& cli, const Options& options) {
+Result<int> run_verb(const Cli& cli, const HostOptions& options) {
   if (options.act == "list") return list(cli, options.json);
   if (options.act != "login" && options.act != "check" && options.act != "forget")
     return fail(Errc::kUsage, "host {}: expected list, check, login or forget",
@@ -102,7 +102,7 @@ Result<int> run_verb(const Cli& cli, const Options& options) {
 }  // namespace
 
 void add_host(CLI::App& root, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<HostOptions>();
   Subcommand command(root, "host", "List the hosts of -H, open or close a connection, or try one");
   command
       .option("VERB", options->act,

@@ -19,7 +19,7 @@
 namespace dlrun {
 namespace {
 
-struct Options {
+struct PullOptions {
   std::string run, pattern, to;
 };
 
@@ -49,7 +49,7 @@ Result<nlohmann::ordered_json> run_on(const Cli& cli, const Ssh& ssh, const std:
               trim(err).substr(0, 1000));
 }
 
-Result<int> pull_run(const Cli& cli, const Options& options) {
+Result<int> pull_run(const Cli& cli, const PullOptions& options) {
   const std::string name = cli.env.get_or("DLRUN_HOST", "");
   if (name.empty())
     return fail(Errc::kUsage, "pull copies from a host: dlrun -H HOST pull {}",
@@ -77,7 +77,7 @@ Result<int> pull_run(const Cli& cli, const Options& options) {
 }  // namespace
 
 void add_pull(CLI::App& root, Action& action) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PullOptions>();
   Subcommand command(
       root, "pull", "Copy the files of a run from the host of -H to this machine; deletes nothing");
   command.option("RUN", options->run, kRunHelp).required();
