@@ -38,7 +38,7 @@ if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
 endif()
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES "80;90" CACHE STRING
-    "GPU generations that are compiled for: A100, H100/H200; others run the newest one's PTX")
+    "GPU architectures to compile for: A100, H100/H200; newer GPUs run the newest PTX")
 endif()
 if(DLRUN_CUDA STREQUAL "AUTO" AND NOT CMAKE_CUDA_COMPILER)
   check_language(CUDA)

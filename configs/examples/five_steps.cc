@@ -1,5 +1,6 @@
-// Trains a linear model of drawn digits in five steps, data-parallel on one or more ranks. The
-// program is called five-steps.
+// Trains a linear model on generated digits, data-parallel on one or more ranks. The numbered
+// comments mark the five changes that make a program data-parallel. The program is called
+// five-steps.
 //
 // To build it outside this repository:
 //   find_package(dlrun) and target_link_libraries(five-steps PRIVATE dlrun::runtime)
@@ -23,8 +24,8 @@ using namespace dlrun::trainer;
 
 constexpr std::size_t kPixels = 784, kClasses = 10, kWeights = kPixels * kClasses;
 
-/// Computes softmax regression (Bishop 2006, 4.3.4) over samples [begin, end) of data. w: [784 x
-/// 10]. Adds the gradient of the mean loss to gradient, [784 x 10]. Returns the mean loss.
+/// Computes softmax regression (Bishop 2006, 4.3.4) over the samples of `range`. w and gradient:
+/// [784 x 10]. Adds the gradient of the mean loss to `gradient`. Returns the mean loss.
 double regress(const Dataset& data, Range range, const std::vector<float>& w,
                std::vector<float>& gradient) {
   double loss = 0;

@@ -4,7 +4,7 @@
 //   SWEEP/sweep.json    the points, the values they set, the array and the task of each
 //   SWEEP/array-K/      the input of one sbatch call: job.sh, submission.json
 //   SWEEP/array-K/T/    the run of one point: job.sh, resolved.yaml, and a run's other files
-// A point's submission.json only says that it is task T of the array above. So 10,000 points are
+// A point's submission.json only refers to task T of its array. So the files of 10,000 points are
 // written once, and not again after their submission.
 
 #include <array>
@@ -48,10 +48,10 @@ struct SweepRecord {
 
 /// The results by which points are compared unless the user names one: the first of these that a
 /// point has.
-inline constexpr std::array<std::string_view, 4> kJudgedBy{"test_accuracy", "accuracy", "test_loss",
-                                                           "loss"};
+inline constexpr std::array<std::string_view, 4> kComparedResults{"test_accuracy", "accuracy",
+                                                                  "test_loss", "loss"};
 /// Returns true if a smaller value is better: for names with "loss", "error" or "seconds".
-[[nodiscard]] bool less_is_better(std::string_view result);
+[[nodiscard]] bool is_smaller_better(std::string_view result);
 
 /// Returns the point's values as text: "train.lr=0.1 train.batch=32".
 [[nodiscard]] std::string describe(const SweepRecord& sweep, const SweepRecord::Point& point);
@@ -67,7 +67,7 @@ inline constexpr std::array<std::string_view, 4> kJudgedBy{"test_accuracy", "acc
 /// Returns the point's own directory and the runs that it was resubmitted as, in order. Never
 /// empty.
 [[nodiscard]] std::vector<std::filesystem::path> runs_of_point(const std::filesystem::path& point);
-/// Returns the run that counts for a point: the last of runs_of_point().
+/// Returns the current run of a point: the last of runs_of_point().
 [[nodiscard]] std::filesystem::path current_run_of(const std::filesystem::path& point);
 
 /// Returns the runs to which a command's RUN refers: for a sweep the current run of each point,
@@ -82,7 +82,7 @@ inline constexpr std::array<std::string_view, 4> kJudgedBy{"test_accuracy", "acc
 /// Removes the mark. Called when the job is submitted again.
 void unmark_cancelled(const std::filesystem::path& run_or_array);
 
-/// Records that the point, or the run that counts for it, was resubmitted as another run.
+/// Records that the point, or its current run, was resubmitted as another run.
 [[nodiscard]] Result<> write_successor(const std::filesystem::path& point,
                                        const std::filesystem::path& run);
 

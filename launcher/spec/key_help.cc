@@ -81,10 +81,8 @@ namespace {
 
 std::string no_such_key(std::string_view path) {
   if (const KeyRow* map = map_above(path)) {
-    return fmt::format(
-        "'{}' is no key of its own, but a name in the map that the key '{}' is; see `dlrun explain "
-        "{}`",
-        printable(path), map->path, map->path);
+    return fmt::format("'{}' is not a key, but a name in the map '{}'; see `dlrun explain {}`",
+                       printable(path), map->path, map->path);
   }
   std::vector<std::string_view> names;
   for (const KeyRow& row : spec_keys()) names.push_back(row.path);

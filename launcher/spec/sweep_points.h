@@ -22,10 +22,10 @@ inline constexpr std::uint64_t kMostSweepPoints = 10'000;
 /// Returns the number of points of the sweep.
 [[nodiscard]] std::uint64_t count_points(const SweepSpec& sweep);
 
-/// Returns the points: those listed; else sweep.random different combinations, if given; else all
-/// combinations, the last key changing fastest. Requires a checked sweep: count_points() is at most
-/// kMostSweepPoints, and random at most grid_size(). Returns fewer random points if the ranges are
-/// too narrow for that many different ones.
+/// Returns the points: sweep.points if given, else sweep.random different combinations if given,
+/// else all combinations with the last key changing fastest. Requires a checked sweep:
+/// count_points() is at most kMostSweepPoints, and random at most grid_size(). Returns fewer random
+/// points if the ranges are too narrow for so many different points.
 [[nodiscard]] std::vector<SweepPoint> sweep_points(const SweepSpec& sweep);
 
 /// Returns true if some point sets this key.

@@ -32,12 +32,18 @@ Result<RunDirectory> record(const Context& context, Reporter& reporter, const st
                             TokenClaim* claim) {
   auto run = create_run_directory(runs_dir, name, std::chrono::system_clock::now());
   if (!run) return run;
-  // A run counts as another user's if the path leads through that user's link. The caller chose
-  // this runs folder, so the links in its path are resolved.
-  std::error_code error;
-  if (foreign_folder(run->path)) run->path = std::filesystem::canonical(run->path, error);
-  if (error) return fail(Errc::kIo, "{}: {}", runs_dir, error.message());
-  // A call with the same token finds the run, whatever else of it has been written.
+  // A run counts as another user's if its path leads through a link of that user. The caller chose
+  // this runs folder, so the recorded path has no links.
+  if (foreign_folder(run->path)) {
+    std::error_code error, ignored;
+    auto path = std::filesystem::canonical(run->path, error);
+    if (error) {
+      std::filesystem::remove_all(run->path, ignored);
+      return fail(Errc::kIo, "{}: {}", runs_dir, error.message());
+    }
+    run->path = std::move(path);
+  }
+  // A later call with the same token finds the run, however much of the run has been written.
   if (claim != nullptr) DLRUN_TRY(claim->name_run(run->path));
   for (const auto& [file, text] : files) {
     if (auto written = write_file_atomic(run->path / file, text); !written) {
@@ -151,7 +157,7 @@ Result<RunDirectory> record_sweep(const Context& context, Reporter& reporter,
 
 namespace {
 
-/// Records a script, and the spec that it comes from, if that is known.
+/// Records a script, and its spec if the job has one.
 Result<RunDirectory> record_new(const Context& context, Reporter& reporter, const Job& job,
                                 TokenClaim* claim) {
   if (!job.experiment) {
@@ -176,7 +182,7 @@ Result<RunDirectory> record_again(const Context& context, Reporter& reporter, co
   std::array<NamedText, kFiles.size()> files;
   std::size_t count = 0;
   for (const char* name_of_file : kFiles) {
-    auto text = read_untrusted(job.of_run / name_of_file, kLimit, Links::kRefuse);
+    auto text = read_untrusted(job.repeated_run / name_of_file, kLimit, Links::kRefuse);
     if (!text && text.error().code == Errc::kNotFound)
       continue;  // a script written by hand has no spec
     if (!text) return tl::unexpected(text.error());

@@ -30,7 +30,7 @@ void write_provenance(Reporter& reporter, Provenance& provenance,
   const auto written = provenance.write(run);
   if (written) return;
   reporter.warning(
-      fmt::format("where the run came from is not recorded: {}", written.error().message));
+      fmt::format("the run's provenance.json could not be written: {}", written.error().message));
 }
 
 Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInspector& inspector,
@@ -42,15 +42,15 @@ Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInsp
   if (job.experiment) DLRUN_TRY(fetch_downloads(reporter, job.experiment->loaded));
   const bool is_agentless = plan != nullptr && plan->agent.empty();
   if (!is_agentless) DLRUN_TRY(stage(context, reporter, job.runs_dir));
-  const bool goes_on = claim != nullptr && !claim->run().empty();
-  DLRUN_TRY_ASSIGN(auto run, run_of_job(context, reporter, job, claim));
   for (const LogFolders& logs : checked.logs) DLRUN_TRY(make_log_folders(logs));
-  if (plan != nullptr && plan->snapshot && !goes_on) {
-    DLRUN_TRY_ASSIGN(job.words.chdir, snapshot_for(context, job.source_dir, job.runs_dir, run));
+  const bool is_recorded = claim != nullptr && !claim->run().empty();
+  DLRUN_TRY_ASSIGN(auto run, run_of_job(context, reporter, job, claim));
+  if (plan != nullptr && plan->snapshot && !is_recorded) {
+    DLRUN_TRY_ASSIGN(job.settings.chdir, snapshot_for(context, job.source_dir, job.runs_dir, run));
   }
   std::optional<Interrupt> interrupt(std::in_place);
-  Executor& executor = inspector.executor_of(job.words.server);
-  auto submission = submit_once(context, run, job.words, executor, *interrupt,
+  Executor& executor = inspector.executor_of(job.settings.server);
+  auto submission = submit_once(context, run, job.settings, executor, *interrupt,
                                 claim != nullptr ? claim->token() : "");
   const bool is_interrupted = interrupt->requested();
   interrupt.reset();

@@ -14,7 +14,7 @@
 
 namespace dlrun {
 
-/// An accepted submission: one job, or the arrays of a sweep.
+/// A submission that Slurm has accepted: one job, or the arrays of a sweep.
 struct Submitted {
   Job job;  ///< for a sweep, the parts that its arrays share
   RunDirectory run;
@@ -64,7 +64,7 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
                                                RunInspector& inspector, const IndexEntry& run);
 
 /// Submits the script of a run again as a new run, or the missing points of a sweep. text: the run
-/// as the user named it. force: also if the run has not ended.
+/// as the user named it. force: submits the run even if it has not ended.
 [[nodiscard]] Result<Submitted> resubmit(const Context& context, Reporter& reporter,
                                          RunInspector& inspector, const std::string& text,
                                          bool force, TokenClaim* claim = nullptr);

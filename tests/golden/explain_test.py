@@ -61,8 +61,8 @@ class Explain(unittest.TestCase):
             with self.subTest(name=name):
                 done = self.dlrun("explain", name)
                 self.assertEqual(done.returncode, 2)
-                self.assertIn(f"'{name}' is no key of its own, but a name in the map that the key "
-                              f"'{key}' is; see `dlrun explain {key}`", done.stderr)
+                self.assertIn(f"'{name}' is not a key, but a name in the map '{key}'; see "
+                              f"`dlrun explain {key}`", done.stderr)
         self.assertIn("did you mean 'resources.nodes'?",
                       self.dlrun("explain", "resources.node").stderr)
 

@@ -83,10 +83,10 @@ class Schema(unittest.TestCase):
                 and "needs train.local_steps" not in line and "needs train.device: cuda" not in line
                 and "needs train.data.dataset: patches" not in line
                 and "sweep.parameters is missing" not in line and "No such file" not in line
-                and "but resources.nodes is" not in line and "the job asks for none" not in line
-                and "a spare node is used by the next attempt" not in line
-                and "needs resources.nodes with one number" not in line
-                and "train.data.path is missing" not in line and "which need no files" not in line]
+                and "but resources.nodes is" not in line and "the job requests none" not in line
+                and "only a restarted attempt uses a spare node" not in line
+                and "needs one number in resources.nodes" not in line
+                and "train.data.path is missing" not in line and "dataset that is read from files" not in line]
 
     def test_is_a_schema(self):
         jsonschema.Draft7Validator.check_schema(SCHEMA)

@@ -87,10 +87,10 @@ TEST_CASE("Slurm's words for memory that ran out are known") {
   CHECK(reports_out_of_memory("srun: error: n1: task 0: Out Of Memory"));
   CHECK_FALSE(reports_out_of_memory("srun: error: n1: task 0: Exited with exit code 1"));
   CHECK_FALSE(reports_out_of_memory("my program: error: n1: task 0: Out Of Memory"));
-  const auto words = parse_task_ends("srun: error: n1: task 3: Out Of Memory");
-  REQUIRE(words);
-  CHECK(words->signal == SIGKILL);
-  CHECK(words->tasks == std::vector<int>{3});
+  const auto ends = parse_task_ends("srun: error: n1: task 3: Out Of Memory");
+  REQUIRE(ends);
+  CHECK(ends->signal == SIGKILL);
+  CHECK(ends->tasks == std::vector<int>{3});
 }
 
 TEST_CASE("Slurm's words for a lost node are known") {

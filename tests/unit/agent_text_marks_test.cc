@@ -180,6 +180,7 @@ TEST_CASE("where srun writes the ranks' standard error to a file, nothing is mar
                                                                  {"--error", "none"},
                                                                  {"--exclusive"},
                                                                  {"-n2"},
+                                                                 {"-kofile"},
                                                                  {"--open-mode=append"},
                                                                  {"--export=ALL"},
                                                                  {"-l"},

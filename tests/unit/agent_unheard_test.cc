@@ -20,6 +20,20 @@ void stop_lead(Scene& scene, seconds time) {
   scene.attempt.on_asleep(time, scene.now);
 }
 
+TEST_CASE("a rank without an exit record is reported although lead was stopped just before") {
+  Scene scene;
+  scene.all_join(4);
+  for (const int rank : {0, 1, 3}) scene.attempt.on_exit(rank, {0, 0, {}}, scene.now);
+  scene.attempt.on_step_end(0, "", scene.now);
+  stop_lead(scene, seconds(3));
+  scene.pass(seconds(1));
+  REQUIRE(scene.attempt.is_over());
+  CHECK(scene.attempt.end().first_failed->rank == 2);
+  CHECK(scene.attempt.end().message ==
+        "rank 2 on n2: has no exit record, and the step is over; the other 3 ranks are ended");
+  CHECK(scene.notes.said == std::vector<std::string>{scene.attempt.end().message});
+}
+
 TEST_CASE("lead that was stopped beyond its lease says so, and blames no rank") {
   Scene scene;
   scene.all_join(4);

@@ -12,7 +12,7 @@
 #include "cli/cli.h"
 #include "cli/command_line.h"
 #include "cli/terminal/print.h"
-#include "cli/terminal/words.h"
+#include "cli/terminal/state_and_cost.h"
 #include "common/files.h"
 #include "common/log.h"
 #include "launcher/help/completion.h"

@@ -190,7 +190,7 @@ TEST_CASE(
     print_json({{"a", 1}});
     print_document("text");
     const bool is_told =
-        !print_or_say([&] { print(cli, text("more")); }, "the job is queued").has_value();
+        !print_or_fail([&] { print(cli, text("more")); }, "the job is queued").has_value();
     return (is_all_printed() ? 1 : 2) + (is_reader_gone() ? 10 : 20) + (is_told ? 100 : 0);
   };
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC)),

@@ -131,7 +131,7 @@ TEST_CASE(
   };
   CHECK(has(advice("nvcr.io#nvidia/cuda"), "`dlrun container import nvcr.io#nvidia/cuda`"));
   CHECK(has(advice("x.sqsh"), "write ./x.sqsh"));
-  CHECK(has(advice("/x.sif"), "is apptainer's"));
+  CHECK(has(advice("/x.sif"), "is an image of apptainer"));
   CHECK(has(advice("a b"), "is not the name of an image"));
   for (const char* image : {"x.sqsh", "/x.sif", "a b"}) CHECK_FALSE(has(advice(image), "import"));
   spec.image = "/a.sqsh";
@@ -194,9 +194,9 @@ TEST_CASE("apptainer: an image in a registry is warned of, a name without a sche
   spec.image = "docker://";
   CHECK(has(refusal(apptainer_backend(), spec), "names no image"));
   spec.image = "docker://nvcr.io#nvidia/pytorch:24.05";
-  CHECK(has(refusal(apptainer_backend(), spec), "wants docker://nvcr.io/nvidia/pytorch:24.05\n"));
+  CHECK(has(refusal(apptainer_backend(), spec), "expects docker://nvcr.io/nvidia/pytorch:24.05\n"));
   spec.image = "docker://nvcr.io#";
-  CHECK(has(refusal(apptainer_backend(), spec), "wants docker://REGISTRY/IMAGE:TAG\n"));
+  CHECK(has(refusal(apptainer_backend(), spec), "expects docker://REGISTRY/IMAGE:TAG\n"));
 }
 
 TEST_CASE("charliecloud: options for each key, and keys that it cannot express are refused") {
@@ -222,7 +222,7 @@ TEST_CASE("charliecloud: options for each key, and keys that it cannot express a
   step.spec.name = "n";
   step.spec.entrypoint = true;
   const std::string refused = refusal(charliecloud_backend(), step.spec);
-  for (const char* part : {"does not know 'ro'", "keeps no containers", "cannot save",
+  for (const char* part : {"only the flag rw, not 'ro'", "keeps no containers", "cannot save",
                            "does not run an image's entry point"})
     CHECK(has(refused, part));
   step.spec = {};

@@ -73,11 +73,11 @@ TEST_CASE("the user's jobs are read (phase, exit code, signal, array tasks), and
   CHECK(waiting == " 8_4 8_6 8_8 8_10 8_20 8_30");
   CHECK((*jobs)[2].phase == JobPhase::kPending);
   CHECK((*jobs)[2].start.empty());
-  const auto kept = rest_jobs(rest_jobs_of(kJobs, 1000), 1000);
+  const auto kept = rest_jobs(reduced_rest_jobs(kJobs, 1000), 1000);
   REQUIRE(kept);
   REQUIRE(kept->size() == 8);
   CHECK((*kept)[0].nodes == "n[1-2]");
-  CHECK(rest_jobs_of(kJobs, 1000).find("name") == std::string::npos);
+  CHECK(reduced_rest_jobs(kJobs, 1000).find("name") == std::string::npos);
   CHECK_FALSE(rest_jobs("<html>", 1000));
   CHECK_FALSE(rest_jobs("[]", 1000));
 }

@@ -117,7 +117,7 @@ TEST_CASE("Slurm's words are told apart: it said no, or nobody answered") {
 }
 
 TEST_CASE("Slurm's words are one line of printable text, each said once") {
-  CHECK(slurm_words("sbatch: error: a\nsbatch: error: a\nsbatch: fatal: b\x1b[31m\n") ==
+  CHECK(slurm_message("sbatch: error: a\nsbatch: error: a\nsbatch: fatal: b\x1b[31m\n") ==
         "a; b\\x1b[31m");
   CHECK(slurm_error("sbatch", "", 7).message.find("code 7") != std::string::npos);
 }

@@ -131,6 +131,7 @@ TEST_CASE("the log's file is appended to, is private, and must be a regular file
     CHECK_FALSE(open_log("test", {LogLevel::kInfo, wrong.string()}, {}));
     CHECK_FALSE(is_logged(LogLevel::kInfo));
   }
+  CHECK(open_log("test", {LogLevel::kInfo, link.string()}, {}).error().code == Errc::kInvalid);
 }
 
 TEST_CASE("a reader of stderr that has gone costs lines of the log and nothing else") {

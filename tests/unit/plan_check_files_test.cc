@@ -90,7 +90,7 @@ TEST_CASE(
   CHECK(has(of(", mounts: [.:/app], workdir: /app"), missing));
   CHECK(of(", mounts: [.:/app], workdir: /opt/app").empty());
   std::ofstream(folder / "train.py") << "pass\n";
-  CHECK(has(of(""), "launch.command: the script 'train.py' is here, but in no mount"));
+  CHECK(has(of(""), "launch.command: the script 'train.py' is in no mount"));
   CHECK(has(of(", workdir: /opt/app"), "in no mount"));
   CHECK(of(", mounts: [.:/app], workdir: /app").empty());
   CHECK(of(", mounts: ['.:/workspace']").empty());

@@ -409,8 +409,8 @@ TEST_CASE("a script that was written by hand asks for what its last #SBATCH line
 
 TEST_CASE("salloc gets the directives without what only a batch job has") {
   const auto words =
-      salloc_words(planned("resources: {time: 1m}\nlaunch: {command: [x]}\ncheckpoint: "
-                           "{signal_before: 30s}\nslurm: {propagate: ALL}"));
+      salloc_arguments(planned("resources: {time: 1m}\nlaunch: {command: [x]}\ncheckpoint: "
+                               "{signal_before: 30s}\nslurm: {propagate: ALL}"));
   for (const char* gone : {"--output", "--open-mode", "--no-requeue", "--signal", "--propagate"}) {
     CHECK(std::none_of(words.begin(), words.end(),
                        [&](const std::string& word) { return word.starts_with(gone); }));

@@ -82,13 +82,13 @@ TEST_CASE(
   const std::string text =
       with_spec("#!/bin/bash\n#: mine\nexec agent\n", {"a: 1\n", "1", "/f", "/r", "", ""});
   // The line '#: mine' looks like a carried spec, so carried_spec() refuses it.
-  CHECK(is_as_rendered(text) == false);
+  CHECK(is_unedited(text) == false);
   const std::string fine = with_spec("#!/bin/bash\nexec agent\n", example());
-  CHECK(is_as_rendered(fine));
-  CHECK_FALSE(is_as_rendered(fine + "echo more\n"));
-  CHECK_FALSE(is_as_rendered("#!/bin/bash\n# mine\n" + fine.substr(12)));
-  CHECK_FALSE(is_as_rendered("#!/bin/bash\nexec agent\n"));
-  CHECK_FALSE(is_as_rendered(""));
+  CHECK(is_unedited(fine));
+  CHECK_FALSE(is_unedited(fine + "echo more\n"));
+  CHECK_FALSE(is_unedited("#!/bin/bash\n# mine\n" + fine.substr(12)));
+  CHECK_FALSE(is_unedited("#!/bin/bash\nexec agent\n"));
+  CHECK_FALSE(is_unedited(""));
 }
 
 TEST_CASE("sha256 is that of FIPS 180-4's example") {

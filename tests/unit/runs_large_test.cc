@@ -219,8 +219,8 @@ TEST_CASE("a summary holds while the run's record is the file that it was made o
   {
     RunSummaries summaries = RunSummaries::beside(index);
     CHECK_FALSE(summaries.find(run, info).has_value());
-    summaries.keep(run, info, {"42", "completed", "test_accuracy 0.9"});
-    summaries.keep({"r-2", "r", folder / "r-2", ""}, info, {"43", "failed", "a\ttab"});
+    summaries.add(run, info, {"42", "completed", "test_accuracy 0.9"});
+    summaries.add({"r-2", "r", folder / "r-2", ""}, info, {"43", "failed", "a\ttab"});
     summaries.save();
   }
   const RunSummaries summaries = RunSummaries::beside(index);

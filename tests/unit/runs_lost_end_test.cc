@@ -98,7 +98,7 @@ TEST_CASE(
   const auto status = RunInspector(env).inspect(run.path());
   REQUIRE(status.has_value());
   CHECK(status->state == RunState::kNotSubmitted);
-  CHECK(status->detail.find("dlrun was ended before it sent the job") != std::string::npos);
+  CHECK(status->detail.find("dlrun was ended before it submitted the job") != std::string::npos);
   const TemporaryDirectory other;  // any folder that is no run
   CHECK_FALSE(RunInspector(env).inspect(other.path()).has_value());
 }

@@ -17,7 +17,7 @@ RunFacts submitted() {
   facts.submission.emplace();
   facts.submission->state = Submission::State::kSubmitted;
   facts.submission->job = {"", "42"};
-  facts.was_asked = true;
+  facts.has_answer = true;
   return facts;
 }
 
@@ -100,7 +100,7 @@ TEST_CASE("a job that nobody knows any more is unknown, never a guess") {
 
 TEST_CASE("an unreachable controller fails nothing: what was known before is said as such") {
   RunFacts facts = submitted();
-  facts.was_asked = false;
+  facts.has_answer = false;
   facts.unreachable = "nobody answers";
   CHECK(assess(facts).state == RunState::kPending);
   CHECK(assess(facts).is_last_known);
@@ -216,16 +216,16 @@ TEST_CASE("a job whose dependency can never hold says which") {
   facts.report->failed_dependencies = {"afterok:4"};
   CHECK(assess(facts).state == RunState::kCancelled);
   CHECK(assess(facts).detail ==
-        "CANCELLED: it waited for afterok:4, which can never hold any more");
+        "CANCELLED: it waited for afterok:4, which can no longer be fulfilled");
   facts.report->failed_dependencies.clear();
   CHECK(assess(facts).detail ==
-        "CANCELLED: it waited for a dependency, which can never hold any more");
+        "CANCELLED: it waited for a dependency, which can no longer be fulfilled");
   facts.report->reason.clear();
   CHECK(assess(facts).detail == "CANCELLED: it was cancelled");
   facts.report = report(JobPhase::kPending, "PENDING");
   facts.report->reason = "DependencyNeverSatisfied";
   facts.report->failed_dependencies = {"afterok:4", "afterok:5"};
-  CHECK(
-      assess(facts).detail ==
-      "DependencyNeverSatisfied: it waits for afterok:4, afterok:5, which can never hold any more");
+  CHECK(assess(facts).detail ==
+        "DependencyNeverSatisfied: it waits for afterok:4, afterok:5, which can no longer be "
+        "fulfilled");
 }

@@ -177,8 +177,7 @@ TEST_CASE(
   CHECK(status.state == RunState::kNotSubmitted);
   CHECK(status.detail ==
         "it was not submitted: the submission ended before its array's turn; `dlrun resubmit` of "
-        "the sweep submits what "
-        "is missing");
+        "the sweep submits the missing points");
   Submission intent;
   intent.token = std::string(32, 'c');
   REQUIRE(write_submission(array_path(f.sweep.path, 1), intent).has_value());
@@ -222,7 +221,7 @@ TEST_CASE("a point that was cancelled before it started is cancelled when Slurm 
   const auto state = [&] {
     auto facts = RunInspector::read_facts(f.point(2));
     REQUIRE(facts.has_value());
-    facts->was_asked = true;
+    facts->has_answer = true;
     return assess(std::move(*facts)).state;
   };
   CHECK(state() == RunState::kUnknown);
@@ -241,7 +240,7 @@ TEST_CASE("a run that was cancelled before it started is cancelled when Slurm ha
   const auto state = [&] {
     auto facts = RunInspector::read_facts(run);
     REQUIRE(facts.has_value());
-    facts->was_asked = true;
+    facts->has_answer = true;
     return assess(std::move(*facts)).state;
   };
   CHECK(state() == RunState::kUnknown);

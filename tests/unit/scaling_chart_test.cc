@@ -45,7 +45,7 @@ TEST_CASE(
   const auto figures = figures_of(model, {1, 2});
   const auto fits = fit_scaling(figures, kBatch);
   REQUIRE(fits.size() == 2);
-  const auto modelled = continue_scaling(figures, fits, kBatch);
+  const auto modelled = predict_scaling(figures, fits, kBatch);
   REQUIRE(modelled.size() == 9);  // 4, 8, ... 1024
   CHECK(modelled.front().ranks == 4);
   CHECK(modelled.back().ranks == 1024);
@@ -55,7 +55,7 @@ TEST_CASE(
     CHECK(truth <= one.high);
   }
   CHECK(fit_scaling(figures_of(model, {2}), kBatch).empty());
-  CHECK(continue_scaling(figures_of(model, {2}), {}, kBatch).empty());
+  CHECK(predict_scaling(figures_of(model, {2}), {}, kBatch).empty());
 }
 
 TEST_CASE("no cost is negative: what runs faster than it should is modelled without cost") {
@@ -76,12 +76,12 @@ TEST_CASE("speed-up and efficiency are beside the fewest ranks, also where these
 TEST_CASE("the table calls modelled what is, and says why there is a span") {
   const std::vector<ScalingFigure> figures{{1, 2, 20'000, "one"}, {2, 4, 30'000, "two"}};
   const auto fits = fit_scaling(figures, kBatch);
-  const auto modelled = continue_scaling(figures, fits, kBatch);
+  const auto modelled = predict_scaling(figures, fits, kBatch);
   const std::string text = scaling_table(figures, fits, modelled, "step").plain();
   CHECK(text.find("    1      2        20k      1.00       100 %  one\n") != std::string::npos);
   CHECK(text.find("    2      4        30k      1.50        75 %  two\n") != std::string::npos);
   CHECK(text.find("modelled, not measured: n ranks take for a step ") != std::string::npos);
-  CHECK(text.find("do not tell latency and transfer apart") != std::string::npos);
+  CHECK(text.find("cannot separate latency from transfer") != std::string::npos);
   CHECK(text.find("RANKS  SAMPLES/S, MODELLED") != std::string::npos);
   const std::string bars = scaling_bars(figures, modelled).plain();
   CHECK(count(bars, "░") > 0);
@@ -93,7 +93,7 @@ TEST_CASE(
     "the drawing has what was measured, what is modelled, dashed and named, and a line of no "
     "cost") {
   const std::vector<ScalingFigure> figures{{1, 2, 20'000, "one"}, {2, 4, 30'000, "two"}};
-  const auto modelled = continue_scaling(figures, fit_scaling(figures, kBatch), kBatch);
+  const auto modelled = predict_scaling(figures, fit_scaling(figures, kBatch), kBatch);
   const std::string svg = scaling_svg(figures, modelled, "a <b> & c");
   CHECK(svg.starts_with("<svg xmlns="));
   CHECK(svg.ends_with("</svg>\n"));

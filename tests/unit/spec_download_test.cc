@@ -68,7 +68,7 @@ TEST_CASE("a user or a password in a url is refused, and shown nowhere") {
     const std::string said = refused(request(item(url)));
     CAPTURE(url);
     CHECK(has(said, "exp.yaml:4:"));
-    CHECK(has(said, "train.data.download: this url has a user or a password in it"));
+    CHECK(has(said, "train.data.download: this url holds a user or a password"));
     CHECK_FALSE(has(said, "can"));
     auto set = request("[]");
     set.sets = {"train.data.download=" + item(url)};
@@ -80,7 +80,7 @@ TEST_CASE("a user or a password in a url is refused, and shown nowhere") {
        {"https://h/f@2", "https://h:80/@scope/f", "https://[::1]/@/f", "https://[::1]:8080/@/f"})
     CHECK(load_spec(request(item(url))).has_value());
   CHECK(has(refused(request(item("h.org/@scope/f"))),
-            "'h.org/@scope/f' is no https:// or http:// url"));
+            "'h.org/@scope/f' is not an https:// or http:// url"));
 }
 
 TEST_CASE("a url's password is not shown either if the line has another error") {
@@ -116,10 +116,10 @@ TEST_CASE("what is no download is refused, with its place") {
             "sha256 is 'abc', expected 64 hexadecimal digits"));
   CHECK(has(of("[{url: https://h/f, sha256: " + std::string(64, 'g') + "}]"),
             "expected 64 hexadecimal digits"));
-  CHECK(has(of(item("ftp://h/f")), "'ftp://h/f' is no https:// or http:// url"));
-  CHECK(has(of(item("file:///etc/passwd")), "is no https:// or http:// url"));
-  CHECK(has(of(item("https:///f")), "is not a url that a file can be fetched from"));
-  CHECK(has(of(item("https://h/a b")), "is not a url that a file can be fetched from"));
+  CHECK(has(of(item("ftp://h/f")), "'ftp://h/f' is not an https:// or http:// url"));
+  CHECK(has(of(item("file:///etc/passwd")), "is not an https:// or http:// url"));
+  CHECK(has(of(item("https:///f")), "is not the url of a file"));
+  CHECK(has(of(item("https://h/a b")), "is not the url of a file"));
   CHECK(has(of(item("https://h/d/")), "does not end with a file's name; give one with file: NAME"));
   CHECK(has(of(item("https://h/a%2Fb")), "does not end with a file's name"));
   CHECK(has(of(item("https://h/.hidden")), "does not end with a file's name"));
@@ -141,14 +141,14 @@ TEST_CASE("downloads need a folder and a dataset that is read from files, and go
   CHECK(has(refused(request(f, "dataset: mnist")),
             "train.data.download: train.data.path is missing"));
   CHECK(has(refused(request(f, "path: ./d")),
-            "train.data.download: train.data.dataset says digits, or nothing"));
-  CHECK(has(refused(request(f, "dataset: digits, path: ./d")), "train.data.dataset says digits"));
+            "train.data.download needs a dataset that is read from files"));
+  CHECK(has(refused(request(f, "dataset: digits, path: ./d")), "needs a dataset that is read"));
   CHECK(has(refused(request(f, "dataset: mnist, path: ./d",
                             "sweep: {parameters: {train.data.path: [a, b]}}\n")),
-            "the sweep gives its points several train.data.path"));
+            "the sweep sets several values of train.data.path"));
   CHECK(has(
       refused(request(f, "dataset: mnist, path: ./d", "sweep: {points: [{train.data.path: a}]}\n")),
-      "the sweep gives its points several train.data.path"));
+      "the sweep sets several values of train.data.path"));
   CHECK(has(refused(request(f, "dataset: mnist, path: ./d",
                             "sweep: {points: [{train.data.download: []}]}\n")),
             "'train.data.download' cannot be swept: all points of a sweep have the same files"));

@@ -126,7 +126,7 @@ TEST_CASE("torchrun: one task per node, its ranks are launch.nproc_per_node or t
   CHECK(has(refused(request("preset: torchrun", "time: 1m, gpus: 8, nodes: 2")),
             "launch.nproc_per_node is missing"));
   CHECK(has(refused(request("preset: torchrun", "time: 1m, ntasks: 8, nodes: 2")),
-            "wants one task per node"));
+            "needs one task per node"));
   CHECK(planned(request("preset: torchrun", "time: 1m, ntasks: 2, nodes: 2")).requested.tasks == 2);
 }
 
@@ -148,7 +148,7 @@ TEST_CASE(
   trainer.text =
       "resources: {time: 1m}\ntrain: {data: {dataset: digits}}\nlaunch: {agent: false}\n";
   CHECK(has(refused(trainer),
-            "exp.yaml:3:17: error: launch.agent: false: the preset 'trainer' cannot do without"));
+            "exp.yaml:3:17: error: launch.agent: false: the preset 'trainer' needs the agent"));
 }
 
 TEST_CASE(
@@ -161,7 +161,7 @@ TEST_CASE(
   CHECK(has(refused(request("preset: tensorflow, roles: {ps: 4, chief: 1}", "time: 1m, nodes: 3")),
             "asks for 5 ranks, but the job has 3"));
   CHECK(has(refused(request("preset: tensorflow, roles: {ps: 3}", "time: 1m, nodes: 3")),
-            "none is left to be a worker"));
+            "no rank is a worker"));
   CHECK(has(refused(request("preset: tensorflow, roles: {chief: 2}", "time: 1m, nodes: 3")),
             "launch.roles.chief"));
   const auto nproc = loaded(request("preset: torch, nproc_per_node: 4")).warnings;

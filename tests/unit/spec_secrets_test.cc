@@ -58,7 +58,7 @@ TEST_CASE("what is no name of a variable is refused, and not repeated") {
 
 TEST_CASE("a secret cannot stand in a variable, nor its value in another key") {
   CHECK(has(refused(request("[TOKEN]", {"environment.vars.TOKEN=x"})),
-            "TOKEN is a secret and cannot stand in environment.vars"));
+            "TOKEN is a secret; remove it from environment.vars"));
   std::string said = refused(request("[TOKEN]\n  setup: login ${TOKEN}"));
   CHECK(has(said, "exp.yaml:5:10: error: TOKEN is a secret: its value must not reach the script"));
   CHECK_FALSE(has(said, "canary-value"));

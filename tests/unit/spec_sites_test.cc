@@ -323,7 +323,7 @@ TEST_CASE("a default that names a variable is checked in the environment of a jo
   CHECK(problems("{environment: {venv: ~/venv, vars: {A: \"${PROJECT}\"}}}").empty());
   CHECK(problems("{resources: {nodes: \"${NODES}\"}, slurm: {mail-user: \"${MAIL}\"}}").empty());
   CHECK(problems("{container: {mounts: [\"${PROJECT}:/data\"]}}").empty());
-  CHECK(has(problems("{environment: {venv: \"${PROJECT\"}}"), "only ${NAME} is replaced here"));
+  CHECK(has(problems("{environment: {venv: \"${PROJECT\"}}"), "dlrun replaces only ${NAME}"));
   CHECK(has(problems("{resources: {nodes: \"$${NODES}\"}}"), "${NODES}"));
   CHECK(read_site_file("x.yaml", "slurmrestd: [{url: \"unix:${SOCKET}\"}]\n").problems.empty());
   CHECK(has(format_diagnostics(

@@ -127,6 +127,22 @@ void check_wakes(Store& mine, Store& others) {
 
 }  // namespace
 
+TEST_CASE("agent store: an agent that reads nothing makes put() fail in time, not block") {
+  int ends[2];
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  const UniqueFd agent_end(ends[1]);
+  auto store = AgentStore::open(UniqueFd(ends[0]), milliseconds(100));
+  REQUIRE(store);
+  // The buffers of the socket hold the first reports.
+  const std::string object = R"({"note": ")" + std::string(1U << 16U, 'x') + "\"}";
+  Result<> reported;
+  for (int i = 0; i < 100 && reported; ++i) reported = (*store)->report_progress(object);
+  REQUIRE_FALSE(reported);
+  CHECK(reported.error().code == Errc::kTimeout);
+  CHECK(reported.error().message == "store: the agent accepted no data for 100 ms");
+  CHECK((*store)->put("key", "value").error().code == Errc::kUnavailable);
+}
+
 TEST_CASE("memory store: keys are written once, bytes arrive unchanged, a wait ends") {
   MemoryStore store;
   check_is_a_store(store);

@@ -104,14 +104,14 @@ TEST_CASE_FIXTURE(Cluster, "a spec, a script and a run are submitted as jobs of 
   const auto second = submit("x.sh");
   REQUIRE(second.has_value());
   CHECK(second->job.source == Job::Source::kScript);
-  CHECK(first->job.words.log_pattern == folder.path().string() + "/o-%j.txt");
-  CHECK(second->job.words.log_pattern == first->job.words.log_pattern);
+  CHECK(first->job.settings.log_pattern == folder.path().string() + "/o-%j.txt");
+  CHECK(second->job.settings.log_pattern == first->job.settings.log_pattern);
   CHECK(second->job.requests.requested.time_seconds == first->job.requests.requested.time_seconds);
   CHECK_FALSE(fs::exists(second->run.path / "spec.yaml"));
   const auto third = submit_again(first->run.id);
   REQUIRE(third.has_value());
   CHECK(third->job.source == Job::Source::kRun);
-  CHECK(third->job.words.log_pattern == first->job.words.log_pattern);
+  CHECK(third->job.settings.log_pattern == first->job.settings.log_pattern);
   CHECK(third->submissions.front().output == first->submissions.front().output);
   CHECK(third->run.id != first->run.id);
   CHECK(text(third->run.path / "job.sh") == first->job.script);

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <filesystem>
 #include <thread>
 
 #include <doctest/doctest.h>
@@ -27,6 +28,20 @@ TEST_CASE("a program is found in the first folder of PATH that has it, and in ev
   env.set("PATH", "/bin:/usr/share/some/folder/that/is/not/there:/usr/bin");
   CHECK(find_program("sh", env) == "/bin/sh");
   CHECK_FALSE(find_program("no-such-program", env).has_value());
+}
+
+TEST_CASE("the path of a program is absolute, so that it is the same file in another folder") {
+  const auto relative = std::filesystem::relative("/bin/sh").string();
+  REQUIRE(relative.find('/') != std::string::npos);
+  const auto found = find_program(relative, {});
+  REQUIRE(found);
+  CHECK(found->starts_with('/'));
+  auto command = shell("pwd");
+  command.argv.front() = relative;
+  command.directory = "/usr";
+  const auto finished = run_command(command);
+  REQUIRE(finished);
+  CHECK(finished->out == "/usr\n");
 }
 
 TEST_CASE("a command's outputs, code and signal are told apart") {

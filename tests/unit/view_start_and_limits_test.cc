@@ -42,15 +42,15 @@ TEST_CASE(
   JobReport report;
   for (const char* reason : {"PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit"}) {
     report.reason = reason;
-    CHECK(never_text(report).find(reason) != std::string::npos);
+    CHECK(cannot_start_text(report).find(reason) != std::string::npos);
   }
   for (const char* reason : {"", "Priority", "Resources", "Dependency", "ReqNodeNotAvail"}) {
     report.reason = reason;
-    CHECK(never_text(report).empty());
+    CHECK(cannot_start_text(report).empty());
   }
   report.reason = "PartitionConfig";
   report.phase = JobPhase::kRunning;
-  CHECK(never_text(report).empty());
+  CHECK(cannot_start_text(report).empty());
 }
 
 }  // namespace

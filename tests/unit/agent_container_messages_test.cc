@@ -4,15 +4,15 @@
 #include <doctest/doctest.h>
 
 #include "attempt_scene.h"
-#include "runtime/agent/container_words.h"
+#include "runtime/agent/container_messages.h"
 
 namespace dlrun::agent {
 namespace {
 
 std::optional<ContainerFailure> heard(std::vector<std::string_view> lines) {
-  ContainerWords words;
-  for (const auto line : lines) words.hear(line);
-  return words.failure();
+  ContainerMessages messages;
+  for (const auto line : lines) messages.handle_line(line);
+  return messages.failure();
 }
 
 /// Messages of pyxis 0.24 and enroot 4.1.2 under Slurm 22.05.
