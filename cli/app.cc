@@ -22,7 +22,7 @@
 namespace dlrun {
 namespace {
 
-/// Where a command runs if a host is named.
+/// Where a command runs if the user names a host.
 enum class Place {
   kHost,  ///< on the host
   kCode,  ///< on the host, in the copy of the code around the spec
@@ -221,7 +221,7 @@ void add_host_option(CLI::App& app, std::optional<std::string>* host) {
       ->type_name("HOST");
 }
 
-/// The options of dlrun itself.
+/// The options that stand before the command's name.
 struct OwnOptions {
   LogOptions log;
   std::optional<std::string> host;
@@ -253,14 +253,14 @@ std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, OwnOp
   return app;
 }
 
-/// Returns the value of an option or a positional of the called command; empty if there is none.
+/// Returns the value of an option or a positional of the called command; empty if it is not given.
 std::string value_of(const CLI::App& command, const std::string& name) {
   const CLI::Option* option = command.get_option_no_throw(name);
   return option != nullptr && option->count() > 0 ? option->results().front() : std::string();
 }
 
-/// Returns the call if a host is named that runs the command, nullopt if this machine does. -H
-/// overrides DLRUN_HOST.
+/// Returns the call for the host in -H or DLRUN_HOST. Returns nullopt if no host is named, or if
+/// the command runs on this machine in any case. -H overrides DLRUN_HOST.
 std::optional<HostCall> host_call(Cli& cli, const CLI::App& app, const OwnOptions& own,
                                   const std::vector<std::string>& words) {
   if (own.host) cli.env.set("DLRUN_HOST", *own.host);
@@ -280,7 +280,7 @@ std::optional<HostCall> host_call(Cli& cli, const CLI::App& app, const OwnOption
   HostCall call;
   call.host = host;
   call.command = called->get_name();
-  call.words = words_for_host(words);
+  call.arguments = arguments_for_host(words);
   call.spec = std::move(spec);
   call.output = value_of(*called, "--output");
   call.takes_code = row->place == Place::kCode && !call.spec.empty();

@@ -29,6 +29,8 @@ int run_remote_side(Cli& cli, std::string_view word) {
   cli.env.unset("DLRUN_HOST");
   cli.env.unset(kTokenVariable);
   if (!request.token.empty()) cli.env.set(kTokenVariable, request.token);
+  cli.env.unset(kGitStateVariable);
+  if (!role->git_state.empty()) cli.env.set(kGitStateVariable, role->git_state.string());
   if (request.mode != RemoteMode::kTerminal) {
     cli.colour_out = request.colour_out;
     cli.colour_err = request.colour_err;
@@ -39,15 +41,16 @@ int run_remote_side(Cli& cli, std::string_view word) {
   return run_cli(cli, static_cast<int>(argv.size()), argv.data());
 }
 
-int run_rsync_shell(Cli& cli, const std::string& name, std::vector<std::string> words) {
+int run_rsync_shell(Cli& cli, const std::string& name, std::vector<std::string> argv) {
   const auto run = [&]() -> Result<int> {
     DLRUN_TRY_ASSIGN(auto host, read_host(name, config_folders(cli)));
-    DLRUN_TRY_ASSIGN(const auto ssh, Ssh::of_host(std::move(host), cli.env));
-    DLRUN_TRY(ssh.open(false));
+    // rsync owns the terminal.
+    DLRUN_TRY_ASSIGN(const auto ssh, Ssh::of_host(std::move(host), cli.env, false));
+    DLRUN_TRY(ssh.open());
     RemoteRequest request;
     request.mode = RemoteMode::kPipe;
     request.nonce = random_hex(16);
-    request.argv = std::move(words);
+    request.argv = std::move(argv);
     const Interrupt interrupt;
     DLRUN_TRY_ASSIGN(auto process, start_on_host(ssh, program_there(cli, ssh.host()), request));
     process.forward_input(RemoteProcess::Input::kRaw);
@@ -56,7 +59,7 @@ int run_rsync_shell(Cli& cli, const std::string& name, std::vector<std::string> 
         const auto end,
         process.finish([&](std::string_view bytes) { return output.out(bytes); },
                        [&](std::string_view bytes) { return output.err(bytes); }, interrupt));
-    if (!end.has_begun) return fail(Errc::kUnavailable, "{}", trim(end.words));
+    if (!end.has_begun) return fail(Errc::kUnavailable, "{}", trim(end.printed));
     return end.exit_code;
   };
   const auto code = run();

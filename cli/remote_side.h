@@ -1,5 +1,5 @@
 #pragma once
-// `dlrun --remote WORD`, which dlrun itself calls over ssh on a host.
+// `dlrun --remote WORD`, which the caller's dlrun starts over ssh on a host.
 
 #include <string>
 #include <string_view>
@@ -9,13 +9,15 @@
 
 namespace dlrun {
 
-/// Serves the request of a word and returns the exit code of its command.
+/// The variable with the file of git_state_bytes(), which `dlrun --remote` sets for `submit`.
+inline constexpr char kGitStateVariable[] = "DLRUN_GIT_STATE";
+
+/// Serves the request in a word and returns the exit code of its command.
 [[nodiscard]] int run_remote_side(Cli& cli, std::string_view word);
 
-/// `dlrun --rsync-shell NAME PLACE WORDS...`, which rsync calls as its remote shell: runs the words
-/// on the host. The shell there sees only dlrun's own word, and its output passes without what the
-/// files of that shell print.
-[[nodiscard]] int run_rsync_shell(Cli& cli, const std::string& name,
-                                  std::vector<std::string> words);
+/// `dlrun --rsync-shell NAME PLACE ARGV...`, which rsync calls as its remote shell: runs argv on
+/// the host NAME and returns its exit code. The host's shell sees only one word, and the text that
+/// its start files print is dropped.
+[[nodiscard]] int run_rsync_shell(Cli& cli, const std::string& name, std::vector<std::string> argv);
 
 }  // namespace dlrun

@@ -1,10 +1,12 @@
-// Submits on a host exactly once. The token is on this machine's disk before it is sent, and after
-// a cut connection the same token is asked again.
+// Submits on a host exactly once. The token is on this machine's disk before it is sent. After a
+// cut connection dlrun asks again with the same token.
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <future>
 
 #include "cli/remote_command.h"
 #include "cli/terminal/print.h"
@@ -13,11 +15,14 @@
 #include "common/text.h"
 #include "launcher/remote/bootstrap.h"
 #include "launcher/remote/pending.h"
+#include "launcher/runs/provenance.h"
 
 namespace dlrun {
 namespace {
 
 constexpr std::size_t kLargestSpec = 1U << 20U, kLargestAnswer = 16U << 20U;
+constexpr std::size_t kLargestPatch = 4U << 20U;
+/// The pauses before further attempts, 40 s in all.
 constexpr std::array<std::chrono::milliseconds, 5> kPauses{
     std::chrono::milliseconds(200), std::chrono::milliseconds(1000),
     std::chrono::milliseconds(3000), std::chrono::milliseconds(9000),
@@ -29,13 +34,14 @@ struct Answer {
   std::string out, err;
 };
 
-/// Reads the spec from standard input, because it may have to be sent again.
-Result<std::string> read_standard_input() {
+/// Reads the spec from standard input. It is kept, because it may have to be sent again.
+Result<std::string> read_spec_input() {
   std::string text;
   std::array<char, 1U << 15U> buffer{};
   for (;;) {
     const ssize_t got = ::read(STDIN_FILENO, buffer.data(), buffer.size());
     if (got == 0) return text;
+    if (got < 0 && errno == EINTR) continue;
     if (got < 0) return fail(Errc::kIo, "standard input: {}", errno_text(errno));
     text.append(buffer.data(), static_cast<std::size_t>(got));
     if (text.size() > kLargestSpec)
@@ -43,10 +49,12 @@ Result<std::string> read_standard_input() {
   }
 }
 
-/// Returns all that makes a submission the same as an earlier one.
-std::string command_of(const Cli& cli, const HostCall& call, const std::string& input) {
+/// Returns a text that is equal for two submissions if they have the same folder, arguments
+/// (without
+/// --watch) and spec.
+std::string identity_of(const Cli& cli, const HostCall& call, const std::string& input) {
   std::string text = cli.current_dir.string() + '\0';
-  for (const std::string& word : call.words) {
+  for (const std::string& word : call.arguments) {
     if (word != "--watch") text += word + '\0';
   }
   const auto spec = call.spec.empty() || call.spec == "-"
@@ -55,7 +63,17 @@ std::string command_of(const Cli& cli, const HostCall& call, const std::string& 
   return text + '\0' + spec.value_or("");
 }
 
-/// One submission, with all that its calls share.
+/// Returns the state of the code's repository, for the run's provenance on the host.
+std::string git_state_to_send(const std::filesystem::path& top, const Env& env) {
+  GitState state = git_state_of(top, env);
+  if (state.patch.size() > kLargestPatch) {
+    state.patch.clear();
+    state.note = fmt::format("no diff: it is larger than {} bytes", kLargestPatch);
+  }
+  return git_state_bytes(state);
+}
+
+/// One submission, and the data that its attempts share.
 class HostSubmission {
  public:
   HostSubmission(const Cli& cli, const Ssh& ssh, const HostCall& call, RemoteRequest request,
@@ -68,17 +86,21 @@ class HostSubmission {
         input_(std::move(input)),
         program_(program_there(cli, ssh.host())) {
     std::erase(request_.argv, "--watch");
+    if (code_ == nullptr) return;
+    // git inspects the code while rsync copies it.
+    git_state_ = std::async(std::launch::async, git_state_to_send, code_->tree.top, ssh_.env());
   }
 
-  /// Asks until the host answers. Fails with kUnavailable if it does not.
+  /// Makes attempts until the host answers. Fails with kUnavailable if all of them fail. Makes only
+  /// one if the connection fails before the token was sent.
   Result<Answer> ask(const Interrupt& interrupt) {
     DLRUN_TRY_ASSIGN(auto pending, PendingSubmission::find_or_make(cli_.env, ssh_.host().name,
-                                                                   command_of(cli_, call_, input_),
-                                                                   join(call_.words, " ")));
+                                                                   identity_of(cli_, call_, input_),
+                                                                   join(call_.arguments, " ")));
     request_.token = pending.token();
     if (pending.is_repeated())
-      print_note(cli_, fmt::format("an earlier call of this command got no answer from {}; asking "
-                                   "for the same submission",
+      print_note(cli_, fmt::format("an earlier call of this command got no answer from {}; dlrun "
+                                   "continues that submission",
                                    ssh_.host().name));
     bool is_sent = pending.is_repeated();
     for (std::size_t attempt = 0;; ++attempt) {
@@ -90,25 +112,28 @@ class HostSubmission {
         if (!is_sent || (answer && !is_open)) pending.settle();
         return answer;
       }
-      if (attempt == kPauses.size() || interrupt.requested()) return give_up();
+      if (attempt == kPauses.size() || interrupt.requested())
+        return give_up(answer ? std::string(trim(answer->end.printed)) : answer.error().message);
       interrupt.sleep(kPauses[attempt]);
     }
   }
 
-  /// Returns the request that asks for the same submission and follows the run.
+  /// Returns the request that finds the same submission and follows the run.
   [[nodiscard]] RemoteRequest watching() const {
     RemoteRequest request = request_;
     request.nonce = random_hex(16);
     request.has_input = false;
+    request.git_state.clear();
     request.argv.insert(request.argv.begin() + 1, "--watch");
     return request;
   }
 
  private:
-  /// Copies the code and asks once. Sets is_sent before the token leaves this machine.
+  /// Makes one attempt: copies the code and sends the token. Sets is_sent before the token leaves
+  /// this machine.
   Result<Answer> call_once(const Interrupt& interrupt, bool& is_sent) {
     const bool was_sent = is_sent;
-    DLRUN_TRY(ssh_.open(may_ask()));
+    DLRUN_TRY(ssh_.open());
     request_.nonce = random_hex(16);
     request_.has_input = call_.spec == "-";
     if (code_ == nullptr) is_sent = true;
@@ -118,6 +143,7 @@ class HostSubmission {
                                                          cli_.bin_dir / "dlrun", interrupt));
     if (code_ != nullptr) {
       is_sent = true;
+      if (git_state_.valid()) request_.git_state = git_state_.get();
       process.send(Frame{Frame::Kind::kGo, word_of(request_)});
     }
     if (request_.has_input) {
@@ -139,11 +165,13 @@ class HostSubmission {
     return answer;
   }
 
-  [[nodiscard]] tl::unexpected<Error> give_up() const {
-    return fail(Errc::kUnavailable,
-                "{}: the connection was lost, and whether the job was submitted is not known here. "
-                "The same command asks for the same submission again, and nothing is queued twice",
-                ssh_.host().name);
+  /// reason: of the last attempt; empty if the connection was lost.
+  [[nodiscard]] tl::unexpected<Error> give_up(const std::string& reason) const {
+    return fail(
+        Errc::kUnavailable,
+        "{}{}: the host has not answered, so it is unknown whether the job is submitted. Run "
+        "the same command again: it continues this submission and queues no second job",
+        reason.empty() ? "" : reason + "\n", ssh_.host().name);
   }
 
   const Cli& cli_;
@@ -152,6 +180,7 @@ class HostSubmission {
   RemoteRequest request_;
   const CodeCopy* code_;
   std::string input_, program_;
+  std::future<std::string> git_state_;  ///< until it was sent
 };
 
 }  // namespace
@@ -160,7 +189,7 @@ Result<int> submit_on_host(const Cli& cli, const Ssh& ssh, const HostCall& call,
                            RemoteRequest request, const CodeCopy* code) {
   std::string input;
   if (call.spec == "-") {
-    DLRUN_TRY_ASSIGN(input, read_standard_input());
+    DLRUN_TRY_ASSIGN(input, read_spec_input());
   }
   HostSubmission submission(cli, ssh, call, std::move(request), code, std::move(input));
   {

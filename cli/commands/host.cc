@@ -1,4 +1,4 @@
-// `dlrun host`: lists the hosts of -H, opens and closes connections, and tries them.
+// `dlrun host`: lists the hosts for -H, and opens, closes and tries their connections.
 
 #include <memory>
 
@@ -19,11 +19,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct HostOptions {
-  std::string act, name;
+  std::string verb, name;
   bool json = false;
 };
 
-Result<int> list(const Cli& cli, bool json) {
+Result<int> list_hosts(const Cli& cli, bool json) {
   const auto dirs = config_folders(cli);
   Json all = Json::array();
   std::vector<std::vector<std::string>> rows = {{"HOST", "SSH", "ROOT", "CONNECTION"}};
@@ -34,7 +34,7 @@ Result<int> list(const Cli& cli, bool json) {
       if (!host.error().message.empty()) print_warning(cli, host.error().message);
       continue;
     }
-    DLRUN_TRY_ASSIGN(const auto ssh, Ssh::of_host(*host, cli.env));
+    DLRUN_TRY_ASSIGN(const auto ssh, Ssh::of_host(*host, cli.env, false));
     const bool is_open = ssh.is_open();
     all.push_back({{"name", name},
                    {"ssh", host->ssh},
@@ -47,15 +47,17 @@ Result<int> list(const Cli& cli, bool json) {
     print_json(all);
   } else {
     print(cli, table(rows));
-    print_note(cli, fmt::format("files of hosts belong in {}", (dirs.front() / "hosts").string()));
+    print_note(cli, fmt::format("to add a host, write its file {}",
+                                (dirs.front() / "hosts" / "NAME.yaml").string()));
   }
   return kExitOk;
 }
 
-/// Connects, starts dlrun on the host, and prints what was found.
-Result<int> check(const Cli& cli, const Ssh& ssh) {
+/// Connects, starts dlrun on the host, and prints its version and the submissions without an
+/// answer.
+Result<int> check_host(const Cli& cli, const Ssh& ssh) {
   const HostFile& host = ssh.host();
-  DLRUN_TRY(ssh.open(may_ask()));
+  DLRUN_TRY(ssh.open());
   DLRUN_TRY_ASSIGN(const bool is_new, ensure_installed(cli, ssh, true));
   RemoteRequest request;
   request.nonce = random_hex(16);
@@ -70,25 +72,24 @@ Result<int> check(const Cli& cli, const Ssh& ssh) {
   print(cli, "{}  ssh {}, dlrun {} in {}{}\n", styled(Style::kBold, host.name), host.ssh,
         end.version, program, is_new ? " (copied now)" : "");
   for (const std::string& open : open_submissions(cli.env, host.name))
-    print(cli, "  no answer yet to: dlrun {}\n", open);
+    print(cli, "  submission without an answer: dlrun {}\n", open);
   return kExitOk;
 }
 
 Result<int> run_verb(const Cli& cli, const HostOptions& options) {
-  if (options.act == "list") return list(cli, options.json);
-  if (options.act != "login" && options.act != "check" && options.act != "forget")
+  if (options.verb == "list") return list_hosts(cli, options.json);
+  if (options.verb != "login" && options.verb != "check" && options.verb != "forget")
     return fail(Errc::kUsage, "host {}: expected list, check, login or forget",
-                printable(options.act));
+                printable(options.verb));
   const std::string name = options.name.empty() ? cli.env.get_or("DLRUN_HOST", "") : options.name;
-  if (name.empty()) return fail(Errc::kUsage, "host {}: NAME is required", options.act);
-  DLRUN_TRY_ASSIGN(auto host, read_host(name, config_folders(cli)));
-  DLRUN_TRY_ASSIGN(const auto ssh, Ssh::of_host(std::move(host), cli.env));
-  if (options.act == "check") return check(cli, ssh);
-  if (options.act == "login") {
+  if (name.empty()) return fail(Errc::kUsage, "host {}: NAME is required", options.verb);
+  DLRUN_TRY_ASSIGN(const auto ssh, ssh_of(cli, name));
+  if (options.verb == "check") return check_host(cli, ssh);
+  if (options.verb == "login") {
     if (ssh.host().master == MasterUse::kNone)
       return fail(Errc::kUsage, "{}: its file says `master: none`, so no connection stays open",
                   name);
-    DLRUN_TRY(ssh.open(may_ask(), true));
+    DLRUN_TRY(ssh.open(true));
     print_note(cli, fmt::format("the connection to {} is open; it closes after {} without use",
                                 name, ssh.host().persist));
     return kExitOk;
@@ -105,7 +106,7 @@ void add_host(CLI::App& root, Action& action) {
   auto options = std::make_shared<HostOptions>();
   Subcommand command(root, "host", "List the hosts of -H, open or close a connection, or try one");
   command
-      .option("VERB", options->act,
+      .option("VERB", options->verb,
               "list (all hosts), check (connect and start dlrun there), login (open a connection; "
               "ssh may ask for a password or a code), forget (close it)")
       .required();

@@ -14,7 +14,6 @@
 #include "common/json_read.h"
 #include "common/text.h"
 #include "launcher/remote/bootstrap.h"
-#include "launcher/submit/places.h"
 
 namespace dlrun {
 namespace {
@@ -23,8 +22,9 @@ struct PullOptions {
   std::string run, pattern, to;
 };
 
-/// Asks the host for the run's id and folder.
-Result<nlohmann::ordered_json> run_on(const Cli& cli, const Ssh& ssh, const std::string& run) {
+/// Returns the state of the run as the host's `status --json` prints it.
+Result<nlohmann::ordered_json> status_on_host(const Cli& cli, const Ssh& ssh,
+                                              const std::string& run) {
   constexpr std::size_t kLargest = 16U << 20U;
   RemoteRequest request;
   request.nonce = random_hex(16);
@@ -45,8 +45,8 @@ Result<nlohmann::ordered_json> run_on(const Cli& cli, const Ssh& ssh, const std:
   if (json) return std::move(*json);
   if (end.exit_code == kExitNotFound)
     return fail(Errc::kNotFound, "{}: {}", ssh.host().name, trim(err));
-  return fail(Errc::kInvalid, "{}: the answer about the run is no JSON object: {}", ssh.host().name,
-              trim(err).substr(0, 1000));
+  return fail(Errc::kInvalid, "{}: the host's answer about the run is no JSON object: {}",
+              ssh.host().name, trim(err).substr(0, 1000));
 }
 
 Result<int> pull_run(const Cli& cli, const PullOptions& options) {
@@ -54,11 +54,10 @@ Result<int> pull_run(const Cli& cli, const PullOptions& options) {
   if (name.empty())
     return fail(Errc::kUsage, "pull copies from a host: dlrun -H HOST pull {}",
                 printable(options.run));
-  DLRUN_TRY_ASSIGN(auto host, read_host(name, config_folders(cli)));
-  DLRUN_TRY_ASSIGN(const auto ssh, Ssh::of_host(std::move(host), cli.env));
-  DLRUN_TRY(ssh.open(may_ask()));
+  DLRUN_TRY_ASSIGN(const auto ssh, ssh_of(cli, name));
+  DLRUN_TRY(ssh.open());
   DLRUN_TRY(ensure_installed(cli, ssh, false));
-  DLRUN_TRY_ASSIGN(const auto status, run_on(cli, ssh, options.run));
+  DLRUN_TRY_ASSIGN(const auto status, status_on_host(cli, ssh, options.run));
   DLRUN_TRY_ASSIGN(const auto folder, folder_name_of(json_read::text(status, "run")));
   PullRequest request;
   request.host = name;
@@ -68,9 +67,8 @@ Result<int> pull_run(const Cli& cli, const PullOptions& options) {
   request.program = cli.bin_dir / "dlrun";
   DLRUN_TRY_ASSIGN(const auto files, pull(request, ssh.env()));
   for (const std::string& file : files) print(cli, "{}\n", file);
-  print_note(cli,
-             fmt::format("{} file{} copied to {}; nothing was deleted there", files.size(),
-                         files.size() == 1 ? "" : "s", request.to.lexically_normal().string()));
+  print_note(cli, fmt::format("{} file{} copied to {}", files.size(), files.size() == 1 ? "" : "s",
+                              request.to.lexically_normal().string()));
   return kExitOk;
 }
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
+#include "cli/remote_side.h"
 #include "cli/spec_options.h"
 #include "cli/submission_output.h"
 #include "cli/terminal/print.h"
@@ -83,8 +84,13 @@ Result<int> submit(Cli& cli, const SubmitOptions& options) {
     return fail(Errc::kUsage,
                 "--dry-run submits nothing; it cannot be combined with --test-only or --watch");
   }
+  // The code of a call over ssh has no .git; the caller has sent its state. No job inherits the
+  // name.
+  const std::string git_state = cli.env.get_or(kGitStateVariable, "");
+  cli.env.unset(kGitStateVariable);
   // git inspects the code in the background while dlrun plans and calls sbatch.
-  Provenance provenance(source_folder(cli, options.spec.file), cli.env, cli.argv, cli.tools.hash);
+  Provenance provenance(source_folder(cli, options.spec.file), cli.env, cli.argv, cli.tools.hash,
+                        git_state);
   TerminalReporter reporter(cli);
   RunInspector inspector(cli.env, known_servers(cli));
   DLRUN_TRY_ASSIGN(auto claim, take_claim(cli.env));

@@ -63,8 +63,8 @@ Result<RemoteProcess> start_on_host(const Ssh& ssh, const std::string& program,
   const std::string word = word_of(request);
   const bool is_long = word.size() > kLongestArgument;
   const auto argv = ssh.command(ssh.start_of(program, is_long ? "-" : word), false);
-  const bool asks = ssh.host().master == MasterUse::kNone && ::isatty(STDERR_FILENO) == 1;
-  DLRUN_TRY_ASSIGN(auto process, RemoteProcess::start(argv, ssh.env(), request.nonce, asks));
+  DLRUN_TRY_ASSIGN(auto process,
+                   RemoteProcess::start(argv, ssh.env(), request.nonce, ssh.asks_each_time()));
   if (is_long) process.send(word + "\n");
   return process;
 }
@@ -73,7 +73,7 @@ Result<int> run_with_terminal(const Ssh& ssh, const std::string& program, Remote
   request.mode = RemoteMode::kTerminal;
   const auto argv = ssh.command(ssh.start_of(program, word_of(request)), true);
   DLRUN_TRY_ASSIGN(auto process,
-                   ForegroundProcess::start(argv, ssh.env(), "", OnSignal::kTerminate));
+                   ForegroundProcess::start(argv, ssh.env(), "", OnSignal::kTermThenKill));
   DLRUN_TRY_ASSIGN(const auto end, process.wait());
   return end.exit_code;
 }
@@ -91,7 +91,8 @@ Result<std::string> run_script(const Ssh& ssh, const std::string& script, std::s
   const auto argv =
       ssh.command({"sh", "-c", fmt::format("'{0}; {0} >&2; {1}'", marker, script)}, false);
   const Interrupt interrupt;
-  DLRUN_TRY_ASSIGN(auto process, RemoteProcess::start(argv, ssh.env(), nonce, false));
+  DLRUN_TRY_ASSIGN(auto process,
+                   RemoteProcess::start(argv, ssh.env(), nonce, ssh.asks_each_time()));
   process.send(input);
   process.end_input();
   std::string out, err;
@@ -103,7 +104,7 @@ Result<std::string> run_script(const Ssh& ssh, const std::string& script, std::s
   };
   DLRUN_TRY_ASSIGN(const auto end, process.finish(into(out), into(err), interrupt));
   if (end.interrupted != 0) return fail(Errc::kInterrupted, "");
-  if (!end.has_begun) return fail(Errc::kUnavailable, "{}", trim(end.words));
+  if (!end.has_begun) return fail(Errc::kUnavailable, "{}", trim(end.printed));
   if (end.exit_code != 0) return fail(Errc::kIo, "{}", trim(err));
   return out;
 }
@@ -131,10 +132,6 @@ std::string system_here() {
   return ::uname(&name) == 0 ? fmt::format("{} {}", name.sysname, name.machine) : "";
 }
 
-}  // namespace
-
-namespace {
-
 /// Copies dlrun and its tools to ~/.cache/dlrun/HASH on the host. system: as `uname -sm` prints the
 /// host.
 Result<> copy_programs(const Context& context, const Ssh& ssh, const std::string& hash,
@@ -149,10 +146,12 @@ Result<> copy_programs(const Context& context, const Ssh& ssh, const std::string
   DLRUN_TRY_ASSIGN(const auto archive, archive_of(context, ssh.env()));
   const auto copied = run_script(
       ssh,
-      fmt::format("umask 077; d=~/.cache/dlrun; mkdir -p $d && t=$(mktemp -d $d/.new.XXXXXX) || "
-                  "exit 1; tar -xzf - -C $t && $t/bin/dlrun --version >&2 || {{ rm -rf $t; exit 1; "
-                  "}}; mv -T $t $d/{0} || test -x $d/{0}/bin/dlrun",
-                  hash),
+      fmt::format(
+          "umask 077; d=~/.cache/dlrun; mkdir -p $d && t=$(mktemp -d $d/.new.XXXXXX) || "
+          "exit 1; tar -xzf - -C $t && $t/bin/dlrun --version >&2 || {{ rm -rf $t; exit 1; "
+          "}}; test -x $d/{0}/bin/dlrun || rm -rf $d/{0}; mv -T $t $d/{0} || {{ rm -rf $t; test -x "
+          "$d/{0}/bin/dlrun; }}",
+          hash),
       archive);
   if (copied) return {};
   return fail(copied.error().code,
@@ -164,7 +163,7 @@ Result<> copy_programs(const Context& context, const Ssh& ssh, const std::string
 
 }  // namespace
 
-Result<bool> ensure_installed(const Context& context, const Ssh& ssh, bool asks) {
+Result<bool> ensure_installed(const Context& context, const Ssh& ssh, bool checks_again) {
   const HostFile& host = ssh.host();
   if (host.program != "auto") return false;
   constexpr std::size_t kLongest = 4096;
@@ -172,7 +171,8 @@ Result<bool> ensure_installed(const Context& context, const Ssh& ssh, bool asks)
   DLRUN_TRY_ASSIGN(const auto folder, remote_state_folder(ssh.env(), host.name));
   const auto record = folder / "installed";
   const std::string known = host.ssh + " " + hash;
-  if (!asks && read_untrusted(record, kLongest, Links::kRefuse).value_or("") == known) return false;
+  if (!checks_again && read_untrusted(record, kLongest, Links::kRefuse).value_or("") == known)
+    return false;
   const auto found = run_script(
       ssh, fmt::format("uname -sm; test -x ~/.cache/dlrun/{}/bin/dlrun && echo there; :", hash),
       "");

@@ -10,27 +10,28 @@
 
 namespace dlrun {
 
-/// Returns the path of dlrun on the host: that of the host's file, or with `dlrun: auto` a folder
-/// of
-/// ~/.cache/dlrun that is named after this dlrun and its tools.
+/// Returns the path of dlrun on the host: the one in the host's file, or for `dlrun: auto` a path
+/// below ~/.cache/dlrun/HASH. The hash is that of this dlrun and its tools.
 [[nodiscard]] std::string program_there(const Context& context, const HostFile& host);
 
 /// Starts dlrun on the host with a request.
 [[nodiscard]] Result<RemoteProcess> start_on_host(const Ssh& ssh, const std::string& program,
                                                   const RemoteRequest& request);
 
-/// Runs the request's command on the caller's terminal and returns its exit code.
+/// Runs the request's command on the caller's terminal and returns its exit code; kSshFailed also
+/// if the connection fails.
 [[nodiscard]] Result<int> run_with_terminal(const Ssh& ssh, const std::string& program,
                                             RemoteRequest request);
 
-/// Makes sure that the host has this dlrun, if its file says `dlrun: auto`: asks the host, and
-/// copies dlrun, its agent and its trainer there. Trusts an earlier answer unless `asks`. Returns
-/// true if dlrun was copied now. Fails with kUnavailable if the host cannot be reached, and with
-/// kIo and the host's words if the programs cannot be written or do not start there.
-[[nodiscard]] Result<bool> ensure_installed(const Context& context, const Ssh& ssh, bool asks);
+/// For `dlrun: auto`: asks the host whether it has this dlrun, and copies dlrun, its agent and its
+/// trainer there if not. Trusts an earlier answer unless checks_again. Returns true if dlrun was
+/// copied now. Fails with kUnavailable if the host cannot be reached, and with kIo and the host's
+/// message if the programs cannot be written or do not start there.
+[[nodiscard]] Result<bool> ensure_installed(const Context& context, const Ssh& ssh,
+                                            bool checks_again);
 
-/// Returns true if the host is this machine: the name that ssh would connect to is this machine's.
-/// Asks ssh only on a machine with Slurm's commands.
+/// Returns true if ssh would connect to a name of this machine. Asks ssh only on a machine with
+/// Slurm's commands, because other machines are no hosts.
 [[nodiscard]] bool is_this_machine(const Ssh& ssh);
 
 }  // namespace dlrun

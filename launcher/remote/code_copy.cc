@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kLongestAnswer = 1U << 20U;
 constexpr std::chrono::seconds kAnswerLimit{120};
 
-bool is_inside(const std::filesystem::path& relative) {
+bool is_below_tree(const std::filesystem::path& relative) {
   return !relative.empty() && *relative.begin() != "..";
 }
 
@@ -25,16 +25,16 @@ Result<CodeCopy> prepare_code(const HostFile& host, const std::filesystem::path&
   auto tree = find_tree(folder);
   if (!tree) {
     return fail(Errc::kInvalid,
-                "{0} is in no git repository, and git's list says which files go to {1}. Run `git "
-                "init` there, or write `sync: {{from: none}}` into {2} if the host has the files: "
-                "paths then are paths of the host",
+                "{0} is not in a git repository, and dlrun copies the files that git lists to {1}. "
+                "Run `git init` there. If the host has the files already, write `sync: {{from: "
+                "none}}` into {2}; paths of specs are then paths on the host",
                 folder.string(), host.name, host.source);
   }
   CodeCopy code;
   code.tree = std::move(*tree);
   code.spec = spec;
   const auto below = current_dir.lexically_relative(code.tree.top);
-  if (is_inside(below)) {
+  if (is_below_tree(below)) {
     code.subfolder = below.string();
     if (std::filesystem::path(spec).is_absolute())
       code.spec = file.lexically_relative(current_dir).string();
@@ -66,7 +66,11 @@ Result<RemoteProcess> copy_under_lock(const Ssh& ssh, const std::string& program
   auto answer = parse_mirror_answer(*line);
   if (!answer) return within(ssh.host().name, answer.error());
   DLRUN_TRY(refuse_missing(code.paths, answer->missing, ssh.host().name));
-  DLRUN_TRY(copy_code(code.tree, code.list, ssh.host(), answer->path, own_program, ssh.env()));
+  const auto copied =
+      copy_code(code.tree, code.list, ssh.host(), answer->path, own_program, ssh.env());
+  // Ctrl-C ends rsync too, so rsync's error is not the cause.
+  if (!copied && interrupt.requested()) return fail(Errc::kInterrupted, "");
+  if (!copied) return tl::unexpected(copied.error());
   return process;
 }
 

@@ -14,8 +14,8 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kLargestList = 64U << 20U;
-constexpr std::chrono::hours kRsyncLimit{24};
+constexpr std::size_t kLargestFileList = 64U << 20U;
+constexpr std::chrono::hours kCopyTimeLimit{24};
 
 /// Joins names with a NUL after each.
 std::string joined(const std::vector<std::string>& names) {
@@ -24,7 +24,7 @@ std::string joined(const std::vector<std::string>& names) {
   return text;
 }
 
-/// Returns the names of the earlier list whose files are gone here.
+/// Returns the names of the earlier list whose files no longer exist on this machine.
 std::vector<std::string> gone_names(const CodeTree& tree, const std::string& earlier) {
   std::vector<std::string> gone;
   for (const std::string_view name : split(earlier, '\0')) {
@@ -34,7 +34,7 @@ std::vector<std::string> gone_names(const CodeTree& tree, const std::string& ear
   return gone;
 }
 
-/// Quotes a word of rsync's -e, which rsync itself splits.
+/// Quotes a word of rsync's -e. rsync splits the value itself and knows these quotes.
 std::string quoted_for_rsync(const std::string& word) {
   std::string quoted = "'";
   for (const char c : word) quoted += c == '\'' ? std::string("''") : std::string(1, c);
@@ -58,13 +58,13 @@ Result<> copy_code(const CodeTree& tree, const CodeList& list, const HostFile& h
   DLRUN_TRY_ASSIGN(const auto folder, remote_state_folder(env, host.name));
   DLRUN_TRY(make_private_directories(folder));
   const auto file = folder / (tree.mirror + ".list");
-  const auto earlier = read_untrusted(file, kLargestList, Links::kRefuse);
+  const auto earlier = read_untrusted(file, kLargestFileList, Links::kRefuse);
   if (!earlier && earlier.error().code != Errc::kNotFound) return tl::unexpected(earlier.error());
   auto names = earlier ? gone_names(tree, *earlier) : std::vector<std::string>();
   names.insert(names.end(), list.files.begin(), list.files.end());
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
-  // The union stays recorded until all deletions have reached the host.
+  // The file keeps the union of both lists until rsync has deleted the old files on the host.
   const std::string before = joined(names), after = joined(list.files);
   if (!earlier || *earlier != before) DLRUN_TRY(write_file_atomic(file, before));
   Command command;
@@ -82,7 +82,7 @@ Result<> copy_code(const CodeTree& tree, const CodeList& list, const HostFile& h
                   "mirror:" + mirror + "/"};
   command.env = env;
   command.stdin_text = before;
-  command.timeout = kRsyncLimit;
+  command.timeout = kCopyTimeLimit;
   const auto ended = run_command(command);
   if (!ended && ended.error().code == Errc::kNotFound)
     return fail(Errc::kNotFound, "rsync is not installed here; it copies your code to {}",

@@ -10,14 +10,15 @@
 
 namespace dlrun {
 
-/// Copies the listed files, and deletes those that an earlier copy brought and that are gone here.
-/// Files that only the host has stay. mirror: the absolute path on the host. program: this dlrun,
-/// which rsync calls as its remote shell. Fails with kIo and rsync's words.
+/// Copies the listed files. Deletes files on the host that an earlier call copied and that no
+/// longer exist on this machine. Other files on the host stay. mirror: the absolute path on the
+/// host. program: this dlrun, which rsync calls as its remote shell. Fails with kIo and rsync's
+/// message, and with kNotFound if rsync is missing.
 [[nodiscard]] Result<> copy_code(const CodeTree& tree, const CodeList& list, const HostFile& host,
                                  const std::string& mirror, const std::filesystem::path& program,
                                  const Env& env);
 
-/// Returns rsync's -e, with which rsync calls this dlrun to reach the host.
+/// Returns the value of rsync's -e, with which rsync starts this dlrun to reach the host.
 [[nodiscard]] std::string rsync_shell(const std::filesystem::path& program,
                                       const std::string& host);
 

@@ -20,13 +20,13 @@ namespace {
 constexpr std::chrono::seconds kGitLimit{60};
 constexpr int kDeepestModule = 8;
 
-/// Returns this machine's name, which distinguishes copies of two machines.
+/// Returns this machine's name, so that the copies of two machines have different names.
 std::string machine() {
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
-/// Returns the name with '-' for all characters that a shell or a path could change.
+/// Returns the name with '-' in place of all characters that have a meaning in a shell or a path.
 std::string plain_name(const std::string& name) {
   constexpr std::size_t kLongest = 40;
   std::string plain = name.substr(0, kLongest);
@@ -46,7 +46,7 @@ bool is_matched(const std::string& path, const std::vector<std::string>& pattern
   });
 }
 
-/// Adds what git lists in a folder, with `prefix` before each name, and descends into submodules.
+/// Adds the files that git lists in a folder and in its submodules. prefix: precedes each name.
 Result<> add_listed(const std::filesystem::path& folder, const std::string& prefix, const Env& env,
                     int depth, std::vector<std::string>& files) {
   DLRUN_TRY_ASSIGN(
@@ -134,7 +134,7 @@ Result<CodeList> list_code(const CodeTree& tree, const HostFile& host, const Env
     struct stat status {};
     const bool exists = ::lstat((tree.top / name).c_str(), &status) == 0;
     if (exists && S_ISDIR(status.st_mode)) {
-      // git lists a submodule, whose files are listed, and another repository, whose are not.
+      // git lists a submodule by its name, and another inner repository with a '/' at the end.
       if (name.ends_with('/')) list.skipped.push_back(name);
       continue;
     }

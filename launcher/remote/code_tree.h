@@ -1,5 +1,5 @@
 #pragma once
-// The code around a spec, and the files of it that go to a host.
+// The code around a spec, and its files that are copied to a host.
 
 #include <cstdint>
 #include <filesystem>
@@ -13,7 +13,7 @@
 
 namespace dlrun {
 
-/// A git repository on this machine, and its copy's name on a host.
+/// A git repository on this machine, and the name of its copy on a host.
 struct CodeTree {
   std::filesystem::path top;
   std::string mirror;  ///< NAME-HASH; the hash is of this machine and of `top`
@@ -23,14 +23,15 @@ struct CodeTree {
 [[nodiscard]] std::optional<CodeTree> find_tree(const std::filesystem::path& folder);
 
 struct CodeList {
-  std::vector<std::string> files;    ///< relative to the top, sorted; also files that are deleted
-  std::vector<std::string> skipped;  ///< repositories inside that git does not list
-  std::int64_t bytes = 0;
+  /// Relative to the top, sorted. Includes files that git tracks and that were deleted.
+  std::vector<std::string> files;
+  std::vector<std::string> skipped;  ///< inner repositories, whose files git does not list
+  std::int64_t bytes = 0;            ///< of all files
 };
 
-/// Returns the files that git lists, tracked or not ignored, also those of submodules, with
-/// `also` and without `exclude` of the host's file. Fails with kInvalid and names the largest files
-/// if they are larger than `max`.
+/// Returns the files that git lists: tracked files, files that are not ignored, and those of
+/// submodules. Adds `sync.also` and leaves out `sync.exclude` of the host's file. Fails with
+/// kInvalid and the largest files if all are larger than `sync.max`.
 [[nodiscard]] Result<CodeList> list_code(const CodeTree& tree, const HostFile& host,
                                          const Env& env);
 

@@ -1,5 +1,5 @@
-// The command is a child of this process, which reads the connection's input: frames for the
-// command, and its end.
+// This process reads the connection's input: frames for the command, and the end of the input. The
+// command is its child.
 
 #include "launcher/remote/far_side.h"
 
@@ -24,8 +24,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kLongestWord = 16U << 20U;
-constexpr std::chrono::seconds kGrace{10};
-constexpr std::size_t kMostWaiting = 1U << 20U;  ///< bytes of input that the command has not read
+constexpr std::chrono::seconds kGroupGrace{10};
+constexpr std::size_t kMostUnread = 1U << 20U;  ///< bytes that wait for the command to read them
 
 /// Reads the first line of the input byte by byte, because frames follow it.
 Result<std::string> read_word(int fd) {
@@ -40,7 +40,8 @@ Result<std::string> read_word(int fd) {
   return fail(Errc::kInvalid, "--remote: the request is longer than {} bytes", kLongestWord);
 }
 
-/// Returns the folder where the command starts: in the mirror if that exists, else the home.
+/// Returns the folder where the command starts: in the mirror, or the home if that folder does not
+/// exist.
 Result<std::filesystem::path> folder_of_request(const RemoteRequest& request, const Env& env) {
   std::error_code error;
   if (!request.mirror.empty()) {
@@ -52,7 +53,7 @@ Result<std::filesystem::path> folder_of_request(const RemoteRequest& request, co
   return std::filesystem::is_directory(home, error) ? home : std::filesystem::path("/");
 }
 
-/// A command that runs, seen from the process that waits for it.
+/// Waits for the command, and passes frames on to it.
 class Waiter {
  public:
   Waiter(pid_t child, const FarStreams& streams, UniqueFd to_child, FrameReader frames)
@@ -68,10 +69,10 @@ class Waiter {
       if (::waitpid(child_, &status, WNOHANG) == child_)
         return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
       if (is_over_ && Clock::now() >= kill_at_) ::kill(-child_, SIGKILL);
-      // Without pidfd_open (Linux before 5.3) the child's end is seen by looking.
+      // Without pidfd_open (Linux before 5.3), waitpid() is called every 20 ms.
       const int timeout_ms = is_over_ ? 100 : pidfd_.is_open() ? 60'000 : 20;
-      // A command that does not read its input must not hide the end of the connection.
-      const short wanted = to_write_.size() < kMostWaiting ? POLLIN : POLLRDHUP;
+      // POLLRDHUP notices the end of the connection even if the command does not read its input.
+      const short wanted = to_write_.size() < kMostUnread ? POLLIN : POLLRDHUP;
       std::array<pollfd, 3> waits{pollfd{is_over_ ? -1 : in_, wanted, 0},
                                   pollfd{to_write_.empty() ? -1 : to_child_.get(), POLLOUT, 0},
                                   pollfd{pidfd_.get(), POLLIN, 0}};
@@ -125,7 +126,7 @@ class Waiter {
   void end_command() {
     if (is_over_) return;
     is_over_ = true;
-    kill_at_ = Clock::now() + kGrace;
+    kill_at_ = Clock::now() + kGroupGrace;
     to_write_.clear();
     to_child_.reset();
     ::kill(-child_, SIGTERM);
@@ -159,7 +160,7 @@ Result<FarRole> become(const RemoteRequest& request, const Env& env) {
   return fail(Errc::kIo, "{}: {}", *program, errno_text(errno));
 }
 
-/// Forks. The child gets the request's standard input and a group of its own.
+/// Forks. The child gets the request's standard input and its own process group.
 Result<FarRole> start_command(RemoteRequest request, const Env& env, const FarStreams& streams,
                               FrameReader frames) {
   DLRUN_TRY_ASSIGN(auto folder, folder_of_request(request, env));
@@ -183,7 +184,18 @@ Result<FarRole> start_command(RemoteRequest request, const Env& env, const FarSt
   write_end.reset();
   if (!read_end.is_open()) read_end.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   ::dup2(read_end.get(), streams.in);
-  return FarRole{std::nullopt, std::move(request), std::move(folder)};
+  return FarRole{std::nullopt, std::move(request), std::move(folder), {}};
+}
+
+/// Writes the state of the code's repository beside the mirror, for the run's provenance. Returns
+/// the file, or an empty path if the state is unknown.
+Result<std::filesystem::path> write_git_state(const std::filesystem::path& root,
+                                              const std::string& mirror,
+                                              const std::string& git_state) {
+  if (git_state.empty()) return std::filesystem::path();
+  auto file = root / ("." + mirror + ".git-state");
+  DLRUN_TRY(write_file_atomic(file, git_state));
+  return file;
 }
 
 /// Locks the mirror and waits for the request to run under the lock.
@@ -198,14 +210,18 @@ Result<FarRole> serve_mirror(const RemoteRequest& request, const Env& env,
     DLRUN_TRY_ASSIGN(const auto frame, frames.next());
     if (frame && frame->kind == Frame::Kind::kGo) {
       DLRUN_TRY_ASSIGN(auto next, parse_request(frame->bytes));
+      DLRUN_TRY_ASSIGN(auto git_state, write_git_state(root, request.mirror, next.git_state));
       auto role = start_command(std::move(next), env, streams, std::move(frames));
-      if (role && !role->exit_code) lock.leave_to_process();
+      if (role && !role->exit_code) {
+        lock.leave_to_process();
+        role->git_state = std::move(git_state);
+      }
       return role;
     }
     std::array<char, 1U << 15U> buffer{};
     const ssize_t got = ::read(streams.in, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return FarRole{0, {}, {}};
+    if (got <= 0) return FarRole{0, {}, {}, {}};
     frames.add({buffer.data(), static_cast<std::size_t>(got)});
   }
 }
@@ -259,7 +275,7 @@ Result<FarRole> serve(std::string_view word, const Env& env, const FarStreams& s
   DLRUN_TRY_ASSIGN(auto request, parse_request(word));
   if (request.mode == RemoteMode::kTerminal) {
     DLRUN_TRY_ASSIGN(auto folder, folder_of_request(request, env));
-    return FarRole{std::nullopt, std::move(request), std::move(folder)};
+    return FarRole{std::nullopt, std::move(request), std::move(folder), {}};
   }
   const std::string marker = marker_of(request.nonce, DLRUN_VERSION);
   DLRUN_TRY(write_all(streams.err, marker));

@@ -1,5 +1,5 @@
 #pragma once
-// The side of a host: what `dlrun --remote WORD` does before the command line takes over.
+// Runs on the host: the steps of `dlrun --remote WORD` before the command line is parsed.
 
 #include <filesystem>
 #include <optional>
@@ -17,21 +17,23 @@ struct FarStreams {
   int in = 0, out = 1, err = 2;
 };
 
-/// The next step of main().
+/// The role of the process that returns from serve().
 struct FarRole {
-  /// Set in the process that waits for the command: it ends with this code.
-  std::optional<int> exit_code;
-  /// Set in the process that is the command.
-  RemoteRequest request;
-  std::filesystem::path folder;
+  /// Set if the process has waited for the command; it then exits with this code. Otherwise the
+  /// process runs the command.
+  std::optional<int> exit_code{};
+  RemoteRequest request{};
+  std::filesystem::path folder{};     ///< where the command starts
+  std::filesystem::path git_state{};  ///< the file with request.git_state; empty: there is none
 };
 
-/// Serves the request of a word ("-": the word is the first line of the input). Prints the marker,
-/// and starts the command in a process group of its own, with the streams' output. Ends the group
-/// when the input ends: SIGTERM, SIGKILL after ten seconds. Returns twice, like fork().
+/// Serves the request of a word ("-": the word is the first line of the input). Prints the marker
+/// and forks. Returns in the child, which runs the command in its own process group. Returns in the
+/// parent when the command has ended. The parent ends the group when the input ends: with SIGTERM,
+/// and with SIGKILL ten seconds later.
 ///
-/// kPipe does not return: the other program takes this process. kTerminal returns the command's
-/// role at once.
+/// For kPipe, the other program replaces this process. For kTerminal, returns at once without a
+/// fork.
 [[nodiscard]] Result<FarRole> serve(std::string_view word, const Env& env,
                                     const FarStreams& streams);
 

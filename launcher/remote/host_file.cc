@@ -29,14 +29,15 @@ constexpr std::array<HostKey, 7> kKeys{{
      "the path of a dlrun that is installed there."},
     {"master", "auto",
      "`auto`: calls share one connection, which dlrun opens. `existing`: only "
-     "`dlrun host login NAME` opens it. `none`: every call connects anew."},
+     "`dlrun host login NAME` opens it. `none`: every call connects anew, which needs a "
+     "key or an agent."},
     {"persist", "4h",
      "How long a shared connection stays open without use, such as `30m` or `4h`."},
     {"login_shell", "false", "`true` where Slurm's commands are found only after `/etc/profile`."},
     {"sync", "",
-     "Which files of the code go to the host: `from: git` (the files that git lists) or "
+     "The files that are copied to the host: `from: git` (the files that git lists) or "
      "`none`; `also`: files and folders that git ignores; `exclude`: patterns of files "
-     "that stay; `max`: the largest total size (200M)."},
+     "that are not copied; `max`: the largest total size (200M)."},
 }};
 
 bool is_among(char c, std::string_view others) {
@@ -57,7 +58,7 @@ Result<> check_alias(const std::string& alias) {
               printable(alias));
 }
 
-/// Refuses a path that the shells of hosts would not read alike.
+/// Refuses a path that different shells would read differently.
 Result<> check_program(const std::string& path) {
   if (path == "auto") return {};
   const bool is_path = path.starts_with('/') || path.starts_with("~/") || path.starts_with("$");

@@ -12,11 +12,11 @@
 
 namespace dlrun {
 
-/// Holds a mirror's lock. Programs that this process starts inherit it, so that it is held until
-/// the submission has ended.
+/// Holds a mirror's lock. Programs that this process starts inherit the lock, so that it stays held
+/// while their sbatch runs.
 class MirrorLock {
  public:
-  /// Makes root and the mirror's folder, and takes the lock; waits for it while `patience` lasts.
+  /// Makes root and the mirror's folder, and takes the lock. Waits for the lock up to `patience`.
   /// On a file system without locks the lock has no effect. Fails with kUnavailable if another
   /// submission holds it, and with kIo if the folder cannot be made.
   [[nodiscard]] static Result<MirrorLock> take(

@@ -24,8 +24,8 @@ Result<std::filesystem::path> folder_of(const Env& env, const std::string& host)
   return state / "pending";
 }
 
-/// Opens and locks a record. The descriptor is not open if another process holds the lock, or if
-/// the record is gone.
+/// Opens and locks a record. Returns a closed descriptor if another process holds the lock, or if
+/// the record was deleted.
 UniqueFd lock_record(const std::filesystem::path& file) {
   UniqueFd fd(::open(file.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
   if (!fd.is_open()) return fd;
@@ -73,7 +73,11 @@ Result<PendingSubmission> PendingSubmission::find_or_make(const Env& env, const 
   record["shown"] = shown;
   DLRUN_TRY(create_file_exclusive(file, json_read::dump(record) + "\n"));
   UniqueFd lock = lock_record(file);
-  if (!lock.is_open()) return fail(Errc::kIo, "cannot lock {}; nothing was sent", file.string());
+  if (!lock.is_open()) {
+    return fail(
+        Errc::kUnavailable,
+        "another dlrun has started the same submission at this moment; this one sent nothing");
+  }
   return PendingSubmission(token, file, std::move(lock), false);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Submissions that were sent to a host and whose answer has not come: one file each, with the token
-// that is asked again.
+// Submissions that were sent to a host and have no answer yet. Each has a file with its token, so
+// that dlrun can ask again.
 
 #include <filesystem>
 #include <optional>
@@ -13,12 +13,12 @@
 
 namespace dlrun {
 
-/// A submission under way. While this exists no other dlrun takes it over.
+/// A submission in progress. While this object exists, no other dlrun continues the submission.
 class PendingSubmission {
  public:
-  /// Returns the record of the same command whose answer never came, else a new one with a new
-  /// token, written to the disk. command: all that makes it the same: the words, the folder, the
-  /// spec's bytes. shown: the command line for people.
+  /// Returns the record of an earlier call of the same command that got no answer. If there is
+  /// none, writes a new one with a new token to the disk. command: identifies the command: its
+  /// folder, arguments and spec. shown: the command line for people.
   [[nodiscard]] static Result<PendingSubmission> find_or_make(const Env& env,
                                                               const std::string& host,
                                                               const std::string& command,
@@ -43,7 +43,7 @@ class PendingSubmission {
   bool is_repeated_;
 };
 
-/// Returns the command lines of the submissions to the host that are open, for people.
+/// Returns the command lines of the submissions to the host that have no answer, for people.
 [[nodiscard]] std::vector<std::string> open_submissions(const Env& env, const std::string& host);
 
 }  // namespace dlrun

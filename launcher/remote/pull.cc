@@ -12,30 +12,29 @@
 namespace dlrun {
 namespace {
 
-constexpr std::chrono::hours kLimit{24};
-constexpr std::size_t kLargestList = 64U << 20U;
-constexpr std::string_view kCopied = "copied ";
+constexpr std::chrono::hours kPullTimeLimit{24};
+constexpr std::size_t kLargestPullList = 64U << 20U;
+constexpr std::string_view kCopiedPrefix = "copied ";
 
 }  // namespace
 
-std::vector<std::string> pull_words(const PullRequest& request) {
-  std::vector<std::string> words{"rsync",
-                                 "-rtp",
-                                 "--no-links",
-                                 "--no-devices",
-                                 "--no-specials",
-                                 "--chmod=u+rwX",
-                                 "-O",
-                                 "-z",
-                                 "-s",
-                                 "--out-format=" + std::string(kCopied) + "%n"};
+std::vector<std::string> pull_argv(const PullRequest& request) {
+  std::vector<std::string> argv{"rsync",
+                                "-rtp",
+                                "--no-links",
+                                "--no-devices",
+                                "--no-specials",
+                                "--chmod=u+rwX",
+                                "-O",
+                                "-z",
+                                "-s",
+                                "--out-format=" + std::string(kCopiedPrefix) + "%n"};
   if (!request.pattern.empty()) {
-    words.insert(words.end(),
-                 {"-m", "--include=*/", "--include=" + request.pattern, "--exclude=*"});
+    argv.insert(argv.end(), {"-m", "--include=*/", "--include=" + request.pattern, "--exclude=*"});
   }
-  words.insert(words.end(), {"-e", rsync_shell(request.program, request.host),
-                             "host:" + request.from + "/", request.to.string() + "/"});
-  return words;
+  argv.insert(argv.end(), {"-e", rsync_shell(request.program, request.host),
+                           "host:" + request.from + "/", request.to.string() + "/"});
+  return argv;
 }
 
 Result<std::vector<std::string>> pull(const PullRequest& request, const Env& env) {
@@ -43,10 +42,10 @@ Result<std::vector<std::string>> pull(const PullRequest& request, const Env& env
     return fail(Errc::kInvalid, "{}: the host names no folder of the run", request.host);
   DLRUN_TRY(make_private_directories(request.to));
   Command command;
-  command.argv = pull_words(request);
+  command.argv = pull_argv(request);
   command.env = env;
-  command.timeout = kLimit;
-  command.output_limit_bytes = kLargestList;
+  command.timeout = kPullTimeLimit;
+  command.output_limit_bytes = kLargestPullList;
   const auto ended = run_command(command);
   if (!ended && ended.error().code == Errc::kNotFound)
     return fail(Errc::kNotFound, "rsync is not installed here; it copies the files");
@@ -57,8 +56,8 @@ Result<std::vector<std::string>> pull(const PullRequest& request, const Env& env
   }
   std::vector<std::string> files;
   for (const std::string_view line : split(ended->out, '\n')) {
-    if (line.starts_with(kCopied) && !line.ends_with('/'))
-      files.emplace_back(line.substr(kCopied.size()));
+    if (line.starts_with(kCopiedPrefix) && !line.ends_with('/'))
+      files.emplace_back(line.substr(kCopiedPrefix.size()));
   }
   return files;
 }

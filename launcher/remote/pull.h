@@ -18,16 +18,16 @@ struct PullRequest {
   std::filesystem::path program;  ///< this dlrun, which rsync calls as its remote shell
 };
 
-/// Returns rsync's words. Regular files and folders are copied, and nothing else: without links no
-/// path of the host can lead out of `to`. Nothing is deleted.
-[[nodiscard]] std::vector<std::string> pull_words(const PullRequest& request);
+/// Returns the argument vector of rsync. It copies regular files and folders only: without links,
+/// no path of the host can lead out of `to`. It deletes nothing.
+[[nodiscard]] std::vector<std::string> pull_argv(const PullRequest& request);
 
-/// Copies, and returns the files that were new or changed, relative to `to`. Fails with kIo and
-/// rsync's words, and with kInvalid for a `from` that is not absolute.
+/// Copies the files, and returns those that were new or changed, relative to `to`. Fails with kIo
+/// and rsync's message, and with kInvalid if `from` is not absolute.
 [[nodiscard]] Result<std::vector<std::string>> pull(const PullRequest& request, const Env& env);
 
-/// Returns the name of the folder for a run's id: that of a sweep's point, "RUN/3", with '-'. Fails
-/// with kInvalid for an id that dlrun does not make, which a hostile host could send.
+/// Returns the folder's name for a run's id: the id, and "RUN-3" for a sweep's point "RUN/3". Fails
+/// with kInvalid for an id that dlrun does not make. A hostile host could send such an id.
 [[nodiscard]] Result<std::string> folder_name_of(const std::string& id);
 
 }  // namespace dlrun

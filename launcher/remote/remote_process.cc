@@ -19,9 +19,9 @@ namespace dlrun {
 namespace {
 
 constexpr std::size_t kMostWaiting = 256U << 10U;  ///< bytes of input that wait to be sent
-constexpr std::chrono::milliseconds kLook{500};    ///< the longest time until a signal is seen
-constexpr std::chrono::seconds kGrace{10};         ///< for a command that a signal ends
-constexpr std::size_t kMostWords = 64U << 10U;     ///< of an ssh that could not connect
+constexpr std::chrono::milliseconds kLook{500};    ///< the longest time until a signal is noticed
+constexpr std::chrono::seconds kSignalGrace{10};   ///< for a command that got a signal
+constexpr std::size_t kMostPrinted = 64U << 10U;   ///< bytes of output that an error keeps
 
 /// The standard streams of a child; -1: the caller's.
 struct Streams {
@@ -77,9 +77,9 @@ int exit_code_of_status(int status) {
 
 }  // namespace
 
-Result<TerminalEnd> run_on_terminal(const std::vector<std::string>& argv, const Env& env) {
+Result<TerminalEnd> run_on_terminal(const std::vector<std::string>& argv, const Env& env,
+                                    bool shows_errors) {
   std::array<int, 2> ends{-1, -1};
-  const bool has_terminal = ::isatty(STDERR_FILENO) == 1;
   if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0)
     return fail(Errc::kIo, "cannot make a pipe: {}", errno_text(errno));
   const UniqueFd read_end(ends[0]);
@@ -88,7 +88,7 @@ Result<TerminalEnd> run_on_terminal(const std::vector<std::string>& argv, const 
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   DLRUN_TRY_ASSIGN(
       const pid_t pid,
-      spawn(argv, env, {null.get(), null.get(), has_terminal ? -1 : write_end.get()}, false));
+      spawn(argv, env, {null.get(), null.get(), shows_errors ? -1 : write_end.get()}, false));
   write_end.reset();
   TerminalEnd end;
   int status = 0;
@@ -99,7 +99,8 @@ Result<TerminalEnd> run_on_terminal(const std::vector<std::string>& argv, const 
     std::array<char, 4096> buffer{};
     ssize_t got = 0;
     while ((got = ::read(read_end.get(), buffer.data(), buffer.size())) > 0) {
-      if (end.err.size() < kMostWords) end.err.append(buffer.data(), static_cast<std::size_t>(got));
+      if (end.err.size() < kMostPrinted)
+        end.err.append(buffer.data(), static_cast<std::size_t>(got));
     }
     if (!is_over && (wait.revents & POLLHUP) != 0 && got == 0)
       is_over = ::waitpid(pid, &status, 0) == pid;
@@ -142,26 +143,26 @@ RemoteProcess::~RemoteProcess() {
   reap(true);
 }
 
-Error RemoteProcess::error_of(std::string_view words) const {
+Error RemoteProcess::error_of(std::string_view err) const {
   if (!out_filter_.has_begun()) {
     return {exit_code_of_status(status_) == kSshFailed ? Errc::kUnavailable : Errc::kNotFound,
             fmt::format("dlrun did not start there: {}", trim(err_filter_.noise()))};
   }
   constexpr std::string_view kStart = "dlrun: error: ";
-  std::string_view said = trim(words);
-  if (said.starts_with(kStart)) said.remove_prefix(kStart.size());
+  std::string_view message = trim(err);
+  if (message.starts_with(kStart)) message.remove_prefix(kStart.size());
   switch (exit_code_of_status(status_)) {
     case 2:
-      return {Errc::kInvalid, std::string(said)};
+      return {Errc::kInvalid, std::string(message)};
     case 3:
-      return {Errc::kRefused, std::string(said)};
+      return {Errc::kRefused, std::string(message)};
     case 6:
-      return {Errc::kNotFound, std::string(said)};
+      return {Errc::kNotFound, std::string(message)};
     case 1:
-      return {Errc::kIo, std::string(said)};
+      return {Errc::kIo, std::string(message)};
     default:
       return {Errc::kUnavailable,
-              said.empty() ? "the connection to the host was lost" : std::string(said)};
+              message.empty() ? "the connection to the host was lost" : std::string(message)};
   }
 }
 
@@ -237,13 +238,13 @@ Result<bool> RemoteProcess::step(const Sink& out, const Sink& err) {
 Result<std::string> RemoteProcess::read_line(std::size_t limit_bytes, std::chrono::seconds timeout,
                                              const Interrupt& interrupt) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
-  std::string words;
+  std::string err;
   const auto keep = [&](std::string_view bytes) {
     line_ += bytes;
     return line_.size() <= limit_bytes;
   };
-  const auto keep_words = [&](std::string_view bytes) {
-    if (words.size() < kMostWords) words += bytes;
+  const auto keep_err = [&](std::string_view bytes) {
+    if (err.size() < kMostPrinted) err += bytes;
     return true;
   };
   for (;;) {
@@ -258,10 +259,10 @@ Result<std::string> RemoteProcess::read_line(std::size_t limit_bytes, std::chron
     if (interrupt.requested()) return fail(Errc::kInterrupted, "");
     if (std::chrono::steady_clock::now() > deadline)
       return fail(Errc::kTimeout, "the host gave no answer within {} s", timeout.count());
-    DLRUN_TRY_ASSIGN(const bool goes_on, step(keep, keep_words));
+    DLRUN_TRY_ASSIGN(const bool goes_on, step(keep, keep_err));
     if (!goes_on) {
       reap(true);
-      return tl::unexpected(error_of(words));
+      return tl::unexpected(error_of(err));
     }
   }
 }
@@ -269,15 +270,15 @@ Result<std::string> RemoteProcess::read_line(std::size_t limit_bytes, std::chron
 Result<RemoteEnd> RemoteProcess::finish(const Sink& out, const Sink& err,
                                         const Interrupt& interrupt) {
   RemoteEnd end;
-  std::optional<std::chrono::steady_clock::time_point> told;
+  std::optional<std::chrono::steady_clock::time_point> signalled_at;
   if (!line_.empty()) static_cast<void>(out(std::exchange(line_, {})));
   for (;;) {
-    if (!told && interrupt.requested()) {
+    if (!signalled_at && interrupt.requested()) {
       end.interrupted = interrupt.signal();
       send(Frame{Frame::Kind::kSignal, std::to_string(end.interrupted)});
-      told = std::chrono::steady_clock::now();
+      signalled_at = std::chrono::steady_clock::now();
     }
-    if (told && std::chrono::steady_clock::now() - *told > kGrace) {
+    if (signalled_at && std::chrono::steady_clock::now() - *signalled_at > kSignalGrace) {
       in_.reset();
       ::kill(pid_, SIGTERM);
     }
@@ -288,9 +289,9 @@ Result<RemoteEnd> RemoteProcess::finish(const Sink& out, const Sink& err,
   end.exit_code = exit_code_of_status(status_);
   end.has_begun = out_filter_.has_begun();
   end.version = out_filter_.version();
-  end.words = err_filter_.noise();
-  if (!end.has_begun && trim(end.words).empty()) end.words = out_filter_.noise();
-  if (end.words.size() > kMostWords) end.words.resize(kMostWords);
+  end.printed = err_filter_.noise();
+  if (!end.has_begun && trim(end.printed).empty()) end.printed = out_filter_.noise();
+  if (end.printed.size() > kMostPrinted) end.printed.resize(kMostPrinted);
   log_info(
       "a command on a host has ended",
       {{"code", end.exit_code}, {"begun", end.has_begun ? "yes" : "no"}, {"version", end.version}});

@@ -18,27 +18,28 @@
 
 namespace dlrun {
 
-/// ssh's exit code if it could not connect, or if the connection was lost.
+/// The exit code of an ssh that could not connect, or that lost the connection.
 inline constexpr int kSshFailed = 255;
 
 /// The end of a program that was started on the caller's terminal.
 struct TerminalEnd {
   int exit_code = 0;
-  std::string err;  ///< its standard error; empty if that was the caller's terminal
+  std::string err;  ///< the captured standard error
 };
 
-/// Runs a program that may ask on the terminal, and waits for its end, not for the end of a process
-/// that it leaves behind. Its standard error is the caller's if that is a terminal.
+/// Runs a program that may ask on the terminal, and waits for its end. Does not wait for processes
+/// that the program leaves behind. shows_errors: its standard error is the caller's; otherwise it
+/// is captured.
 [[nodiscard]] Result<TerminalEnd> run_on_terminal(const std::vector<std::string>& argv,
-                                                  const Env& env);
+                                                  const Env& env, bool shows_errors);
 
 /// The end of a command on a host.
 struct RemoteEnd {
   bool has_begun = false;  ///< dlrun started there
   int exit_code = 0;       ///< the command's if has_begun; 255 also if the connection was lost
   std::string version;     ///< of dlrun there
-  std::string words;       ///< !has_begun: what ssh and the shell there printed
-  int interrupted = 0;     ///< the signal that ended it, 0: none
+  std::string printed;     ///< !has_begun: the output of ssh and of the shell there
+  int interrupted = 0;     ///< the first signal that was passed to the command, 0: none
 };
 
 /// Receives pieces of output. Returns false if it accepts no more, which ends the command.
@@ -63,7 +64,7 @@ class RemoteProcess {
   enum class Input { kNone, kFramed, kRaw };
   /// Closes the standard input of the command when all is sent.
   void end_input() { input_ = Input::kRaw, input_ended_ = true; }
-  /// Passes the caller's standard input on from now: as frames, or unchanged.
+  /// Passes on the caller's standard input from now on: as frames, or unchanged.
   void forward_input(Input input) { input_ = input; }
   /// Returns true if dlrun has started on the host.
   [[nodiscard]] bool has_begun() const { return out_filter_.has_begun(); }
@@ -72,8 +73,8 @@ class RemoteProcess {
   /// kTimeout, and with kInvalid if the line is longer than the limit.
   [[nodiscard]] Result<std::string> read_line(std::size_t limit_bytes, std::chrono::seconds timeout,
                                               const Interrupt& interrupt);
-  /// Passes the output to the sinks until ssh ends. Sends the first signal that `interrupt` holds
-  /// to the command, and closes the connection at the second or after ten seconds.
+  /// Passes the output to the sinks until ssh ends. Sends the first signal in `interrupt` to the
+  /// command. Closes the connection if the command still runs ten seconds later.
   [[nodiscard]] Result<RemoteEnd> finish(const Sink& out, const Sink& err,
                                          const Interrupt& interrupt);
 
@@ -92,8 +93,9 @@ class RemoteProcess {
   void write_some();
   void read_input();
   bool reap(bool waits);
-  /// Returns the error of an ssh that has ended before its answer. words: of its standard error.
-  [[nodiscard]] Error error_of(std::string_view words) const;
+  /// Returns the error of an ssh that has ended before the answer. err: its standard error after
+  /// the marker.
+  [[nodiscard]] Error error_of(std::string_view err) const;
 
   pid_t pid_ = -1;
   UniqueFd in_, out_, err_;

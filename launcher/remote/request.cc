@@ -1,5 +1,5 @@
-// A request is a list of NAME=VALUE texts, an empty text, and the words of the command, joined by
-// NUL and encoded as base64url.
+// A request is a list of NAME=VALUE texts, an empty text, and the command's arguments. They are
+// joined by NUL and encoded as base64url.
 
 #include "launcher/remote/request.h"
 
@@ -35,6 +35,8 @@ Result<> set_field(RemoteRequest& request, std::string_view name, std::string va
     request.subfolder = std::move(value);
   } else if (name == "token") {
     request.token = std::move(value);
+  } else if (name == "git_state") {
+    request.git_state = from_base64url(value).value_or("");
   } else if (name == "colour_out") {
     request.colour_out = is_yes;
   } else if (name == "colour_err") {
@@ -66,6 +68,7 @@ std::string word_of(const RemoteRequest& request) {
   add("mirror", request.mirror);
   add("subfolder", request.subfolder);
   add("token", request.token);
+  add("git_state", base64url(request.git_state));  // its bytes may hold NUL
   add("colour_out", request.colour_out ? "1" : "");
   add("colour_err", request.colour_err ? "1" : "");
   add("has_input", request.has_input ? "1" : "");
@@ -88,7 +91,7 @@ Result<RemoteRequest> parse_request(std::string_view word) {
     DLRUN_TRY(
         set_field(request, parts[at].substr(0, equals), std::string(parts[at].substr(equals + 1))));
   }
-  // One empty part follows the fields; the words of the command follow it.
+  // An empty part separates the fields from the command's arguments.
   for (++at; at < parts.size(); ++at) request.argv.emplace_back(parts[at]);
   const bool has_nonce = !request.nonce.empty() && from_hex(request.nonce);
   if (!has_nonce) return fail(Errc::kInvalid, "--remote: the request has no nonce");

@@ -1,6 +1,6 @@
 #pragma once
 // The request that dlrun sends to the dlrun on a host, as one word that no shell changes, and the
-// frames that follow it on standard input. docs/decisions/0036 has the reasons.
+// frames that follow it on standard input. docs/decisions/0039 has the reasons.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,27 +17,29 @@ namespace dlrun {
 enum class RemoteMode {
   kCommand,   ///< runs a command of dlrun, until standard input ends
   kTerminal,  ///< becomes the command: the terminal ends it
-  kMirror,    ///< locks the mirror, tells its place, and waits for kGo to run the command
-  kPipe,      ///< becomes another program, whose standard streams are the connection's
+  kMirror,    ///< locks the mirror, sends its path, and waits for kGo to run the command
+  kPipe,      ///< becomes another program, with the connection as its standard streams
 };
 
 struct RemoteRequest {
   RemoteMode mode = RemoteMode::kCommand;
-  std::string nonce;      ///< distinguishes the answer from the output of the shell's files
+  std::string nonce;      ///< distinguishes the answer from what the shell's start files print
   std::string root;       ///< the folder of mirrors, as the host's file has it
   std::string mirror;     ///< the mirror's name below root; empty: there is none
-  std::string subfolder;  ///< where the command starts, below the mirror
+  std::string subfolder;  ///< the folder below the mirror where the command starts
   std::string token;      ///< of a submission; empty: the host makes one
+  std::string git_state;  ///< git_state_bytes() of the code; empty: unknown
   bool colour_out = false, colour_err = false;
   bool has_input = false;  ///< the command reads standard input
-  /// kMirror: absolute paths that exist on the caller's machine. The host names the missing ones.
+  /// kMirror: absolute paths that exist on the caller's machine. The host answers which are
+  /// missing.
   std::vector<std::string> paths;
   std::vector<std::string> argv;  ///< the command, without "dlrun"; kPipe: the whole argv
 };
 
 /// Returns the request as one word of letters, digits, '-' and '_'.
 [[nodiscard]] std::string word_of(const RemoteRequest& request);
-/// Fails with kInvalid if the word is no request of this version.
+/// Returns the request in a word. Fails with kInvalid if it is no request of this version.
 [[nodiscard]] Result<RemoteRequest> parse_request(std::string_view word);
 
 /// Encodes bytes as base64url without padding (RFC 4648, section 5), and decodes them.

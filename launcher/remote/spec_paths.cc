@@ -22,13 +22,14 @@ bool is_path(Format format, std::string_view value) {
   return value.starts_with('/') || value.starts_with("./") || value.starts_with("../");
 }
 
-/// Goes through one spec.
+/// Checks the paths of one spec.
 class PathCheck {
  public:
   PathCheck(std::filesystem::path file, std::string text, const CodeTree& tree)
       : file_(std::move(file)), text_(std::move(text)), tree_(tree) {}
 
-  /// Collects problems and paths. Returns the path of the base; empty if there is none.
+  /// Adds wrong paths to `problems`, and paths that exist on this machine to `local`. Returns the
+  /// path of the base; empty if there is none.
   std::filesystem::path run(std::vector<Diagnostic>& problems, std::vector<LocalPath>& local) {
     const auto document = parse_yaml(text_);
     if (!document || document->nodes.empty()) return {};
@@ -51,11 +52,11 @@ class PathCheck {
       for (const YamlId item : node.items) visit(item, key);
     } else if (node.kind == YamlNode::Kind::kScalar) {
       const KeyRow* row = find_key(key);
-      if (row != nullptr && is_path(row->format, node.text)) look_at(key, node);
+      if (row != nullptr && is_path(row->format, node.text)) check_value(key, node);
     }
   }
 
-  void look_at(const std::string& key, const YamlNode& node) {
+  void check_value(const std::string& key, const YamlNode& node) {
     const std::string& value = node.text;
     if (value.starts_with('~') || value.find("${") != std::string::npos) return;
     const std::filesystem::path path(value);
@@ -71,8 +72,8 @@ class PathCheck {
       if (key == "base") base_ = whole;
     } else if (path.is_relative()) {
       at.message = fmt::format(
-          "{}: '{}' leaves the tree {}, of which the host gets a copy. Put the file into the tree, "
-          "or write the path that it has on the host",
+          "{}: '{}' leaves the tree {}, and the host gets a copy of that tree only. Put the file "
+          "into the tree, or write its absolute path on the host",
           key, printable(value), tree_.top.string());
       problems_->push_back(std::move(at));
     } else if (is_inside) {

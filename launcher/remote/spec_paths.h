@@ -1,5 +1,5 @@
 #pragma once
-// Paths in a spec that mean nothing on a host: refused by key, before anything is copied.
+// Finds paths in a spec that are wrong on a host, before anything is copied.
 
 #include <filesystem>
 #include <string>
@@ -17,14 +17,14 @@ struct LocalPath {
   Diagnostic at;  ///< without a message
 };
 
-/// Reads the spec and its bases. Fails with all relative paths that leave the tree, with all
-/// absolute ones inside it, and with a base outside of it. Returns the other absolute paths that
-/// exist here, so that the host can say which of them it lacks. A text that is no YAML has no
-/// paths; the host reports it.
+/// Reads the spec and its bases. Fails with kInvalid and all places if relative paths leave the
+/// tree, or if absolute paths lead into it. Returns the other absolute paths that exist on this
+/// machine, so that the host can check them. A file that is not YAML has no paths, because the host
+/// reports the syntax error.
 [[nodiscard]] Result<std::vector<LocalPath>> check_spec_paths(const std::filesystem::path& spec,
                                                               const CodeTree& tree);
 
-/// Fails with the paths that the host does not have.
+/// Fails with kInvalid and the places of the paths that are missing on the host.
 [[nodiscard]] Result<> refuse_missing(const std::vector<LocalPath>& local,
                                       const std::vector<std::string>& missing,
                                       const std::string& host);

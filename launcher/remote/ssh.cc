@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kLongestSocket = 90;
 
-/// Makes the folder, or checks that it is a folder of the caller that nobody else can enter.
+/// Makes the folder. If it exists, checks that it is the caller's and that no other user can enter.
 Result<> make_folder(const std::filesystem::path& folder) {
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
     return fail(Errc::kIo, "cannot make {}: {}", folder.string(), errno_text(errno));
@@ -46,15 +46,16 @@ std::filesystem::path socket_folder(const Env& env) {
   return fmt::format("/tmp/dlrun-ssh-{}", ::geteuid());
 }
 
-/// Returns the start of the alias and a hash of all that decides what the alias means.
+/// Returns the start of the alias and a hash of the whole alias and the user's home, whose
+/// ~/.ssh/config defines the alias.
 std::string socket_name(const HostFile& host, const Env& env) {
   constexpr std::size_t kShown = 16, kHash = 12;
   const std::string all = host.ssh + '\n' + env.get_or("HOME", "");
   return host.ssh.substr(0, kShown) + "-" + sha256_of_text(all).substr(0, kHash);
 }
 
-/// Holds the lock under which a connection is opened. A second ssh that opens one meanwhile would
-/// stay as a connection that nobody uses.
+/// Takes the lock under which a connection is opened. Without the lock, two commands that start
+/// together would open two connections, and one of them would stay open unused.
 UniqueFd lock_opening(const std::filesystem::path& socket) {
   UniqueFd fd(::open((socket.string() + ".lock").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   while (fd.is_open() && ::flock(fd.get(), LOCK_EX) != 0 && errno == EINTR) {
@@ -64,13 +65,13 @@ UniqueFd lock_opening(const std::filesystem::path& socket) {
 
 }  // namespace
 
-Result<Ssh> Ssh::of_host(HostFile host, Env env) {
+Result<Ssh> Ssh::of_host(HostFile host, Env env, bool can_ask) {
   const auto folder = socket_folder(env);
   DLRUN_TRY(make_folder(folder));
   const auto socket = folder / socket_name(host, env);
-  // On the host a name of another host means nothing.
+  // ssh's SendEnv could send it to the host, where the name means nothing.
   env.unset("DLRUN_HOST");
-  return Ssh(std::move(host), std::move(env), socket);
+  return Ssh(std::move(host), std::move(env), socket, can_ask);
 }
 
 bool Ssh::is_open() const {
@@ -83,7 +84,7 @@ bool Ssh::is_open() const {
   return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
-std::vector<std::string> Ssh::opener(bool has_terminal) const {
+std::vector<std::string> Ssh::opener() const {
   std::vector<std::string> argv{"ssh", "-M", "-N", "-f", "-T", "-S", socket_.string()};
   const auto option = [&](std::string text) {
     argv.emplace_back("-o");
@@ -97,16 +98,16 @@ std::vector<std::string> Ssh::opener(bool has_terminal) const {
   option("ServerAliveInterval=15");
   option("ServerAliveCountMax=3");
   option("ConnectTimeout=30");
-  if (!has_terminal) option("BatchMode=yes");
+  if (!can_ask_) option("BatchMode=yes");
   argv.emplace_back("--");
   argv.push_back(host_.ssh);
   return argv;
 }
 
-Result<> Ssh::open(bool has_terminal, bool may_open) const {
-  if (host_.master == MasterUse::kNone && !may_open) return {};
+Result<> Ssh::open(bool is_login) const {
+  if (host_.master == MasterUse::kNone) return {};
   if (is_open()) return {};
-  if (host_.master == MasterUse::kExisting && !may_open) {
+  if (host_.master == MasterUse::kExisting && !is_login) {
     return fail(Errc::kUnavailable,
                 "no connection to {0} is open, and its file says `master: existing`; run `dlrun "
                 "host login {0}` first",
@@ -115,9 +116,9 @@ Result<> Ssh::open(bool has_terminal, bool may_open) const {
   const auto lock = lock_opening(socket_);
   if (is_open()) return {};
   ::unlink(socket_.c_str());  // the socket of a connection that has ended
-  DLRUN_TRY_ASSIGN(const auto ended, run_on_terminal(opener(has_terminal), env_));
+  DLRUN_TRY_ASSIGN(const auto ended, run_on_terminal(opener(), env_, can_ask_));
   if (ended.exit_code == 0 && is_open()) return {};
-  return fail(Errc::kUnavailable, "{}", connection_text(host_, ended.err, has_terminal));
+  return fail(Errc::kUnavailable, "{}", connection_text(*this, ended.err));
 }
 
 Result<bool> Ssh::close() const {
@@ -130,7 +131,7 @@ Result<bool> Ssh::close() const {
   return fail(Errc::kIo, "{}: the connection could not be closed: {}", host_.name, trim(ended.err));
 }
 
-std::vector<std::string> Ssh::command(const std::vector<std::string>& words,
+std::vector<std::string> Ssh::command(const std::vector<std::string>& arguments,
                                       bool wants_terminal) const {
   std::vector<std::string> argv{"ssh", wants_terminal ? "-tt" : "-T"};
   const auto option = [&](std::string text) {
@@ -138,13 +139,15 @@ std::vector<std::string> Ssh::command(const std::vector<std::string>& words,
     argv.push_back(std::move(text));
   };
   if (host_.master == MasterUse::kNone) {
+    // Without a person to ask, ssh must not stop at a question.
+    if (!can_ask_) option("BatchMode=yes");
     option("ControlMaster=no");
     option("ControlPath=none");
     option("ServerAliveInterval=15");
     option("ServerAliveCountMax=3");
     option("ConnectTimeout=30");
   } else {
-    // These options let ssh use the open connection and nothing else.
+    // With these options ssh uses the open connection, and fails if there is none.
     argv.emplace_back("-S");
     argv.push_back(socket_.string());
     option("ControlMaster=no");
@@ -155,27 +158,32 @@ std::vector<std::string> Ssh::command(const std::vector<std::string>& words,
   option("RemoteCommand=none");
   option("PermitLocalCommand=no");
   argv.insert(argv.end(), {"-e", "none", "--", host_.ssh});
-  argv.insert(argv.end(), words.begin(), words.end());
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
   return argv;
 }
 
 std::vector<std::string> Ssh::start_of(const std::string& program, const std::string& word) const {
   if (!host_.login_shell) return {program, "--remote", word};
-  // Single quotes mean the same to every shell for these characters.
+  // All shells read single quotes around these characters alike.
   return {"exec", "bash", "-lc", fmt::format("'exec {} --remote {}'", program, word)};
 }
 
-std::string connection_text(const HostFile& host, std::string_view words, bool has_terminal) {
-  const std::string_view said = trim(words);
+std::string connection_text(const Ssh& ssh, std::string_view printed) {
+  const HostFile& host = ssh.host();
+  const std::string_view reason = trim(printed);
   std::string text =
-      fmt::format("{}: ssh could not connect{}{}", host.name, said.empty() ? "" : ": ", said);
-  if (!has_terminal && host.master != MasterUse::kNone) {
+      fmt::format("{}: ssh could not connect{}{}", host.name, reason.empty() ? "" : ": ", reason);
+  if (!ssh.can_ask() && host.master == MasterUse::kNone) {
+    text +=
+        "\nssh has no terminal here on which it could ask for a password or a code. If it has to "
+        "ask, set `master: auto` in the host's file";
+  } else if (!ssh.can_ask()) {
     text += fmt::format(
-        "\nssh could not ask for a password or a code here. If it needs to, run `dlrun host login "
-        "{}` on a terminal; later commands use that connection",
+        "\nssh has no terminal here on which it could ask for a password or a code. If it has to "
+        "ask, run `dlrun host login {}` on a terminal first; later commands share that connection",
         host.name);
   }
-  return text + fmt::format("\nThe same without dlrun: ssh {}. Nothing was sent", host.ssh);
+  return text + fmt::format("\nTo try the connection without dlrun: ssh {}", host.ssh);
 }
 
 }  // namespace dlrun

@@ -44,7 +44,13 @@ Result<RunDirectory> record(const Context& context, Reporter& reporter, const st
     run->path = std::move(path);
   }
   // A later call with the same token finds the run, however much of the run has been written.
-  if (claim != nullptr) DLRUN_TRY(claim->name_run(run->path));
+  if (claim != nullptr) {
+    if (auto named = claim->set_run(run->path, true); !named) {
+      std::error_code ignored;
+      std::filesystem::remove_all(run->path, ignored);
+      return tl::unexpected(named.error());
+    }
+  }
   for (const auto& [file, text] : files) {
     if (auto written = write_file_atomic(run->path / file, text); !written) {
       std::error_code ignored;

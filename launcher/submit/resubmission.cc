@@ -184,7 +184,7 @@ Result<Submitted> resubmit(const Context& context, Reporter& reporter, RunInspec
                            const std::string& text, bool force, TokenClaim* claim) {
   DLRUN_TRY_ASSIGN(auto run, find_run(context.env, context.current_dir, text));
   DLRUN_TRY(require_own(run.id, run.path, "submitted again"));
-  if (claim != nullptr && is_sweep(run.path)) DLRUN_TRY(claim->name_run(run.path));
+  if (claim != nullptr && is_sweep(run.path)) DLRUN_TRY(claim->set_run(run.path, false));
   if (is_sweep(run.path)) return submit_missing(context, reporter, inspector, run);
   DLRUN_TRY_ASSIGN(auto locked, lock_point(context, text, run));
   if (locked) {

@@ -12,14 +12,14 @@
 namespace dlrun {
 namespace {
 
-/// Records the job, or returns the run in which an earlier call with the same token stopped.
+/// Records the job. Returns the recorded run if an earlier call with the same token made one.
 Result<RunDirectory> run_of_job(const Context& context, Reporter& reporter, Job& job,
                                 TokenClaim* claim) {
   if (claim == nullptr || claim->run().empty()) return record_run(context, reporter, job, claim);
   const auto& path = claim->run();
   const std::string id = path.filename().string();
   DLRUN_TRY_ASSIGN(const auto journal, read_submission(path));
-  if (journal && !journal->chdir.empty()) job.words.chdir = journal->chdir;
+  if (journal && !journal->chdir.empty()) job.settings.chdir = journal->chdir;
   return RunDirectory{id, name_of_id(id), path, ""};
 }
 

@@ -30,10 +30,10 @@ struct Submitted {
   std::optional<Error> failure;  ///< why the sweep's other arrays were not submitted
 };
 
-/// Returns what came of an earlier call with the claim's token: nullopt if nothing was submitted
-/// yet. claim.run() then names the run in which submit_job() goes on, or no run. Submits the arrays
-/// of a sweep that Slurm lacks. Fails with kUnavailable if Slurm cannot be asked, and with Slurm's
-/// reason if it refused the job.
+/// Returns the submission of an earlier call with the claim's token. Returns nullopt if Slurm has
+/// no job of it; claim.run() is then the run in which submit_job() continues, or empty. Submits the
+/// arrays of a sweep that Slurm does not have. Fails with kUnavailable if Slurm does not answer,
+/// and with Slurm's reason if it refused the job.
 [[nodiscard]] Result<std::optional<Submitted>> earlier_submission(const Context& context,
                                                                   Reporter& reporter,
                                                                   RunInspector& inspector,
@@ -44,7 +44,8 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
 
 /// Fetches the job's downloads, stages the agent, records the job as a run and submits it once.
 /// checked: the result of check_job(). provenance: collects its facts in the background since the
-/// start of the command. claim: the token that another machine gave, after earlier_submission().
+/// start of the command. claim: the token of another machine, after earlier_submission() returned
+/// nullopt; nullptr: the submission has no token.
 [[nodiscard]] Result<Submitted> submit_job(const Context& context, Reporter& reporter,
                                            RunInspector& inspector, Job job, const Checked& checked,
                                            Provenance& provenance, TokenClaim* claim = nullptr,

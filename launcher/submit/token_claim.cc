@@ -18,7 +18,10 @@ namespace {
 constexpr std::chrono::seconds kPatience{120};
 constexpr std::size_t kTokenDigits = 32, kLongestPath = 8192;
 
-/// Waits for the lock. A file system without locks has none to wait for.
+constexpr std::string_view kCreated = "created ", kExisted = "existed ";
+
+/// Waits for the lock. Returns false if another process still holds it after kPatience. On a file
+/// system without locks, returns true at once.
 bool wait_for_lock(int fd, const std::filesystem::path& file) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   LockWait log(file);
@@ -40,19 +43,25 @@ Result<TokenClaim> TokenClaim::take(const Env& env, const std::string& token) {
   const auto folder = index.directory().parent_path() / "tokens";
   DLRUN_TRY(make_private_directories(folder));
   const auto lock_file = folder / (token + ".lock");
-  // Programs that this process starts inherit the lock.
+  // Without O_CLOEXEC, programs that this process starts inherit the lock.
   UniqueFd lock(::open(lock_file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
   if (!lock.is_open())
     return fail(Errc::kIo, "cannot open {}: {}", lock_file.string(), errno_text(errno));
   if (!wait_for_lock(lock.get(), lock_file)) {
-    return fail(Errc::kUnavailable,
-                "the first call of this submission is still under way on the host; ask again with "
-                "the same command");
+    return fail(
+        Errc::kUnavailable,
+        "an earlier call of this submission still runs on the host; repeat the same command "
+        "later");
   }
   TokenClaim claim(token, folder / token, std::move(lock));
   const auto text = read_untrusted(claim.file_, kLongestPath, Links::kRefuse);
   if (!text && text.error().code != Errc::kNotFound) return tl::unexpected(text.error());
-  if (text) claim.run_ = *text;
+  if (text) {
+    const std::string_view line = *text;
+    claim.has_created_run_ = line.starts_with(kCreated);
+    if (claim.has_created_run_ || line.starts_with(kExisted))
+      claim.run_ = line.substr(kCreated.size());
+  }
   return claim;
 }
 
@@ -64,9 +73,12 @@ Result<std::optional<TokenClaim>> take_claim(Env& env) {
   return std::optional(std::move(claim));
 }
 
-Result<> TokenClaim::name_run(const std::filesystem::path& run) {
-  DLRUN_TRY(write_file_atomic(file_, run.string()));
+Result<> TokenClaim::set_run(const std::filesystem::path& run, bool has_created) {
+  static_assert(kCreated.size() == kExisted.size());
+  DLRUN_TRY(
+      write_file_atomic(file_, std::string(has_created ? kCreated : kExisted) + run.string()));
   run_ = run;
+  has_created_run_ = has_created;
   return {};
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// A token by which another machine asks for one submission, perhaps again after a cut connection.
+// A token by which another machine asks for one submission, and asks again if the connection was
+// cut.
 
 #include <filesystem>
 #include <optional>
@@ -11,19 +12,23 @@
 
 namespace dlrun {
 
-/// Holds a token, so that of two calls with the same token the second waits for the first, also for
-/// the sbatch of a first that was killed. Remembers the run that the token was used for.
+/// Holds the lock of a token and remembers the token's run. A second call with the same token waits
+/// for the first one. If the first one was killed, the second also waits for its sbatch.
 class TokenClaim {
  public:
-  /// Takes the token; waits up to two minutes for another call that holds it. Fails with kInvalid
-  /// if it is not 32 hexadecimal digits, and with kUnavailable if the other call goes on.
+  /// Takes the token. Waits up to two minutes for another call that holds the token, and fails with
+  /// kUnavailable if that call still runs. Fails with kInvalid if the token is not 32 hexadecimal
+  /// digits.
   [[nodiscard]] static Result<TokenClaim> take(const Env& env, const std::string& token);
 
   [[nodiscard]] const std::string& token() const { return token_; }
-  /// Returns the run that an earlier call made; empty: there is none.
+  /// Returns the run that an earlier call recorded or resubmitted; empty: there is none.
   [[nodiscard]] const std::filesystem::path& run() const { return run_; }
-  /// Writes the run to the disk, before anything is submitted. An empty path forgets it.
-  [[nodiscard]] Result<> name_run(const std::filesystem::path& run);
+  /// Returns true if a submission with this token created run().
+  [[nodiscard]] bool has_created_run() const { return has_created_run_; }
+  /// Writes the run to the disk. Called before anything is submitted. An empty path forgets the
+  /// run. has_created: false for a sweep that existed before and is resubmitted.
+  [[nodiscard]] Result<> set_run(const std::filesystem::path& run, bool has_created);
 
  private:
   TokenClaim(std::string token, std::filesystem::path file, UniqueFd lock)
@@ -31,14 +36,15 @@ class TokenClaim {
 
   std::string token_;
   std::filesystem::path file_, run_;
+  bool has_created_run_ = false;
   UniqueFd lock_;
 };
 
-/// The variable with the token, which `dlrun --remote` sets for the command that it starts.
+/// The variable with the token. `dlrun --remote` sets it for the command that it starts.
 inline constexpr char kTokenVariable[] = "DLRUN_SUBMISSION_TOKEN";
 
-/// Takes the token of the environment, and removes it there, so that no job inherits it. Returns
-/// nullopt if there is none. Fails as TokenClaim::take() does.
+/// Takes the token in kTokenVariable. Removes the variable, so that no job inherits it. Returns
+/// nullopt if it is not set. Fails as TokenClaim::take() does.
 [[nodiscard]] Result<std::optional<TokenClaim>> take_claim(Env& env);
 
 }  // namespace dlrun

@@ -253,7 +253,7 @@ TEST_CASE("ssh: the socket's path is short, and differs between aliases that beg
   HostFile one, other;
   one.ssh = "a-very-long-name-of-a-host-at-a-site.example.org";
   other.ssh = one.ssh + ".de";
-  const auto first = Ssh::of_host(one, env), second = Ssh::of_host(other, env);
+  const auto first = Ssh::of_host(one, env, false), second = Ssh::of_host(other, env, false);
   REQUIRE(first);
   REQUIRE(second);
   CHECK(first->socket().string().size() < 90);
@@ -336,7 +336,7 @@ TEST_CASE("the code: where the command starts, and how it names the spec") {
   CHECK(outside->subfolder == "runs/deep");
   CHECK(outside->spec == "b.yaml");
   const auto nowhere = prepare_code(code.host, code.top.parent_path(), "exp.yaml", code.env);
-  CHECK(said(nowhere).find("no git repository") != std::string::npos);
+  CHECK(said(nowhere).find("not in a git repository") != std::string::npos);
 }
 
 TEST_CASE("code larger than sync.max is refused with its largest files") {
@@ -413,11 +413,12 @@ TEST_CASE("a token remembers its run, and only 32 hexadecimal digits are one") {
     auto claim = TokenClaim::take(env, kNonce);
     REQUIRE(claim);
     CHECK(claim->run().empty());
-    REQUIRE(claim->name_run("/runs/a-1"));
+    REQUIRE(claim->set_run("/runs/a-1", true));
   }
   const auto again = TokenClaim::take(env, kNonce);
   REQUIRE(again);
   CHECK(again->run() == "/runs/a-1");
+  CHECK(again->has_created_run());
   for (const char* token : {"", "abc", "../../../../../../../../../../etc", "0123456789ABCDEFg"}) {
     CAPTURE(token);
     CHECK_FALSE(TokenClaim::take(env, token));
