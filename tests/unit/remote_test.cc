@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 
@@ -31,7 +32,7 @@ void write(const std::filesystem::path& file, std::string_view text) {
 
 /// Returns the message and the places of an error.
 template <typename T>
-std::string said(const Result<T>& result) {
+std::string error_text(const Result<T>& result) {
   if (result) return "";
   std::string text = result.error().message;
   for (const Diagnostic& one : result.error().diagnostics.all())
@@ -94,6 +95,7 @@ TEST_CASE("a request of every byte but NUL is one word of plain characters, and 
   request.mirror = "code-12345678";
   request.subfolder = "deep/er";
   request.token = kNonce;
+  request.git_state = std::string("root\0commit\0\0patch", 19);
   request.colour_out = true;
   request.has_input = true;
   request.paths = {"/a", "/b c"};
@@ -111,6 +113,7 @@ TEST_CASE("a request of every byte but NUL is one word of plain characters, and 
   CHECK(back->mirror == request.mirror);
   CHECK(back->subfolder == request.subfolder);
   CHECK(back->token == request.token);
+  CHECK(back->git_state == request.git_state);
   CHECK(back->colour_out);
   CHECK_FALSE(back->colour_err);
   CHECK(back->has_input);
@@ -137,7 +140,7 @@ TEST_CASE("base64url: all lengths come back, and other characters are refused") 
   CHECK_FALSE(from_base64url("abcde"));
 }
 
-TEST_CASE("what a shell prints before the marker is dropped, wherever the pieces end") {
+TEST_CASE("text that a shell prints before the marker is dropped, wherever the pieces end") {
   const std::string text =
       "Welcome!\n<dlrun ffff 1>\nnoise" + marker_of(kNonce, "9.9") + "out\nput";
   for (std::size_t piece = 1; piece < 40; ++piece) {
@@ -154,12 +157,12 @@ TEST_CASE("what a shell prints before the marker is dropped, wherever the pieces
   }
 }
 
-TEST_CASE("a shell that prints a mebibyte and no marker is given up") {
+TEST_CASE("more than a mebibyte before the marker is an error") {
   MarkerFilter filter(kNonce);
   const std::string piece(1U << 16U, 'x');
   Result<std::string> passed = std::string();
   for (int i = 0; i < 40 && passed; ++i) passed = filter.pass(piece);
-  CHECK(said(passed).find(".bashrc") != std::string::npos);
+  CHECK(error_text(passed).find(".bashrc") != std::string::npos);
 }
 
 TEST_CASE("frames come out whole, wherever the pieces end") {
@@ -214,20 +217,20 @@ TEST_CASE("a host's file: defaults, and all keys") {
   CHECK(host->sync_max_bytes == std::int64_t{2} << 30);
 }
 
-TEST_CASE("a host's file: every mistake has its place, and nothing that a shell or ssh would run") {
+TEST_CASE("a host's file: every mistake has its place, and text that a shell would run is refused") {
   HostFolder folder;
-  CHECK(said(folder.read("ssh: -oProxyCommand=reboot\n")).find("[1:6]") == 0);
-  CHECK(said(folder.read("ssh: 'a b'\n")).find("is not the name of a host") != std::string::npos);
-  CHECK(said(folder.read("dlrun: /bin/dlrun;reboot\n")).find("expected auto") != std::string::npos);
-  CHECK(said(folder.read("dlrun: dlrun\n")).find("absolute path") != std::string::npos);
-  CHECK(said(folder.read("root: here\n")).find("absolute path") != std::string::npos);
-  CHECK(said(folder.read("persist: 4h -oX\n")).find("duration") != std::string::npos);
-  CHECK(said(folder.read("sync: {also: [../up]}\n")).find("leaves the tree") != std::string::npos);
-  CHECK(said(folder.read("sync: {max: lots}\n")).find("is not a size") != std::string::npos);
-  const auto all = said(folder.read("shh: a\nmaster: maybe\n"));
+  CHECK(error_text(folder.read("ssh: -oProxyCommand=reboot\n")).find("[1:6]") == 0);
+  CHECK(error_text(folder.read("ssh: 'a b'\n")).find("is not the name of a host") != std::string::npos);
+  CHECK(error_text(folder.read("dlrun: /bin/dlrun;reboot\n")).find("expected auto") != std::string::npos);
+  CHECK(error_text(folder.read("dlrun: dlrun\n")).find("absolute path") != std::string::npos);
+  CHECK(error_text(folder.read("root: here\n")).find("absolute path") != std::string::npos);
+  CHECK(error_text(folder.read("persist: 4h -oX\n")).find("duration") != std::string::npos);
+  CHECK(error_text(folder.read("sync: {also: [../up]}\n")).find("leaves the tree") != std::string::npos);
+  CHECK(error_text(folder.read("sync: {max: lots}\n")).find("is not a size") != std::string::npos);
+  const auto all = error_text(folder.read("shh: a\nmaster: maybe\n"));
   CHECK(all.find("did you mean 'ssh'?") != std::string::npos);
   CHECK(all.find("[2:9]") != std::string::npos);
-  CHECK(said(read_host("fat", {folder.folder.path()})).find("did you mean 'far'?") !=
+  CHECK(error_text(read_host("fat", {folder.folder.path()})).find("did you mean 'far'?") !=
         std::string::npos);
   CHECK_FALSE(read_host("../far", {folder.folder.path()}));
 }
@@ -237,7 +240,7 @@ TEST_CASE("a host's file that everybody can write is refused") {
   REQUIRE(folder.read("ssh: a\n"));
   const auto file = folder.folder.path() / "hosts/far.yaml";
   REQUIRE(::chmod(file.c_str(), 0666) == 0);
-  CHECK(said(read_host("far", {folder.folder.path()})).find("chmod o-w") != std::string::npos);
+  CHECK(error_text(read_host("far", {folder.folder.path()})).find("chmod o-w") != std::string::npos);
 }
 
 TEST_CASE("docs/remote.md has the table of the keys of a host's file") {
@@ -261,6 +264,31 @@ TEST_CASE("ssh: the socket's path is short, and differs between aliases that beg
   CHECK_FALSE(first->is_open());
 }
 
+TEST_CASE("ssh never stops at a question if nobody can answer it") {
+  Env env;
+  env.set("HOME", "/home/me");
+  HostFile host;
+  host.ssh = "far";
+  const auto asks = [&](bool can_ask) {
+    const auto ssh = Ssh::of_host(host, env, can_ask);
+    REQUIRE(ssh);
+    const auto argv =
+        host.master == MasterUse::kNone ? ssh->command({"true"}, false) : ssh->opener();
+    return std::find(argv.begin(), argv.end(), "BatchMode=yes") == argv.end();
+  };
+  for (const MasterUse master : {MasterUse::kAuto, MasterUse::kNone}) {
+    host.master = master;
+    CHECK(asks(true));
+    CHECK_FALSE(asks(false));
+  }
+  // A call over the shared connection never connects by itself.
+  host.master = MasterUse::kAuto;
+  const auto ssh = Ssh::of_host(host, env, true);
+  REQUIRE(ssh);
+  const auto argv = ssh->command({"true"}, false);
+  CHECK(std::find(argv.begin(), argv.end(), "ProxyCommand=false") != argv.end());
+}
+
 TEST_CASE("root: ~ and $NAME are replaced, and a variable that is not set is named") {
   Env env;
   env.set("HOME", "/home/me");
@@ -268,7 +296,7 @@ TEST_CASE("root: ~ and $NAME are replaced, and a variable that is not set is nam
   CHECK(expand_root("~/dlrun", env).value() == "/home/me/dlrun");
   CHECK(expand_root("$PROJECT/me", env).value() == "/p/x/me");
   CHECK(expand_root("${PROJECT}/me", env).value() == "/p/x/me");
-  CHECK(said(expand_root("$SCRATCH/me", env)).find("SCRATCH") != std::string::npos);
+  CHECK(error_text(expand_root("$SCRATCH/me", env)).find("SCRATCH") != std::string::npos);
   CHECK_FALSE(expand_root("${PROJECT/me", env));
 }
 
@@ -279,7 +307,7 @@ TEST_CASE("a mirror's lock: a second holder is refused, and names leave no root"
     REQUIRE(lock);
     CHECK(std::filesystem::is_directory(folder.path() / "code-1"));
     const auto second = MirrorLock::take(folder.path(), "code-1", std::chrono::seconds(0));
-    CHECK(said(second).find("another submission") != std::string::npos);
+    CHECK(error_text(second).find("another submission") != std::string::npos);
   }
   CHECK(MirrorLock::take(folder.path(), "code-1"));
   for (const char* name : {"", "..", ".", "a/b", "../a", ".hidden"}) {
@@ -297,7 +325,7 @@ TEST_CASE("a host's answer about the mirror that is garbage is refused") {
   }
 }
 
-TEST_CASE("the code: what git lists, submodules, `also`, and not `exclude`") {
+TEST_CASE("the code: git's list with submodules and `also`, and without `exclude`") {
   Repository code;
   write(code.top / ".gitignore", "*.log\ndata/\n");
   write(code.top / "new file\nof two lines", "x");
@@ -336,32 +364,32 @@ TEST_CASE("the code: where the command starts, and how it names the spec") {
   CHECK(outside->subfolder == "runs/deep");
   CHECK(outside->spec == "b.yaml");
   const auto nowhere = prepare_code(code.host, code.top.parent_path(), "exp.yaml", code.env);
-  CHECK(said(nowhere).find("not in a git repository") != std::string::npos);
+  CHECK(error_text(nowhere).find("not in a git repository") != std::string::npos);
 }
 
 TEST_CASE("code larger than sync.max is refused with its largest files") {
   Repository code;
   write(code.top / "weights.bin", std::string(2U << 20U, 'x'));
   code.host.sync_max_bytes = 1 << 20;
-  const auto text = said(code.prepare());
+  const auto text = error_text(code.prepare());
   CHECK(text.find("weights.bin") != std::string::npos);
   CHECK(text.find("sync.max") != std::string::npos);
 }
 
-TEST_CASE("paths of a spec that mean nothing on a host are refused by key, with their places") {
+TEST_CASE("paths of a spec that are wrong on a host are refused by key, with their places") {
   Repository code;
   write(code.top / "exp.yaml", fmt::format("base: ../common.yaml\n"
                                            "environment: {{venv: {}/venv}}\n"
                                            "container: {{image: ../image.sqsh}}\n",
                                            code.top.string()));
-  const auto text = said(code.prepare());
+  const auto text = error_text(code.prepare());
   CHECK(text.find("[1:7] base: '../common.yaml' leaves the tree") != std::string::npos);
   CHECK(text.find("environment.venv") != std::string::npos);
   CHECK(text.find("is a path of this machine") != std::string::npos);
   CHECK(text.find("[3:20] container.image") != std::string::npos);
 }
 
-TEST_CASE("absolute paths that only this machine has are refused after the host was asked") {
+TEST_CASE("absolute paths that are missing on the host are refused") {
   Repository code;
   const auto venv = code.folder.path() / "venv";
   std::filesystem::create_directories(venv);
@@ -372,11 +400,11 @@ TEST_CASE("absolute paths that only this machine has are refused after the host 
   REQUIRE(prepared->paths.size() == 1);
   CHECK(prepared->paths[0].path == venv.string());
   CHECK(refuse_missing(prepared->paths, {}, "far"));
-  CHECK(said(refuse_missing(prepared->paths, {venv.string()}, "far")).find("not on far") !=
+  CHECK(error_text(refuse_missing(prepared->paths, {venv.string()}, "far")).find("not on far") !=
         std::string::npos);
 }
 
-TEST_CASE("a submission without an answer keeps its token for the same command alone") {
+TEST_CASE("a submission without an answer keeps its token, for the same command only") {
   TemporaryDirectory folder;
   Env env;
   env.set("XDG_STATE_HOME", folder.path().string());
@@ -386,7 +414,7 @@ TEST_CASE("a submission without an answer keeps its token for the same command a
     REQUIRE(first);
     CHECK_FALSE(first->is_repeated());
     token = first->token();
-    // The first is still under way: the same command once more is another submission.
+    // The first is still in progress, so the same command is another submission.
     auto beside = PendingSubmission::find_or_make(env, "far", "submit exp.yaml", "submit");
     REQUIRE(beside);
     CHECK(beside->token() != token);
@@ -405,7 +433,7 @@ TEST_CASE("a submission without an answer keeps its token for the same command a
   CHECK(open_submissions(env, "far").empty());
 }
 
-TEST_CASE("a token remembers its run, and only 32 hexadecimal digits are one") {
+TEST_CASE("a token keeps its run, and a token is 32 hexadecimal digits") {
   TemporaryDirectory folder;
   Env env;
   env.set("XDG_STATE_HOME", folder.path().string());
@@ -415,10 +443,12 @@ TEST_CASE("a token remembers its run, and only 32 hexadecimal digits are one") {
     CHECK(claim->run().empty());
     REQUIRE(claim->set_run("/runs/a-1", true));
   }
-  const auto again = TokenClaim::take(env, kNonce);
+  auto again = TokenClaim::take(env, kNonce);
   REQUIRE(again);
   CHECK(again->run() == "/runs/a-1");
   CHECK(again->has_created_run());
+  REQUIRE(again->set_run("/runs/sweep", false));
+  CHECK_FALSE(again->has_created_run());
   for (const char* token : {"", "abc", "../../../../../../../../../../etc", "0123456789ABCDEFg"}) {
     CAPTURE(token);
     CHECK_FALSE(TokenClaim::take(env, token));
