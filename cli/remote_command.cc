@@ -31,6 +31,11 @@ bool uses_terminal(const HostCall& call) {
   return is_one_of(kWithTerminal, call.command) && is_output_terminal() && is_input_terminal();
 }
 
+/// Returns true if the command reads standard input, which cannot be read twice.
+bool reads_input(const HostCall& call) {
+  return call.spec == "-" || (is_one_of(kWithTerminal, call.command) && call.command != "top");
+}
+
 /// Returns the request of a command that starts in the copy of the current folder.
 RemoteRequest request_for(const Cli& cli, const HostCall& call, const HostFile& host) {
   RemoteRequest request;
@@ -38,8 +43,7 @@ RemoteRequest request_for(const Cli& cli, const HostCall& call, const HostFile& 
   request.root = host.root;
   request.colour_out = cli.colour_out;
   request.colour_err = cli.colour_err;
-  request.has_input =
-      call.spec == "-" || (is_one_of(kWithTerminal, call.command) && call.command != "top");
+  request.has_input = reads_input(call);
   request.argv = call.arguments;
   if (host.sync_from == CodeSource::kNone) return request;
   if (const auto tree = find_tree(cli.current_dir)) {
@@ -127,7 +131,13 @@ Result<int> run_request(const Cli& cli, const Ssh& ssh, const HostCall& call,
   if (end.interrupted != 0) return kExitInterrupted;
   if (!is_printed && is_reader_gone()) return kExitReaderLeft;
   DLRUN_TRY(check_end(call, ssh, end));
-  if (call.output.empty() || document.empty()) return end.exit_code;
+  if (document.size() > kLargestOutput) {
+    return fail(Errc::kInvalid,
+                "{}: the output of `dlrun {}` is larger than {} bytes; nothing was "
+                "written to {}",
+                ssh.host().name, call.command, kLargestOutput, call.output);
+  }
+  if (call.output.empty() || document.empty() || end.exit_code != kExitOk) return end.exit_code;
   const auto file = cli.current_dir / call.output;
   DLRUN_TRY(write_file_atomic(file, document));
   print(cli, "{}\n", file.lexically_normal().string());
@@ -210,8 +220,9 @@ Result<std::optional<int>> run_on_host(const Cli& cli, const HostCall& call) {
   DLRUN_TRY_ASSIGN(const auto ssh, ssh_of(cli, call.host));
   if (is_this_machine(ssh)) return std::optional<int>();
   DLRUN_TRY(ssh.open());
-  // A command with a terminal has no marker that would show that dlrun is missing there.
-  DLRUN_TRY(ensure_installed(cli, ssh, uses_terminal(call)));
+  // A command with a terminal has no marker that would show that dlrun is missing there, and one
+  // that reads standard input cannot be tried again.
+  DLRUN_TRY(ensure_installed(cli, ssh, uses_terminal(call) || reads_input(call)));
   auto code = run_there(cli, ssh, call);
   if (!code && code.error().code == Errc::kNotFound) {
     // Somebody may have deleted the copy of dlrun on the host.

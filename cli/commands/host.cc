@@ -36,11 +36,13 @@ Result<int> list_hosts(const Cli& cli, bool json) {
     }
     DLRUN_TRY_ASSIGN(const auto ssh, Ssh::of_host(*host, cli.env, false));
     const bool is_open = ssh.is_open();
-    all.push_back({{"name", name},
-                   {"ssh", host->ssh},
-                   {"root", host->root},
-                   {"connected", is_open},
-                   {"file", host->source}});
+    Json entry;
+    entry["name"] = name;
+    entry["ssh"] = host->ssh;
+    entry["root"] = host->root;
+    entry["connected"] = is_open;
+    entry["file"] = host->source;
+    all.push_back(std::move(entry));
     rows.push_back({name, host->ssh, host->root, is_open ? "open" : ""});
   }
   if (json) {

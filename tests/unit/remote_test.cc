@@ -95,7 +95,7 @@ TEST_CASE("a request of every byte but NUL is one word of plain characters, and 
   request.mirror = "code-12345678";
   request.subfolder = "deep/er";
   request.token = kNonce;
-  request.git_state = std::string("root\0commit\0\0patch", 19);
+  request.git_state = std::string("root\0commit\0\0patch", 18);
   request.colour_out = true;
   request.has_input = true;
   request.paths = {"/a", "/b c"};
@@ -217,15 +217,19 @@ TEST_CASE("a host's file: defaults, and all keys") {
   CHECK(host->sync_max_bytes == std::int64_t{2} << 30);
 }
 
-TEST_CASE("a host's file: every mistake has its place, and text that a shell would run is refused") {
+TEST_CASE(
+    "a host's file: every mistake has its place, and text that a shell would run is refused") {
   HostFolder folder;
   CHECK(error_text(folder.read("ssh: -oProxyCommand=reboot\n")).find("[1:6]") == 0);
-  CHECK(error_text(folder.read("ssh: 'a b'\n")).find("is not the name of a host") != std::string::npos);
-  CHECK(error_text(folder.read("dlrun: /bin/dlrun;reboot\n")).find("expected auto") != std::string::npos);
+  CHECK(error_text(folder.read("ssh: 'a b'\n")).find("is not the name of a host") !=
+        std::string::npos);
+  CHECK(error_text(folder.read("dlrun: /bin/dlrun;reboot\n")).find("expected auto") !=
+        std::string::npos);
   CHECK(error_text(folder.read("dlrun: dlrun\n")).find("absolute path") != std::string::npos);
   CHECK(error_text(folder.read("root: here\n")).find("absolute path") != std::string::npos);
   CHECK(error_text(folder.read("persist: 4h -oX\n")).find("duration") != std::string::npos);
-  CHECK(error_text(folder.read("sync: {also: [../up]}\n")).find("leaves the tree") != std::string::npos);
+  CHECK(error_text(folder.read("sync: {also: [../up]}\n")).find("leaves the tree") !=
+        std::string::npos);
   CHECK(error_text(folder.read("sync: {max: lots}\n")).find("is not a size") != std::string::npos);
   const auto all = error_text(folder.read("shh: a\nmaster: maybe\n"));
   CHECK(all.find("did you mean 'ssh'?") != std::string::npos);
@@ -240,7 +244,8 @@ TEST_CASE("a host's file that everybody can write is refused") {
   REQUIRE(folder.read("ssh: a\n"));
   const auto file = folder.folder.path() / "hosts/far.yaml";
   REQUIRE(::chmod(file.c_str(), 0666) == 0);
-  CHECK(error_text(read_host("far", {folder.folder.path()})).find("chmod o-w") != std::string::npos);
+  CHECK(error_text(read_host("far", {folder.folder.path()})).find("chmod o-w") !=
+        std::string::npos);
 }
 
 TEST_CASE("docs/remote.md has the table of the keys of a host's file") {

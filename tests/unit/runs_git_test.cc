@@ -125,7 +125,7 @@ TEST_CASE("a copy of the code without .git records the state that the caller's m
   REQUIRE(json);
   for (const char* part : {"/home/me/code", "0123abcd", "\"dirty\": true", "a note"})
     CHECK(json->find(part) != std::string::npos);
-  CHECK(read_file(run / "tree.patch", 1U << 20U) == state.patch);
+  CHECK(read_file(run / "tree.patch", 1U << 20U).value_or("") == state.patch);
   CHECK_FALSE(parse_git_state("no state"));
 }
 
