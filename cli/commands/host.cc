@@ -73,8 +73,8 @@ Result<int> check_host(const Cli& cli, const Ssh& ssh) {
   DLRUN_TRY(check_end({}, ssh, end));
   print(cli, "{}  ssh {}, dlrun {} in {}{}\n", styled(Style::kBold, host.name), host.ssh,
         end.version, program, is_new ? " (copied now)" : "");
-  for (const std::string& open : open_submissions(cli.env, host.name))
-    print(cli, "  submission without an answer: dlrun {}\n", open);
+  for (const std::string& command : open_submissions(cli.env, host.name))
+    print(cli, "  submission without an answer: dlrun {}\n", command);
   return kExitOk;
 }
 
@@ -84,7 +84,7 @@ Result<int> run_verb(const Cli& cli, const HostOptions& options) {
     return fail(Errc::kUsage, "host {}: expected list, check, login or forget",
                 printable(options.verb));
   const std::string name = options.name.empty() ? cli.env.get_or("DLRUN_HOST", "") : options.name;
-  if (name.empty()) return fail(Errc::kUsage, "host {}: NAME is required", options.verb);
+  if (name.empty()) return fail(Errc::kUsage, "host {}: HOST is required", options.verb);
   DLRUN_TRY_ASSIGN(const auto ssh, ssh_of(cli, name));
   if (options.verb == "check") return check_host(cli, ssh);
   if (options.verb == "login") {

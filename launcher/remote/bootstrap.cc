@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstring>
 
 #include <link.h>
@@ -63,14 +64,19 @@ Result<RemoteProcess> start_on_host(const Ssh& ssh, const std::string& program,
   const std::string word = word_of(request);
   const bool is_long = word.size() > kLongestArgument;
   const auto argv = ssh.command(ssh.start_of(program, is_long ? "-" : word), false);
+  constexpr std::chrono::seconds kRsyncPatience{600}, kPatience{20};
+  const bool is_rsync = request.mode == RemoteMode::kPipe;
+  DLRUN_TRY_ASSIGN(auto session, ssh.take_session(is_rsync, is_rsync ? kRsyncPatience : kPatience));
   DLRUN_TRY_ASSIGN(auto process,
                    RemoteProcess::start(argv, ssh.env(), request.nonce, ssh.asks_each_time()));
+  process.hold_session(std::move(session));
   if (is_long) process.send(word + "\n");
   return process;
 }
 
 Result<int> run_with_terminal(const Ssh& ssh, const std::string& program, RemoteRequest request) {
   request.mode = RemoteMode::kTerminal;
+  DLRUN_TRY_ASSIGN(const auto session, ssh.take_session(false));
   const auto argv = ssh.command(ssh.start_of(program, word_of(request)), true);
   DLRUN_TRY_ASSIGN(auto process,
                    ForegroundProcess::start(argv, ssh.env(), "", OnSignal::kTermThenKill));
@@ -91,8 +97,10 @@ Result<std::string> run_script(const Ssh& ssh, const std::string& script, std::s
   const auto argv =
       ssh.command({"sh", "-c", fmt::format("'{0}; {0} >&2; {1}'", marker, script)}, false);
   const Interrupt interrupt;
+  DLRUN_TRY_ASSIGN(auto session, ssh.take_session(false));
   DLRUN_TRY_ASSIGN(auto process,
                    RemoteProcess::start(argv, ssh.env(), nonce, ssh.asks_each_time()));
+  process.hold_session(std::move(session));
   process.send(input);
   process.end_input();
   std::string out, err;

@@ -124,6 +124,7 @@ Result<RemoteProcess> RemoteProcess::start(const std::vector<std::string>& argv,
 
 RemoteProcess::RemoteProcess(RemoteProcess&& other) noexcept
     : pid_(std::exchange(other.pid_, -1)),
+      session_(std::move(other.session_)),
       in_(std::move(other.in_)),
       out_(std::move(other.out_)),
       err_(std::move(other.err_)),

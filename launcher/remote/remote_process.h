@@ -64,6 +64,8 @@ class RemoteProcess {
   enum class Input { kNone, kFramed, kRaw };
   /// Closes the standard input of the command when all is sent.
   void end_input() { input_ = Input::kRaw, input_ended_ = true; }
+  /// Keeps a session of Ssh::take_session() until ssh has been reaped.
+  void hold_session(UniqueFd session) { session_ = std::move(session); }
   /// Passes on the caller's standard input from now on: as frames, or unchanged.
   void forward_input(Input input) { input_ = input; }
   /// Returns true if dlrun has started on the host.
@@ -98,7 +100,7 @@ class RemoteProcess {
   [[nodiscard]] Error error_of(std::string_view err) const;
 
   pid_t pid_ = -1;
-  UniqueFd in_, out_, err_;
+  UniqueFd session_, in_, out_, err_;
   MarkerFilter out_filter_, err_filter_;
   std::string to_send_, line_;
   Input input_ = Input::kNone;

@@ -9,8 +9,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
-#include "common/files.h"
 #include "common/log.h"
 #include "common/sha256.h"
 #include "common/subprocess.h"
@@ -21,6 +21,7 @@ namespace dlrun {
 namespace {
 
 constexpr std::size_t kLongestSocket = 90;
+constexpr int kCommandSessions = 6, kRsyncSessions = 2;
 
 /// Makes the folder. If it exists, checks that it is the caller's and that no other user can enter.
 Result<> make_folder(const std::filesystem::path& folder) {
@@ -119,6 +120,29 @@ Result<> Ssh::open(bool is_login) const {
   DLRUN_TRY_ASSIGN(const auto ended, run_on_terminal(opener(), env_, can_ask_));
   if (ended.exit_code == 0 && is_open()) return {};
   return fail(Errc::kUnavailable, "{}", connection_text(*this, ended.err));
+}
+
+Result<UniqueFd> Ssh::take_session(bool is_rsync, std::chrono::seconds patience) const {
+  if (host_.master == MasterUse::kNone) return UniqueFd();
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  const int sessions = is_rsync ? kRsyncSessions : kCommandSessions;
+  for (;;) {
+    for (int i = 0; i < sessions; ++i) {
+      const std::string file =
+          fmt::format("{}.{}{}.lock", socket_.string(), is_rsync ? "rsync" : "session", i);
+      UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+      if (!fd.is_open()) return fail(Errc::kIo, "cannot open {}: {}", file, errno_text(errno));
+      if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0 || (errno != EWOULDBLOCK && errno != EINTR))
+        return fd;
+    }
+    if (std::chrono::steady_clock::now() >= deadline) {
+      return fail(Errc::kUnavailable,
+                  "{}: {} commands use the connection already, and its sshd may refuse more; end "
+                  "one of them, such as a `logs -f`, and try again",
+                  host_.name, sessions);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
 }
 
 Result<bool> Ssh::close() const {

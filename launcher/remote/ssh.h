@@ -2,11 +2,13 @@
 // The user's own ssh, as argument vectors, and the connection that calls to one host share
 // (ssh_config(5), ControlMaster).
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "common/env.h"
+#include "common/files.h"
 #include "common/result.h"
 #include "launcher/remote/host_file.h"
 
@@ -38,6 +40,14 @@ class Ssh {
   [[nodiscard]] Result<> open(bool is_login = false) const;
   /// Closes the shared connection. Returns false if there was none.
   [[nodiscard]] Result<bool> close() const;
+
+  /// Takes one of the eight sessions that dlrun uses of the shared connection; sshd allows ten
+  /// (MaxSessions). Closing the descriptor frees the session. Waits up to `patience` for a free
+  /// one, and then fails with kUnavailable. is_rsync: takes one of two sessions that only rsync's
+  /// remote shell uses, because the submission that waits for rsync holds a session already.
+  /// Returns a closed descriptor if the host has no shared connection.
+  [[nodiscard]] Result<UniqueFd> take_session(
+      bool is_rsync, std::chrono::seconds patience = std::chrono::seconds(20)) const;
 
   /// Returns the argument vector of the ssh that runs a command line on the host. arguments: made
   /// of characters that no shell changes. wants_terminal: the command gets a terminal there.

@@ -3,8 +3,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -292,6 +294,31 @@ TEST_CASE("ssh never stops at a question if nobody can answer it") {
   REQUIRE(ssh);
   const auto argv = ssh->command({"true"}, false);
   CHECK(std::find(argv.begin(), argv.end(), "ProxyCommand=false") != argv.end());
+}
+
+TEST_CASE("a connection has six sessions for commands and two more for rsync") {
+  TemporaryDirectory folder;
+  Env env;
+  env.set("HOME", folder.path().string());
+  HostFile host;
+  host.ssh = "far";
+  const auto ssh = Ssh::of_host(host, env, false);
+  REQUIRE(ssh);
+  std::vector<UniqueFd> held;
+  for (int i = 0; i < 6; ++i) {
+    auto session = ssh->take_session(false, std::chrono::seconds(0));
+    REQUIRE(session);
+    held.push_back(std::move(*session));
+  }
+  CHECK(error_text(ssh->take_session(false, std::chrono::seconds(0))).find("6 commands") !=
+        std::string::npos);
+  CHECK(ssh->take_session(true, std::chrono::seconds(0)));
+  held.pop_back();
+  CHECK(ssh->take_session(false, std::chrono::seconds(0)));
+  host.master = MasterUse::kNone;
+  const auto unshared = Ssh::of_host(host, env, false);
+  REQUIRE(unshared);
+  CHECK_FALSE(unshared->take_session(false)->is_open());
 }
 
 TEST_CASE("root: ~ and $NAME are replaced, and a variable that is not set is named") {
