@@ -23,16 +23,10 @@ Result<int> resubmit_run(Cli& cli, const ResubmitOptions& options) {
   TerminalReporter reporter(cli);
   RunInspector inspector(cli.env, known_servers(cli));
   DLRUN_TRY_ASSIGN(auto claim, take_claim(cli.env));
-  std::optional<Submitted> submitted;
-  if (claim) {
-    DLRUN_TRY_ASSIGN(submitted, earlier_submission(cli, reporter, inspector, *claim));
-  }
-  if (!submitted) {
-    DLRUN_TRY_ASSIGN(submitted, resubmit(cli, reporter, inspector, options.run, options.force,
-                                         claim ? &*claim : nullptr));
-  }
+  DLRUN_TRY_ASSIGN(const auto submitted, resubmit(cli, reporter, inspector, options.run,
+                                                  options.force, claim ? &*claim : nullptr));
   claim.reset();  // --watch may take days
-  return print_submitted(cli, inspector, *submitted, options.output);
+  return print_submitted(cli, inspector, submitted, options.output);
 }
 
 }  // namespace

@@ -65,7 +65,8 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
                                                RunInspector& inspector, const IndexEntry& run);
 
 /// Submits the script of a run again as a new run, or the missing points of a sweep. text: the run
-/// as the user named it. force: submits the run even if it has not ended.
+/// as the user named it. force: submits the run even if it has not ended. claim: the token of
+/// another machine, for which an earlier call may have submitted already; nullptr: there is none.
 [[nodiscard]] Result<Submitted> resubmit(const Context& context, Reporter& reporter,
                                          RunInspector& inspector, const std::string& text,
                                          bool force, TokenClaim* claim = nullptr);
