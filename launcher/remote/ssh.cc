@@ -70,7 +70,7 @@ Result<Ssh> Ssh::of_host(HostFile host, Env env, bool can_ask) {
   const auto folder = socket_folder(env);
   DLRUN_TRY(make_folder(folder));
   const auto socket = folder / socket_name(host, env);
-  // ssh's SendEnv could send it to the host, where the name means nothing.
+  // ssh's SendEnv could pass DLRUN_HOST on, and the host does not know this name.
   env.unset("DLRUN_HOST");
   return Ssh(std::move(host), std::move(env), socket, can_ask);
 }

@@ -45,15 +45,15 @@ YAML
 }
 
 @test "a root that is full, or mounted noexec, is an error with the reason" {
-    local options
+    local options root
     make_code
-    as_user mkdir "$dir/root"
-    host_file near "root: $dir/root"
+    root=$(as_user mktemp -d "$DLRUN_TESTBED_HOME/root.XXXXXX")
+    host_file near "root: $root"
     as_user dd if=/dev/urandom of="$dir/weights" bs=1M count=3 status=none
     for options in size=1M noexec; do
-        mount -t tmpfs -o "mode=1777,$options" none "$dir/root"
+        mount -t tmpfs -o "mode=1777,$options" none "$root"
         run laptop -H near submit exp.yaml </dev/null
-        umount "$dir/root"
+        umount "$root"
         echo "$options: $output"
         [ "$status" = 1 ]
         [[ $output == *'No space left'* || $output == *noexec* ]]

@@ -49,3 +49,11 @@ load ssh
     done
     use_shell bash
 }
+
+@test "a host that is 40 ms away gets a job, and its status" {
+    local run
+    make_code
+    run=$(laptop -H far submit exp.yaml --json | jq -r .run)
+    laptop -H far wait "$run"
+    laptop -H far status "$run" --json | jq -e '.state == "completed"'
+}
