@@ -6,6 +6,8 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include <link.h>
 
@@ -49,6 +51,12 @@ std::string hash_of(const Context& context) {
   constexpr std::size_t kDigits = 16;
   std::string build;
   ::dl_iterate_phdr(add_build_id, &build);
+  if (build.empty()) {  // linked without a build id
+    std::error_code error;
+    const auto file = context.bin_dir / "dlrun";
+    const auto changed = std::filesystem::last_write_time(file, error).time_since_epoch().count();
+    build = fmt::format("{} {}", std::filesystem::file_size(file, error), changed);
+  }
   return sha256_of_text(build + context.tools.hash).substr(0, kDigits);
 }
 

@@ -7,7 +7,6 @@
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "launcher/remote/code_sync.h"
-#include "launcher/spec/spec_builder.h"
 
 namespace dlrun {
 namespace {

@@ -300,6 +300,7 @@ TEST_CASE("a connection has six sessions for commands and two more for rsync") {
   TemporaryDirectory folder;
   Env env;
   env.set("HOME", folder.path().string());
+  env.set("XDG_RUNTIME_DIR", folder.path().string());
   HostFile host;
   host.ssh = "far";
   const auto ssh = Ssh::of_host(host, env, false);
