@@ -11,7 +11,7 @@ namespace dlrun {
 namespace {
 
 constexpr std::string_view kVersion = "1";
-constexpr std::string_view kDigits =
+constexpr std::string_view kBase64Digits =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 constexpr std::size_t kNoiseLimit = 1U << 20U;
 constexpr std::size_t kFrameLimit = 16U << 20U;
@@ -105,9 +105,9 @@ std::string base64url(std::string_view bytes) {
   int count = 0;
   for (const char c : bytes) {
     bits = (bits << 8U) | static_cast<unsigned char>(c);
-    for (count += 8; count >= 6; count -= 6) text += kDigits[(bits >> (count - 6)) & 63U];
+    for (count += 8; count >= 6; count -= 6) text += kBase64Digits[(bits >> (count - 6)) & 63U];
   }
-  if (count > 0) text += kDigits[(bits << (6 - count)) & 63U];
+  if (count > 0) text += kBase64Digits[(bits << (6 - count)) & 63U];
   return text;
 }
 
@@ -117,7 +117,7 @@ std::optional<std::string> from_base64url(std::string_view text) {
   std::uint32_t bits = 0;
   int count = 0;
   for (const char c : text) {
-    const auto digit = kDigits.find(c);
+    const auto digit = kBase64Digits.find(c);
     if (digit == std::string_view::npos) return std::nullopt;
     bits = (bits << 6U) | static_cast<std::uint32_t>(digit);
     count += 6;
