@@ -39,10 +39,10 @@ constexpr auto table_of(EndState) {
                                        {EndState::kTimeout, "timeout"}});
 }
 
-constexpr auto table_of(SignalWord) {
-  return std::to_array<Row<SignalWord>>({{SignalWord::kCheckpoint, "checkpoint"},
-                                         {SignalWord::kNone, "none"},
-                                         {SignalWord::kAbort, "abort"}});
+constexpr auto table_of(SignalDecision) {
+  return std::to_array<Row<SignalDecision>>({{SignalDecision::kCheckpoint, "checkpoint"},
+                                             {SignalDecision::kNone, "none"},
+                                             {SignalDecision::kAbort, "abort"}});
 }
 
 constexpr auto table_of(RestartedBy) {
@@ -69,8 +69,8 @@ std::string_view word(Cause cause) {
 std::string_view word(EndState state) {
   return name_of(state);
 }
-std::string_view word(SignalWord word) {
-  return name_of(word);
+std::string_view word(SignalDecision decision) {
+  return name_of(decision);
 }
 std::string_view word(RestartedBy by) {
   return name_of(by);
@@ -87,7 +87,7 @@ std::optional<Enum> of_word(std::string_view name) {
 template std::optional<EndReason> of_word(std::string_view);
 template std::optional<Cause> of_word(std::string_view);
 template std::optional<EndState> of_word(std::string_view);
-template std::optional<SignalWord> of_word(std::string_view);
+template std::optional<SignalDecision> of_word(std::string_view);
 template std::optional<RestartedBy> of_word(std::string_view);
 
 }  // namespace dlrun

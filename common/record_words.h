@@ -28,7 +28,8 @@ enum class EndReason {
   kLeadUnheard,  ///< an agent received nothing from lead and ended its rank
 };
 
-/// The cause of an attempt's end, as in `retry.on`. After kNone no other attempt follows.
+/// The cause of an attempt's end. `retry.on` accepts six of these. kNone: there is no cause; the
+/// record then has no `cause`, and no other attempt follows.
 enum class Cause {
   kNone,
   kTimeout,
@@ -45,8 +46,8 @@ enum class Cause {
 /// The final state of a run: `state` of `ended`.
 enum class EndState { kCompleted, kFailed, kCancelled, kTimeout };
 
-/// Lead's decision about a signal: `word` of `signal`.
-enum class SignalWord {
+/// Lead's decision about a signal. The record's field is `word` of `signal`, a public name.
+enum class SignalDecision {
   kCheckpoint,  ///< the program gets a USR1, so that it saves a checkpoint
   kNone,        ///< the signal is ignored
   kAbort,       ///< the attempt ends
@@ -62,7 +63,7 @@ enum class RestartedBy {
 [[nodiscard]] std::string_view word(EndReason reason);
 [[nodiscard]] std::string_view word(Cause cause);
 [[nodiscard]] std::string_view word(EndState state);
-[[nodiscard]] std::string_view word(SignalWord word);
+[[nodiscard]] std::string_view word(SignalDecision decision);
 [[nodiscard]] std::string_view word(RestartedBy by);
 
 /// Returns the value with this name. Defined for the enums of this header.

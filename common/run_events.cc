@@ -205,13 +205,13 @@ Progress Progress::of(const Json& fields) {
           .work_ms = number_in(fields, "work_ms")};
 }
 
-void Result::add(const Result& later) {
+void FinalReports::add(const FinalReports& later) {
   Json all = values;
   for (const auto& [name, value] : later.values.items()) all[name] = value;
   values = of(all).values;
 }
-Result Result::of(const Json& fields) {
-  Result result;
+FinalReports FinalReports::of(const Json& fields) {
+  FinalReports result;
   if (!fields.is_object()) return result;
   for (const auto& [name, value] : fields.items()) {
     if (result.values.size() < kResultFields && is_kept_in_result(name, value))
@@ -220,7 +220,7 @@ Result Result::of(const Json& fields) {
   return result;
 }
 
-Json Samples::fields() const {
+Json RankStatistics::fields() const {
   Json json{{"ranks", ranks}};
   put(json, "cpu", cpu);
   put(json, "rss_bytes", rss_bytes);
@@ -238,8 +238,9 @@ Json Samples::fields() const {
   json["slow"] = std::move(named);
   return json;
 }
-Samples Samples::of(const Json& fields) {
-  Samples samples{.ranks = count_in(fields, "ranks"), .slow_ranks = count_in(fields, "slow_ranks")};
+RankStatistics RankStatistics::of(const Json& fields) {
+  RankStatistics samples{.ranks = count_in(fields, "ranks"),
+                         .slow_ranks = count_in(fields, "slow_ranks")};
   take_spread(samples.cpu, fields, "cpu");
   take_spread(samples.rss_bytes, fields, "rss_bytes");
   take_spread(samples.gpu, fields, "gpu");
@@ -265,7 +266,7 @@ Json Signal::fields() const {
 Signal Signal::of(const Json& fields) {
   return {.signal = json_read::text(fields, "signal"),
           .where = json_read::text(fields, "where"),
-          .word = word_in<SignalWord>(fields, "word")};
+          .word = word_in<SignalDecision>(fields, "word")};
 }
 
 Json RankFailed::fields() const {

@@ -133,15 +133,15 @@ struct Progress {
 };
 
 /// All final reports of an attempt together: at most 64 numbers, booleans and texts, each text of
-/// at most 256 bytes.
-struct Result {
+/// at most 256 bytes. Recorded as `result`.
+struct FinalReports {
   static constexpr std::string_view kKind = "result";
   Json values = Json::object();
 
   /// Adds the values of a later report. They replace values of the same name.
-  void add(const Result& later);
+  void add(const FinalReports& later);
   [[nodiscard]] Json fields() const { return values; }
-  [[nodiscard]] static Result of(const Json& fields);
+  [[nodiscard]] static FinalReports of(const Json& fields);
 };
 
 /// The spread of a value over the ranks.
@@ -158,8 +158,8 @@ struct SlowRank {
   std::optional<double> work_ms{};  ///< its own work on a step, in milliseconds
 };
 
-/// Statistics of the running ranks.
-struct Samples {
+/// Statistics of the running ranks. Recorded as `samples`.
+struct RankStatistics {
   static constexpr std::string_view kKind = "samples";
   static constexpr EventClass kClass = EventClass::kDroppable;
   std::int64_t ranks = 0;  ///< ranks that have reported something
@@ -172,16 +172,16 @@ struct Samples {
   std::vector<SlowRank> slow{};  ///< the slowest of them
 
   [[nodiscard]] Json fields() const;
-  [[nodiscard]] static Samples of(const Json& fields);
+  [[nodiscard]] static RankStatistics of(const Json& fields);
 };
 
 /// A signal that reached lead or a rank.
 struct Signal {
   static constexpr std::string_view kKind = "signal";
   static constexpr EventClass kClass = EventClass::kRemark;
-  std::string signal{};  ///< "SIGTERM"
-  std::string where{};   ///< "lead", or rank and host
-  Word<SignalWord> word{};
+  std::string signal{};         ///< "SIGTERM"
+  std::string where{};          ///< "lead", or rank and host
+  Word<SignalDecision> word{};  ///< lead's decision; programs read the field under this name
 
   [[nodiscard]] Json fields() const;
   [[nodiscard]] static Signal of(const Json& fields);
@@ -284,7 +284,7 @@ struct Unknown {
 
 using RunEvent =
     std::variant<events::Claimed, events::Started, events::Joined, events::Checked, events::Missing,
-                 events::Progress, events::Result, events::Samples, events::Signal,
+                 events::Progress, events::FinalReports, events::RankStatistics, events::Signal,
                  events::RankFailed, events::Warning, events::Autopsy, events::AttemptEnd,
                  events::Restarting, events::Ended, events::Unknown>;
 

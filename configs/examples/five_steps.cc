@@ -51,14 +51,14 @@ Result<> train(const std::filesystem::path& file) {
   auto job = DistributedJob::initialise();  // 1. find this rank and the others
   if (!job) return tl::unexpected(job.error());
   // 2. with a GPU: cudaSetDevice(job->gpu(visible))
-  const double rate = job->scaled(
-      0.02, LrScaling::kNone);  // 3. the global batch does not depend on the number of ranks
+  // 3. no scaling here, because the global batch is equal for all numbers of ranks
+  const double rate = job->scaled(0.02, LrScaling::kNone);
   std::vector<float> w(kWeights), gradient(kWeights);
-  auto optimizer = DistributedOptimizer::wrap(*job, {.name = "sgd"},
-                                              w.size());  // 4. steps by the mean of all gradients
+  // 4. step by the mean of all ranks' gradients
+  auto optimizer = DistributedOptimizer::wrap(*job, {.name = "sgd"}, w.size());
   if (!optimizer) return tl::unexpected(optimizer.error());
   if (job->is_root()) std::fill(w.begin(), w.end(), 1e-3F);
-  DLRUN_TRY(job->broadcast(w));  // 5. all ranks begin with the same values
+  DLRUN_TRY(job->broadcast(w));  // 5. all ranks start with rank 0's values
 
   const Dataset data = generate_digits(840, 1, false);
   for (int step = 1; step <= 30; ++step) {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "common/env.h"
+#include "common/job_id.h"
 #include "common/result.h"
-#include "launcher/spec/job_id.h"
 #include "launcher/spec/rest_server.h"
 
 namespace dlrun {

@@ -4,7 +4,7 @@
 
 #include "common/text.h"
 #include "launcher/help/completion_parts.h"
-#include "launcher/spec/value_types.h"
+#include "launcher/spec/value_functions.h"
 
 namespace dlrun {
 namespace completion {

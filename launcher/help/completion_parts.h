@@ -1,5 +1,6 @@
 #pragma once
-// The parts that the completion scripts of all shells share. Only completion*.cc include this.
+// The parts that the completion scripts of all shells share. Only completion*.cc and man_page.cc
+// include this.
 
 #include <string>
 #include <string_view>

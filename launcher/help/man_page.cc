@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
+#include "launcher/help/completion_parts.h"
 #include "launcher/spec/key_help.h"
 
 namespace dlrun {
@@ -41,10 +42,14 @@ namespace {
   return join(option.names, ", ") + (option.value.empty() ? "" : " " + option.value);
 }
 
+/// Returns the command with its positionals: "site list|show [SITE]".
 [[nodiscard]] std::string synopsis(const CommandHelp& command) {
   std::string words = command.name;
+  std::string name = join(completion::first_argument_choices(command), "|");
   for (const PositionalHelp& positional : command.positionals) {
-    words += positional.is_required ? " " + positional.name : fmt::format(" [{}]", positional.name);
+    if (name.empty()) name = positional.name;
+    words += positional.is_required ? " " + name : fmt::format(" [{}]", name);
+    name.clear();
     if (positional.is_repeatable) words += "...";
   }
   return words;

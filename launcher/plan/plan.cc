@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
+#include "common/job_id.h"
 #include "common/text.h"
 #include "launcher/plan/planner.h"
-#include "launcher/spec/job_id.h"
 #include "launcher/spec/spec_builder.h"
 
 namespace dlrun {

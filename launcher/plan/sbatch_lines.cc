@@ -128,8 +128,8 @@ std::optional<std::string> sbatch_value(std::string_view script, std::string_vie
   return std::move(option->value);
 }
 
-std::optional<std::size_t> sbatch_flag(std::string_view script, std::string_view long_name,
-                                       std::string_view short_name) {
+std::optional<std::size_t> line_of_flag(std::string_view script, std::string_view long_name,
+                                        std::string_view short_name) {
   for (const auto& [number, words] : numbered_lines(script)) {
     const bool is_given = std::any_of(words.begin(), words.end(), [&](const std::string& word) {
       return is_name_of(word, long_name) || letter_in(word, short_name);
@@ -140,7 +140,7 @@ std::optional<std::size_t> sbatch_flag(std::string_view script, std::string_view
 }
 
 std::optional<SbatchOption> pbs_option(std::string_view script, std::string_view name) {
-  if (sbatch_flag(script, "--ignore-pbs", "")) return std::nullopt;
+  if (line_of_flag(script, "--ignore-pbs", "")) return std::nullopt;
   std::optional<SbatchOption> found;
   for (const auto& [number, words] : numbered_lines(script, "#PBS")) {
     for (std::size_t i = 0; i < words.size(); ++i) {

@@ -34,9 +34,9 @@ struct SbatchOption {
 
 /// Returns the number of the first #SBATCH line with this option, which takes no value. The option
 /// may be abbreviated, or be a letter among others ("-HW").
-[[nodiscard]] std::optional<std::size_t> sbatch_flag(std::string_view script,
-                                                     std::string_view long_name,
-                                                     std::string_view short_name);
+[[nodiscard]] std::optional<std::size_t> line_of_flag(std::string_view script,
+                                                      std::string_view long_name,
+                                                      std::string_view short_name);
 
 /// Returns the value of an option ("-N") in the script's #PBS lines; nullopt if the script has
 /// --ignore-pbs, with which sbatch ignores these lines.

@@ -52,7 +52,7 @@ std::optional<Spread> spread(const std::optional<events::Spread<Value>>& reporte
                 static_cast<double>(reported->most)};
 }
 
-SamplesPoint samples_of(const events::Samples& event, double t, std::int64_t attempt) {
+SamplesPoint samples_of(const events::RankStatistics& event, double t, std::int64_t attempt) {
   return {.t = t,
           .attempt = attempt,
           .ranks = event.ranks,
@@ -107,7 +107,7 @@ std::string event_text(const events::Missing& missing) {
 std::string event_text(const events::Progress&) {
   return {};  // shown as a curve
 }
-std::string event_text(const events::Result& result) {
+std::string event_text(const events::FinalReports& result) {
   std::vector<std::string> parts;
   for (const char* key : {"test_accuracy", "test_loss", "steps", "seconds"}) {
     if (const auto value = json_read::number(result.values, key))
@@ -115,7 +115,7 @@ std::string event_text(const events::Result& result) {
   }
   return parts.empty() ? "reported" : join(parts, ", ");
 }
-std::string event_text(const events::Samples&) {
+std::string event_text(const events::RankStatistics&) {
   return {};  // shown as curves
 }
 std::string event_text(const events::Signal& signal) {
@@ -164,7 +164,7 @@ bool is_bad(const events::AttemptEnd& end) {
   return !(end.reason == EndReason::kOk);
 }
 bool is_bad(const events::Signal& signal) {
-  return !(signal.word == SignalWord::kCheckpoint);  // a checkpoint signal is no failure
+  return !(signal.word == SignalDecision::kCheckpoint);  // a checkpoint signal is no failure
 }
 bool is_bad(const events::Missing&) {
   return true;
@@ -240,32 +240,33 @@ void RunHistory::add(const RecordedEvent& recorded) {
   const std::int64_t number =
       recorded.attempt.value_or(attempts_.empty() ? 0 : attempts_.back().number);
   AttemptHistory& attempt = attempt_of(number, *t);
-  std::visit(Overloaded{[&](const events::Progress& event) { add_progress(event, *t, number); },
-                        [&](const events::Samples& event) { add_samples(event, *t, number); },
-                        [&](const events::Claimed& event) {
-                          attempt.job = short_text(event.job);
-                          attempt.host = short_text(event.host);
-                        },
-                        [&](const events::Started& event) {
-                          if (event.ranks > 0) attempt.ranks = event.ranks;
-                        },
-                        [&](const events::Joined& event) {
-                          if (event.ranks > 0) attempt.ranks = event.ranks;
-                          attempt.joined = *t;
-                          attempt.hosts = short_text(event.hosts);
-                        },
-                        [&](const events::AttemptEnd& event) {
-                          attempt.ended = *t;
-                          attempt.reason = event.reason;
-                          attempt.code = event.code;
-                          attempt.cause = event.cause;
-                        },
-                        [&](const events::Restarting& event) {
-                          attempt.cause = event.cause;
-                          mark_followed(attempt);
-                        },
-                        [](const auto&) {}},
-             recorded.event);
+  std::visit(
+      Overloaded{[&](const events::Progress& event) { add_progress(event, *t, number); },
+                 [&](const events::RankStatistics& event) { add_samples(event, *t, number); },
+                 [&](const events::Claimed& event) {
+                   attempt.job = short_text(event.job);
+                   attempt.host = short_text(event.host);
+                 },
+                 [&](const events::Started& event) {
+                   if (event.ranks > 0) attempt.ranks = event.ranks;
+                 },
+                 [&](const events::Joined& event) {
+                   if (event.ranks > 0) attempt.ranks = event.ranks;
+                   attempt.joined = *t;
+                   attempt.hosts = short_text(event.hosts);
+                 },
+                 [&](const events::AttemptEnd& event) {
+                   attempt.ended = *t;
+                   attempt.reason = event.reason;
+                   attempt.code = event.code;
+                   attempt.cause = event.cause;
+                 },
+                 [&](const events::Restarting& event) {
+                   attempt.cause = event.cause;
+                   mark_followed(attempt);
+                 },
+                 [](const auto&) {}},
+      recorded.event);
   if (class_of(recorded.event) == EventClass::kDroppable) return;  // its curve shows it
   const auto text = std::visit([](const auto& event) { return event_text(event); }, recorded.event);
   const bool bad = std::visit([](const auto& event) { return is_bad(event); }, recorded.event);
@@ -282,7 +283,7 @@ void RunHistory::add_progress(const events::Progress& event, double t, std::int6
   thin_if_full(progress_);
 }
 
-void RunHistory::add_samples(const events::Samples& event, double t, std::int64_t attempt) {
+void RunHistory::add_samples(const events::RankStatistics& event, double t, std::int64_t attempt) {
   samples_.push_back(samples_of(event, t, attempt));
   thin_if_full(samples_);
   for (const auto& one : event.slow) {

@@ -106,7 +106,7 @@ class RunHistory {
  private:
   void add(const RecordedEvent& recorded);
   void add_progress(const events::Progress& event, double t, std::int64_t attempt);
-  void add_samples(const events::Samples& event, double t, std::int64_t attempt);
+  void add_samples(const events::RankStatistics& event, double t, std::int64_t attempt);
   AttemptHistory& attempt_of(std::int64_t number, double t);
   /// Marks that another attempt follows. The end of `attempt` may then no longer be a bad event.
   void mark_followed(AttemptHistory& attempt);

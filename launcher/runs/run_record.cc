@@ -118,14 +118,15 @@ class Application {
   }
   /// Merges results: later values replace earlier ones. From kMostResults results on, each one
   /// replaces the whole result, to bound the time.
-  void operator()(const events::Result& news) const {
-    events::Result result;
+  void operator()(const events::FinalReports& news) const {
+    events::FinalReports result;
     if (!record_.result.empty() && ++record_.results < kMostResults)
-      result = events::Result::of(json_read::object_of(record_.result).value_or(result.values));
+      result =
+          events::FinalReports::of(json_read::object_of(record_.result).value_or(result.values));
     result.add(news);
     record_.result = json_read::dump(result.values);
   }
-  void operator()(const events::Samples&) const {}
+  void operator()(const events::RankStatistics&) const {}
   void operator()(const events::Signal&) const {}
   void operator()(const events::RankFailed& failed) const {
     if (!record_.first_failed) record_.first_failed = failure_of(failed);
@@ -192,7 +193,7 @@ class EventSum {
  public:
   void add(std::string_view line) {
     const auto kind = kind_of_line(line);
-    if (kind == events::Samples::kKind) return;
+    if (kind == events::RankStatistics::kKind) return;
     const bool is_progress = kind == events::Progress::kKind;
     if (is_progress && ++progress_seen_ > kProgressRead) {
       latest_[next_latest_++ % kProgressRead] = line;

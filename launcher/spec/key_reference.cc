@@ -15,7 +15,8 @@ This page lists every key of `exp.yaml`. `dlrun explain KEY` prints the same tex
 `dlrun schema` prints a JSON Schema of all keys for editors. dlrun refuses a key that it does not
 support yet, and never ignores it.
 
-- A relative path starts at the folder of the file that contains it; `~` is the home directory.
+- A relative path starts at the folder of the file that contains it, or with `--set` at the current
+  folder, unless the key says otherwise. `~` is the home directory.
 - At submission, dlrun replaces `${NAME}` in any value by the variable NAME of your environment. A
   variable that is not set is an error. `$${` is a literal `${`.
 - A key without a value counts as not given. A written `null` also removes the value, the entry or

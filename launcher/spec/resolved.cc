@@ -6,7 +6,7 @@
 
 #include "common/text.h"
 #include "launcher/spec/load.h"
-#include "launcher/spec/value_types.h"
+#include "launcher/spec/value_functions.h"
 
 namespace dlrun {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "launcher/spec/schema_parts.h"
 #include "launcher/spec/spec_keys.h"
-#include "launcher/spec/value_types.h"
+#include "launcher/spec/value_functions.h"
 
 namespace dlrun {
 namespace {

@@ -1,5 +1,5 @@
-// Walks a document by the key table. Each value goes to set_value() (value_types.cc), which sets
-// the member unless a stronger layer has set it already.
+// Walks a document by the key table. Each value goes to set_value() (value_functions.cc), which
+// sets the member unless a stronger layer has set it already.
 #include "launcher/spec/spec_builder.h"
 
 #include <algorithm>

@@ -12,8 +12,8 @@
 #include "launcher/spec/key_name.h"
 #include "launcher/spec/load.h"
 #include "launcher/spec/sweep_points.h"
+#include "launcher/spec/value_functions.h"
 #include "launcher/spec/value_setter.h"
-#include "launcher/spec/value_types.h"
 #include "launcher/spec/yaml_text.h"
 
 namespace dlrun {

@@ -1,7 +1,7 @@
 #include "launcher/spec/typed_value.h"
 
 #include "common/text.h"
-#include "launcher/spec/value_types.h"
+#include "launcher/spec/value_functions.h"
 #include "launcher/spec/yaml_document.h"
 
 namespace dlrun {

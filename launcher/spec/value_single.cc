@@ -61,13 +61,13 @@ std::string_view format_in_words(Format format) {
     case Format::kChoice:
       return "word";
     case Format::kPath:
-      return "path, relative to the spec's folder";
+      return "path, relative to the folder of the file that contains it";
     case Format::kMaybePath:
       return "name, or a path if it contains a '/'";
     case Format::kImage:
       return "registry name, or a path if it starts with '/', './', '../' or '~/'";
     case Format::kPattern:
-      return "path with Slurm's % patterns, relative to the spec's folder";
+      return "path with Slurm's % patterns, relative to the folder of the file that contains it";
     case Format::kInside:
       return "absolute path inside the container";
     case Format::kTime:

@@ -21,8 +21,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "launcher/spec/value_functions.h"
 #include "launcher/spec/value_reader.h"
-#include "launcher/spec/value_types.h"
 
 namespace dlrun {
 
@@ -32,7 +32,7 @@ struct ValueType;
 using ValueJson = nlohmann::ordered_json;
 using OptionText = std::optional<std::string>;
 
-/// Returns the description of a format: "path, relative to the spec's folder".
+/// Returns the description of a format, such as "whole number".
 [[nodiscard]] std::string_view format_in_words(Format format);
 
 /// The base of types whose option text is the whole value; yaml() is derived from the option text.
@@ -94,7 +94,7 @@ struct ValueType<std::optional<NodeRange>> : SingleValue<std::optional<NodeRange
 
 template <>
 struct ValueType<std::optional<Gpus>> : SingleValue<std::optional<Gpus>> {
-  static constexpr ValueTraits kTraits{.range = "0 to 1000000", .whole_form = "TYPE:COUNT"};
+  static constexpr ValueTraits kTraits{.range = "0 to 1000000", .set_form = "TYPE:COUNT"};
   static void set(const ValueReader& in, Access<std::optional<Gpus>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
   [[nodiscard]] static std::string description(const KeyRow& row);

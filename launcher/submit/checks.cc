@@ -92,11 +92,11 @@ Result<> find_dependencies(Work& work) {
     pin_runs(work.context, job.experiment->loaded, job.experiment->plan);
   LaunchPlan plan = job.experiment->plan;
   plan.clusters = job.settings.clusters;
-  std::optional<std::string> edited;
-  if (job.is_script()) edited = job.requests.dependency.value_or("");
+  std::optional<std::string> dependency_of_edited_script;
+  if (job.is_script()) dependency_of_edited_script = job.requests.dependency.value_or("");
   DLRUN_TRY_ASSIGN(job.settings.dependency,
                    dependency_of(work.context, work.reporter, work.inspector,
-                                 job.experiment->loaded, plan, edited));
+                                 job.experiment->loaded, plan, dependency_of_edited_script));
   return {};
 }
 

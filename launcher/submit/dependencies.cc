@@ -15,6 +15,17 @@
 namespace dlrun {
 namespace {
 
+/// Fails with kUsage if the run of another user is named in `after`. id: the run's name in the
+/// message.
+Result<> check_is_own(const std::string& id, const std::filesystem::path& run) {
+  const auto owner = foreign_owner(run);
+  if (!owner) return {};
+  return fail(Errc::kUsage,
+              "{} belongs to user {}, so `after` cannot name it. Give the id of its Slurm job "
+              "instead",
+              printable(id), printable(owner->name));
+}
+
 /// Checks that Slurm can make the plan's job wait for the run's job.
 Result<> check_can_wait_for(const std::string& id, const RunStatus& status,
                             const LaunchPlan& plan) {
@@ -56,7 +67,7 @@ Result<std::optional<std::string>> dependency_on_sweep(const IndexEntry& sweep,
     const std::string id = fmt::format("{}/{}", sweep.id, point);
     const auto& status = states[point];
     if (!status) return tl::unexpected(status.error());
-    DLRUN_TRY(require_own(id, runs[point], "waited for; give its job's id"));
+    DLRUN_TRY(check_is_own(id, runs[point]));
     const auto task = status->job.id.find('_');
     has_only_tasks = has_only_tasks && task != std::string::npos;
     if (has_ended(*status)) {
@@ -75,7 +86,8 @@ Result<std::optional<std::string>> dependency_on_sweep(const IndexEntry& sweep,
   if (waits_for_failure && jobs.empty()) return never_starts(sweep.id, RunState::kCompleted);
   if (waits_for_failure && jobs.size() > 1)
     return fail(Errc::kInvalid,
-                "{} is {} jobs, and Slurm cannot wait for one of several to fail; name its points",
+                "the sweep {} consists of {} jobs. Slurm cannot wait until any one of them fails; "
+                "list points in after.notok",
                 sweep.id, jobs.size());
   if (jobs.empty()) return std::optional<std::string>();
   // A point that has failed fulfils afternotok; the job then only waits for the other points to
@@ -92,7 +104,7 @@ Result<std::optional<std::string>> dependency_on_run(const Context& context,
                                                      const PlannedDependency& one) {
   if (one.is_job_id()) return std::optional(one.type + ":" + one.run);
   DLRUN_TRY_ASSIGN(const auto run, find_run(context.env, context.current_dir, one.run));
-  DLRUN_TRY(require_own(run.id, run.path, "waited for; give its job's id"));
+  DLRUN_TRY(check_is_own(run.id, run.path));
   if (is_sweep(run.path)) return dependency_on_sweep(run, inspector, plan, one.type);
   DLRUN_TRY_ASSIGN(const auto status, inspector.inspect(run.path));
   if (has_ended(status)) {
@@ -131,13 +143,15 @@ std::vector<std::string> ids_of(std::string_view dependency) {
 /// Warns of jobs that Slurm never knew or has forgotten, because Slurm treats them as ended.
 /// Ignores an unreachable controller, because the submission reports it.
 void warn_of_unknown_jobs(Reporter& reporter, RunInspector& inspector, const LoadedSpec& loaded,
-                          const LaunchPlan& plan, const std::optional<std::string>& edited) {
+                          const LaunchPlan& plan,
+                          const std::optional<std::string>& dependency_of_edited_script) {
   struct Named {
     std::string key, id;
   };
   std::vector<Named> named;
-  if (edited) {
-    for (auto& id : ids_of(*edited)) named.push_back({"--dependency", std::move(id)});
+  if (dependency_of_edited_script) {
+    for (auto& id : ids_of(*dependency_of_edited_script))
+      named.push_back({"--dependency", std::move(id)});
   } else {
     for (const PlannedDependency& one : plan.after) {
       if (one.is_job_id()) named.push_back({one.key, one.run});
@@ -157,7 +171,7 @@ void warn_of_unknown_jobs(Reporter& reporter, RunInspector& inspector, const Loa
     const std::string message =
         fmt::format("{}: Slurm does not know job {}; the dependency would have no effect",
                     named[i].key, named[i].id);
-    if (edited) {
+    if (dependency_of_edited_script) {
       reporter.warning(message);
     } else {
       reporter.diagnostics(
@@ -168,26 +182,26 @@ void warn_of_unknown_jobs(Reporter& reporter, RunInspector& inspector, const Loa
 
 }  // namespace
 
-Result<std::optional<std::string>> dependency_of(const Context& context, Reporter& reporter,
-                                                 RunInspector& inspector, const LoadedSpec& loaded,
-                                                 const LaunchPlan& plan,
-                                                 const std::optional<std::string>& edited) {
-  warn_of_unknown_jobs(reporter, inspector, loaded, plan, edited);
-  const bool is_in_script =
+Result<std::optional<std::string>> dependency_of(
+    const Context& context, Reporter& reporter, RunInspector& inspector, const LoadedSpec& loaded,
+    const LaunchPlan& plan, const std::optional<std::string>& dependency_of_edited_script) {
+  warn_of_unknown_jobs(reporter, inspector, loaded, plan, dependency_of_edited_script);
+  const bool has_only_job_ids =
       std::all_of(plan.after.begin(), plan.after.end(),
                   [](const PlannedDependency& one) { return one.is_job_id(); });
-  if (is_in_script) return std::optional<std::string>();
+  if (has_only_job_ids) return std::optional<std::string>();  // the script has the dependency
   std::vector<std::string> parts;
   std::vector<Diagnostic> wrong;
-  if (edited && edited->find('?') != std::string::npos) {
+  if (dependency_of_edited_script && dependency_of_edited_script->find('?') != std::string::npos) {
     return fail(Errc::kInvalid,
-                "--dependency={}: the spec that the script carries waits for runs, too (its "
-                "`after`), and Slurm cannot wait for those and for one of several",
-                *edited);
+                "--dependency={} uses `?` (any one of these jobs). Slurm cannot combine this with "
+                "the jobs that `after` in the script's spec waits for. Remove one of the two",
+                *dependency_of_edited_script);
   }
-  if (edited && !edited->empty()) parts.push_back(*edited);
+  if (dependency_of_edited_script && !dependency_of_edited_script->empty())
+    parts.push_back(*dependency_of_edited_script);
   for (const PlannedDependency& one : plan.after) {
-    if (edited && one.is_job_id()) continue;
+    if (dependency_of_edited_script && one.is_job_id()) continue;
     auto part = dependency_on_run(context, inspector, plan, one);
     if (part && *part) parts.push_back(std::move(**part));
     if (part) continue;

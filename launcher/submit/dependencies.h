@@ -17,11 +17,12 @@ namespace dlrun {
 /// Fails with kInvalid if a run cannot be found, if it did not end as required, or if Slurm cannot
 /// wait for it. The error holds each problem with its place in the spec.
 ///
-/// edited: the --dependency in a script edited by hand ("" if it has none); it replaces the job ids
-/// of the spec.
+/// dependency_of_edited_script: the --dependency in a script edited by hand ("" if it has none); it
+/// replaces the job ids of the spec.
 [[nodiscard]] Result<std::optional<std::string>> dependency_of(
     const Context& context, Reporter& reporter, RunInspector& inspector, const LoadedSpec& loaded,
-    const LaunchPlan& plan, const std::optional<std::string>& edited = std::nullopt);
+    const LaunchPlan& plan,
+    const std::optional<std::string>& dependency_of_edited_script = std::nullopt);
 
 /// Replaces the names of runs in `after` by the paths of the runs, in the spec and in the plan. The
 /// record then refers to these runs even if `last` or a name later refers to another run. Names

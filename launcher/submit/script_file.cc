@@ -151,10 +151,10 @@ std::vector<std::string> refusals_of(std::string_view text) {
            "a heterogeneous job is several jobs, and a run is the record of one; they are not "
            "supported. Plain `sbatch` takes the script as it is");
   }
-  if (const auto line = sbatch_flag(text, "--wait", "-W"))
+  if (const auto line = line_of_flag(text, "--wait", "-W"))
     refuse(*line,
            "--wait cannot be given: use dlrun submit --watch, which shows the log meanwhile");
-  if (const auto line = sbatch_flag(text, "--test-only", ""))
+  if (const auto line = line_of_flag(text, "--test-only", ""))
     refuse(*line, "--test-only cannot be given: it submits nothing; use dlrun submit --test-only");
   if (needs_run_variables(text)) {
     if (const auto names = sbatch_option(text, "--export", "");

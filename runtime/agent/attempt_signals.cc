@@ -15,11 +15,11 @@ void Attempt::on_own_signal(int signal, Clock::time_point now) {
   const bool passes = is_checkpoint && options_.forwards_usr1 && is_in<Running>();
   outlet_.record(events::Signal{.signal = signal_name(signal),
                                 .where = "lead",
-                                .word = passes          ? SignalWord::kCheckpoint
-                                        : is_checkpoint ? SignalWord::kNone
-                                                        : SignalWord::kAbort});
+                                .word = passes          ? SignalDecision::kCheckpoint
+                                        : is_checkpoint ? SignalDecision::kNone
+                                                        : SignalDecision::kAbort});
   if (passes && !std::exchange(signals_.usr1_is_passed, true)) {
-    outlet_.broadcast(to_rank::SignalAnswer{signal, SignalWord::kCheckpoint});
+    outlet_.broadcast(to_rank::SignalAnswer{signal, SignalDecision::kCheckpoint});
   }
   if (is_checkpoint) return;
   if (is_ending()) {
@@ -43,16 +43,17 @@ void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
   // before the time limit (`checkpoint.signal_before`).
   const bool may_checkpoint = signal == SIGUSR1 || signal == SIGTERM;
   const bool passes = may_checkpoint && options_.forwards_usr1;
-  const auto answer = passes              ? SignalWord::kCheckpoint
-                      : signal == SIGUSR1 ? SignalWord::kNone
-                                          : SignalWord::kAbort;
+  const auto answer = passes              ? SignalDecision::kCheckpoint
+                      : signal == SIGUSR1 ? SignalDecision::kNone
+                                          : SignalDecision::kAbort;
   const auto host = members_.host_of(rank);
   if (signals_.seen.insert(signal).second) {
     outlet_.record(events::Signal{.signal = signal_name(signal),
                                   .where = fmt::format("rank {} on {}", rank, host),
                                   .word = answer});
   }
-  if (answer == SignalWord::kNone) return outlet_.send(rank, to_rank::SignalAnswer{signal, answer});
+  if (answer == SignalDecision::kNone)
+    return outlet_.send(rank, to_rank::SignalAnswer{signal, answer});
   if (!passes) {
     return end_for_signal(
         signal,
@@ -65,7 +66,7 @@ void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
   signs_.is_preemption_near = signs_.is_preemption_near || signal == SIGTERM;
   if (auto* const running = in<Running>()) running->hang.off();
   if (!std::exchange(signals_.usr1_is_passed, true)) {
-    outlet_.broadcast(to_rank::SignalAnswer{signal, SignalWord::kCheckpoint});
+    outlet_.broadcast(to_rank::SignalAnswer{signal, SignalDecision::kCheckpoint});
   }
 }
 

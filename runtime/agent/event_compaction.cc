@@ -37,11 +37,11 @@ class Survey {
     if (time && !first_time_) first_time_ = time;
     if (time) last_time_ = std::max(last_time_, *time);
     if (class_of(kind) == EventClass::kRemark) remark_bytes_ += line.size() + 1;
-    if (kind != events::Progress::kKind && kind != events::Result::kKind) return;
+    if (kind != events::Progress::kKind && kind != events::FinalReports::kKind) return;
     const auto recorded = event_of_line(line);
     if (!recorded) return;
     const auto attempt = recorded->attempt.value_or(0);
-    if (std::holds_alternative<events::Result>(recorded->event)) last_result_[attempt] = at;
+    if (std::holds_alternative<events::FinalReports>(recorded->event)) last_result_[attempt] = at;
     const auto* progress = std::get_if<events::Progress>(&recorded->event);
     if (progress == nullptr) return;
     auto& marks = progress_[attempt];
@@ -65,7 +65,7 @@ class Survey {
     const auto kind = kind_of_line(line);
     switch (class_of(kind)) {
       case EventClass::kDecides:
-        return kind != events::Result::kKind || wanted_.contains(at);
+        return kind != events::FinalReports::kKind || wanted_.contains(at);
       case EventClass::kRemark:
         remarks_seen_ += line.size() + 1;
         return remark_bytes_ - remarks_seen_ < kRemarksKeptBytes;

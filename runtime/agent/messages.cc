@@ -283,7 +283,7 @@ Json SignalAnswer::json() const {
 }
 SignalAnswer SignalAnswer::of(const Json& message) {
   return {static_cast<int>(clamped(message, "signal", 0, 0, 64)),
-          Word<SignalWord>::of_text(json_read::text(message, "word"))};
+          Word<SignalDecision>::of_text(json_read::text(message, "word"))};
 }
 
 Json Autopsy::json() const {

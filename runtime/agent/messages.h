@@ -224,7 +224,7 @@ struct Beat {
 struct SignalAnswer {
   static constexpr std::string_view kType = "word";
   int signal = 0;
-  Word<SignalWord> word{};
+  Word<SignalDecision> word{};
 
   [[nodiscard]] Json json() const;
   [[nodiscard]] static SignalAnswer of(const Json& message);

@@ -40,7 +40,7 @@ void ProgressRecorder::hold(const Json& body) {
 void ProgressRecorder::add_result(const Json& body) {
   progress_.drop();
   auto result = whole_result_;
-  result.add(events::Result::of(body));
+  result.add(events::FinalReports::of(body));
   if (std::exchange(has_reported_done_, true) && result.values == whole_result_.values) return;
   whole_result_ = std::move(result);
   result_.hold(whole_result_);

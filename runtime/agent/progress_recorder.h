@@ -57,16 +57,16 @@ class ProgressRecorder {
   [[nodiscard]] std::optional<std::int64_t> step() const { return step_; }
 
   [[nodiscard]] HeldEvent<events::Progress>& progress() { return progress_; }
-  [[nodiscard]] HeldEvent<events::Result>& result() { return result_; }
+  [[nodiscard]] HeldEvent<events::FinalReports>& result() { return result_; }
   [[nodiscard]] const HeldEvent<events::Progress>& progress() const { return progress_; }
-  [[nodiscard]] const HeldEvent<events::Result>& result() const { return result_; }
+  [[nodiscard]] const HeldEvent<events::FinalReports>& result() const { return result_; }
 
  private:
   std::optional<std::int64_t> step_;
   bool has_reported_done_ = false;
   HeldEvent<events::Progress> progress_;
-  events::Result whole_result_;
-  HeldEvent<events::Result> result_;
+  events::FinalReports whole_result_;
+  HeldEvent<events::FinalReports> result_;
 };
 
 }  // namespace dlrun::agent

@@ -44,9 +44,9 @@ bool RankState::on_signal(int signal, bool came_by_guard, Clock::time_point now)
   return true;
 }
 
-void RankState::on_answer(std::optional<SignalWord> word, Clock::time_point now) {
+void RankState::on_answer(std::optional<SignalDecision> decision, Clock::time_point now) {
   lead_.answer_until.reset();
-  if (word == SignalWord::kCheckpoint && !std::exchange(has_checkpointed_, true))
+  if (decision == SignalDecision::kCheckpoint && !std::exchange(has_checkpointed_, true))
     signals_.pass_on(SIGUSR1, now);
 }
 

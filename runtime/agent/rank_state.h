@@ -91,8 +91,9 @@ class RankState {
   void on_look(bool is_stopped);
   /// Handles a signal that the agent received. Returns false if it is a copy of an earlier one.
   bool on_signal(int signal, bool came_by_guard, Clock::time_point now);
-  /// Handles lead's reply about a signal. word: nullopt if this version does not know it.
-  void on_answer(std::optional<SignalWord> word, Clock::time_point now);
+  /// Handles lead's reply about a signal. decision: nullopt if this version does not
+  /// know it.
+  void on_answer(std::optional<SignalDecision> decision, Clock::time_point now);
 
   /// Handles lead's order to end. term_is_under_way: a TERM was sent to the whole step and may
   /// still reach the program, which must not get it twice. is_exiting: the program has begun to

@@ -65,7 +65,7 @@ class HistoryReader {
   explicit HistoryReader(bool always_reports) : always_reports_(always_reports) {}
 
   void see(std::string_view line) {
-    if (kind_of_line(line) == events::Samples::kKind) return;
+    if (kind_of_line(line) == events::RankStatistics::kKind) return;
     const auto recorded = event_of_line(line);
     if (!recorded) return;
     const auto begin = [&] { begin_attempt(recorded->attempt.value_or(read_.last.attempt)); };

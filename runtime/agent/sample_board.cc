@@ -196,7 +196,7 @@ std::string SampleBoard::snapshot(int attempt, std::string_view time, Clock::tim
   return text + "]}\n";
 }
 
-std::optional<events::Samples> SampleBoard::record(Clock::time_point now) {
+std::optional<events::RankStatistics> SampleBoard::record(Clock::time_point now) {
   recorded_ = now;
   if (!std::exchange(has_news_, false)) return std::nullopt;
   judge(now);
@@ -218,14 +218,14 @@ std::optional<events::Samples> SampleBoard::record(Clock::time_point now) {
     add(work, rank.work_ms);
     if (rank.is_slow) slow.push_back(one);
   }
-  events::Samples samples{.ranks = static_cast<std::int64_t>(reporting.size()),
-                          .cpu = spread_of(cores),
-                          .rss_bytes = spread_of(resident),
-                          .gpu = spread_of(percent),
-                          .gpu_used_bytes = spread_of(used),
-                          .step = spread_of(steps),
-                          .work_ms = spread_of(work),
-                          .slow_ranks = static_cast<std::int64_t>(slow.size())};
+  events::RankStatistics samples{.ranks = static_cast<std::int64_t>(reporting.size()),
+                                 .cpu = spread_of(cores),
+                                 .rss_bytes = spread_of(resident),
+                                 .gpu = spread_of(percent),
+                                 .gpu_used_bytes = spread_of(used),
+                                 .step = spread_of(steps),
+                                 .work_ms = spread_of(work),
+                                 .slow_ranks = static_cast<std::int64_t>(slow.size())};
   const auto last = slow.begin() + static_cast<std::ptrdiff_t>(std::min(slow.size(), kSlowNamed));
   std::partial_sort(slow.begin(), last, slow.end(), [](const Rank* a, const Rank* b) {
     return std::pair(a->lag, a->work_ms.value_or(0)) > std::pair(b->lag, b->work_ms.value_or(0));

@@ -42,7 +42,7 @@ class SampleBoard {
   /// Returns the content of ranks.json. Leaves out ranks that have not reported any value yet.
   [[nodiscard]] std::string snapshot(int attempt, std::string_view time, Clock::time_point now);
   /// Returns the `samples` event; nullopt if no rank has reported since the last one.
-  [[nodiscard]] std::optional<events::Samples> record(Clock::time_point now);
+  [[nodiscard]] std::optional<events::RankStatistics> record(Clock::time_point now);
 
  private:
   struct Rank {

@@ -15,8 +15,8 @@ namespace dlrun {
 class AgentStore final : public Store {
  public:
   /// Takes ownership of a connected stream socket and makes it close-on-exec. Fails with kInvalid
-  /// if it is not a stream socket. `answer_within`: the time that agent and lead may need to accept
-  /// a request, and to answer it after its own wait.
+  /// if it is not a stream socket. `answer_within`: limit for sending a request, and for receiving
+  /// its reply. The reply to get() may take this time in addition to get()'s `wait`.
   [[nodiscard]] static Result<std::unique_ptr<AgentStore>> open(
       UniqueFd socket, std::chrono::milliseconds answer_within = std::chrono::seconds(30));
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # dlrun-agent in real allocations, from scripts submitted by hand: the effect of signals with both
-# of Slurm's process trackers, failing launches, requeues, and MPI behind the wrapper.
+# of Slurm's process trackers, failing launches, requeues, and MPI under the agent.
 # timeout: 420
 
 load helpers
@@ -243,8 +243,8 @@ SH
 @test "an MPI program runs over PMIx as the agent's child" {
     for tracker in cgroup linuxproc; do
         on "$tracker"
-        install -D -m 755 "$DLRUN_BUILD_DIR/bin/mpi_ring" "$DLRUN_TESTBED_PREFIX/bin/mpi_ring"
-        lead_job '' --mpi=pmix "$DLRUN_TESTBED_PREFIX/bin/mpi_ring"
+        install -D -m 755 "$DLRUN_BUILD_DIR/bin/mpi_chain" "$DLRUN_TESTBED_PREFIX/bin/mpi_chain"
+        lead_job '' --mpi=pmix "$DLRUN_TESTBED_PREFIX/bin/mpi_chain"
         wait_until 60 has_event ended
         cat "$dir/out"
         [[ $(event ended) == *'"message":"all 8 ranks ended with 0"'* ]]

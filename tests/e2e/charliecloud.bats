@@ -73,7 +73,7 @@ has_writable_layer() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
 }
 
 @test "an MPI program of 2 nodes x 2 ranks runs in the container, with the image's libraries" {
-    rings_on_two_nodes "$dir/mpi"
+    chain_on_two_nodes "$dir/mpi"
 }
 
 @test "ch-run itself mounts a squashfs image, with the mount points that the image has" {

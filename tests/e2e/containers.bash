@@ -13,10 +13,10 @@
 #   make_root DIR            makes a root file system of busybox, with an os-release and an
 #                            environment of its own
 #   make_image DIR FILE      makes a squashfs image of DIR
-#   make_mpi_root DIR        makes a root like make_root, with mpi_ring and all that Open MPI needs
-#   rings_on_two_nodes [FOLDER]
-#                            makes an image with make_mpi_root, and runs mpi_ring in it on 2 nodes x
-#                            2 ranks, or in a copy of it that is unpacked into FOLDER
+#   make_mpi_root DIR        makes a root like make_root, with mpi_chain and all that Open MPI needs
+#   chain_on_two_nodes [FOLDER]
+#                            makes an image with make_mpi_root, and runs mpi_chain in it on 2 nodes
+#                            x 2 ranks, or in a copy of it that is unpacked into FOLDER
 #   copy_program FILE DIR    copies a program of this machine with its shared libraries into a root
 #   containers_are_there     fails without container programs, skips if the kernel allows no
 #                            containers; call it in setup, not in setup_file
@@ -59,7 +59,7 @@ make_image() {
 make_mpi_root() {
     local libraries folder library
     cp -a "$BATS_FILE_TMPDIR/root" "$1"
-    copy_program "$DLRUN_BUILD_DIR/bin/mpi_ring" "$1"
+    copy_program "$DLRUN_BUILD_DIR/bin/mpi_chain" "$1"
     libraries=/usr/lib/$(uname -m)-linux-gnu
     # The files that Open MPI and PMIx load at run time, and their shared libraries.
     for folder in "$libraries"/{openmpi/lib/openmpi3,pmix2/lib/pmix} /usr/share/openmpi \
@@ -71,10 +71,10 @@ make_mpi_root() {
         while read -r library; do install -D "$library" "$1$library"; done
 }
 
-rings_on_two_nodes() {
+chain_on_two_nodes() {
     # The first file makes this image for all files, because making it takes long.
     local line image=$DLRUN_TESTBED_DIR/containers/mpi.sqsh
-    if [[ ! $image -nt $DLRUN_BUILD_DIR/bin/mpi_ring ]]; then
+    if [[ ! $image -nt $DLRUN_BUILD_DIR/bin/mpi_chain ]]; then
         make_mpi_root "$BATS_TEST_TMPDIR/root"
         make_image "$BATS_TEST_TMPDIR/root" "$image"
     fi
@@ -85,7 +85,7 @@ rings_on_two_nodes() {
     fi
     run dl submit job.yaml --watch --set resources.nodes=2 --set resources.tasks_per_node=2 \
         --set "container.image=$image" \
-        --set resources.time=1m --set launch.preset=mpi --set launch.command='[/mpi_ring]'
+        --set resources.time=1m --set launch.preset=mpi --set launch.command='[/mpi_chain]'
     echo "$output"
     [ "$status" -eq 0 ] || return 1
     for line in "rank 0 of 4 on n1: 1" "rank 1 of 4 on n1: 2" "rank 2 of 4 on n2: 3" \

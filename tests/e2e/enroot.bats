@@ -28,7 +28,7 @@ no_container_is_left() {
 }
 
 @test "an MPI program of 2 nodes x 2 ranks runs in the container, with the image's libraries" {
-    rings_on_two_nodes
+    chain_on_two_nodes
 }
 
 @test "variables arrive byte for byte and override the image's, also with newlines and quotes" {

@@ -5,7 +5,7 @@
 
 load helpers
 
-@test "300 hostile strings in every key are refused or arrive byte for byte, and none is executed" {
+@test "hostile strings in every key are refused or arrive byte for byte, and none is executed" {
     dir=$(fresh_dir)
     install -m 755 "$BATS_TEST_DIRNAME/hostile_strings.py" "$dir"
     cat "$DLRUN_SOURCE_DIR"/launcher/spec/keys/*_keys.h | install -m 644 /dev/stdin "$dir/keys"

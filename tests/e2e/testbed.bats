@@ -7,7 +7,7 @@ setup_file() {
     "$testbed/down" # A test run that was killed may have left a testbed.
     "$testbed/up"
     load_testbed
-    install -D -m 755 "$DLRUN_BUILD_DIR/bin/mpi_ring" "$DLRUN_TESTBED_PREFIX/bin/mpi_ring"
+    install -D -m 755 "$DLRUN_BUILD_DIR/bin/mpi_chain" "$DLRUN_TESTBED_PREFIX/bin/mpi_chain"
 }
 
 teardown_file() {
@@ -49,7 +49,7 @@ $dir" ]
 }
 
 @test "an MPI program runs over PMIx with 8 ranks on 4 nodes" {
-    run user_job -N4 --ntasks-per-node=2 --mpi=pmix "$DLRUN_TESTBED_PREFIX/bin/mpi_ring"
+    run user_job -N4 --ntasks-per-node=2 --mpi=pmix "$DLRUN_TESTBED_PREFIX/bin/mpi_chain"
     [ "$status" -eq 0 ]
     [ "$(sort <<<"$output")" = "rank 0 of 8 on n1: 1
 rank 1 of 8 on n1: 2
@@ -129,7 +129,7 @@ n2 1" ]
 }
 
 @test "as_user without a command is a shell that finds the programs installed for the nodes" {
-    [ "$("$testbed/as_user" <<<'type -P mpi_ring')" = "$DLRUN_TESTBED_PREFIX/bin/mpi_ring" ]
+    [ "$("$testbed/as_user" <<<'type -P mpi_chain')" = "$DLRUN_TESTBED_PREFIX/bin/mpi_chain" ]
 }
 
 @test "a controller that was killed does not use a job id again" {

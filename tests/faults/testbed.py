@@ -1,5 +1,5 @@
-"""A testbed of the campaign (tests/testbed): starts it, installs dlrun into it, breaks it and
-repairs it.
+"""A testbed (tests/testbed) for the fault campaign: starts it, installs dlrun into it, breaks it
+and repairs it.
 """
 
 import os
@@ -27,8 +27,8 @@ T = TypeVar("T")
 
 
 class Failure(Exception):
-    """The harness cannot continue with a fault: one of its steps or a dlrun command that it needs
-    failed."""
+    """The test of one fault cannot continue, because a step of the harness, or a dlrun command that
+    the test needs, failed."""
 
 
 def slurm_command(name: str) -> str:

@@ -12,7 +12,8 @@
 namespace dlrun::agent {
 namespace {
 
-using Orders = std::vector<std::string>;
+/// Orders about processes (RankScene::orders), or lines that the agent printed.
+using Texts = std::vector<std::string>;
 
 const std::string kUsr1 = "signal " + std::to_string(SIGUSR1);
 const std::string kUsr2 = "signal " + std::to_string(SIGUSR2);
@@ -21,7 +22,7 @@ const std::string kTerm = "signal " + std::to_string(SIGTERM);
 TEST_CASE("a program that ends by itself is recorded with its own code") {
   RankScene scene;
   scene.run_with_lead();
-  scene.pass_heard(seconds(1));
+  scene.pass_with_lead(seconds(1));
   scene.state.on_program_end(3, 0, scene.now);
   CHECK(scene.state.exit_code() == 3);
   CHECK(scene.exit_record() ==
@@ -29,9 +30,9 @@ TEST_CASE("a program that ends by itself is recorded with its own code") {
   CHECK(scene.orders.empty());
   SUBCASE("what the program left behind is killed at once") {
     scene.pass(milliseconds(20));
-    CHECK(scene.orders == Orders{"kill"});
+    CHECK(scene.orders == Texts{"kill"});
   }
-  SUBCASE("it is recorded once") {
+  SUBCASE("the end is recorded once") {
     scene.state.on_program_end(4, 0, scene.now);
     scene.state.on_failure(kExitInternal, "late", scene.now);
     scene.state.on_guard_gone(scene.now);
@@ -44,17 +45,17 @@ TEST_CASE("an order to end sends TERM at once and KILL a second later") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_end(false, false, scene.now);
-  CHECK(scene.orders == Orders{"TERM tree"});
+  CHECK(scene.orders == Texts{"TERM tree"});
   CHECK(scene.state.is_ending());
   scene.pass(kKilledAfterTerm - milliseconds(1));
-  CHECK(scene.orders == Orders{"TERM tree"});
+  CHECK(scene.orders == Texts{"TERM tree"});
   SUBCASE("a second order changes nothing") {
     scene.state.on_end(false, false, scene.now);
-    CHECK(scene.orders == Orders{"TERM tree"});
+    CHECK(scene.orders == Texts{"TERM tree"});
   }
   CHECK(scene.state.next_deadline(scene.now) == scene.now + milliseconds(1));
   scene.pass(milliseconds(1));
-  CHECK(scene.orders == Orders{"TERM tree", "kill"});
+  CHECK(scene.orders == Texts{"TERM tree", "kill"});
   SUBCASE("the kill is repeated until nothing is left") {
     CHECK(scene.state.next_deadline(scene.now) == scene.now + RankState::kKillEvery);
     scene.pass(milliseconds(100));
@@ -62,16 +63,16 @@ TEST_CASE("an order to end sends TERM at once and KILL a second later") {
     scene.is_any_alive = false;
     scene.pass(milliseconds(100));
     scene.pass(milliseconds(100));
-    CHECK(scene.orders == Orders{"TERM tree", "kill", "kill", "kill"});
+    CHECK(scene.orders == Texts{"TERM tree", "kill", "kill", "kill"});
     CHECK(scene.exit_record()["code"] == 128 + SIGKILL);
     CHECK(scene.exit_record()["own"] == false);
   }
 }
 
-/// Orders the rank to end while its program may be about to receive a TERM to the whole step.
-/// lead_says_so: lead reports this TERM; otherwise the agent itself has received it. Returns 1 ms
-/// before the agent would send a TERM to the program.
-void wait_for_term(RankScene& scene, bool lead_says_so) {
+/// Texts the rank to end. Slurm has sent a TERM to the whole step, which may not have reached the
+/// program yet. Then moves the clock to 1 ms before the agent sends its own TERM. lead_says_so:
+/// lead reports the TERM to the step; otherwise the agent itself has received it.
+void end_with_term_under_way(RankScene& scene, bool lead_says_so) {
   scene.run_with_lead();
   if (!lead_says_so) scene.state.on_signal(SIGTERM, false, scene.now);
   scene.state.on_end(lead_says_so, false, scene.now);
@@ -83,7 +84,7 @@ TEST_CASE("a TERM to the whole step that reached the program is not sent twice")
   for (const bool lead_says_so : {true, false}) {
     CAPTURE(lead_says_so);
     RankScene scene;
-    wait_for_term(scene, lead_says_so);
+    end_with_term_under_way(scene, lead_says_so);
     scene.state.on_signal(SIGTERM, false, scene.now);
     scene.state.on_signal(SIGTERM, true, scene.now);
     scene.pass(milliseconds(1));
@@ -91,17 +92,19 @@ TEST_CASE("a TERM to the whole step that reached the program is not sent twice")
   }
 }
 
-TEST_CASE("a TERM that reached the agent alone is sent to the program after a short wait") {
+TEST_CASE(
+    "if the TERM to the whole step does not reach the program, the agent sends one after a short "
+    "wait") {
   for (const bool lead_says_so : {true, false}) {
     CAPTURE(lead_says_so);
     RankScene scene;
-    wait_for_term(scene, lead_says_so);
+    end_with_term_under_way(scene, lead_says_so);
     scene.pass(milliseconds(1));
-    CHECK(scene.orders == Orders{"TERM tree"});
+    CHECK(scene.orders == Texts{"TERM tree"});
   }
 }
 
-TEST_CASE("a program that was exiting when it was told to end has ended by itself") {
+TEST_CASE("a program that was already exiting at the order to end has ended by itself") {
   RankScene scene;
   scene.run_with_lead();
   bool is_exiting = false;
@@ -120,7 +123,7 @@ TEST_CASE("a program that was exiting when it was told to end has ended by itsel
 TEST_CASE("an order to end before the program has started ends the rank at once") {
   RankScene scene;
   scene.state.on_connected();
-  scene.pass_heard(seconds(1));
+  scene.pass_with_lead(seconds(1));
   scene.state.on_end(false, false, scene.now);
   CHECK(scene.state.exit_code() == 128 + SIGTERM);
   CHECK(scene.exit_record()["signal"] == SIGTERM);
@@ -130,14 +133,14 @@ TEST_CASE("an order to end before the program has started ends the rank at once"
 TEST_CASE("a rank whose lead is silent for the lease ends its program") {
   RankScene scene;
   scene.run_with_lead();
-  scene.pass_heard(seconds(30));
+  scene.pass_with_lead(seconds(30));
   CHECK(scene.orders.empty());
   scene.state.on_heard();
   scene.pass(kLease);
   CHECK(scene.orders.empty());
   scene.pass(milliseconds(1));
-  CHECK(scene.orders == Orders{"TERM tree"});
-  CHECK(scene.said == Orders{"no message from lead for 10 s; the program is ended"});
+  CHECK(scene.orders == Texts{"TERM tree"});
+  CHECK(scene.printed == Texts{"no message from lead for 10 s; the program is ended"});
   SUBCASE("a program that then exits with 0 has not succeeded") {
     scene.state.on_program_end(0, 0, scene.now);
     CHECK(scene.state.exit_code() == 128 + SIGTERM);
@@ -147,12 +150,12 @@ TEST_CASE("a rank whose lead is silent for the lease ends its program") {
   SUBCASE("a lead that comes back does not change that") {
     scene.state.on_heard();
     scene.pass(kKilledAfterTerm);
-    CHECK(scene.orders == Orders{"TERM tree", "kill"});
-    CHECK(scene.said.size() == 1);
+    CHECK(scene.orders == Texts{"TERM tree", "kill"});
+    CHECK(scene.printed.size() == 1);
   }
 }
 
-TEST_CASE("time in which the agent itself was stopped is no silence of lead") {
+TEST_CASE("time in which the agent itself was stopped does not count as silence of lead") {
   RankScene scene;
   scene.run_with_lead();
   scene.pass(seconds(5));
@@ -162,7 +165,7 @@ TEST_CASE("time in which the agent itself was stopped is no silence of lead") {
   scene.pass(seconds(3));
   CHECK(scene.orders.empty());
   scene.pass(milliseconds(100));
-  CHECK(scene.orders == Orders{"TERM tree"});
+  CHECK(scene.orders == Texts{"TERM tree"});
 }
 
 TEST_CASE("a rank that waits for the others ends without a program if lead is silent") {
@@ -177,24 +180,24 @@ TEST_CASE("a closed connection to lead ends the program") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_lead_closed("Connection reset", false, scene.now);
-  CHECK(scene.said == Orders{"lead is gone (Connection reset); the program is ended"});
-  CHECK(scene.orders == Orders{"TERM tree"});
+  CHECK(scene.printed == Texts{"lead is gone (Connection reset); the program is ended"});
+  CHECK(scene.orders == Texts{"TERM tree"});
   scene.state.on_program_end(0, 0, scene.now);
   scene.is_any_alive = false;
   scene.pass(kKilledAfterTerm);
   CHECK(scene.is_done());  // nobody is left to confirm the record
 }
 
-TEST_CASE("a connection that lead closes after the program's end is not told") {
+TEST_CASE("a connection that lead closes after the program's end is not reported") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_program_end(0, 0, scene.now);
   scene.state.on_lead_closed("closed", false, scene.now);
-  CHECK(scene.said.empty());
+  CHECK(scene.printed.empty());
   CHECK(scene.state.exit_code() == 0);
 }
 
-TEST_CASE("a signal is told to lead, whose word decides") {
+TEST_CASE("a signal is reported to lead, and lead's answer decides what happens") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_signal(SIGTERM, false, scene.now);
@@ -203,65 +206,67 @@ TEST_CASE("a signal is told to lead, whose word decides") {
   scene.pass(RankState::kAnswerWait - milliseconds(1));
   CHECK(scene.orders.empty());
   SUBCASE("checkpoint: the program gets USR1, once an attempt") {
-    scene.state.on_answer(SignalWord::kCheckpoint, scene.now);
+    scene.state.on_answer(SignalDecision::kCheckpoint, scene.now);
     scene.pass(SignalRelay::kTreeWait);
-    CHECK(scene.orders == Orders{kUsr1});
-    scene.state.on_answer(SignalWord::kCheckpoint, scene.now);
+    CHECK(scene.orders == Texts{kUsr1});
+    scene.state.on_answer(SignalDecision::kCheckpoint, scene.now);
     scene.pass(seconds(3));
-    CHECK(scene.orders == Orders{kUsr1});
-    CHECK(scene.said.empty());
+    CHECK(scene.orders == Texts{kUsr1});
+    CHECK(scene.printed.empty());
   }
-  SUBCASE("no word: the program is ended") {
+  SUBCASE("no answer: the program is ended") {
     scene.pass(milliseconds(1));
-    CHECK(scene.said == Orders{"no message from lead after a signal; the program is ended"});
+    CHECK(scene.printed == Texts{"no message from lead after a signal; the program is ended"});
     scene.pass(RankState::kTermUnderWay);
-    CHECK(scene.orders == Orders{"TERM tree"});
+    CHECK(scene.orders == Texts{"TERM tree"});
     scene.state.on_program_end(0, 0, scene.now);
     CHECK(scene.exit_record()["error"] ==
           "ended by its agent: no message from lead after a signal");
   }
-  SUBCASE("an order to end: the deadline is gone") {
+  SUBCASE("an order to end: the wait for an answer is over") {
     scene.state.on_end(true, false, scene.now);
     scene.pass(seconds(3));
-    CHECK(scene.said.empty());
+    CHECK(scene.printed.empty());
   }
 }
 
-TEST_CASE("a USR1 may be left without a word") {
+TEST_CASE("a USR1 without an answer from lead does not end the program") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_signal(SIGUSR1, false, scene.now);
   CHECK(scene.count("signal") == 1);
-  scene.pass_heard(seconds(5));
+  scene.pass_with_lead(seconds(5));
   CHECK(scene.orders.empty());
 }
 
-TEST_CASE("a signal that also came by the guard is told once, a later one again") {
+TEST_CASE(
+    "a signal that arrives through both agent and guard is reported once, and a later one is "
+    "reported again") {
   RankScene scene;
   scene.run_with_lead();
   CHECK(scene.state.on_signal(SIGTERM, true, scene.now));
   CHECK_FALSE(scene.state.on_signal(SIGTERM, false, scene.now));
   CHECK(scene.count("signal") == 1);
-  SUBCASE("the second signal does not extend the wait for the word about the first") {
+  SUBCASE("the second signal does not extend the wait for the answer to the first") {
     scene.pass(milliseconds(1500));
     CHECK(scene.state.on_signal(SIGTERM, false, scene.now));
     CHECK(scene.count("signal") == 2);
     scene.pass(milliseconds(500));
-    CHECK(scene.said.size() == 1);
+    CHECK(scene.printed.size() == 1);
   }
 }
 
-TEST_CASE("a USR2 goes to the program, of which lead is not asked") {
+TEST_CASE("a USR2 goes to the program without a question to lead") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_signal(SIGUSR2, true, scene.now);
   scene.pass(SignalRelay::kTreeWait - milliseconds(1));
   CHECK(scene.orders.empty());
-  SUBCASE("it came by the guard alone: the program does not have it yet") {
+  SUBCASE("it came only through the guard: the program does not have it yet") {
     scene.pass(milliseconds(1));
-    CHECK(scene.orders == Orders{kUsr2});
+    CHECK(scene.orders == Texts{kUsr2});
   }
-  SUBCASE("it came on both ways: the program has it") {
+  SUBCASE("it came through both agent and guard: the program has it") {
     scene.state.on_signal(SIGUSR2, false, scene.now);
     scene.pass(milliseconds(1));
     CHECK(scene.orders.empty());
@@ -274,16 +279,16 @@ TEST_CASE("without a lead, signals go to the program") {
   scene.run_alone();
   for (const int signal : {SIGUSR1, SIGTERM}) scene.state.on_signal(signal, false, scene.now);
   scene.pass(seconds(20));
-  CHECK(scene.orders == Orders{kUsr1, kTerm});
+  CHECK(scene.orders == Texts{kUsr1, kTerm});
   CHECK(scene.sent.empty());
   SUBCASE("a second TERM goes to the program, too") {
     scene.state.on_signal(SIGTERM, false, scene.now);
     scene.pass(SignalRelay::kTreeWait);
-    CHECK(scene.orders == Orders{kUsr1, kTerm, kTerm});
+    CHECK(scene.orders == Texts{kUsr1, kTerm, kTerm});
   }
 }
 
-TEST_CASE("a signal that asks to end ends the wait for lead") {
+TEST_CASE("INT ends the rank while it waits to connect to lead, and USR1 does not") {
   RankScene scene;
   scene.state.on_signal(SIGUSR1, false, scene.now);
   CHECK_FALSE(scene.state.exit_code());
@@ -299,40 +304,41 @@ TEST_CASE("a rank whose guard was killed kills everything at once") {
   CHECK(scene.exit_record()["code"] == 128 + SIGKILL);
   CHECK(scene.exit_record()["signal"] == SIGKILL);
   scene.pass(milliseconds(1));
-  CHECK(scene.orders == Orders{"kill"});
+  CHECK(scene.orders == Texts{"kill"});
 }
 
-TEST_CASE("a program that is stopped for some seconds is told to lead every second") {
+TEST_CASE("a program that is stopped for some seconds is reported to lead every second") {
   RankScene scene;
   scene.run_with_lead();
-  scene.pass_heard(seconds(2));
+  scene.pass_with_lead(seconds(2));
   scene.program_is_stopped = true;
-  scene.pass_heard(seconds(2));
+  scene.pass_with_lead(seconds(2));
   CHECK(scene.count("stopped") == 0);
-  scene.pass_heard(seconds(3));
+  scene.pass_with_lead(seconds(3));
   CHECK(scene.count("stopped") >= 2);
-  const int told = scene.count("stopped");
+  const int reports = scene.count("stopped");
   scene.program_is_stopped = false;
-  scene.pass_heard(seconds(2));
-  CHECK(scene.count("stopped") == told);
-  SUBCASE("the time begins anew with the next stop") {
+  scene.pass_with_lead(seconds(2));
+  CHECK(scene.count("stopped") == reports);
+  SUBCASE("the time starts again with the next stop") {
     scene.program_is_stopped = true;
-    scene.pass_heard(seconds(2));
-    CHECK(scene.count("stopped") == told);
+    scene.pass_with_lead(seconds(2));
+    CHECK(scene.count("stopped") == reports);
   }
-  SUBCASE("a suspended job, whose agents are stopped as well, is no stopped program") {
+  SUBCASE(
+      "a suspended job, whose agents are stopped as well, does not count as a stopped program") {
     scene.program_is_stopped = true;
     scene.now += seconds(600);
     scene.state.on_heard();
     scene.state.tick(scene.now);
-    CHECK(scene.count("stopped") == told);
+    CHECK(scene.count("stopped") == reports);
   }
 }
 
 TEST_CASE("heartbeats go out every three seconds, also before the program starts") {
   RankScene scene;
   scene.state.on_connected();
-  scene.pass_heard(seconds(6));
+  scene.pass_with_lead(seconds(6));
   CHECK(scene.beats == 2);
   scene.state.on_lead_closed("closed", false, scene.now);
   scene.pass(seconds(6));
@@ -346,7 +352,7 @@ TEST_CASE("the check of collectives decides whether the program starts") {
   SUBCASE("it passes") {
     scene.state.on_check_end(std::nullopt, scene.now);
     CHECK(scene.count("checked") == 1);
-    CHECK(scene.orders == Orders{"start"});
+    CHECK(scene.orders == Texts{"start"});
     CHECK(scene.state.is_running());
   }
   SUBCASE("it fails: lead ends the rank") {
@@ -357,9 +363,9 @@ TEST_CASE("the check of collectives decides whether the program starts") {
     CHECK(scene.exit_record()["code"] == 128 + SIGTERM);
     CHECK(scene.orders.empty());
   }
-  SUBCASE("the rank is told to end meanwhile: the program does not start") {
+  SUBCASE("the rank is ordered to end meanwhile: the program does not start") {
     scene.state.on_end(false, false, scene.now);
-    CHECK(scene.orders == Orders{"TERM tree"});
+    CHECK(scene.orders == Texts{"TERM tree"});
     scene.state.on_check_end(std::nullopt, scene.now);
     CHECK(scene.exit_record()["code"] == 128 + SIGTERM);
     CHECK(scene.count("checked") == 0);
@@ -384,7 +390,7 @@ struct LeadLost final : RankOutlet {
   void kill_processes() override {}
 };
 
-TEST_CASE("no program starts if lead is lost with the result of the check") {
+TEST_CASE("no program starts if the connection breaks while the result of the check is sent") {
   LeadLost rank;
   rank.state.on_connected();
   rank.state.on_start();
@@ -393,28 +399,30 @@ TEST_CASE("no program starts if lead is lost with the result of the check") {
   CHECK(rank.state.exit_code() == 128 + SIGTERM);
 }
 
-TEST_CASE("a program that cannot be started is told to lead, or to the user without a lead") {
+TEST_CASE(
+    "a program that cannot be started is reported to lead, or to the user if there is no lead") {
   RankScene scene;
-  SUBCASE("with lead") {
+  SUBCASE("with a lead") {
     scene.state.on_connected();
     scene.state.on_start();
     scene.state.on_failure(127, "'pyton' was not found", scene.now);
     CHECK(scene.exit_record()["error"] == "'pyton' was not found");
-    CHECK(scene.said.empty());
+    CHECK(scene.printed.empty());
   }
-  SUBCASE("alone") {
+  SUBCASE("without a lead") {
     scene.state.on_start();
     scene.state.on_failure(127, "'pyton' was not found", scene.now);
-    CHECK(scene.said == Orders{"'pyton' was not found"});
+    CHECK(scene.printed == Texts{"'pyton' was not found"});
   }
   CHECK(scene.state.exit_code() == 127);
 }
 
+// "of" is the field of the exit record with the blamed rank.
 TEST_CASE("the rank that a trusted program blames is in the exit record") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_blame(5, "rank 5 is gone");
-  SUBCASE("the program exits with a code of its own") {
+  SUBCASE("the program exits with a code") {
     scene.state.on_program_end(1, 0, scene.now);
     CHECK(scene.exit_record()["of"] == 5);
     CHECK(scene.exit_record()["error"] == "rank 5 is gone");
@@ -423,7 +431,7 @@ TEST_CASE("the rank that a trusted program blames is in the exit record") {
     scene.state.on_program_end(128 + SIGSEGV, SIGSEGV, scene.now);
     CHECK_FALSE(scene.exit_record().contains("of"));
   }
-  SUBCASE("it was told to end first") {
+  SUBCASE("it was ordered to end first") {
     scene.state.on_end(false, false, scene.now);
     scene.state.on_program_end(1, 0, scene.now);
     CHECK_FALSE(scene.exit_record().contains("of"));
@@ -452,20 +460,21 @@ struct EndedRank : RankScene {
   Clock::time_point ended_at;
 };
 
-TEST_CASE("a rank is done with its processes, its output and lead's word") {
+TEST_CASE(
+    "a rank is done when its processes and output have ended and lead has confirmed its record") {
   EndedRank rank;
   SUBCASE("lead has the record") {
     CHECK_FALSE(rank.is_done());
     rank.state.on_noted();
     CHECK(rank.is_done());
   }
-  SUBCASE("lead says nothing") {
+  SUBCASE("lead does not confirm the record") {
     rank.pass_until(kExitNotedWithin - milliseconds(1));
     CHECK_FALSE(rank.is_done());
     rank.pass_until(kExitNotedWithin);
     CHECK(rank.is_done());
   }
-  SUBCASE("a reader takes its time") {
+  SUBCASE("a reader is slow") {
     rank.state.on_noted();
     rank.pass_until(RankState::kOutputWait - milliseconds(1));
     CHECK_FALSE(rank.is_done({.is_held = true}));
@@ -488,7 +497,7 @@ TEST_CASE("a rank is done with its processes, its output and lead's word") {
   }
 }
 
-TEST_CASE("a process that cannot be killed holds the rank for some seconds only") {
+TEST_CASE("a process that cannot be killed delays the rank's end only for some seconds") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_program_end(0, 0, scene.now);
@@ -500,7 +509,7 @@ TEST_CASE("a process that cannot be killed holds the rank for some seconds only"
 }
 
 TEST_CASE(
-    "two looks in a row must find no process, unless the kernel knows that there is no child") {
+    "two checks in a row must find no process, unless the kernel reports that there is no child") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_program_end(0, 0, scene.now);

@@ -26,7 +26,7 @@ TEST_CASE("a foreground child that is never released does nothing and ends") {
   CHECK_FALSE(process_start_ticks(pid).has_value());
 }
 
-TEST_CASE("a foreground child's exit code and signal are told apart") {
+TEST_CASE("a foreground child's exit code and signal are distinguished") {
   auto exits = ForegroundProcess::start({"sh", "-c", "exit 3"}, Env::of_process(), "",
                                         OnSignal::kTermThenKill);
   const auto code = exits->wait();
@@ -50,7 +50,7 @@ TEST_CASE("a signal to the caller reaches a foreground child as SIGTERM, and is 
   CHECK(end->first_signal == SIGINT);
 }
 
-TEST_CASE("a missing program is said before anything is started") {
+TEST_CASE("a missing program is an error before anything is started") {
   const auto child =
       ForegroundProcess::start({"no-such-program"}, Env::of_process(), "", OnSignal::kTermOnly);
   REQUIRE_FALSE(child.has_value());
@@ -85,7 +85,9 @@ void wait_for_program(const ForegroundProcess& child) {
 
 }  // namespace
 
-TEST_CASE("a local job is the process with the recorded start time, not whoever has its pid now") {
+TEST_CASE(
+    "a local job is the process with the recorded pid and start time, not a later process with the "
+    "same pid") {
   auto child = ForegroundProcess::start({"sleep", "60"}, environment_with("a1"), "",
                                         OnSignal::kTermThenKill);
   REQUIRE(child.has_value());
@@ -103,8 +105,7 @@ TEST_CASE("a local job is the process with the recorded start time, not whoever 
 }
 
 TEST_CASE(
-    "a process that does not carry the run's token is not signalled, though host, pid and start "
-    "time are its own") {
+    "a process without the run's token is not signalled, even if host, pid and start time match") {
   auto child = ForegroundProcess::start({"sleep", "60"}, environment_with("a1"), "",
                                         OnSignal::kTermThenKill);
   REQUIRE(child.has_value());
@@ -123,7 +124,7 @@ TEST_CASE(
   CHECK(child->wait()->signal == SIGTERM);
 }
 
-TEST_CASE("a local job of another host is not asked of this host's processes") {
+TEST_CASE("a local job of another host is not looked up among this host's processes") {
   const auto local = make_local(Env::of_process());
   const JobId elsewhere{std::string(kLocalCluster),
                         "some-other-host:" + std::to_string(::getpid()) + ":1"};

@@ -38,7 +38,8 @@ TEST_CASE("malformed node lists are refused with their text") {
 }
 
 TEST_CASE(
-    "a person's node list is held to Slurm's grammar, and the first wrong character is named") {
+    "a node list from a user is checked against Slurm's grammar, and the first wrong character is "
+    "named") {
   for (const char* list :
        {"n1", "n[1-3,7],login", "gpu[08-11]", "r[0-1]n[1-2]", "a-b_c.d", "N1,n1"}) {
     CAPTURE(list);

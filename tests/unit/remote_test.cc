@@ -241,7 +241,7 @@ TEST_CASE(
   CHECK_FALSE(read_host("../far", {folder.folder.path()}));
 }
 
-TEST_CASE("a host's file that everybody can write is refused") {
+TEST_CASE("a host's file that every user can write is refused") {
   HostFolder folder;
   REQUIRE(folder.read("ssh: a\n"));
   const auto file = folder.folder.path() / "hosts/far.yaml";

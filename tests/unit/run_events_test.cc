@@ -42,9 +42,10 @@ std::vector<Line> lines() {
       {events::Progress{.step = 7, .steps = 9, .loss = 2, .work_ms = 3.5},
        R"("step":7,"steps":9,"loss":2,"work_ms":3.5)"},
       {events::Progress{.epoch = 1, .loss = 2.0}, R"("epoch":1,"loss":2.0)"},
-      {events::Result{.values = {{"test_accuracy", 0.5}, {"parameters", "3f"}, {"done", true}}},
+      {events::FinalReports{
+           .values = {{"test_accuracy", 0.5}, {"parameters", "3f"}, {"done", true}}},
        R"("test_accuracy":0.5,"parameters":"3f","done":true)"},
-      {events::Samples{
+      {events::RankStatistics{
            .ranks = 2,
            .cpu = events::Spread<double>{1, 1.5, 2},
            .rss_bytes = events::Spread<std::int64_t>{1, 2, 3},
@@ -52,7 +53,7 @@ std::vector<Line> lines() {
            .slow = {{.rank = 1, .host = "n1", .lag = 4, .work_ms = 30}, {.rank = 0, .host = "n1"}}},
        R"("ranks":2,"cpu":[1.0,1.5,2.0],"rss_bytes":[1,2,3],"slow_ranks":2,"slow":)"
        R"([{"rank":1,"host":"n1","lag":4,"work_ms":30.0},{"rank":0,"host":"n1","lag":0}])"},
-      {events::Signal{.signal = "SIGUSR1", .where = "lead", .word = SignalWord::kCheckpoint},
+      {events::Signal{.signal = "SIGUSR1", .where = "lead", .word = SignalDecision::kCheckpoint},
        R"("signal":"SIGUSR1","where":"lead","word":"checkpoint")"},
       {failed, R"("rank":3,"host":"n2","pid":4711,"code":137,"signal":"SIGKILL",)"
                R"("error":"out of memory")"},
@@ -103,7 +104,7 @@ void check_words(int count) {
   CHECK(named == count);
 }
 
-TEST_CASE("each event writes the bytes that older versions wrote, and reads what it wrote") {
+TEST_CASE("each event writes the same bytes as older versions, and can be read back") {
   std::vector<bool> has_line(std::variant_size_v<RunEvent>);
   for (const auto& [event, fields] : lines()) {
     has_line[event.index()] = true;
@@ -135,7 +136,7 @@ TEST_CASE("fields that are missing or of the wrong type keep their defaults") {
     REQUIRE(read.event.index() == event.index());
     CHECK(read.time.empty());
     CHECK_FALSE(read.attempt);
-    if (const auto* samples = std::get_if<events::Samples>(&read.event)) {
+    if (const auto* samples = std::get_if<events::RankStatistics>(&read.event)) {
       CHECK_FALSE(samples->cpu);
       CHECK(samples->rss_bytes->mean < 0);
       CHECK(samples->rss_bytes->most == 2);
@@ -150,7 +151,8 @@ TEST_CASE("fields that are missing or of the wrong type keep their defaults") {
   CHECK(std::holds_alternative<events::Unknown>(event_of(Json::array()).event));
 }
 
-TEST_CASE("an event and a word of a later version are shown as they are and decide nothing") {
+TEST_CASE(
+    "an unknown event or value of a later version is kept unchanged and affects no decision") {
   const auto read = event_of({{"event", "moved"}, {"attempt", 1}, {"message", "m"}});
   CHECK(kind_of(read.event) == "moved");
   CHECK(class_of(read.event) == EventClass::kDecides);
@@ -162,11 +164,11 @@ TEST_CASE("an event and a word of a later version are shown as they are and deci
   CHECK(Word<EndReason>::of_text(std::string(100'000, 'x')).text().size() < 5000);
 }
 
-TEST_CASE("every word that a program decides on has its own name") {
+TEST_CASE("every value of an enumeration in the record has a unique name") {
   check_words<EndReason>(12);
   check_words<Cause>(10);
   check_words<EndState>(4);
-  check_words<SignalWord>(3);
+  check_words<SignalDecision>(3);
   check_words<RestartedBy>(2);
 }
 

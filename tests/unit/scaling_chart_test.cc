@@ -22,14 +22,15 @@ std::vector<ScalingFigure> figures_of(const ScalingModel& model, std::initialize
 }  // namespace
 
 TEST_CASE(
-    "a step costs compute, and of a ring all-reduce 2(n-1) latencies and 2(n-1)/n transfers") {
+    "a modelled step has compute time, and 2(n-1) latencies and 2(n-1)/n transfers of a ring "
+    "all-reduce") {
   const ScalingModel model{1e-3, 1e-5, 4e-4};
   CHECK(model.step_s(1) == doctest::Approx(1e-3));
   CHECK(model.step_s(4) == doctest::Approx(1e-3 + 6e-5 + 6e-4));
   CHECK(model.samples_per_s(4, kBatch) == doctest::Approx(4 * 32 / 1.66e-3));
 }
 
-TEST_CASE("three numbers of ranks give back the model that made them") {
+TEST_CASE("measurements at three or more numbers of ranks give back their model") {
   const ScalingModel model{1e-3, 1e-5, 4e-4};
   const auto fits = fit_scaling(figures_of(model, {1, 2, 4, 8}), kBatch);
   REQUIRE(fits.size() == 1);
@@ -39,8 +40,8 @@ TEST_CASE("three numbers of ranks give back the model that made them") {
 }
 
 TEST_CASE(
-    "two numbers of ranks leave open what is latency and what is transfer: both ends are told, and "
-    "one tells nothing") {
+    "two numbers of ranks give a range from all latency to all transfer, and one number gives no "
+    "model") {
   const ScalingModel model{1e-3, 1e-5, 4e-4};
   const auto figures = figures_of(model, {1, 2});
   const auto fits = fit_scaling(figures, kBatch);
@@ -58,7 +59,7 @@ TEST_CASE(
   CHECK(predict_scaling(figures_of(model, {2}), {}, kBatch).empty());
 }
 
-TEST_CASE("no cost is negative: what runs faster than it should is modelled without cost") {
+TEST_CASE("no modelled cost is negative: superlinear speed-up gives a model without costs") {
   const std::vector<ScalingFigure> figures{{1, 1, 100, "a"}, {2, 2, 210, "b"}, {4, 4, 430, "c"}};
   const auto fits = fit_scaling(figures, kBatch);
   REQUIRE(fits.size() == 1);
@@ -67,13 +68,15 @@ TEST_CASE("no cost is negative: what runs faster than it should is modelled with
   CHECK(fits[0].samples_per_s(1024, kBatch) == doctest::Approx(1024 * 105.5).epsilon(0.03));
 }
 
-TEST_CASE("speed-up and efficiency are beside the fewest ranks, also where these are several") {
+TEST_CASE(
+    "speed-up and efficiency are relative to the smallest number of ranks, also if it is above "
+    "one") {
   const std::vector<ScalingFigure> figures{{1, 4, 400, "a"}, {2, 8, 600, "b"}};
   CHECK(speed_up(figures, 600) == doctest::Approx(1.5));
   CHECK(efficiency(figures, 8, 600) == doctest::Approx(0.75));
 }
 
-TEST_CASE("the table calls modelled what is, and says why there is a span") {
+TEST_CASE("the table marks modelled numbers, and gives the reason for their range") {
   const std::vector<ScalingFigure> figures{{1, 2, 20'000, "one"}, {2, 4, 30'000, "two"}};
   const auto fits = fit_scaling(figures, kBatch);
   const auto modelled = predict_scaling(figures, fits, kBatch);
@@ -89,9 +92,7 @@ TEST_CASE("the table calls modelled what is, and says why there is a span") {
   CHECK(scaling_table(figures, {}, {}, "step").plain().find("modelled") == std::string::npos);
 }
 
-TEST_CASE(
-    "the drawing has what was measured, what is modelled, dashed and named, and a line of no "
-    "cost") {
+TEST_CASE("the drawing has the measured and the modelled curves, and no invalid numbers") {
   const std::vector<ScalingFigure> figures{{1, 2, 20'000, "one"}, {2, 4, 30'000, "two"}};
   const auto modelled = predict_scaling(figures, fit_scaling(figures, kBatch), kBatch);
   const std::string svg = scaling_svg(figures, modelled, "a <b> & c");

@@ -32,8 +32,8 @@ std::string item(const std::string& url, const std::string& more = "") {
 }
 
 TEST_CASE(
-    "a download is a url and a checksum, and the file has the url's last name, or one that is "
-    "given") {
+    "a download has a url and a checksum, and its file name is the last part of the url unless the "
+    "spec sets one") {
   const auto loaded = load_spec(
       request("[{url: https://h.org:8080/a/b.gz?v=1#x, sha256: " + std::string(64, 'A') +
               "}, {url: http://h/get%20it, sha256: " + kSum + ", file: c.gz, bytes: 42}]"));
@@ -60,16 +60,16 @@ TEST_CASE(
   CHECK(resolved->spec.train.downloads[1].file == "c.gz");
 }
 
-TEST_CASE("a user or a password in a url is refused, and shown nowhere") {
+TEST_CASE("a user or a password in a url is refused, and never shown") {
   for (const std::string url :
        {"https://me:canary@h/f", "https://canary@h/f", "ftp://me:canary@h/f", "me:canary@h/f",
         "https:/me:canary@h/f", "https:me:canary@h/f", "https://me:can/ary@h/f",
         "https://me:can?ary@h/f", "https://me:canary#1@h/f", "https://canary@[::1]:80/f"}) {
-    const std::string said = refused(request(item(url)));
+    const std::string errors = refused(request(item(url)));
     CAPTURE(url);
-    CHECK(has(said, "exp.yaml:4:"));
-    CHECK(has(said, "train.data.download: this url holds a user or a password"));
-    CHECK_FALSE(has(said, "can"));
+    CHECK(has(errors, "exp.yaml:4:"));
+    CHECK(has(errors, "train.data.download: this url holds a user or a password"));
+    CHECK_FALSE(has(errors, "can"));
     auto set = request("[]");
     set.sets = {"train.data.download=" + item(url)};
     const std::string said_of_set = refused(set);
@@ -83,7 +83,7 @@ TEST_CASE("a user or a password in a url is refused, and shown nowhere") {
             "'h.org/@scope/f' is not an https:// or http:// url"));
 }
 
-TEST_CASE("a url's password is not shown either if the line has another error") {
+TEST_CASE("a url's password is not shown if the line has another error") {
   const std::string url = "https://me:canary@h/f", sum = ", sha256: " + kSum;
   for (const std::string& downloads :
        {"[{url: \"" + url + "\", md5: x" + sum + "}]",
@@ -91,9 +91,9 @@ TEST_CASE("a url's password is not shown either if the line has another error") 
         "{url: \"" + url + "\"}", "[{url: [\"" + url + "\"]}]", "[{url: '" + url + "', url: x}]",
         "[{Url: " + url + "}]", "[{url: \"" + url + "\" x}]"}) {
     CAPTURE(downloads);
-    const std::string said = refused(request(downloads));
-    CHECK(has(said, "    4 | (not shown)\n"));
-    CHECK_FALSE(has(said, "canary"));
+    const std::string errors = refused(request(downloads));
+    CHECK(has(errors, "    4 | (not shown)\n"));
+    CHECK_FALSE(has(errors, "canary"));
     auto set = request("[]");
     set.sets = {"train.data.download=" + downloads};
     const std::string said_of_set = refused(set);
@@ -106,7 +106,7 @@ TEST_CASE("a url's password is not shown either if the line has another error") 
             "docker://me@nvcr.io#a"));
 }
 
-TEST_CASE("what is no download is refused, with its place") {
+TEST_CASE("a malformed download is refused with its place") {
   const auto of = [](const std::string& downloads) { return refused(request(downloads)); };
   CHECK(has(of("[{sha256: " + kSum + "}]"),
             "exp.yaml:4:47: error: train.data.download: url is missing"));
@@ -136,7 +136,9 @@ TEST_CASE("what is no download is refused, with its place") {
       "two downloads would be the file 'f'"));
 }
 
-TEST_CASE("downloads need a folder and a dataset that is read from files, and go into one folder") {
+TEST_CASE(
+    "downloads need a data folder and a dataset that is read from files, and all points of a sweep "
+    "have the same ones") {
   const std::string f = item("https://h/f");
   CHECK(has(refused(request(f, "dataset: mnist")),
             "train.data.download: train.data.path is missing"));

@@ -160,8 +160,8 @@ TEST_CASE("file store: keys are written once, bytes arrive unchanged, a wait end
 }
 
 TEST_CASE(
-    "file store: of ranks that put different values of one key at once, one wins and the others "
-    "are told") {
+    "file store: if ranks put different values of a key at the same time, one succeeds and the "
+    "others get an error") {
   const TemporaryDirectory folder;
   for (int round = 0; round < 20; ++round) {
     std::vector<Result<>> results(4);
@@ -182,7 +182,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "file store: a relative folder is refused, ranks may have different working directories") {
+    "file store: a relative folder is refused, because ranks may have different working "
+    "directories") {
   const auto store = FileStore::open("relative");
   REQUIRE_FALSE(store);
   CHECK(store.error().message.find("not an absolute path") != std::string::npos);
@@ -206,7 +207,7 @@ TEST_CASE("agent store: speaks the protocol of ENVIRONMENT.md") {
   CHECK(agent.requests[2] == nlohmann::json{{"op", "get"}, {"key", "k"}, {"wait_ms", 1234}});
 }
 
-TEST_CASE("agent store: a refusal and a time-out keep the agent's words") {
+TEST_CASE("agent store: the errors for a refusal and a timeout quote the agent") {
   ScriptedAgent agent([](const nlohmann::json& request) -> std::string {
     return request["op"] == "put" ? "{\"ok\":false,\"error\":\"it holds another value\"}\n"
                                   : "{\"ok\":false,\"error\":\"no rank has put it in 5 ms\"}\n";
@@ -221,7 +222,7 @@ TEST_CASE("agent store: a refusal and a time-out keep the agent's words") {
   CHECK(got.error().message == "store: get 'k': no rank has put it in 5 ms");
 }
 
-TEST_CASE("agent store: an agent that is gone is an error, not a wait or a SIGPIPE") {
+TEST_CASE("agent store: a closed connection is an error, and causes neither a wait nor a SIGPIPE") {
   ScriptedAgent agent([](const nlohmann::json&) { return std::string(); });
   const auto got = agent.store->get("k", seconds(30));
   REQUIRE_FALSE(got);
@@ -231,7 +232,7 @@ TEST_CASE("agent store: an agent that is gone is an error, not a wait or a SIGPI
   CHECK(agent.store->report_progress("{}").error().code == Errc::kUnavailable);
 }
 
-TEST_CASE("agent store: what is no reply is an error that shows it") {
+TEST_CASE("agent store: a malformed reply is an error") {
   for (const std::string reply :
        {"nonsense\n", "{}\n", "{\"ok\":1}\n", "{\"ok\":true,\"value\":\"6\"}\n",
         "{\"ok\":true,\"value\":\"zz\"}\n"}) {
@@ -243,7 +244,8 @@ TEST_CASE("agent store: what is no reply is an error that shows it") {
   }
 }
 
-TEST_CASE("open_store takes fd:N of a socket and file:DIR, and says what it expected") {
+TEST_CASE(
+    "open_store() accepts file:DIR and fd:N of a socket, and the error for other text says so") {
   for (const std::string where :
        {"", "fd", "fd:", "fd:-1", "fd:99999", "fd:x", "tcp://host", "file:relative"}) {
     CAPTURE(where);

@@ -12,10 +12,10 @@ inline constexpr KeyRow kTrainKeys[] = {
    .choices = "mnist idx cifar10 arrays digits patches", .option = trainer("--dataset"),
    .help = "The files in train.data.path have this format: mnist (IDX files with MNIST's names), "
            "idx (images of any size, with the same names), cifar10 (its binary version), or arrays "
-           "(safetensors files with images and labels). digits are IDX files, too; without "
-           "train.data.path the trainer draws the images itself. patches are drawn, too: land "
-           "cover in "
-           "the shape of BigEarthNet, with 12 bands and 19 labels, for loss: sigmoid.",
+           "(safetensors files with images and labels). digits: IDX files, or images that the "
+           "trainer draws if train.data.path is missing. patches: images that the trainer always "
+           "draws, of land cover in the shape of BigEarthNet, with 12 bands and 19 labels, for "
+           "loss: sigmoid.",
    .fallback = "digits", .example = "mnist"},
   {.path = "train.data.path", FIELD(train.data_path), .format = Format::kPath,
    .option = trainer("--data"),

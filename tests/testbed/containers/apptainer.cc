@@ -1,5 +1,5 @@
 // A stand-in for apptainer, for machines without it. It supports `exec` and `run` with the options
-// that dlrun uses, and announces itself on stderr.
+// that dlrun uses, and prints on stderr that it is a stand-in.
 //
 // The stand-in follows apptainer's rules. The caller's environment is passed on, except PATH,
 // LD_LIBRARY_PATH and HOME; the image's scripts override it; APPTAINERENV_ overrides both. /tmp,

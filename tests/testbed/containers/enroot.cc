@@ -2,9 +2,9 @@
 // list, digest and version, with enroot's options and mechanism. An image is unpacked once, and
 // `start` enters the root file system in user and mount namespaces of its own, without privileges.
 //
-// The stand-in has no overlays and only the hooks of enroot_hooks.h. It uses no registry over the
-// network: `docker://` names are squashfs files in ../registry next to the program. It announces
-// itself on stderr.
+// The stand-in has no overlays and only the hooks of enroot_hooks.h. It contacts no registry:
+// `docker://NAME` is a squashfs file in the folder registry, which is beside the program's folder.
+// It prints on stderr that it is a stand-in.
 
 #include <fcntl.h>
 #include <pwd.h>

@@ -1,8 +1,8 @@
 // A stand-in for NVIDIA's pyxis, for machines without it: a SPANK plugin with pyxis's options and
 // mechanism. Once for each step and node it creates a container with enroot, starts it with a
 // shell that stops itself, and keeps that shell's namespaces and environment open. Each task
-// enters them just before it starts its program. It announces itself in the job's output; its
-// errors are pyxis's.
+// enters them just before it starts its program. It prints in the job's output that it is a
+// stand-in; its errors are pyxis's.
 //
 // plugstack.conf: required pyxis.so enroot=/path/of/enroot spool=/path/with/%n
 

@@ -22,10 +22,10 @@ daemon_pid() {
 
 daemon_is_alive() { daemon_pid "$1" >/dev/null; }
 
-# spawn NAME COMMAND...: starts a daemon in the foreground of a session of its own, with its output
-# in log/NAME.out. COMMAND must become the daemon by exec alone, because the recorded process id is
-# COMMAND's. The daemon inherits no environment, terminal or descriptor of the caller; ctest and
-# bats would wait for a pipe that a daemon keeps open.
+# spawn NAME COMMAND...: starts a daemon that does not fork, in a session of its own, and returns at
+# once. The daemon's output goes to log/NAME.out. COMMAND must become the daemon by exec alone,
+# because the recorded process id is COMMAND's. The daemon inherits no environment, terminal or
+# descriptor of the caller; ctest and bats would wait for a pipe that a daemon keeps open.
 spawn() {
     local name=$1 pid
     shift

@@ -1,5 +1,5 @@
 // Calls the functions of the struct (value_type.h) for the type of a key's member.
-#include "launcher/spec/value_types.h"
+#include "launcher/spec/value_functions.h"
 
 #include <type_traits>
 #include <utility>
@@ -43,7 +43,7 @@ template <typename T>
 
 /// Reports that --set cannot set an entry of this key, because the key has no entries.
 void refuse_entry_of(SpecBuilder& builder, const SpecSource& source, const KeyRow& row) {
-  const std::string_view form = traits_of(row).whole_form;
+  const std::string_view form = traits_of(row).set_form;
   builder.report({Diagnostic::Severity::kError,
                   {source.kind, source.name, 1, 1},
                   form.empty()

@@ -1,4 +1,4 @@
-#include "tests/ranks/on_threads.h"
+#include "tests/ranks/run_ranks.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

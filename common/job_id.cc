@@ -1,4 +1,4 @@
-#include "launcher/spec/job_id.h"
+#include "common/job_id.h"
 
 #include <algorithm>
 #include <limits>
