@@ -11,6 +11,7 @@
 #include "common/text.h"
 #include "runtime/agent/attempt.h"
 #include "runtime/agent/exit_codes.h"
+#include "runtime/agent/slurm_words.h"
 
 namespace dlrun::agent {
 namespace {
@@ -138,6 +139,7 @@ void Attempt::finish_joining(Clock::time_point now) {
   end_.reason = EndReason::kLaunchFailed;
   end_.code = kExitLaunchFailed;
   const auto words = trim(step_end_->words);
+  end_.is_cancelled = reports_ending_job(words);  // a retry in this job would fail in the same way
   end_.message =
       step_end_->code == 0 && words.empty()
           ? "the step ended before any rank connected to lead; does its command line end in "

@@ -36,6 +36,24 @@ void blame_slurm(Judgement& judged, const EndSigns& signs) {
   judged.lines.push_back(why);
 }
 
+/// Makes the time limit the cause if its warning (checkpoint.signal_before) killed a program that
+/// does not handle the signal. A restart in this job would not have the time to get further.
+void blame_warning(Judgement& judged, const EndFacts& facts) {
+  auto& end = judged.end;
+  if (!facts.signs.is_limit_near || end.reason != EndReason::kRankFailed || !end.first_failed)
+    return;
+  const auto& failed = end.first_failed->end;
+  const bool is_killed_by_warning = failed.signal == SIGUSR1 || failed.code == 128 + SIGUSR1;
+  if (!is_killed_by_warning || end.cause != Cause::kNone || end.is_cancelled ||
+      !end.lost_nodes.empty())
+    return;
+  end.cause = Cause::kTimeout;
+  judged.lines.push_back(
+      "SIGUSR1 is the warning of the time limit (checkpoint.signal_before), and the program does "
+      "not handle it");
+  end.message += "; " + judged.lines.back();
+}
+
 /// Marks the nodes where the step could not be launched as lost, if Slurm launched the step on
 /// other nodes. If Slurm launched it nowhere, the nodes may not be at fault.
 void blame_launch(AttemptEnd& end, const EndFacts& facts) {
@@ -130,6 +148,7 @@ Judgement judge(EndFacts facts) {
   Judgement judged{.end = std::move(facts.end)};
   auto& end = judged.end;
   blame_slurm(judged, facts.signs);
+  blame_warning(judged, facts);
   blame_launch(end, facts);
   if (end.code != 0 && !end.is_slurms_doing && blame_container(end, facts.container))
     judged.lines.push_back(end.message);

@@ -128,6 +128,10 @@ bool reports_out_of_memory(std::string_view line) {
           error->find(" oom-kill event") != std::string_view::npos);
 }
 
+bool reports_ending_job(std::string_view message) {
+  return message.find("Job/step already completing or completed") != std::string_view::npos;
+}
+
 std::optional<std::string_view> parse_node_failure(std::string_view line) {
   auto error = error_of_srun(line);
   if (!error || !take(*error, "Node failure on ")) return std::nullopt;

@@ -77,6 +77,24 @@ TEST_CASE("Slurm's reason is the cause if a program is killed by the signal to s
 }
 
 TEST_CASE(
+    "the time limit is the cause if its warning killed a program, whatever retry.on contains") {
+  auto facts = failed_rank(128 + SIGUSR1, SIGUSR1);
+  CHECK(judge(facts).end.cause == Cause::kFailure);
+  facts.signs.is_limit_near = true;
+  for (const bool retries_timeout : {false, true}) {
+    facts.retries_timeout = retries_timeout;
+    const auto judged = judge(facts);
+    CHECK(judged.end.cause == Cause::kTimeout);
+    CHECK(judged.end.is_timeout);
+    REQUIRE(judged.lines.size() == 1);
+    CHECK(judged.end.message == "rank 3 failed; " + judged.lines[0]);
+  }
+  auto other = failed_rank(1);
+  other.signs.is_limit_near = true;
+  CHECK(judge(other).end.cause == Cause::kFailure);
+}
+
+TEST_CASE(
     "ranks that all end with 0 complete the run, unless the time limit's warning came before and "
     "allows a restart") {
   auto facts = all_zero();

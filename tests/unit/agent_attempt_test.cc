@@ -295,6 +295,16 @@ TEST_CASE("the error of a step that cannot be launched quotes srun") {
         std::string::npos);
 }
 
+TEST_CASE("a step that cannot be launched because Slurm is ending the job is not retried") {
+  Scene scene;
+  scene.attempt.on_step_end(
+      1, "srun: error: Unable to create step for job 8: Job/step already completing or completed",
+      scene.now);
+  REQUIRE(scene.attempt.is_over());
+  CHECK(scene.attempt.end().is_cancelled);
+  CHECK(scene.attempt.end().cause == Cause::kNone);
+}
+
 TEST_CASE("a command line without rank agents is reported as such") {
   Scene scene;
   scene.attempt.on_step_end(0, "", scene.now);
