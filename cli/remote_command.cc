@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <utility>
 
 #include "cli/terminal/print.h"
 #include "cli/terminal/remote_output.h"
@@ -112,7 +113,7 @@ Result<> check_end(const HostCall& call, const Ssh& ssh, const RemoteEnd& end) {
 }
 
 Result<int> run_request(const Cli& cli, const Ssh& ssh, const HostCall& call,
-                        const RemoteRequest& request) {
+                        const RemoteRequest& request, std::function<void()> on_output) {
   const Interrupt interrupt;
   DLRUN_TRY_ASSIGN(auto process, start_on_host(ssh, program_there(cli, ssh.host()), request));
   if (request.has_input) process.forward_input(RemoteProcess::Input::kFramed);
@@ -123,7 +124,11 @@ Result<int> run_request(const Cli& cli, const Ssh& ssh, const HostCall& call,
     return document.size() <= kLargestOutput;
   };
   bool is_printed = true;
-  const auto show = [&](std::string_view bytes) { return is_printed = output.out(bytes); };
+  const auto show = [&](std::string_view bytes) {
+    is_printed = output.out(bytes);
+    if (on_output) std::exchange(on_output, {})();
+    return is_printed;
+  };
   const auto show_err = [&](std::string_view bytes) { return output.err(bytes); };
   DLRUN_TRY_ASSIGN(const auto end, process.finish(call.output.empty() ? Sink(show) : Sink(keep),
                                                   show_err, interrupt));

@@ -1,6 +1,7 @@
 #pragma once
 // Runs a command of dlrun on a host: `dlrun -H NAME COMMAND`.
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,9 +37,11 @@ struct HostCall {
 [[nodiscard]] Result<int> submit_on_host(const Cli& cli, const Ssh& ssh, const HostCall& call,
                                          RemoteRequest request, const CodeCopy* code);
 
-/// Runs a request on the host and prints its output, or writes it to call.output.
+/// Runs a request on the host and prints its output, or writes it to call.output. on_output: called
+/// once, after the first output was printed.
 [[nodiscard]] Result<int> run_request(const Cli& cli, const Ssh& ssh, const HostCall& call,
-                                      const RemoteRequest& request);
+                                      const RemoteRequest& request,
+                                      std::function<void()> on_output = {});
 
 /// Fails with the reason if the command did not start on the host, or if the connection was lost.
 [[nodiscard]] Result<> check_end(const HostCall& call, const Ssh& ssh, const RemoteEnd& end);

@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <future>
+#include <optional>
 
 #include "cli/remote_command.h"
 #include "cli/terminal/print.h"
@@ -28,10 +29,12 @@ constexpr std::array<std::chrono::milliseconds, 5> kPauses{
     std::chrono::milliseconds(3000), std::chrono::milliseconds(9000),
     std::chrono::milliseconds(27000)};
 
-/// The answer of the host to one call.
+/// The answer of the host to one attempt.
 struct Answer {
   RemoteEnd end;
   std::string out, err;
+  /// The record to delete after the answer was printed; nullopt: it stays, for the next call.
+  std::optional<PendingSubmission> pending{};
 };
 
 /// Reads the spec from standard input. It is kept, because it may have to be sent again.
@@ -109,7 +112,8 @@ class HostSubmission {
           !answer ? answer.error().code == Errc::kUnavailable : answer->end.exit_code == kSshFailed;
       const bool is_open = answer && answer->end.exit_code == kExitUnavailable;
       if (!is_lost || (!is_sent && attempt == 0)) {
-        if (!is_sent || (answer && !is_open)) pending.settle();
+        if (!is_sent) pending.settle();
+        if (is_sent && answer && !is_open) answer->pending.emplace(std::move(pending));
         return answer;
       }
       if (attempt == kPauses.size() || interrupt.requested())
@@ -192,20 +196,25 @@ Result<int> submit_on_host(const Cli& cli, const Ssh& ssh, const HostCall& call,
     DLRUN_TRY_ASSIGN(input, read_spec_input());
   }
   HostSubmission submission(cli, ssh, call, std::move(request), code, std::move(input));
+  std::optional<PendingSubmission> answered;
   {
     const Interrupt interrupt;
-    DLRUN_TRY_ASSIGN(const auto answer, submission.ask(interrupt));
+    DLRUN_TRY_ASSIGN(auto answer, submission.ask(interrupt));
     RemoteOutput output(cli);
-    const bool goes_on = call.watches && answer.end.exit_code == kExitOk;
+    const bool watches = call.watches && answer.end.exit_code == kExitOk;
     output.err(answer.err);
-    if (goes_on && interrupt.requested()) output.out(answer.out);
-    if (goes_on && interrupt.requested()) return kExitInterrupted;
-    if (!goes_on) {
+    if (!watches || interrupt.requested()) {
       output.out(answer.out);
-      return answer.end.exit_code;
+      output.finish();
+      // If this process is killed before the user sees the answer, the same command finds the job.
+      if (answer.pending) answer.pending->settle();
+      return watches ? kExitInterrupted : answer.end.exit_code;
     }
+    answered = std::move(answer.pending);
   }
-  return run_request(cli, ssh, call, submission.watching());
+  return run_request(cli, ssh, call, submission.watching(), [&answered] {
+    if (answered) answered->settle();
+  });
 }
 
 }  // namespace dlrun

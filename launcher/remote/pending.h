@@ -27,7 +27,7 @@ class PendingSubmission {
   [[nodiscard]] const std::string& token() const { return token_; }
   /// Returns true if an earlier call sent the token.
   [[nodiscard]] bool is_repeated() const { return is_repeated_; }
-  /// Deletes the record, because the host has answered.
+  /// Deletes the record. Called after the user has seen the host's answer.
   void settle();
 
  private:
