@@ -208,7 +208,7 @@ Result<int> submit_on_host(const Cli& cli, const Ssh& ssh, const HostCall& call,
       output.finish();
       // If this process is killed before the user sees the answer, the same command finds the job.
       if (answer.pending) answer.pending->settle();
-      return watches ? kExitInterrupted : answer.end.exit_code;
+      return watches ? int{kExitInterrupted} : answer.end.exit_code;
     }
     answered = std::move(answer.pending);
   }
