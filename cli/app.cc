@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <filesystem>
 #include <iterator>
 #include <optional>
 #include <sstream>
@@ -13,6 +14,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/cli.h"
+#include "cli/remote_command.h"
 #include "cli/terminal/print.h"
 #include "common/log.h"
 #include "common/text.h"
@@ -20,27 +22,51 @@
 namespace dlrun {
 namespace {
 
+/// Where a command runs if the user names a host.
+enum class Place {
+  kHost,  ///< on the host
+  kCode,  ///< on the host, in the copy of the code around the spec
+  kHere,  ///< on this machine
+};
+
 struct CommandEntry {
   std::string_view name;
   AddCommand add;
+  Place place = Place::kHost;
   bool needs_whole_tree = false;  ///< the command describes all commands
 };
 
 constexpr CommandEntry kCommands[] = {
-    {"submit", add_submit},     {"render", add_render},
-    {"check", add_check},       {"interactive", add_interactive},
-    {"run", add_run},           {"ls", add_ls},
-    {"status", add_status},     {"top", add_top},
-    {"report", add_report},     {"logs", add_logs},
-    {"wait", add_wait},         {"cancel", add_cancel},
-    {"attach", add_attach},     {"forward", add_forward},
-    {"sweep", add_sweep},       {"ssh-config", add_ssh_config},
-    {"nodes", add_nodes},       {"diff", add_diff},
-    {"resubmit", add_resubmit}, {"schema", add_schema},
-    {"explain", add_explain},   {"man", add_man, true},
-    {"site", add_site},         {"init", add_init},
-    {"doctor", add_doctor},     {"container", add_container},
-    {"bench", add_bench},       {"completion", add_completion, true},
+    {"submit", add_submit, Place::kCode},
+    {"render", add_render, Place::kCode},
+    {"check", add_check, Place::kCode},
+    {"interactive", add_interactive, Place::kCode},
+    {"run", add_run, Place::kCode},
+    {"ls", add_ls},
+    {"status", add_status},
+    {"top", add_top},
+    {"report", add_report},
+    {"logs", add_logs},
+    {"wait", add_wait},
+    {"cancel", add_cancel},
+    {"attach", add_attach},
+    {"forward", add_forward},
+    {"ssh-config", add_ssh_config},
+    {"sweep", add_sweep},
+    {"nodes", add_nodes},
+    {"diff", add_diff},
+    {"resubmit", add_resubmit},
+    {"schema", add_schema, Place::kHere},
+    {"explain", add_explain, Place::kCode},
+    {"man", add_man, Place::kHere, true},
+    {"site", add_site},
+    {"init", add_init, Place::kHere},
+    {"doctor", add_doctor},
+    {"container", add_container},
+    {"bench", add_bench, Place::kCode},
+    {"completion", add_completion, Place::kHere, true},
+    {"host", add_host, Place::kHere},
+    {"pull", add_pull, Place::kHere},
 };
 
 constexpr const char* kFooter =
@@ -52,16 +78,18 @@ constexpr const char* kFooter =
     "3 Slurm refused, 4 the Slurm controller does not answer, 5 the run failed, 6 not found,\n"
     "130 interrupted, 141 the reader of the output is gone.";
 
-/// Returns the command's name: the first argument that is not an option of the log, because these
-/// options may precede the name. Returns an empty text if there is no such argument.
+/// Returns the command's name: the first argument that is not an option of dlrun itself, because
+/// these options may precede the name. Returns an empty text if there is no such argument.
 std::string command_in(const std::vector<std::string>& words) {
   for (std::size_t at = 1; at < words.size(); ++at) {
     const std::string& word = words[at];
     const bool is_verbose = word == "--verbose" ||
                             (word.starts_with("-v") && word.find_first_not_of('v', 1) == word.npos);
-    if (word == "--log-file") {
+    const bool is_whole = word.starts_with("--log-file=") || word.starts_with("--host=") ||
+                          (word.starts_with("-H") && word.size() > 2);
+    if (word == "--log-file" || word == "--host" || word == "-H") {
       ++at;
-    } else if (!is_verbose && !word.starts_with("--log-file=")) {
+    } else if (!is_verbose && !is_whole) {
       return word;
     }
   }
@@ -184,9 +212,27 @@ Result<> open_log_of(const Cli& cli, const LogOptions& options) {
   return {};
 }
 
-/// Builds the tree of commands, as make_app() does. Parsing fills `log`, which must outlive the
-/// tree. log is nullptr if the caller only describes the tree.
-std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, LogOptions* log) {
+/// Adds the option that chooses the host, which stands before the command's name.
+void add_host_option(CLI::App& app, std::optional<std::string>* host) {
+  app.add_option_function<std::string>(
+         "-H,--host",
+         [host](const std::string& name) {
+           if (host != nullptr) *host = name;
+         },
+         "Run the command on this host over ssh; an empty name means this machine")
+      ->type_name("HOST");
+}
+
+/// The options that stand before the command's name.
+struct OwnOptions {
+  LogOptions log;
+  std::optional<std::string> host;
+};
+
+/// Builds the tree of commands, as make_app() does. Parsing fills `own`, which must outlive the
+/// tree. own is nullptr if the caller only describes the tree.
+std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, OwnOptions* own) {
+  LogOptions* log = own != nullptr ? &own->log : nullptr;
   auto app = std::make_unique<CLI::App>(
       "Runs deep-learning jobs on Slurm clusters, each from one YAML file.", "dlrun");
   app->set_version_flag("--version", "dlrun " DLRUN_VERSION);
@@ -201,11 +247,60 @@ std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, LogOp
     if (is_whole || command.name == only) command.add(*app, action);
   }
   add_log_options(*app, log);
+  add_host_option(*app, own != nullptr ? &own->host : nullptr);
   // `dlrun --version` and `dlrun --help` call no command, and start faster without the commands'
   // options of the log.
   if (log != nullptr && called == std::end(kCommands)) return app;
   for (CLI::App* command : app->get_subcommands(nullptr)) add_log_options(*command, log);
   return app;
+}
+
+/// Returns the value of an option or a positional of the called command; empty if it is not given.
+std::string value_of(const CLI::App& command, const std::string& name) {
+  const CLI::Option* option = command.get_option_no_throw(name);
+  return option != nullptr && option->count() > 0 ? option->results().front() : std::string();
+}
+
+/// Returns the call for the host in -H or DLRUN_HOST. Returns nullopt if no host is named, or if
+/// the command runs on this machine in any case. -H overrides DLRUN_HOST.
+std::optional<HostCall> host_call(Cli& cli, const CLI::App& app, const OwnOptions& own,
+                                  const std::vector<std::string>& words) {
+  if (own.host) cli.env.set("DLRUN_HOST", *own.host);
+  const std::string host = cli.env.get_or("DLRUN_HOST", "");
+  const CLI::App* called = app.get_subcommands().front();
+  const auto row =
+      std::find_if(std::begin(kCommands), std::end(kCommands),
+                   [&](const CommandEntry& command) { return command.name == called->get_name(); });
+  if (host.empty() || row->place == Place::kHere) return std::nullopt;
+  std::string spec = value_of(*called, "SPEC");
+  if (row->name == "explain") {
+    spec = value_of(*called, "KEY|SPEC");
+    std::error_code error;
+    if (!std::filesystem::exists(cli.current_dir / spec, error) || spec.empty())
+      return std::nullopt;  // a key means the same everywhere
+  }
+  HostCall call;
+  call.host = host;
+  call.command = called->get_name();
+  call.arguments = arguments_for_host(words);
+  call.spec = std::move(spec);
+  call.output = value_of(*called, "--output");
+  call.takes_code = row->place == Place::kCode && !call.spec.empty();
+  if (call.output == "-") call.output.clear();
+  const auto is_given = [&](const char* flag) {
+    const CLI::Option* option = called->get_option_no_throw(flag);
+    return option != nullptr && option->count() > 0;
+  };
+  call.watches = is_given("--watch");
+  call.submits = (row->name == "submit" || row->name == "resubmit") && !is_given("--dry-run") &&
+                 !is_given("--test-only");
+  return call;
+}
+
+/// Runs the command on the host, or here if the host is this machine.
+Result<int> run_there_or_here(Cli& cli, const HostCall& call, const Action& action) {
+  DLRUN_TRY_ASSIGN(const auto code, run_on_host(cli, call));
+  return code ? Result<int>(*code) : action(cli);
 }
 
 }  // namespace
@@ -216,10 +311,10 @@ std::unique_ptr<CLI::App> make_app(Action& action, std::string_view only) {
 
 int run_cli(Cli& cli, int argc, const char* const* argv) {
   Action action;
-  LogOptions log;
+  OwnOptions own;
   const auto start = std::chrono::steady_clock::now();
   // Building the parsers of all commands takes a millisecond, most of the time of a short command.
-  const auto app = make_tree(action, command_in({argv, argv + argc}), &log);
+  const auto app = make_tree(action, command_in({argv, argv + argc}), &own);
   try {
     app->parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version
@@ -235,13 +330,14 @@ int run_cli(Cli& cli, int argc, const char* const* argv) {
                      called.empty() ? "" : " "));
     return kExitUsage;
   }
-  if (const auto opened = open_log_of(cli, log); !opened) {
+  if (const auto opened = open_log_of(cli, own.log); !opened) {
     print_error(cli, opened.error().message);
     return exit_code_of(opened.error().code);
   }
   Result<int> code = kExitOk;
   try {
-    code = action(cli);
+    const auto call = host_call(cli, *app, own, {argv, argv + argc});
+    code = call ? run_there_or_here(cli, *call, action) : action(cli);
   } catch (const std::exception& error) {  // out of memory, or a bug: dlrun throws nothing itself
     code = fail(Errc::kInternal, "internal error: {}", error.what());
   }

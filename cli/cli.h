@@ -59,6 +59,8 @@ void add_doctor(CLI::App& root, Action& action);
 void add_container(CLI::App& root, Action& action);
 void add_bench(CLI::App& root, Action& action);
 void add_completion(CLI::App& root, Action& action);
+void add_host(CLI::App& root, Action& action);
+void add_pull(CLI::App& root, Action& action);
 
 /// Builds the tree of commands. If `only` names a command, builds only that command.
 [[nodiscard]] std::unique_ptr<CLI::App> make_app(Action& action, std::string_view only = {});

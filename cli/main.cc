@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "cli/cli.h"
+#include "cli/remote_side.h"
 #include "cli/terminal/print.h"
 
 namespace {
@@ -38,5 +39,10 @@ int main(int argc, char** argv) {
       !cli.env.get_or("NO_COLOR", "").empty() || cli.env.get_or("TERM", "dumb") == "dumb";
   cli.colour_out = !is_plain && dlrun::is_output_terminal();
   cli.colour_err = !is_plain && dlrun::is_error_terminal();
+  // A dlrun on another machine starts the first one over ssh, and rsync here starts the second one.
+  if (argc == 3 && std::string_view(argv[1]) == "--remote")
+    return dlrun::run_remote_side(cli, argv[2]);
+  if (argc >= 5 && std::string_view(argv[1]) == "--rsync-shell")
+    return dlrun::run_rsync_shell(cli, argv[2], {argv + 4, argv + argc});
   return dlrun::run_cli(cli, argc, argv);
 }

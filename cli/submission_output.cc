@@ -111,8 +111,9 @@ void print_sweep(const Cli& cli, const Submitted& submitted) {
   const auto report = glance(cli.env, submitted.submissions.front());
   if (report) print(cli, "  start      {}\n", start_text(*report));
   const std::string size =
-      points.plan
-          ? size_text(*points.plan)
+      points.plan ? size_text(*points.plan)
+      : points.sent == points.all
+          ? fmt::format("all {} points", points.all)
           : fmt::format("{} of {} points, which Slurm had not accepted", points.sent, points.all);
   print(cli, "  sweep      {}\n  directory  {}\n", size, run.path.string());
   const std::string point =

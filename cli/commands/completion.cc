@@ -7,6 +7,7 @@
 #include "cli/command_line.h"
 #include "cli/spec_options.h"
 #include "cli/terminal/print.h"
+#include "launcher/remote/host_file.h"
 
 namespace dlrun {
 
@@ -15,13 +16,18 @@ void add_completion(CLI::App& root, Action& action) {
   Subcommand command(root, "completion", "Print a completion script for a shell");
   command.option("SHELL", *shell, "bash, zsh or fish");
   command
-      .option("--list", *list, "List of names to print for a completion script: sites or presets")
+      .option("--list", *list,
+              "List of names to print for a completion script: hosts, sites or presets")
       .type_name("WHAT");
   command.on_call([shell, list, &root, &action] {
     action = [shell, list, &root](Cli& cli) -> Result<int> {
+      if (*list == "hosts") {
+        for (const std::string& name : host_names(config_folders(cli))) print(cli, "{}\n", name);
+        return kExitOk;
+      }
       if (!list->empty()) {
         if (*list != "sites" && *list != "presets")
-          return fail(Errc::kUsage, "--list takes sites or presets");
+          return fail(Errc::kUsage, "--list takes hosts, sites or presets");
         for (const std::string& name : spec_config_names(*list, config_folders(cli)))
           print(cli, "{}\n", name);
         return kExitOk;

@@ -22,8 +22,10 @@ struct ResubmitOptions {
 Result<int> resubmit_run(Cli& cli, const ResubmitOptions& options) {
   TerminalReporter reporter(cli);
   RunInspector inspector(cli.env, known_servers(cli));
-  DLRUN_TRY_ASSIGN(const auto submitted,
-                   resubmit(cli, reporter, inspector, options.run, options.force));
+  DLRUN_TRY_ASSIGN(auto claim, take_claim(cli.env));
+  DLRUN_TRY_ASSIGN(const auto submitted, resubmit(cli, reporter, inspector, options.run,
+                                                  options.force, claim ? &*claim : nullptr));
+  claim.reset();  // --watch may take days
   return print_submitted(cli, inspector, submitted, options.output);
 }
 

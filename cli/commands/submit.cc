@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
+#include "cli/remote_side.h"
 #include "cli/spec_options.h"
 #include "cli/submission_output.h"
 #include "cli/terminal/print.h"
@@ -83,24 +84,39 @@ Result<int> submit(Cli& cli, const SubmitOptions& options) {
     return fail(Errc::kUsage,
                 "--dry-run submits nothing; it cannot be combined with --test-only or --watch");
   }
+  // The code of a call over ssh has no .git; the caller has sent its state. No job inherits the
+  // name.
+  const std::string git_state = cli.env.get_or(kGitStateVariable, "");
+  cli.env.unset(kGitStateVariable);
   // git inspects the code in the background while dlrun plans and calls sbatch.
-  Provenance provenance(source_folder(cli, options.spec.file), cli.env, cli.argv, cli.tools.hash);
+  Provenance provenance(source_folder(cli, options.spec.file), cli.env, cli.argv, cli.tools.hash,
+                        git_state);
   TerminalReporter reporter(cli);
+  RunInspector inspector(cli.env, known_servers(cli));
+  DLRUN_TRY_ASSIGN(auto claim, take_claim(cli.env));
+  if (claim) {
+    DLRUN_TRY_ASSIGN(const auto earlier, earlier_submission(cli, reporter, inspector, *claim));
+    if (earlier) {
+      claim.reset();
+      return print_submitted(cli, inspector, *earlier, {options.watch, options.json});
+    }
+  }
   DLRUN_TRY_ASSIGN(auto job, make_job(cli, reporter, options.spec));
   DLRUN_TRY_ASSIGN(auto sweep, plan_arrays(cli, job, !options.dry_run));
   const SweepPlan* arrays = sweep ? &*sweep : nullptr;
   const CheckStage stage = options.dry_run     ? CheckStage::kDryRun
                            : options.test_only ? CheckStage::kTestOnly
                                                : CheckStage::kSubmission;
-  RunInspector inspector(cli.env, known_servers(cli));
   DLRUN_TRY_ASSIGN(const auto checked, check_job(cli, reporter, inspector, job, arrays, stage));
   if (options.dry_run) return show_dry_run(cli, job, arrays, options.json);
   if (options.test_only) return show_verdict(cli, inspector, job, options.json);
   DLRUN_TRY_ASSIGN(const auto submitted,
                    arrays != nullptr
                        ? submit_sweep(cli, reporter, inspector, std::move(job), std::move(*sweep),
-                                      checked, provenance)
-                       : submit_job(cli, reporter, inspector, std::move(job), checked, provenance));
+                                      checked, provenance, claim ? &*claim : nullptr)
+                       : submit_job(cli, reporter, inspector, std::move(job), checked, provenance,
+                                    claim ? &*claim : nullptr));
+  claim.reset();  // --watch may take days
   return print_submitted(cli, inspector, submitted, {options.watch, options.json});
 }
 

@@ -78,8 +78,12 @@ std::string beginning(const CommandTable& table, const SetCompletions& set) {
   text += "  COMPREPLY=()\n";
   text +=
       "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
-      "    [[ ${COMP_WORDS[i]} == --log-file ]] && { ((i++)); continue; }\n"
+      "    [[ ${COMP_WORDS[i]} == @(--log-file|--host|-H) ]] && { ((i++)); continue; }\n"
       "    [[ ${COMP_WORDS[i]} == -* ]] || { command=${COMP_WORDS[i]}; break; }\n  done\n";
+  text +=
+      "  if [[ -z $command && $previous == @(--host|-H) ]]; then\n"
+      "    _dlrun_offer '' \"$word\" \"$(dlrun completion --list hosts 2>/dev/null)\"\n"
+      "    return\n  fi\n";
   std::vector<std::string> names;
   for (const auto& command : table.commands) names.push_back(command.name);
   for (const auto& option : table.options) {
@@ -110,6 +114,8 @@ std::string cases_of_commands(const CommandTable& table) {
     if (command.has_positional("KEY")) text += " words=${keys//[=]/} files=1 words=${words//. / }";
     if (command.has_positional("SITE"))
       text += " words=$(dlrun completion --list sites 2>/dev/null)";
+    if (command.has_positional("HOST"))
+      text += " words=$(dlrun completion --list hosts 2>/dev/null)";
     if (const auto words = first_argument_choices(command); !words.empty())
       text += fmt::format(" verbs='{}'", join(words, " "));
     text += " ;;\n";

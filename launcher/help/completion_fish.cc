@@ -80,6 +80,8 @@ std::string lines_of(const CommandHelp& command) {
   };
   if (command.has_positional("SITE"))
     text += where("and") + " -a '(dlrun completion --list sites 2>/dev/null)'\n";
+  if (command.has_positional("HOST"))
+    text += where("and") + " -a '(dlrun completion --list hosts 2>/dev/null)'\n";
   if (has_file_positional(command)) text += where("and") + " -F\n";
   if (!words.empty()) text += fmt::format("{} -a '{}'\n", where("and not"), join(words, " "));
   return text;
@@ -92,7 +94,9 @@ std::string fish(const CommandTable& table) {
   text +=
       "complete -c dlrun -n __fish_use_subcommand -s v -l verbose -d 'Log on stderr'\n"
       "complete -c dlrun -n __fish_use_subcommand -l log-file -rF -d 'Append the log to this "
-      "file'\n";
+      "file'\n"
+      "complete -c dlrun -n __fish_use_subcommand -s H -l host -x -a '(dlrun completion --list "
+      "hosts 2>/dev/null)' -d 'Run on this host'\n";
   for (const auto& command : table.commands) {
     text += fmt::format("complete -c dlrun -n __fish_use_subcommand -a {} -d '{}'\n", command.name,
                         without_single_quotes(command.help));

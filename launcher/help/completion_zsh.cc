@@ -44,6 +44,9 @@ std::string zsh_helpers() {
   text +=
       "_dlrun_sites() {\n  compadd -- ${(f)\"$(dlrun completion --list sites "
       "2>/dev/null)\"}\n}\n\n";
+  text +=
+      "_dlrun_hosts() {\n  compadd -- ${(f)\"$(dlrun completion --list hosts "
+      "2>/dev/null)\"}\n}\n\n";
   text += fmt::format("_dlrun_keys=({})\n\n", join(set.keys, " "));
   text += "_dlrun_explained() {\n  compadd -- ${_dlrun_keys%[.=]}\n  _files\n}\n\n";
   text +=
@@ -76,6 +79,7 @@ std::string arguments_of(const CommandHelp& command) {
     text += fmt::format(" \\\n            '{}:spec:_files'", words.empty() ? "1" : "2");
   }
   if (command.has_positional("SITE")) text += " \\\n            '*:site:_dlrun_sites'";
+  if (command.has_positional("HOST")) text += " \\\n            '2:host:_dlrun_hosts'";
   if (!words.empty()) text += fmt::format(" \\\n            '1:word:({})'", join(words, " "));
   text += "\n          ;;\n";
   return text;
@@ -89,7 +93,8 @@ std::string zsh(const CommandTable& table) {
       "_dlrun() {\n  local context state line\n  typeset -A opt_args\n  _arguments -C '--help[Show "
       "help]' '--version[Show the version]' '*'{-v,--verbose}'[Log on stderr]' '--log-file[Append "
       "the log "
-      "to this file]:file:_files' '1: :->command' '*:: :->rest' && return\n";
+      "to this file]:file:_files' '*'{-H,--host}'[Run on this host]:host:_dlrun_hosts' '1: "
+      ":->command' '*:: :->rest' && return\n";
   text += "  case $state in\n    command)\n      local -a commands\n      commands=(\n";
   for (const auto& command : table.commands)
     text += fmt::format("        '{}:{}'\n", command.name, escaped_help(command.help));

@@ -77,6 +77,7 @@ job id, a path, or
 )";
 
 constexpr std::string_view kEnvironment[][2] = {
+    {"DLRUN_HOST", "The host that runs the commands over ssh, if -H is not given."},
     {"DLRUN_SITE", "The name of the site, if the spec names none."},
     {"DLRUN_RUNS", "The folder for run directories, if --runs is not given."},
     {"DLRUN_CONFIG",

@@ -11,6 +11,7 @@
 #include "common/files.h"
 #include "common/json_read.h"
 #include "common/text.h"
+#include "common/untrusted_file.h"
 #include "launcher/images/images.h"
 #include "launcher/runs/git.h"
 
@@ -26,7 +27,41 @@ bool is_in_repository(std::filesystem::path folder) {
   }
 }
 
-GitState ask_git(const std::filesystem::path& folder, const Env& env) {
+std::string user_name() {
+  std::array<char, 4096> buffer{};
+  struct passwd entry {};
+  struct passwd* found = nullptr;
+  if (::getpwuid_r(::getuid(), &entry, buffer.data(), buffer.size(), &found) == 0 &&
+      found != nullptr)
+    return found->pw_name;
+  return std::to_string(::getuid());
+}
+
+nlohmann::ordered_json describe_image(const std::string& image) {
+  nlohmann::ordered_json json{
+      {"name", image}, {"digest", nullptr}, {"bytes", nullptr}, {"modified", nullptr}};
+  struct stat file {};
+  if (!image.starts_with('/') || ::stat(image.c_str(), &file) != 0) return json;
+  json["bytes"] = file.st_size;
+  json["modified"] = utc_timestamp(std::chrono::system_clock::from_time_t(file.st_mtime));
+  if (const auto name = std::filesystem::path(image).stem().string(); is_image_digest(name))
+    json["digest"] = name;
+  return json;
+}
+
+nlohmann::ordered_json json_of_git(const GitState& state) {
+  nlohmann::ordered_json json;
+  json["root"] = state.root;
+  json["commit"] = state.commit;
+  json["dirty"] = !state.patch.empty();
+  if (!state.patch.empty()) json["patch"] = "tree.patch";
+  if (!state.note.empty()) json["note"] = state.note;
+  return json;
+}
+
+}  // namespace
+
+GitState git_state_of(const std::filesystem::path& folder, const Env& env) {
   constexpr std::chrono::seconds kPatience{5};
   GitState state;
   const auto head = run_git(folder, env, {"rev-parse", "--show-toplevel", "HEAD"}, kPatience);
@@ -55,37 +90,33 @@ GitState ask_git(const std::filesystem::path& folder, const Env& env) {
   return state;
 }
 
-std::string user_name() {
-  std::array<char, 4096> buffer{};
-  struct passwd entry {};
-  struct passwd* found = nullptr;
-  if (::getpwuid_r(::getuid(), &entry, buffer.data(), buffer.size(), &found) == 0 &&
-      found != nullptr)
-    return found->pw_name;
-  return std::to_string(::getuid());
+std::string git_state_bytes(const GitState& state) {
+  return state.root + '\0' + state.commit + '\0' + state.note + '\0' + state.patch;
 }
 
-nlohmann::ordered_json describe_image(const std::string& image) {
-  nlohmann::ordered_json json{
-      {"name", image}, {"digest", nullptr}, {"bytes", nullptr}, {"modified", nullptr}};
-  struct stat file {};
-  if (!image.starts_with('/') || ::stat(image.c_str(), &file) != 0) return json;
-  json["bytes"] = file.st_size;
-  json["modified"] = utc_timestamp(std::chrono::system_clock::from_time_t(file.st_mtime));
-  if (const auto name = std::filesystem::path(image).stem().string(); is_image_digest(name))
-    json["digest"] = name;
-  return json;
+std::optional<GitState> parse_git_state(std::string_view bytes) {
+  GitState state;
+  for (std::string* field : {&state.root, &state.commit, &state.note}) {
+    const auto end = bytes.find('\0');
+    if (end == std::string_view::npos) return std::nullopt;
+    *field = bytes.substr(0, end);
+    bytes.remove_prefix(end + 1);
+  }
+  state.patch = bytes;
+  return state;
 }
-
-}  // namespace
 
 Provenance::Provenance(std::filesystem::path source_dir, Env env, std::vector<std::string> argv,
-                       std::string tools_hash)
+                       std::string tools_hash, const std::filesystem::path& git_state)
     : source_dir_(std::move(source_dir)),
       argv_(std::move(argv)),
       tools_hash_(std::move(tools_hash)) {
   if (is_in_repository(source_dir_)) {
-    git_ = std::async(std::launch::async, ask_git, source_dir_, std::move(env));
+    git_ = std::async(std::launch::async, git_state_of, source_dir_, std::move(env));
+  } else if (!git_state.empty()) {
+    constexpr std::size_t kLargestState = 17U << 20U;
+    if (const auto bytes = read_untrusted(git_state, kLargestState, Links::kRefuse))
+      git_state_ = parse_git_state(*bytes);
   }
 }
 
@@ -104,19 +135,10 @@ Result<> Provenance::write(const std::filesystem::path& run) {
   json["argv"] = argv_;
   if (!repeats_.empty()) json["repeats"] = repeats_;
   if (!image_.empty()) json["image"] = describe_image(image_);
-  if (git_.valid()) {
-    const GitState state = git_.get();
-    nlohmann::ordered_json git_json;
-    git_json["root"] = state.root;
-    git_json["commit"] = state.commit;
-    git_json["dirty"] = !state.patch.empty();
-    if (!state.patch.empty()) git_json["patch"] = "tree.patch";
-    if (!state.note.empty()) git_json["note"] = state.note;
-    json["git"] = git_json;
-    if (!state.patch.empty()) DLRUN_TRY(write_file_atomic(run / "tree.patch", state.patch));
-  } else {
-    json["git"] = nullptr;
-  }
+  if (git_.valid()) git_state_ = git_.get();
+  json["git"] = git_state_ ? json_of_git(*git_state_) : nlohmann::ordered_json(nullptr);
+  if (git_state_ && !git_state_->patch.empty())
+    DLRUN_TRY(write_file_atomic(run / "tree.patch", git_state_->patch));
   return write_file_atomic(run / "provenance.json", json_read::dump(json, 2) + "\n");
 }
 

@@ -4,7 +4,9 @@
 
 #include <filesystem>
 #include <future>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,12 +23,22 @@ struct GitState {
   std::string note;  ///< why something is missing: no git, no commit yet, too slow, too large
 };
 
+/// Returns the state of the repository around the folder. Each of git's two calls may take 5 s and
+/// print 16 MiB.
+[[nodiscard]] GitState git_state_of(const std::filesystem::path& folder, const Env& env);
+/// Returns the state as bytes, for a host that gets a copy of the code without .git.
+[[nodiscard]] std::string git_state_bytes(const GitState& state);
+/// Returns the state in the bytes of git_state_bytes(); nullopt for other bytes.
+[[nodiscard]] std::optional<GitState> parse_git_state(std::string_view bytes);
+
 /// Collects the data while the job is submitted: git runs in a separate thread. Starts git only
-/// if a parent folder is a git repository. Each of git's two calls may take 5 s and print 16 MiB.
+/// if a parent folder is a git repository.
 class Provenance {
  public:
+  /// git_state: a file with the bytes of git_state_bytes(), which is read if no parent folder is a
+  /// git repository; empty: there is none.
   Provenance(std::filesystem::path source_dir, Env env, std::vector<std::string> argv,
-             std::string tools_hash);
+             std::string tools_hash, const std::filesystem::path& git_state = {});
 
   /// Sets the run that this run repeats.
   void set_repeats(std::string run) { repeats_ = std::move(run); }
@@ -48,6 +60,7 @@ class Provenance {
   std::vector<std::string> argv_;
   std::string tools_hash_, repeats_, image_;
   std::future<GitState> git_;
+  std::optional<GitState> git_state_;  ///< from the file, or after git has ended
 };
 
 }  // namespace dlrun

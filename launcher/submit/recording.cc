@@ -28,7 +28,8 @@ namespace {
 using NamedText = std::pair<const char*, std::string_view>;
 
 Result<RunDirectory> record(const Context& context, Reporter& reporter, const std::string& runs_dir,
-                            const std::string& name, std::span<const NamedText> files) {
+                            const std::string& name, std::span<const NamedText> files,
+                            TokenClaim* claim) {
   auto run = create_run_directory(runs_dir, name, std::chrono::system_clock::now());
   if (!run) return run;
   // A run counts as another user's if its path leads through a link of that user. The caller chose
@@ -41,6 +42,14 @@ Result<RunDirectory> record(const Context& context, Reporter& reporter, const st
       return fail(Errc::kIo, "{}: {}", runs_dir, error.message());
     }
     run->path = std::move(path);
+  }
+  // A later call with the same token finds the run, however much of the run has been written.
+  if (claim != nullptr) {
+    if (auto named = claim->set_run(run->path, true); !named) {
+      std::error_code ignored;
+      std::filesystem::remove_all(run->path, ignored);
+      return tl::unexpected(named.error());
+    }
   }
   for (const auto& [file, text] : files) {
     if (auto written = write_file_atomic(run->path / file, text); !written) {
@@ -136,12 +145,13 @@ Result<> write_points(const std::filesystem::path& parent, const SweepPlan& swee
 
 Result<RunDirectory> record_sweep(const Context& context, Reporter& reporter,
                                   const Experiment& experiment, const SweepPlan& sweep,
-                                  const std::vector<SecretValue>& secrets) {
+                                  const std::vector<SecretValue>& secrets, TokenClaim* claim) {
   const std::string resolved = resolved_yaml(experiment.loaded);
   const std::string plan = plan_json(experiment.plan);
   const std::array<NamedText, 3> files = {
       {{"spec.yaml", experiment.loaded.text}, {"resolved.yaml", resolved}, {"plan.json", plan}}};
-  auto run = record(context, reporter, experiment.plan.runs_dir, experiment.plan.name, files);
+  auto run =
+      record(context, reporter, experiment.plan.runs_dir, experiment.plan.name, files, claim);
   if (!run) return run;
   if (auto written = write_points(run->path, sweep, secrets); !written) {
     take_back(context, *run);
@@ -154,10 +164,11 @@ Result<RunDirectory> record_sweep(const Context& context, Reporter& reporter,
 namespace {
 
 /// Records a script, and its spec if the job has one.
-Result<RunDirectory> record_new(const Context& context, Reporter& reporter, const Job& job) {
+Result<RunDirectory> record_new(const Context& context, Reporter& reporter, const Job& job,
+                                TokenClaim* claim) {
   if (!job.experiment) {
     const std::array<NamedText, 1> files = {{{"job.sh", job.script}}};
-    return record(context, reporter, job.runs_dir, job.name, files);
+    return record(context, reporter, job.runs_dir, job.name, files, claim);
   }
   const std::string resolved = resolved_yaml(job.experiment->loaded);
   const std::string plan = plan_json(job.experiment->plan);
@@ -165,11 +176,12 @@ Result<RunDirectory> record_new(const Context& context, Reporter& reporter, cons
                                            {"resolved.yaml", resolved},
                                            {"plan.json", plan},
                                            {"job.sh", job.script}}};
-  return record(context, reporter, job.runs_dir, job.name, files);
+  return record(context, reporter, job.runs_dir, job.name, files, claim);
 }
 
 /// Records the files of the run that the job repeats.
-Result<RunDirectory> record_again(const Context& context, Reporter& reporter, const Job& job) {
+Result<RunDirectory> record_again(const Context& context, Reporter& reporter, const Job& job,
+                                  TokenClaim* claim) {
   constexpr std::array kFiles = {"spec.yaml", "resolved.yaml", "plan.json", "job.sh"};
   constexpr std::size_t kLimit = 16U << 20U;
   std::array<std::string, kFiles.size()> texts;
@@ -184,14 +196,15 @@ Result<RunDirectory> record_again(const Context& context, Reporter& reporter, co
     files[count] = {name_of_file, texts[count]};
     ++count;
   }
-  return record(context, reporter, job.runs_dir, job.name, std::span(files).first(count));
+  return record(context, reporter, job.runs_dir, job.name, std::span(files).first(count), claim);
 }
 
 }  // namespace
 
-Result<RunDirectory> record_run(const Context& context, Reporter& reporter, const Job& job) {
-  return job.source == Job::Source::kRun ? record_again(context, reporter, job)
-                                         : record_new(context, reporter, job);
+Result<RunDirectory> record_run(const Context& context, Reporter& reporter, const Job& job,
+                                TokenClaim* claim) {
+  return job.source == Job::Source::kRun ? record_again(context, reporter, job, claim)
+                                         : record_new(context, reporter, job, claim);
 }
 
 Result<std::string> snapshot_for(const Context& context, const std::filesystem::path& source_dir,

@@ -6,6 +6,7 @@
 #include "launcher/plan/sweep_plan.h"
 #include "launcher/runs/run_directory.h"
 #include "launcher/submit/job.h"
+#include "launcher/submit/token_claim.h"
 
 namespace dlrun {
 
@@ -15,8 +16,10 @@ namespace dlrun {
 /// The directory gets job.sh and, if the job has a spec, spec.yaml, resolved.yaml and plan.json.
 /// For an edited script these describe the spec as it was planned before anybody edited the script.
 /// A run that is repeated gets copies of these files, without its events and results.
+///
+/// claim: gets the run's path before the index does; nullptr: the submission has no token.
 [[nodiscard]] Result<RunDirectory> record_run(const Context& context, Reporter& reporter,
-                                              const Job& job);
+                                              const Job& job, TokenClaim* claim = nullptr);
 
 /// Creates the directory of a sweep and adds the sweep to the index. The directory holds spec.yaml,
 /// resolved.yaml, plan.json (of the first point) and sweep.json. Each sbatch call has a folder
@@ -25,7 +28,8 @@ namespace dlrun {
 [[nodiscard]] Result<RunDirectory> record_sweep(const Context& context, Reporter& reporter,
                                                 const Experiment& experiment,
                                                 const SweepPlan& sweep,
-                                                const std::vector<SecretValue>& secrets);
+                                                const std::vector<SecretValue>& secrets,
+                                                TokenClaim* claim = nullptr);
 
 /// code.snapshot: copies the source tree into the run. Returns the folder of the copy where the job
 /// starts. Deletes the run on failure.

@@ -152,6 +152,31 @@ Result<> check_ended(const IndexEntry& run, const RunStatus& status, bool force)
   return {};
 }
 
+/// Returns the submission of an earlier call with the claim's token; nullopt if Slurm has no job of
+/// it. is_point: `run` is a sweep's point, whose record then names the new run.
+Result<std::optional<Submitted>> earlier_resubmission(const Context& context, Reporter& reporter,
+                                                      RunInspector& inspector,
+                                                      const IndexEntry& run, bool is_point,
+                                                      TokenClaim* claim) {
+  if (claim == nullptr) return std::optional<Submitted>();
+  DLRUN_TRY_ASSIGN(auto earlier, earlier_submission(context, reporter, inspector, *claim));
+  std::error_code error;
+  if (earlier && is_point && !std::filesystem::equivalent(run.path, earlier->run.path, error))
+    DLRUN_TRY(write_successor(run.path, earlier->run.path));
+  return earlier;
+}
+
+/// Submits the missing points of a sweep.
+Result<Submitted> resubmit_sweep(const Context& context, Reporter& reporter,
+                                 RunInspector& inspector, const IndexEntry& run,
+                                 TokenClaim* claim) {
+  DLRUN_TRY_ASSIGN(auto earlier,
+                   earlier_resubmission(context, reporter, inspector, run, false, claim));
+  if (earlier) return std::move(*earlier);
+  if (claim != nullptr) DLRUN_TRY(claim->set_run(run.path, false));
+  return submit_missing(context, reporter, inspector, run);
+}
+
 }  // namespace
 
 Result<std::optional<Experiment>> recorded_experiment(const Context& context,
@@ -181,15 +206,18 @@ Result<std::optional<Experiment>> recorded_experiment(const Context& context,
 }
 
 Result<Submitted> resubmit(const Context& context, Reporter& reporter, RunInspector& inspector,
-                           const std::string& text, bool force) {
+                           const std::string& text, bool force, TokenClaim* claim) {
   DLRUN_TRY_ASSIGN(auto run, find_run(context.env, context.current_dir, text));
   DLRUN_TRY(require_own(run.id, run.path, "submitted again"));
-  if (is_sweep(run.path)) return submit_missing(context, reporter, inspector, run);
+  if (is_sweep(run.path)) return resubmit_sweep(context, reporter, inspector, run, claim);
   DLRUN_TRY_ASSIGN(auto locked, lock_point(context, text, run));
   if (locked) {
     run.path = current_run_of(run.path);  // read again under the lock
     DLRUN_TRY(require_own(run.id, run.path, "submitted again"));
   }
+  DLRUN_TRY_ASSIGN(auto earlier, earlier_resubmission(context, reporter, inspector, run,
+                                                      locked.has_value(), claim));
+  if (earlier) return std::move(*earlier);
   DLRUN_TRY_ASSIGN(const auto status, inspector.inspect(run.path));
   DLRUN_TRY(check_ended(run, status, force));
   const bool is_missing =
@@ -212,7 +240,7 @@ Result<Submitted> resubmit(const Context& context, Reporter& reporter, RunInspec
     locked.reset();
     return written;
   };
-  return submit_job(context, reporter, inspector, std::move(job), checked, provenance,
+  return submit_job(context, reporter, inspector, std::move(job), checked, provenance, claim,
                     record_successor);
 }
 

@@ -66,9 +66,9 @@ Result<SbatchSettings> read_sbatch_settings(const std::filesystem::path& sweep) 
 
 Result<Submission> submit_once(const Context& context, const RunDirectory& run,
                                const SbatchSettings& settings, Executor& executor,
-                               const Interrupt& interrupt) {
+                               const Interrupt& interrupt, const std::string& token) {
   Submission submission;
-  submission.token = random_hex(16);
+  submission.token = token.empty() ? random_hex(16) : token;
   submission.job.cluster = settings.clusters.value_or("");
   submission.server = settings.server;
   submission.output = settings.log_pattern.value_or("");

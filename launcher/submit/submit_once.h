@@ -25,8 +25,10 @@ namespace dlrun {
 /// same token, only if the controller knows no job with it. If both jobs exist nevertheless, only
 /// the job that claims the run first starts the ranks. Handles Ctrl-C during sbatch in the same
 /// way; if the submission succeeds nevertheless, the caller finds the Ctrl-C in `interrupt`.
+/// token: of the submission; empty: a new one.
 [[nodiscard]] Result<Submission> submit_once(const Context& context, const RunDirectory& run,
                                              const SbatchSettings& settings, Executor& executor,
-                                             const Interrupt& interrupt);
+                                             const Interrupt& interrupt,
+                                             const std::string& token = {});
 
 }  // namespace dlrun

@@ -10,6 +10,7 @@
 #include "launcher/runs/run_directory.h"
 #include "launcher/submit/checks.h"
 #include "launcher/submit/job.h"
+#include "launcher/submit/token_claim.h"
 
 namespace dlrun {
 
@@ -29,15 +30,25 @@ struct Submitted {
   std::optional<Error> failure;  ///< why the sweep's other arrays were not submitted
 };
 
+/// Returns the submission of an earlier call with the claim's token. Returns nullopt if Slurm has
+/// no job of it; claim.run() is then the run in which submit_job() continues, or empty. Submits the
+/// arrays of a sweep that Slurm does not have. Fails with kUnavailable if Slurm does not answer,
+/// and with Slurm's reason if it refused the job.
+[[nodiscard]] Result<std::optional<Submitted>> earlier_submission(const Context& context,
+                                                                  Reporter& reporter,
+                                                                  RunInspector& inspector,
+                                                                  TokenClaim& claim);
+
 /// Called after Slurm has accepted the job.
 using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
 
 /// Fetches the job's downloads, stages the agent, records the job as a run and submits it once.
 /// checked: the result of check_job(). provenance: collects its facts in the background since the
-/// start of the command.
+/// start of the command. claim: the token of another machine, after earlier_submission() returned
+/// nullopt; nullptr: the submission has no token.
 [[nodiscard]] Result<Submitted> submit_job(const Context& context, Reporter& reporter,
                                            RunInspector& inspector, Job job, const Checked& checked,
-                                           Provenance& provenance,
+                                           Provenance& provenance, TokenClaim* claim = nullptr,
                                            const OnSubmitted& on_submitted = {});
 
 /// Submits a sweep: records the parent, the arrays and the points, and submits each array once. If
@@ -45,7 +56,8 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
 /// refuses, the arrays before it stay queued, and `failure` explains how to continue.
 [[nodiscard]] Result<Submitted> submit_sweep(const Context& context, Reporter& reporter,
                                              RunInspector& inspector, Job job, SweepPlan sweep,
-                                             const Checked& checked, Provenance& provenance);
+                                             const Checked& checked, Provenance& provenance,
+                                             TokenClaim* claim = nullptr);
 
 /// Submits the points of a recorded sweep that Slurm does not have, because they were never sent or
 /// were refused. Fails with kUsage if there are none.
@@ -53,10 +65,11 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
                                                RunInspector& inspector, const IndexEntry& run);
 
 /// Submits the script of a run again as a new run, or the missing points of a sweep. text: the run
-/// as the user named it. force: submits the run even if it has not ended.
+/// as the user named it. force: submits the run even if it has not ended. claim: the token of
+/// another machine, for which an earlier call may have submitted already; nullptr: there is none.
 [[nodiscard]] Result<Submitted> resubmit(const Context& context, Reporter& reporter,
                                          RunInspector& inspector, const std::string& text,
-                                         bool force);
+                                         bool force, TokenClaim* claim = nullptr);
 
 /// Returns the experiment of a recorded run if its script alone does not describe the whole job,
 /// because the job waits for runs, has secrets or downloads files. Returns nothing otherwise. For a

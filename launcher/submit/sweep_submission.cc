@@ -211,7 +211,7 @@ Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep,
 
 Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunInspector& inspector,
                                Job job, SweepPlan sweep, const Checked& checked,
-                               Provenance& provenance) {
+                               Provenance& provenance, TokenClaim* claim) {
   const Experiment& experiment = *job.experiment;
   const LaunchPlan& plan = experiment.plan;
   Executor& executor = inspector.executor_of(job.settings.server);
@@ -230,7 +230,7 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
   if (!plan.agent.empty()) DLRUN_TRY(stage(context, reporter, plan.runs_dir));
   for (const LogFolders& folders : checked.logs) DLRUN_TRY(make_log_folders(folders));
   DLRUN_TRY_ASSIGN(auto run,
-                   record_sweep(context, reporter, experiment, sweep, job.settings.secrets));
+                   record_sweep(context, reporter, experiment, sweep, job.settings.secrets, claim));
   if (plan.snapshot) {
     DLRUN_TRY_ASSIGN(job.settings.chdir, snapshot_for(context, plan.folder, plan.runs_dir, run));
   }

@@ -288,6 +288,7 @@ TEST_CASE(
       {"cli/commands/init.cc", "the user's first spec"},
       {"cli/commands/render.cc", "the script that the user asks for"},
       {"cli/commands/report.cc", "a page that the user asks for"},
+      {"cli/remote_command.cc", "a page or a script that the user asks for"},
   };
   for (const SourceLine& line : lines_of("cli")) {
     if (line.text.find("write_file") == std::string::npos &&
@@ -379,6 +380,27 @@ TEST_CASE(
     CAPTURE(one.file);
     // An exception without any use allows nothing.
     CHECK(std::find(used.begin(), used.end(), one.file) != used.end());
+  }
+}
+
+TEST_CASE("only launcher/remote starts ssh and rsync, and it prints nothing") {
+  bool is_used = false;
+  for (const std::string_view folder : {"cli", "launcher", "container"}) {
+    for (const SourceLine& line : lines_of(folder)) {
+      const bool starts = line.text.find("{\"ssh\"") != std::string::npos ||
+                          line.text.find("{\"rsync\"") != std::string::npos;
+      if (!starts) continue;
+      is_used = true;
+      CAPTURE(line.file);
+      CHECK(line.file.starts_with("launcher/remote/"));
+    }
+  }
+  CHECK(is_used);
+  for (const Include& include : includes_of("launcher/remote")) {
+    CAPTURE(include.file);
+    CAPTURE(include.target);
+    for (const std::string_view printer : {"cstdio", "iostream", "fmt/color.h", "fmt/ostream.h"})
+      CHECK(include.target != printer);
   }
 }
 

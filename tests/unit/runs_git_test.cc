@@ -115,6 +115,22 @@ TEST_CASE_FIXTURE(
   CHECK(fs::exists(snapshot->folder / "new.py"));
 }
 
+TEST_CASE("a copy of the code without .git records the state that the caller's machine sent") {
+  const TemporaryDirectory folder;
+  const auto copy = folder.path() / "copy", run = folder.path() / "run";
+  fs::create_directories(copy);
+  fs::create_directories(run);
+  const GitState state{"/home/me/code", "0123abcd", "-a\n+\xff\n", "a note"};
+  REQUIRE(write_file_atomic(folder.path() / "state", git_state_bytes(state)));
+  REQUIRE(Provenance(copy, Env(), {"dlrun"}, "", folder.path() / "state").write(run).has_value());
+  const auto json = read_file(run / "provenance.json", 1U << 20U);
+  REQUIRE(json);
+  for (const char* part : {"/home/me/code", "0123abcd", "\"dirty\": true", "a note"})
+    CHECK(json->find(part) != std::string::npos);
+  CHECK(read_file(run / "tree.patch", 1U << 20U).value_or("") == state.patch);
+  CHECK_FALSE(parse_git_state("no state"));
+}
+
 TEST_CASE_FIXTURE(Fixture, "the diff of a repository with filters is made without the filters") {
   Command heal;  // the missing blob would end the diff
   heal.argv = {"git", "-C", repo.string(), "hash-object", "--no-filters", "-w", "--stdin"};

@@ -1,0 +1,121 @@
+// `dlrun host`: lists the hosts for -H, and opens, closes and tries their connections.
+
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command_line.h"
+#include "cli/remote_command.h"
+#include "cli/terminal/print.h"
+#include "common/interrupt.h"
+#include "common/text.h"
+#include "launcher/remote/bootstrap.h"
+#include "launcher/remote/pending.h"
+#include "launcher/submit/places.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct HostOptions {
+  std::string verb, name;
+  bool json = false;
+};
+
+Result<int> list_hosts(const Cli& cli, bool json) {
+  const auto dirs = config_folders(cli);
+  Json all = Json::array();
+  std::vector<std::vector<std::string>> rows = {{"HOST", "SSH", "ROOT", "CONNECTION"}};
+  for (const std::string& name : host_names(dirs)) {
+    const auto host = read_host(name, dirs);
+    if (!host) {
+      print_diagnostics(cli, host.error().diagnostics.all());
+      if (!host.error().message.empty()) print_warning(cli, host.error().message);
+      continue;
+    }
+    DLRUN_TRY_ASSIGN(const auto ssh, Ssh::of_host(*host, cli.env, false));
+    const bool is_open = ssh.is_open();
+    Json entry;
+    entry["name"] = name;
+    entry["ssh"] = host->ssh;
+    entry["root"] = host->root;
+    entry["connected"] = is_open;
+    entry["file"] = host->source;
+    all.push_back(std::move(entry));
+    rows.push_back({name, host->ssh, host->root, is_open ? "open" : ""});
+  }
+  if (json) {
+    print_json(all);
+  } else {
+    print(cli, table(rows));
+    print_note(cli, fmt::format("to add a host, write its file {}",
+                                (dirs.front() / "hosts" / "NAME.yaml").string()));
+  }
+  return kExitOk;
+}
+
+/// Connects, starts dlrun on the host, and prints its version and the submissions without an
+/// answer.
+Result<int> check_host(const Cli& cli, const Ssh& ssh) {
+  const HostFile& host = ssh.host();
+  DLRUN_TRY(ssh.open());
+  DLRUN_TRY_ASSIGN(const bool is_new, ensure_installed(cli, ssh, true));
+  RemoteRequest request;
+  request.nonce = random_hex(16);
+  request.argv = {"--version"};
+  const std::string program = program_there(cli, host);
+  DLRUN_TRY_ASSIGN(auto process, start_on_host(ssh, program, request));
+  const Interrupt interrupt;
+  const auto drop = [](std::string_view) { return true; };
+  DLRUN_TRY_ASSIGN(const auto end, process.finish(drop, drop, interrupt));
+  if (end.interrupted != 0) return kExitInterrupted;
+  DLRUN_TRY(check_end({}, ssh, end));
+  print(cli, "{}  ssh {}, dlrun {} in {}{}\n", styled(Style::kBold, host.name), host.ssh,
+        end.version, program, is_new ? " (copied now)" : "");
+  for (const std::string& command : open_submissions(cli.env, host.name))
+    print(cli, "  submission without an answer: dlrun {}\n", command);
+  return kExitOk;
+}
+
+Result<int> run_verb(const Cli& cli, const HostOptions& options) {
+  if (options.verb == "list") return list_hosts(cli, options.json);
+  if (options.verb != "login" && options.verb != "check" && options.verb != "forget")
+    return fail(Errc::kUsage, "host {}: expected list, check, login or forget",
+                printable(options.verb));
+  const std::string name = options.name.empty() ? cli.env.get_or("DLRUN_HOST", "") : options.name;
+  if (name.empty()) return fail(Errc::kUsage, "host {}: HOST is required", options.verb);
+  DLRUN_TRY_ASSIGN(const auto ssh, ssh_of(cli, name));
+  if (options.verb == "check") return check_host(cli, ssh);
+  if (options.verb == "login") {
+    if (ssh.host().master == MasterUse::kNone)
+      return fail(Errc::kUsage, "{}: its file says `master: none`, so no connection stays open",
+                  name);
+    DLRUN_TRY(ssh.open(true));
+    print_note(cli, fmt::format("the connection to {} is open; it closes after {} without use",
+                                name, ssh.host().persist));
+    return kExitOk;
+  }
+  DLRUN_TRY_ASSIGN(const bool was_open, ssh.close());
+  print_note(cli, was_open ? fmt::format("the connection to {} is closed", name)
+                           : fmt::format("no connection to {} was open", name));
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_host(CLI::App& root, Action& action) {
+  auto options = std::make_shared<HostOptions>();
+  Subcommand command(root, "host", "List the hosts of -H, open or close a connection, or try one");
+  command
+      .option("VERB", options->verb,
+              "list (all hosts), check (connect and start dlrun there), login (open a connection; "
+              "ssh may ask for a password or a code), forget (close it)")
+      .required();
+  command.option("HOST", options->name, "Name of a host: its file is hosts/NAME.yaml");
+  command.flag("--json", options->json, "list: print a JSON array");
+  command.on_call(
+      [options, &action] { action = [options](Cli& cli) { return run_verb(cli, *options); }; });
+}
+
+}  // namespace dlrun

@@ -1,0 +1,220 @@
+// Submits on a host exactly once. The token is on this machine's disk before it is sent. After a
+// cut connection dlrun asks again with the same token.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <future>
+#include <optional>
+
+#include "cli/remote_command.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/remote_output.h"
+#include "common/files.h"
+#include "common/text.h"
+#include "launcher/remote/bootstrap.h"
+#include "launcher/remote/pending.h"
+#include "launcher/runs/provenance.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kLargestSpec = 1U << 20U, kLargestAnswer = 16U << 20U;
+constexpr std::size_t kLargestPatch = 4U << 20U;
+/// The pauses before further attempts, 40 s in all.
+constexpr std::array<std::chrono::milliseconds, 5> kPauses{
+    std::chrono::milliseconds(200), std::chrono::milliseconds(1000),
+    std::chrono::milliseconds(3000), std::chrono::milliseconds(9000),
+    std::chrono::milliseconds(27000)};
+
+/// The answer of the host to one attempt.
+struct Answer {
+  RemoteEnd end;
+  std::string out, err;
+  /// The record to delete after the answer was printed; nullopt: it stays, for the next call.
+  std::optional<PendingSubmission> pending{};
+};
+
+/// Reads the spec from standard input. It is kept, because it may have to be sent again.
+Result<std::string> read_spec_input() {
+  std::string text;
+  std::array<char, 1U << 15U> buffer{};
+  for (;;) {
+    const ssize_t got = ::read(STDIN_FILENO, buffer.data(), buffer.size());
+    if (got == 0) return text;
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fail(Errc::kIo, "standard input: {}", errno_text(errno));
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+    if (text.size() > kLargestSpec)
+      return fail(Errc::kInvalid, "standard input: a spec has at most {} bytes", kLargestSpec);
+  }
+}
+
+/// Returns a text that is equal for two submissions if they have the same folder, arguments
+/// (without
+/// --watch) and spec.
+std::string identity_of(const Cli& cli, const HostCall& call, const std::string& input) {
+  std::string text = cli.current_dir.string() + '\0';
+  for (const std::string& word : call.arguments) {
+    if (word != "--watch") text += word + '\0';
+  }
+  const auto spec = call.spec.empty() || call.spec == "-"
+                        ? Result<std::string>(input)
+                        : read_file(cli.current_dir / call.spec, kLargestSpec);
+  return text + '\0' + spec.value_or("");
+}
+
+/// Returns the state of the code's repository, for the run's provenance on the host.
+std::string git_state_to_send(const std::filesystem::path& top, const Env& env) {
+  GitState state = git_state_of(top, env);
+  if (state.patch.size() > kLargestPatch) {
+    state.patch.clear();
+    state.note = fmt::format("no diff: it is larger than {} bytes", kLargestPatch);
+  }
+  return git_state_bytes(state);
+}
+
+/// One submission, and the data that its attempts share.
+class HostSubmission {
+ public:
+  HostSubmission(const Cli& cli, const Ssh& ssh, const HostCall& call, RemoteRequest request,
+                 const CodeCopy* code, std::string input)
+      : cli_(cli),
+        ssh_(ssh),
+        call_(call),
+        request_(std::move(request)),
+        code_(code),
+        input_(std::move(input)),
+        program_(program_there(cli, ssh.host())) {
+    std::erase(request_.argv, "--watch");
+    if (code_ == nullptr) return;
+    // git inspects the code while rsync copies it.
+    git_state_ = std::async(std::launch::async, git_state_to_send, code_->tree.top, ssh_.env());
+  }
+
+  /// Makes attempts until the host answers. Fails with kUnavailable if all of them fail. Makes only
+  /// one if the connection fails before the token was sent.
+  Result<Answer> ask(const Interrupt& interrupt) {
+    DLRUN_TRY_ASSIGN(auto pending, PendingSubmission::find_or_make(cli_.env, ssh_.host().name,
+                                                                   identity_of(cli_, call_, input_),
+                                                                   join(call_.arguments, " ")));
+    request_.token = pending.token();
+    if (pending.is_repeated())
+      print_note(cli_, fmt::format("an earlier call of this command got no answer from {}; dlrun "
+                                   "continues that submission",
+                                   ssh_.host().name));
+    bool is_sent = pending.is_repeated();
+    for (std::size_t attempt = 0;; ++attempt) {
+      auto answer = call_once(interrupt, is_sent);
+      const bool is_lost =
+          !answer ? answer.error().code == Errc::kUnavailable : answer->end.exit_code == kSshFailed;
+      const bool is_open = answer && answer->end.exit_code == kExitUnavailable;
+      if (!is_lost || (!is_sent && attempt == 0)) {
+        if (!is_sent) pending.settle();
+        if (is_sent && answer && !is_open) answer->pending.emplace(std::move(pending));
+        return answer;
+      }
+      if (attempt == kPauses.size() || interrupt.requested())
+        return give_up(answer ? std::string(trim(answer->end.printed)) : answer.error().message);
+      interrupt.sleep(kPauses[attempt]);
+    }
+  }
+
+  /// Returns the request that finds the same submission and follows the run.
+  [[nodiscard]] RemoteRequest watching() const {
+    RemoteRequest request = request_;
+    request.nonce = random_hex(16);
+    request.has_input = false;
+    request.git_state.clear();
+    request.argv.insert(request.argv.begin() + 1, "--watch");
+    return request;
+  }
+
+ private:
+  /// Makes one attempt: copies the code and sends the token. Sets is_sent before the token leaves
+  /// this machine.
+  Result<Answer> call_once(const Interrupt& interrupt, bool& is_sent) {
+    const bool was_sent = is_sent;
+    DLRUN_TRY(ssh_.open());
+    request_.nonce = random_hex(16);
+    request_.has_input = call_.spec == "-";
+    if (code_ == nullptr) is_sent = true;
+    DLRUN_TRY_ASSIGN(auto process, code_ == nullptr
+                                       ? start_on_host(ssh_, program_, request_)
+                                       : copy_under_lock(ssh_, program_, *code_,
+                                                         cli_.bin_dir / "dlrun", interrupt));
+    if (code_ != nullptr) {
+      is_sent = true;
+      if (git_state_.valid()) request_.git_state = git_state_.get();
+      process.send(Frame{Frame::Kind::kGo, word_of(request_)});
+    }
+    if (request_.has_input) {
+      process.send(Frame{Frame::Kind::kInput, input_});
+      process.send(Frame{Frame::Kind::kInputEnd, ""});
+    }
+    Answer answer;
+    const auto into = [](std::string& text) {
+      return [&text](std::string_view bytes) {
+        text += bytes;
+        return text.size() <= kLargestAnswer;
+      };
+    };
+    DLRUN_TRY_ASSIGN(answer.end, process.finish(into(answer.out), into(answer.err), interrupt));
+    if (!answer.end.has_begun && answer.end.exit_code != kSshFailed) {
+      is_sent = was_sent;
+      DLRUN_TRY(check_end(call_, ssh_, answer.end));
+    }
+    return answer;
+  }
+
+  /// reason: of the last attempt; empty if the connection was lost.
+  [[nodiscard]] tl::unexpected<Error> give_up(const std::string& reason) const {
+    return fail(
+        Errc::kUnavailable,
+        "{}{}: the host has not answered, so it is unknown whether the job is submitted. Run "
+        "the same command again: it continues this submission and queues no second job",
+        reason.empty() ? "" : reason + "\n", ssh_.host().name);
+  }
+
+  const Cli& cli_;
+  const Ssh& ssh_;
+  const HostCall& call_;
+  RemoteRequest request_;
+  const CodeCopy* code_;
+  std::string input_, program_;
+  std::future<std::string> git_state_;  ///< until it was sent
+};
+
+}  // namespace
+
+Result<int> submit_on_host(const Cli& cli, const Ssh& ssh, const HostCall& call,
+                           RemoteRequest request, const CodeCopy* code) {
+  std::string input;
+  if (call.spec == "-") {
+    DLRUN_TRY_ASSIGN(input, read_spec_input());
+  }
+  HostSubmission submission(cli, ssh, call, std::move(request), code, std::move(input));
+  std::optional<PendingSubmission> answered;
+  {
+    const Interrupt interrupt;
+    DLRUN_TRY_ASSIGN(auto answer, submission.ask(interrupt));
+    RemoteOutput output(cli);
+    const bool watches = call.watches && answer.end.exit_code == kExitOk;
+    output.err(answer.err);
+    if (!watches || interrupt.requested()) {
+      output.out(answer.out);
+      output.finish();
+      // If this process is killed before the user sees the answer, the same command finds the job.
+      if (answer.pending) answer.pending->settle();
+      return watches ? int{kExitInterrupted} : answer.end.exit_code;
+    }
+    answered = std::move(answer.pending);
+  }
+  return run_request(cli, ssh, call, submission.watching(), [&answered] {
+    if (answered) answered->settle();
+  });
+}
+
+}  // namespace dlrun

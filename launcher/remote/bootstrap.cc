@@ -1,0 +1,224 @@
+#include "launcher/remote/bootstrap.h"
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include <link.h>
+
+#include "common/files.h"
+#include "common/sha256.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "common/untrusted_file.h"
+#include "launcher/executors/foreground.h"
+#include "launcher/remote/code_sync.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kLongestArgument = 100'000;  ///< of a word in argv; Linux allows 131,071
+
+/// Appends the build id of a loaded program (the ELF note NT_GNU_BUILD_ID) to the text at `to`.
+int add_build_id(struct dl_phdr_info* info, std::size_t, void* to) {
+  auto& text = *static_cast<std::string*>(to);
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const auto& header = info->dlpi_phdr[i];
+    if (header.p_type != PT_NOTE) continue;
+    const auto* at = reinterpret_cast<const char*>(info->dlpi_addr + header.p_vaddr);
+    const auto* end = at + header.p_memsz;
+    while (at + sizeof(ElfW(Nhdr)) <= end) {
+      ElfW(Nhdr) note;
+      std::memcpy(&note, at, sizeof note);
+      const auto padded = [](std::size_t size) { return (size + 3) & ~std::size_t{3}; };
+      const char* name = at + sizeof note;
+      const char* id = name + padded(note.n_namesz);
+      if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && std::memcmp(name, "GNU", 4) == 0)
+        text.append(id, note.n_descsz);
+      at = id + padded(note.n_descsz);
+    }
+  }
+  return 1;  // the first one is the program itself
+}
+
+/// Returns a hash of this dlrun and its tools.
+std::string hash_of(const Context& context) {
+  constexpr std::size_t kDigits = 16;
+  std::string build;
+  ::dl_iterate_phdr(add_build_id, &build);
+  if (build.empty()) {  // linked without a build id
+    std::error_code error;
+    const auto file = context.bin_dir / "dlrun";
+    const auto changed = std::filesystem::last_write_time(file, error).time_since_epoch().count();
+    build = fmt::format("{} {}", std::filesystem::file_size(file, error), changed);
+  }
+  return sha256_of_text(build + context.tools.hash).substr(0, kDigits);
+}
+
+}  // namespace
+
+std::string program_there(const Context& context, const HostFile& host) {
+  if (host.program != "auto") return host.program;
+  return fmt::format("~/.cache/dlrun/{}/bin/dlrun", hash_of(context));
+}
+
+Result<RemoteProcess> start_on_host(const Ssh& ssh, const std::string& program,
+                                    const RemoteRequest& request) {
+  const std::string word = word_of(request);
+  const bool is_long = word.size() > kLongestArgument;
+  const auto argv = ssh.command(ssh.start_of(program, is_long ? "-" : word), false);
+  constexpr std::chrono::seconds kRsyncPatience{600}, kPatience{20};
+  const bool is_rsync = request.mode == RemoteMode::kPipe;
+  DLRUN_TRY_ASSIGN(auto session, ssh.take_session(is_rsync, is_rsync ? kRsyncPatience : kPatience));
+  DLRUN_TRY_ASSIGN(auto process,
+                   RemoteProcess::start(argv, ssh.env(), request.nonce, ssh.asks_each_time()));
+  process.hold_session(std::move(session));
+  if (is_long) process.send(word + "\n");
+  return process;
+}
+
+Result<int> run_with_terminal(const Ssh& ssh, const std::string& program, RemoteRequest request) {
+  request.mode = RemoteMode::kTerminal;
+  DLRUN_TRY_ASSIGN(const auto session, ssh.take_session(false));
+  const auto argv = ssh.command(ssh.start_of(program, word_of(request)), true);
+  DLRUN_TRY_ASSIGN(auto process,
+                   ForegroundProcess::start(argv, ssh.env(), "", OnSignal::kTermThenKill));
+  DLRUN_TRY_ASSIGN(const auto end, process.wait());
+  return end.exit_code;
+}
+
+namespace {
+
+constexpr std::chrono::seconds kCopyLimit{600};
+constexpr std::size_t kLargestArchive = 256U << 20U;
+
+/// Runs a POSIX shell script on the host and returns its output. The script is one line without
+/// single quotes, '!' and backslashes, which all login shells pass on unchanged in single quotes.
+Result<std::string> run_script(const Ssh& ssh, const std::string& script, std::string_view input) {
+  const std::string nonce = random_hex(16);
+  const std::string marker = fmt::format("echo \"<dlrun {} 0>\"", nonce);
+  const auto argv =
+      ssh.command({"sh", "-c", fmt::format("'{0}; {0} >&2; {1}'", marker, script)}, false);
+  const Interrupt interrupt;
+  DLRUN_TRY_ASSIGN(auto session, ssh.take_session(false));
+  DLRUN_TRY_ASSIGN(auto process,
+                   RemoteProcess::start(argv, ssh.env(), nonce, ssh.asks_each_time()));
+  process.hold_session(std::move(session));
+  process.send(input);
+  process.end_input();
+  std::string out, err;
+  const auto into = [](std::string& text) {
+    return [&text](std::string_view bytes) {
+      text += bytes;
+      return text.size() < (1U << 20U);
+    };
+  };
+  DLRUN_TRY_ASSIGN(const auto end, process.finish(into(out), into(err), interrupt));
+  if (end.interrupted != 0) return fail(Errc::kInterrupted, "");
+  if (!end.has_begun) return fail(Errc::kUnavailable, "{}", trim(end.printed));
+  if (end.exit_code != 0) return fail(Errc::kIo, "{}", trim(err));
+  return out;
+}
+
+/// Returns an archive of dlrun and its tools.
+Result<std::string> archive_of(const Context& context, const Env& env) {
+  Command command;
+  command.argv = {"tar", "-C", context.bin_dir.parent_path().string(), "-czf", "-", "bin/dlrun"};
+  std::error_code error;
+  for (const auto& file : context.tools.files) {
+    if (std::filesystem::exists(context.bin_dir.parent_path() / file.place, error))
+      command.argv.push_back(file.place);
+  }
+  command.env = env;
+  command.timeout = kCopyLimit;
+  command.output_limit_bytes = kLargestArchive;
+  DLRUN_TRY_ASSIGN(auto ended, run_command(command));
+  if (ended.exit_code != 0) return fail(Errc::kIo, "tar: {}", trim(ended.err));
+  return std::move(ended.out);
+}
+
+/// Returns this machine as `uname -sm` prints it.
+std::string system_here() {
+  struct utsname name {};
+  return ::uname(&name) == 0 ? fmt::format("{} {}", name.sysname, name.machine) : "";
+}
+
+/// Copies dlrun and its tools to ~/.cache/dlrun/HASH on the host. system: as `uname -sm` prints the
+/// host.
+Result<> copy_programs(const Context& context, const Ssh& ssh, const std::string& hash,
+                       std::string_view system) {
+  const HostFile& host = ssh.host();
+  if (system != system_here()) {
+    return fail(Errc::kInvalid,
+                "{}: the host is '{}' and this machine '{}', so this dlrun does not run there. "
+                "Install dlrun on the host and write its path into {}: dlrun: PATH",
+                host.name, printable(system), system_here(), host.source);
+  }
+  DLRUN_TRY_ASSIGN(const auto archive, archive_of(context, ssh.env()));
+  const auto copied = run_script(
+      ssh,
+      fmt::format(
+          "umask 077; d=~/.cache/dlrun; mkdir -p $d && t=$(mktemp -d $d/.new.XXXXXX) || "
+          "exit 1; tar -xzf - -C $t && $t/bin/dlrun --version >&2 || {{ rm -rf $t; exit 1; "
+          "}}; test -x $d/{0}/bin/dlrun || rm -rf $d/{0}; mv -T $t $d/{0} || {{ rm -rf $t; test -x "
+          "$d/{0}/bin/dlrun; }}",
+          hash),
+      archive);
+  if (copied) return {};
+  return fail(copied.error().code,
+              "{}: dlrun could not be copied to ~/.cache/dlrun there, or does not start from there "
+              "(a full quota? a file system mounted noexec?): {}\nInstall dlrun elsewhere on the "
+              "host and write its path into {}: dlrun: PATH",
+              host.name, copied.error().message, host.source);
+}
+
+}  // namespace
+
+Result<bool> ensure_installed(const Context& context, const Ssh& ssh, bool checks_again) {
+  const HostFile& host = ssh.host();
+  if (host.program != "auto") return false;
+  constexpr std::size_t kLongest = 4096;
+  const std::string hash = hash_of(context);
+  DLRUN_TRY_ASSIGN(const auto folder, remote_state_folder(ssh.env(), host.name));
+  const auto record = folder / "installed";
+  const std::string known = host.ssh + " " + hash;
+  if (!checks_again && read_untrusted(record, kLongest, Links::kRefuse).value_or("") == known)
+    return false;
+  const auto found = run_script(
+      ssh, fmt::format("uname -sm; test -x ~/.cache/dlrun/{}/bin/dlrun && echo there; :", hash),
+      "");
+  if (!found) return within(host.name, found.error());
+  const bool is_there = found->find("\nthere\n") != std::string::npos;
+  if (!is_there) DLRUN_TRY(copy_programs(context, ssh, hash, trim(*found)));
+  DLRUN_TRY(make_private_directories(folder));
+  DLRUN_TRY(write_file_atomic(record, known));
+  return !is_there;
+}
+
+bool is_this_machine(const Ssh& ssh) {
+  if (!find_program("sbatch", ssh.env())) return false;
+  Command command;
+  command.argv = {"ssh", "-G", "--", ssh.host().ssh};
+  command.env = ssh.env();
+  const auto ended = run_command(command);
+  std::array<char, 256> name{};
+  if (!ended || ended->exit_code != 0 || ::gethostname(name.data(), name.size() - 1) != 0)
+    return false;
+  std::string hostname;
+  for (const std::string_view line : split(ended->out, '\n')) {
+    if (line.starts_with("hostname ")) hostname = line.substr(9);
+    const bool is_through_another =
+        (line.starts_with("proxycommand ") || line.starts_with("proxyjump ")) &&
+        !line.ends_with(" none");
+    if (is_through_another) return false;
+  }
+  const std::string here = name.data();
+  return hostname == here || hostname.starts_with(here + ".") || here.starts_with(hostname + ".");
+}
+
+}  // namespace dlrun

@@ -1,0 +1,77 @@
+#include "launcher/remote/code_copy.h"
+
+#include "common/text.h"
+#include "launcher/remote/bootstrap.h"
+#include "launcher/remote/code_sync.h"
+#include "launcher/remote/mirror_lock.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kLongestAnswer = 1U << 20U;
+constexpr std::chrono::seconds kAnswerLimit{120};
+
+bool is_below_tree(const std::filesystem::path& relative) {
+  return !relative.empty() && *relative.begin() != "..";
+}
+
+}  // namespace
+
+Result<CodeCopy> prepare_code(const HostFile& host, const std::filesystem::path& current_dir,
+                              const std::string& spec, const Env& env) {
+  const bool is_input = spec == "-";
+  const auto file = (current_dir / spec).lexically_normal();
+  const auto folder = is_input ? current_dir : file.parent_path();
+  auto tree = find_tree(folder);
+  if (!tree) {
+    return fail(Errc::kInvalid,
+                "{0} is not in a git repository, and dlrun copies the files that git lists to {1}. "
+                "Run `git init` there. If the host has the files already, write `sync: {{from: "
+                "none}}` into {2}; paths of specs are then paths on the host",
+                folder.string(), host.name, host.source);
+  }
+  CodeCopy code;
+  code.tree = std::move(*tree);
+  code.spec = spec;
+  const auto below = current_dir.lexically_relative(code.tree.top);
+  if (is_below_tree(below)) {
+    code.subfolder = below.string();
+    if (std::filesystem::path(spec).is_absolute())
+      code.spec = file.lexically_relative(current_dir).string();
+  } else {
+    code.subfolder = folder.lexically_relative(code.tree.top).string();
+    code.spec = file.filename().string();
+  }
+  if (!is_input) {
+    DLRUN_TRY_ASSIGN(code.paths, check_spec_paths(file, code.tree));
+  }
+  DLRUN_TRY_ASSIGN(code.list, list_code(code.tree, host, env));
+  return code;
+}
+
+Result<RemoteProcess> copy_under_lock(const Ssh& ssh, const std::string& program,
+                                      const CodeCopy& code,
+                                      const std::filesystem::path& own_program,
+                                      const Interrupt& interrupt) {
+  RemoteRequest request;
+  request.mode = RemoteMode::kMirror;
+  request.nonce = random_hex(16);
+  request.root = ssh.host().root;
+  request.mirror = code.tree.mirror;
+  for (const LocalPath& local : code.paths) request.paths.push_back(local.path);
+  DLRUN_TRY_ASSIGN(auto process, start_on_host(ssh, program, request));
+  const auto line = process.read_line(kLongestAnswer, kAnswerLimit, interrupt);
+  if (!line && line.error().code == Errc::kInterrupted) return tl::unexpected(line.error());
+  if (!line) return within(ssh.host().name, line.error());
+  auto answer = parse_mirror_answer(*line);
+  if (!answer) return within(ssh.host().name, answer.error());
+  DLRUN_TRY(refuse_missing(code.paths, answer->missing, ssh.host().name));
+  const auto copied =
+      copy_code(code.tree, code.list, ssh.host(), answer->path, own_program, ssh.env());
+  // Ctrl-C ends rsync too, so rsync's error is not the cause.
+  if (!copied && interrupt.requested()) return fail(Errc::kInterrupted, "");
+  if (!copied) return tl::unexpected(copied.error());
+  return process;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,101 @@
+#include "launcher/remote/code_sync.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "common/files.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "common/untrusted_file.h"
+#include "launcher/runs/index.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kLargestFileList = 64U << 20U;
+constexpr std::chrono::hours kCopyTimeLimit{24};
+
+/// Joins names with a NUL after each.
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += name + '\0';
+  return text;
+}
+
+/// Returns the names of the earlier list whose files no longer exist on this machine.
+std::vector<std::string> gone_names(const CodeTree& tree, const std::string& earlier) {
+  std::vector<std::string> gone;
+  for (const std::string_view name : split(earlier, '\0')) {
+    struct stat status {};
+    if (!name.empty() && ::lstat((tree.top / name).c_str(), &status) != 0) gone.emplace_back(name);
+  }
+  return gone;
+}
+
+/// Quotes a word of rsync's -e. rsync splits the value itself and knows these quotes.
+std::string quoted_for_rsync(const std::string& word) {
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("''") : std::string(1, c);
+  return quoted + "'";
+}
+
+}  // namespace
+
+std::string rsync_shell(const std::filesystem::path& program, const std::string& host) {
+  return quoted_for_rsync(program.string()) + " --rsync-shell " + host;
+}
+
+Result<std::filesystem::path> remote_state_folder(const Env& env, const std::string& host) {
+  DLRUN_TRY_ASSIGN(const auto index, RunIndex::of_user(env));
+  return index.directory().parent_path() / "remote" / host;
+}
+
+Result<> copy_code(const CodeTree& tree, const CodeList& list, const HostFile& host,
+                   const std::string& mirror, const std::filesystem::path& program,
+                   const Env& env) {
+  DLRUN_TRY_ASSIGN(const auto folder, remote_state_folder(env, host.name));
+  DLRUN_TRY(make_private_directories(folder));
+  const auto file = folder / (tree.mirror + ".list");
+  const auto earlier = read_untrusted(file, kLargestFileList, Links::kRefuse);
+  if (!earlier && earlier.error().code != Errc::kNotFound) return tl::unexpected(earlier.error());
+  auto names = earlier ? gone_names(tree, *earlier) : std::vector<std::string>();
+  names.insert(names.end(), list.files.begin(), list.files.end());
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  // The file keeps the union of both lists until rsync has deleted the old files on the host.
+  const std::string before = joined(names), after = joined(list.files);
+  if (!earlier || *earlier != before) DLRUN_TRY(write_file_atomic(file, before));
+  Command command;
+  command.argv = {"rsync",
+                  "-lpt",
+                  "-O",
+                  "-z",
+                  "-s",
+                  "--files-from=-",
+                  "--from0",
+                  "--delete-missing-args",
+                  "-e",
+                  rsync_shell(program, host.name),
+                  tree.top.string() + "/",
+                  "mirror:" + mirror + "/"};
+  command.env = env;
+  command.stdin_text = before;
+  command.timeout = kCopyTimeLimit;
+  const auto ended = run_command(command);
+  if (!ended && ended.error().code == Errc::kNotFound)
+    return fail(Errc::kNotFound, "rsync is not installed here; it copies your code to {}",
+                host.name);
+  if (!ended) return tl::unexpected(ended.error());
+  if (ended->exit_code != 0) {
+    return fail(Errc::kIo,
+                "{}: the code could not be copied to {} (rsync ended with {}); nothing was "
+                "submitted: {}",
+                host.name, mirror, ended->exit_code, trim(ended->err));
+  }
+  if (after != before) DLRUN_TRY(write_file_atomic(file, after));
+  return {};
+}
+
+}  // namespace dlrun

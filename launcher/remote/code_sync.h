@@ -1,0 +1,30 @@
+#pragma once
+// Copies the code to its mirror on a host with rsync.
+
+#include <filesystem>
+#include <string>
+
+#include "common/env.h"
+#include "common/result.h"
+#include "launcher/remote/code_tree.h"
+
+namespace dlrun {
+
+/// Copies the listed files. Deletes files on the host that an earlier call copied and that no
+/// longer exist on this machine. Other files on the host stay. mirror: the absolute path on the
+/// host. program: this dlrun, which rsync calls as its remote shell. Fails with kIo and rsync's
+/// message, and with kNotFound if rsync is missing.
+[[nodiscard]] Result<> copy_code(const CodeTree& tree, const CodeList& list, const HostFile& host,
+                                 const std::string& mirror, const std::filesystem::path& program,
+                                 const Env& env);
+
+/// Returns the value of rsync's -e, with which rsync starts this dlrun to reach the host.
+[[nodiscard]] std::string rsync_shell(const std::filesystem::path& program,
+                                      const std::string& host);
+
+/// Returns $XDG_STATE_HOME/dlrun/remote/HOST, else below ~/.local/state. Fails with kNotFound
+/// without HOME.
+[[nodiscard]] Result<std::filesystem::path> remote_state_folder(const Env& env,
+                                                                const std::string& host);
+
+}  // namespace dlrun

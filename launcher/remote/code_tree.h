@@ -1,0 +1,38 @@
+#pragma once
+// The code around a spec, and its files that are copied to a host.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/env.h"
+#include "common/result.h"
+#include "launcher/remote/host_file.h"
+
+namespace dlrun {
+
+/// A git repository on this machine, and the name of its copy on a host.
+struct CodeTree {
+  std::filesystem::path top;
+  std::string mirror;  ///< NAME-HASH; the hash is of this machine and of `top`
+};
+
+/// Returns the repository around a folder; nullopt if there is none. Starts no program.
+[[nodiscard]] std::optional<CodeTree> find_tree(const std::filesystem::path& folder);
+
+struct CodeList {
+  /// Relative to the top, sorted. Includes files that git tracks and that were deleted.
+  std::vector<std::string> files;
+  std::vector<std::string> skipped;  ///< inner repositories, whose files git does not list
+  std::int64_t bytes = 0;            ///< of all files
+};
+
+/// Returns the files that git lists: tracked files, files that are not ignored, and those of
+/// submodules. Adds `sync.also` and leaves out `sync.exclude` of the host's file. Fails with
+/// kInvalid and the largest files if all are larger than `sync.max`.
+[[nodiscard]] Result<CodeList> list_code(const CodeTree& tree, const HostFile& host,
+                                         const Env& env);
+
+}  // namespace dlrun

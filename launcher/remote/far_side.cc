@@ -1,0 +1,288 @@
+// This process reads the connection's input: frames for the command, and the end of the input. The
+// command is its child.
+
+#include "launcher/remote/far_side.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "launcher/remote/mirror_lock.h"
+
+namespace dlrun {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kLongestWord = 16U << 20U;
+constexpr std::chrono::seconds kGroupGrace{10};
+constexpr std::size_t kMostUnread = 1U << 20U;  ///< bytes that wait for the command to read them
+
+/// Reads the first line of the input byte by byte, because frames follow it.
+Result<std::string> read_word(int fd) {
+  std::string word;
+  for (char c = 0; word.size() < kLongestWord;) {
+    const ssize_t got = ::read(fd, &c, 1);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return fail(Errc::kInvalid, "--remote: the request has not come whole");
+    if (c == '\n') return word;
+    word += c;
+  }
+  return fail(Errc::kInvalid, "--remote: the request is longer than {} bytes", kLongestWord);
+}
+
+/// Returns the folder where the command starts: in the mirror, or the home if that folder does not
+/// exist.
+Result<std::filesystem::path> folder_of_request(const RemoteRequest& request, const Env& env) {
+  std::error_code error;
+  if (!request.mirror.empty()) {
+    DLRUN_TRY_ASSIGN(const auto root, expand_root(request.root, env));
+    const auto folder = root / request.mirror / request.subfolder;
+    if (std::filesystem::is_directory(folder, error)) return folder;
+  }
+  const std::filesystem::path home = env.get_or("HOME", "/");
+  return std::filesystem::is_directory(home, error) ? home : std::filesystem::path("/");
+}
+
+/// Waits for the command, and passes frames on to it.
+class Waiter {
+ public:
+  Waiter(pid_t child, const FarStreams& streams, UniqueFd to_child, FrameReader frames)
+      : child_(child), in_(streams.in), to_child_(std::move(to_child)), frames_(std::move(frames)) {
+    pidfd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+  }
+
+  /// Waits for the end of the command and returns its exit code.
+  int wait() {
+    deliver();
+    for (;;) {
+      int status = 0;
+      if (::waitpid(child_, &status, WNOHANG) == child_)
+        return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+      if (is_over_ && Clock::now() >= kill_at_) ::kill(-child_, SIGKILL);
+      // Without pidfd_open (Linux before 5.3), waitpid() is called every 20 ms.
+      const int timeout_ms = is_over_ ? 100 : pidfd_.is_open() ? 60'000 : 20;
+      // POLLRDHUP notices the end of the connection even if the command does not read its input.
+      const short wanted = to_write_.size() < kMostUnread ? POLLIN : POLLRDHUP;
+      std::array<pollfd, 3> waits{pollfd{is_over_ ? -1 : in_, wanted, 0},
+                                  pollfd{to_write_.empty() ? -1 : to_child_.get(), POLLOUT, 0},
+                                  pollfd{pidfd_.get(), POLLIN, 0}};
+      if (::poll(waits.data(), waits.size(), timeout_ms) <= 0) continue;
+      if (waits[1].revents != 0) write_some();
+      if ((waits[0].revents & POLLIN) != 0) {
+        read_some();
+      } else if (waits[0].revents != 0) {
+        end_command();
+      }
+    }
+  }
+
+ private:
+  void read_some() {
+    std::array<char, 1U << 15U> buffer{};
+    const ssize_t got = ::read(in_, buffer.data(), buffer.size());
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
+    if (got <= 0) return end_command();
+    frames_.add({buffer.data(), static_cast<std::size_t>(got)});
+    deliver();
+  }
+
+  void deliver() {
+    for (;;) {
+      const auto frame = frames_.next();
+      if (!frame) return end_command();
+      if (!*frame) return;
+      if ((*frame)->kind == Frame::Kind::kInput && to_child_.is_open()) {
+        to_write_ += (*frame)->bytes;
+      } else if ((*frame)->kind == Frame::Kind::kInputEnd) {
+        has_input_end_ = true;
+        if (to_write_.empty()) to_child_.reset();
+      } else if ((*frame)->kind == Frame::Kind::kSignal) {
+        const auto signal = parse_int((*frame)->bytes);
+        const bool is_known =
+            signal && (*signal == SIGINT || *signal == SIGTERM || *signal == SIGHUP);
+        if (is_known) ::kill(-child_, static_cast<int>(*signal));
+      }
+    }
+  }
+
+  void write_some() {
+    const ssize_t written = ::write(to_child_.get(), to_write_.data(), to_write_.size());
+    if (written > 0) to_write_.erase(0, static_cast<std::size_t>(written));
+    const bool is_closed = written < 0 && errno != EAGAIN && errno != EINTR;
+    if (is_closed) to_write_.clear();
+    if (is_closed || (has_input_end_ && to_write_.empty())) to_child_.reset();
+  }
+
+  void end_command() {
+    if (is_over_) return;
+    is_over_ = true;
+    kill_at_ = Clock::now() + kGroupGrace;
+    to_write_.clear();
+    to_child_.reset();
+    ::kill(-child_, SIGTERM);
+  }
+
+  pid_t child_;
+  int in_;
+  UniqueFd to_child_, pidfd_;
+  FrameReader frames_;
+  std::string to_write_;  ///< input that the command has not taken yet
+  bool has_input_end_ = false, is_over_ = false;
+  Clock::time_point kill_at_;
+};
+
+/// Replaces this process by another program.
+Result<FarRole> become(const RemoteRequest& request, const Env& env) {
+  if (request.argv.empty()) return fail(Errc::kInvalid, "--remote: no program is named");
+  const auto program = find_program(request.argv[0], env);
+  if (!program) {
+    return fail(Errc::kNotFound, "{}: no such program on this host; install it there",
+                request.argv[0]);
+  }
+  std::vector<char*> argv;
+  for (const std::string& word : request.argv) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  const auto entries = env.entries();
+  std::vector<char*> environment;
+  for (const std::string& entry : entries) environment.push_back(const_cast<char*>(entry.c_str()));
+  environment.push_back(nullptr);
+  ::execve(program->c_str(), argv.data(), environment.data());
+  return fail(Errc::kIo, "{}: {}", *program, errno_text(errno));
+}
+
+/// Forks. The child gets the request's standard input and its own process group.
+Result<FarRole> start_command(RemoteRequest request, const Env& env, const FarStreams& streams,
+                              FrameReader frames) {
+  DLRUN_TRY_ASSIGN(auto folder, folder_of_request(request, env));
+  std::array<int, 2> input{-1, -1};
+  if (request.has_input && ::pipe2(input.data(), O_CLOEXEC) != 0)
+    return fail(Errc::kIo, "cannot make a pipe: {}", errno_text(errno));
+  UniqueFd read_end(input[0]), write_end(input[1]);
+  ::signal(SIGPIPE, SIG_IGN);
+  const pid_t child = ::fork();
+  if (child < 0) return fail(Errc::kIo, "fork: {}", errno_text(errno));
+  if (child > 0) {
+    ::setpgid(child, child);
+    read_end.reset();
+    if (write_end.is_open()) ::fcntl(write_end.get(), F_SETFL, O_NONBLOCK);
+    FarRole role;
+    role.exit_code = Waiter(child, streams, std::move(write_end), std::move(frames)).wait();
+    return role;
+  }
+  ::setpgid(0, 0);
+  ::signal(SIGPIPE, SIG_DFL);
+  write_end.reset();
+  if (!read_end.is_open()) read_end.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  ::dup2(read_end.get(), streams.in);
+  return FarRole{std::nullopt, std::move(request), std::move(folder), {}};
+}
+
+/// Writes the state of the code's repository beside the mirror, for the run's provenance. Returns
+/// the file, or an empty path if the state is unknown.
+Result<std::filesystem::path> write_git_state(const std::filesystem::path& root,
+                                              const std::string& mirror,
+                                              const std::string& git_state) {
+  if (git_state.empty()) return std::filesystem::path();
+  auto file = root / ("." + mirror + ".git-state");
+  DLRUN_TRY(write_file_atomic(file, git_state));
+  return file;
+}
+
+/// Locks the mirror and waits for the request to run under the lock.
+Result<FarRole> serve_mirror(const RemoteRequest& request, const Env& env,
+                             const FarStreams& streams) {
+  DLRUN_TRY_ASSIGN(const auto root, expand_root(request.root, env));
+  DLRUN_TRY_ASSIGN(auto lock, MirrorLock::take(root, request.mirror));
+  const std::string answer = mirror_answer(root / request.mirror, request.paths);
+  DLRUN_TRY(write_all(streams.out, answer));
+  FrameReader frames;
+  for (;;) {
+    DLRUN_TRY_ASSIGN(const auto frame, frames.next());
+    if (frame && frame->kind == Frame::Kind::kGo) {
+      DLRUN_TRY_ASSIGN(auto next, parse_request(frame->bytes));
+      DLRUN_TRY_ASSIGN(auto git_state, write_git_state(root, request.mirror, next.git_state));
+      auto role = start_command(std::move(next), env, streams, std::move(frames));
+      if (role && !role->exit_code) {
+        lock.leave_to_process();
+        role->git_state = std::move(git_state);
+      }
+      return role;
+    }
+    std::array<char, 1U << 15U> buffer{};
+    const ssize_t got = ::read(streams.in, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return FarRole{0, {}, {}, {}};
+    frames.add({buffer.data(), static_cast<std::size_t>(got)});
+  }
+}
+
+}  // namespace
+
+Result<std::filesystem::path> expand_root(std::string_view root, const Env& env) {
+  std::string text;
+  std::string_view rest = root;
+  if (rest == "~" || rest.starts_with("~/")) {
+    text = env.get_or("HOME", "");
+    rest.remove_prefix(1);
+    if (text.empty()) return fail(Errc::kInvalid, "root: HOME is not set on this host");
+  }
+  const auto is_letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  while (!rest.empty()) {
+    if (rest[0] != '$') {
+      text += rest[0];
+      rest.remove_prefix(1);
+      continue;
+    }
+    const bool has_brace = rest.size() > 1 && rest[1] == '{';
+    std::size_t begin = has_brace ? 2 : 1, end = begin;
+    while (end < rest.size() && is_letter(rest[end])) ++end;
+    const std::string_view name = rest.substr(begin, end - begin);
+    const std::string value = env.get_or(name, "");
+    if (value.empty() || (has_brace && (end >= rest.size() || rest[end] != '}'))) {
+      return fail(
+          Errc::kInvalid,
+          "root: '{}': the variable {} is not set on this host. If the login sets it, write "
+          "`login_shell: true` into the host's file",
+          printable(root), printable(name));
+    }
+    text += value;
+    rest.remove_prefix(end + (has_brace ? 1 : 0));
+  }
+  std::filesystem::path path(text);
+  if (!path.is_absolute())
+    return fail(Errc::kInvalid, "root: '{}' is no absolute path", printable(text));
+  return path.lexically_normal();
+}
+
+Result<FarRole> serve(std::string_view word, const Env& env, const FarStreams& streams) {
+  std::string line;
+  if (word == "-") {
+    DLRUN_TRY_ASSIGN(line, read_word(streams.in));
+    word = line;
+  }
+  DLRUN_TRY_ASSIGN(auto request, parse_request(word));
+  if (request.mode == RemoteMode::kTerminal) {
+    DLRUN_TRY_ASSIGN(auto folder, folder_of_request(request, env));
+    return FarRole{std::nullopt, std::move(request), std::move(folder), {}};
+  }
+  const std::string marker = marker_of(request.nonce, DLRUN_VERSION);
+  DLRUN_TRY(write_all(streams.err, marker));
+  DLRUN_TRY(write_all(streams.out, marker));
+  if (request.mode == RemoteMode::kPipe) return become(request, env);
+  if (request.mode == RemoteMode::kMirror) return serve_mirror(request, env, streams);
+  return start_command(std::move(request), env, streams, {});
+}
+
+}  // namespace dlrun

@@ -1,0 +1,44 @@
+#pragma once
+// Runs on the host: the steps of `dlrun --remote WORD` before the command line is parsed.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "common/env.h"
+#include "common/files.h"
+#include "common/result.h"
+#include "launcher/remote/request.h"
+
+namespace dlrun {
+
+/// The three descriptors of the connection.
+struct FarStreams {
+  int in = 0, out = 1, err = 2;
+};
+
+/// The role of the process that returns from serve().
+struct FarRole {
+  /// Set if the process has waited for the command; it then exits with this code. Otherwise the
+  /// process runs the command.
+  std::optional<int> exit_code{};
+  RemoteRequest request{};
+  std::filesystem::path folder{};     ///< where the command starts
+  std::filesystem::path git_state{};  ///< the file with request.git_state; empty: there is none
+};
+
+/// Serves the request of a word ("-": the word is the first line of the input). Prints the marker
+/// and forks. Returns in the child, which runs the command in its own process group. Returns in the
+/// parent when the command has ended. The parent ends the group when the input ends: with SIGTERM,
+/// and with SIGKILL ten seconds later.
+///
+/// For kPipe, the other program replaces this process. For kTerminal, returns at once without a
+/// fork.
+[[nodiscard]] Result<FarRole> serve(std::string_view word, const Env& env,
+                                    const FarStreams& streams);
+
+/// Returns a root with ~ and $NAME replaced as the host's environment has them. Fails with kInvalid
+/// and names the variable that is not set.
+[[nodiscard]] Result<std::filesystem::path> expand_root(std::string_view root, const Env& env);
+
+}  // namespace dlrun

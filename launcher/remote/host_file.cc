@@ -1,0 +1,191 @@
+// Reads a host's file with the reader of site files. One table holds the keys, for the reader and
+// for the reference.
+
+#include "launcher/remote/host_file.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "common/text.h"
+#include "launcher/spec/config_reader.h"
+#include "launcher/spec/map_reader.h"
+#include "launcher/spec/slurm_units.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::array<HostKey, 7> kKeys{{
+    {"ssh", "the file's name",
+     "A `Host` of `~/.ssh/config`, or `USER@HOST`. Keys, jumps and the "
+     "agent stay in ssh's configuration."},
+    {"root", "~/dlrun",
+     "The folder on the host for copies of your code. The host expands `~` and "
+     "`$NAME`. Your runs are below it unless the spec says otherwise."},
+    {"dlrun", "auto",
+     "`auto`: dlrun copies itself to `~/.cache/dlrun/HASH` on the host. Otherwise "
+     "the path of a dlrun that is installed there."},
+    {"master", "auto",
+     "`auto`: calls share one connection, which dlrun opens. `existing`: only "
+     "`dlrun host login NAME` opens it. `none`: every call connects anew, which needs a "
+     "key or an agent."},
+    {"persist", "4h",
+     "How long a shared connection stays open without use, such as `30m` or `4h`."},
+    {"login_shell", "false", "`true` where Slurm's commands are found only after `/etc/profile`."},
+    {"sync", "",
+     "The files that are copied to the host: `from: git` (the files that git lists) or "
+     "`none`; `also`: files and folders that git ignores; `exclude`: patterns of files "
+     "that are not copied; `max`: the largest total size (200M)."},
+}};
+
+bool is_among(char c, std::string_view others) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+         others.find(c) != std::string_view::npos;
+}
+
+bool holds_only(std::string_view text, std::string_view others) {
+  return std::all_of(text.begin(), text.end(), [&](char c) { return is_among(c, others); });
+}
+
+/// Refuses a name that ssh would take as an option, or that a shell would change.
+Result<> check_alias(const std::string& alias) {
+  if (!alias.starts_with('-') && holds_only(alias, "._-@:")) return {};
+  return fail(Errc::kInvalid,
+              "'{}' is not the name of a host: expected letters, digits, '.', '_', '-' and '@'; "
+              "other settings belong in ~/.ssh/config",
+              printable(alias));
+}
+
+/// Refuses a path that different shells would read differently.
+Result<> check_program(const std::string& path) {
+  if (path == "auto") return {};
+  const bool is_path = path.starts_with('/') || path.starts_with("~/") || path.starts_with("$");
+  if (is_path && holds_only(path, "/._-+~$")) return {};
+  return fail(Errc::kInvalid,
+              "'{}': expected auto, or the absolute path of dlrun on the host, of letters, digits "
+              "and / . _ - + $",
+              printable(path));
+}
+
+Result<> check_root(const std::string& root) {
+  if (root.starts_with('/') || root.starts_with('~') || root.starts_with('$')) return {};
+  return fail(Errc::kInvalid, "'{}': expected an absolute path, or one that starts with ~ or $NAME",
+              printable(root));
+}
+
+/// Accepts ssh's durations, so that the value can be passed on as it is.
+Result<> check_duration(const std::string& text) {
+  const bool is_number =
+      !text.empty() && text.size() <= 8 && text.front() >= '0' && text.front() <= '9' &&
+      std::all_of(text.begin(), text.end() - 1, [](char c) { return c >= '0' && c <= '9'; });
+  if (is_number && std::string_view("0123456789smhd").find(text.back()) != std::string::npos)
+    return {};
+  return fail(Errc::kInvalid, "'{}' is not a duration; expected one such as 30m or 4h",
+              printable(text));
+}
+
+Result<> check_size(const std::string& text) {
+  if (memory_mib(text)) return {};
+  return fail(Errc::kInvalid, "'{}' is not a size; expected one such as 200M or 2G",
+              printable(text));
+}
+
+/// Refuses a path or a pattern that leaves the tree.
+Result<> check_inside(const std::string& path) {
+  const std::filesystem::path given(path);
+  const bool leaves =
+      given.is_absolute() ||
+      std::any_of(given.begin(), given.end(), [](const auto& part) { return part == ".."; });
+  if (!leaves) return {};
+  return fail(Errc::kInvalid, "'{}' leaves the tree; expected a path below the top of the code",
+              printable(path));
+}
+
+void read_sync(MapReader& reader, YamlId id, HostFile& host) {
+  std::string from = "git", max;
+  reader.read(id, {{"from", reader.choice(from, {"git", "none"})},
+                   {"also", reader.list(host.sync_also, check_inside)},
+                   {"exclude", reader.list(host.sync_exclude, check_inside)},
+                   {"max", reader.checked(max, check_size)}});
+  host.sync_from = from == "none" ? CodeSource::kNone : CodeSource::kGit;
+  if (!max.empty()) host.sync_max_bytes = *memory_mib(max) << 20;
+}
+
+HostFile read_keys(const ConfigFile& file, std::string_view name,
+                   std::vector<Diagnostic>& problems) {
+  HostFile host;
+  host.name = name;
+  host.source = file.source;
+  host.ssh = name;
+  std::string master = "auto";
+  MapReader reader(file, problems);
+  reader.read(file.document.root, {{"ssh", reader.checked(host.ssh, check_alias)},
+                                   {"root", reader.checked(host.root, check_root)},
+                                   {"dlrun", reader.checked(host.program, check_program)},
+                                   {"master", reader.choice(master, {"auto", "existing", "none"})},
+                                   {"persist", reader.checked(host.persist, check_duration)},
+                                   {"login_shell", reader.boolean(host.login_shell)},
+                                   {"sync", [&](YamlId id) { read_sync(reader, id, host); }}});
+  host.master = master == "existing" ? MasterUse::kExisting
+                : master == "none"   ? MasterUse::kNone
+                                     : MasterUse::kAuto;
+  return host;
+}
+
+/// Fails if another user than root owns the file, or if everybody can write to it.
+Result<> check_writers(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return {};
+  if ((status.st_uid == ::geteuid() || status.st_uid == 0) && (status.st_mode & S_IWOTH) == 0)
+    return {};
+  return fail(Errc::kInvalid,
+              "{}: another user can write to it, and it decides which host gets your commands; "
+              "`chmod o-w` it, or copy it so that it is yours",
+              path);
+}
+
+}  // namespace
+
+std::span<const HostKey> host_keys() {
+  return kKeys;
+}
+
+std::string host_keys_markdown() {
+  std::string text = "| key | default | meaning |\n|---|---|---|\n";
+  for (const HostKey& key : kKeys)
+    text += fmt::format("| `{}` | {} | {} |\n", key.path, key.fallback, key.help);
+  return text;
+}
+
+Result<HostFile> read_host(std::string_view name, const std::vector<std::filesystem::path>& dirs) {
+  std::vector<Diagnostic> problems;
+  const auto file = is_slug(name) ? find_config("hosts", name, dirs, problems) : std::nullopt;
+  if (file) DLRUN_TRY(check_writers(file->source));
+  HostFile host;
+  if (file) host = read_keys(*file, name, problems);
+  if (!problems.empty()) return fail(Errc::kInvalid, std::move(problems));
+  if (file) return host;
+  const auto known = host_names(dirs);
+  const std::vector<std::string_view> candidates(known.begin(), known.end());
+  const auto meant = nearest(name, candidates);
+  const std::string hint =
+      meant ? fmt::format("; did you mean '{}'?", *meant)
+            : fmt::format("; known: {}", known.empty() ? "none" : join(known, " "));
+  return fail(Errc::kNotFound,
+              "there is no host '{}'{}\nA host's file, such as {}, may hold one line: ssh: ALIAS "
+              "(a Host of ~/.ssh/config)",
+              printable(name), hint,
+              ((dirs.empty() ? std::filesystem::path("~/.config/dlrun") : dirs.front()) / "hosts" /
+               "NAME.yaml")
+                  .string());
+}
+
+std::vector<std::string> host_names(const std::vector<std::filesystem::path>& dirs) {
+  auto names = config_names("hosts", dirs);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,61 @@
+#pragma once
+// The hosts that `dlrun -H NAME` reaches over ssh: hosts/NAME.yaml in the user's configuration.
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/result.h"
+
+namespace dlrun {
+
+/// How connections to a host are opened.
+enum class MasterUse {
+  kAuto,      ///< dlrun opens a connection, which later calls share
+  kExisting,  ///< dlrun uses a connection that `dlrun host login` opened, and never opens one
+  kNone,      ///< every call opens a connection of its own
+};
+
+/// How the code of a spec reaches the host.
+enum class CodeSource {
+  kGit,   ///< the files that git lists
+  kNone,  ///< nothing is copied; paths of specs are paths of the host
+};
+
+/// The contents of a host's file.
+struct HostFile {
+  std::string name;
+  std::string source;            ///< the file's path
+  std::string ssh;               ///< a Host of ~/.ssh/config, or USER@HOST
+  std::string root = "~/dlrun";  ///< the folder of the mirrors; the host expands ~ and $NAME
+  std::string program = "auto";  ///< the path of dlrun there
+  MasterUse master = MasterUse::kAuto;
+  std::string persist = "4h";  ///< how long an unused connection stays open
+  bool login_shell = false;    ///< commands start through `bash -l`
+  CodeSource sync_from = CodeSource::kGit;
+  std::vector<std::string> sync_also;     ///< files and folders that git ignores
+  std::vector<std::string> sync_exclude;  ///< patterns of files that stay here
+  std::int64_t sync_max_bytes = std::int64_t{200} << 20;
+};
+
+/// One key of a host's file, for the reference.
+struct HostKey {
+  std::string_view path, fallback, help;
+};
+[[nodiscard]] std::span<const HostKey> host_keys();
+/// Returns the table of the keys in Markdown, as docs/remote.md has it.
+[[nodiscard]] std::string host_keys_markdown();
+
+/// Reads hosts/NAME.yaml of the first of `dirs` that has it. Fails with kNotFound if there is none,
+/// with all problems and their places if the file is wrong, and with kInvalid if another user could
+/// have written it: the file decides which programs ssh starts.
+[[nodiscard]] Result<HostFile> read_host(std::string_view name,
+                                         const std::vector<std::filesystem::path>& dirs);
+
+/// Returns the names of all hosts, sorted.
+[[nodiscard]] std::vector<std::string> host_names(const std::vector<std::filesystem::path>& dirs);
+
+}  // namespace dlrun

@@ -1,0 +1,45 @@
+#pragma once
+// The copy of a user's code on a host, and the lock that keeps it unchanged until Slurm has the
+// job.
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/files.h"
+#include "common/result.h"
+
+namespace dlrun {
+
+/// Holds a mirror's lock. Programs that this process starts inherit the lock, so that it stays held
+/// while their sbatch runs.
+class MirrorLock {
+ public:
+  /// Makes root and the mirror's folder, and takes the lock. Waits for the lock up to `patience`.
+  /// On a file system without locks the lock has no effect. Fails with kUnavailable if another
+  /// submission holds it, and with kIo if the folder cannot be made.
+  [[nodiscard]] static Result<MirrorLock> take(
+      const std::filesystem::path& root, const std::string& mirror,
+      std::chrono::seconds patience = std::chrono::seconds(10));
+  /// Keeps the lock until this process and those that it starts have ended.
+  void leave_to_process() { static_cast<void>(fd_.release()); }
+
+ private:
+  explicit MirrorLock(UniqueFd fd) : fd_(std::move(fd)) {}
+  UniqueFd fd_;
+};
+
+/// Returns the host's answer, one line of JSON: the mirror's path, and those of `paths` that do not
+/// exist on this machine.
+[[nodiscard]] std::string mirror_answer(const std::filesystem::path& mirror,
+                                        const std::vector<std::string>& paths);
+
+struct MirrorAnswer {
+  std::string path;
+  std::vector<std::string> missing;
+};
+/// Reads the answer. Fails with kInvalid if it is not one.
+[[nodiscard]] Result<MirrorAnswer> parse_mirror_answer(const std::string& line);
+
+}  // namespace dlrun

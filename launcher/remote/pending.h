@@ -1,0 +1,49 @@
+#pragma once
+// Submissions that were sent to a host and have no answer yet. Each has a file with its token, so
+// that dlrun can ask again.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/env.h"
+#include "common/files.h"
+#include "common/result.h"
+
+namespace dlrun {
+
+/// A submission in progress. While this object exists, no other dlrun continues the submission.
+class PendingSubmission {
+ public:
+  /// Returns the record of an earlier call of the same command that got no answer. If there is
+  /// none, writes a new one with a new token to the disk. command: identifies the command: its
+  /// folder, arguments and spec. shown: the command line for people.
+  [[nodiscard]] static Result<PendingSubmission> find_or_make(const Env& env,
+                                                              const std::string& host,
+                                                              const std::string& command,
+                                                              const std::string& shown);
+
+  [[nodiscard]] const std::string& token() const { return token_; }
+  /// Returns true if an earlier call sent the token.
+  [[nodiscard]] bool is_repeated() const { return is_repeated_; }
+  /// Deletes the record. Called after the user has seen the host's answer.
+  void settle();
+
+ private:
+  PendingSubmission(std::string token, std::filesystem::path file, UniqueFd lock, bool is_repeated)
+      : token_(std::move(token)),
+        file_(std::move(file)),
+        lock_(std::move(lock)),
+        is_repeated_(is_repeated) {}
+
+  std::string token_;
+  std::filesystem::path file_;
+  UniqueFd lock_;
+  bool is_repeated_;
+};
+
+/// Returns the command lines of the submissions to the host that have no answer, for people.
+[[nodiscard]] std::vector<std::string> open_submissions(const Env& env, const std::string& host);
+
+}  // namespace dlrun

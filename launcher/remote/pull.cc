@@ -1,0 +1,81 @@
+#include "launcher/remote/pull.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "common/files.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "launcher/remote/code_sync.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::chrono::hours kPullTimeLimit{24};
+constexpr std::size_t kLargestPullList = 64U << 20U;
+constexpr std::string_view kCopiedPrefix = "copied ";
+
+}  // namespace
+
+std::vector<std::string> pull_argv(const PullRequest& request) {
+  std::vector<std::string> argv{"rsync",
+                                "-rtp",
+                                "--no-links",
+                                "--no-devices",
+                                "--no-specials",
+                                "--chmod=u+rwX",
+                                "-O",
+                                "-z",
+                                "-s",
+                                "--out-format=" + std::string(kCopiedPrefix) + "%n"};
+  if (!request.pattern.empty()) {
+    argv.insert(argv.end(), {"-m", "--include=*/", "--include=" + request.pattern, "--exclude=*"});
+  }
+  argv.insert(argv.end(), {"-e", rsync_shell(request.program, request.host),
+                           "host:" + request.from + "/", request.to.string() + "/"});
+  return argv;
+}
+
+Result<std::vector<std::string>> pull(const PullRequest& request, const Env& env) {
+  if (!request.from.starts_with('/'))
+    return fail(Errc::kInvalid, "{}: the host names no folder of the run", request.host);
+  DLRUN_TRY(make_private_directories(request.to));
+  Command command;
+  command.argv = pull_argv(request);
+  command.env = env;
+  command.timeout = kPullTimeLimit;
+  command.output_limit_bytes = kLargestPullList;
+  const auto ended = run_command(command);
+  if (!ended && ended.error().code == Errc::kNotFound)
+    return fail(Errc::kNotFound, "rsync is not installed here; it copies the files");
+  if (!ended) return tl::unexpected(ended.error());
+  if (ended->exit_code != 0) {
+    return fail(Errc::kIo, "{}: not all files could be copied to {} (rsync ended with {}): {}",
+                request.host, request.to.string(), ended->exit_code, trim(ended->err));
+  }
+  std::vector<std::string> files;
+  for (const std::string_view line : split(ended->out, '\n')) {
+    if (line.starts_with(kCopiedPrefix) && !line.ends_with('/'))
+      files.emplace_back(line.substr(kCopiedPrefix.size()));
+  }
+  return files;
+}
+
+Result<std::string> folder_name_of(const std::string& id) {
+  const auto slash = id.find('/');
+  const std::string run = id.substr(0, slash);
+  const std::string point = slash == std::string::npos ? "" : id.substr(slash + 1);
+  const bool is_point = point.empty() || parse_int(point).value_or(-1) >= 0;
+  constexpr std::size_t kLongest = 128;
+  const bool is_plain = !run.empty() && run.size() <= kLongest && run.front() != '.' &&
+                        run.front() != '-' && std::all_of(run.begin(), run.end(), [](char c) {
+                          return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                                 (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+                        });
+  if (!is_plain || !is_point)
+    return fail(Errc::kInvalid, "the host calls the run '{}', which is no id of a run",
+                printable(id));
+  return point.empty() ? run : run + "-" + point;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,33 @@
+#pragma once
+// Copies files of a run from a host.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/env.h"
+#include "common/result.h"
+
+namespace dlrun {
+
+struct PullRequest {
+  std::string host;               ///< the host's name
+  std::string from;               ///< the run's folder there, absolute
+  std::filesystem::path to;       ///< the folder here, which is made if it is missing
+  std::string pattern;            ///< rsync's pattern of files; empty: all
+  std::filesystem::path program;  ///< this dlrun, which rsync calls as its remote shell
+};
+
+/// Returns the argument vector of rsync. It copies regular files and folders only: without links,
+/// no path of the host can lead out of `to`. It deletes nothing.
+[[nodiscard]] std::vector<std::string> pull_argv(const PullRequest& request);
+
+/// Copies the files, and returns those that were new or changed, relative to `to`. Fails with kIo
+/// and rsync's message, and with kInvalid if `from` is not absolute.
+[[nodiscard]] Result<std::vector<std::string>> pull(const PullRequest& request, const Env& env);
+
+/// Returns the folder's name for a run's id: the id, and "RUN-3" for a sweep's point "RUN/3". Fails
+/// with kInvalid for an id that dlrun does not make. A hostile host could send such an id.
+[[nodiscard]] Result<std::string> folder_name_of(const std::string& id);
+
+}  // namespace dlrun

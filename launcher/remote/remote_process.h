@@ -1,0 +1,111 @@
+#pragma once
+// An ssh that this process talks to through pipes.
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/env.h"
+#include "common/files.h"
+#include "common/interrupt.h"
+#include "common/result.h"
+#include "launcher/remote/request.h"
+
+namespace dlrun {
+
+/// The exit code of an ssh that could not connect, or that lost the connection.
+inline constexpr int kSshFailed = 255;
+
+/// The end of a program that was started on the caller's terminal.
+struct TerminalEnd {
+  int exit_code = 0;
+  std::string err;  ///< the captured standard error
+};
+
+/// Runs a program that may ask on the terminal, and waits for its end. Does not wait for processes
+/// that the program leaves behind. shows_errors: its standard error is the caller's; otherwise it
+/// is captured.
+[[nodiscard]] Result<TerminalEnd> run_on_terminal(const std::vector<std::string>& argv,
+                                                  const Env& env, bool shows_errors);
+
+/// The end of a command on a host.
+struct RemoteEnd {
+  bool has_begun = false;  ///< dlrun started there
+  int exit_code = 0;       ///< the command's if has_begun; 255 also if the connection was lost
+  std::string version;     ///< of dlrun there
+  std::string printed;     ///< !has_begun: the output of ssh and of the shell there
+  int interrupted = 0;     ///< the first signal that was passed to the command, 0: none
+};
+
+/// Receives pieces of output. Returns false if it accepts no more, which ends the command.
+using Sink = std::function<bool(std::string_view)>;
+
+/// One ssh with a request. Not thread-safe. The destructor closes the connection, which ends the
+/// command on the host, and reaps ssh.
+class RemoteProcess {
+ public:
+  /// Starts ssh. nonce: of the request. keeps_group: stays in the caller's process group, so that
+  /// ssh can ask on the terminal.
+  [[nodiscard]] static Result<RemoteProcess> start(const std::vector<std::string>& argv,
+                                                   const Env& env, std::string_view nonce,
+                                                   bool keeps_group);
+  RemoteProcess(RemoteProcess&& other) noexcept;
+  RemoteProcess& operator=(RemoteProcess&&) = delete;
+  ~RemoteProcess();
+
+  /// Sends bytes; what does not fit into the pipe is sent while the output is read.
+  void send(std::string_view bytes) { to_send_ += bytes; }
+  void send(const Frame& frame) { to_send_ += encode(frame); }
+  enum class Input { kNone, kFramed, kRaw };
+  /// Closes the standard input of the command when all is sent.
+  void end_input() { input_ = Input::kRaw, input_ended_ = true; }
+  /// Keeps a session of Ssh::take_session() until ssh has been reaped.
+  void hold_session(UniqueFd session) { session_ = std::move(session); }
+  /// Passes on the caller's standard input from now on: as frames, or unchanged.
+  void forward_input(Input input) { input_ = input; }
+  /// Returns true if dlrun has started on the host.
+  [[nodiscard]] bool has_begun() const { return out_filter_.has_begun(); }
+
+  /// Returns the next line of the answer. Fails with kUnavailable if ssh ends before, with
+  /// kTimeout, and with kInvalid if the line is longer than the limit.
+  [[nodiscard]] Result<std::string> read_line(std::size_t limit_bytes, std::chrono::seconds timeout,
+                                              const Interrupt& interrupt);
+  /// Passes the output to the sinks until ssh ends. Sends the first signal in `interrupt` to the
+  /// command. Closes the connection if the command still runs ten seconds later.
+  [[nodiscard]] Result<RemoteEnd> finish(const Sink& out, const Sink& err,
+                                         const Interrupt& interrupt);
+
+ private:
+  RemoteProcess(pid_t pid, UniqueFd in, UniqueFd out, UniqueFd err, std::string_view nonce)
+      : pid_(pid),
+        in_(std::move(in)),
+        out_(std::move(out)),
+        err_(std::move(err)),
+        out_filter_(nonce),
+        err_filter_(nonce) {}
+
+  /// Waits for something to do, and does it. Returns false if ssh has ended and all is read.
+  [[nodiscard]] Result<bool> step(const Sink& out, const Sink& err);
+  [[nodiscard]] Result<> take(UniqueFd& fd, MarkerFilter& filter, const Sink& sink);
+  void write_some();
+  void read_input();
+  bool reap(bool waits);
+  /// Returns the error of an ssh that has ended before the answer. err: its standard error after
+  /// the marker.
+  [[nodiscard]] Error error_of(std::string_view err) const;
+
+  pid_t pid_ = -1;
+  UniqueFd session_, in_, out_, err_;
+  MarkerFilter out_filter_, err_filter_;
+  std::string to_send_, line_;
+  Input input_ = Input::kNone;
+  bool input_ended_ = false, is_reaped_ = false;
+  int status_ = 0;
+};
+
+}  // namespace dlrun

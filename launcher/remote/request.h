@@ -1,0 +1,94 @@
+#pragma once
+// The request that dlrun sends to the dlrun on a host, as one word that no shell changes, and the
+// frames that follow it on standard input. docs/decisions/0039 has the reasons.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/result.h"
+
+namespace dlrun {
+
+/// The action of the host.
+enum class RemoteMode {
+  kCommand,   ///< runs a command of dlrun, until standard input ends
+  kTerminal,  ///< becomes the command: the terminal ends it
+  kMirror,    ///< locks the mirror, sends its path, and waits for kGo to run the command
+  kPipe,      ///< becomes another program, with the connection as its standard streams
+};
+
+struct RemoteRequest {
+  RemoteMode mode = RemoteMode::kCommand;
+  std::string nonce;      ///< distinguishes the answer from what the shell's start files print
+  std::string root;       ///< the folder of mirrors, as the host's file has it
+  std::string mirror;     ///< the mirror's name below root; empty: there is none
+  std::string subfolder;  ///< the folder below the mirror where the command starts
+  std::string token;      ///< of a submission; empty: the host makes one
+  std::string git_state;  ///< git_state_bytes() of the code; empty: unknown
+  bool colour_out = false, colour_err = false;
+  bool has_input = false;  ///< the command reads standard input
+  /// kMirror: absolute paths that exist on the caller's machine. The host answers which are
+  /// missing.
+  std::vector<std::string> paths;
+  std::vector<std::string> argv;  ///< the command, without "dlrun"; kPipe: the whole argv
+};
+
+/// Returns the request as one word of letters, digits, '-' and '_'.
+[[nodiscard]] std::string word_of(const RemoteRequest& request);
+/// Returns the request in a word. Fails with kInvalid if it is no request of this version.
+[[nodiscard]] Result<RemoteRequest> parse_request(std::string_view word);
+
+/// Encodes bytes as base64url without padding (RFC 4648, section 5), and decodes them.
+[[nodiscard]] std::string base64url(std::string_view bytes);
+[[nodiscard]] std::optional<std::string> from_base64url(std::string_view text);
+
+/// Returns the line that the host prints before anything else: "<dlrun NONCE VERSION>\n".
+[[nodiscard]] std::string marker_of(std::string_view nonce, std::string_view version);
+
+/// Drops everything before the marker, in pieces.
+class MarkerFilter {
+ public:
+  explicit MarkerFilter(std::string_view nonce) : start_("<dlrun " + std::string(nonce) + " ") {}
+  /// Returns the bytes behind the marker. Before the marker there are none. Fails with kInvalid if
+  /// more than a mebibyte came and no marker.
+  [[nodiscard]] Result<std::string> pass(std::string_view bytes);
+  [[nodiscard]] bool has_begun() const { return has_begun_; }
+  [[nodiscard]] const std::string& version() const { return version_; }
+  /// Returns the bytes before the marker.
+  [[nodiscard]] const std::string& noise() const { return noise_; }
+
+ private:
+  std::string start_, noise_, version_;
+  bool has_begun_ = false;
+};
+
+/// A message to the host while a command runs there.
+struct Frame {
+  enum class Kind : char {
+    kInput = 'i',     ///< bytes for the command's standard input
+    kInputEnd = 'e',  ///< the standard input ends
+    kSignal = 's',    ///< a signal's number, in decimal, for the command
+    kGo = 'g',        ///< kMirror: the word of the request to run under the lock
+  };
+  Kind kind = Kind::kInput;
+  std::string bytes;
+};
+[[nodiscard]] std::string encode(const Frame& frame);
+
+/// Takes frames out of a stream of bytes.
+class FrameReader {
+ public:
+  void add(std::string_view bytes) { waiting_ += bytes; }
+  /// Returns the next whole frame; nullopt if it has not come yet. Fails with kInvalid for an
+  /// unknown kind and for a frame of more than 16 MiB.
+  [[nodiscard]] Result<std::optional<Frame>> next();
+
+ private:
+  std::string waiting_;
+};
+
+}  // namespace dlrun

@@ -1,0 +1,32 @@
+#pragma once
+// Finds paths in a spec that are wrong on a host, before anything is copied.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/diagnostic.h"
+#include "common/result.h"
+#include "launcher/remote/code_tree.h"
+
+namespace dlrun {
+
+/// An absolute path that exists on this machine, with its place in the spec.
+struct LocalPath {
+  std::string key, path;
+  Diagnostic at;  ///< without a message
+};
+
+/// Reads the spec and its bases. Fails with kInvalid and all places if relative paths leave the
+/// tree, or if absolute paths lead into it. Returns the other absolute paths that exist on this
+/// machine, so that the host can check them. A file that is not YAML has no paths, because the host
+/// reports the syntax error.
+[[nodiscard]] Result<std::vector<LocalPath>> check_spec_paths(const std::filesystem::path& spec,
+                                                              const CodeTree& tree);
+
+/// Fails with kInvalid and the places of the paths that are missing on the host.
+[[nodiscard]] Result<> refuse_missing(const std::vector<LocalPath>& local,
+                                      const std::vector<std::string>& missing,
+                                      const std::string& host);
+
+}  // namespace dlrun

@@ -1,0 +1,80 @@
+#pragma once
+// The user's own ssh, as argument vectors, and the connection that calls to one host share
+// (ssh_config(5), ControlMaster).
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/env.h"
+#include "common/files.h"
+#include "common/result.h"
+#include "launcher/remote/host_file.h"
+
+namespace dlrun {
+
+/// The calls of ssh for one host.
+class Ssh {
+ public:
+  /// Makes the private folder of the sockets: below $XDG_RUNTIME_DIR, else in /tmp. can_ask: a
+  /// person at a terminal can answer ssh's questions. Fails with kInvalid if another user owns the
+  /// folder or can enter it.
+  [[nodiscard]] static Result<Ssh> of_host(HostFile host, Env env, bool can_ask);
+
+  [[nodiscard]] const HostFile& host() const { return host_; }
+  [[nodiscard]] const Env& env() const { return env_; }
+  [[nodiscard]] bool can_ask() const { return can_ask_; }
+  /// Returns true if every call connects anew and may ask, so that it must stay in the terminal's
+  /// foreground.
+  [[nodiscard]] bool asks_each_time() const { return can_ask_ && host_.master == MasterUse::kNone; }
+  /// Returns the socket of the shared connection. Its path stays below 90 characters, because ssh
+  /// adds 17 and the kernel takes 107.
+  [[nodiscard]] const std::filesystem::path& socket() const { return socket_; }
+
+  /// Returns true if a shared connection is open.
+  [[nodiscard]] bool is_open() const;
+  /// Opens the shared connection if there is none, as host().master allows. If can_ask(), ssh may
+  /// ask for a password, a code or about the host's key. is_login: opens it also if master is
+  /// kExisting, for `dlrun host login`. Fails with kUnavailable and ssh's message.
+  [[nodiscard]] Result<> open(bool is_login = false) const;
+  /// Closes the shared connection. Returns false if there was none.
+  [[nodiscard]] Result<bool> close() const;
+
+  /// Takes one of the eight sessions that dlrun uses of the shared connection; sshd allows ten
+  /// (MaxSessions). Closing the descriptor frees the session. Waits up to `patience` for a free
+  /// one, and then fails with kUnavailable. is_rsync: takes one of two sessions that only rsync's
+  /// remote shell uses, because the submission that waits for rsync holds a session already.
+  /// Returns a closed descriptor if the host has no shared connection.
+  [[nodiscard]] Result<UniqueFd> take_session(
+      bool is_rsync, std::chrono::seconds patience = std::chrono::seconds(20)) const;
+
+  /// Returns the argument vector of the ssh that runs a command line on the host. arguments: made
+  /// of characters that no shell changes. wants_terminal: the command gets a terminal there.
+  [[nodiscard]] std::vector<std::string> command(const std::vector<std::string>& arguments,
+                                                 bool wants_terminal) const;
+  /// Returns the arguments of command() that start dlrun on the host. word: of the request, or "-"
+  /// if the request follows on standard input.
+  [[nodiscard]] std::vector<std::string> start_of(const std::string& program,
+                                                  const std::string& word) const;
+  /// Returns the argument vector of the ssh that opens the shared connection.
+  [[nodiscard]] std::vector<std::string> opener() const;
+
+ private:
+  Ssh(HostFile host, Env env, std::filesystem::path socket, bool can_ask)
+      : host_(std::move(host)),
+        env_(std::move(env)),
+        socket_(std::move(socket)),
+        can_ask_(can_ask) {}
+
+  HostFile host_;
+  Env env_;
+  std::filesystem::path socket_;
+  bool can_ask_ = false;
+};
+
+/// Returns the message about an ssh that could not connect, with what the user can do. printed: the
+/// text that ssh printed; empty if ssh printed it on the terminal.
+[[nodiscard]] std::string connection_text(const Ssh& ssh, std::string_view printed);
+
+}  // namespace dlrun

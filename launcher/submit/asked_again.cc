@@ -1,0 +1,91 @@
+// Finds the result of an earlier call with the same token, or the run in which the submission can
+// continue.
+
+#include <system_error>
+
+#include "launcher/runs/index.h"
+#include "launcher/runs/journal.h"
+#include "launcher/runs/sweep_record.h"
+#include "launcher/submit/submit_once.h"
+#include "launcher/submit/submitting.h"
+
+namespace dlrun {
+namespace {
+
+RunDirectory claimed_directory(const std::filesystem::path& path) {
+  const std::string id = path.filename().string();
+  return {id, name_of_id(id), path, ""};
+}
+
+/// Deletes a run whose recording was interrupted. Nothing was submitted for it, because the journal
+/// is written before sbatch is called. Fails with kInvalid if the run existed before the token.
+Result<> delete_unrecorded(const Context& context, TokenClaim& claim) {
+  if (!claim.has_created_run())
+    return fail(Errc::kInvalid, "{}: is no run that can be resubmitted", claim.run().string());
+  std::error_code ignored;
+  const auto run = claim.run();
+  if (const auto index = RunIndex::of_user(context.env))
+    std::filesystem::remove(index->directory() / run.filename(), ignored);
+  std::filesystem::remove_all(run, ignored);
+  return claim.set_run({}, true);
+}
+
+/// Submits the arrays that Slurm does not have, and returns the sweep.
+Result<Submitted> continue_sweep(const Context& context, Reporter& reporter,
+                                 RunInspector& inspector, const RunDirectory& run) {
+  const auto missing =
+      submit_missing(context, reporter, inspector, {run.id, run.name, run.path, run.created});
+  // kUsage: Slurm has all points already.
+  if (!missing && missing.error().code != Errc::kUsage) return tl::unexpected(missing.error());
+  DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));
+  Submitted submitted;
+  submitted.run = run;
+  submitted.is_interrupted = missing && missing->is_interrupted;
+  for (std::size_t array = 0; array < sweep.arrays; ++array) {
+    DLRUN_TRY_ASSIGN(auto journal, read_submission(array_path(run.path, array)));
+    if (journal) submitted.submissions.push_back(std::move(*journal));
+  }
+  if (submitted.submissions.empty())
+    return fail(Errc::kNotFound, "{}: has no journal of its arrays", run.path.string());
+  submitted.points =
+      Submitted::Points{sweep.points.size(), sweep.points.size(), sweep.max_parallel, std::nullopt};
+  return submitted;
+}
+
+}  // namespace
+
+Result<std::optional<Submitted>> earlier_submission(const Context& context, Reporter& reporter,
+                                                    RunInspector& inspector, TokenClaim& claim) {
+  if (claim.run().empty()) return std::optional<Submitted>();
+  const RunDirectory run = claimed_directory(claim.run());
+  // submit.json is written before the first array is sent. Without it, no array was sent.
+  const auto settings = read_sbatch_settings(run.path);
+  const bool is_whole =
+      !claim.has_created_run() || settings || settings.error().code != Errc::kNotFound;
+  if (is_sweep(run.path) && is_whole) {
+    DLRUN_TRY_ASSIGN(auto submitted, continue_sweep(context, reporter, inspector, run));
+    return std::optional(std::move(submitted));
+  }
+  DLRUN_TRY_ASSIGN(auto journal, read_submission(run.path));
+  if (!journal) {
+    DLRUN_TRY(delete_unrecorded(context, claim));
+    return std::optional<Submitted>();
+  }
+  if (journal->state == Submission::State::kIntent) {
+    auto settled = settle(run.path, *journal, inspector.executor_of(journal->server));
+    if (!settled)
+      return fail(Errc::kUnavailable,
+                  "{}: Slurm does not answer now, so it is unknown whether Slurm has the job: {}",
+                  run.id, settled.error().message);
+    journal = std::move(*settled);
+  }
+  if (journal->state == Submission::State::kRefused)
+    return fail(Errc::kRefused, "{}", journal->message);
+  if (journal->state == Submission::State::kIntent) return std::optional<Submitted>();
+  Submitted submitted;
+  submitted.run = run;
+  submitted.submissions.push_back(std::move(*journal));
+  return std::optional(std::move(submitted));
+}
+
+}  // namespace dlrun

@@ -1,0 +1,85 @@
+#include "launcher/submit/token_claim.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
+#include <chrono>
+#include <thread>
+
+#include "common/log.h"
+#include "common/text.h"
+#include "common/untrusted_file.h"
+#include "launcher/runs/index.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::chrono::seconds kPatience{120};
+constexpr std::size_t kTokenDigits = 32, kLongestPath = 8192;
+
+constexpr std::string_view kCreated = "created ", kExisted = "existed ";
+
+/// Waits for the lock. Returns false if another process still holds it after kPatience. On a file
+/// system without locks, returns true at once.
+bool wait_for_lock(int fd, const std::filesystem::path& file) {
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  LockWait log(file);
+  while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return true;
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    log.begin();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<TokenClaim> TokenClaim::take(const Env& env, const std::string& token) {
+  if (token.size() != kTokenDigits || !from_hex(token))
+    return fail(Errc::kInvalid, "the token of a submission has 32 hexadecimal digits");
+  DLRUN_TRY_ASSIGN(const auto index, RunIndex::of_user(env));
+  const auto folder = index.directory().parent_path() / "tokens";
+  DLRUN_TRY(make_private_directories(folder));
+  const auto lock_file = folder / (token + ".lock");
+  // Without O_CLOEXEC, programs that this process starts inherit the lock.
+  UniqueFd lock(::open(lock_file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
+  if (!lock.is_open())
+    return fail(Errc::kIo, "cannot open {}: {}", lock_file.string(), errno_text(errno));
+  if (!wait_for_lock(lock.get(), lock_file)) {
+    return fail(
+        Errc::kUnavailable,
+        "an earlier call of this submission still runs on the host; repeat the same command "
+        "later");
+  }
+  TokenClaim claim(token, folder / token, std::move(lock));
+  const auto text = read_untrusted(claim.file_, kLongestPath, Links::kRefuse);
+  if (!text && text.error().code != Errc::kNotFound) return tl::unexpected(text.error());
+  if (text) {
+    const std::string_view line = *text;
+    claim.has_created_run_ = line.starts_with(kCreated);
+    if (claim.has_created_run_ || line.starts_with(kExisted))
+      claim.run_ = line.substr(kCreated.size());
+  }
+  return claim;
+}
+
+Result<std::optional<TokenClaim>> take_claim(Env& env) {
+  const std::string token = env.get_or(kTokenVariable, "");
+  env.unset(kTokenVariable);
+  if (token.empty()) return std::optional<TokenClaim>();
+  DLRUN_TRY_ASSIGN(auto claim, TokenClaim::take(env, token));
+  return std::optional(std::move(claim));
+}
+
+Result<> TokenClaim::set_run(const std::filesystem::path& run, bool has_created) {
+  static_assert(kCreated.size() == kExisted.size());
+  DLRUN_TRY(
+      write_file_atomic(file_, std::string(has_created ? kCreated : kExisted) + run.string()));
+  run_ = run;
+  has_created_run_ = has_created;
+  return {};
+}
+
+}  // namespace dlrun

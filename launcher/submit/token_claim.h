@@ -1,0 +1,50 @@
+#pragma once
+// A token by which another machine asks for one submission, and asks again if the connection was
+// cut.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "common/env.h"
+#include "common/files.h"
+#include "common/result.h"
+
+namespace dlrun {
+
+/// Holds the lock of a token and remembers the token's run. A second call with the same token waits
+/// for the first one. If the first one was killed, the second also waits for its sbatch.
+class TokenClaim {
+ public:
+  /// Takes the token. Waits up to two minutes for another call that holds the token, and fails with
+  /// kUnavailable if that call still runs. Fails with kInvalid if the token is not 32 hexadecimal
+  /// digits.
+  [[nodiscard]] static Result<TokenClaim> take(const Env& env, const std::string& token);
+
+  [[nodiscard]] const std::string& token() const { return token_; }
+  /// Returns the run that an earlier call recorded or resubmitted; empty: there is none.
+  [[nodiscard]] const std::filesystem::path& run() const { return run_; }
+  /// Returns true if a submission with this token created run().
+  [[nodiscard]] bool has_created_run() const { return has_created_run_; }
+  /// Writes the run to the disk. Called before anything is submitted. An empty path forgets the
+  /// run. has_created: false for a sweep that existed before and is resubmitted.
+  [[nodiscard]] Result<> set_run(const std::filesystem::path& run, bool has_created);
+
+ private:
+  TokenClaim(std::string token, std::filesystem::path file, UniqueFd lock)
+      : token_(std::move(token)), file_(std::move(file)), lock_(std::move(lock)) {}
+
+  std::string token_;
+  std::filesystem::path file_, run_;
+  bool has_created_run_ = false;
+  UniqueFd lock_;
+};
+
+/// The variable with the token. `dlrun --remote` sets it for the command that it starts.
+inline constexpr char kTokenVariable[] = "DLRUN_SUBMISSION_TOKEN";
+
+/// Takes the token in kTokenVariable. Removes the variable, so that no job inherits it. Returns
+/// nullopt if it is not set. Fails as TokenClaim::take() does.
+[[nodiscard]] Result<std::optional<TokenClaim>> take_claim(Env& env);
+
+}  // namespace dlrun

@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+"""usage: cut_after.py MILLISECONDS FOLDER COMMAND...
+
+Runs the command in the folder and kills it after that time, together with every process that it
+has started (a laptop whose power fails). Exits with the command's code, or with 137.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+
+
+def main():
+    after, folder, command = int(sys.argv[1]) / 1000, sys.argv[2], sys.argv[3:]
+    child = subprocess.Popen(command, cwd=folder, start_new_session=True, stdin=subprocess.DEVNULL)
+    try:
+        return child.wait(after)
+    except subprocess.TimeoutExpired:
+        for process in descendants(child.pid):
+            try:
+                os.kill(process, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        child.wait()
+        return 137
+
+
+def descendants(root):
+    """Returns the process and all below it."""
+    parents = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                    parents[int(name)] = int(file.read().rpartition(")")[2].split()[1])
+            except OSError:
+                pass
+    found = [root]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return found
+
+
+sys.exit(main())

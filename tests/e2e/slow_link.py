@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""usage: slow_link.py SECONDS PORT
+
+Connects standard input and output to a port of this machine and delays each byte by SECONDS, in
+both directions: the ProxyCommand of a host that is twice that time away.
+"""
+
+import os
+import selectors
+import socket
+import sys
+import time
+
+
+def main():
+    delay, port = float(sys.argv[1]), int(sys.argv[2])
+    peer = socket.create_connection(("127.0.0.1", port))
+    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    selector = selectors.DefaultSelector()
+    selector.register(0, selectors.EVENT_READ, peer.fileno())
+    selector.register(peer.fileno(), selectors.EVENT_READ, 1)
+    waiting = []  # (time to send, descriptor, bytes)
+    while True:
+        pause = max(0, waiting[0][0] - time.monotonic()) if waiting else None
+        for key, _ in selector.select(pause):
+            data = os.read(key.fd, 1 << 16)
+            if not data:
+                return
+            waiting.append((time.monotonic() + delay, key.data, data))
+        while waiting and waiting[0][0] <= time.monotonic():
+            _, descriptor, data = waiting.pop(0)
+            while data:
+                data = data[os.write(descriptor, data) :]
+
+
+main()

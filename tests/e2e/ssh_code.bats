@@ -1,0 +1,96 @@
+#!/usr/bin/env bats
+# `dlrun -H NAME`: the copy of the code on the host, and code that cannot be copied.
+#
+# timeout: 300
+
+load helpers
+load ssh
+
+@test "the files that git lists are copied, deletions follow, and other files on the host stay" {
+    local mirror
+    make_code
+    as_user mkdir "$dir/src"
+    as_user touch "$dir/src/a.py" "$dir/src/b.py"
+    mirror=$(laptop -H near check exp.yaml | sed -n 's|^ *runs *\(.*\)/runs$|\1|p')
+    [ -e "$mirror/src/a.py" ]
+    as_user touch "$mirror/src/result.txt"
+    as_user rm "$dir/src/a.py"
+    laptop -H near check exp.yaml
+    [ ! -e "$mirror/src/a.py" ]
+    [ -e "$mirror/src/b.py" ]
+    [ -e "$mirror/src/result.txt" ]
+}
+
+@test "code that cannot be copied to the host is refused, and nothing is submitted" {
+    make_code
+    host_file near 'sync: {max: 1K}'
+    as_user dd if=/dev/zero of="$dir/weights" bs=1M count=3 status=none
+    refused 2 'weights' -H near submit exp.yaml
+    as_user rm "$dir/weights"
+    host_file near 'root: /proc/nowhere'
+    refused 1 '/proc/nowhere' -H near submit exp.yaml
+    host_file near "root: \$SCRATCH/me"
+    refused 2 'SCRATCH' -H near submit exp.yaml
+    host_file near
+    as_user tee "$dir/bad.yaml" >/dev/null <<<'base: ../elsewhere.yaml'
+    refused 2 "bad.yaml:1:7: error: base: '../elsewhere.yaml' leaves the tree" \
+        -H near check bad.yaml
+    as_user rm "$dir/bad.yaml"
+    as_user tee "$dir/bad.yaml" >/dev/null <<YAML
+launch: {command: ["true"]}
+environment: {venv: $dir/venv}
+YAML
+    refused 2 'is a path of this machine' -H near check bad.yaml
+    no_jobs
+}
+
+@test "a root that is full, or mounted noexec, is an error with the reason" {
+    local options root
+    make_code
+    root=$(as_user mktemp -d "$DLRUN_TESTBED_HOME/root.XXXXXX")
+    host_file near "root: $root"
+    as_user dd if=/dev/urandom of="$dir/weights" bs=1M count=3 status=none
+    for options in size=1M noexec; do
+        mount -t tmpfs -o "mode=1777,$options" none "$root"
+        run laptop -H near submit exp.yaml </dev/null
+        umount "$root"
+        echo "$options: $output"
+        [ "$status" = 1 ]
+        [[ $output == *'No space left'* || $output == *noexec* ]]
+    done
+    host_file near
+    no_jobs
+}
+
+@test "a submission waits for the lock of the copy, and fails if another one keeps the lock" {
+    local lock holder
+    make_code
+    laptop -H near check exp.yaml
+    lock=$(find "$DLRUN_TESTBED_HOME/mirrors" -maxdepth 1 -name '.*.lock' -newer "$dir/message")
+    as_user flock "$lock" sh -c \
+        "touch '$dir/held'; until [ -e '$dir/release' ]; do sleep 0.1; done" 3>&- &
+    holder=$!
+    wait_until 10 test -e "$dir/held"
+    run laptop -H near submit exp.yaml </dev/null
+    as_user touch "$dir/release"
+    wait "$holder"
+    echo "$output"
+    [ "$status" = 4 ]
+    [[ $output == *'another submission uses this copy of the code'* ]]
+    no_jobs
+    laptop -H near submit exp.yaml
+}
+
+@test "a run records the commit and the uncommitted changes of the laptop's repository" {
+    local run path
+    make_code
+    as_user git -C "$dir" add .
+    as_user git -C "$dir" -c user.name=a -c user.email=a@b commit -qm one
+    as_user tee "$dir/message" >/dev/null <<<"hello again from the laptop"
+    run=$(laptop -H near submit exp.yaml --json | jq -r .run)
+    path=$(laptop -H near status "$run" --json | jq -r .path)
+    [ "$(jq -r .git.commit "$path/provenance.json")" = \
+        "$(as_user git -C "$dir" rev-parse HEAD)" ]
+    jq -e .git.dirty "$path/provenance.json"
+    grep -q '^+hello again from the laptop' "$path/tree.patch"
+}

@@ -1,0 +1,51 @@
+#!/usr/bin/env bats
+# Submissions over ssh whose connection is cut. tests/e2e/ssh_cuts is the long run.
+#
+# timeout: 300
+
+load helpers
+load ssh
+
+@test "a submission that is cut at random moments and repeated queues one job" {
+    make_code
+    laptop -H near check exp.yaml
+    cut_submissions 12 17
+    ((cuts > 3))
+    one_job_each 12
+}
+
+@test "a sweep that is cut at random moments and repeated queues each point once" {
+    local i cuts=0
+    make_code
+    laptop -H near check exp.yaml
+    RANDOM=5
+    for i in 101 102 103 104; do
+        submit_cut "$i" $((RANDOM % 700 + 1)) sweep.yaml || { cat "$dir/out-$i" && false; }
+    done
+    wait_until 60 no_jobs
+    [ "$(sort -n "$dir/executed" | xargs)" = "101 101 102 102 103 103 104 104" ]
+}
+
+@test "the same command continues a submission whose dlrun was killed before the answer" {
+    make_code
+    as_user mkdir "$dir/bin"
+    as_user tee "$dir/bin/dlrun" >/dev/null <<'SH'
+#!/bin/sh
+exec sleep 30
+SH
+    as_user chmod +x "$dir/bin/dlrun"
+    host_file near "dlrun: $dir/bin/dlrun"
+    cut 2000 -H near submit exp.yaml || [ $? = 137 ]
+    host_file near
+    run laptop host check near
+    echo "$output"
+    [[ $output == *'submission without an answer: dlrun submit exp.yaml'* ]]
+    run laptop -H near submit exp.yaml </dev/null
+    echo "$output"
+    [ "$status" = 0 ]
+    [[ $output == *'continues that submission'* ]]
+    run laptop host check near
+    [[ $output != *'without an answer'* ]]
+    run laptop -H near submit exp.yaml </dev/null
+    [[ $output != *'continues that submission'* ]]
+}

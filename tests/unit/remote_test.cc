@@ -1,0 +1,491 @@
+// The requests and frames of -H, the file of a host, and the code that goes there.
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "common/subprocess.h"
+#include "launcher/remote/code_copy.h"
+#include "launcher/remote/far_side.h"
+#include "launcher/remote/host_file.h"
+#include "launcher/remote/mirror_lock.h"
+#include "launcher/remote/pending.h"
+#include "launcher/remote/request.h"
+#include "launcher/remote/ssh.h"
+#include "launcher/submit/token_claim.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun {
+namespace {
+
+constexpr const char* kNonce = "0123456789abcdef0123456789abcdef";
+
+void write(const std::filesystem::path& file, std::string_view text) {
+  std::filesystem::create_directories(file.parent_path());
+  REQUIRE(write_file_atomic(file, text));
+}
+
+/// Returns the message and the places of an error.
+template <typename T>
+std::string error_text(const Result<T>& result) {
+  if (result) return "";
+  std::string text = result.error().message;
+  for (const Diagnostic& one : result.error().diagnostics.all())
+    text += fmt::format("[{}:{}] {}", one.where.line, one.where.column, one.message);
+  return text;
+}
+
+struct HostFolder {
+  TemporaryDirectory folder;
+  Result<HostFile> read(std::string_view text) {
+    write(folder.path() / "hosts/far.yaml", text);
+    return read_host("far", {folder.path()});
+  }
+};
+
+/// A repository with one file.
+struct Repository {
+  TemporaryDirectory folder;
+  Env env = Env::of_process();
+  std::filesystem::path top = std::filesystem::canonical(folder.path()) / "code";
+  HostFile host;
+  Repository() {
+    env.set("HOME", folder.path().string());
+    env.set("XDG_STATE_HOME", (folder.path() / "state").string());
+    write(top / "exp.yaml", "launch: {command: [true]}\n");
+    git({"init", "-q"});
+    host.name = "far";
+    host.source = "far.yaml";
+  }
+  void git(std::vector<std::string> words) {
+    Command command;
+    command.argv = {"git",
+                    "-C",
+                    top.string(),
+                    "-c",
+                    "user.name=a",
+                    "-c",
+                    "user.email=a@b",
+                    "-c",
+                    "protocol.file.allow=always"};
+    command.argv.insert(command.argv.end(), words.begin(), words.end());
+    command.env = env;
+    const auto ended = run_command(command);
+    REQUIRE(ended);
+    CAPTURE(ended->err);
+    REQUIRE(ended->exit_code == 0);
+  }
+  Result<CodeCopy> prepare(const std::string& spec = "exp.yaml") {
+    return prepare_code(host, top, spec, env);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a request of every byte but NUL is one word of plain characters, and comes back whole") {
+  RemoteRequest request;
+  request.mode = RemoteMode::kMirror;
+  request.nonce = kNonce;
+  request.root = "$PROJECT/a b";
+  request.mirror = "code-12345678";
+  request.subfolder = "deep/er";
+  request.token = kNonce;
+  request.git_state = std::string("root\0commit\0\0patch", 18);
+  request.colour_out = true;
+  request.has_input = true;
+  request.paths = {"/a", "/b c"};
+  std::string all;
+  for (int c = 1; c < 256; ++c) all += static_cast<char>(c);
+  request.argv = {"submit", all, "", "--set=x=$(reboot)", "!!"};
+  const std::string word = word_of(request);
+  CHECK(
+      word.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") ==
+      std::string::npos);
+  const auto back = parse_request(word);
+  REQUIRE(back);
+  CHECK(back->mode == RemoteMode::kMirror);
+  CHECK(back->root == request.root);
+  CHECK(back->mirror == request.mirror);
+  CHECK(back->subfolder == request.subfolder);
+  CHECK(back->token == request.token);
+  CHECK(back->git_state == request.git_state);
+  CHECK(back->colour_out);
+  CHECK_FALSE(back->colour_err);
+  CHECK(back->has_input);
+  CHECK(back->paths == request.paths);
+  CHECK(back->argv == request.argv);
+  CHECK(word_of(*back) == word);
+}
+
+TEST_CASE("a word that is no request is refused") {
+  for (const std::string_view word : {"", "-", "a", "####", "YWJj", "dmVyc2lvbj05"}) {
+    CAPTURE(word);
+    CHECK_FALSE(parse_request(word));
+  }
+}
+
+TEST_CASE("base64url: all lengths come back, and other characters are refused") {
+  std::string bytes;
+  for (int length = 0; length < 70; ++length) {
+    CHECK(from_base64url(base64url(bytes)) == bytes);
+    bytes += static_cast<char>(length * 37);
+  }
+  CHECK(base64url("\xff\xfe") == "__4");
+  CHECK_FALSE(from_base64url("a+b/"));
+  CHECK_FALSE(from_base64url("abcde"));
+}
+
+TEST_CASE("text that a shell prints before the marker is dropped, wherever the pieces end") {
+  const std::string text =
+      "Welcome!\n<dlrun ffff 1>\nnoise" + marker_of(kNonce, "9.9") + "out\nput";
+  for (std::size_t piece = 1; piece < 40; ++piece) {
+    MarkerFilter filter(kNonce);
+    std::string passed;
+    for (std::size_t at = 0; at < text.size(); at += piece) {
+      const auto part = filter.pass(std::string_view(text).substr(at, piece));
+      REQUIRE(part);
+      passed += *part;
+    }
+    CHECK(passed == "out\nput");
+    CHECK(filter.version() == "9.9");
+    CHECK(filter.noise() == "Welcome!\n<dlrun ffff 1>\nnoise");
+  }
+}
+
+TEST_CASE("more than a mebibyte before the marker is an error") {
+  MarkerFilter filter(kNonce);
+  const std::string piece(1U << 16U, 'x');
+  Result<std::string> passed = std::string();
+  for (int i = 0; i < 40 && passed; ++i) passed = filter.pass(piece);
+  CHECK(error_text(passed).find(".bashrc") != std::string::npos);
+}
+
+TEST_CASE("frames come out whole, wherever the pieces end") {
+  std::string stream;
+  stream += encode({Frame::Kind::kInput, "some\nbytes"});
+  stream += encode({Frame::Kind::kSignal, "2"});
+  stream += encode({Frame::Kind::kInputEnd, ""});
+  for (std::size_t piece = 1; piece < stream.size(); ++piece) {
+    FrameReader reader;
+    std::string kinds, bytes;
+    for (std::size_t at = 0; at < stream.size(); at += piece) {
+      reader.add(std::string_view(stream).substr(at, piece));
+      for (;;) {
+        const auto frame = reader.next();
+        REQUIRE(frame);
+        if (!*frame) break;
+        kinds += static_cast<char>((*frame)->kind);
+        bytes += (*frame)->bytes;
+      }
+    }
+    CHECK(kinds == "ise");
+    CHECK(bytes == "some\nbytes2");
+  }
+  FrameReader wrong;
+  wrong.add("xxxxxxxx");
+  CHECK_FALSE(wrong.next());
+  FrameReader huge;
+  huge.add(std::string_view("i\xff\xff\xff\xff", 5));
+  CHECK_FALSE(huge.next());
+}
+
+TEST_CASE("a host's file: defaults, and all keys") {
+  HostFolder folder;
+  const auto plain = folder.read("");
+  REQUIRE(plain);
+  CHECK(plain->ssh == "far");
+  CHECK(plain->root == "~/dlrun");
+  CHECK(plain->program == "auto");
+  CHECK(plain->sync_max_bytes == std::int64_t{200} << 20);
+  const auto host = folder.read(
+      "ssh: me@juwels\nroot: $PROJECT/me\ndlrun: ~/bin/dlrun\nmaster: existing\npersist: 30m\n"
+      "login_shell: true\nsync: {from: none, also: [data/a], exclude: ['*.bin'], max: 2G}\n");
+  REQUIRE(host);
+  CHECK(host->ssh == "me@juwels");
+  CHECK(host->root == "$PROJECT/me");
+  CHECK(host->program == "~/bin/dlrun");
+  CHECK(host->master == MasterUse::kExisting);
+  CHECK(host->persist == "30m");
+  CHECK(host->login_shell);
+  CHECK(host->sync_from == CodeSource::kNone);
+  CHECK(host->sync_also == std::vector<std::string>{"data/a"});
+  CHECK(host->sync_max_bytes == std::int64_t{2} << 30);
+}
+
+TEST_CASE(
+    "a host's file: every mistake has its place, and text that a shell would run is refused") {
+  HostFolder folder;
+  CHECK(error_text(folder.read("ssh: -oProxyCommand=reboot\n")).find("[1:6]") == 0);
+  CHECK(error_text(folder.read("ssh: 'a b'\n")).find("is not the name of a host") !=
+        std::string::npos);
+  CHECK(error_text(folder.read("dlrun: /bin/dlrun;reboot\n")).find("expected auto") !=
+        std::string::npos);
+  CHECK(error_text(folder.read("dlrun: dlrun\n")).find("absolute path") != std::string::npos);
+  CHECK(error_text(folder.read("root: here\n")).find("absolute path") != std::string::npos);
+  CHECK(error_text(folder.read("persist: 4h -oX\n")).find("duration") != std::string::npos);
+  CHECK(error_text(folder.read("sync: {also: [../up]}\n")).find("leaves the tree") !=
+        std::string::npos);
+  CHECK(error_text(folder.read("sync: {max: lots}\n")).find("is not a size") != std::string::npos);
+  const auto all = error_text(folder.read("shh: a\nmaster: maybe\n"));
+  CHECK(all.find("did you mean 'ssh'?") != std::string::npos);
+  CHECK(all.find("[2:9]") != std::string::npos);
+  CHECK(error_text(read_host("fat", {folder.folder.path()})).find("did you mean 'far'?") !=
+        std::string::npos);
+  CHECK_FALSE(read_host("../far", {folder.folder.path()}));
+}
+
+TEST_CASE("a host's file that every user can write is refused") {
+  HostFolder folder;
+  REQUIRE(folder.read("ssh: a\n"));
+  const auto file = folder.folder.path() / "hosts/far.yaml";
+  REQUIRE(::chmod(file.c_str(), 0666) == 0);
+  CHECK(error_text(read_host("far", {folder.folder.path()})).find("chmod o-w") !=
+        std::string::npos);
+}
+
+TEST_CASE("docs/remote.md has the table of the keys of a host's file") {
+  const auto page = read_file(std::string(DLRUN_SOURCE_DIR) + "/docs/remote.md", 1U << 20U);
+  REQUIRE(page);
+  CAPTURE(host_keys_markdown());
+  CHECK(page->find(host_keys_markdown()) != std::string::npos);
+}
+
+TEST_CASE("ssh: the socket's path is short, and differs between aliases that begin alike") {
+  Env env;
+  env.set("HOME", "/home/me");
+  HostFile one, other;
+  one.ssh = "a-very-long-name-of-a-host-at-a-site.example.org";
+  other.ssh = one.ssh + ".de";
+  const auto first = Ssh::of_host(one, env, false), second = Ssh::of_host(other, env, false);
+  REQUIRE(first);
+  REQUIRE(second);
+  CHECK(first->socket().string().size() < 90);
+  CHECK(first->socket() != second->socket());
+  CHECK_FALSE(first->is_open());
+}
+
+TEST_CASE("ssh never stops at a question if nobody can answer it") {
+  Env env;
+  env.set("HOME", "/home/me");
+  HostFile host;
+  host.ssh = "far";
+  const auto asks = [&](bool can_ask) {
+    const auto ssh = Ssh::of_host(host, env, can_ask);
+    REQUIRE(ssh);
+    const auto argv =
+        host.master == MasterUse::kNone ? ssh->command({"true"}, false) : ssh->opener();
+    return std::find(argv.begin(), argv.end(), "BatchMode=yes") == argv.end();
+  };
+  for (const MasterUse master : {MasterUse::kAuto, MasterUse::kNone}) {
+    host.master = master;
+    CHECK(asks(true));
+    CHECK_FALSE(asks(false));
+  }
+  // A call over the shared connection never connects by itself.
+  host.master = MasterUse::kAuto;
+  const auto ssh = Ssh::of_host(host, env, true);
+  REQUIRE(ssh);
+  const auto argv = ssh->command({"true"}, false);
+  CHECK(std::find(argv.begin(), argv.end(), "ProxyCommand=false") != argv.end());
+}
+
+TEST_CASE("a connection has six sessions for commands and two more for rsync") {
+  TemporaryDirectory folder;
+  Env env;
+  env.set("HOME", folder.path().string());
+  env.set("XDG_RUNTIME_DIR", folder.path().string());
+  HostFile host;
+  host.ssh = "far";
+  const auto ssh = Ssh::of_host(host, env, false);
+  REQUIRE(ssh);
+  std::vector<UniqueFd> held;
+  for (int i = 0; i < 6; ++i) {
+    auto session = ssh->take_session(false, std::chrono::seconds(0));
+    REQUIRE(session);
+    held.push_back(std::move(*session));
+  }
+  CHECK(error_text(ssh->take_session(false, std::chrono::seconds(0))).find("6 commands") !=
+        std::string::npos);
+  CHECK(ssh->take_session(true, std::chrono::seconds(0)));
+  held.pop_back();
+  CHECK(ssh->take_session(false, std::chrono::seconds(0)));
+  host.master = MasterUse::kNone;
+  const auto unshared = Ssh::of_host(host, env, false);
+  REQUIRE(unshared);
+  CHECK_FALSE(unshared->take_session(false)->is_open());
+}
+
+TEST_CASE("root: ~ and $NAME are replaced, and a variable that is not set is named") {
+  Env env;
+  env.set("HOME", "/home/me");
+  env.set("PROJECT", "/p/x");
+  CHECK(expand_root("~/dlrun", env).value() == "/home/me/dlrun");
+  CHECK(expand_root("$PROJECT/me", env).value() == "/p/x/me");
+  CHECK(expand_root("${PROJECT}/me", env).value() == "/p/x/me");
+  CHECK(error_text(expand_root("$SCRATCH/me", env)).find("SCRATCH") != std::string::npos);
+  CHECK_FALSE(expand_root("${PROJECT/me", env));
+}
+
+TEST_CASE("a mirror's lock: a second holder is refused, and names leave no root") {
+  TemporaryDirectory folder;
+  {
+    const auto lock = MirrorLock::take(folder.path(), "code-1");
+    REQUIRE(lock);
+    CHECK(std::filesystem::is_directory(folder.path() / "code-1"));
+    const auto second = MirrorLock::take(folder.path(), "code-1", std::chrono::seconds(0));
+    CHECK(error_text(second).find("another submission") != std::string::npos);
+  }
+  CHECK(MirrorLock::take(folder.path(), "code-1"));
+  for (const char* name : {"", "..", ".", "a/b", "../a", ".hidden"}) {
+    CAPTURE(name);
+    CHECK_FALSE(MirrorLock::take(folder.path(), name));
+  }
+}
+
+TEST_CASE("a host's answer about the mirror that is garbage is refused") {
+  CHECK(parse_mirror_answer(mirror_answer("/a", {"/", "/no/such"}))->missing ==
+        std::vector<std::string>{"/no/such"});
+  for (const char* line : {"", "{", "[]", "{}", R"({"mirror": 3})", R"({"mirror": "rel"})"}) {
+    CAPTURE(line);
+    CHECK_FALSE(parse_mirror_answer(line));
+  }
+}
+
+TEST_CASE("the code: git's list with submodules and `also`, and without `exclude`") {
+  Repository code;
+  write(code.top / ".gitignore", "*.log\ndata/\n");
+  write(code.top / "new file\nof two lines", "x");
+  write(code.top / "a.log", "x");
+  write(code.top / "data/big", "x");
+  write(code.top / "sub/notes.md", "x");
+  Repository module;
+  module.git({"add", "."});
+  module.git({"commit", "-qm", "one"});
+  code.git({"submodule", "add", "-q", module.top.string(), "lib"});
+  std::filesystem::create_directories(code.top / "other/.git");
+  code.host.sync_also = {"data"};
+  code.host.sync_exclude = {"*.md"};
+  const auto prepared = code.prepare();
+  REQUIRE(prepared);
+  CHECK(prepared->list.files == std::vector<std::string>{".gitignore", ".gitmodules", "data/big",
+                                                         "exp.yaml", "lib/exp.yaml",
+                                                         "new file\nof two lines"});
+}
+
+TEST_CASE("the code: where the command starts, and how it names the spec") {
+  Repository code;
+  write(code.top / "runs/deep/b.yaml", "name: b\n");
+  const auto from_top = prepare_code(code.host, code.top, "runs/deep/b.yaml", code.env);
+  REQUIRE(from_top);
+  CHECK(from_top->subfolder == ".");
+  CHECK(from_top->spec == "runs/deep/b.yaml");
+  const auto absolute =
+      prepare_code(code.host, code.top / "runs", (code.top / "exp.yaml").string(), code.env);
+  REQUIRE(absolute);
+  CHECK(absolute->subfolder == "runs");
+  CHECK(absolute->spec == "../exp.yaml");
+  const auto outside =
+      prepare_code(code.host, code.top.parent_path(), "code/runs/deep/b.yaml", code.env);
+  REQUIRE(outside);
+  CHECK(outside->subfolder == "runs/deep");
+  CHECK(outside->spec == "b.yaml");
+  const auto nowhere = prepare_code(code.host, code.top.parent_path(), "exp.yaml", code.env);
+  CHECK(error_text(nowhere).find("not in a git repository") != std::string::npos);
+}
+
+TEST_CASE("code larger than sync.max is refused with its largest files") {
+  Repository code;
+  write(code.top / "weights.bin", std::string(2U << 20U, 'x'));
+  code.host.sync_max_bytes = 1 << 20;
+  const auto text = error_text(code.prepare());
+  CHECK(text.find("weights.bin") != std::string::npos);
+  CHECK(text.find("sync.max") != std::string::npos);
+}
+
+TEST_CASE("paths of a spec that are wrong on a host are refused by key, with their places") {
+  Repository code;
+  write(code.top / "exp.yaml", fmt::format("base: ../common.yaml\n"
+                                           "environment: {{venv: {}/venv}}\n"
+                                           "container: {{image: ../image.sqsh}}\n",
+                                           code.top.string()));
+  const auto text = error_text(code.prepare());
+  CHECK(text.find("[1:7] base: '../common.yaml' leaves the tree") != std::string::npos);
+  CHECK(text.find("environment.venv") != std::string::npos);
+  CHECK(text.find("is a path of this machine") != std::string::npos);
+  CHECK(text.find("[3:20] container.image") != std::string::npos);
+}
+
+TEST_CASE("absolute paths that are missing on the host are refused") {
+  Repository code;
+  const auto venv = code.folder.path() / "venv";
+  std::filesystem::create_directories(venv);
+  write(code.top / "common.yaml", fmt::format("environment: {{venv: {}}}\n", venv.string()));
+  write(code.top / "exp.yaml", "base: common.yaml\ncontainer: {image: /no/such.sqsh}\n");
+  const auto prepared = code.prepare();
+  REQUIRE(prepared);
+  REQUIRE(prepared->paths.size() == 1);
+  CHECK(prepared->paths[0].path == venv.string());
+  CHECK(refuse_missing(prepared->paths, {}, "far"));
+  CHECK(error_text(refuse_missing(prepared->paths, {venv.string()}, "far")).find("not on far") !=
+        std::string::npos);
+}
+
+TEST_CASE("a submission without an answer keeps its token, for the same command only") {
+  TemporaryDirectory folder;
+  Env env;
+  env.set("XDG_STATE_HOME", folder.path().string());
+  std::string token;
+  {
+    auto first = PendingSubmission::find_or_make(env, "far", "submit exp.yaml", "submit");
+    REQUIRE(first);
+    CHECK_FALSE(first->is_repeated());
+    token = first->token();
+    // The first is still in progress, so the same command is another submission.
+    auto beside = PendingSubmission::find_or_make(env, "far", "submit exp.yaml", "submit");
+    REQUIRE(beside);
+    CHECK(beside->token() != token);
+    beside->settle();
+  }
+  auto other = PendingSubmission::find_or_make(env, "far", "submit exp.yaml --set a=b", "submit");
+  REQUIRE(other);
+  CHECK_FALSE(other->is_repeated());
+  other->settle();
+  auto again = PendingSubmission::find_or_make(env, "far", "submit exp.yaml", "submit");
+  REQUIRE(again);
+  CHECK(again->is_repeated());
+  CHECK(again->token() == token);
+  CHECK(open_submissions(env, "far").size() == 1);
+  again->settle();
+  CHECK(open_submissions(env, "far").empty());
+}
+
+TEST_CASE("a token keeps its run, and a token is 32 hexadecimal digits") {
+  TemporaryDirectory folder;
+  Env env;
+  env.set("XDG_STATE_HOME", folder.path().string());
+  {
+    auto claim = TokenClaim::take(env, kNonce);
+    REQUIRE(claim);
+    CHECK(claim->run().empty());
+    REQUIRE(claim->set_run("/runs/a-1", true));
+  }
+  auto again = TokenClaim::take(env, kNonce);
+  REQUIRE(again);
+  CHECK(again->run() == "/runs/a-1");
+  CHECK(again->has_created_run());
+  REQUIRE(again->set_run("/runs/sweep", false));
+  CHECK_FALSE(again->has_created_run());
+  for (const char* token : {"", "abc", "../../../../../../../../../../etc", "0123456789ABCDEFg"}) {
+    CAPTURE(token);
+    CHECK_FALSE(TokenClaim::take(env, token));
+  }
+}
+
+}  // namespace dlrun
