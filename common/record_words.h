@@ -26,6 +26,7 @@ enum class EndReason {
   kNotFit,
   kIdleGpus,
   kLeadUnheard,
+  kStoppedEarly,  ///< a point of a sweep that does worse than the others
 };
 
 /// The cause of an attempt's end, as in `retry.on`. After kNone no other attempt follows.

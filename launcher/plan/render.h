@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/result.h"
+#include "launcher/plan/packing.h"
 #include "launcher/plan/plan.h"
 
 namespace dlrun {
@@ -24,9 +25,11 @@ inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 [[nodiscard]] Result<std::string> render_script(const LaunchPlan& plan);
 
 /// Renders the script of a job array that runs a sweep: the same #SBATCH lines, and commands with
-/// which each task starts job.sh in the run directory of its point. The size of the script depends
-/// neither on the number of points nor on their values. Fails as render_script does.
-[[nodiscard]] Result<std::string> render_array_script(const LaunchPlan& plan, std::size_t tasks,
+/// which each task starts job.sh in the run directories of its points. The size of the script
+/// depends neither on the number of points nor on their values. max_parallel: points that may run
+/// at once. Fails as render_script does.
+[[nodiscard]] Result<std::string> render_array_script(const LaunchPlan& plan,
+                                                      const Packing& packing,
                                                       std::optional<std::int64_t> max_parallel);
 /// Returns true if the script was rendered by render_array_script().
 [[nodiscard]] bool is_array_script(std::string_view script);

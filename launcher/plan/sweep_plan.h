@@ -18,7 +18,9 @@ struct PlannedPoint {
   std::string script;    ///< the point's own job, which can be submitted by itself
   std::string resolved;  ///< the point's resolved spec, without the sweep
   Requested requested;
-  std::size_t array = 0, task = 0;  ///< the array that runs the point, and its task there
+  /// The array that runs the point, and the number of the point in that array. The task is that
+  /// number, divided by SweepPlan::pack.
+  std::size_t array = 0, task = 0;
 };
 
 /// One job array. Points with different #SBATCH lines (a sweep over resources) need different
@@ -35,6 +37,7 @@ struct SweepPlan {
   std::vector<PlannedPoint> points;  ///< in the sweep's order
   std::vector<PlannedArray> arrays;
   std::optional<std::int64_t> max_parallel;
+  std::size_t pack = 1;  ///< points of one task
 };
 
 struct SweepLimits {
@@ -47,6 +50,10 @@ struct SweepLimits {
 [[nodiscard]] tl::expected<SweepPlan, std::vector<Diagnostic>> plan_sweep(
     const LoadRequest& request, const LoadedSpec& loaded, const PlanInputs& inputs,
     const SweepLimits& limits);
+
+/// Removes the sweep from a point's loaded spec, so that the point is a run of its own. Keeps
+/// sweep.stop_early, by which the run may end.
+void drop_sweep(LoadedSpec& loaded);
 
 /// Returns the sum of `hours`, which computes GPU-hours or core-hours, over all points; nullopt if
 /// `hours` returns nullopt for a point, because the point leaves its size or its time to Slurm.

@@ -2,6 +2,8 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+
 #include "common/files.h"
 #include "common/json_read.h"
 #include "common/text.h"
@@ -25,13 +27,6 @@ std::optional<std::size_t> count_of(const nlohmann::ordered_json& object, const 
 
 }  // namespace
 
-bool less_is_better(std::string_view result) {
-  const auto names = [&](std::string_view word) {
-    return result.find(word) != std::string_view::npos;
-  };
-  return names("loss") || names("error") || names("seconds");
-}
-
 bool is_sweep(const std::filesystem::path& run) {
   std::error_code error;
   return std::filesystem::exists(run / kFile, error);
@@ -48,6 +43,7 @@ Result<SweepRecord> read_sweep(const std::filesystem::path& run) {
   SweepRecord sweep;
   sweep.arrays = count_of(*json, "arrays").value_or(0);
   sweep.max_parallel = json_read::integer(*json, "max_parallel");
+  sweep.pack = std::max<std::size_t>(count_of(*json, "pack").value_or(1), 1);
   const auto keys = json->find("keys"), points = json->find("points");
   if (keys == json->end() || points == json->end() || !keys->is_array() || !points->is_array())
     return damaged();
@@ -83,6 +79,7 @@ std::string sweep_json(const SweepRecord& sweep) {
   }
   Json json{{"keys", sweep.keys}, {"arrays", sweep.arrays}};
   if (sweep.max_parallel) json["max_parallel"] = *sweep.max_parallel;
+  if (sweep.pack > 1) json["pack"] = sweep.pack;
   json["points"] = std::move(points);
   return json_read::dump(json) + "\n";
 }

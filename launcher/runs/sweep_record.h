@@ -18,13 +18,15 @@
 
 #include "common/result.h"
 #include "launcher/runs/index.h"
+#include "launcher/spec/sweep_points.h"
 
 namespace dlrun {
 
 /// The contents of sweep.json.
 struct SweepRecord {
   struct Point {
-    std::size_t array = 0, task = 0;
+    std::size_t array = 0;
+    std::size_t task = 0;  ///< the point's number in its array; see task_of()
     /// The values of `keys`, in that order; nullopt for a key that the point does not set.
     std::vector<std::optional<std::string>> values;
   };
@@ -32,6 +34,10 @@ struct SweepRecord {
   std::vector<Point> points;
   std::size_t arrays = 0;
   std::optional<std::int64_t> max_parallel;
+  std::size_t pack = 1;  ///< points that one task of an array runs
+
+  /// Returns the number that Slurm gives to the task of a point.
+  [[nodiscard]] std::size_t task_of(const Point& point) const { return point.task / pack; }
 };
 
 /// Returns true if the run's directory is a sweep's.
@@ -50,9 +56,6 @@ struct SweepRecord {
 /// point has.
 inline constexpr std::array<std::string_view, 4> kJudgedBy{"test_accuracy", "accuracy", "test_loss",
                                                            "loss"};
-/// Returns true if a smaller value is better: for names with "loss", "error" or "seconds".
-[[nodiscard]] bool less_is_better(std::string_view result);
-
 /// Returns the point's values as text: "train.lr=0.1 train.batch=32".
 [[nodiscard]] std::string describe(const SweepRecord& sweep, const SweepRecord::Point& point);
 

@@ -22,14 +22,19 @@ inline constexpr std::uint64_t kMostSweepPoints = 10'000;
 /// Returns the number of points of the sweep.
 [[nodiscard]] std::uint64_t count_points(const SweepSpec& sweep);
 
-/// Returns the points: those listed; else sweep.random different combinations, if given; else all
-/// combinations, the last key changing fastest. Requires a checked sweep: count_points() is at most
-/// kMostSweepPoints, and random at most grid_size(). Returns fewer random points if the ranges are
-/// too narrow for that many different ones.
+/// Returns the points. If a search program chooses them (sweep.ask), returns one sample, by which
+/// the spec is checked and shown. Else: those listed; else sweep.random different combinations, if
+/// given; else all combinations, the last key changing fastest. Requires a checked sweep:
+/// count_points() is at most kMostSweepPoints, and random at most grid_size(). Returns fewer random
+/// points if the ranges are too narrow for that many different ones.
 [[nodiscard]] std::vector<SweepPoint> sweep_points(const SweepSpec& sweep);
 
 /// Returns true if some point sets this key.
 [[nodiscard]] bool sweeps_over(const SweepSpec& sweep, std::string_view key);
+
+/// Returns true if a smaller value of a result is better: for names with "loss", "error",
+/// "perplexity" or "seconds".
+[[nodiscard]] bool less_is_better(std::string_view result);
 
 /// Returns the point as text: "train.lr=0.1 train.batch=32".
 [[nodiscard]] std::string describe(const SweepPoint& point);

@@ -179,7 +179,9 @@ Result<std::vector<std::string>> sbatch_line(const SbatchSettings& words,
   } else {
     DLRUN_TRY_ASSIGN(const auto folder, pattern_of(run));
     line.push_back(fmt::format("--output={}/{}", folder,
-                               words.is_array ? "%a/slurm-%A_%a.out" : "slurm-%j.out"));
+                               words.is_packed  ? "task-%a.out"
+                               : words.is_array ? "%a/slurm-%A_%a.out"
+                                                : "slurm-%j.out"));
   }
   return line;
 }

@@ -9,6 +9,11 @@
 
 namespace dlrun {
 
+/// Adds points to a recorded sweep. Returns the number of the first of their arrays.
+[[nodiscard]] Result<std::size_t> record_more(const std::filesystem::path& path,
+                                              const SweepPlan& more,
+                                              const std::vector<SecretValue>& secrets);
+
 /// Creates the run's directory and adds the run to the index. A failure to add it to the index is a
 /// warning, because the run can be found by its path. After any other failure, removes the run.
 ///

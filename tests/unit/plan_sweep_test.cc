@@ -4,6 +4,7 @@
 #include "common/text.h"
 #include "launcher/plan/render.h"
 #include "launcher/plan/sweep_plan.h"
+#include "launcher/spec/sweep_points.h"
 #include "load_checks.h"
 #include "tests/contains.h"
 
@@ -125,11 +126,119 @@ TEST_CASE(
   const auto wrong = plan(
       "launch: {command: [x]}\nresources: {nodes: 3, time: 1m}\nsweep: {parameters: "
       "{resources.ntasks: [4, 2], "
-      "train.lr: [1, 2]}}");
+      "environment.vars.A: [1, 2]}}");
   REQUIRE_FALSE(wrong.has_value());
   const std::string text = format_diagnostics(wrong.error());
   CHECK(has(text, "at point 2: resources.ntasks=2"));
   CHECK_FALSE(has(text, "at point 3"));
+}
+
+const std::string kProgram = "resources: {nodes: 1, time: 30m}\n";
+
+TEST_CASE("own parameters fill the command and the variables of each point") {
+  const SweepPlan sweep =
+      planned(kProgram +
+              "launch: {command: [python, train.py, --lr, \"{lr}\", \"{{x}}\"]}\n"
+              "environment: {vars: {DEPTH: \"d{depth}{depth}\", OTHER: \"a}}\"}}\n"
+              "sweep: {parameters: {lr: [0.10, 1e-4], depth: [4, \"a b\"]}}");
+  REQUIRE(sweep.points.size() == 4);
+  CHECK(sweep.keys == std::vector<std::string>{"lr", "depth"});
+  CHECK(has(sweep.points[0].script, "python train.py --lr 0.10 '{x}'"));
+  CHECK(has(sweep.points[0].script, "export DEPTH=d44"));
+  CHECK(has(sweep.points[0].script, "export OTHER='a}'"));
+  CHECK(has(sweep.points[3].script, "--lr 1e-4"));
+  CHECK(has(sweep.points[3].script, "export DEPTH='da ba b'"));
+  CHECK(has(sweep.points[3].resolved, R"(command: ["python", "train.py", "--lr", "1e-4", "{x}"])"));
+  CHECK_FALSE(has(sweep.points[3].resolved, "sweep"));
+  CHECK(describe(sweep.points[3].values) == "lr=1e-4 depth=\"a b\"");
+}
+
+TEST_CASE("a spec whose sweep has no own parameters keeps its braces") {
+  const SweepPlan sweep = planned(kProgram +
+                                  "launch: {command: [sh, -c, \"f() { echo {lr}; }\"]}\n"
+                                  "sweep: {parameters: {environment.vars.A: [1, 2]}}");
+  CHECK(has(sweep.points[0].script, "f() { echo {lr}; }"));
+}
+
+TEST_CASE("an own parameter's point can also set keys, and each point is filled by itself") {
+  const SweepPlan sweep = planned(
+      kProgram +
+      "launch: {command: [a, \"{x}\"]}\nsweep: {points: [{x: 1, environment.vars.V: \"<{x}>\"}, "
+      "{x: 2, environment.vars.V: \"({x})\"}, {x: 3, resources.mem: 4G}, "
+      "{x: 5, launch.command: [b, \"{x}{x}\"]}]}");
+  CHECK(has(sweep.points[0].script, "export V='<1>'"));
+  CHECK(has(sweep.points[1].script, "export V='(2)'"));
+  CHECK(has(sweep.points[1].script, "a 2"));
+  CHECK(has(sweep.points[2].script, "a 3"));
+  CHECK_FALSE(has(sweep.points[2].script, "export V"));
+  CHECK(has(sweep.points[3].script, "b 55"));
+}
+
+TEST_CASE("a listed point that lacks a parameter, and one that is used by no point of its own") {
+  const auto wrong = plan(kProgram +
+                          "launch: {command: [a, \"{x}\"]}\n"
+                          "sweep: {points: [{x: 1}, {y: 2}]}");
+  REQUIRE_FALSE(wrong.has_value());
+  const std::string text = format_diagnostics(wrong.error());
+  CHECK(has(text, "{x} has no value: a point of the sweep does not set 'x' (at point 1: y=2)"));
+  CHECK(has(text, "the sweep's parameter 'y' is used nowhere"));
+}
+
+TEST_CASE("points whose jobs would be the same are refused, with the keys that change nothing") {
+  const auto wrong =
+      plan(kProgram +
+           "launch: {command: [a, \"{x}\"]}\nsweep: {points: [{x: 1}, {x: 2}, {x: 1, "
+           "checkpoint.keep: 3}]}");
+  REQUIRE_FALSE(wrong.has_value());
+  CHECK(has(format_diagnostics(wrong.error()),
+            "points 0 and 2 of the sweep are the same job: it does not depend on checkpoint.keep"));
+}
+
+TEST_CASE("a packed sweep asks for the resources of several points, and a point keeps its own") {
+  const SweepPlan sweep = planned(
+      "resources: {time: 1h, gpus_per_node: 2, tasks_per_node: 1, cpus_per_task: 4, mem: 16G}\n"
+      "launch: {command: [a, \"{x}\"]}\n"
+      "sweep: {parameters: {x: " +
+      list_of(9) + "}, pack: 4, max_parallel: 8}");
+  REQUIRE(sweep.arrays.size() == 1);
+  const std::string& array = sweep.arrays[0].script;
+  CHECK(sweep.arrays[0].tasks == 3);
+  CHECK(has(array, "#SBATCH --array=0-2%2 "));
+  CHECK(has(array, "#SBATCH --nodes=1 "));
+  CHECK(has(array, "#SBATCH --ntasks-per-node=4 "));
+  CHECK(has(array, "#SBATCH --gpus-per-node=8 "));
+  CHECK(has(array, "#SBATCH --mem=64G "));
+  CHECK(has(array, "export SLURM_GPUS_PER_NODE=2"));
+  CHECK(has(array, "export SLURM_MEM_PER_NODE=16G"));
+  CHECK(has(array, "export SLURM_NTASKS=1"));
+  CHECK(has(array, "dlrun_last <= 9"));
+  CHECK(has(sweep.points[8].script, "#SBATCH --gpus-per-node=2 "));
+  CHECK(has(sweep.points[8].script, "#SBATCH --mem=16G "));
+  CHECK(sweep.points[8].task == 8);
+  CHECK(sweep.pack == 4);
+}
+
+TEST_CASE("a packed sweep above MaxArraySize is several arrays of that many tasks") {
+  const SweepPlan sweep =
+      planned(kProgram + "launch: {command: [a, \"{x}\"]}\nsweep: {parameters: {x: " + list_of(25) +
+                  "}, pack: 3}",
+              4);
+  REQUIRE(sweep.arrays.size() == 3);
+  CHECK(sweep.arrays[0].tasks == 4);
+  CHECK(sweep.arrays[2].tasks == 1);
+  CHECK(sweep.points[24].array == 2);
+  CHECK(sweep.points[24].task == 0);
+}
+
+TEST_CASE("the rule by which points are stopped is in each point's script, and the sweep is not") {
+  const SweepPlan sweep =
+      planned(kProgram +
+              "launch: {command: [a, \"{x}\"]}\nsweep: {parameters: {x: [1, 2]}, stop_early: "
+              "{metric: accuracy, after: 5}}");
+  CHECK(has(sweep.points[1].script, "--stop-early max:accuracy"));
+  CHECK(has(sweep.points[1].script, "--stop-after 5"));
+  CHECK(has(sweep.points[1].resolved, "stop_early:"));
+  CHECK_FALSE(has(sweep.points[1].resolved, "parameters:"));
 }
 
 TEST_CASE("ten thousand points are planned and rendered in a moment") {
