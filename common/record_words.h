@@ -26,7 +26,7 @@ enum class EndReason {
   kNotFit,
   kIdleGpus,
   kLeadUnheard,
-  kStoppedEarly,  ///< a point of a sweep that does worse than the others
+  kStoppedEarly,  ///< the results of this point of a sweep were worse than those of others
 };
 
 /// The cause of an attempt's end, as in `retry.on`. After kNone no other attempt follows.

@@ -26,8 +26,8 @@ struct ReportOptions {
 struct Part {
   IndexEntry run;
   std::string label, place;
-  /// The values of a sweep's own parameters, for a point.
-  std::vector<std::pair<std::string, std::string>> own;
+  /// For a point: the names and values of the sweep's own parameters.
+  std::vector<std::pair<std::string, std::string>> parameters;
 };
 
 /// Returns the names and values of the point's own parameters.
@@ -88,8 +88,8 @@ Result<int> make_report(Cli& cli, const ReportOptions& options) {
     reports.push_back(read_report(parts[at].run, *states[at]));
     reports.back().label = parts[at].label;
     reports.back().place = parts[at].place;
-    take_parameters(reports.back(), parts[at].own);
-    if (!parts[at].place.empty()) take_progress_as_result(reports.back());
+    insert_parameters(reports.back(), parts[at].parameters);
+    if (!parts[at].place.empty()) set_result_from_progress(reports.back());
     has_points = has_points || !parts[at].place.empty();
   }
   if (reports.empty()) return fail(Errc::kNotFound, "none of these runs can be read");

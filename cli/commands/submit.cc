@@ -82,12 +82,14 @@ Result<int> show_verdict(const Cli& cli, RunInspector& inspector, const Job& job
 
 /// Returns true if a search program chooses the points of the job's sweep.
 bool is_search(const Job& job) {
-  return job.is_sweep() && job.experiment->loaded.spec.sweep.is_asked();
+  return job.is_sweep() && job.experiment->loaded.spec.sweep.is_search();
 }
 
+/// Runs the search of a sweep with sweep.ask and prints its result.
 Result<int> search(Cli& cli, const SubmitOptions& options, Job job, Provenance& provenance) {
   if (options.watch)
-    return fail(Errc::kUsage, "--watch: a sweep with sweep.ask is followed to its end anyway");
+    return fail(Errc::kUsage,
+                "--watch: not needed, because dlrun follows a sweep with sweep.ask anyway");
   TerminalReporter reporter(cli);
   RunInspector inspector(cli.env, known_servers(cli));
   DLRUN_TRY_ASSIGN(const auto searched,

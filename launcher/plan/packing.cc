@@ -13,7 +13,7 @@ namespace dlrun {
 namespace {
 
 /// Returns `count` times a memory size of a checked spec: "16G" becomes "64G".
-[[nodiscard]] std::string times(const std::string& memory, std::int64_t count) {
+[[nodiscard]] std::string multiplied(const std::string& memory, std::int64_t count) {
   const auto unit = std::min(memory.find_first_not_of("0123456789"), memory.size());
   const auto amount = parse_int(memory.substr(0, unit));
   return fmt::format("{}{}", amount.value_or(0) * count, memory.substr(unit));
@@ -29,7 +29,7 @@ JobSpec packed_spec(const JobSpec& spec, std::int64_t pack) {
   r.ntasks.reset();
   r.tasks_per_node = ranks * pack;
   if (r.gpus_per_node) r.gpus_per_node->count *= pack;
-  if (r.mem) r.mem = times(*r.mem, pack);
+  if (r.mem) r.mem = multiplied(*r.mem, pack);
   return packed;
 }
 
@@ -63,10 +63,10 @@ std::string packed_commands(const Packing& packing, std::string_view sweep_line)
   ScriptText text;
   text.line("#");
   text.line(fmt::format(
-      "# Rendered by dlrun: a sweep. Each task of this array runs {} points side by side; "
-      "what they do is job.sh in",
+      "# Rendered by dlrun: a sweep. Each task of this array runs {} points side by side. It "
+      "starts job.sh",
       packing.pack));
-  text.line("# their run directories, which `dlrun submit` makes.");
+  text.line("# in their run directories, which `dlrun submit` makes.");
   text.line("set -eo pipefail");
   text.line(sweep_line);
   text.line(fmt::format("dlrun_first=$((SLURM_ARRAY_TASK_ID * {0})) dlrun_last=$((dlrun_first + "
@@ -74,7 +74,7 @@ std::string packed_commands(const Packing& packing, std::string_view sweep_line)
                         packing.pack),
             "sweep.pack");
   text.line(fmt::format("((dlrun_last <= {0})) || dlrun_last={0}", packing.points));
-  text.line("# The share of one point. srun takes it from these variables.");
+  text.line("# The share of one point, which srun reads from these variables.");
   text.line("export SLURM_EXACT=1");
   text.line(fmt::format("export SLURM_CPUS_ON_NODE=$((SLURM_CPUS_ON_NODE / {}))", packing.pack));
   text.line("export SLURM_JOB_CPUS_PER_NODE=$SLURM_CPUS_ON_NODE");
@@ -91,7 +91,7 @@ trap 'kill -USR1 "${dlrun_pids[@]}" 2>/dev/null || true' USR1
 trap 'kill -TERM "${dlrun_pids[@]}" 2>/dev/null || true' TERM
 for ((dlrun_point = dlrun_first; dlrun_point < dlrun_last; dlrun_point++)); do
   export DLRUN_RUN=$dlrun_sweep/$dlrun_point
-  if [[ -e $DLRUN_RUN/resubmitted ]]; then continue; fi # it is a run of its own by now
+  if [[ -e $DLRUN_RUN/resubmitted ]]; then continue; fi # now a job of its own
   dlrun_log=$DLRUN_RUN/slurm-${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID.out
   bash "$DLRUN_RUN/job.sh" >>"$dlrun_log" 2>&1 &
   dlrun_pids+=("$!")

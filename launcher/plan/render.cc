@@ -234,11 +234,7 @@ constexpr std::string_view kShellcheck = "# shellcheck disable=SC1090,SC1091,SC2
       join(runs, ", "));
 }
 
-}  // namespace
-
-namespace {
-
-/// Returns the directive that starts the tasks.
+/// Returns the option --array, with the numbers of the tasks.
 [[nodiscard]] PlannedOption array_directive(const Packing& packing,
                                             std::optional<std::int64_t> max_parallel) {
   std::string range = fmt::format("0-{}", packing.tasks() - 1);

@@ -26,8 +26,8 @@ inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 
 /// Renders the script of a job array that runs a sweep: the same #SBATCH lines, and commands with
 /// which each task starts job.sh in the run directories of its points. The size of the script
-/// depends neither on the number of points nor on their values. max_parallel: points that may run
-/// at once. Fails as render_script does.
+/// depends neither on the number of points nor on their values. max_parallel: the number of points
+/// that may run at once; nullopt: any number. Fails as render_script does.
 [[nodiscard]] Result<std::string> render_array_script(const LaunchPlan& plan,
                                                       const Packing& packing,
                                                       std::optional<std::int64_t> max_parallel);

@@ -33,6 +33,8 @@ constexpr std::size_t kMostErrors = 20;
   return text;
 }
 
+/// Returns a text that identifies the arrays that can run a point: the #SBATCH lines and the share
+/// of the point.
 [[nodiscard]] std::string head_of(const LaunchPlan& plan,
                                   const std::vector<PlannedVariable>& share) {
   std::string text;
@@ -150,6 +152,17 @@ class SweepPlanner {
   return errors;
 }
 
+/// Returns the error for ranges that have fewer different points than sweep.random asks for.
+[[nodiscard]] Diagnostic too_narrow(const LoadedSpec& loaded, std::size_t found) {
+  const auto origin = loaded.spec.origins.find("sweep.random"_key);
+  const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
+  return {Diagnostic::Severity::kError, where,
+          fmt::format("sweep.random: the ranges are too narrow for {} different points; {} were "
+                      "found",
+                      count_points(loaded.spec.sweep), found),
+          line_under(loaded, where)};
+}
+
 /// Assigns points to arrays. Points with the same #SBATCH lines share an array, up to max_tasks
 /// tasks with `pack` points each.
 class Arrays {
@@ -157,7 +170,8 @@ class Arrays {
   Arrays(std::size_t max_tasks, std::size_t pack)
       : max_points_(std::max<std::size_t>(max_tasks, 1) * pack), pack_(pack) {}
 
-  /// plan: the plan of a task. share: Slurm's variables for one of the task's points.
+  /// Adds the point to an array. plan: the plan of a task. share: Slurm's variables for one of the
+  /// task's points.
   void place(PlannedPoint& point, const LaunchPlan& plan, std::vector<PlannedVariable> share) {
     auto [open, is_new] = open_.try_emplace(head_of(plan, share), plans_.size());
     if (!is_new && packings_[open->second].points == max_points_) {
@@ -169,7 +183,7 @@ class Arrays {
       packings_.push_back({pack_, 0, std::move(share)});
     }
     point.array = open->second;
-    point.task = packings_[point.array].points++;
+    point.place = packings_[point.array].points++;
   }
 
   [[nodiscard]] Result<std::vector<PlannedArray>> render(
@@ -192,7 +206,7 @@ class Arrays {
 }  // namespace
 
 void drop_sweep(LoadedSpec& loaded) {
-  loaded.spec.sweep.keep_only_of_point();
+  loaded.spec.sweep.reduce_to_point();
   std::erase_if(loaded.spec.origins, [](const auto& origin) {
     return origin.first.starts_with("sweep.") && !origin.first.starts_with("sweep.stop_early.");
   });
@@ -207,16 +221,8 @@ tl::expected<SweepPlan, Diagnostics> plan_sweep(const LoadRequest& request,
   sweep.pack = static_cast<std::size_t>(loaded.spec.sweep.pack.value_or(1));
   Arrays arrays(limits.max_array_size, sweep.pack);
   auto points = sweep_points(loaded.spec.sweep);
-  if (points.size() < count_points(loaded.spec.sweep)) {
-    const auto origin = loaded.spec.origins.find("sweep.random"_key);
-    const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
-    return tl::unexpected(
-        Diagnostics{{Diagnostic::Severity::kError, where,
-                     fmt::format("sweep.random: the ranges are too narrow for {} different points; "
-                                 "{} were found",
-                                 count_points(loaded.spec.sweep), points.size()),
-                     line_under(loaded, where)}});
-  }
+  if (points.size() < count_points(loaded.spec.sweep))
+    return tl::unexpected(Diagnostics{too_narrow(loaded, points.size())});
   sweep.points.reserve(points.size());
   for (std::size_t i = 0; i < points.size() && !planner.has_enough_errors(); ++i) {
     LoadedSpec* of_point = planner.load(points[i], i);
@@ -248,8 +254,11 @@ tl::expected<SweepPlan, Diagnostics> plan_sweep(const LoadRequest& request,
     }
   }
   if (!planner.errors().empty()) return tl::unexpected(std::move(planner.errors()));
-  if (auto repeated = repeated_points(loaded, sweep.points); !repeated.empty())
-    return tl::unexpected(std::move(repeated));
+  // A search program may propose a point again.
+  if (!loaded.spec.sweep.is_search()) {
+    if (auto repeated = repeated_points(loaded, sweep.points); !repeated.empty())
+      return tl::unexpected(std::move(repeated));
+  }
   auto rendered = arrays.render(sweep.max_parallel);
   if (!rendered)
     return tl::unexpected(

@@ -18,9 +18,8 @@ struct PlannedPoint {
   std::string script;    ///< the point's own job, which can be submitted by itself
   std::string resolved;  ///< the point's resolved spec, without the sweep
   Requested requested;
-  /// The array that runs the point, and the number of the point in that array. The task is that
-  /// number, divided by SweepPlan::pack.
-  std::size_t array = 0, task = 0;
+  std::size_t array = 0;  ///< the array that runs the point
+  std::size_t place = 0;  ///< the number of the point in its array; see SweepRecord::task_of()
 };
 
 /// One job array. Points with different #SBATCH lines (a sweep over resources) need different
@@ -37,7 +36,7 @@ struct SweepPlan {
   std::vector<PlannedPoint> points;  ///< in the sweep's order
   std::vector<PlannedArray> arrays;
   std::optional<std::int64_t> max_parallel;
-  std::size_t pack = 1;  ///< points of one task
+  std::size_t pack = 1;  ///< number of points that one task runs
 };
 
 struct SweepLimits {

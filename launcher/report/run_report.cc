@@ -116,7 +116,7 @@ void add_keys(const YamlDocument& yaml, YamlId id, const std::string& path,
 
 }  // namespace
 
-void take_progress_as_result(RunReport& report) {
+void set_result_from_progress(RunReport& report) {
   const auto& progress = report.status.facts.record.progress;
   if (!report.result.empty() || !progress) return;
   if (progress->loss) report.result.emplace_back("loss", fmt::format("{:.6g}", *progress->loss));
@@ -124,11 +124,11 @@ void take_progress_as_result(RunReport& report) {
     report.result.emplace_back("accuracy", fmt::format("{:.6g}", *progress->accuracy));
 }
 
-void take_parameters(RunReport& report,
-                     const std::vector<std::pair<std::string, std::string>>& own) {
-  if (own.empty()) return;
+void insert_parameters(RunReport& report,
+                       const std::vector<std::pair<std::string, std::string>>& parameters) {
+  if (parameters.empty()) return;
   std::erase_if(report.keys, [](const auto& key) { return key.first == "launch.command"_key; });
-  report.keys.insert(report.keys.begin(), own.begin(), own.end());
+  report.keys.insert(report.keys.begin(), parameters.begin(), parameters.end());
 }
 
 Result<std::vector<std::pair<std::string, std::string>>> flat_keys(std::string_view resolved_yaml) {

@@ -52,14 +52,14 @@ Result<SweepRecord> read_sweep(const std::filesystem::path& run) {
     sweep.keys.push_back(key.get<std::string>());
   }
   for (const auto& one : *points) {
-    const auto array = count_of(one, "array"), task = count_of(one, "task");
+    const auto array = count_of(one, "array"), place = count_of(one, "task");
     const auto values = one.is_object() ? one.find("values") : one.end();
-    if (!array || !task || *array >= sweep.arrays || values == one.end() || !values->is_array() ||
+    if (!array || !place || *array >= sweep.arrays || values == one.end() || !values->is_array() ||
         values->size() != sweep.keys.size())
       return damaged();
     SweepRecord::Point& point = sweep.points.emplace_back();
     point.array = *array;
-    point.task = *task;
+    point.place = *place;
     for (const auto& value : *values)
       point.values.push_back(value.is_string() ? std::optional(value.get<std::string>())
                                                : std::nullopt);
@@ -75,7 +75,8 @@ std::string sweep_json(const SweepRecord& sweep) {
   for (const SweepRecord::Point& point : sweep.points) {
     Json values = Json::array();
     for (const auto& value : point.values) values.push_back(value ? Json(*value) : Json(nullptr));
-    points.push_back({{"array", point.array}, {"task", point.task}, {"values", std::move(values)}});
+    points.push_back(
+        {{"array", point.array}, {"task", point.place}, {"values", std::move(values)}});
   }
   Json json{{"keys", sweep.keys}, {"arrays", sweep.arrays}};
   if (sweep.max_parallel) json["max_parallel"] = *sweep.max_parallel;
@@ -90,7 +91,7 @@ std::filesystem::path array_path(const std::filesystem::path& sweep, std::size_t
 
 std::filesystem::path point_path(const std::filesystem::path& sweep,
                                  const SweepRecord::Point& point) {
-  return array_path(sweep, point.array) / std::to_string(point.task);
+  return array_path(sweep, point.array) / std::to_string(point.place);
 }
 
 std::string describe(const SweepRecord& sweep, const SweepRecord::Point& point) {

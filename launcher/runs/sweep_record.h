@@ -1,11 +1,11 @@
 #pragma once
 // A sweep's run directory, which contains its arrays; the arrays contain the points.
 // runtime/ENVIRONMENT.md documents the layout:
-//   SWEEP/sweep.json    the points, the values they set, the array and the task of each
+//   SWEEP/sweep.json    the points, the values they set, the array and the place of each
 //   SWEEP/array-K/      the input of one sbatch call: job.sh, submission.json
-//   SWEEP/array-K/T/    the run of one point: job.sh, resolved.yaml, and a run's other files
-// A point's submission.json only says that it is task T of the array above. So 10,000 points are
-// written once, and not again after their submission.
+//   SWEEP/array-K/T/    the run of the point at place T: job.sh, resolved.yaml, a run's other files
+// A point's submission.json only names its task of the array above. So 10,000 points are written
+// once, and not again after their submission.
 
 #include <array>
 #include <cstddef>
@@ -26,7 +26,7 @@ namespace dlrun {
 struct SweepRecord {
   struct Point {
     std::size_t array = 0;
-    std::size_t task = 0;  ///< the point's number in its array; see task_of()
+    std::size_t place = 0;  ///< the number of the point in its array; see task_of()
     /// The values of `keys`, in that order; nullopt for a key that the point does not set.
     std::vector<std::optional<std::string>> values;
   };
@@ -34,10 +34,10 @@ struct SweepRecord {
   std::vector<Point> points;
   std::size_t arrays = 0;
   std::optional<std::int64_t> max_parallel;
-  std::size_t pack = 1;  ///< points that one task of an array runs
+  std::size_t pack = 1;  ///< number of points that one task of an array runs
 
-  /// Returns the number that Slurm gives to the task of a point.
-  [[nodiscard]] std::size_t task_of(const Point& point) const { return point.task / pack; }
+  /// Returns Slurm's number of the task that runs the point.
+  [[nodiscard]] std::size_t task_of(const Point& point) const { return point.place / pack; }
 };
 
 /// Returns true if the run's directory is a sweep's.

@@ -32,7 +32,7 @@ using Diagnostics = std::vector<Diagnostic>;
 /// Sets a point's values. Their origin is the place where the sweep states them.
 void apply_point(SpecBuilder& builder, const SweepPoint& point) {
   for (const SweptValue& value : point) {
-    if (is_own_parameter(value.key)) continue;  // fill_templates() uses it
+    if (is_own_parameter(value.key)) continue;  // for fill_templates()
     auto document = parse_yaml(value.text);
     if (!document) {
       builder.report(
@@ -55,7 +55,7 @@ void apply_point(SpecBuilder& builder, const SweepPoint& point) {
   const bool is_random = sweep.random && sweep.points.empty();
   const bool has_range = std::any_of(sweep.parameters.begin(), sweep.parameters.end(),
                                      [](const SweptKey& key) { return key.range.has_value(); });
-  if (is_countable && (is_random || sweep.is_asked() || !has_range)) {
+  if (is_countable && (is_random || sweep.is_search() || !has_range)) {
     auto points = sweep_points(sweep);
     if (!points.empty()) return std::move(points.front());
   }
@@ -368,9 +368,9 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
   return true;
 }
 
-/// Fills the point's own parameters into the loaded spec, checks the spec, and reports all
+/// Replaces the fields of own parameters by the point's values, checks the spec, and reports all
 /// problems.
-void report_point(SpecBuilder& builder, LoadedSpec& loaded, const SweepPoint& point) {
+void fill_and_check(SpecBuilder& builder, LoadedSpec& loaded, const SweepPoint& point) {
   for (Diagnostic& problem : fill_templates(loaded.spec, loaded.templates, point,
                                             loaded.preset.is_trainer, builder.refused()))
     builder.report(std::move(problem));
@@ -434,7 +434,7 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
     loaded.folder = folder;
     loaded.spec = builder.spec();
     loaded.templates = swept_templates(loaded.spec);
-    report_point(builder, loaded, request.point.value_or(SweepPoint{}));
+    fill_and_check(builder, loaded, request.point.value_or(SweepPoint{}));
   }
   Diagnostics all = std::move(builder.diagnostics());
   add_line_texts(all, loaded);
@@ -479,7 +479,7 @@ std::vector<Diagnostic> move_to_point(LoadedSpec& loaded, const SweepPoint& poin
   loaded.spec = std::move(builder.spec());
   loaded.templates.command = loaded.spec.launch.command;
   loaded.templates.vars = loaded.spec.environment.vars;
-  report_point(builder, loaded, point);
+  fill_and_check(builder, loaded, point);
   Diagnostics all = std::move(builder.diagnostics());
   add_line_texts(all, loaded);
   return all;

@@ -52,7 +52,7 @@ struct LoadedSpec {
   std::vector<SpecFile> bases;       ///< the files that the spec inherits from, nearest first
   SpecFile site_file;                ///< the site's file
   std::vector<Diagnostic> warnings;  ///< sorted by position
-  /// The values that a sweep's own parameters fill; `spec` has them filled in.
+  /// The keys with fields of a sweep's own parameters. In `spec`, values replace the fields.
   SweptTemplates templates;
 };
 

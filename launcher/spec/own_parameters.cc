@@ -21,7 +21,7 @@ namespace {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// Fills the fields of one point.
+/// Replaces the fields of the templates by the values of one point.
 class Filler {
  public:
   Filler(JobSpec& spec, const SweptTemplates& templates, const SweepPoint& point)
@@ -89,8 +89,8 @@ class Filler {
 
   [[nodiscard]] tl::unexpected<Error> fail_at_brace(std::string_view text) const {
     return fail(Errc::kInvalid,
-                "a brace without its partner in '{}': the sweep has parameters of its own, so "
-                "{{{}}} stands for a value and a literal brace is written twice",
+                "an unpaired brace in '{}': the sweep has own parameters, so {{{}}} stands for a "
+                "value; write a literal brace twice",
                 printable(text.substr(0, 60)), templates_.names.front());
   }
 
@@ -100,7 +100,7 @@ class Filler {
       return found->second;
     }
     if (contains(templates_.names, name)) {
-      // A range without sweep.random has no value yet, which is an error of its own.
+      // A range without sweep.random has no value. Validator::check_sweep() reports it.
       const auto& all = spec_.sweep.parameters;
       const bool is_everywhere =
           std::any_of(all.begin(), all.end(), [&](const auto& key) { return key.key == name; });
@@ -113,8 +113,7 @@ class Filler {
     std::string known;
     for (const auto known_name : names) known += fmt::format(" {{{}}}", known_name);
     return fail(Errc::kInvalid,
-                "'{{{}}}' is no parameter of the sweep; {}; a literal brace is "
-                "written twice",
+                "'{{{}}}' is not a parameter of the sweep; {}; write a literal brace twice",
                 printable(name),
                 similar ? fmt::format("did you mean {{{}}}?", *similar) : "known:" + known);
   }
@@ -184,7 +183,7 @@ std::vector<Diagnostic> fill_templates(JobSpec& spec, const SweptTemplates& temp
   if (!templates.is_given()) return {};
   Filler filler(spec, templates, point);
   filler.fill();
-  // A refused value could be the one that names the parameter.
+  // A refused value may contain the parameter's field.
   const bool may_be_used = std::any_of(refused.begin(), refused.end(), [](const auto& key) {
     return key.starts_with("launch.command"_key) || key.starts_with("environment.vars"_key);
   });

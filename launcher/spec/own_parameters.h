@@ -1,6 +1,7 @@
 #pragma once
-// A sweep's own parameters: names that are no keys of dlrun. Their values replace {NAME} in
-// launch.command and environment.vars. A spec whose sweep has none keeps its braces.
+// A sweep's own parameters: names that are not keys of a spec, but parameters of the user's
+// program. Their values replace {NAME} in launch.command and environment.vars. If a sweep has no
+// own parameters, braces have no meaning.
 
 #include <set>
 #include <string>
@@ -11,7 +12,8 @@
 
 namespace dlrun {
 
-/// The values that contain fields, as the spec has them before a point fills them in.
+/// The two keys that may contain fields such as {NAME}, before the values of a point replace the
+/// fields.
 struct SweptTemplates {
   std::vector<std::string> command;
   NamedValues vars;
@@ -20,18 +22,18 @@ struct SweptTemplates {
   [[nodiscard]] bool is_given() const { return !names.empty(); }
 };
 
-/// Returns true for a name that a sweep may give to a parameter of the user's program: letters,
-/// digits and '_', and neither a key nor a section of a spec.
+/// Returns true if a sweep may give this name to a parameter of the user's program: at most 64
+/// letters, digits and '_' that are neither a key nor a section of a spec.
 [[nodiscard]] bool is_own_parameter(std::string_view name);
 
-/// Returns the templates of a spec, without names if its sweep has no own parameters.
+/// Returns the templates of a spec; empty if its sweep has no own parameters.
 [[nodiscard]] SweptTemplates swept_templates(const JobSpec& spec);
 
-/// Returns the text that replaces the field of an own parameter.
+/// Returns the value of an own parameter as the text that replaces its field.
 [[nodiscard]] std::string own_text(const SweptValue& value);
 
-/// Fills the templates with the point's values and stores the results in spec.
-/// is_trainer: the bundled trainer is the program. refused: keys with refused values.
+/// Replaces the fields in the templates by the point's values and stores the results in spec.
+/// is_trainer: true if the bundled trainer is the program. refused: keys with refused values.
 /// Returns an error for each unknown name, each unpaired brace, each field without a value, and
 /// each parameter that no field names.
 [[nodiscard]] std::vector<Diagnostic> fill_templates(

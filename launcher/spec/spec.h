@@ -162,19 +162,17 @@ struct SweepSpec {
   std::vector<SweptKey> parameters;
   std::vector<SweepPoint> points;
   std::optional<std::int64_t> random, seed, max_parallel;
-  std::optional<std::int64_t> pack;  ///< points that one job runs side by side
-  /// A point ends early if its metric is worse than that of the others, after so many reports.
-  std::optional<std::string> stop_metric, stop_rule;
-  std::optional<std::int64_t> stop_after;
-  /// A search program that chooses the points, and the seconds that it has for an answer, as text.
-  std::vector<std::string> ask;
-  std::optional<std::string> ask_timeout;
-  std::optional<std::int64_t> max_points;
+  std::optional<std::int64_t> pack;                   ///< points that one job runs side by side
+  std::optional<std::string> stop_metric, stop_rule;  ///< stop_early.metric, stop_early.rule
+  std::optional<std::int64_t> stop_after;             ///< stop_early.after: an epoch or a step
+  std::vector<std::string> ask;            ///< the search program that chooses the points
+  std::optional<std::string> ask_timeout;  ///< its time for an answer: seconds, as text
+  std::optional<std::int64_t> max_points;  ///< the largest number of points of a search
   [[nodiscard]] bool is_given() const { return !parameters.empty() || !points.empty(); }
   /// Returns true if a search program chooses the points.
-  [[nodiscard]] bool is_asked() const { return !ask.empty(); }
-  /// Keeps only the settings that a single point of the sweep has.
-  void keep_only_of_point() {
+  [[nodiscard]] bool is_search() const { return !ask.empty(); }
+  /// Removes all settings that do not apply to the run of a single point.
+  void reduce_to_point() {
     SweepSpec kept;
     kept.stop_metric = std::move(stop_metric);
     kept.stop_rule = std::move(stop_rule);

@@ -115,7 +115,7 @@ class Draw {
 
 std::uint64_t grid_size(const SweepSpec& sweep) {
   if (!sweep.points.empty()) return sweep.points.size();
-  if (sweep.is_asked() && !sweep.parameters.empty()) return 1;
+  if (sweep.is_search() && !sweep.parameters.empty()) return 1;
   std::uint64_t all = sweep.parameters.empty() ? 0 : 1;
   for (const SweptKey& key : sweep.parameters) {
     const std::uint64_t values = key.range ? UINT64_MAX : key.values.size();
@@ -132,7 +132,7 @@ std::uint64_t count_points(const SweepSpec& sweep) {
 
 std::vector<SweepPoint> sweep_points(const SweepSpec& sweep) {
   if (!sweep.points.empty()) return sweep.points;
-  if (sweep.is_asked()) return {sample_point(sweep)};
+  if (sweep.is_search()) return {sample_point(sweep)};
   if (sweep.random) {
     Draw draw(static_cast<std::uint64_t>(sweep.seed.value_or(1)));
     const auto count = static_cast<std::uint64_t>(*sweep.random);

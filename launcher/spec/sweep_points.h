@@ -22,9 +22,9 @@ inline constexpr std::uint64_t kMostSweepPoints = 10'000;
 /// Returns the number of points of the sweep.
 [[nodiscard]] std::uint64_t count_points(const SweepSpec& sweep);
 
-/// Returns the points. If a search program chooses them (sweep.ask), returns one sample, by which
-/// the spec is checked and shown. Else: those listed; else sweep.random different combinations, if
-/// given; else all combinations, the last key changing fastest. Requires a checked sweep:
+/// Returns the points: the listed points; else, if a search program chooses the points (sweep.ask),
+/// one sample, with which the spec is checked and shown; else sweep.random different combinations,
+/// if given; else all combinations, the last key changing fastest. Requires a checked sweep:
 /// count_points() is at most kMostSweepPoints, and random at most grid_size(). Returns fewer random
 /// points if the ranges are too narrow for that many different ones.
 [[nodiscard]] std::vector<SweepPoint> sweep_points(const SweepSpec& sweep);

@@ -57,8 +57,8 @@ std::string why_not_swept(std::string_view path) {
   const KeyRow* row = row_of(path);
   if (row == nullptr && is_section(path))
     return fmt::format(
-        "'{}' is a section of the spec: name a key of it, or give a parameter of "
-        "your own another name",
+        "'{}' is a section of the spec: write a key of the section, or choose another name for "
+        "your own parameter",
         path);
   if (row == nullptr) return no_such_key(path);
   if (!row->is_supported()) return fmt::format("{} is not supported yet", path);
@@ -121,7 +121,7 @@ std::optional<SweptValue> SweepSetter::own_value(const std::string& key,
     return std::nullopt;
   }
   if (text->find('\0') != std::string::npos || !is_utf8(*text)) {
-    refuse(node, fmt::format("'{}': the text cannot be passed to a program", key));
+    refuse(node, fmt::format("'{}': the text has a NUL or is not UTF-8", key));
     return std::nullopt;
   }
   const bool is_number = parse_double(*text).has_value();

@@ -245,7 +245,7 @@ void Validator::check_sweep() {
   check_ask();
   bool is_endless = false;
   for (const SweptKey& key : spec_.sweep.parameters) {
-    if (!key.range || spec_.sweep.random || spec_.sweep.is_asked()) continue;
+    if (!key.range || spec_.sweep.random || spec_.sweep.is_search()) continue;
     is_endless = true;
     if (!refused_.contains("sweep.random"_key))
       found_.push_back({Diagnostic::Severity::kError, key.where,
@@ -281,12 +281,12 @@ void Validator::check_stop_early() {
   }
   if (!spec_.launch.agent.value_or(true))
     error("launch.agent"_key,
-          "launch.agent: false: it is the agent that reads reports and ends a point "
-          "(sweep.stop_early)");
+          "launch.agent: false: sweep.stop_early needs the agent, which reads the reports and ends "
+          "the points");
 }
 
 void Validator::check_ask() {
-  if (spec_.sweep.is_asked()) return;
+  if (spec_.sweep.is_search()) return;
   for (const char* key : {"sweep.ask_timeout"_key, "sweep.max_points"_key}) {
     if (has(key) && !refused_.contains("sweep.ask"_key))
       error(key, fmt::format("{}: sweep.ask is missing: which program chooses the points?", key));
@@ -297,9 +297,9 @@ void Validator::check_pack() {
   const Resources& r = spec_.resources;
   const std::int64_t pack = *spec_.sweep.pack;
   if (r.nodes && r.nodes->max > 1)
-    error("sweep.pack"_key, fmt::format("sweep.pack: the points of a job share its node, but "
-                                        "resources.nodes is {} for one point",
-                                        format_nodes(*r.nodes)));
+    error("sweep.pack"_key,
+          fmt::format("sweep.pack: all points of a job run on one node, but resources.nodes is {}",
+                      format_nodes(*r.nodes)));
   if (spec_.sweep.max_parallel.value_or(pack) < pack)
     error("sweep.max_parallel"_key,
           fmt::format("sweep.max_parallel is {}, but each job runs {} points at once (sweep.pack)",
@@ -313,35 +313,34 @@ void Validator::check_pack() {
                       *site_.max_gpus_per_node));
   using Reason = std::pair<const char*, std::string_view>;
   constexpr std::string_view kCount = "dlrun cannot multiply it; give resources.gpus_per_node";
-  constexpr std::string_view kOwnLog = "each point of a job writes a log of its own";
+  constexpr std::string_view kOwnLog = "each point of a job writes its own log";
   for (const auto& [key, why] :
        {Reason{"resources.gres"_key, kCount}, Reason{"resources.gpus"_key, kCount},
         Reason{"resources.gpus_per_task"_key, kCount}, Reason{"resources.output"_key, kOwnLog},
         Reason{"resources.error"_key, kOwnLog},
         Reason{"environment.setup_node"_key,
-               "all points of a node would run it at once; run it in environment.setup"}}) {
+               "each point of a node would run it; use environment.setup"}}) {
     if (has(key)) error(key, fmt::format("{}: cannot be given with sweep.pack: {}", key, why));
   }
   if (!spec_.launch.agent.value_or(true))
     error("launch.agent"_key,
-          "launch.agent: false: it is the agent that gives each point of a job its own record "
-          "(sweep.pack)");
+          "launch.agent: false: sweep.pack needs the agent, which writes the record of each point");
   if (wants_retry(spec_))
     error("sweep.pack"_key,
-          "sweep.pack: retry cannot queue one of a job's points again; set retry.max: 0, and "
-          "`dlrun resubmit RUN/N` submits a point again as a job of its own");
+          "sweep.pack: a single point of a job cannot restart (retry); set retry.max: 0, and use "
+          "`dlrun resubmit RUN/N` to submit a point again as its own job");
 }
 
 void Validator::check_swept_trainer_keys() {
   if (preset_.is_trainer || sweeps_over(spec_.sweep, "launch.preset"_key)) return;
-  std::set<std::string> told;
+  std::set<std::string> reported;
   const auto check = [&](const std::string& key, const Origin& where) {
-    if (!key.starts_with("train.") || !told.insert(key).second) return;
+    if (!key.starts_with("train.") || !reported.insert(key).second) return;
     const std::string name = key.substr(key.rfind('.') + 1);
     found_.push_back(
         {Diagnostic::Severity::kError, where,
-         fmt::format("the sweep's key '{0}' is for the preset 'trainer', and this spec's is '{1}': "
-                     "all points would be the same; sweep over '{2}' and write {{{2}}} in "
+         fmt::format("the sweep's key '{0}' is for the preset 'trainer', but the preset is '{1}', "
+                     "so all points would be the same; sweep over '{2}' and write {{{2}}} in "
                      "launch.command",
                      key, preset_.name, name),
          ""});

@@ -53,7 +53,7 @@ class Validator {
   void check_ask();
   /// Refuses keys that points in one job cannot share (sweep.pack).
   void check_pack();
-  /// Refuses swept keys of the bundled trainer where another program runs.
+  /// Refuses swept keys of the bundled trainer if another program runs.
   void check_swept_trainer_keys();
   void check_submit();
 

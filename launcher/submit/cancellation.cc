@@ -10,8 +10,9 @@ namespace {
 
 /// Refuses to cancel a point whose job runs other points as well (sweep.pack).
 Result<> refuse_shared_job(const IndexEntry& run, const RunStatus& status) {
-  const auto sweep_path = sweep_of_point(run.path);
-  const auto sweep = sweep_path ? read_sweep(*sweep_path) : fail(Errc::kNotFound, "");
+  const auto path = sweep_of_point(run.path);
+  if (!path) return {};
+  const auto sweep = read_sweep(*path);
   if (!sweep || sweep->pack == 1) return {};
   const std::string id = run.id.substr(0, run.id.rfind('/'));
   return fail(Errc::kUsage,

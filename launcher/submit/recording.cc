@@ -85,15 +85,15 @@ Result<> make_directory(const std::filesystem::path& path) {
 
 /// Adds the plan's points and arrays to the record of a sweep.
 void add_points(SweepRecord& record, const SweepPlan& plan) {
-  const std::size_t first = record.arrays;
+  const std::size_t first_array = record.arrays;
   record.keys = plan.keys;
   record.arrays += plan.arrays.size();
   record.max_parallel = plan.max_parallel;
   record.pack = plan.pack;
   for (const PlannedPoint& planned : plan.points) {
     SweepRecord::Point& point = record.points.emplace_back();
-    point.array = first + planned.array;
-    point.task = planned.task;
+    point.array = first_array + planned.array;
+    point.place = planned.place;
     point.values.resize(plan.keys.size());
     for (const SweptValue& value : planned.values) {
       const auto key = std::find(plan.keys.begin(), plan.keys.end(), value.key);
@@ -102,8 +102,8 @@ void add_points(SweepRecord& record, const SweepPlan& plan) {
   }
 }
 
-/// Writes the arrays and points into the existing folder `parent`. record: of the sweep with these
-/// points, which are its last ones.
+/// Writes the arrays and points into the existing folder `parent`. record: the record of the whole
+/// sweep; these arrays and points are its last ones.
 Result<> write_points(const std::filesystem::path& parent, const SweepPlan& sweep,
                       const SweepRecord& record, const std::vector<SecretValue>& secrets) {
   const std::size_t first_array = record.arrays - sweep.arrays.size();
@@ -156,11 +156,11 @@ Result<RunDirectory> record_sweep(const Context& context, Reporter& reporter,
 Result<std::size_t> record_more(const std::filesystem::path& path, const SweepPlan& more,
                                 const std::vector<SecretValue>& secrets) {
   DLRUN_TRY_ASSIGN(auto record, read_sweep(path));
-  const std::size_t first = record.arrays;
+  const std::size_t first_array = record.arrays;
   add_points(record, more);
   DLRUN_TRY(write_points(path, more, record, secrets));
   DLRUN_TRY(write_file_atomic(path / "sweep.json", sweep_json(record)));
-  return first;
+  return first_array;
 }
 
 namespace {

@@ -9,7 +9,8 @@
 
 namespace dlrun {
 
-/// Adds points to a recorded sweep. Returns the number of the first of their arrays.
+/// Adds the points of `more` to the recorded sweep at `path`. Returns the number of their first
+/// array. Fails as read_sweep() does, and with kIo.
 [[nodiscard]] Result<std::size_t> record_more(const std::filesystem::path& path,
                                               const SweepPlan& more,
                                               const std::vector<SecretValue>& secrets);

@@ -24,15 +24,16 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLookEvery{500};
 /// The interval at which Slurm is asked about points whose records have no end.
 constexpr std::chrono::seconds kAskSlurmEvery{10};
-constexpr std::int64_t kAnswerSeconds = 60;
+constexpr std::int64_t kAnswerSeconds = 60;  ///< the default of sweep.ask_timeout
 
+/// A point that has not ended.
 struct OpenPoint {
   std::size_t number = 0;
   SweepPoint values;
   std::filesystem::path path;
 };
 
-/// Returns what the search program is told about a point that has ended.
+/// Returns the message to the search program about a point that has ended.
 [[nodiscard]] Json result_message(const OpenPoint& point, const RunStatus& status) {
   const RunRecord& record = status.facts.record;
   Json result = Json::object();
@@ -70,12 +71,14 @@ class Search {
                      SearchProgram::start(sweep_.ask, context_.env, job_.experiment->loaded.folder,
                                           std::chrono::seconds(seconds)));
     DLRUN_TRY(program_->tell(start_message(sweep_)));
-    if (auto done = go(); !done) return tl::unexpected(with_points(std::move(done.error())));
+    if (auto done = ask_and_submit(); !done)
+      return tl::unexpected(with_points(std::move(done.error())));
     return Searched{*run_, next_};
   }
 
  private:
-  Result<> go() {
+  /// Asks for points and submits them until the search is over and all points have ended.
+  Result<> ask_and_submit() {
     for (;;) {
       DLRUN_TRY_ASSIGN(auto batch, next_batch());
       if (!batch.empty()) DLRUN_TRY(submit(std::move(batch)));
@@ -83,15 +86,16 @@ class Search {
         if (run_) return {};
         return fail(Errc::kInvalid, "sweep.ask: {} proposed no point", printable(sweep_.ask[0]));
       }
-      if (open_.empty() && waits_)
+      if (open_.empty() && is_waiting_)
         return fail(Errc::kInvalid,
-                    "sweep.ask: {} waits, but it was told the results of all its points",
+                    "sweep.ask: {} waits for another result, but has all results of its points",
                     printable(sweep_.ask[0]));
-      DLRUN_TRY(wait_for_an_end());
+      DLRUN_TRY(wait_for_end());
     }
   }
 
-  /// Asks for as many points as may run now. Whole jobs are filled as long as the program proposes.
+  /// Asks the program for as many points as may run now: with sweep.pack, for the points of whole
+  /// jobs. Returns fewer points if the program waits or ends the search.
   Result<std::vector<SweepPoint>> next_batch() {
     std::vector<SweepPoint> batch;
     const auto at_once =
@@ -101,7 +105,7 @@ class Search {
         sweep_.max_points.value_or(static_cast<std::int64_t>(kMostSweepPoints)));
     wanted = std::min(wanted, most - next_);
     is_over_ = is_over_ || next_ == most;
-    waits_ = false;
+    is_waiting_ = false;
     while (!is_over_ && batch.size() < wanted) {
       DLRUN_TRY_ASSIGN(const auto line, program_->ask({{"ask", next_ + batch.size()}}));
       auto answer = read_proposal(line, sweep_);
@@ -110,7 +114,7 @@ class Search {
                     printable(line.substr(0, 200)), answer.error().message);
       if (answer->kind == Proposal::Kind::kDone) is_over_ = true;
       if (answer->kind == Proposal::Kind::kWait) {
-        waits_ = true;
+        is_waiting_ = true;
         break;
       }
       if (answer->kind == Proposal::Kind::kPoint) batch.push_back(std::move(answer->point));
@@ -118,33 +122,34 @@ class Search {
     return batch;
   }
 
-  /// Plans the points like a sweep of its own.
+  /// Plans the points as a sweep.
   Result<SweepPlan> plan(const std::vector<SweepPoint>& batch) const {
     Experiment experiment = *job_.experiment;
     SweepSpec& sweep = experiment.loaded.spec.sweep;
     sweep.points = batch;
     sweep.parameters.clear();
-    sweep.max_parallel.reset();  // the search itself holds the limit
+    sweep.max_parallel.reset();  // next_batch() keeps the limit
     return prepare_sweep(experiment,
                          max_array_size(context_.env, job_.words.clusters.value_or("")));
   }
 
+  /// Submits the points. The first points make the sweep's run directory, later ones are added.
   Result<> submit(std::vector<SweepPoint> batch) {
     DLRUN_TRY_ASSIGN(auto planned, plan(batch));
     const std::size_t before = arrays_;
     arrays_ += planned.arrays.size();
     std::vector<std::pair<std::size_t, std::size_t>> places;
     for (const PlannedPoint& point : planned.points)
-      places.emplace_back(before + point.array, point.task);
+      places.emplace_back(before + point.array, point.place);
     if (run_) {
       DLRUN_TRY(submit_more(context_, inspector_, *run_, job_.words, planned));
     } else {
       DLRUN_TRY(submit_first(std::move(planned)));
     }
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      const SweepRecord::Point place{places[i].first, places[i].second, {}};
+      const SweepRecord::Point recorded{places[i].first, places[i].second, {}};
       reporter_.note(fmt::format("{}/{}: {}", run_->id, next_, describe(batch[i])));
-      open_.push_back({next_++, std::move(batch[i]), point_path(run_->path, place)});
+      open_.push_back({next_++, std::move(batch[i]), point_path(run_->path, recorded)});
     }
     return {};
   }
@@ -163,8 +168,9 @@ class Search {
     return {};
   }
 
-  /// Waits until a point has ended, and tells the program all that have.
-  Result<> wait_for_an_end() {
+  /// Waits until at least one point has ended. Sends the program the results of all points that
+  /// have ended.
+  Result<> wait_for_end() {
     const Interrupt interrupt;
     for (auto asked = Clock::now();;) {
       interrupt.sleep(kLookEvery);
@@ -179,6 +185,7 @@ class Search {
     }
   }
 
+  /// Sends the program the results of the points that have ended, and removes them from open_.
   Result<> tell_ends() {
     std::vector<std::filesystem::path> paths;
     for (const OpenPoint& point : open_) paths.push_back(current_run_of(point.path));
@@ -199,7 +206,7 @@ class Search {
     return {};
   }
 
-  /// Adds to an error what is left of the search.
+  /// Adds to the message of an error how to list and how to cancel the points of the search.
   [[nodiscard]] Error with_points(Error error) const {
     if (!run_ || error.message.empty()) return error;
     error.message += open_.empty()
@@ -224,8 +231,8 @@ class Search {
   std::vector<OpenPoint> open_;
   std::size_t next_ = 0;  ///< the number of the next point
   std::size_t arrays_ = 0;
-  bool is_over_ = false;  ///< the program proposes no more points
-  bool waits_ = false;    ///< the program wants another result first
+  bool is_over_ = false;     ///< the program is not asked for further points
+  bool is_waiting_ = false;  ///< the program waits for another result before the next point
 };
 
 }  // namespace

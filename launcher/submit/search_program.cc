@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cmath>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -29,9 +30,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kLongestLine = 1U << 20U;
+constexpr std::size_t kLongestLine = 1U << 20U;  ///< bytes
 
-/// Returns a value of a proposal as the text of a YAML scalar; nullopt if it is no single value.
+/// Returns a value of an answer as the text of a YAML scalar; nullopt if it is not a single value.
 [[nodiscard]] std::optional<std::string> text_of(const Json& value) {
   if (value.is_string()) {
     auto text = value.get<std::string>();
@@ -41,7 +42,7 @@ constexpr std::size_t kLongestLine = 1U << 20U;
   return std::nullopt;
 }
 
-/// Returns why a range does not have the value; empty if it does.
+/// Returns the reason why a value is not in the range; empty if it is.
 [[nodiscard]] std::string why_outside(const SweptRange& range, const std::string& text) {
   const auto number = parse_double(text);
   if (!number) return fmt::format("{} is not a number", printable(text));
@@ -59,7 +60,7 @@ constexpr std::size_t kLongestLine = 1U << 20U;
   });
 }
 
-/// Returns the value that a proposal gives to a parameter.
+/// Returns the value of a parameter in an answer.
 [[nodiscard]] Result<SweptValue> value_of(const SweptKey& key, const Json& point) {
   const auto found = point.find(key.key);
   if (found == point.end()) return fail(Errc::kInvalid, "the point has no '{}'", key.key);
@@ -76,7 +77,7 @@ constexpr std::size_t kLongestLine = 1U << 20U;
   return SweptValue{key.key, std::move(*text), key.where};
 }
 
-[[nodiscard]] Result<SweepPoint> point_of(const Json& json, const SweepSpec& sweep) {
+[[nodiscard]] Result<SweepPoint> read_point(const Json& json, const SweepSpec& sweep) {
   if (!json.is_object())
     return fail(Errc::kInvalid, "\"point\" is not an object of names and values");
   for (const auto& [name, value] : json.items()) {
@@ -92,14 +93,16 @@ constexpr std::size_t kLongestLine = 1U << 20U;
   return point;
 }
 
-/// Runs in the child between fork and exec: only async-signal-safe calls are allowed.
+/// Becomes the search program. Runs in the child after fork, where only async-signal-safe calls are
+/// allowed.
 [[noreturn]] void start_program(const std::string& program, char** argv, char** envp,
                                 const std::string& directory, int channel) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   signal(SIGPIPE, SIG_DFL);
-  // Ctrl-C is dlrun's: the program still gets the results of the points that have ended.
+  // In a process group of its own, the program gets no SIGINT on Ctrl-C. It sees the end of its
+  // input instead, and can save its state.
   setpgid(0, 0);
   if (chdir(directory.c_str()) == 0 && dup2(channel, 0) >= 0 && dup2(channel, 1) >= 0)
     execve(program.c_str(), argv, envp);
@@ -137,7 +140,7 @@ Result<Proposal> read_proposal(std::string_view line, const SweepSpec& sweep) {
   if (json->size() != 1 || point == json->end())
     return fail(Errc::kInvalid,
                 "expected {{\"point\": {{...}}}}, {{\"wait\": true}} or {{\"done\": true}}");
-  DLRUN_TRY_ASSIGN(auto values, point_of(*point, sweep));
+  DLRUN_TRY_ASSIGN(auto values, read_point(*point, sweep));
   return Proposal{Proposal::Kind::kPoint, std::move(values)};
 }
 
@@ -170,9 +173,11 @@ Result<std::unique_ptr<SearchProgram>> SearchProgram::start(const std::vector<st
                                                             const Env& env,
                                                             const std::string& directory,
                                                             std::chrono::seconds timeout) {
-  const auto program = find_program(argv.at(0), env);
+  const bool is_path = argv.at(0).find('/') != std::string::npos;
+  const auto program =
+      find_program(is_path ? (std::filesystem::path(directory) / argv[0]).string() : argv[0], env);
   if (!program) return fail(Errc::kNotFound, "sweep.ask: {}: no such program", printable(argv[0]));
-  // A socket, not two pipes: writing to it never raises SIGPIPE with MSG_NOSIGNAL.
+  // A socket pair instead of two pipes, because send() with MSG_NOSIGNAL raises no SIGPIPE.
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
     return fail(Errc::kIo, "sweep.ask: {}", errno_text(errno));
@@ -195,11 +200,11 @@ SearchProgram::~SearchProgram() {
     if (child_ > 0) ::nanosleep(&pause, nullptr);
   }
   if (child_ <= 0) return;
-  ::kill(child_, SIGKILL);
+  ::kill(-child_, SIGKILL);  // the process group of the program
   ::waitpid(child_, nullptr, 0);
 }
 
-Error SearchProgram::ended() {
+Error SearchProgram::end_error() {
   int status = 0;
   const auto deadline = Clock::now() + std::chrono::seconds(1);
   while (child_ > 0 && Clock::now() < deadline) {
@@ -226,7 +231,7 @@ Result<> SearchProgram::tell(const Json& message) {
     const ssize_t sent =
         ::send(channel_.get(), rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent >= 0) rest.remove_prefix(static_cast<std::size_t>(sent));
-    if (sent < 0 && errno != EINTR && errno != EAGAIN) return tl::unexpected(ended());
+    if (sent < 0 && errno != EINTR && errno != EAGAIN) return tl::unexpected(end_error());
   }
   return {};
 }
@@ -251,7 +256,8 @@ Result<std::string> SearchProgram::ask(const Json& message) {
     std::array<char, 16384> buffer{};
     const ssize_t got = ::recv(channel_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (got > 0) unread_.append(buffer.data(), static_cast<std::size_t>(got));
-    if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) return tl::unexpected(ended());
+    if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN))
+      return tl::unexpected(end_error());
   }
 }
 

@@ -1,11 +1,12 @@
 #pragma once
-// sweep.ask: a program of the user that chooses the points of a sweep. dlrun writes one JSON object
-// per line to its standard input and reads its answers from its standard output; docs/sweeps.md
-// describes the lines.
+// sweep.ask: a program of the user that chooses the points of a sweep. dlrun writes JSON objects,
+// one per line, to the program's standard input, and reads the answers from its standard output.
+// docs/search.md describes the lines.
 
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -31,20 +32,22 @@ struct Proposal {
   SweepPoint point;  ///< for kPoint
 };
 
-/// Reads a line of the search program. Fails with kInvalid and the reason if it is not an answer,
-/// or if its point does not fit the sweep's parameters.
+/// Parses an answer of the search program. Fails with kInvalid if the line is not an answer, or if
+/// the point does not fit the sweep's parameters.
 [[nodiscard]] Result<Proposal> read_proposal(std::string_view line, const SweepSpec& sweep);
 
-/// Returns the first line for the search program: {"start": {"parameters": {...}}}.
+/// Returns the first message to the search program: {"start": {"parameters": {...}}}.
 [[nodiscard]] nlohmann::ordered_json start_message(const SweepSpec& sweep);
 
 /// Returns the values of a point as JSON.
 [[nodiscard]] nlohmann::ordered_json values_json(const SweepPoint& point);
 
-/// The running program. Its standard error is dlrun's.
+/// The running search program. It shares the standard error of dlrun.
 class SearchProgram {
  public:
-  /// Starts the program. timeout: how long it may take for an answer.
+  /// Starts the program. directory: its working directory, from which a relative path in argv[0]
+  /// starts. timeout: the longest time in which the program must read a line or answer. Fails with
+  /// kNotFound if there is no such program, and with kIo.
   [[nodiscard]] static Result<std::unique_ptr<SearchProgram>> start(
       const std::vector<std::string>& argv, const Env& env, const std::string& directory,
       std::chrono::seconds timeout);
@@ -53,24 +56,27 @@ class SearchProgram {
   SearchProgram(const SearchProgram&) = delete;
   SearchProgram& operator=(const SearchProgram&) = delete;
 
-  /// Writes one line. Fails with kPeer if the program has ended or does not read.
+  /// Writes one line. Fails with kTimeout if the program does not read it in time, and with kPeer
+  /// if the program has ended.
   [[nodiscard]] Result<> tell(const nlohmann::ordered_json& message);
-  /// Writes one line and returns the line that the program answers. Fails with kTimeout if there is
-  /// none in time, and with kPeer if the program has ended.
+  /// Writes one line and returns the program's answer. Fails with kTimeout if there is no answer in
+  /// time, with kInvalid if the answer is longer than 1 MiB, and with kPeer if the program has
+  /// ended.
   [[nodiscard]] Result<std::string> ask(const nlohmann::ordered_json& message);
 
  private:
   SearchProgram(std::string name, pid_t child, UniqueFd channel, std::chrono::seconds timeout)
       : name_(std::move(name)), child_(child), channel_(std::move(channel)), timeout_(timeout) {}
 
-  /// Returns the error for a program that has closed its output, with its exit code.
-  [[nodiscard]] Error ended();
+  /// Returns the error for a program that has closed its output. Waits up to a second for its exit
+  /// code.
+  [[nodiscard]] Error end_error();
 
   std::string name_;
-  pid_t child_;       ///< -1: reaped
-  UniqueFd channel_;  ///< a socket that is the program's input and output
+  pid_t child_;       ///< -1 after its exit code was read
+  UniqueFd channel_;  ///< dlrun's end of the socket that is the program's input and output
   std::chrono::seconds timeout_;
-  std::string unread_;  ///< output after the last line that was taken
+  std::string unread_;  ///< the program's output after the last line that ask() returned
 };
 
 }  // namespace dlrun

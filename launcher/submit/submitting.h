@@ -47,11 +47,11 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
                                              RunInspector& inspector, Job job, SweepPlan sweep,
                                              const Checked& checked, Provenance& provenance);
 
-/// Adds the planned points to a recorded sweep and submits their arrays. settings: those of the
-/// sweep's first submission. Fails as submit_once() does; the points are then part of the sweep,
-/// and submit_missing() submits them.
+/// Adds the planned points to a recorded sweep and submits their arrays. words: the settings of the
+/// sweep's first submission. Fails as submit_once() does. The points are then part of the sweep
+/// nevertheless, and submit_missing() submits them.
 [[nodiscard]] Result<> submit_more(const Context& context, RunInspector& inspector,
-                                   const RunDirectory& run, const SbatchSettings& settings,
+                                   const RunDirectory& run, const SbatchSettings& words,
                                    const SweepPlan& more);
 
 /// Submits the points of a recorded sweep that Slurm does not have, because they were never sent or

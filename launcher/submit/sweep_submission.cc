@@ -29,10 +29,10 @@ struct ArrayToSend {
   std::string first_point;  ///< the first point, for messages: "point 3: resources.partition=gpu"
 };
 
-/// How the points of a sweep run at once.
+/// The number of points that run at once.
 struct Throttle {
-  std::optional<std::int64_t> max_parallel;
-  std::size_t pack = 1;
+  std::optional<std::int64_t> max_parallel;  ///< in the whole sweep; nullopt: any number
+  std::size_t pack = 1;                      ///< in one task of an array
 };
 
 /// The submissions that succeeded, in the order of the arrays.
@@ -97,8 +97,8 @@ std::string how_to_go_on(const RunDirectory& run, std::size_t sent, std::size_t 
       sent, all, run.handle(), run.handle());
 }
 
-/// Submits the arrays in order. is_throttled: the sweep has a max_parallel. before: the job that
-/// the first array then waits for.
+/// Submits the arrays in order. If throttle.max_parallel is set, each array waits for the one
+/// before it. before: the job that the first array then waits for.
 Result<> send(const Context& context, const RunDirectory& run,
               const std::vector<ArrayToSend>& arrays, const SbatchSettings& shared,
               const Throttle& throttle, std::string before, Executor& executor, Sent& sent) {
@@ -256,7 +256,7 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
   if (!done) {
     std::vector<std::filesystem::path> points;
     for (const PlannedPoint& point : sweep.points)
-      points.push_back(array_path(run.path, point.array) / std::to_string(point.task));
+      points.push_back(array_path(run.path, point.array) / std::to_string(point.place));
     remove_unread_secrets(points);
   }
   if (!done && sent.arrays.empty()) return tl::unexpected(done.error());

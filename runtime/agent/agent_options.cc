@@ -309,8 +309,10 @@ lead starts the ranks of a step, watches them and keeps the record of the run:
   --forward-usr1          pass a USR1 that reaches the job to the programs
   --hang-after SECONDS    end a step that has shown no progress for this time: no report, or no
                           output of a program that reports nothing
-  --stop-early GOAL:METRIC end a point of a sweep that does worse than the others: min:loss
-  --stop-after N          not before this epoch (or step)
+  --stop-early GOAL:NAME  end this point of a sweep if the number NAME in its reports is worse than
+                          in those of the other points; GOAL is min or max
+  --stop-after N          do not end the point before this epoch, or before this step if it reports
+                          no epoch (1)
   --idle-gpu-after SECS   warn about GPUs that have not worked for this time
   --end-idle-gpus         end a run with such GPUs
   --retry MAX             largest number of restarts of a failed run (0)

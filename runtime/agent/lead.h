@@ -40,7 +40,7 @@ struct LeadOptions {
   bool ends_idle_gpus = false;  ///< idle GPUs end the run instead of only causing a warning
   RetryOptions retry;
   KnownBadOptions known_bad;
-  StopRule stop_early;
+  StopRule stop_early{};  ///< the rule by which this point of a sweep may end early
   /// The program is dlrun's own (`rank --trusted`) and reports progress from its first step on.
   bool always_reports = false;
   /// The ranks' `--preflight` option: the checks that run before the programs start. Empty: none.

@@ -28,11 +28,11 @@ using std::chrono::milliseconds;
 
 constexpr const char* kFile = "reports.jsonl";
 constexpr std::size_t kFileLimit = 1U << 20U;
-constexpr milliseconds kLookEvery{3000};
-/// The time between two looks grows with the number of points, so that the file system of a sweep
-/// of thousands of points is not busy with reading them.
+constexpr milliseconds kCompareEvery{3000};
+/// Added to kCompareEvery for each other point. It limits the load of a large sweep on the file
+/// system.
 constexpr milliseconds kForEachPoint{20};
-/// The other points are compared with the last reports, too, so lead waits for their writing.
+/// The longest time for writing the last reports, with which other points are compared, too.
 constexpr milliseconds kLastWriteLimit{1000};
 
 [[nodiscard]] double median(std::vector<double> values) {
@@ -128,12 +128,12 @@ std::optional<std::string> why_stop(const StopRule& rule, const Trajectory& own,
   }
   if (values.size() < kLeastOthers) return std::nullopt;
   const std::size_t count = values.size();
-  const double middle = median(std::move(values));
-  if (!is_better(rule, middle, here.value)) return std::nullopt;
+  const double others_median = median(std::move(values));
+  if (!is_better(rule, others_median, here.value)) return std::nullopt;
   return fmt::format(
-      "stopped early: the best {} at {} is {:.6g}, and the median of {} other points {:.6g} "
+      "stopped early: the best {} at {} is {:.6g}, and the median of {} other points is {:.6g} "
       "(sweep.stop_early)",
-      printable(rule.metric), here.at, here.value, count, middle);
+      printable(rule.metric), here.at, here.value, count, others_median);
 }
 
 Trajectory read_trajectory(std::string_view text) {
@@ -148,8 +148,8 @@ Trajectory read_trajectory(std::string_view text) {
   return trajectory;
 }
 
-// Both threads own this state: the thread may be stuck in a read that never returns, and then
-// outlives the StopEarly.
+// The StopEarly and its thread share this state. A read that hangs may keep the thread alive longer
+// than the StopEarly.
 struct StopEarly::Shared {
   StopRule rule;
   std::filesystem::path run;
@@ -159,7 +159,7 @@ struct StopEarly::Shared {
   std::string unwritten;               // guarded by mutex
   std::optional<std::string> verdict;  // guarded by mutex
   bool is_closing = false;             // guarded by mutex
-  bool is_over = false;                // guarded by mutex: the last reports are written
+  bool is_over = false;                // guarded by mutex; true once the last reports are written
 
   void write(const std::string& lines) const {
     const UniqueFd fd(::open((run / kFile).c_str(),
@@ -167,7 +167,7 @@ struct StopEarly::Shared {
     if (fd.is_open()) std::ignore = write_all(fd.get(), lines);
   }
 
-  void look_until_closed() {
+  void compare_until_closed() {
     std::unique_lock lock(mutex);
     while (!is_closing) {
       const std::string lines = std::exchange(unwritten, {});
@@ -178,7 +178,7 @@ struct StopEarly::Shared {
       auto why = mine.empty() ? std::nullopt : why_stop(rule, mine, trajectories(points));
       lock.lock();
       if (why && !verdict) verdict = std::move(why);
-      changed.wait_for(lock, kLookEvery + kForEachPoint * points.size(),
+      changed.wait_for(lock, kCompareEvery + kForEachPoint * points.size(),
                        [&] { return is_closing; });
     }
     const std::string rest = std::exchange(unwritten, {});
@@ -194,7 +194,7 @@ StopEarly::StopEarly(StopRule rule, std::filesystem::path run)
     : shared_(std::make_shared<Shared>()) {
   shared_->rule = std::move(rule);
   shared_->run = std::move(run);
-  std::thread([shared = shared_] { shared->look_until_closed(); }).detach();
+  std::thread([shared = shared_] { shared->compare_until_closed(); }).detach();
 }
 
 StopEarly::~StopEarly() {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Sweeps of the user's own program: parameters, several points in one job, points that are stopped
-# early, and a search program that chooses the points.
+# Sweeps of the user's own program: parameters, several points in one job, points that end early,
+# and a search program that chooses the points.
 # timeout: 240
 
 load helpers
@@ -13,7 +13,7 @@ points() { json sweep "${2:-last}" --sort point | jq -r ".[] | $1"; }
 is_state() { [[ $(json status "$1" | jq -r .state) == "$2" ]]; }
 write() { as_user tee "$dir/$1" >/dev/null; }
 
-@test "own parameters reach the program; a sweep without reports says how to report" {
+@test "own parameters reach the program, and sweep shows how to report if no point has reported" {
     write own.yaml <<'YAML'
 name: own
 resources: {nodes: 1, tasks_per_node: 1, time: 5m}
@@ -29,10 +29,10 @@ YAML
     [[ $output == *"lr"*"depth"*"no point has reported a result"*"DLRUN_PROGRESS"* ]]
     run dl check own.yaml --set 'sweep.parameters={lr: [1, 2], dpth: [1, 2]}'
     [ "$status" -eq 2 ]
-    [[ $output == *"'{depth}' is no parameter of the sweep; did you mean {dpth}?"* ]]
+    [[ $output == *"'{depth}' is not a parameter of the sweep; did you mean {dpth}?"* ]]
 }
 
-@test "a job runs four points side by side, each with its own GPU, cores, log and end" {
+@test "a job runs four points side by side, each with its own GPU, cores, log and result" {
     write packed.yaml <<'YAML'
 name: packed
 resources: {gpus_per_node: 1, cpus_per_task: 2, time: 5m}
@@ -49,7 +49,7 @@ launch:
 sweep: {parameters: {x: [1, 2, 3, 4, 5]}, pack: 4}
 YAML
     dl submit packed.yaml
-    wait_until 90 is_state last failed # Point 2 fails, the others do not end for it.
+    wait_until 90 is_state last failed # Point 2 fails. The others do not end because of it.
     [[ $(points .state | xargs) == "completed completed failed completed completed" ]]
     job=$(json status last | jq -r .job)
     [[ $(points .job | xargs) == "${job}_0 ${job}_0 ${job}_0 ${job}_0 ${job}_1" ]]
@@ -62,11 +62,11 @@ YAML
     [[ $(sort -u "$BATS_TEST_TMPDIR/gpus" | wc -l) == 4 ]]
     run dl cancel last/0
     [[ $output == *"nothing to cancel"* ]]
-    # A point that is submitted again is a job of its own.
+    # A point that is resubmitted has its own job.
     dl resubmit last/4 --watch
 }
 
-@test "a torch program's arguments, four points to a node, stopped early, chosen by a search program" {
+@test "a search program chooses the arguments of a torch program, and bad points end early" {
     write train.py <<'PY'
 import json, os, sys, time
 import torch
@@ -94,10 +94,11 @@ for epoch in range(1, 10**9):
     elif lr >= 0.01 or time.monotonic() > deadline:
         break
     else:
-        time.sleep(0.1)  # A bad point ends only because it is stopped.
+        time.sleep(0.1)  # A bad point ends only if lead stops it.
 report(final=True, loss=loss.item())
 PY
-    # TPE in small: good and bad results so far, and the proposal that is nearest to the good ones.
+    # A small TPE: of 50 random values, it proposes the one that is nearest to the good results and
+    # farthest from the bad ones.
     write search.py <<'PY'
 import json, math, random, sys
 
@@ -145,12 +146,12 @@ YAML
     [[ $(points '.detail // ""' | wc -l) == 8 ]]
     run dl sweep last
     [[ $output == *"stopped early: the best loss at "* ]]
-    # What TPE's second half proposed is in the good end of the range.
+    # The program proposed the last four points from the results, at the good end of the range.
     [[ $(points 'select(.point >= 4) | .values.lr > 0.0005' | sort -u) == true ]]
     dl report last
 }
 
-@test "a search program that says nonsense, hangs or ends is a clear error, and its points stay known" {
+@test "invalid answers, silence and the end of a search program are clear errors" {
     write search.yaml <<'YAML'
 name: wrong
 resources: {tasks_per_node: 1, time: 5m}
@@ -170,8 +171,8 @@ YAML
     answers 'sleep 60' "bash has not answered for 2 s (sweep.ask_timeout)"
     answers 'exit 3' "bash ended with code 3 before the search was over"
     answers 'read -r a; echo "{\"done\": true}"; sleep 60' "bash proposed no point"
-    [[ -z $(squeue -h -u "$DLRUN_TESTBED_USER") ]] # Nothing was queued.
-    # The first point runs on when the program fails at the second.
+    [[ -z $(squeue -h -u "$DLRUN_TESTBED_USER") ]] # No job was queued.
+    # The first point completes although the program fails at the second.
     answers 'read -r a; echo "{\"point\": {\"x\": 1}}"; read -r told; read -r a; echo nonsense' \
         "\`dlrun sweep wrong"
     [[ $(points .state) == completed ]]

@@ -141,7 +141,7 @@ TEST_CASE("a sweep's array and one of its points have goldens") {
   golden::check(script_of(file, ".resolved.yaml"), resolved_yaml(load(file)));
 }
 
-TEST_CASE("a point of a sweep over own parameters has goldens, and so has the sweep's spec") {
+TEST_CASE("a point of a sweep with own parameters and the sweep's resolved spec have goldens") {
   const auto file = golden::folder() / "specs" / "sweep-own.yaml";
   const auto sweep = plan_sweep(request_for(file), load(file), inputs(Target::kSlurm), {});
   REQUIRE(sweep.has_value());

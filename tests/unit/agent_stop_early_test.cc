@@ -23,35 +23,36 @@ Trajectory flat(std::int64_t until, double value) {
 
 }  // namespace
 
-TEST_CASE("a point that is worse than the median of the others at the same epoch is to end") {
+TEST_CASE(
+    "a point must end if its best value is worse than the median of the others at that epoch") {
   const std::vector<Trajectory> others{flat(9, 0.1), flat(9, 0.2), flat(9, 0.3)};
   const auto why = why_stop(kLoss, flat(6, 0.25), others);
   REQUIRE(why.has_value());
   CHECK(*why ==
-        "stopped early: the best loss at 6 is 0.25, and the median of 3 other points 0.2 "
+        "stopped early: the best loss at 6 is 0.25, and the median of 3 other points is 0.2 "
         "(sweep.stop_early)");
   CHECK_FALSE(why_stop(kLoss, flat(6, 0.2), others).has_value());
   CHECK_FALSE(why_stop(kLoss, flat(6, 0.15), others).has_value());
 }
 
-TEST_CASE("no point ends before `after`, and none on the word of fewer than three others") {
+TEST_CASE("no point ends before `after`, or if fewer than three others have reached its epoch") {
   const std::vector<Trajectory> others{flat(9, 0.1), flat(9, 0.1), flat(9, 0.1)};
   CHECK_FALSE(why_stop(kLoss, flat(4, 9), others).has_value());
   CHECK(why_stop(kLoss, flat(5, 9), others).has_value());
   CHECK_FALSE(why_stop(kLoss, flat(6, 9), {flat(9, 0.1), flat(9, 0.1)}).has_value());
-  // Points that have not come so far do not count.
+  // The third of the others has not reached epoch 6.
   CHECK_FALSE(why_stop(kLoss, flat(6, 9), {flat(9, 0.1), flat(9, 0.1), flat(5, 0.1)}).has_value());
   CHECK_FALSE(why_stop(kLoss, {}, others).has_value());
 }
 
-TEST_CASE("others count with what they had at that epoch, not with what they reached later") {
+TEST_CASE("later values of the other points do not count") {
   Trajectory late = flat(6, 1.0);
   add_report(kLoss, late, {20, 0.01});
   CHECK_FALSE(why_stop(kLoss, flat(6, 0.5), {late, late, late}).has_value());
   CHECK(why_stop(kLoss, flat(20, 0.5), {late, late, late}).has_value());
 }
 
-TEST_CASE("a larger accuracy is better; the best value counts, and an even median is the mean") {
+TEST_CASE("a larger accuracy is better if the goal is max") {
   const StopRule rule{"accuracy", false, 1};
   Trajectory own;
   add_report(rule, own, {1, 0.8});
@@ -62,7 +63,7 @@ TEST_CASE("a larger accuracy is better; the best value counts, and an even media
   CHECK(why_stop(rule, own, {other(0.7), other(0.81), other(0.83), other(0.9)}).has_value());
 }
 
-TEST_CASE("reports are read by epoch, else by step; what is no number is no report") {
+TEST_CASE("a report counts by its epoch, else by its step, and needs a number as value") {
   CHECK(read_report(kLoss, Json{{"epoch", 3}, {"step", 900}, {"loss", 1}})->at == 3);
   CHECK(read_report(kLoss, Json{{"step", 900}, {"loss", 0.5}})->value == 0.5);
   CHECK_FALSE(read_report(kLoss, Json{{"loss", 0.5}}).has_value());
@@ -72,13 +73,13 @@ TEST_CASE("reports are read by epoch, else by step; what is no number is no repo
   CHECK_FALSE(read_report(kLoss, Json::array()).has_value());
 }
 
-TEST_CASE("a trajectory stays short however many steps a program reports") {
+TEST_CASE("a trajectory of a million steps has fewer than 1500 entries") {
   Trajectory trajectory;
   for (std::int64_t at = 0; at < 1'000'000; ++at) add_report(kLoss, trajectory, {at, 1.0});
   CHECK(trajectory.size() < 1'500);
 }
 
-TEST_CASE("a file of reports is read without the lines that are not whole") {
+TEST_CASE("damaged lines of reports.jsonl are skipped") {
   const auto read = read_trajectory(
       "{\"at\":1,\"value\":0.5}\nnonsense\n{\"at\":1,\"value\":9}\n{\"at\":7,\"value\":0.25}\n{"
       "\"at\":9,\"val");
@@ -87,14 +88,14 @@ TEST_CASE("a file of reports is read without the lines that are not whole") {
   CHECK(read[1].value == 0.25);
 }
 
-TEST_CASE("the option names the goal and the metric") {
+TEST_CASE("--stop-early has a goal and a metric") {
   CHECK(parse_stop_rule("max:val_accuracy")->metric == "val_accuracy");
   CHECK_FALSE(parse_stop_rule("max:val_accuracy")->less_is_better);
   for (const char* wrong : {"", "loss", "low:loss", "min:"})
     CHECK_FALSE(parse_stop_rule(wrong).has_value());
 }
 
-TEST_CASE("points of a sweep compare themselves over their files") {
+TEST_CASE("a point is compared with the reports in the folders of the other points") {
   const TemporaryDirectory folder;
   const auto point = [&](int number) {
     const auto path = folder.path() / "array-0" / std::to_string(number);

@@ -59,7 +59,7 @@ TEST_CASE("each point is a script of its own, and one array runs them all") {
   CHECK_FALSE(has(sweep.points[3].script, "--array"));
   CHECK(has(sweep.points[3].resolved, "lr: 0.01  # exp.yaml:3:38"));
   CHECK_FALSE(has(sweep.points[3].resolved, "sweep"));
-  CHECK(sweep.points[3].task == 3);
+  CHECK(sweep.points[3].place == 3);
   const auto one_hour = [](const Requested& requested) -> std::optional<double> {
     return static_cast<double>(*requested.gpus * *requested.time_seconds) / 3600;
   };
@@ -105,7 +105,7 @@ TEST_CASE("a sweep above MaxArraySize is several arrays") {
   CHECK(has(sweep.arrays[0].script, "--array=0-9 "));
   CHECK(has(sweep.arrays[2].script, "--array=0-4 "));
   CHECK(sweep.points[24].array == 2);
-  CHECK(sweep.points[24].task == 4);
+  CHECK(sweep.points[24].place == 4);
 }
 
 TEST_CASE("points that ask Slurm for different things are in different arrays") {
@@ -116,7 +116,7 @@ TEST_CASE("points that ask Slurm for different things are in different arrays") 
   REQUIRE(sweep.arrays.size() == 2);
   CHECK(has(sweep.arrays[1].script, "#SBATCH --nodes=4"));
   CHECK(sweep.points[2].array == 0);
-  CHECK(sweep.points[2].task == 1);
+  CHECK(sweep.points[2].place == 1);
   CHECK(sweep.points[3].array == 1);
 }
 
@@ -135,7 +135,7 @@ TEST_CASE(
 
 const std::string kProgram = "resources: {nodes: 1, time: 30m}\n";
 
-TEST_CASE("own parameters fill the command and the variables of each point") {
+TEST_CASE("values of own parameters replace the fields in the command and the variables") {
   const SweepPlan sweep =
       planned(kProgram +
               "launch: {command: [python, train.py, --lr, \"{lr}\", \"{{x}}\"]}\n"
@@ -153,14 +153,14 @@ TEST_CASE("own parameters fill the command and the variables of each point") {
   CHECK(describe(sweep.points[3].values) == "lr=1e-4 depth=\"a b\"");
 }
 
-TEST_CASE("a spec whose sweep has no own parameters keeps its braces") {
+TEST_CASE("without own parameters, braces of the command stay as they are") {
   const SweepPlan sweep = planned(kProgram +
                                   "launch: {command: [sh, -c, \"f() { echo {lr}; }\"]}\n"
                                   "sweep: {parameters: {environment.vars.A: [1, 2]}}");
   CHECK(has(sweep.points[0].script, "f() { echo {lr}; }"));
 }
 
-TEST_CASE("an own parameter's point can also set keys, and each point is filled by itself") {
+TEST_CASE("a point sets keys and own parameters, and keeps nothing of the point before it") {
   const SweepPlan sweep = planned(
       kProgram +
       "launch: {command: [a, \"{x}\"]}\nsweep: {points: [{x: 1, environment.vars.V: \"<{x}>\"}, "
@@ -174,7 +174,7 @@ TEST_CASE("an own parameter's point can also set keys, and each point is filled 
   CHECK(has(sweep.points[3].script, "b 55"));
 }
 
-TEST_CASE("a listed point that lacks a parameter, and one that is used by no point of its own") {
+TEST_CASE("a listed point without a value for a field, or with an unused parameter, is refused") {
   const auto wrong = plan(kProgram +
                           "launch: {command: [a, \"{x}\"]}\n"
                           "sweep: {points: [{x: 1}, {y: 2}]}");
@@ -184,17 +184,32 @@ TEST_CASE("a listed point that lacks a parameter, and one that is used by no poi
   CHECK(has(text, "the sweep's parameter 'y' is used nowhere"));
 }
 
-TEST_CASE("points whose jobs would be the same are refused, with the keys that change nothing") {
+TEST_CASE("points with equal jobs are refused, and the message names the keys without effect") {
   const auto wrong =
       plan(kProgram +
            "launch: {command: [a, \"{x}\"]}\nsweep: {points: [{x: 1}, {x: 2}, {x: 1, "
            "checkpoint.keep: 3}]}");
   REQUIRE_FALSE(wrong.has_value());
   CHECK(has(format_diagnostics(wrong.error()),
-            "points 0 and 2 of the sweep are the same job: it does not depend on checkpoint.keep"));
+            "points 0 and 2 of the sweep are the same job, because the job does not depend on "
+            "checkpoint.keep"));
 }
 
-TEST_CASE("a packed sweep asks for the resources of several points, and a point keeps its own") {
+TEST_CASE("a search program may propose the same point twice") {
+  const LoadRequest with = request(kProgram +
+                                   "launch: {command: [a, \"{x}\"]}\n"
+                                   "sweep: {parameters: {x: [1, 2]}, ask: [python, search.py]}");
+  LoadedSpec spec = loaded(with);
+  const SweepPoint one{{"x", "1", {}}};
+  spec.spec.sweep.points = {one, one};
+  const auto sweep = plan_sweep(with, spec, inputs(), {});
+  REQUIRE(sweep.has_value());
+  CHECK(sweep->points.size() == 2);
+  CHECK(sweep->arrays.size() == 1);
+}
+
+TEST_CASE(
+    "a packed job requests the resources of several points, and limits each point to its share") {
   const SweepPlan sweep = planned(
       "resources: {time: 1h, gpus_per_node: 2, tasks_per_node: 1, cpus_per_task: 4, mem: 16G}\n"
       "launch: {command: [a, \"{x}\"]}\n"
@@ -214,11 +229,11 @@ TEST_CASE("a packed sweep asks for the resources of several points, and a point 
   CHECK(has(array, "dlrun_last <= 9"));
   CHECK(has(sweep.points[8].script, "#SBATCH --gpus-per-node=2 "));
   CHECK(has(sweep.points[8].script, "#SBATCH --mem=16G "));
-  CHECK(sweep.points[8].task == 8);
+  CHECK(sweep.points[8].place == 8);
   CHECK(sweep.pack == 4);
 }
 
-TEST_CASE("a packed sweep above MaxArraySize is several arrays of that many tasks") {
+TEST_CASE("a packed sweep has as many arrays as its tasks need at MaxArraySize") {
   const SweepPlan sweep =
       planned(kProgram + "launch: {command: [a, \"{x}\"]}\nsweep: {parameters: {x: " + list_of(25) +
                   "}, pack: 3}",
@@ -227,10 +242,11 @@ TEST_CASE("a packed sweep above MaxArraySize is several arrays of that many task
   CHECK(sweep.arrays[0].tasks == 4);
   CHECK(sweep.arrays[2].tasks == 1);
   CHECK(sweep.points[24].array == 2);
-  CHECK(sweep.points[24].task == 0);
+  CHECK(sweep.points[24].place == 0);
 }
 
-TEST_CASE("the rule by which points are stopped is in each point's script, and the sweep is not") {
+TEST_CASE(
+    "the script of a point has the rule of stop_early, and its resolved spec no other sweep key") {
   const SweepPlan sweep =
       planned(kProgram +
               "launch: {command: [a, \"{x}\"]}\nsweep: {parameters: {x: [1, 2]}, stop_early: "

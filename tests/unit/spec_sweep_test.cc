@@ -178,7 +178,8 @@ TEST_CASE("ranges and numbers of points are checked") {
 
 const std::string kProgram = "launch: {command: [a, \"{lr}\"]}\n";
 
-TEST_CASE("own parameters have lists and ranges; a range of whole numbers gives whole numbers") {
+TEST_CASE(
+    "own parameters have lists and ranges, and a range of whole numbers gives whole numbers") {
   CHECK(
       points(kProgram + "sweep: {parameters: {lr: [0.1, 2e-3, \"x y\", true, -1, \"${BIG}\"]}}") ==
       std::vector<std::string>{"lr=0.1", "lr=2e-3", "lr=\"x y\"", "lr=true", "lr=-1", "lr=256"});
@@ -187,27 +188,30 @@ TEST_CASE("own parameters have lists and ranges; a range of whole numbers gives 
     CHECK_FALSE(has(point, "."));
 }
 
-TEST_CASE("a range of fractions between whole numbers stays one in the resolved spec") {
+TEST_CASE("a range from 0.0 to 1.0 is still a range of fractions in the resolved spec") {
   const LoadedSpec spec =
       loaded(request(kProgram + "sweep: {random: 2, parameters: {lr: {min: 0.0, max: 1.0}}}"));
   CHECK(has(resolved_yaml(spec), "{min: 0.0, max: 1.0, log: false}"));
   CHECK(sweep_points(loaded(request(resolved_yaml(spec))).spec.sweep).size() == 2);
 }
 
-TEST_CASE("a misspelled, a missing and an unused parameter are refused where they stand") {
+TEST_CASE("misspelled, missing and unused parameters are refused with their places") {
   const std::string text = said(
       "launch:\n  command: [a, \"{lr}\", \"{dpth}\", \"{other}\", \"{lr\", \"}\"]\n"
       "environment:\n  vars:\n    A: \"{wd}\"\n"
       "sweep:\n  parameters:\n    lr: [1, 2]\n    depth: [1, 2]\n    nodes: [1, 2]\n");
-  CHECK(has(text,
-            "exp.yaml:2:12: error: launch.command: '{dpth}' is no parameter of the sweep; did you "
-            "mean {depth}?"));
-  CHECK(has(text,
-            "exp.yaml:2:12: error: launch.command: '{other}' is no parameter of the sweep; known: "
-            "{lr} {depth} {nodes}"));
-  CHECK(has(text, "launch.command: a brace without its partner in '{lr'"));
-  CHECK(has(text, "launch.command: a brace without its partner in '}'"));
-  CHECK(has(text, "exp.yaml:5:8: error: environment.vars.A: '{wd}' is no parameter of the sweep"));
+  CHECK(
+      has(text,
+          "exp.yaml:2:12: error: launch.command: '{dpth}' is not a parameter of the sweep; did you "
+          "mean {depth}?"));
+  CHECK(
+      has(text,
+          "exp.yaml:2:12: error: launch.command: '{other}' is not a parameter of the sweep; known: "
+          "{lr} {depth} {nodes}"));
+  CHECK(has(text, "launch.command: an unpaired brace in '{lr'"));
+  CHECK(has(text, "launch.command: an unpaired brace in '}'"));
+  CHECK(
+      has(text, "exp.yaml:5:8: error: environment.vars.A: '{wd}' is not a parameter of the sweep"));
   CHECK(has(text,
             "exp.yaml:9:5: error: the sweep's parameter 'depth' is used nowhere; write "
             "{depth} in launch.command or environment.vars"));
@@ -217,7 +221,7 @@ TEST_CASE("a misspelled, a missing and an unused parameter are refused where the
             "'resources.nodes'?"));
 }
 
-TEST_CASE("keys that a search program excludes or needs are told") {
+TEST_CASE("sweep.ask excludes random and seed, and needs parameters") {
   const std::string parameters = "parameters: {lr: {min: 1, max: 2}}";
   CHECK(points(kProgram + "sweep: {" + parameters + ", ask: [python, s.py], max_points: 9}") ==
         std::vector<std::string>{"lr=1"});
@@ -231,7 +235,9 @@ TEST_CASE("keys that a search program excludes or needs are told") {
             "sweep.ask: sweep.parameters is missing"));
 }
 
-TEST_CASE("lr leads to train.lr where the trainer runs, and train.lr to {lr} where it does not") {
+TEST_CASE(
+    "an unused lr suggests train.lr for the trainer, and train.lr suggests {lr} for other "
+    "programs") {
   CHECK(
       has(said("sweep: {parameters: {lr: [1, 2]}}"),
           "exp.yaml:1:22: error: the sweep's parameter 'lr' is used nowhere; did you mean the key "
@@ -242,12 +248,12 @@ TEST_CASE("lr leads to train.lr where the trainer runs, and train.lr to {lr} whe
   const std::string of_trainer =
       said("launch: {command: [a]}\nsweep: {parameters: {train.lr: [1, 2]}}");
   CHECK(has(of_trainer,
-            "exp.yaml:2:22: error: the sweep's key 'train.lr' is for the preset "
-            "'trainer', and this spec's is 'plain'"));
+            "exp.yaml:2:22: error: the sweep's key 'train.lr' is for the preset 'trainer', but the "
+            "preset is 'plain'"));
   CHECK(has(of_trainer, "sweep over 'lr' and write {lr} in launch.command"));
 }
 
-TEST_CASE("values and ranges of own parameters are checked where they stand") {
+TEST_CASE("wrong values and ranges of own parameters are refused with their places") {
   const std::string text =
       said(kProgram +
            "sweep:\n  parameters:\n    lr: [[1], null, {a: 1}]\n    b: {min: x, max: 2}\n    "
@@ -264,7 +270,7 @@ TEST_CASE("values and ranges of own parameters are checked where they stand") {
   CHECK(has(text, "exp.yaml:10:12: error: sweep.parameters: 1 is tried twice for 'e'"));
 }
 
-TEST_CASE("a resolved sweep keeps the fields of its own parameters, and resolves to itself") {
+TEST_CASE("the resolved spec of a sweep keeps the fields of own parameters") {
   const LoadedSpec first = loaded(
       request("launch: {command: [a, \"{lr}\", \"{{\"]}\nsweep: {parameters: {lr: [1, -2]}}"));
   CHECK(first.spec.launch.command == std::vector<std::string>{"a", "1", "{"});
