@@ -144,7 +144,7 @@ struct SweptValue {
 struct SweptRange {
   double min = 0, max = 0;
   bool is_log = false;    ///< draws uniformly on a logarithmic scale
-  bool is_whole = false;  ///< the key accepts only whole numbers
+  bool is_whole = false;  ///< draws only whole numbers
 };
 
 /// The values that a sweep tries for one key: a list or a range.

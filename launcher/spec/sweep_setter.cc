@@ -183,6 +183,7 @@ std::optional<SweptRange> SweepSetter::range(const std::string& key, const YamlN
         is_fine = false;
       }
       (is_min ? found.min : found.max) = number.value_or(0);
+      // Only the form of the limits says whether an own parameter is a whole number.
       if (is_own && end && !parse_int(end->text)) found.is_whole = false;
       (is_min ? has_min : has_max) = true;
     } else {

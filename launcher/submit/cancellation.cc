@@ -16,8 +16,8 @@ Result<> refuse_shared_job(const IndexEntry& run, const RunStatus& status) {
   if (!sweep || sweep->pack == 1) return {};
   const std::string id = run.id.substr(0, run.id.rfind('/'));
   return fail(Errc::kUsage,
-              "{}: its job {} runs {} points (sweep.pack): `dlrun cancel {}` ends the sweep, and "
-              "`scancel {}` the points of this job",
+              "{}: its job {} runs {} points (sweep.pack); `dlrun cancel {}` ends the sweep, and "
+              "`scancel {}` ends the points of this job",
               run.id, status.job.id, sweep->pack, id, status.job.id);
 }
 

@@ -86,7 +86,7 @@ Result<StopRule> parse_stop_rule(std::string_view text) {
   const auto goal = text.substr(0, colon);
   if (colon == std::string_view::npos || colon + 1 == text.size() ||
       (goal != "min" && goal != "max"))
-    return fail(Errc::kUsage, "--stop-early '{}' is not min:METRIC or max:METRIC",
+    return fail(Errc::kUsage, "--stop-early '{}' is not min:NAME or max:NAME",
                 printable(text.substr(0, 80)));
   rule.metric = text.substr(colon + 1);
   rule.less_is_better = goal == "min";

@@ -25,7 +25,7 @@ struct StopRule {
   std::int64_t after = 1;  ///< no point ends before this epoch (or step, if it reports no epoch)
 };
 
-/// Parses "min:loss" or "max:accuracy" into a rule. Fails with kUsage.
+/// Parses a rule such as "min:loss" or "max:accuracy". Fails with kUsage.
 [[nodiscard]] Result<StopRule> parse_stop_rule(std::string_view text);
 
 /// The best value that a point has reported up to an epoch or step.
