@@ -121,7 +121,8 @@ inline constexpr KeyRow kRunKeys[] = {
   {.path = "sweep.ask", FIELD(sweep.ask), .format = Format::kLines,
    .help = "This program chooses the points, one after the other, from the results of earlier "
            "points. `dlrun submit` starts the program in the spec's folder, exchanges JSON lines "
-           "with it over its standard input and output, and runs until the search ends.",
+           "with it over its standard input and output, and runs until the search ends. Without "
+           "sweep.max_parallel, one point (with sweep.pack, one job) runs at once.",
    .example = "[python, search.py]"},
   {.path = "sweep.ask_timeout", FIELD(sweep.ask_timeout), .format = Format::kDuration,
    .help = "The search fails if its program needs longer than this time for an answer.",
