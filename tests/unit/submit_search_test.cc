@@ -1,8 +1,12 @@
+#include <filesystem>
+#include <fstream>
+
 #include <doctest/doctest.h>
 
 #include "launcher/spec/sweep_points.h"
 #include "launcher/submit/search_program.h"
 #include "tests/contains.h"
+#include "tests/temporary_directory.h"
 
 namespace dlrun {
 namespace {
@@ -73,6 +77,17 @@ TEST_CASE("a search program answers one line for each question") {
   const auto program = start_shell("while read -r line; do echo \"{\\\"heard\\\": $line}\"; done");
   CHECK(*program->ask(Json{{"ask", 0}}) == R"({"heard": {"ask":0}})");
   CHECK(*program->ask(Json{{"ask", 1}}) == R"({"heard": {"ask":1}})");
+}
+
+TEST_CASE("a relative path of a search program starts at the folder of the spec") {
+  const TemporaryDirectory folder;
+  const auto script = folder.path() / "search";
+  std::ofstream(script) << "#!/bin/sh\nread -r line\necho \"$PWD\"\n";
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  const auto program = SearchProgram::start({"./search"}, Env::of_process(), folder.path().string(),
+                                            std::chrono::seconds(60));
+  REQUIRE(program.has_value());
+  CHECK(*(*program)->ask(Json{{"ask", 0}}) == folder.path().string());
 }
 
 TEST_CASE("a search program that is silent, has ended or writes too long a line is an error") {
