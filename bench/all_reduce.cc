@@ -1,13 +1,13 @@
-// Measures the overhead of dlrun's communicators over the libraries below them. All-reduces float32
-// with each of them, in turns in the same process.
+// Measures the overhead of dlrun's communicators over the libraries that they call (MPI, Gloo). All
+// methods all-reduce float32 arrays in turn, in the same process.
 //
 //   mpirun -n 2 build/release/bin/bench_all_reduce
 //
 // Prints a table with the number of bytes and the median microseconds of MPI_Allreduce, the mpi
 // backend, gloo::allreduce, the gloo backend, the shm backend, and a sum over arrays in memory
-// shared by all ranks ("in place"), without and with the time to write the arrays. Also prints the
-// ratios mpi to MPI, gloo to Gloo, MPI to shm and MPI to in place; each is the median over rounds.
-// The gloo and shm ranks meet through a store in a directory of rank 0's temporary directory, so
+// that all ranks share ("in place"), without and with the time to write the arrays. Also prints the
+// ratios mpi to MPI, gloo to Gloo, MPI to shm and MPI to in place, each as the median over rounds.
+// The ranks of gloo and shm find each other through a store below rank 0's temporary directory, so
 // the benchmark runs on one machine only.
 
 #include <algorithm>
@@ -40,17 +40,17 @@ namespace {
 using namespace dlrun;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kRounds = 21;  // each round measures every way
+constexpr int kRounds = 21;  // each round measures every method
 
-/// The ways to all-reduce, in the order of the table.
-enum Way { kMpi, kOurMpi, kGloo, kOurGloo, kShm, kInPlace, kInPlaceWithWrite, kWays };
+/// The methods to all-reduce, in the order of the table.
+enum Method { kMpi, kOurMpi, kGloo, kOurGloo, kShm, kInPlace, kInPlaceWithWrite, kMethods };
 
 double median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + std::ssize(values) / 2, values.end());
   return values[values.size() / 2];
 }
 
-/// Appends the microseconds of each of `repeats` calls.
+/// Appends the time of each of `repeats` calls, in microseconds.
 template <typename Call>
 void measure(std::vector<double>& times, int repeats, Call&& call) {
   for (int i = 0; i < repeats; ++i) {
@@ -70,14 +70,15 @@ Result<std::string> shared_folder(Communicator& comm) {
   return (std::filesystem::temp_directory_path() / ("dlrun-bench-" + to_hex(name))).string();
 }
 
-/// The method of the trainer on one node (parallel/shared_exchange.cc): all ranks can read every
-/// rank's array, each rank sums its part of all arrays, and all ranks share the resulting array.
+/// The trainer's method on one node (parallel/shared_exchange.cc): all ranks can read every rank's
+/// array, each rank sums its part of all arrays, and all ranks share the resulting array.
 class InPlace {
  public:
   static Result<InPlace> make(Communicator& comm, std::size_t count) {
     DLRUN_TRY_ASSIGN(auto memory, comm.share((static_cast<std::size_t>(comm.size()) + 1) *
                                              whole_pages(count) * sizeof(float)));
-    if (memory == nullptr) return fail(Errc::kIo, "no room for {} floats of each rank", count);
+    if (memory == nullptr)
+      return fail(Errc::kIo, "no shared memory for {} floats of each rank", count);
     return InPlace(comm, count, std::move(memory));
   }
 
@@ -159,12 +160,12 @@ class RawGloo {
 
 /// The results of all rounds at one size.
 struct Rounds {
-  std::array<std::vector<double>, kWays> us;  // the median of each round
+  std::array<std::vector<double>, kMethods> us;  // the median of each round
 
-  [[nodiscard]] double median_of(Way way) const { return median(us[way]); }
+  [[nodiscard]] double median_of(Method method) const { return median(us[method]); }
   /// Returns the median of the rounds' ratios. A disturbance of a round affects both sides of its
   /// ratio.
-  [[nodiscard]] double ratio(Way a, Way b) const {
+  [[nodiscard]] double ratio(Method a, Method b) const {
     std::vector<double> ratios;
     for (std::size_t round = 0; round < us[a].size(); ++round)
       ratios.push_back(us[a][round] / us[b][round]);
@@ -172,58 +173,59 @@ struct Rounds {
   }
 };
 
-/// The libraries and the backends above them, which are compared.
-struct Ways {
+/// The compared communicators, and Gloo without dlrun.
+struct Communicators {
   std::unique_ptr<Communicator> mpi, gloo, shm;
   RawGloo raw_gloo;
 };
 
-/// Measures one round at one size: appends the median of each way to `rounds`.
-Result<> measure_round(Ways& ways, InPlace& in_place, std::vector<float>& values, int round,
-                       Rounds& rounds) {
+/// Measures one round at one size: appends the median of each method to `rounds`.
+Result<> measure_round(Communicators& communicators, InPlace& in_place, std::vector<float>& values,
+                       int round, Rounds& rounds) {
   const int repeats = static_cast<int>(
       std::clamp<std::size_t>((std::size_t{8} << 20U) / (values.size() * sizeof(float)), 5, 400));
   Result<> failed;
   const auto ours = [&](Communicator& communicator) {
     if (failed) failed = communicator.all_reduce(std::span(values), ReduceOp::kSum);
   };
-  std::array<std::vector<double>, kWays> times;
-  const auto turn = [&](Way way, const auto& call) -> Result<> {
-    DLRUN_TRY(ways.mpi->barrier());
-    measure(times[way], repeats, call);
+  std::array<std::vector<double>, kMethods> times;
+  const auto turn = [&](Method method, const auto& call) -> Result<> {
+    DLRUN_TRY(communicators.mpi->barrier());
+    measure(times[method], repeats, call);
     return {};
   };
-  // The library and the backend above it take turns in going first.
+  // The libraries run first in even rounds, and the backends run first in odd rounds.
   for (int half = 0; half < 2; ++half) {
     if ((half == 0) == (round % 2 == 0)) {
       DLRUN_TRY(turn(kMpi, [&] {
         MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_FLOAT,
                       MPI_SUM, MPI_COMM_WORLD);
       }));
-      DLRUN_TRY(turn(kGloo, [&] { ways.raw_gloo.all_reduce(values); }));
+      DLRUN_TRY(turn(kGloo, [&] { communicators.raw_gloo.all_reduce(values); }));
     } else {
-      DLRUN_TRY(turn(kOurMpi, [&] { ours(*ways.mpi); }));
-      DLRUN_TRY(turn(kOurGloo, [&] { ours(*ways.gloo); }));
+      DLRUN_TRY(turn(kOurMpi, [&] { ours(*communicators.mpi); }));
+      DLRUN_TRY(turn(kOurGloo, [&] { ours(*communicators.gloo); }));
     }
   }
-  DLRUN_TRY(turn(kShm, [&] { ours(*ways.shm); }));
+  DLRUN_TRY(turn(kShm, [&] { ours(*communicators.shm); }));
   for (int i = 0; i < repeats; ++i) {
     measure(times[kInPlaceWithWrite], 1, [&] {
       in_place.write_own();
-      if (failed) failed = ways.shm->barrier();
+      if (failed) failed = communicators.shm->barrier();
       measure(times[kInPlace], 1, [&] {
         if (failed) failed = in_place.all_reduce();
       });
     });
   }
-  for (int way = 0; way < kWays; ++way) rounds.us[way].push_back(median(std::move(times[way])));
+  for (int method = 0; method < kMethods; ++method)
+    rounds.us[method].push_back(median(std::move(times[method])));
   return failed;
 }
 
 void print_row(std::size_t bytes, const Rounds& rounds) {
   std::string line = fmt::format("| {} |", bytes);
-  for (int way = 0; way < kWays; ++way)
-    line += fmt::format(" {:.1f} |", rounds.median_of(static_cast<Way>(way)));
+  for (int method = 0; method < kMethods; ++method)
+    line += fmt::format(" {:.1f} |", rounds.median_of(static_cast<Method>(method)));
   line += fmt::format(" {:.3f} | {:.3f} | {:.2f} | {:.2f} |\n", rounds.ratio(kOurMpi, kMpi),
                       rounds.ratio(kOurGloo, kGloo), rounds.ratio(kMpi, kShm),
                       rounds.ratio(kMpi, kInPlace));
@@ -255,16 +257,16 @@ Result<> run() {
                     world.size, kRounds)
             .c_str(),
         stdout);
-  Ways ways{std::move(mpi), std::move(gloo), std::move(shm), std::move(raw_gloo)};
+  Communicators communicators{std::move(mpi), std::move(gloo), std::move(shm), std::move(raw_gloo)};
   for (std::size_t bytes = 4; bytes <= (std::size_t{16} << 20U); bytes *= 4) {
     std::vector<float> values(bytes / sizeof(float), 0.0F);
-    DLRUN_TRY_ASSIGN(auto in_place, InPlace::make(*ways.shm, values.size()));
+    DLRUN_TRY_ASSIGN(auto in_place, InPlace::make(*communicators.shm, values.size()));
     Rounds rounds;
     for (int round = 0; round < kRounds; ++round)
-      DLRUN_TRY(measure_round(ways, in_place, values, round, rounds));
+      DLRUN_TRY(measure_round(communicators, in_place, values, round, rounds));
     if (world.rank == 0) print_row(bytes, rounds);
   }
-  DLRUN_TRY(ways.mpi->barrier());
+  DLRUN_TRY(communicators.mpi->barrier());
   std::error_code ignored;
   if (world.rank == 0) std::filesystem::remove_all(folder, ignored);
   return {};

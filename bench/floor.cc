@@ -1,5 +1,6 @@
-// Measures the limits of one core, for bench/trainer. Prints its fused multiply-adds in GF/s, and
-// the rate in GB/s at which it reads four arrays and writes three of them back, as Adam does.
+// Measures the limits of one core, for bench/trainer. Prints the rate of the core's fused
+// multiply-adds in GF/s, and the rate in GB/s at which the core reads four arrays and writes three
+// of them back, as Adam does.
 //
 // usage: bench_floor PARAMETERS
 
@@ -15,7 +16,7 @@
 namespace {
 
 constexpr std::size_t kLanes = 16;
-// Independent sums. Their number exceeds the latency of a multiply-add in cycles, and is below the
+// Number of independent sums. It exceeds the latency of a multiply-add in cycles, and is below the
 // number of registers.
 constexpr std::size_t kChains = 12;
 using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
@@ -26,7 +27,7 @@ template <typename Vector>
 [[gnu::always_inline]] inline float multiply_add_in(std::size_t times) {
   std::array<Vector, kChains> sums{};
   for (std::size_t chain = 1; chain < kChains; ++chain)
-    sums[chain] += static_cast<float>(chain);  // all different
+    sums[chain] += static_cast<float>(chain);  // different values for each chain
   Vector factor = sums[0] + 0.999F;
   Vector term = sums[0] + 0.001F;
   for (std::size_t i = 0; i < times; ++i) {
@@ -38,8 +39,8 @@ template <typename Vector>
   return all[0];
 }
 
-// A vector must be as wide as a register. A vector spread over two registers would leave too few
-// registers for the chains.
+// Each function uses vectors as wide as a register. Wider vectors would need two registers each,
+// and leave too few registers for the chains.
 [[gnu::target("arch=x86-64-v4")]] float multiply_add_512(std::size_t times) {
   return multiply_add_in<Lanes>(times);
 }

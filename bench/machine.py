@@ -1,4 +1,4 @@
-"""Describes the machine and the spread of figures, for the tables of all benchmarks."""
+"""Describes the machine and the spread of values, for the tables of all benchmarks."""
 
 import os
 import platform
@@ -7,6 +7,7 @@ import statistics
 
 
 def machine():
+    """Returns a text: the processors, their vector extensions, the kernel and the load."""
     model = "unknown processor"
     with open("/proc/cpuinfo", encoding="utf-8") as info:
         text = info.read()

@@ -2,7 +2,7 @@
 //
 //   mpirun -n 2 build/release/bin/bench_mpi_init raw|dlrun
 //
-// Prints the milliseconds of the slowest rank. bench/mpi-init runs both in turn.
+// Prints the milliseconds that the slowest rank takes. bench/mpi-init runs both variants in turn.
 
 #include <chrono>
 #include <cstdio>

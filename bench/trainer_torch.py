@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Runs one PyTorch rank for bench/trainer: it trains the same network on the same files.
+"""Runs one PyTorch rank for bench/trainer, which trains the same network on the same files.
 
 usage: bench/trainer_torch.py --data DIR --model mlp|cnn|resnet50 --batch N --threads T --epochs E
                               --device cpu|cuda --precision float32|bf16 [--samples N]
 
 Prints samples per second over all epochs except the first, which warms up. RANK, WORLD_SIZE,
-MASTER_ADDR and MASTER_PORT describe the ranks; more than one rank trains with
+MASTER_ADDR and MASTER_PORT describe the ranks; several ranks train with
 DistributedDataParallel over Gloo. The program is tuned as far as PyTorch's users can: it flushes
 denormals, holds the data as bytes in memory without a loader, sets gradients to None and does not
 read the loss back. resnet50 gets random patches in the shape of BigEarthNet instead of files,
@@ -34,11 +34,12 @@ def patches(samples):
 
 
 def idx(path, offset):
+    """Returns the bytes of an IDX file after its header of `offset` bytes."""
     return torch.from_numpy(numpy.fromfile(path, dtype=numpy.uint8)[offset:].copy())
 
 
 class Bottleneck(nn.Module):
-    """torchvision's Bottleneck: the stride is in the 3x3 convolution."""
+    """Equals torchvision's Bottleneck, with the stride in the 3x3 convolution."""
 
     def __init__(self, inputs, width, stride):
         super().__init__()
@@ -84,7 +85,7 @@ def network(name):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--data")
-    parser.add_argument("--samples", type=int, default=64, help="of resnet50")
+    parser.add_argument("--samples", type=int, default=64, help="number of patches for resnet50")
     parser.add_argument("--model", required=True)
     parser.add_argument("--batch", type=int, required=True)
     parser.add_argument("--threads", type=int, default=1)

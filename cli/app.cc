@@ -23,7 +23,7 @@ namespace {
 struct CommandEntry {
   std::string_view name;
   AddCommand add;
-  bool tells_of_all = false;  ///< the command reads the whole tree of commands
+  bool needs_whole_tree = false;  ///< the command describes all commands
 };
 
 constexpr CommandEntry kCommands[] = {
@@ -69,8 +69,8 @@ std::string command_in(const std::vector<std::string>& words) {
 
 /// Returns a message about the first unknown option before `--`. CLI11's message could name an
 /// argument after `--` instead.
-std::optional<std::string> about_option(const CLI::App& app,
-                                        const std::vector<std::string>& words) {
+std::optional<std::string> unknown_option_text(const CLI::App& app,
+                                               const std::vector<std::string>& words) {
   const CLI::App* command = &app;
   std::string path = "dlrun";
   for (std::size_t at = 1; at < words.size() && words[at] != "--"; ++at) {
@@ -106,12 +106,12 @@ std::optional<std::string> about_option(const CLI::App& app,
 
 /// Returns the message for a parse error. Replaces CLI11's message if that names the wrong argument
 /// or does not name an unknown command.
-std::string told(const CLI::App& app, const CLI::ParseError& error,
-                 const std::vector<std::string>& words) {
-  if (!app.get_subcommands().empty()) return about_option(app, words).value_or(error.what());
+std::string parse_error_text(const CLI::App& app, const CLI::ParseError& error,
+                             const std::vector<std::string>& words) {
+  if (!app.get_subcommands().empty()) return unknown_option_text(app, words).value_or(error.what());
   const std::string called = command_in(words);
   if (called.empty()) return error.what();
-  if (called.starts_with('-')) return about_option(app, words).value_or(error.what());
+  if (called.starts_with('-')) return unknown_option_text(app, words).value_or(error.what());
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
   const std::vector<std::string_view> candidates(names.begin(), names.end());
@@ -133,9 +133,9 @@ void print_failure(const Cli& cli, const Error& error) {
 /// Returns the exit code for the result of a command. If standard output did not accept everything
 /// and the command did not fail with a message, returns kExitReaderLeft, or prints an error and
 /// returns kExitFault.
-int exit_code_of_output(const Cli& cli, const Result<int>& code) {
-  const bool is_told = !code && has_text(code.error());
-  if (is_all_printed() || is_told) return code ? *code : exit_code_of(code.error().code);
+int final_exit_code(const Cli& cli, const Result<int>& code) {
+  const bool has_message = !code && has_text(code.error());
+  if (is_all_printed() || has_message) return code ? *code : exit_code_of(code.error().code);
   if (is_reader_gone()) return kExitReaderLeft;
   print_error(cli, "standard output could not be written whole");
   return kExitFault;
@@ -195,7 +195,7 @@ std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, LogOp
   const auto called =
       std::find_if(std::begin(kCommands), std::end(kCommands),
                    [only](const CommandEntry& command) { return command.name == only; });
-  const bool is_whole = called == std::end(kCommands) || called->tells_of_all;
+  const bool is_whole = called == std::end(kCommands) || called->needs_whole_tree;
   for (const CommandEntry& command : kCommands) {
     if (is_whole || command.name == only) command.add(*app, action);
   }
@@ -225,10 +225,10 @@ int run_cli(Cli& cli, int argc, const char* const* argv) {
     std::ostringstream out, unused;
     app->exit(success, out, unused);
     print_document(out.str());
-    return exit_code_of_output(cli, kExitOk);
+    return final_exit_code(cli, kExitOk);
   } catch (const CLI::ParseError& error) {
     const auto called = app->get_subcommands();
-    print_error(cli, told(*app, error, {argv, argv + argc}));
+    print_error(cli, parse_error_text(*app, error, {argv, argv + argc}));
     print_aside(cli,
                 text("See `dlrun {}{}--help`.\n", called.empty() ? "" : called.front()->get_name(),
                      called.empty() ? "" : " "));
@@ -241,12 +241,11 @@ int run_cli(Cli& cli, int argc, const char* const* argv) {
   Result<int> code = kExitOk;
   try {
     code = action(cli);
-    // The program is out of memory, or has a bug: no code here throws on purpose.
-  } catch (const std::exception& error) {
+  } catch (const std::exception& error) {  // out of memory, or a bug: dlrun throws nothing itself
     code = fail(Errc::kInternal, "internal error: {}", error.what());
   }
   if (!code) print_failure(cli, code.error());
-  const int exit_code = exit_code_of_output(cli, code);
+  const int exit_code = final_exit_code(cli, code);
   log_info("dlrun ends", {{"code", exit_code},
                           {"error", code ? "" : code.error().message},
                           {"seconds", std::chrono::steady_clock::now() - start}});

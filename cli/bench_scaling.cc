@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/prepare.h"
+#include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/scaling_chart.h"
 #include "cli/terminal/terminal_reporter.h"
@@ -22,13 +22,13 @@ constexpr std::int64_t kTrainersBatch = 32;  // train.batch if the spec does not
 /// nodes.
 Result<> check_experiment(const JobSpec& spec, const std::string& file) {
   if (spec.sweep.is_given())
-    return fail(Errc::kUsage, "{}: is a sweep; what is measured is one experiment at several sizes",
-                file);
+    return fail(Errc::kUsage,
+                "{}: is a sweep; `bench scaling` measures one experiment at several sizes", file);
   if (spec.resources.ntasks) {
-    return fail(
-        Errc::kUsage,
-        "{}: resources.ntasks gives every size the same ranks; give resources.tasks_per_node",
-        file);
+    return fail(Errc::kUsage,
+                "{}: resources.ntasks gives every size the same number of ranks; set "
+                "resources.tasks_per_node instead",
+                file);
   }
   return {};
 }
@@ -42,7 +42,7 @@ Result<> show(const Cli& cli, const ScalingOptions& options, const ScalingReques
       is_trainer ? static_cast<double>(spec.train.batch.value_or(kTrainersBatch)) : 1;
   const auto& figures = measured.figures;
   const auto models = fit_scaling(figures, batch);
-  const auto modelled = continue_scaling(figures, models, batch);
+  const auto modelled = predict_scaling(figures, models, batch);
   if (options.json) {
     print_json(scaling_json(request, measured, models, modelled));
   } else if (!figures.empty()) {
@@ -67,12 +67,12 @@ Result<> show(const Cli& cli, const ScalingOptions& options, const ScalingReques
 Result<int> bench_scaling(Cli& cli, const ScalingOptions& options) {
   if (options.spec.file.empty() || options.spec.file == "-")
     return fail(Errc::kUsage,
-                "expected `dlrun bench scaling SPEC --nodes 1,2,4`: a file, since it is read for "
-                "each size");
+                "expected `dlrun bench scaling SPEC --nodes 1,2,4`; SPEC must be a file, because "
+                "dlrun reads it for each size");
   if (options.nodes.has_value() == options.local.has_value())
     return fail(
         Errc::kUsage,
-        "give --nodes 1,2,4 (through Slurm), or --local 1,2 (so many ranks on this machine)");
+        "give --nodes 1,2,4 (through Slurm), or --local 1,2 (numbers of ranks on this machine)");
   DLRUN_TRY_ASSIGN(auto sizes, options.nodes ? parse_sizes(*options.nodes, "--nodes")
                                              : parse_sizes(*options.local, "--local"));
   TerminalReporter reporter(cli);

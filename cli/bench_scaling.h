@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cli/cli.h"
-#include "cli/prepare.h"
+#include "cli/spec_options.h"
 
 namespace dlrun {
 

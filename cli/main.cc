@@ -34,9 +34,9 @@ int main(int argc, char** argv) {
   cli.bin_dir = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   cli.argv.assign(argv, argv + argc);
   cli.tools = dlrun::built_tools();
-  const bool plain =
+  const bool is_plain =
       !cli.env.get_or("NO_COLOR", "").empty() || cli.env.get_or("TERM", "dumb") == "dumb";
-  cli.colour_out = !plain && dlrun::is_output_terminal();
-  cli.colour_err = !plain && dlrun::is_error_terminal();
+  cli.colour_out = !is_plain && dlrun::is_output_terminal();
+  cli.colour_err = !is_plain && dlrun::is_error_terminal();
   return dlrun::run_cli(cli, argc, argv);
 }

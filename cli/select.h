@@ -8,7 +8,7 @@
 
 namespace dlrun {
 
-/// Returns the run that `text` names; resolve.h lists the forms.
+/// Returns the run that `text` names. launcher/runs/resolve.h lists the accepted forms.
 [[nodiscard]] Result<IndexEntry> select_run(const Cli& cli, const std::string& text);
 
 inline constexpr char kRunHelp[] =

@@ -6,12 +6,12 @@
 
 #include "cli/follow.h"
 #include "cli/terminal/print.h"
+#include "cli/terminal/state_and_cost.h"
 #include "cli/terminal/status_text.h"
-#include "cli/terminal/words.h"
 #include "common/interrupt.h"
 #include "common/json_or_null.h"
 #include "common/text.h"
-#include "launcher/plan/sbatch_words.h"
+#include "launcher/plan/sbatch_lines.h"
 #include "launcher/runs/log_file.h"
 #include "launcher/runs/sweep_record.h"
 #include "launcher/view/start_and_limits.h"
@@ -21,9 +21,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Returns the limits of the job's partition as text. Reads the partition from the script, which a
-/// user may have edited.
-std::string partition_of(const Job& job) {
+/// Returns the limits of the job's partition as text, or "" if they are unknown. Reads the
+/// partition's name from the script, because the user may have edited it.
+std::string partition_limits(const Job& job) {
   if (!job.experiment || job.source == Job::Source::kRun) return "";
   return partition_text(job.experiment->loaded.site,
                         sbatch_value(job.script, "--partition", "-p").value_or(""));
@@ -58,18 +58,18 @@ void print_job(const Cli& cli, const Submitted& submitted) {
   flush_output();  // before dlrun asks Slurm again, which may take time
   const auto report = glance(cli.env, submission);
   if (report) print(cli, "  start      {}\n", start_text(*report));
-  if (const auto hours = cost(submitted.job.requests.requested); !hours.empty())
+  if (const auto hours = cost_text(submitted.job.requests.requested); !hours.empty())
     print(cli, "  cost       {}\n", hours);
-  if (const auto limits = partition_of(submitted.job); !limits.empty())
+  if (const auto limits = partition_limits(submitted.job); !limits.empty())
     print(cli, "  partition  {}\n", limits);
   print(cli, "  directory  {}\n", run.path.string());
   print(cli, "  follow     dlrun logs -f {0}\n  state      dlrun status {0}\n", run.handle());
   flush_output();
-  if (const auto never = report ? never_text(*report) : ""; !never.empty())
+  if (const auto never = report ? cannot_start_text(*report) : ""; !never.empty())
     print_warning(cli, fmt::format("{}, `dlrun cancel {}` cancels it", never, run.handle()));
 }
 
-/// Returns the jobs of a sweep's arrays.
+/// Returns the job ids of a sweep's arrays.
 std::vector<std::string> jobs_of(const Submitted& submitted) {
   std::vector<std::string> jobs;
   for (const Submission& array : submitted.submissions) jobs.push_back(array.job.id);
@@ -110,9 +110,10 @@ void print_sweep(const Cli& cli, const Submitted& submitted) {
   flush_output();  // before dlrun asks Slurm again, which may take time
   const auto report = glance(cli.env, submitted.submissions.front());
   if (report) print(cli, "  start      {}\n", start_text(*report));
-  const std::string size = points.plan ? size_text(*points.plan)
-                                       : fmt::format("{} of {} points, which Slurm did not have",
-                                                     points.sent, points.all);
+  const std::string size =
+      points.plan
+          ? size_text(*points.plan)
+          : fmt::format("{} of {} points, which Slurm had not accepted", points.sent, points.all);
   print(cli, "  sweep      {}\n  directory  {}\n", size, run.path.string());
   const std::string point =
       run.is_indexed ? run.id + "/0" : (array_path(run.path, 0) / "0").string();
@@ -121,11 +122,11 @@ void print_sweep(const Cli& cli, const Submitted& submitted) {
         "{1}\n",
         run.handle(), point);
   flush_output();
-  if (const auto never = report ? never_text(*report) : ""; !never.empty())
+  if (const auto never = report ? cannot_start_text(*report) : ""; !never.empty())
     print_warning(cli, fmt::format("{}, `dlrun cancel {}` cancels it", never, run.handle()));
 }
 
-/// Returns the message that replaces the output if standard output fails.
+/// Returns the error message if standard output fails after the submission.
 std::string queued_text(const Submitted& submitted) {
   const RunDirectory& run = submitted.run;
   if (submitted.points) {
@@ -159,7 +160,7 @@ Result<int> watch_to_the_end(const Cli& cli, RunInspector& inspector, const Inde
   }
   if (!status) return tl::unexpected(status.error());
   if (json) print_json(status_json(run, *status));
-  return tell_end(cli, run, *status);
+  return print_end(cli, run, *status);
 }
 
 }  // namespace
@@ -177,32 +178,33 @@ std::string size_text(const SweepPlan& sweep) {
 }
 
 Result<int> print_submitted(const Cli& cli, RunInspector& inspector, const Submitted& submitted,
-                            const Follow& follow) {
+                            const OutputOptions& output) {
   const RunDirectory& run = submitted.run;
-  const auto printed = print_or_say(
+  const auto printed = print_or_fail(
       [&] {
         if (submitted.points) {
-          follow.json ? print_sweep_json(cli, submitted) : print_sweep(cli, submitted);
+          output.json ? print_sweep_json(cli, submitted) : print_sweep(cli, submitted);
         } else {
-          follow.json ? print_job_json(cli, submitted) : print_job(cli, submitted);
+          output.json ? print_job_json(cli, submitted) : print_job(cli, submitted);
         }
       },
       queued_text(submitted));
   if (submitted.failure) return tl::unexpected(*submitted.failure);
   DLRUN_TRY(printed);
   if (submitted.is_interrupted) {
-    print_note(cli, submitted.points
-                        ? fmt::format("interrupted, but Slurm has taken the jobs; `dlrun cancel "
-                                      "{}` ends them",
-                                      run.handle())
-                        : fmt::format("interrupted, but Slurm has taken the job; `dlrun cancel {}` "
-                                      "ends it",
-                                      run.id));
+    print_note(cli,
+               submitted.points
+                   ? fmt::format("interrupted, but Slurm has accepted the jobs; `dlrun cancel "
+                                 "{}` ends them",
+                                 run.handle())
+                   : fmt::format("interrupted, but Slurm has accepted the job; `dlrun cancel {}` "
+                                 "ends it",
+                                 run.id));
     return kExitInterrupted;
   }
-  if (!follow.watch) return kExitOk;
+  if (!output.watch) return kExitOk;
   return watch_to_the_end(cli, inspector, {run.id, run.name, run.path, run.created},
-                          submitted.submissions.front().job.id, follow.json);
+                          submitted.submissions.front().job.id, output.json);
 }
 
 }  // namespace dlrun

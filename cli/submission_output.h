@@ -10,15 +10,15 @@
 
 namespace dlrun {
 
-/// The user's choice after a submission: --watch and --json.
-struct Follow {
+/// The options --watch and --json of submit and resubmit.
+struct OutputOptions {
   bool watch = false, json = false;
 };
 
-/// Prints the submitted job or sweep, and follows it to its end if `follow` asks for it. Returns
+/// Prints the submitted job or sweep, and follows it to its end if `output.watch` is set. Returns
 /// the exit code. Fails with the reason if Slurm did not get all arrays of a sweep.
 [[nodiscard]] Result<int> print_submitted(const Cli& cli, RunInspector& inspector,
-                                          const Submitted& submitted, const Follow& follow);
+                                          const Submitted& submitted, const OutputOptions& output);
 
 /// Returns "6 points, 2 at once; at most 2.7 GPU-hours altogether".
 [[nodiscard]] std::string size_text(const SweepPlan& sweep);

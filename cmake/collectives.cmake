@@ -10,7 +10,7 @@ if(GLOO_INCLUDE_DIR AND GLOO_LIBRARY)
   target_include_directories(gloo SYSTEM INTERFACE ${GLOO_INCLUDE_DIR})
 endif()
 
-# Ranks that srun or mpirun started find each other through PMIx if there is no agent. MPI libraries
+# Without an agent, ranks that srun or mpirun started find each other through PMIx. MPI libraries
 # do this by themselves.
 pkg_check_modules(PMIX QUIET pmix)
 find_path(PMIX_INCLUDE_DIR pmix.h PATHS ${PMIX_INCLUDE_DIRS})

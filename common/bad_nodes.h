@@ -2,11 +2,11 @@
 // The list of bad nodes that runs share: one append-only file of lines with checksums
 // (common/json_lines.h).
 //
-// Each line states that a node was bad until a given time, or that it was forgotten. Writers
-// append each line with one write(2), so two concurrent writers lose nothing, and readers skip
-// a torn line, because its checksum is wrong. Lead and `dlrun nodes --forget` write the file;
-// submissions read it. Other users may be able to write it too, so readers use only node names
-// and bounded text from it.
+// Each line states that a node is bad until a given time, or that it is good again because a user
+// called `dlrun nodes --forget`. Writers append each line with one write(2), so two concurrent
+// writers lose nothing, and readers skip a torn line, because its checksum is wrong. Lead and
+// `dlrun nodes --forget` write the file; submissions read it. Other users may be able to write it
+// too, so readers use only node names and bounded text from it.
 
 #include <chrono>
 #include <filesystem>

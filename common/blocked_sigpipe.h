@@ -1,5 +1,5 @@
 #pragma once
-// A write to a pipe without a reader that fails instead of ending the process.
+// Makes writes to a pipe without a reader fail instead of ending the process.
 
 #include <csignal>
 #include <ctime>

@@ -7,7 +7,7 @@
 
 namespace dlrun {
 
-/// Returns true unless `c` continues a character of UTF-8.
+/// Returns true unless `c` is a continuation byte of a UTF-8 character.
 [[nodiscard]] constexpr bool is_character_start(char c) {
   return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
 }
@@ -16,7 +16,7 @@ namespace dlrun {
 [[nodiscard]] std::size_t columns_of(std::string_view text);
 
 /// Returns `text`. If it is longer than `columns`, returns its first `columns` characters and
-/// "...".
+/// "...", together `columns` + 3 characters.
 [[nodiscard]] std::string shortened(const std::string& text, std::size_t columns);
 
 }  // namespace dlrun

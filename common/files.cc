@@ -51,7 +51,7 @@ Result<> write_all(int fd, std::string_view bytes) {
 Result<> sync_directory(const fs::path& directory) {
   const UniqueFd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.is_open() && errno == EACCES)
-    return {};  // a directory that we may write but not read cannot be synced
+    return {};  // a directory that this user may write but not read cannot be synced
   // Some network file systems do not support fsync of a directory. On these, a rename is durable
   // without it.
   if (!fd.is_open() || (fsync(fd.get()) != 0 && errno != EINVAL && errno != ENOTSUP)) {
@@ -99,21 +99,22 @@ Result<> write_file_atomic(const fs::path& path, std::string_view content, mode_
 
 namespace {
 
-enum class Named { kDone, kExists, kCannot };
+/// The result of name_exclusively().
+enum class Naming { kDone, kExists, kUnsupported };
 
 /// Links a complete file to its final name if no file has that name. The temporary name may remain.
-Named name_exclusively(const fs::path& temporary, const fs::path& path) {
-  if (link(temporary.c_str(), path.c_str()) == 0) return Named::kDone;
+Naming name_exclusively(const fs::path& temporary, const fs::path& path) {
+  if (link(temporary.c_str(), path.c_str()) == 0) return Naming::kDone;
   const int error = errno;
   struct stat status {};
-  // On NFS, the client repeats a request whose reply was lost. The second request then finds the
-  // link that the first one made.
+  // An NFS client repeats a request whose reply was lost. The second request then fails with
+  // EEXIST, because the first one has made the link.
   if (error == EEXIST && stat(temporary.c_str(), &status) == 0 && status.st_nlink == 2)
-    return Named::kDone;
-  if (error == EEXIST) return Named::kExists;
+    return Naming::kDone;
+  if (error == EEXIST) return Naming::kExists;
   if (renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0)
-    return Named::kDone;
-  return errno == EEXIST ? Named::kExists : Named::kCannot;
+    return Naming::kDone;
+  return errno == EEXIST ? Naming::kExists : Naming::kUnsupported;
 }
 
 }  // namespace
@@ -125,9 +126,9 @@ Result<> create_file_exclusive(const fs::path& path, std::string_view content, m
   DLRUN_TRY(write_synced(temporary, content, mode, path));
   const auto named = name_exclusively(temporary, path);
   unlink(temporary.c_str());
-  if (named == Named::kExists)
+  if (named == Naming::kExists)
     return fail(Errc::kRefused, "{}: {}", path.string(), errno_text(EEXIST));
-  if (named == Named::kCannot) DLRUN_TRY(write_synced(path, content, mode, path));
+  if (named == Naming::kUnsupported) DLRUN_TRY(write_synced(path, content, mode, path));
   return sync_directory(directory);
 }
 

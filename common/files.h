@@ -54,8 +54,8 @@ class UniqueFd {
 [[nodiscard]] Result<> create_file_exclusive(const std::filesystem::path& path,
                                              std::string_view content, mode_t mode = 0600);
 
-/// Creates the path and its missing parents with mode 0700. Leaves existing
-/// directories as they are.
+/// Creates the path and its missing parents with mode 0700. Leaves existing directories as they
+/// are. Fails with kIo.
 [[nodiscard]] Result<> make_private_directories(const std::filesystem::path& path);
 
 /// Syncs a directory, so that files created or renamed in it survive a power loss.

@@ -96,11 +96,11 @@ Result<std::vector<Piece>> parse_name(std::string_view name, std::string_view ex
 std::vector<std::string_view> split_names(std::string_view expression) {
   std::vector<std::string_view> names;
   std::size_t start = 0;
-  bool inside = false;
+  bool is_inside = false;
   for (std::size_t i = 0; i < expression.size(); ++i) {
-    if (expression[i] == '[') inside = true;
-    if (expression[i] == ']') inside = false;
-    if (expression[i] == ',' && !inside) {
+    if (expression[i] == '[') is_inside = true;
+    if (expression[i] == ']') is_inside = false;
+    if (expression[i] == ',' && !is_inside) {
       names.push_back(expression.substr(start, i - start));
       start = i + 1;
     }
@@ -136,10 +136,11 @@ Result<std::vector<std::vector<Piece>>> parse_list(std::string_view expression, 
   std::vector<std::vector<Piece>> names;
   if (expression.empty()) return names;
   if (expression.size() > (1U << 20U))
-    return fail(Errc::kInvalid, "node list is longer than 1 MiB");
+    return fail(Errc::kInvalid, "the node list has {} bytes; the limit is 1 MiB",
+                expression.size());
   std::uint64_t all = 0;
   for (std::string_view name : split_names(expression)) {
-    if (name.empty()) return malformed(expression, name, "an empty name");
+    if (name.empty()) return malformed(expression, name, "a node name is missing");
     DLRUN_TRY_ASSIGN(auto pieces, parse_name(name, expression));
     if (pieces.size() > 8) return malformed(expression, name, "more than 8 brackets in the name");
     std::uint64_t count = 1;
@@ -180,9 +181,10 @@ Result<> check_hostlist(std::string_view expression) {
   if (wrong != expression.end()) {
     const auto at = expression.substr(static_cast<std::size_t>(wrong - expression.begin()));
     if (*wrong == '/')
-      return malformed(expression, at, "a file of names is not accepted, write the names: '/'");
-    if (*wrong == ' ') return malformed(expression, at, "only commas separate names: a space");
-    // Report all bytes of a multi-byte character.
+      return malformed(expression, at, "files of names are not accepted, only names; found '/'");
+    if (*wrong == ' ')
+      return malformed(expression, at, "only commas separate names; found a space");
+    // The message shows all bytes of a multi-byte character.
     std::size_t bytes = 1;
     while (bytes < at.size() && (static_cast<unsigned char>(at[bytes]) & 0xc0U) == 0x80U) ++bytes;
     return malformed(expression, at,
@@ -203,7 +205,7 @@ struct Numbered {
   std::string_view suffix;
 };
 
-Numbered take_apart(std::string_view host) {
+Numbered split_at_number(std::string_view host) {
   std::size_t end = host.find_last_of("0123456789");
   if (end == std::string_view::npos) return {host, {}, {}};
   ++end;
@@ -218,22 +220,22 @@ std::string compress_hostlist(std::span<const std::string> hosts) {
   std::string list;
   for (std::size_t i = 0; i < hosts.size();) {
     if (!list.empty()) list += ',';
-    const Numbered first = take_apart(hosts[i]);
+    const Numbered first = split_at_number(hosts[i]);
     if (first.digits.empty()) {
       list += hosts[i++];
       continue;
     }
-    // Take the following hosts that differ only in the number. Consecutive numbers become ranges.
+    // Adds the following hosts that differ only in the number. Consecutive numbers become ranges.
     std::string inside;
     std::size_t taken = 0;
     while (i < hosts.size()) {
-      const Numbered start = take_apart(hosts[i]);
+      const Numbered start = split_at_number(hosts[i]);
       if (start.digits.empty() || start.prefix != first.prefix || start.suffix != first.suffix)
         break;
       std::string_view last = start.digits;
       std::size_t next = i + 1;
       while (next < hosts.size()) {
-        const Numbered candidate = take_apart(hosts[next]);
+        const Numbered candidate = split_at_number(hosts[next]);
         if (candidate.prefix != first.prefix || candidate.suffix != first.suffix) break;
         if (candidate.digits !=
                 padded(static_cast<std::uint64_t>(*parse_int(last)) + 1, last.size()) ||

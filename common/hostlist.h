@@ -18,8 +18,9 @@ namespace dlrun {
                                                                std::size_t limit = 100'000);
 
 /// Checks a node list written by a person: names of letters, digits, '.', '_' and '-', brackets
-/// with numbers and ranges, separated by commas; names of files are not allowed. Fails with
-/// kInvalid and names the wrong character. Does not expand the list.
+/// with numbers and ranges, separated by commas. Slurm also accepts the path of a file of names;
+/// this function does not. Fails with kInvalid; the message contains the wrong character. Does not
+/// expand the list.
 [[nodiscard]] Result<> check_hostlist(std::string_view expression);
 
 /// Returns a node list that expands to exactly these hosts in this order. Consecutive numbers of

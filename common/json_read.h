@@ -1,6 +1,7 @@
 #pragma once
 // Reads fields of untrusted JSON (common/bounded_json.h parses it). A field of the wrong type
-// counts as missing. No function throws.
+// counts as missing. For a missing field, text() returns "", truth() returns false, and integer()
+// and number() return nullopt. No function throws.
 
 #include <cstdint>
 #include <optional>

@@ -252,7 +252,11 @@ Result<> open_log(std::string program, const LogSetting& setting, const Env& env
   UniqueFd fd(::open(setting.file.c_str(),
                      O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW,
                      0600));
-  if (!fd.is_open()) return fail(Errc::kIo, "{}: {}", printable(setting.file), errno_text(errno));
+  if (!fd.is_open()) {
+    const int error = errno;
+    return fail(error == ELOOP ? Errc::kInvalid : Errc::kIo, "{}: {}", printable(setting.file),
+                error == ELOOP ? "is a symbolic link" : errno_text(error));
+  }
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode))
     return fail(Errc::kInvalid, "{}: is not a regular file", printable(setting.file));

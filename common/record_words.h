@@ -16,16 +16,16 @@ enum class EndReason {
   kUndecided,  ///< the attempt has not ended; has no name
   kOk,
   kRankFailed,
-  kLaunchFailed,
-  kLauncherLost,
-  kJoinTimeout,
-  kSignalled,
+  kLaunchFailed,  ///< the step could not be started
+  kLauncherLost,  ///< the launcher of the step, srun, was killed
+  kJoinTimeout,   ///< some ranks did not join in time
+  kSignalled,     ///< a signal to lead ended the attempt, as after scancel
   kHang,
   kTimeLimit,
   kNodeFailure,
-  kNotFit,
-  kIdleGpus,
-  kLeadUnheard,
+  kNotFit,        ///< a check of the nodes failed (health.preflight)
+  kIdleGpus,      ///< the GPUs were idle for too long (health.idle_gpu)
+  kLeadUnheard,   ///< an agent received nothing from lead and ended its rank
   kStoppedEarly,  ///< the results of this point of a sweep were worse than those of others
 };
 
@@ -81,11 +81,11 @@ class Word {
   /// Returns the value with this name in a record. Cuts a text that is too long to be a name.
   [[nodiscard]] static Word of_text(std::string text) {
     constexpr std::size_t kLongest = 4096;
-    Word taken;
-    taken.value_ = of_word<Enum>(text);
+    Word result;
+    result.value_ = of_word<Enum>(text);
     if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
-    taken.text_ = std::move(text);
-    return taken;
+    result.text_ = std::move(text);
+    return result;
   }
 
   [[nodiscard]] bool empty() const { return text_.empty(); }

@@ -1,6 +1,6 @@
 #pragma once
-// The return type of functions that can fail. No function here throws; exceptions of a library are
-// caught where the library is called.
+// The return type of functions that can fail. dlrun's own functions do not throw. The code that
+// calls a library catches its exceptions.
 
 #include <string>
 #include <string_view>

@@ -60,7 +60,7 @@ struct Claimed {
   static constexpr std::string_view kKind = "claimed";
   std::string job{}, cluster{}, host{};
   std::int64_t pid = 0;
-  bool again = false;  ///< after a requeue
+  bool again = false;  ///< a job that Slurm requeued claims its run again
 
   [[nodiscard]] Json fields() const;
   [[nodiscard]] static Claimed of(const Json& fields);
@@ -69,7 +69,7 @@ struct Claimed {
 /// Lead starts the step of an attempt.
 struct Started {
   static constexpr std::string_view kKind = "started";
-  std::int64_t ranks = 0;  ///< 0: not known yet
+  std::int64_t ranks = 0;  ///< 0: the number is unknown
   std::string lead{};      ///< lead's addresses, as in DLRUN_LEAD
   std::vector<std::string> argv{};
   std::string checks{};  ///< checks of the nodes before ranks join; empty: none

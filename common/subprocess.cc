@@ -1,6 +1,6 @@
-// The child is started with fork and exec. An extra pipe, closed by a successful exec,
-// reports why exec failed. The parent feeds and reads the three standard streams with poll
-// until they close or the time is up.
+// The child is started with fork and exec. If exec fails, the child writes the reason into an extra
+// pipe; a successful exec closes this pipe. The parent writes the child's input and reads its
+// outputs with poll() until the streams close or the time is up.
 
 #include "common/subprocess.h"
 
@@ -14,6 +14,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "common/blocked_sigpipe.h"
 #include "common/files.h"
@@ -44,7 +45,7 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
-/// Becomes the program, in the child after fork(). Only async-signal-safe calls are allowed here.
+/// Replaces the child by the program, after fork(). Only async-signal-safe calls are allowed here.
 [[noreturn]] void start_program(const std::string& program, char** argv, char** envp,
                                 const char* directory, int in, int out, int err, int status_fd) {
   sigset_t none;
@@ -52,10 +53,10 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   sigprocmask(SIG_SETMASK, &none, nullptr);
   signal(SIGPIPE, SIG_DFL);
   signal(SIGXFSZ, SIG_DFL);
-  const bool is_there = directory == nullptr || chdir(directory) == 0;
-  if (is_there && dup2(in, 0) >= 0 && dup2(out, 1) >= 0 && dup2(err, 2) >= 0)
+  const bool is_in_directory = directory == nullptr || chdir(directory) == 0;
+  if (is_in_directory && dup2(in, 0) >= 0 && dup2(out, 1) >= 0 && dup2(err, 2) >= 0)
     execve(program.c_str(), argv, envp);
-  const int error = is_there ? errno : -errno;  // negative if chdir() failed
+  const int error = is_in_directory ? errno : -errno;  // negative if chdir() failed
   [[maybe_unused]] const ssize_t ignored = write(status_fd, &error, sizeof error);
   _exit(127);
 }
@@ -85,21 +86,23 @@ Result<> read_some(Capture& capture, std::size_t limit_bytes) {
   return {};
 }
 
-/// Writes the child's input and collects both outputs until all are closed or the time is up.
-Result<> converse(const Command& command, pid_t child, UniqueFd input, Capture& out, Capture& err) {
+/// Writes the child's input and collects both outputs, until all three are closed or the time is
+/// up.
+Result<> exchange_data(const Command& command, pid_t child, UniqueFd input, Capture& out,
+                       Capture& err) {
   const auto deadline = Clock::now() + command.timeout;
   std::string_view pending = command.stdin_text;
   if (pending.empty()) input.reset();
-  bool is_told_to_end = false;
+  bool has_sent_term = false;
   fcntl(input.get(), F_SETFL, O_NONBLOCK);
   while (out.fd.is_open() || err.fd.is_open() || input.is_open()) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0)
       return fail(Errc::kTimeout, "gave no answer within {} ms", command.timeout.count());
-    if (!is_told_to_end && command.is_unwanted && command.is_unwanted()) {
+    if (!has_sent_term && command.is_unwanted && command.is_unwanted()) {
       kill(child, SIGTERM);
-      is_told_to_end = true;
+      has_sent_term = true;
     }
     std::array<pollfd, 3> waits{pollfd{out.fd.get(), POLLIN, 0}, pollfd{err.fd.get(), POLLIN, 0},
                                 pollfd{input.get(), POLLOUT, 0}};
@@ -114,7 +117,7 @@ Result<> converse(const Command& command, pid_t child, UniqueFd input, Capture& 
     if ((waits[2].revents & (POLLOUT | POLLERR)) != 0) {
       const ssize_t written = write(input.get(), pending.data(), pending.size());
       if (written >= 0) pending.remove_prefix(static_cast<std::size_t>(written));
-      // The child closed its stdin, which is allowed.
+      // A child may close its input before it has read everything.
       const bool is_broken = written < 0 && errno != EINTR && errno != EAGAIN;
       if (pending.empty() || is_broken) input.reset();
     }
@@ -155,6 +158,12 @@ Result<int> reap(pid_t child, Clock::time_point deadline) {
 }  // namespace
 
 std::optional<std::string> find_program(std::string_view name, const Env& env) {
+  // A relative path would be another file once the child has changed its folder.
+  const auto absolute = [](const std::string& path) -> std::string {
+    std::error_code error;
+    auto full = std::filesystem::absolute(path, error);
+    return error ? path : full.string();
+  };
   const auto is_program = [](const std::string& path) {
     struct stat status {};
     return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
@@ -163,12 +172,12 @@ std::optional<std::string> find_program(std::string_view name, const Env& env) {
   if (name.empty()) return std::nullopt;
   if (name.find('/') != std::string_view::npos) {
     std::string path(name);
-    return is_program(path) ? std::optional(path) : std::nullopt;
+    return is_program(path) ? std::optional(absolute(path)) : std::nullopt;
   }
   const std::string search = env.get_or("PATH", "/usr/local/bin:/usr/bin:/bin");
   for (std::string_view directory : split(search, ':')) {
     std::string path = fmt::format("{}/{}", directory.empty() ? "." : directory, name);
-    if (is_program(path)) return path;
+    if (is_program(path)) return absolute(path);
   }
   return std::nullopt;
 }
@@ -185,8 +194,9 @@ Result<Finished> run_unlogged(const Command& command) {
   auto out = make_pipe();
   auto err = make_pipe();
   auto status = make_pipe();
-  if (!in || !out || !err || !status)
-    return fail(Errc::kIo, "{}: no pipes left: {}", name, errno_text(errno));
+  for (const auto* pipe : {&in, &out, &err, &status}) {
+    if (!*pipe) return within(name, pipe->error());
+  }
 
   const std::vector<std::string> entries = command.env.entries();
   std::vector<char*> argv = pointers(command.argv);
@@ -213,15 +223,15 @@ Result<Finished> run_unlogged(const Command& command) {
   Finished finished;
   Capture captured_out{std::move(out->read_end), &finished.out};
   Capture captured_err{std::move(err->read_end), &finished.err};
-  const auto conversed =
-      converse(command, child, std::move(in->write_end), captured_out, captured_err);
-  if (!conversed) kill(child, SIGKILL);
-  const auto reaped = reap(child, conversed ? deadline : Clock::now() + std::chrono::seconds(5));
+  const auto exchanged =
+      exchange_data(command, child, std::move(in->write_end), captured_out, captured_err);
+  if (!exchanged) kill(child, SIGKILL);
+  const auto reaped = reap(child, exchanged ? deadline : Clock::now() + std::chrono::seconds(5));
   if (got == sizeof exec_error && exec_error < 0)
     return fail(Errc::kIo, "{}, where {} is to run: {}", *command.directory, name,
                 errno_text(-exec_error));
   if (got == sizeof exec_error) return fail(Errc::kIo, "{}: {}", *program, errno_text(exec_error));
-  if (!conversed) return within(name, conversed.error());
+  if (!exchanged) return within(name, exchanged.error());
   if (!reaped) return within(name, reaped.error());
   if (WIFSIGNALED(*reaped)) {
     finished.signal = WTERMSIG(*reaped);

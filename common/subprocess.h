@@ -32,8 +32,8 @@ struct Finished {
   std::string err;
 };
 
-/// Returns the path of the program that execvp would run with env's PATH, or nothing if there
-/// is no executable one.
+/// Returns the absolute path of the program that execvp would run with env's PATH, or nothing if
+/// there is no executable one.
 [[nodiscard]] std::optional<std::string> find_program(std::string_view name, const Env& env);
 
 /// Runs a command to its end and captures its output. A non-zero exit code is not an error here.

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <ctime>
 
 namespace dlrun {
@@ -156,8 +158,11 @@ std::string random_hex(std::size_t bytes) {
   std::size_t filled = 0;
   while (filled < bytes) {
     const ssize_t got = getrandom(random.data() + filled, bytes - filled, 0);
-    // getrandom() waits only until the kernel's random pool is initialised.
-    if (got > 0) filled += static_cast<std::size_t>(got);
+    if (got > 0) {
+      filled += static_cast<std::size_t>(got);
+    } else if (errno != EINTR) {  // a sandbox forbids the call
+      std::abort();               // a token that others can guess would be worse
+    }
   }
   return to_hex(random);
 }

@@ -57,6 +57,7 @@ requires std::same_as<Text, std::string> std::vector<std::string_view> split(Tex
 }
 
 [[nodiscard]] std::string to_hex(std::span<const std::uint8_t> bytes);
+/// Parses hex digits, two per byte. Returns nothing for other text.
 [[nodiscard]] std::optional<std::vector<std::uint8_t>> from_hex(std::string_view hex);
 
 /// Returns random bytes from the kernel as lower-case hex digits, two per byte.

@@ -12,8 +12,8 @@ namespace {
 constexpr std::array<std::string_view, 6> kByteUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
 constexpr std::int64_t kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
 
-/// Returns `bytes` in the unit in which the number has at most three digits before its point.
-/// units: the number of units of kByteUnits that may be used.
+/// Returns the smallest unit in which `bytes` has at most three digits before the point. units: the
+/// number of units of kByteUnits that may be used.
 ByteScale short_scale(double bytes, std::size_t units) {
   ByteScale scale;
   for (std::size_t unit = 1; unit < units && bytes / scale.divisor >= 1000; ++unit)

@@ -26,7 +26,8 @@ Result<UniqueFd> open_untrusted(const fs::path& path, Links links) {
   const UniqueFd found(open(path.c_str(), O_PATH | O_CLOEXEC | no_follow));
   if (!found.is_open() || fstat(found.get(), &status) != 0) return failed();
   if (S_ISLNK(status.st_mode))
-    return fail(Errc::kInvalid, "{}: is a symbolic link, where dlrun writes a file of its own",
+    return fail(Errc::kInvalid,
+                "{}: is a symbolic link; dlrun creates no links here, and reads only its own file",
                 path.string());
   if (!S_ISREG(status.st_mode))
     return fail(Errc::kInvalid, "{}: is not a regular file", path.string());

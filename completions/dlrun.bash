@@ -1,4 +1,4 @@
-# Made by `dlrun completion bash` from the tree of commands and the key table; a test keeps it equal.
+# Made by `dlrun completion bash` from the tree of commands and the key table; a test checks this.
 # shellcheck shell=bash
 _dlrun_offer() { # PREFIX WORD WORDS
   local IFS=$' \t\n' names name

@@ -17,10 +17,10 @@ namespace dlrun {
 namespace {
 
 constexpr std::string_view kEnterCharliecloud =
-    R"sh(make_mount_point() { # IMAGE SOURCE TARGET: fails if the image, a folder, does not have TARGET and cannot get it
+    R"sh(make_mount_point() { # IMAGE SOURCE TARGET: makes TARGET in the folder IMAGE; fails if that is not possible
   local dlrun_root dlrun_point
   dlrun_root=$(realpath -- "$1") dlrun_point=$(realpath -m -- "$1$3")
-  if [[ ! -d $dlrun_root || $dlrun_point != "$dlrun_root"/* ]]; then return 1; fi # no folder, or a link leads out of the image
+  if [[ ! -d $dlrun_root || $dlrun_point != "$dlrun_root"/* ]]; then return 1; fi # IMAGE is no folder, or a link leads out of it
   if [[ -e $dlrun_point ]]; then return; fi
   if [[ -d $2 ]]; then mkdir -p -- "$dlrun_point"; else mkdir -p -- "${dlrun_point%/*}" && : >>"$dlrun_point"; fi 2>/dev/null
 }
@@ -29,7 +29,7 @@ enter_container() { # IMAGE CH-RUN-OPTIONS... -- COMMAND...
   if ! type -P ch-run >/dev/null; then echo "dlrun: container: charliecloud (ch-run) is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi
   shift
   export USER="${USER:-$(id -un)}" # ch-run does not start without it
-  # The image's variables, then the job's, which override the image's variables. Their values are not on the command line, where others could read them.
+  # Sets the image's variables, then the job's, which override them. Only their names are on the command line, because other users can read it.
   if [[ ! -d $dlrun_image || -e $dlrun_image/ch/environment ]]; then dlrun_options+=(--set-env); fi
   for dlrun_name in @NAMES@; do
     if [[ -v $dlrun_name ]]; then
@@ -38,7 +38,7 @@ enter_container() { # IMAGE CH-RUN-OPTIONS... -- COMMAND...
     fi
   done
   dlrun_options+=('--unset-env=DLRUN_KEPT_*')
-  # Each task is in a user namespace of its own: Open MPI 4 cannot copy between them, and would wait forever for large messages.
+  # Tasks in separate user namespaces cannot read each other's memory: Open MPI 4 would wait forever for large messages.
   export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
   if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then set -- "--bind=${PMIX_SERVER_TMPDIR%/*}:${PMIX_SERVER_TMPDIR%/*}" "$@"; fi
   while [[ $1 != -- ]]; do
@@ -58,7 +58,7 @@ enter_container() { # IMAGE CH-RUN-OPTIONS... -- COMMAND...
 }
 )sh";
 
-/// Returns the name of an image in a registry in ch-image's form: [REGISTRY/]IMAGE[:TAG].
+/// Returns the name of a registry's image in the form of ch-image: [REGISTRY/]IMAGE[:TAG].
 [[nodiscard]] std::string registry_name(const std::string& image) {
   constexpr std::string_view kScheme = "docker://";
   const std::string name = apptainer_image(image);
@@ -78,13 +78,13 @@ class Charliecloud final : public ContainerBackend {
   }
 
   [[nodiscard]] std::string why_not(ImageKind kind, std::string_view) const override {
-    const bool can = kind == ImageKind::kFolder || kind == ImageKind::kSquashfs;
-    return can ? "" : "it is neither a folder nor a squashfs file";
+    const bool is_usable = kind == ImageKind::kFolder || kind == ImageKind::kSquashfs;
+    return is_usable ? "" : "it is neither a folder nor a squashfs file";
   }
 
   [[nodiscard]] GpuDriver gpu_driver() const override { return GpuDriver::kInImage; }
 
-  [[nodiscard]] std::string_view cannot_mount() const override { return ":"; }
+  [[nodiscard]] std::string_view unmountable_characters() const override { return ":"; }
 
   [[nodiscard]] std::vector<ContainerProblem> problems(const ContainerSpec& spec) const override {
     std::vector<ContainerProblem> found = mount_problems(spec, *this);
@@ -95,18 +95,18 @@ class Charliecloud final : public ContainerBackend {
       for (const std::string& flag : spec.mounts[i].flags) {
         if (flag == "rw") continue;
         refuse(fmt::format("container.mounts[{}]", i),
-               fmt::format("container.mounts: charliecloud mounts all folders as they are and does "
-                           "not know '{}'",
+               fmt::format("container.mounts: charliecloud supports only the flag rw, not '{}'",
                            printable(flag)));
       }
     }
     if (spec.image && spec.image->front() != '/') {
       refuse(
           "container.image",
-          fmt::format("container.image: charliecloud starts from a folder or a squashfs file; "
-                      "write ./NAME for one beside the spec. `ch-image pull {0}` and `ch-convert "
-                      "{0} ./image` make a folder of an image in a registry",
-                      printable(registry_name(*spec.image))));
+          fmt::format(
+              "container.image: charliecloud starts from a folder or a squashfs file; "
+              "write ./NAME for one that is beside the spec. `ch-image pull {0}` and `ch-convert "
+              "{0} ./image` make a folder from an image in a registry",
+              printable(registry_name(*spec.image))));
     }
     if (spec.name) refuse("container.name", "container.name: charliecloud keeps no containers");
     if (spec.save) {
@@ -127,7 +127,8 @@ class Charliecloud final : public ContainerBackend {
     names.insert(names.end(), {"DLRUN_RUN", "DLRUN_JOB"});
     ContainerEntry entry;
     entry.batch = fmt::format(
-        "# container.runtime: charliecloud. Every task starts it.\ndlrun_image={}  # "
+        "# container.runtime: charliecloud. Every task starts its own container.\ndlrun_image={}  "
+        "# "
         "container.image\n",
         shell_quote(spec.image.value_or("")));
     entry.batch += filled(

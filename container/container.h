@@ -52,10 +52,11 @@ struct ContainerLine {
 
 /// Script text that enters a container without an srun plugin.
 struct ContainerEntry {
-  std::string batch;            ///< bash lines before the step starts
-  std::string session;          ///< bash lines for `interactive`, which already runs on its node
-  std::string join;             ///< bash lines for `attach`, which joins a running container
-  bool tells_failures = false;  ///< batch sets dlrun_unmade to the reason of a failure
+  std::string batch;    ///< bash lines before the step starts
+  std::string session;  ///< bash lines for `interactive`, which already runs on its node
+  std::string join;     ///< bash lines for `attach`, which joins a running container
+  /// If no container can be made, `batch` sets the shell variable dlrun_unmade to the reason.
+  bool tells_failures = false;
   /// Words between srun's options and the command; empty if srun's options enter the container.
   std::vector<ContainerLine> words;
 };
@@ -64,7 +65,7 @@ struct ContainerEntry {
 using ContainerUserOption = std::pair<std::string, std::optional<std::string>>;
 
 struct ContainerProblem {
-  std::string key;  ///< for example "container.mounts[0]"
+  std::string key;  ///< the key of the spec, such as "container.mounts[0]"
   std::string message;
   bool is_warning = false;
 };
@@ -72,11 +73,11 @@ struct ContainerProblem {
 /// The kind of an image, according to its first bytes.
 enum class ImageKind { kFolder, kSquashfs, kSif, kOther };
 
-/// How programs in a container reach NVIDIA's driver.
+/// The way in which programs in a container find NVIDIA's driver.
 enum class GpuDriver {
   kByHook,    ///< a hook mounts it if the job or the image sets variables NVIDIA_*
   kByOption,  ///< an option of the tool mounts it
-  kInImage,   ///< it must be in the image
+  kInImage,   ///< the image must contain the driver
 };
 
 /// A command that prints a tool's version.
@@ -108,7 +109,7 @@ class ContainerBackend {
   [[nodiscard]] virtual std::string why_not(ImageKind kind, std::string_view path) const;
   [[nodiscard]] virtual GpuDriver gpu_driver() const { return GpuDriver::kByHook; }
   /// Returns the characters that a mount's path must not contain.
-  [[nodiscard]] virtual std::string_view cannot_mount() const = 0;
+  [[nodiscard]] virtual std::string_view unmountable_characters() const = 0;
   /// Returns a problem for each setting that this backend cannot express or would misread.
   [[nodiscard]] virtual std::vector<ContainerProblem> problems(const ContainerSpec& spec) const = 0;
   /// Returns srun options. Each list option appears once: the user's values of the same option are

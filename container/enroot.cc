@@ -52,7 +52,7 @@ constexpr std::array<std::string_view, 11> kPassedOn{"SLURM*",
 }
 
 /// Prints enroot's messages about a failed container to stderr, and its first error to stdout.
-constexpr std::string_view kTell = R"sh(tell_failure() { # WORDS-FILE
+constexpr std::string_view kTell = R"sh(tell_failure() { # MESSAGES-FILE
   local dlrun_error
   dlrun_error=$(sed -n 's/^\[ERROR\] *//p' "$1" | head -n 1)
   cat "$1" >&2
@@ -62,13 +62,15 @@ constexpr std::string_view kTell = R"sh(tell_failure() { # WORDS-FILE
 }
 )sh";
 
+/// The program of a holder: creates the job's container on its node, and removes it when the job
+/// ends.
 constexpr std::string_view kHold = R"sh(hold_container() { # IMAGE
-  local name=@NAME@ jobs old dlrun_said
-  # A step without a process has the line of process -1, which must reach no kill.
+  local name=@NAME@ jobs old dlrun_messages
+  # scontrol lists process -1 for a step without processes. The first grep removes that line, because kill would signal all processes.
   others() { scontrol listpids "$SLURM_JOB_ID" | grep -E "^ *[0-9]" | grep -Ev "^ *[0-9]+ +[0-9]+ +($SLURM_STEP_ID|batch|extern|interactive) "; }
-  dlrun_said=$(mktemp)
-  trap 'kill -- "-$!" 2>/dev/null; wait; enroot remove --force "$name"; rm -f "$dlrun_said"; exit 143' TERM
-  # Remove the containers of jobs that were killed before they could do so, and the one of this job's last attempt.
+  dlrun_messages=$(mktemp)
+  trap 'kill -- "-$!" 2>/dev/null; wait; enroot remove --force "$name"; rm -f "$dlrun_messages"; exit 143' TERM
+  # Remove containers that killed jobs left behind, and the container of this job's last attempt.
   if jobs=$(squeue --noheader --user="$(id -u)" --states=PD,CF,R,S,ST,CG --format=%A); then
     for old in $(enroot list </dev/null); do
       if [[ $old =~ ^dlrun-([0-9]+)-"$SLURMD_NODENAME"$ ]]; then
@@ -76,17 +78,17 @@ constexpr std::string_view kHold = R"sh(hold_container() { # IMAGE
       fi
     done
   fi
-  set -m # a process group of its own, to be ended whole
-  enroot create --name "$name" "$1" </dev/null >"$dlrun_said" 2>&1 &
+  set -m # starts enroot in a process group of its own, which the trap ends
+  enroot create --name "$name" "$1" </dev/null >"$dlrun_messages" 2>&1 &
   set +m
   if ! wait "$!"; then
     enroot remove --force "$name" </dev/null >/dev/null 2>&1
-    tell_failure "$dlrun_said"
+    tell_failure "$dlrun_messages"
   fi
-  rm -f "$dlrun_said"
+  rm -f "$dlrun_messages"
   trap '@ON_TERM@' TERM
   echo ready
-  cat <&0 >/dev/null & # until the job's last program has ended, or TERM
+  cat <&0 >/dev/null & # ends after the job's last program; TERM interrupts the wait
   wait "$!" || kill "$!" 2>/dev/null
   # Programs of the job may still be ending.
   while others >/dev/null; do sleep 0.5; done
@@ -94,34 +96,35 @@ constexpr std::string_view kHold = R"sh(hold_container() { # IMAGE
 }
 )sh";
 
-/// Commands that run on SIGTERM. The ranks' agents end their own programs. The programs of an
-/// interactive session have no agent, so this command ends them while there is still time.
+/// Commands that a holder runs on SIGTERM. The ranks' agents end the programs of a job. The
+/// programs of an interactive session have no agent, so kOnTermOfSession ends them.
 constexpr std::string_view kOnTerm = "true";
 constexpr std::string_view kOnTermOfSession =
     R"sh(others | sed "s/^ *//;s/ .*//" | xargs --no-run-if-empty kill -HUP; enroot remove --force "$name"; exit 143)sh";
 
 /// Creates a named container, which stays for later jobs. Another job may create it at the same
 /// time, on this node or, if enroot's data directory is shared, on another. The lock file is
-/// therefore in that directory. Only enroot's error messages contain its path.
+/// therefore in the data directory. The script reads the path of that directory from an error
+/// message of enroot, because enroot prints it nowhere else.
 constexpr std::string_view kHoldNamed = R"sh(hold_container() { # IMAGE
-  local name=@NAME@ dlrun_data dlrun_said dlrun_making
-  dlrun_said=$(mktemp)
-  enroot remove --force dlrun-no-such-container </dev/null >"$dlrun_said" 2>&1 || true
-  dlrun_data=$(sed -n 's|^[^/]*\(/.*\)/dlrun-no-such-container$|\1|p' "$dlrun_said")
-  if [[ ! -d $dlrun_data ]]; then tell_failure "$dlrun_said"; fi
+  local name=@NAME@ dlrun_data dlrun_messages dlrun_making
+  dlrun_messages=$(mktemp)
+  enroot remove --force dlrun-no-such-container </dev/null >"$dlrun_messages" 2>&1 || true
+  dlrun_data=$(sed -n 's|^[^/]*\(/.*\)/dlrun-no-such-container$|\1|p' "$dlrun_messages")
+  if [[ ! -d $dlrun_data ]]; then tell_failure "$dlrun_messages"; fi
   dlrun_making=$dlrun_data/.dlrun-making-$name
-  if ! exec 9>"$dlrun_data/.dlrun-lock-$name" || ! flock 9 2>"$dlrun_said"; then tell_failure "$dlrun_said"; fi
-  # Half of a container, from a job that was killed while it made it.
+  if ! exec 9>"$dlrun_data/.dlrun-lock-$name" || ! flock 9 2>"$dlrun_messages"; then tell_failure "$dlrun_messages"; fi
+  # Remove the half-made container of a job that was killed.
   if [[ -e $dlrun_making ]]; then enroot remove --force "$name" </dev/null >/dev/null 2>&1 || true; fi
   if ! enroot list </dev/null | grep -Fqx -- "$name"; then
     : >"$dlrun_making"
-    if ! enroot create --name "$name" "$1" </dev/null >"$dlrun_said" 2>&1; then
+    if ! enroot create --name "$name" "$1" </dev/null >"$dlrun_messages" 2>&1; then
       enroot remove --force "$name" </dev/null >/dev/null 2>&1
       rm -f "$dlrun_making"
-      tell_failure "$dlrun_said"
+      tell_failure "$dlrun_messages"
     fi
   fi
-  rm -f "$dlrun_making" "$dlrun_said"
+  rm -f "$dlrun_making" "$dlrun_messages"
   exec 9>&-
   echo ready
 }
@@ -139,39 +142,41 @@ constexpr std::string_view kConf = R"sh(
   if [[ ! -s $dlrun_conf ]]; then
     printf '%s\n' 'hooks() {' '  local rc=$ENROOT_ROOTFS/etc/rc.local own='\''exec "$@"'\''' @LINE@ '}' >"$dlrun_conf.$$" && mv "$dlrun_conf.$$" "$dlrun_conf"
   fi
-  # enroot's own configuration for this start
+  # enroot reads this configuration only for this start
   dlrun_options+=(--conf "$dlrun_conf"))sh";
 
 constexpr std::string_view kEnterEnroot = R"sh(enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   local dlrun_name dlrun_options=()
   if ! type -P enroot >/dev/null; then echo "dlrun: container: enroot is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi@RC@@KEPT@
   export ENROOT_MOUNT_HOME=@HOME@ ENROOT_REMAP_ROOT=@ROOT@ ENROOT_ROOTFS_WRITABLE=@WRITABLE@  # container.mount_home, remap_root, writable
-  # The host's files that say this to PMIx are not in the image.
+  # The image lacks the host's configuration of PMIx, so these variables select the same modules.
   if [[ -v PMIX_SECURITY_MODE ]]; then export PMIX_MCA_psec="${PMIX_MCA_psec:-$PMIX_SECURITY_MODE}"; fi
   if [[ -v PMIX_GDS_MODULE ]]; then export PMIX_MCA_gds="${PMIX_MCA_gds:-$PMIX_GDS_MODULE}"; fi
   if [[ -v PMIX_PTL_MODULE ]]; then export PMIX_MCA_ptl="${PMIX_MCA_ptl:-$PMIX_PTL_MODULE}"; fi
-  # Each task has a user namespace of its own: none may read another's memory.
+  # Tasks in separate user namespaces cannot read each other's memory: Open MPI 4 would wait forever for large messages.
   export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
-  # enroot passes on only those variables of the task's environment that are named.
+  # enroot passes on only the variables that --env names.
   for dlrun_name in $(compgen -e); do
     case $dlrun_name in
     @PASSED@) dlrun_options+=(--env "$dlrun_name") ;;
     esac
   done
-  # The task's own MPI server.
+  # The task reaches its PMIx server through this directory.
   if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then dlrun_options+=(--mount "$PMIX_SERVER_TMPDIR:$PMIX_SERVER_TMPDIR"); fi
   while [[ $1 != -- ]]; do dlrun_options+=("$1") && shift; done
   exec enroot start "${dlrun_options[@]}" @NAME@ "${@:2}"
 }
 )sh";
 
+/// Starts a step with one holder on each node, and waits until each holder has created its
+/// container.
 constexpr std::string_view kHolders = R"sh(coproc dlrun_holders {
-  # The job's own wishes for GPUs, which srun reads in its environment, would contradict --gres=none.
+  # srun reads the job's GPU requests from these variables, and they would contradict --gres=none.
   unset SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_SOCKET SLURM_GPUS_PER_TASK SLURM_NTASKS_PER_GPU SLURM_TRES_PER_TASK
   exec srun --overlap @WHERE@ --cpus-per-task=1 \
     --mem=0 --gres=none --mpi=none --export=ALL bash -c "$(declare -f tell_failure hold_container); hold_container \"\$@\"" hold_container "$dlrun_image"
 }
-# Their standard input stays open until the job's last program ends: opened anew, since a copy would be closed by exec.
+# Keeps the holders' standard input open until the job's last program ends. Opens it anew, because exec would close a copy.
 # shellcheck disable=SC2034
 exec {dlrun_made_on}<&"${dlrun_holders[0]}" {dlrun_held}>"/proc/self/fd/${dlrun_holders[1]}"
 for ((dlrun_node = 0; dlrun_node < @COUNT@; dlrun_node++)); do
@@ -206,22 +211,22 @@ constexpr std::string_view kRestored =
       R"sh('  [ "$(cat "$rc" 2>/dev/null)" = "$own" ] || { mkdir -p "${rc%/*}" && echo "$own" >"$rc"; }')sh";
   constexpr std::string_view kImages =
       R"sh('  [ "$(cat "$rc" 2>/dev/null)" != "$own" ] || : >"$rc"')sh";
-  return filled(kConf, {{"@ENTRY@", has_entrypoint ? "is given to the image's entry point"
-                                                   : "takes its place"},
+  return filled(kConf, {{"@ENTRY@", has_entrypoint ? "is passed to the image's entry point"
+                                                   : "runs instead of the image's entry point"},
                         {"@CONF@", has_entrypoint ? "entry-point.conf" : "command-alone.conf"},
                         {"@LINE@", std::string(has_entrypoint ? kImages : kAlone)}});
 }
 
-/// Returns the end of a message: what the image is instead of a .sqsh file, and what to do.
-[[nodiscard]] std::string instead(std::string_view image) {
+/// Returns the end of a message about an image that is not a .sqsh file: its kind, and the remedy.
+[[nodiscard]] std::string why_not_sqsh(std::string_view image) {
   const bool is_file = image.find("://") == std::string_view::npos;
   if (is_file && image.ends_with(".sif"))
-    return fmt::format("and '{}' is apptainer's", printable(image));
+    return fmt::format("and '{}' is an image of apptainer", printable(image));
   if (is_file && image.ends_with(".sqsh"))
-    return fmt::format("and reads '{0}' as no path: write ./{0}", printable(image));
+    return fmt::format("and does not read '{0}' as a path; write ./{0}", printable(image));
   if (const auto uri = enroot_uri(image); !uri) return "and " + uri.error().message;
   return fmt::format(
-      "and '{0}' is none; `dlrun container import {0}` makes one of an image in a registry",
+      "and '{0}' is not one; `dlrun container import {0}` makes one from an image in a registry",
       printable(image));
 }
 
@@ -239,7 +244,7 @@ class Enroot final : public ContainerBackend {
                                         name.substr(0, slash), name.substr(slash + 1))};
   }
 
-  [[nodiscard]] std::string_view cannot_mount() const override { return ",:\\"; }
+  [[nodiscard]] std::string_view unmountable_characters() const override { return ",:\\"; }
 
   [[nodiscard]] bool carries(std::string_view value) const override {
     const bool is_quoted = value.size() >= 2 && (value.front() == '"' || value.front() == '\'');
@@ -255,7 +260,7 @@ class Enroot final : public ContainerBackend {
       refuse(
           "container.image",
           fmt::format("container.image: enroot without pyxis makes containers from .sqsh files, {}",
-                      instead(*spec.image)));
+                      why_not_sqsh(*spec.image)));
     }
     if (!spec.image && spec.name) {
       refuse("container.name",
@@ -315,7 +320,7 @@ class Enroot final : public ContainerBackend {
     if (!kept.empty()) {
       entry.words.push_back(
           {fmt::format("sh -c {} sh", shell_quote(filled(kRestored, {{"@NAMES@", kept}}))),
-           "container.entrypoint: the job's variables beat its own"});
+           "container.entrypoint: the job's variables override the entry point's"});
     }
     if (spec.workdir) {
       entry.words.push_back(

@@ -29,7 +29,7 @@ std::vector<ContainerProblem> mount_problems(const ContainerSpec& spec,
   std::vector<ContainerProblem> found;
   for (std::size_t i = 0; i < spec.mounts.size(); ++i) {
     for (const std::string* path : {&spec.mounts[i].source, &spec.mounts[i].target}) {
-      const auto at = path->find_first_of(backend.cannot_mount());
+      const auto at = path->find_first_of(backend.unmountable_characters());
       if (at == std::string::npos) continue;
       found.push_back({fmt::format("container.mounts[{}]", i),
                        fmt::format("container.mounts: '{}' holds '{}', which {} cannot express",

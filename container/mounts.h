@@ -25,7 +25,8 @@ namespace dlrun {
 /// Returns the user's mounts, then dlrun's own mounts except those with the same target.
 [[nodiscard]] std::vector<Mount> all_mounts(const ContainerStep& step);
 
-/// Returns the text with every @NAME@ replaced by its value.
+/// Returns the text with each placeholder replaced by its value. values: pairs such as
+/// {"@NAME@", "x"}.
 [[nodiscard]] std::string filled(
     std::string_view text, const std::vector<std::pair<std::string_view, std::string>>& values);
 

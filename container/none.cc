@@ -1,3 +1,5 @@
+// container.runtime: none. Programs run directly on the node.
+
 #include "container/backends.h"
 
 namespace dlrun {
@@ -6,7 +8,7 @@ namespace {
 class NoContainer final : public ContainerBackend {
  public:
   [[nodiscard]] std::string_view name() const override { return "none"; }
-  [[nodiscard]] std::string_view cannot_mount() const override { return ""; }
+  [[nodiscard]] std::string_view unmountable_characters() const override { return ""; }
   [[nodiscard]] std::vector<ContainerProblem> problems(const ContainerSpec&) const override {
     return {};
   }

@@ -54,7 +54,7 @@ class Pyxis final : public ContainerBackend {
   // Commas and colons are separators. White space must be written as \040 before version 0.24, but
   // must not be from 0.24 on. The shell would interpret the other characters: pyxis writes mounts
   // into a script for enroot, inside double quotes.
-  [[nodiscard]] std::string_view cannot_mount() const override { return ",:$`\"\\ \t"; }
+  [[nodiscard]] std::string_view unmountable_characters() const override { return ",:$`\"\\ \t"; }
 
   [[nodiscard]] std::vector<ContainerProblem> problems(const ContainerSpec& spec) const override {
     std::vector<ContainerProblem> found = mount_problems(spec, *this);
@@ -79,8 +79,10 @@ class Pyxis final : public ContainerBackend {
              true});
       }
       if (is_file && spec.image->ends_with(".sif")) {
-        found.push_back({"container.image",
-                         "container.image: a .sif image is apptainer's; pyxis wants .sqsh", false});
+        found.push_back(
+            {"container.image",
+             "container.image: a .sif file is an image of apptainer; pyxis expects a .sqsh file",
+             false});
       }
     }
     return found;

@@ -37,6 +37,6 @@ int main(int argc, char** argv) {
   doctest::Context context(argc, argv);
   const int code = context.run();
   if (context.shouldExit() || code != 0 || cases_run > 0) return code;
-  std::fputs("no test case has this name (a name with ';' is taken apart by CMake)\n", stderr);
+  std::fputs("no test case has this name (CMake splits a name at ';')\n", stderr);
   return 1;
 }

@@ -7,22 +7,25 @@ Serves the files of FOLDER on a free port, and writes the port to PORT-FILE when
 PORT-FILE.log has a line for each request, with the byte at which the requested range starts.
 The values of FAULT in a path /FAULT/FILE:
 
-  cut      the first reply ends in the middle of the file; the client can request the rest
-  cut-old  like cut, but the server ignores ranges: each reply starts with the first byte
+  cut        the first reply ends in the middle of the file; the client can request the rest
+  cut-old    like cut, but the server ignores ranges: each reply starts with the first byte
   cut-other  the first reply is half of another, longer file; later replies are the complete FILE
-  cut-end  the first reply has all bytes, but no end marker; the server answers a request for the
-           rest with 416, and later sends the complete FILE
+  cut-end    the first reply has all bytes, but no end marker; the server answers a request for the
+             rest with 416, and later sends the complete FILE
   cut-wrong  the first reply is cut; the reply to a request for the rest starts one byte too early
-  short    each reply is one byte shorter than its announced length; the server ignores ranges
-  cut-ever each reply ends after three bytes, so four replies deliver at most 12 bytes
-  stall    half of the file, then nothing until the client disconnects
-  silent   no reply
-  to-ftp, to-file, to-plain   a redirect to ftp, to a file, to http
-  here, loop   a redirect to FILE on this server, to the same path
-  status-N a reply with only this status
-  long     one byte more than FILE, without a length
-  bare     bytes without a header
-  gzip     the uncompressed bytes of the file, labelled as compressed
+  short      each reply is one byte shorter than its announced length; the server ignores ranges
+  cut-ever   each reply ends after three bytes, so four replies deliver at most 12 bytes
+  stall      half of the file, then nothing until the client disconnects
+  silent     no reply
+  to-ftp     a redirect to an ftp URL
+  to-file    a redirect to a file URL
+  to-plain   a redirect to an http URL
+  here       a redirect to FILE on this server
+  loop       a redirect to the same path
+  status-N   a reply with the status code N
+  long       one byte more than FILE, without a length
+  bare       bytes without a header
+  gzip       the uncompressed bytes of the file, labelled as compressed
 """
 
 import http.server
@@ -49,7 +52,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         start = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").rstrip("-"))
         with open(sys.argv[2] + ".log", "a") as log:
             log.write(f"{self.path} from {start}\n")
-        time = self.seen[self.path] = self.seen.get(self.path, 0) + 1
+        request = self.seen[self.path] = self.seen.get(self.path, 0) + 1
         if fault == "silent":
             return self.wait()
         if fault.startswith("status-"):
@@ -66,7 +69,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if fault == "bare":
             self.close_connection = True
             return self.wfile.write(content)
-        if fault == "cut-end" and time == 1:
+        if fault == "cut-end" and request == 1:
             self.close_connection = True
             self.send_response(200)
             self.send_header("Transfer-Encoding", "chunked")
@@ -81,7 +84,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_response(200)
             self.end_headers()
             return self.wfile.write(content + b"!")
-        if fault == "cut-other" and time == 1:
+        if fault == "cut-other" and request == 1:
             content = b"x" * (4 * len(content))
         if fault in ("cut-old", "cut-other", "short") or start == 0:
             start = 0
@@ -96,7 +99,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         if fault == "cut-ever":
             rest = rest[:3]
-        elif fault == "stall" or (fault.startswith("cut") and time == 1):
+        elif fault == "stall" or (fault.startswith("cut") and request == 1):
             rest = rest[: len(rest) // 2]
         self.wfile.write(rest)
         if fault == "stall":

@@ -3,6 +3,7 @@
 set(folder ${BINARY}/installed-library)
 file(REMOVE_RECURSE ${folder})
 
+# Runs a command. If the command fails, reports `what`, the exit code and the output.
 function(run what)
   execute_process(COMMAND ${ARGN} OUTPUT_VARIABLE output ERROR_VARIABLE output RESULT_VARIABLE code)
   if(NOT code EQUAL 0)
@@ -23,9 +24,9 @@ target_link_libraries(five-steps PRIVATE dlrun::runtime)
 run("configuring" ${CMAKE_COMMAND} -S ${folder}/own -B ${folder}/own/build
   -G Ninja -DCMAKE_PREFIX_PATH=${folder}/moved)
 run("building" ${CMAKE_COMMAND} --build ${folder}/own/build)
-run("alone" ${folder}/own/build/five-steps ${folder}/alone.safetensors)
+run("one rank" ${folder}/own/build/five-steps ${folder}/alone.safetensors)
 if(NOT output MATCHES "step 30, 1 ranks: loss [01]\\.")
-  message(FATAL_ERROR "it trained to: ${output}")
+  message(FATAL_ERROR "unexpected output of one rank: ${output}")
 endif()
 if(MPIEXEC)
   set(ENV{OMPI_ALLOW_RUN_AS_ROOT} 1)
@@ -36,7 +37,7 @@ if(MPIEXEC)
   run("two ranks" ${MPIEXEC} --oversubscribe --bind-to none -n 2 ${folder}/own/build/five-steps
     ${folder}/two.safetensors)
   if(NOT output MATCHES "step 30, 2 ranks: loss [01]\\.")
-    message(FATAL_ERROR "two ranks trained to: ${output}")
+    message(FATAL_ERROR "unexpected output of two ranks: ${output}")
   endif()
 endif()
 file(REMOVE_RECURSE ${folder})

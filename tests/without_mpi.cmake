@@ -6,7 +6,7 @@ execute_process(
     -DDLRUN_CUDA=OFF -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON
   OUTPUT_VARIABLE output ERROR_VARIABLE output RESULT_VARIABLE code)
 if(NOT code EQUAL 0)
-  message(FATAL_ERROR "it does not configure:\n${output}")
+  message(FATAL_ERROR "CMake cannot configure the project:\n${output}")
 endif()
 file(STRINGS ${BINARY}/build.ninja targets REGEX "^build [^/ ]+: phony")
 foreach(wanted dlrun-trainer dlrun-comm-gloo.so trainer_program_test)

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "cli/command_line.h"
-#include "cli/prepare.h"
 #include "cli/select.h"
+#include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "common/files.h"
 #include "common/quoting.h"
@@ -27,13 +27,13 @@ struct AttachOptions {
   bool dry_run = false;
 };
 
-/// Returns the run's plan; an empty plan if the run's script contains no spec.
+/// Returns the run's plan, or an empty plan if the run's script contains no spec.
 Result<LaunchPlan> plan_of(const Cli& cli, const std::filesystem::path& run) {
   constexpr std::size_t kLimit = 2U << 20U;
   auto resolved = read_untrusted(run / "resolved.yaml", kLimit, Links::kRefuse);
   if (!resolved && resolved.error().code == Errc::kNotFound) {
-    print_note(cli,
-               "the run's script carries no spec: the shell gets the node's plain environment");
+    print_note(
+        cli, "the run's script contains no spec: the shell gets the plain environment of the node");
     return LaunchPlan{};
   }
   if (!resolved) return tl::unexpected(resolved.error());
@@ -61,10 +61,11 @@ Result<int> open_session(const Cli& cli, const IndexEntry& run, const RunStatus&
   DLRUN_TRY_ASSIGN(auto child,
                    start_session(cli.env, session, attach_folder(run, status, plan.folder)));
   DLRUN_TRY_ASSIGN(const auto end, child.wait());
-  if (end.interrupted != 0) return kExitInterrupted;
+  if (end.first_signal != 0) return kExitInterrupted;
   if (!has_begun(folder))
-    return fail(Errc::kRefused, "{}: Slurm started no shell beside it (srun ended with code {})",
-                run.id, end.exit_code);
+    return fail(Errc::kRefused,
+                "{}: Slurm started no shell beside the run (srun ended with code {})", run.id,
+                end.exit_code);
   // A shell ends with the exit code of its last command, which says nothing about dlrun.
   return options.command.empty() ? kExitOk : end.exit_code;
 }
@@ -102,7 +103,7 @@ void add_attach(CLI::App& root, Action& action) {
                      "Open a shell, or run a command, beside the ranks of a running job, in the "
                      "job's environment and container");
   command.option("RUN", options->run, kRunHelp).required();
-  command.option("--node", options->node, "Node of the job to use (the first node)")
+  command.option("--node", options->node, "Node of the job to use (default: the first node)")
       .type_name("NAME");
   command.option("COMMAND", options->command,
                  "After --: the command to run instead of a shell; dlrun exits with its code");

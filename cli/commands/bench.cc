@@ -21,7 +21,8 @@
 namespace dlrun {
 namespace {
 
-/// Checks that the folder of `file` is writable, before a measurement of minutes. Fails with kIo.
+/// Checks that the folder of `file` is writable. Call before a measurement, which may take minutes.
+/// Fails with kIo.
 Result<> check_folder_of(const std::filesystem::path& file) {
   const auto folder = file.parent_path();
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};
@@ -102,19 +103,20 @@ void add_bench(CLI::App& root, Action& action) {
       .type_name("DIR");
   command
       .option("--backends", options->backends,
-              "collectives: backends to measure (mpi,gloo,shm,nccl); dlrun leaves out a backend "
-              "that does not work here")
+              "collectives: backends to measure (default: mpi,gloo,shm,nccl); dlrun leaves out a "
+              "backend that does not work here")
       .type_name("LIST");
-  command.option("--workers", options->workers, "collectives: numbers of ranks (2,4,8)")
+  command.option("--workers", options->workers, "collectives: numbers of ranks (default: 2,4,8)")
       .type_name("LIST");
   command
       .option("--sizes", options->sizes,
               "collectives: sizes in bytes, such as 8,64K,16M; in a range such as 8..16M each size "
-              "is four times the one before (8..16M)")
+              "is four times the one before (default: 8..16M)")
       .type_name("LIST");
   command
-      .option("--operation", options->operation,
-              "collectives: all_reduce, broadcast, all_gather or reduce_scatter (all_reduce)")
+      .option(
+          "--operation", options->operation,
+          "collectives: all_reduce, broadcast, all_gather or reduce_scatter (default: all_reduce)")
       .type_name("WORD");
   command.option("--svg", options->svg, "SVG file for a chart of the results").type_name("FILE");
   command.flag("--json", options->json, "Print JSON");

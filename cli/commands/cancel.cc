@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "cli/command_line.h"
-#include "cli/prepare.h"
 #include "cli/select.h"
+#include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/status.h"
@@ -17,8 +17,8 @@ struct CancelOptions {
   std::vector<std::string> runs;
 };
 
-/// Cancels one run and prints what was done.
-Result<> cancel_and_tell(const Cli& cli, RunInspector& inspector, const IndexEntry& run) {
+/// Cancels one run, and prints the cancelled jobs.
+Result<> cancel_and_print(const Cli& cli, RunInspector& inspector, const IndexEntry& run) {
   DLRUN_TRY_ASSIGN(const auto cancelled, cancel_run(inspector, run));
   if (!cancelled.remark.empty()) print_note(cli, fmt::format("{}: {}", run.id, cancelled.remark));
   for (const std::string& job : cancelled.jobs)
@@ -43,7 +43,7 @@ Result<int> cancel(Cli& cli, const CancelOptions& options) {
       refuse(own.error());
       continue;
     }
-    if (const auto done = cancel_and_tell(cli, inspector, *run); !done) refuse(done.error());
+    if (const auto done = cancel_and_print(cli, inspector, *run); !done) refuse(done.error());
   }
   return code;
 }

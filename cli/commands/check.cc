@@ -1,15 +1,15 @@
-// `dlrun check`: checks everything that can be known before the job is queued.
+// `dlrun check`: reports every problem that can be found before the job is queued.
 
 #include <memory>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
-#include "cli/prepare.h"
+#include "cli/spec_options.h"
 #include "cli/submission_output.h"
 #include "cli/terminal/print.h"
+#include "cli/terminal/state_and_cost.h"
 #include "cli/terminal/terminal_reporter.h"
-#include "cli/terminal/words.h"
 #include "common/json_or_null.h"
 #include "common/text.h"
 #include "launcher/submit/check_report.h"
@@ -52,17 +52,18 @@ void print_report(const Cli& cli, const CheckReport& report) {
   print(cli, "  name      {}\n  site      {} ({})\n  runs      {}\n", report.job.name,
         loaded.site.name, loaded.site.source, report.job.runs_dir);
   if (report.sweep) print(cli, "  sweep     {}\n", size_text(*report.sweep));
-  if (const auto hours = cost(report.job.requests.requested); !report.sweep && !hours.empty())
+  if (const auto hours = cost_text(report.job.requests.requested); !report.sweep && !hours.empty())
     print(cli, "  cost      {}\n", hours);
   if (const auto limits = partition_text(loaded.site, loaded.spec.resources.partition.value_or(""));
       !limits.empty())
     print(cli, "  partition {}\n", limits);
   if (!to_fetch.empty())
-    print(cli, "  data      not there yet, submit fetches {}: {}\n",
+    print(cli, "  data      missing, submit downloads {}: {}\n",
           to_fetch.size() == 1 ? "it" : "them", printable(join(to_fetch, ", ")));
-  if (report.job.words.dependency) print(cli, "  waits     {}\n", *report.job.words.dependency);
+  if (report.job.settings.dependency)
+    print(cli, "  waits     {}\n", *report.job.settings.dependency);
   print(cli, "  Slurm     {}\n",
-        report.has_slurm ? report.verdict : "not asked: there is no sbatch in PATH");
+        report.has_slurm ? report.verdict : "was not asked: there is no sbatch in PATH");
 }
 
 Result<int> check(Cli& cli, const CheckOptions& options) {

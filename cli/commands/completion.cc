@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "cli/command_line.h"
-#include "cli/prepare.h"
+#include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 
 namespace dlrun {

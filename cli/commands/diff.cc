@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "cli/command_line.h"
-#include "cli/prepare.h"
 #include "cli/select.h"
+#include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/terminal_reporter.h"
 #include "common/files.h"
@@ -38,8 +38,8 @@ Result<FoundScript> script_of(const Cli& cli, const std::string& what) {
   return FoundScript{run.path / "job.sh"};
 }
 
-/// Returns the script that `dlrun render` writes for the spec; for a sweep, that of its first
-/// array.
+/// Returns the script that `dlrun render` writes for the spec. For a sweep, returns the script of
+/// its first array.
 Result<std::string> rendered_of(const Cli& cli, const Experiment& prepared) {
   TerminalReporter reporter(cli);
   if (!prepared.is_sweep()) return render_script(prepared.plan);
@@ -68,18 +68,21 @@ Result<int> diff(Cli& cli, const DiffOptions& options) {
   DLRUN_TRY_ASSIGN(const auto found, script_of(cli, options.what));
   const std::filesystem::path* const path = &found.path;
   if (is_sweep(path->parent_path())) {
-    print_note(cli,
-               "nothing was edited: dlrun submitted what it had rendered from spec.yaml, each "
-               "point by itself");
+    print_note(
+        cli,
+        "nothing was edited: dlrun submitted the scripts that it rendered from spec.yaml, one "
+        "for each point");
     return kExitOk;
   }
   DLRUN_TRY_ASSIGN(const auto text, read_untrusted(*path, kScriptLimitBytes, found.links));
   const auto carried = carried_spec(text);
   if (!carried) {
     std::error_code error;
-    // A sweep's point, and a run that repeats it, have only a resolved spec.
+    // The script of a sweep's point, or of its resubmission, contains no spec. Its directory has
+    // resolved.yaml instead.
     if (std::filesystem::exists(path->parent_path() / "resolved.yaml", error)) {
-      print_note(cli, "nothing was edited: dlrun submitted what it had rendered from the spec");
+      print_note(cli,
+                 "nothing was edited: dlrun submitted the script that it rendered from the spec");
       return kExitOk;
     }
     return fail(Errc::kNotFound,
@@ -90,9 +93,10 @@ Result<int> diff(Cli& cli, const DiffOptions& options) {
   DLRUN_TRY_ASSIGN(const auto prepared, prepare_carried(cli, *carried));
   DLRUN_TRY_ASSIGN(const auto rendered, rendered_of(cli, prepared));
   if (sha256_of_text(rendered) != carried->sha256) {
-    print_warning(cli, fmt::format("dlrun {} renders other lines than dlrun {} did, or the site's "
-                                   "profile has changed: not all of the difference is an edit",
-                                   DLRUN_VERSION, carried->dlrun));
+    print_warning(
+        cli, fmt::format("dlrun {} renders the spec differently than dlrun {} did, or the site's "
+                         "file has changed: some differences below are not edits",
+                         DLRUN_VERSION, carried->dlrun));
   }
   Command command;
   command.argv = {"diff",         "-u", "--color=never", "--label", "as rendered", "--label",

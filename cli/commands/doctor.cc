@@ -1,4 +1,4 @@
-// `dlrun doctor`: inspects this cluster, says what its findings mean for dlrun, and writes a
+// `dlrun doctor`: inspects this cluster, explains what the findings mean for dlrun, and drafts a
 // site file.
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 #include "cli/cli.h"
 #include "cli/command_line.h"
-#include "cli/prepare.h"
+#include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "common/text.h"
 #include "launcher/doctor/doctor_json.h"
@@ -63,7 +63,7 @@ void print_partitions(const Cli& cli, const ClusterFacts& facts) {
 
 void print_site(const Cli& cli, const ClusterFacts& facts, const std::optional<std::string>& site) {
   if (site) {
-    print(cli, "\nsite      {}: a spec that names no site is on it (dlrun site show)\n", *site);
+    print(cli, "\nsite      {}: specs without `site` use it (dlrun site show)\n", *site);
     return;
   }
   const std::string name = draft_name(facts);
@@ -72,7 +72,7 @@ void print_site(const Cli& cli, const ClusterFacts& facts, const std::optional<s
       dirs.empty() ? "~/.config/dlrun/sites" : (dirs.front() / "sites").string();
   print(cli, "\nsite      {}\n",
         styled(Style::kYellow,
-               "no site file knows this cluster: jobs are on 'generic', without limits"));
+               "no site file lists this cluster: specs use the site 'generic', without limits"));
   print(cli, "          mkdir -p {0} && dlrun doctor --site-file > {0}/{1}.yaml\n", folder, name);
   print(cli,
         "          dlrun init -o exp.yaml && dlrun check exp.yaml && dlrun submit exp.yaml "

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "cli/command_line.h"
-#include "cli/prepare.h"
+#include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/terminal_reporter.h"
 #include "launcher/spec/key_help.h"
@@ -94,7 +94,7 @@ void add_explain(CLI::App& root, Action& action) {
   Subcommand command(root, "explain",
                      "Describe a key, or list every value of a spec and its source");
   command.option("KEY|SPEC", options->spec.file,
-                 "A key such as resources.nodes, a section, or a spec file (all keys)");
+                 "A key such as resources.nodes, a section, or a spec file (default: all keys)");
   add_set_option(command, options->spec);
   command.flag("--json", options->json, "Print a JSON array");
   command.flag("--markdown", options->markdown, "Print the reference of all keys, docs/keys.md");

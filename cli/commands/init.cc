@@ -7,7 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/command_line.h"
-#include "cli/prepare.h"
+#include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/questions.h"
 #include "common/files.h"
@@ -29,10 +29,10 @@ struct InitOptions {
   bool force = false, yes = false;
 };
 
-/// Returns the site that the spec will use when it is loaded on this machine.
-[[nodiscard]] Result<Site> site_of(const Cli& cli, const std::optional<std::string>& asked,
+/// Returns the site that the spec will use on this machine. option: the value of --site.
+[[nodiscard]] Result<Site> site_of(const Cli& cli, const std::optional<std::string>& option,
                                    const std::vector<std::filesystem::path>& dirs) {
-  std::string name = asked.value_or(cli.env.get_or("DLRUN_SITE", ""));
+  std::string name = option.value_or(cli.env.get_or("DLRUN_SITE", ""));
   if (name.empty()) {
     std::vector<Diagnostic> problems;
     name = match_site(slurm_cluster_name(cli.env), dirs, problems).value_or("generic");
@@ -41,7 +41,7 @@ struct InitOptions {
   auto site = find_site(name, dirs);
   if (site) return std::move(*site);
   const auto names = site_names(dirs);
-  return fail(Errc::kNotFound, "there is no site '{}'; known: {}", printable(name),
+  return fail(Errc::kNotFound, "there is no site '{}'; the known sites are {}", printable(name),
               join(names, " "));
 }
 
@@ -72,8 +72,8 @@ struct InitOptions {
   return {};
 }
 
-/// Makes each diagnostic name the flag whose value it is about. The file is not written yet, so its
-/// line numbers would mean nothing to the user.
+/// Replaces the place of each problem by the flag that sets the wrong value. The file is not
+/// written yet, so its line numbers would mean nothing to the user.
 void name_flags(std::vector<Diagnostic>& found) {
   for (Diagnostic& one : found) {
     const std::string flag = flag_of(one.key);
@@ -83,8 +83,8 @@ void name_flags(std::vector<Diagnostic>& found) {
   }
 }
 
-/// Loads the text as a spec. Fails after printing all problems, which come from answers that exceed
-/// the site's limits or are invalid.
+/// Loads the text as a spec. Prints all problems, and fails with kInvalid if one is an error, such
+/// as an answer that exceeds the site's limits.
 [[nodiscard]] Result<> check_text(const Cli& cli, const std::string& text,
                                   const std::string& file) {
   LoadRequest request;
@@ -106,7 +106,7 @@ void name_flags(std::vector<Diagnostic>& found) {
 }
 
 /// Reads an optional number that is at least 1.
-[[nodiscard]] Result<> take_count(const char* option, const std::optional<std::string>& text,
+[[nodiscard]] Result<> read_count(const char* option, const std::optional<std::string>& text,
                                   std::optional<std::int64_t>& into) {
   if (!text) return {};
   into = parse_int(*text);
@@ -116,9 +116,9 @@ void name_flags(std::vector<Diagnostic>& found) {
 
 Result<int> init(Cli& cli, InitOptions options) {
   InitAnswers& answers = options.answers;
-  DLRUN_TRY(take_count("--nodes", options.nodes, answers.nodes));
-  DLRUN_TRY(take_count("--tasks", options.tasks, answers.tasks_per_node));
-  DLRUN_TRY(take_count("--cpus", options.cpus, answers.cpus_per_task));
+  DLRUN_TRY(read_count("--nodes", options.nodes, answers.nodes));
+  DLRUN_TRY(read_count("--tasks", options.tasks, answers.tasks_per_node));
+  DLRUN_TRY(read_count("--cpus", options.cpus, answers.cpus_per_task));
   if (options.gpus) {
     auto gpus = parse_gpus(*options.gpus);
     if (!gpus) return fail(Errc::kUsage, "--gpus: {}", gpus.error().message);
@@ -154,7 +154,7 @@ Result<int> init(Cli& cli, InitOptions options) {
     return fail(Errc::kUsage, "{}: exists; give another with -o, or --force to overwrite it",
                 options.output);
   }
-  print_note(cli, fmt::format("wrote {0}; `dlrun check {0}` says whether Slurm would take it",
+  print_note(cli, fmt::format("wrote {0}; `dlrun check {0}` reports whether Slurm would accept it",
                               options.output));
   return kExitOk;
 }
@@ -167,37 +167,45 @@ void add_init(CLI::App& root, Action& action) {
   Subcommand command(root, "init",
                      "Write a first spec from answers on a terminal, or from options");
   command
-      .option("--site", a.site, "Name of a site, from dlrun site list (the site of this cluster)")
+      .option("--site", a.site,
+              "Name of a site, from dlrun site list (default: the site of this cluster)")
       .type_name("SITE");
-  command.option("--name", a.name, "Name of the experiment (hello)").type_name("NAME");
-  command.option("--nodes", options->nodes, "Number of nodes (1)").type_name("N");
+  command.option("--name", a.name, "Name of the experiment (default: hello)").type_name("NAME");
+  command.option("--nodes", options->nodes, "Number of nodes (default: 1)").type_name("N");
   command
-      .option("--gpus", options->gpus, "GPUs of each node: 4 or a100:4 (taken from the partition)")
+      .option("--gpus", options->gpus,
+              "GPUs of each node: 4 or a100:4 (default: the number in the partition)")
       .type_name("N");
-  command.option("--tasks", options->tasks, "Ranks on each node (one per GPU, or 1)")
+  command
+      .option("--tasks", options->tasks,
+              "Ranks on each node (default: one per GPU, 1 without GPUs)")
       .type_name("N");
   command.option("--cpus", options->cpus, "CPUs of each rank").type_name("N");
   command.option("--mem", a.mem, "Memory of each node, such as 64G").type_name("SIZE");
   command
       .option("--time", a.time,
-              "Time limit, such as 1h30m (1h, or the limit of the partition if that is shorter)")
+              "Time limit, such as 1h30m (default: 1h, or the limit of the partition if that is "
+              "shorter)")
       .type_name("TIME");
-  command.option("--partition", a.partition, "Partition (the default partition of the cluster)")
+  command
+      .option("--partition", a.partition,
+              "Partition (default: the default partition of the cluster)")
       .type_name("NAME");
   command.option("--account", a.account, "Account to charge").type_name("NAME");
   command.option("--image", a.image, "Container image").type_name("IMAGE");
-  const std::string of_runtime =
-      fmt::format("Tool that runs the image: {} (the tool of the site)", container_tools());
-  command.option("--runtime", a.runtime, of_runtime.c_str()).type_name("NAME");
+  const std::string runtime_help = fmt::format(
+      "Tool that runs the image: {} (default: the tool of the site)", container_tools());
+  command.option("--runtime", a.runtime, runtime_help.c_str()).type_name("NAME");
   command.option("--module", a.modules, "Module to load; repeatable")
       .type_name("NAME")
       .repeatable();
   command.option("--conda", a.conda, "Conda environment").type_name("NAME");
   command.option("--venv", a.venv, "Python virtual environment").type_name("DIR");
-  command.option("--preset", a.preset, "Preset that starts the program (plain)").type_name("NAME");
+  command.option("--preset", a.preset, "Preset that starts the program (default: plain)")
+      .type_name("NAME");
   command
       .option("-o,--output", options->output,
-              "File to write (standard output; NAME.yaml after questions on a terminal)")
+              "File to write (default: standard output; NAME.yaml after questions on a terminal)")
       .type_name("FILE");
   command.flag("--force", options->force, "Overwrite the file if it exists");
   command.flag("-y,--yes", options->yes, "Ask no questions");

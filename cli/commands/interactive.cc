@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/command_line.h"
-#include "cli/prepare.h"
+#include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/terminal_reporter.h"
 #include "common/quoting.h"
@@ -35,10 +35,10 @@ Result<int> interact(Cli& cli, const InteractiveOptions& options) {
     if (!prepared) return tl::unexpected(prepared.error());
   }
   if (prepared->is_sweep()) {
-    return fail(
-        Errc::kUsage,
-        "{}: is a sweep of {} points, and a session has the environment of one: give --point N",
-        prepared->loaded.file, count_points(prepared->loaded.spec.sweep));
+    return fail(Errc::kUsage,
+                "{}: is a sweep of {} points, and a session has the environment of one point: give "
+                "--point N",
+                prepared->loaded.file, count_points(prepared->loaded.spec.sweep));
   }
   DLRUN_TRY_ASSIGN(auto script, render_script(prepared->plan));
   Job job = job_of(std::move(*prepared), std::move(script));
@@ -62,13 +62,13 @@ Result<int> interact(Cli& cli, const InteractiveOptions& options) {
                    run_session(cli, reporter, job, options.command, has_terminal));
   const ForegroundEnd& end = session.end;
   if (session.has_begun) {
-    if (end.interrupted != 0) return kExitInterrupted;
+    if (end.first_signal != 0) return kExitInterrupted;
     // A shell ends with the exit code of its last command, which says nothing about dlrun.
     return options.command.empty() ? kExitOk : end.exit_code;
   }
-  if (end.interrupted != 0 || end.signal != 0)
+  if (end.first_signal != 0 || end.signal != 0)
     return fail(Errc::kInterrupted,
-                "interrupted before the allocation was there; nothing is queued");
+                "interrupted before Slurm granted the allocation; nothing is queued");
   if (end.exit_code == 0) return kExitOk;
   return tl::unexpected(no_allocation(cli, job, session));
 }

@@ -6,8 +6,8 @@
 
 #include "cli/command_line.h"
 #include "cli/follow.h"
-#include "cli/prepare.h"
 #include "cli/select.h"
+#include "cli/spec_options.h"
 #include "cli/terminal/log_output.h"
 #include "cli/terminal/print.h"
 #include "common/interrupt.h"
@@ -91,7 +91,9 @@ void add_logs(CLI::App& root, Action& action) {
               "Print the output of this rank instead of the output of the job")
       .type_name("N")
       .non_negative();
-  command.option("--attempt", options->attempt, "With --rank: number of the attempt (the latest)")
+  command
+      .option("--attempt", options->attempt,
+              "With --rank: number of the attempt (default: the latest)")
       .type_name("K")
       .non_negative();
   command.flag("--raw", options->is_raw,

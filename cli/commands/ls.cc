@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "cli/command_line.h"
-#include "cli/prepare.h"
+#include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "launcher/view/run_list.h"
 
@@ -38,7 +38,7 @@ Result<int> list(Cli& cli, const LsOptions& options) {
   if (list.hidden > 0)
     print_note(cli, fmt::format("{} older runs are not shown; --all shows them", list.hidden));
   if (list.unreachable.empty()) return kExitOk;
-  print_error(cli, fmt::format("states with '?' are the last known: {}", list.unreachable));
+  print_error(cli, fmt::format("states with '?' are the last known ones: {}", list.unreachable));
   return kExitUnavailable;
 }
 
@@ -48,7 +48,9 @@ void add_ls(CLI::App& root, Action& action) {
   auto options = std::make_shared<LsOptions>();
   Subcommand command(root, "ls", "List your runs, newest first");
   command.flag("-a,--all", options->all, "List all runs, not only the newest");
-  command.option("-n,--limit", options->limit, "Number of runs to list (20); 0 lists all runs")
+  command
+      .option("-n,--limit", options->limit,
+              "Number of runs to list (default: 20); 0 lists all runs")
       .type_name("N")
       .non_negative();
   command

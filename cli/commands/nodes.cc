@@ -6,7 +6,7 @@
 
 #include "cli/cli.h"
 #include "cli/command_line.h"
-#include "cli/prepare.h"
+#include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/terminal_reporter.h"
 #include "common/bad_nodes.h"
@@ -28,7 +28,8 @@ struct NodesOptions {
   bool json = false;
 };
 
-/// Returns the file of bad nodes: from --file, else from the spec, else in the runs folder.
+/// Returns the path of the file of bad nodes: from --file, else from the spec, else in the runs
+/// folder.
 Result<std::filesystem::path> file_of(const Cli& cli, const NodesOptions& options) {
   if (!options.file.empty()) return (cli.current_dir / options.file).lexically_normal();
   TerminalReporter reporter(cli);
@@ -46,7 +47,7 @@ Result<std::filesystem::path> file_of(const Cli& cli, const NodesOptions& option
 Result<> forget(const Cli& cli, const std::filesystem::path& file,
                 const std::vector<std::string>& lists, const std::vector<BadNode>& known,
                 std::chrono::sys_seconds now) {
-  std::vector<std::string> asked;
+  std::vector<std::string> chosen;
   for (const std::string& list : lists) {
     const auto nodes = expand_hostlist(list);
     if (!nodes) return within("--forget", nodes.error());
@@ -56,10 +57,10 @@ Result<> forget(const Cli& cli, const std::filesystem::path& file,
       if (!is_known)
         return fail(Errc::kNotFound, "{}: {} is not remembered as bad", file.string(),
                     printable(node));
-      asked.push_back(node);
+      chosen.push_back(node);
     }
   }
-  for (const std::string& node : asked) {
+  for (const std::string& node : chosen) {
     DLRUN_TRY(forget_bad_node(file, node, now));
     print_note(cli, fmt::format("{} is no longer remembered as bad", printable(node)));
   }
@@ -119,7 +120,8 @@ void add_nodes(CLI::App& root, Action& action) {
                  "Spec that names the file of bad nodes (health.known_bad)");
   command
       .option("--runs", options->spec.runs,
-              "Runs folder with the file of bad nodes ($DLRUN_RUNS, else the site's, else ./runs)")
+              "Runs folder with the file of bad nodes (default: $DLRUN_RUNS, else the folder of "
+              "the site, else ./runs)")
       .type_name("DIR");
   command.option("--file", options->file, "File of bad nodes").type_name("FILE");
   command

@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "cli/command_line.h"
-#include "cli/prepare.h"
+#include "cli/spec_options.h"
 #include "cli/submission_output.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/terminal_reporter.h"
@@ -39,7 +39,7 @@ Result<> write_script(const std::filesystem::path& path, const std::string& scri
       kind == std::filesystem::file_type::not_found) {
     if (kind == std::filesystem::file_type::regular && !force) {
       const auto before = read_file(path, kScriptLimitBytes);
-      if (!before || !(before->empty() || *before == script || is_as_rendered(*before))) {
+      if (!before || !(before->empty() || *before == script || is_unedited(*before))) {
         return fail(Errc::kUsage,
                     "{}: exists, and is not what `dlrun render` wrote: it was edited by hand, or "
                     "is another file. Give another with -o, or --force to overwrite it",
@@ -57,7 +57,8 @@ Result<> write_script(const std::filesystem::path& path, const std::string& scri
   return {};
 }
 
-Result<int> give(const Cli& cli, const RenderOptions& options, const std::string& text) {
+/// Writes the text to the file of --output, or to standard output.
+Result<int> print_or_write(const Cli& cli, const RenderOptions& options, const std::string& text) {
   if (options.output.empty() || options.output == "-") {
     print_document(text);
     return kExitOk;
@@ -67,12 +68,13 @@ Result<int> give(const Cli& cli, const RenderOptions& options, const std::string
 }
 
 /// Returns the script followed by the spec that it was rendered from.
-std::string carrying(const Experiment& prepared, const std::string& script) {
+std::string script_with_spec(const Experiment& prepared, const std::string& script) {
   return with_spec(script, {resolved_yaml(prepared.loaded), DLRUN_VERSION, prepared.loaded.folder,
                             prepared.plan.runs_dir, prepared.plan.agent, ""});
 }
 
-/// Renders the script of the first array. Each task of an array then runs the script of its point.
+/// Renders the script of the sweep's first array. In the job, each task of the array runs the
+/// script of its point.
 Result<int> render_sweep(const Cli& cli, const RenderOptions& options, const Experiment& prepared) {
   TerminalReporter reporter(cli);
   DLRUN_TRY_ASSIGN(const auto sweep, prepare_sweep(prepared, configured_array_size(cli.env)));
@@ -82,10 +84,10 @@ Result<int> render_sweep(const Cli& cli, const RenderOptions& options, const Exp
   print_note(
       cli,
       fmt::format(
-          "a sweep of {}; --point N prints the script of a point, and `dlrun submit` of the spec "
-          "makes them all",
+          "a sweep of {}; --point N prints the script of one point, and `dlrun submit` with the "
+          "spec writes the scripts of all points",
           size_text(sweep)));
-  return give(cli, options, carrying(prepared, sweep.arrays.front().script));
+  return print_or_write(cli, options, script_with_spec(prepared, sweep.arrays.front().script));
 }
 
 Result<int> render(Cli& cli, const RenderOptions& options) {
@@ -102,18 +104,20 @@ Result<int> render(Cli& cli, const RenderOptions& options) {
   if (!std::all_of(after.begin(), after.end(),
                    [](const PlannedDependency& one) { return one.is_job_id(); }))
     print_note(cli,
-               "after: the jobs of runs are known at submission only; `dlrun submit`, of the spec "
-               "or of this script, waits for them, and plain sbatch does not");
-  const std::string text = carrying(*prepared, script);
-  // The printed script is correct even if the agent is missing, but it cannot run without
-  // the agent.
+               "the key `after` names runs: if `dlrun submit` submits the spec or this script, the "
+               "job waits for their jobs; with plain sbatch it does not");
+  const std::string text = script_with_spec(*prepared, script);
+  // A missing agent is only a warning: the printed script is correct, but it cannot run before the
+  // agent is installed.
   const bool is_agentless = prepared->plan.agent.empty();
   if (auto staged = is_agentless ? Result<>() : stage(cli, reporter, prepared->plan.runs_dir);
       !staged) {
-    print_warning(cli, fmt::format("the script's dlrun-agent is not in its place: {}",
-                                   staged.error().message));
+    print_warning(
+        cli,
+        fmt::format("the script's dlrun-agent could not be installed in the runs directory: {}",
+                    staged.error().message));
   }
-  return give(cli, options, text);
+  return print_or_write(cli, options, text);
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "cli/command_line.h"
-#include "cli/prepare.h"
 #include "cli/select.h"
+#include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "common/files.h"
 #include "common/text.h"
@@ -25,7 +25,7 @@ struct ReportOptions {
 
 struct Part {
   IndexEntry run;
-  std::string label, place;
+  std::string label, place;  ///< see RunReport
   /// For a point: the names and values of the sweep's own parameters.
   std::vector<std::pair<std::string, std::string>> parameters;
 };
@@ -41,8 +41,8 @@ std::vector<std::pair<std::string, std::string>> own_values(const SweepRecord& s
   return values;
 }
 
-/// Returns the named runs. Returns the points of a sweep instead of the sweep, and for a point that
-/// was resubmitted its latest run.
+/// Returns the named runs. Returns the points of a sweep instead of the sweep. For a point that was
+/// resubmitted, returns its latest run.
 Result<std::vector<Part>> parts_of(const Cli& cli, const std::vector<std::string>& names) {
   std::vector<Part> parts;
   for (const auto& name : names) {
@@ -130,7 +130,8 @@ void add_report(CLI::App& root, Action& action) {
       .required();
   command
       .option("-o,--output", options->out,
-              "File to write; - means standard output (report.html in the directory of the run; "
+              "File to write; - means standard output (default: report.html in the directory of "
+              "the run; "
               "./report.html for several runs)")
       .type_name("FILE");
   command.on_call(

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "cli/command_line.h"
-#include "cli/prepare.h"
 #include "cli/select.h"
+#include "cli/spec_options.h"
 #include "cli/submission_output.h"
 #include "cli/terminal/terminal_reporter.h"
 #include "launcher/submit/submitting.h"
@@ -15,7 +15,7 @@ namespace {
 
 struct ResubmitOptions {
   std::string run;
-  Follow follow;
+  OutputOptions output;
   bool force = false;
 };
 
@@ -24,7 +24,7 @@ Result<int> resubmit_run(Cli& cli, const ResubmitOptions& options) {
   RunInspector inspector(cli.env, known_servers(cli));
   DLRUN_TRY_ASSIGN(const auto submitted,
                    resubmit(cli, reporter, inspector, options.run, options.force));
-  return print_submitted(cli, inspector, submitted, options.follow);
+  return print_submitted(cli, inspector, submitted, options.output);
 }
 
 }  // namespace
@@ -33,12 +33,12 @@ void add_resubmit(CLI::App& root, Action& action) {
   auto options = std::make_shared<ResubmitOptions>();
   Subcommand command(root, "resubmit",
                      "Submit the script of a run again as a new run; for a sweep, submit the "
-                     "points that Slurm does not have");
+                     "points that Slurm has not accepted");
   command.option("RUN", options->run, kRunHelp).required();
-  command.flag("--watch", options->follow.watch,
+  command.flag("--watch", options->output.watch,
                "Follow the log until the job ends; exit with 0, or with 5 if the run failed");
   command.flag("--force", options->force, "Submit even if the run has not ended");
-  command.flag("--json", options->follow.json, "Print a JSON object");
+  command.flag("--json", options->output.json, "Print a JSON object");
   command.on_call(
       [options, &action] { action = [options](Cli& cli) { return resubmit_run(cli, *options); }; });
 }

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
-#include "cli/prepare.h"
+#include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/status_text.h"
 #include "cli/terminal/terminal_reporter.h"
@@ -38,7 +38,7 @@ Result<int> run_locally(Cli& cli, const RunOptions& options) {
   }
   if (prepared->is_sweep()) {
     return fail(Errc::kUsage,
-                "{}: is a sweep of {} points, and this machine has no queue for them: --point N "
+                "{}: is a sweep of {} points, and this machine has no queue for them; --point N "
                 "runs one of them here",
                 prepared->loaded.file, count_points(prepared->loaded.spec.sweep));
   }
@@ -56,11 +56,11 @@ Result<int> run_locally(Cli& cli, const RunOptions& options) {
   const IndexEntry entry{run.id, run.name, run.path, run.created};
   DLRUN_TRY_ASSIGN(const auto status, inspector.inspect(run.path));
   if (options.json) print_json(status_json(entry, status));
-  if (done.end.interrupted != 0) {
-    print_note(cli, fmt::format("interrupted; {} was ended", run.id));
+  if (done.end.first_signal != 0) {
+    print_note(cli, fmt::format("interrupted; the run {} was ended", run.id));
     return kExitInterrupted;
   }
-  return tell_end(cli, entry, status);
+  return print_end(cli, entry, status);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/command_line.h"
-#include "cli/prepare.h"
+#include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/terminal_reporter.h"
 #include "common/files.h"
@@ -71,7 +71,7 @@ Result<int> list(const Cli& cli, bool json) {
   auto site = find_site(word, dirs);
   if (site) return std::move(*site);
   const auto names = site_names(dirs);
-  return fail(Errc::kNotFound, "there is no site '{}'; known: {}", printable(word),
+  return fail(Errc::kNotFound, "there is no site '{}'; the known sites are {}", printable(word),
               join(names, " "));
 }
 
@@ -135,9 +135,10 @@ void add_site(CLI::App& root, Action& action) {
   auto options = std::make_shared<SiteOptions>();
   Subcommand command(root, "site",
                      "Show what dlrun knows about clusters: limits, GPUs, containers, network");
-  command.option("ACTION", options->act, "list (all sites) or show (one site)").required();
+  command.option("ACTION", options->act, "list (shows all sites) or show (shows one site)")
+      .required();
   command.option("SITE", options->name,
-                 "show: name of a site, or a site file (the site of this cluster)");
+                 "show: name of a site, or a site file (default: the site of this cluster)");
   command.flag("--json", options->json, "Print JSON");
   command.on_call([options, &action] {
     action = [options](Cli& cli) -> Result<int> {

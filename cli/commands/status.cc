@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
-#include "cli/prepare.h"
 #include "cli/select.h"
+#include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/status_text.h"
 

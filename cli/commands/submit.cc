@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
-#include "cli/prepare.h"
+#include "cli/spec_options.h"
 #include "cli/submission_output.h"
 #include "cli/terminal/print.h"
+#include "cli/terminal/state_and_cost.h"
 #include "cli/terminal/terminal_reporter.h"
-#include "cli/terminal/words.h"
 #include "common/json_or_null.h"
 #include "common/quoting.h"
 #include "launcher/submit/check_report.h"
@@ -29,16 +29,15 @@ struct SubmitOptions {
 
 /// Prints the job that dlrun would submit without --dry-run; for a sweep, its first array. sweep:
 /// nullptr for a single job.
-Result<int> show_what_would_be_done(const Cli& cli, const Job& job, const SweepPlan* sweep,
-                                    bool json) {
+Result<int> show_dry_run(const Cli& cli, const Job& job, const SweepPlan* sweep, bool json) {
   const auto run = std::filesystem::path(job.runs_dir) / (job.name + "-YYYYMMDD-HHMMSS-xxxx");
-  DLRUN_TRY_ASSIGN(const auto words, sbatch_line(job.words, run, "TOKEN"));
+  DLRUN_TRY_ASSIGN(const auto words, sbatch_arguments(job.settings, run, "TOKEN"));
   if (json) {
     Json out;
     out["run"] = nullptr;
     out["runs_dir"] = job.runs_dir;
     out["sbatch"] = words;
-    out["slurmrestd"] = job.words.server ? Json(job.words.server->url) : Json(nullptr);
+    out["slurmrestd"] = job.settings.server ? Json(job.settings.server->url) : Json(nullptr);
     out["gpu_hours"] =
         value_or_null(sweep ? sum_of_hours(*sweep, gpu_hours) : gpu_hours(job.requests.requested));
     out["core_hours"] = value_or_null(sweep ? sum_of_hours(*sweep, core_hours)
@@ -50,14 +49,14 @@ Result<int> show_what_would_be_done(const Cli& cli, const Job& job, const SweepP
     return kExitOk;
   }
   print_document(job.script);
-  const std::string how = job.words.server
-                              ? "ask slurmrestd at " + job.words.server->url + " for what sbatch"
+  const std::string how = job.settings.server
+                              ? "submit through slurmrestd at " + job.settings.server->url +
+                                    ", with the settings of sbatch"
                               : "call sbatch --parsable";
-  print_note(cli,
-             fmt::format("would make {} and {} {} {}{}", run.string(), how, shell_quote_all(words),
-                         (run / "job.sh").string(), job.words.server ? " does" : ""));
+  print_note(cli, fmt::format("would make {} and {} {} {}", run.string(), how,
+                              shell_quote_all(words), (run / "job.sh").string()));
   if (sweep) print_note(cli, size_text(*sweep));
-  if (const auto hours = cost(job.requests.requested); !sweep && !hours.empty())
+  if (const auto hours = cost_text(job.requests.requested); !sweep && !hours.empty())
     print_note(cli, hours);
   print_note(cli, "nothing was written or submitted (--dry-run)");
   return kExitOk;
@@ -126,7 +125,7 @@ Result<int> submit(Cli& cli, const SubmitOptions& options) {
                                                : CheckStage::kSubmission;
   RunInspector inspector(cli.env, known_servers(cli));
   DLRUN_TRY_ASSIGN(const auto checked, check_job(cli, reporter, inspector, job, arrays, stage));
-  if (options.dry_run) return show_what_would_be_done(cli, job, arrays, options.json);
+  if (options.dry_run) return show_dry_run(cli, job, arrays, options.json);
   if (options.test_only) return show_verdict(cli, inspector, job, options.json);
   DLRUN_TRY_ASSIGN(const auto submitted,
                    arrays != nullptr

@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
-#include "cli/prepare.h"
 #include "cli/select.h"
+#include "cli/spec_options.h"
 #include "cli/terminal/print.h"
+#include "cli/terminal/state_and_cost.h"
 #include "cli/terminal/status_text.h"
-#include "cli/terminal/words.h"
 #include "common/json_read.h"
 #include "common/text.h"
 #include "launcher/runs/ownership.h"
@@ -40,9 +40,9 @@ struct Row {
 };
 
 /// Returns the name of the value by which rows are sorted if the user names none: the first of
-/// kJudgedBy that a point has as a result, or "point".
+/// kComparedResults that a point has as a result, or "point".
 std::string judged_by(const std::vector<Row>& rows) {
-  for (const std::string_view name : kJudgedBy) {
+  for (const std::string_view name : kComparedResults) {
     const bool has = std::any_of(rows.begin(), rows.end(), [&](const Row& row) {
       return row.result.is_object() && row.result.contains(name);
     });
@@ -63,8 +63,8 @@ Json result_of(const RunStatus& status) {
   return json.is_null() ? Json(nullptr) : json;
 }
 
-/// Sets the row's result to that of the latest earlier run that has one, if the current run has
-/// none.
+/// If the current run has no result, sets the row's result to the result of the latest earlier run
+/// that has one.
 void take_earlier_result(Row& row, const std::vector<std::filesystem::path>& runs) {
   for (auto run = std::next(runs.rbegin()); run != runs.rend() && row.result.is_null(); ++run) {
     const auto record = read_events(*run);
@@ -90,8 +90,8 @@ std::string state_of(const Row& row) {
   return std::string(word(row.status->state)) + (row.status->is_last_known ? "?" : "");
 }
 
-/// Returns the reason if the point has failed, the progress if it is running, and its other results
-/// if it has completed.
+/// Returns the last cell of a row: the reason if the point has failed, the progress if it is
+/// running, or the results other than `shown` if it has completed.
 std::string remark_of(const Row& row, const std::string& shown) {
   if (row.status == nullptr) return printable(row.error);
   const RunRecord& record = row.status->facts.record;
@@ -102,7 +102,7 @@ std::string remark_of(const Row& row, const std::string& shown) {
     if (record.attempt_reason == EndReason::kStoppedEarly)
       text = printable(record.end_message) + (text.empty() ? "" : "; ") + text;
     if (row.result_of.empty()) return text;
-    return text + (text.empty() ? "" : "; ") + "from the run before";
+    return text + (text.empty() ? "" : "; ") + "from an earlier run";
   }
   if (is_final(row.status->state))
     return record.first_failed ? printable(describe(*record.first_failed))
@@ -204,7 +204,8 @@ void print_summary(const Cli& cli, const IndexEntry& run, const States& states) 
   if (const auto owner = foreign_owner(run.path))
     print_note(cli, fmt::format("{}: {}", run.id, describe(*owner)));
   else if (sum.sweep->not_submitted > 0)
-    print_note(cli, fmt::format("`dlrun resubmit {}` submits those that were not", run.id));
+    print_note(
+        cli, fmt::format("`dlrun resubmit {}` submits the points that were not submitted", run.id));
 }
 
 /// Returns true if points have started and none has reported a result.
@@ -246,7 +247,7 @@ Result<int> tabulate(Cli& cli, const SweepOptions& options) {
     return fail(Errc::kUsage, "--sort: no point has a number '{}'", printable(options.sort));
   }
   sort_rows(rows,
-            options.ascending || (!options.descending && (by == "point" || less_is_better(by))));
+            options.ascending || (!options.descending && (by == "point" || is_smaller_better(by))));
   const std::size_t all = rows.size();
   const bool is_without_results = lacks_results(rows);
   if (options.limit && rows.size() > *options.limit) rows.resize(*options.limit);
@@ -264,7 +265,7 @@ Result<int> tabulate(Cli& cli, const SweepOptions& options) {
   }
   const std::string unreachable = reason_unreachable(states);
   if (unreachable.empty()) return kExitOk;
-  print_error(cli, fmt::format("states with '?' are the last known: {}", unreachable));
+  print_error(cli, fmt::format("states with '?' are the last known ones: {}", unreachable));
   return kExitUnavailable;
 }
 
@@ -283,7 +284,7 @@ void add_sweep(CLI::App& root, Action& action) {
                "List the smallest value first (the default for losses, errors, times and point)");
   command.flag("--descending", options->descending,
                "List the largest value first (the default for all other results and keys)");
-  command.option("-n,--limit", options->limit, "Number of points to list (all)")
+  command.option("-n,--limit", options->limit, "Number of points to list (default: all)")
       .type_name("N")
       .non_negative();
   command.flag("--json", options->json, "Print a JSON array");

@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
-#include "cli/prepare.h"
 #include "cli/select.h"
+#include "cli/spec_options.h"
 #include "cli/terminal/full_screen.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/top_view.h"

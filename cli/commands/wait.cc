@@ -7,8 +7,8 @@
 
 #include "cli/command_line.h"
 #include "cli/follow.h"
-#include "cli/prepare.h"
 #include "cli/select.h"
+#include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "common/interrupt.h"
 #include "common/text.h"

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/terminal/line.h"
 #include "cli/terminal/printed_text.h"
 
 namespace dlrun {
@@ -26,7 +27,7 @@ void add_side_by_side(const AutopsyGroup& left, const AutopsyGroup& right, std::
                       std::vector<std::string>& lines) {
   const std::size_t width = columns / 2 - 1;
   const auto add = [&](const std::string& a, const std::string& b) {
-    lines.push_back(fmt::format("{:<{}}{}", shortened(a, width - 2), width, shortened(b, width)));
+    lines.push_back(fmt::format("{:<{}}{}", cut(a, width - 2), width, cut(b, width)));
   };
   add(title_of(left), title_of(right));
   const auto rows = std::min(kFramesShown, std::max(left.frames.size(), right.frames.size()));
@@ -54,9 +55,9 @@ std::vector<std::string> autopsy_lines(const Autopsy& autopsy, std::size_t colum
     return lines;
   }
   for (std::size_t g = 0; g < std::min(groups.size(), kGroupsShown); ++g) {
-    lines.push_back(shortened(title_of(groups[g]), columns));
+    lines.push_back(cut(title_of(groups[g]), columns));
     for (std::size_t i = 0; i < std::min(kFramesShown, groups[g].frames.size()); ++i)
-      lines.push_back(shortened(frame_of(groups[g], i), columns));
+      lines.push_back(cut(frame_of(groups[g], i), columns));
   }
   if (groups.size() > kGroupsShown)
     lines.push_back(fmt::format("{} more groups", groups.size() - kGroupsShown));

@@ -63,18 +63,20 @@ Result<FullScreen> FullScreen::open() {
     return fail(Errc::kUsage, "standard input and output are not a terminal");
   }
   const sigset_t set = waited_signals();
-  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   UniqueFd signals(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals.is_open()) return fail(Errc::kIo, "signalfd: {}", errno_text(errno));
+  sigset_t mask_before;
+  ::pthread_sigmask(SIG_BLOCK, &set, &mask_before);
   g_before = before;
   set_fault_handlers(restore_and_die);
-  FullScreen screen(before, std::move(signals));
+  FullScreen screen(before, mask_before, std::move(signals));
   screen.enter();
   return screen;
 }
 
 FullScreen::FullScreen(FullScreen&& other) noexcept
     : before_(other.before_),
+      mask_before_(other.mask_before_),
       signals_(std::move(other.signals_)),
       is_open_(std::exchange(other.is_open_, false)),
       is_shown_(std::exchange(other.is_shown_, false)) {}
@@ -83,8 +85,7 @@ FullScreen::~FullScreen() {
   if (!is_open_) return;
   leave();
   set_fault_handlers(SIG_DFL);
-  const sigset_t set = waited_signals();
-  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
 }
 
 void FullScreen::enter() {
@@ -109,8 +110,8 @@ TerminalSize FullScreen::size() const {
 }
 
 void FullScreen::draw(const std::vector<Text>& lines, bool colour) {
-  // A single write, so that no terminal shows half of the screen. Each line clears its remainder;
-  // the last one clears everything below.
+  // The whole screen is sent in a single write, so that no terminal shows half of it. Each line
+  // clears the rest of its row, and the last line clears everything below.
   std::string text = "\033[H";
   for (std::size_t at = 0; at < lines.size(); ++at) {
     if (at > 0) text += "\r\n";
@@ -155,7 +156,7 @@ FullScreen::Event FullScreen::wait(std::chrono::milliseconds limit) {
       return Event::kQuit;  // the terminal is gone
     const auto typed =
         std::string_view(keys.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    // An arrow key sends ESC and letters, which are no commands.
+    // An arrow key sends ESC and letters; these letters are not commands.
     if (!typed.starts_with('\033') && typed.find_first_of("qQ\x04") != std::string_view::npos)
       return Event::kQuit;
   }

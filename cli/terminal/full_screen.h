@@ -2,6 +2,7 @@
 // A full-screen view on the terminal: plain ANSI sequences, redrawn in place. The terminal is also
 // restored after a crash.
 
+#include <signal.h>
 #include <termios.h>
 
 #include <chrono>
@@ -49,13 +50,14 @@ class FullScreen {
   [[nodiscard]] Event wait(std::chrono::milliseconds limit);
 
  private:
-  FullScreen(const termios& before, UniqueFd signals)
-      : before_(before), signals_(std::move(signals)) {}
+  FullScreen(const termios& before, const sigset_t& mask_before, UniqueFd signals)
+      : before_(before), mask_before_(mask_before), signals_(std::move(signals)) {}
   void enter();
   void leave();
   [[nodiscard]] Event on_signals();
 
   termios before_{};
+  sigset_t mask_before_{};  ///< the signals that were blocked before
   UniqueFd signals_;
   bool is_open_ = true, is_shown_ = false;
 };

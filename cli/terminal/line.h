@@ -10,7 +10,8 @@
 
 namespace dlrun {
 
-/// Returns `text`; if it is longer than `columns`, its first characters and "…".
+/// Returns `text`. If it is longer than `columns`, returns its first characters and "…", together
+/// `columns` characters.
 [[nodiscard]] std::string cut(std::string_view text, std::size_t columns);
 
 /// Builds a line of coloured parts and keeps track of the remaining columns.

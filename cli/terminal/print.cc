@@ -13,8 +13,8 @@
 namespace dlrun {
 namespace {
 
-/// Prints "dlrun: error: MESSAGE" on standard error.
-void tell(const Cli& cli, const Styled& kind, std::string_view message) {
+/// Prints "dlrun: KIND MESSAGE" to standard error. kind: "error:" or "warning:", or empty.
+void print_message(const Cli& cli, const Styled& kind, std::string_view message) {
   Text line;
   line.add("dlrun: ");
   if (!kind.text.empty()) line.add("{} ", kind);
@@ -49,15 +49,15 @@ void print_json(const nlohmann::ordered_json& json) {
 }
 
 void print_error(const Cli& cli, std::string_view message) {
-  tell(cli, styled(Style::kRed, "error:"), message);
+  print_message(cli, styled(Style::kRed, "error:"), message);
 }
 
 void print_warning(const Cli& cli, std::string_view message) {
-  tell(cli, styled(Style::kYellow, "warning:"), message);
+  print_message(cli, styled(Style::kYellow, "warning:"), message);
 }
 
 void print_note(const Cli& cli, std::string_view message) {
-  tell(cli, {}, message);
+  print_message(cli, {}, message);
 }
 
 void print_diagnostics(const Cli& cli, const std::vector<Diagnostic>& diagnostics) {
@@ -85,7 +85,7 @@ bool is_reader_gone() {
   return ::poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
 }
 
-Result<> print_or_say(const std::function<void()>& print, const std::string& instead) {
+Result<> print_or_fail(const std::function<void()>& print, const std::string& instead) {
   print();
   if (!is_all_printed())
     return fail(Errc::kIo, "standard output could not be written whole: {}", instead);

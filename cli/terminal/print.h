@@ -49,13 +49,14 @@ bool flush_output();
 /// Calls flush_output(). If that fails, discards the buffered output, so that the process does not
 /// write it again when it exits.
 [[nodiscard]] bool is_all_printed();
-/// Returns true if standard output is a pipe whose reader has gone, as in `dlrun ls | head -1`.
-/// This is no error to report.
+/// Returns true if standard output is a pipe whose reader has gone, as in `dlrun ls | head -1`. The
+/// caller then reports no error.
 [[nodiscard]] bool is_reader_gone();
 
-/// Calls `print`. If standard output fails, fails with kIo and the text `instead`: the part that
-/// the user needs in any case, such as the queued job.
-[[nodiscard]] Result<> print_or_say(const std::function<void()>& print, const std::string& instead);
+/// Calls `print`. If standard output fails, fails with kIo and a message that contains `instead`:
+/// the facts that the user needs in any case, such as the id of the queued job.
+[[nodiscard]] Result<> print_or_fail(const std::function<void()>& print,
+                                     const std::string& instead);
 
 /// Return true if standard output, standard error or standard input is a terminal.
 [[nodiscard]] bool is_output_terminal();

@@ -14,13 +14,13 @@ class ProgressLine {
 
   /// Returns true if standard error is a terminal that can show the line; otherwise show()
   /// does nothing.
-  [[nodiscard]] bool is_shown() const { return is_shown_; }
+  [[nodiscard]] bool can_show() const { return can_show_; }
   /// Shows both texts, escaped. On a narrow terminal `what` is cut before `figures`.
   void show(const std::string& what, const std::string& figures);
   void clear();
 
  private:
-  bool is_shown_, is_drawn_ = false;
+  bool can_show_, is_drawn_ = false;
 };
 
 }  // namespace dlrun

@@ -12,7 +12,7 @@ namespace dlrun {
 
 /// Asks for each answer that no flag sets, with the default in brackets. An empty line means the
 /// default. Repeats a question after an invalid answer. Fails with kInterrupted if the input ends
-/// before the last answer. say: shows text at once.
+/// before the last answer. say: prints text and flushes it.
 [[nodiscard]] Result<> ask_questions(InitAnswers& answers, const SiteProfile& site,
                                      std::istream& in, const std::function<void(const Text&)>& say);
 

@@ -43,9 +43,8 @@ Text scaling_table(const Figures& figures, const std::vector<ScalingModel>& mode
              step_time_text(m.compute_s), step_time_text(m.latency_s),
              step_time_text(m.transfer_s));
   }
-  text.add("{}\n", models.size() > 1
-                       ? "; two numbers of ranks do not tell latency and transfer apart"
-                       : "");
+  text.add("{}\n",
+           models.size() > 1 ? "; two numbers of ranks cannot separate latency from transfer" : "");
   std::vector<std::vector<std::string>> more(
       1, {"RANKS", "SAMPLES/S, MODELLED", "EFFICIENCY, MODELLED"});
   for (const ModelledFigure& f : modelled) {

@@ -5,7 +5,7 @@
 
 #include "cli/terminal/autopsy_text.h"
 #include "cli/terminal/print.h"
-#include "cli/terminal/words.h"
+#include "cli/terminal/state_and_cost.h"
 #include "common/text.h"
 #include "launcher/runs/last_words.h"
 #include "launcher/runs/log_file.h"
@@ -45,7 +45,8 @@ void add_state(Lines& lines, const IndexEntry& run, const RunStatus& status) {
   if (facts.foreign && !status.is_last_known) lines.add("", describe(*facts.foreign));
   lines.add("", status.detail);
   if (status.sweep && status.sweep->not_submitted > 0 && !facts.foreign)
-    lines.add("", fmt::format("`dlrun resubmit {}` submits those that were not", run.id));
+    lines.add(
+        "", fmt::format("`dlrun resubmit {}` submits the points that were not submitted", run.id));
 }
 
 void add_progress(Lines& lines, const RunFacts& facts) {
@@ -102,13 +103,14 @@ void add_warnings(Lines& lines, const RunRecord& record) {
 void add_places(Lines& lines, const IndexEntry& run, const RunStatus& status) {
   const RunRecord& record = status.facts.record;
   if (status.sweep) lines.add("points", fmt::format("dlrun sweep {}", run.id));
-  // A local run's log is created by its leader, which does not start if the setup fails.
+  // The leader creates the log of a local run. If the setup fails, the leader does not start, and
+  // there is no log.
   std::error_code none;
   if (const auto log = job_log(run.path, status.facts);
       log && (status.job.cluster != kLocalCluster || std::filesystem::exists(*log, none)))
     lines.add("log", log->string());
   if (record.has_events)
-    lines.add("ranks'", rank_log(run.path, record.attempt, 0).parent_path().string());
+    lines.add("rank logs", rank_log(run.path, record.attempt, 0).parent_path().string());
   lines.add("directory", run.path.string());
 }
 
@@ -124,7 +126,7 @@ Text status_text(const IndexEntry& run, const RunStatus& status) {
   return std::move(lines.text());
 }
 
-int tell_end(const Cli& cli, const IndexEntry& run, const RunStatus& status) {
+int print_end(const Cli& cli, const IndexEntry& run, const RunStatus& status) {
   const int code = exit_code_of_end(status);
   if (code == kExitOk) {
     print_note(cli, end_text(run, status));

@@ -14,6 +14,6 @@ namespace dlrun {
 [[nodiscard]] Text status_text(const IndexEntry& run, const RunStatus& status);
 
 /// Prints how the run ended to stderr. Returns the exit code.
-[[nodiscard]] int tell_end(const Cli& cli, const IndexEntry& run, const RunStatus& status);
+[[nodiscard]] int print_end(const Cli& cli, const IndexEntry& run, const RunStatus& status);
 
 }  // namespace dlrun

@@ -1,7 +1,7 @@
 #include "cli/terminal/terminal_reporter.h"
 
 #include "cli/terminal/print.h"
-#include "cli/terminal/words.h"
+#include "cli/terminal/state_and_cost.h"
 #include "common/text.h"
 
 namespace dlrun {
@@ -27,10 +27,10 @@ void TerminalReporter::progress(const std::filesystem::path& folder, const std::
     began_ = Clock::now();
   }
   if (progress.is_waiting) {
-    if (!is_wait_told_ && !line_->is_shown())
+    if (!is_wait_shown_ && !line_->can_show())
       note(fmt::format("waiting for another dlrun that downloads into {}",
                        printable(folder.string())));
-    is_wait_told_ = true;
+    is_wait_shown_ = true;
     line_->show("waiting for another dlrun that downloads into the same folder", "");
     return;
   }

@@ -11,9 +11,9 @@
 
 namespace dlrun {
 
-/// Prints messages as print.h does. Shows the progress of downloads on a terminal. Without a
-/// terminal, reports only once that a download waits for another dlrun. cli must outlive this
-/// object.
+/// Prints messages through print.h. On a terminal, shows the progress of downloads. Without a
+/// terminal, reports only that a download waits for another dlrun, and only once. cli must outlive
+/// this object.
 class TerminalReporter final : public Reporter {
  public:
   explicit TerminalReporter(const Cli& cli) : cli_(cli) {}
@@ -29,10 +29,10 @@ class TerminalReporter final : public Reporter {
 
  private:
   const Cli& cli_;
-  std::optional<ProgressLine> line_;  ///< while something is in progress
+  std::optional<ProgressLine> line_;  ///< set while a download is in progress
   std::string what_;
   std::chrono::steady_clock::time_point began_;
-  bool is_wait_told_ = false;
+  bool is_wait_shown_ = false;  ///< the wait for another dlrun has been reported
 };
 
 }  // namespace dlrun

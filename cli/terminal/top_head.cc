@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "cli/terminal/line.h"
-#include "cli/terminal/words.h"
+#include "cli/terminal/state_and_cost.h"
 #include "common/text.h"
 #include "common/units.h"
 
@@ -99,10 +99,10 @@ void HeadLines::add_place() {
 
 void HeadLines::add_detail() {
   if (is_unreachable(status_))
-    lines_.push_back(
-        line()
-            .add(" the controller does not answer; this is what was known before", Style::kYellow)
-            .text());
+    lines_.push_back(line()
+                         .add(" the controller does not answer; all values are the last known ones",
+                              Style::kYellow)
+                         .text());
   if (status_.detail.empty()) return;
   const bool is_bad = is_final(status_.state) && status_.state != RunState::kCompleted;
   lines_.push_back(

@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "cli/terminal/line.h"
+#include "cli/terminal/state_and_cost.h"
 #include "cli/terminal/top_head.h"
-#include "cli/terminal/words.h"
 #include "common/text.h"
 #include "common/units.h"
 
@@ -14,7 +14,7 @@ namespace dlrun {
 namespace {
 
 constexpr std::size_t kEventsShown = 6;
-constexpr std::size_t kPlainRanks = 20;
+constexpr std::size_t kPlainRanks = 20;  // ranks or points, if TopSize sets no limits
 
 std::string clock_text(double t) {
   const auto whole = static_cast<std::time_t>(t);
@@ -35,7 +35,7 @@ Style style_of_mark(RankMark mark) {
                                    : Style::kYellow;
 }
 
-std::string why(const RankSample& row) {
+std::string mark_text(const RankSample& row) {
   switch (row.mark) {
     case RankMark::kSilent:
       return fmt::format("silent for {}", duration_text(static_cast<double>(row.age_s)));
@@ -86,7 +86,7 @@ class RankTable {
                                             : "-");
       if (has_step) cells.push_back(row->step ? std::to_string(*row->step) : "-");
       if (has_work) cells.push_back(row->work_ms ? fmt::format("{:.4g} ms", *row->work_ms) : "-");
-      cells.push_back(why(*row));
+      cells.push_back(mark_text(*row));
       rows_.push_back(std::move(cells));
       marks_.push_back(row->mark);
     }
@@ -108,7 +108,7 @@ class RankTable {
       for (const RankSample& row : ranks_.rows) marked += row.mark != RankMark::kNone ? 1 : 0;
       std::string text = fmt::format("{} more rank{}", hidden, hidden == 1 ? "" : "s");
       if (marked > rows_.size())
-        text += fmt::format(", {} of them stand out, too", marked - rows_.size());
+        text += fmt::format(", {} of them also stand out", marked - rows_.size());
       text += is_live_ ? "; make the window taller to see more, q quits" : "; --ranks N shows more";
       lines.push_back(Line(columns).add(" " + text, Style::kDim).text());
     }
@@ -136,9 +136,9 @@ class RankTable {
   std::vector<std::size_t> widths_;
 };
 
-/// Returns the priority of a state if not all points fit; 0 is shown first. The order is running,
-/// failed, pending, others, completed.
-int turn_of(RunState state) {
+/// Returns the place of a state in the order in which points are chosen if not all of them fit:
+/// running (0), failed, pending, others, completed.
+int display_order(RunState state) {
   switch (state) {
     case RunState::kRunning:
       return 0;
@@ -155,14 +155,15 @@ int turn_of(RunState state) {
   }
 }
 
-/// Returns one line per point, and one line about the hidden points.
+/// Returns one line per point, at most max(`most`, 1) lines. If not all points fit, the last line
+/// gives the number of hidden points.
 std::vector<Text> point_lines(const std::vector<PointPicture>& points, std::size_t most,
                               std::size_t columns) {
   std::vector<const PointPicture*> shown;
   for (const PointPicture& point : points) shown.push_back(&point);
   if (shown.size() > most) {
     std::stable_sort(shown.begin(), shown.end(), [](const PointPicture* a, const PointPicture* b) {
-      return turn_of(a->state) < turn_of(b->state);
+      return display_order(a->state) < display_order(b->state);
     });
     shown.resize(most > 0 ? most - 1 : 0);
     std::sort(shown.begin(), shown.end(),
@@ -211,12 +212,12 @@ std::vector<Text> event_lines(const RunPicture& picture, std::size_t most, std::
   std::vector<Text> lines;
   const std::size_t first = events.size() - std::min(most, events.size());
   for (std::size_t at = first; at < events.size(); ++at) {
-    const NotedEvent& event = events[at];
-    const Style with = event.is_bad ? Style::kRed : Style::kNone;
+    const ShownEvent& event = events[at];
+    const Style style = event.is_bad ? Style::kRed : Style::kNone;
     Line line(columns);
     line.add(fmt::format(" {}  ", clock_text(event.t)), Style::kDim)
-        .add(fmt::format("{:<12}", cut(printable(event.kind), 12)), with)
-        .add(" " + printable(event.text), with);
+        .add(fmt::format("{:<12}", cut(printable(event.kind), 12)), style)
+        .add(" " + printable(event.text), style);
     lines.push_back(line.text());
   }
   return lines;

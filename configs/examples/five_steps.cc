@@ -1,5 +1,6 @@
-// Trains a linear model of drawn digits in five steps, data-parallel on one or more ranks. The
-// program is called five-steps.
+// Trains a linear model on generated digits, data-parallel on one or more ranks. The numbered
+// comments mark the five changes that make a program data-parallel. The program is called
+// five-steps.
 //
 // To build it outside this repository:
 //   find_package(dlrun) and target_link_libraries(five-steps PRIVATE dlrun::runtime)
@@ -23,8 +24,8 @@ using namespace dlrun::trainer;
 
 constexpr std::size_t kPixels = 784, kClasses = 10, kWeights = kPixels * kClasses;
 
-/// Computes softmax regression (Bishop 2006, 4.3.4) over samples [begin, end) of data. w: [784 x
-/// 10]. Adds the gradient of the mean loss to gradient, [784 x 10]. Returns the mean loss.
+/// Computes softmax regression (Bishop 2006, 4.3.4) over the samples of `range`. w and gradient:
+/// [784 x 10]. Adds the gradient of the mean loss to `gradient`. Returns the mean loss.
 double regress(const Dataset& data, Range range, const std::vector<float>& w,
                std::vector<float>& gradient) {
   double loss = 0;
@@ -50,14 +51,14 @@ Result<> train(const std::filesystem::path& file) {
   auto job = DistributedJob::initialise();  // 1. find this rank and the others
   if (!job) return tl::unexpected(job.error());
   // 2. with a GPU: cudaSetDevice(job->gpu(visible))
-  const double rate = job->scaled(
-      0.02, LrScaling::kNone);  // 3. the global batch does not depend on the number of ranks
+  // 3. no scaling here, because the global batch is equal for all numbers of ranks
+  const double rate = job->scaled(0.02, LrScaling::kNone);
   std::vector<float> w(kWeights), gradient(kWeights);
-  auto optimizer = DistributedOptimizer::wrap(*job, {.name = "sgd"},
-                                              w.size());  // 4. steps by the mean of all gradients
+  // 4. step by the mean of all ranks' gradients
+  auto optimizer = DistributedOptimizer::wrap(*job, {.name = "sgd"}, w.size());
   if (!optimizer) return tl::unexpected(optimizer.error());
   if (job->is_root()) std::fill(w.begin(), w.end(), 1e-3F);
-  DLRUN_TRY(job->broadcast(w));  // 5. all ranks begin with the same values
+  DLRUN_TRY(job->broadcast(w));  // 5. all ranks start with rank 0's values
 
   const Dataset data = generate_digits(840, 1, false);
   for (int step = 1; step <= 30; ++step) {

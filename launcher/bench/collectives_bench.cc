@@ -59,7 +59,9 @@ Result<> read_figures(const std::string& text, const std::string& backend,
     if (!line.starts_with('{')) continue;
     const Json json = parse_json<Json>(line);
     if (json.is_discarded() || !json.contains("busbw"))
-      return fail(Errc::kInternal, "dlrun-trainer collectives said '{}'", printable(line));
+      return fail(Errc::kInternal,
+                  "dlrun-trainer collectives printed '{}', which is no measurement",
+                  printable(line));
     figures.push_back({backend, json.value("ranks", 0), json.value("bytes", std::uint64_t{0}),
                        json.value("us", 0.0), json.value("algbw", 0.0), json.value("busbw", 0.0)});
   }
@@ -110,7 +112,7 @@ Result<std::vector<int>> parse_workers(const std::string& text) {
 
 Result<MeasuredCollectives> measure_collectives(
     const Env& env, const std::filesystem::path& trainer, const CollectivesRequest& request,
-    const std::function<void(const CollectiveLeftOut&)>& tell) {
+    const std::function<void(const CollectiveLeftOut&)>& on_left_out) {
   MeasuredCollectives measured;
   for (const int workers : request.workers) {
     for (const std::string& backend : request.backends) {
@@ -118,7 +120,7 @@ Result<MeasuredCollectives> measure_collectives(
                                                 backend, measured.figures));
       if (!reason) continue;
       measured.left_out.push_back({backend, workers, std::move(*reason)});
-      tell(measured.left_out.back());
+      on_left_out(measured.left_out.back());
     }
   }
   return measured;

@@ -50,11 +50,11 @@ struct MeasuredCollectives {
 [[nodiscard]] Result<std::vector<int>> parse_workers(const std::string& text);
 
 /// Measures each backend with each number of workers, one after the other; each takes at most ten
-/// minutes. Calls `tell` at once for each backend that is left out. Fails with kUsage if the
+/// minutes. Calls `on_left_out` at once for each backend that is left out. Fails with kUsage if the
 /// trainer refuses the operation or the sizes, and with kInterrupted after Ctrl-C.
 [[nodiscard]] Result<MeasuredCollectives> measure_collectives(
     const Env& env, const std::filesystem::path& trainer, const CollectivesRequest& request,
-    const std::function<void(const CollectiveLeftOut&)>& tell);
+    const std::function<void(const CollectiveLeftOut&)>& on_left_out);
 
 /// Returns this machine's name; "this machine" if it has none.
 [[nodiscard]] std::string host_name();

@@ -45,10 +45,10 @@ struct Panel {
   ValueOf value_of;
   Range values, sizes;  ///< ranges of the axes
   [[nodiscard]] double x_of(std::uint64_t bytes) const {
-    return x + svg::log_part(static_cast<double>(bytes), sizes.low, sizes.high) * kPanelWidth;
+    return x + svg::log_position(static_cast<double>(bytes), sizes.low, sizes.high) * kPanelWidth;
   }
   [[nodiscard]] double y_of(double value) const {
-    return y + (1 - svg::log_part(value, values.low, values.high)) * kPanelHeight;
+    return y + (1 - svg::log_position(value, values.low, values.high)) * kPanelHeight;
   }
 };
 
@@ -81,7 +81,7 @@ std::string drawn(const Panel& panel, const CollectiveFigures& figures) {
       points += svg::point(panel.x_of(bytes), panel.y_of(panel.value_of(*figure)));
     }
     if (points.empty()) continue;
-    drawn += svg::element("polyline", {{"points", svg::points(points)},
+    drawn += svg::element("polyline", {{"points", svg::point_list(points)},
                                        {"stroke", kColours[b % kColours.size()]}}) +
              "\n";
   }

@@ -36,7 +36,7 @@ Json last_object(std::string_view out) {
 
 /// Returns the last line of a command's standard error: the reason of the failure.
 std::string last_line(const std::string& err) {
-  std::string last = "it said nothing";
+  std::string last = "it printed nothing";
   for (const std::string_view line : split(err, '\n')) {
     if (!trim(line).empty()) last = printable(trim(line));
   }
@@ -60,7 +60,7 @@ std::optional<double> rate_of(const Json& status) {
 /// The outcome of one size.
 struct Outcome {
   Json status = Json::object();  ///< as in `dlrun status --json`; empty if there is no run
-  std::string why_not;           ///< the reason of a failure; empty after a success
+  std::string failure;           ///< the reason of a failure; empty after a success
 };
 
 /// Passes on the reasons why a run waits, and ignores its log.
@@ -173,10 +173,10 @@ Result<Outcome> SizeRunner::follow(const IndexEntry& run) const {
 
 Result<Outcome> SizeRunner::run_through_slurm(int size) const {
   DLRUN_TRY_ASSIGN(const auto sent, run_command(command_of(size, "submit", "--json")));
-  const Json told = last_object(sent.out);
-  const IndexEntry run{json_read::text(told, "run"), json_read::text(told, "name"),
-                       json_read::text(told, "path"), ""};
-  const bool has_job = !json_read::text(told, "job").empty();
+  const Json answer = last_object(sent.out);
+  const IndexEntry run{json_read::text(answer, "run"), json_read::text(answer, "name"),
+                       json_read::text(answer, "path"), ""};
+  const bool has_job = !json_read::text(answer, "job").empty();
   if (interrupt_.requested() || sent.exit_code == kExitInterrupted) {
     if (has_job) cancel(run);
     return interrupted();
@@ -202,14 +202,14 @@ Result<> SizeRunner::measure(int size, MeasuredScaling& measured) const {
   const std::string run = json_read::text(outcome.status, "run");
   const auto rate = rate_of(outcome.status);
   const auto ranks = json_read::integer(outcome.status, "ranks");
-  if (outcome.why_not.empty() && rate && ranks && *ranks > 0) {
+  if (outcome.failure.empty() && rate && ranks && *ranks > 0) {
     measured.figures.push_back(
         {request_.is_local ? 1 : size, static_cast<int>(*ranks), *rate, run});
     messages_.note(fmt::format("{}: {:.0f} samples/s ({})", size_text(size), *rate, run));
     return {};
   }
   const std::string reason =
-      outcome.why_not.empty() ? "the program reported no samples a second" : outcome.why_not;
+      outcome.failure.empty() ? "the program reported no samples a second" : outcome.failure;
   measured.left_out.push_back({size, reason});
   messages_.warning(fmt::format("{} is left out: {}", size_text(size), reason));
   return {};

@@ -106,8 +106,8 @@ std::vector<ScalingModel> fit_scaling(const Figures& figures, double batch) {
   return models;
 }
 
-Modelled continue_scaling(const Figures& figures, const std::vector<ScalingModel>& models,
-                          double batch) {
+Modelled predict_scaling(const Figures& figures, const std::vector<ScalingModel>& models,
+                         double batch) {
   Modelled modelled;
   if (models.empty()) return modelled;
   int most = 0;

@@ -44,9 +44,9 @@ struct ModelledFigure {
 inline constexpr int kMostModelledRanks = 1024;
 /// Predicts the rates at twice the largest measured number of ranks, four times, and so on; the
 /// last prediction is at kMostModelledRanks.
-[[nodiscard]] std::vector<ModelledFigure> continue_scaling(
-    const std::vector<ScalingFigure>& figures, const std::vector<ScalingModel>& models,
-    double batch);
+[[nodiscard]] std::vector<ModelledFigure> predict_scaling(const std::vector<ScalingFigure>& figures,
+                                                          const std::vector<ScalingModel>& models,
+                                                          double batch);
 
 /// speed_up() returns the rate relative to the measurement with the fewest ranks. efficiency()
 /// returns the rate per rank relative to that measurement's rate per rank.

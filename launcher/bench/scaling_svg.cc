@@ -25,10 +25,10 @@ struct Axes {
   double first = 0, last = 0;  ///< ranks
   double low = 0, high = 0;    ///< rates, powers of ten
   [[nodiscard]] double x(double ranks) const {
-    return kPlotLeft + svg::log_part(ranks, first, last) * kWidth;
+    return kPlotLeft + svg::log_position(ranks, first, last) * kWidth;
   }
   [[nodiscard]] double y(double rate) const {
-    return kPlotTop + (1 - svg::log_part(rate, low, high)) * kHeight;
+    return kPlotTop + (1 - svg::log_position(rate, low, high)) * kHeight;
   }
   [[nodiscard]] std::string point(double ranks, double rate) const {
     return svg::point(x(ranks), y(rate));
@@ -56,7 +56,7 @@ Axes axes_of(const Figures& figures, const Modelled& modelled) {
 }
 
 std::string curve(const std::string& points, std::string_view name) {
-  return svg::element("polyline", {{"points", svg::points(points)}, {"class", name}}) + "\n";
+  return svg::element("polyline", {{"points", svg::point_list(points)}, {"class", name}}) + "\n";
 }
 
 /// Returns the line below the title that names the curves.
@@ -89,13 +89,13 @@ std::string ticks_of(const Axes& axes) {
 /// Returns the curves of the predictions: the highest one, and the lowest one if it differs.
 std::string modelled_curves(const Axes& axes, const ScalingFigure& end, const Modelled& modelled) {
   std::string least = axes.point(end.ranks, end.samples_per_s), most = least;
-  bool is_span = false;
+  bool has_range = false;
   for (const ModelledFigure& f : modelled) {
     least += axes.point(f.ranks, f.low);
     most += axes.point(f.ranks, f.high);
-    is_span = is_span || f.high > f.low * 1.0001;
+    has_range = has_range || f.high > f.low * 1.0001;
   }
-  return curve(most, "modelled") + (is_span ? curve(least, "modelled") : "");
+  return curve(most, "modelled") + (has_range ? curve(least, "modelled") : "");
 }
 
 }  // namespace

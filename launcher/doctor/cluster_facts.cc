@@ -19,11 +19,11 @@ namespace {
 
 /// The timeout of a query. A busy controller answers within seconds, and Slurm's own tools give up
 /// after about ten seconds.
-constexpr std::chrono::seconds kPatience{15};
+constexpr std::chrono::seconds kQueryTimeout{15};
 
 /// Returns the NAME=value fields of one line, split at blanks. Only fields that dlrun does not use
 /// can have blanks in their values.
-[[nodiscard]] std::map<std::string_view, std::string_view> words_of(std::string_view line) {
+[[nodiscard]] std::map<std::string_view, std::string_view> name_value_pairs(std::string_view line) {
   std::map<std::string_view, std::string_view> words;
   for (std::string_view word : split(line, ' ')) {
     const auto equals = word.find('=');
@@ -43,12 +43,12 @@ constexpr std::chrono::seconds kPatience{15};
   return limit && *limit ? std::optional(**limit) : std::nullopt;
 }
 
-void raise(std::optional<std::int64_t>& most, const std::optional<std::int64_t>& value) {
+void keep_larger(std::optional<std::int64_t>& most, const std::optional<std::int64_t>& value) {
   if (value) most = std::max(most.value_or(0), *value);
 }
 
 /// Returns true if a node in this state accepts no jobs.
-[[nodiscard]] bool is_out(std::string_view state) {
+[[nodiscard]] bool accepts_no_jobs(std::string_view state) {
   constexpr std::array<std::string_view, 7> kOut{"down",  "drain",  "fail",    "unknown",
                                                  "inval", "future", "not_resp"};
   return std::any_of(kOut.begin(), kOut.end(),
@@ -71,22 +71,22 @@ class Doctor {
                     program);
       }
     }
-    DLRUN_TRY_ASSIGN(const auto config, ask(of_cluster({"scontrol", "show", "config"})));
+    DLRUN_TRY_ASSIGN(const auto config, ask(with_cluster({"scontrol", "show", "config"})));
     facts_.config = parse_config(config);
-    if (const auto text = answer(of_cluster({"scontrol", "show", "partition", "--oneliner"})))
+    if (const auto text = answer(with_cluster({"scontrol", "show", "partition", "--oneliner"})))
       facts_.partitions = parse_partitions(*text);
     if (const auto text =
-            answer(of_cluster({"sinfo", "-h", "-e", "-o", std::string(kSinfoFormat)})))
+            answer(with_cluster({"sinfo", "-h", "-e", "-o", std::string(kSinfoFormat)})))
       add_nodes(facts_.partitions, *text);
     if (const auto text = answer({"srun", "--mpi=list"})) read_mpi_list(facts_, *text);
     if (const auto text = answer({"srun", "--help"}))
       facts_.has_pyxis = text->find("--container-image") != std::string::npos;
-    look_around();
+    examine_login_node();
     return std::move(facts_);
   }
 
  private:
-  [[nodiscard]] std::vector<std::string> of_cluster(std::vector<std::string> argv) const {
+  [[nodiscard]] std::vector<std::string> with_cluster(std::vector<std::string> argv) const {
     if (!cluster_.empty()) argv.insert(argv.begin() + 1, {"-M", cluster_});
     return argv;
   }
@@ -98,11 +98,11 @@ class Doctor {
     const std::string question = join(argv, " ");
     command.argv = std::move(argv);
     command.env = env_;
-    command.timeout = kPatience;
+    command.timeout = kQueryTimeout;
     const auto done = run_command(command);
     if (!done && done.error().code == Errc::kTimeout)
       return fail(Errc::kUnavailable, "`{}` did not answer within {} s", question,
-                  kPatience.count());
+                  kQueryTimeout.count());
     if (!done) return tl::unexpected(done.error());
     if (done->exit_code != 0)
       return tl::unexpected(slurm_error(question, done->err, done->exit_code));
@@ -131,7 +131,7 @@ class Doctor {
     return line.empty() ? "?" : printable(line);
   }
 
-  void look_around() {
+  void examine_login_node() {
     for (const ContainerBackendRow& row : kContainerBackends) {
       std::string version;
       for (const VersionCommand& command : row.backend().version_commands()) {
@@ -201,7 +201,7 @@ std::map<std::string, std::string, std::less<>> parse_config(std::string_view te
 std::vector<PartitionFacts> parse_partitions(std::string_view text) {
   std::vector<PartitionFacts> partitions;
   for (std::string_view line : split(text, '\n')) {
-    const auto words = words_of(trim(line));
+    const auto words = name_value_pairs(trim(line));
     const auto word = [&](std::string_view name) {
       const auto found = words.find(name);
       return found == words.end() ? std::string_view() : found->second;
@@ -221,7 +221,7 @@ std::vector<PartitionFacts> parse_partitions(std::string_view text) {
 }
 
 void add_gres(PartitionFacts& partition, std::string_view gres) {
-  raise(partition.gpus_per_node, gpus_in_gres(gres));
+  keep_larger(partition.gpus_per_node, gpus_in_gres(gres));
   for (std::string_view item : split(gres, ',')) {
     item = trim(item.substr(0, item.find('(')));
     const auto parts = split(item, ':');
@@ -240,10 +240,11 @@ void add_nodes(std::vector<PartitionFacts>& partitions, std::string_view text) {
         std::find_if(partitions.begin(), partitions.end(),
                      [&](const PartitionFacts& partition) { return partition.name == fields[0]; });
     if (found == partitions.end()) continue;
-    raise(found->cpus_per_node, leading_number(fields[2]));
-    raise(found->mem_per_node_mib, leading_number(fields[3]));
+    keep_larger(found->cpus_per_node, leading_number(fields[2]));
+    keep_larger(found->mem_per_node_mib, leading_number(fields[3]));
     add_gres(*found, fields[4]);
-    if (!is_out(fields[5])) found->nodes_in_use_or_idle += leading_number(fields[1]).value_or(0);
+    if (!accepts_no_jobs(fields[5]))
+      found->nodes_in_use_or_idle += leading_number(fields[1]).value_or(0);
   }
 }
 

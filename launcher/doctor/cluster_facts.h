@@ -1,5 +1,5 @@
 #pragma once
-// Facts about a live cluster, from Slurm's own commands, and about the login node.
+// Facts about a live cluster, which Slurm's commands report, and about the login node.
 
 #include <cstdint>
 #include <map>
@@ -49,9 +49,10 @@ struct ClusterFacts {
   [[nodiscard]] bool has_mpi(std::string_view plugin) const;
 };
 
-/// Queries the cluster. `cluster`: another cluster than the default one (Slurm's -M). Each query
-/// times out after 15 s. Fails with kNotFound without Slurm, and with kUnavailable if the
-/// controller does not answer. If a later query fails, `unanswered` holds its error.
+/// Queries the cluster. `cluster`: a cluster's name for Slurm's -M; empty: the default cluster.
+/// Each query times out after 15 s. Fails with kNotFound without Slurm, and with kUnavailable if
+/// the controller does not answer the first query. If a later query fails, `unanswered` holds its
+/// error.
 [[nodiscard]] Result<ClusterFacts> ask_cluster(const Env& env, const std::string& cluster = {});
 
 // Parsers of the answers. They skip unknown fields and lines, because these differ between the

@@ -14,7 +14,7 @@ namespace {
 
 /// Returns true if Slurm has --gpus-per-node and similar options. Only the plugin cons_tres
 /// supports them; with other plugins, jobs request GPUs by --gres.
-[[nodiscard]] bool knows_gpu_options(const ClusterFacts& facts) {
+[[nodiscard]] bool has_gpu_options(const ClusterFacts& facts) {
   return facts.setting("SelectType").ends_with("cons_tres");
 }
 
@@ -60,9 +60,9 @@ namespace {
   return fmt::format("  {}: {{{}}}\n", yaml_text(partition.name), join(parts, ", "));
 }
 
-/// Returns true if slurmrestd of this Slurm version has the API that dlrun uses; 23.11 is the last
-/// one.
-[[nodiscard]] bool serves_our_rest(std::string_view version) {
+/// Returns true if slurmrestd of this Slurm version has the API version that dlrun uses.
+/// Slurm 23.11 is the last version with it. Returns true if the version is unknown.
+[[nodiscard]] bool has_rest_version(std::string_view version) {
   const auto year = parse_int(version.substr(0, version.find('.')));
   return !year || *year <= 23;
 }
@@ -81,22 +81,22 @@ class Findings {
   std::vector<Finding> found_;
 };
 
-/// Adds the ways in which srun can start MPI.
+/// Adds whether srun can start MPI programs over PMIx.
 void add_mpi(const ClusterFacts& facts, Findings& found) {
   const std::string plugins = join(facts.mpi_plugins, " ");
   if (facts.has_mpi("pmix")) {
     found.add(Kind::kFine, "MPI",
               "srun --mpi=pmix" +
                   (facts.pmix_versions.empty() ? "" : " (" + join(facts.pmix_versions, " ") + ")"),
-              "presets that want MPI start it; the bundled trainer uses mpi");
+              "presets for MPI programs use it; the bundled trainer uses mpi");
   } else if (facts.mpi_plugins.empty()) {
     found.add(Kind::kNote, "MPI", "srun --mpi=list prints nothing",
-              "presets that want MPI rely on srun's own default");
+              "presets for MPI programs rely on srun's own default");
   } else {
     found.add(
         Kind::kMissing, "MPI", "no pmix, but " + plugins,
         "an Open MPI of version 4 or 5 needs PMIx; without it, each rank would run alone, as a "
-        "world of one rank. Give launch.mpi, or use gloo or nccl");
+        "world of one rank. Set launch.mpi, or use gloo or nccl");
   }
 }
 
@@ -115,19 +115,20 @@ void add_gpus(const ClusterFacts& facts, Findings& found) {
     found.add(
         Kind::kFine, "GPUs",
         fmt::format("up to {} per node{}", gpus, types.empty() ? "" : ": " + join(types, ", ")),
-        knows_gpu_options(facts) ? "resources.gpus_per_node asks by --gpus-per-node"
-                                 : fmt::format("{} knows no --gpus-per-node: gpu_style is gres",
-                                               facts.setting("SelectType")));
+        has_gpu_options(facts)
+            ? "resources.gpus_per_node becomes --gpus-per-node"
+            : fmt::format("{} does not support --gpus-per-node: gpu_style is gres",
+                          facts.setting("SelectType")));
   }
 }
 
 /// Adds the tools that run containers.
 void add_containers(const ClusterFacts& facts, Findings& found) {
   if (facts.has_pyxis) {
-    found.add(Kind::kFine, "pyxis", "srun knows --container-image", "container.runtime: pyxis");
+    found.add(Kind::kFine, "pyxis", "srun has --container-image", "container.runtime: pyxis");
   } else {
     found.add(
-        Kind::kMissing, "pyxis", "srun knows no --container-image",
+        Kind::kMissing, "pyxis", "srun has no --container-image",
         container_runtime(facts) == "none"
             ? "no container runtime was found on this node: modules, conda or a venv, unless a "
               "module brings apptainer"
@@ -135,7 +136,7 @@ void add_containers(const ClusterFacts& facts, Findings& found) {
   }
   for (const auto& [tool, version] : facts.container_tools) {
     found.add(Kind::kFine, tool, version,
-              fmt::format("container.runtime: {}, where the nodes have it, too", tool));
+              fmt::format("container.runtime: {}, if the nodes also have it", tool));
   }
 }
 
@@ -143,18 +144,19 @@ void add_containers(const ClusterFacts& facts, Findings& found) {
 void add_jobs(const ClusterFacts& facts, Findings& found) {
   if (facts.has_accounting()) {
     found.add(Kind::kFine, "accounting", facts.setting("AccountingStorageType"),
-              "jobs that left the queue are found by sacct, too");
+              "sacct also finds jobs that have left the queue");
     if (!facts.setting("AccountingStorageEnforce").empty() &&
         facts.setting("AccountingStorageEnforce") != "none")
       found.add(Kind::kNote, "accounts", "enforced: " + facts.setting("AccountingStorageEnforce"),
-                "resources.account or $SBATCH_ACCOUNT may have to name yours: sacctmgr show assoc "
-                "user=$USER");
+                "you may have to set resources.account or $SBATCH_ACCOUNT: sacctmgr show assoc "
+                "user=$USER lists your accounts");
   } else {
-    found.add(Kind::kNote, "accounting", "none", "status and wait work from each run's own record");
+    found.add(Kind::kNote, "accounting", "none", "status and wait use each run's own record");
   }
   const std::string proctrack = facts.setting("ProctrackType");
   if (proctrack.ends_with("cgroup")) {
-    found.add(Kind::kFine, "processes", proctrack, "what a job leaves behind is ended with it");
+    found.add(Kind::kFine, "processes", proctrack,
+              "Slurm ends all processes of a job with the job");
   } else {
     found.add(Kind::kNote, "processes", proctrack,
               "not tracked by control groups: the agent ends its ranks' children itself");
@@ -165,19 +167,17 @@ void add_jobs(const ClusterFacts& facts, Findings& found) {
               facts.setting("TaskPlugin").empty() ? "no TaskPlugin" : facts.setting("TaskPlugin"),
               "launch.cpu_bind has no effect: tasks are not bound to cores");
   if (facts.setting("JobRequeue") == "0")
-    found.add(Kind::kNote, "requeue", "JobRequeue=0",
-              "jobs start again only where they ask for it");
+    found.add(Kind::kNote, "requeue", "JobRequeue=0", "Slurm requeues only jobs that request it");
   const std::string array = facts.setting("MaxArraySize");
   if (!array.empty())
-    found.add(Kind::kFine, "arrays", "MaxArraySize=" + array,
-              "a job array has fewer tasks than that");
+    found.add(Kind::kFine, "arrays", "MaxArraySize=" + array, "a job array must have fewer tasks");
 }
 
 /// Adds whether slurmrestd can be used.
 void add_rest(const ClusterFacts& facts, Findings& found) {
   if (facts.setting("AuthAltTypes").find("jwt") == std::string::npos) {
     found.add(Kind::kNote, "REST", "no auth/jwt", "jobs are submitted by sbatch");
-  } else if (!serves_our_rest(facts.setting("SLURM_VERSION"))) {
+  } else if (!has_rest_version(facts.setting("SLURM_VERSION"))) {
     found.add(Kind::kNote, "REST",
               fmt::format("auth/jwt, but slurmrestd of Slurm {} no longer serves {}",
                           facts.setting("SLURM_VERSION"), kRestVersion),
@@ -197,11 +197,11 @@ void add_surroundings(const ClusterFacts& facts, Findings& found) {
             facts.scratch_variable.empty() ? "neither $SCRATCH nor $WORK names a folder"
                                            : "$" + facts.scratch_variable,
             facts.scratch_variable.empty()
-                ? "runs are made in ./runs: submit from a file system that the nodes share"
-                : "runs belong there");
+                ? "runs are created in ./runs: submit from a file system that the nodes share"
+                : "use this folder for runs_dir");
   if (!facts.fast_networks.empty())
     found.add(Kind::kNote, "network", join(facts.fast_networks, " "),
-              "if the nodes have it, too: interface in the site's file");
+              "if the nodes also have it, set interface in the site's file");
   for (const std::string& open : facts.unanswered)
     found.add(Kind::kMissing, "unanswered", open, "this information is missing");
 }
@@ -233,9 +233,8 @@ std::string draft_name(const ClusterFacts& facts) {
 std::string site_draft(const ClusterFacts& facts) {
   const std::string name = draft_name(facts), cluster = facts.cluster_name();
   std::string text = fmt::format(
-      "# Drafted by `dlrun doctor --site-file` from what the cluster says of itself. It belongs "
-      "into\n"
-      "# ~/.config/dlrun/sites/{0}.yaml; `dlrun site show {0}` then reads it. docs/sites.md has "
+      "# Drafted by `dlrun doctor --site-file` from the answers of Slurm. Save this file as\n"
+      "# ~/.config/dlrun/sites/{0}.yaml; `dlrun site show {0}` then shows it. docs/sites.md lists "
       "every key.\n",
       name);
   const auto line = [&](std::string_view key, std::string_view value,
@@ -246,20 +245,20 @@ std::string site_draft(const ClusterFacts& facts) {
   line("help", yaml_text(fmt::format("Slurm cluster {}, version {}", printable(cluster),
                                      printable(facts.setting("SLURM_VERSION")))));
   if (!cluster.empty()) line("clusters", yaml_text(literal(cluster)), "Slurm's ClusterName");
-  line("gpu_style", knows_gpu_options(facts) ? "gpus" : "gres",
-       knows_gpu_options(facts) ? "--gpus-per-node" : "--gres=gpu:N");
+  line("gpu_style", has_gpu_options(facts) ? "gpus" : "gres",
+       has_gpu_options(facts) ? "--gpus-per-node" : "--gres=gpu:N");
   line("container_runtime", container_runtime(facts));
   line("mpi", facts.has_mpi("pmix") ? "pmix" : "default",
        "of: " + printable(join(facts.mpi_plugins, " ")));
   if (facts.scratch_variable.empty()) {
-    line("# runs_dir", "/scratch/${USER}/dlrun", "where runs are made; ./runs else");
+    line("# runs_dir", "/scratch/${USER}/dlrun", "where runs are created; default: ./runs");
   } else {
     line("runs_dir", fmt::format("${{{}}}/dlrun", facts.scratch_variable),
-         "./runs where it is not set");
+         "./runs if the variable is not set");
   }
   const std::string network = facts.fast_networks.empty() ? "ib0" : facts.fast_networks.front();
   line("# interface", yaml_text(network),
-       "for collectives, where the nodes' names lead to a slow network");
+       "for collectives, if the nodes' names belong to a slow network");
   line("# environment", "{NCCL_DEBUG: WARN}", "for every job");
   const auto first = std::find_if(facts.partitions.begin(), facts.partitions.end(),
                                   [](const auto& p) { return p.is_default; });

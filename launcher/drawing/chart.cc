@@ -21,7 +21,7 @@ constexpr double kLeft = 58, kRight = 20, kTop = 10, kBottom = 42;
 constexpr double kPlotWidth = kWidth - kLeft - kRight, kPlotHeight = kHeight - kTop - kBottom;
 constexpr std::size_t kPointsDrawn = 360;
 constexpr std::size_t kDotsDrawn = 30;
-constexpr double kLogarithmicFrom = 100;
+constexpr double kLogarithmicFrom = 100;  // ratio of the largest to the smallest value
 
 /// Returns the points of each part in order. Leaves out points that are not finite.
 std::vector<std::vector<ChartPoint>> parts_of(const std::vector<ChartPoint>& points) {
@@ -34,7 +34,7 @@ std::vector<std::vector<ChartPoint>> parts_of(const std::vector<ChartPoint>& poi
   return parts;
 }
 
-/// Averages neighbours, so that no curve has more points than pixels.
+/// Averages neighbouring points, so that no curve has more points than pixels.
 std::vector<ChartPoint> thinned(const std::vector<ChartPoint>& points) {
   const auto parts = parts_of(points);
   std::size_t all = 0;
@@ -62,8 +62,8 @@ std::vector<ChartPoint> thinned(const std::vector<ChartPoint>& points) {
 struct Axis {
   double low = 0, high = 1;
   bool is_logarithmic = false;
-  /// Maps a value to 0..1.
-  [[nodiscard]] double along(double value) const {
+  /// Returns where a value lies on the axis, from 0 (low) to 1 (high).
+  [[nodiscard]] double position_of(double value) const {
     if (is_logarithmic)
       return (std::log10(value) - std::log10(low)) / (std::log10(high) - std::log10(low));
     return (value - low) / (high - low);
@@ -96,9 +96,9 @@ Axis y_axis(const Chart& chart, Extent extent) {
   if (chart.begins_at_zero) extent.low = std::min(extent.low, 0.0);
   if (chart.y_unit == ChartUnit::kPercent) extent.high = std::max(extent.high, 100.0);
   if (extent.high - extent.low < 1e-12 * std::max(1.0, std::abs(extent.high))) {
-    const double room = extent.high == 0 ? 1 : std::abs(extent.high) * 0.1;
-    extent.high += room;
-    if (!chart.begins_at_zero) extent.low -= room;
+    const double margin = extent.high == 0 ? 1 : std::abs(extent.high) * 0.1;
+    extent.high += margin;
+    if (!chart.begins_at_zero) extent.low -= margin;
   }
   const auto ticks = round_ticks(extent.low, extent.high, 4);
   const double step = ticks.size() > 1 ? ticks[1] - ticks[0] : extent.high - extent.low;
@@ -107,7 +107,8 @@ Axis y_axis(const Chart& chart, Extent extent) {
   return axis;
 }
 
-/// The unit of an axis. For bytes it is a power of 1024, so that the ticks are round numbers of it.
+/// The unit of an axis. For bytes, the divisor is a power of 1024, so that the ticks are round
+/// numbers of the unit.
 struct Scale {
   double divisor = 1;
   std::string suffix;
@@ -142,10 +143,12 @@ class Drawing {
   void add_series();
   void decide_axes();
   [[nodiscard]] std::vector<double> y_ticks() const;
-  [[nodiscard]] double x_of(double value) const { return kLeft + x_.along(value) * kPlotWidth; }
+  [[nodiscard]] double x_of(double value) const {
+    return kLeft + x_.position_of(value) * kPlotWidth;
+  }
   /// Returns the coordinate of a value in the unit of the axis.
   [[nodiscard]] double y_of(double value) const {
-    return kTop + (1 - y_.along(value)) * kPlotHeight;
+    return kTop + (1 - y_.position_of(value)) * kPlotHeight;
   }
   [[nodiscard]] std::string points_text(const std::vector<ChartPoint>& points) const;
   [[nodiscard]] std::vector<std::vector<ChartPoint>> scaled_parts(
@@ -214,7 +217,7 @@ std::string Drawing::points_text(const std::vector<ChartPoint>& points) const {
   for (const ChartPoint& point : points) {
     if (!y_.is_logarithmic || point.y > 0) text += svg::point(x_of(point.x), y_of(point.y));
   }
-  return svg::points(text);
+  return svg::point_list(text);
 }
 
 std::vector<std::vector<ChartPoint>> Drawing::scaled_parts(std::vector<ChartPoint> points) const {
@@ -290,13 +293,13 @@ std::string Drawing::dots(const ChartSeries& one, const std::vector<ChartPoint>&
   std::string drawn;
   for (const ChartPoint& point : points) {
     if (y_.is_logarithmic && point.y <= 0) continue;
-    const std::string words = escape_html(fmt::format("{} {}", one.name, short_number(point.y)));
+    const std::string label = escape_html(fmt::format("{} {}", one.name, short_number(point.y)));
     drawn += svg::element("circle",
                           {{"class", fmt::format("f{}", one.colour % kChartColours)},
                            {"cx", x_of(point.x)},
                            {"cy", y_of(point.y)},
                            {"r", "2.6"}},
-                          svg::element("title", {}, words)) +
+                          svg::element("title", {}, label)) +
              "\n";
   }
   return drawn;

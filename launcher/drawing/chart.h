@@ -1,6 +1,6 @@
 #pragma once
-// Draws curves as SVG inside a page: no scripts, no network; colours are the page's CSS classes
-// c0..c7. Pure functions.
+// Draws curves as SVG for an HTML page, without scripts. The page's CSS classes c0..c7 define the
+// colours. Pure functions.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,14 +12,14 @@ namespace dlrun {
 
 struct ChartPoint {
   double x = 0, y = 0;
-  std::int64_t part = 0;  ///< neighbouring points with different parts are not joined
+  std::int64_t part = 0;  ///< a line joins neighbouring points only if their parts are equal
 };
 
 struct ChartSeries {
   std::string name;
   std::size_t colour = 0;  ///< index into the page's colours
   std::vector<ChartPoint> points;
-  bool has_dots = false;  ///< shows each point; for few points, far apart
+  bool has_dots = false;  ///< draws a dot at each point; for series of few points
 };
 
 /// The area between two curves: the least and the greatest of many values.
@@ -33,7 +33,7 @@ enum class ChartUnit { kPlain, kBytes, kPercent };
 /// One figure.
 struct Chart {
   std::string title;
-  std::string unit;  ///< text beside the title; gets ", logarithmic" if the y axis is
+  std::string unit;  ///< shown beside the title, with ", logarithmic" if the y axis is logarithmic
   ChartUnit y_unit = ChartUnit::kPlain;
   bool begins_at_zero = false;
   bool may_be_logarithmic = false;  ///< logarithmic if the values span more than two powers of ten

@@ -9,7 +9,7 @@
 namespace dlrun::svg {
 
 Value::Value(double coordinate) : text(fmt::format("{:.1f}", coordinate)) {}
-Value::Value(std::string_view words) : text(escape_html(words)) {}
+Value::Value(std::string_view unescaped) : text(escape_html(unescaped)) {}
 
 std::string whole(double coordinate) {
   return fmt::format("{:.0f}", coordinate);
@@ -34,19 +34,19 @@ std::string element(std::string_view name, Attributes attributes, std::string_vi
   return fmt::format("{}>{}</{}>", opening(name, attributes), content, name);
 }
 
-std::string text(Attributes attributes, std::string_view words) {
-  return element("text", attributes, escape_html(words));
+std::string text(Attributes attributes, std::string_view content) {
+  return element("text", attributes, escape_html(content));
 }
 
 std::string point(double x, double y) {
   return fmt::format("{:.1f},{:.1f} ", x, y);
 }
 
-std::string points(std::string_view list) {
-  return std::string(list.substr(0, list.find_last_not_of(' ') + 1));
+std::string point_list(std::string_view points) {
+  return std::string(points.substr(0, points.find_last_not_of(' ') + 1));
 }
 
-double log_part(double value, double low, double high) {
+double log_position(double value, double low, double high) {
   return high > low ? (std::log10(value) - std::log10(low)) / (std::log10(high) - std::log10(low))
                     : 0.5;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Decides when to ask the executor next: after 1 s, 2 s, 4 s ..., finally about every 40 s.
+// Decides when to query the executor next: after 1 s, 2 s, 4 s ..., finally about every 40 s.
 
 #include <algorithm>
 #include <chrono>
@@ -8,19 +8,19 @@
 
 namespace dlrun {
 
-/// Exponential back-off with jitter for the questions to the executor.
+/// Exponential back-off with jitter for queries to the executor.
 class Backoff {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Returns true if it is time to ask.
+  /// Returns true if the next query is due.
   bool is_due() const { return Clock::now() >= next_; }
-  /// Returns how old a shared, cached answer may be and still be used. The limit is shorter than
-  /// the pause since this watcher's own last question. Many watchers of one user therefore ask
-  /// together at most once in 30 s, and a single watcher always gets a fresh answer.
+  /// Returns the largest age of a shared, cached answer that may still be used. This age is shorter
+  /// than the pause since this watcher's own last query. Many watchers of one user therefore send
+  /// at most one query in 30 s together, and a single watcher always gets a fresh answer.
   std::chrono::milliseconds max_age() const { return max_age_; }
-  /// Records a question and doubles the pause until the next one, up to about 40 s.
-  void asked() {
+  /// Call it after each query. Doubles the pause until the next query, up to about 40 s.
+  void note_query() {
     // Jitter spreads watchers that a shell loop started at the same moment.
     std::uniform_real_distribution<double> spread(0.8, 1.2);
     next_ = Clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(

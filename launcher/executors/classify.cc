@@ -42,12 +42,12 @@ std::string_view without_prefix(std::string_view line) {
 
 }  // namespace
 
-std::string slurm_words(std::string_view err) {
+std::string slurm_message(std::string_view err) {
   std::vector<std::string> lines;
   for (const auto line : split(err, '\n')) {
-    const auto words = trim(without_prefix(trim(line)));
-    if (words.empty()) continue;
-    std::string text = printable(words);
+    const auto message = trim(without_prefix(trim(line)));
+    if (message.empty()) continue;
+    std::string text = printable(message);
     if (std::find(lines.begin(), lines.end(), text) == lines.end())
       lines.push_back(std::move(text));
   }
@@ -86,14 +86,14 @@ bool says_unknown_job(std::string_view err) {
 }
 
 Error slurm_error(std::string_view program, std::string_view err, int exit_code) {
-  std::string words = slurm_words(err);
-  if (words.empty())
-    words = fmt::format("{} ended with code {} and said nothing", program, exit_code);
+  std::string message = slurm_message(err);
+  if (message.empty())
+    message = fmt::format("{} ended with code {} and printed nothing", program, exit_code);
   if (says_unreachable(err))
-    return {Errc::kUnavailable, fmt::format("Slurm's controller is unreachable: {}", words)};
+    return {Errc::kUnavailable, fmt::format("Slurm's controller is unreachable: {}", message)};
   if (says_busy(err))
-    return {Errc::kUnavailable, fmt::format("Slurm's controller is busy: {}", words)};
-  return {Errc::kRefused, fmt::format("Slurm refused ({}): {}", program, words)};
+    return {Errc::kUnavailable, fmt::format("Slurm's controller is busy: {}", message)};
+  return {Errc::kRefused, fmt::format("Slurm refused ({}): {}", program, message)};
 }
 
 }  // namespace dlrun

@@ -10,7 +10,7 @@
 namespace dlrun {
 
 /// Returns Slurm's messages as one printable line, without the program's name and "error:".
-[[nodiscard]] std::string slurm_words(std::string_view err);
+[[nodiscard]] std::string slurm_message(std::string_view err);
 
 /// Returns true if the messages say that a daemon did not answer (controller, database, munge).
 /// Returns false if Slurm refused the request.

@@ -24,8 +24,8 @@ struct CurlLibrary {
   decltype(&::curl_slist_free_all) slist_free_all = nullptr;
 
   /// Loads libcurl. Fails with kNotFound if libcurl is not installed, and with kInternal if it
-  /// cannot be set up. `what` is the start of the error message, up to libcurl's name ("slurmrestd
-  /// is asked through"); `instead` names an alternative.
+  /// cannot be set up. `what` is the start of the error message, up to libcurl's name ("downloads
+  /// go through"); `instead` names an alternative.
   [[nodiscard]] static Result<CurlLibrary> load(std::string_view what, std::string_view instead);
 };
 

@@ -32,7 +32,7 @@ using std::chrono::milliseconds;
 
 constexpr std::string_view kUnfinished = ".part";
 constexpr std::size_t kRandomBytes = 6;
-constexpr milliseconds kLockPause{100}, kToldEvery{100};
+constexpr milliseconds kLockPause{100}, kProgressPause{100};
 constexpr long kConnectSeconds = 30, kSlowestBytesPerSecond = 100, kMostRedirections = 10;
 /// Pauses before a download resumes after a lost connection.
 constexpr std::array kPauses{milliseconds{100}, milliseconds{500}, milliseconds{2000}};
@@ -47,7 +47,7 @@ class Pace {
  public:
   [[nodiscard]] bool is_due() {
     const auto now = std::chrono::steady_clock::now();
-    if (now - last_ < kToldEvery) return false;
+    if (now - last_ < kProgressPause) return false;
     last_ = now;
     return true;
   }
@@ -81,8 +81,8 @@ class UnfinishedFile {
     return {};
   }
 
-  /// Stores the file on disk and renames it to its final path. Fails with kRefused if that path
-  /// exists by now.
+  /// Stores the file on disk and renames it to its final path. Fails with kRefused if the final
+  /// path exists by now.
   [[nodiscard]] Result<> adopt() {
     if (::fsync(fd_.get()) != 0) return fail(Errc::kIo, "{}", errno_text(errno));
     // A second descriptor keeps the lock until the rename.
@@ -123,13 +123,15 @@ class UnfinishedFile {
 /// owns .dlrun-downloads.
 void remove_unfinished(const fs::path& folder) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (!is_unfinished(entry.path().filename().string())) continue;
+  fs::directory_iterator entries(folder, error);
+  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    const auto& path = entries->path();
+    if (!is_unfinished(path.filename().string())) continue;
     constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
     // NFS locks only files that are open for writing.
-    UniqueFd fd(::open(entry.path().c_str(), O_RDWR | kFlags));
-    if (!fd.is_open()) fd.reset(::open(entry.path().c_str(), O_RDONLY | kFlags));
-    if (fd.is_open() && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(entry.path().c_str());
+    UniqueFd fd(::open(path.c_str(), O_RDWR | kFlags));
+    if (!fd.is_open()) fd.reset(::open(path.c_str(), O_RDONLY | kFlags));
+    if (fd.is_open() && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
   }
 }
 
@@ -145,7 +147,8 @@ struct Transfer {
   Sha256 hash = {};
   std::int64_t bytes = 0;
   std::optional<std::int64_t> total = {};
-  std::optional<Error> error = {};  ///< found by dlrun itself: a full disk, a wrong size
+  /// An error that dlrun itself found, such as a full disk or a wrong size.
+  std::optional<Error> error = {};
   bool is_stopped = false;
   Pace pace = {};
 
@@ -177,7 +180,8 @@ struct Transfer {
     return {};
   }
 
-  [[nodiscard]] bool goes_on() {
+  /// Calls go_on() at most every 100 ms. Returns false if the transfer must stop.
+  [[nodiscard]] bool report_progress() {
     if (!pace.is_due()) return true;
     is_stopped = !options.go_on({bytes, download.bytes ? download.bytes : total, false});
     return !is_stopped;
@@ -193,8 +197,8 @@ std::size_t take_piece(char* data, std::size_t size, std::size_t count, void* us
   return size * count;
 }
 
-int tell_progress(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
-  return static_cast<Transfer*>(user)->goes_on() ? 0 : 1;
+int on_transfer_info(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return static_cast<Transfer*>(user)->report_progress() ? 0 : 1;
 }
 
 [[nodiscard]] std::string how_far(const Transfer& transfer) {
@@ -212,7 +216,7 @@ struct Downloader::State {
   UniqueFd lock;  ///< the lock on .dlrun-downloads; not open if there is no lock
   std::optional<CurlLibrary> curl;
   CURL* handle = nullptr;
-  std::array<char, CURL_ERROR_SIZE> words{};
+  std::array<char, CURL_ERROR_SIZE> curl_message{};
 
   State(fs::path where, DownloadOptions how)
       : folder(std::move(where)), options(std::move(how)), verified(folder) {}
@@ -227,9 +231,9 @@ struct Downloader::State {
   [[nodiscard]] CURLcode set_up(Transfer& transfer);
   [[nodiscard]] CURLcode perform(Transfer& transfer);
   [[nodiscard]] Result<CURLcode> perform_to_end(Transfer& transfer);
-  [[nodiscard]] Result<> fetch_right(Transfer& transfer);
+  [[nodiscard]] Result<> fetch_and_verify(Transfer& transfer);
   [[nodiscard]] long number(CURLINFO what) const;
-  [[nodiscard]] Result<> judge(const Transfer& transfer, CURLcode code) const;
+  [[nodiscard]] Result<> check_result(const Transfer& transfer, CURLcode code) const;
 };
 
 Result<> Downloader::State::take_lock() {
@@ -240,7 +244,7 @@ Result<> Downloader::State::take_lock() {
   // a user who may only read the folder does not.
   if (!lock.is_open() && ::faccessat(AT_FDCWD, folder.c_str(), W_OK, AT_EACCESS) == 0)
     lock.reset(::open(path.c_str(), O_RDONLY | kFlags));
-  if (!lock.is_open()) return {};  // a folder of other users, which may have all the files already
+  if (!lock.is_open()) return {};  // a read-only folder, which may have all the files already
   LockWait wait(path);
   while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
@@ -274,7 +278,7 @@ CURLcode Downloader::State::set_up(Transfer& transfer) {
   };
   const bool is_https = transfer.download.url.starts_with("https://");
   set(CURLOPT_URL, transfer.download.url.c_str());
-  set(CURLOPT_ERRORBUFFER, words.data());
+  set(CURLOPT_ERRORBUFFER, curl_message.data());
   set(CURLOPT_USERAGENT, "dlrun");
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
@@ -287,10 +291,10 @@ CURLcode Downloader::State::set_up(Transfer& transfer) {
   set(CURLOPT_WRITEFUNCTION, &take_piece);
   set(CURLOPT_WRITEDATA, static_cast<void*>(&transfer));
   set(CURLOPT_NOPROGRESS, 0L);
-  set(CURLOPT_XFERINFOFUNCTION, &tell_progress);
+  set(CURLOPT_XFERINFOFUNCTION, &on_transfer_info);
   set(CURLOPT_XFERINFODATA, static_cast<void*>(&transfer));
-  // Uses numbers: libcurl 7.85 deprecated the names, and older versions do not have their
-  // replacements.
+  // Numbers instead of libcurl's names: version 7.85 deprecated the old names, and older versions
+  // lack the new ones.
   constexpr auto kProtocols = static_cast<CURLoption>(CURLOPTTYPE_LONG + 181);
   constexpr auto kRedirProtocols = static_cast<CURLoption>(CURLOPTTYPE_LONG + 182);
   set(kProtocols, static_cast<long>(CURLPROTO_HTTP | CURLPROTO_HTTPS));
@@ -300,7 +304,7 @@ CURLcode Downloader::State::set_up(Transfer& transfer) {
 }
 
 CURLcode Downloader::State::perform(Transfer& transfer) {
-  words.front() = '\0';
+  curl_message.front() = '\0';
   transfer.is_resumed = transfer.bytes > 0;
   curl->easy_setopt(handle, CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(transfer.bytes));
   const auto start = std::chrono::steady_clock::now();
@@ -339,10 +343,10 @@ Result<CURLcode> Downloader::State::perform_to_end(Transfer& transfer) {
 }
 
 /// Fetches the file and checks its size and checksum.
-Result<> Downloader::State::fetch_right(Transfer& transfer) {
+Result<> Downloader::State::fetch_and_verify(Transfer& transfer) {
   const Download& download = transfer.download;
   DLRUN_TRY_ASSIGN(const auto code, perform_to_end(transfer));
-  DLRUN_TRY(judge(transfer, code));
+  DLRUN_TRY(check_result(transfer, code));
   if (download.bytes && transfer.bytes != *download.bytes)
     return fail(Errc::kInvalid, "{}: has {} bytes, but the spec says {}", download.url,
                 transfer.bytes, *download.bytes);
@@ -361,10 +365,11 @@ long Downloader::State::number(CURLINFO what) const {
 
 /// Converts libcurl's result to an error. Messages name the spec's url, never the url of a
 /// redirection, which may hold a secret.
-Result<> Downloader::State::judge(const Transfer& transfer, CURLcode code) const {
+Result<> Downloader::State::check_result(const Transfer& transfer, CURLcode code) const {
   const std::string url = printable(transfer.download.url);
   const long status = number(CURLINFO_RESPONSE_CODE);
-  const std::string said = words.front() != '\0' ? words.data() : curl->easy_strerror(code);
+  const std::string message =
+      curl_message.front() != '\0' ? curl_message.data() : curl->easy_strerror(code);
   if (transfer.is_stopped)
     return fail(Errc::kInterrupted, "interrupted; nothing of {} is kept", url);
   if (transfer.error) {
@@ -389,25 +394,25 @@ Result<> Downloader::State::judge(const Transfer& transfer, CURLcode code) const
                                   : "");
     case CURLE_OPERATION_TIMEDOUT:
       if (transfer.bytes == 0 && status == 0)
-        return fail(Errc::kIo, "{}: no answer: {}", url, printable(words.data()));
-      if (!said.starts_with("Operation too slow"))
-        break;  // no connection to a redirection's target, or none for resuming
+        return fail(Errc::kIo, "{}: no answer: {}", url, printable(curl_message.data()));
+      if (!message.starts_with("Operation too slow"))
+        break;  // the target of a redirection, or the server at a resumption, did not accept
       return fail(Errc::kIo,
                   "{}: the server sends nothing, or less than {} bytes a second, for {} s, {}", url,
                   kSlowestBytesPerSecond, options.stall.count(), how_far(transfer));
     case CURLE_UNSUPPORTED_PROTOCOL:
-      if (!said.starts_with("Protocol")) break;  // the response is not HTTP
+      if (!message.starts_with("Protocol")) break;  // the response is not HTTP
       return fail(Errc::kIo, "{}: leads to something other than {}, which is not followed", url,
                   transfer.download.url.starts_with("https://") ? "https" : "http and https");
     default:
       break;
   }
   // libcurl's message would show the proxy with its password.
-  if (said.starts_with("Unsupported proxy"))
+  if (message.starts_with("Unsupported proxy"))
     return fail(Errc::kIo,
                 "{}: libcurl does not support the proxy in http_proxy, https_proxy or all_proxy",
                 url);
-  return fail(Errc::kIo, "{}: {}{}", url, printable(trim(said)),
+  return fail(Errc::kIo, "{}: {}{}", url, printable(trim(message)),
               transfer.bytes > 0 ? fmt::format(", {}", how_far(transfer)) : "");
 }
 
@@ -448,20 +453,21 @@ Result<std::int64_t> Downloader::fetch(const Download& download) {
     return fail(Errc::kIo, "cannot write {}: {}", path.string(), errno_text(errno));
   Transfer transfer{*s.curl, s.handle, download, s.options, file};
   if (const CURLcode code = s.set_up(transfer); code != CURLE_OK)
-    return tl::unexpected(s.judge(transfer, code).error());
-  Result<> fetched = s.fetch_right(transfer);
+    return tl::unexpected(s.check_result(transfer, code).error());
+  Result<> fetched = s.fetch_and_verify(transfer);
   if (!fetched && fetched.error().code == Errc::kInvalid && transfer.is_resumed) {
     // The pieces may come from different versions of the file, or not join exactly.
     transfer.can_resume = false;
     if (auto done = transfer.start_over(); !done) return within(path.string(), done.error());
-    fetched = s.fetch_right(transfer);
+    fetched = s.fetch_and_verify(transfer);
   }
   DLRUN_TRY(fetched);
   if (auto adopted = file.adopt(); !adopted && adopted.error().code == Errc::kRefused) {
-    // Another downloader, one without the lock, was faster.
+    // A downloader without the lock has created the file meanwhile.
     DLRUN_TRY_ASSIGN(const auto here, has(download));
     if (!here)
-      return fail(Errc::kIo, "{}: something of that name came and went; start again",
+      return fail(Errc::kIo,
+                  "{}: a file of this name appeared and was removed meanwhile; start again",
                   path.string());
   } else if (!adopted) {
     return within(path.string(), adopted.error());

@@ -3,9 +3,9 @@
 // checksum. Runs on a login node before a job is queued, because the nodes of a cluster usually
 // have no network.
 //
-// The folder gets a file .dlrun-downloads. Downloaders lock it, and it has a line for each verified
-// file, "SHA256 SIZE CTIME NAME", so that a file of many gigabytes is hashed once and not at every
-// submission.
+// The folder gets a file .dlrun-downloads, which downloaders lock. The file has a line for each
+// verified file, "SHA256 SIZE CTIME NAME", so that a file of many gigabytes is hashed once and not
+// at every submission.
 
 #include <chrono>
 #include <cstdint>
@@ -33,26 +33,26 @@ namespace dlrun {
 
 struct DownloadProgress {
   std::int64_t bytes = 0;             ///< bytes of the file that were fetched, or read to check it
-  std::optional<std::int64_t> total;  ///< set if the spec or the server says it
+  std::optional<std::int64_t> total;  ///< the size of the file; nullopt: not known
   bool is_waiting = false;            ///< waits for another dlrun that downloads into the folder
 };
 
 struct DownloadOptions {
   /// A server that sends almost nothing for this long has stalled.
   std::chrono::seconds stall{60};
-  /// Called about every 100 ms. Returns false to stop.
+  /// Called about every 100 ms. Returns false to stop the download.
   std::function<bool(const DownloadProgress&)> go_on = [](const DownloadProgress&) { return true; };
 };
 
 /// Downloads files into one folder. Holds the folder's lock, so that other downloaders of the
-/// folder wait, on any node. Without the lock two downloaders may fetch the same file. That happens
-/// if the file system has no locks, or if NFS refuses one to users who cannot write
-/// .dlrun-downloads. It costs time only: files get their names by rename, and each unfinished file
-/// has a separate lock, which shows that it is still being written.
+/// folder wait, on any node. There is no lock if the file system has no locks, or if NFS refuses
+/// the lock to users who cannot write .dlrun-downloads. Two downloaders may then fetch the same
+/// file, which only costs time: files get their names by rename, and each unfinished file has a
+/// separate lock, which shows that it is still being written.
 class Downloader {
  public:
   /// Creates the folder and waits for its lock. Fails with kInterrupted if go_on returns false, and
-  /// with kIo.
+  /// with kIo if the folder cannot be created.
   [[nodiscard]] static Result<Downloader> in(const std::filesystem::path& folder,
                                              DownloadOptions options);
   Downloader(Downloader&&) noexcept;

@@ -42,7 +42,8 @@ struct JobReport {
 /// The answer to a query about several jobs.
 struct QueryAnswer {
   std::vector<JobReport> reports;  ///< lacks the jobs that the executor does not know any more
-  /// Why accounting could not be asked about the missing jobs; empty if it could.
+  /// Why accounting did not answer about the missing jobs; empty if it answered or no job is
+  /// missing.
   std::string accounting;
 };
 
@@ -79,8 +80,8 @@ class Executor {
   [[nodiscard]] Result<std::optional<JobId>> find(std::string_view comment,
                                                   const std::string& cluster);
 
-  /// Queries jobs. Accepts an answer that another process of the user got at most max_age ago; 0:
-  /// always asks.
+  /// Queries jobs. Accepts an answer that another process of the user got at most max_age ago. If
+  /// max_age is 0, always queries.
   [[nodiscard]] Result<QueryAnswer> query(std::span<const JobId> jobs,
                                           std::chrono::milliseconds max_age);
 

@@ -38,7 +38,8 @@ extern "C" void on_foreground_signal(int signal) {
 
 constexpr std::array<int, 4> kSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
-/// Resets a signal as exec would: a handler becomes the default action, "ignored" (nohup) stays.
+/// Resets a signal as exec would: a handler becomes the default action; an ignored signal (nohup)
+/// stays ignored.
 void reset_handler(int signal) {
   struct sigaction action {};
   if (::sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) return;
@@ -47,7 +48,7 @@ void reset_handler(int signal) {
   ::sigaction(signal, &action, nullptr);
 }
 
-/// Installs the handler; the destructor restores the previous ones.
+/// Installs the handler for all signals of kSignals. The destructor restores the previous handlers.
 class Handlers {
  public:
   Handlers() {
@@ -150,7 +151,7 @@ void ForegroundProcess::release() {
 Result<ForegroundEnd> ForegroundProcess::wait() {
   g_first = 0;
   g_count = 0;
-  g_may_kill = on_signal_ == OnSignal::kTerminate ? 1 : 0;
+  g_may_kill = on_signal_ == OnSignal::kTermThenKill ? 1 : 0;
   g_child = pid_;
   const Handlers handlers;
   log_debug("a command starts", {{"argv", argv_}, {"pid", pid_}});
@@ -164,7 +165,7 @@ Result<ForegroundEnd> ForegroundProcess::wait() {
   pid_ = -1;
   if (reaped < 0) return fail(Errc::kInternal, "waitpid: {}", errno_text(errno));
   ForegroundEnd end;
-  end.interrupted = static_cast<int>(g_first);
+  end.first_signal = static_cast<int>(g_first);
   if (WIFSIGNALED(status)) {
     end.signal = WTERMSIG(status);
     end.exit_code = 128 + end.signal;
@@ -209,7 +210,7 @@ std::string_view host_of_local_job(std::string_view id) {
   return id.substr(0, id.find(':'));
 }
 
-bool is_gone_from_here(std::string_view id) {
+bool has_local_process_ended(std::string_view id) {
   const auto parts = split(id, ':');
   const auto pid = parts.size() == 3 ? parse_int(parts[1]) : std::nullopt;
   std::array<char, 256> host{};

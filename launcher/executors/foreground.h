@@ -16,18 +16,17 @@
 
 namespace dlrun {
 
-/// The caller's reaction to SIGINT, SIGTERM and SIGHUP while the child lives.
+/// The caller's reaction to SIGINT, SIGTERM, SIGHUP and SIGQUIT while the child lives.
 enum class OnSignal {
-  kTerminate,  ///< sends SIGTERM to the child for each signal, SIGKILL from the third on
-  /// Sends SIGTERM for each signal and never SIGKILL, so that the child can release resources
-  /// elsewhere.
-  kEnd,
+  kTermThenKill,  ///< sends SIGTERM to the child for each signal, SIGKILL from the third on
+  /// Sends SIGTERM for each signal and never SIGKILL, so that the child can release an allocation.
+  kTermOnly,
 };
 
 struct ForegroundEnd {
-  int exit_code = 0;    ///< 128 + signal if a signal ended the child
-  int signal = 0;       ///< the signal that ended the child, 0: none
-  int interrupted = 0;  ///< the first signal that the caller got meanwhile, 0: none
+  int exit_code = 0;     ///< 128 + signal if a signal ended the child
+  int signal = 0;        ///< the signal that ended the child, 0: none
+  int first_signal = 0;  ///< the first signal that the caller got during wait(), 0: none
 };
 
 /// A child in the caller's process group with the caller's standard streams. The child waits at its
@@ -48,7 +47,7 @@ class ForegroundProcess {
   [[nodiscard]] pid_t pid() const { return pid_; }
   /// Lets the child run argv. wait() does this too.
   void release();
-  /// Waits for the child's end. Handles signals according to on_signal.
+  /// Waits for the child's end. Handles the caller's signals as `on_signal` says.
   [[nodiscard]] Result<ForegroundEnd> wait();
 
  private:
@@ -57,7 +56,7 @@ class ForegroundProcess {
   std::vector<std::string> argv_;  ///< for the log
   pid_t pid_ = -1;
   UniqueFd gate_;
-  OnSignal on_signal_ = OnSignal::kEnd;
+  OnSignal on_signal_ = OnSignal::kTermOnly;
 };
 
 /// Returns the process's start time in clock ticks since boot. Together with the pid it identifies
@@ -68,10 +67,10 @@ class ForegroundProcess {
 /// not exist.
 [[nodiscard]] std::optional<std::string> local_job_id(pid_t pid);
 
-/// Returns the host in an id of that form.
+/// Returns the host in a local job's id.
 [[nodiscard]] std::string_view host_of_local_job(std::string_view id);
 
-/// Returns true if the id names a process of this machine that no longer exists.
-[[nodiscard]] bool is_gone_from_here(std::string_view id);
+/// Returns true if the local job's id names a process of this machine that no longer exists.
+[[nodiscard]] bool has_local_process_ended(std::string_view id);
 
 }  // namespace dlrun

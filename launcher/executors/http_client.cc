@@ -35,7 +35,7 @@ struct HttpClient::State {
   CurlLibrary curl;
   CURL* handle = nullptr;
   RestAddress address;
-  std::array<char, CURL_ERROR_SIZE> words{};
+  std::array<char, CURL_ERROR_SIZE> curl_message{};
 
   /// Sets all options of a request whose response goes to `response`. The arguments must live as
   /// long as the request.
@@ -45,7 +45,7 @@ struct HttpClient::State {
     const auto set = [&](CURLoption option, auto value) {
       if (code == CURLE_OK) code = curl.easy_setopt(handle, option, value);
     };
-    set(CURLOPT_ERRORBUFFER, words.data());
+    set(CURLOPT_ERRORBUFFER, curl_message.data());
     set(CURLOPT_URL, url.c_str());
     if (!address.socket.empty()) set(CURLOPT_UNIX_SOCKET_PATH, address.socket.c_str());
     // The token must reach only the configured server: no redirection, no proxy for http://.
@@ -107,7 +107,7 @@ Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
   add_header("Expect:");
   if (!request.body.empty()) add_header("Content-Type: application/json");
 
-  state_->words.front() = '\0';
+  state_->curl_message.front() = '\0';
   CURLcode code = state_->set_options(request, url, headers, &response);
   int tries = 1;
   const auto start = std::chrono::steady_clock::now();
@@ -133,9 +133,9 @@ Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
             {"seconds", std::chrono::steady_clock::now() - start},
             {"error", code == CURLE_OK ? "" : curl.easy_strerror(code)}});
   if (code != CURLE_OK) {
-    const std::string words =
-        state_->words.front() != '\0' ? state_->words.data() : curl.easy_strerror(code);
-    return fail(Errc::kUnavailable, "{}", printable(trim(words)));
+    const std::string message = state_->curl_message.front() != '\0' ? state_->curl_message.data()
+                                                                     : curl.easy_strerror(code);
+    return fail(Errc::kUnavailable, "{}", printable(trim(message)));
   }
   return response;
 }

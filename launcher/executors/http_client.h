@@ -28,7 +28,8 @@ struct HttpResponse {
 /// A client for one server. Not thread-safe.
 class HttpClient {
  public:
-  /// Makes a client for the server. Fails with kNotFound if libcurl is not installed.
+  /// Makes a client for the server. Fails with kNotFound if libcurl is not installed, and with
+  /// kInternal if it cannot be set up.
   [[nodiscard]] static Result<HttpClient> to(const RestAddress& address);
   HttpClient(HttpClient&&) noexcept;
   HttpClient& operator=(HttpClient&&) noexcept;

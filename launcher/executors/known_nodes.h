@@ -10,8 +10,8 @@
 
 namespace dlrun {
 
-/// Returns those of `nodes` that the cluster has, according to sinfo; sbatch refuses a job that
-/// excludes a node that does not exist (any more). `cluster`: -M; empty for the default cluster.
+/// Returns those of `nodes` that the cluster has, according to sinfo. (sbatch refuses a job that
+/// excludes a node that does not exist.) `cluster`: -M; empty for the default cluster.
 /// Fails with kNotFound if sinfo is not installed, and with kUnavailable if it does not answer.
 [[nodiscard]] Result<std::vector<std::string>> nodes_that_exist(const Env& env,
                                                                 const std::string& cluster,

@@ -32,7 +32,7 @@ int send_signal(const UniqueFd& process, pid_t pid, int signal) {
 }
 
 /// Returns true if this user started the process with the run's token in its environment. Reads the
-/// environment at the process's start, which the process cannot change by setenv().
+/// environment that the process got at its start, which setenv() does not change.
 bool carries_token(pid_t pid, std::string_view token) {
   constexpr std::size_t kMostBytes = 16U << 20U;
   const UniqueFd folder(

@@ -49,7 +49,7 @@ constexpr std::size_t kLargestCache = 16U << 20U;
       .count();
 }
 
-struct Kept {
+struct StoredAnswer {
   std::int64_t time_ms = 0;
   bool is_answer = false;
   std::string text;
@@ -57,8 +57,8 @@ struct Kept {
 
 /// Reads a stored answer. Its first line holds the time, "answer" or "error", the text's size and
 /// the question. Returns nullopt if the file is incomplete.
-[[nodiscard]] std::optional<Kept> read_kept(const std::filesystem::path& path,
-                                            const std::string& question) {
+[[nodiscard]] std::optional<StoredAnswer> read_stored(const std::filesystem::path& path,
+                                                      const std::string& question) {
   const auto content = read_file(path, kLargestCache);
   if (!content) return std::nullopt;
   const auto end = content->find('\n');
@@ -67,15 +67,15 @@ struct Kept {
   if (fields.size() != 4 || fields[3] != question) return std::nullopt;
   const auto time = parse_int(fields[0]);
   const auto size = parse_int(fields[2]);
-  Kept kept{time.value_or(0), fields[1] == "answer", content->substr(end + 1)};
-  if (!time || !size || static_cast<std::size_t>(*size) != kept.text.size()) return std::nullopt;
-  return kept;
+  StoredAnswer stored{time.value_or(0), fields[1] == "answer", content->substr(end + 1)};
+  if (!time || !size || static_cast<std::size_t>(*size) != stored.text.size()) return std::nullopt;
+  return stored;
 }
 
-void keep(int fd, const Kept& kept, const std::string& question) {
+void store(int fd, const StoredAnswer& answer, const std::string& question) {
   const std::string content =
-      fmt::format("{}\t{}\t{}\t{}\n{}", kept.time_ms, kept.is_answer ? "answer" : "error",
-                  kept.text.size(), question, kept.text);
+      fmt::format("{}\t{}\t{}\t{}\n{}", answer.time_ms, answer.is_answer ? "answer" : "error",
+                  answer.text.size(), question, answer.text);
   // Ignores write errors: if the disk is full, the other processes query by themselves.
   if (content.size() <= kLargestCache && ::ftruncate(fd, 0) == 0 && ::lseek(fd, 0, SEEK_SET) == 0)
     static_cast<void>(write_all(fd, content));
@@ -100,19 +100,19 @@ Result<std::string> QueueCache::get(const std::string& question, milliseconds ma
   const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd.is_open() || question.find_first_of("\t\n") != std::string::npos || !lock(fd.get(), path))
     return ask();
-  if (const auto kept = read_kept(path, question)) {
-    const auto age = milliseconds(now_ms() - kept->time_ms);
+  if (const auto stored = read_stored(path, question)) {
+    const auto age = milliseconds(now_ms() - stored->time_ms);
     if (age.count() >= 0 && age <= max_age) {
-      if (!kept->is_answer) return fail(Errc::kUnavailable, "{}", kept->text);
-      if (suffices(kept->text)) return kept->text;
+      if (!stored->is_answer) return fail(Errc::kUnavailable, "{}", stored->text);
+      if (suffices(stored->text)) return stored->text;
     }
   }
   const std::int64_t asked_ms = now_ms();
   auto answer = ask();
   if (answer) {
-    keep(fd.get(), {asked_ms, true, *answer}, question);
+    store(fd.get(), {asked_ms, true, *answer}, question);
   } else if (answer.error().code == Errc::kUnavailable) {
-    keep(fd.get(), {now_ms(), false, answer.error().message}, question);
+    store(fd.get(), {now_ms(), false, answer.error().message}, question);
   }
   return answer;
 }

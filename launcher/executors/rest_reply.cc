@@ -123,14 +123,14 @@ std::string rest_errors(std::string_view body) {
   if (!answer.is_object()) return printable(trim(body.substr(0, 300)));
   std::vector<std::string> lines;
   for (const Json& one : list_at(answer, "errors")) {
-    std::string words = printable(text_at(one, "error"));
+    std::string message = printable(text_at(one, "error"));
     if (const auto more = text_at(one, "description"); !more.empty())
-      words += fmt::format("{}{}", words.empty() ? "" : ": ", printable(more));
+      message += fmt::format("{}{}", message.empty() ? "" : ": ", printable(more));
     auto number = number_at(one, "error_code");
     if (!number) number = number_at(one, "error_number");
-    if (number && *number > 0) words += fmt::format(" ({})", *number);
-    if (!words.empty() && std::find(lines.begin(), lines.end(), words) == lines.end())
-      lines.push_back(std::move(words));
+    if (number && *number > 0) message += fmt::format(" ({})", *number);
+    if (!message.empty() && std::find(lines.begin(), lines.end(), message) == lines.end())
+      lines.push_back(std::move(message));
   }
   return join(lines, "; ");
 }
@@ -195,7 +195,7 @@ Result<std::vector<JobReport>> rest_jobs(std::string_view body, std::int64_t uid
   return reports;
 }
 
-std::string rest_jobs_of(std::string_view body, std::int64_t uid) {
+std::string reduced_rest_jobs(std::string_view body, std::int64_t uid) {
   const Json answer = object_of(body);
   Json jobs = Json::array();
   for (const Json& job : list_at(answer, "jobs")) {

@@ -12,8 +12,8 @@
 
 namespace dlrun {
 
-/// Returns Slurm's error messages, such as "Invalid partition name specified (2000)"; for another
-/// kind of body, the start of the body. Returns an empty text if there is no error.
+/// Returns Slurm's error messages, such as "Invalid partition name specified (2000)". Returns the
+/// start of the body if it is not JSON, and an empty text if there is no error.
 [[nodiscard]] std::string rest_errors(std::string_view body);
 
 /// Returns true if the errors say that the controller does not know the job id.
@@ -29,7 +29,7 @@ namespace dlrun {
 /// Returns true if a ping's response names a controller that is up.
 [[nodiscard]] bool rest_has_controller(std::string_view body);
 
-/// Returns the id of a submitted job.
+/// Returns the id of a submitted job; nullopt if the response has none.
 [[nodiscard]] std::optional<std::string> rest_job_id(std::string_view body);
 
 /// Returns one user's jobs from a response to GET jobs or GET job/ID; every task of an array
@@ -38,10 +38,10 @@ namespace dlrun {
 
 /// Reduces a response to GET jobs to the user's jobs and to the fields that rest_jobs() reads,
 /// because the queue of a whole cluster is large.
-[[nodiscard]] std::string rest_jobs_of(std::string_view body, std::int64_t uid);
+[[nodiscard]] std::string reduced_rest_jobs(std::string_view body, std::int64_t uid);
 
 /// Returns when a JSON Web Token expires, in seconds since 1970; nullopt if the token does not
-/// contain this.
+/// contain the time.
 [[nodiscard]] std::optional<std::int64_t> token_expiry(std::string_view token);
 
 }  // namespace dlrun

@@ -54,7 +54,7 @@ class SlurmCli final : public Executor {
                                      request.directory.string(), request.script_text));
     if (done.exit_code != 0)
       return tl::unexpected(slurm_error("sbatch --test-only", done.err, done.exit_code));
-    return slurm_words(done.err + done.out);
+    return slurm_message(done.err + done.out);
   }
 
   Result<std::optional<JobId>> do_find(std::string_view comment,
@@ -70,8 +70,8 @@ class SlurmCli final : public Executor {
     for (const auto& report : parse_squeue(queue.out, cluster)) {
       if (is_comment_of(report.comment, comment)) return whole_job(report.job);
     }
-    // The job may have ended and been purged. Only accounting can tell, and many clusters have none
-    // or keep no comments.
+    // If the job has ended and was purged, only accounting knows it. Many clusters have no
+    // accounting or keep no comments.
     std::vector<std::string> past = {"sacct", "-P",
                                      "-n",    "-X",
                                      "-u",    std::to_string(::getuid()),
@@ -111,7 +111,7 @@ class SlurmCli final : public Executor {
   }
 
  private:
-  /// Converts the id of an array's task to the array's id, which sbatch has reported.
+  /// Converts the id of an array's task to the array's id, as sbatch reports it.
   static JobId whole_job(JobId job) {
     job.id = job.id.substr(0, job.id.find('_'));
     return job;
@@ -198,13 +198,13 @@ class SlurmCli final : public Executor {
     std::set<std::string> unanswered(ids.begin(), ids.end());
     std::vector<JobReport> whole_arrays;
     for (auto& report : parse_squeue(text, cluster)) {
-      // The id names a whole job. Take the state of its first part for the job's.
+      // The query asked for a whole job: the state of its first part counts.
       if (unanswered.erase(whole_id(report.job.id)) != 0) {
         report.job = {cluster, whole_id(report.job.id)};
         answer.reports.push_back(std::move(report));
         continue;
       }
-      if (unanswered.erase(report.job.id) == 0) {  // another job of the user, or a whole array
+      if (unanswered.erase(report.job.id) == 0) {  // not asked for, or the record of a whole array
         if (report.phase == JobPhase::kEnded) whole_arrays.push_back(std::move(report));
         continue;
       }
@@ -231,7 +231,7 @@ class SlurmCli final : public Executor {
     if (!accounting) {
       answer.accounting = accounting.error().message;
     } else if (accounting->exit_code != 0) {
-      answer.accounting = slurm_words(accounting->err);
+      answer.accounting = slurm_message(accounting->err);
     } else {
       for (auto& report : parse_sacct(accounting->out, cluster)) {
         if (unanswered.erase(whole_id(report.job.id)) != 0) {

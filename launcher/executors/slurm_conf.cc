@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kConfLimit = 16U << 20U;
 constexpr std::size_t kDefaultArraySize = 1001;
-constexpr std::chrono::seconds kQuestionTimeout{15};
+constexpr std::chrono::seconds kScontrolTimeout{15};
 
 bool equal_without_case(std::string_view a, std::string_view b) {
   return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
@@ -82,7 +82,7 @@ std::size_t max_array_size(const Env& env, const std::string& cluster) {
   if (!cluster.empty()) command.argv.insert(command.argv.end(), {"-M", cluster});
   command.argv.insert(command.argv.end(), {"show", "config"});
   command.env = scrubbed_for_slurm(env, munge_is_available());
-  command.timeout = kQuestionTimeout;
+  command.timeout = kScontrolTimeout;
   const auto done = run_command(command);
   const auto answer = done && done->exit_code == 0 ? array_size_in(done->out) : std::nullopt;
   return answer ? *answer : configured_array_size(env);

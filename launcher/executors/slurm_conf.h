@@ -15,12 +15,12 @@ namespace dlrun {
 /// is none or it cannot be read.
 [[nodiscard]] std::string slurm_cluster_name(const Env& env);
 
-/// Returns MaxArraySize; task ids are smaller. Asks the controller (scontrol show config); without
-/// an answer reads this machine's slurm.conf, and without that returns Slurm's default. `cluster`:
-/// -M; empty for the default cluster.
+/// Returns MaxArraySize; task ids are smaller than it. Asks the controller (scontrol show config).
+/// Without an answer, reads this machine's slurm.conf; if that does not have it, returns Slurm's
+/// default. `cluster`: -M; empty for the default cluster.
 [[nodiscard]] std::size_t max_array_size(const Env& env, const std::string& cluster);
 
-/// Returns MaxArraySize without asking the controller. Used for rendering.
+/// Returns MaxArraySize from this machine's slurm.conf, else Slurm's default. Used for rendering.
 [[nodiscard]] std::size_t configured_array_size(const Env& env);
 
 /// Returns MaxArraySize from the text of a slurm.conf or from scontrol's output; nullopt if the

@@ -31,11 +31,12 @@ std::optional<std::vector<std::string_view>> fields(std::string_view line, std::
 }
 
 /// Returns `text`; an empty string if it is one of Slurm's placeholders for a missing value.
-std::string known(std::string_view text) {
-  constexpr std::array<std::string_view, 7> kNothing = {"(null)", "None",          "N/A", "Unknown",
-                                                        "NONE",   "None assigned", "none"};
-  return std::find(kNothing.begin(), kNothing.end(), text) == kNothing.end() ? std::string(text)
-                                                                             : std::string();
+std::string without_placeholder(std::string_view text) {
+  constexpr std::array<std::string_view, 7> kPlaceholders = {
+      "(null)", "None", "N/A", "Unknown", "NONE", "None assigned", "none"};
+  return std::find(kPlaceholders.begin(), kPlaceholders.end(), text) == kPlaceholders.end()
+             ? std::string(text)
+             : std::string();
 }
 
 }  // namespace
@@ -86,9 +87,9 @@ std::vector<std::string> parse_long_options(std::string_view help) {
       at.remove_prefix(4);  // "-A, "
     if (!at.starts_with("--")) continue;
     at.remove_prefix(2);
-    constexpr std::string_view kMaybe = "[no-]";
-    const bool has_opposite = at.starts_with(kMaybe);
-    if (has_opposite) at.remove_prefix(kMaybe.size());
+    constexpr std::string_view kOptionalNo = "[no-]";
+    const bool has_opposite = at.starts_with(kOptionalNo);
+    if (has_opposite) at.remove_prefix(kOptionalNo.size());
     const std::string name(
         at.substr(0, at.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_")));
     if (name.empty()) continue;
@@ -98,9 +99,8 @@ std::vector<std::string> parse_long_options(std::string_view help) {
   return names;
 }
 
-bool is_comment_of(std::string_view comment, std::string_view ours) {
-  return comment.starts_with(ours) &&
-         (comment.size() == ours.size() || comment[ours.size()] == ' ');
+bool is_comment_of(std::string_view comment, std::string_view own) {
+  return comment.starts_with(own) && (comment.size() == own.size() || comment[own.size()] == ' ');
 }
 
 std::string state_word(std::string_view text) {
@@ -118,8 +118,9 @@ JobPhase phase_of(std::string_view word) {
   if (std::find(kWaiting.begin(), kWaiting.end(), word) != kWaiting.end())
     return JobPhase::kPending;
   if (std::find(kEnded.begin(), kEnded.end(), word) != kEnded.end()) return JobPhase::kEnded;
-  // A state of a later Slurm version counts as running. If the job has ended, a later query
-  // corrects this. A running job that counted as ended would be lost.
+  // An unknown state of a later Slurm version counts as running. If the job has ended, a later
+  // query corrects this. The opposite error, to take a running job for an ended one, would lose the
+  // job.
   return JobPhase::kRunning;
 }
 
@@ -153,11 +154,11 @@ std::vector<JobReport> parse_squeue(std::string_view out, const std::string& clu
     report.job = {current, std::string(c[0])};
     report.state = state_word(c[1]);
     report.phase = phase_of(report.state);
-    report.reason = known(c[2]);
-    report.nodes = known(c[3]);
-    report.start = known(c[4]);
+    report.reason = without_placeholder(c[2]);
+    report.nodes = without_placeholder(c[3]);
+    report.start = without_placeholder(c[4]);
     if (report.reason == kNeverSatisfied) report.failed_dependencies = failed_dependencies(c[5]);
-    report.comment = known(c[6]);
+    report.comment = without_placeholder(c[6]);
     reports.push_back(std::move(report));
   }
   return reports;
@@ -165,7 +166,7 @@ std::vector<JobReport> parse_squeue(std::string_view out, const std::string& clu
 
 std::vector<JobReport> parse_sacct(std::string_view out, const std::string& cluster) {
   std::vector<JobReport> reports;
-  std::map<std::string, std::size_t> place;
+  std::map<std::string, std::size_t> places;  // key: a job's id; value: its index in reports
   for (const auto line : split(out, '\n')) {
     const auto columns = fields(line, 7);
     if (!columns || !looks_like_job_id((*columns)[0])) continue;
@@ -179,11 +180,11 @@ std::vector<JobReport> parse_sacct(std::string_view out, const std::string& clus
       if (const auto value = parse_int(code[0])) report.exit_code = static_cast<int>(*value);
       report.signal = static_cast<int>(parse_int(code[1]).value_or(0));
     }
-    report.nodes = known(c[3]);
-    report.start = known(c[4]);
-    report.reason = known(c[5]);
-    report.comment = known(c[6]);
-    const auto [same, is_new] = place.try_emplace(report.job.id, reports.size());
+    report.nodes = without_placeholder(c[3]);
+    report.start = without_placeholder(c[4]);
+    report.reason = without_placeholder(c[5]);
+    report.comment = without_placeholder(c[6]);
+    const auto [same, is_new] = places.try_emplace(report.job.id, reports.size());
     if (is_new) {
       reports.push_back(std::move(report));
     } else {

@@ -1,6 +1,6 @@
 #pragma once
-// Parses the output of Slurm's commands. Tolerates other versions: skips unknown fields and lines
-// that do not fit.
+// Parses the output of Slurm's commands. Tolerates other versions of Slurm: skips lines that do not
+// have the expected form.
 
 #include <cstdint>
 #include <optional>
@@ -46,10 +46,12 @@ inline constexpr std::string_view kNeverSatisfied = "DependencyNeverSatisfied";
 /// "--[no-]thing".
 [[nodiscard]] std::vector<std::string> parse_long_options(std::string_view help);
 
-/// Returns true if a job's comment is `ours`, or `ours` followed by a space and the user's comment.
-[[nodiscard]] bool is_comment_of(std::string_view comment, std::string_view ours);
+/// Returns true if a job's comment is `own` (dlrun's), or `own` followed by a space and the user's
+/// comment.
+[[nodiscard]] bool is_comment_of(std::string_view comment, std::string_view own);
 
-/// Returns Slurm's state without the text after it ("CANCELLED by 1000", "PENDING+").
+/// Returns Slurm's name of a state without the text after it: "CANCELLED" for "CANCELLED by 1000",
+/// "PENDING" for "PENDING+".
 [[nodiscard]] std::string state_word(std::string_view text);
 /// Returns the phase of a state; kRunning for an unknown state.
 [[nodiscard]] JobPhase phase_of(std::string_view state_word);

@@ -74,7 +74,7 @@ class Slurmrestd final : public Executor {
     DLRUN_TRY_ASSIGN(const auto answer, ask("jobs"));
     DLRUN_TRY_ASSIGN(const auto reports, rest_jobs(answer.body, ::getuid()));
     for (const auto& report : reports) {
-      if (is_comment_of(report.comment, comment)) return JobId{"", whole(report.job.id)};
+      if (is_comment_of(report.comment, comment)) return JobId{"", array_id(report.job.id)};
     }
     return std::nullopt;
   }
@@ -83,17 +83,17 @@ class Slurmrestd final : public Executor {
                                std::chrono::milliseconds max_age) override {
     QueryAnswer answer;
     answer.accounting = "slurmrestd was not asked for it";
-    std::set<std::string> asked;  // an array once for all its tasks
-    for (const auto& job : jobs) asked.insert(whole(job.id));
-    if (max_age.count() == 0 && asked.size() <= kFewJobs) {
-      for (const auto& id : asked) {
+    std::set<std::string> ids;  // an array once for all its tasks
+    for (const auto& job : jobs) ids.insert(array_id(job.id));
+    if (max_age.count() == 0 && ids.size() <= kFewJobs) {
+      for (const auto& id : ids) {
         DLRUN_TRY_ASSIGN(const auto reply, ask("job/" + id, AcceptUnknownJob::kYes));
-        DLRUN_TRY(take(answer, reply.body, jobs));
+        DLRUN_TRY(add_reports(answer, reply.body, jobs));
       }
       return answer;
     }
     DLRUN_TRY_ASSIGN(const auto body, shared_queue(jobs, max_age));
-    DLRUN_TRY(take(answer, body, jobs));
+    DLRUN_TRY(add_reports(answer, body, jobs));
     return answer;
   }
 
@@ -113,7 +113,7 @@ class Slurmrestd final : public Executor {
   enum class AcceptUnknownJob { kNo, kYes };
 
   /// Returns the array's id for the id of a task.
-  static std::string whole(const std::string& id) { return id.substr(0, id.find('_')); }
+  static std::string array_id(const std::string& id) { return id.substr(0, id.find('_')); }
 
   static std::string path(std::string_view what) {
     return fmt::format("/slurm/{}/{}", kRestVersion, what);
@@ -121,7 +121,8 @@ class Slurmrestd final : public Executor {
 
   Result<std::string> body_of(const SubmitRequest& request, std::string_view script) const {
     Env env = request.env;
-    // The job must not get the token: its owner can act as the user on every cluster with its key.
+    // The job must not get the token: anybody with the token can act as the user on every cluster
+    // that accepts it.
     env.unset("SLURM_JWT");
     add_submitter(env, request.directory.string(), env_);
     const std::string name = request.script.filename().string(),
@@ -199,28 +200,29 @@ class Slurmrestd final : public Executor {
 
   /// Converts an unexpected response to an error.
   [[nodiscard]] Error error_of(const HttpResponse& answer) const {
-    const std::string words = rest_errors(answer.body);
-    const std::string said =
-        fmt::format("HTTP {}{}{}", answer.status, words.empty() ? "" : ": ", words);
+    const std::string errors = rest_errors(answer.body);
+    const std::string status =
+        fmt::format("HTTP {}{}{}", answer.status, errors.empty() ? "" : ": ", errors);
     if (answer.status == 401 || answer.status == 403) {
       if (server_.token_file.empty())
-        return {Errc::kRefused,
-                fmt::format(
-                    "slurmrestd at {} does not know who asks ({}); on a socket it serves its own "
-                    "user alone, else it wants submit.token_file",
-                    server_.url, said)};
+        return {
+            Errc::kRefused,
+            fmt::format(
+                "slurmrestd at {} does not know the caller ({}); on a socket it serves only its "
+                "own user, else it needs submit.token_file",
+                server_.url, status)};
       return {Errc::kRefused, fmt::format("slurmrestd at {} does not accept the token of {} ({}); "
                                           "`scontrol token` makes a new one",
-                                          server_.url, server_.token_file, said)};
+                                          server_.url, server_.token_file, status)};
     }
     if (answer.status == 404 && !is_json(answer.body))
       return {Errc::kRefused, fmt::format("slurmrestd at {} has no version {} of its API ({})",
-                                          server_.url, kRestVersion, said)};
+                                          server_.url, kRestVersion, status)};
     // The response is a proxy's page, or empty: Slurm may have acted on the request or not.
     if (!is_json(answer.body) || (answer.status >= 502 && answer.status <= 504))
       return {Errc::kUnavailable,
-              fmt::format("slurmrestd at {} did not answer ({})", server_.url, said)};
-    if (says_unreachable(words) || words.find("config is unable to load") != std::string::npos) {
+              fmt::format("slurmrestd at {} did not answer ({})", server_.url, status)};
+    if (says_unreachable(errors) || errors.find("config is unable to load") != std::string::npos) {
       // slurmrestd passes the token on to the controller. If the controller refuses the token,
       // slurmrestd reports the same error.
       const std::string also =
@@ -229,10 +231,10 @@ class Slurmrestd final : public Executor {
               : fmt::format(", or does not accept the token of {}", server_.token_file);
       return {Errc::kUnavailable,
               fmt::format("Slurm's controller is unreachable{}: slurmrestd at {} says {}", also,
-                          server_.url, said)};
+                          server_.url, status)};
     }
     return {Errc::kRefused,
-            fmt::format("Slurm refused (slurmrestd): {}", words.empty() ? said : words)};
+            fmt::format("Slurm refused (slurmrestd): {}", errors.empty() ? status : errors)};
   }
 
   /// Returns the user's jobs in the queue, so that one query serves every process that watches one
@@ -248,14 +250,16 @@ class Slurmrestd final : public Executor {
     };
     const auto ask_all = [&]() -> Result<std::string> {
       DLRUN_TRY_ASSIGN(const auto answer, ask("jobs"));
-      return rest_jobs_of(answer.body, ::getuid());
+      return reduced_rest_jobs(answer.body, ::getuid());
     };
     auto cache = max_age.count() > 0 ? QueueCache::of_user(env_) : std::nullopt;
     if (!cache) return ask_all();
     return cache->get("rest " + server_.url, max_age, has_all, ask_all);
   }
 
-  static Result<> take(QueryAnswer& answer, std::string_view body, std::span<const JobId> jobs) {
+  /// Adds the reports in a response about `jobs`.
+  static Result<> add_reports(QueryAnswer& answer, std::string_view body,
+                              std::span<const JobId> jobs) {
     DLRUN_TRY_ASSIGN(auto reports, rest_jobs(body, ::getuid()));
     std::map<std::string_view, const JobId*> wanted;
     for (const JobId& job : jobs) wanted.emplace(job.id, &job);

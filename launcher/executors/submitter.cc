@@ -44,7 +44,7 @@ constexpr std::size_t kProcFileBytes = 64U << 10U;
   return {};
 }
 
-[[nodiscard]] bool names(std::string_view list, std::string_view limit) {
+[[nodiscard]] bool lists(std::string_view list, std::string_view limit) {
   const auto parts = split(list, ',');
   return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) {
     part = trim(part);
@@ -61,13 +61,13 @@ void add_submitter(Env& job, const std::string& directory, const Env& own) {
   if (::gethostname(host.data(), host.size() - 1) == 0) job.set("SLURM_SUBMIT_HOST", host.data());
   job.set("SLURM_PRIO_PROCESS", fmt::format("{}", ::getpriority(PRIO_PROCESS, 0)));
   if (const std::string mask = own_umask(); !mask.empty()) job.set("SLURM_UMASK", mask);
-  const std::string some = slurm_conf_value(own, "PropagateResourceLimits");
-  const std::string but = slurm_conf_value(own, "PropagateResourceLimitsExcept");
+  const std::string included = slurm_conf_value(own, "PropagateResourceLimits");
+  const std::string excluded = slurm_conf_value(own, "PropagateResourceLimitsExcept");
   for (const Limit& limit : kLimits) {
-    const bool goes =
-        !but.empty() ? !names(but, limit.name) : some.empty() || names(some, limit.name);
+    const bool is_propagated = !excluded.empty() ? !lists(excluded, limit.name)
+                                                 : included.empty() || lists(included, limit.name);
     struct rlimit value {};
-    if (goes && ::getrlimit(static_cast<__rlimit_resource>(limit.resource), &value) == 0)
+    if (is_propagated && ::getrlimit(static_cast<__rlimit_resource>(limit.resource), &value) == 0)
       job.set(fmt::format("SLURM_RLIMIT_{}", limit.name), fmt::format("{}", value.rlim_cur));
   }
 }

@@ -84,7 +84,7 @@ bool VerifiedFiles::knows(const Download& download) const {
 Result<bool> VerifiedFiles::check(const Download& download, const GoOn& go_on) {
   if (knows(download)) return true;
   const auto path = folder_ / download.file;
-  // Taken before the file is read, so that a change during the reading is noticed later.
+  // Reads the stamp first, so that a change while the file is read is noticed later.
   DLRUN_TRY_ASSIGN(const auto stamp, stamp_of(download.file));
   if (!stamp) return false;
   constexpr std::string_view kAdvice = "Move it away, or correct the spec; it is not written over";
@@ -119,8 +119,8 @@ void VerifiedFiles::write(int fd) const {
         fmt::format("{} {} {} {}\n", known.sha256, known.stamp.size, known.stamp.ctime_ns, name);
   struct stat status {};
   if (::fstat(fd, &status) != 0) return;
-  // The constructor ignores a record that others can write. Take this permission away, so that it
-  // reads the new record.
+  // Removes the permission of others to write: the constructor ignores a record that others can
+  // write.
   if (status.st_uid == ::geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) != 0 &&
       ::fchmod(fd, 0644) != 0)
     return;

@@ -1,6 +1,6 @@
 #pragma once
 // The record .dlrun-downloads (see downloader.h): the files of a folder whose SHA-256 was verified.
-// A damaged line is ignored, and so is the line of a file that has changed since; the file is then
+// The reader ignores damaged lines, and the lines of files that have changed since; these files are
 // read again.
 
 #include <cstdint>

@@ -27,7 +27,7 @@ struct CommandHelp {
   std::vector<PositionalHelp> positionals;
 
   /// Returns true if the name of a positional contains `word`.
-  [[nodiscard]] bool takes(std::string_view word) const {
+  [[nodiscard]] bool has_positional(std::string_view word) const {
     return std::any_of(positionals.begin(), positionals.end(), [word](const auto& positional) {
       return positional.name.find(word) != std::string::npos;
     });

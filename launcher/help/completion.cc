@@ -9,55 +9,56 @@
 namespace dlrun {
 namespace completion {
 
-Takes takes_of(const OptionHelp& option) {
-  if (option.value.empty()) return Takes::kNothing;
-  if (option.value == "DIR" || option.value == "FILE") return Takes::kPath;
-  if (option.value == "KEY=VALUE") return Takes::kSet;
-  if (option.value == "SITE") return Takes::kSite;
-  return Takes::kValue;
+ValueKind value_kind_of(const OptionHelp& option) {
+  if (option.value.empty()) return ValueKind::kNothing;
+  if (option.value == "DIR" || option.value == "FILE") return ValueKind::kPath;
+  if (option.value == "KEY=VALUE") return ValueKind::kSet;
+  if (option.value == "SITE") return ValueKind::kSite;
+  return ValueKind::kValue;
 }
 
-std::vector<std::string> words_of(const CommandHelp& command) {
-  if (command.takes("SHELL")) return {"bash", "zsh", "fish"};
-  if (command.takes("ACTION")) return {"list", "show"};
-  if (!command.takes("VERB")) return {};
+std::vector<std::string> first_argument_choices(const CommandHelp& command) {
+  if (command.has_positional("SHELL")) return {"bash", "zsh", "fish"};
+  if (command.has_positional("ACTION")) return {"list", "show"};
+  if (!command.has_positional("VERB")) return {};
   if (command.name == "bench") return {"collectives", "scaling"};
   return {"import", "list"};
 }
 
-bool takes_file(const CommandHelp& command) {
-  return command.takes("SPEC") || command.takes("IMAGE");
+bool has_file_positional(const CommandHelp& command) {
+  return command.has_positional("SPEC") || command.has_positional("IMAGE");
 }
 
-std::string plain(std::string_view text) {
+std::string without_single_quotes(std::string_view text) {
   std::string result;
   for (const char c : text) result += (c == '\'' ? '`' : c);
   return result;
 }
 
-SetWords set_words() {
-  SetWords words;
+SetCompletions set_completions() {
+  SetCompletions completions;
   std::vector<std::string> switches, paths;
   for (const KeyRow& row : spec_keys()) {
     if (!row.is_supported()) continue;
     const std::string key(row.path);
     const ValueTraits traits = traits_of(row);
-    words.keys.push_back(key + (traits.has_entries ? "." : "="));
-    if (row.format == Format::kChoice) words.values.emplace_back(key, std::string(row.choices));
+    completions.keys.push_back(key + (traits.has_entries ? "." : "="));
+    if (row.format == Format::kChoice)
+      completions.values.emplace_back(key, std::string(row.choices));
     if (traits.is_switch || row.format == Format::kFlag) switches.push_back(key);
     const bool is_path = row.format == Format::kPath || row.format == Format::kMaybePath ||
                          row.format == Format::kImage || row.format == Format::kPattern;
     if (is_path) paths.push_back(key);
   }
-  words.values.emplace_back(join(switches, "|"), "true false");
-  words.paths = join(paths, "|");
-  return words;
+  completions.values.emplace_back(join(switches, "|"), "true false");
+  completions.paths = join(paths, "|");
+  return completions;
 }
 
-std::string note(std::string_view shell) {
+std::string first_comment(std::string_view shell) {
   return fmt::format(
-      "# Made by `dlrun completion {}` from the tree of commands and the key table; a test keeps "
-      "it equal.\n",
+      "# Made by `dlrun completion {}` from the tree of commands and the key table; a test checks "
+      "this.\n",
       shell);
 }
 

@@ -19,19 +19,19 @@ std::string all_names(const CommandHelp& command) {
 }
 
 /// Returns "submit:--runs | render:-o" for every option with this kind of value.
-std::string cases_of(const CommandTable& table, Takes takes) {
+std::string cases_of(const CommandTable& table, ValueKind kind) {
   std::vector<std::string> cases;
   for (const auto& command : table.commands) {
     for (const auto& option : command.options) {
-      if (takes_of(option) != takes) continue;
+      if (value_kind_of(option) != kind) continue;
       for (const auto& name : option.names) cases.push_back(command.name + ":" + name);
     }
   }
   return join(cases, " | ");
 }
 
-// _dlrun_offer replaces compgen -W, which would expand every word, even `$(...)` in the name of a
-// run. It offers only names that need no quotes; dlrun makes no others.
+// The script uses _dlrun_offer instead of compgen -W, which would expand every word, even `$(...)`
+// in the name of a run. _dlrun_offer skips names that need quotes; dlrun creates no such names.
 constexpr std::string_view kBashOffer = R"(_dlrun_offer() { # PREFIX WORD WORDS
   local IFS=$' \t\n' names name
   read -r -d '' -a names <<<"$3"
@@ -41,8 +41,7 @@ constexpr std::string_view kBashOffer = R"(_dlrun_offer() { # PREFIX WORD WORDS
 }
 )";
 
-// bash splits KEY=VALUE into three words, because '=' is in COMP_WORDBREAKS, unless the user has
-// removed it from there.
+// bash splits KEY=VALUE into three words, unless the user has removed '=' from COMP_WORDBREAKS.
 constexpr std::string_view kBashSet = R"(_dlrun_set() {
   local key=$1 word=$2 prefix=$3 words=''
   case $key in
@@ -61,7 +60,7 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
 }
 
 /// Returns the functions that complete one word, and the value of --set.
-std::string helpers(const SetWords& set) {
+std::string helpers(const SetCompletions& set) {
   std::string values;
   for (const auto& [keys, words] : set.values)
     values += fmt::format("    {}) words='{}' ;;\n", keys, words);
@@ -71,7 +70,7 @@ std::string helpers(const SetWords& set) {
 
 /// Returns the start of the function that bash calls: it finds the command, and completes its name
 /// or a value of --set that bash has split.
-std::string beginning(const CommandTable& table, const SetWords& set) {
+std::string beginning(const CommandTable& table, const SetCompletions& set) {
   std::string text =
       "_dlrun() {\n  local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} "
       "command='' i\n";
@@ -107,10 +106,11 @@ std::string cases_of_commands(const CommandTable& table) {
   text += "  local options='' runs='' verbs='' words='' files=''\n  case $command in\n";
   for (const auto& command : table.commands) {
     text += fmt::format("    {}) options='{}'", command.name, all_names(command));
-    if (command.takes("RUN")) text += " runs=1";
-    if (command.takes("KEY")) text += " words=${keys//[=]/} files=1 words=${words//. / }";
-    if (command.takes("SITE")) text += " words=$(dlrun completion --list sites 2>/dev/null)";
-    if (const auto words = words_of(command); !words.empty())
+    if (command.has_positional("RUN")) text += " runs=1";
+    if (command.has_positional("KEY")) text += " words=${keys//[=]/} files=1 words=${words//. / }";
+    if (command.has_positional("SITE"))
+      text += " words=$(dlrun completion --list sites 2>/dev/null)";
+    if (const auto words = first_argument_choices(command); !words.empty())
       text += fmt::format(" verbs='{}'", join(words, " "));
     text += " ;;\n";
   }
@@ -127,7 +127,7 @@ std::string cases_of_commands(const CommandTable& table) {
 std::string cases_of_options(const CommandTable& table) {
   std::string text;
   text += fmt::format("    {}) mapfile -t COMPREPLY < <(compgen -f -- \"$word\"); return ;;\n",
-                      cases_of(table, Takes::kPath));
+                      cases_of(table, ValueKind::kPath));
   text += fmt::format(
       "    {})\n      if [[ $word == *=* ]]; then\n        _dlrun_set \"${{word%%=*}}\" "
       "\"${{word#*=}}\" \"${{word%%=*}}=\"\n"
@@ -136,8 +136,8 @@ std::string cases_of_options(const CommandTable& table) {
       "        compopt -o nospace +o filenames\n"
       "      fi\n"
       "      return ;;\n",
-      cases_of(table, Takes::kSet));
-  if (const auto sites = cases_of(table, Takes::kSite); !sites.empty()) {
+      cases_of(table, ValueKind::kSet));
+  if (const auto sites = cases_of(table, ValueKind::kSite); !sites.empty()) {
     text += fmt::format(
         "    {})\n"
         "      _dlrun_offer '' \"$word\" \"$(dlrun completion --list sites 2>/dev/null)\"\n"
@@ -164,9 +164,10 @@ constexpr std::string_view kEnd =
 }  // namespace
 
 std::string bash(const CommandTable& table) {
-  const SetWords set = set_words();
-  return note("bash") + "# shellcheck shell=bash\n" + helpers(set) + beginning(table, set) +
-         cases_of_commands(table) + cases_of_options(table) + std::string(kEnd);
+  const SetCompletions set = set_completions();
+  return first_comment("bash") + "# shellcheck shell=bash\n" + helpers(set) +
+         beginning(table, set) + cases_of_commands(table) + cases_of_options(table) +
+         std::string(kEnd);
 }
 
 }  // namespace dlrun::completion

@@ -12,7 +12,7 @@ namespace {
 
 /// Returns the functions that complete runs, keys and the values of --set.
 std::string helpers() {
-  const SetWords set = set_words();
+  const SetCompletions set = set_completions();
   std::string text =
       "function __dlrun_runs\n    set -l state $HOME/.local/state\n    set -q XDG_STATE_HOME; and "
       "set state $XDG_STATE_HOME\n"
@@ -43,22 +43,22 @@ std::string helpers() {
 }
 
 /// Returns the arguments of fish's `complete` for one option of dlrun: -l, -s, -d and others.
-std::string option_words(const OptionHelp& option) {
+std::string option_arguments(const OptionHelp& option) {
   std::string text;
   for (const auto& name : option.names) {
     text += name.starts_with("--") ? fmt::format(" -l {}", name.substr(2))
                                    : fmt::format(" -s {}", name.substr(1));
   }
-  if (takes_of(option) == Takes::kPath) {
+  if (value_kind_of(option) == ValueKind::kPath) {
     text += " -rF";
-  } else if (takes_of(option) == Takes::kSet) {
+  } else if (value_kind_of(option) == ValueKind::kSet) {
     text += " -x -a '(__dlrun_set)'";
-  } else if (takes_of(option) == Takes::kSite) {
+  } else if (value_kind_of(option) == ValueKind::kSite) {
     text += " -x -a '(dlrun completion --list sites 2>/dev/null)'";
-  } else if (takes_of(option) == Takes::kValue) {
+  } else if (value_kind_of(option) == ValueKind::kValue) {
     text += " -x";
   }
-  text += fmt::format(" -d '{}'\n", plain(option.help));
+  text += fmt::format(" -d '{}'\n", without_single_quotes(option.help));
   return text;
 }
 
@@ -67,10 +67,10 @@ std::string lines_of(const CommandHelp& command) {
   std::string text;
   const std::string when =
       fmt::format("complete -c dlrun -n '__fish_seen_subcommand_from {}'", command.name);
-  const auto words = words_of(command);
-  for (const auto& option : command.options) text += when + option_words(option);
-  if (command.takes("RUN")) text += when + " -a '(__dlrun_runs)'\n";
-  if (command.takes("KEY")) text += when + " -a '(__dlrun_keys | string trim -r -c .=)'\n";
+  const auto words = first_argument_choices(command);
+  for (const auto& option : command.options) text += when + option_arguments(option);
+  if (command.has_positional("RUN")) text += when + " -a '(__dlrun_runs)'\n";
+  if (command.has_positional("KEY")) text += when + " -a '(__dlrun_keys | string trim -r -c .=)'\n";
   // If the first positional has a fixed set of values, the other positionals come after it.
   const std::string seen = fmt::format("__fish_seen_subcommand_from {}", join(words, " "));
   const auto where = [&](std::string_view condition) {
@@ -78,9 +78,9 @@ std::string lines_of(const CommandHelp& command) {
                ? when
                : when.substr(0, when.size() - 1) + fmt::format("; {} {}'", condition, seen);
   };
-  if (command.takes("SITE"))
+  if (command.has_positional("SITE"))
     text += where("and") + " -a '(dlrun completion --list sites 2>/dev/null)'\n";
-  if (takes_file(command)) text += where("and") + " -F\n";
+  if (has_file_positional(command)) text += where("and") + " -F\n";
   if (!words.empty()) text += fmt::format("{} -a '{}'\n", where("and not"), join(words, " "));
   return text;
 }
@@ -88,14 +88,14 @@ std::string lines_of(const CommandHelp& command) {
 }  // namespace
 
 std::string fish(const CommandTable& table) {
-  std::string text = note("fish") + helpers();
+  std::string text = first_comment("fish") + helpers();
   text +=
       "complete -c dlrun -n __fish_use_subcommand -s v -l verbose -d 'Log on stderr'\n"
       "complete -c dlrun -n __fish_use_subcommand -l log-file -rF -d 'Append the log to this "
       "file'\n";
   for (const auto& command : table.commands) {
     text += fmt::format("complete -c dlrun -n __fish_use_subcommand -a {} -d '{}'\n", command.name,
-                        plain(command.help));
+                        without_single_quotes(command.help));
   }
   for (const auto& command : table.commands) text += lines_of(command);
   return text;

@@ -11,29 +11,30 @@
 namespace dlrun::completion {
 
 /// The kind of value that an option accepts, derived from the value's name in --help.
-enum class Takes { kNothing, kValue, kPath, kSet, kSite };
-[[nodiscard]] Takes takes_of(const OptionHelp& option);
+enum class ValueKind { kNothing, kValue, kPath, kSet, kSite };
+[[nodiscard]] ValueKind value_kind_of(const OptionHelp& option);
 
 /// Returns the values of the first positional if it accepts only a fixed set; otherwise none.
-[[nodiscard]] std::vector<std::string> words_of(const CommandHelp& command);
+[[nodiscard]] std::vector<std::string> first_argument_choices(const CommandHelp& command);
 /// Returns true if a positional is the path of a file.
-[[nodiscard]] bool takes_file(const CommandHelp& command);
+[[nodiscard]] bool has_file_positional(const CommandHelp& command);
 
-/// Replaces single quotes, so that the text can be put inside single quotes in all three shells.
-[[nodiscard]] std::string plain(std::string_view text);
+/// Replaces each single quote by a backquote, so that the text can stand inside single quotes in
+/// all three shells.
+[[nodiscard]] std::string without_single_quotes(std::string_view text);
 
 /// The completions of --set: keys followed by '=', or by '.' if a name that the user chooses
 /// follows.
-struct SetWords {
+struct SetCompletions {
   std::vector<std::string> keys;
   std::vector<std::pair<std::string, std::string>>
       values;         ///< keys ("a|b"), and the values that they accept, with blanks between them
   std::string paths;  ///< keys whose value is a path
 };
-[[nodiscard]] SetWords set_words();
+[[nodiscard]] SetCompletions set_completions();
 
 /// Returns the first comment of a script: the command that generated it.
-[[nodiscard]] std::string note(std::string_view shell);
+[[nodiscard]] std::string first_comment(std::string_view shell);
 
 [[nodiscard]] std::string bash(const CommandTable& table);
 [[nodiscard]] std::string zsh(const CommandTable& table);

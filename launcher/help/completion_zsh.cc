@@ -8,9 +8,9 @@
 namespace dlrun::completion {
 namespace {
 
-std::string bracketed(std::string_view help) {
+std::string escaped_help(std::string_view help) {
   std::string result;
-  for (const char c : plain(help)) {
+  for (const char c : without_single_quotes(help)) {
     if (c == '[' || c == ']' || c == ':') result += '\\';
     result += c;
   }
@@ -18,17 +18,17 @@ std::string bracketed(std::string_view help) {
 }
 
 /// Returns the text that makes _arguments complete the value of an option.
-std::string_view action(Takes takes) {
-  switch (takes) {
-    case Takes::kNothing:
+std::string_view action(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::kNothing:
       return "";
-    case Takes::kValue:
+    case ValueKind::kValue:
       return ":value:";
-    case Takes::kPath:
+    case ValueKind::kPath:
       return ":path:_files";
-    case Takes::kSet:
+    case ValueKind::kSet:
       return ":key:_dlrun_set";
-    case Takes::kSite:
+    case ValueKind::kSite:
       return ":site:_dlrun_sites";
   }
   return "";
@@ -36,7 +36,7 @@ std::string_view action(Takes takes) {
 
 /// Returns the functions that complete runs, sites, keys and the values of --set.
 std::string zsh_helpers() {
-  const SetWords set = set_words();
+  const SetCompletions set = set_completions();
   std::string text =
       "_dlrun_runs() {\n  local state=${XDG_STATE_HOME:-$HOME/.local/state}/dlrun/runs\n  local -a "
       "runs\n"
@@ -63,19 +63,19 @@ std::string zsh_helpers() {
 /// Returns one command's options and positionals, as arguments of _arguments.
 std::string arguments_of(const CommandHelp& command) {
   std::string text = fmt::format("        {})\n          _arguments", command.name);
-  const auto words = words_of(command);
+  const auto words = first_argument_choices(command);
   for (const auto& option : command.options) {
     for (const auto& name : option.names)
-      text += fmt::format(" \\\n            '*{}[{}]{}'", name, bracketed(option.help),
-                          action(takes_of(option)));
+      text += fmt::format(" \\\n            '*{}[{}]{}'", name, escaped_help(option.help),
+                          action(value_kind_of(option)));
   }
-  if (command.takes("RUN")) text += " \\\n            '*:run:_dlrun_runs'";
-  if (command.takes("KEY")) {
+  if (command.has_positional("RUN")) text += " \\\n            '*:run:_dlrun_runs'";
+  if (command.has_positional("KEY")) {
     text += " \\\n            '1:key or spec:_dlrun_explained'";
-  } else if (takes_file(command)) {
+  } else if (has_file_positional(command)) {
     text += fmt::format(" \\\n            '{}:spec:_files'", words.empty() ? "1" : "2");
   }
-  if (command.takes("SITE")) text += " \\\n            '*:site:_dlrun_sites'";
+  if (command.has_positional("SITE")) text += " \\\n            '*:site:_dlrun_sites'";
   if (!words.empty()) text += fmt::format(" \\\n            '1:word:({})'", join(words, " "));
   text += "\n          ;;\n";
   return text;
@@ -84,7 +84,7 @@ std::string arguments_of(const CommandHelp& command) {
 }  // namespace
 
 std::string zsh(const CommandTable& table) {
-  std::string text = "#compdef dlrun\n" + note("zsh") + zsh_helpers();
+  std::string text = "#compdef dlrun\n" + first_comment("zsh") + zsh_helpers();
   text +=
       "_dlrun() {\n  local context state line\n  typeset -A opt_args\n  _arguments -C '--help[Show "
       "help]' '--version[Show the version]' '*'{-v,--verbose}'[Log on stderr]' '--log-file[Append "
@@ -92,7 +92,7 @@ std::string zsh(const CommandTable& table) {
       "to this file]:file:_files' '1: :->command' '*:: :->rest' && return\n";
   text += "  case $state in\n    command)\n      local -a commands\n      commands=(\n";
   for (const auto& command : table.commands)
-    text += fmt::format("        '{}:{}'\n", command.name, bracketed(command.help));
+    text += fmt::format("        '{}:{}'\n", command.name, escaped_help(command.help));
   text +=
       "      )\n      _describe command commands\n      ;;\n    rest)\n      case $words[1] in\n";
   for (const auto& command : table.commands) text += arguments_of(command);

@@ -36,7 +36,7 @@ using Json = nlohmann::ordered_json;
 }
 
 /// Returns true if the default of an unset key affects this job.
-[[nodiscard]] bool is_of_job(const LoadedSpec& loaded, std::string_view key) {
+[[nodiscard]] bool default_applies(const LoadedSpec& loaded, std::string_view key) {
   if (key.starts_with("train.") || key.starts_with("checkpoint.")) return loaded.preset.is_trainer;
   if (key.starts_with("container."))
     return container_runtime(loaded.spec, loaded.site) != "none" && key != "container.runtime"_key;
@@ -44,8 +44,8 @@ using Json = nlohmann::ordered_json;
   return key == "launch.agent"_key || key == "code.snapshot"_key || key == "submit.via"_key;
 }
 
-/// Adds the values that dlrun chose for keys that the spec does not set: derived from another key,
-/// or the default.
+/// Adds the values that dlrun chose for keys that the spec does not set: values derived from
+/// another key, and defaults.
 void add_decisions(const LoadedSpec& loaded, const LaunchPlan& plan,
                    std::vector<ExplainedValue>& rows) {
   const auto add = [&](std::string_view key, std::string_view value, std::string_view by) {
@@ -64,9 +64,9 @@ void add_decisions(const LoadedSpec& loaded, const LaunchPlan& plan,
     }
   }
   add("launch.preset"_key, loaded.preset.name, "");
-  for (const PlannedWords& words : plan.program) {
-    if (words.key.starts_with("train.") && words.words.size() == 2)
-      add(words.key, words.words[1], "");
+  for (const PlannedArguments& group : plan.program) {
+    if (group.key.starts_with("train.") && group.arguments.size() == 2)
+      add(group.key, group.arguments[1], "");
   }
   for (const PlannedOption& option : plan.rank_options) {
     if (option.option == "--nproc-per-node")
@@ -75,7 +75,7 @@ void add_decisions(const LoadedSpec& loaded, const LaunchPlan& plan,
   for (const KeyRow& row : spec_keys()) {
     if (row.path == "resources.cpus_per_task"_key && plan.shares_cpus)
       add(row.path, row.fallback, "");
-    if (!row.fallback.empty() && row.is_supported() && is_of_job(loaded, row.path))
+    if (!row.fallback.empty() && row.is_supported() && default_applies(loaded, row.path))
       add(row.path, row.fallback, "");
   }
 }
@@ -104,26 +104,26 @@ std::vector<ExplainedValue> explain_values(const LoadedSpec& loaded, const Launc
   std::vector<ExplainedValue> rows;
   for (const EffectiveValue& value : effective_values(loaded.spec))
     rows.push_back({value.key, value.text, value.origin, describe(value.origin)});
-  const auto is_told = [&](const std::string& key) {
+  const auto has_row = [&](const std::string& key) {
     return std::any_of(rows.begin(), rows.end(),
                        [&](const ExplainedValue& row) { return row.key == key; });
   };
   const auto add = [&](std::string key, std::string_view value, const std::string& by,
-                       Origin::Kind giver) {
-    if (is_told(key)) return;
-    const Origin origin{giver,
-                        giver == Origin::Kind::kSite     ? loaded.site.source
-                        : giver == Origin::Kind::kPreset ? loaded.preset.source
-                                                         : std::string(),
+                       Origin::Kind origin_kind) {
+    if (has_row(key)) return;
+    const Origin origin{origin_kind,
+                        origin_kind == Origin::Kind::kSite     ? loaded.site.source
+                        : origin_kind == Origin::Kind::kPreset ? loaded.preset.source
+                                                               : std::string(),
                         0, 0};
     rows.push_back({std::move(key),
                     Json(value).dump(-1, ' ', false, Json::error_handler_t::replace), origin,
                     origin.source.empty() ? by : fmt::format("{} ({})", by, origin.source)});
   };
   for (const PlannedVariable& variable : plan.prologue.vars)
-    add("environment.vars." + variable.name, variable.value, variable.key, variable.giver);
+    add("environment.vars." + variable.name, variable.value, variable.key, variable.origin_kind);
   for (const PlannedVariable& variable : plan.rank_env)
-    add("environment.vars." + variable.name, variable.value, variable.key, variable.giver);
+    add("environment.vars." + variable.name, variable.value, variable.key, variable.origin_kind);
   for (const PlannedOption& option : plan.step) {
     if (option.option == "--mpi" && option.value)
       add("launch.mpi"_key, *option.value, option.key, Origin::Kind::kPreset);

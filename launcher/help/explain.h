@@ -21,8 +21,8 @@ struct ExplainedValue {
   std::string where;  ///< the origin as text
 };
 
-/// Returns the spec's values, then those of the site and the preset, then those that dlrun chose.
-/// plan: the plan that was made from the spec.
+/// Returns the values that the spec sets, then those of the site and the preset, then those that
+/// dlrun chose. plan: the plan of the same spec.
 [[nodiscard]] std::vector<ExplainedValue> explain_values(const LoadedSpec& loaded,
                                                          const LaunchPlan& plan);
 

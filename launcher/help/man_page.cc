@@ -37,7 +37,7 @@ namespace {
 }
 
 /// Returns "-o, --output FILE".
-[[nodiscard]] std::string option_words(const OptionHelp& option) {
+[[nodiscard]] std::string option_term(const OptionHelp& option) {
   return join(option.names, ", ") + (option.value.empty() ? "" : " " + option.value);
 }
 
@@ -51,7 +51,7 @@ namespace {
 }
 
 constexpr std::string_view kHead =
-    R"(.\" Made by `dlrun man` from the tree of commands and the key table; a test keeps it equal.
+    R"(.\" Made by `dlrun man` from the tree of commands and the key table; a test checks this.
 .TH DLRUN 1 "" "dlrun )" DLRUN_VERSION R"(" "User Commands"
 .SH NAME
 dlrun \- deep\-learning jobs on Slurm clusters, from one YAML file
@@ -110,7 +110,7 @@ constexpr std::string_view kExitStatus[][2] = {
 
 std::string man_page(const CommandTable& table) {
   std::string text(kHead);
-  for (const OptionHelp& option : table.options) text += item(option_words(option), option.help);
+  for (const OptionHelp& option : table.options) text += item(option_term(option), option.help);
   text += ".SH COMMANDS\n";
   for (const CommandHelp& command : table.commands) {
     text += fmt::format(".SS {}\n{}.\n", roff(synopsis(command)), roff(command.help));
@@ -119,7 +119,7 @@ std::string man_page(const CommandTable& table) {
       const bool is_common =
           std::any_of(table.options.begin(), table.options.end(),
                       [&option](const OptionHelp& common) { return common.names == option.names; });
-      if (!is_common) text += item(option_words(option), option.help);
+      if (!is_common) text += item(option_term(option), option.help);
     }
   }
   text += ".SH KEYS\nThese are the keys of a spec.\n";

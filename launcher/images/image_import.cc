@@ -11,19 +11,21 @@ namespace dlrun {
 namespace {
 
 struct RegistryAnswer {
-  /// The name's current digest; empty if this enroot cannot ask for it, or if no registry answers.
+  /// The current digest of the name; empty if this version of enroot cannot query digests, or if
+  /// the registry does not answer.
   std::string digest;
   std::string unreachable;  ///< curl's error if the registry did not answer; empty if it answered
 };
 
-/// Returns curl's error line if the host was not found or did not answer; otherwise "".
+/// Returns curl's error in the output of enroot if the host was not found or did not answer;
+/// otherwise "".
 [[nodiscard]] std::string unreachable_in(std::string_view words) {
   for (const std::string_view line : split(words, '\n')) {
     const auto at = line.find("curl: (");
     if (at == std::string_view::npos) continue;
-    const std::string_view told = line.substr(at);
+    const std::string_view message = line.substr(at);
     for (const std::string_view number : {"(5)", "(6)", "(7)", "(28)", "(35)", "(52)", "(56)"}) {
-      if (told.substr(6).starts_with(number)) return printable(told);
+      if (message.substr(6).starts_with(number)) return printable(message);
     }
   }
   return "";
@@ -61,11 +63,11 @@ Result<StoredImage> fetch(const Env& env, const ImageStore& store, const std::st
   const NewFile file(store.new_file());
   DLRUN_TRY_ASSIGN(auto child, ForegroundProcess::start(
                                    {"enroot", "import", "--output", file.path().string(), uri}, env,
-                                   store.folder(), OnSignal::kTerminate));
+                                   store.folder(), OnSignal::kTermThenKill));
   child.release();
   DLRUN_TRY_ASSIGN(const auto end, child.wait());
-  if (end.interrupted != 0)
-    return fail(Errc::kInterrupted, "interrupted; nothing of {} is kept", uri);
+  if (end.first_signal != 0)
+    return fail(Errc::kInterrupted, "interrupted; no part of {} is kept", uri);
   if (end.exit_code != 0) {
     if (!registry.unreachable.empty()) {
       return fail(Errc::kUnavailable,
@@ -99,7 +101,8 @@ Result<ImportedImage> import_image(const Env& env, const std::string& uri, bool 
   };
   if (!refresh) {
     if (known && (digest.empty() || digest == known->digest)) return imported(*known, false);
-    if (!digest.empty() && store.file_of(digest)) return imported(store.note(uri, digest), false);
+    if (!digest.empty() && store.file_of(digest))
+      return imported(store.record_digest(uri, digest), false);
   }
   return imported(fetch(env, store, uri, registry), true);
 }

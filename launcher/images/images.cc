@@ -22,16 +22,19 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kEntryLimit = 64U << 10U;
 constexpr std::string_view kImporting = ".importing-";
-constexpr auto kAbandoned = std::chrono::hours(48);
+constexpr auto kAbandonedAfter = std::chrono::hours(48);
 
 /// Removes files of imports that were killed days ago.
 void remove_abandoned(const fs::path& folder) {
   std::error_code error;
-  for (const auto& file : fs::directory_iterator(folder, error)) {
-    const bool is_ours = file.path().filename().string().starts_with(kImporting);
-    const auto changed = file.last_write_time(error);
-    if (is_ours && !error && fs::file_time_type::clock::now() - changed > kAbandoned)
-      fs::remove(file.path(), error);
+  fs::directory_iterator files(folder, error);
+  for (; !error && files != fs::directory_iterator(); files.increment(error)) {
+    const fs::path& path = files->path();
+    std::error_code ignored;
+    const auto changed = fs::last_write_time(path, ignored);
+    if (path.filename().string().starts_with(kImporting) && !ignored &&
+        fs::file_time_type::clock::now() - changed > kAbandonedAfter)
+      fs::remove(path, ignored);
   }
 }
 
@@ -57,8 +60,7 @@ Result<ImageStore> ImageStore::of_user(const Env& env) {
     if (!folder.is_absolute()) {
       const std::string home = env.get_or("HOME", "");
       if (home.empty()) {
-        return fail(Errc::kNotFound,
-                    "neither DLRUN_IMAGES nor HOME is set: imported images have no place");
+        return fail(Errc::kNotFound, "no folder for imported images: set DLRUN_IMAGES or HOME");
       }
       folder = fs::path(home) / ".cache";
     }
@@ -121,8 +123,8 @@ Result<UniqueFd> ImageStore::lock(const std::string& image) const {
   const fs::path path = entry_of(image).replace_extension(".lock");
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd.is_open()) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
-  // Without locks in the file system two processes may import the same image. The rename keeps the
-  // result correct; only time is lost.
+  // If the file system has no locks, two processes may import the same image. The rename in adopt()
+  // keeps the result correct.
   LockWait wait(path);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
   if (errno == EWOULDBLOCK) wait.begin();
@@ -147,17 +149,19 @@ Result<StoredImage> ImageStore::adopt(const fs::path& file, const std::string& i
   if (::rename(file.c_str(), target.c_str()) != 0) {
     return fail(Errc::kIo, "{}: {}", target.string(), errno_text(errno));
   }
-  return note(image, digest);
+  return record_digest(image, digest);
 }
 
-Result<StoredImage> ImageStore::note(const std::string& image, const std::string& digest) const {
+Result<StoredImage> ImageStore::record_digest(const std::string& image,
+                                              const std::string& digest) const {
   nlohmann::ordered_json json;
   json["image"] = image;
   json["digest"] = digest;
   json["imported"] = utc_timestamp(std::chrono::system_clock::now());
   DLRUN_TRY(write_file_atomic(entry_of(image), json_read::dump(json) + "\n"));
   auto stored = find(image);
-  if (!stored) return fail(Errc::kIo, "{}: the image is not there any more", folder_.string());
+  if (!stored)
+    return fail(Errc::kIo, "{}: the image was removed in the meantime", folder_.string());
   return std::move(*stored);
 }
 

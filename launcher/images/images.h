@@ -54,8 +54,9 @@ class ImageStore {
   /// Returns all images, sorted by name. Skips damaged entries and entries without a file.
   [[nodiscard]] Result<std::vector<StoredImage>> list() const;
 
-  /// Creates the folder, and waits until no other process imports this name, on any node that
-  /// shares locks. The lock lasts until the descriptor is closed.
+  /// Creates the folder, then waits for the lock on this name, which other processes hold while
+  /// they import it. Nodes share the lock if the file system supports that. Closing the descriptor
+  /// releases the lock.
   [[nodiscard]] Result<UniqueFd> lock(const std::string& image) const;
   /// Returns an unused path in the folder, to which the import writes.
   [[nodiscard]] std::filesystem::path new_file() const;
@@ -64,7 +65,8 @@ class ImageStore {
   [[nodiscard]] Result<StoredImage> adopt(const std::filesystem::path& file,
                                           const std::string& image, std::string digest) const;
   /// Records that the name has this digest. The digest's file must exist.
-  [[nodiscard]] Result<StoredImage> note(const std::string& image, const std::string& digest) const;
+  [[nodiscard]] Result<StoredImage> record_digest(const std::string& image,
+                                                  const std::string& digest) const;
 
  private:
   [[nodiscard]] std::filesystem::path entry_of(const std::string& image) const;

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "common/hostlist.h"
-#include "launcher/plan/sbatch_words.h"
+#include "launcher/plan/sbatch_lines.h"
 
 namespace dlrun {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
-// Decides at submission which remembered bad nodes (health.known_bad) a job must not get, and makes
-// sbatch's --exclude from them.
+// Decides at submission which remembered bad nodes (health.known_bad) a job must not get, and
+// builds the value of sbatch's --exclude.
 
 #include <string>
 #include <string_view>
@@ -21,10 +21,10 @@ struct BadNodesExclusion {
 };
 
 /// Decides which of the remembered nodes to exclude. `script`: its #SBATCH lines may hold --exclude
-/// and --nodelist. The result includes the script's --exclude, because --exclude on sbatch's
-/// command line replaces the one in the script. `cluster`: the job's cluster. A node that was
-/// remembered on another cluster is ignored; a node whose cluster is unknown is excluded. Fails
-/// with kInvalid if the script's node lists cannot be parsed.
+/// and --nodelist. The result includes the nodes of the script's --exclude, because --exclude on
+/// sbatch's command line replaces the option in the script. `cluster`: the job's cluster; empty:
+/// unknown. Ignores a node that was remembered on another cluster, unless one of the two clusters
+/// is unknown. Fails with kInvalid if the script's node lists cannot be parsed.
 [[nodiscard]] Result<BadNodesExclusion> exclude_bad_nodes(const std::vector<BadNode>& remembered,
                                                           std::string_view cluster,
                                                           std::string_view script);

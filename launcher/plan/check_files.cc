@@ -14,8 +14,8 @@
 namespace dlrun {
 namespace {
 
-/// Returns the script that the command passes to its interpreter or launcher (`python -u
-/// train.py`); empty if there is none.
+/// Returns the script in a command such as `python -u train.py`: the first argument that ends with
+/// .py or .sh. Returns an empty text if there is none.
 [[nodiscard]] std::string script_of(const std::vector<std::string>& command) {
   for (std::size_t i = 1; i < command.size(); ++i) {
     if (command[i] == "-c" || command[i] == "-m") break;
@@ -31,8 +31,8 @@ namespace {
   return relative;
 }
 
-/// Returns the problem with a script that runs in a container and has a relative path. Returns ""
-/// if no problem is found; the image may still lack the script.
+/// Checks a script with a relative path that runs in a container. Returns the problem, or "" if
+/// none is found; the image may still lack the script.
 [[nodiscard]] std::string script_in_container(const LoadedSpec& loaded, const std::string& script) {
   const ContainerSpec& container = loaded.spec.container;
   std::error_code error;
@@ -44,9 +44,8 @@ namespace {
   if (!is_mounted && !container.mount_home.value_or(false) &&
       std::filesystem::exists(here, error)) {
     return fmt::format(
-        "the script '{}' is here, but in no mount, so that the container does not have it; "
-        "`container: {{mounts: [.:/work], workdir: /work}}` starts the command in the spec's "
-        "folder",
+        "the script '{}' is in no mount, so that the container does not have it; set `container: "
+        "{{mounts: [.:/work], workdir: /work}}` to mount the spec's folder",
         printable(script));
   }
   if (!container.workdir) return {};

@@ -66,7 +66,7 @@ std::string packed_commands(const Packing& packing, std::string_view sweep_line)
       "# Rendered by dlrun: a sweep. Each task of this array runs {} points side by side. It "
       "starts job.sh",
       packing.pack));
-  text.line("# in their run directories, which `dlrun submit` makes.");
+  text.line("# in their run directories, which `dlrun submit` creates.");
   text.line("set -eo pipefail");
   text.line(sweep_line);
   text.line(fmt::format("dlrun_first=$((SLURM_ARRAY_TASK_ID * {0})) dlrun_last=$((dlrun_first + "

@@ -1,5 +1,5 @@
-// launch.agent: false. Does the rank agent's work in plain shell, so that the nodes need no part of
-// dlrun.
+// Renders scripts for launch.agent: false. Shell commands replace the rank agent, so that the nodes
+// need no part of dlrun.
 
 #include "launcher/plan/plain_script.h"
 
@@ -50,7 +50,8 @@ export DLRUN_NODE_RANK="$SLURM_NODEID" DLRUN_NNODES="${SLURM_STEP_NUM_NODES:-$SL
 export DLRUN_MASTER_ADDR="$SLURM_LAUNCH_NODE_IPADDR"
 )sh";
 
-/// Converts a template to sh text in double quotes. The template's fields must be valid.
+/// Converts a template to sh text in double quotes. The template's fields must be valid. Braces in
+/// the template are doubled, as in preset files.
 std::string shell_word(std::string_view text, std::string_view nproc_per_node) {
   std::string word = "\"";
   for (std::size_t at = 0; at < text.size(); ++at) {

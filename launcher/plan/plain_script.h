@@ -1,5 +1,6 @@
 #pragma once
-// The parts of a script that runs without the agent (launch.agent: false). Private to rendering.
+// The parts of a script that runs without the agent (launch.agent: false). Only render.cc includes
+// this file.
 
 #include <string>
 

@@ -1,4 +1,4 @@
-// Makes a plan, and finds the paths that plans use.
+// Implements make_plan() and the functions for the runs folder and its file of bad nodes.
 #include "launcher/plan/plan.h"
 
 #include <fmt/format.h>
@@ -16,8 +16,8 @@ bool PlannedDependency::is_job_id() const {
 
 std::vector<std::string> LaunchPlan::program_argv() const {
   std::vector<std::string> argv;
-  for (const PlannedWords& group : program)
-    argv.insert(argv.end(), group.words.begin(), group.words.end());
+  for (const PlannedArguments& group : program)
+    argv.insert(argv.end(), group.arguments.begin(), group.arguments.end());
   return argv;
 }
 

@@ -22,27 +22,27 @@ namespace dlrun {
 struct PlannedOption {
   std::string option;
   std::optional<std::string> value;
-  std::string key;  ///< the key that it comes from; empty: dlrun adds the option itself
+  std::string key;  ///< the key that sets the option; empty: dlrun adds the option itself
   [[nodiscard]] std::string word() const { return value ? option + "=" + *value : option; }
 };
 
-/// A variable and its value (for the script) or its template (for the rank agent), with the key
-/// that it comes from.
+/// A variable with its value (for the script) or its template (for the rank agent), and the key
+/// that sets it.
 struct PlannedVariable {
   std::string name, value;
   std::string key;
   /// True if an image's start-up hooks read the variable to set up GPUs. The image's own value must
   /// not be replaced.
   bool is_about_gpus = false;
-  /// The source of the value: the spec, the site, the preset, or dlrun itself (kDefault).
-  Origin::Kind giver = Origin::Kind::kPreset;
+  /// The layer that sets the value: the spec, the site, the preset, or dlrun itself (kDefault).
+  Origin::Kind origin_kind = Origin::Kind::kPreset;
 };
 
 /// Arguments of the program's command line that belong together: the user's command, or an option
 /// and its value.
-struct PlannedWords {
-  std::vector<std::string> words;
-  std::string key;
+struct PlannedArguments {
+  std::vector<std::string> arguments;
+  std::string key;  ///< the key that they come from
 };
 
 /// The batch shell's work before the step.
@@ -52,16 +52,16 @@ struct Prologue {
   std::string module_init;  ///< file to source for `module`; empty: the script searches for it
   std::string conda_module, conda_name, venv;
   std::vector<PlannedVariable> vars;  ///< exported byte for byte
-  /// The image whose NVIDIA_DRIVER_CAPABILITIES the script looks up. An image that is not an
-  /// absolute path cannot be read before the job starts; the script then asks for all parts of the
-  /// driver. nullopt: the script does not set that variable.
+  /// The image in which the script looks up NVIDIA_DRIVER_CAPABILITIES. If the image is not an
+  /// absolute path, the script cannot read it and requests all parts of NVIDIA's driver. nullopt:
+  /// the script does not set the variable.
   std::optional<std::string> image_of_gpus;
   struct Folder {
     std::string path, key;
   };
   std::vector<Folder> made_folders;  ///< created if they are missing
-  std::string setup;                 ///< the user's shell lines
-  std::string setup_node;            ///< the user's shell lines that run on every node
+  std::string setup;                 ///< environment.setup: the user's shell lines
+  std::string setup_node;            ///< environment.setup_node: shell lines for every node
 };
 
 /// The requested resources, from which GPU-hours are computed. A number that Slurm chooses is
@@ -88,7 +88,8 @@ struct KnownBad {
 
 enum class Target { kSlurm, kLocal };
 
-/// All of dlrun's decisions about a job. render.h turns them into a script, plan_json() into data.
+/// All of dlrun's decisions about a job. render.h turns the plan into a script, plan_json() into
+/// JSON.
 struct LaunchPlan {
   Target target = Target::kSlurm;
   std::string name;
@@ -99,8 +100,8 @@ struct LaunchPlan {
   std::string runs_dir, agent;
   /// sbatch's options in the script's order; salloc gets most of them, too.
   std::vector<PlannedOption> directives;
-  std::vector<PlannedDependency> after;  ///< from the spec; submit looks up the jobs of runs
-  bool output_given = false;  ///< the user set resources.output, so submit does not change it
+  std::vector<PlannedDependency> after;  ///< the spec's `after`; submit looks up the jobs of runs
+  bool output_given = false;  ///< the spec sets resources.output; submit does not change it
   std::optional<std::string> clusters;  ///< the value of -M in every query about the run
   std::optional<RestServer> server;     ///< the slurmrestd to submit to; nullopt: sbatch
   Prologue prologue;
@@ -121,8 +122,8 @@ struct LaunchPlan {
   /// Names for the rank agent's --secret. A file in the run's directory holds the values.
   std::vector<SecretSource> secrets;
   bool trusted = false;  ///< the program is dlrun's own and may use the agent's store
-  std::vector<PlannedWords> program;
-  bool forward_usr1 = false;  ///< checkpoint.signal_before is set
+  std::vector<PlannedArguments> program;  ///< the command line of the ranks' program
+  bool forward_usr1 = false;              ///< checkpoint.signal_before is set
   /// Options of the leader, such as when it restarts the run and when the run counts as hung.
   std::vector<PlannedOption> lead_options;
   std::optional<KnownBad> known_bad;

@@ -7,7 +7,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-[[nodiscard]] Json of_options(const std::vector<PlannedOption>& options) {
+[[nodiscard]] Json options_json(const std::vector<PlannedOption>& options) {
   Json list = Json::array();
   for (const PlannedOption& option : options) {
     list.push_back({{"option", option.option},
@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
   return list;
 }
 
-[[nodiscard]] Json of_variables(const std::vector<PlannedVariable>& variables) {
+[[nodiscard]] Json variables_json(const std::vector<PlannedVariable>& variables) {
   Json list = Json::array();
   for (const PlannedVariable& variable : variables) {
     list.push_back({{"name", variable.name}, {"value", variable.value}, {"key", variable.key}});
@@ -25,7 +25,7 @@ using Json = nlohmann::ordered_json;
   return list;
 }
 
-[[nodiscard]] Json of_secrets(const std::vector<SecretSource>& secrets) {
+[[nodiscard]] Json secrets_json(const std::vector<SecretSource>& secrets) {
   Json list = Json::array();
   for (const SecretSource& secret : secrets)
     list.push_back(
@@ -33,11 +33,11 @@ using Json = nlohmann::ordered_json;
   return list;
 }
 
-[[nodiscard]] Json of_number(const std::optional<std::int64_t>& number) {
+[[nodiscard]] Json number_or_null(const std::optional<std::int64_t>& number) {
   return number ? Json(*number) : Json();
 }
 
-[[nodiscard]] Json of_prologue(const Prologue& p) {
+[[nodiscard]] Json prologue_json(const Prologue& p) {
   return {{"purge_modules", p.purge_modules},
           {"use_modules", p.use_modules},
           {"load_modules", p.load_modules},
@@ -45,13 +45,13 @@ using Json = nlohmann::ordered_json;
           {"conda_module", p.conda_module},
           {"conda_name", p.conda_name},
           {"venv", p.venv},
-          {"vars", of_variables(p.vars)},
+          {"vars", variables_json(p.vars)},
           {"image_of_gpus", p.image_of_gpus ? Json(*p.image_of_gpus) : Json()},
           {"setup", p.setup},
           {"setup_node", p.setup_node}};
 }
 
-[[nodiscard]] Json of_entry(const ContainerEntry& entry) {
+[[nodiscard]] Json entry_json(const ContainerEntry& entry) {
   Json words = Json::array();
   for (const ContainerLine& line : entry.words)
     words.push_back({{"text", line.text}, {"key", line.key}});
@@ -61,20 +61,20 @@ using Json = nlohmann::ordered_json;
           {"words", std::move(words)}};
 }
 
-[[nodiscard]] Json of_requested(const Requested& q) {
-  return {{"nodes", of_number(q.nodes)},
-          {"tasks", of_number(q.tasks)},
-          {"gpus", of_number(q.gpus)},
-          {"cpus", of_number(q.cpus)},
-          {"time_seconds", of_number(q.time_seconds)}};
+[[nodiscard]] Json requested_json(const Requested& q) {
+  return {{"nodes", number_or_null(q.nodes)},
+          {"tasks", number_or_null(q.tasks)},
+          {"gpus", number_or_null(q.gpus)},
+          {"cpus", number_or_null(q.cpus)},
+          {"time_seconds", number_or_null(q.time_seconds)}};
 }
 
 }  // namespace
 
 std::string plan_json(const LaunchPlan& plan) {
   Json program = Json::array();
-  for (const PlannedWords& group : plan.program)
-    program.push_back({{"words", group.words}, {"key", group.key}});
+  for (const PlannedArguments& group : plan.program)
+    program.push_back({{"words", group.arguments}, {"key", group.key}});
   Json after = Json::array();
   for (const PlannedDependency& one : plan.after)
     after.push_back({{"type", one.type}, {"run", one.run}, {"key", one.key}});
@@ -89,26 +89,26 @@ std::string plan_json(const LaunchPlan& plan) {
       {"server", plan.server
                      ? Json{{"url", plan.server->url}, {"token_file", plan.server->token_file}}
                      : Json()},
-      {"directives", of_options(plan.directives)},
+      {"directives", options_json(plan.directives)},
       {"after", after},
       {"output_given", plan.output_given},
-      {"prologue", of_prologue(plan.prologue)},
+      {"prologue", prologue_json(plan.prologue)},
       {"shares_cpus", plan.shares_cpus},
-      {"step_vars", of_variables(plan.step_vars)},
-      {"step", of_options(plan.step)},
-      {"container", of_options(plan.container)},
+      {"step_vars", variables_json(plan.step_vars)},
+      {"step", options_json(plan.step)},
+      {"container", options_json(plan.container)},
       {"runtime", plan.runtime},
-      {"entry", of_entry(plan.entry)},
-      {"rank_vars", of_variables(plan.rank_vars)},
-      {"rank_options", of_options(plan.rank_options)},
-      {"rank_env", of_variables(plan.rank_env)},
-      {"secrets", of_secrets(plan.secrets)},
+      {"entry", entry_json(plan.entry)},
+      {"rank_vars", variables_json(plan.rank_vars)},
+      {"rank_options", options_json(plan.rank_options)},
+      {"rank_env", variables_json(plan.rank_env)},
+      {"secrets", secrets_json(plan.secrets)},
       {"trusted", plan.trusted},
       {"program", program},
       {"forward_usr1", plan.forward_usr1},
-      {"lead_options", of_options(plan.lead_options)},
+      {"lead_options", options_json(plan.lead_options)},
       {"local_ranks", plan.local_ranks},
-      {"requested", of_requested(plan.requested)},
+      {"requested", requested_json(plan.requested)},
   };
   if (plan.known_bad)
     json["known_bad"] = {{"file", plan.known_bad->file}, {"seconds", plan.known_bad->seconds}};

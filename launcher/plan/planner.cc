@@ -52,7 +52,7 @@ tl::expected<LaunchPlan, std::vector<Diagnostic>> Planner::run() && {
   if (inputs_.runs_dir.find('\\') != std::string::npos && !spec_.resources.output) {
     error("resources.output"_key,
           fmt::format("the runs folder '{}' holds a '\\', which Slurm cannot "
-                      "express in an output path; give --runs another",
+                      "express in an output path; choose another folder with --runs",
                       inputs_.runs_dir));
   }
   if (!errors_.empty()) return tl::unexpected(std::move(errors_));
@@ -111,7 +111,7 @@ void Planner::check_local() {
   for (std::string_view key : {"after.ok"_key, "after.any"_key, "after.notok"_key}) {
     if (spec_.origins.contains(key))
       error(key, fmt::format(
-                     "{}: dlrun run starts at once and cannot wait for others; give --set {}=null",
+                     "{}: dlrun run starts at once and cannot wait for others; add --set {}=null",
                      key, key));
   }
   if (runtime_ != "none") {
@@ -143,16 +143,17 @@ void Planner::environment() {
   p.venv = e.venv.value_or("");
   p.setup = e.setup.value_or("");
   p.setup_node = e.setup_node.value_or("");
-  const auto is_users = [&](std::string_view name) {
+  const auto is_set_by_user = [&](std::string_view name) {
     return std::any_of(e.vars.begin(), e.vars.end(),
                        [&](const auto& variable) { return variable.first == name; });
   };
   const auto add = [&](std::string_view name, std::string_view value, std::string key,
-                       Origin::Kind giver, bool is_about_gpus = false) {
-    if (is_users(name)) return;
-    p.vars.push_back({std::string(name), std::string(value), std::move(key), is_about_gpus, giver});
+                       Origin::Kind origin_kind, bool is_about_gpus = false) {
+    if (is_set_by_user(name)) return;
+    p.vars.push_back(
+        {std::string(name), std::string(value), std::move(key), is_about_gpus, origin_kind});
   };
-  const auto add_of_gpus = [&](std::string_view name, std::string_view value) {
+  const auto add_gpu_variable = [&](std::string_view name, std::string_view value) {
     add(name, value, "container: GPUs", Origin::Kind::kDefault, true);
   };
   for (const auto& [name, value] : site_.environment)
@@ -171,15 +172,16 @@ void Planner::environment() {
   const GpuDriver driver = find_container_backend(runtime_)->gpu_driver();
   if (runtime_ != "none" && may_have_gpus && driver != GpuDriver::kInImage) {
     // Images without NVIDIA's own variables would see no GPU.
-    add_of_gpus("NVIDIA_VISIBLE_DEVICES", "all");
+    add_gpu_variable("NVIDIA_VISIBLE_DEVICES", "all");
     if (driver == GpuDriver::kByOption) {
-      add_of_gpus("NVIDIA_DRIVER_CAPABILITIES", "compute,utility");
-    } else if (!is_users("NVIDIA_DRIVER_CAPABILITIES") && !is_set("NVIDIA_DRIVER_CAPABILITIES")) {
+      add_gpu_variable("NVIDIA_DRIVER_CAPABILITIES", "compute,utility");
+    } else if (!is_set_by_user("NVIDIA_DRIVER_CAPABILITIES") &&
+               !is_set("NVIDIA_DRIVER_CAPABILITIES")) {
       p.image_of_gpus = spec_.container.image.value_or("");
     }
   } else if (runtime_ != "none" && driver == GpuDriver::kByHook) {
-    // An image that requests GPUs itself would fail to start on a node without NVIDIA's tool.
-    add_of_gpus("NVIDIA_VISIBLE_DEVICES", "void");
+    // Otherwise an image that sets this variable fails to start on a node without NVIDIA's tool.
+    add_gpu_variable("NVIDIA_VISIBLE_DEVICES", "void");
   }
   if (spec_.container.save)
     p.made_folders.push_back({folder_of(*spec_.container.save), "container.save"_key});
@@ -247,7 +249,7 @@ std::string Planner::backend() const {
   if (asked != "auto") return asked;
   if (inputs_.target == Target::kLocal) return plan_.local_ranks > 1 ? "shm" : "single";
   if (plan_.requested.nodes == 1)
-    return "auto";  // means shm, unless somebody edits the script to use more nodes
+    return "auto";  // the trainer chooses shm, unless an edited script uses more nodes
   return may_use_mpi() ? "mpi" : "gloo";
 }
 
@@ -272,7 +274,8 @@ void Planner::retry() {
     add("--signal-before", spec_.checkpoint.signal_before, "checkpoint.signal_before"_key);
   const SweepSpec& sweep = spec_.sweep;
   if (sweep.stop_metric && is_slurm) {
-    add("--stop-early", (less_is_better(*sweep.stop_metric) ? "min:" : "max:") + *sweep.stop_metric,
+    add("--stop-early",
+        (is_smaller_better(*sweep.stop_metric) ? "min:" : "max:") + *sweep.stop_metric,
         "sweep.stop_early.metric"_key);
     add("--stop-after", fmt::format("{}", sweep.stop_after.value_or(1)),
         "sweep.stop_early.after"_key);
@@ -289,11 +292,13 @@ void Planner::retry() {
   if (!is_slurm) return;
   const auto& nodes = spec_.resources.nodes;
   const bool has_spare = spec_.resources.spare_nodes.has_value();
-  goes_on_with_fewer_ = is_among("node_failure") && nodes && (nodes->min < nodes->max || has_spare);
+  continues_with_fewer_nodes_ =
+      is_among("node_failure") && nodes && (nodes->min < nodes->max || has_spare);
   is_requeued_ = true;
   if (spec_.retry.exclude_bad_nodes.value_or(false))
     add("--exclude-bad-nodes", std::nullopt, "retry.exclude_bad_nodes"_key);
-  if (goes_on_with_fewer_) add("--min-nodes", fmt::format("{}", nodes->min), "resources.nodes"_key);
+  if (continues_with_fewer_nodes_)
+    add("--min-nodes", fmt::format("{}", nodes->min), "resources.nodes"_key);
   if (has_spare) add("--step-nodes", fmt::format("{}", step_nodes_), "resources.spare_nodes"_key);
 }
 

@@ -15,6 +15,7 @@ namespace dlrun {
 
 class Planner {
  public:
+  /// Both arguments must outlive this object.
   Planner(const LoadedSpec& loaded, const PlanInputs& inputs);
   [[nodiscard]] tl::expected<LaunchPlan, std::vector<Diagnostic>> run() &&;
 
@@ -29,9 +30,10 @@ class Planner {
   [[nodiscard]] bool may_use_mpi() const;
   [[nodiscard]] std::string backend() const;
   [[nodiscard]] bool trainer_wants_mpi() const;
-  /// Sets the leader's options for hangs and restarts. Sets is_requeued_ and goes_on_with_fewer_.
+  /// Sets the leader's options for hangs and restarts, and the members is_requeued_ and
+  /// continues_with_fewer_nodes_.
   void retry();
-  /// Sets the leader's options for the file of bad nodes, and for how long a node stays in it.
+  /// Sets the leader's options for health.known_bad: the file, and the time a node stays in it.
   void remember_bad_nodes();
   /// Adds the directive for a key.
   void key_directive(const KeyRow& row);
@@ -51,16 +53,15 @@ class Planner {
   /// the container's backend merged into its own options.
   [[nodiscard]] std::vector<ContainerUserOption> container_options();
   void step();
-  /// Adds the preset's variables for PMIx, but only to a step that uses PMIx: one of enroot's hooks
-  /// treats any PMIX_* variable as the sign of such a step and fails in others.
+  /// Adds the preset's variables for PMIx to a step that uses PMIx. Other steps must not have them:
+  /// a hook of enroot reads any PMIX_* variable as the sign of PMIx, and then fails.
   void step_variables();
-  /// Returns true if srun starts the ranks over PMIx. A site's own default counts as PMIx if there
-  /// is no container, where the variables do no harm.
+  /// Returns true if srun starts the ranks over PMIx. If the site uses srun's default plugin,
+  /// returns true without a container, because the PMIX_* variables then do no harm.
   [[nodiscard]] bool is_over_pmix() const;
   /// Checks the folders that dlrun mounts itself. Each has the same path inside the container.
   void check_own_mounts();
-  /// Refuses PMI2 with enroot: a task of PMI2 uses a descriptor that srun opened, and enroot closes
-  /// it.
+  /// Refuses PMI2 with enroot: a PMI2 task uses a file descriptor from srun, which enroot closes.
   void check_pmi();
   /// Refuses container.save on several nodes: every node would save its container, and the last one
   /// would overwrite the others.
@@ -74,10 +75,10 @@ class Planner {
   const std::string& specs_folder_;
   const PlanInputs& inputs_;
   std::string runtime_;
-  /// Number of nodes that an attempt uses; 0 if the spec does not fix it.
+  /// Number of nodes that an attempt uses, without spare nodes; 0 if the spec does not fix it.
   std::int64_t step_nodes_ = 0;
-  bool is_requeued_ = false;         ///< Slurm may queue the job again
-  bool goes_on_with_fewer_ = false;  ///< losing a node does not end the job
+  bool is_requeued_ = false;                 ///< Slurm may queue the job again
+  bool continues_with_fewer_nodes_ = false;  ///< losing a node does not end the job
   LaunchPlan plan_;
   std::vector<Diagnostic> errors_;
 };

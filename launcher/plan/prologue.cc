@@ -1,5 +1,5 @@
-// Renders the batch shell's work before the step: modules, conda, venv, variables, the user's
-// lines.
+// Renders the batch shell's work before the step: modules, conda, venv, variables, and the lines of
+// environment.setup.
 
 #include "common/quoting.h"
 #include "launcher/plan/render.h"
@@ -9,8 +9,8 @@
 namespace dlrun {
 namespace {
 
-/// Defines the shell function `module`. A batch shell may lack it, because sbatch passes it on from
-/// some login shells only.
+/// Renders the definition of the shell function `module`. A batch shell may lack this function,
+/// because only some login shells export it.
 void module_init(ScriptText& text, const Prologue& prologue) {
   if (!prologue.module_init.empty()) {
     text.line(". " + shell_quote(prologue.module_init), "site: module_init");
@@ -41,8 +41,8 @@ void modules(ScriptText& text, const Prologue& prologue) {
     text.line("module load " + shell_quote(prologue.conda_module), "environment.conda.module"_key);
 }
 
-/// Activates the environment. `conda activate` is a shell function; in a shell that is not
-/// interactive only conda's hook defines it.
+/// Renders the activation of the conda environment. Only conda's hook defines the shell function
+/// for `conda activate` in a shell that is not interactive.
 void conda(ScriptText& text, const Prologue& prologue) {
   if (prologue.conda_name.empty()) return;
   text.line("dlrun_conda=$(type -P conda || true)");
@@ -56,8 +56,8 @@ void conda(ScriptText& text, const Prologue& prologue) {
   text.line("conda activate " + shell_quote(prologue.conda_name), "environment.conda");
 }
 
-/// Sets NVIDIA_DRIVER_CAPABILITIES only if the image does not: NVIDIA's hook would use the job's
-/// value instead of the image's.
+/// Renders lines that set NVIDIA_DRIVER_CAPABILITIES unless the image sets it. NVIDIA's hook would
+/// prefer the job's value to that of the image.
 void driver_parts(ScriptText& text, const Prologue& prologue) {
   if (!prologue.image_of_gpus) return;
   const std::string& image = *prologue.image_of_gpus;

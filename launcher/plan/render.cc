@@ -18,8 +18,8 @@ namespace dlrun {
 namespace {
 
 constexpr std::size_t kLongestCommandLine = 100;
-/// The start of the line in which an array's script finds its points. No other script has this
-/// line.
+/// The start of the line with which an array's script finds the runs of its points. Only array
+/// scripts have this line.
 constexpr std::string_view kSweepOfArray = "dlrun_sweep=${DLRUN_RUN:?";
 
 /// Options that apply to a batch job but not to an allocation.
@@ -94,8 +94,8 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
          shell + "\n";
 }
 
-/// Renders the command prefix that starts a command in its container, for runtimes that srun's
-/// options do not support.
+/// Renders the command prefix that starts a command in its container. Only runtimes without options
+/// of srun need it.
 [[nodiscard]] std::string enter_text(const LaunchPlan& plan) {
   if (plan.entry.words.empty()) return "";
   ScriptText text;
@@ -136,21 +136,21 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
 [[nodiscard]] std::string program_text(const LaunchPlan& plan) {
   ScriptText text;
   text.line("dlrun_program=(");
-  for (const PlannedWords& group : plan.program) {
-    const std::string line = "  " + shell_quote_all(group.words);
+  for (const PlannedArguments& group : plan.program) {
+    const std::string line = "  " + shell_quote_all(group.arguments);
     if (line.size() <= kLongestCommandLine && line.find('\n') == std::string::npos) {
       text.line(line, group.key);
       continue;
     }
     text.line("  # " + group.key);
-    for (const std::string& word : group.words) text.line("  " + shell_quote(word));
+    for (const std::string& word : group.arguments) text.line("  " + shell_quote(word));
   }
   text.line(")");
   return text.take();
 }
 
 /// Returns the start of the leader's command line: up to its options from the spec.
-[[nodiscard]] std::string lead_words(const LaunchPlan& plan) {
+[[nodiscard]] std::string lead_command(const LaunchPlan& plan) {
   std::string text(kLeadCommand);
   if (plan.target == Target::kLocal) text += fmt::format(" --local {}", plan.local_ranks);
   text += " --runs " + shell_quote(plan.runs_dir) + " --name " + shell_quote(plan.name);
@@ -170,7 +170,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
 }
 
 [[nodiscard]] std::string lead_text(const LaunchPlan& plan) {
-  std::string text = "exec " + lead_words(plan);
+  std::string text = "exec " + lead_command(plan);
   if (plan.forward_usr1) text += " --forward-usr1";
   text += " -- ";
   if (plan.target == Target::kSlurm) text += "\"${dlrun_step[@]}\" ";
@@ -179,9 +179,9 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
 }
 
 /// Renders strict mode and an EXIT trap. If the script ends before its last line, the trap starts
-/// the agent, which reports the failure and records it in the run; without the agent, the trap only
-/// prints a message. The last line is an exec, which runs no EXIT trap. The script ignores USR1,
-/// the warning before the time limit, because the signal would end the script.
+/// the agent, which reports the failure and records it in the run. Without the agent, the trap only
+/// prints a message. The last line is an exec, which runs no EXIT trap. With forward_usr1, a second
+/// trap keeps USR1, Slurm's warning before the time limit, from ending the script.
 [[nodiscard]] std::string strict_text(const LaunchPlan& plan) {
   std::string text = "set -eo pipefail\n";
   if (plan.agent.empty()) {
@@ -193,15 +193,15 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
         plan.entry.tells_failures ? " ${dlrun_unmade:+--container-words \"$dlrun_unmade\"}" : "";
     text += "\n" + agent_line(plan) + lead_options_text(plan) + "trap " +
             shell_quote(fmt::format("exec {} --never-started \"$?\"{} -- \"$BASH_COMMAND\"",
-                                    lead_words(plan), why)) +
+                                    lead_command(plan), why)) +
             " EXIT\n";
   }
   if (plan.forward_usr1) text += "trap : USR1\n";
   return text;
 }
 
-/// Disables shellcheck's warnings that do not apply: shellcheck cannot read the shell profiles;
-/// variables in values must stay unexpanded; Slurm's lists contain commas.
+/// Disables warnings of shellcheck that do not apply: it cannot read the shell profiles, `$` in
+/// quoted values must not be expanded, and Slurm's lists contain commas.
 constexpr std::string_view kShellcheck = "# shellcheck disable=SC1090,SC1091,SC2016,SC2054\n";
 
 /// Renders "#!/bin/bash" and the #SBATCH lines.
@@ -220,8 +220,8 @@ constexpr std::string_view kShellcheck = "# shellcheck disable=SC1090,SC1091,SC2
   return head.take();
 }
 
-/// Renders a comment that names the runs that the job waits for, because the script cannot contain
-/// their jobs.
+/// Renders a comment with the runs that the job waits for. Their job ids are known only at
+/// submission, so that the script cannot contain them.
 [[nodiscard]] std::string waits_text(const LaunchPlan& plan) {
   std::vector<std::string> runs;
   for (const PlannedDependency& one : plan.after) {
@@ -255,16 +255,15 @@ Result<std::string> render_array_script(const LaunchPlan& plan, const Packing& p
   if (!text) return text;
   const std::string sweep_line =
       std::string(kSweepOfArray) +
-      "is not set: dlrun submit starts this array, since it makes the points it refers to}";
+      "is not set: submit this array with dlrun submit, which creates its points}";
   if (packing.pack > 1) {
     *text += packed_commands(packing, sweep_line);
     return text;
   }
   *text +=
-      "#\n# Rendered by dlrun: a sweep. Each task of this array is one point; what it does is "
-      "job.sh in the point's own run\n# directory, which `dlrun submit` makes: a script by itself, "
-      "for reading, for editing "
-      "and for `dlrun resubmit`.\n"
+      "#\n# Rendered by dlrun: a sweep. Each task of this array is one point. The task runs job.sh "
+      "in the point's run\n# directory, which `dlrun submit` creates. You can edit that job.sh and "
+      "submit it with `dlrun resubmit`.\n"
       "set -eo pipefail\n" +
       sweep_line +
       "\nexport DLRUN_RUN=$dlrun_sweep/$SLURM_ARRAY_TASK_ID\n"
@@ -315,7 +314,7 @@ std::string render_local_script(const LaunchPlan& plan) {
   return text + lead_text(plan);
 }
 
-std::vector<std::string> salloc_words(const LaunchPlan& plan) {
+std::vector<std::string> salloc_arguments(const LaunchPlan& plan) {
   std::vector<std::string> words;
   for (const PlannedOption& directive : plan.directives) {
     if (std::find(kBatchOnly.begin(), kBatchOnly.end(), directive.option) == kBatchOnly.end())
@@ -326,22 +325,23 @@ std::vector<std::string> salloc_words(const LaunchPlan& plan) {
 
 namespace {
 
-/// Calls srun with all CPUs that the allocation has on its first node, read from a list such as
-/// "16(x3),8".
+/// Calls srun with all CPUs that the allocation has on its first node. SLURM_JOB_CPUS_PER_NODE is a
+/// list such as "16(x3),8".
 constexpr const char* kSrunOnFirstNode =
     "exec srun --cpus-per-task=\"${SLURM_JOB_CPUS_PER_NODE%%[!0-9]*}\" \"$@\"";
 
 /// Returns srun's options for a single task that can use all of the job's resources on the node.
-[[nodiscard]] std::vector<std::string> session_words(bool has_terminal) {
-  // With a terminal, Ctrl-C goes to the program. Without a terminal, srun ends only after two
-  // Ctrl-C within a second; with --quit-on-interrupt, one is enough.
+[[nodiscard]] std::vector<std::string> session_options(bool has_terminal) {
+  // With a terminal, Ctrl-C goes to the program. Without a terminal, srun ends only if the user
+  // types Ctrl-C twice within a second; with --quit-on-interrupt, once is enough.
   return {"--overlap",    "--nodes=1",  "--ntasks=1",
           "--export=ALL", "--mpi=none", has_terminal ? "--pty" : "--quit-on-interrupt"};
 }
 
 /// Renders an interactive session. step: the command line that starts the session's script. words:
-/// srun's options for a second step within the session, which enters the container by the options
-/// `container`. batch: lines of bash before the plan's `entry.words`, if it has any.
+/// srun's options for a second step inside the session. container: further options of that step,
+/// which enter the container. batch: lines of bash before the plan's `entry.words`; unused if
+/// `entry.words` is empty.
 [[nodiscard]] Interactive session(const LaunchPlan& plan, const std::vector<std::string>& step,
                                   const std::vector<std::string>& words,
                                   const std::vector<PlannedOption>& container,
@@ -354,7 +354,7 @@ constexpr const char* kSrunOnFirstNode =
   const std::string prologue = render_prologue(plan);
   result.script = "#!/bin/bash\n";
   result.script += kShellcheck;
-  // The script is the shell's start-up file, so that the user gets a prompt even if a line fails.
+  // The script is the shell's start-up file: the user gets a prompt even if a line fails.
   if (is_plain_shell) {
     result.argv.insert(result.argv.end(), {"bash", "--rcfile", script_path, "-i"});
     result.script += "[[ -r ~/.bashrc ]] && . ~/.bashrc\n" + prologue;
@@ -390,7 +390,7 @@ constexpr const char* kSrunOnFirstNode =
 
 Interactive render_interactive(const LaunchPlan& plan, const std::vector<std::string>& command,
                                const std::string& script_path, bool has_terminal) {
-  const std::vector<std::string> words = session_words(has_terminal);
+  const std::vector<std::string> words = session_options(has_terminal);
   std::vector<std::string> step{"bash", "-c", kSrunOnFirstNode, "srun"};
   step.insert(step.end(), words.begin(), words.end());
   std::vector<PlannedOption> container = plan.container;
@@ -401,7 +401,7 @@ Interactive render_interactive(const LaunchPlan& plan, const std::vector<std::st
   Interactive result =
       session(plan, step, words, container, plan.entry.session, command, script_path);
   std::vector<std::string> argv{"salloc"};
-  for (std::string& word : salloc_words(plan)) argv.push_back(std::move(word));
+  for (std::string& word : salloc_arguments(plan)) argv.push_back(std::move(word));
   result.argv.insert(result.argv.begin(), argv.begin(), argv.end());
   return result;
 }
@@ -411,7 +411,7 @@ Interactive render_attach(const LaunchPlan& plan, const AttachPoint& point,
                           bool has_terminal) {
   std::vector<std::string> place{"--jobid=" + point.job, "--nodelist=" + point.node};
   if (!point.clusters.empty()) place.insert(place.begin(), "--clusters=" + point.clusters);
-  std::vector<std::string> words = session_words(has_terminal);
+  std::vector<std::string> words = session_options(has_terminal);
   words.insert(words.begin(), place.begin(), place.end());
   std::vector<std::string> step{"srun"};
   step.insert(step.end(), words.begin(), words.end());

@@ -24,8 +24,8 @@ inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 /// cannot represent a directive's value; the message names the key.
 [[nodiscard]] Result<std::string> render_script(const LaunchPlan& plan);
 
-/// Renders the script of a job array that runs a sweep: the same #SBATCH lines, and commands with
-/// which each task starts job.sh in the run directories of its points. The size of the script
+/// Renders the script of a job array that runs a sweep: the plan's #SBATCH lines and --array, and
+/// commands that start job.sh in the run directories of the task's points. The size of the script
 /// depends neither on the number of points nor on their values. max_parallel: the number of points
 /// that may run at once; nullopt: any number. Fails as render_script does.
 [[nodiscard]] Result<std::string> render_array_script(const LaunchPlan& plan,
@@ -39,7 +39,7 @@ inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 
 /// Returns sbatch's directives as arguments of salloc ("--nodes=2"), without those that apply only
 /// to a batch job.
-[[nodiscard]] std::vector<std::string> salloc_words(const LaunchPlan& plan);
+[[nodiscard]] std::vector<std::string> salloc_arguments(const LaunchPlan& plan);
 
 /// An interactive session: the command that starts it, and its script.
 struct Interactive {
@@ -47,15 +47,15 @@ struct Interactive {
   std::string script;             ///< the text of the file script_path, which the nodes must read
 };
 
-/// Renders a shell (or command) on the first node of a new allocation, inside the job's
-/// environment and container. has_terminal: srun starts it with a pseudo-terminal, which a command
-/// in a pipe must not have.
+/// Renders a shell (or `command`, if it is not empty) on the first node of a new allocation, inside
+/// the job's environment and container. has_terminal: true if srun gives it a pseudo-terminal; a
+/// command in a pipe must not have one.
 [[nodiscard]] Interactive render_interactive(const LaunchPlan& plan,
                                              const std::vector<std::string>& command,
                                              const std::string& script_path,
                                              bool has_terminal = true);
 
-/// A running job, and its node to attach to.
+/// A running job, and the node on which the shell starts.
 struct AttachPoint {
   std::string job, node;
   std::string clusters;  ///< -M; empty: the default cluster
@@ -63,9 +63,9 @@ struct AttachPoint {
   std::optional<std::int64_t> cpus;
 };
 
-/// Renders a shell (or command) beside the ranks of a running job, without a new allocation. The
-/// shell joins a named container that runs already. Without a name, under pyxis, the shell gets a
-/// new container from the same image.
+/// Renders a shell (or `command`, if it is not empty) beside the ranks of a running job, without a
+/// new allocation. The shell joins the running container if the container has a name. Otherwise,
+/// under pyxis, it gets a new container from the same image.
 [[nodiscard]] Interactive render_attach(const LaunchPlan& plan, const AttachPoint& point,
                                         const std::vector<std::string>& command,
                                         const std::string& script_path, bool has_terminal = true);

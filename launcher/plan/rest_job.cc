@@ -1,4 +1,5 @@
-// A table has one row for each option of sbatch: the field of the API, and the value's conversion.
+// The table kRows has one row for each option of sbatch: the field of slurmrestd's API, and the
+// conversion of the value.
 #include "launcher/plan/rest_job.h"
 
 #include <algorithm>
@@ -9,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/text.h"
-#include "launcher/plan/sbatch_words.h"
+#include "launcher/plan/sbatch_lines.h"
 #include "launcher/spec/slurm_units.h"
 
 namespace dlrun {
@@ -21,13 +22,14 @@ enum class Kind {
   kText,   ///< the text that sbatch gets: slurmrestd passes it to the same parser
   kFlag,   ///< true
   kYesNo,  ///< a boolean, from yes or no
-  /// The value, or else "exclusive": Slurm 22.05 rejects `true`, which the API documents.
+  /// The value, or "exclusive" without a value: Slurm 22.05 rejects `true`, which the API
+  /// documents.
   kExclusive,
-  kNoKill,  ///< "set": Slurm 22.05 rejects `true`, which the API documents
-  kNice,    ///< the value, or else 100
-  kSignal,  ///< a signal; Slurm 22.05 cannot parse B: or R: before it
-  kOwn,     ///< concerns sbatch itself; nothing to send
-  kRefused,
+  kNoKill,   ///< "set": Slurm 22.05 rejects `true`, which the API documents
+  kNice,     ///< the value, or else 100, as sbatch sets it
+  kSignal,   ///< a signal; Slurm 22.05 cannot parse B: or R: before it
+  kNotSent,  ///< an option for sbatch itself, which the job does not need
+  kRefused,  ///< slurmrestd cannot do what the option does
 };
 
 struct Row {
@@ -58,7 +60,7 @@ constexpr auto kRows = std::to_array<Row>({
     {"--delay-boot", 0, Kind::kText, "delay_boot"},
     {"--dependency", 'd', Kind::kText, "dependency"},
     {"--distribution", 'm', Kind::kRefused,
-     "it is silently ignored; launch.srun: {distribution: ...} holds for the ranks"},
+     "it is silently ignored; use launch.srun: {distribution: ...} for the ranks"},
     {"--error", 'e', Kind::kText, "standard_error"},
     {"--exclude", 'x', Kind::kText, "exclude_nodes"},
     {"--exclusive", 0, Kind::kExclusive, "exclusive"},
@@ -97,12 +99,12 @@ constexpr auto kRows = std::to_array<Row>({
     {"--open-mode", 0, Kind::kText, "open_mode"},
     {"--output", 'o', Kind::kText, "standard_output"},
     {"--oversubscribe", 's', Kind::kFlag, "oversubscribe"},
-    {"--parsable", 0, Kind::kOwn},
+    {"--parsable", 0, Kind::kNotSent},
     {"--partition", 'p', Kind::kText, "partition"},
     {"--prefer", 0, Kind::kText, "prefer"},
-    {"--profile", 0, Kind::kRefused, "it reaches the job as garbage"},
+    {"--profile", 0, Kind::kRefused, "the job gets a wrong value"},
     {"--qos", 'q', Kind::kText, "qos"},
-    {"--quiet", 'Q', Kind::kOwn},
+    {"--quiet", 'Q', Kind::kNotSent},
     {"--requeue", 0, Kind::kFlag, "requeue"},
     {"--reservation", 0, Kind::kText, "reservation"},
     {"--signal", 0, Kind::kSignal, "signal"},
@@ -140,8 +142,8 @@ struct Option {
   std::optional<std::string> value;
 };
 
-/// Appends the options in `words`, split as getopt_long does. Keeps an argument that is not an
-/// option, so that the error message names it.
+/// Appends the options in `words`, split as getopt_long does. Also appends an argument that is not
+/// an option: rest_refusal() then refuses it by name.
 void add_options(std::vector<Option>& options, std::span<const std::string> words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
@@ -187,7 +189,7 @@ void add_options(std::vector<Option>& options, std::span<const std::string> word
       return value.value_or("100");
     case Kind::kText:
     case Kind::kSignal:
-    case Kind::kOwn:
+    case Kind::kNotSent:
     case Kind::kRefused:
       break;
   }
@@ -241,7 +243,7 @@ std::optional<std::string> rest_refusal(std::string_view option,
   if (row->kind == Kind::kRefused) return cannot(row->field);
   if (row->kind == Kind::kSignal && value && value->find(':') != std::string::npos)
     return cannot("it takes no B: or R: before the signal");
-  if (wants_value(row->kind) && !value) return fmt::format("{} wants a value", option);
+  if (wants_value(row->kind) && !value) return fmt::format("{} needs a value", option);
   if (row->kind == Kind::kYesNo && *value != "yes" && *value != "no")
     return fmt::format("{} is '{}', expected yes or no", option, printable(*value));
   if ((row->kind == Kind::kFlag || row->kind == Kind::kNoKill) && value)
@@ -267,7 +269,7 @@ Result<std::string> rest_job(const RestJobInputs& inputs) {
   job["current_working_directory"] = inputs.directory;
   for (const Option& option : options) {
     const Row& row = *find_row(option.name);
-    if (row.kind == Kind::kOwn) continue;
+    if (row.kind == Kind::kNotSent) continue;
     if (option.value && !is_utf8(*option.value))
       return fail(Errc::kInvalid, "{}={} is not UTF-8, and slurmrestd takes JSON", option.name,
                   printable(*option.value));

@@ -2,9 +2,9 @@
 // Builds the job description of slurmrestd's API from sbatch's inputs: the script with its #SBATCH
 // lines, the options of the command line, the environment. Pure functions.
 //
-// docs/slurmrestd.md records how slurmrestd 22.05 treats each field, as observed in tests. An
-// option that it drops, misreads or does not know is refused by name, because a job that silently
-// differs from sbatch's would be worse than no job.
+// docs/slurmrestd.md records how slurmrestd 22.05 treats each field, as observed in tests. dlrun
+// refuses an option that slurmrestd drops, misreads or does not have. Otherwise the job would
+// silently differ from the job that sbatch submits.
 
 #include <optional>
 #include <span>
@@ -19,8 +19,8 @@ namespace dlrun {
 /// The version of the API that dlrun uses; Slurm 22.05 to 23.11 support it.
 inline constexpr std::string_view kRestVersion = "v0.0.38";
 
-/// Returns the reason why sbatch's option ("--hint", "nomultithread") cannot be sent; nullopt if it
-/// can.
+/// Returns the reason why slurmrestd cannot get an option of sbatch, such as ("--hint",
+/// "nomultithread"); nullopt if it can. value: nullopt if the option has no value.
 [[nodiscard]] std::optional<std::string> rest_refusal(std::string_view option,
                                                       const std::optional<std::string>& value);
 

@@ -1,7 +1,7 @@
 #include "launcher/plan/script_request.h"
 
 #include "common/text.h"
-#include "launcher/plan/sbatch_words.h"
+#include "launcher/plan/sbatch_lines.h"
 #include "launcher/spec/slurm_units.h"
 
 namespace dlrun {
@@ -33,14 +33,14 @@ Requested requested_of_script(std::string_view script) {
   q.tasks = tasks;
   if (!tasks && q.nodes) q.tasks = *q.nodes * number("--ntasks-per-node", "").value_or(1);
   const auto gres = sbatch_value(script, "--gres", "");
-  if (const auto of_job = gpus("--gpus", "-G")) {
-    q.gpus = of_job;
-  } else if (const auto of_task = gpus("--gpus-per-task", "")) {
-    if (q.tasks) q.gpus = *of_task * *q.tasks;
+  if (const auto job_gpus = gpus("--gpus", "-G")) {
+    q.gpus = job_gpus;
+  } else if (const auto task_gpus = gpus("--gpus-per-task", "")) {
+    if (q.tasks) q.gpus = *task_gpus * *q.tasks;
   } else {
-    const std::int64_t of_node =
+    const std::int64_t node_gpus =
         gpus("--gpus-per-node", "").value_or(gres ? gpus_in_gres(*gres) : 0);
-    if (q.nodes || of_node == 0) q.gpus = of_node * q.nodes.value_or(0);
+    if (q.nodes || node_gpus == 0) q.gpus = node_gpus * q.nodes.value_or(0);
   }
   if (const auto cpus = number("--cpus-per-task", "-c"); cpus && q.tasks) q.cpus = *cpus * *q.tasks;
   if (const auto time = sbatch_value(script, "--time", "-t")) {

@@ -1,5 +1,5 @@
 #pragma once
-// Finds out which resources a job script requests, even one that dlrun did not write.
+// Finds out which resources a job script requests. The script may come from dlrun or from a user.
 
 #include <string_view>
 
@@ -7,8 +7,8 @@
 
 namespace dlrun {
 
-/// Returns the resources in the script's #SBATCH lines, counted as make_plan() counts those of a
-/// spec. A number that Slurm chooses is absent. For a job array and a heterogeneous job, all
+/// Returns the resources in the script's #SBATCH lines, counted as make_plan() counts the resources
+/// of a spec. A number that Slurm chooses is absent. For a job array and a heterogeneous job, all
 /// numbers are absent.
 [[nodiscard]] Requested requested_of_script(std::string_view script);
 

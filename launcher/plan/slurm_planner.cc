@@ -23,8 +23,8 @@ constexpr std::array<std::string_view, 5> kAgentVariables{"DLRUN_RUN", "DLRUN_JO
          (path.size() == folder.size() || folder.ends_with('/') || path[folder.size()] == '/');
 }
 
-/// Returns true for keys whose directives come after the user's own options: those of the log and
-/// of signals.
+/// Returns true for the keys of the log and of signals. Their directives come after the options of
+/// `slurm` in the script.
 [[nodiscard]] bool is_after_options(const KeyRow& row) {
   return row.path == "resources.output"_key || row.path == "resources.error"_key ||
          row.path == "resources.signal"_key;
@@ -59,9 +59,10 @@ void Planner::key_directive(const KeyRow& row) {
     }
   }
   const auto origin = spec_.origins.find(row.path);
-  const bool is_presets =
+  const bool comes_from_preset =
       origin != spec_.origins.end() && origin->second.kind == Origin::Kind::kPreset;
-  const std::string key = is_presets ? "launch.preset: " + preset_.name : std::string(row.path);
+  const std::string key =
+      comes_from_preset ? "launch.preset: " + preset_.name : std::string(row.path);
   if (row.format == Format::kFlag && *value == "true") {
     add_directive(row.option.name, std::nullopt, key);
   } else {
@@ -106,7 +107,7 @@ void Planner::restart_directives() {
   } else {
     add_directive("--no-requeue", std::nullopt, "no retry");
   }
-  if (goes_on_with_fewer_)
+  if (continues_with_fewer_nodes_)
     add_directive("--no-kill", std::nullopt, "retry.on: node_failure, resources.nodes");
 }
 
@@ -133,10 +134,10 @@ void Planner::after() {
     if (one.is_job_id()) words.push_back(one.type + ":" + one.run);
   }
   if (!words.empty()) add_directive("--dependency", join(words, ","), "after");
-  const bool is_users =
+  const bool is_set_by_user =
       std::any_of(spec_.slurm.begin(), spec_.slurm.end(),
                   [](const SlurmOption& option) { return option.name == "kill-on-invalid-dep"; });
-  if (!is_users) add_directive("--kill-on-invalid-dep", "yes", "after");
+  if (!is_set_by_user) add_directive("--kill-on-invalid-dep", "yes", "after");
 }
 
 void Planner::add_directive(std::string_view option, std::optional<std::string> value,
@@ -174,8 +175,8 @@ void Planner::step() {
   };
   add("--export", "ALL", "what this script exports reaches the ranks");
   add("--kill-on-bad-exit", "1", "a rank that is lost ends the step");
-  if (goes_on_with_fewer_)
-    add("--no-kill", std::nullopt, "the leader starts it again on what is left");
+  if (continues_with_fewer_nodes_)
+    add("--no-kill", std::nullopt, "the leader restarts it on the other nodes");
   if (spec_.resources.spare_nodes) {
     add("--nodes", fmt::format("{}", step_nodes_), "resources.nodes"_key);
     add("--ntasks", fmt::format("{}", step_nodes_ * ranks_per_node(spec_).value_or(1)),
@@ -190,13 +191,13 @@ void Planner::step() {
   } else {
     plan_.shares_cpus = true;
   }
-  const bool presets_mpi =
+  const bool uses_preset_mpi =
       preset_.wants_mpi && site_.mpi != "default" && (!preset_.is_trainer || trainer_wants_mpi());
   for (const KeyRow& row : spec_keys()) {
     if (row.option.target != KeyTarget::kSrun) continue;
     if (auto value = option_text(row, spec_)) {
       add(row.option.name, std::move(value), row.path);
-    } else if (row.path == "launch.mpi"_key && presets_mpi) {
+    } else if (row.path == "launch.mpi"_key && uses_preset_mpi) {
       add(row.option.name, site_.mpi.empty() ? "pmix" : site_.mpi,
           "launch.preset: " + preset_.name);
     }
@@ -208,13 +209,13 @@ void Planner::step() {
 
 void Planner::step_variables() {
   if (!is_over_pmix()) return;
-  const auto is_there = [this](const std::string& name) {
+  const auto is_set = [this](const std::string& name) {
     const auto& vars = plan_.prologue.vars;
     return std::any_of(vars.begin(), vars.end(),
                        [&](const auto& variable) { return variable.name == name; });
   };
   for (const auto& [name, value] : preset_.pmix_vars) {
-    if (!is_there(name)) plan_.step_vars.push_back({name, value, "launch.preset: " + preset_.name});
+    if (!is_set(name)) plan_.step_vars.push_back({name, value, "launch.preset: " + preset_.name});
   }
 }
 
@@ -229,12 +230,13 @@ bool Planner::is_over_pmix() const {
 void Planner::check_own_mounts() {
   const auto check = [&](std::string_view key, std::string_view path, std::string_view what,
                          std::string_view remedy) {
-    const auto at = path.find_first_of(find_container_backend(runtime_)->cannot_mount());
+    const auto at = path.find_first_of(find_container_backend(runtime_)->unmountable_characters());
     if (at == std::string_view::npos) return;
     error(key, fmt::format("{}: {} '{}' holds '{}' and cannot be mounted into a container{}", key,
                            what, printable(path), path[at], remedy));
   };
-  check("container.image"_key, inputs_.runs_dir, "the runs folder", "; give --runs another");
+  check("container.image"_key, inputs_.runs_dir, "the runs folder",
+        "; choose another folder with --runs");
   if (!preset_.is_trainer) return;
   check("train.data.path"_key, spec_.train.data_path.value_or(""), "the folder", "");
   check("checkpoint.dir"_key, spec_.checkpoint.dir.value_or(""), "the folder", "");
@@ -266,10 +268,10 @@ void Planner::check_save() {
 ContainerStep Planner::container_step() const {
   ContainerStep step{spec_.container, {}, {}, {}, gpus_per_node(spec_).value_or(1) > 0};
   const auto mount = [&](const std::string& path) {
-    const bool is_there =
+    const bool is_mounted =
         std::any_of(step.own_mounts.begin(), step.own_mounts.end(),
                     [&](const Mount& m) { return is_at_or_below(path, m.target); });
-    if (!is_there) step.own_mounts.push_back({path, path, {}, true});
+    if (!is_mounted) step.own_mounts.push_back({path, path, {}, true});
   };
   mount(inputs_.runs_dir);
   if (!plan_.agent.empty()) mount(plan_.agent.substr(0, plan_.agent.rfind('/')));
@@ -279,14 +281,14 @@ ContainerStep Planner::container_step() const {
       mount(*spec_.checkpoint.dir);
   }
   for (const PlannedVariable& variable : plan_.prologue.vars) {
-    // The image sets its own variables about GPUs; they must not be replaced.
+    // The image's own values of the variables about GPUs must not be replaced.
     if (!variable.is_about_gpus) step.env_names.push_back(variable.name);
   }
   if (is_over_pmix()) {
     for (const auto& [name, value] : preset_.pmix_vars) step.env_names.push_back(name);
   }
   step.job_names = step.env_names;
-  // Without the agent the task's own shell, inside the container, sets these variables.
+  // Without the agent, a shell inside the container sets the variables of rank_env.
   if (!plan_.agent.empty()) {
     for (const PlannedVariable& variable : plan_.rank_env) step.env_names.push_back(variable.name);
   }

@@ -21,13 +21,13 @@ using Diagnostics = std::vector<Diagnostic>;
 
 constexpr std::size_t kMostErrors = 20;
 
-/// Returns a text that identifies the layers that a point is read from. Points with equal texts
-/// have the same layers, so that one loaded spec serves all of them.
+/// Returns a text that identifies the layers of a point: its keys, and the values on which other
+/// layers depend. Points with equal texts share one loaded spec, which move_to_point() changes.
 [[nodiscard]] std::string layers_of(const SweepPoint& point) {
   std::string text;
   for (const SweptValue& value : point) {
     text += value.key;
-    if (has_own_layers(value.key)) text += "=" + value.text;
+    if (affects_other_layers(value.key)) text += "=" + value.text;
     text += '\n';
   }
   return text;
@@ -53,26 +53,27 @@ class SweepPlanner {
   /// Returns the loaded spec of a point; nullptr if it has errors.
   [[nodiscard]] LoadedSpec* load(const SweepPoint& point, std::size_t number) {
     const std::string layers = layers_of(point);
-    const auto known = layers_.find(layers);
-    if (known != layers_.end()) {
-      if (!keep(move_to_point(known->second, point, request_.env), point, number)) return nullptr;
+    const auto known = specs_by_layers_.find(layers);
+    if (known != specs_by_layers_.end()) {
+      if (!add_errors(move_to_point(known->second, point, request_.env), point, number))
+        return nullptr;
       return &known->second;
     }
     request_.point = point;
     auto loaded = load_spec(request_);
     if (!loaded) {
-      keep(std::move(loaded.error()), point, number);
+      add_errors(std::move(loaded.error()), point, number);
       return nullptr;
     }
     drop_sweep(*loaded);
-    return &layers_.emplace(layers, std::move(*loaded)).first->second;
+    return &specs_by_layers_.emplace(layers, std::move(*loaded)).first->second;
   }
 
   [[nodiscard]] std::optional<LaunchPlan> plan(const LoadedSpec& loaded, const SweepPoint& point,
                                                std::size_t number) {
     auto plan = make_plan(loaded, inputs_);
     if (plan) return std::move(*plan);
-    keep(std::move(plan.error()), point, number);
+    add_errors(std::move(plan.error()), point, number);
     return std::nullopt;
   }
 
@@ -86,8 +87,8 @@ class SweepPlanner {
   }
 
   void refuse(std::string message, const SweepPoint& point, std::size_t number) {
-    keep({{Diagnostic::Severity::kError, point.front().where, std::move(message), ""}}, point,
-         number);
+    add_errors({{Diagnostic::Severity::kError, point.front().where, std::move(message), ""}}, point,
+               number);
   }
 
   [[nodiscard]] bool has_enough_errors() const { return errors_.size() >= kMostErrors; }
@@ -96,12 +97,13 @@ class SweepPlanner {
  private:
   /// Collects errors; an error that several points share is kept once. Returns false if there is an
   /// error among `found`.
-  bool keep(Diagnostics found, const SweepPoint& point, std::size_t number) {
+  bool add_errors(Diagnostics found, const SweepPoint& point, std::size_t number) {
     bool is_fine = true;
     for (Diagnostic& one : found) {
       if (!is_error(one)) continue;
       is_fine = false;
-      if (has_enough_errors() || !told_.emplace(describe(one.where), one.message).second) continue;
+      if (has_enough_errors() || !reported_.emplace(describe(one.where), one.message).second)
+        continue;
       one.message += fmt::format(" (at point {}: {})", number, describe(point));
       errors_.push_back(std::move(one));
     }
@@ -110,8 +112,8 @@ class SweepPlanner {
 
   LoadRequest request_;
   const PlanInputs& inputs_;
-  std::map<std::string, LoadedSpec> layers_;
-  std::set<std::pair<std::string, std::string>> told_;
+  std::map<std::string, LoadedSpec> specs_by_layers_;
+  std::set<std::pair<std::string, std::string>> reported_;
   Diagnostics errors_;
 };
 
@@ -163,8 +165,8 @@ class SweepPlanner {
           line_under(loaded, where)};
 }
 
-/// Assigns points to arrays. Points with the same #SBATCH lines share an array, up to max_tasks
-/// tasks with `pack` points each.
+/// Assigns points to arrays. An array has at most max_tasks tasks with `pack` points each, all with
+/// the same #SBATCH lines.
 class Arrays {
  public:
   Arrays(std::size_t max_tasks, std::size_t pack)
@@ -173,7 +175,7 @@ class Arrays {
   /// Adds the point to an array. plan: the plan of a task. share: Slurm's variables for one of the
   /// task's points.
   void place(PlannedPoint& point, const LaunchPlan& plan, std::vector<PlannedVariable> share) {
-    auto [open, is_new] = open_.try_emplace(head_of(plan, share), plans_.size());
+    auto [open, is_new] = newest_arrays_.try_emplace(head_of(plan, share), plans_.size());
     if (!is_new && packings_[open->second].points == max_points_) {
       open->second = plans_.size();
       is_new = true;
@@ -198,8 +200,9 @@ class Arrays {
 
  private:
   std::size_t max_points_, pack_;
-  std::map<std::string, std::size_t> open_;  ///< from #SBATCH lines to the array that has room
-  std::vector<LaunchPlan> plans_;            ///< the plan of each array's first point
+  std::map<std::string, std::size_t>
+      newest_arrays_;              ///< from #SBATCH lines to the newest array with them
+  std::vector<LaunchPlan> plans_;  ///< the plan of each array's first point
   std::vector<Packing> packings_;
 };
 
@@ -225,12 +228,12 @@ tl::expected<SweepPlan, Diagnostics> plan_sweep(const LoadRequest& request,
     return tl::unexpected(Diagnostics{too_narrow(loaded, points.size())});
   sweep.points.reserve(points.size());
   for (std::size_t i = 0; i < points.size() && !planner.has_enough_errors(); ++i) {
-    LoadedSpec* of_point = planner.load(points[i], i);
-    if (of_point == nullptr) continue;
+    LoadedSpec* point_spec = planner.load(points[i], i);
+    if (point_spec == nullptr) continue;
     // All points wait for the same jobs. The caller may have resolved the runs in `after` since the
     // spec was loaded.
-    of_point->spec.after = loaded.spec.after;
-    const auto plan = planner.plan(*of_point, points[i], i);
+    point_spec->spec.after = loaded.spec.after;
+    const auto plan = planner.plan(*point_spec, points[i], i);
     if (!plan) continue;
     auto script = render_script(*plan);
     if (!script) {
@@ -244,13 +247,13 @@ tl::expected<SweepPlan, Diagnostics> plan_sweep(const LoadRequest& request,
     PlannedPoint& point = sweep.points.emplace_back();
     point.values = std::move(points[i]);
     point.script = std::move(*script);
-    point.resolved = resolved_yaml(*of_point);
+    point.resolved = resolved_yaml(*point_spec);
     point.requested = plan->requested;
     if (inputs.target != Target::kSlurm) continue;
     if (sweep.pack == 1) {
       arrays.place(point, *plan, {});
-    } else if (const auto job = planner.plan_packed(*of_point, point.values, i, sweep.pack)) {
-      arrays.place(point, *job, share_of_point(*of_point));
+    } else if (const auto job = planner.plan_packed(*point_spec, point.values, i, sweep.pack)) {
+      arrays.place(point, *job, share_of_point(*point_spec));
     }
   }
   if (!planner.errors().empty()) return tl::unexpected(std::move(planner.errors()));

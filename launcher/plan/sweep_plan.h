@@ -15,7 +15,7 @@ namespace dlrun {
 /// A planned point of a sweep.
 struct PlannedPoint {
   SweepPoint values;
-  std::string script;    ///< the point's own job, which can be submitted by itself
+  std::string script;    ///< the point's job script, which can also be submitted by itself
   std::string resolved;  ///< the point's resolved spec, without the sweep
   Requested requested;
   std::size_t array = 0;  ///< the array that runs the point
@@ -54,8 +54,9 @@ struct SweepLimits {
 /// sweep.stop_early, by which the run may end.
 void drop_sweep(LoadedSpec& loaded);
 
-/// Returns the sum of `hours`, which computes GPU-hours or core-hours, over all points; nullopt if
-/// `hours` returns nullopt for a point, because the point leaves its size or its time to Slurm.
+/// Returns the sum of hours(point) over all points. hours: computes GPU-hours or core-hours, or
+/// returns nullopt if Slurm chooses the size or the time of the point. Returns nullopt if hours
+/// does for any point.
 [[nodiscard]] std::optional<double> sum_of_hours(const SweepPlan& sweep,
                                                  std::optional<double> (*hours)(const Requested&));
 

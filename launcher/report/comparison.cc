@@ -56,6 +56,7 @@ std::vector<std::string> names_of_all_results(const std::vector<RunReport>& repo
   return names_of_results(all);
 }
 
+/// Returns true if the curves of the run with this index are drawn.
 bool is_drawn(std::size_t at) {
   return at < kChartColours;
 }
@@ -78,7 +79,7 @@ std::vector<std::string> different_keys(const std::vector<RunReport>& reports) {
   return names;
 }
 
-/// The columns of the table of runs besides the states.
+/// The results and keys that have columns in the table of runs.
 struct RunColumns {
   std::vector<std::string> results;  ///< the most interesting first
   std::vector<std::string> keys;     ///< keys that differ; empty if a separate table shows them
@@ -87,12 +88,12 @@ struct RunColumns {
 std::vector<Column> columns_of_runs(const std::vector<RunReport>& reports,
                                     const RunColumns& parts) {
   std::vector<Column> columns{{"run", "t"}, {"state", "t"}};
-  // The result by which runs are judged comes first, so that even a narrow page shows it. The other
-  // results come last.
-  if (!parts.results.empty()) columns.push_back({words_of_name(parts.results.front()), "n"});
+  // The result by which runs are compared comes first, so that even a narrow page shows it. The
+  // other results come last.
+  if (!parts.results.empty()) columns.push_back({readable_name(parts.results.front()), "n"});
   for (const auto& name : parts.keys) columns.push_back({name, is_wide(reports, name) ? "w" : "t"});
   for (std::size_t at = 1; at < parts.results.size(); ++at)
-    columns.push_back({words_of_name(parts.results[at]), "n"});
+    columns.push_back({readable_name(parts.results[at]), "n"});
   columns.insert(columns.end(), {{"took", "n"}, {"ranks", "n"}, {"nodes", "t"}});
   return columns;
 }
@@ -157,18 +158,18 @@ std::string curves_of(const std::vector<RunReport>& reports) {
 
 void sort_best_first(std::vector<RunReport>& reports) {
   const auto names = names_of_all_results(reports);
-  if (names.empty() ||
-      std::find(kJudgedBy.begin(), kJudgedBy.end(), names.front()) == kJudgedBy.end())
+  if (names.empty() || std::find(kComparedResults.begin(), kComparedResults.end(), names.front()) ==
+                           kComparedResults.end())
     return;
-  const std::string& judge = names.front();
-  const bool is_small_good = less_is_better(judge);
+  const std::string& compared = names.front();
+  const bool is_ascending = is_smaller_better(compared);
   const auto key = [&](const RunReport& report) {
-    return parse_double(value_of(report.result, judge));
+    return parse_double(value_of(report.result, compared));
   };
   std::stable_sort(reports.begin(), reports.end(), [&](const RunReport& a, const RunReport& b) {
     const auto one = key(a), other = key(b);
     if (!one || !other) return one.has_value() && !other;
-    return is_small_good ? *one < *other : *one > *other;
+    return is_ascending ? *one < *other : *one > *other;
   });
 }
 

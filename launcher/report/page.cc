@@ -109,7 +109,7 @@ std::string timeline(const RunReport& report) {
           attempt.reason.empty() ? "" : ", " + html(attempt.reason.text()));
     }
     std::size_t pins = 0;
-    for (const NotedEvent& event : report.history.events()) {
+    for (const ShownEvent& event : report.history.events()) {
       if (event.attempt != attempt.number || !event.is_bad || ++pins > kPinsShown) continue;
       legend.has_pins = true;
       text += fmt::format("<div class=\"pin bad\" style=\"left:{:.2f}%\" title=\"{}\"></div>",
@@ -133,7 +133,7 @@ std::string events_table(const RunReport& report) {
   std::vector<std::vector<std::string>> rows;
   const std::size_t first = events.size() > kEventsShown ? events.size() - kEventsShown : 0;
   for (std::size_t at = first; at < events.size(); ++at) {
-    const NotedEvent& event = events[at];
+    const ShownEvent& event = events[at];
     rows.push_back(
         {utc(event.t, has_days), "+" + fine_duration_text(event.t - begin_of(report)),
          fmt::format("<span class=\"{}\">{}</span>", event.is_bad ? "bad" : "", html(event.kind)),
@@ -219,7 +219,7 @@ std::string last_ranks(const RunReport& report) {
     cells.push_back(fmt::format("<span class=\"warn\">{}</span>", word(row->mark)));
     rows.push_back(std::move(cells));
   }
-  return fmt::format("<h2>Ranks, as they were last</h2>\n<p class=\"soft\">sampled at {}</p>\n{}{}",
+  return fmt::format("<h2>Ranks at the last sample</h2>\n<p class=\"soft\">sampled at {}</p>\n{}{}",
                      html(report.ranks->time), table_html(titles, rows),
                      all > sorted.size() ? fmt::format("<p class=\"soft\">and {} more ranks</p>\n",
                                                        all - sorted.size())
@@ -280,7 +280,7 @@ std::string tiles(const RunReport& report) {
   for (const auto& name : names_of_results(report.result)) {
     const std::string value = value_of(report.result, name);
     const auto number = parse_double(value);
-    page += tile(words_of_name(name),
+    page += tile(readable_name(name),
                  number && std::abs(*number) >= 1e4 ? short_number(*number) : value);
   }
   if (report.result.empty() && record.progress) page += progress_tiles(*record.progress);

@@ -41,11 +41,11 @@ std::string_view class_of(RunState state) {
   }
 }
 
-std::string words_of_name(std::string_view name) {
+std::string readable_name(std::string_view name) {
   if (name == "samples_per_s") return "samples per second";
-  std::string words(name);
-  std::replace(words.begin(), words.end(), '_', ' ');
-  return words;
+  std::string readable(name);
+  std::replace(readable.begin(), readable.end(), '_', ' ');
+  return readable;
 }
 
 std::string head(std::string_view title) {
@@ -102,7 +102,7 @@ std::string folded(std::string_view title, const std::string& text) {
 std::string last_words_html(const RunReport& report) {
   if (report.last_words.empty()) return {};
   const auto& failed = report.status.facts.record.first_failed;
-  return fmt::format("<p class=\"soft\">last output{}:</p>\n<pre class=\"said\">{}</pre>\n",
+  return fmt::format("<p class=\"soft\">last output{}:</p>\n<pre class=\"output\">{}</pre>\n",
                      failed && failed->rank >= 0 ? fmt::format(" of rank {}", failed->rank) : "",
                      escape_html_lines(join(report.last_words, "\n")));
 }
@@ -139,7 +139,7 @@ std::vector<std::string> names_of_results(const Pairs& result) {
                     [&](const auto& one) { return one.first == wanted; }))
       names.emplace_back(wanted);
   };
-  for (const auto first : kJudgedBy) take(first);
+  for (const auto first : kComparedResults) take(first);
   take("samples_per_s");
   for (const auto& [name, value] : result) {
     if (name != "parameters" && std::find(names.begin(), names.end(), name) == names.end())

@@ -16,7 +16,7 @@ using Pairs = std::vector<std::pair<std::string, std::string>>;
 /// Escapes text; short for escape_html().
 [[nodiscard]] std::string html(std::string_view text);
 /// Returns a readable name for a result: "samples per second" for samples_per_s.
-[[nodiscard]] std::string words_of_name(std::string_view name);
+[[nodiscard]] std::string readable_name(std::string_view name);
 
 /// Returns the class of the style sheet for a state: good, bad or warn.
 [[nodiscard]] std::string_view class_of(RunState state);
@@ -53,7 +53,7 @@ struct Column {
 [[nodiscard]] std::string value_of(const Pairs& pairs, std::string_view name);
 
 /// Returns the names of the results, the most interesting first, beginning with the result by which
-/// runs are judged. Leaves out the hash of the parameters.
+/// runs are compared. Leaves out the hash of the parameters.
 [[nodiscard]] std::vector<std::string> names_of_results(const Pairs& result);
 
 }  // namespace dlrun::page

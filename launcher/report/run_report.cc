@@ -33,12 +33,12 @@ std::string optional_text(const std::filesystem::path& path, RunReport& report) 
 }
 
 std::string joined(const Json& list, std::string_view separator) {
-  std::vector<std::string> words;
+  std::vector<std::string> items;
   if (list.is_array()) {
     for (const Json& one : list)
-      words.push_back(one.is_string() ? one.get<std::string>() : json_read::dump(one));
+      items.push_back(one.is_string() ? one.get<std::string>() : json_read::dump(one));
   }
-  return join(words, separator);
+  return join(items, separator);
 }
 
 void add_fact(RunReport& report, std::string_view name, std::string value) {
@@ -88,16 +88,16 @@ std::string value_text(const YamlDocument& yaml, YamlId id, bool is_inner = fals
   const YamlNode& node = yaml.at(id);
   if (node.kind == YamlNode::Kind::kNull) return node.text;
   if (node.kind == YamlNode::Kind::kScalar) return node.text.empty() ? "\"\"" : node.text;
-  std::vector<std::string> words;
+  std::vector<std::string> items;
   const bool is_map = node.kind == YamlNode::Kind::kMap;
   for (std::size_t at = 0; at < node.items.size(); at += is_map ? 2 : 1) {
-    words.push_back(is_map ? yaml.at(node.items[at]).text + ": " +
+    items.push_back(is_map ? yaml.at(node.items[at]).text + ": " +
                                  value_text(yaml, node.items[at + 1], true)
                            : value_text(yaml, node.items[at], true));
   }
-  const std::string text = join(words, ", ");
+  const std::string text = join(items, ", ");
   if (is_map) return "{" + text + "}";
-  return is_inner || words.empty() ? "[" + text + "]" : text;
+  return is_inner || items.empty() ? "[" + text + "]" : text;
 }
 
 /// Adds the key at `path`, or the keys below it if it is a section.

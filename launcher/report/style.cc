@@ -70,7 +70,7 @@ svg .band{opacity:.18;stroke:none}
 .key i.box.isgood{background:var(--good)}.key i.box.isbad{background:var(--bad)}
 .key i.bar{width:2px;height:13px;vertical-align:-2px;border-radius:0;background:var(--bad)}
 p.keys{margin:0 0 8px}
-pre.said{margin:-4px 0 10px;white-space:pre-wrap;overflow-wrap:anywhere}
+pre.output{margin:-4px 0 10px;white-space:pre-wrap;overflow-wrap:anywhere}
 .scroll{overflow-x:auto;margin:0 -2px 10px;padding:0 2px}
 table{border-collapse:collapse;font-size:14px;min-width:60%;font-variant-numeric:tabular-nums}
 th{text-align:left;font-weight:600;color:var(--soft);vertical-align:bottom}

@@ -7,10 +7,10 @@ constexpr std::size_t kGroupsLimit = 6;
 constexpr std::size_t kFramesLimit = 16;
 constexpr std::size_t kTextLimitBytes = 256;
 
-AutopsyGroup bounded(const events::Autopsy::Group& told) {
+AutopsyGroup bounded(const events::Autopsy::Group& full) {
   AutopsyGroup group{
-      told.ranks.substr(0, kTextLimitBytes), told.hosts.substr(0, kTextLimitBytes), told.count, {}};
-  for (const auto& frame : told.frames) {
+      full.ranks.substr(0, kTextLimitBytes), full.hosts.substr(0, kTextLimitBytes), full.count, {}};
+  for (const auto& frame : full.frames) {
     if (group.frames.size() >= kFramesLimit) break;
     group.frames.push_back(frame.substr(0, kTextLimitBytes));
   }

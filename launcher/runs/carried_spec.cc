@@ -84,16 +84,16 @@ std::optional<CarriedFault> fault_of_carried(std::string_view script) {
   if (!is_ours) return std::nullopt;
   if (wrong) return wrong;
   if (facts == 0)
-    return CarriedFault{title, "the line that starts with '#: ' is missing behind this one"};
+    return CarriedFault{title, "the line that starts with '#: ' is missing after this one"};
   if (first == 0)
     return CarriedFault{facts,
-                        "the spec's lines, which start with '#| ', are missing behind this one"};
+                        "the spec's lines, which start with '#| ', are missing after this one"};
   return CarriedFault{facts, "its 'folder' or 'runs' is missing"};
 }
 
 namespace {
 
-std::string lines_that(std::string_view script, bool are_carried) {
+std::string select_lines(std::string_view script, bool are_carried) {
   std::string text;
   for (const auto line : split(script, '\n')) {
     if (is_carried(line) == are_carried) text += fmt::format("{}\n", line);
@@ -103,7 +103,7 @@ std::string lines_that(std::string_view script, bool are_carried) {
 
 }  // namespace
 
-bool is_as_rendered(std::string_view script) {
+bool is_unedited(std::string_view script) {
   const auto carried = carried_spec(script);
   const std::size_t title = script.rfind(fmt::format("\n{}\n", kTitle));
   if (!carried || title == std::string_view::npos) return false;
@@ -115,11 +115,11 @@ bool is_as_rendered(std::string_view script) {
 }
 
 std::string carried_lines(std::string_view script) {
-  return lines_that(script, true);
+  return select_lines(script, true);
 }
 
 std::string without_carried(std::string_view script) {
-  return lines_that(script, false);
+  return select_lines(script, false);
 }
 
 }  // namespace dlrun

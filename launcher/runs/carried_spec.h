@@ -34,8 +34,8 @@ struct CarriedFault {
 /// none; other comments that look similar are ignored.
 [[nodiscard]] std::optional<CarriedFault> fault_of_carried(std::string_view script);
 
-/// Returns true if the script carries its spec and the rest of it was not changed.
-[[nodiscard]] bool is_as_rendered(std::string_view script);
+/// Returns true if the script carries its spec and its other lines were not changed.
+[[nodiscard]] bool is_unedited(std::string_view script);
 
 /// Returns the comment lines that carry the spec, as they are in the script.
 [[nodiscard]] std::string carried_lines(std::string_view script);

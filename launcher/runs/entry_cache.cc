@@ -41,7 +41,7 @@ std::optional<IndexEntry> EntryCache::find(std::string_view name, ino_t inode) {
   return entry;
 }
 
-void EntryCache::keep(const IndexEntry& entry, ino_t inode) {
+void EntryCache::add(const IndexEntry& entry, ino_t inode) {
   const std::array<std::string_view, 4> parts{entry.id, entry.created, entry.name,
                                               entry.path.native()};
   if (!are_fields(parts)) return;

@@ -26,8 +26,8 @@ class EntryCache {
   /// An entry's file is written once and never changed.
   [[nodiscard]] std::optional<IndexEntry> find(std::string_view name, ino_t inode);
   /// Adds an entry that was read from its file.
-  void keep(const IndexEntry& entry, ino_t inode);
-  /// Writes the cache if more than a few entries were not in it. Call it after find() or keep() for
+  void add(const IndexEntry& entry, ino_t inode);
+  /// Writes the cache if more than a few entries were not in it. Call it after find() or add() for
   /// every entry of the index.
   void save() const;
 
@@ -39,7 +39,8 @@ class EntryCache {
   std::string text_;  ///< the text of the file
   /// Maps a name to the rest of its line, which starts with the inode.
   std::unordered_map<std::string_view, std::string_view> known_;
-  std::string used_, added_;  ///< whole lines
+  std::string used_;   ///< the lines of the entries that find() has returned
+  std::string added_;  ///< the lines of the entries that add() has got
   std::size_t added_count_ = 0;
 };
 

@@ -8,11 +8,11 @@ namespace dlrun {
 namespace {
 
 /// Returns the options that precede the command in every call.
-const std::vector<std::string>& safe_words() {
-  static const std::vector<std::string> kWords = {
+const std::vector<std::string>& safe_options() {
+  static const std::vector<std::string> kOptions = {
       "--no-pager",     "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c",
       "core.pager=cat", "-c", "diff.external=",       "-c", "submodule.recurse=false"};
-  return kWords;
+  return kOptions;
 }
 
 Env safe_environment(Env env) {
@@ -33,12 +33,13 @@ Env safe_environment(Env env) {
 
 Result<Finished> call(const std::filesystem::path& folder, const Env& env,
                       const std::vector<std::string>& options,
-                      const std::vector<std::string>& words, std::chrono::milliseconds timeout) {
+                      const std::vector<std::string>& arguments,
+                      std::chrono::milliseconds timeout) {
   Command command;
   command.argv = {"git", "-C", folder.string()};
-  command.argv.insert(command.argv.end(), safe_words().begin(), safe_words().end());
+  command.argv.insert(command.argv.end(), safe_options().begin(), safe_options().end());
   command.argv.insert(command.argv.end(), options.begin(), options.end());
-  command.argv.insert(command.argv.end(), words.begin(), words.end());
+  command.argv.insert(command.argv.end(), arguments.begin(), arguments.end());
   command.env = env;
   command.timeout = timeout;
   return run_command(command);
@@ -76,10 +77,11 @@ Result<std::vector<std::string>> without_filters(const std::filesystem::path& fo
 }  // namespace
 
 Result<Finished> run_git(const std::filesystem::path& folder, const Env& env,
-                         const std::vector<std::string>& words, std::chrono::milliseconds timeout) {
+                         const std::vector<std::string>& arguments,
+                         std::chrono::milliseconds timeout) {
   const Env safe = safe_environment(env);
   DLRUN_TRY_ASSIGN(const auto options, without_filters(folder, safe, timeout));
-  return call(folder, safe, options, words, timeout);
+  return call(folder, safe, options, arguments, timeout);
 }
 
 }  // namespace dlrun

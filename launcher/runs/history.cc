@@ -28,16 +28,16 @@ constexpr std::size_t kReadBytes = 8U << 20U;
 /// The size of records and metrics above which only some points of the curves are parsed.
 constexpr std::size_t kParsedBytes = 4U << 20U;
 /// This many frequent events are always parsed: a program may report some values only at first.
-constexpr std::size_t kFirstPasses = 64;
+constexpr std::size_t kFirstFrequent = 64;
 constexpr std::size_t kSlowRanksLimit = 4096;
 constexpr std::size_t kAttemptsLimit = 4096;
 constexpr std::size_t kLongestHistoryText = 4096;
 constexpr double kPaceSeconds = 60;
 
-/// Drops every second point, except the last one, if there are too many. The curve keeps its
+/// Drops every second point, except the last one, if there are too many points. The curve keeps its
 /// shape.
 template <typename Point>
-void keep_bounded(std::vector<Point>& points) {
+void thin_if_full(std::vector<Point>& points) {
   if (points.size() < kPointsLimit) return;
   std::size_t kept = 0;
   for (std::size_t at = 0; at + 1 < points.size(); at += 2) points[kept++] = std::move(points[at]);
@@ -46,23 +46,23 @@ void keep_bounded(std::vector<Point>& points) {
 }
 
 template <typename Value>
-std::optional<Spread> spread(const std::optional<events::Spread<Value>>& told) {
-  if (!told) return std::nullopt;
-  return Spread{static_cast<double>(told->least), static_cast<double>(told->mean),
-                static_cast<double>(told->most)};
+std::optional<Spread> spread(const std::optional<events::Spread<Value>>& reported) {
+  if (!reported) return std::nullopt;
+  return Spread{static_cast<double>(reported->least), static_cast<double>(reported->mean),
+                static_cast<double>(reported->most)};
 }
 
-SamplesPoint samples_of(const events::Samples& told, double t, std::int64_t attempt) {
+SamplesPoint samples_of(const events::Samples& event, double t, std::int64_t attempt) {
   return {.t = t,
           .attempt = attempt,
-          .ranks = told.ranks,
-          .slow_ranks = told.slow_ranks,
-          .cpu = spread(told.cpu),
-          .rss_bytes = spread(told.rss_bytes),
-          .gpu = spread(told.gpu),
-          .gpu_used_bytes = spread(told.gpu_used_bytes),
-          .step = spread(told.step),
-          .work_ms = spread(told.work_ms)};
+          .ranks = event.ranks,
+          .slow_ranks = event.slow_ranks,
+          .cpu = spread(event.cpu),
+          .rss_bytes = spread(event.rss_bytes),
+          .gpu = spread(event.gpu),
+          .gpu_used_bytes = spread(event.gpu_used_bytes),
+          .step = spread(event.step),
+          .work_ms = spread(event.work_ms)};
 }
 
 std::string seconds_text(double seconds) {
@@ -78,36 +78,36 @@ std::string count_of(std::int64_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-std::string with_rank(std::string said, std::optional<std::int64_t> rank, const std::string& host) {
-  if (!rank) return said;
-  return said + fmt::format(" (rank {}{})", *rank, host.empty() ? "" : " on " + host);
+std::string with_rank(std::string text, std::optional<std::int64_t> rank, const std::string& host) {
+  if (!rank) return text;
+  return text + fmt::format(" (rank {}{})", *rank, host.empty() ? "" : " on " + host);
 }
 
-// words_of() describes an event as text. Any user may have written the event's fields.
+// event_text() describes an event as text. Any user may have written the event's fields.
 
-std::string words_of(const events::Claimed& claimed) {
+std::string event_text(const events::Claimed& claimed) {
   return fmt::format("job {} on {}{}", claimed.job, claimed.host,
                      claimed.again ? ", again after a requeue" : "");
 }
-std::string words_of(const events::Started& started) {
+std::string event_text(const events::Started& started) {
   return started.ranks > 0 ? count_of(started.ranks, "rank") : "the step";
 }
-std::string words_of(const events::Joined& joined) {
+std::string event_text(const events::Joined& joined) {
   return fmt::format("{} on {} within {}", count_of(joined.ranks, "rank"), joined.hosts,
                      seconds_text(joined.seconds));
 }
-std::string words_of(const events::Checked&) {
+std::string event_text(const events::Checked&) {
   return {};
 }
-std::string words_of(const events::Missing& missing) {
+std::string event_text(const events::Missing& missing) {
   return fmt::format("{} did not connect within {}",
                      count_of(static_cast<std::int64_t>(missing.ranks.size()), "rank"),
                      seconds_text(missing.seconds));
 }
-std::string words_of(const events::Progress&) {
+std::string event_text(const events::Progress&) {
   return {};  // shown as a curve
 }
-std::string words_of(const events::Result& result) {
+std::string event_text(const events::Result& result) {
   std::vector<std::string> parts;
   for (const char* key : {"test_accuracy", "test_loss", "steps", "seconds"}) {
     if (const auto value = json_read::number(result.values, key))
@@ -115,39 +115,39 @@ std::string words_of(const events::Result& result) {
   }
   return parts.empty() ? "reported" : join(parts, ", ");
 }
-std::string words_of(const events::Samples&) {
+std::string event_text(const events::Samples&) {
   return {};  // shown as curves
 }
-std::string words_of(const events::Signal& signal) {
+std::string event_text(const events::Signal& signal) {
   return fmt::format("{} at {}: {}", signal.signal, signal.where, signal.word.text());
 }
-std::string words_of(const events::RankFailed& failed) {
+std::string event_text(const events::RankFailed& failed) {
   return describe(RankFailure{failed.rank, failed.host, failed.code, failed.signal, failed.error});
 }
-std::string words_of(const events::Warning& warning) {
+std::string event_text(const events::Warning& warning) {
   return with_rank(warning.message, warning.rank, warning.host);
 }
-std::string words_of(const events::Autopsy&) {
+std::string event_text(const events::Autopsy&) {
   return {};  // shown separately
 }
-std::string words_of(const events::AttemptEnd& end) {
+std::string event_text(const events::AttemptEnd& end) {
   return fmt::format("{}, code {}, after {}", end.reason.text(), end.code,
                      seconds_text(end.seconds.value_or(0)));
 }
-std::string words_of(const events::Restarting& restarting) {
+std::string event_text(const events::Restarting& restarting) {
   return fmt::format(
       "after {}: {}; {} left{}", restarting.cause.text(),
       restarting.by == RestartedBy::kSlurm ? "queued again" : "in the same allocation",
       count_of(restarting.left, "restart"),
       restarting.exclude.empty() ? "" : "; without " + join(restarting.exclude, ", "));
 }
-std::string words_of(const events::Ended& ended) {
+std::string event_text(const events::Ended& ended) {
   return fmt::format("{}: {}", ended.state.text(), ended.message);
 }
-std::string words_of(const events::Unknown& unknown) {
-  auto said = json_read::text(unknown.values, "message");
-  if (said.empty()) said = json_read::text(unknown.values, "reason");
-  return with_rank(std::move(said), json_read::integer(unknown.values, "rank"),
+std::string event_text(const events::Unknown& unknown) {
+  auto text = json_read::text(unknown.values, "message");
+  if (text.empty()) text = json_read::text(unknown.values, "reason");
+  return with_rank(std::move(text), json_read::integer(unknown.values, "rank"),
                    json_read::text(unknown.values, "host"));
 }
 
@@ -164,7 +164,7 @@ bool is_bad(const events::AttemptEnd& end) {
   return !(end.reason == EndReason::kOk || end.reason == EndReason::kStoppedEarly);
 }
 bool is_bad(const events::Signal& signal) {
-  return !(signal.word == SignalWord::kCheckpoint);  // a checkpoint signal was asked for
+  return !(signal.word == SignalWord::kCheckpoint);  // a checkpoint signal is no failure
 }
 bool is_bad(const events::Missing&) {
   return true;
@@ -198,31 +198,31 @@ AttemptHistory& RunHistory::attempt_of(std::int64_t number, double t) {
   if (count > 0 && attempts_[count - 1].number == number) return attempts_[count - 1];
   if (count > 1 && attempts_[count - 2].number == number) return attempts_[count - 2];
   if (count >= kAttemptsLimit) return attempts_.back();
-  if (!attempts_.empty()) follow(attempts_.back());
+  if (!attempts_.empty()) mark_followed(attempts_.back());
   AttemptHistory& attempt = attempts_.emplace_back();
   attempt.number = number;
   attempt.claimed = t;
   return attempt;
 }
 
-void RunHistory::follow(AttemptHistory& attempt) {
+void RunHistory::mark_followed(AttemptHistory& attempt) {
   attempt.is_followed = true;
   if (!attempt.was_queued_again()) return;
-  for (NotedEvent& event : events_) {
+  for (ShownEvent& event : events_) {
     if (event.attempt == attempt.number && event.kind == events::AttemptEnd::kKind)
       event.is_bad = false;
   }
 }
 
 void RunHistory::add(std::string_view lines) {
-  const std::size_t stride = passes_seen_ < kFirstPasses ? 1 : stride_;
+  const std::size_t stride = frequent_seen_ < kFirstFrequent ? 1 : stride_;
   for (std::size_t begin = 0, end = 0; begin < lines.size(); begin = end + 1) {
     end = std::min(lines.find('\n', begin), lines.size());
     const auto line = lines.substr(begin, end - begin);
-    const bool passes = class_of(kind_of_line(line)) == EventClass::kDroppable;
+    const bool is_frequent = class_of(kind_of_line(line)) == EventClass::kDroppable;
     // The last line of a chunk shows the current progress.
     const bool is_last = end + 1 >= lines.size();
-    if (passes && ++passes_seen_ % stride != 0 && !is_last) continue;
+    if (is_frequent && ++frequent_seen_ % stride != 0 && !is_last) continue;
     const auto recorded = event_of_line(line);
     if (!recorded) {
       record_.damaged_lines = ++damaged_lines_;
@@ -240,52 +240,52 @@ void RunHistory::add(const RecordedEvent& recorded) {
   const std::int64_t number =
       recorded.attempt.value_or(attempts_.empty() ? 0 : attempts_.back().number);
   AttemptHistory& attempt = attempt_of(number, *t);
-  std::visit(Overloaded{[&](const events::Progress& told) { add_progress(told, *t, number); },
-                        [&](const events::Samples& told) { add_samples(told, *t, number); },
-                        [&](const events::Claimed& told) {
-                          attempt.job = short_text(told.job);
-                          attempt.host = short_text(told.host);
+  std::visit(Overloaded{[&](const events::Progress& event) { add_progress(event, *t, number); },
+                        [&](const events::Samples& event) { add_samples(event, *t, number); },
+                        [&](const events::Claimed& event) {
+                          attempt.job = short_text(event.job);
+                          attempt.host = short_text(event.host);
                         },
-                        [&](const events::Started& told) {
-                          if (told.ranks > 0) attempt.ranks = told.ranks;
+                        [&](const events::Started& event) {
+                          if (event.ranks > 0) attempt.ranks = event.ranks;
                         },
-                        [&](const events::Joined& told) {
-                          if (told.ranks > 0) attempt.ranks = told.ranks;
+                        [&](const events::Joined& event) {
+                          if (event.ranks > 0) attempt.ranks = event.ranks;
                           attempt.joined = *t;
-                          attempt.hosts = short_text(told.hosts);
+                          attempt.hosts = short_text(event.hosts);
                         },
-                        [&](const events::AttemptEnd& told) {
+                        [&](const events::AttemptEnd& event) {
                           attempt.ended = *t;
-                          attempt.reason = told.reason;
-                          attempt.code = told.code;
-                          attempt.cause = told.cause;
+                          attempt.reason = event.reason;
+                          attempt.code = event.code;
+                          attempt.cause = event.cause;
                         },
-                        [&](const events::Restarting& told) {
-                          attempt.cause = told.cause;
-                          follow(attempt);
+                        [&](const events::Restarting& event) {
+                          attempt.cause = event.cause;
+                          mark_followed(attempt);
                         },
                         [](const auto&) {}},
              recorded.event);
   if (class_of(recorded.event) == EventClass::kDroppable) return;  // its curve shows it
-  const auto words = std::visit([](const auto& told) { return words_of(told); }, recorded.event);
-  const bool bad = std::visit([](const auto& told) { return is_bad(told); }, recorded.event);
-  events_.push_back({*t, number, short_text(std::string(kind)), short_text(words), bad});
+  const auto text = std::visit([](const auto& event) { return event_text(event); }, recorded.event);
+  const bool bad = std::visit([](const auto& event) { return is_bad(event); }, recorded.event);
+  events_.push_back({*t, number, short_text(std::string(kind)), short_text(text), bad});
   if (events_.size() > kEventsLimit) {  // keeps the beginning and the end
     events_.erase(events_.begin() + kEventsLimit / 2);
     ++events_left_out_;
   }
 }
 
-void RunHistory::add_progress(const events::Progress& told, double t, std::int64_t attempt) {
-  progress_.push_back({t, attempt, told.epoch, told.step, events::value_of(told.loss),
-                       events::value_of(told.accuracy), events::value_of(told.samples_per_s)});
-  keep_bounded(progress_);
+void RunHistory::add_progress(const events::Progress& event, double t, std::int64_t attempt) {
+  progress_.push_back({t, attempt, event.epoch, event.step, events::value_of(event.loss),
+                       events::value_of(event.accuracy), events::value_of(event.samples_per_s)});
+  thin_if_full(progress_);
 }
 
-void RunHistory::add_samples(const events::Samples& told, double t, std::int64_t attempt) {
-  samples_.push_back(samples_of(told, t, attempt));
-  keep_bounded(samples_);
-  for (const auto& one : told.slow) {
+void RunHistory::add_samples(const events::Samples& event, double t, std::int64_t attempt) {
+  samples_.push_back(samples_of(event, t, attempt));
+  thin_if_full(samples_);
+  for (const auto& one : event.slow) {
     if (slow_.size() >= kSlowRanksLimit && !slow_.contains(one.rank)) continue;
     SlowRank& known = slow_[one.rank];
     known.rank = one.rank;
@@ -304,8 +304,8 @@ Result<bool> RunHistory::read_more(const std::filesystem::path& run) {
   struct stat info {};
   if (::fstat(file->get(), &info) != 0)
     return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
-  // A smaller size: an incomplete line was cut off. Another inode: the leader has rewritten the
-  // file with fewer points.
+  // The file is smaller if an incomplete line was cut off. It has another inode if the leader has
+  // rewritten it with fewer points.
   if (info.st_size < offset_ || (offset_ > 0 && info.st_ino != inode_)) *this = RunHistory();
   if (offset_ == 0) {
     inode_ = info.st_ino;
@@ -374,7 +374,7 @@ Result<std::vector<MetricsPoint>> read_metrics(const std::filesystem::path& run)
          json_read::integer(*json, "step"), json_read::number(*json, "loss"),
          json_read::number(*json, "accuracy"), json_read::number(*json, "samples_per_s"),
          json_read::number(*json, "test_loss"), json_read::number(*json, "test_accuracy")});
-    keep_bounded(points);
+    thin_if_full(points);
   };
   const auto parts = parts_to_read(info.st_size);
   const std::size_t stride =

@@ -52,7 +52,7 @@ struct SlowRank {
 };
 
 /// An event to display: any event except `progress` and `samples`.
-struct NotedEvent {
+struct ShownEvent {
   double t = 0;
   std::int64_t attempt = 0;
   std::string kind, text;
@@ -78,8 +78,9 @@ struct AttemptHistory {
   }
 };
 
-/// A record that grows with its file. Memory is bounded: if there are too many points, every
-/// second one is dropped; if there are too many events, those in the middle are dropped.
+/// The events of a run's file, which may grow meanwhile. Memory is bounded: if there are too many
+/// points, every second one is dropped; if there are too many events, those in the middle are
+/// dropped.
 class RunHistory {
  public:
   /// Reads the part of the run's file that was not read yet, and starts again if the file was cut
@@ -94,7 +95,7 @@ class RunHistory {
   [[nodiscard]] const std::vector<AttemptHistory>& attempts() const { return attempts_; }
   [[nodiscard]] const std::vector<ProgressPoint>& progress() const { return progress_; }
   [[nodiscard]] const std::vector<SamplesPoint>& samples() const { return samples_; }
-  [[nodiscard]] const std::vector<NotedEvent>& events() const { return events_; }
+  [[nodiscard]] const std::vector<ShownEvent>& events() const { return events_; }
   [[nodiscard]] const std::map<std::int64_t, SlowRank>& slow() const { return slow_; }
   [[nodiscard]] std::size_t events_left_out() const { return events_left_out_; }
   [[nodiscard]] std::size_t damaged_lines() const { return damaged_lines_; }
@@ -104,24 +105,24 @@ class RunHistory {
 
  private:
   void add(const RecordedEvent& recorded);
-  void add_progress(const events::Progress& told, double t, std::int64_t attempt);
-  void add_samples(const events::Samples& told, double t, std::int64_t attempt);
+  void add_progress(const events::Progress& event, double t, std::int64_t attempt);
+  void add_samples(const events::Samples& event, double t, std::int64_t attempt);
   AttemptHistory& attempt_of(std::int64_t number, double t);
-  /// Records that another attempt follows. The end of `attempt` may then no longer be a bad event.
-  void follow(AttemptHistory& attempt);
+  /// Marks that another attempt follows. The end of `attempt` may then no longer be a bad event.
+  void mark_followed(AttemptHistory& attempt);
 
   RunRecord record_;
   std::vector<AttemptHistory> attempts_;
   std::vector<ProgressPoint> progress_;
   std::vector<SamplesPoint> samples_;
-  std::vector<NotedEvent> events_;
+  std::vector<ShownEvent> events_;
   std::map<std::int64_t, SlowRank> slow_;
   std::size_t events_left_out_ = 0, damaged_lines_ = 0;
   off_t offset_ = 0;
   ino_t inode_ = 0;
   RecordParts parts_;       ///< the parts of the file to read, chosen when reading began
   std::size_t stride_ = 1;  ///< one of this many frequent events is parsed
-  std::size_t passes_seen_ = 0;
+  std::size_t frequent_seen_ = 0;
   std::string tail_;
 };
 

@@ -47,7 +47,7 @@ bool newest_first(const IndexEntry& a, const IndexEntry& b) {
 
 /// Estimates when the run directory was created: returns the modification time of the first file
 /// that exists, since file systems do not record creation times reliably.
-std::string made_at(const std::filesystem::path& run) {
+std::string creation_time(const std::filesystem::path& run) {
   struct stat info {};
   for (const char* file : {"job.sh", "claim", "submission.json", "."}) {
     if (::stat((run / file).c_str(), &info) == 0) break;
@@ -102,7 +102,7 @@ Result<RunIndex::Listing> RunIndex::list() const {
     }
     auto entry = read_entry(directory_ / name);
     if (entry) {
-      cache.keep(*entry, file->d_ino);
+      cache.add(*entry, file->d_ino);
       listing.entries.push_back(std::move(*entry));
     } else {
       listing.damaged.push_back(entry.error().message);
@@ -122,9 +122,9 @@ Result<RunIndex::Rebuilt> RunIndex::rebuild(const std::filesystem::path& runs_di
   for (; !error && folders != std::filesystem::directory_iterator(); folders.increment(error)) {
     const auto& path = folders->path();
     const std::string id = path.filename().string();
-    // dlrun creates no other names. Another name may be an attack on a terminal or a shell.
+    // dlrun creates only such names. Any other name may be an attack on a terminal or a shell.
     if (!is_slug(name_of_id(id)) || !is_run_directory(path)) continue;
-    IndexEntry entry{id, name_of_run(path), path, made_at(path)};
+    IndexEntry entry{id, name_of_run(path), path, creation_time(path)};
     if (foreign_owner(path)) {
       rebuilt.foreign.push_back(std::move(entry));
       continue;
@@ -136,7 +136,7 @@ Result<RunIndex::Rebuilt> RunIndex::rebuild(const std::filesystem::path& runs_di
       return tl::unexpected(done.error());
     }
   }
-  // A name in the cache may now refer to another folder.
+  // A cached name may now refer to another folder.
   if (rebuilt.added > 0) EntryCache::forget(directory_);
   if (error) return fail(Errc::kIo, "cannot list {}: {}", absolute.string(), error.message());
   std::sort(rebuilt.foreign.begin(), rebuilt.foreign.end(), newest_first);

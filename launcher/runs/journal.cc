@@ -53,8 +53,8 @@ std::filesystem::path lock_of(const std::filesystem::path& run) {
 }  // namespace
 
 Result<SubmissionLock> SubmissionLock::take(const std::filesystem::path& run) {
-  // is_being_submitted() of another process takes a shared lock for an instant. The lock therefore
-  // counts as taken only after this time.
+  // Retries for this time, because is_being_submitted() of another process holds a shared lock for
+  // an instant.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
   for (;;) {
     auto path = lock_of(run);
@@ -63,8 +63,8 @@ Result<SubmissionLock> SubmissionLock::take(const std::filesystem::path& run) {
     if (!fd.is_open())
       return fail(Errc::kIo, "cannot make {}: {}", path.string(), errno_text(errno));
     const bool is_held = ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    // The previous holder has removed the file, perhaps after this process opened it. A lock on the
-    // removed file would exclude no other process.
+    // The previous holder removes the file, possibly after this process has opened it. A lock on
+    // the removed file would exclude no other process.
     struct stat ours {
     }, there{};
     if (!is_held && ::fstat(fd.get(), &ours) == 0 && ::stat(path.c_str(), &there) == 0 &&

@@ -118,7 +118,7 @@ std::optional<std::filesystem::path> job_log(const std::filesystem::path& run,
     if (auto path = expand_output_pattern(facts.submission->output, job->id, login_name()))
       return path;
   }
-  // Without a submission the script was submitted by hand, and nothing else is known about it.
+  // Without a submission the script was submitted by hand, and only its claim can name the log.
   if (is_elsewhere || !facts.submission) {
     if (facts.claim && !facts.claim->log.empty()) return facts.claim->log;
     if (is_elsewhere) return std::nullopt;

@@ -22,7 +22,7 @@ struct GitState {
 };
 
 /// Collects the data while the job is submitted: git runs in a separate thread. Starts git only
-/// if a parent folder is a git repository. Each of git's two calls has 5 s and 16 MiB.
+/// if a parent folder is a git repository. Each of git's two calls may take 5 s and print 16 MiB.
 class Provenance {
  public:
   Provenance(std::filesystem::path source_dir, Env env, std::vector<std::string> argv,

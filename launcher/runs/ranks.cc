@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kFileLimitBytes = 16U << 20U;
 constexpr std::int64_t kSilentAfterS = 15;  ///< seconds: five heartbeats
-constexpr double kIdlePart = 0.25;          ///< part of the use that half of the ranks reach
+constexpr double kIdlePart = 0.25;          ///< a rank below this part of the median is idle
 constexpr double kBusyCores = 0.2, kBusyPercent = 40;
 constexpr double kLargeFactor = 1.5, kLargeLeastBytes = 1e9;
 

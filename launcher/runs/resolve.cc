@@ -41,8 +41,8 @@ bool has_job(const std::filesystem::path& run, std::string_view job) {
   return claim && *claim && (*claim)->job.id == job;
 }
 
-/// Returns true if the run's folder belongs to the caller. A folder that was the caller's when it
-/// was indexed may belong to another user by now, and then a name must not refer to it.
+/// Returns true if the run's folder still belongs to the caller. A name must not refer to a folder
+/// that another user has put in its place since the run was indexed.
 bool is_own(const IndexEntry& entry) {
   return !foreign_folder(entry.path);
 }

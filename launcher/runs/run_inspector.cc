@@ -1,5 +1,5 @@
-// RunInspector collects the facts for assess(): it reads the files, settles open submissions, and
-// sends one query per executor for all runs of a call.
+// RunInspector collects the facts for assess(): it reads the files, finds out the outcome of
+// interrupted submissions, and sends one query per executor for all runs of a call.
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -17,9 +17,9 @@ namespace dlrun {
 namespace {
 
 /// Replaces an executor that must not be called: every call fails with the reason.
-class Refusing final : public Executor {
+class RefusingExecutor final : public Executor {
  public:
-  explicit Refusing(Error why) : why_(std::move(why)) {}
+  explicit RefusingExecutor(Error why) : why_(std::move(why)) {}
   Result<> check(const SubmitRequest&) override { return tl::unexpected(why_); }
   Result<JobId> submit(const SubmitRequest&) override { return tl::unexpected(why_); }
   Result<std::string> test(const SubmitRequest&) override { return tl::unexpected(why_); }
@@ -46,7 +46,7 @@ RunInspector::RunInspector(const Env& env, KnownServers servers)
 
 Executor& RunInspector::executor_of(const RunFacts& facts) {
   if (facts.foreign) {
-    foreign_ = std::make_unique<Refusing>(
+    foreign_ = std::make_unique<RefusingExecutor>(
         Error{Errc::kUsage, fmt::format("it is {}", describe(*facts.foreign))});
     return *foreign_;
   }
@@ -64,7 +64,7 @@ Executor& RunInspector::executor_of(const std::optional<RestServer>& server) {
   }
   auto listed = known_servers_.find(*server);
   auto executor = listed ? make_slurmrestd(env_, std::move(*listed))
-                         : std::make_unique<Refusing>(listed.error());
+                         : std::make_unique<RefusingExecutor>(listed.error());
   return *servers_.emplace_back(*server, std::move(executor)).second;
 }
 
@@ -158,7 +158,8 @@ namespace {
 /// processes may notice this; the first one writes.
 void take_lost_end(const std::filesystem::path& run, RunFacts& facts) {
   const auto job = job_of(facts);
-  if (facts.record.ended || !job || job->cluster != kLocalCluster || !is_gone_from_here(job->id))
+  if (facts.record.ended || !job || job->cluster != kLocalCluster ||
+      !has_local_process_ended(job->id))
     return;
   constexpr const char* kMessage = "its leader ended without recording an end";
   constexpr int kCode = 1;  // the signal is unknown by now
@@ -183,7 +184,7 @@ bool is_lost_submission(const std::filesystem::path& run, const RunStatus& statu
 
 /// Returns the run's status from all its facts, and removes the secrets of a run that is over.
 RunStatus conclude(const std::filesystem::path& run, RunFacts facts) {
-  if (!facts.record.ended && facts.was_asked &&
+  if (!facts.record.ended && facts.has_answer &&
       (!facts.report || facts.report->phase == JobPhase::kEnded)) {
     // The job may have ended after its record was read and before Slurm was asked. An end in the
     // record takes precedence over a job that Slurm does not report.
@@ -238,8 +239,8 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(
     if (const auto job = job_of(f)) jobs[&executor_of(f)].push_back(*job);
   }
 
-  for (const auto& [executor, asked] : jobs)
-    take_answers(executor->query(asked, max_age), executor, facts);
+  for (const auto& [executor, queried] : jobs)
+    add_answers(executor->query(queried, max_age), executor, facts);
   std::vector<Result<RunStatus>> result;
   for (std::size_t i = 0; i < facts.size(); ++i) {
     if (facts[i]) {
@@ -251,8 +252,8 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(
   return result;
 }
 
-void RunInspector::take_answers(const Result<QueryAnswer>& answer, const Executor* executor,
-                                std::vector<Result<RunFacts>>& facts) {
+void RunInspector::add_answers(const Result<QueryAnswer>& answer, const Executor* executor,
+                               std::vector<Result<RunFacts>>& facts) {
   std::map<std::pair<std::string, std::string>, const JobReport*> reports;
   if (answer) {
     for (const auto& report : answer->reports)
@@ -266,7 +267,7 @@ void RunInspector::take_answers(const Result<QueryAnswer>& answer, const Executo
       one->unreachable = answer.error().message;
       continue;
     }
-    one->was_asked = true;
+    one->has_answer = true;
     one->accounting = answer->accounting;
     const auto report = reports.find({job->cluster, job->id});
     if (report != reports.end()) one->report = *report->second;

@@ -36,23 +36,23 @@ std::string shortened(std::string text) {
   return text;
 }
 
-RankFailure failure_of(const events::RankFailed& told) {
-  return {.rank = told.rank,
-          .host = shortened(told.host),
-          .code = told.code,
-          .signal = shortened(told.signal),
-          .error = shortened(told.error)};
+RankFailure failure_of(const events::RankFailed& event) {
+  return {.rank = event.rank,
+          .host = shortened(event.host),
+          .code = event.code,
+          .signal = shortened(event.signal),
+          .error = shortened(event.error)};
 }
 
-Progress progress_of(const events::Progress& told, const std::string& time) {
+Progress progress_of(const events::Progress& event, const std::string& time) {
   return {.time = time,
-          .epoch = told.epoch,
-          .epochs = told.epochs,
-          .step = told.step,
-          .steps = told.steps,
-          .loss = events::value_of(told.loss),
-          .accuracy = events::value_of(told.accuracy),
-          .samples_per_s = events::value_of(told.samples_per_s)};
+          .epoch = event.epoch,
+          .epochs = event.epochs,
+          .step = event.step,
+          .steps = event.steps,
+          .loss = events::value_of(event.loss),
+          .accuracy = events::value_of(event.accuracy),
+          .samples_per_s = events::value_of(event.samples_per_s)};
 }
 
 /// Updates `into` with the values in `news`; values that `news` lacks stay.
@@ -190,7 +190,7 @@ namespace {
 /// progress lines, so that a month of progress costs little more than reading the file.
 class EventSum {
  public:
-  void see(std::string_view line) {
+  void add(std::string_view line) {
     const auto kind = kind_of_line(line);
     if (kind == events::Samples::kKind) return;
     const bool is_progress = kind == events::Progress::kKind;
@@ -240,7 +240,7 @@ RunRecord sum_up_events(std::string_view text) {
   std::size_t offset = 0;
   for (std::size_t end = 0; (end = text.find('\n', offset)) != std::string_view::npos;
        offset = end + 1)
-    sum.see(text.substr(offset, end - offset));
+    sum.add(text.substr(offset, end - offset));
   return sum.finish(offset < text.size());
 }
 
@@ -258,7 +258,7 @@ bool has_end(const std::filesystem::path& run) {
   const off_t begin = info.st_size > kTail ? info.st_size - kTail : 0;
   LineReader lines(file->get(), begin, info.st_size);
   if (begin > 0) std::ignore = lines.next();  // skips the rest of a line
-  while (const auto line = lines.next()) sum.see(*line);
+  while (const auto line = lines.next()) sum.add(*line);
   return sum.finish(lines.has_rest()).ended;
 }
 
@@ -273,12 +273,12 @@ Result<RunRecord> read_events(const std::filesystem::path& run) {
   EventSum sum;
   const auto parts = parts_to_read(info.st_size);
   LineReader head(file->get(), 0, parts.head_end);
-  while (const auto line = head.next()) sum.see(*line);
+  while (const auto line = head.next()) sum.add(*line);
   sum.record().damaged_lines += head.long_lines();
   if (parts.tail_begin >= info.st_size) return sum.finish(head.has_rest());
   LineReader tail(file->get(), parts.tail_begin, info.st_size);
   std::ignore = tail.next();  // skips the rest of a line
-  while (const auto line = tail.next()) sum.see(*line);
+  while (const auto line = tail.next()) sum.add(*line);
   sum.record().damaged_lines += tail.long_lines();
   sum.record().left_out_bytes = parts.tail_begin - parts.head_end;
   return sum.finish(tail.has_rest());

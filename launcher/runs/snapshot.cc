@@ -24,8 +24,8 @@ struct Tree {
 };
 
 [[nodiscard]] Result<std::string> ask_git(const fs::path& folder, const Env& env,
-                                          const std::vector<std::string>& words) {
-  DLRUN_TRY_ASSIGN(const auto done, run_git(folder, env, words, std::chrono::seconds(30)));
+                                          const std::vector<std::string>& arguments) {
+  DLRUN_TRY_ASSIGN(const auto done, run_git(folder, env, arguments, std::chrono::seconds(30)));
   if (done.exit_code != 0) return fail(Errc::kNotFound, "{}", trim(done.err));
   return done.out;
 }

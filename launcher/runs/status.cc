@@ -19,7 +19,7 @@ namespace {
 std::string never_satisfied(const JobReport& report) {
   if (report.reason != kNeverSatisfied) return {};
   const auto& failed = report.failed_dependencies;
-  return fmt::format("{}, which can never hold any more",
+  return fmt::format("{}, which can no longer be fulfilled",
                      failed.empty() ? "a dependency" : printable(join(failed, ", ")));
 }
 
@@ -30,7 +30,7 @@ std::string explain_end(const JobReport& report) {
   };
   constexpr std::array<Row, 8> kRows = {
       {{"TIMEOUT", "it reached its time limit"},
-       {"OUT_OF_MEMORY", "it used more memory than it had asked for"},
+       {"OUT_OF_MEMORY", "it used more memory than it had requested"},
        {"NODE_FAIL", "a node failed"},
        {"PREEMPTED", "a job with a higher priority took its nodes"},
        {"BOOT_FAIL", "a node did not boot"},
@@ -71,7 +71,7 @@ bool tries_collective(std::string_view checks) {
 }
 
 std::string running_detail(const RunRecord& record) {
-  if (!record.has_events) return "the job runs; its leader has not said anything yet";
+  if (!record.has_events) return "the job runs; its leader has not reported yet";
   if (!record.restarts.empty() && record.restarts.back().attempt == record.attempt)
     return fmt::format("attempt {} has ended ({}); the run starts again", record.attempt,
                        record.restarts.back().cause);
@@ -161,7 +161,7 @@ void assess_not_submitted(RunStatus& status) {
     return;
   }
   status.detail = fmt::format(
-      "{}; `dlrun resubmit` of the sweep submits what is missing",
+      "{}; `dlrun resubmit` of the sweep submits the missing points",
       submission.token.empty()
           ? "it was not submitted: the submission ended before its array's turn"
           : "the submission of its array was interrupted, and Slurm knows no job of it");
@@ -171,7 +171,7 @@ void assess_not_submitted(RunStatus& status) {
 void assess_unknown(RunStatus& status) {
   const RunFacts& f = status.facts;
   status.state = RunState::kUnknown;
-  if (!f.was_asked) {
+  if (!f.has_answer) {
     status.detail = "its files name no job";
   } else if (status.job.cluster == kLocalCluster) {
     status.detail =
@@ -255,8 +255,8 @@ RunStatus assess(RunFacts facts) {
   } else if (f.is_recorded_only) {
     status.state = RunState::kNotSubmitted;
     status.detail =
-        "its directory was made, but dlrun was ended before it sent the job, or is about to; "
-        "submit it again";
+        "its job is not submitted yet, or dlrun was ended before it submitted the job; in that "
+        "case, submit it again";
   } else if (is_refused) {
     status.state = RunState::kRefused;
     status.detail = f.submission->message;
@@ -270,7 +270,7 @@ RunStatus assess(RunFacts facts) {
     assess_unreachable(status, is_intent);
   } else if (is_open) {
     assess_not_submitted(status);
-  } else if (f.was_cancelled && f.was_asked && !f.record.has_events) {
+  } else if (f.was_cancelled && f.has_answer && !f.record.has_events) {
     status.state = RunState::kCancelled;
     status.detail = "it was cancelled before it started";
   } else {

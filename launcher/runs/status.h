@@ -23,7 +23,7 @@
 namespace dlrun {
 
 enum class RunState {
-  kNotSubmitted,  ///< the submission was interrupted, and no job of it is known
+  kNotSubmitted,  ///< the submission was interrupted, and Slurm has no job of the run
   kRefused,       ///< Slurm refused the job
   kPending,
   kRunning,
@@ -46,15 +46,16 @@ struct RunFacts {
   std::optional<Submission> submission;
   std::optional<Claim> claim;
   RunRecord record;
-  std::optional<JobReport> report;  ///< nullopt: not asked, or the job is unknown
-  std::string unreachable;  ///< why the controller did not answer; empty: it did, or was not asked
+  std::optional<JobReport> report;  ///< nullopt: no query, or the executor does not know the job
+  std::string unreachable;  ///< why the controller did not answer; empty: no query, or an answer
   std::string accounting;   ///< why accounting did not answer
   bool is_being_submitted = false;  ///< the lock was held before the job was looked up
   /// The run's directory exists, and no file shows that a job was submitted.
   bool is_recorded_only = false;
-  bool was_cancelled = false;    ///< `dlrun cancel` ended the run or its array before it started
-  bool was_asked = false;        ///< the executor was asked about the job and answered
-  std::optional<Owner> foreign;  ///< the other user who owns the run; only its files are known then
+  bool was_cancelled = false;  ///< `dlrun cancel` ended the run or its array before it started
+  bool has_answer = false;     ///< the executor has answered a query about the job
+  /// The other user who owns the run. dlrun then reads only the run's files.
+  std::optional<Owner> foreign;
 };
 
 /// The number of a sweep's points in each state.
@@ -69,16 +70,15 @@ struct RunStatus {
   RunState state = RunState::kUnknown;
   std::string detail;  ///< a sentence for the user: the reason, or the current activity
   bool detail_names_failed = false;  ///< detail names the first rank that failed
-  /// The state may be outdated: the controller is unreachable, or is not asked since the run is
-  /// foreign.
+  /// The state may be outdated, because the controller is unreachable or the run is foreign.
   bool is_last_known = false;
   JobId job;  ///< for a sweep its first array's job
   RunFacts facts;
   std::optional<SweepCounts> sweep;  ///< only for a sweep; facts are then empty
 };
 
-/// Returns true if the controller was asked and did not answer; false for a foreign run, about
-/// which it is not asked.
+/// Returns true if the controller did not answer a query about the run. Returns false for a foreign
+/// run, for which dlrun sends no query.
 [[nodiscard]] bool is_unreachable(const RunStatus& status);
 
 /// Returns true if Slurm may have a job of the run, or get one, that the run's files do not name:
@@ -116,10 +116,10 @@ class RunInspector {
   /// not ask it.
   explicit RunInspector(const Env& env, KnownServers servers = {});
 
-  /// Reads the run's files, settles an open submission, and asks the executor unless the files say
-  /// that the run is over. An executor that does not answer is reported in the result, not as an
-  /// error. Reads only the files of a foreign run. max_age: accepts an answer that another process
-  /// of the user got at most this long ago.
+  /// Reads the run's files, finds out the outcome of an interrupted submission, and queries the
+  /// executor unless the files show that the run is over. An executor that does not answer is
+  /// reported in the result, not as an error. Reads only the files of a foreign run. max_age:
+  /// accepts an answer that another process of the user got at most this long ago.
   [[nodiscard]] Result<RunStatus> inspect(const std::filesystem::path& run,
                                           std::chrono::milliseconds max_age = {});
   /// Inspects many runs; a run that cannot be read has its own error. A sweep is the sum of its
@@ -143,8 +143,8 @@ class RunInspector {
   [[nodiscard]] std::vector<Result<RunStatus>> inspect_plain(
       std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age);
   /// Adds the executor's answer to the facts of the runs that it was asked about.
-  void take_answers(const Result<QueryAnswer>& answer, const Executor* executor,
-                    std::vector<Result<RunFacts>>& facts);
+  void add_answers(const Result<QueryAnswer>& answer, const Executor* executor,
+                   std::vector<Result<RunFacts>>& facts);
 
   Env env_;
   KnownServers known_servers_;

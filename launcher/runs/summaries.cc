@@ -38,23 +38,23 @@ std::optional<RunSummaries::Row> RunSummaries::find(const IndexEntry& run,
   return row;
 }
 
-void RunSummaries::keep(const IndexEntry& run, const struct stat& events, Row row) {
+void RunSummaries::add(const IndexEntry& run, const struct stat& events, Row row) {
   const auto line =
       fmt::format("{}\t{}\t{}\t{}", stamp_of(events), row.job, row.state, row.summary);
   const std::array<std::string_view, 4> parts{run.path.native(), row.job, row.state, row.summary};
   if (!are_fields(parts)) return;
-  kept_[run.path.native()] = line;
+  added_[run.path.native()] = line;
 }
 
 void RunSummaries::save() const {
-  if (kept_.empty()) return;
+  if (added_.empty()) return;
   std::string text(kSummariesHead);
   for (const auto& [path, line] : known_) {
     std::error_code gone;
-    if (kept_.contains(std::string(path)) || !std::filesystem::exists(path, gone)) continue;
+    if (added_.contains(std::string(path)) || !std::filesystem::exists(path, gone)) continue;
     text.append(path).append(1, '\t').append(line).append(1, '\n');
   }
-  for (const auto& [path, line] : kept_)
+  for (const auto& [path, line] : added_)
     text.append(path).append(1, '\t').append(line).append(1, '\n');
   write_own_cache(file_, text);
 }

@@ -30,7 +30,7 @@ class RunSummaries {
   /// Returns the row if the run's events.jsonl is still the file that the row was made from.
   [[nodiscard]] std::optional<Row> find(const IndexEntry& run, const struct stat& events) const;
   /// Adds a row. Ignores rows with a tab or a newline.
-  void keep(const IndexEntry& run, const struct stat& events, Row row);
+  void add(const IndexEntry& run, const struct stat& events, Row row);
   /// Writes the file if a row was added. Ignores errors; they only cost time later.
   void save() const;
 
@@ -41,7 +41,8 @@ class RunSummaries {
   std::string text_;  ///< the text of the file
   /// Maps a run's path to the rest of its line in text_, which starts with the stamp.
   std::unordered_map<std::string_view, std::string_view> known_;
-  std::map<std::string, std::string> kept_;  ///< added rows: path -> line from the stamp on
+  /// Added rows: a run's path, and its line from the stamp on.
+  std::map<std::string, std::string> added_;
 };
 
 }  // namespace dlrun

@@ -129,7 +129,7 @@ std::optional<uid_t> foreign_uid(const std::filesystem::path& run) {
 
 /// Returns true if the same user owns both runs and the links to them. Otherwise a point's owner,
 /// or the owner of a link to it, could name any run as its successor, such as one of the caller's.
-bool have_one_owner(const std::filesystem::path& a, const std::filesystem::path& b) {
+bool have_same_owner(const std::filesystem::path& a, const std::filesystem::path& b) {
   struct stat of_a {
   }, of_b{};
   return ::lstat(a.c_str(), &of_a) == 0 && ::lstat(b.c_str(), &of_b) == 0 &&
@@ -145,7 +145,8 @@ std::vector<std::filesystem::path> runs_of_point(const std::filesystem::path& po
     const auto text = read_untrusted(runs.back() / kSuccessor, kPathLimit, Links::kRefuse);
     if (!text) break;
     std::filesystem::path next(trim(*text));
-    if (!next.is_absolute() || !is_run_directory(next) || !have_one_owner(runs.back(), next)) break;
+    if (!next.is_absolute() || !is_run_directory(next) || !have_same_owner(runs.back(), next))
+      break;
     runs.push_back(std::move(next));
   }
   return runs;

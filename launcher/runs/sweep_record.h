@@ -4,8 +4,8 @@
 //   SWEEP/sweep.json    the points, the values they set, the array and the place of each
 //   SWEEP/array-K/      the input of one sbatch call: job.sh, submission.json
 //   SWEEP/array-K/T/    the run of the point at place T: job.sh, resolved.yaml, a run's other files
-// A point's submission.json only names its task of the array above. So 10,000 points are written
-// once, and not again after their submission.
+// A point's submission.json only refers to its task of the array. So the files of 10,000 points are
+// written once, and not again after their submission.
 
 #include <array>
 #include <cstddef>
@@ -54,8 +54,9 @@ struct SweepRecord {
 
 /// The results by which points are compared unless the user names one: the first of these that a
 /// point has.
-inline constexpr std::array<std::string_view, 4> kJudgedBy{"test_accuracy", "accuracy", "test_loss",
-                                                           "loss"};
+inline constexpr std::array<std::string_view, 4> kComparedResults{"test_accuracy", "accuracy",
+                                                                  "test_loss", "loss"};
+
 /// Returns the point's values as text: "train.lr=0.1 train.batch=32".
 [[nodiscard]] std::string describe(const SweepRecord& sweep, const SweepRecord::Point& point);
 
@@ -70,7 +71,7 @@ inline constexpr std::array<std::string_view, 4> kJudgedBy{"test_accuracy", "acc
 /// Returns the point's own directory and the runs that it was resubmitted as, in order. Never
 /// empty.
 [[nodiscard]] std::vector<std::filesystem::path> runs_of_point(const std::filesystem::path& point);
-/// Returns the run that counts for a point: the last of runs_of_point().
+/// Returns the current run of a point: the last of runs_of_point().
 [[nodiscard]] std::filesystem::path current_run_of(const std::filesystem::path& point);
 
 /// Returns the runs to which a command's RUN refers: for a sweep the current run of each point,
@@ -85,7 +86,7 @@ inline constexpr std::array<std::string_view, 4> kJudgedBy{"test_accuracy", "acc
 /// Removes the mark. Called when the job is submitted again.
 void unmark_cancelled(const std::filesystem::path& run_or_array);
 
-/// Records that the point, or the run that counts for it, was resubmitted as another run.
+/// Records that the point, or its current run, was resubmitted as another run.
 [[nodiscard]] Result<> write_successor(const std::filesystem::path& point,
                                        const std::filesystem::path& run);
 

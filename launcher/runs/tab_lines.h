@@ -14,7 +14,7 @@ namespace dlrun {
 /// empty text. Follows no link.
 [[nodiscard]] std::string read_own_cache(const std::filesystem::path& file, std::string_view head);
 
-/// Calls visit(key, rest of the line) for each whole line of text behind head.
+/// Calls visit(key, rest of the line) for each whole line of text after head.
 void each_line(std::string_view text, std::string_view head,
                const std::function<void(std::string_view, std::string_view)>& visit);
 

@@ -71,11 +71,14 @@ bool is_staged(const std::filesystem::path& file) {
 void remove_leftovers(const std::filesystem::path& folder) {
   constexpr auto kOld = std::chrono::hours(1);
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (entry.path().filename().string().find(kTemporary) == std::string::npos) continue;
-    const auto changed = entry.last_write_time(error);
-    if (!error && std::filesystem::file_time_type::clock::now() - changed > kOld)
-      std::filesystem::remove(entry.path(), error);
+  std::filesystem::directory_iterator entries(folder, error);
+  for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
+    const auto& path = entries->path();
+    if (path.filename().string().find(kTemporary) == std::string::npos) continue;
+    std::error_code ignored;
+    const auto changed = std::filesystem::last_write_time(path, ignored);
+    if (!ignored && std::filesystem::file_time_type::clock::now() - changed > kOld)
+      std::filesystem::remove(path, ignored);
   }
 }
 

@@ -21,38 +21,39 @@ constexpr std::size_t kLargestConfig = 1U << 20U;
 
 /// Variables that Slurm sets when it binds GPUs to tasks. A preset that set them could make ranks
 /// use GPUs of other tasks.
-constexpr std::array<std::string_view, 4> kSlurmsOwn{"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
-                                                     "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"};
+constexpr std::array<std::string_view, 4> kSetBySlurm{
+    "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"};
 
-[[nodiscard]] Result<> check_value(const std::string& name, const std::string&) {
-  if (std::find(kSlurmsOwn.begin(), kSlurmsOwn.end(), name) == kSlurmsOwn.end()) return {};
-  return fail(Errc::kInvalid, "Slurm sets it as it binds GPUs; a preset must not");
+[[nodiscard]] Result<> check_variable(const std::string& name, const std::string&) {
+  if (std::find(kSetBySlurm.begin(), kSetBySlurm.end(), name) == kSetBySlurm.end()) return {};
+  return fail(Errc::kInvalid,
+              "Slurm sets this variable when it binds GPUs; remove it from the preset");
 }
 
-[[nodiscard]] Result<> check_words(const std::string& text) {
+[[nodiscard]] Result<> check_template_text(const std::string& text) {
   DLRUN_TRY(fields_of(text));
   return {};
 }
 
 [[nodiscard]] Result<> check_template(const std::string& name, const std::string& value) {
-  DLRUN_TRY(check_value(name, value));
+  DLRUN_TRY(check_variable(name, value));
   DLRUN_TRY(fields_of(value));
   return {};
 }
 
 /// Returns the errno that prevents a search of the folder; 0 if the folder can be searched or does
 /// not exist.
-int why_closed(const std::filesystem::path& folder) {
+int search_error(const std::filesystem::path& folder) {
   return ::access((folder / ".").c_str(), X_OK) == 0 || errno == ENOENT ? 0 : errno;
 }
 
 }  // namespace
 
-std::vector<Diagnostic> closed_folders(std::string_view folder,
-                                       const std::vector<std::filesystem::path>& dirs) {
+std::vector<Diagnostic> unsearchable_folders(std::string_view folder,
+                                             const std::vector<std::filesystem::path>& dirs) {
   std::vector<Diagnostic> closed;
   for (const auto& dir : dirs) {
-    const int error = why_closed(dir / folder);
+    const int error = search_error(dir / folder);
     if (error == 0) continue;
     const auto kind = folder == "sites" ? Origin::Kind::kSite : Origin::Kind::kPreset;
     closed.push_back({Diagnostic::Severity::kWarning,
@@ -79,7 +80,7 @@ std::optional<ConfigFile> find_config(std::string_view folder, std::string_view 
   bool is_found = false;
   for (const auto& dir : dirs) {
     const auto path = dir / relative;
-    if (why_closed(dir / folder) != 0) continue;
+    if (search_error(dir / folder) != 0) continue;
     auto text = read_file(path, kLargestConfig);
     if (!text && text.error().code == Errc::kNotFound) continue;
     file.source = path.string();
@@ -112,7 +113,7 @@ std::optional<std::string_view> built_in_config(std::string_view folder, std::st
                                 [&](const auto& file) { return file.name == relative; });
   if (own == files.end()) return std::nullopt;
   for (const auto& dir : dirs) {
-    if (why_closed(dir / folder) != 0) continue;
+    if (search_error(dir / folder) != 0) continue;
     const auto text = read_file(dir / relative, kLargestConfig);
     if (!text && text.error().code == Errc::kNotFound) continue;
     if (!text || *text != own->text) return std::nullopt;
@@ -156,14 +157,15 @@ Preset read_preset(const ConfigFile& file, std::string_view name,
   preset.source = file.source;
   MapReader reader(file, diagnostics);
   std::string program = "command", tasks = "gpu";
-  reader.read(file.document.root, {{"help", reader.text(preset.help)},
-                                   {"program", reader.choice(program, {"command", "trainer"})},
-                                   {"mpi", reader.boolean(preset.wants_mpi)},
-                                   {"tasks", reader.choice(tasks, {"gpu", "node"})},
-                                   {"words", reader.list(preset.words, check_words)},
-                                   {"env", reader.variables(preset.env, check_template)},
-                                   {"vars", reader.variables(preset.vars, check_value)},
-                                   {"pmix_vars", reader.variables(preset.pmix_vars, check_value)}});
+  reader.read(file.document.root,
+              {{"help", reader.text(preset.help)},
+               {"program", reader.choice(program, {"command", "trainer"})},
+               {"mpi", reader.boolean(preset.wants_mpi)},
+               {"tasks", reader.choice(tasks, {"gpu", "node"})},
+               {"words", reader.list(preset.words, check_template_text)},
+               {"env", reader.variables(preset.env, check_template)},
+               {"vars", reader.variables(preset.vars, check_variable)},
+               {"pmix_vars", reader.variables(preset.pmix_vars, check_variable)}});
   preset.is_node_launcher = tasks == "node";
   // Only dlrun's own program is trusted; no key of a preset file can make another program trusted.
   preset.is_trainer = preset.trusted = program == "trainer";

@@ -24,7 +24,7 @@ struct ConfigFile {
 
 /// Returns a warning for every DIR/FOLDER that exists but cannot be searched for lack of
 /// permission. Such folders are skipped.
-[[nodiscard]] std::vector<Diagnostic> closed_folders(
+[[nodiscard]] std::vector<Diagnostic> unsearchable_folders(
     std::string_view folder, const std::vector<std::filesystem::path>& dirs);
 
 /// Returns FOLDER/NAME.yaml of the first directory that has it, else the built-in file. Returns

@@ -28,12 +28,12 @@ bool may_have_gpus(const JobSpec& spec) {
   if (r.gpus) return r.gpus->count > 0;
   if (r.gpus_per_task) return r.gpus_per_task->count > 0;
   if (r.gpus_per_node || r.gres) return gpus_per_node(spec) > 0;
-  const auto tells_of_gpus = [](const SlurmOption& option) {
+  const auto mentions_gpus = [](const SlurmOption& option) {
     return option.name.starts_with("gpu") ||
            (option.value && option.value->find("gpu") != std::string::npos);
   };
-  return r.exclusive || std::any_of(spec.slurm.begin(), spec.slurm.end(), tells_of_gpus) ||
-         std::any_of(spec.launch.srun.begin(), spec.launch.srun.end(), tells_of_gpus);
+  return r.exclusive || std::any_of(spec.slurm.begin(), spec.slurm.end(), mentions_gpus) ||
+         std::any_of(spec.launch.srun.begin(), spec.launch.srun.end(), mentions_gpus);
 }
 
 std::optional<std::int64_t> nproc_per_node(const JobSpec& spec) {

@@ -11,8 +11,8 @@
 
 namespace dlrun {
 
-/// Returns the container runtime. `auto`, or no runtime at all, means the site's runtime if the
-/// spec has an image or a container name, else "none".
+/// Returns the container runtime. If container.runtime is `auto` or absent, returns the site's
+/// runtime if the spec has an image or a container name, else "none".
 [[nodiscard]] std::string container_runtime(const JobSpec& spec, const SiteProfile& site);
 
 /// Returns the number of ranks on each node: tasks_per_node, else ntasks divided by the nodes, else
@@ -35,8 +35,8 @@ inline constexpr std::int64_t kRetryMax = 3;
 /// Returns the number of GPUs of each node; 0 if the spec requests none, nullopt if it counts GPUs
 /// in another way (resources.gpus, resources.gpus_per_task).
 [[nodiscard]] std::optional<std::int64_t> gpus_per_node(const JobSpec& spec);
-/// Returns false if no key requests GPUs; Slurm then hides them from the job. A job with whole
-/// nodes (resources.exclusive) gets their GPUs.
+/// Returns true if the job may get GPUs: a key requests them, or the job has whole nodes
+/// (resources.exclusive). Slurm hides GPUs from other jobs.
 [[nodiscard]] bool may_have_gpus(const JobSpec& spec);
 
 }  // namespace dlrun

@@ -29,9 +29,9 @@ struct UrlParts {
   return parts;
 }
 
-/// Returns true if the url holds a user or a password. Malformed urls count too, because a message
-/// about them would show the password: "https:/me:word@host/f", and "https://me:wo/rd@host/f",
-/// whose "wo" is not a port.
+/// Returns true if the url holds a user or a password. Also returns true for malformed urls such as
+/// "https:/me:word@host/f" and "https://me:wo/rd@host/f" ("wo" is not a port), because a message
+/// about them would show the password.
 [[nodiscard]] bool has_user(std::string_view url) {
   const auto at = url.find('@');
   if (at == std::string_view::npos) return false;
@@ -54,17 +54,17 @@ struct UrlParts {
   const UrlParts parts = parts_of(url);
   if (has_user(url)) {
     return fail(Errc::kRefused,
-                "this url has a user or a password in it, which the record of every run would "
-                "show; fetch that file into train.data.path by other means");
+                "this url holds a user or a password, which every run's record would show; fetch "
+                "the file into train.data.path by other means");
   }
   if (parts.scheme != "https" && parts.scheme != "http")
-    return fail(Errc::kInvalid, "'{}' is no https:// or http:// url", printable(url));
+    return fail(Errc::kInvalid, "'{}' is not an https:// or http:// url", printable(url));
   const bool is_plain =
       std::all_of(url.begin(), url.end(), [](char c) { return c > ' ' && c < '\x7f'; });
   if (parts.authority.empty() || !parts.path.starts_with('/') || !is_plain ||
       url.size() > kLongestUrl)
     return fail(Errc::kInvalid,
-                "'{}' is not a url that a file can be fetched from: https://HOST[:PORT]/PATH/FILE",
+                "'{}' is not the url of a file; expected https://HOST[:PORT]/PATH/FILE",
                 printable(url));
   return {};
 }
@@ -88,7 +88,7 @@ bool shows_password(std::string_view text) {
 
 Result<Download> checked_download(Download download) {
   if (download.url.empty())
-    return fail(Errc::kInvalid, "url is missing: where is the file to be fetched from?");
+    return fail(Errc::kInvalid, "url is missing; set it to the address of the file");
   DLRUN_TRY(check_url(download.url));
   if (download.sha256.empty())
     return fail(Errc::kInvalid,

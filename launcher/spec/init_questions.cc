@@ -42,7 +42,7 @@ MaybeQuestion ask_partition(InitAnswers& answers, const SiteProfile& site) {
         if (!site.partitions.empty() && !site.partitions.contains(answer)) {
           std::vector<std::string> known;
           for (const auto& [name, partition] : site.partitions) known.push_back(name);
-          return fail(Errc::kInvalid, "'{}' is none of {}; --partition takes any",
+          return fail(Errc::kInvalid, "'{}' is none of {}; --partition accepts any name",
                       printable(answer), join(known, ", "));
         }
         answers.partition = answer;
@@ -59,15 +59,15 @@ MaybeQuestion ask_partition(InitAnswers& answers, const SiteProfile& site) {
 
 MaybeQuestion ask_nodes(InitAnswers& answers, const SiteProfile&) {
   if (answers.nodes) return std::nullopt;
-  return InitQuestion{"Nodes", "1", {}, [&answers](const std::string& answer) -> Result<> {
-                        DLRUN_TRY_ASSIGN(const auto nodes, parse_nodes(answer));
-                        if (nodes.max != nodes.min)
-                          return fail(Errc::kInvalid,
-                                      "'{}' is a range; give one number, the spec takes a range",
-                                      answer);
-                        answers.nodes = nodes.min;
-                        return {};
-                      }};
+  return InitQuestion{
+      "Nodes", "1", {}, [&answers](const std::string& answer) -> Result<> {
+        DLRUN_TRY_ASSIGN(const auto nodes, parse_nodes(answer));
+        if (nodes.max != nodes.min)
+          return fail(Errc::kInvalid,
+                      "'{}' is a range; give one number here (the spec accepts a range)", answer);
+        answers.nodes = nodes.min;
+        return {};
+      }};
 }
 
 MaybeQuestion ask_gpus(InitAnswers& answers, const SiteProfile& site) {
@@ -101,7 +101,7 @@ MaybeQuestion ask_time(InitAnswers& answers, const SiteProfile& site) {
 
 MaybeQuestion ask_account(InitAnswers& answers, const SiteProfile&) {
   if (answers.account) return std::nullopt;
-  return any_text("Account, where the cluster wants one", "none", answers.account);
+  return any_text("Account, if the cluster requires one", "none", answers.account);
 }
 
 MaybeQuestion ask_image(InitAnswers& answers, const SiteProfile& site) {

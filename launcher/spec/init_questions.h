@@ -16,9 +16,9 @@ namespace dlrun {
 struct InitQuestion {
   std::string text;
   std::string fallback;  ///< the meaning of an empty answer; empty: nothing is shown
-  std::vector<std::pair<std::string, std::string>> choices;  ///< names and help, shown before it
-  /// Stores a non-empty answer, or fails with the reason why the answer is invalid. The function is
-  /// valid as long as the InitQuestions exists.
+  std::vector<std::pair<std::string, std::string>> choices;  ///< names and help texts
+  /// Stores a non-empty answer. Fails with the reason if the answer is invalid. The function refers
+  /// to the arguments of InitQuestions, which must outlive it.
   std::function<Result<>(const std::string& answer)> take;
 };
 

@@ -79,7 +79,7 @@ void resources(Page& page, const InitAnswers& a, const SiteProfile& site) {
   page.row(a.mem ? "  mem: " + yaml_text(*a.mem) : "  # mem: 64G",
            a.mem ? "" : "of each node; default: the partition's");
   page.row("  time: " + yaml_text(a.time.value_or("1h")),
-           "the job is ended then; short ones start sooner");
+           "Slurm ends the job then; short jobs start sooner");
   if (a.partition) {
     page.row("  partition: " + yaml_text(*a.partition),
              site.partitions.empty() ? "" : "of " + partition_names(site));
@@ -90,7 +90,7 @@ void resources(Page& page, const InitAnswers& a, const SiteProfile& site) {
                                      : "of " + partition_names(site));
   }
   page.row(a.account ? "  account: " + yaml_text(*a.account) : "  # account: project",
-           a.account ? "" : "where the cluster wants one; $SBATCH_ACCOUNT does as well");
+           a.account ? "" : "if the cluster requires one; or set $SBATCH_ACCOUNT");
 }
 
 void environment(Page& page, const InitAnswers& a) {
@@ -119,38 +119,38 @@ void environment(Page& page, const InitAnswers& a) {
 void container(Page& page, const InitAnswers& a, const SiteProfile& site) {
   const std::string runtime = runtime_of(a, site);
   constexpr std::string_view kMounts = "mounts: [.:/work]", kWorkdir = "workdir: /work";
-  constexpr std::string_view kOfMounts = "this file's folder; more as SOURCE:TARGET[:FLAGS]";
-  constexpr std::string_view kOfWorkdir = "the command starts there";
-  constexpr std::string_view kExample = "nvcr.io/nvidia/pytorch:24.05-py3";
+  constexpr std::string_view kMountsComment = "this file's folder; more as SOURCE:TARGET[:FLAGS]";
+  constexpr std::string_view kWorkdirComment = "the command starts there";
+  constexpr std::string_view kExampleImage = "nvcr.io/nvidia/pytorch:24.05-py3";
   const bool is_asked = a.runtime && *a.runtime != "auto";
   if (a.image) {
     page.heading("container");
     if (is_asked) page.row("  runtime: " + yaml_text(*a.runtime));
     page.row("  image: " + yaml_text(*a.image), is_asked ? "" : "run by " + runtime);
-    page.row(fmt::format("  {}", kMounts), kOfMounts);
-    page.row(fmt::format("  {}", kWorkdir), kOfWorkdir);
+    page.row(fmt::format("  {}", kMounts), kMountsComment);
+    page.row(fmt::format("  {}", kWorkdir), kWorkdirComment);
   } else if (runtime != "none") {
     page.row("");
     page.row("# container:");
     if (is_asked) page.row("#   runtime: " + yaml_text(*a.runtime));
-    const auto [image, remark] = backend_of(runtime).example_image(std::string(kExample));
+    const auto [image, remark] = backend_of(runtime).example_image(std::string(kExampleImage));
     page.row(fmt::format("#   image: {}", image), remark);
-    page.row(fmt::format("#   {}", kMounts), kOfMounts);
-    page.row(fmt::format("#   {}", kWorkdir), kOfWorkdir);
+    page.row(fmt::format("#   {}", kMounts), kMountsComment);
+    page.row(fmt::format("#   {}", kWorkdir), kWorkdirComment);
   }
 }
 
 void launch(Page& page, const InitAnswers& a) {
   page.heading("launch");
-  constexpr std::string_view kOfCommand = "once for each rank, word by word, in this file's folder";
+  constexpr std::string_view kCommandComment = "runs once for each rank, in this file's folder";
   page.row("  preset: " + yaml_text(a.preset.value_or("plain")),
            "torch, mpi, ...: `dlrun explain launch.preset`");
   if (a.command.empty()) {
     page.row(
         R"yaml(  command: [sh, -c, 'echo "rank $DLRUN_RANK of $DLRUN_WORLD_SIZE on $(uname -n)"'])yaml");
-    page.row("  # command: [python, -u, train.py]", fmt::format("yours: {}", kOfCommand));
+    page.row("  # command: [python, -u, train.py]", fmt::format("yours: {}", kCommandComment));
   } else {
-    page.row("  command: " + flow_list(a.command), kOfCommand);
+    page.row("  command: " + flow_list(a.command), kCommandComment);
   }
 }
 
@@ -193,7 +193,7 @@ std::string init_spec(const InitAnswers& a, const SiteProfile& site) {
   Page page;
   page.row(fmt::format("# An experiment for dlrun, on {}.",
                        site.name == "generic" ? "a Slurm cluster" : "site '" + site.name + "'"));
-  page.row("#   dlrun check FILE    all that is wrong, before it is queued");
+  page.row("#   dlrun check FILE    lists all problems before the job is queued");
   page.row("#   dlrun submit FILE --watch");
   page.row("# `dlrun explain KEY` describes any key.");
   page.row("name: " + yaml_text(a.name.value_or("hello")));

@@ -16,14 +16,14 @@ std::string_view why_not_variable(std::string_view name) {
   if (!is_variable_name(name))
     return "is not a variable's name: letters, digits and '_', not starting with a digit";
   if (std::find(kVariablesOfBash.begin(), kVariablesOfBash.end(), name) != kVariablesOfBash.end())
-    return "cannot be set: bash keeps it for itself";
+    return "cannot be set: bash sets it itself";
   if (name.substr(0, 6) == "DLRUN_" || name.substr(0, 6) == "dlrun_")
     return "cannot be set: dlrun's own variables, and those of its scripts, start with DLRUN_ and "
            "dlrun_";
-  constexpr std::string_view kOfSlurm = "SLURM_";
+  constexpr std::string_view kSlurmPrefix = "SLURM_";
   const bool is_of_job =
       std::any_of(kVariablesOfJob.begin(), kVariablesOfJob.end(), [&](std::string_view what) {
-        return name.starts_with(kOfSlurm) && name.substr(kOfSlurm.size()).starts_with(what);
+        return name.starts_with(kSlurmPrefix) && name.substr(kSlurmPrefix.size()).starts_with(what);
       });
   if (is_of_job)
     return "cannot be set: Slurm sets it to describe the job; use resources, launch or slurm";

@@ -14,8 +14,8 @@ namespace dlrun {
 [[nodiscard]] std::string_view why_not_variable(std::string_view name);
 
 /// Reads one item of `row`'s list. Every function fails with kInvalid for an invalid item, and with
-/// kRefused for an item with a password; its line must not be shown. `before`: the items that were
-/// read so far.
+/// kRefused for an item with a password; the caller must not show the line of that item. `before`:
+/// the items that were read so far.
 struct ItemReader {
   SpecBuilder& builder;
   const SpecBuilder::Layer& layer;

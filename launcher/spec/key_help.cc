@@ -91,10 +91,8 @@ std::optional<std::string_view> similar_key(std::string_view path) {
 
 std::string no_such_key(std::string_view path) {
   if (const KeyRow* map = map_above(path)) {
-    return fmt::format(
-        "'{}' is no key of its own, but a name in the map that the key '{}' is; see `dlrun explain "
-        "{}`",
-        printable(path), map->path, map->path);
+    return fmt::format("'{}' is not a key, but a name in the map '{}'; see `dlrun explain {}`",
+                       printable(path), map->path, map->path);
   }
   if (const auto similar = similar_key(path))
     return fmt::format("there is no key '{}'; did you mean '{}'?", printable(path), *similar);

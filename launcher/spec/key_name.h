@@ -9,7 +9,8 @@
 
 namespace dlrun {
 
-/// Is not constexpr and has no definition. A call is a compile error that shows this name.
+/// Explains a compile error. The function is not constexpr, so that the compiler refuses the call
+/// in _key below and shows the function's name.
 const char* no_key_has_this_name();
 
 /// Returns the name itself.

@@ -8,7 +8,7 @@ namespace dlrun {
 namespace {
 
 constexpr std::string_view kHead =
-    R"(<!-- Made by `dlrun explain --markdown` from the key table; a test keeps it equal. -->
+    R"(<!-- Made by `dlrun explain --markdown` from the key table; a test checks this. -->
 # Keys of a spec
 
 This page lists every key of `exp.yaml`. `dlrun explain KEY` prints the same text in a terminal;

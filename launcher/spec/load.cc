@@ -102,7 +102,7 @@ void apply_set(SpecBuilder& builder, const std::string& argument, const std::str
 }
 
 /// Applies SBATCH_ACCOUNT, SBATCH_PARTITION and SBATCH_QOS, which sbatch would read itself. Inside
-/// a job these variables belong to that job and are ignored.
+/// a job, ignores these variables, because they describe that job.
 void apply_environment(SpecBuilder& builder, const Env& env, const std::string& current_dir) {
   if (env.has("SLURM_JOB_ID")) return;
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kDefaults{
@@ -125,7 +125,7 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
   std::string name = "generic";
   Origin origin{};
   if (builder.spec().site || !request.env.get_or("DLRUN_SITE", "").empty()) {
-    for (Diagnostic& problem : closed_folders("sites", request.config_dirs))
+    for (Diagnostic& problem : unsearchable_folders("sites", request.config_dirs))
       builder.report(std::move(problem));
   }
   if (builder.spec().site) {
@@ -168,7 +168,7 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
     launch.preset = has_command ? "plain" : "trainer";
   }
   const std::string name = launch.preset.value_or("plain");
-  Diagnostics problems = closed_folders("presets", request.config_dirs);
+  Diagnostics problems = unsearchable_folders("presets", request.config_dirs);
   const auto file = find_config("presets", name, request.config_dirs, problems);
   Preset preset;
   preset.name = name;
@@ -234,7 +234,8 @@ void default_name(SpecBuilder& builder, const LoadRequest& request) {
     builder.report(error_about(
         {Origin::Kind::kFile, request.file, 0, 0},
         fmt::format(
-            "name is missing, and '{}' cannot serve: letters, digits, '.', '_' and '-', at most 64",
+            "name is missing, and the file's name '{}' is not valid: use letters, digits, '.', '_' "
+            "and '-', at most 64",
             printable(stem))));
   }
 }
@@ -265,8 +266,9 @@ void sort_by_position(Diagnostics& diagnostics, const LoadedSpec& loaded) {
                    });
 }
 
-/// Parses and applies one file of a spec. Returns false if the file is not a map of keys; further
-/// checks are then pointless.
+/// Parses and applies one file of a spec, and subtracts its size from the limits `left`, which hold
+/// for all files together. Returns false if the file is not a map of keys; the caller then skips
+/// further checks.
 bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& folder,
                 YamlLimits& left) {
   auto document = parse_yaml(file.text, left);
@@ -301,22 +303,23 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
   return false;
 }
 
-/// Refuses a base that is not a spec. The message shows no text of the file: the spec's author
-/// chooses the base, which may be a private file of the user who checks the spec.
-[[nodiscard]] bool refuse_what_is_no_spec(SpecBuilder& builder, SpecFile& base,
-                                          const YamlLimits& left) {
+/// Reports an error and returns true if a base is not a spec. The message shows no text of the
+/// file: the spec's author chooses the base, which may be a private file of the user who checks the
+/// spec.
+[[nodiscard]] bool refuse_if_not_spec(SpecBuilder& builder, SpecFile& base,
+                                      const YamlLimits& left) {
   const auto document = parse_yaml(base.text, left);
   if (document && is_spec(*document)) return false;
   const auto kind = document ? document->at(document->root).kind : YamlNode::Kind::kNull;
-  std::string words = kind == YamlNode::Kind::kMap
-                          ? "is no spec: none of its keys is one of a spec's"
-                      : kind == YamlNode::Kind::kSequence ? "a spec is a map of keys, not a list"
-                                                          : "a spec is a map of keys, not text";
+  std::string problem = kind == YamlNode::Kind::kMap ? "is not a spec: it has no key of a spec"
+                        : kind == YamlNode::Kind::kSequence ? "a spec is a map of keys, not a list"
+                                                            : "a spec is a map of keys, not text";
   if (!document)
-    words = document.error().quotes ? "is no YAML that dlrun takes" : document.error().message;
+    problem =
+        document.error().quotes_text ? "is not YAML that dlrun can read" : document.error().message;
   Origin where{Origin::Kind::kFile, base.name, 1, 1};
   if (!document) where.line = document.error().line, where.column = document.error().column;
-  builder.report(error_about(where, fmt::format("{} (a base's text is not shown)", words)));
+  builder.report(error_about(where, fmt::format("{} (a base's text is not shown)", problem)));
   base.text.clear();
   return true;
 }
@@ -330,9 +333,9 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
   return is_below && !request.file.starts_with('/') ? relative : path;
 }
 
-/// Applies the files that the spec inherits from, one after the other. left: the rest of the limits
-/// for all files together. Returns false if a base cannot be used; checks for missing keys are then
-/// pointless.
+/// Applies the files that the spec inherits from, one after the other. left: the limits that remain
+/// for all these files together. Returns false if a base cannot be used; the caller then skips
+/// further checks.
 [[nodiscard]] bool apply_bases(SpecBuilder& builder, const LoadRequest& request, LoadedSpec& loaded,
                                YamlLimits left) {
   std::error_code ignored;
@@ -360,7 +363,7 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
     if (!text) return refuse(origin, fmt::format("base: {}", text.error().message));
     file.text = std::move(*text);
     loaded.bases.push_back(std::move(file));
-    if (refuse_what_is_no_spec(builder, loaded.bases.back(), left)) return false;
+    if (refuse_if_not_spec(builder, loaded.bases.back(), left)) return false;
     if (!apply_file(builder, loaded.bases.back(),
                     std::filesystem::path(path).parent_path().string(), left))
       return false;
@@ -485,9 +488,8 @@ std::vector<Diagnostic> move_to_point(LoadedSpec& loaded, const SweepPoint& poin
   return all;
 }
 
-bool has_own_layers(std::string_view key) {
-  // The trainer's values, variables and the command: no site, preset or other key depends on them
-  // while the layers merge.
+bool affects_other_layers(std::string_view key) {
+  // No site, preset or other key depends on the values below these prefixes while the layers merge.
   constexpr std::array<std::string_view, 4> kPlain{"train.", "environment.vars.", "checkpoint.",
                                                    "launch.command"_key};
   return std::none_of(kPlain.begin(), kPlain.end(),

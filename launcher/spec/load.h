@@ -21,8 +21,9 @@ struct LoadRequest {
   /// The spec's name as the user gave it. Diagnostics show it; relative paths start at its folder.
   std::string file;
   std::optional<std::string> text;  ///< the spec's text; absent: read it from `file`
-  /// Arguments of --set such as "resources.nodes=4"; later ones win. The value is a YAML scalar or
-  /// a flow collection.
+  /// Arguments of --set such as "resources.nodes=4"; later ones win. A value that starts with a
+  /// quote, '[' or '{' is YAML; any other value is plain text. An empty value, `null` and `~`
+  /// remove the value of the key.
   std::vector<std::string> sets;
   Env env;  ///< for ${VAR}, DLRUN_SITE and the SBATCH_* defaults
   /// The absolute folder from which `file`, and relative paths in --set, start.
@@ -60,23 +61,23 @@ struct LoadedSpec {
 [[nodiscard]] std::string line_under(const LoadedSpec& loaded, const Origin& where);
 
 /// Reads, merges and checks a spec. Layers, strongest first: the sweep's point (the first one if
-/// the request names none), --set, the file, the files it inherits from (`base`), SBATCH_*, the
-/// site. Maps merge; any other value replaces that of a weaker layer. Queries no cluster, and reads
-/// only the spec, site and preset files. Refuses specs above 1 MiB, 64 levels or 100,000 nodes
-/// after alias expansion (all files together) in bounded time and memory. The error holds all
-/// problems, warnings included, sorted by position.
+/// the request names none), --set, the file, its bases (`base`), SBATCH_*, the site. Maps merge;
+/// any other value replaces the value of a weaker layer. Reads only the spec, site and preset
+/// files, and queries no cluster. Fails if all files together exceed 1 MiB, 64 levels or 100,000
+/// nodes (with aliases expanded); time and memory are bounded. The error holds all problems,
+/// warnings included, sorted by position.
 [[nodiscard]] tl::expected<LoadedSpec, std::vector<Diagnostic>> load_spec(
     const LoadRequest& request);
 
 /// Changes a loaded spec from one point of a sweep to another that sets the same keys, without
-/// reading the layers again. Valid only if none of these keys has_own_layers(). Returns the
-/// diagnostics of the values and of validate().
+/// reading the layers again. affects_other_layers() must be false for all keys whose values differ.
+/// Returns the diagnostics of the values and of validate().
 [[nodiscard]] std::vector<Diagnostic> move_to_point(LoadedSpec& loaded, const SweepPoint& point,
                                                     const Env& env);
 
 /// Returns true if other values may depend on the key's value while the layers merge, as they do on
 /// launch.preset and resources.partition.
-[[nodiscard]] bool has_own_layers(std::string_view key);
+[[nodiscard]] bool affects_other_layers(std::string_view key);
 
 /// Returns the folders that may hold a user's sites/ and presets/: $DLRUN_CONFIG, then
 /// $XDG_CONFIG_HOME/dlrun (without that variable ~/.config/dlrun).

@@ -20,7 +20,8 @@ constexpr std::array kFields{
     TemplateField{"master_port", false, "$DLRUN_MASTER_PORT"},
     TemplateField{"master", false, "$DLRUN_MASTER_ADDR:$DLRUN_MASTER_PORT"},
     TemplateField{"port"},
-    TemplateField{"nproc_per_node", false, "1"},  // known when the script is rendered
+    // The text only has to be non-empty: plain_rank_text() inserts the number itself.
+    TemplateField{"nproc_per_node", false, "1"},
     TemplateField{"addresses"},
     TemplateField{"role", true},
     TemplateField{"role_index", true},

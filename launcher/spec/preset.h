@@ -21,7 +21,7 @@ struct Preset {
   bool is_trainer = false;        ///< `train` defines the program, not launch.command
   bool wants_mpi = false;         ///< launch.mpi defaults to the site's plugin, else to pmix
   bool is_node_launcher = false;  ///< one task per node; the program starts the node's ranks itself
-  std::vector<std::string> words;  ///< templates that precede launch.command
+  std::vector<std::string> words;  ///< templates of the arguments that precede launch.command
   /// Variables that the rank agent sets, NAME to template; see runtime/ENVIRONMENT.md.
   NamedValues env;
   /// Variables that the script exports unless environment.vars sets them, NAME to value.
@@ -33,7 +33,7 @@ struct Preset {
 /// A field of a template, {NAME}; runtime/ENVIRONMENT.md defines each field.
 struct TemplateField {
   std::string_view name;
-  bool is_role = false;  ///< only with launch.roles
+  bool is_role = false;  ///< the value depends on launch.roles
   /// The field in a plain script (launch.agent: false), as sh; empty if only the agent knows it.
   std::string_view shell = {};
 };

@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 using schema_parts::any_of;
 
 /// Returns the schema with null as an additional alternative.
-[[nodiscard]] Json or_nothing(Json schema) {
+[[nodiscard]] Json or_null(Json schema) {
   if (!schema.contains("anyOf")) schema = any_of({std::move(schema)});
   schema["anyOf"].push_back({{"type", "null"}});
   return schema;
@@ -26,7 +26,7 @@ using schema_parts::any_of;
   std::string description(row.help);
   if (!row.fallback.empty()) description += fmt::format(" Default: {}.", row.fallback);
   Json schema{{"description", description}};
-  schema.update(or_nothing(value_schema(row)));
+  schema.update(or_null(value_schema(row)));
   return schema;
 }
 

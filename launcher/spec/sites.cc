@@ -274,16 +274,17 @@ std::vector<RestServer> servers_of_site(std::string_view name,
 std::optional<std::string> match_site(std::string_view cluster_name,
                                       const std::vector<std::filesystem::path>& dirs,
                                       std::vector<Diagnostic>& problems) {
-  for (Diagnostic& problem : closed_folders("sites", dirs)) problems.push_back(std::move(problem));
+  for (Diagnostic& problem : unsearchable_folders("sites", dirs))
+    problems.push_back(std::move(problem));
   if (cluster_name.empty()) return std::nullopt;
   const std::string cluster(cluster_name);
-  const auto is_meant = [&](const std::string& expression) {
+  const auto matches_cluster = [&](const std::string& expression) {
     return ClusterPattern(expression).matches(cluster);
   };
   for (const std::string& name : site_names(dirs)) {
     if (const auto own = built_in_config("sites", name, dirs)) {
       const auto clusters = clusters_of(*own);
-      if (std::any_of(clusters.begin(), clusters.end(), is_meant)) return name;
+      if (std::any_of(clusters.begin(), clusters.end(), matches_cluster)) return name;
       continue;
     }
     std::vector<Diagnostic> wrong;
@@ -291,7 +292,8 @@ std::optional<std::string> match_site(std::string_view cluster_name,
     if (file) {
       DefaultIds defaults;
       const SiteProfile site = read_site(*file, name, defaults, wrong);
-      if (std::any_of(site.cluster_names.begin(), site.cluster_names.end(), is_meant)) return name;
+      if (std::any_of(site.cluster_names.begin(), site.cluster_names.end(), matches_cluster))
+        return name;
     }
     for (Diagnostic& problem : wrong) {
       problem.severity = Diagnostic::Severity::kWarning;
@@ -318,7 +320,7 @@ std::optional<Site> apply_site(SpecBuilder& builder, std::string_view name,
   if (!file) return site;
 
   const SpecSource source{Origin::Kind::kSite, file->source, file->text, current_dir, 0};
-  builder.keep_out_alternatives();
+  builder.exclude_alternatives();
   // The partition comes first, because its defaults are stronger than the site's.
   const auto partition_id = defaults.site
                                 ? child(file->document, *defaults.site, {"resources", "partition"})
@@ -329,7 +331,7 @@ std::optional<Site> apply_site(SpecBuilder& builder, std::string_view name,
       builder.spec().resources.partition.value_or(site.profile.default_partition);
   if (const auto found = defaults.partitions.find(partition); found != defaults.partitions.end()) {
     builder.apply_at(file->document, found->second, "", source);
-    builder.keep_out_alternatives();
+    builder.exclude_alternatives();
   }
   if (defaults.site) builder.apply_at(file->document, *defaults.site, "", source);
   return site;

@@ -18,7 +18,7 @@ namespace dlrun {
 
 class SpecBuilder;
 
-/// A site's file after reading. Facts that have a problem keep their defaults.
+/// A site file after reading. A fact with a problem keeps the default value of its member.
 struct Site {
   SiteProfile profile;
   std::string text;  ///< the file's text
@@ -49,10 +49,10 @@ struct Site {
                                                     const std::vector<std::filesystem::path>& dirs,
                                                     std::vector<Diagnostic>& problems);
 
-/// Applies the site's defaults to builder as the weakest layer (those of the job's partition before
-/// the others) and returns its facts. If the spec sets an alternative of a key (gres for
-/// gpus_per_node), the site's default for that key is ignored. Reports all problems to builder.
-/// Returns nullopt if no folder has the site.
+/// Applies the site's defaults to builder as the weakest layer, and returns the site. The defaults
+/// of the job's partition override the site's other defaults. A default is ignored if the spec sets
+/// a key that excludes it (gres and gpus_per_node). Reports all problems to builder. Returns
+/// nullopt if no folder has the site.
 [[nodiscard]] std::optional<Site> apply_site(SpecBuilder& builder, std::string_view name,
                                              const std::vector<std::filesystem::path>& dirs,
                                              const std::string& current_dir);

@@ -96,10 +96,10 @@ struct TrainSpec {
   std::optional<double> lr, momentum, weight_decay, beta1, beta2, epsilon, alpha, trust, clip_norm,
       warmup_epochs, local_after, lr_step_factor, lr_power;
   std::optional<std::int64_t> batch, micro_batch, epochs, seed, threads, train_samples,
-      test_samples, patch_size, local_steps,
-      trace_steps;                                    ///< batches of each rank
-  std::vector<std::string> hidden, layers, lr_steps;  ///< numbers, as text
-  std::vector<std::string> augment;                   ///< flip, rotate, shift [PIXELS]
+      test_samples, patch_size, local_steps, trace_steps;
+  std::vector<std::string> hidden, lr_steps;  ///< whole numbers, as text
+  std::vector<std::string> layers;            ///< one layer per item, such as "dense 10"
+  std::vector<std::string> augment;           ///< flip, rotate, shift [PIXELS]
   std::vector<Download> downloads;
 };
 

@@ -116,16 +116,18 @@ Result<std::string> substitute_variables(std::string_view text, const Env& env) 
     const std::string_view name =
         text.substr(open + 2, close == std::string_view::npos ? close : close - open - 2);
     if (close == std::string_view::npos || !is_variable_name(name)) {
-      return fail(Errc::kInvalid,
-                  "only ${{NAME}} is replaced here, at submission; write $${{ for a ${{ that the "
-                  "job's shell is to see");
+      return fail(
+          Errc::kInvalid,
+          "dlrun replaces only ${{NAME}}, at submission; write $${{ for a ${{ that the job's "
+          "shell should see");
     }
     const auto value = env.get(name);
     if (!value) {
-      return fail(Errc::kNotFound,
-                  "${{{}}} is not set in this environment; write $${{{}}} where the job's shell is "
-                  "to expand it",
-                  name, name);
+      return fail(
+          Errc::kNotFound,
+          "${{{}}} is not set in this environment; write $${{{}}} if the job's shell should "
+          "expand it",
+          name, name);
     }
     result += text.substr(0, open);
     result += *value;
@@ -223,7 +225,7 @@ std::optional<std::pair<std::string, Origin>> SpecBuilder::take_base() {
   return taken;
 }
 
-void SpecBuilder::keep_out_alternatives() {
+void SpecBuilder::exclude_alternatives() {
   for (const auto& [one, other] : exclusive_keys()) {
     if (spec_.origins.contains(one)) settle(std::string(other));
     if (spec_.origins.contains(other)) settle(std::string(one));

@@ -30,7 +30,7 @@ struct SpecSource {
 /// even if others are invalid.
 class SpecBuilder {
  public:
-  /// The treatment of a value that refers to a variable which is not in env.
+  /// The handling of a value that refers to a variable that is not in env.
   enum class Unset {
     kError,    ///< the value is an error
     kLeftOut,  ///< the value is ignored; for checks of a site's defaults, without a job's variables
@@ -48,7 +48,7 @@ class SpecBuilder {
                 const SpecSource& source);
 
   /// Prevents weaker layers from setting a key that excludes a key that is already set.
-  void keep_out_alternatives();
+  void exclude_alternatives();
 
   void report(Diagnostic diagnostic) { diagnostics_.push_back(std::move(diagnostic)); }
 

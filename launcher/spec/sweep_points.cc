@@ -155,7 +155,7 @@ bool sweeps_over(const SweepSpec& sweep, std::string_view key) {
          });
 }
 
-bool less_is_better(std::string_view result) {
+bool is_smaller_better(std::string_view result) {
   constexpr std::array<std::string_view, 4> kSmall{"loss", "error", "perplexity", "seconds"};
   return std::any_of(kSmall.begin(), kSmall.end(), [&](std::string_view word) {
     return result.find(word) != std::string_view::npos;

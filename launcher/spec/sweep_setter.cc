@@ -20,8 +20,8 @@
 namespace dlrun {
 namespace {
 
-/// Removes quotes that the text does not need, because people read it in tables. The texts "true"
-/// and "false" keep their quotes, to differ from the booleans.
+/// Removes quotes that the text does not need, because people read the values of a sweep in tables.
+/// The texts "true" and "false" keep their quotes, to differ from the booleans.
 [[nodiscard]] std::string without_quotes(const std::string& text) {
   if (text.size() < 2 || text.front() != '"') return text;
   const std::string inner = text.substr(1, text.size() - 2);
@@ -43,11 +43,11 @@ namespace {
 
 std::string why_not_swept(std::string_view path) {
   using Reason = std::pair<std::string_view, std::string_view>;
-  constexpr std::array<Reason, 8> kNot{{
+  constexpr std::array<Reason, 8> kNotSwept{{
       {"name", "all points of a sweep have one name"},
       {"site", "a sweep is submitted to one cluster"},
       {"resources.clusters"_key, "a sweep is submitted to one cluster"},
-      {"base", "what a spec inherits is read before its sweep"},
+      {"base", "dlrun reads the base before the sweep"},
       {"environment.secrets"_key, "all points of a sweep have the same secrets"},
       {"train.data.download"_key, "all points of a sweep have the same files"},
       {"code.snapshot"_key, "all points of a sweep run the same code"},
@@ -64,10 +64,10 @@ std::string why_not_swept(std::string_view path) {
   if (!row->is_supported()) return fmt::format("{} is not supported yet", path);
   if (path.starts_with("sweep.")) return "a sweep cannot sweep over itself";
   if (path.starts_with("submit."))
-    return fmt::format("'{}' cannot be swept: all points go to Slurm in one way", path);
+    return fmt::format("'{}' cannot be swept: all points are submitted in the same way", path);
   if (path.starts_with("after."))
     return fmt::format("'{}' cannot be swept: all points wait for the same jobs", path);
-  for (const auto& [key, why] : kNot) {
+  for (const auto& [key, why] : kNotSwept) {
     if (path == key) return fmt::format("'{}' cannot be swept: {}", path, why);
   }
   if (row->path == path && traits_of(*row).has_entries)
@@ -87,8 +87,7 @@ bool SweepSetter::is_swept_key(const YamlNode& name) const {
 
 std::optional<SweptValue> SweepSetter::value(const std::string& key, const YamlNode& node) const {
   if (node.kind == YamlNode::Kind::kNull) {
-    refuse(node,
-           fmt::format("'{}' has nothing to try here; a sweep cannot take a value away", key));
+    refuse(node, fmt::format("'{}' has no value here; a sweep cannot remove a value", key));
     return std::nullopt;
   }
   if (is_own_parameter(key)) return own_value(key, node);
@@ -267,7 +266,8 @@ std::optional<std::vector<SweepPoint>> SweepSetter::points(const YamlNode& node)
     is_fine = is_fine && is_point_fine && !builder.refused_.contains(row.path);
     const auto [first, is_new] = seen.emplace(describe(point), item.line);
     if (is_point_fine && !is_new) {
-      refuse(item, fmt::format("this point is there already, at line {}", first->second));
+      refuse(item,
+             fmt::format("this point is listed twice; the first is at line {}", first->second));
       is_fine = false;
     }
     points.push_back(std::move(point));

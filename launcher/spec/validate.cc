@@ -69,14 +69,13 @@ void Validator::check_exclusive_keys() {
   for (std::size_t i = 0; i < spec_.environment.secrets.size(); ++i) {
     const std::string& name = spec_.environment.secrets[i].name;
     if (has("environment.vars." + name))
-      error(
-          fmt::format("environment.secrets[{}]", i),
-          fmt::format("{} is a secret and cannot stand in environment.vars, which the script shows",
-                      name));
+      error(fmt::format("environment.secrets[{}]", i),
+            fmt::format("{} is a secret; remove it from environment.vars, which the script shows",
+                        name));
   }
   if (spec_.environment.conda_module && !has("environment.conda.name"_key)) {
     error("environment.conda.module"_key,
-          "environment.conda.name is missing: which environment is to be activated?");
+          "environment.conda.name is missing; set it to the environment to activate");
   }
 }
 
@@ -112,7 +111,7 @@ void Validator::check_nodes() {
   std::set_intersection(listed.begin(), listed.end(), excluded.begin(), excluded.end(),
                         std::back_inserter(both));
   if (!both.empty())
-    error("resources.exclude"_key, fmt::format("resources.exclude: resources.nodelist asks for {}",
+    error("resources.exclude"_key, fmt::format("resources.exclude: resources.nodelist requests {}",
                                                compress_hostlist(both)));
 }
 
@@ -159,7 +158,8 @@ void Validator::check_partition() {
     return;
   }
   const PartitionProfile& partition = found->second;
-  const auto tell = [&](std::string_view key, std::string_view asked, std::string_view has_text) {
+  const auto warn_limit = [&](std::string_view key, std::string_view asked,
+                              std::string_view has_text) {
     warn(key, fmt::format("{} is {}, but partition '{}' of site '{}' has {}", key, asked, name,
                           site_.name, has_text));
   };
@@ -171,34 +171,37 @@ void Validator::check_partition() {
       r.gpus_per_node ? "resources.gpus_per_node"_key : "resources.gres"_key;
   if (const auto gpus = gpus_per_node(spec_);
       gpus && partition.gpus_per_node && *gpus > *partition.gpus_per_node) {
-    const bool is_told = site_.max_gpus_per_node && *gpus > *site_.max_gpus_per_node;
-    if (!is_told)
-      tell(gpu_key, fmt::format("{}", *gpus), count(*partition.gpus_per_node, "GPU") + " per node");
+    const bool is_reported = site_.max_gpus_per_node && *gpus > *site_.max_gpus_per_node;
+    if (!is_reported)
+      warn_limit(gpu_key, fmt::format("{}", *gpus),
+                 count(*partition.gpus_per_node, "GPU") + " per node");
   }
   if (r.gpus_per_node && !r.gpus_per_node->type.empty() && !partition.gpu_types.empty() &&
       std::find(partition.gpu_types.begin(), partition.gpu_types.end(), r.gpus_per_node->type) ==
           partition.gpu_types.end()) {
-    tell(gpu_key, format_gpus(*r.gpus_per_node), "GPUs of type " + join(partition.gpu_types, ", "));
+    warn_limit(gpu_key, format_gpus(*r.gpus_per_node),
+               "GPUs of type " + join(partition.gpu_types, ", "));
   }
   if (r.nodes && partition.max_nodes && r.nodes->min > *partition.max_nodes) {
-    tell("resources.nodes"_key, fmt::format("{}", r.nodes->min),
-         fmt::format("at most {} for one job", count(*partition.max_nodes, "node")));
+    warn_limit("resources.nodes"_key, fmt::format("{}", r.nodes->min),
+               fmt::format("at most {} for one job", count(*partition.max_nodes, "node")));
   }
   const auto ranks = ranks_per_node(spec_);
   if (ranks && r.cpus_per_task && partition.cpus_per_node &&
       *ranks * *r.cpus_per_task > *partition.cpus_per_node) {
-    tell("resources.cpus_per_task"_key,
-         fmt::format("{} for each of {} tasks of a node", *r.cpus_per_task, *ranks),
-         count(*partition.cpus_per_node, "CPU") + " per node");
+    warn_limit("resources.cpus_per_task"_key,
+               fmt::format("{} for each of {} tasks of a node", *r.cpus_per_task, *ranks),
+               count(*partition.cpus_per_node, "CPU") + " per node");
   }
   if (const auto memory = memory_mib(r.mem.value_or("0"));
       memory && partition.mem_per_node_mib && *memory > *partition.mem_per_node_mib) {
-    tell("resources.mem"_key, *r.mem, fmt::format("{} MiB per node", *partition.mem_per_node_mib));
+    warn_limit("resources.mem"_key, *r.mem,
+               fmt::format("{} MiB per node", *partition.mem_per_node_mib));
   }
   if (const auto limit = r.time ? parse_time_limit(*r.time) : std::nullopt;
       limit && *limit && partition.max_time_seconds && **limit > *partition.max_time_seconds) {
-    tell("resources.time"_key, format_time_limit(**limit),
-         fmt::format("at most {}", format_time_limit(*partition.max_time_seconds)));
+    warn_limit("resources.time"_key, format_time_limit(**limit),
+               fmt::format("at most {}", format_time_limit(*partition.max_time_seconds)));
   }
 }
 
@@ -209,7 +212,7 @@ void Validator::check_time() {
          "or unlimited");
   } else if (spec_.resources.time == "UNLIMITED") {
     warn("resources.time"_key,
-         "resources.time is UNLIMITED: such a job may never start before a maintenance");
+         "resources.time is UNLIMITED: the job cannot start if a maintenance is planned");
   }
   if (spec_.checkpoint.signal_before && spec_.resources.time &&
       spec_.resources.time != "UNLIMITED") {
@@ -224,7 +227,7 @@ void Validator::check_time() {
   if (const auto before = parse_duration(spec_.checkpoint.signal_before.value_or("60"));
       before && (*before < 1 || *before > 65535)) {
     error("checkpoint.signal_before"_key,
-          fmt::format("checkpoint.signal_before is {} s; Slurm takes 1 to 65535", *before));
+          fmt::format("checkpoint.signal_before is {} s; Slurm accepts 1 to 65535", *before));
   }
 }
 
@@ -234,7 +237,7 @@ void Validator::check_sweep() {
     if (has(key) && !spec_.sweep.is_given() && !refused_.contains("sweep.parameters"_key) &&
         !refused_.contains("sweep.points"_key))
       error(key,
-            fmt::format("{}: sweep.parameters is missing: which keys, and which values?", key));
+            fmt::format("{}: sweep.parameters is missing; set it to keys and their values", key));
   }
   if (!spec_.sweep.is_given() || refused_.contains("sweep.parameters"_key) ||
       refused_.contains("sweep.points"_key))
@@ -249,8 +252,8 @@ void Validator::check_sweep() {
     is_endless = true;
     if (!refused_.contains("sweep.random"_key))
       found_.push_back({Diagnostic::Severity::kError, key.where,
-                        fmt::format("sweep.parameters: '{}' has a range: sweep.random says how "
-                                    "many points to draw from it; else give a list",
+                        fmt::format("sweep.parameters: '{}' has a range; set sweep.random to the "
+                                    "number of points to draw, or give a list",
                                     key.key),
                         ""});
   }
@@ -360,7 +363,7 @@ void Validator::check_submit() {
   if (s.via.value_or("sbatch") != "slurmrestd") return;
   if (!s.url) {
     error("submit.via"_key,
-          "submit.via is slurmrestd, but submit.url does not say where it listens");
+          "submit.via is slurmrestd, but submit.url is missing; set it to the server's address");
   } else if (!s.url->starts_with("unix:") && !s.token_file) {
     error("submit.url"_key,
           "submit.url: a TCP port does not identify the caller; set submit.token_file to a file "

@@ -59,13 +59,12 @@ void Validator::check_container() {
 void Validator::check_agent() {
   if (spec_.launch.agent.value_or(true)) return;
   if (preset_.trusted) {
-    return error(
-        "launch.agent"_key,
-        "launch.agent: false: the preset 'trainer' cannot do without; its ranks meet over it");
+    return error("launch.agent"_key,
+                 "launch.agent: false: the preset 'trainer' needs the agent to connect its ranks");
   }
   if (!spec_.environment.secrets.empty()) {
     return error("launch.agent"_key,
-                 "launch.agent: false: environment.secrets reach the programs by the agent alone");
+                 "launch.agent: false: only the agent can pass environment.secrets to the program");
   }
   if (const auto field = field_of_agent(preset_)) {
     error("launch.agent"_key,
@@ -78,24 +77,23 @@ void Validator::check_agent() {
 void Validator::check_retry() {
   const RetrySpec& r = spec_.retry;
   if (has("retry.on"_key) && r.on.empty() && !refused_.contains("retry.on"_key))
-    error("retry.on"_key, "retry.on names no cause; retry.max: 0 is how a run never starts again");
+    error("retry.on"_key, "retry.on names no cause; set retry.max: 0 to disable restarts");
   const bool wants_timeout = std::find(r.on.begin(), r.on.end(), "timeout") != r.on.end();
   if (wants_timeout && !has("checkpoint.signal_before"_key)) {
-    error("retry.on"_key,
-          "retry.on: timeout needs checkpoint.signal_before: so long before the limit a checkpoint "
-          "is saved and the "
-          "job queued again; afterwards is too late");
+    error(
+        "retry.on"_key,
+        "retry.on: timeout needs checkpoint.signal_before: the time before the limit at which the "
+        "program saves a checkpoint and the job is queued again");
   }
   if (!spec_.launch.agent.value_or(true)) {
     if (wants_retry(spec_))
-      error("launch.agent"_key,
-            "launch.agent: false: it is the agent that starts a run again (retry)");
+      error("launch.agent"_key, "launch.agent: false: only the agent can restart a run (retry)");
     if (spec_.health.hang_after)
       error("launch.agent"_key,
-            "launch.agent: false: it is the agent that sees a run hang (health.hang_after)");
+            "launch.agent: false: only the agent can detect a hang (health.hang_after)");
     if (!spec_.health.preflight.empty())
       error("launch.agent"_key,
-            "launch.agent: false: it is the agent that checks its node (health.preflight)");
+            "launch.agent: false: only the agent can check a node (health.preflight)");
   }
   check_spare_nodes();
   check_known_bad();
@@ -103,15 +101,15 @@ void Validator::check_retry() {
   const bool has_nccl = std::find(checks.begin(), checks.end(), "nccl") != checks.end();
   if (has_nccl && std::find(checks.begin(), checks.end(), "gloo") != checks.end()) {
     error("health.preflight"_key,
-          "health.preflight: nccl and gloo are the same check, over GPUs or without; name one");
+          "health.preflight: nccl and gloo are the same check, with and without GPUs; name one");
   } else if (has_nccl && !may_have_gpus(spec_)) {
     error("health.preflight"_key,
-          "health.preflight: nccl is a check among GPUs, and the job asks for none "
-          "(resources.gpus_per_node); gloo is the same check without them");
+          "health.preflight: nccl needs GPUs, but the job requests none "
+          "(resources.gpus_per_node); use gloo, the same check without GPUs");
   }
   if (preset_.is_trainer && spec_.checkpoint.keep == 0 && wants_retry(spec_))
     warn("checkpoint.keep"_key,
-         "checkpoint.keep is 0, so none is written: a run that starts again (retry) begins from "
+         "checkpoint.keep is 0, so that no checkpoint is saved: a restarted run (retry) begins at "
          "its first step");
   check_idle_gpu();
   if (const auto after = parse_duration(spec_.health.hang_after.value_or("60"));
@@ -123,17 +121,17 @@ void Validator::check_idle_gpu() {
   const HealthSpec& h = spec_.health;
   if (h.idle_gpu && !h.idle_gpu_after)
     error("health.idle_gpu"_key,
-          "health.idle_gpu needs health.idle_gpu_after: how long a GPU may be idle");
+          "health.idle_gpu needs health.idle_gpu_after, the time that a GPU may be idle");
   if (!h.idle_gpu_after) return;
   if (!spec_.launch.agent.value_or(true))
     error("launch.agent"_key,
-          "launch.agent: false: it is the agent that sees idle GPUs (health.idle_gpu_after)");
+          "launch.agent: false: only the agent can detect idle GPUs (health.idle_gpu_after)");
   if (!may_have_gpus(spec_))
     error("health.idle_gpu_after"_key,
-          "health.idle_gpu_after: the job asks for none of the GPUs that could be idle");
+          "health.idle_gpu_after needs GPUs, but the job requests none");
   if (const auto after = parse_duration(*h.idle_gpu_after); after && *after < 10)
     error("health.idle_gpu_after"_key,
-          "health.idle_gpu_after is less than 10 s: GPUs are asked every five seconds");
+          "health.idle_gpu_after is less than 10 s, but dlrun checks GPUs every five seconds");
 }
 
 void Validator::check_spare_nodes() {
@@ -144,18 +142,16 @@ void Validator::check_spare_nodes() {
   if (!wants_retry(spec_) ||
       std::find(causes.begin(), causes.end(), "node_failure") == causes.end())
     error(kKey,
-          "resources.spare_nodes: a spare node is used by the next attempt only; add retry.on: "
+          "resources.spare_nodes: only a restarted attempt uses a spare node; add retry.on: "
           "[node_failure]");
   if (!r.nodes || r.nodes->min != r.nodes->max)
-    error(
-        kKey,
-        "resources.spare_nodes: needs resources.nodes with one number, the nodes of every attempt");
+    error(kKey,
+          "resources.spare_nodes needs one number in resources.nodes: the nodes of every attempt");
   for (const std::string_view key : {"resources.ntasks"_key, "resources.gpus"_key}) {
     if (has(key))
       error(kKey,
             fmt::format(
-                "resources.spare_nodes: {} counts over all nodes, spare ones too; give {} instead",
-                key,
+                "resources.spare_nodes: {} would also count the spare nodes; set {} instead", key,
                 key == "resources.gpus"_key ? "resources.gpus_per_node"_key
                                             : "resources.tasks_per_node"_key));
   }
@@ -166,7 +162,7 @@ void Validator::check_known_bad() {
   if (!h.known_bad_file && !h.known_bad_for) return;
   if (!spec_.launch.agent.value_or(true))
     error("launch.agent"_key,
-          "launch.agent: false: it is the agent that remembers bad nodes (health.known_bad)");
+          "launch.agent: false: only the agent can remember bad nodes (health.known_bad)");
   if (const auto time = parse_duration(h.known_bad_for.value_or("60")); time && *time < 1)
     error("health.known_bad.for"_key,
           "health.known_bad.for is 0 s: every node would be forgotten at once");

@@ -26,13 +26,13 @@ void Validator::check_preset() {
       error(
           key,
           fmt::format(
-              "{}: the preset '{}' starts the ranks of a node itself and wants one task per node; "
-              "launch.nproc_per_node says how many ranks",
+              "{}: the preset '{}' starts the ranks of a node itself and needs one task per node; "
+              "launch.nproc_per_node is the number of ranks",
               key, preset_.name));
     } else if (!nproc_per_node(spec_)) {
       error("launch.nproc_per_node"_key,
             fmt::format(
-                "launch.nproc_per_node is missing: how many ranks is '{}' to start on each node?",
+                "launch.nproc_per_node is missing; set it to the ranks that '{}' starts per node",
                 preset_.name));
     }
   } else if (spec_.launch.nproc_per_node) {
@@ -55,14 +55,14 @@ void Validator::check_preset() {
                          ? std::optional(*per_node * (nodes ? nodes->min : 1))
                          : std::nullopt;
   if (!uses_roles(preset_)) {
-    warn(key, fmt::format("launch.roles: the preset '{}' gives ranks no roles, so it has no effect",
+    warn(key, fmt::format("launch.roles has no effect: the preset '{}' gives ranks no roles",
                           preset_.name));
   } else if (tasks && *tasks < others) {
     error(key, fmt::format("launch.roles asks for {} ranks, but the job has {}", others, *tasks));
   } else if (tasks && *tasks == others && l.chief.value_or(0) == 0) {
-    error(key, fmt::format(
-                   "launch.roles: all {} ranks have another role, and none is left to be a worker",
-                   *tasks));
+    error(key,
+          fmt::format("launch.roles: all {} ranks have another role, so that no rank is a worker",
+                      *tasks));
   }
 }
 
@@ -70,15 +70,16 @@ void Validator::check_launch() {
   if (preset_.is_trainer) {
     if (preset_.trusted && spec_.origins.contains("launch.command"_key))
       error("launch.command"_key,
-            "launch.command: the preset 'trainer' brings its own program; see train");
+            "launch.command: the preset 'trainer' has its own program; use the keys of train");
   } else if (spec_.launch.command.empty()) {
-    error("launch.command"_key, "launch.command is missing: which program is to run?");
+    error("launch.command"_key, "launch.command is missing; set it to a program and its arguments");
   } else {
     const auto& words = spec_.launch.command;
     if (std::find(words.begin(), words.end(), ":") != words.end()) {
-      error("launch.command"_key,
-            "launch.command: srun takes a word ':' as the start of another job's part, so it "
-            "cannot reach the program; put it into a shell: [bash, -c, 'program :']");
+      error(
+          "launch.command"_key,
+          "launch.command: srun reads an argument ':' as the start of another part of the job, so "
+          "that the program does not get it; use a shell: [bash, -c, 'program :']");
     }
     for (const KeyRow& row : spec_keys()) {
       if (row.path.substr(0, 6) == "train." && spec_.origins.contains(row.path)) {
@@ -151,20 +152,19 @@ void Validator::check_optimization() {
 void Validator::check_train_data() {
   if (preset_.is_trainer && spec_.train.loss == "sigmoid" && spec_.train.dataset != "patches" &&
       spec_.train.dataset.value_or("digits") != "arrays") {
-    error(
-        "train.loss"_key,
-        fmt::format("train.loss: sigmoid wants labels that are 0 or 1 for each class, and those of "
-                    "train.data.dataset: {} are one class of several; arrays can hold such",
-                    spec_.train.dataset.value_or("digits")));
+    error("train.loss"_key,
+          fmt::format("train.loss: sigmoid needs a label of 0 or 1 for each class, but "
+                      "train.data.dataset: {} has one class per sample; use arrays or patches",
+                      spec_.train.dataset.value_or("digits")));
   }
   if (spec_.train.shard == "file" && spec_.train.dataset != "arrays") {
     error("train.shard"_key,
-          "train.shard: file spreads the partitions of train.data.dataset: arrays over the ranks");
+          "train.shard: file needs train.data.dataset: arrays, whose partitions the ranks divide");
   }
   if (preset_.is_trainer && spec_.train.dataset && *spec_.train.dataset != "digits" &&
       *spec_.train.dataset != "patches" && !has("train.data.path"_key)) {
     error("train.data.dataset"_key,
-          fmt::format("train.data.path is missing: where are the files of '{}'?",
+          fmt::format("train.data.path is missing; set it to the folder with the files of '{}'",
                       *spec_.train.dataset));
   }
 }
@@ -201,16 +201,17 @@ void Validator::check_downloads() {
   const std::string_view key = "train.data.download"_key;
   if (!has("train.data.path"_key))
     error(key,
-          "train.data.download: train.data.path is missing: in which folder are the files to lie?");
+          "train.data.download: train.data.path is missing; set it to the folder for the files");
   if (spec_.train.dataset.value_or("digits") == "digits" &&
       !refused_.contains("train.data.dataset"_key))
     error(key,
-          "train.data.download: train.data.dataset says digits, or nothing, which need no files: "
-          "mnist, idx, cifar10 and arrays are read from files");
+          "train.data.download needs a dataset that is read from files; set train.data.dataset to "
+          "mnist, idx, cifar10 or arrays");
   if (sweeps_over(spec_.sweep, "train.data.path"_key))
-    error(key,
-          "train.data.download: the sweep gives its points several train.data.path, and the files "
-          "go into one");
+    error(
+        key,
+        "train.data.download: the sweep sets several values of train.data.path, but dlrun fetches "
+        "the files into one folder only");
 }
 
 }  // namespace dlrun

@@ -40,12 +40,12 @@ class Validator {
   // validate.cc: resources, sweep, submit, and keys that exclude each other
   void check_exclusive_keys();
   void check_counts();
-  /// Checks nodelist and exclude. With more listed nodes than the job has, Slurm ignores some of
-  /// them or lets the job wait for ever.
+  /// Checks nodelist and exclude. If nodelist has more nodes than the job, Slurm ignores some of
+  /// them, or the job waits for ever.
   void check_nodes();
   void check_gpus();
-  /// Compares the spec with the site's facts about the job's partition. Reports warnings only,
-  /// because the cluster may have changed since; Slurm decides.
+  /// Compares the spec with the site's facts about the job's partition. Reports only warnings,
+  /// because the cluster may have changed since the site file was written.
   void check_partition();
   void check_time();
   void check_sweep();

@@ -39,11 +39,11 @@ template <typename Item, typename Write>
 
 }  // namespace
 
-// Words
+// Lists of texts
 
-using Words = ValueType<std::vector<std::string>>;
+using TextList = ValueType<std::vector<std::string>>;
 
-void Words::set(const ValueReader& in, Access<std::vector<std::string>> member) {
+void TextList::set(const ValueReader& in, Access<std::vector<std::string>> member) {
   std::vector<std::string> words;
   bool is_fine = true;
   if (in.node.kind == YamlNode::Kind::kScalar && is_command(in.row)) {
@@ -70,7 +70,7 @@ void Words::set(const ValueReader& in, Access<std::vector<std::string>> member) 
   if (is_fine) in.put(member, Result<std::vector<std::string>>(std::move(words)));
 }
 
-ValueJson Words::schema(const KeyRow& row) {
+ValueJson TextList::schema(const KeyRow& row) {
   const ValueJson item = formatted(row);
   ValueJson list = list_of(item);
   if (!is_command(row)) return any_of({list, item});
@@ -78,16 +78,16 @@ ValueJson Words::schema(const KeyRow& row) {
   return list;
 }
 
-std::string Words::words(const KeyRow& row) {
+std::string TextList::description(const KeyRow& row) {
   return is_command(row) ? "list of words"
                          : fmt::format("list, or one value: {}", format_in_words(row.format));
 }
 
-OptionText Words::option_text(const std::vector<std::string>& value) {
+OptionText TextList::option_text(const std::vector<std::string>& value) {
   return value.empty() ? std::nullopt : OptionText(join(value, ","));
 }
 
-OptionText Words::yaml(const std::vector<std::string>& value) {
+OptionText TextList::yaml(const std::vector<std::string>& value) {
   return flow_list(value, yaml_string);
 }
 
@@ -113,7 +113,7 @@ ValueJson Mounts::schema(const KeyRow&) {
       any_of({scalar(R"(^[^:\u0000-\u001f\u007f]+(:[^:\u0000-\u001f\u007f]+){0,2}$)"), map}));
 }
 
-std::string Mounts::words(const KeyRow&) {
+std::string Mounts::description(const KeyRow&) {
   return "list of SOURCE:TARGET[:FLAGS] or {source, target, flags}";
 }
 
@@ -144,7 +144,7 @@ ValueJson Secrets::schema(const KeyRow&) {
   return list_of(any_of({name, map}));
 }
 
-std::string Secrets::words(const KeyRow&) {
+std::string Secrets::description(const KeyRow&) {
   return "list of NAME or {name, file}";
 }
 
@@ -177,7 +177,7 @@ ValueJson Downloads::schema(const KeyRow&) {
                   {"additionalProperties", false}});
 }
 
-std::string Downloads::words(const KeyRow&) {
+std::string Downloads::description(const KeyRow&) {
   return "list of {url, sha256[, file][, bytes]}";
 }
 
@@ -211,7 +211,7 @@ ValueJson SweptKeys::schema(const KeyRow&) {
           {"additionalProperties", any_of({{{"type", "array"}, {"minItems", 1}}, range})}};
 }
 
-std::string SweptKeys::words(const KeyRow&) {
+std::string SweptKeys::description(const KeyRow&) {
   return "map of names and lists of values; with sweep.random or sweep.ask also {min, max, log}";
 }
 
@@ -254,7 +254,7 @@ ValueJson Points::schema(const KeyRow&) {
           {"items", {{"type", "object"}, {"minProperties", 1}, {"propertyNames", swept_name()}}}};
 }
 
-std::string Points::words(const KeyRow&) {
+std::string Points::description(const KeyRow&) {
   return "list of maps of names and values";
 }
 

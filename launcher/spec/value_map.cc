@@ -29,8 +29,8 @@ constexpr std::array<OwnOption, 24> kOwnSbatchOptions{{
     {"help", "it submits nothing"},
     {"usage", "it submits nothing"},
     {"version", "it submits nothing"},
-    {"ignore-pbs", "the script has none"},
-    {"no-requeue", "dlrun sets it, or retry does not"},
+    {"ignore-pbs", "the script has no #PBS lines"},
+    {"no-requeue", "dlrun sets it, unless retry is given"},
     {"requeue", "use retry"},
     {"open-mode", "dlrun appends, so that a requeue keeps the log"},
     {"parsable", "dlrun reads sbatch's answer itself"},
@@ -38,13 +38,13 @@ constexpr std::array<OwnOption, 24> kOwnSbatchOptions{{
     {"verbose", "dlrun reads sbatch's answer itself"},
     {"test-only", "use dlrun check"},
     {"wait", "use dlrun submit --watch"},
-    {"wrap", "the script is dlrun's"},
-    {"kill-on-bad-exit", "it is srun's"},
+    {"wrap", "dlrun writes the script"},
+    {"kill-on-bad-exit", "it is an option of srun"},
     {"het-group", "heterogeneous jobs are not supported"},
     {"dependency", "use after: {ok: [RUN]}"},
-    {"hold", "nothing would start it; submit when it may run"},
-    {"uid", "a job is its submitter's own"},
-    {"gid", "a job is its submitter's own"},
+    {"hold", "no command of dlrun releases a held job"},
+    {"uid", "a job runs as the user who submits it"},
+    {"gid", "a job runs as the user who submits it"},
 }};
 
 constexpr std::array<OwnOption, 14> kOwnSrunOptions{{
@@ -193,7 +193,7 @@ ValueJson Variables::schema(const KeyRow&) {
           {"additionalProperties", {{"type", {"string", "number", "boolean", "null"}}}}};
 }
 
-std::string Variables::words(const KeyRow&) {
+std::string Variables::description(const KeyRow&) {
   return "map of names and values";
 }
 
@@ -238,7 +238,7 @@ ValueJson Options::schema(const KeyRow& row) {
       {"additionalProperties", any_of({word, {{"type", "array"}, {"items", scalar(kPrintable)}}})}};
 }
 
-std::string Options::words(const KeyRow&) {
+std::string Options::description(const KeyRow&) {
   return "map of long option names: text, a list, or true for an option without a value";
 }
 

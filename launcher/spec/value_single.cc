@@ -104,7 +104,7 @@ ValueJson Text::schema(const KeyRow& row) {
   return formatted(row);
 }
 
-std::string Text::words(const KeyRow& row) {
+std::string Text::description(const KeyRow& row) {
   return std::string(format_in_words(row.format));
 }
 
@@ -132,7 +132,7 @@ ValueJson Switch::schema(const KeyRow&) {
                  variable()});
 }
 
-std::string Switch::words(const KeyRow&) {
+std::string Switch::description(const KeyRow&) {
   return "true or false";
 }
 
@@ -160,7 +160,7 @@ ValueJson Whole::schema(const KeyRow& row) {
   return any_of({whole_number(row.min, row.max), text(kWholePattern), variable()});
 }
 
-std::string Whole::words(const KeyRow&) {
+std::string Whole::description(const KeyRow&) {
   return "whole number";
 }
 
@@ -187,7 +187,7 @@ ValueJson Real::schema(const KeyRow& row) {
                  variable()});
 }
 
-std::string Real::words(const KeyRow&) {
+std::string Real::description(const KeyRow&) {
   return "number";
 }
 
@@ -209,7 +209,7 @@ ValueJson Nodes::schema(const KeyRow&) {
   return any_of({whole_number(1, 1e6), text(kNodesPattern), variable()});
 }
 
-std::string Nodes::words(const KeyRow&) {
+std::string Nodes::description(const KeyRow&) {
   return "number of nodes, or a range \"2-4\"";
 }
 
@@ -242,7 +242,7 @@ ValueJson GpuCount::schema(const KeyRow&) {
                   {"additionalProperties", false}}});
 }
 
-std::string GpuCount::words(const KeyRow&) {
+std::string GpuCount::description(const KeyRow&) {
   return "number of GPUs: 4, a100:4 or {type: a100, count: 4}";
 }
 

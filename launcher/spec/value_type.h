@@ -8,7 +8,7 @@
 //   set(in, member)         reads in.node, checks it, and sets the member with its origin; reports
 //                           problems to in.builder
 //   schema(row)             the JSON Schema of a value
-//   words(row)              the description of the type, for people
+//   description(row)        the description of the type, for people
 //   option_text(value)      the value as the text of an option; nullopt: the value has no such text
 //   yaml(value)             the value as one line of YAML; nullopt: the value is not set
 // A map with entries (kTraits.has_entries) has entries(value) instead of yaml(), and
@@ -52,7 +52,7 @@ struct ValueType<std::optional<std::string>> : SingleValue<std::optional<std::st
   static constexpr ValueTraits kTraits{.is_text = true};
   static void set(const ValueReader& in, Access<std::optional<std::string>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
-  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static std::string description(const KeyRow& row);
   [[nodiscard]] static OptionText option_text(const std::optional<std::string>& value);
 };
 
@@ -61,7 +61,7 @@ struct ValueType<std::optional<bool>> : SingleValue<std::optional<bool>> {
   static constexpr ValueTraits kTraits{.is_switch = true};
   static void set(const ValueReader& in, Access<std::optional<bool>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
-  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static std::string description(const KeyRow& row);
   [[nodiscard]] static OptionText option_text(const std::optional<bool>& value);
 };
 
@@ -70,7 +70,7 @@ struct ValueType<std::optional<std::int64_t>> : SingleValue<std::optional<std::i
   static constexpr ValueTraits kTraits{.is_number = true, .is_whole = true};
   static void set(const ValueReader& in, Access<std::optional<std::int64_t>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
-  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static std::string description(const KeyRow& row);
   [[nodiscard]] static OptionText option_text(const std::optional<std::int64_t>& value);
 };
 
@@ -79,7 +79,7 @@ struct ValueType<std::optional<double>> : SingleValue<std::optional<double>> {
   static constexpr ValueTraits kTraits{.is_number = true};
   static void set(const ValueReader& in, Access<std::optional<double>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
-  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static std::string description(const KeyRow& row);
   [[nodiscard]] static OptionText option_text(const std::optional<double>& value);
 };
 
@@ -88,7 +88,7 @@ struct ValueType<std::optional<NodeRange>> : SingleValue<std::optional<NodeRange
   static constexpr ValueTraits kTraits{.range = "1 to 1000000"};
   static void set(const ValueReader& in, Access<std::optional<NodeRange>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
-  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static std::string description(const KeyRow& row);
   [[nodiscard]] static OptionText option_text(const std::optional<NodeRange>& value);
 };
 
@@ -97,7 +97,7 @@ struct ValueType<std::optional<Gpus>> : SingleValue<std::optional<Gpus>> {
   static constexpr ValueTraits kTraits{.range = "0 to 1000000", .whole_form = "TYPE:COUNT"};
   static void set(const ValueReader& in, Access<std::optional<Gpus>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
-  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static std::string description(const KeyRow& row);
   [[nodiscard]] static OptionText option_text(const std::optional<Gpus>& value);
 };
 
@@ -106,7 +106,7 @@ struct ValueType<std::vector<std::string>> {
   static constexpr ValueTraits kTraits{.is_text = true};
   static void set(const ValueReader& in, Access<std::vector<std::string>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
-  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static std::string description(const KeyRow& row);
   [[nodiscard]] static OptionText option_text(const std::vector<std::string>& value);
   [[nodiscard]] static OptionText yaml(const std::vector<std::string>& value);
 };
@@ -116,7 +116,7 @@ struct ValueType<std::vector<Mount>> : StructuredValue<std::vector<Mount>> {
   static constexpr ValueTraits kTraits{};
   static void set(const ValueReader& in, Access<std::vector<Mount>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
-  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static std::string description(const KeyRow& row);
   [[nodiscard]] static OptionText yaml(const std::vector<Mount>& value);
 };
 
@@ -125,7 +125,7 @@ struct ValueType<std::vector<SecretSource>> : StructuredValue<std::vector<Secret
   static constexpr ValueTraits kTraits{};
   static void set(const ValueReader& in, Access<std::vector<SecretSource>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
-  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static std::string description(const KeyRow& row);
   [[nodiscard]] static OptionText yaml(const std::vector<SecretSource>& value);
 };
 
@@ -134,7 +134,7 @@ struct ValueType<std::vector<Download>> : StructuredValue<std::vector<Download>>
   static constexpr ValueTraits kTraits{};
   static void set(const ValueReader& in, Access<std::vector<Download>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
-  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static std::string description(const KeyRow& row);
   [[nodiscard]] static OptionText yaml(const std::vector<Download>& value);
 };
 
@@ -143,7 +143,7 @@ struct ValueType<std::vector<SweptKey>> : StructuredValue<std::vector<SweptKey>>
   static constexpr ValueTraits kTraits{.is_map = true};
   static void set(const ValueReader& in, Access<std::vector<SweptKey>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
-  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static std::string description(const KeyRow& row);
   [[nodiscard]] static OptionText yaml(const std::vector<SweptKey>& value);
 };
 
@@ -152,7 +152,7 @@ struct ValueType<std::vector<SweepPoint>> : StructuredValue<std::vector<SweepPoi
   static constexpr ValueTraits kTraits{};
   static void set(const ValueReader& in, Access<std::vector<SweepPoint>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
-  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static std::string description(const KeyRow& row);
   [[nodiscard]] static OptionText yaml(const std::vector<SweepPoint>& value);
 };
 
@@ -163,7 +163,7 @@ struct ValueType<NamedValues> : StructuredValue<NamedValues> {
   static void set_entry(const ValueReader& in, Access<NamedValues> member,
                         const YamlNode& name_node, std::string_view name, const YamlNode& value);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
-  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static std::string description(const KeyRow& row);
   [[nodiscard]] static NamedValues entries(const NamedValues& value);
 };
 
@@ -174,7 +174,7 @@ struct ValueType<std::vector<SlurmOption>> : StructuredValue<std::vector<SlurmOp
   static void set_entry(const ValueReader& in, Access<std::vector<SlurmOption>> member,
                         const YamlNode& name_node, std::string_view name, const YamlNode& value);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
-  [[nodiscard]] static std::string words(const KeyRow& row);
+  [[nodiscard]] static std::string description(const KeyRow& row);
   [[nodiscard]] static NamedValues entries(const std::vector<SlurmOption>& value);
 };
 

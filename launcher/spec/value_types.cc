@@ -41,7 +41,7 @@ template <typename T>
   return member(const_cast<JobSpec&>(spec));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
 }
 
-/// Reports that a key has no entries that --set could set.
+/// Reports that --set cannot set an entry of this key, because the key has no entries.
 void refuse_entry_of(SpecBuilder& builder, const SpecSource& source, const KeyRow& row) {
   const std::string_view form = traits_of(row).whole_form;
   builder.report({Diagnostic::Severity::kError,
@@ -65,7 +65,7 @@ ValueTraits traits_of(const KeyRow& row) {
 }
 
 std::string type_in_words(const KeyRow& row) {
-  return visit_type(row, [&](auto type, auto) { return decltype(type)::words(row); });
+  return visit_type(row, [&](auto type, auto) { return decltype(type)::description(row); });
 }
 
 ValueJson value_schema(const KeyRow& row) {

@@ -57,7 +57,7 @@ class MeteredText : public std::streambuf {
     if (queued_ <= most_) return given;
     throw Refusal{yaml_problem(
         last_, fmt::format("a value that starts here or later holds more than {} of '[', '{{' and "
-                           "',', which is more than is read",
+                           "',', which is the limit",
                            most_))};
   }
 
@@ -461,7 +461,7 @@ tl::expected<YamlDocument, YamlProblem> parse_yaml(std::string_view text,
                                                    const YamlLimits& limits) {
   if (text.size() > limits.bytes) {
     return tl::unexpected(
-        YamlProblem{0, 0, fmt::format("{} bytes, at most {} are read", text.size(), limits.bytes)});
+        YamlProblem{0, 0, fmt::format("{} bytes, but the limit is {}", text.size(), limits.bytes)});
   }
   DLRUN_TRY_ASSIGN(auto source, YamlSource::prepare(text));
   MeteredText metered(source.text(), 2 * limits.nodes);

@@ -6,8 +6,8 @@
 
 namespace dlrun {
 
-/// Returns the text as a double-quoted scalar on one line. Writes ${ as $${, so that the reader of
-/// a spec replaces nothing.
+/// Returns the text as a double-quoted scalar on one line. Writes ${ as $${, so that loading a spec
+/// does not replace it by a variable.
 [[nodiscard]] std::string yaml_string(std::string_view text);
 
 /// Returns the text without quotes if it consists of safe characters and is not null; otherwise in

@@ -28,8 +28,8 @@ class YamlTree {
  public:
   using Anchor = std::size_t;
 
-  /// bytes: the size of the text. Reserves memory for one node per two bytes of text, which few
-  /// texts exceed, because vectors that grow by doubling would need more memory.
+  /// bytes: the size of the text. Reserves memory for one node per two bytes of text, because
+  /// vectors that grow by doubling would need more memory. Few texts have more nodes.
   YamlTree(const YamlLimits& limits, std::size_t bytes);
 
   /// Adds a scalar or a null. tag: empty if the text has none.

@@ -84,7 +84,7 @@ std::filesystem::path attach_folder(const IndexEntry& run, const RunStatus& stat
 Result<ForegroundProcess> start_session(const Env& env, const Interactive& session,
                                         const std::filesystem::path& folder) {
   return ForegroundProcess::start(session.argv, scrubbed_for_slurm(env, munge_is_available()),
-                                  folder, OnSignal::kEnd);
+                                  folder, OnSignal::kTermOnly);
 }
 
 }  // namespace dlrun

@@ -46,14 +46,14 @@ Result<Cancelled> cancel_sweep(RunInspector& inspector, const IndexEntry& run) {
   for (const auto& point : sweep.points)
     points.push_back(current_run_of(point_path(run.path, point)));
   const auto states = inspector.inspect_all(points);
-  // Maps the id of an array, or of a single job, to the status of one of its unfinished points.
-  std::map<std::string, const RunStatus*> jobs;
+  // Maps the id of an array, or of a single job, to the index of one of its unfinished points.
+  std::map<std::string, std::size_t> jobs;
   for (std::size_t i = 0; i < states.size(); ++i) {
     if (!states[i] || is_final(states[i]->state) || states[i]->job.id.empty() ||
         states[i]->facts.foreign)
       continue;
     const std::string& id = states[i]->job.id;
-    jobs.try_emplace(id.substr(0, id.find('_')), &*states[i]);
+    jobs.try_emplace(id.substr(0, id.find('_')), i);
   }
   Cancelled cancelled;
   if (jobs.empty()) {
@@ -64,14 +64,18 @@ Result<Cancelled> cancel_sweep(RunInspector& inspector, const IndexEntry& run) {
     DLRUN_TRY(require_own(run.id, array_path(run.path, array), "cancelled"));
   for (std::size_t array = 0; array < sweep.arrays; ++array)
     DLRUN_TRY(mark_cancelled(array_path(run.path, array)));
-  for (const auto& [id, status] : jobs) {
-    auto done = inspector.executor_of(status->facts)
-                    .cancel({status->job.cluster, id}, token_of(status->facts));
+  for (const auto& [id, point] : jobs) {
+    const RunStatus& status = *states[point];
+    auto done = inspector.executor_of(status.facts)
+                    .cancel({status.job.cluster, id}, token_of(status.facts));
     if (!done) {
       cancelled.failure = within(run.id, done.error()).value();
       return cancelled;
     }
     cancelled.jobs.push_back(id);
+    // A point that was submitted again is a run of its own, outside of the array.
+    if (points[point] != point_path(run.path, sweep.points[point]))
+      DLRUN_TRY(mark_cancelled(points[point]));
   }
   return cancelled;
 }

@@ -18,8 +18,8 @@ struct Cancelled {
 };
 
 /// Cancels the run's job. For a sweep, cancels every array as a whole, and the jobs of points that
-/// were submitted again. Marks the cancelled runs, because Slurm soon forgets jobs that never
-/// started.
+/// were submitted again. Writes a mark into the cancelled runs, because Slurm soon forgets jobs
+/// that never started.
 [[nodiscard]] Result<Cancelled> cancel_run(RunInspector& inspector, const IndexEntry& run);
 
 }  // namespace dlrun

@@ -20,30 +20,31 @@ Result<> check_place(const Context& context, Reporter& reporter, const std::stri
 
 Result<std::string> ask_slurm(const Context& context, RunInspector& inspector, const Job& job,
                               const std::string& script) {
-  return inspector.executor_of(job.words.server).test(test_request(context, job.words, script));
+  return inspector.executor_of(job.settings.server)
+      .test(test_request(context, job.settings, script));
 }
 
 Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,
                                      RunInspector& inspector, const SpecOptions& options) {
   DLRUN_TRY_ASSIGN(auto job, make_job_of_spec(context, reporter, options));
   CheckReport report;
-  report.has_slurm = job.words.server || find_program("sbatch", context.env);
+  report.has_slurm = job.settings.server || find_program("sbatch", context.env);
   DLRUN_TRY_ASSIGN(report.sweep, plan_arrays(context, job, report.has_slurm));
   const SweepPlan* arrays = report.sweep ? &*report.sweep : nullptr;
   if (!report.has_slurm) job.known_bad.reset();  // without Slurm there are no nodes to avoid
   DLRUN_TRY_ASSIGN(report.checked,
                    check_job(context, reporter, inspector, job, arrays, CheckStage::kCheckReport));
   if (auto place = check_place(context, reporter, job.runs_dir); !place) {
-    // The runs folder of the site's file may be missing here if this is not a machine of the site.
-    const bool is_the_sites = !options.runs && !context.env.has("DLRUN_RUNS") &&
-                              !job.experiment->loaded.site.runs_dir.empty();
-    if (!is_the_sites) return tl::unexpected(place.error());
+    // The folder comes from the site's file. It may be missing if this is no machine of the site.
+    const bool is_folder_of_site = !options.runs && !context.env.has("DLRUN_RUNS") &&
+                                   !job.experiment->loaded.site.runs_dir.empty();
+    if (!is_folder_of_site) return tl::unexpected(place.error());
     if (report.has_slurm) reporter.warning(place.error().message);
   }
   if (report.has_slurm) {
     for (const std::string& script : distinct_scripts(job, arrays)) {
-      DLRUN_TRY_ASSIGN(const auto words, ask_slurm(context, inspector, job, script));
-      if (report.verdict.empty()) report.verdict = words;
+      DLRUN_TRY_ASSIGN(const auto answer, ask_slurm(context, inspector, job, script));
+      if (report.verdict.empty()) report.verdict = answer;
     }
   }
   report.job = std::move(job);

@@ -14,7 +14,8 @@ struct CheckReport {
   Checked checked;
   std::optional<SweepPlan> sweep;
   bool has_slurm = false;  ///< Slurm is installed here, or the job goes to a slurmrestd
-  std::string verdict;     ///< Slurm's answer to --test-only; for a sweep, that for its first array
+  /// Slurm's answer to --test-only; for a sweep, the answer for its first array.
+  std::string verdict;
 };
 
 /// Makes the checks of a submission, and asks Slurm whether it would accept the job. Records and

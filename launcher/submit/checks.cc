@@ -7,7 +7,7 @@
 #include "common/text.h"
 #include "container/container.h"
 #include "launcher/plan/render.h"
-#include "launcher/plan/sbatch_words.h"
+#include "launcher/plan/sbatch_lines.h"
 #include "launcher/runs/run_directory.h"
 #include "launcher/submit/dependencies.h"
 #include "launcher/submit/downloads.h"
@@ -55,13 +55,13 @@ Result<> check_options(Work& work) {
   if (!work.is_spec()) return {};
   const Experiment& experiment = *work.job.experiment;
   if (work.stage == CheckStage::kSessionPlan)
-    return check_salloc_options(work.context, experiment.loaded, salloc_words(experiment.plan));
+    return check_salloc_options(work.context, experiment.loaded, salloc_arguments(experiment.plan));
   return check_slurm_options(work.context, work.reporter, experiment.loaded);
 }
 
 Result<> read_secrets(Work& work) {
   const Job& job = work.job;
-  DLRUN_TRY_ASSIGN(work.job.words.secrets,
+  DLRUN_TRY_ASSIGN(work.job.settings.secrets,
                    work.is_spec()
                        ? secrets_of_spec(work.context, job.experiment->loaded)
                        : secrets_of_script(work.context, job.requests.secrets,
@@ -73,7 +73,7 @@ Result<> read_secrets(Work& work) {
 /// Refuses a secret that the container's runtime cannot pass into a session.
 Result<> check_carried_secrets(Work& work) {
   const std::string& runtime = work.job.experiment->plan.runtime;
-  for (const SecretValue& secret : work.job.words.secrets) {
+  for (const SecretValue& secret : work.job.settings.secrets) {
     if (find_container_backend(runtime)->carries(secret.value)) continue;
     return fail(
         Errc::kInvalid,
@@ -91,20 +91,21 @@ Result<> find_dependencies(Work& work) {
       work.stage == CheckStage::kDryRun)
     pin_runs(work.context, job.experiment->loaded, job.experiment->plan);
   LaunchPlan plan = job.experiment->plan;
-  plan.clusters = job.words.clusters;
+  plan.clusters = job.settings.clusters;
   std::optional<std::string> edited;
   if (job.is_script()) edited = job.requests.dependency.value_or("");
-  DLRUN_TRY_ASSIGN(job.words.dependency, dependency_of(work.context, work.reporter, work.inspector,
-                                                       job.experiment->loaded, plan, edited));
+  DLRUN_TRY_ASSIGN(job.settings.dependency,
+                   dependency_of(work.context, work.reporter, work.inspector,
+                                 job.experiment->loaded, plan, edited));
   return {};
 }
 
 Result<> avoid_bad_nodes(Work& work) {
   Job& job = work.job;
   const bool has_slurm = work.stage == CheckStage::kSession ||
-                         (work.stage != CheckStage::kDryRun && !job.words.server);
-  job.words.exclude = exclude_known_bad(work.context, work.reporter, job.known_bad, job.script,
-                                        job.words.clusters, has_slurm);
+                         (work.stage != CheckStage::kDryRun && !job.settings.server);
+  job.settings.exclude = exclude_known_bad(work.context, work.reporter, job.known_bad, job.script,
+                                           job.settings.clusters, has_slurm);
   return {};
 }
 
@@ -145,9 +146,9 @@ Result<> ask_executor(Work& work) {
   if (work.sweep != nullptr) return {};
   DLRUN_TRY_ASSIGN(
       const auto request,
-      submit_request(work.context, job.words, std::filesystem::path(job.runs_dir) / job.name,
+      submit_request(work.context, job.settings, std::filesystem::path(job.runs_dir) / job.name,
                      "TOKEN", job.script));
-  return work.inspector.executor_of(job.words.server).check(request);
+  return work.inspector.executor_of(job.settings.server).check(request);
 }
 
 Result<> find_folders_of_logs(Work& work) {
@@ -161,9 +162,9 @@ Result<> find_folders_of_logs(Work& work) {
   }
   const LoadedSpec* spec = work.is_spec() ? &job.experiment->loaded : nullptr;
   for (const std::string& script : scripts) {
-    work.found.logs.push_back(
-        find_log_folders({script, job.source_dir, job.file, spec, job.words.log_pattern.has_value(),
-                          job.words.job_name.value_or("")}));
+    work.found.logs.push_back(find_log_folders({script, job.source_dir, job.file, spec,
+                                                job.settings.log_pattern.has_value(),
+                                                job.settings.job_name.value_or("")}));
     DLRUN_TRY(check_log_folders(work.reporter, work.found.logs.back()));
   }
   return {};
@@ -212,8 +213,8 @@ Result<Checked> check_job(const Context& context, Reporter& reporter, RunInspect
 
 std::string options_of_array(const std::string& script) {
   std::string text;
-  for (const auto& words : sbatch_lines(script)) {
-    for (const auto& word : words) {
+  for (const auto& line : sbatch_lines(script)) {
+    for (const auto& word : line) {
       if (!word.starts_with("--array")) text += word + "\n";
     }
   }

@@ -20,8 +20,8 @@ enum class CheckStage : unsigned {
   kTestOnly = 4,       ///< Slurm's verdict, without a submission
   kDryRun = 8,         ///< showing the effect of a submission; Slurm is not asked about nodes
   kResubmission = 16,  ///< a run that repeats another
-  kSessionPlan = 32,   ///< showing the plan of a shell in an allocation, or starting it
-  kSession = 64,       ///< starting the shell, after kSessionPlan
+  kSessionPlan = 32,   ///< a shell in an allocation: before its plan is shown or used
+  kSession = 64,       ///< a shell in an allocation: after kSessionPlan, before it is started
   kLocalRun = 128,     ///< ranks on this machine
 };
 
@@ -33,7 +33,7 @@ struct Checked {
 };
 
 /// Makes all checks that `stage` needs, in the order of the list, and reports their findings. Sets
-/// the fields of job.words that depend on this machine and on other runs: the secrets, the
+/// the fields of job.settings that depend on this machine and on other runs: the secrets, the
 /// dependency and the excluded nodes. sweep: the arrays of a sweep, or nullptr. Fails at the first
 /// check that refuses the job.
 [[nodiscard]] Result<Checked> check_job(const Context& context, Reporter& reporter,

@@ -16,7 +16,8 @@ namespace dlrun {
 namespace {
 
 /// Checks that Slurm can make the plan's job wait for the run's job.
-Result<> check_job(const std::string& id, const RunStatus& status, const LaunchPlan& plan) {
+Result<> check_can_wait_for(const std::string& id, const RunStatus& status,
+                            const LaunchPlan& plan) {
   if (status.state == RunState::kRefused || status.job.id.empty())
     return fail(Errc::kInvalid, "{} has no job to wait for: it is {}", id, word(status.state));
   if (status.job.cluster == kLocalCluster)
@@ -34,69 +35,73 @@ bool has_ended(const RunStatus& status) {
   return is_over(status) && status.state != RunState::kRefused;
 }
 
-tl::unexpected<Error> never(const std::string& id, RunState state) {
+tl::unexpected<Error> never_starts(const std::string& id, RunState state) {
   return fail(Errc::kInvalid, "{} is {}: this job would never start", id, word(state));
 }
 
 /// Returns the dependency on a sweep: on its arrays, or on each unfinished task and job if a point
-/// was submitted again. A sweep counts as successful if all its points succeed.
-Result<std::optional<std::string>> word_of_points(const IndexEntry& sweep, RunInspector& inspector,
-                                                  const LaunchPlan& plan, const std::string& type) {
+/// was submitted again. A sweep succeeds if all its points succeed.
+Result<std::optional<std::string>> dependency_on_sweep(const IndexEntry& sweep,
+                                                       RunInspector& inspector,
+                                                       const LaunchPlan& plan,
+                                                       const std::string& type) {
   DLRUN_TRY_ASSIGN(const auto record, read_sweep(sweep.path));
   std::vector<std::filesystem::path> runs;
   for (const auto& point : record.points)
     runs.push_back(current_run_of(point_path(sweep.path, point)));
   const auto states = inspector.inspect_all(runs);
   std::vector<std::string> tasks, arrays;
-  bool is_as_submitted = true, has_failed = false;
+  bool has_only_tasks = true, has_failed = false;
   for (std::size_t point = 0; point < states.size(); ++point) {
     const std::string id = fmt::format("{}/{}", sweep.id, point);
     const auto& status = states[point];
     if (!status) return tl::unexpected(status.error());
     DLRUN_TRY(require_own(id, runs[point], "waited for; give its job's id"));
     const auto task = status->job.id.find('_');
-    is_as_submitted = is_as_submitted && task != std::string::npos;
+    has_only_tasks = has_only_tasks && task != std::string::npos;
     if (has_ended(*status)) {
       const bool is_completed = status->state == RunState::kCompleted;
       has_failed = has_failed || !is_completed;
-      if (!is_completed && type == "afterok") return never(id, status->state);
+      if (!is_completed && type == "afterok") return never_starts(id, status->state);
       continue;
     }
-    DLRUN_TRY(check_job(id, *status, plan));
+    DLRUN_TRY(check_can_wait_for(id, *status, plan));
     tasks.push_back(status->job.id);
     const std::string array = status->job.id.substr(0, task);
     if (std::find(arrays.begin(), arrays.end(), array) == arrays.end()) arrays.push_back(array);
   }
-  const auto& jobs = is_as_submitted ? arrays : tasks;
+  const auto& jobs = has_only_tasks ? arrays : tasks;
   const bool waits_for_failure = type == "afternotok" && !has_failed;
-  if (waits_for_failure && jobs.empty()) return never(sweep.id, RunState::kCompleted);
+  if (waits_for_failure && jobs.empty()) return never_starts(sweep.id, RunState::kCompleted);
   if (waits_for_failure && jobs.size() > 1)
     return fail(Errc::kInvalid,
                 "{} is {} jobs, and Slurm cannot wait for one of several to fail; name its points",
                 sweep.id, jobs.size());
   if (jobs.empty()) return std::optional<std::string>();
-  // If a point has failed, the sweep has failed for certain; the job only waits for the other
-  // points to end.
-  const std::string how = type == "afternotok" && has_failed ? "afterany" : type;
-  return std::optional(how + ":" + join(jobs, ":"));
+  // A point that has failed fulfils afternotok; the job then only waits for the other points to
+  // end.
+  const std::string condition = type == "afternotok" && has_failed ? "afterany" : type;
+  return std::optional(condition + ":" + join(jobs, ":"));
 }
 
 /// Returns the dependency on one run, such as "afterok:12"; nothing if the run has already ended as
 /// required.
-Result<std::optional<std::string>> word_of(const Context& context, RunInspector& inspector,
-                                           const LaunchPlan& plan, const PlannedDependency& one) {
+Result<std::optional<std::string>> dependency_on_run(const Context& context,
+                                                     RunInspector& inspector,
+                                                     const LaunchPlan& plan,
+                                                     const PlannedDependency& one) {
   if (one.is_job_id()) return std::optional(one.type + ":" + one.run);
   DLRUN_TRY_ASSIGN(const auto run, find_run(context.env, context.current_dir, one.run));
   DLRUN_TRY(require_own(run.id, run.path, "waited for; give its job's id"));
-  if (is_sweep(run.path)) return word_of_points(run, inspector, plan, one.type);
+  if (is_sweep(run.path)) return dependency_on_sweep(run, inspector, plan, one.type);
   DLRUN_TRY_ASSIGN(const auto status, inspector.inspect(run.path));
   if (has_ended(status)) {
     const bool is_completed = status.state == RunState::kCompleted;
-    const bool is_as_asked = one.type == "afterany" || is_completed == (one.type == "afterok");
-    if (is_as_asked) return std::optional<std::string>();
-    return never(run.id, status.state);
+    const bool is_fulfilled = one.type == "afterany" || is_completed == (one.type == "afterok");
+    if (is_fulfilled) return std::optional<std::string>();
+    return never_starts(run.id, status.state);
   }
-  DLRUN_TRY(check_job(run.id, status, plan));
+  DLRUN_TRY(check_can_wait_for(run.id, status, plan));
   return std::optional(one.type + ":" + status.job.id);
 }
 
@@ -104,14 +109,14 @@ Result<std::optional<std::string>> word_of(const Context& context, RunInspector&
 std::vector<std::string> ids_of(std::string_view dependency) {
   std::vector<std::string> ids;
   std::string id;
-  char before = 0, starts_behind = 0;
+  char before = 0, before_id = 0;
   const auto take = [&] {
-    if (starts_behind == ':' && !id.empty()) ids.push_back(id);
+    if (before_id == ':' && !id.empty()) ids.push_back(id);
     id.clear();
   };
   for (const char c : dependency) {
     const bool is_digit = c >= '0' && c <= '9';
-    if (is_digit && id.empty()) starts_behind = before;
+    if (is_digit && id.empty()) before_id = before;
     if (is_digit || (c == '_' && !id.empty())) {
       id += c;
     } else {
@@ -149,14 +154,14 @@ void warn_of_unknown_jobs(Reporter& reporter, RunInspector& inspector, const Loa
     if (!answer->reports.empty()) continue;
     const auto origin = loaded.spec.origins.find(named[i].key);
     const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
-    const std::string words =
+    const std::string message =
         fmt::format("{}: Slurm does not know job {}; the dependency would have no effect",
                     named[i].key, named[i].id);
     if (edited) {
-      reporter.warning(words);
+      reporter.warning(message);
     } else {
       reporter.diagnostics(
-          {{Diagnostic::Severity::kWarning, where, words, line_under(loaded, where)}});
+          {{Diagnostic::Severity::kWarning, where, message, line_under(loaded, where)}});
     }
   }
 }
@@ -172,7 +177,7 @@ Result<std::optional<std::string>> dependency_of(const Context& context, Reporte
       std::all_of(plan.after.begin(), plan.after.end(),
                   [](const PlannedDependency& one) { return one.is_job_id(); });
   if (is_in_script) return std::optional<std::string>();
-  std::vector<std::string> words;
+  std::vector<std::string> parts;
   std::vector<Diagnostic> wrong;
   if (edited && edited->find('?') != std::string::npos) {
     return fail(Errc::kInvalid,
@@ -180,20 +185,20 @@ Result<std::optional<std::string>> dependency_of(const Context& context, Reporte
                 "`after`), and Slurm cannot wait for those and for one of several",
                 *edited);
   }
-  if (edited && !edited->empty()) words.push_back(*edited);
+  if (edited && !edited->empty()) parts.push_back(*edited);
   for (const PlannedDependency& one : plan.after) {
     if (edited && one.is_job_id()) continue;
-    auto word = word_of(context, inspector, plan, one);
-    if (word && *word) words.push_back(std::move(**word));
-    if (word) continue;
+    auto part = dependency_on_run(context, inspector, plan, one);
+    if (part && *part) parts.push_back(std::move(**part));
+    if (part) continue;
     const auto origin = loaded.spec.origins.find(one.key);
     const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
     wrong.push_back({Diagnostic::Severity::kError, where,
-                     fmt::format("{}: {}", one.key, word.error().message),
+                     fmt::format("{}: {}", one.key, part.error().message),
                      line_under(loaded, where)});
   }
   if (!wrong.empty()) return fail(Errc::kInvalid, std::move(wrong));
-  return words.empty() ? std::optional<std::string>() : std::optional(join(words, ","));
+  return parts.empty() ? std::optional<std::string>() : std::optional(join(parts, ","));
 }
 
 void pin_runs(const Context& context, LoadedSpec& loaded, LaunchPlan& plan) {

@@ -12,8 +12,8 @@
 namespace dlrun {
 namespace {
 
-/// Returns the spec's downloads; none if the job does not run the trainer. In that case the user
-/// has already got a warning that the key has no effect.
+/// Returns the spec's downloads; none if the job does not run the trainer. For such a job, loading
+/// the spec warns that the key has no effect.
 std::span<const Download> downloads_of(const LoadedSpec& loaded) {
   if (!loaded.preset.is_trainer) return {};
   return loaded.spec.train.downloads;
@@ -21,7 +21,7 @@ std::span<const Download> downloads_of(const LoadedSpec& loaded) {
 
 /// Makes an error about a key: train.data.path, or an item of a list. For an item, the message
 /// names the list.
-Diagnostic about(const LoadedSpec& loaded, const std::string& key, const Error& error) {
+Diagnostic error_about(const LoadedSpec& loaded, const std::string& key, const Error& error) {
   const auto origin = loaded.spec.origins.find(key);
   const Origin where = origin != loaded.spec.origins.end()
                            ? origin->second
@@ -35,7 +35,7 @@ Diagnostic about(const LoadedSpec& loaded, const std::string& key, const Error& 
 tl::unexpected<Error> with_place(const LoadedSpec& loaded, const std::string& key,
                                  const Error& error) {
   if (error.code == Errc::kInterrupted) return tl::unexpected(error);
-  return fail(error.code, std::vector<Diagnostic>{about(loaded, key, error)});
+  return fail(error.code, std::vector<Diagnostic>{error_about(loaded, key, error)});
 }
 
 std::string item_key(std::size_t index) {
@@ -54,7 +54,7 @@ Result<std::vector<std::size_t>> find_missing(const LoadedSpec& loaded, Has&& ha
     const Result<bool> found = has(downloads[i]);
     if (!found && found.error().code == Errc::kInterrupted) return tl::unexpected(found.error());
     if (!found) {
-      wrong.push_back(about(loaded, item_key(i), found.error()));
+      wrong.push_back(error_about(loaded, item_key(i), found.error()));
       code = found.error().code;
     } else if (!*found) {
       missing.push_back(i);

@@ -42,7 +42,7 @@ namespace {
 
 /// Returns a warning if pyxis reads the name of an existing file as a registry name, or fetches an
 /// image that the user has already imported.
-std::optional<std::string> about_image(const Context& context, const LoadedSpec& loaded) {
+std::optional<std::string> warning_about_image(const Context& context, const LoadedSpec& loaded) {
   const std::string image = loaded.spec.container.image.value_or("");
   const std::string runtime = container_runtime(loaded.spec, loaded.site);
   if (image.empty() || is_image_path(image) || runtime != "pyxis" || image.ends_with(".sqsh"))
@@ -90,8 +90,9 @@ Result<LoadRequest> load_request(const Context& context, const SpecOptions& opti
   return request;
 }
 
-/// Refuses a file that is not a spec but could be read as an empty one or as broken YAML.
-Result<> refuse_what_is_no_spec(const std::string& file, std::string_view text, bool has_sets) {
+/// Refuses a file that is not a spec, such as a script without '#!'. Parsing it as YAML would give
+/// a confusing error.
+Result<> check_is_spec(const std::string& file, std::string_view text, bool has_sets) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (is_script(text)) return {};
   if (text.starts_with(kByteOrderMark) && is_script(text.substr(kByteOrderMark.size()))) {
@@ -139,8 +140,7 @@ Result<Experiment> prepare(const Context& context, Reporter& reporter, const Spe
     if (auto text = read_file(context.current_dir / options.file, YamlLimits{}.bytes))
       request.text = std::move(*text);
   }
-  if (request.text)
-    DLRUN_TRY(refuse_what_is_no_spec(request.file, *request.text, !options.sets.empty()));
+  if (request.text) DLRUN_TRY(check_is_spec(request.file, *request.text, !options.sets.empty()));
   auto loaded = load_spec(request);
   if (!loaded) return fail(Errc::kInvalid, std::move(loaded.error()));
   PlanInputs inputs;
@@ -201,10 +201,10 @@ Result<Experiment> prepare_carried(const Context& context, const CarriedSpec& ca
 
 std::vector<Diagnostic> preflight(const Context& context, const LoadedSpec& loaded) {
   auto found = check_files(loaded);
-  if (const auto words = about_image(context, loaded)) {
+  if (const auto warning = warning_about_image(context, loaded)) {
     const auto origin = loaded.spec.origins.find("container.image"_key);
     const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
-    found.push_back({Diagnostic::Severity::kWarning, where, *words,
+    found.push_back({Diagnostic::Severity::kWarning, where, *warning,
                      where.kind == Origin::Kind::kFile ? line_of(loaded.text, where.line) : ""});
   }
   return found;

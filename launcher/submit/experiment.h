@@ -14,8 +14,7 @@
 
 namespace dlrun {
 
-/// The spec that the user names on the command line, and the values that replace values of the
-/// spec.
+/// The spec that the user names on the command line, and the options that override its values.
 struct SpecOptions {
   std::string file;                 ///< "-" is standard input
   std::vector<std::string> sets;    ///< --set
@@ -36,8 +35,8 @@ struct Experiment {
 [[nodiscard]] Result<Experiment> prepare(const Context& context, Reporter& reporter,
                                          const SpecOptions& options, Target target);
 
-/// Plans a resolved spec again. The values keep their recorded origins. Ignores this shell's
-/// environment. file: the name in diagnostics; its folder is the spec's folder.
+/// Plans a resolved spec again. The values keep their recorded origins. Ignores the environment of
+/// this process. file: the name in diagnostics; its folder is the spec's folder.
 [[nodiscard]] Result<Experiment> prepare_again(const Context& context, const std::string& file,
                                                std::string resolved_yaml, const PlanInputs& inputs);
 

@@ -33,17 +33,18 @@ Result<std::string> pattern_of(const std::filesystem::path& run) {
   return escape_pattern(path);
 }
 
-/// Refuses a script that is not exactly one run, and a script that carries a damaged spec.
+/// Refuses a script that makes several jobs or none, and a script that carries a damaged spec.
 Result<> check_script(const SpecOptions& options, std::string_view text) {
   if (!options.sets.empty()) {
     return fail(Errc::kUsage, "{}: is a job script: --set changes keys of a spec; edit the script",
                 options.file);
   }
   if (is_array_script(text)) {
-    return fail(Errc::kUsage,
-                "{}: is the array of a sweep; what its tasks do is made when the spec is "
-                "submitted: submit that",
-                options.file);
+    return fail(
+        Errc::kUsage,
+        "{}: is the array of a sweep; dlrun makes the scripts of its tasks when the spec is "
+        "submitted: submit the spec",
+        options.file);
   }
   if (auto refused = refusals_of(text); !refused.empty()) {
     for (std::string& one : refused) one = fmt::format("{}:{}", options.file, one);
@@ -83,7 +84,7 @@ Result<Job> job_of_script(const Context& context, Reporter& reporter, const Spec
         options.file);
     return tl::unexpected(std::move(error));
   }
-  job.words.server = experiment->plan.server;
+  job.settings.server = experiment->plan.server;
   job.known_bad = experiment->plan.known_bad;
   job.image = image_in_script(*experiment, job.script);
   job.experiment = std::move(*experiment);
@@ -100,12 +101,13 @@ Job build_job(Job::Source source, std::string script, ScriptRequests requests,
   job.runs_dir = requests.runs_dir;
   job.script = std::move(script);
   job.source_dir = starts_in(requests, directory);
-  job.words.directory = directory;
-  job.words.clusters = requests.clusters;
-  job.words.comment = requests.comment;
-  if (!requests.is_named) job.words.job_name = requests.name;
+  job.settings.directory = directory;
+  job.settings.clusters = requests.clusters;
+  job.settings.comment = requests.comment;
+  if (!requests.is_named) job.settings.job_name = requests.name;
   if (requests.output)
-    job.words.log_pattern = absolute_pattern(job.source_dir, *requests.output, requests.job_name);
+    job.settings.log_pattern =
+        absolute_pattern(job.source_dir, *requests.output, requests.job_name);
   job.requests = std::move(requests);
   return job;
 }
@@ -114,7 +116,7 @@ Job job_of(Experiment experiment, std::string script) {
   const LaunchPlan& plan = experiment.plan;
   Job job = build_job(Job::Source::kSpec, std::move(script), script_of_plan(plan), plan.folder);
   job.file = experiment.loaded.file;
-  job.words.server = plan.server;
+  job.settings.server = plan.server;
   job.known_bad = plan.known_bad;
   job.image = experiment.loaded.spec.container.image.value_or("");
   job.experiment = std::move(experiment);
@@ -130,11 +132,11 @@ Result<Job> make_job_of_spec(const Context& context, Reporter& reporter,
 
 Result<std::optional<SweepPlan>> plan_arrays(const Context& context, Job& job, bool asks_slurm) {
   if (!job.is_sweep()) return std::optional<SweepPlan>();
-  const auto size = asks_slurm ? max_array_size(context.env, job.words.clusters.value_or(""))
+  const auto size = asks_slurm ? max_array_size(context.env, job.settings.clusters.value_or(""))
                                : configured_array_size(context.env);
   DLRUN_TRY_ASSIGN(auto sweep, prepare_sweep(*job.experiment, size));
   job.script = sweep.arrays.front().script;
-  job.words.is_array = true;
+  job.settings.is_array = true;
   return std::optional(std::move(sweep));
 }
 
@@ -161,27 +163,27 @@ std::string image_in_script(const Experiment& experiment, std::string_view scrip
   return is_named ? image : "";
 }
 
-Result<std::vector<std::string>> sbatch_line(const SbatchSettings& words,
-                                             const std::filesystem::path& run,
-                                             const std::string& token) {
+Result<std::vector<std::string>> sbatch_arguments(const SbatchSettings& settings,
+                                                  const std::filesystem::path& run,
+                                                  const std::string& token) {
   std::vector<std::string> line = {"--comment=dlrun:" + token +
-                                   (words.comment ? " " + *words.comment : "")};
-  if (words.job_name) line.push_back("--job-name=" + *words.job_name);
-  if (words.chdir) line.push_back("--chdir=" + *words.chdir);
-  if (words.array_tasks) line.push_back("--array=" + *words.array_tasks);
-  if (words.dependency) line.push_back("--dependency=" + *words.dependency);
-  if (words.exclude) line.push_back("--exclude=" + *words.exclude);
-  if (words.clusters) line.push_back("--clusters=" + *words.clusters);
-  if (words.log_pattern) {
+                                   (settings.comment ? " " + *settings.comment : "")};
+  if (settings.job_name) line.push_back("--job-name=" + *settings.job_name);
+  if (settings.chdir) line.push_back("--chdir=" + *settings.chdir);
+  if (settings.array_tasks) line.push_back("--array=" + *settings.array_tasks);
+  if (settings.dependency) line.push_back("--dependency=" + *settings.dependency);
+  if (settings.exclude) line.push_back("--exclude=" + *settings.exclude);
+  if (settings.clusters) line.push_back("--clusters=" + *settings.clusters);
+  if (settings.log_pattern) {
     // With chdir the job starts in the copy of the code. A relative path in the script, however,
     // starts from the script's own folder.
-    if (words.chdir) line.push_back("--output=" + *words.log_pattern);
+    if (settings.chdir) line.push_back("--output=" + *settings.log_pattern);
   } else {
     DLRUN_TRY_ASSIGN(const auto folder, pattern_of(run));
     line.push_back(fmt::format("--output={}/{}", folder,
-                               words.is_packed  ? "task-%a.out"
-                               : words.is_array ? "%a/slurm-%A_%a.out"
-                                                : "slurm-%j.out"));
+                               settings.is_packed  ? "task-%a.out"
+                               : settings.is_array ? "%a/slurm-%A_%a.out"
+                                                   : "slurm-%j.out"));
   }
   return line;
 }
@@ -195,29 +197,29 @@ Env job_environment(const Context& context, const std::filesystem::path& run,
   return env;
 }
 
-Result<SubmitRequest> submit_request(const Context& context, const SbatchSettings& words,
+Result<SubmitRequest> submit_request(const Context& context, const SbatchSettings& settings,
                                      const std::filesystem::path& run, const std::string& token,
                                      std::string text) {
-  DLRUN_TRY_ASSIGN(auto line, sbatch_line(words, run, token));
+  DLRUN_TRY_ASSIGN(auto line, sbatch_arguments(settings, run, token));
   SubmitRequest request;
   request.script = run / "job.sh";
   request.script_text = std::move(text);
   request.options = std::move(line);
-  request.directory = words.directory;
-  request.env = job_environment(context, run, token, words.secrets);
+  request.directory = settings.directory;
+  request.env = job_environment(context, run, token, settings.secrets);
   return request;
 }
 
-SubmitRequest test_request(const Context& context, const SbatchSettings& words,
+SubmitRequest test_request(const Context& context, const SbatchSettings& settings,
                            std::string script) {
   SubmitRequest request;
   request.script_text = std::move(script);
-  if (words.clusters) request.options = {"--clusters=" + *words.clusters};
-  if (words.dependency) request.options.push_back("--dependency=" + *words.dependency);
-  if (words.exclude) request.options.push_back("--exclude=" + *words.exclude);
-  request.directory = words.directory;
+  if (settings.clusters) request.options = {"--clusters=" + *settings.clusters};
+  if (settings.dependency) request.options.push_back("--dependency=" + *settings.dependency);
+  if (settings.exclude) request.options.push_back("--exclude=" + *settings.exclude);
+  request.directory = settings.directory;
   request.env = scrubbed_for_slurm(context.env, munge_is_available());
-  hide_secrets(request.env, words.secrets);
+  hide_secrets(request.env, settings.secrets);
   return request;
 }
 

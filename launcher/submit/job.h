@@ -48,14 +48,14 @@ struct Job {
   std::string name, runs_dir, script;
   std::string file;         ///< the spec's or the script's name in messages
   ScriptRequests requests;  ///< the script's requests
-  SbatchSettings words;
+  SbatchSettings settings;
   std::string image;                  ///< the container's image, for the record; may be empty
   std::filesystem::path source_dir;   ///< code.snapshot: the tree to copy
   std::optional<KnownBad> known_bad;  ///< nodes that the job avoids
   /// kSpec: the spec. kScript: the spec that the script carries. kRun: the recorded spec, if the
   /// script alone does not describe the whole job.
   std::optional<Experiment> experiment;
-  std::filesystem::path of_run;  ///< kRun: the directory of the run that is repeated
+  std::filesystem::path repeated_run;  ///< kRun: the directory of the run that is repeated
 
   [[nodiscard]] bool is_script() const { return source != Source::kSpec; }
   [[nodiscard]] bool is_sweep() const {
@@ -72,8 +72,8 @@ struct Job {
 [[nodiscard]] Job job_of(Experiment experiment, std::string script);
 
 /// Builds the job of a spec or of a script. A spec is planned and rendered. A script is used as it
-/// is; the spec that it carries adds the parts that a script cannot express: the runs to wait for,
-/// the copy of the code, slurmrestd.
+/// is; if it carries a spec, the spec adds the parts that a script cannot express: the runs to wait
+/// for, the copy of the code, slurmrestd.
 [[nodiscard]] Result<Job> make_job(const Context& context, Reporter& reporter,
                                    const SpecOptions& options);
 /// Builds the job of a spec as make_job() does. Fails for a script.
@@ -96,9 +96,9 @@ struct Job {
 /// Returns the options that sbatch gets on its command line in addition to those of the script: the
 /// comment that identifies the job, the path of its output, and so on. Fails with kInvalid if
 /// sbatch's pattern cannot express the run's path.
-[[nodiscard]] Result<std::vector<std::string>> sbatch_line(const SbatchSettings& words,
-                                                           const std::filesystem::path& run,
-                                                           const std::string& token);
+[[nodiscard]] Result<std::vector<std::string>> sbatch_arguments(const SbatchSettings& settings,
+                                                                const std::filesystem::path& run,
+                                                                const std::string& token);
 
 /// Returns the job's environment: the submitter's, scrubbed and without secrets, plus the run and
 /// the token.
@@ -109,12 +109,12 @@ struct Job {
 /// Returns the request for the executor. The script is the run's job.sh; text is the same script
 /// for the checks that come before the file exists.
 [[nodiscard]] Result<SubmitRequest> submit_request(const Context& context,
-                                                   const SbatchSettings& words,
+                                                   const SbatchSettings& settings,
                                                    const std::filesystem::path& run,
                                                    const std::string& token, std::string text = {});
 
 /// Returns the request for `sbatch --test-only`: the job as it would be queued, without a run.
-[[nodiscard]] SubmitRequest test_request(const Context& context, const SbatchSettings& words,
+[[nodiscard]] SubmitRequest test_request(const Context& context, const SbatchSettings& settings,
                                          std::string script);
 
 }  // namespace dlrun

@@ -24,9 +24,9 @@ Result<> keep_existing(const Context& context, const std::string& cluster,
                        std::vector<BadNode>& remembered) {
   std::vector<std::string> names;
   for (const BadNode& bad : remembered) names.push_back(bad.node);
-  DLRUN_TRY_ASSIGN(const auto there, nodes_that_exist(context.env, cluster, names));
+  DLRUN_TRY_ASSIGN(const auto existing, nodes_that_exist(context.env, cluster, names));
   std::erase_if(remembered, [&](const BadNode& bad) {
-    return std::find(there.begin(), there.end(), bad.node) == there.end();
+    return std::find(existing.begin(), existing.end(), bad.node) == existing.end();
   });
   return {};
 }

@@ -12,9 +12,9 @@
 
 namespace dlrun {
 
-/// Returns sbatch's --exclude for a job of `script`, and reports the excluded nodes and why.
-/// Returns nothing if `known_bad` is empty or no node is bad. A failure, such as an unreadable list
-/// of bad nodes, is only a warning, because it must not stop a submission.
+/// Returns sbatch's --exclude for a job of `script`, and reports each excluded node with its
+/// reason. Returns nothing if `known_bad` is empty or no node is bad. A failure, such as an
+/// unreadable list of bad nodes, is only a warning, because it must not stop a submission.
 ///
 /// cluster: the job's --clusters (-M). has_slurm: false if Slurm must not be asked which of the
 /// nodes exist.

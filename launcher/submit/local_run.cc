@@ -53,11 +53,12 @@ Result<LocalRun> run_here(const Context& context, Reporter& reporter, const Job&
   submission.argv = {"bash", (run.path / "job.sh").string()};
   DLRUN_TRY(write_submission(run.path, submission));
   const SecretsRemoval removal{run.path};  // declared before the leader, and so destroyed after it
-  DLRUN_TRY(write_secrets(run.path, job.words.secrets));
-  const Env env = job_environment(context, run.path, submission.token, job.words.secrets);
-  std::vector<std::string> words = submission.argv;
-  if (quiet_output) words.insert(words.begin(), {"bash", "-c", "exec \"$@\" >&2", "bash"});
-  DLRUN_TRY_ASSIGN(auto leader, ForegroundProcess::start(words, env, folder, OnSignal::kTerminate));
+  DLRUN_TRY(write_secrets(run.path, job.settings.secrets));
+  const Env env = job_environment(context, run.path, submission.token, job.settings.secrets);
+  std::vector<std::string> argv = submission.argv;
+  if (quiet_output) argv.insert(argv.begin(), {"bash", "-c", "exec \"$@\" >&2", "bash"});
+  DLRUN_TRY_ASSIGN(auto leader,
+                   ForegroundProcess::start(argv, env, folder, OnSignal::kTermThenKill));
   submission.job.id = local_job_id(leader.pid()).value_or("");
   submission.state = Submission::State::kSubmitted;
   DLRUN_TRY(write_submission(run.path, submission));

@@ -12,7 +12,7 @@
 #include "common/files.h"
 #include "common/quoting.h"
 #include "common/text.h"
-#include "launcher/plan/sbatch_words.h"
+#include "launcher/plan/sbatch_lines.h"
 #include "launcher/runs/log_file.h"
 #include "launcher/spec/key_name.h"
 
@@ -71,46 +71,46 @@ char open_pattern(std::string_view folder) {
   return 0;
 }
 
-struct InTheWay {
+struct Obstacle {
   std::filesystem::path at;
   int error = 0;
 };
 
 /// Returns the obstacle that keeps a missing folder from being created.
-std::optional<InTheWay> in_the_way(const std::filesystem::path& folder) {
+std::optional<Obstacle> find_obstacle(const std::filesystem::path& folder) {
   auto above = folder;
   struct stat info {};
   while (::stat(above.c_str(), &info) != 0) {
-    if (errno != ENOENT || above == above.parent_path()) return InTheWay{above, errno};
+    if (errno != ENOENT || above == above.parent_path()) return Obstacle{above, errno};
     above = above.parent_path();
   }
-  if (!S_ISDIR(info.st_mode)) return InTheWay{above, ENOTDIR};
+  if (!S_ISDIR(info.st_mode)) return Obstacle{above, ENOTDIR};
   if (above == folder || ::access(above.c_str(), W_OK | X_OK) == 0) return std::nullopt;
-  return InTheWay{above, errno};
+  return Obstacle{above, errno};
 }
 
 /// Checks one folder and appends the findings to `result`. pattern: the folder as sbatch reads it.
-void look_at(const Place& place, const std::string& pattern, LogFolders& result) {
-  const auto tell = [&](Diagnostic::Severity severity, const std::string& words) {
-    result.found.push_back({severity, place.where, place.name + ": " + words, place.line_text});
+void check_folder(const Place& place, const std::string& pattern, LogFolders& result) {
+  const auto add = [&](Diagnostic::Severity severity, const std::string& message) {
+    result.found.push_back({severity, place.where, place.name + ": " + message, place.line_text});
   };
   const std::filesystem::path folder =
       expand_output_pattern(pattern, "", "").value_or(pattern);  // only %% is left to replace
   const std::string shown = printable(folder.string());
-  constexpr std::string_view kNone =
-      "Slurm makes no folder for it, and the job would end before its script begins";
+  constexpr std::string_view kConsequence =
+      "Slurm does not create it, and the job would end before its script begins";
   if (const char letter = open_pattern(pattern); letter != 0) {
     constexpr std::string_view kJobs = "jJA";
     const bool can_be_there = kJobs.find(letter) == std::string_view::npos;
-    tell(can_be_there ? Diagnostic::Severity::kWarning : Diagnostic::Severity::kError,
-         fmt::format("only Slurm can fill in the %{} of the folder '{}'; {}. {}", letter,
-                     printable(pattern), kNone,
-                     can_be_there ? "Create the folders before the job starts, or put the pattern "
-                                    "into the file's name"
-                                  : "Put the pattern into the file's name"));
+    add(can_be_there ? Diagnostic::Severity::kWarning : Diagnostic::Severity::kError,
+        fmt::format("only Slurm can fill in the %{} of the folder '{}'; {}. {}", letter,
+                    printable(pattern), kConsequence,
+                    can_be_there ? "Create the folders before the job starts, or put the pattern "
+                                   "into the file's name"
+                                 : "Put the pattern into the file's name"));
     return;
   }
-  const auto problem = in_the_way(folder);
+  const auto problem = find_obstacle(folder);
   std::error_code error;
   if (!problem) {
     const bool is_there = std::filesystem::exists(folder, error);
@@ -121,15 +121,15 @@ void look_at(const Place& place, const std::string& pattern, LogFolders& result)
   }
   // An obstacle at the root means that this machine lacks the whole file system.
   if (problem->at == problem->at.root_path()) {
-    tell(Diagnostic::Severity::kWarning,
-         fmt::format("the folder '{}' does not exist here; unless the nodes have it, the job ends "
-                     "before its script begins",
-                     shown));
+    add(Diagnostic::Severity::kWarning,
+        fmt::format("the folder '{}' does not exist here; unless the nodes have it, the job ends "
+                    "before its script begins",
+                    shown));
     return;
   }
-  tell(Diagnostic::Severity::kError,
-       fmt::format("the folder '{}' cannot be made: {}: {}; {}", shown,
-                   printable(problem->at.string()), errno_text(problem->error), kNone));
+  add(Diagnostic::Severity::kError,
+      fmt::format("the folder '{}' cannot be made: {}: {}; {}", shown,
+                  printable(problem->at.string()), errno_text(problem->error), kConsequence));
 }
 
 }  // namespace
@@ -147,7 +147,7 @@ LogFolders find_log_folders(const LogScript& script) {
     if (!given || (row.key == kRows[0].key && !script.has_own_output)) continue;
     const std::filesystem::path pattern = absolute_pattern(script.starts_in, given->value, name);
     const std::string folder = with_user(pattern.parent_path().string());
-    look_at(place_of(script, row.key, row.long_name, given->line), folder, result);
+    check_folder(place_of(script, row.key, row.long_name, given->line), folder, result);
   }
   return result;
 }

@@ -31,11 +31,17 @@ Result<RunDirectory> record(const Context& context, Reporter& reporter, const st
                             const std::string& name, std::span<const NamedText> files) {
   auto run = create_run_directory(runs_dir, name, std::chrono::system_clock::now());
   if (!run) return run;
-  // A run counts as another user's if the path leads through that user's link. The caller chose
-  // this runs folder, so the links in its path are resolved.
-  std::error_code error;
-  if (foreign_folder(run->path)) run->path = std::filesystem::canonical(run->path, error);
-  if (error) return fail(Errc::kIo, "{}: {}", runs_dir, error.message());
+  // A run counts as another user's if its path leads through a link of that user. The caller chose
+  // this runs folder, so the recorded path has no links.
+  if (foreign_folder(run->path)) {
+    std::error_code error, ignored;
+    auto path = std::filesystem::canonical(run->path, error);
+    if (error) {
+      std::filesystem::remove_all(run->path, ignored);
+      return fail(Errc::kIo, "{}: {}", runs_dir, error.message());
+    }
+    run->path = std::move(path);
+  }
   for (const auto& [file, text] : files) {
     if (auto written = write_file_atomic(run->path / file, text); !written) {
       std::error_code ignored;
@@ -165,7 +171,7 @@ Result<std::size_t> record_more(const std::filesystem::path& path, const SweepPl
 
 namespace {
 
-/// Records a script, and the spec that it comes from, if that is known.
+/// Records a script, and its spec if the job has one.
 Result<RunDirectory> record_new(const Context& context, Reporter& reporter, const Job& job) {
   if (!job.experiment) {
     const std::array<NamedText, 1> files = {{{"job.sh", job.script}}};
@@ -188,7 +194,7 @@ Result<RunDirectory> record_again(const Context& context, Reporter& reporter, co
   std::array<NamedText, kFiles.size()> files;
   std::size_t count = 0;
   for (const char* name_of_file : kFiles) {
-    auto text = read_untrusted(job.of_run / name_of_file, kLimit, Links::kRefuse);
+    auto text = read_untrusted(job.repeated_run / name_of_file, kLimit, Links::kRefuse);
     if (!text && text.error().code == Errc::kNotFound)
       continue;  // a script written by hand has no spec
     if (!text) return tl::unexpected(text.error());

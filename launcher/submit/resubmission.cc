@@ -53,7 +53,7 @@ const YamlNode* value_in(const YamlDocument& document, const YamlNode* map, std:
 }
 
 /// Returns true if a resolved spec waits for runs or downloads files, which no script can express.
-bool says_more_than_script(std::string_view resolved_yaml) {
+bool needs_spec(std::string_view resolved_yaml) {
   const auto document = parse_yaml(resolved_yaml);
   if (!document || document->nodes.empty()) return true;  // planning it reports the fault
   const YamlNode* root = &document->at(document->root);
@@ -82,9 +82,9 @@ Result<Job> job_of_run(const Context& context, const IndexEntry& run, const RunF
   Job job = build_job(Job::Source::kRun, std::move(*text), std::move(requests),
                       directory_of(context, run.path));
   job.file = (run.path / "job.sh").string();
-  job.of_run = run.path;
-  job.words.chdir = std::move(copy);
-  if (facts.submission) job.words.server = facts.submission->server;
+  job.repeated_run = run.path;
+  job.settings.chdir = std::move(copy);
+  if (facts.submission) job.settings.server = facts.submission->server;
   job.known_bad = known_bad_of_run(run.path);
   DLRUN_TRY_ASSIGN(job.experiment,
                    recorded_experiment(context, run.path, !job.requests.secrets.empty()));
@@ -163,7 +163,7 @@ Result<std::optional<Experiment>> recorded_experiment(const Context& context,
   if (!text && text.error().code == Errc::kNotFound)
     return std::optional<Experiment>();  // the script was written by hand
   if (!text) return tl::unexpected(text.error());
-  if (!has_secrets && !says_more_than_script(*text)) return std::optional<Experiment>();
+  if (!has_secrets && !needs_spec(*text)) return std::optional<Experiment>();
   PlanInputs inputs;
   inputs.runs_dir = run.parent_path().string();
   inputs.agent_path = context.bin_dir / "dlrun-agent";
@@ -195,24 +195,25 @@ Result<Submitted> resubmit(const Context& context, Reporter& reporter, RunInspec
   const bool is_missing =
       status.state == RunState::kNotSubmitted || status.state == RunState::kRefused;
   if (locked && locked->is_sweep_locked && is_missing) {
-    return fail(
-        Errc::kRefused,
-        "{}: another dlrun is submitting what the sweep is missing; try again when that is done",
-        run.id);
+    return fail(Errc::kRefused,
+                "{}: another dlrun is submitting the missing points of the sweep; try again when "
+                "that is done",
+                run.id);
   }
   DLRUN_TRY_ASSIGN(auto job, job_of_run(context, run, status.facts));
   DLRUN_TRY_ASSIGN(const auto checked, check_job(context, reporter, inspector, job, nullptr,
                                                  CheckStage::kResubmission));
   Provenance provenance(job.source_dir, context.env, context.argv, context.tools.hash);
   provenance.set_repeats(run.id);
-  provenance.set_directory(job.words.directory);
-  const auto of_point = [&](const RunDirectory& made) -> Result<> {
+  provenance.set_directory(job.settings.directory);
+  const auto record_successor = [&](const RunDirectory& made) -> Result<> {
     if (!locked) return {};
     auto written = write_successor(run.path, made.path);
     locked.reset();
     return written;
   };
-  return submit_job(context, reporter, inspector, std::move(job), checked, provenance, of_point);
+  return submit_job(context, reporter, inspector, std::move(job), checked, provenance,
+                    record_successor);
 }
 
 }  // namespace dlrun

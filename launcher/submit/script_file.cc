@@ -37,7 +37,7 @@ bool starts_lead(std::string_view line) {
 std::string runs_of(std::string_view text) {
   for (const auto line : split(text, '\n')) {
     if (!starts_lead(line)) continue;
-    const auto words = sbatch_words_of(line);
+    const auto words = sbatch_arguments(line);
     const auto at = std::find(words.begin(), words.end(), "--runs");
     if (at != words.end() && at + 1 != words.end() && (at + 1)->starts_with('/')) return *(at + 1);
   }
@@ -58,9 +58,9 @@ std::vector<std::string> secrets_in(std::string_view text) {
   return names;
 }
 
-/// Returns true if the job needs environment variables from dlrun: the run, the token, the path of
-/// the secrets.
-bool is_of_dlrun(std::string_view text) {
+/// Returns true if the job needs the environment variables that dlrun sets: the run, the token, the
+/// path of the secrets.
+bool needs_run_variables(std::string_view text) {
   if (carried_spec(text)) return true;
   const auto lines = split(text, '\n');
   return std::any_of(lines.begin(), lines.end(), starts_lead);
@@ -108,7 +108,7 @@ ScriptRequests read_script(std::string_view text, std::string_view file_name) {
   ScriptRequests script;
   const auto stem = file_name.substr(0, file_name.rfind('.'));
   auto given = sbatch_value(text, "--job-name", "-J");
-  if (const auto of_pbs = pbs_option(text, "-N"); of_pbs && !given) given = of_pbs->value;
+  if (const auto pbs_name = pbs_option(text, "-N"); pbs_name && !given) given = pbs_name->value;
   script.is_named = given.has_value();
   script.name = slug(given.value_or(std::string(stem)));
   script.job_name = given.value_or(script.name);
@@ -142,9 +142,9 @@ std::vector<std::string> refusals_of(std::string_view text) {
             given, printable(array.value)));
   };
   if (const auto array = sbatch_option(text, "--array", "-a")) refuse_array(*array, "--array=");
-  for (const char* of_pbs : {"-t", "-J"}) {
-    if (const auto array = pbs_option(text, of_pbs))
-      refuse_array(*array, fmt::format("#PBS {} ", of_pbs));
+  for (const char* flag : {"-t", "-J"}) {
+    if (const auto array = pbs_option(text, flag))
+      refuse_array(*array, fmt::format("#PBS {} ", flag));
   }
   if (const auto line = het_line(text)) {
     refuse(*line,
@@ -156,7 +156,7 @@ std::vector<std::string> refusals_of(std::string_view text) {
            "--wait cannot be given: use dlrun submit --watch, which shows the log meanwhile");
   if (const auto line = sbatch_flag(text, "--test-only", ""))
     refuse(*line, "--test-only cannot be given: it submits nothing; use dlrun submit --test-only");
-  if (is_of_dlrun(text)) {
+  if (needs_run_variables(text)) {
     if (const auto names = sbatch_option(text, "--export", "");
         names && !exports_all(names->value)) {
       refuse(names->line,

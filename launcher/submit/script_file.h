@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "launcher/plan/plan.h"
-#include "launcher/plan/sbatch_words.h"
+#include "launcher/plan/sbatch_lines.h"
 
 namespace dlrun {
 

@@ -130,7 +130,7 @@ class Search {
     sweep.parameters.clear();
     sweep.max_parallel.reset();  // next_batch() keeps the limit
     return prepare_sweep(experiment,
-                         max_array_size(context_.env, job_.words.clusters.value_or("")));
+                         max_array_size(context_.env, job_.settings.clusters.value_or("")));
   }
 
   /// Submits the points. The first points make the sweep's run directory, later ones are added.
@@ -142,7 +142,7 @@ class Search {
     for (const PlannedPoint& point : planned.points)
       places.emplace_back(before + point.array, point.place);
     if (run_) {
-      DLRUN_TRY(submit_more(context_, inspector_, *run_, job_.words, planned));
+      DLRUN_TRY(submit_more(context_, inspector_, *run_, job_.settings, planned));
     } else {
       DLRUN_TRY(submit_first(std::move(planned)));
     }
@@ -156,7 +156,7 @@ class Search {
 
   Result<> submit_first(SweepPlan planned) {
     job_.script = planned.arrays.front().script;
-    job_.words.is_array = true;
+    job_.settings.is_array = true;
     DLRUN_TRY_ASSIGN(const auto checked, check_job(context_, reporter_, inspector_, job_, &planned,
                                                    CheckStage::kSubmission));
     DLRUN_TRY_ASSIGN(auto submitted, submit_sweep(context_, reporter_, inspector_, std::move(job_),

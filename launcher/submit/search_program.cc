@@ -183,10 +183,11 @@ Result<std::unique_ptr<SearchProgram>> SearchProgram::start(const std::vector<st
     return fail(Errc::kIo, "sweep.ask: {}", errno_text(errno));
   UniqueFd own(ends[0]), childs(ends[1]);
   const std::vector<std::string> entries = env.entries();
-  std::vector<char*> words = pointers(argv), variables = pointers(entries);
+  std::vector<char*> arguments = pointers(argv), variables = pointers(entries);
   const pid_t child = ::fork();
   if (child < 0) return fail(Errc::kIo, "sweep.ask: fork: {}", errno_text(errno));
-  if (child == 0) start_program(*program, words.data(), variables.data(), directory, childs.get());
+  if (child == 0)
+    start_program(*program, arguments.data(), variables.data(), directory, childs.get());
   return std::unique_ptr<SearchProgram>(new SearchProgram(argv[0], child, std::move(own), timeout));
 }
 

@@ -34,13 +34,13 @@ Result<SessionEnd> run_session(const Context& context, Reporter& reporter, const
   const auto session = render_interactive(plan, command, script.string(), has_terminal);
   DLRUN_TRY(write_file_atomic(script, with_begun_mark(session.script, folder), 0700));
   auto argv = session.argv;
-  replace_option(argv, "--dependency", job.words.dependency);
-  replace_option(argv, "--exclude", job.words.exclude);
+  replace_option(argv, "--dependency", job.settings.dependency);
+  replace_option(argv, "--exclude", job.settings.exclude);
   // The environment may hold secrets, because Slurm does not store the environment of an allocation
   // and passes it only to the session's step.
   Env env = scrubbed_for_slurm(context.env, munge_is_available());
-  for (const SecretValue& secret : job.words.secrets) env.set(secret.name, secret.value);
-  auto child = ForegroundProcess::start(argv, env, plan.folder, OnSignal::kEnd);
+  for (const SecretValue& secret : job.settings.secrets) env.set(secret.name, secret.value);
+  auto child = ForegroundProcess::start(argv, env, plan.folder, OnSignal::kTermOnly);
   if (!child) {
     if (child.error().code != Errc::kNotFound) return tl::unexpected(child.error());
     return fail(Errc::kNotFound,
@@ -53,7 +53,7 @@ Result<SessionEnd> run_session(const Context& context, Reporter& reporter, const
 }
 
 Error no_allocation(const Context& context, const Job& job, const SessionEnd& session) {
-  const auto reachable = make_slurm_cli(context.env)->find("-", job.words.clusters.value_or(""));
+  const auto reachable = make_slurm_cli(context.env)->find("-", job.settings.clusters.value_or(""));
   if (!reachable && reachable.error().code == Errc::kUnavailable) return reachable.error();
   return {Errc::kRefused, fmt::format("Slurm gave no allocation (salloc ended with code {})",
                                       session.end.exit_code)};

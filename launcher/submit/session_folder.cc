@@ -30,7 +30,7 @@ UniqueFd locked(const std::filesystem::path& folder) {
 
 /// Removes the folders of killed sessions: no process holds their locks. Removes nothing on a file
 /// system without locks.
-void remove_left(const std::filesystem::path& sessions) {
+void remove_abandoned(const std::filesystem::path& sessions) {
   std::error_code error;
   for (std::filesystem::directory_iterator folders(sessions, error);
        !error && folders != std::filesystem::directory_iterator(); folders.increment(error)) {
@@ -50,7 +50,7 @@ Result<SessionFolder> SessionFolder::make(const std::filesystem::path& runs_dir)
   const auto sessions = runs_dir / fmt::format(".interactive-{}", ::geteuid());
   DLRUN_TRY(make_private_directories(sessions));
   DLRUN_TRY(check_owner(sessions));
-  remove_left(sessions);
+  remove_abandoned(sessions);
   constexpr int kTries = 10;
   for (int i = 0; i < kTries; ++i) {
     const auto path = sessions / random_hex(8);

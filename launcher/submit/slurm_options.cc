@@ -44,12 +44,12 @@ void check_program(const LoadedSpec& loaded, const Env& env, const std::string& 
     if (std::find(names.begin(), names.end(), option.name) != names.end()) continue;
     // The help does not list everything that the program accepts, such as abbreviations and old
     // options. Only its own error message counts.
-    const auto said = ask(env, {program,
-                                option.value ? fmt::format("--{}={}", option.name, *option.value)
-                                             : "--" + option.name,
-                                "--help"});
-    const bool is_unknown =
-        said && said->exit_code != 0 && said->err.find("unrecognized option") != std::string::npos;
+    const auto answer = ask(env, {program,
+                                  option.value ? fmt::format("--{}={}", option.name, *option.value)
+                                               : "--" + option.name,
+                                  "--help"});
+    const bool is_unknown = answer && answer->exit_code != 0 &&
+                            answer->err.find("unrecognized option") != std::string::npos;
     if (!is_unknown) continue;
     const std::string path = fmt::format("{}.{}", key, option.name);
     const Origin where = origin_of(loaded, path);
@@ -69,10 +69,10 @@ void check_mpi(const LoadedSpec& loaded, const Env& env, std::vector<Diagnostic>
   const std::string mpi = loaded.spec.launch.mpi.value_or("");
   if (mpi.empty() || mpi == "none" || loaded.spec.resources.clusters || !find_program("srun", env))
     return;
-  const auto said = ask(env, {"srun", "--mpi=list"});
-  if (!said || said->exit_code != 0) return;
+  const auto answer = ask(env, {"srun", "--mpi=list"});
+  if (!answer || answer->exit_code != 0) return;
   ClusterFacts facts;
-  read_mpi_list(facts, said->out + said->err);
+  read_mpi_list(facts, answer->out + answer->err);
   const auto has = [&](const std::vector<std::string>& names) {
     return std::find(names.begin(), names.end(), mpi) != names.end();
   };
@@ -106,7 +106,7 @@ Result<> check_slurm_options(const Context& context, Reporter& reporter, const L
 }
 
 Result<> check_salloc_options(const Context& context, const LoadedSpec& loaded,
-                              const std::vector<std::string>& words) {
+                              const std::vector<std::string>& salloc) {
   constexpr std::string_view kNoShell = "no-shell";
   constexpr std::size_t kShortest = 4;  // "no-s", the shortest abbreviation that getopt accepts
   std::vector<Diagnostic> found;
@@ -122,7 +122,7 @@ Result<> check_salloc_options(const Context& context, const LoadedSpec& loaded,
                        line_under(loaded, where)});
       continue;
     }
-    const bool is_given = std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+    const bool is_given = std::any_of(salloc.begin(), salloc.end(), [&](std::string_view word) {
       return word == "--" + option.name || word.starts_with("--" + option.name + "=");
     });
     if (is_given && option.name != "chdir") given.push_back(option);

@@ -18,9 +18,9 @@ namespace dlrun {
 [[nodiscard]] Result<> check_slurm_options(const Context& context, Reporter& reporter,
                                            const LoadedSpec& loaded);
 
-/// Checks the options of an interactive session in the same way. words: the arguments of salloc.
+/// Checks the options of an interactive session in the same way. salloc: the arguments of salloc.
 /// Refuses --no-shell, which would keep the allocation without starting anything in it.
 [[nodiscard]] Result<> check_salloc_options(const Context& context, const LoadedSpec& loaded,
-                                            const std::vector<std::string>& words);
+                                            const std::vector<std::string>& salloc);
 
 }  // namespace dlrun

@@ -16,80 +16,83 @@ namespace {
 
 constexpr const char* kSubmitFile = "submit.json";
 
-bool is_outcome_open(const Error& error) {
+bool is_outcome_unknown(const Error& error) {
   return error.code == Errc::kUnavailable || error.code == Errc::kTimeout ||
          error.code == Errc::kInterrupted;
 }
 
 }  // namespace
 
-Result<> write_job_words(const std::filesystem::path& sweep, const SbatchSettings& words) {
+Result<> write_sbatch_settings(const std::filesystem::path& sweep, const SbatchSettings& settings) {
   nlohmann::ordered_json json;
-  if (words.server)
-    json["server"] = {{"url", words.server->url}, {"token_file", words.server->token_file}};
-  json["directory"] = words.directory.string();
+  if (settings.server)
+    json["server"] = {{"url", settings.server->url}, {"token_file", settings.server->token_file}};
+  json["directory"] = settings.directory.string();
   const auto add = [&](const char* key, const std::optional<std::string>& value) {
     if (value) json[key] = *value;
   };
-  add("clusters", words.clusters);
-  add("output", words.log_pattern);
-  add("comment", words.comment);
-  add("chdir", words.chdir);
-  add("dependency", words.dependency);
-  add("exclude", words.exclude);
+  add("clusters", settings.clusters);
+  add("output", settings.log_pattern);
+  add("comment", settings.comment);
+  add("chdir", settings.chdir);
+  add("dependency", settings.dependency);
+  add("exclude", settings.exclude);
   return write_file_atomic(sweep / kSubmitFile, json_read::dump(json) + "\n");
 }
 
-Result<SbatchSettings> read_job_words(const std::filesystem::path& sweep) {
+Result<SbatchSettings> read_sbatch_settings(const std::filesystem::path& sweep) {
   constexpr std::size_t kLimit = 1U << 20U;
   const auto path = sweep / kSubmitFile;
   const auto text = read_untrusted(path, kLimit, Links::kRefuse);
   if (!text) return tl::unexpected(text.error());
   const auto json = json_read::object_of(*text);
   if (!json) return fail(Errc::kInvalid, "{}: is damaged: expected a JSON object", path.string());
-  SbatchSettings words;
+  SbatchSettings settings;
   if (const auto server = json->find("server"); server != json->end() && server->is_object())
-    words.server =
+    settings.server =
         RestServer{json_read::text(*server, "url"), json_read::text(*server, "token_file")};
-  words.directory = json_read::text(*json, "directory");
+  settings.directory = json_read::text(*json, "directory");
   const auto get = [&](const char* key) {
     return json->contains(key) ? std::optional(json_read::text(*json, key)) : std::nullopt;
   };
-  words.clusters = get("clusters");
-  words.log_pattern = get("output");
-  words.comment = get("comment");
-  words.chdir = get("chdir");
-  words.dependency = get("dependency");
-  words.exclude = get("exclude");
-  return words;
+  settings.clusters = get("clusters");
+  settings.log_pattern = get("output");
+  settings.comment = get("comment");
+  settings.chdir = get("chdir");
+  settings.dependency = get("dependency");
+  settings.exclude = get("exclude");
+  return settings;
 }
 
 Result<Submission> submit_once(const Context& context, const RunDirectory& run,
-                               const SbatchSettings& words, Executor& executor,
+                               const SbatchSettings& settings, Executor& executor,
                                const Interrupt& interrupt) {
   Submission submission;
   submission.token = random_hex(16);
-  submission.job.cluster = words.clusters.value_or("");
-  submission.server = words.server;
-  submission.output = words.log_pattern.value_or("");
-  submission.chdir = words.chdir.value_or("");
-  DLRUN_TRY_ASSIGN(const auto request, submit_request(context, words, run.path, submission.token));
-  if (!words.server) submission.argv = {"sbatch", "--parsable"};
+  submission.job.cluster = settings.clusters.value_or("");
+  submission.server = settings.server;
+  submission.output = settings.log_pattern.value_or("");
+  submission.chdir = settings.chdir.value_or("");
+  DLRUN_TRY_ASSIGN(const auto request,
+                   submit_request(context, settings, run.path, submission.token));
+  if (!settings.server) submission.argv = {"sbatch", "--parsable"};
   submission.argv.insert(submission.argv.end(), request.options.begin(), request.options.end());
   submission.argv.push_back(request.script.string());
 
   const auto lock = SubmissionLock::hold(run.path);
-  if (!words.is_array) DLRUN_TRY(write_secrets(run.path, words.secrets));
+  if (!settings.is_array) DLRUN_TRY(write_secrets(run.path, settings.secrets));
   DLRUN_TRY(write_submission(run.path, submission));
   auto job = executor.submit(request);
-  if (!job && is_outcome_open(job.error())) {
+  if (!job && is_outcome_unknown(job.error())) {
     auto settled = settle(run.path, submission, executor);
     if (!settled) {
-      return fail(interrupt.requested() ? Errc::kInterrupted : Errc::kUnavailable,
-                  "{}\nWhether Slurm took the job is not known, and it cannot be asked now. `dlrun "
-                  "status {}` settles it; submitting again before that could run the job twice",
-                  // `dlrun status` of the sweep settles its arrays.
-                  job.error().message, run.id.substr(0, run.id.find('/')));
+      return fail(
+          interrupt.requested() ? Errc::kInterrupted : Errc::kUnavailable,
+          "{}\nWhether Slurm took the job is not known, because Slurm does not answer now. "
+          "`dlrun status {}` finds it out later; submitting again before that could run the "
+          "job twice",
+          // `dlrun status` of a sweep finds out the outcome for all its arrays.
+          job.error().message, run.id.substr(0, run.id.find('/')));
     }
     if (settled->state == Submission::State::kSubmitted) return std::move(*settled);
     if (interrupt.requested()) {
@@ -100,7 +103,7 @@ Result<Submission> submit_once(const Context& context, const RunDirectory& run,
     job = executor.submit(request);
   }
   if (!job) {
-    if (!is_outcome_open(job.error())) {
+    if (!is_outcome_unknown(job.error())) {
       remove_secrets(run.path);
       submission.state = Submission::State::kRefused;
       submission.message = job.error().message;

@@ -13,20 +13,20 @@ namespace dlrun {
 
 /// Writes a sweep's submit.json: the settings for sbatch that all its arrays share, without the
 /// secrets. submit_missing() reads them when it submits the missing arrays.
-[[nodiscard]] Result<> write_job_words(const std::filesystem::path& sweep,
-                                       const SbatchSettings& words);
+[[nodiscard]] Result<> write_sbatch_settings(const std::filesystem::path& sweep,
+                                             const SbatchSettings& settings);
 /// Reads a sweep's submit.json. Fails with kInvalid if it is damaged.
-[[nodiscard]] Result<SbatchSettings> read_job_words(const std::filesystem::path& sweep);
+[[nodiscard]] Result<SbatchSettings> read_sbatch_settings(const std::filesystem::path& sweep);
 
 /// Submits the run once: records the intent in the run's journal, calls sbatch or slurmrestd, and
 /// records the job.
 ///
 /// If the answer is lost, looks the token up at the controller. Submits again, once and with the
 /// same token, only if the controller knows no job with it. If both jobs exist nevertheless, only
-/// the one that claims the run first runs. Ctrl-C during sbatch is handled in the same way. If the
-/// submission succeeds nevertheless, the caller finds the Ctrl-C in `interrupt`.
+/// the job that claims the run first starts the ranks. Handles Ctrl-C during sbatch in the same
+/// way; if the submission succeeds nevertheless, the caller finds the Ctrl-C in `interrupt`.
 [[nodiscard]] Result<Submission> submit_once(const Context& context, const RunDirectory& run,
-                                             const SbatchSettings& words, Executor& executor,
+                                             const SbatchSettings& settings, Executor& executor,
                                              const Interrupt& interrupt);
 
 }  // namespace dlrun

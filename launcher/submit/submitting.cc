@@ -16,7 +16,7 @@ void write_provenance(Reporter& reporter, Provenance& provenance,
   const auto written = provenance.write(run);
   if (written) return;
   reporter.warning(
-      fmt::format("where the run came from is not recorded: {}", written.error().message));
+      fmt::format("the run's provenance.json could not be written: {}", written.error().message));
 }
 
 Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInspector& inspector,
@@ -28,14 +28,14 @@ Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInsp
   if (job.experiment) DLRUN_TRY(fetch_downloads(reporter, job.experiment->loaded));
   const bool is_agentless = plan != nullptr && plan->agent.empty();
   if (!is_agentless) DLRUN_TRY(stage(context, reporter, job.runs_dir));
-  DLRUN_TRY_ASSIGN(auto run, record_run(context, reporter, job));
   for (const LogFolders& logs : checked.logs) DLRUN_TRY(make_log_folders(logs));
+  DLRUN_TRY_ASSIGN(auto run, record_run(context, reporter, job));
   if (plan != nullptr && plan->snapshot) {
-    DLRUN_TRY_ASSIGN(job.words.chdir, snapshot_for(context, job.source_dir, job.runs_dir, run));
+    DLRUN_TRY_ASSIGN(job.settings.chdir, snapshot_for(context, job.source_dir, job.runs_dir, run));
   }
   std::optional<Interrupt> interrupt(std::in_place);
-  Executor& executor = inspector.executor_of(job.words.server);
-  auto submission = submit_once(context, run, job.words, executor, *interrupt);
+  Executor& executor = inspector.executor_of(job.settings.server);
+  auto submission = submit_once(context, run, job.settings, executor, *interrupt);
   const bool is_interrupted = interrupt->requested();
   interrupt.reset();
   provenance.set_image(job.image);

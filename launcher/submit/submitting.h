@@ -13,7 +13,7 @@
 
 namespace dlrun {
 
-/// An accepted submission: one job, or the arrays of a sweep.
+/// A submission that Slurm has accepted: one job, or the arrays of a sweep.
 struct Submitted {
   Job job;  ///< for a sweep, the parts that its arrays share
   RunDirectory run;
@@ -47,11 +47,11 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
                                              RunInspector& inspector, Job job, SweepPlan sweep,
                                              const Checked& checked, Provenance& provenance);
 
-/// Adds the planned points to a recorded sweep and submits their arrays. words: the settings of the
+/// Adds the planned points to a recorded sweep and submits their arrays. settings: those of the
 /// sweep's first submission. Fails as submit_once() does. The points are then part of the sweep
 /// nevertheless, and submit_missing() submits them.
 [[nodiscard]] Result<> submit_more(const Context& context, RunInspector& inspector,
-                                   const RunDirectory& run, const SbatchSettings& words,
+                                   const RunDirectory& run, const SbatchSettings& settings,
                                    const SweepPlan& more);
 
 /// Submits the points of a recorded sweep that Slurm does not have, because they were never sent or
@@ -60,7 +60,7 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
                                                RunInspector& inspector, const IndexEntry& run);
 
 /// Submits the script of a run again as a new run, or the missing points of a sweep. text: the run
-/// as the user named it. force: also if the run has not ended.
+/// as the user named it. force: submits the run even if it has not ended.
 [[nodiscard]] Result<Submitted> resubmit(const Context& context, Reporter& reporter,
                                          RunInspector& inspector, const std::string& text,
                                          bool force);

@@ -38,25 +38,25 @@ struct Throttle {
 /// The submissions that succeeded, in the order of the arrays.
 struct Sent {
   std::vector<Submission> arrays;
-  bool interrupted = false;
+  bool is_interrupted = false;
 };
 
 /// Returns the dependency that makes an array wait for the array before it. The wait enforces
 /// sweep.max_parallel over all arrays, because Slurm's own limit applies to each array alone.
-std::optional<std::string> dependency_after(const SbatchSettings& words,
+std::optional<std::string> dependency_after(const SbatchSettings& settings,
                                             const std::string& before) {
-  if (before.empty()) return words.dependency;
-  const std::string word = "afterany:" + before;
-  return words.dependency ? *words.dependency + "," + word : word;
+  if (before.empty()) return settings.dependency;
+  const std::string own = "afterany:" + before;
+  return settings.dependency ? *settings.dependency + "," + own : own;
 }
 
-/// Returns true for messages about nodes that are not available. The nodes may be down for an hour,
-/// or may not exist; sbatch distinguishes these cases, --test-only does not.
-bool may_be_queued_yet(const std::string& words) {
+/// Returns true for messages of --test-only about nodes that are not available. Only sbatch itself
+/// distinguishes nodes that are down for an hour from nodes that do not exist.
+bool may_still_be_queued(const std::string& message) {
   for (const char* phrase :
        {"Requested node configuration is not available", "Requested nodes are busy",
         "Required node not available", "Requested partition configuration not available now"}) {
-    if (words.find(phrase) != std::string::npos) return true;
+    if (message.find(phrase) != std::string::npos) return true;
   }
   return false;
 }
@@ -69,28 +69,28 @@ Result<> test_and_order(const Context& context, Reporter& reporter,
                         const SbatchSettings& shared, Executor& executor) {
   // If sbatch refuses the only array, nothing is queued.
   if (arrays.size() < 2) return {};
-  std::map<std::string, bool> open;  // from options to true if --test-only cannot judge them
+  std::map<std::string, bool> open;  // key: options; true: --test-only cannot judge them
   for (const ArrayToSend& one : arrays) {
     const std::string options = options_of_array(one.script);
     if (open.contains(options)) continue;
     DLRUN_TRY_ASSIGN(const auto request, submit_request(context, shared, array_path(run, one.array),
                                                         "TOKEN", one.script));
-    const auto words = executor.test(request);
-    if (!words && !may_be_queued_yet(words.error().message))
-      return fail(words.error().code, "nothing was submitted: {}: {}", one.first_point,
-                  words.error().message);
-    if (!words) {
+    const auto verdict = executor.test(request);
+    if (!verdict && !may_still_be_queued(verdict.error().message))
+      return fail(verdict.error().code, "nothing was submitted: {}: {}", one.first_point,
+                  verdict.error().message);
+    if (!verdict) {
       reporter.warning(fmt::format("{}: Slurm may queue it and not start it: {}", one.first_point,
-                                   words.error().message));
+                                   verdict.error().message));
     }
-    open[options] = !words;
+    open[options] = !verdict;
   }
   std::stable_partition(arrays.begin(), arrays.end(),
                         [&](const ArrayToSend& one) { return open[options_of_array(one.script)]; });
   return {};
 }
 
-std::string how_to_go_on(const RunDirectory& run, std::size_t sent, std::size_t all) {
+std::string how_to_continue(const RunDirectory& run, std::size_t sent, std::size_t all) {
   return fmt::format(
       "{} of {} arrays are queued: `dlrun resubmit {}` submits the rest, `dlrun cancel {}` ends "
       "them",
@@ -98,43 +98,43 @@ std::string how_to_go_on(const RunDirectory& run, std::size_t sent, std::size_t 
 }
 
 /// Submits the arrays in order. If throttle.max_parallel is set, each array waits for the one
-/// before it. before: the job that the first array then waits for.
+/// before it. before: the job that the first array waits for in that case.
 Result<> send(const Context& context, const RunDirectory& run,
               const std::vector<ArrayToSend>& arrays, const SbatchSettings& shared,
               const Throttle& throttle, std::string before, Executor& executor, Sent& sent) {
   for (const ArrayToSend& one : arrays) {
-    SbatchSettings words = shared;
-    words.is_array = true;
-    words.is_packed = throttle.pack > 1;
-    words.array_tasks = one.tasks;
-    words.dependency = dependency_after(shared, throttle.max_parallel ? before : "");
+    SbatchSettings settings = shared;
+    settings.is_array = true;
+    settings.is_packed = throttle.pack > 1;
+    settings.array_tasks = one.tasks;
+    settings.dependency = dependency_after(shared, throttle.max_parallel ? before : "");
     const RunDirectory array{fmt::format("{}/array-{}", run.id, one.array), run.name,
                              array_path(run.path, one.array), run.created};
     const Interrupt interrupt;
-    auto submission = submit_once(context, array, words, executor, interrupt);
+    auto submission = submit_once(context, array, settings, executor, interrupt);
     if (!submission) {
       const std::string message =
           sent.arrays.empty() ? submission.error().message
                               : fmt::format("{}; the next: {}",
-                                            how_to_go_on(run, sent.arrays.size(), arrays.size()),
+                                            how_to_continue(run, sent.arrays.size(), arrays.size()),
                                             submission.error().message);
       return fail(submission.error().code, "{}", message);
     }
     before = submission->job.id;
     sent.arrays.push_back(std::move(*submission));
-    sent.interrupted = sent.interrupted || interrupt.requested();
-    if (sent.interrupted && sent.arrays.size() < arrays.size())
+    sent.is_interrupted = sent.is_interrupted || interrupt.requested();
+    if (sent.is_interrupted && sent.arrays.size() < arrays.size())
       return fail(Errc::kInterrupted, "interrupted: {}",
-                  how_to_go_on(run, sent.arrays.size(), arrays.size()));
+                  how_to_continue(run, sent.arrays.size(), arrays.size()));
   }
   return {};
 }
 
 /// Removes the secrets of points whose array Slurm has certainly not accepted. An array without a
 /// recorded job may still be queued and then reads its secrets. point_folders: the points' run
-/// directories, each in the one of its array.
+/// directories; the parent of each is its array's directory.
 void remove_unread_secrets(const std::vector<std::filesystem::path>& point_folders) {
-  std::map<std::filesystem::path, bool> keeps;  // from an array's directory
+  std::map<std::filesystem::path, bool> keeps;  // key: an array's directory
   for (const auto& point : point_folders) {
     const auto array = point.parent_path();
     if (!keeps.contains(array)) {
@@ -191,8 +191,8 @@ Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep,
       missing.last_job = status.job.id.substr(0, status.job.id.find('_'));
     if (!is_own || (status.state != RunState::kNotSubmitted && status.state != RunState::kRefused))
       continue;
-    // This submission holds the sweep's lock and checks the point's. A submission of a single point
-    // holds the point's lock and checks the sweep's.
+    // Two processes cannot submit the same point: this submission holds the sweep's lock and checks
+    // the point's; a submission of a single point holds the point's lock and checks the sweep's.
     if (is_being_submitted(current[i]) || current_run_of(current[i]) != current[i])
       return fail(Errc::kRefused,
                   "{}/{}: another dlrun is submitting it; try again when that is done", run.id, i);
@@ -224,7 +224,7 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
                                Provenance& provenance) {
   const Experiment& experiment = *job.experiment;
   const LaunchPlan& plan = experiment.plan;
-  Executor& executor = inspector.executor_of(job.words.server);
+  Executor& executor = inspector.executor_of(job.settings.server);
   std::vector<ArrayToSend> arrays;
   for (std::size_t i = 0; i < sweep.arrays.size(); ++i) {
     const auto first = std::find_if(sweep.points.begin(), sweep.points.end(),
@@ -233,24 +233,27 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
         {i, sweep.arrays[i].script, std::nullopt,
          fmt::format("point {}: {}", first - sweep.points.begin(), describe(first->values))});
   }
-  job.words.is_array = false;  // set for each array
+  job.settings.is_array = false;  // set for each array
   DLRUN_TRY(test_and_order(context, reporter, std::filesystem::path(plan.runs_dir) / plan.name,
-                           arrays, job.words, executor));
+                           arrays, job.settings, executor));
   DLRUN_TRY(fetch_downloads(reporter, experiment.loaded));
   if (!plan.agent.empty()) DLRUN_TRY(stage(context, reporter, plan.runs_dir));
-  DLRUN_TRY_ASSIGN(auto run, record_sweep(context, reporter, experiment, sweep, job.words.secrets));
   for (const LogFolders& folders : checked.logs) DLRUN_TRY(make_log_folders(folders));
+  DLRUN_TRY_ASSIGN(auto run,
+                   record_sweep(context, reporter, experiment, sweep, job.settings.secrets));
   if (plan.snapshot) {
-    DLRUN_TRY_ASSIGN(job.words.chdir, snapshot_for(context, plan.folder, plan.runs_dir, run));
+    DLRUN_TRY_ASSIGN(job.settings.chdir, snapshot_for(context, plan.folder, plan.runs_dir, run));
   }
   Sent sent;
   Result<> done;
   {
     const auto lock = SubmissionLock::hold(run.path);
-    DLRUN_TRY(write_job_words(run.path, job.words));
     provenance.set_image(job.image);
-    done =
-        send(context, run, arrays, job.words, {sweep.max_parallel, sweep.pack}, "", executor, sent);
+    done = write_sbatch_settings(run.path, job.settings);
+    if (done) {
+      done = send(context, run, arrays, job.settings, {sweep.max_parallel, sweep.pack}, "",
+                  executor, sent);
+    }
   }
   write_provenance(reporter, provenance, run.path);
   if (!done) {
@@ -264,7 +267,7 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
   submitted.job = std::move(job);
   submitted.run = std::move(run);
   submitted.submissions = std::move(sent.arrays);
-  submitted.is_interrupted = sent.interrupted;
+  submitted.is_interrupted = sent.is_interrupted;
   submitted.points = Submitted::Points{sweep.points.size(), sweep.points.size(), sweep.max_parallel,
                                        std::move(sweep)};
   if (!done) submitted.failure = done.error();
@@ -272,24 +275,24 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
 }
 
 Result<> submit_more(const Context& context, RunInspector& inspector, const RunDirectory& run,
-                     const SbatchSettings& words, const SweepPlan& more) {
+                     const SbatchSettings& settings, const SweepPlan& more) {
   const auto lock = SubmissionLock::hold(run.path);
-  DLRUN_TRY_ASSIGN(const auto first, record_more(run.path, more, words.secrets));
+  DLRUN_TRY_ASSIGN(const auto first, record_more(run.path, more, settings.secrets));
   std::vector<ArrayToSend> arrays;
   for (std::size_t i = 0; i < more.arrays.size(); ++i)
     arrays.push_back({first + i, more.arrays[i].script, std::nullopt, ""});
   Sent sent;
-  return send(context, run, arrays, words, {std::nullopt, more.pack}, "",
-              inspector.executor_of(words.server), sent);
+  return send(context, run, arrays, settings, {std::nullopt, more.pack}, "",
+              inspector.executor_of(settings.server), sent);
 }
 
 namespace {
 
 /// Sets the secrets, which submit.json does not store, and the jobs that the sweep waits for now.
 /// Fetches missing downloads.
-Result<> complete_words(const Context& context, Reporter& reporter, RunInspector& inspector,
-                        const std::filesystem::path& sweep, const std::filesystem::path& point,
-                        SbatchSettings& words) {
+Result<> complete_settings(const Context& context, Reporter& reporter, RunInspector& inspector,
+                           const std::filesystem::path& sweep, const std::filesystem::path& point,
+                           SbatchSettings& settings) {
   DLRUN_TRY_ASSIGN(const auto script,
                    read_untrusted(point / "job.sh", kScriptLimit, Links::kRefuse));
   const auto names = read_script(script, "job.sh").secrets;
@@ -297,10 +300,11 @@ Result<> complete_words(const Context& context, Reporter& reporter, RunInspector
   if (!experiment) return {};
   const LoadedSpec& loaded = experiment->loaded;
   DLRUN_TRY(fetch_downloads(reporter, loaded));
-  DLRUN_TRY_ASSIGN(words.secrets, secrets_of_script(context, names, experiment->plan.secrets));
+  DLRUN_TRY_ASSIGN(settings.secrets, secrets_of_script(context, names, experiment->plan.secrets));
   LaunchPlan planned = experiment->plan;
-  planned.clusters = words.clusters;
-  DLRUN_TRY_ASSIGN(words.dependency, dependency_of(context, reporter, inspector, loaded, planned));
+  planned.clusters = settings.clusters;
+  DLRUN_TRY_ASSIGN(settings.dependency,
+                   dependency_of(context, reporter, inspector, loaded, planned));
   return {};
 }
 
@@ -320,26 +324,27 @@ Result<Submitted> submit_missing(const Context& context, Reporter& reporter,
                 "again, `dlrun submit {1}` all",
                 run.id, (run.path / "resolved.yaml").string());
   }
-  DLRUN_TRY_ASSIGN(auto words, read_job_words(run.path));
-  DLRUN_TRY(complete_words(context, reporter, inspector, run.path, missing.points.front(), words));
-  Executor& executor = inspector.executor_of(words.server);
-  DLRUN_TRY(test_and_order(context, reporter, run.path, missing.arrays, words, executor));
+  DLRUN_TRY_ASSIGN(auto settings, read_sbatch_settings(run.path));
+  DLRUN_TRY(
+      complete_settings(context, reporter, inspector, run.path, missing.points.front(), settings));
+  Executor& executor = inspector.executor_of(settings.server);
+  DLRUN_TRY(test_and_order(context, reporter, run.path, missing.arrays, settings, executor));
   for (const auto& point : missing.points) {
     remove_secrets(point);
-    DLRUN_TRY(write_secrets(point, words.secrets));
+    DLRUN_TRY(write_secrets(point, settings.secrets));
     unmark_cancelled(point);
   }
   for (const ArrayToSend& one : missing.arrays) unmark_cancelled(array_path(run.path, one.array));
   Sent sent;
-  const auto done = send(context, run, missing.arrays, words, {sweep.max_parallel, sweep.pack},
+  const auto done = send(context, run, missing.arrays, settings, {sweep.max_parallel, sweep.pack},
                          missing.last_job, executor, sent);
   if (!done) remove_unread_secrets(missing.points);
   if (!done) return tl::unexpected(done.error());
   Submitted submitted;
-  submitted.job.words = std::move(words);
+  submitted.job.settings = std::move(settings);
   submitted.run = run;
   submitted.submissions = std::move(sent.arrays);
-  submitted.is_interrupted = sent.interrupted;
+  submitted.is_interrupted = sent.is_interrupted;
   submitted.points = Submitted::Points{missing.points.size(), sweep.points.size(),
                                        sweep.max_parallel, std::nullopt};
   return submitted;

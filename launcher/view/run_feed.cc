@@ -1,5 +1,6 @@
-// Two detached threads share one state: one asks the executor with the pauses of Backoff, the other
-// reads the run's files every second. Neither is joined, because either may hang in a system call.
+// Two detached threads share one state: one queries the executor with the pauses of Backoff, the
+// other reads the run's files every second. Neither is joined, because either may hang in a system
+// call.
 
 #include "launcher/view/run_feed.h"
 
@@ -16,7 +17,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::chrono::seconds kLookEvery{1};
+constexpr std::chrono::seconds kReadPause{1};
 
 /// Updates a status with the run's own record, which is newer than the executor's answer.
 RunStatus with_record(RunStatus status, const RunRecord& record) {
@@ -28,7 +29,7 @@ RunStatus with_record(RunStatus status, const RunRecord& record) {
 
 }  // namespace
 
-// Shared by all threads. A thread may outlive the others inside a call that never returns.
+// Shared by all threads. A thread may outlive the RunFeed inside a call that never returns.
 struct RunFeed::Shared {
   Env env;
   KnownServers servers;
@@ -37,50 +38,51 @@ struct RunFeed::Shared {
   mutable std::mutex mutex;
   std::condition_variable changed;
   std::shared_ptr<const RunPicture> picture;  // guarded by mutex, like all members below
-  RunStatus asked;                            // made from the executor's last answer
-  std::shared_ptr<const std::vector<PointPicture>> asked_points;  // the points at that time
-  bool is_asking_due = false;
+  RunStatus last_status;                      // made from the executor's last answer
+  std::shared_ptr<const std::vector<PointPicture>> last_points;  // the points at that time
+  bool is_query_due = false;
   bool is_closing = false;
 
-  /// Waits for `limit` or until `wakes`. Returns false if the feed is closing.
+  /// Waits until `wakes` is true or the feed is closing, at most `limit`. Returns false if the feed
+  /// is closing.
   bool pause(std::chrono::milliseconds limit, const bool& wakes) {
     std::unique_lock lock(mutex);
     changed.wait_for(lock, limit, [&] { return is_closing || wakes; });
     return !is_closing;
   }
 
-  void ask_until_closed() {
+  void query_until_closed() {
     RunInspector inspector(env, servers);
     Backoff backoff;
-    backoff.asked();  // take_picture() has just asked
-    while (pause(kLookEvery, is_asking_due)) {
+    backoff.note_query();  // take_picture() has just sent a query
+    while (pause(kReadPause, is_query_due)) {
       {
         const std::lock_guard lock(mutex);
-        if (!std::exchange(is_asking_due, false) && !backoff.is_due()) continue;
-        if (is_final(asked.state) && !asked.is_last_known) continue;
+        if (!std::exchange(is_query_due, false) && !backoff.is_due()) continue;
+        if (is_final(last_status.state) && !last_status.is_last_known) continue;
       }
-      if (asked_points) {
+      if (last_points) {
         auto points = take_points(inspector, run, backoff.max_age());
-        backoff.asked();
+        backoff.note_query();
         if (!points) continue;
         const std::lock_guard lock(mutex);
-        asked = std::move(points->sum);
-        asked_points = std::make_shared<const std::vector<PointPicture>>(std::move(points->points));
+        last_status = std::move(points->sum);
+        last_points = std::make_shared<const std::vector<PointPicture>>(std::move(points->points));
         continue;
       }
       auto status = inspector.inspect(run.path, backoff.max_age());
-      backoff.asked();
+      backoff.note_query();
       const std::lock_guard lock(mutex);
-      if (status) asked = std::move(*status);
+      if (status) last_status = std::move(*status);
     }
   }
 
-  void look_at_sweep(RunPicture& now) {
+  void update_sweep(RunPicture& now) {
     std::shared_ptr<const std::vector<PointPicture>> latest;
     {
       const std::lock_guard lock(mutex);
-      latest = asked_points;
-      now.status = asked;
+      latest = last_points;
+      now.status = last_status;
     }
     auto points = std::make_shared<std::vector<PointPicture>>(*latest);
     const bool has_ended = update_points(*points);
@@ -88,18 +90,18 @@ struct RunFeed::Shared {
     now.now = seconds_now();
     const std::lock_guard lock(mutex);
     if (has_ended) {
-      is_asking_due = true;
+      is_query_due = true;
       changed.notify_all();
     }
     picture = std::make_shared<const RunPicture>(now);
   }
 
-  void look_until_closed(RunPicture now) {
+  void read_until_closed(RunPicture now) {
     const bool never = false;
     timespec ranks_written{};
-    while (pause(kLookEvery, never)) {
+    while (pause(kReadPause, never)) {
       if (now.points) {
-        look_at_sweep(now);
+        update_sweep(now);
         continue;
       }
       const RunRecord before = now.history.record();
@@ -116,10 +118,10 @@ struct RunFeed::Shared {
       const std::lock_guard lock(mutex);
       if (record.has_events != before.has_events || record.ended != before.ended ||
           record.attempt != before.attempt) {
-        is_asking_due = true;
+        is_query_due = true;
         changed.notify_all();
       }
-      now.status = with_record(asked, record);
+      now.status = with_record(last_status, record);
       now.now = seconds_now();
       picture = std::make_shared<const RunPicture>(now);
     }
@@ -131,12 +133,12 @@ RunFeed::RunFeed(const Env& env, const KnownServers& servers, RunPicture first)
   shared_->env = env;
   shared_->servers = servers;
   shared_->run = first.run;
-  shared_->asked = first.status;
-  shared_->asked_points = first.points;
+  shared_->last_status = first.status;
+  shared_->last_points = first.points;
   shared_->picture = std::make_shared<const RunPicture>(first);
-  std::thread([shared = shared_] { shared->ask_until_closed(); }).detach();
+  std::thread([shared = shared_] { shared->query_until_closed(); }).detach();
   std::thread([shared = shared_, first = std::move(first)]() mutable {
-    shared->look_until_closed(std::move(first));
+    shared->read_until_closed(std::move(first));
   }).detach();
 }
 

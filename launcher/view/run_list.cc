@@ -92,10 +92,10 @@ void ListMaker::add_state(Listed& listed, const RunStatus& status, RunList& list
                         std::string(word(status.state)) + (status.is_last_known ? "?" : ""),
                         shortened(summary_text(status), kSummaryColumns)};
   const bool is_settled = !status.facts.foreign && status.facts.record.ended && is_over(status);
-  if (listed.events && is_settled) summaries_.keep(*listed.entry, *listed.events, *listed.row);
+  if (listed.events && is_settled) summaries_.add(*listed.entry, *listed.events, *listed.row);
 }
 
-/// Asks about all runs without a row in one query, and fills the list.
+/// Inspects all runs without a row with one query, and fills the list.
 void ListMaker::inspect(RunInspector& inspector, RunList& list) {
   std::vector<std::filesystem::path> paths;
   for (const Listed& one : listed_) {

@@ -1,5 +1,5 @@
 #pragma once
-// Finds the log that the user asks for.
+// Finds the log that the user has chosen.
 
 #include <cstdint>
 #include <filesystem>

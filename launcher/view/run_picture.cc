@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kPointsLookedAt = 64;  // running points whose files are read each second
+constexpr std::size_t kPointsRead = 64;  // running points whose files are read each second
 
 void take_record(PointPicture& point, const RunRecord& record) {
   point.progress = record.progress;
@@ -52,9 +52,9 @@ Result<PointsPicture> take_points(RunInspector& inspector, const IndexEntry& run
 
 bool update_points(std::vector<PointPicture>& points) {
   bool has_ended = false;
-  std::size_t looked_at = 0;
+  std::size_t points_read = 0;
   for (PointPicture& point : points) {
-    if (point.state != RunState::kRunning || ++looked_at > kPointsLookedAt) continue;
+    if (point.state != RunState::kRunning || ++points_read > kPointsRead) continue;
     const auto record = read_events(point.path);
     if (!record) continue;
     take_record(point, *record);

@@ -33,11 +33,12 @@ std::string short_result(const std::string& result) {
       text += ", " + part;
     }
   };
-  for (const std::string_view name : kJudgedBy) {
+  for (const std::string_view name : kComparedResults) {
     if (const auto found = json->find(name); found != json->end()) add(std::string(name), *found);
   }
   for (const auto& [name, value] : json->items()) {
-    const bool is_added = std::find(kJudgedBy.begin(), kJudgedBy.end(), name) != kJudgedBy.end();
+    const bool is_added =
+        std::find(kComparedResults.begin(), kComparedResults.end(), name) != kComparedResults.end();
     if (!is_added && name != "parameters") add(name, value);
   }
   return text;
@@ -45,7 +46,7 @@ std::string short_result(const std::string& result) {
 
 /// Returns the progress if the run is running, the result if it has completed, and the reason if it
 /// has failed.
-std::string what_matters(const RunStatus& status) {
+std::string main_text(const RunStatus& status) {
   if (status.sweep) return describe(*status.sweep);
   const RunRecord& record = status.facts.record;
   if (status.state == RunState::kCompleted) {
@@ -114,7 +115,7 @@ std::string end_text(const IndexEntry& run, const RunStatus& status) {
 }
 
 std::string summary_text(const RunStatus& status) {
-  std::string text = what_matters(status);
+  std::string text = main_text(status);
   if (const auto& owner = status.facts.foreign) {
     text = status.is_last_known && !status.sweep
                ? describe(*owner)

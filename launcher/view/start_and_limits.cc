@@ -52,19 +52,21 @@ std::string start_text(const JobReport& report) {
       report.reason.empty() ? "" : fmt::format("; pending: {}", printable(reason_text(report))));
 }
 
-std::string never_text(const JobReport& report) {
+std::string cannot_start_text(const JobReport& report) {
   // Values of job_state_reason in slurm.h that last until the request or the cluster's settings
   // change.
-  constexpr std::array<std::string_view, 10> kNever{
+  constexpr std::array<std::string_view, 10> kLastingReasons{
       "PartitionConfig",   "PartitionNodeLimit",   "PartitionTimeLimit", "BadConstraints",
       "AccountNotAllowed", "QOSNotAllowed",        "InvalidAccount",     "InvalidQOS",
       "QOSTimeLimit",      "AssociationTimeLimit",
   };
   if (report.phase != JobPhase::kPending ||
-      std::find(kNever.begin(), kNever.end(), report.reason) == kNever.end())
+      std::find(kLastingReasons.begin(), kLastingReasons.end(), report.reason) ==
+          kLastingReasons.end())
     return "";
   return fmt::format(
-      "Slurm has taken the job, but as it stands it cannot start ({}); `dlrun check` says why",
+      "Slurm has accepted the job, but with its present request it cannot start ({}); "
+      "`dlrun check` explains why",
       printable(report.reason));
 }
 

@@ -21,8 +21,8 @@ namespace dlrun {
 [[nodiscard]] std::string start_text(const JobReport& report);
 
 /// Returns a warning for a pending job that cannot start unless its request or the cluster's
-/// settings change. Returns "" for every other reason.
-[[nodiscard]] std::string never_text(const JobReport& report);
+/// settings change. Returns "" for every other job.
+[[nodiscard]] std::string cannot_start_text(const JobReport& report);
 
 /// Asks Slurm once about a job, or the first task of an array, that was just submitted. Returns
 /// nothing if the controller does not answer within 2 s, or if the job was submitted through

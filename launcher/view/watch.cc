@@ -88,33 +88,34 @@ class EventsStamp {
   off_t size_ = -1;
 };
 
-/// Tells the listener why the run waits: each time it changes, and again after `remind`.
+/// Reports to the listener why the run waits: each time the reason changes, and again after
+/// `remind`.
 class News {
  public:
   News(const IndexEntry& run, std::optional<std::chrono::seconds> remind, WatchListener& listener)
       : run_(run), remind_(remind), listener_(listener) {}
 
-  void tell(const RunStatus& status) {
+  void report(const RunStatus& status) {
     std::string news;
     if (status.is_last_known) {
       news = fmt::format("controller unreachable; still following ({})", status.detail);
     } else if (status.state == RunState::kPending && !status.detail.empty()) {
       news = "pending: " + status.detail;
     }
-    const bool is_due = remind_ && Clock::now() - told_at_ >= *remind_;
-    if (!news.empty() && (news != told_ || is_due)) {
+    const bool is_due = remind_ && Clock::now() - reported_at_ >= *remind_;
+    if (!news.empty() && (news != reported_ || is_due)) {
       listener_.on_news(run_, news);
-      told_at_ = Clock::now();
+      reported_at_ = Clock::now();
     }
-    told_ = std::move(news);
+    reported_ = std::move(news);
   }
 
  private:
   const IndexEntry& run_;
   std::optional<std::chrono::seconds> remind_;
   WatchListener& listener_;
-  std::string told_;
-  Clock::time_point told_at_;
+  std::string reported_;
+  Clock::time_point reported_at_;
 };
 
 }  // namespace
@@ -134,11 +135,11 @@ Result<RunStatus> watch_run(RunInspector& inspector, const IndexEntry& run,
     if (!is_over && (backoff.is_due() || (events.has_changed() && has_end(run.path)))) {
       auto now = inspector.inspect(run.path, backoff.max_age());
       if (!now) return now;
-      backoff.asked();
+      backoff.note_query();
       status = std::move(*now);
       is_over = is_final(status->state) && !status->is_last_known;
       if (is_over) quiet_since = Clock::now();
-      news.tell(*status);
+      news.report(*status);
     }
     DLRUN_TRY_ASSIGN(const auto any, log.follow(status ? status->facts : RunFacts{}));
     if (any) quiet_since = Clock::now();

@@ -26,7 +26,7 @@ struct WatchOptions {
   std::optional<std::chrono::seconds> remind;
 };
 
-/// Receives the log and the news of a run that is followed. The thread that called
+/// Receives the log of a run, and the reasons why the run waits. The thread that called
 /// watch_run() calls the functions.
 class WatchListener {
  public:

@@ -144,7 +144,7 @@ std::vector<Option> options_of_run(LeadOptions& lead) {
              return {};
            },
            {}},
-          {"--container-words", text_into("--container-words", lead.container_words), {}},
+          {"--container-words", text_into("--container-words", lead.container_message), {}},
           {"--forward-usr1", {}, [&lead] { lead.forwards_usr1 = true; }}};
 }
 

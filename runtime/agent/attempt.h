@@ -28,7 +28,7 @@
 #include "common/run_events.h"
 #include "runtime/agent/attempt_judge.h"
 #include "runtime/agent/attempt_phases.h"
-#include "runtime/agent/container_words.h"
+#include "runtime/agent/container_messages.h"
 #include "runtime/agent/intervals.h"
 #include "runtime/agent/members.h"
 #include "runtime/agent/messages.h"
@@ -289,7 +289,7 @@ class Attempt {
   std::optional<Sleep> last_sleep_;  ///< when lead was last stopped
 
   ProgressRecorder progress_;
-  ContainerWords container_words_;
+  ContainerMessages container_messages_;
   EndSigns signs_;
   AttemptEnd end_;
 };

@@ -37,14 +37,16 @@ void Attempt::record_failure(const FailedRank& failed) {
 }
 
 void Attempt::on_foreign_line(std::string_view line) {
-  const bool is_first = container_words_.failed_save().empty();
-  if (!container_words_.hear(line) || !is_first || container_words_.failed_save().empty()) return;
-  outlet_.say(container_words_.failed_save());
-  outlet_.record(events::Warning{.message = std::string(container_words_.failed_save())});
+  const bool was_saved = container_messages_.failed_save().empty();
+  if (!container_messages_.handle_line(line) || !was_saved ||
+      container_messages_.failed_save().empty())
+    return;
+  outlet_.say(container_messages_.failed_save());
+  outlet_.record(events::Warning{.message = std::string(container_messages_.failed_save())});
 }
 
 bool Attempt::blame_container() {
-  const bool is_container = agent::blame_container(end_, container_words_.failure());
+  const bool is_container = agent::blame_container(end_, container_messages_.failure());
   if (is_container) outlet_.say(end_.message);
   return is_container;
 }
@@ -56,7 +58,7 @@ EndFacts Attempt::end_facts() const {
                  .has_any_rank = !members_.by_rank.empty(),
                  .retries_timeout = options_.retries_timeout,
                  .job_nodes = options_.job_nodes,
-                 .container = container_words_.failure()};
+                 .container = container_messages_.failure()};
   facts.end.step = progress_.step();
   facts.signs.has_reported_done = progress_.has_reported_done();
   for (const auto& [rank, member] : members_.by_rank)
@@ -176,6 +178,7 @@ void Attempt::fail_unended_ranks(Clock::time_point now) {
                                  : "has no exit record, and the step is over"},
               true, now);
   }
+  if (is_in_doubt()) announce();  // no later report can explain the failure
   finish(now);
 }
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/record_words.h"
-#include "runtime/agent/container_words.h"
+#include "runtime/agent/container_messages.h"
 #include "runtime/agent/messages.h"
 
 namespace dlrun::agent {

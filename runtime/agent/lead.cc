@@ -73,8 +73,8 @@ int end_without_step(const LeadOptions& options, const Env& env, const JobIdenti
       trap.facts = std::move(*facts);
   }
   auto [end, comes_again] = judge_script_end(trap);
-  if (!options.container_words.empty() && !end.is_slurms_doing && !end.is_cancelled) {
-    const auto failure = judge_creation(options.container_words);
+  if (!options.container_message.empty() && !end.is_slurms_doing && !end.is_cancelled) {
+    const auto failure = judge_creation(options.container_message);
     end.cause = failure.cause;
     end.message = fmt::format("the container could not be made: {}; the ranks were not started",
                               failure.sentence);

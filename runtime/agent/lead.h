@@ -50,7 +50,7 @@ struct LeadOptions {
   std::optional<int> never_started;
   /// With never_started: the container tool's message when the container could not be made. Empty:
   /// the container is not the reason.
-  std::string container_words;
+  std::string container_message;
   /// The srun command line; with `local` the `dlrun-agent rank` command line.
   std::vector<std::string> command;
 };

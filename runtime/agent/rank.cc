@@ -326,13 +326,22 @@ void RankRunner::tick() {
   output_.tick();
 }
 
+namespace {
+
+/// Returns the fields whose values do not depend on other ranks. The others are empty.
+TemplateFields own_fields(const RankOptions& options, const Env& env, const World& world) {
+  return {.world = world,
+          .run = env.get_or("DLRUN_RUN", ""),
+          .attempt = static_cast<int>(parse_int(env.get_or("DLRUN_ATTEMPT", "0")).value_or(0)),
+          .job = env.get_or("DLRUN_JOB", env.get_or("SLURM_JOB_ID", "")),
+          .nproc_per_node = options.nproc_per_node,
+          .roles = options.roles};
+}
+
+}  // namespace
+
 bool RankRunner::prepare() {
-  fields_.world = world_;
-  fields_.run = env_.get_or("DLRUN_RUN", "");
-  fields_.attempt = static_cast<int>(parse_int(env_.get_or("DLRUN_ATTEMPT", "0")).value_or(0));
-  fields_.job = env_.get_or("DLRUN_JOB", env_.get_or("SLURM_JOB_ID", ""));
-  fields_.nproc_per_node = options_.nproc_per_node;
-  fields_.roles = options_.roles;
+  fields_ = own_fields(options_, env_, world_);
   if (world_.rank != 0 && !needs_port(options_)) return true;
   if (auto held = hold_free_port()) {
     held_ = std::move(*held);
@@ -381,12 +390,11 @@ int run_rank(const RankOptions& options, const Env& env) {
   if (::isatty(STDIN_FILENO) == 1 && !env.has("DLRUN_LEAD")) {
     // The program replaces this process, so that it keeps the terminal as its input and output.
     auto own = env;
-    const TemplateFields fields{.world = *world,
-                                .addr = "127.0.0.1",
-                                .master_addr = "127.0.0.1",
-                                .nproc_per_node = options.nproc_per_node,
-                                .roles = options.roles,
-                                .table = {{"127.0.0.1", 0}}};
+    auto fields = own_fields(options, env, *world);
+    fields.addr = fields.master_addr = "127.0.0.1";
+    // The port is free again once the program has replaced this process.
+    if (const auto held = hold_free_port()) fields.port = fields.master_port = held->port;
+    fields.table = {{fields.addr, fields.port}};
     for (const auto& variable : options.templates)
       own.set(variable.name, variable.value.expand(fields));
     if (auto added = add_secrets(own, options.secrets, env.get_or("DLRUN_RUN", "")); !added)

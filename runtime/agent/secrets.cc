@@ -31,9 +31,9 @@ constexpr std::size_t kLargestFile = 8U << 20U;
   if ((info.st_mode & 077U) != 0)
     return fail(Errc::kInvalid, "{}: is open to others (mode {:o}); it must be 0600", path.string(),
                 info.st_mode & 0777U);
-  std::string text(static_cast<std::size_t>(info.st_size), '\0');
-  if (text.size() > kLargestFile)
+  if (info.st_size > static_cast<off_t>(kLargestFile))
     return fail(Errc::kInvalid, "{}: larger than {} bytes", path.string(), kLargestFile);
+  std::string text(static_cast<std::size_t>(info.st_size), '\0');
   std::size_t size = 0;
   while (size < text.size()) {
     const ssize_t got = ::read(file.get(), text.data() + size, text.size() - size);

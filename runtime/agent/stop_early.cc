@@ -42,7 +42,7 @@ constexpr milliseconds kLastWriteLimit{1000};
 }
 
 [[nodiscard]] bool is_better(const StopRule& rule, double a, double b) {
-  return rule.less_is_better ? a < b : a > b;
+  return rule.is_smaller_better ? a < b : a > b;
 }
 
 [[nodiscard]] std::string line_of(const BestSoFar& report) {
@@ -89,7 +89,7 @@ Result<StopRule> parse_stop_rule(std::string_view text) {
     return fail(Errc::kUsage, "--stop-early '{}' is not min:NAME or max:NAME",
                 printable(text.substr(0, 80)));
   rule.metric = text.substr(colon + 1);
-  rule.less_is_better = goal == "min";
+  rule.is_smaller_better = goal == "min";
   return rule;
 }
 

@@ -21,7 +21,7 @@ namespace dlrun::agent {
 /// The options --stop-early and --stop-after of lead.
 struct StopRule {
   std::string metric{};  ///< the name of a number in the program's reports; empty: no rule
-  bool less_is_better = true;
+  bool is_smaller_better = true;
   std::int64_t after = 1;  ///< no point ends before this epoch (or step, if it reports no epoch)
 };
 

@@ -68,7 +68,7 @@ bool is_agent(std::string_view word) {
   return word == "dlrun-agent" || word.ends_with("/dlrun-agent");
 }
 
-constexpr std::string_view kOptionsWithoutValue = "EhHjklOqQRsuvVXZ";
+constexpr std::string_view kOptionsWithoutValue = "EHhjlOqQuvVXZ";
 
 /// Returns the value of an output option such as "--output=x", "--error", "-o" or "-lox"; nullopt
 /// for other options. An empty value means that the value is the next argument.

@@ -22,8 +22,6 @@ using std::chrono::steady_clock;
 namespace {
 
 constexpr std::size_t kLineLimit = 1U << 20U;
-// Time that agent and lead may need to answer, in addition to the requested wait.
-constexpr milliseconds kAnswerWithin{30'000};
 
 std::string hex_of(std::string_view bytes) {
   return to_hex(std::span(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()));
@@ -52,7 +50,7 @@ Result<Reply> parse_reply(std::string_view line) {
 
 }  // namespace
 
-Result<std::unique_ptr<AgentStore>> AgentStore::open(UniqueFd socket) {
+Result<std::unique_ptr<AgentStore>> AgentStore::open(UniqueFd socket, milliseconds answer_within) {
   int type = 0;
   socklen_t length = sizeof type;
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_TYPE, &type, &length) != 0 || type != SOCK_STREAM) {
@@ -63,19 +61,27 @@ Result<std::unique_ptr<AgentStore>> AgentStore::open(UniqueFd socket) {
   }
   if (::fcntl(socket.get(), F_SETFD, FD_CLOEXEC) != 0)
     return fail(Errc::kIo, "store: {}", errno_text(errno));
-  return std::unique_ptr<AgentStore>(new AgentStore(std::move(socket)));
+  return std::unique_ptr<AgentStore>(new AgentStore(std::move(socket), answer_within));
 }
 
 Result<> AgentStore::send_line(std::string_view line) {
   if (!socket_.is_open())
     return fail(Errc::kUnavailable, "store: the connection to the agent is closed");
+  const auto deadline = steady_clock::now() + answer_within_;
   while (!line.empty()) {
-    const ssize_t sent = ::send(socket_.get(), line.data(), line.size(), MSG_NOSIGNAL);
+    const ssize_t sent =
+        ::send(socket_.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent >= 0) {
       line.remove_prefix(static_cast<std::size_t>(sent));
     } else if (errno == EAGAIN) {
+      const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
+      if (left <= milliseconds::zero()) {
+        socket_.reset();  // part of the line may have been sent
+        return fail(Errc::kTimeout, "store: the agent accepted no data for {} ms",
+                    answer_within_.count());
+      }
       pollfd writable{.fd = socket_.get(), .events = POLLOUT, .revents = 0};
-      ::poll(&writable, 1, 1000);
+      ::poll(&writable, 1, static_cast<int>(std::min<milliseconds::rep>(left.count(), 60'000)));
     } else if (errno != EINTR) {
       const int error = errno;
       socket_.reset();
@@ -132,7 +138,7 @@ Result<> AgentStore::put(std::string_view key, std::string_view value) {
   const std::lock_guard lock(mutex_);
   DLRUN_TRY(
       send_line(request.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + '\n'));
-  DLRUN_TRY_ASSIGN(const auto line, receive_line(kAnswerWithin));
+  DLRUN_TRY_ASSIGN(const auto line, receive_line(answer_within_));
   DLRUN_TRY_ASSIGN(const auto reply, parse_reply(line));
   if (!reply.ok)
     return fail(Errc::kRefused, "store: put '{}': {}", printable(key), printable(reply.error));
@@ -144,7 +150,7 @@ Result<std::string> AgentStore::get(std::string_view key, milliseconds wait) {
   const std::lock_guard lock(mutex_);
   DLRUN_TRY(
       send_line(request.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + '\n'));
-  DLRUN_TRY_ASSIGN(const auto line, receive_line(wait + kAnswerWithin));
+  DLRUN_TRY_ASSIGN(const auto line, receive_line(wait + answer_within_));
   DLRUN_TRY_ASSIGN(const auto reply, parse_reply(line));
   if (!reply.ok)
     return fail(Errc::kTimeout, "store: get '{}': {}", printable(key), printable(reply.error));

@@ -2,6 +2,7 @@
 // The client of the agent's store. Uses the socket that `dlrun-agent rank --trusted` passes to its
 // program (ENVIRONMENT.md, "The store").
 
+#include <chrono>
 #include <mutex>
 #include <string>
 
@@ -14,8 +15,10 @@ namespace dlrun {
 class AgentStore final : public Store {
  public:
   /// Takes ownership of a connected stream socket and makes it close-on-exec. Fails with kInvalid
-  /// if it is not a stream socket.
-  [[nodiscard]] static Result<std::unique_ptr<AgentStore>> open(UniqueFd socket);
+  /// if it is not a stream socket. `answer_within`: the time that agent and lead may need to accept
+  /// a request, and to answer it after its own wait.
+  [[nodiscard]] static Result<std::unique_ptr<AgentStore>> open(
+      UniqueFd socket, std::chrono::milliseconds answer_within = std::chrono::seconds(30));
 
   [[nodiscard]] Result<> put(std::string_view key, std::string_view value) override;
   [[nodiscard]] Result<std::string> get(std::string_view key,
@@ -23,7 +26,8 @@ class AgentStore final : public Store {
   [[nodiscard]] Result<> report_progress(std::string_view json_object) override;
 
  private:
-  explicit AgentStore(UniqueFd socket) : socket_(std::move(socket)) {}
+  AgentStore(UniqueFd socket, std::chrono::milliseconds answer_within)
+      : socket_(std::move(socket)), answer_within_(answer_within) {}
 
   /// Sends a line. Closes the connection after a failure, because its state is then unknown.
   [[nodiscard]] Result<> send_line(std::string_view line);
@@ -32,6 +36,7 @@ class AgentStore final : public Store {
 
   std::mutex mutex_;
   UniqueFd socket_;
+  std::chrono::milliseconds answer_within_;
   std::string received_;  ///< bytes that arrived after the last line
 };
 

@@ -106,8 +106,13 @@ class LibpmixClient final : public PmixClient {
     pmix_value_t* size = nullptr;
     DLRUN_TRY(
         checked(PMIx_Get(&job, PMIX_JOB_SIZE, nullptr, 0, &size), "PMIx_Get of the job's size"));
-    if (size->type == PMIX_UINT32) client->size_ = static_cast<int>(size->data.uint32);
+    const auto type = size->type;
+    if (type == PMIX_UINT32) client->size_ = static_cast<int>(size->data.uint32);
     PMIX_VALUE_RELEASE(size);
+    if (type != PMIX_UINT32) {
+      return fail(Errc::kInternal, "PMIx gives the job's size with type {}, expected {} (uint32)",
+                  type, PMIX_UINT32);
+    }
     // A daemon does not answer other nodes at all about a rank that has not committed any key, so
     // commit one.
     DLRUN_TRY(client->put("dlrun", "here"));

@@ -16,7 +16,7 @@ namespace dlrun {
 
 namespace {
 
-/// All backends. A backend without a function is loaded as a module.
+/// One backend. If `connect` is nullptr, the backend is in a module that is loaded on request.
 struct Row {
   std::string_view name;
   Result<std::unique_ptr<Communicator>> (*connect)(const CommunicatorOptions& options);
@@ -40,9 +40,9 @@ Result<std::unique_ptr<Communicator>> connect(const Row& row, const Communicator
     DLRUN_TRY_ASSIGN(const auto module, load_comm_backend(row.name));
     connect_function = module->connect;
   }
-  CommunicatorOptions here = options;
-  here.processors = usable_processors();
-  auto connected = connect_function(here);
+  CommunicatorOptions own = options;
+  own.processors = usable_processors();
+  auto connected = connect_function(own);
   if (!connected) {
     return fail(connected.error().code, "{}: connecting rank {} of {}: {}", row.name,
                 options.world.rank, options.world.size, connected.error().message);
@@ -54,8 +54,8 @@ bool is_one_node(const World& world) {
   return world.nnodes == 1 && world.local_size == world.size;
 }
 
-/// Returns the backend for "auto". All ranks choose the same backend, because these options are
-/// equal on all ranks.
+/// Returns the backend for "auto". The options that decide are equal on all ranks, so all ranks
+/// choose the same backend.
 Result<std::string_view> choose(const CommunicatorOptions& options) {
   if (options.world.size == 1) return "single";
   if (is_one_node(options.world) && options.store != nullptr) return "shm";

@@ -5,9 +5,9 @@
 
 namespace dlrun {
 
-void CollectiveWatch::look() {
+void CollectiveWatch::check() {
   const std::lock_guard lock(mutex_);
-  look_locked();
+  check_locked();
 }
 
 Result<> CollectiveWatch::healthy() {
@@ -20,7 +20,7 @@ Result<> CollectiveWatch::settled(std::chrono::milliseconds limit) {
   while (true) {
     {
       const std::lock_guard lock(mutex_);
-      look_locked();
+      check_locked();
       DLRUN_TRY(state());
       if (!is_busy_) return {};
       if (Clock::now() > until)
@@ -40,10 +40,9 @@ Result<> CollectiveWatch::state() const {
   return {};
 }
 
-void CollectiveWatch::look_locked() {
+void CollectiveWatch::check_locked() {
   if (is_aborted_) return;
-  // Query is_busy() before error(): a collective that has ended by then has already reported its
-  // error.
+  // Query is_busy() before error(): if a collective is no longer busy, error() includes its error.
   const bool is_busy = is_busy_ && device_.is_busy();
   if (auto error = device_.error(); !error) return abort_locked(error.error().message);
   is_busy_ = is_busy;
@@ -58,7 +57,7 @@ void CollectiveWatch::abort_locked(std::string_view reason) {
   // take it for a success.
   if (std::exchange(is_aborted_, true)) return;
   reason_ = reason;
-  device_.cut_off();
+  device_.abort_all();
 }
 
 }  // namespace dlrun

@@ -3,8 +3,8 @@
 //
 // A collective on a device ends after the call that started it. An aborted collective ends too:
 // work that waits for it continues with partial sums, and no call fails. The watch therefore
-// remembers when a collective was last started, aborts collectives that take too long, and from
-// then on returns an error to every caller.
+// remembers when a collective was last started and aborts collectives that take too long. After an
+// abort it returns an error to every caller.
 
 #include <chrono>
 #include <mutex>
@@ -15,7 +15,7 @@
 
 namespace dlrun {
 
-/// The functions of a device communicator that the watch needs.
+/// The functions of a device communicator that CollectiveWatch calls.
 class DeviceCollectives {
  public:
   virtual ~DeviceCollectives() = default;
@@ -24,7 +24,7 @@ class DeviceCollectives {
   /// Returns true while a started collective has not ended.
   [[nodiscard]] virtual bool is_busy() = 0;
   /// Aborts all running collectives; their buffers hold partial results. Called once.
-  virtual void cut_off() = 0;
+  virtual void abort_all() = 0;
 };
 
 /// Thread-safe. Calls the functions of `device` from one thread at a time.
@@ -50,29 +50,29 @@ class CollectiveWatch {
 
   /// Aborts the collectives if one has failed or has run longer than the timeout. Call it
   /// periodically.
-  void look();
+  void check();
 
   /// Fails with kPeer and the first reason if the collectives were aborted. Does not query the
   /// device.
   [[nodiscard]] Result<> healthy();
 
   /// Waits until all started collectives have ended. Fails with kPeer if one failed, or did not end
-  /// within `limit` or the timeout; the running ones are then aborted.
+  /// within `limit` or the timeout; the running collectives are then aborted.
   [[nodiscard]] Result<> settled(std::chrono::milliseconds limit);
 
-  /// Aborts the collectives.
+  /// Aborts the collectives. Later calls fail with kPeer and the first reason.
   void abandon(std::string_view reason);
 
  private:
   [[nodiscard]] Result<> state() const;
-  void look_locked();
+  void check_locked();
   void abort_locked(std::string_view reason);
 
   DeviceCollectives& device_;
   std::chrono::milliseconds timeout_;
   std::mutex mutex_;  ///< guards calls of device_ and the members below
   bool is_aborted_ = false;
-  bool is_busy_ = false;  ///< a collective was started and is not yet known to have ended
+  bool is_busy_ = false;  ///< true from a start until the watch sees the collective's end
   Clock::time_point started_at_;
   std::string reason_;
 };

@@ -12,7 +12,7 @@
 // Error codes: kPeer (another rank failed, or called another operation), kTimeout, kShape (a count
 // or type does not fit), kInternal. The message names the operation, this rank and, where the
 // backend knows it, the failed rank. After kPeer or kTimeout the communicator cannot be used any
-// more, and the attempt is over.
+// more, and the attempt must end.
 
 #include <concepts>
 #include <cstddef>

@@ -44,8 +44,8 @@ using std::chrono::milliseconds;
 // How long the destructor waits for ranks that have not yet received this rank's last messages.
 constexpr milliseconds kLeaveWithin{5'000};
 
-/// Adapts our store to Gloo's interface. Gloo expects exceptions, so error() keeps the store's own
-/// error.
+/// Adapts our store to Gloo's interface. Gloo expects exceptions; error() returns the store's error
+/// that caused the exception.
 class StoreOfGloo final : public gloo::rendezvous::Store {
  public:
   StoreOfGloo(dlrun::Store& store, std::string prefix, milliseconds timeout)
@@ -111,7 +111,7 @@ class SigpipeBlocked {
 
 /// Removes the source location from messages like "[gloo/transport/tcp/pair.cc:589] Connection
 /// closed by peer [10.0.0.2]:4711".
-std::string_view without_place(std::string_view message) {
+std::string_view without_source_location(std::string_view message) {
   if (message.starts_with('[')) {
     if (const auto end = message.find("] "); end != std::string_view::npos)
       message.remove_prefix(end + 2);
@@ -134,8 +134,8 @@ class GlooCommunicator final : public Communicator {
       thread_.join();
     }
     if (!is_abandoned_) {
-      // Closing a socket with unread bytes discards data that is not yet sent. Close only when all
-      // ranks have arrived here.
+      // Closing a socket with unread bytes discards data that is not yet sent. Wait until all ranks
+      // have reached this barrier, and close then.
       timeout_ = std::min(timeout_, kLeaveWithin);
       (void)barrier();
     }
@@ -274,8 +274,8 @@ class GlooCommunicator final : public Communicator {
     });
   }
 
-  /// Reduces in size - 1 steps around the ring. Part p starts at rank p + 1 and ends, complete, at
-  /// rank p.
+  /// Reduces in size - 1 steps around the ring. The sum of part p starts at rank p + 1 and is
+  /// complete at rank p.
   template <typename T>
   void ring_reduce_scatter(std::span<const T> all, std::span<T> mine, ReduceOp op,
                            std::uint64_t slot) {
@@ -307,7 +307,7 @@ class GlooCommunicator final : public Communicator {
       call();
       return {};
     } catch (const std::exception& caught) {
-      const std::string_view message = without_place(caught.what());
+      const std::string_view message = without_source_location(caught.what());
       const bool is_timeout = message.find("imed out") != std::string_view::npos ||
                               message.find("imeout") != std::string_view::npos;
       return fail(is_timeout ? Errc::kTimeout : Errc::kPeer, "{}{}", message,
@@ -315,8 +315,8 @@ class GlooCommunicator final : public Communicator {
     }
   }
 
-  /// Returns a text that names the lost ranks. Finds them by sending each rank a byte that no rank
-  /// receives, because Gloo's messages contain only an address.
+  /// Returns a text that names the lost ranks. Gloo's messages contain only an address, so this
+  /// function sends each rank a byte that no rank receives; sending to a lost rank fails.
   std::string lost_peers() {
     std::string lost;
     for (int peer = 0; peer < size(); ++peer) {
@@ -368,7 +368,7 @@ Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options
     return std::make_unique<GlooCommunicator>(std::move(context), options.timeout);
   } catch (const std::exception& caught) {
     if (store.error()) return tl::unexpected(*store.error());
-    return fail(Errc::kPeer, "{}", without_place(caught.what()));
+    return fail(Errc::kPeer, "{}", without_source_location(caught.what()));
   }
 }
 

@@ -23,7 +23,7 @@ enum class GuardedCall : std::uint8_t {
 };
 
 struct Call {
-  static constexpr std::size_t kWords = 5;
+  static constexpr std::size_t kFields = 5;
 
   GuardedCall operation = GuardedCall::kBarrier;
   ReduceOp op = ReduceOp::kSum;
@@ -31,21 +31,21 @@ struct Call {
   std::uint64_t count = 0;
   int root = 0;
 
-  [[nodiscard]] std::array<std::uint64_t, kWords> words() const {
+  [[nodiscard]] std::array<std::uint64_t, kFields> fields() const {
     return {static_cast<std::uint64_t>(operation), static_cast<std::uint64_t>(op),
             static_cast<std::uint64_t>(type), count, static_cast<std::uint64_t>(root)};
   }
-  [[nodiscard]] static Call of_words(const std::uint64_t* words) {
-    return {static_cast<GuardedCall>(words[0]), static_cast<ReduceOp>(words[1]),
-            static_cast<DataType>(words[2]), words[3], static_cast<int>(words[4])};
+  [[nodiscard]] static Call from_fields(const std::uint64_t* fields) {
+    return {static_cast<GuardedCall>(fields[0]), static_cast<ReduceOp>(fields[1]),
+            static_cast<DataType>(fields[2]), fields[3], static_cast<int>(fields[4])};
   }
 
-  /// Returns the FNV-1a hash of the words.
+  /// Returns the FNV-1a hash of the fields.
   [[nodiscard]] std::uint64_t fingerprint() const {
     std::uint64_t hash = 0xcbf29ce484222325U;
-    for (std::uint64_t word : words()) {
-      for (int byte = 0; byte < 8; ++byte, word >>= 8U)
-        hash = (hash ^ (word & 0xffU)) * 0x100000001b3U;
+    for (std::uint64_t field : fields()) {
+      for (int byte = 0; byte < 8; ++byte, field >>= 8U)
+        hash = (hash ^ (field & 0xffU)) * 0x100000001b3U;
     }
     return hash;
   }
@@ -171,7 +171,7 @@ class GuardedCommunicator final : public Communicator {
   }
 
  private:
-  /// A request that knows its call, so that an error can name it.
+  /// A request together with its call, so that an error message can name the call.
   class Described final : public Request::State {
    public:
     Described(GuardedCommunicator& owner, const Call& call, std::uint64_t number, Request request)
@@ -226,21 +226,21 @@ class GuardedCommunicator final : public Communicator {
     if (extremes[0] == ~extremes[1]) return {};
     auto calls = gather_calls(call);
     if (!calls) return finish(call, calls_, tl::unexpected(std::move(calls.error())));
-    // The backend is not abandoned: every rank takes part and returns this same error.
+    // Do not abandon the backend: every rank has taken part and returns the same error.
     return described(call, calls_, fail(Errc::kPeer, "the calls of the ranks differ: {}", *calls));
   }
 
   /// Returns a text with all ranks' calls: "barrier() in ranks 0, 1; broadcast(float32 x 7, root 0)
   /// in rank 2".
   [[nodiscard]] Result<std::string> gather_calls(const Call& call) {
-    auto mine = call.words();
+    auto mine = call.fields();
     std::vector<std::uint64_t> all(mine.size() * static_cast<std::size_t>(size()));
     DLRUN_TRY(backend_->all_gather(std::span(mine), std::span(all)));
     std::vector<std::pair<Call, std::vector<int>>> calls;
     for (int peer = 0; peer < size(); ++peer) {
-      const Call other = Call::of_words(&all[static_cast<std::size_t>(peer) * Call::kWords]);
+      const Call other = Call::from_fields(&all[static_cast<std::size_t>(peer) * Call::kFields]);
       auto at = calls.begin();
-      while (at != calls.end() && at->first.words() != other.words()) ++at;
+      while (at != calls.end() && at->first.fields() != other.fields()) ++at;
       if (at == calls.end()) at = calls.insert(at, {other, {}});
       at->second.push_back(peer);
     }

@@ -14,7 +14,7 @@
 
 namespace dlrun {
 
-/// Wraps `backend`.
+/// Wraps `backend`; the result owns it.
 [[nodiscard]] std::unique_ptr<Communicator> make_guarded(std::unique_ptr<Communicator> backend,
                                                          std::uint64_t checked_calls);
 

@@ -1,7 +1,7 @@
 #pragma once
 // 16-bit floating-point numbers that can be sent and added. Conversion rounds to nearest, ties to
-// even, as IEEE 754 specifies. The compilers' own types are not used because g++ 12 and clang 14
-// support different ones.
+// even, as IEEE 754 specifies. The compilers' own 16-bit types are not used, because g++ 12 and
+// clang 14 support different types.
 
 #include <bit>
 #include <cstdint>
@@ -35,30 +35,30 @@ struct Float16 {
   explicit Float16(float value) {
     const auto wide = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t sign = (wide >> 16U) & 0x8000U;
-    std::uint32_t size = wide & 0x7fffffffU;
+    std::uint32_t magnitude = wide & 0x7fffffffU;
     constexpr std::uint32_t kTooLarge = (127U + 16U) << 23U;  // 2^16
     constexpr std::uint32_t kSmallest = (127U - 14U) << 23U;  // 2^-14
     // A float whose last bit has the value 2^-24.
     constexpr std::uint32_t kStep = (127U - 24U + 23U) << 23U;
-    if (size >= kTooLarge) {
-      size = size > 0x7f800000U ? 0x7e00U : 0x7c00U;
-    } else if (size < kSmallest) {
+    if (magnitude >= kTooLarge) {
+      magnitude = magnitude > 0x7f800000U ? 0x7e00U : 0x7c00U;
+    } else if (magnitude < kSmallest) {
       // This addition rounds to a multiple of 2^-24 and leaves the result in the low bits.
-      size =
-          std::bit_cast<std::uint32_t>(std::bit_cast<float>(size) + std::bit_cast<float>(kStep)) -
-          kStep;
+      magnitude = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) +
+                                               std::bit_cast<float>(kStep)) -
+                  kStep;
     } else {
-      size = (size - ((127U - 15U) << 23U) + 0xfffU + ((size >> 13U) & 1U)) >> 13U;
+      magnitude = (magnitude - ((127U - 15U) << 23U) + 0xfffU + ((magnitude >> 13U) & 1U)) >> 13U;
     }
-    bits = static_cast<std::uint16_t>(sign | size);
+    bits = static_cast<std::uint16_t>(sign | magnitude);
   }
   operator float() const {  // NOLINT(google-explicit-constructor): exact
     const std::uint32_t sign = (bits & 0x8000U) << 16U;
     const std::uint32_t exponent = (bits >> 10U) & 0x1fU;
     const std::uint32_t fraction = bits & 0x3ffU;
     if (exponent == 0) {
-      const float size = static_cast<float>(fraction) * 0x1p-24F;
-      return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(size));
+      const float magnitude = static_cast<float>(fraction) * 0x1p-24F;
+      return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(magnitude));
     }
     return std::bit_cast<float>(sign | (exponent == 31 ? 255U : exponent + 127U - 15U) << 23U |
                                 fraction << 13U);

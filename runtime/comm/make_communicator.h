@@ -28,7 +28,7 @@ struct CommunicatorOptions {
   /// Store where the ranks find each other. The caller owns the store, which must outlive the
   /// communicator. mpi and single do not need one.
   Store* store = nullptr;
-  /// Distinguishes several communicators that use one store; the same on every rank.
+  /// Distinguishes several communicators that use one store. Must be equal on every rank.
   std::string prefix = "world";
   /// This rank's numeric IP address for the other ranks, from DLRUN_ADDR. Only gloo uses it. If it
   /// is empty, gloo uses Store::own_address(). If that is empty too, gloo uses the loopback
@@ -39,9 +39,9 @@ struct CommunicatorOptions {
   /// launcher ends a rank that waits for a dead one.
   std::chrono::milliseconds timeout{std::chrono::minutes(10)};
 
-  /// The ranks compare the first checked_calls calls before they run them. If a rank calls another
-  /// operation, or the same operation with another size, an error then names the rank, and no rank
-  /// hangs. Each check costs one all-reduce of 16 bytes and prevents overlap with computation.
+  /// The ranks compare the first checked_calls calls before they run them. If the calls differ in
+  /// operation or size, all ranks get an error that names the ranks, and no rank hangs. Each check
+  /// costs one all-reduce of 16 bytes and prevents overlap with computation.
   std::uint64_t checked_calls = kCheckedCallsDefault;
 
 #ifdef NDEBUG
@@ -52,7 +52,8 @@ struct CommunicatorOptions {
 };
 
 /// Creates a communicator and blocks until all ranks are connected. The backend is "single", "shm"
-/// (ranks of one node), "mpi", "gloo", "nccl" or "auto". "auto" selects the first that fits:
+/// (ranks of one node), "mpi", "gloo", "nccl" or "auto". "auto" selects the first backend that
+/// fits:
 /// - single for a world of one rank;
 /// - shm for one node with a store;
 /// - mpi if an MPI launcher or PMIx started this process and this build has MPI;
@@ -64,10 +65,10 @@ struct CommunicatorOptions {
 [[nodiscard]] Result<std::unique_ptr<Communicator>> make_communicator(
     std::string_view backend, const CommunicatorOptions& options);
 
-/// Opens the store where the ranks meet: the one in DLRUN_STORE, else PMIx's (under `srun
-/// --mpi=pmix` and mpirun). Returns nullptr if there is no store, or `backend` needs none. "auto"
-/// continues without a store if this installation has no PMIx. Fails as open_store() and
-/// PmixStore::open() do.
+/// Opens the store where the ranks find each other: the store that DLRUN_STORE names, else PMIx's
+/// (under `srun --mpi=pmix` and mpirun). Returns nullptr if there is no store, or `backend` needs
+/// none. "auto" continues without a store if this installation has no PMIx. Fails as open_store()
+/// and PmixStore::open() do.
 [[nodiscard]] Result<std::unique_ptr<Store>> open_store_for(std::string_view backend,
                                                             const World& world, const Env& env);
 

@@ -14,8 +14,8 @@ namespace dlrun {
 struct CommBackend {
   /// Version, and hash of the headers that program and module share.
   const char* interface = DLRUN_COMM_INTERFACE;
-  /// Connects to the other ranks. The communicator need not check the arguments of its calls: the
-  /// guard (guarded.h) does.
+  /// Connects to the other ranks. The communicator need not check the arguments of its calls:
+  /// GuardedCommunicator (guarded.h) checks them.
   Result<std::unique_ptr<Communicator>> (*connect)(const CommunicatorOptions& options) = nullptr;
 };
 

@@ -117,8 +117,8 @@ class MpiLifetime {
                   "MPI was started and ended in this process already; it cannot be started again");
     }
     // Ranks that share a core and wait by spinning make a small all-reduce a thousand times slower.
-    // Open MPI detects this only if its own launcher counts the slots. setenv is safe here, because
-    // MPI has not started its threads yet.
+    // Open MPI detects shared cores only if its own launcher counts the slots. setenv is safe here,
+    // because MPI has not started its threads yet.
     if (options.world.local_size > options.processors)
       ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     if (options.world.nnodes == 1 && options.world.local_size == options.world.size)
@@ -142,7 +142,7 @@ class MpiLifetime {
   }
 
   /// Makes the destructor skip MPI_Finalize, which would wait for the other ranks. The launcher
-  /// ends these when this process exits.
+  /// ends the other ranks when this process exits.
   void abandon() { is_abandoned_ = true; }
 
  private:
@@ -212,9 +212,9 @@ class MpiCommunicator final : public Communicator {
 
   void progress() override {
     // Querying one request lets the library advance all of them.
-    if (under_way_.empty()) return;
+    if (running_.empty()) return;
     int is_complete = 0;
-    MPI_Request_get_status(under_way_.front()->requests.back(), &is_complete, MPI_STATUS_IGNORE);
+    MPI_Request_get_status(running_.front()->requests.back(), &is_complete, MPI_STATUS_IGNORE);
   }
 
   Result<> broadcast(Buffer data, int root) override {
@@ -245,18 +245,18 @@ class MpiCommunicator final : public Communicator {
   Result<> barrier() override { return checked(MPI_Barrier(comm_), "MPI_Barrier"); }
 
  private:
-  /// One start_all_reduce(). It is in the communicator's list while it exists.
+  /// One start_all_reduce(). The communicator's running_ lists it until it is destroyed.
   class Pending final : public Request::State {
    public:
-    explicit Pending(MpiCommunicator& owner) : owner_(owner) { owner_.under_way_.push_back(this); }
-    ~Pending() override { std::erase(owner_.under_way_, this); }
+    explicit Pending(MpiCommunicator& owner) : owner_(owner) { owner_.running_.push_back(this); }
+    ~Pending() override { std::erase(owner_.running_, this); }
     Pending(const Pending&) = delete;
     Pending& operator=(const Pending&) = delete;
 
     Result<> finish() override {
       if (owner_.is_abandoned_) return fail(Errc::kPeer, "the communicator was abandoned");
-      // MPI copies data only while it is polled. A rank that sleeps at once is slow; one that never
-      // sleeps takes a core that the other ranks may need.
+      // MPI copies data only while it is polled. A rank that sleeps at once is slow. A rank that
+      // never sleeps takes a core that the other ranks may need.
       const auto sleep_after = std::chrono::steady_clock::now() + kPollFor;
       while (true) {
         int is_complete = 0;
@@ -288,8 +288,9 @@ class MpiCommunicator final : public Communicator {
   static Result<> fits_int(std::size_t count) {
     if (count <= static_cast<std::size_t>(std::numeric_limits<int>::max())) return {};
     return fail(Errc::kShape,
-                "{} elements a rank; MPI takes at most {} in this call: call it in pieces", count,
-                std::numeric_limits<int>::max());
+                "{} elements per rank, but this MPI call takes at most {}: split the data into "
+                "several calls",
+                count, std::numeric_limits<int>::max());
   }
 
   std::shared_ptr<MpiLifetime> lifetime_;
@@ -298,7 +299,7 @@ class MpiCommunicator final : public Communicator {
   int size_;
   bool is_abandoned_ = false;
   HalfOps half_ops_;
-  std::vector<Pending*> under_way_;  ///< oldest first
+  std::vector<Pending*> running_;  ///< oldest first
 };
 
 Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options) {

@@ -3,10 +3,10 @@
 //
 // A collective waits for the caller's compute stream, and the compute stream waits for the result.
 // Both waits happen on the device, so the calling thread continues. Host memory is accepted too,
-// for losses, hashes and the guard's checks: it is copied to the device, and the call waits. NCCL
-// waits for a lost rank without a limit, on the device as well. A watchdog thread therefore checks
-// for NCCL's asynchronous errors and for collectives past the timeout, and aborts the communicator,
-// which ends the waiting kernels.
+// for losses, hashes and the checks of guarded.h. Its data is copied to the device, and the call
+// waits. NCCL waits for a lost rank without a limit, on the device as well. A watchdog thread
+// therefore checks for NCCL's asynchronous errors and for collectives past the timeout, and aborts
+// the communicator, which ends the waiting kernels.
 
 #include <algorithm>
 #include <condition_variable>
@@ -115,7 +115,7 @@ bool is_device_memory(const void* data) {
   return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
 }
 
-/// The functions that the watch needs, for one communicator and its stream.
+/// The functions that CollectiveWatch calls, for one communicator and its stream.
 class NcclCollectives final : public DeviceCollectives {
  public:
   NcclCollectives(ncclComm_t comm, const cudaStream_t& stream) : comm_(comm), stream_(stream) {}
@@ -129,7 +129,7 @@ class NcclCollectives final : public DeviceCollectives {
                                        : cuda(queued, "a collective failed on the device");
   }
   bool is_busy() override { return cudaStreamQuery(stream_) == cudaErrorNotReady; }
-  void cut_off() override { ncclCommAbort(comm_); }
+  void abort_all() override { ncclCommAbort(comm_); }
 
  private:
   ncclComm_t comm_;
@@ -251,20 +251,20 @@ class NcclCommunicator final : public Communicator {
     Event done_;
   };
 
-  /// Runs one collective. Input and output are the same memory, disjoint, or (all_gather in place)
-  /// one inside the other.
+  /// Runs one collective. Input and output are the same memory, disjoint memory, or (all_gather in
+  /// place) the input is a part of the output.
   template <typename Function>
   Result<> run(ConstBuffer input, Buffer output, const char* call, Function&& function) {
     const bool stages_input = !is_device_memory(input.data);
     const bool stages_output = !is_device_memory(output.data);
-    const bool is_one = input.data == output.data && input.size_bytes() == output.size_bytes();
+    const bool is_in_place = input.data == output.data && input.size_bytes() == output.size_bytes();
     const std::size_t input_bytes =
         stages_input ? (input.size_bytes() + 255U) & ~std::size_t{255} : 0;
-    const std::size_t output_bytes = stages_output && !is_one ? output.size_bytes() : 0;
+    const std::size_t output_bytes = stages_output && !is_in_place ? output.size_bytes() : 0;
     DLRUN_TRY(grow_staging(input_bytes + output_bytes));
     const void* const from = stages_input ? staging_ : input.data;
     void* const to = !stages_output ? output.data
-                     : is_one       ? staging_
+                     : is_in_place  ? staging_
                                     : static_cast<std::byte*>(staging_) + input_bytes;
     if (stages_input) {
       DLRUN_TRY(cuda(cudaMemcpyAsync(staging_, input.data, input.size_bytes(),
@@ -324,7 +324,7 @@ class NcclCommunicator final : public Communicator {
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, kWatchEvery, [&] { return is_closing_; })) {
       lock.unlock();
-      watch_.look();
+      watch_.check();
       lock.lock();
     }
   }
@@ -350,8 +350,8 @@ class NcclCommunicator final : public Communicator {
   std::thread watchdog_;
 };
 
-/// Returns this rank's GPU: the only visible one, or the one with the index of the local rank.
-/// Makes it the thread's current device.
+/// Returns this rank's GPU: the only visible GPU, or the GPU whose index is the local rank. Makes
+/// it the thread's current device.
 Result<int> choose_device(const World& world) {
   int count = 0;
   if (const cudaError_t found = cudaGetDeviceCount(&count); found != cudaSuccess || count == 0) {
@@ -363,7 +363,7 @@ Result<int> choose_device(const World& world) {
   const int device = count == 1 ? 0 : world.local_rank;
   if (device >= count) {
     return fail(Errc::kInvalid,
-                "local rank {} has no GPU: this process sees {}; NCCL takes one rank a GPU",
+                "local rank {} has no GPU: this process sees {}; NCCL needs one GPU for each rank",
                 world.local_rank, count);
   }
   DLRUN_TRY(cuda(cudaSetDevice(device), "cudaSetDevice"));

@@ -2,9 +2,9 @@
 // (reduce-scatter, then all-gather), in chunks that fit into the processor's cache. shm_segment.h
 // defines how ranks share memory and wait for each other.
 //
-// A request does its work when the caller waits for it, or in the next collective call. Copying
+// A request does its work when the caller waits for it, or in the next collective call. The copy
 // occupies this processor whenever it runs, so an earlier start would gain nothing. A later start
-// also gives the other ranks time to arrive.
+// gives the other ranks time to arrive.
 
 #include "runtime/comm/shm.h"
 
@@ -29,7 +29,7 @@ enum class ShmOperation : std::uint64_t {
   kBarrier
 };
 
-/// Limit for the data of all ranks together, in bytes. Up to it, every rank reduces all data by
+/// If the data of all ranks together has at most this many bytes, every rank reduces all data by
 /// itself, in one step instead of two.
 constexpr std::size_t kOneStepBytes = std::size_t{32} << 10U;
 /// Number of bytes combined at a time, so that the partial sum stays in the first-level cache.
@@ -169,11 +169,12 @@ class ShmCommunicator final : public Communicator {
   }
 
   /// Announces a call to the other ranks as 64 bits: operation, type, reduction or root, count.
-  Result<> begin(ShmOperation operation, DataType type, std::size_t count, std::uint64_t more) {
+  Result<> begin(ShmOperation operation, DataType type, std::size_t count,
+                 std::uint64_t op_or_root) {
     if (operation != ShmOperation::kAllReduce) DLRUN_TRY(run_requests(next_request_));
     writer_.begin(count * size_of(type));
     segment_->begin(static_cast<std::uint64_t>(operation) << 60U |
-                    static_cast<std::uint64_t>(type) << 56U | (more & 0xffffU) << 40U |
+                    static_cast<std::uint64_t>(type) << 56U | (op_or_root & 0xffffU) << 40U |
                     (count & 0xffffffffffU));
     return {};
   }

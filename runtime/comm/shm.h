@@ -14,8 +14,8 @@ namespace dlrun {
 [[nodiscard]] Result<std::unique_ptr<Communicator>> make_shm_communicator(
     const CommunicatorOptions& options);
 
-/// Does the same with a step counter that starts at first_step on every rank. Tests start just
-/// below 2^32.
+/// Connects the ranks with a step counter that starts at first_step, which must be equal on all
+/// ranks. Tests start just below 2^32, where a 32-bit counter would wrap.
 [[nodiscard]] Result<std::unique_ptr<Communicator>> make_shm_communicator(
     const CommunicatorOptions& options, std::uint64_t first_step);
 

@@ -47,8 +47,8 @@ constexpr std::size_t kAllSlots = std::size_t{32} << 20U;
 constexpr std::size_t kLargestChunk = std::size_t{512} << 10U;
 constexpr std::size_t kSmallestChunk = std::size_t{16} << 10U;
 /// How long a waiting rank polls before it sleeps. Measured on two cores with two other busy
-/// processes: with 100 us of polling, ranks train at half the speed, with 2 ms at a tenth. On an
-/// idle machine the time of polling makes no difference.
+/// processes: with 100 us of polling, ranks train at half the speed, and with 2 ms at a tenth of
+/// it. On an idle machine the time of polling makes no difference.
 constexpr std::chrono::microseconds kPollFor{20};
 /// How often a sleeping rank checks that the ranks it waits for are alive.
 constexpr milliseconds kLookEvery{100};
@@ -58,7 +58,7 @@ constexpr std::uint32_t kLeft = 1U << 31U;
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free &&
                   std::atomic<std::uint64_t>::is_always_lock_free &&
                   sizeof(std::atomic<std::uint64_t>) == sizeof(std::uint64_t),
-              "they are shared by processes");
+              "processes share these atomics, so they must not contain a lock");
 
 constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -89,7 +89,8 @@ void pause_briefly() {
 #endif
 }
 
-/// Returns an address in the abstract namespace. It has no file and disappears with its socket.
+/// Returns an address in the abstract namespace. The address has no file and disappears with its
+/// socket.
 std::pair<sockaddr_un, socklen_t> abstract_address(std::string_view name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -150,7 +151,7 @@ UniqueFd receive_descriptor(int socket) {
 }
 
 /// Waits until the socket is readable. Returns false if it is not readable at `until`.
-bool is_readable(int socket, Clock::time_point until) {
+bool wait_readable(int socket, Clock::time_point until) {
   while (true) {
     const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
     pollfd entry{socket, POLLIN, 0};
@@ -177,8 +178,10 @@ struct alignas(64) ShmSegment::Head {
   std::atomic<std::uint32_t> lost;
 };
 
+/// One rank's counters, in a cache line of their own.
 struct alignas(64) ShmSegment::Line {
-  std::atomic<std::uint64_t> step;  ///< last published step; 0 before joining. Others sleep on it
+  /// The last published step; 0 before joining. Other ranks sleep until it changes.
+  std::atomic<std::uint64_t> step;
   std::atomic<std::uint32_t> sleepers;  ///< number of ranks that sleep on `step`
   /// Signature of call k at index k % 2. A rank that is one call ahead does not overwrite the
   /// signature that others still compare.
@@ -240,8 +243,8 @@ Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& 
   auto ready = segment->map();
   if (ready && segment->rank_ == 0) ready = segment->hand_out(options);
   if (!ready) {
-    // Tell the others not to wait: ranks that have the memory look there, the rest look into the
-    // store.
+    // Tell the other ranks not to wait: leave() tells ranks that have the memory, and the store
+    // tells the rest.
     if (segment->base_ != nullptr) segment->leave();
     if (segment->rank_ == 0) (void)options.store->put(key_of(options), "!" + ready.error().message);
     return tl::unexpected(std::move(ready.error()));
@@ -289,16 +292,17 @@ Result<UniqueFd> ShmSegment::ask_for_memory(const CommunicatorOptions& options) 
   const auto [address, length] = abstract_address(name);
   const std::int32_t rank = options.world.rank;
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) {
-    return fail(Errc::kPeer,
-                "rank 0 is not to be found on this node ({}): it is gone, on another node, or in a "
-                "network namespace of its own",
-                errno_text(errno));
+    return fail(
+        Errc::kPeer,
+        "rank 0 cannot be reached on this node ({}): it has ended, or is on another node, or in "
+        "another network namespace",
+        errno_text(errno));
   }
   const auto has_ended = [] {
-    return fail(Errc::kPeer, "rank 0 ended before all ranks were there");
+    return fail(Errc::kPeer, "rank 0 ended before all ranks had connected");
   };
   if (::send(socket.get(), &rank, sizeof rank, MSG_NOSIGNAL) != sizeof rank) return has_ended();
-  if (!is_readable(socket.get(), deadline)) return fail(Errc::kTimeout, "rank 0 does not answer");
+  if (!wait_readable(socket.get(), deadline)) return fail(Errc::kTimeout, "rank 0 does not answer");
   UniqueFd memory = receive_descriptor(socket.get());
   if (!memory.is_open()) return has_ended();
   return memory;
@@ -372,24 +376,26 @@ Result<> ShmSegment::hand_out(const CommunicatorOptions& options) {
   const auto [address, length] = abstract_address(name);
   if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
       ::listen(listener.get(), SOMAXCONN) != 0) {
-    return fail(Errc::kIo, "the other ranks have nothing to connect to: {}", errno_text(errno));
+    return fail(Errc::kIo, "cannot make the socket to which the other ranks connect: {}",
+                errno_text(errno));
   }
   DLRUN_TRY(options.store->put(key_of(options), name));
   std::vector<bool> is_here(static_cast<std::size_t>(size_));
   is_here[0] = true;
   for (int served = 1; served < size_;) {
-    if (!is_readable(listener.get(), deadline)) break;  // await() names the missing ranks
+    if (!wait_readable(listener.get(), deadline)) break;  // await() names the missing ranks
     const UniqueFd peer(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!peer.is_open() &&
         (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
-      return fail(Errc::kIo, "the other ranks cannot be answered: {}", errno_text(errno));
-    ucred who{};
-    socklen_t who_size = sizeof who;
+      return fail(Errc::kIo, "cannot accept the connections of the other ranks: {}",
+                  errno_text(errno));
+    ucred sender{};
+    socklen_t sender_size = sizeof sender;
     std::int32_t rank = -1;
     if (!peer.is_open() ||
-        ::getsockopt(peer.get(), SOL_SOCKET, SO_PEERCRED, &who, &who_size) != 0 ||
-        who.uid != ::geteuid() ||
-        !is_readable(peer.get(), std::min(deadline, Clock::now() + std::chrono::seconds(5))) ||
+        ::getsockopt(peer.get(), SOL_SOCKET, SO_PEERCRED, &sender, &sender_size) != 0 ||
+        sender.uid != ::geteuid() ||
+        !wait_readable(peer.get(), std::min(deadline, Clock::now() + std::chrono::seconds(5))) ||
         ::recv(peer.get(), &rank, sizeof rank, 0) != sizeof rank || rank < 1 || rank >= size_ ||
         is_here[static_cast<std::size_t>(rank)]) {
       continue;  // not a rank of this world
@@ -399,7 +405,7 @@ Result<> ShmSegment::hand_out(const CommunicatorOptions& options) {
       ++served;
     }
   }
-  // A rank may receive the memory and not join. Limit the wait for it to the remaining time.
+  // A rank may receive the memory and not join. Wait for such a rank only until the deadline.
   timeout_ = std::chrono::ceil<milliseconds>(
       std::max(deadline - Clock::now(), Clock::duration(milliseconds(1))));
   return {};
@@ -508,9 +514,9 @@ Result<> ShmSegment::timeout_error() const {
               timeout_.count());
 }
 
-void ShmSegment::declare_lost(std::uint32_t word) {
-  std::uint32_t nobody = 0;
-  reinterpret_cast<Head*>(base_)->lost.compare_exchange_strong(nobody, word);
+void ShmSegment::declare_lost(std::uint32_t lost) {
+  std::uint32_t none = 0;
+  reinterpret_cast<Head*>(base_)->lost.compare_exchange_strong(none, lost);
   wake_all();
 }
 

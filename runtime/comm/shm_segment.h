@@ -1,10 +1,10 @@
 #pragma once
-// Memory shared by the ranks of one node, and how the ranks wait for each other.
+// Memory that the ranks of one node share, with functions by which the ranks wait for each other.
 //
 // The memory has no name: rank 0 creates it (memfd_create) and passes its file descriptor to the
 // others over a Unix socket in the abstract namespace; the store holds the socket's name. A killed
-// rank therefore leaves no files behind, the size of /dev/shm does not matter, and ranks in
-// different containers can meet if they share a network namespace.
+// rank therefore leaves no files behind, the memory does not need space in /dev/shm, and ranks in
+// different containers can connect if they share a network namespace.
 //
 // All ranks count the same steps. publish() completes this rank's part of a step; await() returns
 // when all ranks have published it. Each rank has a slot that only this rank writes and all ranks
@@ -71,8 +71,8 @@ class ShmSegment {
   /// it waits for may need its processor.
   [[nodiscard]] bool polls() const { return poll_for_.count() > 0; }
 
-  /// Announces this rank's next call to the others. The first await() that follows compares the
-  /// announcements, so that a rank that calls another operation causes an error, not a hang.
+  /// Announces this rank's next call to the other ranks. The first await() that follows compares
+  /// the announcements: if a rank calls another operation, all ranks get an error and none hangs.
   /// `signature` is equal for equal calls.
   void begin(std::uint64_t signature);
 
@@ -92,7 +92,7 @@ class ShmSegment {
   [[nodiscard]] bool has_left() const { return has_left_; }
 
   /// Leaves without waiting for the other ranks. From then on await() always fails on this rank,
-  /// and on every other rank that still has to wait.
+  /// and on every other rank whose await() has to wait.
   void leave();
 
  private:
@@ -113,7 +113,8 @@ class ShmSegment {
   [[nodiscard]] bool is_alive(int rank) const;
   [[nodiscard]] Result<> lost_error() const;
   [[nodiscard]] Result<> timeout_error() const;
-  void declare_lost(std::uint32_t word);
+  /// Stores `lost` in Head::lost unless a rank is already lost there, and wakes all ranks.
+  void declare_lost(std::uint32_t lost);
   void wake_all() const;
 
   /// This rank's own open file description. Its lock on byte rank() shows that the rank is alive.

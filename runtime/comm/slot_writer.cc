@@ -22,19 +22,19 @@ constexpr bool kCanStream =
     false;
 #endif
 
-/// Collectives up to kLittle bytes always stream, if a single write has at least kLeastStreamed
-/// bytes; smaller writes are not worth the fence.
-constexpr std::size_t kLittle = std::size_t{64} << 10U;
-constexpr std::size_t kLeastStreamed = std::size_t{8} << 10U;
-/// A timed write stores its first kSample bytes plainly and measures that. Only writes of at least
-/// 2 * kSample bytes in larger collectives are timed: every plain one, and one of kSampleEvery
-/// streamed ones.
-constexpr std::size_t kSample = std::size_t{16} << 10U;
+/// In collectives of up to kSmallBytes, every write of at least kMinStreamedBytes streams. For
+/// smaller writes the fence would take longer than streaming saves.
+constexpr std::size_t kSmallBytes = std::size_t{64} << 10U;
+constexpr std::size_t kMinStreamedBytes = std::size_t{8} << 10U;
+/// A timed write stores its first kSampleBytes with plain stores and measures the time. In larger
+/// collectives, every plain write of at least 2 * kSampleBytes is timed, and one of kSampleEvery
+/// streamed writes.
+constexpr std::size_t kSampleBytes = std::size_t{16} << 10U;
 constexpr unsigned kSampleEvery = 8;
-/// A timed write below this rate is slow. The counter slow_ runs from 0 to kSure, and is_far_
-/// changes at either end.
+/// A timed write below this rate is slow. slow_count_ stays between 0 and kSlowLimit;
+/// streams_large_ becomes true at kSlowLimit and false at 0.
 constexpr double kSlowBytesPerNanosecond = 3.5;
-constexpr int kSure = 2;
+constexpr int kSlowLimit = 2;
 
 void copy(void* to, const void* from, std::size_t bytes) {
   std::memcpy(to, from, bytes);
@@ -65,29 +65,30 @@ void stream(void* to, const void* from, std::size_t bytes) {
 }  // namespace
 
 void SlotWriter::begin(std::size_t bytes) {
-  is_little_ = bytes <= kLittle;
+  is_small_ = bytes <= kSmallBytes;
 }
 
 void SlotWriter::write(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
-  const bool streams = kCanStream && (is_little_ || is_far_) && bytes >= kLeastStreamed;
-  if (is_little_ || bytes < 2 * kSample || (streams && ++streamed_ % kSampleEvery != 0)) {
+  const bool streams = kCanStream && (is_small_ || streams_large_) && bytes >= kMinStreamedBytes;
+  if (is_small_ || bytes < 2 * kSampleBytes || (streams && ++streamed_ % kSampleEvery != 0)) {
     streams ? stream(to, from, bytes) : copy(to, from, bytes);
     return;
   }
   const auto start = Clock::now();
-  copy(to, from, kSample);
-  took(std::chrono::duration<double, std::nano>(Clock::now() - start).count());
-  auto* const rest = static_cast<char*>(to) + kSample;
-  const auto* const rest_from = static_cast<const char*>(from) + kSample;
-  streams ? stream(rest, rest_from, bytes - kSample) : copy(rest, rest_from, bytes - kSample);
+  copy(to, from, kSampleBytes);
+  record_sample(std::chrono::duration<double, std::nano>(Clock::now() - start).count());
+  auto* const rest = static_cast<char*>(to) + kSampleBytes;
+  const auto* const rest_from = static_cast<const char*>(from) + kSampleBytes;
+  streams ? stream(rest, rest_from, bytes - kSampleBytes)
+          : copy(rest, rest_from, bytes - kSampleBytes);
 }
 
-void SlotWriter::took(double nanoseconds) {
-  const bool is_slow = static_cast<double>(kSample) < kSlowBytesPerNanosecond * nanoseconds;
-  slow_ = std::clamp(slow_ + (is_slow ? 1 : -1), 0, kSure);
-  if (slow_ == kSure) is_far_ = true;
-  if (slow_ == 0) is_far_ = false;
+void SlotWriter::record_sample(double nanoseconds) {
+  const bool is_slow = static_cast<double>(kSampleBytes) < kSlowBytesPerNanosecond * nanoseconds;
+  slow_count_ = std::clamp(slow_count_ + (is_slow ? 1 : -1), 0, kSlowLimit);
+  if (slow_count_ == kSlowLimit) streams_large_ = true;
+  if (slow_count_ == 0) streams_large_ = false;
 }
 
 }  // namespace dlrun

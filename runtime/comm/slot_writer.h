@@ -1,10 +1,11 @@
 #pragma once
-// Writes data into memory that other ranks read, with the faster of two kinds of store.
+// Writes data into memory that other ranks read, with the faster of two kinds of store
+// instructions.
 //
 // A plain store to a cache line that another processor has read must first fetch the line from that
-// processor's cache. Processors that share a cache reach 10 GB/s and more this way, others 2 GB/s,
-// which is then most of a collective's time. A streaming store bypasses the caches; the reader gets
-// the data from memory.
+// processor's cache. Processors that share a cache write 10 GB/s and more with plain stores, others
+// 2 GB/s, and these writes then take most of a collective's time. A streaming store bypasses the
+// caches; the reader gets the data from memory.
 //
 // Streaming stores are better between distant processors (by a factor of 4 on two core complexes of
 // an EPYC), and for small messages everywhere. Plain stores are better between near processors, by
@@ -26,12 +27,13 @@ class SlotWriter {
   void write(void* to, const void* from, std::size_t bytes);
 
  private:
-  void took(double nanoseconds);
+  /// Counts a timed write of kSampleBytes bytes as slow or fast.
+  void record_sample(double nanoseconds);
 
-  bool is_little_ = false;  // the current collective moves few bytes
-  bool is_far_ = false;     // plain writes have been slow
-  int slow_ = 0;            // counter of slow writes, 0 to 2; changes is_far_ at either end
-  unsigned streamed_ = 0;   // number of streamed writes
+  bool is_small_ = false;       // the current collective moves few bytes
+  bool streams_large_ = false;  // plain writes were slow, so large writes stream
+  int slow_count_ = 0;          // slow writes minus fast writes, kept within 0 to 2
+  unsigned streamed_ = 0;       // number of streamed writes
 };
 
 }  // namespace dlrun

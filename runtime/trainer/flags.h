@@ -22,9 +22,10 @@ namespace dlrun::trainer {
 /// The placeholder, the setter and the text of a flag's value. O: the type of the options.
 template <typename O>
 struct FlagValue {
-  std::string placeholder;  ///< for --help; empty: a flag without a value; `set` ignores its text
+  std::string placeholder;  ///< for --help; empty if the flag has no value (set ignores the text)
   std::function<Result<>(O&, std::string_view)> set;
-  /// Returns the value as ranks compare it. Two ranks with different texts have different options.
+  /// Returns the value as text. The ranks compare these texts: different texts mean different
+  /// options.
   std::function<std::string(const O&)> show;
 };
 
@@ -33,13 +34,13 @@ struct Flag {
   std::string_view name;
   FlagValue<O> value;
   std::string_view help;
-  bool is_own = false;  ///< each rank may have its own value
+  bool may_differ = false;  ///< each rank may have its own value
 };
 
-/// A text that a flag accepts, and the value that this text sets.
+/// A text that a flag accepts, and the value to which the flag then sets the option.
 template <typename T>
-struct FlagWord {
-  std::string_view word;
+struct FlagChoice {
+  std::string_view text;
   T value;
 };
 
@@ -91,23 +92,24 @@ template <typename O, typename Field>
           }};
 }
 
-/// Makes a flag's value: one of the texts in `words`, which must outlive the table.
-template <typename O, typename Field, typename Words>
-[[nodiscard]] FlagValue<O> one_of(Field field, const Words& words) {
+/// Makes a flag's value: one of the texts in `choices`, which must outlive the table.
+template <typename O, typename Field, typename Choices>
+[[nodiscard]] FlagValue<O> one_of(Field field, const Choices& choices) {
   std::string names;
-  for (const auto& [word, value] : words) names += (names.empty() ? "" : "|") + std::string(word);
+  for (const auto& [choice, value] : choices)
+    names += (names.empty() ? "" : "|") + std::string(choice);
   return {names,
-          [=, &words](O& options, std::string_view text) -> Result<> {
-            for (const auto& [word, value] : words) {
-              if (word != text) continue;
+          [=, &choices](O& options, std::string_view text) -> Result<> {
+            for (const auto& [choice, value] : choices) {
+              if (choice != text) continue;
               field(options) = value;
               return {};
             }
             return fail(Errc::kUsage, "expected one of {}, got '{}'", names, printable(text));
           },
-          [=, &words](const O& options) {
-            for (const auto& [word, value] : words) {
-              if (value == field(options)) return std::string(word);
+          [=, &choices](const O& options) {
+            for (const auto& [choice, value] : choices) {
+              if (value == field(options)) return std::string(choice);
             }
             return std::string();
           }};
@@ -115,22 +117,22 @@ template <typename O, typename Field, typename Words>
 
 /// Makes a flag's value: one of the texts in "a|b|c", stored as text.
 template <typename O, typename Field>
-[[nodiscard]] FlagValue<O> word_in(Field field, std::string_view words) {
-  return {std::string(words),
+[[nodiscard]] FlagValue<O> text_in(Field field, std::string_view texts) {
+  return {std::string(texts),
           [=](O& options, std::string_view value) -> Result<> {
-            for (const std::string_view word : split(words, '|')) {
-              if (word != value) continue;
+            for (const std::string_view text : split(texts, '|')) {
+              if (text != value) continue;
               field(options) = std::string(value);
               return {};
             }
-            return fail(Errc::kUsage, "expected one of {}, got '{}'", words, printable(value));
+            return fail(Errc::kUsage, "expected one of {}, got '{}'", texts, printable(value));
           },
           [=](const O& options) { return field(options); }};
 }
 
 /// Makes the value of a flag without an argument. The flag sets a member to true.
 template <typename O, typename Field>
-[[nodiscard]] FlagValue<O> given(Field field) {
+[[nodiscard]] FlagValue<O> without_argument(Field field) {
   return {"",
           [=](O& options, std::string_view) -> Result<> {
             field(options) = true;
@@ -156,33 +158,33 @@ template <typename O>
 [[nodiscard]] Result<> parse_into(O& options, std::span<const std::string> args,
                                   const std::vector<Flag<O>>& table) {
   for (std::size_t i = 0; i < args.size(); ++i) {
-    std::string_view word = args[i];
+    std::string_view name = args[i];
     std::optional<std::string_view> value;
-    if (const std::size_t equals = word.find('=');
-        word.starts_with("--") && equals != std::string_view::npos) {
-      value = word.substr(equals + 1);
-      word = word.substr(0, equals);
+    if (const std::size_t equals = name.find('=');
+        name.starts_with("--") && equals != std::string_view::npos) {
+      value = name.substr(equals + 1);
+      name = name.substr(0, equals);
     }
-    if (word == "-h") word = "--help";
+    if (name == "-h") name = "--help";
     const Flag<O>* found = nullptr;
     std::vector<std::string_view> names;
     for (const Flag<O>& flag : table) {
-      if (flag.name == word) found = &flag;
+      if (flag.name == name) found = &flag;
       names.push_back(flag.name);
     }
     if (found == nullptr) {
-      const auto near = nearest(word, names);
-      return fail(Errc::kUsage, "unknown option '{}'{}; --help lists all", printable(word),
+      const auto near = nearest(name, names);
+      return fail(Errc::kUsage, "unknown option '{}'{}; --help lists all", printable(name),
                   near ? fmt::format("; did you mean '{}'?", *near) : "");
     }
     const std::string& placeholder = found->value.placeholder;
-    if (placeholder.empty() && value) return fail(Errc::kUsage, "{} takes no value", word);
+    if (placeholder.empty() && value) return fail(Errc::kUsage, "{} takes no value", name);
     if (!placeholder.empty() && !value) {
-      if (++i == args.size()) return fail(Errc::kUsage, "{} needs a value: {}", word, placeholder);
+      if (++i == args.size()) return fail(Errc::kUsage, "{} needs a value: {}", name, placeholder);
       value = args[i];
     }
     if (auto set = found->value.set(options, value.value_or("")); !set)
-      return within(word, set.error());
+      return within(name, set.error());
   }
   return {};
 }

@@ -34,9 +34,9 @@ namespace dlrun::trainer {
 namespace {
 
 std::atomic<bool> save_requested{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "it is set in a signal handler");
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
 
-constexpr std::size_t kToldWordsLimit = 1024;
+constexpr std::size_t kReportedMessageBytes = 1024;
 
 void install_signal_handlers() {
   struct sigaction action {};
@@ -91,16 +91,17 @@ Result<std::unique_ptr<Kernels<float>>> make_kernels(const Options& options, con
 Result<> run(const Options& options, const Env& env, DistributedJob& job) {
   Communicator& communicator = job.communicator();
   const World& world = job.world();
-  // After each operation that can fail on a single rank, all ranks agree before they continue.
+  // Call after each operation that can fail on a single rank: all ranks then return the same
+  // result.
   const auto agreed = [&](const auto& mine) {
     return agree(communicator, job.host(),
                  mine ? Result<>() : Result<>(tl::unexpected(mine.error())));
   };
-  DataOptions where = options.data;
-  where.rank = world.rank;
-  where.size = world.size;
+  DataOptions data_options = options.data;
+  data_options.rank = world.rank;
+  data_options.size = world.size;
   const auto start = std::chrono::steady_clock::now();
-  auto data = load_data(where);
+  auto data = load_data(data_options);
   log_info("the data are read", {{"source", data ? data->source : data.error().message},
                                  {"seconds", std::chrono::steady_clock::now() - start}});
   DLRUN_TRY(agreed(data));
@@ -127,11 +128,10 @@ Result<> run(const Options& options, const Env& env, DistributedJob& job) {
   return communicator.barrier();
 }
 
-/// Opens the log of this rank. If that fails, prints the reason, and the rank continues without a
-/// log.
+/// Opens the log of this rank. On failure, prints the reason; the rank continues without a log.
 void open_trainer_log(const Env& env) {
   const auto world = read_world(env, WorldReader::kProgram);
-  if (!world) return;  // the program is about to fail with this error
+  if (!world) return;  // the caller reads the world again and reports this error
   const auto setting = log_setting_of_job(env, env.get_or("DLRUN_RUN", ""),
                                           fmt::format("trainer-{:04}.log", world->rank));
   const auto opened = setting ? open_log(fmt::format("trainer {}", world->rank), *setting, env)
@@ -145,29 +145,32 @@ void open_trainer_log(const Env& env) {
                                   {"host", host_name()}});
 }
 
-int complain(const Error& error, const std::string& who) {
+/// Prints and logs an error with `prefix` before its message, unless the message already names a
+/// rank. Returns the exit code.
+int report_error(const Error& error, const std::string& prefix) {
   log_info("the trainer fails", {{"error", error.message}});
   std::fflush(stdout);
-  fmt::print(stderr, "dlrun-trainer: {}{}\n", error.message.starts_with("rank ") ? "" : who,
+  fmt::print(stderr, "dlrun-trainer: {}{}\n", error.message.starts_with("rank ") ? "" : prefix,
              error.message);
   return exit_code(error.code);
 }
 
 /// Reports to this rank's agent which rank has failed, so that the run's record names that rank and
 /// not the first rank that reports. Ignores errors: the agent sees the exit code in any case.
-void tell_whose(DistributedJob& job, const Error& error) {
+void report_failed_rank(DistributedJob& job, const Error& error) {
   if (job.store() == nullptr) return;
   const auto agreed = agreed_error(error);
-  const int whose = agreed ? agreed->rank : error.code == Errc::kPeer ? -1 : job.world().rank;
-  const std::string words = agreed ? agreed->words : error.message;
-  const nlohmann::json told{{"failed", words.substr(0, kToldWordsLimit)}, {"of", whose}};
+  const int failed_rank = agreed ? agreed->rank : error.code == Errc::kPeer ? -1 : job.world().rank;
+  const std::string message = agreed ? agreed->message : error.message;
+  const nlohmann::json report{{"failed", message.substr(0, kReportedMessageBytes)},
+                              {"of", failed_rank}};
   std::ignore = job.store()->report_progress(
-      told.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+      report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 int main_of_digits(const std::vector<std::string>& args) {
   const auto options = parse_digits_options(args);
-  if (!options) return complain(options.error(), "digits: ");
+  if (!options) return report_error(options.error(), "digits: ");
   if (options->wants_help) {
     fmt::print("{}", digits_help_text());
     return 0;
@@ -175,7 +178,7 @@ int main_of_digits(const std::vector<std::string>& args) {
   if (auto written = write_digits(options->out, options->train_samples, options->test_samples,
                                   options->seed, options->partitions);
       !written) {
-    return complain(written.error(), "digits: ");
+    return report_error(written.error(), "digits: ");
   }
   fmt::print("{} training and {} test images in {}\n", options->train_samples,
              options->test_samples, options->out.string());
@@ -184,18 +187,18 @@ int main_of_digits(const std::vector<std::string>& args) {
 
 int main_of_collectives(const std::vector<std::string>& args) {
   const auto options = parse_collectives_options(args);
-  if (!options) return complain(options.error(), "collectives: ");
+  if (!options) return report_error(options.error(), "collectives: ");
   if (options->wants_help) {
     fmt::print("{}", collectives_help_text());
     return 0;
   }
   if (auto done = run_collectives(*options, Env::of_process()); !done)
-    return complain(done.error(), "collectives: ");
+    return report_error(done.error(), "collectives: ");
   return 0;
 }
 
 /// Returns "rank 3 on n1: " if there are several ranks, else an empty string.
-std::string who(const Env& env) {
+std::string rank_prefix(const Env& env) {
   const auto world = read_world(env, WorldReader::kProgram);
   return !world || world->size == 1 ? "" : fmt::format("rank {} on {}: ", world->rank, host_name());
 }
@@ -203,17 +206,17 @@ std::string who(const Env& env) {
 int main_of_preflight(const std::vector<std::string>& args) {
   const Env env = Env::of_process();
   const auto options = parse_preflight_options(args);
-  if (!options) return complain(options.error(), "preflight: ");
+  if (!options) return report_error(options.error(), "preflight: ");
   open_trainer_log(env);
   if (auto done = run_preflight(*options, env); !done)
-    return complain(done.error(), "preflight: " + who(env));
+    return report_error(done.error(), "preflight: " + rank_prefix(env));
   return 0;
 }
 
 int main_of_training(const std::vector<std::string>& args) {
   const Env env = Env::of_process();
   const auto options = parse_options(args, env);
-  if (!options) return complain(options.error(), "");
+  if (!options) return report_error(options.error(), "");
   if (options->wants_help) {
     fmt::print("{}", help_text());
     return 0;
@@ -221,13 +224,13 @@ int main_of_training(const std::vector<std::string>& args) {
   open_trainer_log(env);
   const auto start = std::chrono::steady_clock::now();
   auto job = DistributedJob::initialise(options->backend, env);
-  if (!job) return complain(job.error(), who(env));
+  if (!job) return report_error(job.error(), rank_prefix(env));
   log_info("the ranks are connected", {{"backend", job->communicator().name()},
                                        {"device", options->device},
                                        {"seconds", std::chrono::steady_clock::now() - start}});
   if (auto done = run(*options, env, *job); !done) {
-    tell_whose(*job, done.error());
-    return complain(done.error(), who(env));
+    report_failed_rank(*job, done.error());
+    return report_error(done.error(), rank_prefix(env));
   }
   log_info("the trainer ends", {{"code", 0}});
   return 0;

@@ -18,20 +18,20 @@ constexpr double kLargestNumber = 1e9;
 constexpr double kBelowOne = 0.999999999;
 
 using Compression = GradientReducer::Compression;
-constexpr std::array<FlagWord<Loss>, 2> kLosses{
+constexpr std::array<FlagChoice<Loss>, 2> kLosses{
     {{"softmax", Loss::kSoftmax}, {"sigmoid", Loss::kSigmoid}}};
-constexpr std::array<FlagWord<bool>, 2> kStates{{{"whole", false}, {"sharded", true}}};
-constexpr std::array<FlagWord<Compression>, 3> kCompressions{{{"none", Compression::kNone},
-                                                              {"bf16", Compression::kBfloat16},
-                                                              {"fp16", Compression::kFloat16}}};
-constexpr std::array<FlagWord<LrScaling>, 3> kLrScalings{
+constexpr std::array<FlagChoice<bool>, 2> kStates{{{"whole", false}, {"sharded", true}}};
+constexpr std::array<FlagChoice<Compression>, 3> kCompressions{{{"none", Compression::kNone},
+                                                                {"bf16", Compression::kBfloat16},
+                                                                {"fp16", Compression::kFloat16}}};
+constexpr std::array<FlagChoice<LrScaling>, 3> kLrScalings{
     {{"none", LrScaling::kNone}, {"linear", LrScaling::kLinear}, {"sqrt", LrScaling::kSqrt}}};
-constexpr std::array<FlagWord<LrDecay>, 5> kLrDecays{{{"constant", LrDecay::kConstant},
-                                                      {"linear", LrDecay::kLinear},
-                                                      {"cosine", LrDecay::kCosine},
-                                                      {"step", LrDecay::kStep},
-                                                      {"polynomial", LrDecay::kPolynomial}}};
-constexpr std::array<FlagWord<Sharding>, 3> kShardings{
+constexpr std::array<FlagChoice<LrDecay>, 5> kLrDecays{{{"constant", LrDecay::kConstant},
+                                                        {"linear", LrDecay::kLinear},
+                                                        {"cosine", LrDecay::kCosine},
+                                                        {"step", LrDecay::kStep},
+                                                        {"polynomial", LrDecay::kPolynomial}}};
+constexpr std::array<FlagChoice<Sharding>, 3> kShardings{
     {{"sample", Sharding::kSample}, {"file", Sharding::kFile}, {"epoch", Sharding::kEpoch}}};
 
 Result<> set_hidden(O& options, std::string_view value) {
@@ -78,7 +78,7 @@ FlagValue<O> list(std::string_view placeholder, Field field,
 /// Flags of the network and its loss.
 std::vector<Flag<O>> model_flags() {
   return {
-      {"--model", word_in<O>(DLRUN_FIELD(model), model_names()),
+      {"--model", text_in<O>(DLRUN_FIELD(model), model_names()),
        "mlp: dense layers with ReLU; cnn: 3x3 convolutions of 32 and 64, maxpool, dropout, dense "
        "128; resnet18: for images of 25 to 32 pixels; resnet50, efficientnet-b0: for images of any "
        "size (mlp)"},
@@ -94,7 +94,7 @@ std::vector<Flag<O>> model_flags() {
 /// Flags of the update rule.
 std::vector<Flag<O>> optimizer_flags() {
   return {
-      {"--optimizer", word_in<O>(DLRUN_FIELD(optimizer.name), optimizer_names()),
+      {"--optimizer", text_in<O>(DLRUN_FIELD(optimizer.name), optimizer_names()),
        "update rule (adam)"},
       {"--momentum", real<O>(DLRUN_FIELD(optimizer.momentum), 0, 1),
        "sgd, nesterov, lars: momentum (0.9); rmsprop: momentum (0)"},
@@ -178,7 +178,7 @@ std::vector<Flag<O>> loop_flags() {
        "steps between checkpoints; 0: one at the end of each epoch (0)"},
       {"--checkpoint-keep", number<O>(DLRUN_FIELD(checkpoint_keep), 0, kMostEpochs),
        "number of newest checkpoints to keep; 0: save none (3)"},
-      {"--resume", given<O>(DLRUN_FIELD(resume)),
+      {"--resume", without_argument<O>(DLRUN_FIELD(resume)),
        "continue from the newest valid checkpoint (a later attempt of a run always does)"},
       {"--trace-steps", number<O>(DLRUN_FIELD(trace_steps), 0, kMostTraced),
        "writes a timeline of the first N steps into trace/ of the run's directory, or without a "

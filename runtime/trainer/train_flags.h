@@ -8,12 +8,12 @@
 
 namespace dlrun::trainer {
 
-/// Limits of numbers of samples and of epochs.
+/// Largest numbers of samples and of epochs that flags accept.
 constexpr std::int64_t kMostSamples = 0xffff'ffff;
 constexpr std::int64_t kMostEpochs = 1'000'000;
 
-/// Returns the table of the flags that set TrainOptions. The trainer compares the values of all
-/// flags among the ranks, except flags with `is_own`.
+/// Returns the table of the flags that set TrainOptions. The trainer checks that the values of all
+/// flags are equal on all ranks, except flags with may_differ.
 [[nodiscard]] const std::vector<Flag<TrainOptions>>& train_flags();
 
 }  // namespace dlrun::trainer

@@ -15,10 +15,10 @@
 namespace dlrun::trainer {
 namespace {
 
-constexpr std::array<FlagWord<Precision>, 2> kPrecisions{
+constexpr std::array<FlagChoice<Precision>, 2> kPrecisions{
     {{name_of(Precision::kFloat32), Precision::kFloat32},
      {name_of(Precision::kBfloat16), Precision::kBfloat16}}};
-constexpr std::array<FlagWord<bool>, 2> kTruths{{{"true", true}, {"false", false}}};
+constexpr std::array<FlagChoice<bool>, 2> kTruths{{{"true", true}, {"false", false}}};
 
 /// Converts a flag of TrainOptions to a flag of Options, which contains TrainOptions.
 Flag<Options> of_options(const Flag<TrainOptions>& flag) {
@@ -35,7 +35,7 @@ std::vector<Flag<Options>> make_flags() {
   using O = Options;
   std::vector<Flag<O>> flags{
       {"--dataset",
-       word_in<O>(DLRUN_FIELD(data.dataset), "idx|mnist|cifar10|arrays|digits|patches"),
+       text_in<O>(DLRUN_FIELD(data.dataset), "idx|mnist|cifar10|arrays|digits|patches"),
        "format of the files in --data. Without --data, digits are generated in memory; patches "
        "always are (digits)"},
       {"--data",
@@ -57,9 +57,9 @@ std::vector<Flag<Options>> make_flags() {
   };
   for (const Flag<TrainOptions>& flag : train_flags()) flags.push_back(of_options(flag));
   const Flag<O> others[] = {
-      {"--backend", word_in<O>(DLRUN_FIELD(backend), "auto|mpi|gloo|shm|nccl|single"),
+      {"--backend", text_in<O>(DLRUN_FIELD(backend), "auto|mpi|gloo|shm|nccl|single"),
        "library by which ranks communicate (auto)"},
-      {"--device", word_in<O>(DLRUN_FIELD(device), "cpu|cuda"),
+      {"--device", text_in<O>(DLRUN_FIELD(device), "cpu|cuda"),
        "device that trains the model (cpu)"},
       {"--precision", one_of<O>(DLRUN_FIELD(precision), kPrecisions),
        "with --device cuda: type to which the inputs of products and convolutions are rounded; the "
@@ -71,7 +71,7 @@ std::vector<Flag<Options>> make_flags() {
       {"--metrics", path<O>("PATH", DLRUN_FIELD(metrics)),
        "file to which metrics are appended, one JSON object per line (metrics.jsonl in the run's "
        "directory; none without a run)"},
-      {"--help", given<O>(DLRUN_FIELD(wants_help)), "print this text"},
+      {"--help", without_argument<O>(DLRUN_FIELD(wants_help)), "print this text"},
   };
   flags.insert(flags.end(), std::begin(others), std::end(others));
   return flags;
@@ -93,7 +93,7 @@ const std::vector<Flag<DigitsOptions>>& digits_flags() {
        "writes safetensors arrays, the training images in N files; 0: writes IDX files (0)"},
       {"--seed", number<O>(DLRUN_FIELD(seed), 0, std::numeric_limits<std::int64_t>::max()),
        "seed of the generated images (1)"},
-      {"--help", given<O>(DLRUN_FIELD(wants_help)), "print this text"},
+      {"--help", without_argument<O>(DLRUN_FIELD(wants_help)), "print this text"},
   };
   return kFlags;
 }
@@ -125,8 +125,8 @@ Result<Options> parse_options(std::span<const std::string> args, const Env& env)
   if (options.device == "cpu" && options.has_cuda_graphs) {
     return fail(Errc::kUsage, "--cuda-graphs true needs --device cuda");
   }
-  options.data.is_by_file = options.train.sharding == Sharding::kFile;
-  if (options.data.is_by_file &&
+  options.data.has_own_partitions = options.train.sharding == Sharding::kFile;
+  if (options.data.has_own_partitions &&
       (options.data.dataset != "arrays" || options.data.train_samples > 0)) {
     return fail(Errc::kUsage,
                 "--shard file needs --dataset arrays, and takes whole files: no --train-samples");

@@ -35,9 +35,10 @@ struct DigitsOptions {
   bool wants_help = false;
 };
 
-/// Parses the arguments without the program's name. The environment sets defaults: DLRUN_RUN
-/// (checkpoints, metrics) and DLRUN_ATTEMPT (a later attempt resumes). Fails with kUsage for an
-/// unknown flag (suggests the nearest one) or a missing or invalid value.
+/// Parses the arguments, without the program's name. Two variables of the environment set defaults:
+/// DLRUN_RUN sets the directory of checkpoints, metrics and traces, and with DLRUN_ATTEMPT > 0
+/// training resumes. Fails with kUsage for an unknown flag (suggests the nearest one) or a missing
+/// or invalid value.
 [[nodiscard]] Result<Options> parse_options(std::span<const std::string> args, const Env& env);
 [[nodiscard]] Result<DigitsOptions> parse_digits_options(std::span<const std::string> args);
 

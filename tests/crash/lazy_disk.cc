@@ -148,7 +148,7 @@ void LazyDisk::add(Step step) {
 
 void LazyDisk::mark(const std::string& name) {
   const std::lock_guard guard(the_mutex);
-  add({.act = Act::kMark, .words = name});
+  add({.act = Act::kMark, .description = name});
 }
 
 void LazyDisk::opened(const std::string& path, bool truncates) {
@@ -160,9 +160,11 @@ void LazyDisk::opened(const std::string& path, bool truncates) {
     add({.act = Act::kName,
          .node = static_cast<int>(now_.size()) - 1,
          .at = place,
-         .words = fmt::format("create {}", path)});
+         .description = fmt::format("create {}", path)});
   } else if (truncates) {
-    add({.act = Act::kBytes, .node = node, .words = fmt::format("open {} with O_TRUNC", path)});
+    add({.act = Act::kBytes,
+         .node = node,
+         .description = fmt::format("open {} with O_TRUNC", path)});
   }
 }
 
@@ -175,7 +177,7 @@ void LazyDisk::wrote(const std::string& path, std::size_t offset, std::string_vi
   add({.act = Act::kBytes,
        .node = node,
        .bytes = std::move(all),
-       .words = fmt::format("write {}", path)});
+       .description = fmt::format("write {}", path)});
 }
 
 void LazyDisk::truncated(const std::string& path, std::size_t length) {
@@ -186,7 +188,7 @@ void LazyDisk::truncated(const std::string& path, std::size_t length) {
   add({.act = Act::kBytes,
        .node = node,
        .bytes = std::move(all),
-       .words = fmt::format("truncate {}", path)});
+       .description = fmt::format("truncate {}", path)});
 }
 
 void LazyDisk::synced(const std::string& path) {
@@ -195,7 +197,7 @@ void LazyDisk::synced(const std::string& path) {
   const bool is_folder = now_[static_cast<std::size_t>(node)].is_folder;
   add({.act = is_folder ? Act::kSyncFolder : Act::kSyncFile,
        .node = node,
-       .words = fmt::format("fsync {}", path)});
+       .description = fmt::format("fsync {}", path)});
 }
 
 void LazyDisk::made_folder(const std::string& path) {
@@ -206,7 +208,7 @@ void LazyDisk::made_folder(const std::string& path) {
   add({.act = Act::kName,
        .node = static_cast<int>(now_.size()) - 1,
        .at = place,
-       .words = fmt::format("mkdir {}", path)});
+       .description = fmt::format("mkdir {}", path)});
 }
 
 void LazyDisk::renamed(const std::string& from, const std::string& to) {
@@ -215,19 +217,19 @@ void LazyDisk::renamed(const std::string& from, const std::string& to) {
        .node = node_of(old),
        .at = old,
        .to = place_of(to),
-       .words = fmt::format("rename {} to {}", from, to)});
+       .description = fmt::format("rename {} to {}", from, to)});
 }
 
 void LazyDisk::linked(const std::string& from, const std::string& to) {
   add({.act = Act::kName,
        .node = node_at(from),
        .at = place_of(to),
-       .words = fmt::format("link {}", to)});
+       .description = fmt::format("link {}", to)});
 }
 
 void LazyDisk::removed(const std::string& path) {
   if (node_at(path) < 0) return;
-  add({.act = Act::kUnname, .at = place_of(path), .words = fmt::format("remove {}", path)});
+  add({.act = Act::kUnname, .at = place_of(path), .description = fmt::format("remove {}", path)});
 }
 
 void LazyDisk::apply(std::vector<Node>& nodes, const Step& step) {
@@ -279,7 +281,7 @@ std::vector<LazyDisk::Crash> LazyDisk::crashes() const {
   for (std::size_t count = 0; count <= steps_.size(); ++count) {
     if (count > 0) {
       const Step& step = steps_[count - 1];
-      if (step.act == Act::kMark) marks.insert(step.words);
+      if (step.act == Act::kMark) marks.insert(step.description);
       if (step.act == Act::kBytes) written[step.node] = step.bytes;
       if (step.act == Act::kSyncFile && written.contains(step.node))
         kept[static_cast<std::size_t>(step.node)].bytes = written.extract(step.node).mapped();
@@ -309,12 +311,12 @@ std::vector<LazyDisk::Crash> LazyDisk::crashes() const {
         list(nodes, 0, "", image);
         if (!seen.emplace(marks, image).second) continue;
         constexpr const char* kFates[] = {"lost", "half there", "zeros", "there"};
-        std::string words =
+        std::string description =
             fmt::format("after {} ({} of {}), bytes {}, names kept of {}:",
-                        count == 0 ? "nothing" : steps_[count - 1].words, count, steps_.size(),
-                        kFates[static_cast<int>(fate)], changes.size());
-        for (const bool is_kept : choice) words += is_kept ? " 1" : " 0";
-        crashes.push_back({std::move(image), marks, std::move(words)});
+                        count == 0 ? "nothing" : steps_[count - 1].description, count,
+                        steps_.size(), kFates[static_cast<int>(fate)], changes.size());
+        for (const bool is_kept : choice) description += is_kept ? " 1" : " 0";
+        crashes.push_back({std::move(image), marks, std::move(description)});
       }
     }
   }

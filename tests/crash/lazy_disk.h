@@ -3,8 +3,8 @@
 //
 // While a LazyDisk exists, this program's calls of open, write, fsync, rename, link, unlink, mkdir
 // and the like below its folder are executed and recorded (interposed.cc). crashes() then returns
-// every state that a crash after any of these calls could leave. A test opens each state with
-// dlrun's own reader and checks it.
+// states that a crash after any of these calls could leave. A test opens each state with dlrun's
+// own reader and checks it.
 //
 // The disk loses everything that POSIX permits a file system to lose. fsync of a file keeps its
 // bytes but not its name; fsync of a folder keeps the names in it. An unsynced change of a name
@@ -39,7 +39,8 @@ class UnreadableFile {
   ~UnreadableFile();
   UnreadableFile(const UnreadableFile&) = delete;
   UnreadableFile& operator=(const UnreadableFile&) = delete;
-  [[nodiscard]] static const std::string& path();  ///< "" if there is none
+  /// Returns the path of the existing UnreadableFile, or "" if none exists.
+  [[nodiscard]] static const std::string& path();
 };
 
 class LazyDisk {
@@ -64,9 +65,10 @@ class LazyDisk {
   struct Crash {
     Image image;
     std::set<std::string> marks;  ///< the marks set before the crash
-    std::string words;            ///< the last call before the crash, and what was kept
+    std::string description;      ///< the last call before the crash, and what was kept
   };
-  /// Returns every possible state after a crash, once for each set of marks.
+  /// Returns states after a crash, each once for each set of marks. From the unsynced changes of
+  /// names, the states keep none, all, one, all but one, or the first ones up to any count.
   [[nodiscard]] std::vector<Crash> crashes() const;
 
   // Only interposed.cc uses the functions below. It holds the lock during each call.
@@ -102,7 +104,7 @@ class LazyDisk {
     Place at = {};           ///< kName, kUnname: place of the name; kMove: the old place
     Place to = {};           ///< kMove: the new place
     std::string bytes = {};  ///< kBytes: the file's whole content from now on
-    std::string words = {};
+    std::string description = {};
   };
   enum class Fate { kLost, kHalf, kZeros, kKept };
 

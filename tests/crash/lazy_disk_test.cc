@@ -35,7 +35,7 @@ void write_text(const std::filesystem::path& path, int flags, std::string_view t
 
 }  // namespace
 
-TEST_CASE("crash: a disk may lose, tear or keep what was not synced") {
+TEST_CASE("crash: the simulated disk may lose, tear, zero or keep unsynced bytes") {
   const TemporaryDirectory folder;
   LazyDisk disk(folder.path());
   write_text(folder / "f", O_CREAT, "abcd");
@@ -44,7 +44,7 @@ TEST_CASE("crash: a disk may lose, tear or keep what was not synced") {
         std::set<std::string>{"", "f= ", "f=ab ", std::string("f=\0\0\0\0 ", 7), "f=abcd "});
 }
 
-TEST_CASE("crash: a file's fsync keeps its bytes, its folder's keeps its name") {
+TEST_CASE("crash: fsync of a file keeps its bytes, and fsync of its folder keeps its name") {
   const TemporaryDirectory folder;
   LazyDisk disk(folder.path());
   const UniqueFd file(::open((folder / "f").c_str(), O_WRONLY | O_CREAT, 0600));
@@ -57,8 +57,7 @@ TEST_CASE("crash: a file's fsync keeps its bytes, its folder's keeps its name") 
   CHECK(left_after(disk, "name") == std::set<std::string>{"f=abcd "});
 }
 
-TEST_CASE(
-    "crash: a rename takes place as a whole or not at all, also out of a file without a name") {
+TEST_CASE("crash: an unsynced rename takes effect completely or not at all") {
   const TemporaryDirectory folder;
   write_text(folder / "new", O_CREAT, "new");
   write_text(folder / "old", O_CREAT, "old");
@@ -68,7 +67,7 @@ TEST_CASE(
   CHECK(left_after(disk, "renamed") == std::set<std::string>{"new=new old=old ", "old=new "});
 }
 
-TEST_CASE("crash: folders, links and removals are changes of names like any other") {
+TEST_CASE("crash: an unsynced mkdir, link or removal may be lost") {
   const TemporaryDirectory folder;
   write_text(folder / "f", O_CREAT, "text");
   LazyDisk disk(folder.path());
@@ -84,7 +83,7 @@ TEST_CASE("crash: folders, links and removals are changes of names like any othe
   CHECK(left_after(disk, "removed").contains("d/ d/g=text f=text "));
 }
 
-TEST_CASE("crash: a guard that is skipped succeeds and keeps nothing") {
+TEST_CASE("crash: a skipped guard returns success and has no effect") {
   const TemporaryDirectory folder;
   LazyDisk disk(folder.path(), 1);
   REQUIRE(write_file_atomic(folder / "f", "text"));

@@ -16,11 +16,11 @@ struct Outcome {
   std::vector<std::string> guards;
   std::size_t crashes = 0;
   /// The writer's own error, or the first few faults after crashes.
-  std::vector<std::string> wrong;
+  std::vector<std::string> faults;
 };
 
 Outcome outcome_of(const Writer& writer, std::optional<std::size_t> skip) {
-  constexpr std::size_t kTold = 3;
+  constexpr std::size_t kMaxReported = 3;
   const TemporaryDirectory place;
   const fs::path folder = place / "disk";
   fs::create_directory(folder);
@@ -30,17 +30,17 @@ Outcome outcome_of(const Writer& writer, std::optional<std::size_t> skip) {
   disk.stop();
   Outcome outcome{disk.guards(), 0, {}};
   if (!written) {
-    outcome.wrong.push_back("the writer failed: " + written.error().message);
+    outcome.faults.push_back("the writer failed: " + written.error().message);
     return outcome;
   }
   for (const LazyDisk::Crash& crash : disk.crashes()) {
     ++outcome.crashes;
     const TemporaryDirectory left;
     build(crash.image, left.path());
-    const std::string wrong = writer.wrong(left.path(), crash.marks);
-    if (wrong.empty()) continue;
-    outcome.wrong.push_back(crash.words + ": " + wrong);
-    if (outcome.wrong.size() == kTold) break;
+    const std::string fault = writer.fault_of(left.path(), crash.marks);
+    if (fault.empty()) continue;
+    outcome.faults.push_back(crash.description + ": " + fault);
+    if (outcome.faults.size() == kMaxReported) break;
   }
   return outcome;
 }
@@ -49,21 +49,23 @@ Outcome outcome_of(const Writer& writer, std::optional<std::size_t> skip) {
 
 void check_writer(const Writer& writer, const std::vector<Spare>& spare) {
   const Outcome whole = outcome_of(writer, std::nullopt);
-  for (const std::string& wrong : whole.wrong) FAIL_CHECK(wrong);
+  for (const std::string& fault : whole.faults) FAIL_CHECK(fault);
   CHECK(whole.crashes > whole.guards.size());
   REQUIRE_FALSE(whole.guards.empty());
   for (std::size_t i = 0; i < whole.guards.size(); ++i) {
     const std::string& guard = whole.guards[i];
     const bool is_spare = std::any_of(spare.begin(), spare.end(),
                                       [&](const Spare& known) { return guard == known.guard; });
-    const bool is_missed = !outcome_of(writer, i).wrong.empty();
-    if (!is_missed && !is_spare) FAIL_CHECK("nothing breaks without ", guard);
-    if (is_missed && is_spare) FAIL_CHECK("something breaks without what should be spare: ", guard);
+    const bool is_needed = !outcome_of(writer, i).faults.empty();
+    if (!is_needed && !is_spare)
+      FAIL_CHECK("the reader finds no fault if this guard is skipped: ", guard);
+    if (is_needed && is_spare)
+      FAIL_CHECK("the reader finds a fault if this spare guard is skipped: ", guard);
   }
   for (const Spare& known : spare) {
     const bool is_there =
         std::find(whole.guards.begin(), whole.guards.end(), known.guard) != whole.guards.end();
-    if (!is_there) FAIL_CHECK("there is no guard ", std::string(known.guard));
+    if (!is_there) FAIL_CHECK("this spare guard does not exist: ", std::string(known.guard));
   }
   MESSAGE(whole.crashes, " crashes, ", whole.guards.size(), " guards");
 }

@@ -22,7 +22,7 @@ struct Writer {
   /// that the writer had reported as done before the crash.
   std::function<std::string(const std::filesystem::path& folder,
                             const std::set<std::string>& marks)>
-      wrong;
+      fault_of;
 };
 
 /// A guard whose removal causes no fault, and the reason why the writer has it nevertheless.

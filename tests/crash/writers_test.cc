@@ -1,6 +1,6 @@
 // Tests every writer whose files must survive a machine crash, on a disk that keeps only synced
-// data. What dlrun has reported as done must remain, and its readers must see the complete old
-// or the complete new state.
+// data. A step that dlrun has reported as done must remain, and dlrun's readers must see the
+// complete old or the complete new state.
 
 #include <unistd.h>
 
@@ -48,7 +48,7 @@ void must(const Result<T>& result) {
 }
 
 constexpr auto kDrain = std::chrono::seconds(60);
-constexpr std::string_view kAgain = "the folder is synced once more before anything is said";
+constexpr std::string_view kAgain = "the folder is synced again before success is reported";
 
 }  // namespace
 
@@ -71,7 +71,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "crash: a file that is created exclusively is whole or missing, and remains after success "
+    "crash: a file that is created exclusively is complete or missing, and remains after success "
     "is reported") {
   const std::string text(10'000, 'n');
   check_writer({{},
@@ -104,7 +104,8 @@ TEST_CASE(
                 }});
 }
 
-TEST_CASE("crash: a submission's journal is an intent or a job, and what was written last stays") {
+TEST_CASE(
+    "crash: a submission's journal is an intent or has the job, and a reported state remains") {
   const auto run_of = [](const fs::path& folder) { return folder / "runs/mnist-1"; };
   Submission submission;
   submission.token = "0123456789abcdef";
@@ -133,8 +134,8 @@ TEST_CASE("crash: a submission's journal is an intent or a job, and what was wri
 }
 
 TEST_CASE(
-    "crash: a claim is whole or not there, its job starts again with a new attempt, and no other "
-    "job does") {
+    "crash: a claim is complete or missing, its job starts again with a new attempt, and another "
+    "job cannot claim the run") {
   const agent::JobIdentity job{"alps", "42", "feed"}, other{"alps", "43", "feed"};
   const auto run_of = [](const fs::path& folder) { return folder / "runs/mnist-1"; };
   check_writer(
@@ -152,9 +153,9 @@ TEST_CASE(
          const auto claim = read_claim(run_of(folder));
          if (!claim) return claim.error().message;
          if (*claim ? (*claim)->job.id != "42" : attempts > 0)
-           return "the claim is gone, or another's";
+           return "the claim is gone, or belongs to another job";
          if (attempts > 0 && text_of(run_of(folder) / "origin").find("\"42\"") == std::string::npos)
-           return "where the run is from is gone";
+           return "the file `origin` is gone";
          if (attempts > 0 && agent::claim_run(run_of(folder), other, "mnist", 0))
            return "another job claims the run";
          const auto again = agent::claim_run(run_of(folder), job, "mnist", 0);
@@ -164,13 +165,13 @@ TEST_CASE(
       {{"fsync runs/mnist-1, 1", kAgain},
        {"fsync runs/mnist-1, 2", kAgain},
        {"fsync runs/mnist-1, 4", kAgain},
-       {"fsync runs/mnist-1/.claim.*.tmp, 2", "the claim is there: this file never gets its name"},
-       {"rename runs/mnist-1/claim, 1",
-        "a job that starts again has the same claim, but for its log"}});
+       {"fsync runs/mnist-1/.claim.*.tmp, 2",
+        "the claim exists already, so this file is not linked to its name"},
+       {"rename runs/mnist-1/claim, 1", "the second attempt writes the same claim"}});
 }
 
 TEST_CASE(
-    "crash: a record that is compacted keeps what decides, and what is written behind it stays") {
+    "crash: a compacted record keeps the events that affect decisions, and later events remain") {
   const auto path_of = [](const fs::path& folder) { return folder / "events.jsonl"; };
   const auto event = [](const char* kind, int number) {
     return to_checked_line(
@@ -194,15 +195,14 @@ TEST_CASE(
                   if (!history) return history.error().message;
                   if (history->history.restarts() != 1) return "a restart is forgotten";
                   if (text_of(path_of(folder)).find("\"step\":99") == std::string::npos)
-                    return "how far it was is gone";
+                    return "the last progress event is gone";
                   const bool has_end =
                       text_of(path_of(folder)).find("\"ended\"") != std::string::npos;
                   return has_end || !marks.contains("ended") ? "" : "the end is gone";
                 }});
 }
 
-TEST_CASE(
-    "crash: an entry of the index is whole or missing, and remains after success is reported") {
+TEST_CASE("crash: an index entry is complete or missing, and remains after success is reported") {
   const auto index_of = [](const fs::path& folder) {
     return RunIndex(folder / "state/dlrun/runs");
   };
@@ -228,9 +228,7 @@ TEST_CASE(
        }});
 }
 
-TEST_CASE(
-    "crash: a download is whole under its name or missing, and remains after success is "
-    "reported") {
+TEST_CASE("crash: a download is complete or missing, and remains after success is reported") {
   const FileServer server;
   const std::string text(20'000, 'd');
   server.serve("f", text);
@@ -251,7 +249,7 @@ TEST_CASE(
                 }});
 }
 
-TEST_CASE("crash: events that were drained stay, and what comes after a torn one is read") {
+TEST_CASE("crash: drained events remain, and events after a torn one can be read") {
   const auto events_of = [](const fs::path& folder) { return folder / "run/events.jsonl"; };
   check_writer({[](const fs::path& folder) { fs::create_directory(folder / "run"); },
                 [&](const fs::path& folder, LazyDisk& disk) -> Result<> {
@@ -282,11 +280,12 @@ TEST_CASE("crash: events that were drained stay, and what comes after a torn one
                   const auto after = read_events(folder / "run");
                   return after && after->ended && after->damaged_lines == 0
                              ? ""
-                             : "what comes after is not read";
+                             : "an event after the crash is not read";
                 }});
 }
 
-TEST_CASE("crash: the end that is written for a lost leader remains after success is reported") {
+TEST_CASE(
+    "crash: the end that is recorded for a run without a lead remains after success is reported") {
   check_writer({[](const fs::path& folder) { fs::create_directory(folder / "run"); },
                 [](const fs::path& folder, LazyDisk& disk) -> Result<> {
                   const auto ended = write_lost_end(folder / "run", 1, "the leader is gone");
@@ -333,26 +332,22 @@ Writer checkpoints(std::size_t keep) {
             return {};
           },
           [at](const fs::path& folder, const Marks& marks) -> std::string {
-            const std::uint64_t said = marks.size() * 10;
-            std::vector<std::string> passed_over;
-            const auto loaded = at(folder).load_newest(kLayout, "adam", kStates, passed_over);
+            const std::uint64_t reported_step = marks.size() * 10;
+            std::vector<std::string> skipped;
+            const auto loaded = at(folder).load_newest(kLayout, "adam", kStates, skipped);
             if (!loaded) return loaded.error().message;
-            if (!*loaded) return said == 0 ? "" : "no checkpoint is left";
+            if (!*loaded) return reported_step == 0 ? "" : "no checkpoint is left";
             const trainer::TrainingState want = state_at((*loaded)->position.step);
-            if (want.position.step < said) return "the newest checkpoint is gone";
+            if (want.position.step < reported_step) return "the newest checkpoint is gone";
             if ((*loaded)->parameters != want.parameters || (*loaded)->running != want.running ||
                 (*loaded)->states != want.states)
               return "it holds something else";
             const std::string latest = text_of(folder / "runs/mnist-1/checkpoints/latest");
-            if (said > 0 && latest < fmt::format("step-{:08}\n", said))
+            if (reported_step > 0 && latest < fmt::format("step-{:08}\n", reported_step))
               return "`latest` says " + latest;
             return {};
           }};
 }
-
-}  // namespace
-
-namespace {
 
 /// Saving a checkpoint syncs a folder whenever a name in it changes. The last sync of each folder
 /// also covers the earlier ones.
@@ -369,32 +364,32 @@ const std::vector<Spare> kSpareOfCheckpoints{
 
 }  // namespace
 
-TEST_CASE("crash: the checkpoint just saved stays, whole, when it alone is kept") {
+TEST_CASE("crash: the checkpoint that was just saved remains if only one is kept") {
   check_writer(checkpoints(1), kSpareOfCheckpoints);
 }
 
-TEST_CASE("crash: the checkpoint just saved stays, whole, beside an older one") {
+TEST_CASE("crash: the checkpoint that was just saved remains if an older one is kept, too") {
   check_writer(checkpoints(2), kSpareOfCheckpoints);
 }
 
 TEST_CASE(
     "crash: a checkpoint that cannot be read for a moment is an I/O error, and no older one is "
-    "taken for it") {
+    "loaded") {
   const TemporaryDirectory folder;
   const trainer::CheckpointFolder checkpoints(folder.path(), 2, [] { return Result<>(); });
   for (const std::uint64_t step : {10U, 20U}) must(checkpoints.save(state_at(step), kLayout));
-  std::vector<std::string> passed_over;
+  std::vector<std::string> skipped;
   for (const char* file : {"manifest.json", "model.safetensors", "optimizer.safetensors"}) {
     CAPTURE(file);
     const UnreadableFile unreadable(folder / "step-00000020" / file);
-    const auto loaded = checkpoints.load_newest(kLayout, "adam", kStates, passed_over);
+    const auto loaded = checkpoints.load_newest(kLayout, "adam", kStates, skipped);
     REQUIRE_FALSE(loaded);
     CHECK(loaded.error().code == Errc::kIo);
     CHECK(loaded.error().message.find(file) != std::string::npos);
     CHECK(loaded.error().message.find("Input/output error") != std::string::npos);
-    CHECK(passed_over.empty());
+    CHECK(skipped.empty());
   }
-  const auto loaded = checkpoints.load_newest(kLayout, "adam", kStates, passed_over);
+  const auto loaded = checkpoints.load_newest(kLayout, "adam", kStates, skipped);
   REQUIRE(loaded);
   CHECK((*loaded)->position.step == 20);
 }

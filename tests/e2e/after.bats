@@ -39,7 +39,7 @@ dependency() {
     run dl submit second.yaml --dry-run --set 'after.ok=[first]'
     [[ $output == *"--dependency=afterok:$(job first)"* ]]
     for words in check "submit --dry-run"; do
-        # shellcheck disable=SC2086 # words
+        # shellcheck disable=SC2086 # splits the words
         run dl $words second.yaml --set 'after.ok=[nosuch]'
         [ "$status" -eq 2 ]
         [[ $output == *"--set after.ok=[nosuch]"*"no run 'nosuch'"* ]]
@@ -51,25 +51,25 @@ dependency() {
     [[ $(dependency second) != *"$(job first)"* ]]
 }
 
-@test "after.ok of a run that fails: the job is cancelled, and does not wait for ever" {
+@test "if the run that after.ok names fails, the waiting job is cancelled" {
     dl submit first.yaml
     dl submit second.yaml --set 'after.ok=[first]'
     as_user touch "$dir/fail" "$dir/go"
     wait_until 60 is_state first failed
     wait_until 60 is_state second cancelled
     [ "$(dl status second --json | jq -r .detail)" \
-        = "CANCELLED: it waited for afterok:$(job first), which can never hold any more" ]
+        = "CANCELLED: it waited for afterok:$(job first), which can no longer be fulfilled" ]
     [ ! -e "$dir/second" ]
     run dl resubmit second
     [ "$status" -eq 2 ]
     [[ $output == *"/resolved.yaml:"*"after.ok: first-"*" is failed: this job would never start"* ]]
 }
 
-@test "after.notok and after.any start behind a failure; a job id stands in the script" {
+@test "after.notok and after.any start a job after a failure, and accept job ids" {
     dl submit first.yaml
     dl submit second.yaml --set "after.notok=[first]" --set "after.any=$(job first)"
-    # A session waits for runs as well as for job ids: salloc gets both, although its words already
-    # contain the ids.
+    # An interactive session waits for runs and for job ids: salloc's option has the ids from the
+    # spec, and dlrun adds the jobs of the runs.
     as_user bash -c 'cd "$1" &&
         exec dlrun interactive second.yaml --set name=session --set "after.any=[first, \"1\"]" \
             -- touch session' \
@@ -89,7 +89,7 @@ dependency() {
     [[ $output == *"#SBATCH --dependency=afterok:12,afterok:13_4"* ]]
 }
 
-@test "a run that is over is judged at submission: satisfied, or refused with its place" {
+@test "a dependency on an ended run is checked at submission, and refused if it cannot hold" {
     as_user touch "$dir/go"
     dl submit first.yaml --watch
     dl submit second.yaml --set 'after.ok=first'
@@ -104,8 +104,8 @@ dependency() {
     [[ $output == *"cannot wait for others"* ]]
 }
 
-@test "after: waits for a whole sweep and for a resubmitted point, and names a failed one" {
-    # shellcheck disable=SC2016 # the ranks' variable
+@test "after waits for a whole sweep and for a resubmitted point, and names a failed point" {
+    # shellcheck disable=SC2016 # not expanded by the test
     local program='until [[ -e go ]]; do sleep 0.1; done; [[ ! -e fail || $DLRUN_NNODES == 1 ]]'
     dl submit first.yaml \
         --set 'sweep.parameters={environment.vars.P: [1, 2], resources.nodes: [1, 2]}' \
@@ -128,7 +128,8 @@ dependency() {
     for point in "${failed[@]}"; do dl resubmit "first/$point"; done
     waits=$(dl check second.yaml --set 'after.ok=first')
     for point in "${failed[@]}"; do [[ $waits == *"afterok:"*"$(job "first/$point")"* ]]; done
-    # The run that `last` meant is recorded: a resubmission waits for that run, not for itself.
+    # dlrun records the run that `last` meant at submission. A resubmission waits for that run, not
+    # for itself.
     dl submit second.yaml --set 'after.any=last'
     waited=$(dependency second)
     dl cancel second
@@ -164,9 +165,9 @@ dependency() {
     [[ $(dl diff job.sh) == *"+#SBATCH --time=00:30:00 "* ]]
     as_user bash -c 'mkdir "$1/sub" && mv "$1/job.sh" "$1/sub" && cd / &&
         dlrun submit "$1/sub/job.sh" --json' \
-        - "$dir" >"$BATS_TEST_TMPDIR/said"
+        - "$dir" >"$BATS_TEST_TMPDIR/submitted"
     # These are the core hours of the edited script.
-    jq -e ".core_hours == 1" "$BATS_TEST_TMPDIR/said"
+    jq -e ".core_hours == 1" "$BATS_TEST_TMPDIR/submitted"
     [[ $(dependency second) == "afterany:$(job first)"*",afterok:$(job first)"* ]]
     as_user bash -c "echo 'echo version two' >'$dir/work.sh'; touch '$dir/go'"
     wait_until 60 is_state second completed
@@ -175,8 +176,8 @@ dependency() {
     for file in spec.yaml resolved.yaml plan.json; do [ -s "$path/$file" ]; done
     # The recorded repository is that of the spec, not that of this shell's directory.
     [ "$(jq -r '.git.root' "$path/provenance.json")" = "$dir" ]
-    # The resubmission runs the same script with the same code, and dlrun explains what a resolved
-    # spec means.
+    # The resubmission runs the same script with the same code. A submission of the resolved spec
+    # copies the code again, and dlrun says so.
     run dl resubmit second --watch
     [[ $output == *"cost       at most 1 core-hours"* ]]
     [ "$(dl logs last | grep version)" = "version one" ]
@@ -192,7 +193,7 @@ dependency() {
     [[ $output == *"the copy of the code that it ran, $path/code, is gone"* ]]
 }
 
-@test "environment.setup_node runs once per node before the ranks; a failure ends the job" {
+@test "environment.setup_node runs once per node before the ranks, and its failure ends the job" {
     # setup_node gets all CPUs of the job on its node, also if nodes differ: 3 tasks of 2 CPUs make
     # 4 and 2 here.
     dl submit first.yaml --watch --set resources.nodes=2 --set resources.tasks_per_node=null \
@@ -201,7 +202,7 @@ dependency() {
         --set 'environment.setup_node="echo $SLURM_CPUS_PER_TASK >>cpus"' \
         --set 'launch.command=[hostname]'
     [ "$(cat "$dir/cpus")" = $'2\n2' ]
-    # shellcheck disable=SC2016 # the job's variable
+    # shellcheck disable=SC2016 # not expanded by the test
     local setup='hostname >>nodes; echo staged $SLURM_CPUS_PER_TASK >/tmp/staged'
     dl submit first.yaml --watch --set resources.nodes=2 --set resources.tasks_per_node=2 \
         --set resources.cpus_per_task=3 \

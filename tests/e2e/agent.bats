@@ -8,7 +8,7 @@ load trackers
 
 setup() { on cgroup; }
 
-# lead_job LEAD_OPTIONS SRUN_OPTIONS PROGRAM...: submits 8 ranks on 4 nodes; sets job and run
+# lead_job LEAD_OPTIONS SRUN_OPTIONS PROGRAM...: submits 8 ranks on 4 nodes; sets job and run_dir
 lead_job() {
     local lead_options=$1 srun_options=$2 agent=$DLRUN_TESTBED_PREFIX/bin/dlrun-agent
     shift 2
@@ -31,8 +31,8 @@ has_event() { grep -q "\"event\":\"$1\"" "$run_dir/events.jsonl"; }
 event() { grep "\"event\":\"$1\"" "$run_dir/events.jsonl" | tail -n 1; }
 all_are_up() { [ "$(cat "$dir"/up-* 2>/dev/null | wc -l)" -eq 8 ]; }
 
-# The rank's program counts its signals and ends after a while or on request.
-counter() {
+# Writes the ranks' program `counter`, which counts its signals until the file `stop` exists.
+write_counter() {
     cat >"$dir/counter" <<'SH'
 #!/bin/bash
 usr1=0 term=0
@@ -54,7 +54,7 @@ stop() {
     for tracker in cgroup linuxproc; do
         for target in '' --batch; do
             on "$tracker"
-            counter
+            write_counter
             lead_job --forward-usr1 '' "$dir/counter" "$dir"
             wait_until 30 all_are_up
             # shellcheck disable=SC2086 # an empty target is no argument
@@ -70,8 +70,8 @@ stop() {
     done
 }
 
-@test "USR1 that was not asked for is recorded, and kept from the programs where Slurm lets it" {
-    counter
+@test "without --forward-usr1, USR1 is recorded and does not reach the programs" {
+    write_counter
     lead_job '' '' "$dir/counter" "$dir"
     wait_until 30 all_are_up
     as_user scancel -s USR1 "$job"
@@ -81,10 +81,10 @@ stop() {
     [[ $(event signal) == *'"word":"none"'* ]]
 }
 
-@test "TERM to the steps alone, as in preemption's grace, is a checkpoint where one is wanted" {
+@test "with --forward-usr1, TERM to the step alone, as in a preemption, asks for a checkpoint" {
     for tracker in cgroup linuxproc; do
         on "$tracker"
-        counter
+        write_counter
         lead_job --forward-usr1 '' "$dir/counter" "$dir"
         wait_until 30 all_are_up
         as_user scancel -s TERM "$job.0"
@@ -96,7 +96,7 @@ stop() {
     done
 }
 
-@test "scancel: all ranks are gone within 2 s though they ignore TERM, and TERM comes once" {
+@test "scancel ends ranks that ignore TERM within 2 s, and each gets TERM once" {
     for tracker in cgroup linuxproc; do
         on "$tracker"
         # shellcheck disable=SC2016
@@ -118,10 +118,10 @@ stop() {
     done
 }
 
-@test "a job that reaches its time limit is told as such, and not as cancelled" {
+@test "a job that reaches its time limit is reported as timeout, not as cancelled" {
     for tracker in cgroup linuxproc; do
         on "$tracker"
-        counter
+        write_counter
         lead_job '' '' "$dir/counter" "$dir"
         wait_until 30 all_are_up
         scontrol update job="$job" EndTime="$(date -d '+1 second' +%FT%T)"
@@ -130,18 +130,18 @@ stop() {
     for tracker in cgroup linuxproc; do
         again_on "$tracker"
         wait_until 100 has_event ended # slurmctld looks at time limits every half minute.
-        said='the job reached its time limit (resources.time); ended by SIGTERM'
-        [[ $(event ended) == *'"state":"timeout"'*"$said"* ]]
+        message='the job reached its time limit (resources.time); ended by SIGTERM'
+        [[ $(event ended) == *'"state":"timeout"'*"$message"* ]]
         wait_until 20 grep -q "dlrun: the job reached its time limit" "$dir/out"
     done
 }
 
-@test "a step that cannot be launched ends the job with 77 and srun's words" {
+@test "a step that cannot be launched ends the job with 77 and srun's message" {
     lead_job '' '-n 4000' true
     wait_until 20 has_event ended
     [[ $(event ended) == *'"code":77'*'More processors requested'* ]]
-    said='dlrun: the step could not be launched (exit code 1): .*srun: error: .*More processors'
-    grep -q "$said" "$dir/out"
+    message='dlrun: the step could not be launched (exit code 1): .*srun: error: .*More processors'
+    grep -q "$message" "$dir/out"
     wait_until 10 job_failed_with 77
 }
 job_failed_with() {
@@ -150,7 +150,7 @@ job_failed_with() {
 
 @test "a job that is cancelled before its step starts is cancelled, not failed" {
     mkdir "$dir/first"
-    # shellcheck disable=SC2016 # the job's own
+    # shellcheck disable=SC2016 # not expanded by the test
     {
         printf '#!/bin/bash\ntouch "$PWD/ready"; until [ -e "$PWD/go" ]; do sleep 0.1; done; '
         printf 'exec %q/srun "$@"\n' "$slurm_bin"
@@ -162,25 +162,25 @@ job_failed_with() {
     "$testbed/fault" pause n1 # A paused node keeps TERM from lead.
     as_user scancel "$job"
     is_cancelled() { [[ $(scontrol show job "$job") == *JobState=@(CANCELLED|COMPLETING)* ]]; }
-    is_told() { is_cancelled && touch "$dir/go" && has_event ended; }
-    run wait_until 40 is_told
+    is_recorded() { is_cancelled && touch "$dir/go" && has_event ended; }
+    run wait_until 40 is_recorded
     "$testbed/fault" resume n1
     "$testbed/up" >/dev/null # Slurm may have marked the node as down meanwhile.
     echo "$output"
     [ "$status" -eq 0 ]
-    said='"message":"the job was cancelled; the step could not be launched'
-    [[ $(event ended) == *'"state":"cancelled","code":143,'"$said"* ]]
+    message='"message":"the job was cancelled; the step could not be launched'
+    [[ $(event ended) == *'"state":"cancelled","code":143,'"$message"* ]]
 }
 
-@test "a command that is not on the node is 127, in one clear line with host and PATH" {
+@test "a command that is not on the node ends the job with 127, and a line names host and PATH" {
     lead_job '' '' pythonx train.py
     wait_until 20 has_event ended
-    said='pythonx: command not found \(PATH=.*\); the other 7 ranks are ended'
-    grep -Eq "^dlrun: rank [0-7] on n[1-4]: $said\$" "$dir/out"
+    message='pythonx: command not found \(PATH=.*\); the other 7 ranks are ended'
+    grep -Eq "^dlrun: rank [0-7] on n[1-4]: $message\$" "$dir/out"
     wait_until 10 job_failed_with 127
 }
 
-@test "the first failed rank's own code is the job's, whatever srun says" {
+@test "the job's exit code is that of the first failed rank, whatever srun reports" {
     # shellcheck disable=SC2016
     lead_job '' '' bash -c '[ $DLRUN_RANK = 5 ] && exit 3; sleep 60'
     wait_until 20 has_event ended
@@ -188,7 +188,7 @@ job_failed_with() {
     wait_until 10 job_failed_with 3
 }
 
-@test "a requeued job claims its run again; the attempt is the next, its logs are apart" {
+@test "a requeued job claims its run again, as the next attempt with its own logs" {
     sbatch_options=(--requeue)
     # shellcheck disable=SC2016
     lead_job '' '' \
@@ -204,7 +204,7 @@ job_failed_with() {
     [ "$(cat "$run_dir/logs/attempt-1/rank-0003.log")" = "attempt 1" ]
 }
 
-@test "another job with the same run leaves at once with 75" {
+@test "another job with the same run exits at once with 75" {
     lead_job '' '' true
     wait_until 20 has_event ended
     local first=$run_dir

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# launch.agent: false: plain shell gives each task the environment that its preset promises, and the
-# nodes need no file of dlrun.
+# launch.agent: false. The job script alone gives each task the environment that its preset
+# promises, and the nodes need no file of dlrun.
 # timeout: 240
 
 load helpers
@@ -10,7 +10,7 @@ setup() {
     install -m 755 -o "$DLRUN_TESTBED_USER" "$BATS_TEST_DIRNAME/verify_preset.py" \
         "$dir/verify_preset.py"
     as_user mkdir "$dir/bin"
-    # This program stands in for torchrun and verifies the words of the preset.
+    # This program replaces torchrun and verifies the options that the preset passes.
     as_user tee "$dir/bin/torchrun" >/dev/null <<SH
 #!/bin/sh
 exec python3 $dir/verify_preset.py rank $dir/torchrun torchrun "\$@"
@@ -33,7 +33,7 @@ YAML
 }
 verify() { as_user python3 "$dir/verify_preset.py" all "$dir/$1" "$@"; }
 
-@test "torch, torchrun, mpi and plain at once on the same 4 nodes, with nothing of dlrun there" {
+@test "torch, torchrun, mpi and plain run at once on the same 4 nodes, without dlrun's agents" {
     for preset in torch mpi plain; do spec "$preset" 'nodes: 4, tasks_per_node: 2'; done
     spec torchrun 'nodes: 4'
     for preset in torch torchrun mpi plain; do dl submit "$preset.yaml"; done
@@ -50,7 +50,7 @@ verify() { as_user python3 "$dir/verify_preset.py" all "$dir/$1" "$@"; }
     [ "$status" -ne 0 ]
 }
 
-@test "sbatch takes the rendered script by hand; 5 tasks on 4 nodes know their ranks" {
+@test "a rendered script that is submitted by hand gives 5 tasks on 4 nodes their ranks" {
     spec torch 'nodes: 4, ntasks: 5'
     dl render torch.yaml -o "$dir/job.sh"
     as_user bash -c 'cd "$1" && mkdir -p runs && exec sbatch --wait job.sh' - "$dir"
@@ -61,7 +61,7 @@ verify() { as_user python3 "$dir/verify_preset.py" all "$dir/$1" "$@"; }
     [[ $output == *"nothing was edited"* ]]
 }
 
-@test "a program's failure is the job's, and srun ends the others" {
+@test "a failed program fails the job, and srun ends the other programs" {
     spec plain 'nodes: 2'
     run dl submit plain.yaml \
         --set 'launch.command=[sh, -c, "[ $DLRUN_RANK != 1 ] || exit 7; exec sleep 100"]' --watch
@@ -72,7 +72,7 @@ verify() { as_user python3 "$dir/verify_preset.py" all "$dir/$1" "$@"; }
 
 @test "checkpoint.signal_before reaches every rank on every node, but not the shell" {
     spec plain 'nodes: 2'
-    # shellcheck disable=SC2016 # the ranks' variables
+    # shellcheck disable=SC2016 # not expanded by the test
     local program='trap \"echo saved $SLURM_PROCID; exit 0\" USR1; touch up-$SLURM_PROCID;'
     program+=' while :; do sleep 0.1 & wait; done'
     dl submit plain.yaml --set checkpoint.signal_before=30s \
@@ -104,8 +104,8 @@ it'\''s "$HOME" `id` \ {x} 0'* ]]
     spec torch 'nodes: 1'
     dl render torch.yaml | sed -n '/^# A port for/,/^export DLRUN_MASTER_PORT/p' \
         >"$BATS_TEST_TMPDIR/choose"
-    # With the same seed the choice is the same, so only occupied ports change it. Only these tests
-    # use the resulting port numbers on this machine.
+    # The fixed seed gives the same choice each time, so only occupied ports change it. No other
+    # test on this machine uses the resulting ports.
     choose() {
         bash -ec 'RANDOM=4711; . "$1"; flock --unlock "$dlrun_lock"; echo "$dlrun_port"' \
             - "$BATS_TEST_TMPDIR/choose"

@@ -54,7 +54,7 @@ setup() {
     rings_on_two_nodes
 }
 
-@test "an image that cannot be opened fails the job with apptainer's words and code" {
+@test "an image that cannot be opened fails the job with apptainer's message and code" {
     echo nonsense >"$dir/bad.sif"
     chmod a+r "$dir/bad.sif"
     run dl submit job.yaml --watch --set "container.image=$dir/bad.sif"
@@ -75,5 +75,5 @@ setup() {
 }
 
 @test "secrets reach only the program in the container, also in an interactive session" {
-    stay_secret
+    check_secrets_in_container
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
-# Bad nodes that runs remember for each other (health.known_bad), and spare nodes that replace a
-# lost node (resources.spare_nodes). tests/unit/bad_nodes_test.cc tests the file,
-# tests/unit/plan_test.cc the plan.
+# The list of bad nodes that runs share (health.known_bad), and spare nodes that replace a lost node
+# (resources.spare_nodes). tests/unit/bad_nodes_test.cc tests the file, tests/unit/plan_test.cc the
+# plan.
 # timeout: 240
 
 load helpers
@@ -12,7 +12,8 @@ json() { dl status "$1" --json 2>/dev/null; }
 event() { jq -c "select(.event == \"$1\")" "$(json "$2" | jq -r .path)/events.jsonl"; }
 nodes_of() { scontrol show job --oneliner "$1" | sed -n 's/.* NodeList=\([^ ]*\).*/\1/p'; }
 
-# unfit NAME NODES: submits a run whose first node cannot write its TMPDIR, and which remembers this
+# unfit NAME NODES: writes NAME.yaml, whose job cannot write its TMPDIR on n1 and remembers n1 as
+# bad
 unfit() {
     spec "$1" <<YAML
 name: $1
@@ -26,7 +27,7 @@ health: {preflight: [disk], known_bad: 1h}
 YAML
 }
 
-@test "a bad node is excluded by the next submission; dlrun nodes lists and forgets it" {
+@test "the next submission excludes a bad node, and dlrun nodes lists and forgets it" {
     unfit first 2
     run dl submit first.yaml --watch
     echo "$output"
@@ -129,7 +130,7 @@ YAML
     [ "$(dl nodes --json | jq -r '[.nodes[].node] | join(" ")')" = n2 ]
 }
 
-@test "without a file that can be written or read the run goes on, and says so" {
+@test "a list of bad nodes that cannot be written or read does not stop a run" {
     spec locked <<'YAML'
 name: locked
 resources: {nodes: 1, time: 5m}

@@ -37,7 +37,7 @@ has_no_job() { [[ -z $(squeue -h -n "$1") ]]; }
     run ! pgrep -u "$DLRUN_TESTBED_USER" -f 'dlrun-trainer collectives'
 }
 
-@test "bench collectives: a backend that is none, a size that is none" {
+@test "bench collectives refuses an unknown backend and an invalid size" {
     run dl bench collectives --backends pigeon --workers 2
     [ "$status" -eq 2 ]
     [[ $output == *"no collective backend is called 'pigeon'"* ]]
@@ -59,7 +59,7 @@ YAML
     jq -e '.results[0].efficiency == 1 and (.results | all(.samples_per_s > 0)) and
         .left_out == []' \
         <<<"$output"
-    # Every size is a run of its own, and the printed rate is that of its record.
+    # Every size is a run of its own, and its record has the printed rate.
     for i in 0 1; do
         run_id=$(jq -r ".results[$i].run" <<<"$output")
         [ "$(jq ".results[$i].samples_per_s" <<<"$output")" \
@@ -90,13 +90,13 @@ YAML
     [ "$(dl ls --json | jq length)" -eq "$before" ]
     for words in "--nodes 0" "--nodes 1 --local 1" "--nodes 1 --set resources.ntasks=2" \
         "--nodes 1 --set resources.tme=1"; do
-        # shellcheck disable=SC2086 # words
+        # shellcheck disable=SC2086 # splits the words
         run dl bench scaling job.yaml $words
         [ "$status" -eq 2 ]
     done
 }
 
-@test "bench scaling says why a job waits, and what ends it ends the job that it submitted" {
+@test "bench scaling says why a job waits, and a signal that ends it cancels the job" {
     as_user tee "$dir/job.yaml" >/dev/null <<'YAML'
 name: waits
 resources: {tasks_per_node: 1, cpus_per_task: 1, time: 5m}

@@ -12,7 +12,8 @@ setup() {
     # As on a cluster, the user has unpacked the image into a folder.
     folder=$dir/image
     as_user unsquashfs -no-progress -quiet -dest "$folder" "$images/tiny.sqsh" >/dev/null
-    as_user mkdir "$folder/home" # These are in every image of a distribution.
+    # Every image of a distribution has this folder and these files.
+    as_user mkdir "$folder/home"
     as_user touch "$folder"/etc/{passwd,group}
     as_user sed -i "s|^  image: .*|  image: $folder|" "$dir/job.yaml"
 }
@@ -45,7 +46,7 @@ has_writable_layer() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
     for rank in 1 2 3; do [[ $output == *"rank $rank of 4 is $rank"* ]]; done
 }
 
-@test "each container key has its effect: home, root's id, and writable where ch-run can do it" {
+@test "each container key has its effect: home, root's id, and writable if ch-run supports it" {
     run inside 'ls ~/canary; id -u' --set container.mount_home=true --set container.remap_root=true
     echo "$output"
     [ "$status" -eq 0 ]
@@ -75,7 +76,7 @@ has_writable_layer() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
     rings_on_two_nodes "$dir/mpi"
 }
 
-@test "a squashfs image is mounted by ch-run itself, with the mount points that it has" {
+@test "ch-run itself mounts a squashfs image, with the mount points that the image has" {
     as_user mkdir -p "$folder$dir/runs"
     as_user mksquashfs "$folder" "$dir/image.sqfs" -no-progress -quiet >/dev/null
     run inside 'cat /etc/os-release; echo "$IN_BOTH $ONLY_IMAGE"' --runs "$dir/runs" \
@@ -85,7 +86,7 @@ has_writable_layer() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
     printed ID=dlrun-test "job image"
 }
 
-@test "an image that is none fails the job with ch-run's words, and nothing is tried again" {
+@test "an invalid image fails the job with ch-run's message, and nothing is tried again" {
     echo nonsense >"$dir/bad.sqfs"
     chmod a+r "$dir/bad.sqfs"
     run dl submit job.yaml --watch --set "container.image=$dir/bad.sqfs" \
@@ -108,5 +109,5 @@ has_writable_layer() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
 }
 
 @test "secrets reach only the program in the container, also in an interactive session" {
-    stay_secret
+    check_secrets_in_container
 }

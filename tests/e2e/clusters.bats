@@ -23,8 +23,8 @@ teardown_file() {
     "$testbed/down"
 }
 
-# Puts a script in front of each real Slurm command, which logs its arguments first. Commands inside
-# an allocation are not logged, because an allocation knows its cluster.
+# Puts a script that logs its arguments in front of each Slurm command. The script does not log
+# commands inside an allocation, because an allocation knows its cluster.
 make_loggers() {
     local program
     mkdir "$dir/loggers"
@@ -61,7 +61,7 @@ none_on() { [[ -z $(squeue -h -M "$1" -u "$DLRUN_TESTBED_USER" -o %i) ]]; }
 count_on() { squeue -h -M "$1" -u "$DLRUN_TESTBED_USER" -o %i | grep -c '^[0-9]'; }
 state() { dl status "$1" --json | jq -r .state; }
 is_state() { [[ $(state "$1") == "$2" ]]; }
-logged() {
+dl_with_loggers() {
     as_user bash -c 'cd "$1" && PATH=$1/loggers:$PATH && shift && exec dlrun "$@"' - "$dir" "$@"
 }
 
@@ -97,33 +97,34 @@ all_named_other() {
     [ "$(job_state "$here")" = PENDING ]
 }
 
-@test "every call of Slurm's that dlrun makes about the run names the cluster" {
-    logged submit job.yaml
+@test "every Slurm command that dlrun calls for the run names the cluster" {
+    dl_with_loggers submit job.yaml
     all_named_other
     wait_until 60 is_state last running
     for words in "status last" "ls" "attach last -- true" "check job.yaml" \
         "submit job.yaml --test-only" "doctor -M other" "doctor -M other --site-file"; do
         : >"$dir/calls"
-        # shellcheck disable=SC2086 # words are wanted
-        logged $words </dev/null
+        # shellcheck disable=SC2086 # splits the words
+        dl_with_loggers $words </dev/null
         all_named_other
     done
-    logged cancel last
+    dl_with_loggers cancel last
     all_named_other
-    logged wait last || true
+    dl_with_loggers wait last || true
     [ ! -s "$dir/calls" ] || all_named_other
-    logged interactive job.yaml -- bash -c 'echo on $SLURM_CLUSTER_NAME' </dev/null >"$dir/out"
+    dl_with_loggers interactive job.yaml -- bash -c 'echo on $SLURM_CLUSTER_NAME' \
+        </dev/null >"$dir/out"
     grep -q '^on other$' "$dir/out"
     all_named_other
 }
 
-@test "sbatch that dies before it answers: the job is found on its cluster, and exists once" {
+@test "if sbatch dies before it replies, the job is found on its cluster and exists once" {
     cat >"$dir/loggers/sbatch" <<SH
 #!/bin/bash
 $(command -v sbatch) "\$@" >/dev/null
 kill -KILL \$\$
 SH
-    run logged submit job.yaml --json
+    run dl_with_loggers submit job.yaml --json
     echo "$output"
     [ "$status" -eq 0 ]
     [ "$(jq -r .cluster <<<"$output")" = other ]
@@ -132,7 +133,7 @@ SH
     all_named_other
 }
 
-@test "doctor asks the cluster that is named" {
+@test "doctor queries the named cluster" {
     run dl doctor -M other --json
     [ "$(jq -r .cluster <<<"$output")" = other ]
     [ "$(jq -r '.partitions[0].gpus_per_node' <<<"$output")" = 0 ]

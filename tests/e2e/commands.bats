@@ -16,8 +16,8 @@ YAML
     chown "$DLRUN_TESTBED_USER:" "$dir/hello.yaml"
 }
 
-# submits a spec whose ranks wait for a file
-waiting() {
+# submit_waiting OPTIONS...: submits a job whose ranks wait for the file `go`
+submit_waiting() {
     local program="echo waiting; until [[ -e $dir/go ]]; do sleep 0.1; done; echo gone on"
     dl submit hello.yaml --set "launch.command=[bash, -c, '$program']" "$@"
 }
@@ -25,14 +25,14 @@ state() { dl status "${1:-last}" --json | jq -r .state; }
 is_state() { [[ $(state) == "$1" ]]; }
 key() { dl status last --json | jq -r "$1"; }
 
-@test "submit --watch prints the ranks' output, and ends with 0 when they do" {
+@test "submit --watch prints the ranks' output, and exits with 0 if they all do" {
     run dl submit hello.yaml --watch
     [ "$status" -eq 0 ]
     for rank in 0 1 2 3; do [[ $output == *"rank $rank of 4 on n"* ]]; done
     [[ $output == *"completed"* ]]
 }
 
-@test "submit tells the job, and status, logs and ls know it by each of its names" {
+@test "submit prints the job, and status, logs and ls find it by each of its names" {
     run dl submit hello.yaml --json
     [ "$status" -eq 0 ]
     job=$(jq -r .job <<<"$output") id=$(jq -r .run <<<"$output") path=$(jq -r .path <<<"$output")
@@ -54,7 +54,7 @@ key() { dl status last --json | jq -r "$1"; }
     }
     [[ $(typed 'dlrun ls') == *$'\e['* && $(typed 'dlrun status nope; true') == *$'\e['*error* ]]
     for plain in 'xterm 1' dumb; do
-        # shellcheck disable=SC2086 # words
+        # shellcheck disable=SC2086 # splits the words
         output=$(typed 'dlrun ls; dlrun status nope; true' $plain)
         [[ $output == *"$id"*error* && $output != *$'\e'* ]]
     done
@@ -64,7 +64,7 @@ key() { dl status last --json | jq -r "$1"; }
         $(cat "$dir/out" "$dir/err") != *$'\e'* ]]
 }
 
-@test "a run is recorded whole: spec, plan, script, provenance, journal" {
+@test "a run's record has its spec, plan, script, provenance and journal" {
     as_user git -C "$dir" init -q
     as_user bash -c "cd '$dir' && git add . &&
         git -c user.name=t -c user.email=t@example.org commit -qm one &&
@@ -86,7 +86,7 @@ key() { dl status last --json | jq -r "$1"; }
     cmp "$tools/dlrun-agent" "$DLRUN_TESTBED_PREFIX/bin/dlrun-agent"
 }
 
-@test "a run's record says what the job found around it: Slurm, nodes, modules, packages" {
+@test "a run's record names the job's Slurm, nodes, modules and packages" {
     as_user mkdir -p "$dir/venv/bin" \
         "$dir/venv/lib/python3.11/site-packages/"{numpy-1.26.4,torch-2.1.0}.dist-info
     as_user bash -c "echo 'export VIRTUAL_ENV=$dir/venv' >'$dir/venv/bin/activate'"
@@ -109,7 +109,7 @@ key() { dl status last --json | jq -r "$1"; }
 }
 
 @test "--watch, wait and status name a killed rank with host and signal, and exit with 5" {
-    # shellcheck disable=SC2016 # the rank's variables
+    # shellcheck disable=SC2016 # not expanded by the test
     local program='[[ $DLRUN_RANK != 3 ]] || kill -9 $$; trap : TERM; while :; do sleep 1; done'
     run dl submit hello.yaml --watch --set "launch.command=[bash, -c, \"$program\"]"
     [ "$status" -eq 5 ]
@@ -124,7 +124,7 @@ key() { dl status last --json | jq -r "$1"; }
     [[ $(dl status last) == *"rank 3 on n2 was ended by SIGKILL"* ]]
 }
 
-@test "a command that is not on the node ends the run with 127, named" {
+@test "a command that is not on the node is named and ends the run with 127" {
     run dl submit hello.yaml --watch --set 'launch.command=[no-such-program]'
     [ "$status" -eq 5 ]
     [ "$(key .code)" -eq 127 ]
@@ -145,7 +145,7 @@ key() { dl status last --json | jq -r "$1"; }
     [[ $(dl ls --runs runs | sed -n 2p) == hello-*failed*"the job script ended with code "* ]]
 }
 
-@test "what Slurm refuses is told in its own words with exit code 3, and recorded" {
+@test "a refusal by Slurm is recorded and printed in Slurm's words, with exit code 3" {
     run dl submit hello.yaml --set resources.partition=nope
     [ "$status" -eq 3 ]
     [[ $output == *"nvalid partition"* ]]
@@ -166,9 +166,9 @@ key() { dl status last --json | jq -r "$1"; }
     run dl submit hello.yaml --test-only
     [ "$status" -eq 0 ]
     [[ $output == *"to start at"* ]]
-    dl submit hello.yaml --test-only --json >"$BATS_TEST_TMPDIR/said"
+    dl submit hello.yaml --test-only --json >"$BATS_TEST_TMPDIR/submitted"
     jq -e '.run == null and .name == "hello" and (.slurm | contains("to start at"))' \
-        "$BATS_TEST_TMPDIR/said"
+        "$BATS_TEST_TMPDIR/submitted"
     run dl submit hello.yaml --dry-run
     [ "$status" -eq 0 ]
     [[ $output == *"#SBATCH --nodes=2"* ]]
@@ -176,7 +176,7 @@ key() { dl status last --json | jq -r "$1"; }
     [ ! -e "$dir/runs" ]
 }
 
-@test "submit and check tell the start and the partition's limits; a slow squeue delays nothing" {
+@test "submit and check print the start and the partition's limits, even if squeue is slow" {
     as_user mkdir -p "$dir/config/sites" "$dir/bin"
     as_user tee "$dir/config/sites/here.yaml" >/dev/null <<'YAML'
 partitions:
@@ -205,19 +205,20 @@ YAML
     [ "$(jq -r .start <<<"$output")" = null ]
 }
 
-@test "an option that sbatch or srun does not have is refused, with place and nearest name" {
+@test "an option that sbatch or srun lacks is reported with its place and the nearest name" {
     as_user sed -i '/^launch/i slurm: {mial-user: me, mail-typ: NONE, frobnicate: true}' \
         "$dir/hello.yaml"
     for words in check submit "submit --test-only"; do
-        # shellcheck disable=SC2086 # words
+        # shellcheck disable=SC2086 # splits the words
         run dl $words hello.yaml --set 'launch.srun={labell: true}'
         [ "$status" -eq 2 ]
-        said="slurm.mial-user: the sbatch here has no option --mial-user; did you mean 'mail-user'?"
-        [[ $output == *"hello.yaml:3:20: error: $said"* ]]
+        message="slurm.mial-user: the sbatch here has no option --mial-user;"
+        message+=" did you mean 'mail-user'?"
+        [[ $output == *"hello.yaml:3:20: error: $message"* ]]
         [[ $output == *"slurm.frobnicate: the sbatch here has no option --frobnicate"* &&
             $output != *"option --mail-typ"* ]]
-        said="launch.srun.labell: the srun here has no option --labell; did you mean 'label'?"
-        [[ $output == *"--set launch.srun={labell: true}"*"warning: $said"* ]]
+        message="launch.srun.labell: the srun here has no option --labell; did you mean 'label'?"
+        [[ $output == *"--set launch.srun={labell: true}"*"warning: $message"* ]]
     done
     no_jobs
     [ ! -e "$dir/runs" ]
@@ -231,7 +232,7 @@ YAML
 }
 
 @test "logs -f follows a running job and ends with it" {
-    waiting
+    submit_waiting
     dl logs -f last >"$BATS_TEST_TMPDIR/log" 2>&1 &
     follower=$!
     wait_until 30 grep -q waiting "$BATS_TEST_TMPDIR/log"
@@ -243,7 +244,7 @@ YAML
 }
 
 @test "logs -f --rank follows one rank only" {
-    waiting
+    submit_waiting
     dl logs -f --rank 1 last >"$BATS_TEST_TMPDIR/log" 2>/dev/null &
     follower=$!
     wait_until 30 grep -q waiting "$BATS_TEST_TMPDIR/log"
@@ -253,7 +254,7 @@ YAML
 }
 
 @test "cancel ends a running job and a pending one" {
-    waiting
+    submit_waiting
     wait_until 30 is_state running
     dl cancel last
     run dl wait last
@@ -269,30 +270,30 @@ YAML
     [ "$status" -eq 0 ]
 }
 
-@test "twenty who watch at once put the controller one question, not twenty" {
+@test "twenty commands that watch at once share their queries to the controller" {
     as_user mkdir "$dir/bin"
     as_user bash -c "cat >'$dir/bin/squeue'" <<SH
 #!/bin/bash
-echo >>"$dir/asked"
+echo >>"$dir/queries"
 exec $slurm_bin/squeue "\$@"
 SH
     as_user chmod +x "$dir/bin/squeue"
-    waiting
+    submit_waiting
     wait_until 30 is_state running
     as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH &&
         for i in {1..20}; do dlrun wait last >"wait-$i" 2>&1 & done; wait' \
         - "$dir" &
-    wait_until 30 test -s "$dir/asked"
-    # Each of the 20 asks at once, after one second and after three. This makes 60 queries if no
-    # process uses the answer to another's query.
+    wait_until 30 test -s "$dir/queries"
+    # Each of the 20 commands needs Slurm's answer at once, after one second and after three. They
+    # would send 60 queries if no command used the answer to another's query.
     sleep 4
-    [ "$(wc -l <"$dir/asked")" -le 15 ]
+    [ "$(wc -l <"$dir/queries")" -le 15 ]
     as_user touch "$dir/go"
     wait "$!"
     [ "$(cat "$dir"/wait-* | grep -c completed)" -eq 20 ]
 }
 
-@test "Ctrl-C while watching leaves the job running, says so, and is exit code 130" {
+@test "Ctrl-C while watching leaves the job running, says so, and exits with 130" {
     as_user bash -c 'cd "$1" && echo $$ >pid &&
         program="echo waiting; until [[ -e $1/go ]]; do sleep 0.1; done" &&
         exec dlrun submit hello.yaml --watch --set "launch.command=[bash, -c, \"$program\"]"' \
@@ -312,7 +313,7 @@ SH
     shellcheck "$dir/job.sh"
     as_user sbatch --test-only "$dir/job.sh"
     first=$(as_user sbatch --parsable "$dir/job.sh")
-    # Two runs that start in the same moment are equally new, so the next waits for the first.
+    # The second run must be newer, so it is submitted only after the first has ended.
     wait_until 60 no_jobs
     second=$(as_user sbatch --parsable "$dir/job.sh")
     wait_until 60 no_jobs
@@ -323,12 +324,12 @@ SH
     done
     [[ $(dl ls --runs runs) == *"hello-$first"* ]]
     [ "$(dl status "$first" --json | jq -r .run)" = "hello-$first" ]
-    # A name means the newest run of that name.
+    # A name refers to the newest run of that name.
     [ "$(dl status hello --json | jq -r .run)" = "hello-$second" ]
     [ "$(dl logs "$first" | grep -c '^rank . of 4 on n')" -eq 4 ]
 }
 
-@test "submit takes an edited script back" {
+@test "submit accepts an edited script, and diff shows the edits" {
     # Only Slurm can fill in these placeholders.
     dl render hello.yaml -o job.sh --set 'resources.output="%x-%4j-%N.txt"'
     as_user sed -i 's/--nodes=2/--nodes=1/' "$dir/job.sh"
@@ -351,8 +352,8 @@ SH
     [ "$status" -eq 6 ]
 }
 
-@test "resubmit runs the same script again, as a run of its own; not beside itself" {
-    waiting
+@test "resubmit runs the same script as a new run, but not while the old run is running" {
+    submit_waiting
     wait_until 30 is_state running
     first=$(key .run)
     run dl resubmit last
@@ -432,13 +433,13 @@ YAML
     done
 }
 
-@test "a word that is no command is told with the nearest one" {
+@test "an unknown command is refused with the nearest name" {
     run dl sumbit hello.yaml
     [ "$status" -eq 2 ]
     [[ $output == *"'sumbit' is not a command of dlrun; did you mean 'submit'?"* ]]
 }
 
-@test "what does not exist is exit code 6" {
+@test "a missing spec or run gives exit code 6" {
     run dl submit no-such.yaml
     [ "$status" -eq 6 ]
     run dl status no-such-run
@@ -477,8 +478,8 @@ YAML
     run dl check hello.yaml --runs shared
     [[ $status -eq 2 && $output == *"shared/$own: is not a directory of yours"* ]]
     run dl submit hello.yaml --runs shared
-    said="shared/$own: is not a directory of yours; choose another runs directory with --runs"
-    [[ $status -eq 2 && $output == *"$said"* ]]
+    message="shared/$own: is not a directory of yours; choose another runs directory with --runs"
+    [[ $status -eq 2 && $output == *"$message"* ]]
     as_user bash -c 'cd "$1" && umask 0777 && dlrun init --site testbed -o masked.yaml -- true &&
         dlrun submit hello.yaml --runs masked' \
         - "$dir"
@@ -487,8 +488,8 @@ YAML
     run as_user bash -c 'cd "$1" && unset HOME XDG_STATE_HOME && dlrun submit hello.yaml &&
         dlrun schema >/dev/full' \
         - "$dir"
-    said='standard output could not be written whole'
-    [[ $output == *"not in your index"*"dlrun logs -f $dir/runs/hello-"*"$said"* &&
+    message='standard output could not be written whole'
+    [[ $output == *"not in your index"*"dlrun logs -f $dir/runs/hello-"*"$message"* &&
         $output != *fault* ]]
     run as_user bash -c 'cd "$1" && dlrun submit hello.yaml --json >/dev/full' - "$dir"
     [[ $status -eq 1 && $output \
@@ -518,7 +519,7 @@ YAML
     [ "$output" = "ended with 141" ]
 }
 
-@test "explain, schema, completion and man say on a login node what the installed dlrun takes" {
+@test "explain, schema, completion and man describe the installed dlrun on a login node" {
     run dl explain resources.gpus_per_node
     [[ $status -eq 0 && $output == *resources.gpus_per_node* ]]
     run dl explain --set resources.nodes=2 hello.yaml

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Faults of the real pyxis and enroot and of NVIDIA's hooks in them. The testbed's stand-ins
-# reproduce these faults.
+# Problems that the real pyxis, enroot and NVIDIA's hooks cause. The testbed's stand-ins reproduce
+# them.
 # timeout: 400
 
 load helpers
@@ -29,7 +29,7 @@ has_a_container() { containers_of n1 | grep -q ^dlrun-; }
     done
 }
 
-@test "a mount flag that enroot does not know is refused, for enroot would mount read-write" {
+@test "a mount flag that enroot does not know, and would mount read-write, is refused" {
     run as_user env -u PMIX_MCA_gds srun --mpi=none --container-image="$images/tiny.sqsh" \
         --container-mounts="$dir/data:/d:readonly" touch /d/written
     echo "$output"
@@ -40,7 +40,7 @@ has_a_container() { containers_of n1 | grep -q ^dlrun-; }
     [[ $output == *"'readonly' is not a mount flag; expected one of ro rw"* ]]
 }
 
-@test "a shell beside the ranks leaves the image alone that the job saves" {
+@test "a shell beside the ranks does not write the image that the job saves" {
     dl submit job.yaml --set "container.save=$dir/saved/out.sqsh" \
         --set "launch.command=[sh, -c, 'until [ -e /data/go ]; do sleep 0.1; done']" \
         --set "container.mounts=['$dir/data:/data']"
@@ -56,7 +56,7 @@ has_a_container() { containers_of n1 | grep -q ^dlrun-; }
     wait_until 30 test -s "$dir/saved/out.sqsh"
 }
 
-# Starts a session that ignores every signal that can be ignored.
+# Starts an interactive session whose program ignores TERM.
 start_session() {
     as_user bash -c 'cd "$1" &&
         exec dlrun interactive job.yaml \
@@ -68,7 +68,7 @@ start_session() {
     job=$(squeue -h -u "$DLRUN_TESTBED_USER" -o %A)
 }
 
-@test "enroot: whatever ends a session, its container goes" {
+@test "enroot: a session's container is removed, whatever ends the session" {
     runtime enroot
     for how in cancel hangup term kill; do
         echo "$how"
@@ -86,7 +86,7 @@ start_session() {
     done
 }
 
-@test "enroot: a session removes what an earlier job left on the node" {
+@test "enroot: a session removes the container that an earlier job left on the node" {
     runtime enroot
     on_node n1 env PATH="$PATH" enroot create --name dlrun-999999-n1 "$images/tiny.sqsh"
     run dl interactive job.yaml --set resources.nodelist=n1 -- cat /etc/os-release
@@ -120,7 +120,7 @@ start_session() {
 }
 
 # shellcheck disable=SC2030
-@test "the image chooses the parts of NVIDIA's driver; a job without GPUs gets none" {
+@test "the image chooses the parts of NVIDIA's driver, and a job without GPUs gets none" {
     cp -a "$BATS_FILE_TMPDIR/root" "$BATS_TEST_TMPDIR/root"
     printf 'NVIDIA_VISIBLE_DEVICES=all\nNVIDIA_DRIVER_CAPABILITIES=compute,video\n' \
         >>"$BATS_TEST_TMPDIR/root/etc/environment"
@@ -139,8 +139,8 @@ start_session() {
     done
 }
 
-# fails_for CAUSE WORDS [ARGUMENTS]: checks that the job fails once, although it may start again,
-# and gives the tool's message as the reason.
+# fails_for CAUSE WORDS [ARGUMENTS]: checks that the job fails with this cause, that the status
+# contains WORDS from the tool's message, and that no restart is tried, although retry allows it.
 # shellcheck disable=SC2031 # run sets output and status in this test, not in another one's subshell
 fails_for() {
     local cause=$1 words=$2
@@ -156,7 +156,7 @@ fails_for() {
     grep -q "\"cause\":\"$cause\"" "$(jq -r .path <<<"$output")/events.jsonl"
 }
 
-@test "a corrupt or missing image ends the run in the tool's words, without a restart" {
+@test "a corrupt or missing image ends the run with the tool's message, without a restart" {
     echo nonsense >"$dir/bad.sqsh"
     chmod a+r "$dir/bad.sqsh"
     for runtime in pyxis enroot; do
@@ -172,7 +172,7 @@ fails_for() {
     fails_for image "could not open image $dir/bad.sif" --set "container.image=$dir/bad.sif"
 }
 
-@test "an image that the user may not read is named by check, and is the run's cause" {
+@test "check and the failed run name an image that the user may not read" {
     cp "$images/tiny.sqsh" "$dir/closed.sqsh"
     chmod 600 "$dir/closed.sqsh" # It belongs to root.
     run dl check job.yaml --set "container.image=$dir/closed.sqsh"
@@ -184,7 +184,7 @@ fails_for() {
     done
 }
 
-@test "a container that does not start is the run's cause, and no restart is spent on it" {
+@test "a container that does not start ends the run with its cause, without a restart" {
     make_imported_root "$BATS_TEST_TMPDIR/root"
     echo 'exit 7' >"$BATS_TEST_TMPDIR/root/etc/rc"
     make_image "$BATS_TEST_TMPDIR/root" "$dir/entry.sqsh"
@@ -195,7 +195,7 @@ fails_for() {
     fails_for container "failed to mount: /dev/none" --set "container.mounts=['/dev/none:/none']"
 }
 
-@test "a container that could not be saved is told, and several nodes are refused one file" {
+@test "a failed save is recorded, and a save of several nodes into one file is refused" {
     as_user mkdir "$dir/closed"
     run dl submit job.yaml --watch --set "container.save=$dir/closed/out.sqsh" \
         --set "container.mounts=['$dir:$dir']" \
@@ -210,7 +210,7 @@ fails_for() {
     [[ $output == *"each of the 2 nodes would write"* ]]
 }
 
-@test "the image's work directory holds; its entry point does not change the job's variables" {
+@test "the image's work directory is used, and its entry point changes no variable of the job" {
     make_imported_root "$BATS_TEST_TMPDIR/root"
     make_image "$BATS_TEST_TMPDIR/root" "$dir/imported.sqsh"
     for runtime in pyxis enroot; do
@@ -228,7 +228,7 @@ fails_for() {
     [[ $(cat "$dir"/runs/boxed-*/slurm-*.out) == *"the entry point ran"* ]]
 }
 
-@test "enroot: a container that could be made says nothing about its files" {
+@test "enroot: the output of a created container has no statistics of its files" {
     runtime enroot
     run dl submit job.yaml --watch
     echo "$output"

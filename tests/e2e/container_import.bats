@@ -55,7 +55,7 @@ push() {
         "oci:$layout/image:$2" "docker://$host/$1:$2"
 }
 
-# bats continues after a skip in setup_file.
+# bats ignores a skip in setup_file, so each test checks.
 setup() {
     containers_are_there
     if [[ $BATS_TEST_DESCRIPTION != *unreachable* && -z ${host:-} ]]; then
@@ -76,7 +76,7 @@ dl() {
     as_user bash -c 'cd "$1" && export DLRUN_IMAGES="$1/images" ENROOT_ALLOW_HTTP=yes && shift &&
         exec dlrun "$@"' - "$dir" "$@"
 }
-# digest_of_tiny FILE: the digest that the registry gives, or that of the imported file's bytes
+# digest_of_tiny FILE: prints the digest that the registry gives, or with the stand-in that of FILE
 digest_of_tiny() {
     local digest
     if [[ $DLRUN_TESTBED_CONTAINERS == stand-in ]]; then
@@ -88,7 +88,7 @@ digest_of_tiny() {
     echo "${digest%% *}"
 }
 
-@test "an image is imported once, as a file named by its digest that a job runs in, and listed" {
+@test "an image is imported once into a file named by its digest, listed, and used by a job" {
     run dl container import "$name" --json
     echo "$output"
     [ "$status" -eq 0 ]
@@ -108,7 +108,7 @@ digest_of_tiny() {
         "$path/provenance.json"
 }
 
-@test "many imports of one image at once fetch it once, and all get the same whole file" {
+@test "many imports of one image at once fetch it once, and all get the same complete file" {
     for i in {1..12}; do
         dl container import "$name" >"$BATS_TEST_TMPDIR/out.$i" 2>"$BATS_TEST_TMPDIR/err.$i" &
     done
@@ -120,7 +120,7 @@ digest_of_tiny() {
     [ -z "$(find "$dir/images" -name '.importing-*')" ]
 }
 
-@test "a name whose image has changed in the registry is imported anew" {
+@test "a name whose image has changed in the registry is imported again" {
     push team/moving latest "$BATS_FILE_TMPDIR/root"
     first=$(dl container import "$host#team/moving" 2>/dev/null)
     cp -a "$BATS_FILE_TMPDIR/root" "$BATS_TEST_TMPDIR/root"
@@ -131,7 +131,7 @@ digest_of_tiny() {
     [ -e "$first" ] && [ -e "$second" ]
 }
 
-@test "an image that the registry lacks leaves nothing and ends with 6; a file is refused" {
+@test "an image that the registry lacks leaves no file and exits with 6" {
     run dl container import "$host#no/such"
     echo "$output"
     [ "$status" -eq 6 ]
@@ -141,7 +141,7 @@ digest_of_tiny() {
     [ "$status" -eq 2 ]
 }
 
-@test "check tells a local file, an imported image, and that enroot alone needs a file" {
+@test "check suggests ./ for a local file, an imported file, or the import that enroot needs" {
     as_user touch "$dir/plain-file"
     run dl check job.yaml --set container.runtime=pyxis --set container.image=plain-file
     [[ $output == *"write ./plain-file"* ]]
@@ -154,7 +154,7 @@ digest_of_tiny() {
     [[ $output == *"dlrun container import $name"* ]]
 }
 
-@test "a registry that is unreachable from here is told as that, and ends with 4" {
+@test "a registry that is unreachable is reported as unreachable, with exit code 4" {
     run dl container import unreachable.invalid#team/tiny:1
     echo "$output"
     [ "$status" -eq 4 ]

@@ -1,25 +1,25 @@
 # shellcheck shell=bash
-# For files whose jobs run in containers. The images are small and made here, so no download is
-# needed. $images/tiny.sqsh exists while a file that loads this one runs.
+# For test files whose jobs run in containers. The images are small and made here, so no download is
+# needed. setup_file creates $images/tiny.sqsh, the image of boxed_job.
 #
 #   boxed_job RUNTIME NODES TASKS
 #                            sets dir to a new directory with job.yaml, which names its image, and
 #                            with data/file and "odd ä", which it may mount
 #   inside LINE [ARGUMENTS]  submits job.yaml with this line of shell; prints the output of rank 0
 #                            in the container, or, after a failure, the job's messages
-#   printed LINE...          succeeds if each of these is a whole line of output
+#   printed LINE...          succeeds if $output has each of these as a whole line
 #   attach_enters_the_image  checks that a command beside a running job's ranks sees the image and
 #                            the job's mount
 #   make_root DIR            makes a root file system of busybox, with an os-release and an
 #                            environment of its own
-#   make_image DIR FILE      makes a squashfs image of it
-#   make_mpi_root DIR        makes such a root with mpi_ring and everything that Open MPI needs
+#   make_image DIR FILE      makes a squashfs image of DIR
+#   make_mpi_root DIR        makes a root like make_root, with mpi_ring and all that Open MPI needs
 #   rings_on_two_nodes [FOLDER]
-#                            makes an image of such a root and runs 2 nodes x 2 ranks of mpi_ring in
-#                            it, or in a copy of it that it unpacks into FOLDER
+#                            makes an image with make_mpi_root, and runs mpi_ring in it on 2 nodes x
+#                            2 ranks, or in a copy of it that is unpacked into FOLDER
 #   copy_program FILE DIR    copies a program of this machine with its shared libraries into a root
 #   containers_are_there     fails without container programs, skips if the kernel allows no
-#                            containers; for setup, not for setup_file
+#                            containers; call it in setup, not in setup_file
 #   on_node NODE COMMAND...  runs the command as the user on a node
 #   make_imported_root DIR   makes a root like enroot's import from a registry: /etc/rc changes to
 #                            the work directory /work and runs the entry point, which exports
@@ -42,7 +42,7 @@ make_root() {
     done
     printf 'ID=dlrun-test\nPRETTY_NAME="an image of dlrun'\''s tests"\n' >"$1/etc/os-release"
     printf 'PATH=/bin\nONLY_IMAGE=image\nIN_BOTH=image\nMY_KEY=image\n' >"$1/etc/environment"
-    install -D "$1/etc/environment" "$1/ch/environment" # charliecloud reads this one
+    install -D "$1/etc/environment" "$1/ch/environment" # Charliecloud reads this file.
     mkdir -p "$1/.singularity.d/env" # Images of apptainer have their environment in this folder.
     echo 'export ONLY_IMAGE=image IN_BOTH=image MY_KEY=image' \
         >"$1/.singularity.d/env/90-environment.sh"
@@ -142,7 +142,7 @@ container:
   image: $images/tiny.sqsh
 launch: {preset: plain, command: [cat, /etc/os-release]}
 YAML
-    as_user touch canary # This file lies in the home directory.
+    as_user touch canary # Jobs look for this file in the home directory.
 }
 
 printed() {

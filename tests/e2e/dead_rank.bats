@@ -57,7 +57,7 @@ killed() {
     killed program 'sleep 300'
 }
 
-@test "kill -9 of one of 8 programs ends all within 2 s, though they ignore TERM" {
+@test "kill -9 of one of 8 programs ends all within 2 s, even if they ignore TERM" {
     killed program 'trap "" TERM INT HUP USR1; setsid sleep 300 & sleep 300; sleep 300'
 }
 

@@ -28,8 +28,8 @@ serve() {
     base=127.0.0.1:$(<"$dir/port")
 }
 
-# spec FILE [URL [SHA256]]: writes an experiment with the four files; the last one has another url
-# or checksum.
+# spec FILE [URL [SHA256]]: writes an experiment with the four files. URL and SHA256 replace those
+# of the last file.
 spec() {
     local name sum url
     {
@@ -47,9 +47,9 @@ spec() {
 
 # Checks that a refused submission has left no job and no run.
 nothing_queued() { no_jobs && [[ ! -e $dir/runs || -z $(ls "$dir/runs") ]]; }
-times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
+request_count() { grep -c "^/$1 from" "$dir/port.log"; }
 
-@test "files are fetched once before queueing; a wrong size or checksum queues nothing" {
+@test "files are fetched once before queueing, and a wrong checksum queues nothing" {
     serve
     spec good.yaml
     spec bad.yaml "" "$(printf 'a%.0s' {1..64})"
@@ -57,10 +57,10 @@ times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
     run dl check good.yaml
     echo "$output"
     [ "$status" -eq 0 ]
-    said='data      not there yet, submit fetches them'
-    [[ $output == *"$said: train-images-idx3-ubyte, "*", t10k-labels-idx1-ubyte"* ]]
+    message='data      missing, submit downloads them'
+    [[ $output == *"$message: train-images-idx3-ubyte, "*", t10k-labels-idx1-ubyte"* ]]
     [ ! -e "$dir/port.log" ]
-    # Another checksum: refused with its place, and no file is created.
+    # A wrong checksum is refused with its place, and no file is created.
     run as_user strace -f -qq -y -e trace=fsync,renameat2 \
         -o "$dir/calls" bash -c 'cd "$1" && exec dlrun submit bad.yaml' - "$dir"
     echo "$output"
@@ -83,12 +83,12 @@ times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
     echo "$output"
     [ "$status" -eq 0 ]
     wait "$first"
-    for name in "${names[@]:0:3}"; do [ "$(times_asked "$name")" -eq 1 ]; done
-    [ "$(times_asked "${names[3]}")" -eq 2 ] # once for bad.yaml, once for one of the two
+    for name in "${names[@]:0:3}"; do [ "$(request_count "$name")" -eq 1 ]; done
+    [ "$(request_count "${names[3]}")" -eq 2 ] # once for bad.yaml, once for one of the two
     dl wait last
     [ "$(dl status last --json | jq -r .state)" = completed ]
     finished=$(dl status last --json | jq -r .run)
-    # A sweep whose array Slurm refuses.
+    # Slurm refuses the array of a sweep, which is resubmitted below.
     as_user bash -c 'cd "$1" && cp good.yaml sweep.yaml &&
             echo "sweep: {parameters: {train.seed: [1, 2]}}" >>sweep.yaml
         error="Batch job submission failed: Invalid qos specification"
@@ -118,7 +118,7 @@ times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
     for command in "submit good.yaml" "submit job.sh" "run good.yaml" \
         "interactive good.yaml -- true" "resubmit $finished" \
         "submit sweep.yaml" "resubmit $refused"; do
-        # shellcheck disable=SC2086 # words
+        # shellcheck disable=SC2086 # splits the words
         run dl $command
         echo "$command: $output"
         [ "$status" -eq 1 ]
@@ -126,7 +126,7 @@ times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
         no_jobs
         [ "$(ls "$dir/runs")" = "$runs" ]
     done
-    # A different file of the same name belongs to the user.
+    # dlrun does not replace a different file of the same name, which is the user's.
     as_user bash -c 'echo precious >"$1"' - "$dir/data/${names[0]}"
     for command in check submit; do
         run dl $command good.yaml
@@ -139,7 +139,7 @@ times_asked() { grep -c "^/$1 from" "$dir/port.log"; }
     no_jobs
 }
 
-@test "a download shows how far it is on a terminal; Ctrl-C ends it, and leaves nothing" {
+@test "a download shows its progress on a terminal, and Ctrl-C ends it without a file" {
     serve
     spec stalls.yaml "http://$base/stall/${names[3]}"
     # The exit code of script(1) is not always that of its command.
@@ -176,7 +176,7 @@ SH
     [ "$(wc -L <"$dir/lines")" -lt 60 ]
 }
 
-@test "waiting for another download is told; a folder that cannot be made is named with its place" {
+@test "dlrun says that it waits for another download, and names a folder that cannot be made" {
     serve
     spec good.yaml
     as_user mkdir "$dir/data"
@@ -185,16 +185,16 @@ SH
         - "$dir" 3>&- &
     holder=$!
     wait_until 30 test -s "$dir/held"
-    "$testbed/as_user" bash -c 'cd "$1" && echo $$ >pid && exec dlrun submit good.yaml 2>said' \
+    "$testbed/as_user" bash -c 'cd "$1" && echo $$ >pid && exec dlrun submit good.yaml 2>err' \
         - "$dir" 3>&- &
     submitter=$!
-    wait_until 30 grep -q "waiting for another dlrun that downloads into $dir/data" "$dir/said"
+    wait_until 30 grep -q "waiting for another dlrun that downloads into $dir/data" "$dir/err"
     kill -INT "$(<"$dir/pid")"
     code=0
     wait "$submitter" || code=$?
-    cat "$dir/said"
+    cat "$dir/err"
     [ "$code" -eq 130 ]
-    [ "$(grep -c waiting "$dir/said")" -eq 1 ]
+    [ "$(grep -c waiting "$dir/err")" -eq 1 ]
     kill "$(<"$dir/held")"
     wait "$holder" || true
     rm -r "$dir/data"
@@ -202,8 +202,8 @@ SH
     run dl submit good.yaml
     echo "$output"
     [ "$status" -eq 1 ]
-    said="cannot make the folder $dir/data: a symbolic link of that name leads nowhere"
-    [[ $output == *"good.yaml:10:"*"train.data.path: $said"* ]]
+    message="cannot make the folder $dir/data: a symbolic link of that name leads nowhere"
+    [[ $output == *"good.yaml:10:"*"train.data.path: $message"* ]]
     nothing_queued
 }
 

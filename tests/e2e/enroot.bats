@@ -15,8 +15,8 @@ no_container_is_left() {
 }
 
 @test "ranks on two nodes see the image and Slurm's variables, and leave no container" {
-    # The step that holds the containers uses none of the job's GPUs.
-    # shellcheck disable=SC2016 # the ranks' variables
+    # The job has GPUs, to show that the step that holds the containers takes none of them.
+    # shellcheck disable=SC2016 # not expanded by the test
     local program='cat /etc/os-release; echo rank $DLRUN_RANK of $DLRUN_WORLD_SIZE is $SLURM_PROCID'
     run dl submit job.yaml --watch --set resources.gpus_per_node=2 \
         --set "launch.command=[sh, -c, \"$program\"]"
@@ -31,8 +31,8 @@ no_container_is_left() {
     rings_on_two_nodes
 }
 
-@test "variables arrive byte for byte and beat the image's, also with newlines and quotes" {
-    # shellcheck disable=SC2016 # the container's variables
+@test "variables arrive byte for byte and override the image's, also with newlines and quotes" {
+    # shellcheck disable=SC2016 # not expanded by the test
     local names='"$IN_BOTH" "$ONLY_IMAGE" "$LINES_OF_TEXT" "$QUOTED" "$EVIL"'
     run inside "printf \"<%s><%s><%s><%s><%s>\\n\" $names" \
         --set environment.vars.IN_BOTH=job \
@@ -43,7 +43,7 @@ no_container_is_left() {
     [[ $output == *$'<job><image><one\nEVIL=1 {two}><"q"><>'* ]]
 }
 
-@test "mounts have their flags, the root is read-only, the home is absent, workdir holds" {
+@test "mount flags and workdir take effect, the root is read-only, and the home is absent" {
     local words='pwd; cat /mnt/file; touch /mnt/new || echo ro; touch /new || echo root-ro;'
     words+=" ls $DLRUN_TESTBED_HOME/canary || echo no-home;"
     words+=" test -d '/odd ä' && echo odd-there; id -u"
@@ -96,7 +96,7 @@ wait_in_container() {
     on_node n1 enroot remove --force mine
 }
 
-@test "a named container is made once on a node, and kept" {
+@test "a named container is created once on a node, and kept" {
     run inside 'echo kept >/note' --set container.name=keep-e --set container.writable=true \
         --set resources.nodes=1 --set resources.nodelist=n3
     echo "$output"
@@ -107,7 +107,7 @@ wait_in_container() {
     on_node n3 enroot remove --force keep-e
 }
 
-@test "an image that cannot be unpacked ends the job before the ranks, with enroot's words" {
+@test "an image that cannot be unpacked ends the job before the ranks, with a message" {
     echo nonsense >"$dir/bad.sqsh"
     chmod a+r "$dir/bad.sqsh"
     run dl submit job.yaml --watch --set "container.image=$dir/bad.sqsh"
@@ -128,5 +128,5 @@ wait_in_container() {
 }
 
 @test "secrets reach only the program in the container, also in an interactive session" {
-    stay_secret
+    check_secrets_in_container
 }

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# A second user of the cluster who prepares hostile run directories, for the end-to-end tests that
-# look at them.
+# A second user of the cluster, the attacker, who prepares hostile run directories. The tests run
+# dlrun on these directories as another user, the victim.
 #
 #   make_attacker                 creates a user, whom `down` removes; sets attacker
 #   as_attacker COMMAND...        runs the command as that user, in a clean environment
@@ -13,16 +13,16 @@
 #                                 listener_socket; stop_listener ends it
 #   requests                      prints the bytes that the listener got, one line per connection;
 #                                 tests expect none
-#   commands_on RUN               runs every command of README's table that takes a run on RUN, as
-#                                 the victim. Each must end within 5 s by itself (top and the like
-#                                 have no terminal here) and print no raw control character. Sets
-#                                 said to the whole output
+#   commands_on RUN               runs, as the victim, every command of README's table that accepts
+#                                 a run, on RUN and without a terminal. Each must end within 5 s by
+#                                 itself and print no raw control character. Sets transcript to the
+#                                 commands and their output
 #   state_of PATH                 prints a hash of all files below PATH, including names, owners,
 #                                 modes and times
 #
-# dir is the victim's directory, as for dl.
+# $dir is the victim's directory, as for dl.
 
-# shellcheck disable=SC2154 # testbed and dir are the test's
+# shellcheck disable=SC2154 # The test sets testbed and dir.
 make_attacker() {
     attacker=mallory${DLRUN_TESTBED_USER#dlrun}
     getent passwd "$attacker" >/dev/null ||
@@ -42,7 +42,7 @@ attacker_dir() {
     as_attacker bash -c 'made=$(mktemp -d "$HOME/XXXXXX") && chmod 755 "$made" && echo "$made"'
 }
 
-# shellcheck disable=SC2016 # $1 is the inner shell's
+# shellcheck disable=SC2016 # The inner shell expands $1.
 hostile_file() {
     as_attacker bash -c 'umask 022 && mkdir -p "${1%/*}" && rm -f "$1" && cat >"$1"' - "$1"
 }
@@ -62,7 +62,7 @@ start_listener() {
     local at
     at=$(attacker_dir)
     requests_file=$at/requests
-    # shellcheck disable=SC2034 # the test's
+    # shellcheck disable=SC2034 # The test uses it.
     listener_socket=$at/socket
     as_attacker python3 - "$at" 3>&- <<'PY' &
 import selectors, socket, sys
@@ -92,7 +92,7 @@ while True:
 PY
     listener=$!
     wait_until 20 test -s "$at/port"
-    # shellcheck disable=SC2034 # the test's
+    # shellcheck disable=SC2034 # The test uses it.
     listener_port=$(<"$at/port")
 }
 stop_listener() {
@@ -107,7 +107,7 @@ state_of() {
 
 commands_on() {
     local run=$1 words took code text
-    said=
+    transcript=
     for words in "status" "status --json" "logs" "logs --rank 0" "logs -f" "logs -n 5" "wait" \
         "wait --json" "top --once" "top --json" "sweep" "sweep --json" \
         "diff" "attach --dry-run" "attach -- true" "resubmit" "resubmit --force" "cancel" \
@@ -118,13 +118,13 @@ commands_on() {
         *) words+=" $run" ;;
         esac
         took=${EPOCHREALTIME/./} code=0
-        # shellcheck disable=SC2086 # the words of a command
+        # shellcheck disable=SC2086 # splits the words
         text=$(set -o pipefail && timeout -k 1 20 "$testbed/as_user" \
             bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" $words 2>&1 </dev/null |
             tr -d '\0') || code=$?
         took=$(((${EPOCHREALTIME/./} - took) / 1000))
-        said+="\$ dlrun $words"$'\n'"$text"$'\n'"(code $code, $took ms)"$'\n'
-        ((code < 124 && took < 5000)) || { printf '%s' "$said" >&2 && return 1; }
+        transcript+="\$ dlrun $words"$'\n'"$text"$'\n'"(code $code, $took ms)"$'\n'
+        ((code < 124 && took < 5000)) || { printf '%s' "$transcript" >&2 && return 1; }
         if LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]' <<<"$text"; then
             echo "dlrun $words printed raw control characters" >&2 && return 1
         fi

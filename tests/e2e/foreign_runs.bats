@@ -38,23 +38,23 @@ index() { as_user bash -c 'ls "$HOME/.local/state/dlrun/runs" 2>/dev/null' || tr
 # left out.
 jobs_of_victim() { squeue -h -u "$DLRUN_TESTBED_USER" -t pending,running -o '%i' | sort; }
 
-# nothing_was_done: checks after the commands that the hostile directory RUN had no effect.
+# nothing_was_done RUN: checks after the commands that the hostile directory RUN had no effect.
 nothing_was_done() {
     [ -z "$(requests)" ] || { requests >&2 && return 1; }
     [ "$(state_of "$1")" = "$before" ] || { echo "$1 was written" >&2 && return 1; }
     [[ $(index) != *"${1##*/}"* ]] || { echo "$1 is in the index" >&2 && return 1; }
     [ "$(jobs_of_victim)" = "$jobs" ] ||
         { echo "the victim's jobs were: $jobs; they are: $(jobs_of_victim)" >&2 && return 1; }
-    [[ $said != *"PRIVATE KEY"* && $said != *secretword* ]] ||
-        { printf '%s' "$said" >&2 && return 1; }
+    [[ $transcript != *"PRIVATE KEY"* && $transcript != *secretword* ]] ||
+        { printf '%s' "$transcript" >&2 && return 1; }
     [ -z "$(as_user bash -c 'ls "$HOME"/canary-* 2>/dev/null')" ]
 }
 
-# said_by WORDS: prints the output of the command that begins with these words
-said_by() { sed -n "/^[$] dlrun $1 /,/^(code /p" <<<"$said"; }
+# output_of WORDS: prints the output of the dlrun command that begins with these words
+output_of() { sed -n "/^[$] dlrun $1 /,/^(code /p" <<<"$transcript"; }
 
-# try RUN: runs every command on RUN and checks that it had no effect.
-try() {
+# try_commands_on RUN: runs every command on RUN and checks that it had no effect.
+try_commands_on() {
     before=$(state_of "$1") jobs=$(jobs_of_victim)
     commands_on "$1"
     nothing_was_done "$1"
@@ -68,12 +68,13 @@ try() {
             hostile_file "$hostile/submission.json" <<JSON
 {"token":"$(printf 'b%.0s' {1..32})","state":"$state","cluster":"","job":"$([[ $state == intent ]] || echo 42)","server":{"url":"$url","token_file":"$dir/token"},"argv":[],"time":""}
 JSON
-            try "$hostile"
-            [[ $said == *"of user $attacker; shown from its files alone, Slurm is not asked"* ]]
+            try_commands_on "$hostile"
+            [[ $transcript \
+                == *"of user $attacker; shown from its files alone, Slurm is not asked"* ]]
             for words in attach cancel resubmit; do
-                [[ $(said_by "$words") == *"belongs to user $attacker, and only its owner"* ]]
+                [[ $(output_of "$words") == *"belongs to user $attacker, and only its owner"* ]]
             done
-            [[ $(said_by "ls --runs") == *"of user $attacker"* ]]
+            [[ $(output_of "ls --runs") == *"of user $attacker"* ]]
         done
     done
     # A copy that belongs to the victim contacts no server that the configuration does not list.
@@ -87,7 +88,7 @@ JSON
     [ -z "$(requests)" ]
 }
 
-@test "a job id that is an option, a list, a path or another's task reaches no command of Slurm's" {
+@test "a job id that is an option, a list, a path or another's task reaches no Slurm command" {
     mkdir -p "$dir/bin" && for name in scancel squeue sacct scontrol srun sbatch; do
         printf '#!/bin/sh\necho "%s $*" >>%s\nexit 1\n' "$name" "$dir/calls" >"$dir/bin/$name" &&
             chmod 755 "$dir/bin/$name"
@@ -100,7 +101,7 @@ JSON
             printf '{"token":"t","state":"submitted","cluster":"","job":"%s","log":""}' "$job" |
                 hostile_file "$hostile/$file"
         done
-        try "$hostile"
+        try_commands_on "$hostile"
         # The victim's own copy counts as a damaged run.
         as_user cp -r "$hostile" "$dir/own"
         for words in status cancel resubmit attach; do
@@ -115,7 +116,7 @@ JSON
     [ ! -s "$dir/calls" ]
 }
 
-@test "a foreign run on this machine that names a process of the viewer's: the process lives" {
+@test "a foreign run on this machine that names a process of the viewer does not end it" {
     as_user bash -c 'echo $$ >"$1/pid.new" && mv "$1/pid.new" "$1/pid" && exec sleep 600' - "$dir" \
         3>&- &
     wait_until 20 test -s "$dir/pid"
@@ -126,8 +127,8 @@ JSON
     hostile_file "$hostile/submission.json" <<JSON
 {"token":"$(printf 'c%.0s' {1..32})","state":"submitted","cluster":"local","job":"$id","argv":[],"time":""}
 JSON
-    try "$hostile"
-    # A copy that belongs to the victim has no effect either: the process does not have its token.
+    try_commands_on "$hostile"
+    # A copy that belongs to the victim has no effect, either: the process has another token.
     as_user cp -r "$hostile" "$dir/own"
     run dl cancel ./own
     [ "$status" -eq 6 ]
@@ -135,7 +136,7 @@ JSON
     kill -0 "$victim_process"
 }
 
-@test "a foreign run of the name of an own one: name, prefix, job id and last mean the own one" {
+@test "if a foreign run has an own run's name, its name, prefix, job id and last mean the own run" {
     own=$(dl submit hello.yaml --runs "$dir/runs" --json | jq -r .run)
     job=$(dl status "$own" --json | jq -r .job)
     hostile=$there/mnist-20990101-000000-0001
@@ -143,17 +144,17 @@ JSON
     printf '{"token":"t","state":"submitted","cluster":"","job":"%s"}' "$job" |
         hostile_file "$hostile/submission.json"
     as_attacker touch -d 2099-01-01 "$hostile"/* "$hostile"
-    try "$hostile"
-    [[ $said == *"$hostile"* || $said == *"${hostile##*/}"* ]]
+    try_commands_on "$hostile"
+    [[ $transcript == *"$hostile"* || $transcript == *"${hostile##*/}"* ]]
     for name in mnist last "$job" "${own%??}"; do
         [ "$(dl status "$name" --json | jq -r .run)" = "$own" ]
     done
-    # In its parent folder the bare name of the directory names no run; a path does.
+    # In its parent folder, the directory's bare name does not refer to the run. ./NAME does.
     run as_user bash -c 'cd "$1" && exec dlrun status "$2"' - "$there" "${hostile##*/}"
     [ "$status" -eq 6 ]
     run as_user bash -c 'cd "$1" && exec dlrun status "./$2"' - "$there" "${hostile##*/}"
     [ "$status" -eq 0 ]
-    # An entry that an earlier version of dlrun has put into the index has no effect either.
+    # An entry that an earlier version of dlrun put into the index has no effect, either.
     entry='{"id":"%s","name":"mnist","path":"%s","created":"2099-01-01T00:00:00.000Z"}'
     as_user bash -c 'printf "$3" "$1" "$2" >"$HOME/.local/state/dlrun/runs/$1"' \
         - "${hostile##*/}" "$hostile" "$entry"
@@ -164,7 +165,7 @@ JSON
     as_user rm "$DLRUN_TESTBED_HOME/.local/state/dlrun/runs/${hostile##*/}"
 }
 
-@test "a foreign sweep whose points lead to own runs: no command acts on these" {
+@test "no command acts on the own runs to which the points of a foreign sweep lead" {
     own=$(dl submit hello.yaml --runs "$dir/runs" --json | jq -r .path)
     hostile=$there/lr-20990101-000000-0001
     hostile_run "$hostile"
@@ -184,7 +185,7 @@ JSON
     [ ! -e "$own/cancelled" ]
 }
 
-@test "logs: a claim, a pattern or a link that names a private file of the viewer's is not quoted" {
+@test "logs does not show a private file that a foreign claim, pattern or link names" {
     hostile=$there/log-20990101-000000-0001
     hostile_run "$hostile"
     hostile_file "$hostile/claim" \
@@ -194,10 +195,10 @@ JSON
     as_attacker bash -c 'mkdir -p "$1/logs/attempt-0" &&
         ln -s "$2" "$1/logs/attempt-0/rank-0000.log" && mkfifo "$1/logs/attempt-0/rank-0001.log"' \
         - "$hostile" "$dir/key"
-    try "$hostile"
+    try_commands_on "$hostile"
     as_attacker rm "$hostile/submission.json"
-    try "$hostile"
-    [[ $said == *"it is not shown"* ]]
+    try_commands_on "$hostile"
+    [[ $transcript == *"it is not shown"* ]]
 }
 
 @test "a spec that names a server: no command sends anything, unless a site file lists the server" {
@@ -226,7 +227,7 @@ YAML
     [ -n "$(requests)" ]
 }
 
-@test "base: of a private file that a spec names nothing is printed" {
+@test "no text of a private file that a spec names as its base is printed" {
     printf 'name: exp\nbase: %s/key\n' "$dir" | hostile_file "$there/exp.yaml"
     for words in check render explain "submit --dry-run" run; do
         read -ra list <<<"$words"
@@ -264,7 +265,7 @@ YAML
             [ ! -e "/tmp/canary-$attacker" ]
         done
     done
-    # The record has a commit, so dlrun did ask git.
+    # The record has a commit, which shows that dlrun called git.
     [ -n "$(find "$dir/runs" -name provenance.json -exec grep -l '"commit": "[0-9a-f]' {} +)" ]
 }
 

@@ -7,7 +7,7 @@ load helpers
 
 setup() { dir=$(fresh_dir); }
 spec() { as_user tee "$dir/$1.yaml" >/dev/null; }
-# unfit CHECK RESOURCES: writes CHECK.yaml, whose nodes fail this check; it would restart only for
+# unfit CHECK RESOURCES: writes CHECK.yaml, whose nodes fail this check. Its retry.on lists only
 # other causes
 unfit() {
     spec "$1" <<YAML
@@ -21,11 +21,11 @@ YAML
 json() { dl status "$1" --json 2>/dev/null; }
 event() { jq -c "select(.event == \"$1\")" "$(json "$2" | jq -r .path)/events.jsonl"; }
 
-@test "preflight: a failure on all nodes blames no node; collectives are tried" {
+@test "preflight: a failure on all nodes blames no node, and gloo is tried between the ranks" {
     for check in gpu nccl; do unfit "$check" 'nodes: 2, tasks_per_node: 1, gpus_per_node: 1'; done
     unfit disk 'nodes: 2, tasks_per_node: 2'
-    spec told <<'YAML'
-name: told
+    spec warned <<'YAML'
+name: warned
 resources: {nodes: 1, time: 5m}
 environment: {vars: {TMPDIR: /proc/nowhere}}
 launch: {command: [bash, -c, 'echo "TMPDIR=$TMPDIR"']}
@@ -37,7 +37,7 @@ launch: {command: [bash, -c, 'echo "checked $DLRUN_RANK"']}
 health: {preflight: [gloo, disk]}
 YAML
     dl submit disk.yaml --set environment.vars.TMPDIR=/proc/nowhere
-    for name in gpu told nccl gloo; do dl submit "$name.yaml"; done
+    for name in gpu warned nccl gloo; do dl submit "$name.yaml"; done
     for name in gpu disk nccl; do
         run dl wait "$name"
         [ "$status" -eq 5 ]
@@ -55,7 +55,7 @@ YAML
     dl wait gloo
     [ "$(event checked gloo | jq -r .ranks)" -eq 4 ]
     [[ $(dl logs --rank 3 gloo) == *"checked 3"* ]]
-    dl wait told
-    [[ $(dl logs --rank 0 told) == *TMPDIR=/tmp* ]]
-    [[ $(event warning told | jq -r .message) == *"Slurm has put '/tmp' in its place"* ]]
+    dl wait warned
+    [[ $(dl logs --rank 0 warned) == *TMPDIR=/tmp* ]]
+    [[ $(event warning warned | jq -r .message) == *"Slurm has put '/tmp' in its place"* ]]
 }

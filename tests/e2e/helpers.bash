@@ -5,8 +5,7 @@
 #   as_user COMMAND...           runs the command as the testbed's ordinary user on the login node,
 #                                in that user's clean environment, with the installed programs on
 #                                its PATH
-#   dl ARGUMENTS...              runs dlrun as that user in the directory $dir of the test; errors
-#                                and remarks come after the output
+#   dl ARGUMENTS...              runs dlrun as that user in the directory $dir of the test
 #   wait_until SECONDS COMMAND.. waits until the command succeeds; after SECONDS, prints its last
 #                                output and fails
 #   fresh_dir                    prints a new, empty directory of the user that the login node and
@@ -83,16 +82,16 @@ cancel_jobs() {
 }
 
 end_test() {
-    [[ ${BATS_TEST_COMPLETED:-} == 1 ]] || tell_failure 2>&1 | sed 's/^/# /' >&3
+    [[ ${BATS_TEST_COMPLETED:-} == 1 ]] || print_failure 2>&1 | sed 's/^/# /' >&3
     cancel_jobs
 }
 teardown() { end_test; }
 
-tell_failure() {
+print_failure() {
     echo "try $BATS_TEST_TRY_NUMBER failed: $BATS_TEST_DESCRIPTION"
     cat "$BATS_OUT"
-    echo "the last of what ran: ${output:-}"
-    echo "nodes, jobs, and slurmctld's last words:"
+    echo "the output of the last \`run\`: ${output:-}"
+    echo "nodes, jobs, and the end of slurmctld's log:"
     timeout 20 sinfo -h -N -p batch -o '%N %T %E'
     timeout 20 squeue -h -o '%i %T %r %N %j'
     tail -n 10 "${DLRUN_TESTBED_DIR:-/run/dlrun-testbed}/log/slurmctld.log"

@@ -38,7 +38,7 @@ key() { dl status last --json | jq -r "$1"; }
 }
 
 @test "run names a rank that failed, and ends with 5" {
-    # shellcheck disable=SC2016 # the rank's variable
+    # shellcheck disable=SC2016 # not expanded by the test
     local program='[[ $DLRUN_RANK != 1 ]] || { echo no such data: /nowhere >&2; exit 7; };'
     program+=' trap : TERM; while :; do sleep 1; done'
     run dl run hello.yaml --set "launch.command=[bash, -c, \"$program\"]"
@@ -48,13 +48,13 @@ key() { dl status last --json | jq -r "$1"; }
     [[ $(dl status last) == *"output    no such data: /nowhere"* ]]
 }
 
-@test "run --json prints the object alone; the ranks' output goes to stderr" {
+@test "run --json prints only the object, and the ranks' output goes to stderr" {
     dl run hello.yaml --json 2>"$BATS_TEST_TMPDIR/err" |
         jq -e '.state == "completed" and .ranks == 2'
     grep -q 'rank 1 of 2: ' "$BATS_TEST_TMPDIR/err"
 }
 
-@test "a setup line that fails is told, and no rank is started" {
+@test "a setup line that fails is reported, and no rank is started" {
     run dl run hello.yaml --set 'environment.setup=false'
     [ "$status" -eq 5 ]
     [[ $output == *"the ranks were not started"* ]]
@@ -62,7 +62,7 @@ key() { dl status last --json | jq -r "$1"; }
     [[ $(key .detail) == "the job script ended with code 1 at: false; the ranks were not started" ]]
 }
 
-@test "Ctrl-C ends a run and all its processes, exit code 130" {
+@test "Ctrl-C ends a run and all its processes, with exit code 130" {
     local program="echo \$\$ >>$dir/pids; trap : TERM; while :; do sleep 0.2; done"
     as_user bash -c 'cd "$1" && echo $$ >pid && exec dlrun run hello.yaml --set "$2"' \
         - "$dir" "launch.command=[bash, -c, '$program']" \
@@ -77,7 +77,7 @@ key() { dl status last --json | jq -r "$1"; }
     [ "$(key .state)" = cancelled ]
 }
 
-@test "a leader that is killed: run and status say the same, and it is on the record, once" {
+@test "run and status report a killed leader in the same words, and the record has one end" {
     dl run hello.yaml \
         --set "launch.command=[bash, -c, 'touch $dir/up; while :; do sleep 0.2; done']" \
         >"$BATS_TEST_TMPDIR/out" 2>&1 &
@@ -108,7 +108,7 @@ key() { dl status last --json | jq -r "$1"; }
 }
 
 @test "interactive runs a command in the spec's environment, then frees the allocation" {
-    # shellcheck disable=SC2016 # the session's variables
+    # shellcheck disable=SC2016 # not expanded by the test
     local words='$SLURM_JOB_NUM_NODES nodes, CPUs: $SLURM_CPUS_PER_TASK: $GREETING'
     run dl interactive hello.yaml \
         -- bash -c "echo \"on \$(hostname), job of $words\"" </dev/null
@@ -131,7 +131,7 @@ key() { dl status last --json | jq -r "$1"; }
     [[ $output == *"the salloc here has no option --mial-user; did you mean 'mail-user'?"* ]]
     wait_until 10 no_jobs
     [ -z "$(ls "$dir"/runs/.interactive-*)" ]
-    # The GPUs are counted over all nodes, so their number on this node is unknown.
+    # resources.gpus counts the GPUs of all nodes, so their number on the session's node is unknown.
     run dl interactive hello.yaml --set resources.gpus=4 --set resources.nodes=2 -- true
     [[ $status == 2 &&
         $output == *"resources.gpus are counted over all nodes"*resources.gpus_per_node=N* ]]
@@ -193,7 +193,7 @@ shows() { tmux -S "$socket" capture-pane -p | grep -q "$1"; }
         grep -cE '^#SBATCH --(job-name=mine|nodes=2|partition=batch|time=00:10:00) ')" -eq 4 ]
 }
 
-@test "interactive under tmux: a prompt on the first node, Ctrl-C, and the allocation is freed" {
+@test "interactive under tmux has a prompt on the first node, and its exit frees the allocation" {
     socket=$BATS_TEST_TMPDIR/tmux
     open_terminal
     type_line "cd $dir && dlrun interactive hello.yaml"
@@ -232,12 +232,12 @@ start_attached() {
     wait_until 30 test -e "$dir/began"
 }
 
-@test "attach runs a command beside a job's ranks on a chosen node; the job continues" {
+@test "attach runs a command beside a job's ranks on a chosen node, and the job continues" {
     is_running() { [[ $(key .state) == running ]]; }
     run dl submit hello.yaml \
         --set "launch.command=[bash, -c, 'until [[ -e $dir/go ]]; do sleep 0.1; done']"
     wait_until 30 is_running
-    # shellcheck disable=SC2016 # the session's variables
+    # shellcheck disable=SC2016 # not expanded by the test
     local words='$(pgrep -fc "dlrun-agent rank") agents, $SLURM_CPUS_PER_TASK CPUs: $GREETING'
     run dl attach last \
         -- bash -c "echo \"on \$(hostname), job \$SLURM_JOB_ID, $words\"" </dev/null

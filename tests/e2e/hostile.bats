@@ -1,11 +1,11 @@
 #!/usr/bin/env bats
-# Hostile strings: see hostile_strings.py. With DLRUN_TEST_ALL_STRINGS, tests each string in each
-# key.
+# Hostile strings in specs; see hostile_strings.py. With DLRUN_TEST_ALL_STRINGS, tests each string
+# in each key.
 # timeout: 1500
 
 load helpers
 
-@test "300 hostile strings in every key are refused or arrive byte for byte; none is executed" {
+@test "300 hostile strings in every key are refused or arrive byte for byte, and none is executed" {
     dir=$(fresh_dir)
     install -m 755 "$BATS_TEST_DIRNAME/hostile_strings.py" "$dir"
     cat "$DLRUN_SOURCE_DIR"/launcher/spec/keys/*_keys.h | install -m 644 /dev/stdin "$dir/keys"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
-# Malicious run directories (hostile_runs.py): of another user, and with the same content in the
-# user's own run, which a job can write. No command may crash, take more than 5 s or 200 MiB, print
-# control characters to a terminal, show a private file, send a token, signal a process or touch a
-# job.
+# Malicious run directories (hostile_runs.py): first of another user, then of the user, because a
+# user's job can write the files of its own run. No command may crash, take more than 5 s or
+# 200 MiB, print control characters to a terminal, show a private file, send a token, signal a
+# process or touch a job.
 # timeout: 1500
 
 load helpers
@@ -18,7 +18,7 @@ setup() {
 teardown() {
     kill "$(victim)" || true
     end_test
-    rm -rf "$dir" # Other tests search the home directory, and these files have gigabytes of holes.
+    rm -rf "$dir" # Other tests read all files of the home directory. These have gigabytes of holes.
 }
 
 victim() { pgrep -n -u "$DLRUN_TESTBED_USER" -fx 'sleep 1200'; }
@@ -59,7 +59,7 @@ check_runs() {
     [ -z "$(as_user grep -rlF "$dir/foreign" "$(as_user sh -c "echo \$HOME")/.local/state/dlrun/runs")" ]
 }
 
-@test "a run that its own job has made hostile does no harm, either" {
+@test "a user's own run with hostile files does no harm, either" {
     make_runs own "$DLRUN_TESTBED_USER:"
     check_runs own --own
 }

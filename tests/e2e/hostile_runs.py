@@ -6,8 +6,8 @@
   hostile_runs.py check FOLDER... --private FILE [--own] [--only KIND]
       calls every command on each run, and prints the faults
 
-`make` needs no privileges: the caller owns the runs, or changes their owner afterwards. `check`
-runs as the attacked user.
+`make` needs no privileges; the caller may change the owner of the runs afterwards. `check` runs as
+the attacked user.
 """
 
 import argparse
@@ -29,10 +29,9 @@ import time
 import zlib
 from pathlib import Path
 
-LONGEST_SECONDS = 5
-MOST_MEMORY_MIB = 200
-MOST_OUTPUT = 32 << 20
-PORT = 48123  # the port of the server that hostile runs name, on which `check` listens
+MAX_SECONDS = 5
+MAX_MEMORY_MIB = 200
+MAX_OUTPUT_BYTES = 32 << 20
 
 # Sets the clipboard (OSC 52) and the title, clears the screen, contains C1's CSI in both encodings,
 # a bidirectional override, a zero-width character, a forged line and NUL.
@@ -40,7 +39,7 @@ NASTY = ("x\x1b]52;c;ZXZpbA==\x07\x1b]0;title\x07\x1b[2J\x9b31m\u202egnp.exe\u20
          "forged: yes\x00\x7fend")
 
 
-def checked(event):
+def with_checksum(event):
     """Returns a line of events.jsonl with its checksum."""
     text = json.dumps(event, separators=(",", ":"), ensure_ascii=False)
     body = text[:-1]
@@ -74,7 +73,7 @@ def events(text=NASTY, progress=None, result=None, ended=True):
                                                       "signal": text}, "seconds": 2})
         lines.append({"t": t, "event": "ended", "attempt": 0, "state": "failed", "code": 3,
                       "message": text})
-    return "".join(checked(line) for line in lines)
+    return "".join(with_checksum(line) for line in lines)
 
 
 def submission(**more):
@@ -157,7 +156,7 @@ def escapes(run, arguments):
 
 
 def escapes_pending(run, arguments):
-    """Like `escapes`, but the run has not ended."""
+    """Writes the files of escapes(), but of a run that has not ended."""
     escapes(run, arguments)
     write(run / "events.jsonl", events(ended=False))
     (run / "claim").unlink()
@@ -196,8 +195,8 @@ def wide_progress(run, arguments):
     fields = {"field%d" % i: "y" * 1000 for i in range(200)}
     write(run / "events.jsonl",
           events("plain")
-          + "".join(checked({"t": "2026-01-02T03:04:05.678Z", "event": "progress", "attempt": 0,
-                             "step": i, **fields}) for i in range(100)))
+          + "".join(with_checksum({"t": "2026-01-02T03:04:05.678Z", "event": "progress",
+                                   "attempt": 0, "step": i, **fields}) for i in range(100)))
 
 
 def fifos(run, arguments):
@@ -227,8 +226,8 @@ def sparse(run, arguments):
 
 
 def many_events(run, arguments):
-    line = checked({"t": "2026-01-02T03:04:05.678Z", "event": "progress", "attempt": 0, "step": 1,
-                    "steps": 10, "note": "z" * 100})
+    line = with_checksum({"t": "2026-01-02T03:04:05.678Z", "event": "progress", "attempt": 0,
+                          "step": 1, "steps": 10, "note": "z" * 100})
     with open(run / "events.jsonl", "a") as file:
         for _ in range(64):
             file.write(line * (1 << 13))
@@ -278,10 +277,17 @@ def local_process(run, arguments):
     write(run / "events.jsonl", events("plain", ended=False))
 
 
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return probe.getsockname()[1]
+
+
 def server(run, arguments):
-    """The journal asks to send a token file of the attacked user to a server of the attacker."""
+    """The journal asks to send a token file of the attacked user to a server of the attacker.
+    `check` plays that server."""
     write(run / "submission.json",
-          submission(server={"url": "http://127.0.0.1:%d" % PORT, "token_file": arguments.private}))
+          submission(server={"url": "http://127.0.0.1:%d" % free_port(),
+                             "token_file": arguments.private}))
     (run / "claim").unlink()
     (run / "events.jsonl").unlink()
 
@@ -409,7 +415,8 @@ def limits():
 
 
 def call(words, on_terminal):
-    """Returns (status, output, seconds, MiB); status is None if the command did not end in time."""
+    """Runs dlrun. Returns (status, output, seconds, MiB); status is None if the command did not end
+    in time."""
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
     if on_terminal:
         ours, theirs = pty.openpty()
@@ -422,13 +429,13 @@ def call(words, on_terminal):
                                  env=environment, start_new_session=True, preexec_fn=limits)
     os.close(theirs)
     output, is_open = bytearray(), True
-    while is_open and time.monotonic() - began < LONGEST_SECONDS * 2:
+    while is_open and time.monotonic() - began < MAX_SECONDS * 2:
         if select.select([ours], [], [], 0.1)[0]:
             try:
                 piece = os.read(ours, 1 << 16)
             except OSError:  # No process has the pseudo-terminal open any more.
                 piece = b""
-            is_open = bool(piece) and len(output) < MOST_OUTPUT
+            is_open = bool(piece) and len(output) < MAX_OUTPUT_BYTES
             output += piece
     if is_open:
         os.killpg(child.pid, signal.SIGKILL)
@@ -441,11 +448,11 @@ def call(words, on_terminal):
 
 
 class Listener:
-    """The attacker's server: records what it receives."""
+    """The attacker's server: records the bytes that it receives."""
 
-    def __init__(self):
-        self.heard = b""
-        self.socket = socket.create_server(("127.0.0.1", PORT))
+    def __init__(self, port):
+        self.received = b""
+        self.socket = socket.create_server(("127.0.0.1", port))
         threading.Thread(target=self.serve, daemon=True).start()
 
     def serve(self):
@@ -454,19 +461,26 @@ class Listener:
             with peer:
                 peer.settimeout(2)
                 try:
-                    self.heard += peer.recv(1 << 16)
+                    self.received += peer.recv(1 << 16)
                     peer.sendall(b"HTTP/1.1 500 no\r\nContent-Length: 0\r\n\r\n")
                 except OSError:
                     pass
 
 
-def control_in(output):
-    """Returns a sentence about bytes that control a terminal or are not UTF-8; "" if there are
-    none."""
+def port_named_in(folder):
+    """Returns the port of the attacker's server, which the run `server` in this folder names."""
+    [run] = folder.glob("server-*")
+    journal = json.loads((run / "submission.json").read_text(encoding="utf-8"))
+    return int(journal["server"]["url"].rsplit(":", 1)[1])
+
+
+def unsafe_bytes(output):
+    """Returns a description of the first bytes that control a terminal or are not UTF-8; "" if
+    there are none."""
     try:
         text = output.decode()
     except UnicodeDecodeError as error:
-        return "no UTF-8: %r" % output[max(error.start - 40, 0) : error.start + 40]
+        return "not UTF-8: %r" % output[max(error.start - 40, 0) : error.start + 40]
     found = CONTROLS.search(text)
     return ("raw control character %r in %r" % (
         found.group(), text[max(found.start() - 40, 0) : found.start() + 40]) if found else "")
@@ -478,15 +492,15 @@ def faults_of(words, on_terminal, private):
     status, output, seconds, mebibytes = call(words, on_terminal)
     faults = []
     if status is None:
-        faults.append("did not end in %d s" % (LONGEST_SECONDS * 2))
+        faults.append("did not end in %d s" % (MAX_SECONDS * 2))
     elif status < 0 or status in (134, 136, 139):
         faults.append("ended by signal or abort: %d" % status)
-    if seconds > LONGEST_SECONDS:
+    if seconds > MAX_SECONDS:
         faults.append("took %.1f s" % seconds)
-    if mebibytes > MOST_MEMORY_MIB:
+    if mebibytes > MAX_MEMORY_MIB:
         faults.append("took %.0f MiB" % mebibytes)
     is_whole_log = words[0] == "logs" and "-n" not in words  # The caller asked for the whole log.
-    if len(output) >= MOST_OUTPUT and not is_whole_log:
+    if len(output) >= MAX_OUTPUT_BYTES and not is_whole_log:
         faults.append("printed %d MiB" % (len(output) >> 20))
     page = report.read_bytes() if report.exists() else b""
     if private in output or private in page:
@@ -495,47 +509,48 @@ def faults_of(words, on_terminal, private):
     is_document = not on_terminal and (words[0] == "logs" or words[-1] == "--dry-run")
     if not is_document and not faults:
         shown = LAYOUT.sub(b"\n", output) if on_terminal else output
-        faults += [fault for fault in (control_in(shown), control_in(page)) if fault]
+        faults += [fault for fault in (unsafe_bytes(shown), unsafe_bytes(page)) if fault]
     return faults
 
 
-def is_callers_own_wish(words, is_own):
-    """Returns True if the caller asked for the content: naming a link shows its target, and the log
-    of the user's own run may be anywhere, where resources.output puts it."""
+def caller_may_see_private_file(words, is_own):
+    """Returns True if the caller itself named the private file. A link in the command line may show
+    its target. The log of the caller's own run may be any file: resources.output sets it."""
     return ("/links-" in words[1] and not words[1].endswith("-own")
             and not words[1].endswith("-foreign") or is_own and "/claimed_log-" in words[1])
 
 
 def check(arguments):
     private = Path(arguments.private).read_bytes().strip()
-    listener = Listener()
     wrong = calls = 0
 
-    def tell(words, on_terminal):
+    def try_command(words, on_terminal):
         nonlocal wrong, calls
         calls += 1
         for fault in faults_of(words, on_terminal, private):
-            if fault == "shows a private file" and is_callers_own_wish(words, arguments.own):
+            if fault == "shows a private file" and caller_may_see_private_file(
+                    words, arguments.own):
                 continue
             wrong += 1
             print("%s%s: %s" % (" ".join(repr(w)[1:-1] for w in words),
                                 " (terminal)" if on_terminal else "", fault), flush=True)
 
     for folder in map(Path, arguments.folder):
+        listener = Listener(port_named_in(folder))
         runs = [run for run in sorted(folder.iterdir())
                 if not arguments.only or run.name.startswith(arguments.only)]
         for words, has_terminal in [
                 (c, t) for run in runs
                 for c, t in [([w.replace("RUN", str(run)) for w in c], t) for c, t in COMMANDS]
         ] + [([w.replace("FOLDER", str(folder)) for w in c], t) for c, t in OF_FOLDER]:
-            tell(words, False)
+            try_command(words, False)
             if has_terminal:
-                tell(words, True)
-            if listener.heard:
+                try_command(words, True)
+            if listener.received:
                 wrong += 1
                 print("%s: sent to the attacker's server: %r" % (
-                    " ".join(words), listener.heard[:200]), flush=True)
-                listener.heard = b""
+                    " ".join(words), listener.received[:200]), flush=True)
+                listener.received = b""
     print("%d calls, %d faults" % (calls, wrong))
     return 1 if wrong else 0
 
@@ -547,10 +562,10 @@ def main():
     parser.add_argument("--private", required=True,
                         help="a file that only the attacked user may read")
     parser.add_argument("--process", default="nowhere:1:1",
-                        help="of a process of the attacked user's: HOST:PID:START")
-    parser.add_argument("--suffix", default="0", help="the end of each run's id")
+                        help="a process of the attacked user, as HOST:PID:START")
+    parser.add_argument("--suffix", default="0", help="the end of each run's name")
     parser.add_argument("--own", action="store_true", help="the runs are the caller's own")
-    parser.add_argument("--only", default="", help="kinds that start with this")
+    parser.add_argument("--only", default="", help="check only kinds whose names start with this")
     arguments = parser.parse_args()
     if arguments.act == "make":
         arguments.folder = arguments.folder[0]

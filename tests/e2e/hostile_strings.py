@@ -1,13 +1,14 @@
 #!/usr/bin/python3
-"""Puts more than 300 hostile strings into every key of the spec, through the binary and real
-sbatch, and without Slurm.
+"""Puts more than 300 hostile strings into every key of the spec, through dlrun and the real sbatch,
+and without Slurm.
 
 usage: hostile_strings.py --keys FILE [--all] [--turn N] [--rest SOCKET]
 
 Half of the strings are generated: each way out of a quotation combined with each way to run a
-command. Each key gets every fourth of them, and every other string is run in a job; --all uses all
-of them. --turn shifts the selection; its default is the day of the year. Within days, each string
-has been in each place. A failure says how to repeat it.
+command. Each key gets all other strings and every fourth generated string; jobs get every second
+string. --all uses all of them. --turn shifts the selection; its default is the day of the year, so
+that each string is in each place within a few days. The output names the turn, which repeats a
+failure.
 
 Runs as an ordinary user on the testbed, in an empty folder that the nodes see. Each string in each
 key is either refused (exit 2, an error that names the key, nothing written) or arrives byte for
@@ -17,8 +18,8 @@ byte:
     of them in error messages);
   - as an option of srun, a module, an environment or a path of the prologue: as the whole word that
     bash passes on in the job; a recorder, which is first on PATH, writes the word to a file;
-  - where dlrun reads a number, a size, a time, one of several words or a flag: the string never
-    arrives, and a valid value of that key does;
+  - where dlrun reads a number, a size, a time, one of several words or a flag: every string is
+    refused, and a valid value of that key is accepted;
   - where only dlrun itself reads the value, at the submission: in the spec that the script
     contains;
   - in environment.vars and launch.command: in the environment and argv of the program, in a real
@@ -73,8 +74,8 @@ STRINGS = (
     "x" * 65536,
 )
 
-# The way out of a quotation, a line, a substitution or a block; the command to run; and the end
-# that makes the rest harmless.
+# Each generated string ends a quotation, a line, a substitution or a block, runs a command, and
+# then makes the rest of the line valid again. N is the number of the string.
 MADE = tuple(way_out + what.replace("N", str(100 + number)) + way_back
              for number, (way_out, what, way_back) in enumerate(
                  (way_out, what, way_back)
@@ -113,7 +114,8 @@ def make_spec(values, file):
                   .replace("${", "$${").replace("\u2028", "\\u2028").replace("\ufeff", "\\ufeff"))
 
 
-def placed(key, text):
+def value_with(key, text):
+    """Returns a value of the key's type that contains the text."""
     if key in IN_LIST:
         return [text]
     if key in IN_MAP:
@@ -140,7 +142,7 @@ def render(key, text, number, failures):
     """Returns the script's file; None if the string was refused."""
     file, script = f"s{number}.yaml", f"s{number}.sh"
     values = dict(BASE)
-    values[key] = placed(key, text)
+    values[key] = value_with(key, text)
     if key.startswith("container.") and key != "container.image":
         values["container.image"] = "./image.sqsh"
     if key.startswith("container."):
@@ -224,7 +226,7 @@ def path_of(text):
     return re.sub("^//+", "/", os.path.abspath(text))
 
 
-def meant(key, text):
+def derived_value(key, text):
     """Returns the value that dlrun derives from a text: the text itself, or a path."""
     form = KEY_FORMATS.get(key)
     is_path = (form in ("kPath", "kPattern") or (form == "kMaybePath" and "/" in text)
@@ -232,10 +234,12 @@ def meant(key, text):
     return path_of(text) if is_path else text
 
 
-def is_meant(key, text, arrived, before=b"", after=b""):
-    if arrived == before + meant(key, text).encode() + after:
+def is_derived_value(key, text, arrived, before=b"", after=b""):
+    """Returns True if `arrived` is the value that dlrun derives from the text, between `before` and
+    `after`."""
+    if arrived == before + derived_value(key, text).encode() + after:
         return True
-    # Several slashes mean the root folder.
+    # A path of slashes alone is the root folder, with any number of slashes.
     return (not text.strip("/") and arrived.startswith(before) and arrived.endswith(after)
             and not arrived[len(before) : len(arrived) - len(after)].strip(b"/"))
 
@@ -275,7 +279,7 @@ def check_directives(keys, every_one, failures):
                 continue
             accepted += 1
             if key in CLOSED or (key in SWITCHES and text != "true"):
-                failures.add(key, text, "taken, where no such string means anything")
+                failures.add(key, text, "accepted, although no such string is valid")
             done = run(["bash", "-n", script])
             if done.returncode != 0:
                 failures.add(key, text, f"not a shell script: {done.stderr[:200]}")
@@ -283,8 +287,9 @@ def check_directives(keys, every_one, failures):
             if key.startswith("after."):
                 check_after(key, text, failures)
             elif key in READ_LATER:
-                if not is_meant(key, text, carried(script, key)):
-                    failures.add(key, text, f"the script carries {carried(script, key)!r:.200}")
+                if not is_derived_value(key, text, value_in_script(script, key)):
+                    failures.add(key, text,
+                                 f"the script contains {value_in_script(script, key)!r:.200}")
             elif name is None:
                 other.append((key, text))
             else:
@@ -307,7 +312,7 @@ def check_directives(keys, every_one, failures):
                     if arrived not in (",".join(kind + one for one in text.split(",")).encode()
                                        for kind in ("gres:", "gres/")):
                         failures.add(key, text, f"sbatch read {arrived[:120]!r}")
-                elif not is_meant(key, text, arrived):
+                elif not is_derived_value(key, text, arrived):
                     failures.add(key, text, f"sbatch read {arrived[:120]!r}")
             os.unlink(script)
     return accepted, refused, other
@@ -325,8 +330,8 @@ def check_after(key, text, failures):
                      f"exit {done.returncode}: {done.stderr.decode('utf-8', 'replace')[:300]}")
 
 
-def carried(script, key):
-    """Returns a key's value from the resolved spec that the script carries for `dlrun submit`."""
+def value_in_script(script, key):
+    """Returns a key's value from the resolved spec that the script contains for `dlrun submit`."""
     with open(script, encoding="utf-8") as text:
         value = yaml.safe_load("".join(line[3:] for line in text if line.startswith("#| ")))
     for part in key.split("."):
@@ -339,14 +344,15 @@ def check_closed(failures):
     for key, good in CLOSED.items():
         script = render(key, good, "-good", failures)
         if script is None:
-            failures.add(key, str(good), "refused, and so what was seen of this key means nothing")
+            failures.add(key, str(good),
+                         "a valid value is refused, so the refusals of this key prove nothing")
         else:
             os.unlink(script)
 
 
 FLAGS = {"exclusive", "requeue", "no-requeue"}
-# dlrun parses these keys: numbers, sizes, times, words of a list. No test string is valid; the
-# value here is.
+# dlrun parses these keys: numbers, sizes, times, words of a list. No test string is a valid value;
+# the value here is valid.
 CLOSED = {"resources.time": "90s", "resources.mem": "64G", "resources.mem_per_cpu": "4G",
           "resources.mem_per_gpu": "32G", "resources.nodes": "2-4", "resources.gpus": "8",
           "resources.gpus_per_node": "a100:4", "resources.gpus_per_task": "1",
@@ -358,8 +364,8 @@ SWITCHES = {"environment.modules.purge", "container.writable", "container.mount_
             "container.remap_root", "container.entrypoint"}
 # Keys that dlrun reads when the script is submitted; the script's shell does not.
 READ_LATER = {"submit.token_file"}
-# Words of Slurm's own grammar. Slurm shows them in another form, or refuses them silently; only
-# executed commands can be detected.
+# Slurm has a grammar of its own for the values of these keys. It shows them in another form, or
+# refuses them silently, so the test can only detect executed commands.
 SLURMS_OWN = {"resources.signal", "resources.distribution", "resources.exclusive"}
 # slurmrestd reports these in another form: numbers, folded node lists, paths with patterns
 # filled in.
@@ -409,7 +415,7 @@ def check_local(failures):
     return len(expected)
 
 
-def described(url, job):
+def texts_of_job(url, job):
     """Returns every text in slurmrestd's description of a job."""
     connection = http.client.HTTPConnection("localhost", timeout=30)
     connection.sock = socket.socket(socket.AF_UNIX)
@@ -433,13 +439,13 @@ def check_rest(url, every_one, failures):
             if not every_one and (number + turn + TURN[0]) % 40 != 0:
                 continue
             values = {**BASE, "resources.begin": "now+1hour", **through}
-            values[key] = placed(key, text)
+            values[key] = value_with(key, text)
             make_spec(values, "r.yaml")
             done = run(["dlrun", "submit", "r.yaml", "--json"])
             if done.returncode in (2, 3):
                 refused += 1
                 if b"error:" not in done.stderr:
-                    failures.add(key, text, f"refused without a word: {done.stderr[:300]!r}")
+                    failures.add(key, text, f"refused without a message: {done.stderr[:300]!r}")
                 continue
             if done.returncode != 0:
                 failures.add(key, text, f"exit {done.returncode}: "
@@ -450,18 +456,18 @@ def check_rest(url, every_one, failures):
             if (key in NORMALISED or key == "resources.qos"
                 or KEY_OPTIONS.get(key) in ("--exclusive", "--requeue")):
                 continue
-            texts = described(url, json.loads(done.stdout)["job"])
+            texts = texts_of_job(url, json.loads(done.stdout)["job"])
             if key == "resources.account":
                 text = text.lower()  # Slurm converts accounts to lower case.
             if (text not in texts and not any(one.startswith("dlrun:") and one.endswith(" " + text)
                                               for one in texts)):
-                failures.add(key, text, f"slurmrestd has none such: {texts!r:.300}")
+                failures.add(key, text, f"slurmrestd does not report it: {texts!r:.300}")
     waiting = len(run(["squeue", "-h", "--me"]).stdout.splitlines())
     if waiting != accepted or accepted < 15:
         failures.add("jobs", "", f"{accepted} were submitted, {waiting} wait")
     run(["scancel", "--me"])
     if not wait_for_jobs(60):
-        failures.add("jobs", "", "still in the queue; none has ended for 60 s")
+        failures.add("jobs", "", "jobs are still in the queue; none has ended for 60 s")
     jobs = check_jobs(failures, through, 1 if every_one else 12)
     print(f"slurmrestd, {len(keys)} keys: {accepted} accepted, {refused} refused; {jobs} jobs for "
           "environment.vars and launch.command", flush=True)
@@ -488,14 +494,14 @@ def check_jobs(failures, more=(), step=2):
         else:
             expected.append((number, text))
     if not wait_for_jobs(60):
-        failures.add("jobs", "", "still in the queue; none has ended for 60 s")
+        failures.add("jobs", "", "jobs are still in the queue; none has ended for 60 s")
     check_dumps(expected, failures)
     return len(expected)
 
 
-def leads_words(index):
-    """Returns the words that bash makes of the script's array of lead's options, each ended by NUL.
-    """
+def options_of_lead(index):
+    """Returns the options in the script's array dlrun_lead, as bash expands them, each with a NUL
+    at its end."""
     with open(f"w{index}.sh", encoding="ascii") as wrapper:
         script = wrapper.read().split("bash ")[-1].strip()
     with open(script, "rb") as text:
@@ -508,8 +514,8 @@ def leads_words(index):
 
 
 def check_prologue(pairs, failures):
-    """Checks the keys that are neither directives nor the program's: a recorder gets the words that
-    bash passes on in a job."""
+    """Checks the keys that become neither a directive nor a part of the program: a recorder gets
+    the words that bash passes on in a job."""
     os.makedirs("bin", exist_ok=True)
     for name in ("srun", "conda"):
         with open(f"bin/{name}", "w", encoding="ascii") as out:
@@ -535,13 +541,13 @@ def check_prologue(pairs, failures):
             continue
         submitted += 1
     if not wait_for_jobs(60):
-        failures.add("jobs", "", "still in the queue; none has ended for 60 s")
+        failures.add("jobs", "", "jobs are still in the queue; none has ended for 60 s")
     for index, (key, text) in enumerate(pairs):
         if key in SWITCHES or (key.startswith("train.") and re.fullmatch(r"[0-9.e+-]+", text)):
-            continue  # The script has a flag or no option for `true`, and a number for a number.
+            continue  # The script has only a flag for `true`, and may write a number differently.
         record = f"record-{index}"
         words = open(record, "rb").read() if os.path.exists(record) else b""
-        words += leads_words(index)
+        words += options_of_lead(index)
         if not any(is_word(key, text, word) for word in words.split(b"\0")):
             failures.add(key, text,
                          f"not among the words that srun, module and conda got: {words[-200:]!r}")
@@ -549,17 +555,17 @@ def check_prologue(pairs, failures):
 
 
 def is_word(key, text, word):
-    """Returns True if the word is the key's value as the script passes it on: alone, after its
-    option and "=", or in a form derived from it."""
+    """Returns True if the word is the key's value as the script passes it on: alone, after the
+    key's option and "=", or in a form derived from the value."""
     option = ("--comment" if key == "launch.srun" else KEY_OPTIONS.get(key) or "").encode()
     # The option also has dlrun's own mounts. A path without a target is mounted at the same place.
     if key == "container.mounts":
         both = re.match(rb"--container-mounts=([^:,]*):([^:,]*),", word)
-        return bool(both) and all(is_meant(key, text, part) for part in both.groups())
+        return bool(both) and all(is_derived_value(key, text, part) for part in both.groups())
     if key == "environment.venv":
-        return is_meant(key, text, word, after=b"/bin/activate")
-    return (is_meant(key, text, word)
-            or (option != b"" and is_meant(key, text, word, before=option + b"=")))
+        return is_derived_value(key, text, word, after=b"/bin/activate")
+    return (is_derived_value(key, text, word)
+            or (option != b"" and is_derived_value(key, text, word, before=option + b"=")))
 
 
 KEY_OPTIONS = {}
@@ -579,11 +585,11 @@ def main():
     if len(KEY_OPTIONS) < 50:
         sys.exit(f"only {len(KEY_OPTIONS)} keys found in {args.keys}")
     TURN[0] = args.turn
-    print(f"what takes turns: turn {args.turn}", flush=True)
+    print(f"selection: --turn {args.turn}", flush=True)
     failures = Failures()
     if args.rest:
         check_rest(args.rest, args.all, failures)
-        return tell(failures)
+        return print_failures(failures)
     check_closed(failures)
     # environment.setup is shell code by definition. The other two are checked in jobs and
     # runs below.
@@ -604,10 +610,10 @@ def main():
     print(f"{check_jobs(failures, step=1 if args.all else 2)} jobs for environment.vars and "
           "launch.command", flush=True)
     print(f"{check_local(failures)} runs on this machine", flush=True)
-    return tell(failures)
+    return print_failures(failures)
 
 
-def tell(failures):
+def print_failures(failures):
     canaries = [name for name in os.listdir(HOME) if name.startswith("canary")]
     for name in canaries:
         failures.add("executed", name, "a hostile string ran")

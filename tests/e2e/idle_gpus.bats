@@ -22,7 +22,7 @@ SH
 }
 spec() { as_user tee "$dir/exp.yaml" >/dev/null; }
 
-@test "a node that never uses its GPUs is named in a warning, once, and the run goes on" {
+@test "a node that never uses its GPUs is named in one warning, and the run continues" {
     spec <<YAML
 name: idle
 resources: {nodes: 2, tasks_per_node: 1, gpus_per_node: 2, time: 5m}

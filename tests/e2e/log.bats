@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# The log: it shows each command that dlrun runs, and in a job what lead, the ranks' agents and the
-# trainer do. It holds no secret, and changes neither stdout nor stderr.
+# The log shows each command that dlrun runs, and in a job the actions of lead, the ranks' agents
+# and the trainer. It contains no secret, and changes neither stdout nor stderr.
 # timeout: 300
 
 load helpers
@@ -9,7 +9,7 @@ load secrets
 setup() {
     dir=$(fresh_dir)
     make_secrets
-    # shellcheck disable=SC2016 # the rank's
+    # shellcheck disable=SC2016 # The rank expands it.
     write_secret_spec logged 1 'exit $((CODE))'
 }
 
@@ -24,12 +24,12 @@ dl_logged() {
 path() { dl status last --json | jq -r .path; }
 is_over() { [[ $(dl status last --json | jq -r .state) == "$1" ]]; }
 
-# The programs that a command's own children execute, by name, one per line.
+# executed FILE: prints the names of the programs in strace's output FILE, one per line.
 executed() {
     sed -nE 's/^[0-9]+ +execve\("([^"]*)".*/\1/p' "$1" | xargs -n 1 basename | sort -u
 }
 
-@test "-vv submit shows each command that ran with its code and time, and no secret; stdout stays" {
+@test "-vv submit logs each command with its code and time, without secrets, and keeps stdout" {
     printf 'export MY_KEY=%s\n' "$canary" >"$dir/env.sh"
     chmod 600 "$dir/env.sh" && chown "$DLRUN_TESTBED_USER:" "$dir/env.sh"
     as_user bash -c 'cd "$1" && . ./env.sh && rm env.sh && exec strace -f -qq -e trace=execve \
@@ -47,10 +47,10 @@ executed() {
         grep -qE " a command has ended argv=\"?([^ ]*/)?${program}[ \"]" "$dir/err" ||
             { echo "$program is not in the log" && false; }
     done
-    keeps_quiet cat "$dir/err" "$dir/out"
+    prints_no_secret cat "$dir/err" "$dir/out"
 }
 
-@test "a reader of the log that goes away neither ends dlrun nor loses the job" {
+@test "a reader of the log that ends early neither ends dlrun nor loses the job" {
     printf 'export MY_KEY=%s\n' "$canary" >"$dir/env.sh"
     chmod 600 "$dir/env.sh" && chown "$DLRUN_TESTBED_USER:" "$dir/env.sh"
     as_user bash -c 'cd "$1" && . ./env.sh && rm env.sh &&
@@ -59,7 +59,7 @@ executed() {
     [ "$(dl status last --json | jq -r .job)" = "$(jq -r .job "$dir/out")" ]
 }
 
-@test "--log-file is appended to, for its owner only; stdout and stderr are as without it" {
+@test "--log-file appends to a file of mode 0600, and changes neither stdout nor stderr" {
     # Slurm gives each query a new job number and a new estimate of the start.
     without_estimate() { sed '/^  Slurm  /d' "$1"; }
     dl check secret.yaml >"$dir/plain" 2>&1
@@ -118,7 +118,7 @@ executed() {
     [[ $(cat "$run/debug/lead.log") == *"recorded event=ended"*"state=completed"* ]]
 }
 
-@test "a wrong DLRUN_LOG is told: dlrun ends, a job only has no log" {
+@test "an invalid DLRUN_LOG ends dlrun with an error, but a job only has no log" {
     run as_user bash -c "cd '$dir' && DLRUN_LOG=loud dlrun ls"
     [ "$status" -eq 2 ]
     [[ $output == *"DLRUN_LOG: 'loud' is not a setting of the log; expected off, info or debug"* ]]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# A new user on a cluster without a site file: runs the README's commands as they are printed there.
+# A new user on a cluster without a site file runs the README's commands as they are printed there.
 # The file has a testbed of its own, because dlrun has a site file for the shared one.
 
 setup_file() {
@@ -39,7 +39,7 @@ readme_commands() {
     run as_user bash -ec "$commands" </dev/null
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == *"no site file knows this cluster"* ]]
+    [[ $output == *"no site file lists this cluster"* ]]
     [[ $output == *"alpine  (here)"* ]]
     [[ $output == *"exp.yaml: valid"* &&
         $output == *"site      alpine ("*"/.config/dlrun/sites/alpine.yaml)"* ]]
@@ -48,7 +48,7 @@ readme_commands() {
     [ "$(dl status last --json | jq -r .state)" = completed ]
 }
 
-@test "the draft says what the cluster has, and its limits hold" {
+@test "the drafted site file describes the cluster, and its limits are enforced" {
     keep_draft
     run dl site show alpine --json
     [ "$status" -eq 0 ]
@@ -65,7 +65,7 @@ readme_commands() {
     [[ $output == *"site 'alpine' knows no partition 'preemt'; did you mean 'preempt'?"* ]]
 }
 
-@test "the doctor tells what is there and what is missing, for people and for programs" {
+@test "doctor reports what the cluster has and lacks, as text and as JSON" {
     run dl doctor
     [ "$status" -eq 0 ]
     [[ $output == *"cluster alpine, Slurm "* && $output == *"srun --mpi=pmix"* &&
@@ -74,14 +74,14 @@ readme_commands() {
     [[ $output != *"testbed);"* ]]
     keep_draft
     run dl doctor
-    [[ $output == *"site      alpine: a spec that names no site is on it"* ]]
+    [[ $output == *"site      alpine: specs without \`site\` use it"* ]]
     run dl doctor --json
     [ "$(jq -c '[.cluster, .site, (.partitions | length), .partitions[0].usable_nodes]' \
         <<<"$output")" = '["alpine","alpine",3,4]' ]
     [ "$(jq -r .site_file <<<"$output")" = "$(cat "$config/alpine.yaml")" ]
 }
 
-@test "without a controller the doctor says so within seconds, exit code 4; without Slurm, 6" {
+@test "without a controller doctor exits with 4 within 50 s, and without Slurm with 6" {
     "$testbed/fault" kill slurmctld
     run timeout 50 "$testbed/as_user" dlrun doctor
     "$testbed/up" --again >/dev/null
@@ -95,7 +95,7 @@ readme_commands() {
     sites=$(dl site list --json | jq -r '.[].name')
     [ "$(wc -l <<<"$sites")" -ge 7 ]
     for site in $sites; do
-        # Only the Slurm of a site can check the site's partitions, so sbatch is not on PATH here.
+        # sbatch is not on PATH, because the testbed's Slurm lacks the partitions of the site.
         run as_user env PATH="$DLRUN_TESTBED_PREFIX/bin" /bin/bash \
             -o pipefail -c 'dlrun init --site "$1" | dlrun check -' - "$site"
         echo "$site: $output"
@@ -104,7 +104,7 @@ readme_commands() {
     done
 }
 
-@test "init overwrites a file only when told to; a spec from standard input can be submitted" {
+@test "init overwrites a file only with --force, and submit reads a spec from standard input" {
     dl init --yes -o exp.yaml --name first
     run dl init --yes -o exp.yaml --name second
     [ "$status" -eq 2 ]

@@ -27,7 +27,7 @@ nodes_are_idle() { [[ $(sinfo -h -o %T) == idle ]]; }
 state() { dl status "${1:-last}" --json | jq -r .state; }
 is_state() { [[ $(state) == "$1" ]]; }
 
-@test "without the controller status tells the last known state with exit code 4" {
+@test "without the controller, status prints the last known state with exit code 4" {
     dl submit hello.yaml
     wait_until 30 is_state running
     wait_until 30 test -e "$dir/started" # srun needs the controller to launch the step.
@@ -43,7 +43,7 @@ is_state() { [[ $(state) == "$1" ]]; }
     wait_until 30 is_state completed
 }
 
-@test "a submission without the controller exits with 4, and is settled later, not sent twice" {
+@test "a submission without the controller exits with 4, and later shows as not submitted" {
     "$testbed/fault" kill slurmctld
     run dl submit hello.yaml
     [ "$status" -eq 4 ]
@@ -51,13 +51,14 @@ is_state() { [[ $(state) == "$1" ]]; }
     "$testbed/up" >/dev/null
     wait_until 30 as_user squeue
     [ "$(state)" = not_submitted ]
-    # (A killed controller may bring back the ended job of the previous test.)
+    # Only this test's jobs count, because a killed controller may bring back the ended job of the
+    # test before.
     [[ $(squeue -h -o %Z) != *"$dir"* ]]
 }
 
 @test "a submission that was accepted but whose reply was lost is found by its token" {
-    # sbatch is killed after the controller has accepted the job, as by a lost connection or an
-    # impatient user.
+    # sbatch is killed after the controller has accepted the job, as if the connection was lost or
+    # the user ended it.
     as_user mkdir "$dir/bin"
     as_user bash -c "cat >'$dir/bin/sbatch'" <<SH
 #!/bin/bash
@@ -86,7 +87,7 @@ SH
     dl cancel last
 }
 
-@test "Ctrl-C during sbatch is settled through the journal and said" {
+@test "after Ctrl-C during sbatch, dlrun finds that nothing is queued, and says so" {
     as_user mkdir "$dir/bin"
     as_user bash -c "cat >'$dir/bin/sbatch'" <<'SH'
 #!/bin/bash
@@ -100,7 +101,7 @@ SH
     no_jobs
 }
 
-@test "a full disk in the run directory: one clear error, nothing submitted, nothing left" {
+@test "a full disk in the run directory gives a clear error, and nothing is submitted" {
     mkdir "$dir/full"
     mount -t tmpfs -o size=64k,mode=1777 none "$dir/full"
     run dl submit hello.yaml --runs full

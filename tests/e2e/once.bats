@@ -3,7 +3,7 @@
 # while or after the controller accepts the job. The user looks at the run's status and submits
 # again if it says that nothing was submitted.
 #
-# 50 of them; DLRUN_TEST_SUBMISSIONS=1000 is the long run.
+# The test makes 50 submissions; DLRUN_TEST_SUBMISSIONS=1000 makes a long run.
 # timeout: 1800
 
 load helpers
@@ -11,7 +11,7 @@ load helpers
 setup() {
     dir=$(fresh_dir)
     as_user mkdir "$dir/bin"
-    # A wrapper of sbatch, whose fate is in a file. PPID is dlrun.
+    # A wrapper of sbatch. The file `fate` says where it fails. PPID is dlrun.
     as_user tee "$dir/bin/sbatch" >/dev/null <<SH
 #!/bin/bash
 fate=\$(<$dir/fate)
@@ -42,11 +42,12 @@ YAML
 
 fates=(none sbatch-before sbatch-after dlrun-before dlrun-while dlrun-after reply-lost)
 
-# submit NUMBER: submits like a hurried user; neither its output nor its exit code is used
+# submit NUMBER: submits once-NUMBER, and submits it again while the status says that it was not
+# submitted. Ignores the output and the exit code of `dlrun submit`.
 submit() {
     local state
     until
-        # The wrapper kills the program or sbatch at a step; timeout kills one in eight at a
+        # The wrapper kills dlrun or sbatch at a certain step; timeout kills one dlrun in eight at a
         # random moment.
         as_user env PATH="$dir/bin:$(as_user printenv PATH)" timeout -s KILL "$limit" dlrun submit \
             "$dir/once.yaml" --set "name=once-$1" \
@@ -64,7 +65,7 @@ submit() {
     done
 }
 
-@test "submissions whose reply is lost, whose sbatch or dlrun is killed: each runs exactly once" {
+@test "a submission runs exactly once, even if its reply is lost or sbatch or dlrun is killed" {
     local wanted=${DLRUN_TEST_SUBMISSIONS:-50} again=0 i limit
     RANDOM=20
     for ((i = 1; i <= wanted; i++)); do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # Every preset end to end, on four nodes and on this machine without Slurm: a program reads the
-# environment like the framework and verifies it (verify_preset.py). Of the frameworks themselves,
-# mpi4py is tested here and PyTorch in torch.bats.
+# environment like the framework and verifies it (verify_preset.py). This file also runs mpi4py, and
+# torch.bats runs PyTorch.
 # timeout: 300
 
 load helpers
@@ -11,7 +11,7 @@ setup() {
     install -m 755 -o "$DLRUN_TESTBED_USER" "$BATS_TEST_DIRNAME/verify_preset.py" \
         "$dir/verify_preset.py"
     as_user mkdir "$dir/bin"
-    # Replaces torchrun, so that no torch is needed; the preset's options are verified.
+    # This program replaces torchrun and verifies the options that the preset passes.
     as_user tee "$dir/bin/torchrun" >/dev/null <<SH
 #!/bin/sh
 exec python3 $dir/verify_preset.py rank $dir/torchrun torchrun "\$@"
@@ -39,7 +39,7 @@ verify() { as_user python3 "$dir/verify_preset.py" all "$dir/$1" "$@"; }
 
 task_presets=(torch accelerate deepspeed lightning horovod tensorflow jax mpi plain)
 
-@test "every preset on 4 nodes x 2 tasks: all ranks, and one master that each node reaches" {
+@test "under every preset, all ranks of 4 nodes x 2 tasks agree and reach one master" {
     for preset in "${task_presets[@]}"; do
         spec "$preset" 'nodes: 4, tasks_per_node: 2'
         dl submit "$preset.yaml" >/dev/null
@@ -57,7 +57,7 @@ task_presets=(torch accelerate deepspeed lightning horovod tensorflow jax mpi pl
     done
 }
 
-@test "the same without Slurm: dlrun run" {
+@test "without Slurm, dlrun run gives each rank the environment of its preset" {
     for preset in torch accelerate deepspeed lightning tensorflow jax plain; do
         spec "$preset" 'tasks_per_node: 2'
         run dl run "$preset.yaml"
@@ -88,7 +88,7 @@ task_presets=(torch accelerate deepspeed lightning horovod tensorflow jax mpi pl
     [[ $output == "chief=1 evaluator=1 ps=2 worker=4"* ]]
 }
 
-@test "which GPUs a rank has is Slurm's word, under every preset that uses them" {
+@test "under every preset that uses GPUs, a rank has the GPUs that Slurm assigns" {
     alone=$(as_user srun -N2 --ntasks-per-node=2 --gpus-per-task=1 \
         --time=1 sh -c 'echo $SLURM_PROCID $CUDA_VISIBLE_DEVICES' | sort)
     [ "$(wc -l <<<"$alone")" -eq 4 ]
@@ -100,7 +100,7 @@ task_presets=(torch accelerate deepspeed lightning horovod tensorflow jax mpi pl
     done
 }
 
-@test "a user's own preset: words, every rank's address, a port that each can listen on" {
+@test "a user's own preset gets its words, every rank's address, and a port to listen on" {
     as_user mkdir -p "$dir/config/presets"
     as_user tee "$dir/config/presets/mine.yaml" >/dev/null <<'YAML'
 help: A launcher of our own.
@@ -134,7 +134,7 @@ PY
         - "$dir"
 }
 
-@test "mpi4py through the preset mpi: an allreduce over 4 nodes x 2" {
+@test "the preset mpi runs an allreduce of mpi4py on 4 nodes x 2 ranks" {
     as_user tee "$dir/sum.py" >/dev/null <<'PY'
 from mpi4py import MPI
 world = MPI.COMM_WORLD

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
-# The end of runs that the controller has forgotten: dlrun reads it from their own record, otherwise
-# from accounting; otherwise the state is unknown. The file has a testbed of its own, which forgets
-# a job two seconds after its end.
+# Runs whose jobs the controller has forgotten. dlrun reads their end from their own record, or else
+# from accounting; if both lack it, the state is unknown. The file has a testbed of its own, which
+# forgets a job two seconds after its end.
 # timeout: 300
 # shellcheck disable=SC2030,SC2031 # bats: each test is a subshell
 
@@ -17,7 +17,7 @@ setup_file() {
     load_testbed
     dir=$(fresh_dir)
     export dir
-    # Replaces sacct by that of a cluster without accounting.
+    # This sacct prints the error of a cluster without accounting.
     as_user mkdir "$dir/bin"
     as_user tee "$dir/bin/sacct" >/dev/null <<'SH'
 #!/bin/bash
@@ -43,14 +43,14 @@ teardown_file() {
 
 without_accounting() { as_user env -C "$dir" PATH="$dir/bin:$(as_user printenv PATH)" dlrun "$@"; }
 is_forgotten() { ! squeue -h -j "$1" >/dev/null 2>&1; }
-# said RUN COMMAND...: prints the state, the exit code, and whether the state is only the last
-# known one
-said() {
+# state_and_code RUN COMMAND...: prints the state, the exit code, and whether the state is only the
+# last known one
+state_and_code() {
     "${@:2}" status "$1" --json 2>/dev/null |
         jq -r '[.state, (.code | tostring), .last_known | tostring] | join(" ")'
 }
 
-@test "purged jobs: the run's record counts, then accounting; without both the state is unknown" {
+@test "a purged job's state comes from its run's record, else from accounting, else is unknown" {
     dl submit recorded.yaml
     dl submit agentless.yaml
     dl submit recorded.yaml --set name=lost
@@ -59,7 +59,7 @@ said() {
         declare "$name=$(dl status "$name" --json | jq -r .job)"
     done
     # shellcheck disable=SC2317 # called by wait_until
-    is_running() { [[ $(said "$1" dl) == running* ]]; }
+    is_running() { [[ $(state_and_code "$1" dl) == running* ]]; }
     wait_until 60 is_running lost
     wait_until 60 is_running recorded
     # shellcheck disable=SC2317 # called by wait_until
@@ -75,17 +75,17 @@ said() {
         wait_until 90 is_forgotten "$job"
     done
 
-    for ask in dl without_accounting; do
-        [ "$(said recorded "$ask")" = "failed 3 false" ]
-        [[ $(said waiting "$ask") == "cancelled "*" false" ]]
+    for command in dl without_accounting; do
+        [ "$(state_and_code recorded "$command")" = "failed 3 false" ]
+        [[ $(state_and_code waiting "$command") == "cancelled "*" false" ]]
     done
-    [ "$(said agentless dl)" = "failed 3 false" ]
-    [[ $(said lost dl) == @(failed|cancelled)" "* ]] # Accounting has one of these states.
+    [ "$(state_and_code agentless dl)" = "failed 3 false" ]
+    [[ $(state_and_code lost dl) == @(failed|cancelled)" "* ]] # Accounting has one of these states.
     for name in agentless lost; do
-        [ "$(said "$name" without_accounting)" = "unknown null false" ]
-        said="the run's own record has no end"
-        said+=' (accounting: Slurm accounting storage is disabled)'
-        [[ $(without_accounting status "$name") == *"Slurm no longer knows job "*"$said"* ]]
+        [ "$(state_and_code "$name" without_accounting)" = "unknown null false" ]
+        message="the run's own record has no end"
+        message+=' (accounting: Slurm accounting storage is disabled)'
+        [[ $(without_accounting status "$name") == *"Slurm no longer knows job "*"$message"* ]]
         run without_accounting wait "$name"
         [ "$status" -eq 6 ]
     done

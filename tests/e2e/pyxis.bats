@@ -43,7 +43,7 @@ setup() { boxed_job pyxis 1 1; }
     [[ $output == *odd* ]]
 }
 
-@test "a variable of the job beats the image's, which has its own where the job says nothing" {
+@test "a job's variable overrides the image's, which keeps the variables that the job lacks" {
     run inside 'echo "$IN_BOTH/$ONLY_IMAGE/$PLAIN"' --set environment.vars.IN_BOTH=job \
         --set environment.vars.PLAIN="a b"
     echo "$output"
@@ -52,7 +52,7 @@ setup() { boxed_job pyxis 1 1; }
     [[ $output == *image* ]]
 }
 
-@test "the home directory is there when it is asked for only" {
+@test "the home directory is mounted only on request" {
     run inside "ls $DLRUN_TESTBED_HOME/canary || echo absent"
     [[ $output == *absent* ]]
     run inside "ls $DLRUN_TESTBED_HOME/canary" --set container.mount_home=true
@@ -60,7 +60,7 @@ setup() { boxed_job pyxis 1 1; }
     [[ $output == *"$DLRUN_TESTBED_HOME/canary"* ]]
 }
 
-@test "the command starts in workdir; remap_root makes the user root inside" {
+@test "the command starts in workdir, and remap_root makes the user root inside" {
     run inside 'pwd; id -u' --set container.workdir=/mnt
     [[ $output == *"/mnt"*"$(id -u "$DLRUN_TESTBED_USER")"* ]]
     run inside 'id -u' --set container.remap_root=true
@@ -94,7 +94,7 @@ setup() { boxed_job pyxis 1 1; }
     [[ $output == *ID=dlrun-test*job* ]]
 }
 
-@test "the trainer runs in an image that has its libraries, and not itself" {
+@test "the trainer runs in an image that has its libraries but not the trainer" {
     cp -a "$BATS_FILE_TMPDIR/root" "$BATS_TEST_TMPDIR/root"
     for file in "$DLRUN_TESTBED_PREFIX"/{bin/dlrun-trainer,lib/dlrun/*gloo*.so}; do
         copy_program "$file" "$BATS_TEST_TMPDIR/root"
@@ -118,7 +118,7 @@ setup() { boxed_job pyxis 1 1; }
     rings_on_two_nodes
 }
 
-@test "a mount's source or an image that is not there is told before anything is queued" {
+@test "check reports a missing mount source or image before anything is queued" {
     run dl check job.yaml --set "container.mounts=['$dir/data:/a', '$dir/nope:/b']" \
         --set "container.image=$dir/nope.sqsh"
     echo "$output"
@@ -126,7 +126,7 @@ setup() { boxed_job pyxis 1 1; }
     [[ $output == *"container.image: the image '$dir/nope.sqsh' does not exist here"* ]]
 }
 
-@test "attach gives a container of the same image, beside the ranks" {
+@test "attach runs beside the ranks in a container of the same image" {
     attach_enters_the_image
 }
 
@@ -146,23 +146,23 @@ setup() { boxed_job pyxis 1 1; }
 }
 
 @test "secrets reach only the program in the container, also in an interactive session" {
-    stay_secret
+    check_secrets_in_container
 }
 
 @test "a job in an image starts again, in its allocation and from the queue" {
     as_user tee -a "$dir/job.yaml" >/dev/null <<'YAML'
 retry: {max: 3, on: [failure, preemption]}
 YAML
-    # shellcheck disable=SC2016 # the rank's variables
+    # shellcheck disable=SC2016 # not expanded by the test
     local program='. /etc/os-release; echo "attempt $DLRUN_ATTEMPT in $ID";'
     # shellcheck disable=SC2016
     program+=' case $DLRUN_ATTEMPT in 0) exit 3;; 1) sleep 300;; esac'
     dl submit job.yaml --set "container.mounts=['$dir/data:/data']" \
         --set "launch.command=[sh, -c, '$program']"
-    said() { [[ $(dl logs --rank 0 last) == *"attempt $1 in dlrun-test"* ]]; }
-    wait_until 60 said 1
+    has_printed_attempt() { [[ $(dl logs --rank 0 last) == *"attempt $1 in dlrun-test"* ]]; }
+    wait_until 60 has_printed_attempt 1
     scontrol requeue "$(dl status last --json | jq -r .job)"
-    wait_until 90 said 2
+    wait_until 90 has_printed_attempt 2
     dl wait last
     [ "$(dl status last --json | jq -c '[.state, .attempt]')" = '["completed",2]' ]
 }

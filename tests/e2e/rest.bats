@@ -44,8 +44,7 @@ teardown() {
     end_test
 }
 
-# start_proxy MODE...: starts a proxy between dlrun and slurmrestd, at $dir/proxy;
-# see rest_proxy.py.
+# start_proxy MODE...: starts rest_proxy.py between dlrun and slurmrestd, at $dir/proxy
 start_proxy() {
     "$testbed/as_user" "$BATS_TEST_DIRNAME/rest_proxy.py" "$dir/proxy" "$@" 3>&- &
     proxy=$!
@@ -57,10 +56,10 @@ stop_proxy() {
     rm -f "$dir/proxy" "$dir"/proxy.{held,log}
 }
 
-# list_servers [URL...]: lists the testbed's server, the proxy and these in the
-# user's configuration.
+# list_servers [URL...]: writes the testbed's server, the proxy and each URL into the user's
+# configuration as allowed servers.
 list_servers() {
-    # shellcheck disable=SC2016 # the inner shell's
+    # shellcheck disable=SC2016 # The inner shell expands it.
     as_user bash -c 'mkdir -p ~/.config/dlrun/sites &&
         exec >~/.config/dlrun/sites/servers.yaml && echo slurmrestd: &&
         for url in "unix:$DLRUN_TESTBED_REST_SOCKET" "unix:$1/proxy" unix:/run/nothing; do
@@ -97,8 +96,8 @@ fields() {
         sed -E "/^Std(Out|Err)=/{s#$dir/runs/job-[^/]*/#RUN/#;s#\\b$1\\b#JOB#g}"
 }
 
-# same NAME SPEC-OPTIONS...: submits the same spec by sbatch and by slurmrestd, both held, and
-# compares the jobs field by field.
+# same SPEC-OPTIONS...: submits the same spec by sbatch and by slurmrestd, both held, and compares
+# the jobs field by field.
 same() {
     local one two
     one=$(dl submit job.yaml --json --set "$(via sbatch)" "$@" 2>/dev/null | jq -r .job)
@@ -143,7 +142,7 @@ same() {
     same "${held[@]}" --set "slurm={$words, wckey: w, delay-boot: \"5\"}"
 }
 
-@test "the job's environment, umask and limits are the same; none of them holds the token" {
+@test "slurmrestd and sbatch give the same environment, umask and limits, without the token" {
     new_token 600
     token=$(sed 's/SLURM_JWT=//' "$dir/token")
     [ "${#token}" -gt 60 ]
@@ -191,7 +190,7 @@ YAML
         as_user env PATH="$DLRUN_TESTBED_PREFIX/bin" DIR="$dir" \
             "$(command -v bash)" -c 'cd "$DIR" && exec dlrun "$@"' - "$@"
     }
-    # shellcheck disable=SC2046 # words are wanted
+    # shellcheck disable=SC2046 # splits the words
     run alone submit job.yaml $(by_token) --json
     [ "$status" -eq 0 ]
     id=$(jq -r .run <<<"$output") job=$(jq -r .job <<<"$output")
@@ -216,7 +215,7 @@ YAML
     wait_until 60 cancelled
 }
 
-@test "a rendered script goes the way of the spec that it carries" {
+@test "a rendered script is submitted through slurmrestd if its spec says so" {
     dl render job.yaml --set "$(via slurmrestd)" -o "$dir/job.sh"
     run dl submit job.sh --json
     [ "$status" -eq 0 ]
@@ -224,7 +223,7 @@ YAML
     [ "$output" = "unix:$DLRUN_TESTBED_REST_SOCKET" ]
 }
 
-@test "a lost answer: the job is found by its run, and exists once" {
+@test "after a lost reply, the job is found by its run and exists once" {
     start_proxy swallow "$DLRUN_TESTBED_REST_SOCKET"
     run dl submit job.yaml --json --set "$(via slurmrestd)" --set "submit.url=unix:$dir/proxy"
     echo "$output"
@@ -233,7 +232,7 @@ YAML
     [ "$(jq -r .job <<<"$output")" = "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %i)" ]
 }
 
-@test "a lost answer: queries are repeated, a job is submitted again only if Slurm has none" {
+@test "after lost replies, queries are repeated, and a job is sent again only if Slurm has none" {
     start_proxy reset "$DLRUN_TESTBED_REST_SOCKET"
     run dl submit job.yaml --json --set "$(via slurmrestd)" --set "submit.url=unix:$dir/proxy"
     echo "$output"
@@ -245,7 +244,7 @@ YAML
         POST\ /job/submit GET\ /{jobs,jobs,jobs} POST\ /job/submit)" ]
 }
 
-@test "dlrun killed while it waits for the answer: status finds the job and sends nothing" {
+@test "if dlrun is killed while it waits for the reply, status finds the job and sends nothing" {
     start_proxy hold "$DLRUN_TESTBED_REST_SOCKET"
     as_user bash -c 'cd "$1" && echo $$ >pid &&
         exec dlrun submit job.yaml --set submit.via=slurmrestd --set "submit.url=unix:$1/proxy"' \
@@ -271,7 +270,7 @@ refused() {
     [ "$(jobs_in_queue)" -eq 0 ]
 }
 
-@test "no socket, server or token, and a readable, wrong or expired token: an error, no record" {
+@test "a missing socket, server or token, or a bad token, gives an error and no record" {
     rest=(--set "$(via slurmrestd)")
     refused 4 "no such socket" "${rest[@]}" --set submit.url=unix:/run/nothing
     refused 2 "set submit.token_file" "${rest[@]}" --set "submit.url=$DLRUN_TESTBED_REST_URL"
@@ -332,7 +331,7 @@ dl_trusting() {
     for name in good misnamed; do
         tls "$name"
         trusting=dl_trusting
-        # The other certificate is good, but `dl` does not know its authority.
+        # The certificate `good` is valid, but `dl` does not know its authority.
         [[ $name == misnamed ]] || trusting=dl
         run "$trusting" submit job.yaml --set submit.via=slurmrestd --set "submit.url=$url" \
             --set "submit.token_file=$dir/token"
@@ -354,23 +353,23 @@ dl_trusting() {
     grep -q '^POST /slurm/v0.0.38/job/submit' "$dir/proxy"
 }
 
-@test "a secret is not in the environment that slurmrestd is sent, and reaches the rank" {
+@test "a secret reaches the rank, but not the environment that slurmrestd gets" {
     make_secrets
-    # shellcheck disable=SC2016 # the rank's variables
+    # shellcheck disable=SC2016 # not expanded by the test
     local program='printf %s \"$MY_KEY,$MY_TOKEN\" | sha256sum'
     dl_with_key submit job.yaml --set "$(via slurmrestd)" \
         --set 'environment.secrets=[MY_KEY, {name: MY_TOKEN, file: token}]' \
         --set "launch.command=[bash, -c, \"$program; until [[ -e go ]]; do sleep 0.1; done\"]"
-    said() { [[ $(dl logs last) == *"$expected"* ]]; }
-    wait_until 60 said
-    are_in_no_argument
-    Slurm_has_none "$(dl status last --json | jq -r .job)"
+    has_printed_digest() { [[ $(dl logs last) == *"$expected"* ]]; }
+    wait_until 60 has_printed_digest
+    no_argument_has_a_secret
+    slurm_has_no_secret "$(dl status last --json | jq -r .job)"
     [ "$(holders "$DLRUN_TESTBED_HOME")" = "$(dl status last --json | jq -r .path)/secrets" ]
     as_user touch "$dir/go"
     dl wait last
 }
 
-@test "a server of another version, and one that is none of Slurm's" {
+@test "a server with another version of the API, or without Slurm's API, is refused" {
     start_proxy answer 200 \
         '{"paths": {"/slurm/v0.0.41/job/submit": {}, "/slurm/v0.0.42/job/submit": {}}}'
     refused 3 "in version v0.0.41 and v0.0.42 of its API; dlrun speaks v0.0.38" \
@@ -380,7 +379,7 @@ dl_trusting() {
     refused 4 "HTTP 502: Bad Gateway" --set "$(via slurmrestd)" --set "submit.url=unix:$dir/proxy"
 }
 
-@test "what Slurm refuses is told in its own words, and the run says so" {
+@test "a refusal by Slurm is printed in Slurm's words and recorded in the run" {
     run dl submit job.yaml --set "$(via slurmrestd)" --set resources.partition=nosuch
     [ "$status" -eq 3 ]
     [[ $output == *"Slurm refused (slurmrestd): Invalid partition name specified (2000)"* ]]
@@ -399,7 +398,7 @@ dl_trusting() {
     [[ $output == *"slurmrestd of Slurm 22.05"* ]]
 }
 
-@test "a sweep is one array with a throttle; one point or all can be cancelled" {
+@test "a sweep is one array with a throttle, and one point or all can be cancelled" {
     parent=last
     points() { dl sweep "$parent" --sort point --json 2>/dev/null | jq -r ".[] | $1" | xargs; }
     points_are() { [[ $(points .state | tr ' ' '\n' | sort | uniq -c | xargs) == "$1" ]]; }
@@ -438,7 +437,7 @@ YAML
     [ ! -e "$dir/ran" ]
 }
 
-@test "hostile strings through slurmrestd are refused or arrive byte for byte; none is executed" {
+@test "hostile strings through slurmrestd are refused or arrive byte for byte, and none runs" {
     work=$dir/hostile
     as_user mkdir "$work"
     install -m 755 "$BATS_TEST_DIRNAME/hostile_strings.py" "$dir"

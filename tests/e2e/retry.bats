@@ -76,8 +76,8 @@ YAML
 @test "an array task near its time limit saves and is requeued alone, within its budget" {
     for tracker in cgroup linuxproc; do
         on "$tracker"
-        [[ $tracker == cgroup ]] && leaves_with=0 || leaves_with=3
-        sed "s/LEAVES_WITH/$leaves_with/" <<'YAML' | spec
+        [[ $tracker == cgroup ]] && exit_code=0 || exit_code=3
+        sed "s/EXIT_CODE/$exit_code/" <<'YAML' | spec
 name: swept
 resources: {nodes: 1, tasks_per_node: 1, time: 3m}
 environment: {vars: {POINT: ""}}
@@ -87,7 +87,7 @@ launch:
     - bash
     - -c
     - |
-      trap 'echo saved >>saved-$POINT; exit LEAVES_WITH' USR1
+      trap 'echo saved >>saved-$POINT; exit EXIT_CODE' USR1
       echo "$DLRUN_JOB" >>starts-$POINT
       [[ $DLRUN_ATTEMPT == 0 ]] || exit 0
       while [[ ! -e stop ]]; do sleep 0.1 & wait $!; done
@@ -140,8 +140,8 @@ YAML
     [ "$(json early | jq -c '[.state, .detail]')" = '["completed","the rank ended with 0"]' ]
 }
 
-# low PARTITION TRACKER THEN: submits a run on two nodes that can be preempted. When it is asked for
-# a checkpoint, it saves, and THEN continues or exits.
+# low PARTITION TRACKER THEN: submits a run on two nodes that can be preempted. On USR1, each rank
+# saves and then executes the shell command THEN; if THEN is empty, the rank continues.
 low() {
     spec <<YAML
 name: $1
@@ -158,7 +158,7 @@ YAML
     wait_until 30 two_are_up "$1"
 }
 
-@test "preempted with and without grace: saved if there is time, requeued, never told as ended" {
+@test "a preempted run saves if there is time, is requeued, and is never reported as ended" {
     for tracker in cgroup linuxproc; do
         on "$tracker"
         low preempt "$tracker" "$([[ $tracker == cgroup ]] || echo exit 0)"
@@ -204,8 +204,8 @@ YAML
     [ "$(<"$dir/ups")" = up ]
 }
 
-# staging NAME TRACKER RESOURCES RETRY: submits a run with a secret that stays in its setup until
-# Slurm ends it; after the restart it waits for the file `go` and prints the secret
+# staging NAME TRACKER RESOURCES RETRY: submits a run with a secret. Its setup runs until Slurm ends
+# the job. After the restart, the rank waits for the file `go` and then prints the secret.
 staging() {
     spec <<YAML
 name: $1
@@ -214,7 +214,8 @@ environment:
   secrets: [{name: TOKEN, file: token}]
   setup: '[[ -n \$SLURM_RESTART_COUNT ]] || { touch staging-$1; sleep 100; }'
 launch:
-  command: [bash, -c, 'until [[ -e go ]]; do sleep 0.1; done; echo "\$DLRUN_ATTEMPT \$TOKEN" >>said-$1']
+  command: [bash, -c,
+    'until [[ -e go ]]; do sleep 0.1; done; echo "\$DLRUN_ATTEMPT \$TOKEN" >>got-$1']
 retry: {max: 1, on: [$4]}
 YAML
     submit "$2-$1"
@@ -222,7 +223,9 @@ YAML
 ends_of() { event ended "$(run_dir "$1")" | jq -r '"\(.attempt) \(.state) \(.code)"' | xargs; }
 has_lost_one() { [[ -n $(event attempt_end "$(run_dir "$1")") ]]; }
 
-@test "Slurm requeues, preempts, cancels or times out during the setup: not a failure" {
+@test "a requeue, preemption, cancellation or timeout during the setup is not a failure" {
+    # Slurm preempts the run `taken`, requeues `queued`, cancels `dropped`, ends `late` at its time
+    # limit, and requeues and then cancels `gone`.
     for tracker in cgroup linuxproc; do
         on "$tracker"
         as_user tee "$dir/token" <<<canary >/dev/null
@@ -252,7 +255,7 @@ has_lost_one() { [[ -n $(event attempt_end "$(run_dir "$1")") ]]; }
         for name in taken queued; do
             wait_until 60 is_state completed "${id[$tracker-$name]}"
             [ "$(ends_of "${id[$tracker-$name]}")" = "1 completed 0" ]
-            [ "$(cat "$dir/said-$name")" = "1 canary" ]
+            [ "$(cat "$dir/got-$name")" = "1 canary" ]
         done
         [ "$(restarts "${id[$tracker-taken]}") $(restarts "${id[$tracker-queued]}")" \
             = "preemption " ]
@@ -268,7 +271,7 @@ has_lost_one() { [[ -n $(event attempt_end "$(run_dir "$1")") ]]; }
 }
 
 # lasting NAME RESOURCES RETRY PROGRAM RANKS [ATTEMPTS]: submits a run in which each attempt runs
-# PROGRAM. All attempts except the last (the second) wait to be ended.
+# PROGRAM. The last attempt (the second, or number ATTEMPTS) ends by itself; the others do not.
 lasting() {
     spec <<YAML
 name: $1
@@ -285,13 +288,13 @@ YAML
     wait_until 30 is_up "$1" "$5"
 }
 
-@test "a lost node or a hang: restart in the allocation or from the queue; the old rank is gone" {
-    # This run loses two nodes. The first is back by then but no longer belongs to the job, although
-    # SLURM_JOB_NODELIST names it.
+@test "after a lost node or a hang, a run restarts, and none of its old ranks is alive" {
+    # This run loses two nodes. When it loses the second node, the first is up again but no longer
+    # belongs to the job, although SLURM_JOB_NODELIST names it.
     lasting shrink 'nodes: "2-4", tasks_per_node: 2' 'retry: {max: 2, on: [node_failure]}' : 8 3
     lasting fixed 'nodes: 2' 'retry: {max: 1, on: [node_failure]}' : 2
-    # This run loses its only node, with its leader. The second attempt gets the lock only when the
-    # rank that Slurm believes dead has ended.
+    # This run loses its only node, with its leader. The second attempt gets the lock only after the
+    # first attempt's rank, which Slurm believes dead, has ended.
     lasting alone 'nodes: 1, exclude: n1' 'retry: {max: 1, on: [node_failure]}' \
         'exec 9>lock; flock -w 30 9 || exit 1' 1
     # This run prints something until it is frozen.
@@ -299,11 +302,11 @@ YAML
         $'retry: {max: 1, on: [hang], exclude_bad_nodes: true}\nhealth: {hang_after: 3}' \
         'sleep() { echo alive; command sleep "$1"; }' 1
     lost=$(cut -d' ' -f6 "$dir/alone")
-    # On the other testbed a node is cut off, and the run hangs before Slurm notices: one restart,
-    # not one for the hang and one for the node.
+    # On the other testbed a node is cut off, and the run hangs before Slurm notices. The run must
+    # restart once, not once for the hang and once more for the node.
     keep_on cgroup
     on linuxproc
-    # shellcheck disable=SC2016 # the job's own
+    # shellcheck disable=SC2016 # not expanded by the test
     lasting cut 'nodes: 2' $'retry: {max: 3, on: [node_failure, hang]}\nhealth: {hang_after: 2}' \
         '[ $DLRUN_RANK != 0 ] || while [ ! -e cut-off ]; do echo alive; sleep 0.5; done & :' 2
     cut=$(grep '^0 1 ' "$dir/cut" | cut -d' ' -f6)

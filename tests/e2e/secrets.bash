@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# For files whose jobs have secrets: creates canaries and checks where they must not be.
+# For test files whose jobs have secrets: creates random values as secrets, and checks that they are
+# nowhere except in the job's programs.
 #
 #   make_secrets          makes a value for MY_KEY, in dlrun's environment, and one in $dir/token
 #                         for MY_TOKEN; sets expected, the digest of both
@@ -10,10 +11,15 @@
 #                         has one
 #   holders FOLDER...     prints every file below FOLDER that contains a secret, except $dir/token,
 #                         which the test itself has written
-#   are_in_no_argument    checks that no process has a secret in its arguments
-#   Slurm_has_none JOB    checks the job, its script, the state of the controller and the nodes, all
+#   no_argument_has_a_secret
+#                         checks that no process has a secret in its arguments
+#   prints_no_secret COMMAND...
+#                         succeeds if the command succeeds and its output contains no secret
+#   slurm_has_no_secret JOB
+#                         checks the job, its script, the state of the controller and the nodes, all
 #                         logs, and /tmp of n1 and n2
-#   stay_secret           submits job.yaml with both secrets and checks that only the rank has them;
+#   check_secrets_in_container
+#                         submits job.yaml with both secrets and checks that only the rank has them;
 #                         then does the same with `interactive`. $dir/data is /data in the container
 
 make_secrets() {
@@ -54,22 +60,21 @@ holders() {
     grep -rlaFf "$BATS_TEST_TMPDIR/patterns" "$@" 2>/dev/null | grep -v "^$dir/token$" || true
 }
 
-are_in_no_argument() {
-    local told
-    told=$(grep -laFf "$BATS_TEST_TMPDIR/patterns" /proc/[0-9]*/cmdline 2>/dev/null) || true
-    [[ -z $told ]] || { echo "in the arguments of: $told" && return 1; }
+no_argument_has_a_secret() {
+    local found
+    found=$(grep -laFf "$BATS_TEST_TMPDIR/patterns" /proc/[0-9]*/cmdline 2>/dev/null) || true
+    [[ -z $found ]] || { echo "in the arguments of: $found" && return 1; }
 }
 
-# keeps_quiet COMMAND...: succeeds if the command does and its output contains no secret.
-keeps_quiet() {
+prints_no_secret() {
     local text
     text=$("$@") && [[ $text != *"$canary"* && $text != *"$filed"* ]]
 }
 
 # shellcheck disable=SC2154 # testbed is helpers'
-Slurm_has_none() {
+slurm_has_no_secret() {
     local node found
-    keeps_quiet scontrol show job "$1" || return 1
+    prints_no_secret scontrol show job "$1" || return 1
     found=$(holders "$DLRUN_TESTBED_DIR" --exclude-dir=home --exclude-dir=prefix --exclude='*.sqsh')
     for node in n1 n2; do
         found+=$("$testbed/on_node" "$node" grep -rlaFf - /tmp <"$BATS_TEST_TMPDIR/patterns" ||
@@ -78,24 +83,24 @@ Slurm_has_none() {
     [[ -z $found ]] || { echo "held by: $found" && return 1; }
 }
 
-rank_said() { [[ $(dl logs last --rank 0) == *"rank: $expected"* ]]; }
+rank_printed_digest() { [[ $(dl logs last --rank 0) == *"rank: $expected"* ]]; }
 
-stay_secret() {
+check_secrets_in_container() {
     local run
     make_secrets
     cat >>"$dir/job.yaml" <<'YAML'
 environment: {secrets: [MY_KEY, {name: MY_TOKEN, file: token}]}
 YAML
-    # shellcheck disable=SC2016 # the rank's
+    # shellcheck disable=SC2016 # not expanded by the test
     local words='printf %s "$MY_KEY,$MY_TOKEN" | busybox sha256sum;'
     words+=' until [ -e /data/go ]; do sleep 0.1; done'
     dl_with_key submit job.yaml --set "container.mounts=['$dir/data:/data']" \
         --set "launch.command=[sh, -c, 'printf \"rank: \"; $words']"
-    wait_until 60 rank_said
+    wait_until 60 rank_printed_digest
     run=$(dl status last --json | jq -r .path)
-    are_in_no_argument
-    Slurm_has_none "$(dl status last --json | jq -r .job)"
-    keeps_quiet scontrol write batch_script "$(dl status last --json | jq -r .job)" -
+    no_argument_has_a_secret
+    slurm_has_no_secret "$(dl status last --json | jq -r .job)"
+    prints_no_secret scontrol write batch_script "$(dl status last --json | jq -r .job)" -
     [ "$(holders "$DLRUN_TESTBED_HOME")" = "$run/secrets" ]
     as_user touch "$dir/data/go"
     dl wait last
@@ -106,8 +111,8 @@ YAML
         -- sh -c "$words" >"$BATS_TEST_TMPDIR/session" 2>&1 3>&- &
     run=$!
     wait_until 60 grep -qF "$expected" "$BATS_TEST_TMPDIR/session"
-    are_in_no_argument
-    Slurm_has_none "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %i | sort -n | tail -n 1)"
+    no_argument_has_a_secret
+    slurm_has_no_secret "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %i | sort -n | tail -n 1)"
     [ -z "$(holders "$DLRUN_TESTBED_HOME")" ]
     as_user touch "$dir/data/go"
     wait "$run"

@@ -15,15 +15,15 @@ setup() {
 dl() { dl_with_key "$@"; }
 is_state() { [[ $(dl status last --json | jq -r .state) == "$1" ]]; }
 path() { dl status last --json | jq -r .path; }
-ranks_said() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
+ranks_printed_digest() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
 
 @test "a secret reaches every rank, and no argument, script, comment, log, record or Slurm file" {
     dl submit secret.yaml
-    wait_until 60 ranks_said
+    wait_until 60 ranks_printed_digest
     run=$(path) job=$(dl status last --json | jq -r .job)
 
     # The program's own environment contains the secret; no argument and no other environment does.
-    are_in_no_argument
+    no_argument_has_a_secret
     local programs=0
     while read -r environ; do
         comm=$(cat "${environ%environ}comm" 2>/dev/null) || continue
@@ -36,8 +36,8 @@ ranks_said() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
     done < <(grep -laFf "$BATS_TEST_TMPDIR/patterns" /proc/[0-9]*/environ 2>/dev/null)
     ((programs >= 4)) # The programs themselves do have the secrets.
 
-    Slurm_has_none "$job"
-    keeps_quiet scontrol write batch_script "$job" -
+    slurm_has_no_secret "$job"
+    prints_no_secret scontrol write batch_script "$job" -
 
     # The run has one file, for its owner only. The index and the rest of the user's home have none.
     [ "$(stat -c '%a %U' "$run/secrets")" = "600 $DLRUN_TESTBED_USER" ]
@@ -53,12 +53,12 @@ ranks_said() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
 @test "dlrun run gives secrets to its ranks in the same way" {
     as_user touch "$dir/go"
     dl run secret.yaml --set resources.nodes=1 --set resources.tasks_per_node=4
-    ranks_said
+    ranks_printed_digest
     [ ! -e "$(path)/secrets" ]
     [ -z "$(holders "$DLRUN_TESTBED_HOME")" ]
 }
 
-@test "a secret that is not set or has no file is told with its place before queueing" {
+@test "a secret that is not set or has no file is reported with its place before queueing" {
     run as_user bash -c 'cd "$1" && unset MY_KEY && mv token away && dlrun submit secret.yaml' \
         - "$dir"
     [ "$status" -eq 2 ]
@@ -69,20 +69,20 @@ ranks_said() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
     no_jobs
 }
 
-@test "a secret's value in another key is refused: it would stand in the script" {
+@test "a secret's value in another key is refused, because the script would contain it" {
     run dl render secret.yaml --set 'environment.vars.COPY=${MY_KEY}'
     [ "$status" -eq 2 ]
     [[ $output == *"MY_KEY is a secret"* && $output != *"$canary"* ]]
 }
 
-@test "an edited script keeps its secrets; cancelling a pending job removes them" {
+@test "an edited script keeps its secrets, and cancelling a pending job removes them" {
     dl render secret.yaml -o job.sh
-    keeps_quiet cat "$dir/job.sh"
+    prints_no_secret cat "$dir/job.sh"
     grep -q -- '--secret MY_KEY' "$dir/job.sh"
     sed -i 's/--time=00:05:00/--time=00:04:00/' "$dir/job.sh"
     # A secret from a file is not taken from this shell's environment.
     MY_TOKEN=decoy dl submit job.sh
-    wait_until 60 ranks_said
+    wait_until 60 ranks_printed_digest
     text=$(scontrol write batch_script "$(dl status last --json | jq -r .job)" -)
     [[ $text != *"$canary"* ]]
     dl cancel last
@@ -107,7 +107,7 @@ ranks_said() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -eq 4 ]]; }
     done
 }
 
-@test "sbatch refuses: the secrets go, too" {
+@test "if sbatch refuses the job, its secrets are removed" {
     run dl submit secret.yaml --set resources.partition=nope
     [ "$status" -eq 3 ]
     [ -z "$(holders "$DLRUN_TESTBED_HOME")" ]

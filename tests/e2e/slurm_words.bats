@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
-# dlrun obeys Slurm's messages about a step, but never a program's output, whatever it is: agents
-# mark it. tests/unit/agent_slurm_words_test.cc has the lines of each version,
-# tests/unit/agent_text_marks_test.cc the marks.
+# dlrun obeys Slurm's messages about a step, but not the same text in a program's output, because
+# the agents mark that output. tests/unit/agent_slurm_words_test.cc has the messages of each
+# version, tests/unit/agent_text_marks_test.cc the marks.
 # timeout: 300
 
 load helpers
@@ -12,9 +12,10 @@ spec() { as_user tee "$dir/exp.yaml" >/dev/null; }
 json() { dl status "${1:-last}" --json 2>/dev/null; }
 events() { jq -r .event "$(json | jq -r .path)/events.jsonl"; }
 
-# forging_program: prints every line that srun, slurmstepd and pyxis can print, to both outputs:
-# whole, in pieces, after a progress bar, and the last one without a newline
-forging_program() {
+# write_forging_program: writes the program `forge`. It prints every line that srun, slurmstepd and
+# pyxis can print, to stdout and stderr: whole, in pieces, after a progress bar, and at last without
+# a newline.
+write_forging_program() {
     as_user cp "$DLRUN_SOURCE_DIR/tests/reference/slurm_lines.txt" "$dir/lines" 2>/dev/null ||
         install -m 644 "$DLRUN_SOURCE_DIR/tests/reference/slurm_lines.txt" "$dir/lines"
     as_user tee "$dir/forge" >/dev/null <<'SH'
@@ -35,7 +36,7 @@ SH
 }
 
 @test "a program that prints every line of srun, slurmstepd and pyxis completes once" {
-    forging_program
+    write_forging_program
     for words in '{}' '{label: true}' '{unbuffered: true}'; do
         spec <<YAML
 name: forged
@@ -53,14 +54,14 @@ YAML
         err=$dir/err-$(json | jq -r .job)
         # Each of the four ranks prints a line five times, alone or at its line's end. No mark
         # is left.
-        local said='slurmstepd-n1: error: \*\*\* STEP 1.0 ON n1 CANCELLED'
-        said+=' AT 2026-11-22T06:34:26 DUE TO PREEMPTION \*\*\*$'
-        [ "$(grep -c "$said" "$err")" -eq 20 ]
+        local message='slurmstepd-n1: error: \*\*\* STEP 1.0 ON n1 CANCELLED'
+        message+=' AT 2026-11-22T06:34:26 DUE TO PREEMPTION \*\*\*$'
+        [ "$(grep -c "$message" "$err")" -eq 20 ]
         ! grep -q $'[\x02\x03\x1e\x10]' "$err"
     done
 }
 
-@test "a progress bar appears while its line is open, and Slurm's own line behind it is obeyed" {
+@test "a progress bar appears while its line is open, and Slurm's own line after it is obeyed" {
     spec <<'YAML'
 name: bar
 resources: {nodes: 1, tasks_per_node: 1, time: 5m, error: err}
@@ -101,7 +102,7 @@ YAML
         == "srun says that n1 failed"*"the run goes on" ]]
 }
 
-@test "text that a spec sends to files of srun's own carries no marks" {
+@test "output that a spec sends to files of srun's own contains no marks" {
     spec <<'YAML'
 name: own-files
 resources: {nodes: 1, tasks_per_node: 2, time: 1m}
@@ -115,7 +116,7 @@ YAML
     [ "$(<"$dir/rank-1.txt")" = "srun: error: Node failure on n1" ]
 }
 
-@test "a run whose ranks have ended is completed, also while Slurm's controller is away" {
+@test "a run whose ranks have ended is completed, also while Slurm's controller is paused" {
     spec <<'YAML'
 name: away
 resources: {nodes: 2, tasks_per_node: 1, time: 5m}
@@ -136,7 +137,7 @@ YAML
     [ "$(jq -r 'select(.event == "ended") | .event' "$dir"/runs/away-*/events.jsonl)" = ended ]
 }
 
-@test "a node where the step cannot be launched is named and left out; no rank is blamed" {
+@test "a node where the step cannot be launched is named and excluded, and no rank is blamed" {
     local spool=$DLRUN_TESTBED_DIR/nodes/n2/spool
     "$testbed/on_node" n2 mount -t tmpfs -o ro none "$spool"
     spec <<'YAML'

@@ -89,7 +89,7 @@ YAML
     printf 'printenv %s\n' "${names[@]}" >"$dir/show"
     for how in submit "submit --set launch.agent=false" run; do
         [[ $how == run ]] && watch=() || watch=(--watch)
-        # shellcheck disable=SC2086 # words
+        # shellcheck disable=SC2086 # splits the words
         run dl $how names.yaml "${watch[@]}"
         echo "$output"
         [ "$status" -eq 0 ]
@@ -98,7 +98,7 @@ YAML
     done
 }
 
-@test "rendering asks nothing of the cluster or the machine: no other program, no socket" {
+@test "render starts no other program and opens no socket" {
     as_user strace -f -qq -e trace=execve,socket,connect -o "$dir/calls" dlrun render \
         "$dir/hello.yaml" -o "$dir/job.sh"
     cat "$dir/calls"
@@ -109,7 +109,7 @@ YAML
         = "$(as_user dlrun render "$dir/hello.yaml" --runs "$dir/runs")" ]
 }
 
-@test "submitting reads no folder of runs: the thousandth submission costs what the first did" {
+@test "submit lists no folder of runs, so its cost does not grow with their number" {
     as_user strace -f -qq -y -e trace=getdents64 -o "$dir/listed" \
         bash -c 'cd "$1" && exec dlrun submit hello.yaml' - "$dir"
     cat "$dir/listed"
@@ -125,15 +125,15 @@ YAML
             dlrun status last && dlrun ls && dlrun cancel last && dlrun check hello.yaml &&
             dlrun submit hello.yaml --watch && dlrun doctor' \
         - "$dir" >/dev/null
-    asked=$(grep -oE 'execve\("[^"]*/(sbatch|squeue|sacct|sinfo|scontrol|scancel|srun)", \[.*\]' \
+    calls=$(grep -oE 'execve\("[^"]*/(sbatch|squeue|sacct|sinfo|scontrol|scancel|srun)", \[.*\]' \
         "$dir/calls")
-    echo "$asked"
-    for name in sbatch squeue scancel sinfo scontrol; do [[ $asked == *"/$name\""* ]]; done
-    # These options have existed for more than ten years. sacct's are needed if the controller has
-    # forgotten a job of another file.
+    echo "$calls"
+    for name in sbatch squeue scancel sinfo scontrol; do [[ $calls == *"/$name\""* ]]; done
+    # These options have existed for more than ten years. Those of sacct occur if the controller has
+    # forgotten a job of another test file.
     known='--comment --help --mpi --oneliner --output --parsable --test-only'
     known+=' -e -h -j -o -r -t -u -P -n -X -S'
-    for word in $(grep -oE '"--?[a-zA-Z][^=" ]*' <<<"$asked" | tr -d '"' | LC_ALL=C sort -u); do
+    for word in $(grep -oE '"--?[a-zA-Z][^=" ]*' <<<"$calls" | tr -d '"' | LC_ALL=C sort -u); do
         [[ " $known " == *" $word "* ]]
     done
 }

@@ -41,7 +41,7 @@ is_state() { [[ $(state "$1") == "$2" ]]; }
 points() { json sweep "${2:-last}" --sort point | jq -r ".[] | $1"; }
 points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
 
-@test "six points are one array with a throttle; a failed point is resubmitted alone" {
+@test "six points are one array with a throttle, and a failed point is resubmitted alone" {
     run dl submit sweep.yaml --json
     [ "$status" -eq 0 ]
     job=$(jq -r '.jobs | join(" ")' <<<"$output")
@@ -95,7 +95,7 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     [[ $(json status "$parent/1" | jq -r .job) != *_* ]]
 }
 
-@test "a sweep above MaxArraySize is several arrays with one throttle; cancel ends all" {
+@test "a sweep above MaxArraySize is several arrays with one throttle, and cancel ends all" {
     dl submit sweep.yaml \
         --set 'sweep.parameters={environment.vars.LR: [a, b, c, d, e, f, g, h, i, j]}' \
         --set sweep.max_parallel=1 \
@@ -126,7 +126,7 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
 }
 
 @test "a requeued task claims its own point again" {
-    # shellcheck disable=SC2016 # the point's variables
+    # shellcheck disable=SC2016 # not expanded by the test
     local program='echo attempt $DLRUN_ATTEMPT; touch began-$LR;'
     program+=' until [[ -e go ]]; do sleep 0.1; done'
     dl submit sweep.yaml --set 'sweep.parameters={environment.vars.LR: [a, b]}' \
@@ -144,7 +144,7 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     grep -q "attempt 1" "$path/logs/attempt-1/rank-0000.log"
 }
 
-@test "points with different resources are in different arrays; check counts points and hours" {
+@test "points with different resources are in different arrays, and check counts them" {
     run json check sweep.yaml \
         --set 'sweep.parameters={resources.nodes: [1, 2], resources.time: [1h]}' \
         --set resources.gpus_per_node=1 --set sweep.max_parallel=null
@@ -189,8 +189,8 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     ! grep -rl s3cret "$parent" || false
 }
 
-# An sbatch that does its work and then loses its reply or kills its caller.
-hostile_sbatch() {
+# Writes an sbatch that submits the job and then loses its reply or kills its caller.
+write_hostile_sbatch() {
     as_user mkdir "$dir/bin"
     as_user tee "$dir/bin/sbatch" >/dev/null <<SH
 #!/bin/bash
@@ -210,8 +210,8 @@ submit_ten() {
         --set 'sweep.parameters={environment.vars.LR: [a, b, c, d, e, f, g, h, i, j]}'
 }
 
-@test "an array whose reply is lost is found by its comment: each point runs once" {
-    hostile_sbatch
+@test "an array whose reply is lost is found by its comment, so that each point runs once" {
+    write_hostile_sbatch
     submit_ten
     (($(wc -l <"$dir/jobs") == 2))
     [[ $(points .job | sed 's/_.*//' | uniq | xargs) == "$(xargs <"$dir/jobs")" ]]
@@ -219,8 +219,8 @@ submit_ten() {
     (($(wc -l <"$dir/ran") == 10))
 }
 
-@test "dlrun killed between two arrays: the first runs, the second is told as not submitted" {
-    hostile_sbatch
+@test "if dlrun is killed between two arrays, the second is reported as not submitted" {
+    write_hostile_sbatch
     as_user touch "$dir/lost" "$dir/kill"
     run submit_ten
     [ "$status" -ne 0 ]
@@ -230,11 +230,12 @@ submit_ten() {
     [[ $(json status last/3 | jq -r .job) == "$(<"$dir/jobs")_3" ]]
     parent=$(json status last | jq -r .run)
     [[ $(json status "$parent/9" | jq -r .detail) == "it was not submitted"*"dlrun resubmit"* ]]
-    [[ $(dl status "$parent") == *"\`dlrun resubmit $parent\` submits those that were not"* ]]
+    [[ $(dl status "$parent") == \
+        *"\`dlrun resubmit $parent\` submits the points that were not submitted"* ]]
     rm "$dir/kill"
     # If two commands submit a point at once, alone or with the missing points, one succeeds.
     path=$(json status "$parent" | jq -r .path)
-    for locked in '.,8,/8: another dlrun is submitting what the sweep is missing' \
+    for locked in '.,8,/8: another dlrun is submitting the missing points of the sweep' \
         "array-1/0,8,/8: another dlrun is submitting it again" \
         "array-1/0,,/8: another dlrun is submitting it; try"; do
         IFS=, read -r folder point words <<<"$locked"
@@ -244,8 +245,8 @@ submit_ten() {
     done
     (($(wc -l <"$dir/jobs") == 1))
     dl resubmit "$parent/8" --watch
-    # One point of the second array is missing. Resubmitting the sweep submits this one task, and
-    # the next time nothing.
+    # One point of the second array is missing. Resubmitting the sweep submits this point; a second
+    # resubmission submits nothing.
     run json resubmit "$parent" --watch
     [ "$status" -eq 0 ]
     [[ $(jq -s -c '[.[0].points, (.[0].jobs | length), .[1].state]' <<<"$output") \
@@ -257,15 +258,15 @@ submit_ten() {
     (($(wc -l <"$dir/ran") == 10))
 }
 
-@test "if Slurm would refuse one array, none is queued; an array refused later is submitted later" {
+@test "if Slurm would refuse an array, none is queued, and resubmit submits one refused later" {
     runs=$(json ls --all | jq length)
     run dl submit sweep.yaml --set 'sweep.parameters={resources.partition: [batch, nosuch]}'
     [ "$status" -eq 3 ]
     [[ $output == *"nothing was submitted: point 1: resources.partition=nosuch"* ]]
     (($(json ls --all | jq length) == runs))
     [[ -z $(squeue -h -u "$DLRUN_TESTBED_USER") ]]
-    # Nodes that may come back are no reason to refuse: sbatch decides, and the array that it may
-    # refuse goes first.
+    # dlrun does not refuse more nodes than are up, because nodes may come back. sbatch decides, and
+    # the array that it may refuse is submitted first.
     run dl submit sweep.yaml --set 'sweep.parameters={resources.nodes: [1, 99]}'
     [[ $output == *"point 1: resources.nodes=99: Slurm may queue it and not start it: "* ]]
     path=$(json status last | jq -r .path)
@@ -292,7 +293,7 @@ SH
     points_are "10 completed"
 }
 
-@test "a resubmitted point keeps its result until it has another; values keep their types" {
+@test "a resubmitted point keeps its result until it has another, and values keep their types" {
     as_user tee "$dir/train.yaml" >/dev/null <<'YAML'
 name: trained
 resources: {nodes: 1, tasks_per_node: 1, time: 5m}
@@ -317,8 +318,10 @@ YAML
     [[ $(points .state "$sweep" | xargs) == "pending completed" ]]
     [[ $(json sweep "$sweep" --sort point | jq -c '.[0] | [.result.test_accuracy, .result_of]') \
         == "$before" ]]
-    dl cancel "$sweep/0"
+    # The point is a job of its own now. The mark tells its state once Slurm has forgotten the job.
+    dl cancel "$sweep"
     wait_until 60 is_state "$sweep/0" cancelled
+    [ -e "$(json status "$sweep/0" | jq -r .path)/cancelled" ]
     scontrol update partitionname=batch state=up
     [[ $(json sweep "$sweep" --sort point | jq -c '.[0] | [.result.test_accuracy, .result_of]') \
         == "$before" ]]

@@ -19,7 +19,8 @@ setup() { load helpers; }
 
 user_job() { as_user srun --time=1 "$@"; }
 
-# Prints everything of a testbed that could be left on the machine, one item per line.
+# remains STATE: prints everything of the testbed in STATE that is left on the machine, one item per
+# line
 remains() {
     local pid environment
     grep -F "$1" /proc/mounts
@@ -60,7 +61,7 @@ rank 6 of 8 on n4: 7
 rank 7 of 8 on n4: 8" ]
 }
 
-@test "Slurm hands each task its own GPU" {
+@test "Slurm assigns each task its own GPU" {
     run user_job -N2 --ntasks-per-node=2 --gpus-per-task=1 \
         sh -c 'echo $(hostname) $CUDA_VISIBLE_DEVICES'
     [ "$status" -eq 0 ]
@@ -97,7 +98,7 @@ n2 1" ]
     wait_until 10 sh -c '! pgrep -f "^sleep 1234567$"'
 }
 
-@test "a job that is requeued starts again within 15 s, and knows it" {
+@test "a requeued job starts again within 15 s, and knows its number of restarts" {
     dir=$(fresh_dir)
     job=$(as_user sbatch --parsable --requeue --time=1 --output="$dir/out" \
         --wrap 'echo restarts ${SLURM_RESTART_COUNT:-0}; sleep 100')
@@ -107,7 +108,7 @@ n2 1" ]
     cancel_jobs
 }
 
-@test "a job in preempt gives way to one in batch" {
+@test "a job in batch preempts a job in preempt-now" {
     dir=$(fresh_dir)
     low=$(as_user sbatch --parsable -p preempt-now -N4 --exclusive --time=5 --output="$dir/low" \
         --wrap 'echo runs; sleep 100')
@@ -118,7 +119,7 @@ n2 1" ]
     cancel_jobs
 }
 
-@test "up does nothing where all is up, and refuses other options" {
+@test "up changes nothing if all daemons run, and refuses other options" {
     before=$(cat "$DLRUN_TESTBED_DIR"/pids/*)
     "$testbed/up"
     [ "$(cat "$DLRUN_TESTBED_DIR"/pids/*)" = "$before" ]
@@ -127,12 +128,12 @@ n2 1" ]
     [[ $output == *"is up with other options"* ]]
 }
 
-@test "as_user without a command is a shell that finds what is installed for the nodes" {
+@test "as_user without a command is a shell that finds the programs installed for the nodes" {
     [ "$("$testbed/as_user" <<<'type -P mpi_ring')" = "$DLRUN_TESTBED_PREFIX/bin/mpi_ring" ]
 }
 
-@test "a controller that was killed gives no job's number again" {
-    # (It saves the first number at once, and later ones after some seconds.)
+@test "a controller that was killed does not use a job id again" {
+    # The controller saves the first job id at once, and later ids only after some seconds.
     for _ in 1 2 3; do lost=$(as_user sbatch --parsable --time=1 --wrap 'sleep 10'); done
     "$testbed/fault" kill slurmctld
     "$testbed/up"
@@ -148,14 +149,14 @@ n2 1" ]
     [ "$output" = "4 idle" ]
 }
 
-@test "a second testbed comes up beside the first and goes again" {
+@test "a second testbed comes up beside the first and goes down again" {
     other=$DLRUN_TESTBED_DIR.other
     DLRUN_TESTBED_DIR=$other "$testbed/up" --nodes 1 --gpus 0 --proctrack linuxproc
-    [ "$(DLRUN_TESTBED_DIR=$other "$testbed/as_user" srun hostname 2>"$BATS_TEST_TMPDIR/said")" \
+    [ "$(DLRUN_TESTBED_DIR=$other "$testbed/as_user" srun hostname 2>"$BATS_TEST_TMPDIR/err")" \
         = n1 ]
     DLRUN_TESTBED_DIR=$other "$testbed/fault" kill slurmctld
     DLRUN_TESTBED_DIR=$other "$testbed/up" --again # This keeps the testbed's options.
-    [ "$(DLRUN_TESTBED_DIR=$other "$testbed/as_user" srun hostname 2>"$BATS_TEST_TMPDIR/said")" \
+    [ "$(DLRUN_TESTBED_DIR=$other "$testbed/as_user" srun hostname 2>"$BATS_TEST_TMPDIR/err")" \
         = n1 ]
     DLRUN_TESTBED_DIR=$other "$testbed/down"
     run env DLRUN_TESTBED_DIR="$other" "$testbed/up" --again
@@ -165,7 +166,7 @@ n2 1" ]
     user_job -N4 hostname
 }
 
-@test "up leaves a subnet that is in use alone, and says so" {
+@test "up refuses a subnet that is in use, and leaves it alone" {
     taken=$(sed -n 's/^subnet=//p' "$DLRUN_TESTBED_DIR/settings")
     run env DLRUN_TESTBED_DIR="$DLRUN_TESTBED_DIR.other" DLRUN_TESTBED_SUBNET="$taken" "$testbed/up"
     [ "$status" -eq 1 ]
@@ -174,7 +175,7 @@ n2 1" ]
     [ -z "$(remains "$DLRUN_TESTBED_DIR.other")" ]
 }
 
-@test "down clears up after an up that was killed at any moment" {
+@test "down removes everything from an up that was killed at any moment" {
     other=$DLRUN_TESTBED_DIR.other
     for delay in 0.02 0.05 0.1 0.15 0.2 0.25 0.3; do
         DLRUN_TESTBED_DIR=$other timeout -s KILL "$delay" "$testbed/up" --nodes 2 || true

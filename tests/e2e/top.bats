@@ -6,7 +6,7 @@ load helpers
 
 setup() {
     dir=$(fresh_dir)
-    # The first rank keeps one core busy, the second sleeps, until the file `stop` exists.
+    # Until the file `stop` exists, the first rank keeps one core busy and the second rank sleeps.
     cat >"$dir/busy.yaml" <<'YAML'
 name: busy
 resources: {nodes: 1, tasks_per_node: 2, time: 5m}
@@ -29,7 +29,7 @@ rank() { dl top last --json | jq -e "[.rank_samples[] | select(.rank == $1) | $2
 shows() { tmux -S "$socket" capture-pane -p | grep -qE "$1"; }
 type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys Enter; }
 
-@test "a busy rank shows about a core, an idle one none, and GPUs are what nvidia-smi tells" {
+@test "top shows one core for a busy rank, none for an idle one, and nvidia-smi's GPU values" {
     mkdir "$dir/bin"
     printf '#!/bin/sh\necho "0, GPU-a, 93, 40000, 81559"; echo "1, GPU-b, 7, 100, 81559"\n' \
         >"$dir/bin/nvidia-smi"
@@ -67,7 +67,7 @@ type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys
     tmux -S "$socket" resize-window -x 30 -y 12
     wait_until 30 shows '^ busy-[-0-9a-f]*  r[^u]*$'
     tmux -S "$socket" resize-window -x 100 -y 30
-    tmux -S "$socket" send-keys C-z # The shell gets its screen back, then top.
+    tmux -S "$socket" send-keys C-z # The shell gets its screen back.
     wait_until 30 shows 'Stopped'
     type_line fg
     wait_until 30 shows 'RANK  NODE'
@@ -80,7 +80,7 @@ type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys
     cmp "$dir/before" "$dir/after"
 }
 
-@test "killed by a signal, the terminal is as it was" {
+@test "a signal that ends top leaves the terminal as before" {
     dl submit busy.yaml
     socket=$BATS_TEST_TMPDIR/tmux
     tmux -u -S "$socket" -f /dev/null new-session -d -x 100 -y 30 "$testbed/as_user bash --norc"
@@ -97,7 +97,7 @@ type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys
         -f1 "$dir/after-SEGV")" = "130 130 139" ]
 }
 
-@test "report makes one page of a run, lying with it, and one that compares several" {
+@test "report writes a page into a run's directory, and one that compares several runs" {
     cat >"$dir/digits.yaml" <<'YAML'
 name: digits
 resources: {tasks_per_node: 2, time: 5m}
@@ -116,7 +116,7 @@ YAML
     [ "$(grep -vc "$(date -u +%Y-)" "$BATS_TEST_TMPDIR/differs" || true)" -eq 0 ]
     dl run digits.yaml --set train.epochs=4 >/dev/null 2>&1
     ids=$(dl ls --json | jq -r '.[0].run, .[-1].run')
-    # shellcheck disable=SC2086 # two words
+    # shellcheck disable=SC2086 # splits the words
     run dl report $ids -o both.html
     [ "$status" -eq 0 ]
     grep -q 'train.epochs' "$dir/both.html"
@@ -125,7 +125,7 @@ YAML
     [ "$status" -eq 6 ]
 }
 
-@test "where no rank was started, status shows what the job's script said last" {
+@test "if no rank was started, status shows the last output of the job's script" {
     run dl submit busy.yaml --watch --set 'environment.setup=echo no such module: X >&2; false'
     [ "$status" -eq 5 ]
     [[ $(dl status last) == *"output    no such module: X"* ]]

@@ -21,14 +21,14 @@ trained() {
     [ "$(dl logs last | grep -c "ddp: rank [0-9]* of $1: equal to training alone")" -eq "$1" ]
 }
 
-@test "4 nodes x 1 rank, and 4 nodes x 2: trained as if alone, equal on all ranks" {
+@test "on 4 nodes with 1 or 2 ranks each, all ranks get the result of one process" {
     for per_node in 1 2; do
         dl submit ddp.yaml --set "resources.tasks_per_node=$per_node" --watch
         trained $((4 * per_node))
     done
 }
 
-@test "torchrun starts 2 ranks on each of 2 nodes; a user's file replaces a built-in preset" {
+@test "torchrun starts 2 ranks on each of 2 nodes, with a user's file for the preset" {
     # torch 1.13 under Python 3.11 cannot parse its own defaults of these two options, and exits.
     as_user mkdir -p "$dir/config/presets"
     as_user tee "$dir/config/presets/torchrun.yaml" >/dev/null < <(
@@ -41,7 +41,7 @@ trained() {
     trained 4
 }
 
-@test "without Slurm: 2 ranks on this machine" {
+@test "dlrun run trains with 2 ranks on this machine" {
     dl run ddp.yaml --set resources.tasks_per_node=2
     trained 2
 }

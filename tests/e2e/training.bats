@@ -2,17 +2,17 @@
 # The main job: one YAML file trains on four nodes over MPI, over Gloo, on one node, and on one
 # machine without Slurm.
 #
-# With the real MNIST in $DLRUN_TEST_MNIST, the promised accuracy is required (4 epochs, >= 0.977).
-# Without it, the trainer draws digits.
+# With the real MNIST in $DLRUN_TEST_MNIST, the accuracy must be at least 0.977 after 4 epochs.
+# Without it, the trainer draws digits, and 0.95 is enough.
 # timeout: 1200
 
 load helpers
 
 setup() {
-    # shellcheck disable=SC2034 # dl goes there
+    # shellcheck disable=SC2034 # dl uses it
     dir=$(fresh_dir)
     if [[ -n ${DLRUN_TEST_MNIST:-} ]]; then
-        # The ordinary user need not be able to read the original place.
+        # The testbed's user may have no access to the original files.
         install -d -m 755 "$DLRUN_TESTBED_HOME/mnist"
         install -m 644 "$DLRUN_TEST_MNIST"/*-ubyte* "$DLRUN_TESTBED_HOME/mnist"
         data=(--set "train.data.path=$DLRUN_TESTBED_HOME/mnist") least=0.977
@@ -23,8 +23,8 @@ setup() {
     spec=$DLRUN_TESTBED_PREFIX/share/dlrun/examples/mnist-mlp.yaml
 }
 
-# trained RANKS: checks that the last run completed, its accuracy is as promised, and all its ranks
-# hold the same parameters
+# trained RANKS: checks that the last run completed with at least the accuracy $least, and that all
+# its ranks hold the same parameters
 trained() {
     local status
     status=$(dl status last --json)
@@ -53,7 +53,7 @@ trained() {
     trained 8
 }
 
-@test "on one node under Slurm its ranks meet in shared memory" {
+@test "on one node under Slurm the ranks communicate through shared memory" {
     run dl submit "$spec" "${data[@]}" --set resources.nodes=1 --set train.epochs=1 --watch
     echo "$output" | tail -n 5
     [ "$status" -eq 0 ]

@@ -30,7 +30,7 @@ def require(condition, *what):
 
 def number(name):
     text = os.environ.get(name)
-    require(text is not None and text.isdigit(), f"{name}={text!r} is no number")
+    require(text is not None and text.isdigit(), f"{name}={text!r} is not a number")
     return int(text)
 
 
@@ -74,7 +74,7 @@ def from_horovod():
 
 def from_tensorflow():
     config = json.loads(os.environ["TF_CONFIG"])
-    require(set(config) == {"cluster", "task"}, "TF_CONFIG holds", *config)
+    require(set(config) == {"cluster", "task"}, "the keys of TF_CONFIG are", *config)
     cluster, task = config["cluster"], config["task"]
     addresses = [address for members in cluster.values() for address in members]
     require(len(set(addresses)) == len(addresses), "two tasks share an address")
@@ -119,8 +119,8 @@ READERS = {"torch": from_torch, "accelerate": from_torch, "deepspeed": from_deep
 
 
 def meet(rank, size, address, port):
-    """Lets all ranks meet at the master's address. Returns the number of ranks that rank 0 has
-    heard."""
+    """Waits until all ranks have met at the master's address. Returns the number of ranks that this
+    rank has heard from, including itself."""
     if rank == 0:
         heard = {0}
         with socket.create_server(("", port), backlog=size) as server:
@@ -130,7 +130,7 @@ def meet(rank, size, address, port):
                 with peer:
                     peer.settimeout(LIMIT_S)
                     heard.add(int(peer.makefile().readline()))
-        require(heard == set(range(size)), "heard of", heard)
+        require(heard == set(range(size)), "rank 0 has heard only from", heard)
         return len(heard)
     deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:
@@ -176,8 +176,8 @@ def all_ranks(folder, preset, size, roles=""):
                 "a node rank with two hosts")
     for report in reports:
         there = sum(other["node_rank"] == report["node_rank"] for other in reports)
-        require(report["local_size"] == there, "rank", report["rank"], "takes its node's", there,
-                "ranks for", report["local_size"])
+        require(report["local_size"] == there, "rank", report["rank"], "reports the local size",
+                report["local_size"], "but its node has", there, "ranks")
     places = {(report["node_rank"], report["local_rank"]) for report in reports}
     require(len(places) == len(reports), "two ranks have the same place")
     if preset == "tensorflow":

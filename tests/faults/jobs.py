@@ -43,7 +43,8 @@ checkpoint: {{signal_before: 60s}}
 
 @dataclass(frozen=True)
 class JobType:
-    """One kind of job. steps: the last step that rank 0 reports."""
+    """One kind of job. text: the part of its spec after COMMON. words: values for the placeholders
+    of this text. steps: the last step that rank 0 reports."""
 
     name: str
     text: str
@@ -89,7 +90,8 @@ TYPES = {
 
 
 class Job:
-    """A run of one type in a folder of its own. runs, checkpoints: other folders for these."""
+    """A run of one type in a folder of its own. runs, checkpoints: folders to use for them instead
+    of folders inside the job's own."""
 
     def __init__(
         self,
@@ -169,7 +171,7 @@ class Job:
     # The run's record.
 
     def events(self) -> list[Event]:
-        """Returns the complete lines only, because lead may be writing the last one."""
+        """Returns the complete lines of events.jsonl; lead may still be writing the last one."""
         try:
             text = (self.run / "events.jsonl").read_bytes()
         except OSError:

@@ -50,8 +50,8 @@ def causes(*sequences: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
 
 @dataclass
 class Scene:
-    """One fault about to be injected: its job, its testbed, and random numbers from the plan's
-    seed."""
+    """One fault about to be injected: its testbed, its job, the target rank, random numbers from
+    the plan's seed, and the job's processes."""
 
     testbed: Testbed
     job: Job
@@ -66,8 +66,11 @@ class Scene:
 
 @dataclass
 class Injected:
-    """The injected fault: its time (seconds since the epoch) and its target. truth replaces the
-    kind's truth if the moment of the fault decides the outcome."""
+    """The injected fault: its time (seconds since the epoch), its target, and its description
+    (words).
+
+    landed: False if the fault did not happen, for example because its target had ended before.
+    truth: replaces the kind's truth if the moment of the fault decides the outcome."""
 
     at: float = field(default_factory=time.time)
     rank: int | None = None
@@ -82,14 +85,16 @@ class Kind:
     """One kind of fault.
 
     lane: "job" if it affects only its job, "cluster" if it affects all jobs of the testbed.
-    submits: the fault happens while the job is submitted.
-    early: it happens after the attempt has started, before its ranks have joined.
+    weight: how often the plan draws this kind, relative to the others.
+    submit: for a fault during the submission: submits the job with the fault and returns the
+        description of the fault. inject is then not called.
+    early: the fault happens after the attempt has started, before its ranks have joined.
     disk: the data on a small disk ("run", "checkpoints").
     resources, causes: additional text of the spec's resources, and the value of retry.on.
     slow_ms: the duration of the plain program's last steps, so that the job still runs when the
         fault is noticed.
     is_long: the fault takes almost a minute or more.
-    leftover_s: the limit for its processes to disappear after its end.
+    leftover_s: the limit for the run's processes to disappear after its end.
     bound_s: the limit from the fault to the run's end, including a restart."""
 
     name: str

@@ -14,9 +14,9 @@ from testbed import wait_for
 STRACE_S = 1.5  # the time during which calls fail
 HIT_S = 8.0  # the time limit for the process to make one of the calls
 
-# EINTR hits only calls for which Linux may return it. FUTEX_WAKE of futex never returns it, and
-# glibc would abort. The other errors hit only calls on files and their descriptors, not the calls
-# with which processes communicate.
+# EINTR hits only calls for which Linux may return it. futex is not among them, because FUTEX_WAKE
+# never returns EINTR and glibc would abort. The other errors hit only calls on files and their
+# descriptors, not the calls with which processes communicate.
 CALLS = {
     "EIO": "fsync,fdatasync,pwrite64,rename,renameat,renameat2,ftruncate",
     "ENOSPC": "fsync,fdatasync,pwrite64,fallocate,ftruncate,mkdir,mkdirat",
@@ -62,8 +62,8 @@ class Tracer:
 
 
 def strace(what: str, error: str) -> Callable[[Scene], Injected]:
-    """Returns the function that injects the fault into a process: calls fail (a single one, or all
-    for STRACE_S), are interrupted repeatedly, or take 20 ms to 1 s longer."""
+    """Returns the function that injects the fault into a process: calls fail (a single call, or all
+    calls for STRACE_S), are interrupted repeatedly, or take 20 ms to 1 s longer."""
 
     def inject(scene: Scene) -> Injected:
         if what == "trainer" and error != "EINTR":
@@ -105,8 +105,8 @@ FAILS = Truth(causes=causes(("failure",), NONE), blames="rank")
 
 
 def _kind(what: str, error: str) -> Kind:
-    # The trainer needs its files. Lead and the agents write only a record and copies, on which the
-    # run does not depend.
+    # The trainer needs its files. Lead and the agents write only the record and copies of output,
+    # and the run does not depend on them.
     truth = FAILS if what == "trainer" and error not in ("delay", "EINTR") else UNHARMED
     jobs = TRAINERS if what == "trainer" else CHEAP
     if what == "agent" and error != "EINTR":

@@ -13,7 +13,7 @@ from kinds import NONE, Injected, Kind, Scene, Truth, causes, wait_while
 from testbed import wait_for
 
 SLOW_MS = 2000  # duration of each of the last 20 steps; Slurm declares a node lost after 10 to 30 s
-SILENT_S = 90.0  # the time until the loss of a node is noticed and the run continues
+SILENT_S = 90.0  # the time limit for the run to notice the loss of a node and to continue
 
 
 def _target(scene: Scene, daemon: str) -> str:
@@ -104,8 +104,8 @@ def _processes_of_node(groups: pathlib.Path, node: str) -> list[int]:
 
 
 def lose_node(scene: Scene) -> Injected:
-    """Kills slurmd and all processes of the node at once, like a power failure. Nobody starts the
-    node again before the run has noticed."""
+    """Kills slurmd and all processes of the node at once, like a power failure. Plugs the node in
+    again after the run has restarted."""
     injected = Injected(
         rank=scene.rank, node=scene.node, words=f"all processes of {scene.node} are killed"
     )
@@ -134,8 +134,8 @@ FORGOTTEN = Truth(
     resubmits=True,
 )
 LOST = Truth(causes=causes(("node_failure",)), blames="node")
-# slurmstepd stays on a node until the controller answers again; dlrun has no influence on this
-# time.
+# The slurmstepd of an unplugged node stays until the controller answers again; dlrun has no
+# influence on this time.
 SLURM_CLEANS_S = 60.0
 
 KINDS = (

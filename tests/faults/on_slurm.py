@@ -91,8 +91,8 @@ FATES = (
 
 
 def submit_with(fates: tuple[str, ...]) -> Callable[[Job, random.Random], str]:
-    """Returns a function that submits like a user: once more if the status says that nothing was
-    submitted."""
+    """Returns a function that submits the job with one of the fates. Like a user, it submits once
+    more if dlrun status says that nothing was submitted."""
 
     def submit(job: Job, draw: random.Random) -> str:
         fate = draw.choice(fates)
@@ -122,7 +122,7 @@ def submit_with(fates: tuple[str, ...]) -> Callable[[Job, random.Random], str]:
                 return "being submitted" not in (job.status()["detail"] or "")
 
             if not wait_for(is_settled, 30, every_s=0.2):
-                raise Failure("dlrun status: it is being submitted for 30 s")
+                raise Failure("dlrun status: the job is still being submitted after 30 s")
             if job.status()["state"] != "not_submitted":
                 return fate
         raise Failure(f"submitted again without a fault, and not submitted: {done.stderr}")
@@ -131,7 +131,7 @@ def submit_with(fates: tuple[str, ...]) -> Callable[[Job, random.Random], str]:
 
 
 def _nothing(scene: Scene) -> Injected:
-    raise AssertionError("the fault is the submission's")
+    raise AssertionError("Kind.submit injects this fault")
 
 
 UNHARMED = Truth(causes=causes(NONE), blames="nobody")

@@ -52,7 +52,7 @@ def damage_checkpoint(how: str) -> Callable[[Scene], Injected]:
             injected.landed = processes.send(program, signal.SIGKILL)
             wait_for(
                 lambda: not any(
-                    processes.parent_and_name(one.pid)[2] not in "ZX"
+                    processes.parent_name_and_state(one.pid)[2] not in "ZX"
                     for one in scene.found.programs.values()
                 ),
                 5,

@@ -40,23 +40,23 @@ def _untrue_blame(end: Event, injected: Injected, truth: Truth, nodes: dict[int,
     first = end.get("first_failed")
     lost = end.get("lost_nodes", [])
     if lost and truth.blames == "node":
-        return [f"{', '.join(lost)} lost, it was {injected.node}"] * (lost != [injected.node])
+        return [f"{', '.join(lost)} lost, expected {injected.node}"] * (lost != [injected.node])
     if not first:
         return ["nobody is named" for _ in range(truth.blames in ("rank", "node"))]
-    told = f"rank {first['rank']} on {first['host']} ({first['signal'] or first['code']})"
+    named = f"rank {first['rank']} on {first['host']} ({first['signal'] or first['code']})"
     if truth.blames == "anybody":
         return []
     if truth.blames == "nobody":
-        return [f"{told} is blamed, although no rank failed by itself"]
+        return [f"{named} is blamed, although no rank failed by itself"]
     wrong = []
     if truth.blames == "rank" and first["rank"] != injected.rank:
-        wrong.append(f"{told} is blamed, it was rank {injected.rank}")
+        wrong.append(f"{named} is blamed, expected rank {injected.rank}")
     if first["host"] != injected.node:
-        wrong.append(f"{told} is blamed, it was on {injected.node}")
+        wrong.append(f"{named} is blamed, expected a rank on {injected.node}")
     if nodes.get(first["rank"], first["host"]) != first["host"]:
-        wrong.append(f"{told}: that rank was on {nodes[first['rank']]}")
+        wrong.append(f"{named}: that rank was on {nodes[first['rank']]}")
     if truth.ends and not {first["signal"], str(first["code"])} & truth.ends:
-        wrong.append(f"{told}, expected {' or '.join(sorted(truth.ends))}")
+        wrong.append(f"{named}, expected {' or '.join(sorted(truth.ends))}")
     return wrong
 
 
@@ -65,16 +65,16 @@ def untrue(
 ) -> list[str]:
     """Returns the statements that are not true. nodes: the nodes of the first attempt's ranks."""
     wrong = []
-    told = tuple(restart["cause"] for restart in status["restarts"])
-    if told not in truth.causes:
+    reported = tuple(restart["cause"] for restart in status["restarts"])
+    if reported not in truth.causes:
         expected = " or ".join(str(list(one)) for one in sorted(truth.causes))
-        wrong.append(f"restarts {list(told)}, expected {expected}")
+        wrong.append(f"restarts {list(reported)}, expected {expected}")
     if status["state"] not in truth.states:
         expected = " or ".join(sorted(truth.states))
         wrong.append(f"state {status['state']} ({status['detail']}), expected {expected}")
     elif truth.details and not any(word in (status["detail"] or "") for word in truth.details):
         wrong.append(f"detail {status['detail']!r}, expected one with {' or '.join(truth.details)}")
-    if told:  # checks the end that led to the first restart
+    if reported:  # Checks the end that led to the first restart.
         for end in bad_ends(events)[:1]:
             wrong += _untrue_blame(end, injected, truth, nodes)
     return wrong
@@ -104,26 +104,27 @@ def duplicates(job: Job, attempt: int | None) -> list[str]:
     return twice + strange + overlaps
 
 
-def _job_groups(testbed: Testbed, run_ids: set[str]) -> list[str]:
-    """Returns the processes that are left in the control groups of these jobs."""
+def _left_in_groups(testbed: Testbed, job_ids: set[str]) -> list[str]:
+    """Returns the processes that are left in the control groups of these Slurm jobs."""
     left = []
-    for name in run_ids:
+    for job_id in job_ids:
         for file in glob.glob(
-            f"{testbed.groups}/n*/slurm*/uid_*/job_{name}/**/cgroup.procs", recursive=True
+            f"{testbed.groups}/n*/slurm*/uid_*/job_{job_id}/**/cgroup.procs", recursive=True
         ):
             try:
                 pids = pathlib.Path(file).read_text().split()
             except OSError:
                 continue
-            left += [f"{processes.parent_and_name(int(pid))[1]} ({pid}) in {file}" for pid in pids]
+            names = [processes.parent_name_and_state(int(pid))[1] for pid in pids]
+            left += [f"{name} ({pid}) in {file}" for name, pid in zip(names, pids)]
     return left
 
 
 def leftovers(
-    testbed: Testbed, runs: list[pathlib.Path], ids: set[str], limit_s: float
+    testbed: Testbed, runs: list[pathlib.Path], job_ids: set[str], limit_s: float
 ) -> list[str]:
-    """Waits for the processes of ended runs, and for files in /dev/shm, to disappear. Returns those
-    that are left.
+    """Waits until the processes of ended runs and the files in /dev/shm have disappeared. Returns
+    those that are left after limit_s.
 
     No job of the campaign keeps a file in /dev/shm, so running jobs do not disturb this check."""
 
@@ -134,7 +135,7 @@ def leftovers(
             for pid, name in processes.find(run).all
         ]
         files = [f"/dev/shm/{name} on {node}" for node, name in testbed.files_in_memory()]
-        return found + _job_groups(testbed, ids) + files
+        return found + _left_in_groups(testbed, job_ids) + files
 
     wait_for(lambda: not left(), limit_s, every_s=0.1)
     return left()

@@ -26,7 +26,6 @@ class Processes:
     agents: dict[int, Process] = field(default_factory=dict)
     guards: dict[int, Process] = field(default_factory=dict)
     stepds: dict[str, Process] = field(default_factory=dict)
-    batch_stepd: Process | None = None
     lead: Process | None = None
     srun: Process | None = None
     all: list[tuple[int, str]] = field(
@@ -55,9 +54,9 @@ def _environment(pid: int) -> bytes:
         return b""
 
 
-def parent_and_name(pid: int) -> tuple[int, str, str]:
-    """Returns the parent, the name and the letter of the state; (0, "", "X") if the process is
-    gone."""
+def parent_name_and_state(pid: int) -> tuple[int, str, str]:
+    """Returns the parent's process id, the name and the letter of the state; (0, "", "X") if the
+    process is gone."""
     try:
         text = pathlib.Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -71,7 +70,7 @@ def _look(pid: int, mark: bytes) -> _Seen | None:
     environment = _environment(pid)
     if mark not in environment:
         return None
-    parent, name, state = parent_and_name(pid)
+    parent, name, state = parent_name_and_state(pid)
     if state in "ZX":
         return None
     try:
@@ -104,9 +103,8 @@ def find(run: pathlib.Path) -> Processes:
         process = Process(one.pid, one.env.get("SLURMD_NODENAME", ""), rank)
         parent = seen.get(one.parent)
         if one.name == "dlrun-agent" and one.words[1:2] == ["lead"]:
-            if parent is None:  # Its helpers are its child processes.
+            if parent is None:  # Lead's helpers are child processes of lead.
                 processes.lead = process
-                processes.batch_stepd = _stepd(one.parent, process.node)
         elif one.name == "srun" and parent and parent.name == "dlrun-agent":
             processes.srun = process
         elif rank is not None and one.name == "dlrun-agent" and one.words[1:2] == ["rank"]:
@@ -122,7 +120,7 @@ def find(run: pathlib.Path) -> Processes:
 
 
 def _stepd(pid: int, node: str) -> Process | None:
-    return Process(pid, node, None) if parent_and_name(pid)[1] == "slurmstepd" else None
+    return Process(pid, node, None) if parent_name_and_state(pid)[1] == "slurmstepd" else None
 
 
 def send(process: Process, number: signal.Signals) -> bool:

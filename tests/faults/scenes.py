@@ -68,12 +68,13 @@ class References:
         status = job.status()
         bits = job.bits(status["result"])
         if status["state"] != "completed" or status["restarts"] or not bits:
-            told = f"{status['state']}: {status['detail']} {status['restarts']}"
-            raise Failure(f"the undisturbed {name} ended {told}")
+            end = f"{status['state']}: {status['detail']} {status['restarts']}"
+            raise Failure(f"the undisturbed {name} ended {end}")
         self.bits[name] = bits
 
 
-def _all_have_started(job: Job) -> processes.Processes | None:
+def _complete_processes(job: Job) -> processes.Processes | None:
+    """Returns the run's processes; None until all ranks, lead and srun have started."""
     found = processes.find(job.run)
     is_whole = (
         len(found.programs) == job.type.ranks == len(found.agents) == len(found.guards)
@@ -90,7 +91,7 @@ def _wait_for_moment(
     if kind.early:
         wait_for(lambda: job.has_event("started") or job.has_ended(), START_S, every_s=0.002)
         return processes.find(job.run)
-    found = job.wait_until(lambda: _all_have_started(job), START_S)
+    found = job.wait_until(lambda: _complete_processes(job), START_S)
     wanted = int(planned.progress * job.type.steps) // (attempt + 1)
     wait_for(lambda: job.steps_done() >= wanted or job.has_ended(), START_S, every_s=0.005)
     time.sleep(planned.delay_s)
@@ -123,8 +124,9 @@ def _is_known_over(job: Job) -> bool:
 
 
 def _wait_for_end(job: Job, limit_s: float) -> bool:
-    """Waits until the run's record has an end, or until Slurm reports one (asked rarely, because
-    each question costs a process)."""
+    """Waits until the run's record has an end, or until dlrun status reports that the job has
+    ended. Calls dlrun status rarely, because each call starts a process. Returns False after
+    limit_s."""
     until = time.monotonic() + limit_s
     while time.monotonic() < until:
         if wait_for(
@@ -135,8 +137,8 @@ def _wait_for_end(job: Job, limit_s: float) -> bool:
 
 
 def _resubmit(job: Job, outcome: Outcome) -> Event | None:
-    """Submits a run again that cannot recover by itself, like its user. Returns the new run's
-    status."""
+    """Resubmits a run that cannot recover by itself, as its user would. Returns the new run's
+    status; None if the resubmission failed."""
     before = job.id
     done = job.dlrun("resubmit", job.id, "--json")
     try:

@@ -11,7 +11,7 @@ from jobs import Event
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "bench"))
-import machine  # noqa: E402  describes the machine as the benchmarks do
+import machine  # noqa: E402  the benchmarks' description of the machine
 
 HEAD = """\
 | fault | count | recovered | resumed to the bit | hangs | untrue verdicts | duplicates \
@@ -21,16 +21,18 @@ HEAD = """\
 LEGEND = """
 The columns mean:
 
-- **recovered**: the run ended with the result of an undisturbed run. Runs that cannot start again by
+- **recovered**: the run ended with the result of an undisturbed run. Runs that cannot restart by
   themselves (lead was killed, or the time limit was reached) count after one `dlrun resubmit`.
-- **resumed to the bit**: runs that started again and whose result has the bits of an undisturbed
-  run.
-- **hangs**: runs that did not end within the bound of the kind.
-- **untrue verdicts**: the state, cause, rank, node or signal that dlrun reported is not what was
-  done.
-- **duplicates**: a rank's program was started twice in one attempt, or while an earlier one ran.
-- **leftovers**: processes of the run, or of its job's control groups, remained 8 s after its end.
-- **verdict**: seconds from the fault to the recorded end of the attempt; empty if nothing had to end.
+- **resumed to the bit**: of the runs that restarted, the number whose result equals that of an
+  undisturbed run bit for bit.
+- **hangs**: runs that did not end within the time limit for this kind of fault.
+- **untrue verdicts**: runs for which dlrun reported a wrong state, cause, rank, node or signal.
+- **duplicates**: runs in which a rank's program was started twice in one attempt, or while an
+  earlier one ran.
+- **leftovers**: runs that left a process, or a process in a control group of their job, 8 s after
+  their end.
+- **verdict**: seconds from the fault to the recorded end of the attempt; empty if the fault need
+  not end an attempt.
 """
 
 
@@ -93,9 +95,9 @@ def page(outcomes: Sequence[Event], seed: int, testbeds: int) -> str:
     seconds = sum(one["took_s"] for one in outcomes)
     count, kinds = len(outcomes), len({one["kind"] for one in outcomes})
     return (
-        "# Faults, and what becomes of the jobs that they happen to\n\n"
+        "# Injected faults and the outcomes of their jobs\n\n"
         f"`tests/faults/campaign --seed {seed}`, {datetime.date.today()}, at {commits}: "
-        f"{count} faults of {kinds} kinds, {seconds / 3600:.1f} hours of them on {testbeds} "
+        f"{count} faults of {kinds} kinds, {seconds / 3600:.1f} hours in sum, on {testbeds} "
         "testbeds. "
         f"{machine.machine()}.\n{LEGEND}\n{rows(outcomes)}{_what_went_wrong(outcomes)}"
     )

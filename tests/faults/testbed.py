@@ -27,7 +27,8 @@ T = TypeVar("T")
 
 
 class Failure(Exception):
-    """An error of the harness itself, not of dlrun."""
+    """The harness cannot continue with a fault: one of its steps or a dlrun command that it needs
+    failed."""
 
 
 def slurm_command(name: str) -> str:
@@ -71,8 +72,8 @@ class Testbed:
             timeout=limit_s,
         )
         if done.returncode != 0:
-            told = done.stderr.strip() or done.stdout.strip()
-            raise Failure(f"testbed: {name} {' '.join(words)}: exit {done.returncode}: {told}")
+            message = done.stderr.strip() or done.stdout.strip()
+            raise Failure(f"testbed: {name} {' '.join(words)}: exit {done.returncode}: {message}")
         return done.stdout
 
     def up(self) -> None:

@@ -22,7 +22,7 @@ void read_arrays(std::span<const std::uint8_t> bytes) {
     const bool is_inside = tensor.bytes.empty() || (tensor.bytes.data() >= bytes.data() &&
                                                     tensor.bytes.data() + tensor.bytes.size() <=
                                                         bytes.data() + bytes.size());
-    fuzz::expect(is_inside, "an array lies in its file");
+    fuzz::expect(is_inside, "an array lies inside its file");
   }
 }
 
@@ -33,19 +33,20 @@ void read_manifest(std::string_view text) {
   const fs::path& root = folder.path();
   static const CheckpointLayout layout{{{"layers.0.weight", {2}, 0}}};
   static const auto always = [] { return Result<>(); };
-  static const bool made = [&] {
+  static const bool is_saved = [&] {
     TrainingState state;
     state.position.step = 1;
     state.optimizer = "sgd";
     state.parameters = {1.0F, 2.0F};
     return CheckpointFolder(root, 1, always).save(state, layout).has_value();
   }();
-  fuzz::expect(made, "a checkpoint to begin with");
+  fuzz::expect(is_saved, "the first checkpoint can be saved");
   std::ofstream(root / "step-00000001" / "manifest.json") << text;
   std::vector<std::string> damaged;
   const auto state = CheckpointFolder(root, 1, always).load_newest(layout, "sgd", {}, damaged);
   if (state && *state)
-    fuzz::expect((*state)->parameters.size() == 2, "as many parameters as the model has");
+    fuzz::expect((*state)->parameters.size() == 2,
+                 "a loaded checkpoint has as many parameters as the model");
 }
 
 }  // namespace

@@ -15,7 +15,8 @@ inline std::string_view text_of(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-/// Aborts if `holds` is false; it must hold for every input. libFuzzer keeps the input that aborts.
+/// Aborts if `holds` is false. `what` states in the message what must hold for every input.
+/// libFuzzer keeps the input that aborts.
 inline void expect(bool holds, std::string_view what) {
   if (holds) return;
   std::fprintf(stderr, "fuzz: does not hold: %.*s\n", static_cast<int>(what.size()), what.data());

@@ -18,12 +18,13 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     if (const auto array = parse_idx("images", {data, data + size}, dimensions)) {
       std::size_t count = 1;
       for (const auto extent : array->sizes) count *= extent;
-      fuzz::expect(array->values().size() == count, "as many values as the header says");
+      fuzz::expect(array->values().size() == count,
+                   "an array has as many values as its header states");
     }
   }
   const UniqueFd file(::memfd_create("idx", MFD_CLOEXEC));
   fuzz::expect(file.is_open() && ::write(file.get(), data, size) == static_cast<ssize_t>(size),
-               "a file to read");
+               "the file to read can be written");
   std::ignore = read_idx(fmt::format("/proc/self/fd/{}", file.get()), 3, kLimit);
   return 0;
 }

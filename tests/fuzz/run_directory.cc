@@ -57,7 +57,7 @@ const fs::path& folder() {
     Folder() {
       std::string pattern =
           fs::is_directory("/dev/shm") ? "/dev/shm/run-fuzz-XXXXXX" : "/tmp/run-fuzz-XXXXXX";
-      fuzz::expect(::mkdtemp(pattern.data()) != nullptr, "a folder for the run");
+      fuzz::expect(::mkdtemp(pattern.data()) != nullptr, "the folder of the run can be created");
       path = pattern;
     }
     ~Folder() {
@@ -71,7 +71,7 @@ const fs::path& folder() {
 void put(const fs::path& path, std::string_view how, std::string_view content) {
   fs::create_directories(path.parent_path());
   if (how == "@fifo ") {
-    fuzz::expect(::mkfifo(path.c_str(), 0600) == 0, "a FIFO");
+    fuzz::expect(::mkfifo(path.c_str(), 0600) == 0, "a FIFO can be created");
   } else if (how == "@link ") {
     fs::create_symlink("/proc/self/cmdline", path);
   } else {
@@ -111,7 +111,7 @@ void make_run(const fs::path& run, std::string_view input) {
   }
 }
 
-void read_as_commands_do(const fs::path& run, const RunIndex& index) {
+void read_with_each_command(const fs::path& run, const RunIndex& index) {
   static_cast<void>(resolve_run("42", index, run));
   static_cast<void>(resolve_run("42_0", index, run));
   static_cast<void>(run_at(".", run));
@@ -125,17 +125,20 @@ void read_as_commands_do(const fs::path& run, const RunIndex& index) {
     static_cast<void>(reader.read_more());
   }
   if (const auto sweep = is_sweep(run) ? read_sweep(run) : fail(Errc::kNotFound, "")) {
-    fuzz::expect(sweep->arrays <= sweep->points.size(), "no more arrays than points");
+    fuzz::expect(sweep->arrays <= sweep->points.size(),
+                 "a sweep has at most as many arrays as points");
     for (const auto& point : sweep->points) {
-      fuzz::expect(point.values.size() == sweep->keys.size(), "a value or none of each key");
+      fuzz::expect(point.values.size() == sweep->keys.size(),
+                   "each point has an entry for each key");
       static_cast<void>(describe(*sweep, point));
       static_cast<void>(current_run_of(point_path(run, point)));
     }
   }
   const auto report = read_report({"id", name_of_run(run), run, ""}, std::move(status));
   const auto page = report_page(report, "");
-  fuzz::expect(page.size() < 16U << 20U, "a page of bounded size");
-  fuzz::expect(page.find("<script") == std::string::npos, "whatever a run says is text");
+  fuzz::expect(page.size() < 16U << 20U, "the report is smaller than 16 MiB");
+  fuzz::expect(page.find("<script") == std::string::npos,
+               "all texts of a run are escaped in the report");
 }
 
 }  // namespace
@@ -147,6 +150,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fs::create_directories(run);
   static_cast<void>(index.add({"run", "run", run, "2026-11-21T12:00:00.000Z"}));
   make_run(run, fuzz::text_of(data, size));
-  read_as_commands_do(run, index);
+  read_with_each_command(run, index);
   return 0;
 }

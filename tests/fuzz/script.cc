@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const auto last = carried->yaml.find_last_not_of('\n');  // ignores empty lines at the end
     const auto yaml = carried->yaml.substr(0, last == std::string::npos ? 0 : last + 1) + "\n";
     fuzz::expect(again && again->yaml == yaml && again->folder == carried->folder,
-                 "what is carried is carried on");
+                 "a carried spec is the same after it is written and read again");
   }
   std::ignore = carried_lines(text);
   return 0;

@@ -45,27 +45,27 @@ std::string without_remarks(std::string_view script) {
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto loaded = load_spec(request_for(std::string(fuzz::text_of(data, size))));
   if (!loaded) {
-    fuzz::expect(!loaded.error().empty(), "a refusal says why");
-    fuzz::expect(!format_diagnostics(loaded.error()).empty(), "in words");
+    fuzz::expect(!loaded.error().empty(), "a refused spec has at least one error");
+    fuzz::expect(!format_diagnostics(loaded.error()).empty(), "the errors have a text");
     return 0;
   }
   if (const auto local = make_plan(*loaded, kLocal))
-    fuzz::expect(!render_local_script(*local).empty(), "it runs here");
+    fuzz::expect(!render_local_script(*local).empty(), "a local plan renders to a script");
   const auto plan = make_plan(*loaded, kSlurm);
   if (!plan) return 0;
   const auto script = render_script(*plan);
   if (!script) return 0;
-  fuzz::expect(script->starts_with("#!/bin/bash"), "a script");
-  fuzz::expect(script->find('\0') == std::string::npos, "no byte that ends it early");
+  fuzz::expect(script->starts_with("#!/bin/bash"), "the script starts with #!/bin/bash");
+  fuzz::expect(script->find('\0') == std::string::npos, "the script has no NUL byte");
   std::ignore = plan_json(*plan);
   std::ignore = render_interactive(*plan, {}, "/runs/s.sh");
 
   const auto again = load_spec(request_for(resolved_yaml(*loaded)));
   fuzz::expect(again.has_value(), "a resolved spec is valid");
   const auto same = make_plan(*again, kSlurm);
-  fuzz::expect(same.has_value(), "and can be planned");
+  fuzz::expect(same.has_value(), "a resolved spec can be planned");
   const auto rendered = render_script(*same);
   fuzz::expect(rendered && without_remarks(*rendered) == without_remarks(*script),
-               "to the same script");
+               "a resolved spec renders to the same script");
   return 0;
 }

@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace dlrun;
   using namespace dlrun::agent;
   static const bool ready = init_crypto().has_value();
-  fuzz::expect(ready, "random bytes");
+  fuzz::expect(ready, "the source of random bytes is available");
   const auto text = fuzz::text_of(data, size);
 
   if (const auto hosts = expand_hostlist(text, 1000)) {
@@ -25,22 +25,22 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (const auto variable = EnvTemplate::parse(text))
     fuzz::expect(!variable->name.empty(), "a variable has a name");
   if (const auto claim = Claim::parse(text))
-    fuzz::expect(claim->text() == text, "a claim reads back in one way");
+    fuzz::expect(claim->text() == text, "a parsed claim has the text that it was read from");
 
   static const Key secret = random_key();
   const LeadHandshake lead(secret);
   std::string buffer(text);
   if (const auto proven = lead.advance(buffer))
-    fuzz::expect(!proven->has_value(), "a stranger proves nothing");
+    fuzz::expect(!proven->has_value(), "lead refuses a peer without the secret");
   RankHandshake rank(secret, Claim{"42", "0", 1, 0});
   buffer = text;
   if (const auto answer = rank.answer(buffer); answer && *answer) {
     if (const auto channel = rank.finish(buffer))
-      fuzz::expect(!channel->has_value(), "nor does a stranger's leader");
+      fuzz::expect(!channel->has_value(), "a rank refuses a lead without the secret");
   }
   Channel channel(secret, secret);
   buffer = text;
   if (const auto frame = channel.open(buffer))
-    fuzz::expect(!frame->has_value(), "nor a frame without its MAC");
+    fuzz::expect(!frame->has_value(), "a channel refuses a frame without its MAC");
   return 0;
 }

@@ -23,12 +23,12 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto document = parse_yaml(text, limits);
   if (!document) {
     const YamlProblem& problem = document.error();
-    fuzz::expect(!problem.message.empty(), "a refusal says why");
+    fuzz::expect(!problem.message.empty(), "an error has a message");
     fuzz::expect(text.size() > limits.bytes || is_place(problem.line, problem.column),
-                 "a refusal says where");
+                 "an error has a place in the text");
     return 0;
   }
-  fuzz::expect(document->root < document->nodes.size(), "there is a root");
+  fuzz::expect(document->root < document->nodes.size(), "the root is a node");
   fuzz::expect(document->expanded_nodes <= limits.nodes, "the number of nodes is limited");
   for (const YamlNode& node : document->nodes) {
     const bool is_empty = document->expanded_nodes == 0;

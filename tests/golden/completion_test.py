@@ -117,17 +117,17 @@ class Completion(unittest.TestCase):
     def completes(self, typed, expected, setup=""):
         self.assertEqual(" ".join(self.words(typed, setup)).strip(), expected)
 
-    def test_commands_and_options(self):
+    def test_commands_and_options_are_completed(self):
         self.completes("dlrun subm", "dlrun submit")
         self.completes("dlrun submit --dry", "dlrun submit --dry-run")
 
-    def test_keys_for_set(self):
+    def test_keys_after_set_are_completed(self):
         self.completes("dlrun submit x.yaml --set resources.hi",
                        "dlrun submit x.yaml --set resources.hint=")
         self.completes("dlrun check x.yaml --set environment.va",
                        "dlrun check x.yaml --set environment.vars.")
 
-    def test_values_for_set(self):
+    def test_values_after_set_are_completed(self):
         for typed, value in (("resources.hint=multi", "multithread"),
                              ("container.writable=t", "true"), ("launch.preset=tr", "trainer"),
                              ("site=test", "testbed"), ("site=myl", "mylab"),
@@ -137,12 +137,12 @@ class Completion(unittest.TestCase):
                 self.assertEqual(self.words(f"dlrun run x.yaml --set {typed}")[-1].rstrip("/"),
                                  f"{key}={value}")
 
-    def test_runs_keys_and_shells(self):
+    def test_runs_keys_and_shells_are_completed(self):
         self.completes("dlrun status dig", "dlrun status digits-20260101-120000-abcd")
         self.completes("dlrun explain resources.partit", "dlrun explain resources.partition")
         self.completes("dlrun completion fi", "dlrun completion fish")
 
-    def test_words_of_a_first_argument(self):
+    def test_first_arguments_of_a_command_are_completed(self):
         self.completes("dlrun site sh", "dlrun site show")
         self.completes("dlrun site show myl", "dlrun site show mylab")
         self.completes("dlrun container imp", "dlrun container import")
@@ -160,15 +160,15 @@ class Completion(unittest.TestCase):
             self.words("dlrun site show evi")
         self.assertFalse((self.home / "canary").exists())
 
-    @unittest.skipUnless(SHELL == "bash", "bash's alone")
-    def test_bash_lists_what_is_possible(self):
+    @unittest.skipUnless(SHELL == "bash", "only for bash")
+    def test_bash_lists_all_keys_of_a_section(self):
         offered = self.listed("dlrun submit x.yaml --set train.")
         for key in ("train.lr=", "train.batch=", "train.optimizer.name="):
             self.assertIn(key, offered)
         self.assertNotIn("resources.nodes=", offered)
 
-    @unittest.skipUnless(SHELL == "bash", "bash's alone")
-    def test_bash_where_equals_does_not_break_words(self):
+    @unittest.skipUnless(SHELL == "bash", "only for bash")
+    def test_bash_completes_values_if_equals_does_not_break_words(self):
         self.completes("dlrun run x.yaml --set resources.hint=multi",
                        "dlrun run x.yaml --set resources.hint=multithread",
                        "COMP_WORDBREAKS=${COMP_WORDBREAKS//=/}")

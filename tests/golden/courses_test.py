@@ -129,13 +129,13 @@ class Script:
         return path.removeprefix(self.folder + "/")
 
 
-def same(script, asked, value):
-    if asked is None:
+def same(script, on_slide, value):
+    if on_slide is None:
         return bool(value)
-    if isinstance(asked, list):  # A list option must contain the slide's entries.
+    if isinstance(on_slide, list):  # A list option must contain the slide's entries.
         entries = [script.relative(entry) for entry in (value or "").split(",")]
-        return all(entry.removeprefix("./") in entries for entry in asked)
-    return asked == script.relative(value or "")
+        return all(entry.removeprefix("./") in entries for entry in on_slide)
+    return on_slide == script.relative(value or "")
 
 
 def function(script, name):
@@ -152,25 +152,25 @@ def enroot_differences(course, script):
     # enroot reads mounts as lines of an fstab, in which \040 is a blank.
     mounts = [(script.relative(shlex.split(line, comments=True)[1].replace(r"\040", " ")),
                comment_of(line)) for line in lines]
-    asked = course["enter"]["--mount"].removeprefix("./")
-    if [mount for mount, _ in mounts].count(asked) != 1:
-        found.append(f"enroot start --mount is {mounts}, the slide has {asked}")
+    on_slide = course["enter"]["--mount"].removeprefix("./")
+    if [mount for mount, _ in mounts].count(on_slide) != 1:
+        found.append(f"enroot start --mount is {mounts}, the slide has {on_slide}")
     found += [f"enroot start --mount {mount} is not on the slide, and no comment says why"
               for mount, comment in mounts if not comment]
-    made, entered = (function(script.text, "hold_container"),
-                     function(script.text, "enter_container"))
-    if (not any('enroot create --name "$name" "$1"' in line for line in made)
-        or not any("local name=ubuntu " in line for line in made)):
-        found.append("the container ubuntu is not made")
+    create_lines = function(script.text, "hold_container")
+    start_lines = function(script.text, "enter_container")
+    if (not any('enroot create --name "$name" "$1"' in line for line in create_lines)
+        or not any("local name=ubuntu " in line for line in create_lines)):
+        found.append("the container ubuntu is not created")
     if not any(line.strip() == 'exec enroot start "${dlrun_options[@]}" ubuntu "${@:2}"'
-               for line in entered):
-        found.append("the container ubuntu is not entered with what the script tells enroot, and "
-                     "that alone")
+               for line in start_lines):
+        found.append("the container ubuntu is not started with exactly the options of the script")
     # The comment of an option that is set in a loop is some lines above.
-    for i, line in enumerate(entered):
-        tells = re.match(r"\s*(export |dlrun_options\+=|if .*dlrun_options\+=|.*\) "
-                         r"dlrun_options\+=)", line)
-        if tells and not any(comment_of(above) for above in entered[max(0, i - 6) : i + 1]):
+    for i, line in enumerate(start_lines):
+        sets_option = re.match(r"\s*(export |dlrun_options\+=|if .*dlrun_options\+=|.*\) "
+                               r"dlrun_options\+=)", line)
+        above = start_lines[max(0, i - 6) : i + 1]
+        if sets_option and not any(comment_of(one) for one in above):
             found.append(f"'{line.strip()}' is not on the slide, and no comment says why")
     return found
 
@@ -181,20 +181,20 @@ def differences(course, text):
     script = Script(text)
     found = []
     for kind, options in (("sbatch", script.sbatch), ("srun", script.srun)):
-        asked = course[kind]
+        on_slide = course[kind]
         names = [name for name, _, _ in options]
         found += [f"{kind} {name} is given twice" for name in set(names) if names.count(name) > 1]
-        found += [f"{kind} {name} is missing" for name in asked if name not in names]
+        found += [f"{kind} {name} is missing" for name in on_slide if name not in names]
         for name, value, comment in options:
-            if name in asked and not same(script, asked[name], value):
-                found.append(f"{kind} {name} is {value!r}, the slide has {asked[name]!r}")
-            if (name not in asked or isinstance(asked[name], list)) and not comment:
+            if name in on_slide and not same(script, on_slide[name], value):
+                found.append(f"{kind} {name} is {value!r}, the slide has {on_slide[name]!r}")
+            if (name not in on_slide or isinstance(on_slide[name], list)) and not comment:
                 found.append(f"{kind} {name} is not on the slide, and no comment says why")
     lines = [(shlex.split(line, comments=True), comment_of(line)) for line in text.splitlines()
              if re.match(r"(module|conda|export) ", line)]
-    spoken = [" ".join(words) for words, _ in lines]
-    found += [f"'{line}' is missing" for line in course["lines"] if line not in spoken]
-    if [line for line in spoken if line in course["lines"]] != course["lines"]:
+    commands = [" ".join(words) for words, _ in lines]
+    found += [f"'{line}' is missing" for line in course["lines"] if line not in commands]
+    if [line for line in commands if line in course["lines"]] != course["lines"]:
         found.append("the lines are not in the slide's order")
     found += [f"'{' '.join(words)}' is not on the slide, and no comment says why"
               for words, comment in lines if " ".join(words) not in course["lines"] and not comment]
@@ -205,12 +205,12 @@ def differences(course, text):
 
 
 class Courses(unittest.TestCase):
-    def test_every_script_is_what_its_course_asks_for(self):
+    def test_every_script_has_the_options_of_its_course(self):
         for course in COURSES:
             with self.subTest(course["golden"]):
                 self.assertEqual(differences(course, (SCRIPTS / course["golden"]).read_text()), [])
 
-    def test_the_interactive_session_asks_salloc_for_what_the_slide_types(self):
+    def test_the_interactive_script_calls_salloc_and_srun_with_the_options_of_the_slide(self):
         text = (SCRIPTS / "lrz-horovod.interactive.sh").read_text()
         words = [line.removeprefix("# ") for line in text.split("# called by:\n")[1].splitlines()]
         self.assertEqual(words[0], "salloc")
@@ -227,7 +227,7 @@ class Courses(unittest.TestCase):
             self.assertTrue(same(script, value, options.get(name)), name)
         self.assertIn("bash -i", inner)
 
-    def test_the_session_by_hand_is_salloc_srun_with_a_terminal_and_enroot_start_in_it(self):
+    def test_the_interactive_script_without_pyxis_calls_salloc_srun_pty_and_enroot_start(self):
         text = (SCRIPTS / "lrz-enroot.interactive.sh").read_text()
         words = [line.removeprefix("# ") for line in text.split("# called by:\n")[1].splitlines()]
         self.assertEqual(words[0], "salloc")
@@ -240,7 +240,7 @@ class Courses(unittest.TestCase):
         self.assertEqual(enroot_differences(LRZ_BY_HAND, script), [])
         self.assertRegex(text, r'(?m)^"\$\{dlrun_enter\[@\]\}" .*bash -i')
 
-    def test_the_comparison_with_enroot_sees_what_is_missing_changed_or_unexplained(self):
+    def test_the_comparison_with_enroot_reports_missing_changed_and_unexplained_options(self):
         text = (SCRIPTS / "lrz-enroot.sh").read_text()
         self.assertEqual(enroot_differences(LRZ_BY_HAND, Script(text)), [])
         mount = next(line for line in text.splitlines() if "data-test:/mnt/data-test" in line)
@@ -257,7 +257,7 @@ class Courses(unittest.TestCase):
             self.assertNotEqual(changed, text)
             self.assertTrue(enroot_differences(LRZ_BY_HAND, Script(changed)))
 
-    def test_the_comparison_sees_each_option_that_is_missing_changed_or_unexplained(self):
+    def test_the_comparison_reports_each_missing_repeated_changed_or_unexplained_option(self):
         for course in COURSES:
             text = (SCRIPTS / course["golden"]).read_text()
             for name in [*course["sbatch"], *course["srun"]]:

@@ -54,19 +54,19 @@ class Explain(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return {row["key"]: row for row in json.loads(done.stdout)}
 
-    def test_a_name_in_a_map_leads_to_the_maps_key(self):
+    def test_the_error_for_a_name_in_a_map_names_the_key_of_the_map(self):
         for name, key in (("slurm.mail-type", "slurm"),
                           ("environment.vars.A.B", "environment.vars"),
                           ("launch.srun.mpi", "launch.srun")):
             with self.subTest(name=name):
                 done = self.dlrun("explain", name)
                 self.assertEqual(done.returncode, 2)
-                self.assertIn(f"'{name}' is no key of its own, but a name in the map that the key "
-                              f"'{key}' is; see `dlrun explain {key}`", done.stderr)
+                self.assertIn(f"'{name}' is not a key, but a name in the map '{key}'; see "
+                              f"`dlrun explain {key}`", done.stderr)
         self.assertIn("did you mean 'resources.nodes'?",
                       self.dlrun("explain", "resources.node").stderr)
 
-    def test_each_value_tells_its_origin(self):
+    def test_each_value_has_its_origin(self):
         values = self.values("--set", "resources.nodes=4", "--set", "resources.gpus_per_node=2",
                              "--set",
                              "container.image=/a.sqsh", "--set", "container.writable=true")
@@ -105,7 +105,7 @@ class Explain(unittest.TestCase):
                          {"kind": "default", "source": None, "line": None, "column": None})
         self.assertNotIn("container.mount_home", silent)
 
-    def test_the_table_for_people_says_the_same(self):
+    def test_the_table_has_the_same_values_as_json(self):
         done = self.dlrun("explain", "exp.yaml")
         self.assertEqual(done.returncode, 0, done.stderr)
         rows = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
@@ -114,14 +114,14 @@ class Explain(unittest.TestCase):
         self.assertIn(["resources.account", "proj", "env SBATCH_ACCOUNT"], rows)
         self.assertEqual(len(rows) - 1, len(self.values()))
 
-    def test_a_wrong_spec_is_told_with_its_place(self):
+    def test_the_error_for_a_wrong_spec_has_its_place(self):
         (self.path / "exp.yaml").write_text("name: x\nresources: {nodez: 2}\n")
         done = self.dlrun("explain", "exp.yaml")
         self.assertEqual(done.returncode, 2)
         self.assertIn("exp.yaml:2:13: error: unknown key 'nodez' in resources; did you mean "
                       "'nodes'?", done.stderr)
 
-    def test_an_inherited_value_names_its_own_file(self):
+    def test_the_origin_of_an_inherited_value_is_the_file_that_sets_it(self):
         (self.path / "mine.yaml").write_text("base: exp.yaml\nresources: {nodes: 8}\n")
         done = self.dlrun("explain", "mine.yaml", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -138,7 +138,7 @@ class Explain(unittest.TestCase):
                       "#SBATCH --ntasks-per-node=...", "resources: {tasks_per_node: 4}"):
             self.assertIn(words, text)
 
-    def test_a_section_and_nothing_list_keys(self):
+    def test_a_section_lists_its_keys_and_no_argument_lists_all_keys(self):
         section = self.dlrun("explain", "checkpoint").stdout.splitlines()
         self.assertEqual([line.split()[0] for line in section][:3],
                          ["KEY", "checkpoint.dir", "checkpoint.every"])
@@ -149,7 +149,7 @@ class Explain(unittest.TestCase):
                 for field in ("help", "type", "example"):
                     self.assertTrue(row[field], (row["key"], field))
 
-    def test_what_is_neither_key_nor_file_is_told_with_the_nearest_key(self):
+    def test_an_unknown_key_suggests_the_nearest_and_a_missing_file_is_exit_code_6(self):
         done = self.dlrun("explain", "resources.node")
         self.assertEqual((done.returncode, done.stderr), (2, "dlrun: error: there is no key "
                                                           "'resources.node'; did you mean "

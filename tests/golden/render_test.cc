@@ -80,7 +80,7 @@ TEST_CASE("every example and spec renders to its golden script") {
   }
 }
 
-TEST_CASE("a rendered script asks for what its plan does, so an edited one is counted anew") {
+TEST_CASE("the resources read back from a rendered script are those of its plan") {
   for (const auto& file : all_specs()) {
     CAPTURE(file.string());
     const LaunchPlan plan = plan_of(load(file), Target::kSlurm);
@@ -113,7 +113,8 @@ std::vector<std::string> steps_of(const std::string& script) {
 }
 
 TEST_CASE(
-    "every srun of every script says its CPUs: none are inherited from the job since Slurm 22.05") {
+    "every srun in every script sets its CPUs, because steps inherit none from the job since Slurm "
+    "22.05") {
   std::size_t steps = 0;
   for (const auto& file : all_specs()) {
     const LaunchPlan plan = plan_of(load(file), Target::kSlurm);
@@ -130,7 +131,7 @@ TEST_CASE(
   CHECK(steps > 2 * all_specs().size());
 }
 
-TEST_CASE("a sweep's array and one of its points have goldens") {
+TEST_CASE("the script of a sweep's array and of one point match their goldens") {
   const auto file = golden::folder() / "specs" / "sweep.yaml";
   const auto sweep = plan_sweep(request_for(file), load(file), inputs(Target::kSlurm), {});
   REQUIRE(sweep.has_value());
@@ -160,14 +161,14 @@ TEST_CASE("the array of a packed sweep and its last point have goldens") {
   golden::check(script_of(file, ".5.resolved.yaml"), sweep->points.at(5).resolved);
 }
 
-TEST_CASE("rendering twice gives the same bytes") {
+TEST_CASE("rendering a spec twice gives the same bytes") {
   for (const auto& file : all_specs()) {
     CHECK(*render_script(plan_of(load(file), Target::kSlurm)) ==
           *render_script(plan_of(load(file), Target::kSlurm)));
   }
 }
 
-TEST_CASE("plans, resolved specs and warnings have goldens") {
+TEST_CASE("plans, resolved specs and warnings match their goldens") {
   for (const char* name : {"everything.yaml", "trainer-all.yaml"}) {
     const auto file = golden::folder() / "specs" / name;
     const LoadedSpec loaded = load(file);
@@ -188,7 +189,7 @@ std::string script_without_origin(const LoadedSpec& loaded) {
   return *render_script(plan);
 }
 
-TEST_CASE("a resolved spec is a spec and means the same, wherever it lies") {
+TEST_CASE("a resolved spec renders to the same script in any folder") {
   for (const auto& file : all_specs()) {
     INFO(file.string());
     const LoadedSpec first = load(file);
@@ -203,7 +204,7 @@ TEST_CASE("a resolved spec is a spec and means the same, wherever it lies") {
   }
 }
 
-TEST_CASE("local scripts and interactive sessions have goldens") {
+TEST_CASE("local scripts and interactive sessions match their goldens") {
   const auto examples = fs::path(DLRUN_SOURCE_DIR) / "configs" / "examples";
   for (const char* name : {"digits.yaml", "mnist-mlp.yaml", "plain.yaml"}) {
     golden::check(script_of(name, ".local.sh"),
@@ -223,8 +224,8 @@ TEST_CASE("local scripts and interactive sessions have goldens") {
 }
 
 TEST_CASE(
-    "a shell beside a job's ranks joins a named container, makes one of the image's, or stays on "
-    "the node") {
+    "a shell beside a job's ranks enters the named container, or a new one from the image, or "
+    "stays on the node") {
   const auto attach = [](const fs::path& spec) {
     const auto shell = render_attach(plan_of(load(spec), Target::kSlurm), {"42", "n2", "", 6},
                                      {"nvidia-smi"}, "/s.sh");
@@ -245,7 +246,7 @@ TEST_CASE(
   CHECK(attach(examples / "plain.yaml").ends_with("exec nvidia-smi\n"));
 }
 
-TEST_CASE("every refused spec gives its golden diagnostics, all at once") {
+TEST_CASE("every refused spec gives exactly its golden diagnostics") {
   for (const auto& file : specs_in(golden::folder() / "refused")) {
     const auto loaded = load_spec(request_for(file));
     INFO(file.string());
@@ -255,9 +256,7 @@ TEST_CASE("every refused spec gives its golden diagnostics, all at once") {
   }
 }
 
-TEST_CASE(
-    "no script prints what it does, names variables in --export, or lets srun wait for late "
-    "ranks") {
+TEST_CASE("no script uses set -x, lists variables in --export, or lets srun wait for late ranks") {
   for (const auto& file : all_specs()) {
     const std::string script = *render_script(plan_of(load(file), Target::kSlurm));
     INFO(file.string());
@@ -276,7 +275,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a script's own variables start with dlrun_: whatever name the user's have, they arrive") {
+    "a script's own variables start with dlrun_, so that they never replace a variable of the "
+    "user") {
   // Matches an assignment, a loop variable, or a variable set by printf, read or coproc. bash
   // exports a `local` variable if the user's variable of that name is exported.
   const std::regex own(
@@ -299,7 +299,7 @@ TEST_CASE(
 }
 
 #if DLRUN_HAS_SHELLCHECK
-TEST_CASE("shellcheck has nothing to say about any golden script") {
+TEST_CASE("shellcheck reports nothing for any golden script") {
   const Env env = Env::of_process();
   for (const auto& entry : fs::directory_iterator(golden::folder() / "scripts")) {
     if (entry.path().extension() != ".sh") continue;

@@ -83,12 +83,12 @@ class Schema(unittest.TestCase):
                 and "needs train.local_steps" not in line and "needs train.device: cuda" not in line
                 and "needs train.data.dataset: patches" not in line
                 and "sweep.parameters is missing" not in line and "No such file" not in line
-                and "but resources.nodes is" not in line and "the job asks for none" not in line
-                and "a spare node is used by the next attempt" not in line
-                and "needs resources.nodes with one number" not in line
-                and "train.data.path is missing" not in line and "which need no files" not in line]
+                and "but resources.nodes is" not in line and "the job requests none" not in line
+                and "only a restarted attempt uses a spare node" not in line
+                and "needs one number in resources.nodes" not in line
+                and "train.data.path is missing" not in line and "dataset that is read from files" not in line]
 
-    def test_is_a_schema(self):
+    def test_the_schema_is_a_valid_json_schema(self):
         jsonschema.Draft7Validator.check_schema(SCHEMA)
 
     def test_examples_and_golden_specs_are_valid(self):
@@ -98,7 +98,7 @@ class Schema(unittest.TestCase):
             with self.subTest(spec=spec.name):
                 self.assertEqual(complaints(parsed(spec.read_text())), [])
 
-    def test_every_key_is_in_it_with_its_help(self):
+    def test_the_schema_has_every_supported_key_with_its_help(self):
         for key in KEYS:
             with self.subTest(key=key["key"]):
                 at = SCHEMA
@@ -109,20 +109,20 @@ class Schema(unittest.TestCase):
                 if key["supported"]:
                     self.assertIn(key["help"], at.get("description", ""))
                 else:
-                    self.assertEqual(at, {}, "not built, so not offered")
+                    self.assertEqual(at, {}, "the schema has a key that is not supported")
 
-    def test_every_key_has_an_example_that_both_accept(self):
+    def test_dlrun_and_the_schema_accept_the_example_of_every_key(self):
         for key in KEYS:
             if not key["supported"]:
                 continue
             with self.subTest(key=key["key"]):
-                self.assertTrue(key["value"], "has an example")
+                self.assertTrue(key["value"], "the key has no example value")
                 self.assertEqual(parsed(key["example"]), parsed(nested(key["key"], key["value"])),
-                                 "written nested, too")
+                                 "the example differs from the key's example value")
                 self.assertEqual(complaints(parsed(key["example"])), [])
                 self.assertEqual(self.refused_by_dlrun(key["key"], key["value"]), [])
 
-    def test_no_value_and_a_variable_are_accepted(self):
+    def test_the_schema_accepts_an_empty_value_and_a_variable(self):
         # dlrun checks the value of a variable at submission. An editor can only check its form.
         for key in KEYS:
             if not key["supported"]:
@@ -132,7 +132,7 @@ class Schema(unittest.TestCase):
                 with self.subTest(key=key["key"], value=value):
                     self.assertEqual(complaints(parsed(nested(key["key"], value))), [])
 
-    def test_both_refuse_the_wrong_kind_of_value(self):
+    def test_dlrun_and_the_schema_refuse_the_wrong_kind_of_value(self):
         for key in KEYS:
             if not key["supported"]:
                 continue
@@ -141,7 +141,7 @@ class Schema(unittest.TestCase):
                     self.assertNotEqual(self.refused_by_dlrun(key["key"], value), [])
                     self.assertNotEqual(complaints(parsed(nested(key["key"], value))), [])
 
-    def test_forms(self):
+    def test_dlrun_and_the_schema_accept_and_refuse_the_same_values(self):
         """Checks single values: dlrun and the schema both accept, or both refuse."""
         forms = {
             "name": ([4711, "a.b-c_d", "x" * 64], ["two words", '""', "-x", "x" * 65, "[a]"]),
@@ -221,7 +221,7 @@ class Schema(unittest.TestCase):
                     self.assertNotEqual(self.refused_by_dlrun(key, value), [])
                     self.assertNotEqual(complaints(parsed(nested(key, value))), [])
 
-    def test_refused_specs_with_wrong_names_and_types_are_refused(self):
+    def test_the_schema_refuses_specs_with_wrong_names_and_types(self):
         for name in ("many", "not-a-map"):
             with self.subTest(spec=name):
                 text = (ROOT / f"tests/golden/refused/{name}.yaml").read_text()

@@ -23,7 +23,7 @@ void put_before_check(Run& run, const std::string& script) {
   fs::permissions(trainer, fs::perms::owner_all);
 }
 
-TEST_CASE("ranks whose collective works start their programs, once all have tried it") {
+TEST_CASE("ranks whose collective works start their programs after all have passed the check") {
   Run run;
   put_before_check(run, "touch $DLRUN_RUN/checks-$DLRUN_RANK; sleep $((DLRUN_RANK == 1))");
   run.start(3, "ls $DLRUN_RUN | grep -c checks-", {}, {"--preflight", "disk,gloo"});
@@ -34,7 +34,7 @@ TEST_CASE("ranks whose collective works start their programs, once all have trie
   CHECK(run.events("checked")[0]["ranks"] == 3);
 }
 
-TEST_CASE("a rank that does not come to the collective is named, and no program starts") {
+TEST_CASE("a rank that does not reach the collective is named, and no program starts") {
   Run run;
   put_before_check(run, "[ $DLRUN_RANK != 2 ] || exec sleep 100");
   run.start(3, "touch $DLRUN_RUN/started", {}, {"--preflight", "gloo"});
@@ -48,7 +48,7 @@ TEST_CASE("a rank that does not come to the collective is named, and no program 
   CHECK(processes_of(run.run).empty());
 }
 
-TEST_CASE("a check that ends without a word is its rank's own failure") {
+TEST_CASE("a check that ends without a report counts as its own rank's failure") {
   Run run;
   put_before_check(run, "[ $DLRUN_RANK != 1 ] || exit 9; exec sleep 100");
   run.start(2, "touch $DLRUN_RUN/started", {}, {"--preflight", "gloo"});

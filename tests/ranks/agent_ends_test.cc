@@ -22,8 +22,8 @@ namespace {
 constexpr std::string_view kLongExit = DLRUN_LONG_EXIT;
 
 TEST_CASE(
-    "kill -9 of one program of 8: it is named, all others are gone within 2 s though they ignore "
-    "TERM") {
+    "after kill -9 of one program of 8 it is named, and all others end within 2 s although they "
+    "ignore TERM") {
   Run run;
   run.start(8, kStubborn);
   run.wait_for_programs(8);
@@ -43,7 +43,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "kill -9 of a rank's agent, or of its guard: named the same, nothing of the rank lives on") {
+    "after kill -9 of a rank's agent or guard the rank is named, and none of its processes stays") {
   for (const int generations : {1, 2}) {
     CAPTURE(generations);
     Run run;
@@ -70,7 +70,9 @@ TEST_CASE("the first failed rank's exit code is the job's") {
   CHECK(run.err().find("exited with code 7; the other 3 ranks are ended\n") != std::string::npos);
 }
 
-TEST_CASE("a program that was dying when it was told to end is the cause, though heard of last") {
+TEST_CASE(
+    "a program that was already dying at the order to end is the cause, although its end is "
+    "reported last") {
   Run run;
   run.start(2, "[ $DLRUN_RANK = 1 ] && { sleep 1; exit 3; }; exec " + std::string(kLongExit));
   CHECK(run.wait() == 137);
@@ -78,7 +80,7 @@ TEST_CASE("a program that was dying when it was told to end is the cause, though
   CHECK(run.events("attempt_end")[0]["first_failed"]["signal"] == "SIGKILL");
 }
 
-TEST_CASE("ranks that end early with 0 end nobody") {
+TEST_CASE("ranks that end early with 0 do not end the others") {
   Run run;
   run.start(3, "[ $DLRUN_RANK = 0 ] && { sleep 1; echo last; }; exit 0");
   CHECK(run.wait() == 0);
@@ -92,7 +94,7 @@ TEST_CASE("workers that a program leaves behind end with it") {
   CHECK(processes_of(run.run).empty());
 }
 
-TEST_CASE("Ctrl-C ends everything within 2 s, the state is cancelled") {
+TEST_CASE("Ctrl-C ends everything within 2 s, and the state is cancelled") {
   for (const bool whole_group : {true, false}) {
     CAPTURE(whole_group);
     Run run;
@@ -112,7 +114,7 @@ TEST_CASE("Ctrl-C ends everything within 2 s, the state is cancelled") {
   }
 }
 
-TEST_CASE("TERM reaches a program that can end by itself first, and once") {
+TEST_CASE("TERM reaches a program once before any KILL, so that it can end by itself") {
   Run run;
   run.start(2, "trap 'echo term $DLRUN_RANK; exit 0' TERM; " + kUp +
                    "while :; do sleep 0.1 & wait $!; done");
@@ -154,7 +156,7 @@ TEST_CASE("when lead is killed its ranks end by themselves") {
   CHECK(comes_true([&] { return processes_of(run.run).empty(); }, seconds(5)));
 }
 
-TEST_CASE("when lead says nothing for 10 s its ranks end by themselves, and not before") {
+TEST_CASE("when lead is silent for 10 s its ranks end by themselves, and not before") {
   Run run;
   run.start(2, kStubborn);
   run.wait_for_programs(2);
@@ -173,7 +175,7 @@ TEST_CASE("when lead says nothing for 10 s its ranks end by themselves, and not 
 }
 
 TEST_CASE(
-    "a rank that gets a TERM and no word of lead's ends its program 3 s later, long before the "
+    "a rank that gets a TERM and no answer from lead ends its program 3 s later, long before the "
     "lease is over") {
   Run run;
   run.start(2, kStubborn);
@@ -184,14 +186,14 @@ TEST_CASE(
   ::kill(parent_of(program), SIGTERM);
   CHECK(comes_true([&] { return ::kill(program, 0) != 0; }, seconds(15)));
   const auto took = Clock::now() - began;
-  CHECK(took > milliseconds(2500));  // a slow lead has 2 s; the program gets one more
+  CHECK(took > milliseconds(2500));  // lead has 2 s to answer, and the program 1 s to end
   CHECK(took < wall_limit(seconds(6)));
   CHECK(::kill(run.program(1), 0) == 0);
   run.signal(SIGCONT);
   CHECK(run.wait() != 0);
 }
 
-TEST_CASE("a program has the descriptors that its task was started with: PMI2 hands one over") {
+TEST_CASE("a program inherits the open descriptors of its task, because PMI2 needs one") {
   constexpr int kDescriptor = 77;
   std::array<int, 2> ends{};
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
@@ -207,8 +209,8 @@ TEST_CASE("a program has the descriptors that its task was started with: PMI2 ha
   }
   std::array<char, 64> text{};
   const auto got = ::read(read_end.get(), text.data(), text.size());
-  const std::string_view said(text.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-  CHECK((said == "rank 0\nrank 1\n" || said == "rank 1\nrank 0\n"));
+  const std::string_view output(text.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  CHECK((output == "rank 0\nrank 1\n" || output == "rank 1\nrank 0\n"));
 }
 
 }  // namespace

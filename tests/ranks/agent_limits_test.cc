@@ -54,7 +54,7 @@ void limit(int what, rlim_t soft, rlim_t hard) {
 }
 
 TEST_CASE(
-    "ranks that all ended with 0 are a completed run, however long the disk takes for the record") {
+    "a run whose ranks all end with 0 is completed, however slowly the disk writes the record") {
   Run run;
   run.prefix = slowed("fdatasync", "delay_exit=2000000");
   run.start(1, "exit 0");
@@ -65,7 +65,9 @@ TEST_CASE(
                        (run.run / "events.jsonl").string()) != std::string::npos);
 }
 
-TEST_CASE("two TERMs end lead's wait for a disk that hangs, and lead says what the record lacks") {
+TEST_CASE(
+    "two TERMs end lead's wait for a disk that hangs, and lead reports that the record is "
+    "incomplete") {
   Run run;
   run.prefix = slowed("fdatasync", "delay_exit=60000000");
   run.start(1, "exit 0");
@@ -84,7 +86,7 @@ TEST_CASE("two TERMs end lead's wait for a disk that hangs, and lead says what t
   std::ignore = run.wait();
 }
 
-TEST_CASE("lead's own output on a file system that hangs stops neither signals nor heartbeats") {
+TEST_CASE("output of lead to a file system that hangs delays neither signals nor heartbeats") {
   Run run;
   const auto err = (run.folder / "err").string();
   std::ofstream(err) << "";
@@ -100,8 +102,8 @@ TEST_CASE("lead's own output on a file system that hangs stops neither signals n
 }
 
 TEST_CASE(
-    "programs that their agents ended, since lead was stopped, are not blamed: lead says that it "
-    "was stopped") {
+    "programs that their agents ended because lead was stopped are not blamed, and lead reports "
+    "that it was stopped") {
   Run run;
   run.start(2, "trap 'exit 0' TERM; " + kUp + "while :; do sleep 0.1 & wait $!; done");
   run.wait_for_programs(2);
@@ -116,8 +118,7 @@ TEST_CASE(
   CHECK(run.err().find("lead was stopped for 1") != std::string::npos);
 }
 
-TEST_CASE(
-    "a limit on the size of files costs the logs their ends, and not lead or agents their lives") {
+TEST_CASE("a limit on file sizes truncates the logs, but ends neither lead nor the agents") {
   Run run;
   run.in_child = [] {
     ::signal(SIGXFSZ, SIG_DFL);
@@ -134,7 +135,7 @@ TEST_CASE(
   CHECK(run.file("signal") == "XFSZ\n");  // the user's programs have the default action
 }
 
-TEST_CASE("a SIGCHLD that is ignored where lead starts keeps no end from it") {
+TEST_CASE("lead sees the ends of ranks even if it is started with SIGCHLD ignored") {
   Run run;
   run.in_child = [] { ::signal(SIGCHLD, SIG_IGN); };
   run.start(2, "exit 0");
@@ -142,7 +143,7 @@ TEST_CASE("a SIGCHLD that is ignored where lead starts keeps no end from it") {
 }
 
 TEST_CASE(
-    "lead raises its soft limit on open files, and programs have the one that lead was started "
+    "lead raises its soft limit on open files, but programs keep the limit that lead was started "
     "with") {
   Run run;
   run.in_child = [] { limit(RLIMIT_NOFILE, 64, 1024); };
@@ -152,7 +153,7 @@ TEST_CASE(
   CHECK(run.file("limit-99") == "64\n");
 }
 
-TEST_CASE("too low a hard limit on open files is said at once, with its number and what to do") {
+TEST_CASE("if the hard limit on open files is too low, the error has both numbers and the remedy") {
   Run run;
   run.in_child = [] { limit(RLIMIT_NOFILE, 64, 64); };
   run.start(100, "exit 0");
@@ -164,7 +165,7 @@ TEST_CASE("too low a hard limit on open files is said at once, with its number a
         std::string::npos);
 }
 
-TEST_CASE("a short run waits for its surroundings.json, which is a big environment's") {
+TEST_CASE("a short run waits until surroundings.json of a large environment is written") {
   Run run;
   const auto packages = run.folder / "venv/lib/python3.11/site-packages";
   fs::create_directories(packages);
@@ -181,7 +182,8 @@ TEST_CASE("a short run waits for its surroundings.json, which is a big environme
 }
 
 TEST_CASE(
-    "local.out that is not written fast enough says in the file and at the end how much it lacks") {
+    "if local.out is not written fast enough, the file and lead report how many bytes are "
+    "missing") {
   Run run;
   const auto log = (run.run / "local.out").string();
   std::ofstream(log) << "";
@@ -195,7 +197,8 @@ TEST_CASE(
   CHECK(run.err().find("dlrun: local.out lacks ") != std::string::npos);
 }
 
-TEST_CASE("what many ranks of one node cost grows with their number, not with its square") {
+TEST_CASE(
+    "the processor time for many ranks on one node grows with their number, not with its square") {
   const auto cpu_seconds = [](int ranks) {
     rusage before{};
     ::getrusage(RUSAGE_CHILDREN, &before);
@@ -219,7 +222,8 @@ TEST_CASE("what many ranks of one node cost grows with their number, not with it
 }
 
 TEST_CASE(
-    "50 ranks join within 10 s under a flood of foreign connections, and nobody else is admitted") {
+    "50 ranks join within 10 s under a flood of foreign connections, and lead's memory stays "
+    "small") {
   Run run;
   const auto gate = (run.folder / "gate").string();
   REQUIRE(::mkfifo(gate.c_str(), 0600) == 0);

@@ -35,8 +35,8 @@ namespace dlrun::agent {
 namespace {
 
 TEST_CASE(
-    "every rank runs with its world, and what it prints arrives in its log, in local.out and on "
-    "lead's output") {
+    "every rank gets its world, and its output arrives in its log, in local.out and on lead's "
+    "output") {
   Run run;
   run.start(4, "echo out $RANK of $WORLD at $M; echo err $DLRUN_RANK >&2", {},
             {"--env", "RANK={rank}", "--env", "WORLD={world_size}", "--env", "M={master_addr}"});
@@ -56,7 +56,7 @@ TEST_CASE(
   CHECK(run.events("ended")[0]["message"] == "all 4 ranks ended with 0");
 }
 
-TEST_CASE("output of megabytes arrives whole, also without a newline at its end") {
+TEST_CASE("megabytes of output arrive completely, also without a newline at the end") {
   Run run;
   run.start(2, "head -c 3000000 /dev/zero | tr '\\0' 'x'; printf end");
   CHECK(run.wait() == 0);
@@ -64,7 +64,8 @@ TEST_CASE("output of megabytes arrives whole, also without a newline at its end"
   CHECK(run.file("logs/attempt-0/rank-0001.log").size() == 3'000'003);
 }
 
-TEST_CASE("the program gets neither the secret nor lead's address, and keeps what it inherited") {
+TEST_CASE(
+    "the program gets neither the secret nor lead's address, and keeps its inherited variables") {
   Run run;
   run.env.set("KEPT_BY_TEST", "kept");
   run.start(
@@ -76,8 +77,8 @@ TEST_CASE("the program gets neither the secret nor lead's address, and keeps wha
 }
 
 TEST_CASE(
-    "ranks that ask learn where all are: the same list, a port of their own that a program can "
-    "bind") {
+    "templates give each rank the same list of all addresses, and a port of its own that a program "
+    "can bind") {
   constexpr int kRanks = 12;
   Run run;
   // The agent keeps the port bound. A program that sets SO_REUSEADDR, as servers do, can still
@@ -102,7 +103,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("roles that the world has no ranks for end the run before anything starts") {
+TEST_CASE("roles that need more ranks than the world has end the run before anything starts") {
   Run run;
   run.start(2, "echo started", {}, {"--env", "TF_CONFIG={tf_config}", "--roles", "ps=2"});
   CHECK(run.wait() == 64);
@@ -127,7 +128,8 @@ TEST_CASE("a rank belongs to lead's world, whatever outer job the shell is in") 
 }
 
 TEST_CASE(
-    "a command that is not there is 127, one that cannot be executed 126, each in a clear line") {
+    "a missing command ends with 127 and one that cannot be executed with 126, each with a clear "
+    "message") {
   {
     Run run;
     run.env.set("PATH", "/nowhere:/bin");
@@ -152,7 +154,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a wrong template ends the rank before anything starts") {
+TEST_CASE("a wrong template ends the rank before its program starts") {
   Run run;
   run.start(1, "touch $DLRUN_RUN/started", {}, {"--env", "A={rnak}"});
   CHECK(run.wait() == 64);
@@ -173,8 +175,8 @@ TEST_CASE("a node that fails its checks is named with the reason, and no program
 }
 
 TEST_CASE(
-    "the TMPDIR that was asked for is the program's where it takes files, and else it is said why "
-    "not") {
+    "the program gets the requested TMPDIR if files can be created there, otherwise a warning "
+    "gives the reason") {
   Run run;
   run.env.set("TMPDIR", "/tmp");  // Slurm's value
   run.start(2, "echo $TMPDIR", {}, {"--tmpdir", run.folder.string()});
@@ -193,7 +195,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a log that cannot be opened stops nothing: the output arrives, and the loss is recorded") {
+    "a log that cannot be opened does not stop the program, its output arrives, and a warning is "
+    "recorded") {
   Run run;
   fs::create_directories(run.run / "logs/attempt-0");
   fs::create_symlink("/dev/full", run.run / "logs/attempt-0/rank-0000.log");
@@ -206,11 +209,10 @@ TEST_CASE(
         std::string::npos);
 }
 
-TEST_CASE(
-    "a full disk in the run directory: the program goes on, one clear error, the right exit code") {
+TEST_CASE("a full disk in the run directory does not stop the program, and causes a clear error") {
   Run run;
   if (::mount("tmpfs", run.run.c_str(), "tmpfs", 0, "size=64k") != 0) {
-    MESSAGE("left out: a file system to fill cannot be mounted (it needs root)");
+    MESSAGE("skipped: a file system to fill cannot be mounted (it needs root)");
     return;
   }
   run.start(1, kUp + "head -c 1000000 /dev/zero | tr '\\0' 'x'; echo; echo still here");
@@ -223,8 +225,7 @@ TEST_CASE(
   ::umount2(run.run.c_str(), MNT_DETACH);
 }
 
-TEST_CASE(
-    "another job finds the run taken and leaves at once with 75, and the same run again is not") {
+TEST_CASE("another job that finds the run claimed exits at once with 75 and changes nothing") {
   Run run;
   run.start(1, "true");
   CHECK(run.wait() == 0);
@@ -237,7 +238,7 @@ TEST_CASE(
   CHECK(run.events("ended").size() == 1);
 }
 
-TEST_CASE("a run directory that cannot be made is said, with 73") {
+TEST_CASE("a run directory that cannot be created is an error with code 73") {
   Run run;
   std::ofstream(run.folder / "file") << "";
   run.run = run.folder / "file" / "run";
@@ -257,7 +258,7 @@ TEST_CASE("ranks that do not join are named after --join-timeout, with 76") {
   CHECK(processes_of(run.run).empty());
 }
 
-TEST_CASE("strangers that flood lead's port are kept out, and the ranks come in") {
+TEST_CASE("strangers that flood lead's port are kept out, and the ranks are admitted") {
   Run run;
   // Each rank's agent waits until the flood has begun.
   std::vector<std::string> options{
@@ -295,8 +296,8 @@ TEST_CASE("strangers that flood lead's port are kept out, and the ranks come in"
 }
 
 TEST_CASE(
-    "a trusted program has the store: what one rank puts the others get, progress reaches the "
-    "record") {
+    "a trusted program can use the store: other ranks get the values of one rank, and progress "
+    "reaches the record") {
   Run run;
   run.start(3,
             "n=${DLRUN_STORE#fd:}; ask() { printf '%s\\n' \"$1\" >&$n; read -r -u $n line; echo "
@@ -327,8 +328,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "all ranks of a trusted program end for the failure of one: that one is named, with its "
-    "words") {
+    "if all ranks of a trusted program end because one failed, that rank is named with its "
+    "message") {
   Run run;
   run.start(3,
             "[ $DLRUN_RANK != 1 ] || sleep 60\n"
@@ -344,7 +345,9 @@ TEST_CASE(
   CHECK(run.events("attempt_end")[0]["first_failed"]["rank"] == 1);
 }
 
-TEST_CASE("a terminal on standard input is the program's own: no pipe, no process between") {
+TEST_CASE(
+    "a program whose standard input is a terminal replaces the agent, without a pipe or a process "
+    "between") {
   const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
   REQUIRE(terminal >= 0);
   REQUIRE(::grantpt(terminal) == 0);
@@ -391,7 +394,7 @@ TEST_CASE("the agent is one static binary of at most 4 MB that starts in millise
   const std::string_view bytes(*image);
   if (bytes.find("__asan_init") != std::string_view::npos ||
       bytes.find("__tsan_init") != std::string_view::npos) {
-    MESSAGE("left out: a build with sanitizers is neither static nor small");
+    MESSAGE("skipped: a build with sanitizers is neither static nor small");
     return;
   }
 #ifdef NDEBUG  // other builds have debug information

@@ -22,8 +22,8 @@ std::vector<std::string> causes(const Run& run) {
 }
 
 TEST_CASE(
-    "a rank that fails and one that is killed start the run again, with the next attempt's number "
-    "and logs") {
+    "a failed rank and a killed rank both restart the run, with the next attempt's number and "
+    "logs") {
   Run run;
   // The rank that ends an attempt waits for the output of the others, because they may be ended
   // before their first line.
@@ -54,8 +54,7 @@ TEST_CASE(
   CHECK(processes_of(run.run).empty());
 }
 
-TEST_CASE(
-    "each attempt has a secret and a port of its own: a rank of the one before cannot come in") {
+TEST_CASE("each attempt has a new secret, so that ranks of an earlier attempt cannot join") {
   Run run;
   run.start(
       1, "tr '\\0' '\\n' </proc/$PPID/environ | grep ^DLRUN_SECRET=; exit $((1 - DLRUN_ATTEMPT))",
@@ -68,9 +67,7 @@ TEST_CASE(
   CHECK(first != second);
 }
 
-TEST_CASE(
-    "a trainer that is refused its checkpoint folder, another run's, does not start again: it "
-    "would go on from there") {
+TEST_CASE("a trainer that refused another run's checkpoint folder (code 78) does not start again") {
   Run run;
   run.start(1, "exit 78", {"--retry", "3", "--retry-on", "failure"}, {"--trusted"});
   CHECK(run.wait() == 78);
@@ -79,8 +76,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a job that always fails stops after no_progress attempts, with its own code, whatever its "
-    "budget") {
+    "a job that always fails stops after no_progress attempts with the program's code, whatever "
+    "its budget") {
   Run run;
   run.start(2, "[ $DLRUN_RANK = 0 ] || sleep 60; echo '{\"step\": 3}' >$DLRUN_PROGRESS; exit 7",
             {"--retry", "1000", "--retry-on", "failure", "--no-progress", "4"});
@@ -94,9 +91,7 @@ TEST_CASE(
         std::string::npos);
 }
 
-TEST_CASE(
-    "what a program writes as its progress and nobody can read is told once, with what was "
-    "expected") {
+TEST_CASE("progress that cannot be parsed is reported once, with the expected form") {
   Run run;
   run.start(1,
             "for i in 1 2 3; do echo step 12 >$DLRUN_PROGRESS; sleep 1.2; done; echo 13 "
@@ -111,7 +106,7 @@ TEST_CASE(
   CHECK(run.err().find(": " + message) != std::string::npos);
 }
 
-TEST_CASE("a program that never says how far it is has its whole budget") {
+TEST_CASE("a program that never reports progress can use its whole budget") {
   Run run;
   run.start(1, "exit 7", {"--retry", "4", "--retry-on", "failure", "--no-progress", "1"});
   CHECK(run.wait() == 7);
@@ -121,7 +116,7 @@ TEST_CASE("a program that never says how far it is has its whole budget") {
             "it has started again 4 times (retry.max)") != std::string::npos);
 }
 
-TEST_CASE("without --retry, and for a cause that is not asked for, there is one attempt") {
+TEST_CASE("without --retry, or for a cause that --retry-on does not list, there is one attempt") {
   for (const auto& options : {Words{}, Words{"--retry", "5", "--retry-on", "timeout,hang"}}) {
     Run run;
     run.start(1, "exit 7", options);
@@ -130,7 +125,7 @@ TEST_CASE("without --retry, and for a cause that is not asked for, there is one 
   }
 }
 
-TEST_CASE("TERM ends the run for good, though it may start again") {
+TEST_CASE("TERM ends the run without a restart, although restarts are left") {
   Run run;
   run.start(2, kUp + kForever, {"--retry", "5", "--retry-on", "failure"});
   run.wait_for_programs(2);
@@ -141,8 +136,8 @@ TEST_CASE("TERM ends the run for good, though it may start again") {
 }
 
 TEST_CASE(
-    "a rank stopped for 3 s is left alone, and one stopped for good is named, ended and started "
-    "again") {
+    "a rank stopped for 3 s is ignored, and one stopped for longer is named as hanging, and the "
+    "run starts again") {
   Run run;
   run.start(2, kUp + "[ $DLRUN_ATTEMPT = 1 ] && exit 0; while :; do echo x; sleep 0.2; done",
             {"--hang-after", "5", "--retry", "1", "--retry-on", "hang"});
@@ -165,7 +160,7 @@ TEST_CASE(
   CHECK(run.events("attempt_end")[0]["first_failed"]["rank"] == 1);
 }
 
-TEST_CASE("a job that is suspended as a whole does not hang") {
+TEST_CASE("a job that is suspended as a whole does not count as hanging") {
   Run run;
   run.start(2, kUp + "while [ ! -e $DLRUN_RUN/stop ]; do echo x; sleep 0.1; done",
             {"--hang-after", "1"});
@@ -182,7 +177,7 @@ TEST_CASE("a job that is suspended as a whole does not hang") {
   CHECK(run.wait() == 0);
 }
 
-TEST_CASE("a wrapper that waits for a stopped program hangs as the program does") {
+TEST_CASE("a stopped program under a wrapper script counts as hanging, too") {
   Run run;
   run.start(1, "bash -c '" + kUp + "while :; do echo x; sleep 0.2; done'; exit 3",
             {"--hang-after", "4"});
@@ -192,8 +187,7 @@ TEST_CASE("a wrapper that waits for a stopped program hangs as the program does"
 }
 
 TEST_CASE(
-    "a silent program hangs only where it was given a limit, and what it prints is a sign of "
-    "life") {
+    "a program that reports no progress counts as hanging only with a limit and without output") {
   Run run;
   run.start(2, "for i in 1 2 3 4 5 6; do [ $DLRUN_RANK = 0 ] || echo alive; sleep 1; done",
             {"--hang-after", "4"});
@@ -208,8 +202,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "any program says how far it is through a file: it is on the record, a hang is seen, a retry "
-    "goes by it") {
+    "a program can report progress through a file, which is recorded and used to detect hangs and "
+    "to decide retries") {
   Run run;
   run.start(2,
             "[ $DLRUN_RANK = 0 ] || { [ -z \"$DLRUN_PROGRESS\" ] || exit 9; sleep 100; }; "

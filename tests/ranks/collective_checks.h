@@ -14,13 +14,14 @@ namespace dlrun {
 /// Returns one sentence per failure.
 [[nodiscard]] std::vector<std::string> check_collectives(Communicator& comm);
 
-/// The ways in which ranks may disagree about a call.
+/// How the last rank's call differs from the others' call.
 enum class Mismatch { kCount, kType, kReduction, kRoot, kOperation };
 inline constexpr Mismatch kMismatches[] = {Mismatch::kCount, Mismatch::kType, Mismatch::kReduction,
                                            Mismatch::kRoot, Mismatch::kOperation};
 
-/// Lets the last rank deviate from the others. Each rank must get a kPeer error that shows both
-/// calls and names the last rank. comm has at least two ranks and is unusable afterwards.
+/// Calls a collective in which the last rank differs from the others in `mismatch`. Each rank must
+/// get a kPeer error that shows both calls and names the last rank. Returns the failures. comm must
+/// have at least two ranks, and is unusable afterwards.
 [[nodiscard]] std::vector<std::string> check_mismatch(Communicator& comm, Mismatch mismatch);
 
 }  // namespace dlrun

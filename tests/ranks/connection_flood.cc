@@ -34,7 +34,8 @@ void flood(std::uint16_t port) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   while (!should_stop) {
     std::ignore = ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address);
-    // Resets the connection and lets the socket begin another one: two system calls a connection.
+    // Resets the connection, so that the socket can connect again. A connection thus needs only two
+    // system calls.
     std::ignore = ::connect(socket, &nowhere, sizeof nowhere);
     if (++begun != kIsUp) continue;
     std::puts("up");

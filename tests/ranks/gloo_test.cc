@@ -23,8 +23,7 @@ namespace dlrun {
 using std::chrono::steady_clock;
 
 TEST_CASE(
-    "gloo: it is what auto takes for the ranks of several nodes that have a store and no MPI "
-    "launcher") {
+    "gloo: auto selects it for ranks on several nodes with a store and without an MPI launcher") {
   check_none(on_threads(
       "auto", 2,
       [](Communicator& comm) -> std::vector<std::string> {
@@ -39,7 +38,7 @@ TEST_CASE(
       }));
 }
 
-TEST_CASE("gloo: a buffer that does not fit the world is an error of every rank") {
+TEST_CASE("gloo: a buffer that does not fit the world size is an error on every rank") {
   check_none(on_threads("gloo", 2, [](Communicator& comm) -> std::vector<std::string> {
     std::vector<float> mine(3);
     std::vector<float> all(7);
@@ -52,7 +51,7 @@ TEST_CASE("gloo: a buffer that does not fit the world is an error of every rank"
   }));
 }
 
-TEST_CASE("gloo: a killed rank is an error on all others in bounded time, and named") {
+TEST_CASE("gloo: a killed rank is an error on all others within 20 s, and at least one names it") {
   constexpr int kSize = 4;
   constexpr int kVictim = 2;
   const TemporaryDirectory folder;

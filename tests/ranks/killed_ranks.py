@@ -5,7 +5,7 @@ usage: killed_ranks.py DLRUN [--kills N] [--seed N]
 With `retry: {on: [failure]}`, `dlrun run` resumes from the newest checkpoint by itself. Each kill
 (SIGKILL) hits a random rank at a random step: the script waits until the checkpoint before that
 step is on the disk, and then for the duration of the steps in between. The kills alternate between
-the ways of training.
+the entries of TRAININGS.
 
 Every run must restart exactly once, resume from a checkpoint, and end with the parameters, the
 optimizer's arrays and the result of an undisturbed run. The long test is --kills 50.
@@ -41,7 +41,7 @@ checkpoint: {{every: {every} steps, keep: 2}}
 retry: {{max: 1, on: [failure]}}
 """
 CONVOLUTIONS = "[conv2d 8 5 stride 2, relu, dropout 0.25, maxpool 2, batchnorm, dense 10]"
-WAYS = {
+TRAININGS = {
     "adam, shm x 2": {"ranks": 2, "batch": 16, "backend": "shm", "optimizer": "{name: adam}",
                       "layers": CONVOLUTIONS},
     "sgd, gloo x 4": {"ranks": 4, "batch": 8, "backend": "gloo", "optimizer": "{name: sgd}",
@@ -57,12 +57,13 @@ WAYS = {
 
 
 class Run:
-    """`dlrun run` for one way of training, in a folder of its own."""
+    """Runs `dlrun run` in its own folder, with the options of one entry of TRAININGS."""
 
-    def __init__(self, dlrun, folder, way):
+    def __init__(self, dlrun, folder, training):
         self.dlrun, self.runs = dlrun, folder
         folder.mkdir()
-        (folder / "exp.yaml").write_text(SPEC.format(**({"every": EVERY, "more": ""} | WAYS[way])))
+        values = {"every": EVERY, "more": ""} | TRAININGS[training]
+        (folder / "exp.yaml").write_text(SPEC.format(**values))
         foreign = ("DLRUN_", "SLURM_", "OMPI_", "PMI")
         self.env = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
         self.env |= {"XDG_STATE_HOME": str(folder / "state"),
@@ -156,8 +157,8 @@ def resumed_at(folder):
     return 0
 
 
-def undisturbed(dlrun, folder, way):
-    with Run(dlrun, folder, way) as run:
+def undisturbed(dlrun, folder, training):
+    with Run(dlrun, folder, training) as run:
         record, arrays = run.end()
     assert record["restarts"] == [] and record["result"]["steps"] == STEPS, record
     return record["result"], arrays, record["result"]["seconds"] / STEPS
@@ -170,23 +171,23 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     draw = random.Random(args.seed)
-    ways = list(WAYS)
+    trainings = list(TRAININGS)
     wrong, steps = [], []
     with tempfile.TemporaryDirectory() as temporary:
         root = pathlib.Path(temporary)
         want = {}
         done = tries = 0
         while done < args.kills:
-            way = ways[done % len(ways)]
-            if way not in want:
-                want[way] = undisturbed(args.dlrun, root / f"whole-{len(want)}", way)
-            result, arrays, step_s = want[way]
-            ranks = WAYS[way]["ranks"]
+            training = trainings[done % len(trainings)]
+            if training not in want:
+                want[training] = undisturbed(args.dlrun, root / f"whole-{len(want)}", training)
+            result, arrays, step_s = want[training]
+            ranks = TRAININGS[training]["ranks"]
             rank, step = draw.randrange(ranks), draw.randrange(1, STEPS)
             tries += 1
             if tries > 3 * args.kills + 5:
                 sys.exit(f"only {done} of {tries} kills hit a rank before the run's end")
-            with Run(args.dlrun, root / f"run-{tries}", way) as run:
+            with Run(args.dlrun, root / f"run-{tries}", training) as run:
                 was_killed = kill_one(run, ranks, rank, step, step_s)
                 record, got = run.end()
             if not was_killed or not record["restarts"]:  # The run was faster than the kill.
@@ -198,8 +199,8 @@ def main():
                                                       "steps")))
             causes = [restart["cause"] for restart in record["restarts"]]
             steps.append(at)
-            line = (f"{done}/{args.kills}  {way}: rank {rank} at step {step}, went on from {at}: "
-                    f"{'the same bits' if same else 'OTHER PARAMETERS'}")
+            line = (f"{done}/{args.kills}  {training}: rank {rank} at step {step}, resumed from "
+                    f"step {at}: {'the same bits' if same else 'OTHER PARAMETERS'}")
             print(line, flush=True)
             if not same or causes != ["failure"]:
                 wrong.append(f"{line} {causes}")

@@ -22,9 +22,9 @@ bool has_gpu() {
 
 }  // namespace
 
-TEST_CASE("nccl: without a GPU it says so and what to do") {
+TEST_CASE("nccl: the error without a GPU says so and what to do") {
   if (has_gpu()) {
-    MESSAGE("this machine has a GPU: the other test's case");
+    MESSAGE("skipped: this machine has a GPU");
     return;
   }
   MemoryStore store;
@@ -39,10 +39,10 @@ TEST_CASE("nccl: without a GPU it says so and what to do") {
 }
 
 TEST_CASE(
-    "nccl: on a GPU a world of one gives the closed forms, from host memory and on the compute "
-    "stream") {
+    "nccl: in a world of one on a GPU all collectives are right, from host memory and on the "
+    "compute stream") {
   if (!has_gpu()) {
-    MESSAGE("this machine has no GPU: the other test's case");
+    MESSAGE("skipped: this machine has no GPU");
     return;
   }
   auto comm = make_communicator("nccl", {});

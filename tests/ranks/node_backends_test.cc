@@ -44,7 +44,7 @@ TEST_CASE("shm, gloo: every collective gives the closed form at 1, 2, 4 and 7 ra
   }
 }
 
-TEST_CASE("shm, gloo: ranks that call something else are named on every rank") {
+TEST_CASE("shm, gloo: the error on every rank names the ranks that make a different call") {
   for (const Backend& backend : kBackends) {
     for (const int size : {2, 4, 7}) {
       for (const Mismatch mismatch : kMismatches) {
@@ -56,7 +56,7 @@ TEST_CASE("shm, gloo: ranks that call something else are named on every rank") {
   }
 }
 
-TEST_CASE("shm, gloo: two communicators over one store do not meet") {
+TEST_CASE("shm, gloo: two communicators over one store do not disturb each other") {
   for (const Backend& backend : kBackends) {
     CAPTURE(backend.name);
     const auto store = std::make_shared<MemoryStore>();
@@ -79,8 +79,8 @@ TEST_CASE("shm, gloo: two communicators over one store do not meet") {
 }
 
 TEST_CASE(
-    "shm, gloo: a rank that never comes is named within the timeout, and without a store the "
-    "remedy is said") {
+    "shm, gloo: a rank that does not arrive is named after the timeout, and the error without a "
+    "store has a remedy") {
   for (const Backend& backend : kBackends) {
     CAPTURE(backend.name);
     MemoryStore store;

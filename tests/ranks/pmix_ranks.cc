@@ -126,8 +126,8 @@ void check_other_world(World world, const Env& env, std::vector<std::string>& fa
   }
 }
 
-/// Checks that waiting for a key that no rank puts ends in time, with the key and the rank in the
-/// error, and that the store remains usable.
+/// Checks that a wait for a key that no rank puts ends in time, and that the error has the key and
+/// the rank. The store must remain usable.
 std::vector<std::string> check_missing(Store& store, const World& world, const Env& env) {
   std::vector<std::string> failures;
   check_other_world(world, env, failures);

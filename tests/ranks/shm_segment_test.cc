@@ -116,7 +116,7 @@ TEST_CASE("shm: collectives are correct when the 32-bit step counter wraps aroun
   }
 }
 
-TEST_CASE("shm: a lost rank is noticed also at the step where the 32-bit counter wraps around") {
+TEST_CASE("shm: a lost rank is noticed even at the step where the 32-bit counter wraps around") {
   constexpr std::uint64_t kWrap = std::uint64_t{1} << 32U;
   const TemporaryDirectory folder;
   const auto before = steady_clock::now();
@@ -132,7 +132,7 @@ TEST_CASE("shm: a lost rank is noticed also at the step where the 32-bit counter
   CHECK(steady_clock::now() - before < std::chrono::seconds(10));
 }
 
-TEST_CASE("shm: a rank 0 that cannot say where its memory is tells the others at once") {
+TEST_CASE("shm: if rank 0 cannot publish its memory, the others get its error at once") {
   for (const int size : {2, 4, 7}) {
     CAPTURE(size);
     MemoryStore store;
@@ -155,8 +155,7 @@ TEST_CASE("shm: a rank 0 that cannot say where its memory is tells the others at
 // The sanitizers need descriptors themselves: without any, they report valid objects as invalid.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE(
-    "shm: a rank 0 that cannot answer the others, for lack of descriptors, says so and nobody "
-    "waits") {
+    "shm: if rank 0 has no descriptors left to answer the others, all ranks get an error at once") {
   for (const int size : {2, 4, 7}) {
     CAPTURE(size);
     const TemporaryDirectory folder;
@@ -175,8 +174,7 @@ TEST_CASE(
 }
 #endif
 
-TEST_CASE(
-    "shm: ranks poll where each can have a processor of its own, and sleep where they share") {
+TEST_CASE("shm: ranks poll if each has its own processor, and sleep if they share one") {
   const ProcessorSet all = own_processors();
   std::vector<std::size_t> first;
   for (std::size_t i = 0; i < all.size() && first.size() < 2; ++i) {
@@ -200,7 +198,7 @@ TEST_CASE(
   };
   CHECK(polls(2, [&](int) { return first[0]; }) == std::vector<int>{0, 0});
   if (usable_processors() < 2) {
-    MESSAGE("this process has one processor: ranks cannot be bound to two");
+    MESSAGE("skipped: this process has one processor, so ranks cannot be bound to two");
     return;
   }
   CHECK(polls(2, [&](int rank) { return first[static_cast<std::size_t>(rank)]; }) ==
@@ -209,7 +207,7 @@ TEST_CASE(
         std::vector<int>(4, 0));
 }
 
-TEST_CASE("shm: every part of the shared memory begins with a page, whatever a page's size") {
+TEST_CASE("shm: every part of the shared memory begins at a page boundary, for any page size") {
   for (const std::size_t page : {4096U, 16384U, 65536U}) {
     for (const int ranks : {1, 2, 4, 7, 128, 1000}) {
       CAPTURE(page);

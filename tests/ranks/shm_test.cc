@@ -47,8 +47,7 @@ std::vector<std::string> on_ranks(
 }  // namespace
 
 TEST_CASE(
-    "shm: it is what auto takes for the ranks of one node that have a store, also under an MPI "
-    "launcher") {
+    "shm: auto selects it for the ranks of one node with a store, also under an MPI launcher") {
   for (const bool has_launcher : {false, true}) {
     check_none(on_threads(
         "auto", 2,
@@ -60,7 +59,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("shm: calls of ranks that differ do not hang even if they are not compared beforehand") {
+TEST_CASE("shm: different calls of ranks are an error even if calls are not compared beforehand") {
   const auto body = [](Communicator& comm) -> std::vector<std::string> {
     std::vector<float> values(100'000, 1.0F);
     const bool deviates = comm.rank() == 2;
@@ -81,7 +80,7 @@ TEST_CASE("shm: calls of ranks that differ do not hang even if they are not comp
   CHECK(steady_clock::now() - before < std::chrono::seconds(20));
 }
 
-TEST_CASE("shm: a sum is the same bytes on every rank, and near the sum in double") {
+TEST_CASE("shm: a sum has the same bytes on every rank, and is close to the sum in double") {
   constexpr std::size_t kCount = 300'001;
   for (const int size : {2, 4, 7}) {
     CAPTURE(size);
@@ -146,7 +145,7 @@ TEST_CASE("shm: a rank that lives but does not call within the timeout is named"
   CHECK(steady_clock::now() - before < std::chrono::seconds(10));
 }
 
-TEST_CASE("shm: ranks of two nodes are refused with the remedy") {
+TEST_CASE("shm: ranks on two nodes are refused with a remedy") {
   MemoryStore store;
   auto options = options_of(0, 4, store);
   options.world.local_size = 2;
@@ -214,7 +213,7 @@ TEST_CASE("shm: shared memory is zeroed, the same for all ranks, and outlives th
   CHECK(kept.get()[7] == std::byte{1});
 }
 
-TEST_CASE("shm: where one rank finds no room nothing is shared on any, and collectives go on") {
+TEST_CASE("shm: if one rank has no room, no rank shares memory, and collectives still work") {
   const TemporaryDirectory folder;
   const auto codes = in_processes(3, folder.path(), [](int rank, Store& store) {
     const auto comm = make_communicator("shm", options_of(rank, 3, store));
@@ -237,7 +236,8 @@ TEST_CASE("shm: where one rank finds no room nothing is shared on any, and colle
 }
 
 TEST_CASE(
-    "shm: no room is an error that says how much is needed, on every rank, and nobody waits") {
+    "shm: if there is no shared memory at the start, every rank gets an error with the needed size "
+    "at once") {
   const TemporaryDirectory folder;
   const auto before = steady_clock::now();
   const auto codes = in_processes(2, folder.path(), [](int rank, Store& store) {
@@ -253,7 +253,8 @@ TEST_CASE(
   CHECK(steady_clock::now() - before < std::chrono::seconds(10));
 }
 
-TEST_CASE("shm: a killed rank is named by all others at once, and nothing is left of it") {
+TEST_CASE(
+    "shm: a killed rank is named by all others at once, and none of its shared memory is left") {
   constexpr int kSize = 4;
   constexpr int kVictim = 2;
   const TemporaryDirectory folder;
@@ -277,8 +278,7 @@ TEST_CASE("shm: a killed rank is named by all others at once, and nothing is lef
   }
 }
 
-TEST_CASE(
-    "shm: what goes into shared memory arrives whole from and at any place, streamed or not") {
+TEST_CASE("shm: bytes are copied correctly into shared memory at any alignment, streamed or not") {
   constexpr std::size_t kSpare = 256;
   std::mt19937 random(1);
   // A small call, which streams, and a large one.

@@ -16,7 +16,9 @@ TrainOptions augmented() {
 
 }  // namespace
 
-TEST_CASE("augmented ranks train as one, and not as without augmentation") {
+TEST_CASE(
+    "augmented training on N ranks equals training on one, and differs from training without "
+    "augmentation") {
   // The tolerance is for rounding: the ranks add the same numbers in another order, in 22 steps.
   check_that_ranks_train_as_one(augmented(), 1e-4);
   const auto plain = train(1, small_options(), {}, "single");
@@ -30,7 +32,7 @@ TEST_CASE("augmented training resumes to the same bits") {
   check_that_it_resumes(options);
 }
 
-TEST_CASE("a micro-batch's samples are changed as those of the whole batch") {
+TEST_CASE("the samples of micro-batches get the same augmentation as in the whole batch") {
   TrainOptions options = augmented();
   const auto whole = train(1, options, {}, "single");
   options.micro_batch = 5;
@@ -38,7 +40,7 @@ TEST_CASE("a micro-batch's samples are changed as those of the whole batch") {
   CHECK(largest_difference(whole[0].parameters, parts[0].parameters) < 1e-4);
 }
 
-TEST_CASE("images that are not square cannot be turned, but mirrored") {
+TEST_CASE("images that are not square cannot be rotated, but can be mirrored") {
   Split data = drawn_data(60);
   for (Dataset* half : {&data.train, &data.test}) {
     half->height = 14;

@@ -25,8 +25,8 @@ TrainOptions options_with(const std::string& batchnorm) {
 }  // namespace
 
 TEST_CASE(
-    "synchronised batchnorm on N ranks trains as on one, also where some ranks have no sample "
-    "left") {
+    "synchronised batchnorm on N ranks trains as on one, also if some ranks have no samples in a "
+    "step") {
   // The tolerance is for rounding: the ranks add the same numbers in another order, in 22 steps,
   // and each sum is divided by its channel's deviation.
   check_that_ranks_train_as_one(options_with("batchnorm sync"), 1e-4);
@@ -36,8 +36,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "local batchnorm is another training on several ranks, whose running statistics are the same "
-    "on all") {
+    "local batchnorm gives other parameters on several ranks, and the same running statistics on "
+    "all ranks") {
   const TrainOptions options = options_with("batchnorm");
   const auto one = train(1, options);
   TrainOptions parts = options;

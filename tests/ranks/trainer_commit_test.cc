@@ -52,7 +52,7 @@ std::size_t committed(const fs::path& folder) {
 
 }  // namespace
 
-TEST_CASE("no checkpoint is committed of sums that were cut off, on any number of ranks") {
+TEST_CASE("no checkpoint is committed after a collective was cut off, on any number of ranks") {
   for (const int size : {1, 2, 4, 7}) {
     for (const bool is_cut_off : {false, true}) {
       CAPTURE(size);

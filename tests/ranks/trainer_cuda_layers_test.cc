@@ -103,7 +103,7 @@ Trained train(Kernels<T>& kernels, const Words& words, const ImageShape& image, 
     kernels.update(SgdFormula<T>{T(0.05), 0, 0}, {.parameters = network.parameters().data(),
                                                   .gradients = network.gradients().data(),
                                                   .count = network.parameters().size()});
-    network.keep_observed();
+    network.update_running();
   }
   network.forward(kBatch);
   to_host(network.output(), kBatch * kClasses, result.evaluated);
@@ -128,7 +128,7 @@ void compare(const Trained& got, const Trained& expected, double tolerance) {
 }  // namespace
 
 TEST_CASE(
-    "convolutions of the GPU give the CPU's numbers in float32, and the same bits each time") {
+    "convolutions on the GPU give the CPU's numbers in float32, and the same bits each time") {
   const auto device = gpu();
   if (device == nullptr) return;
   const Comparison compare{*device};
@@ -184,7 +184,7 @@ TEST_CASE(
   for (const std::string& name : device->layers().implementations()) MESSAGE(name);
 }
 
-TEST_CASE("pooling, dropout and sums of the GPU are the CPU's") {
+TEST_CASE("pooling, dropout and sums on the GPU give the CPU's numbers") {
   const auto device = gpu();
   if (device == nullptr) return;
   const Comparison compare{*device};
@@ -245,7 +245,7 @@ TEST_CASE("pooling, dropout and sums of the GPU are the CPU's") {
 }
 
 TEST_CASE(
-    "batch normalisation of the GPU gives the CPU's numbers, alone and with sums of other ranks") {
+    "batch normalisation on the GPU gives the CPU's numbers, alone and with sums of other ranks") {
   const auto device = gpu();
   if (device == nullptr) return;
   const Comparison compare{*device};
@@ -260,9 +260,9 @@ TEST_CASE(
     for (float& value : x) value = 3 + value / 4;
     const auto dy = numbers(rows * channels, 2);
     std::vector<float> running(2 * channels, 2.5F);
-    int asked = 0;
+    int calls = 0;
     const SumOverRanks others = [&](std::span<double> sums) {
-      ++asked;
+      ++calls;
       for (double& sum : sums) sum += 1;
     };
     for (const SumOverRanks* sum_over_ranks :
@@ -301,11 +301,11 @@ TEST_CASE(
             1e-5, 10);
       }
     }
-    CHECK(asked > 0);
+    CHECK(calls > 0);
   }
 }
 
-TEST_CASE("every layer's forward and backward on the GPU are the CPU's") {
+TEST_CASE("forward and backward of every layer on the GPU give the CPU's numbers") {
   const auto device = gpu();
   if (device == nullptr) return;
   const auto host = make_cpu_kernels<float>(1);
@@ -334,7 +334,7 @@ TEST_CASE("every layer's forward and backward on the GPU are the CPU's") {
   }
 }
 
-TEST_CASE("in bf16 convolutions are those of rounded inputs, their results rounded too") {
+TEST_CASE("in bf16, convolutions are computed from rounded inputs, and their results are rounded") {
   const auto device = gpu({.precision = Precision::kBfloat16});
   if (device == nullptr) return;
   const auto host = make_cpu_kernels<float>(1);
@@ -368,7 +368,7 @@ TEST_CASE("in bf16 convolutions are those of rounded inputs, their results round
   for (const std::string& name : device->layers().implementations()) MESSAGE(name);
 }
 
-TEST_CASE("mlp and cnn in bf16 stay near those in float32") {
+TEST_CASE("mlp and cnn in bf16 stay close to float32") {
   const auto device = gpu();
   if (device == nullptr) return;
   const auto rounding = gpu({.precision = Precision::kBfloat16});
@@ -388,7 +388,7 @@ TEST_CASE("mlp and cnn in bf16 stay near those in float32") {
   }
 }
 
-TEST_CASE("cnn and a residual network trained on the GPU are those trained on the CPU") {
+TEST_CASE("cnn and a residual network trained on the GPU match those trained on the CPU") {
   const auto device = gpu();
   if (device == nullptr) return;
   const auto host = make_cpu_kernels<float>(1);
@@ -403,9 +403,9 @@ TEST_CASE("cnn and a residual network trained on the GPU are those trained on th
                        "relu",
                        "avgpool 8",
                        "dense 10"};
-  // On the CPU, float differs from double by 8e-7. But among a million numbers some are so near
-  // to a ReLU's 0, or to the largest number of their window, that rounding decides the path of
-  // their gradient.
+  // On the CPU, float differs from double by 8e-7. The tolerance is larger, because some of a
+  // million numbers are so near to a ReLU's 0, or to the largest number of their window, that
+  // rounding decides the path of their gradient.
   constexpr double kTolerance = 1e-3;
   const Words cnn = *named_model("cnn", {}, 10);
   compare(train(*device, cnn, {28, 28, 1}, 5), train(*host, cnn, {28, 28, 1}, 5), kTolerance);

@@ -49,7 +49,7 @@ std::vector<float> trained(Kernels<float>& kernels, const TrainOptions& options)
 
 }  // namespace
 
-TEST_CASE("a model trained on the GPU is the one trained on the CPU, or the missing GPU is named") {
+TEST_CASE("training on the GPU gives the CPU's parameters, or the error names the missing GPU") {
   const auto device = gpu();
   if (device == nullptr) return;
   // The tolerance is for the rounding of 20 steps.
@@ -57,7 +57,7 @@ TEST_CASE("a model trained on the GPU is the one trained on the CPU, or the miss
   check_close(trained(*device, short_run()), trained(*host, short_run()), 1e-4, 1);
 }
 
-TEST_CASE("data that stay in host memory train the same model, to the bit") {
+TEST_CASE("training with data in host memory gives the same bits as with data on the GPU") {
   const auto device = gpu();
   if (device == nullptr) return;
   const auto streaming = gpu({.most_data_bytes = 1000});
@@ -66,7 +66,7 @@ TEST_CASE("data that stay in host memory train the same model, to the bit") {
   CHECK(trained(*streaming, short_run()) == trained(*device, short_run()));
 }
 
-TEST_CASE("steps that go to the GPU as one train the same model, to the bit") {
+TEST_CASE("recorded steps (CUDA graphs) give the same bits as separate operations") {
   if (gpu() == nullptr) return;
   std::vector<TrainOptions> runs;
   for (const char* rule : {"sgd", "adam", "lars"}) {  // lars waits for norms during a step
@@ -99,7 +99,7 @@ TEST_CASE("steps that go to the GPU as one train the same model, to the bit") {
   }
 }
 
-TEST_CASE("what is copied to the GPU may change at once, however much is on its way") {
+TEST_CASE("a host array may change as soon as its copy to a real GPU is queued") {
   const auto device = gpu();
   if (device == nullptr) return;
   std::vector<std::vector<float>> sent;

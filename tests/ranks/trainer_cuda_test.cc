@@ -16,7 +16,8 @@
 #include "tests/ranks/on_gpu.h"
 
 namespace dlrun::trainer {
-TEST_CASE("every operation gives the CPU's numbers on the GPU, or the missing GPU is named") {
+TEST_CASE(
+    "every operation on the GPU gives the CPU's numbers, or the error names the missing GPU") {
   const auto device = gpu();
   if (device == nullptr) return;
   const auto host = make_cpu_kernels<float>(1);
@@ -126,7 +127,7 @@ TEST_CASE("every operation gives the CPU's numbers on the GPU, or the missing GP
   });
 }
 
-TEST_CASE("in bf16 products are those of rounded inputs, added up in float32") {
+TEST_CASE("in bf16, products are computed from rounded inputs and added up in float32") {
   const auto device = gpu({.precision = Precision::kBfloat16});
   if (device == nullptr) return;
   CHECK(device->description().ends_with(", bf16"));

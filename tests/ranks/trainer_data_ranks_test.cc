@@ -20,7 +20,7 @@ std::vector<Trained> train_by_file(int size, const fs::path& folder, TrainOption
     DataOptions data;
     data.dataset = "arrays";
     data.path = folder;
-    data.is_by_file = true;
+    data.has_own_partitions = true;
     data.rank = communicator.rank();
     data.size = size;
     const auto split = load_data(data);
@@ -47,7 +47,8 @@ TrainOptions descent() {
 }  // namespace
 
 TEST_CASE(
-    "a step over all partitions is the step over all data, however the files lie on the ranks") {
+    "a step over all partitions equals a step over all data, however the files are distributed "
+    "over the ranks") {
   const TemporaryDirectory folder;
   REQUIRE(write_digits(folder.path(), 300, 50, 1, 7));
   TrainOptions options = descent();
@@ -69,7 +70,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a batch that no rank's partitions can fill is refused with the rank that has most") {
+TEST_CASE(
+    "a batch larger than every rank's partitions is refused with the rank that has the most "
+    "samples") {
   const TemporaryDirectory folder;
   REQUIRE(write_digits(folder.path(), 300, 50, 1, 3));
   TrainOptions options = descent();
@@ -82,7 +85,7 @@ TEST_CASE("a batch that no rank's partitions can fill is refused with the rank t
   }
 }
 
-TEST_CASE("partitions of unlike size train, and resume to the same bits") {
+TEST_CASE("training with partitions of different sizes works, and resumes to the same bits") {
   const TemporaryDirectory folder;
   REQUIRE(write_digits(folder / "data", 300, 50, 1, 3));  // rank 0 has 200 samples, rank 1 has 100
   TrainOptions options = descent();
@@ -106,8 +109,8 @@ TEST_CASE("partitions of unlike size train, and resume to the same bits") {
 }
 
 TEST_CASE(
-    "within an epoch a run whose files lie on other ranks is refused, and goes on from an epoch's "
-    "end") {
+    "a run with other files per rank can resume from the end of an epoch, but not from its "
+    "middle") {
   const TemporaryDirectory folder;
   REQUIRE(write_digits(folder / "data", 300, 50, 1, 3));
   TrainOptions options = descent();
@@ -146,7 +149,7 @@ TEST_CASE(
   CHECK(resumed[0].outcome->steps == 15 + 8);  // 100 samples per rank in batches of 14
 }
 
-TEST_CASE("samples of several classes train with the sigmoid loss, on N ranks as on one") {
+TEST_CASE("samples with several classes train with the sigmoid loss on N ranks as on one") {
   Split data = drawn_data();
   for (Dataset* half : {&data.train, &data.test}) {
     std::vector<std::uint8_t> labels;

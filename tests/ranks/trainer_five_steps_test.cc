@@ -44,7 +44,7 @@ double last_loss(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("the five steps train alone, and on N ranks as alone") {
+TEST_CASE("the five-steps example trains alone, and gives the same result on N ranks") {
   const TemporaryDirectory folder;
   const auto alone = run({kFiveSteps, "alone"}, folder.path());
   REQUIRE_MESSAGE(alone.exit_code == 0, alone.err);
@@ -75,7 +75,9 @@ TEST_CASE("the five steps train alone, and on N ranks as alone") {
 #endif
 }
 
-TEST_CASE("a job knows its GPU, its learning rate and what does not fit its optimizer") {
+TEST_CASE(
+    "DistributedJob gives GPU and scaled learning rate, and the optimizer refuses wrong names and "
+    "shapes") {
   Env env;
   auto job = DistributedJob::initialise("auto", env);
   REQUIRE_MESSAGE(job.has_value(), job.error().message);

@@ -9,8 +9,7 @@
 
 namespace dlrun::trainer {
 
-TEST_CASE(
-    "patches are learnt on any number of ranks, with the same F1 of each class on all ranks") {
+TEST_CASE("patches can be learned on any number of ranks, with the same F1 on all ranks") {
   const Split data{generate_patches(280, 8, 1, false), generate_patches(75, 8, 1, true), "patches"};
   TrainOptions options = small_options();
   options.model = "mlp";
@@ -45,7 +44,7 @@ TEST_CASE(
   CHECK(has(message_of(train(1, options, {}, "single", data)[0]), "need --loss sigmoid"));
 }
 
-TEST_CASE("a sample of one class has no F1") {
+TEST_CASE("training on samples with one class gives no F1") {
   const auto one = train(1, small_options(), {}, "single");
   REQUIRE(one[0].outcome.has_value());
   CHECK_FALSE(one[0].outcome->labels.has_value());

@@ -132,8 +132,7 @@ std::vector<float> plain_post_local(int size, const TrainOptions& options, const
 
 }  // namespace
 
-TEST_CASE(
-    "ranks that average after each step of descent train as those that average gradients do") {
+TEST_CASE("ranks that average parameters after each step train like ranks that average gradients") {
   for (const auto& [size, rule, sharding] : {std::tuple(1, "sgd", Sharding::kSample),
                                              {2, "sgd", Sharding::kEpoch},
                                              {4, "nesterov", Sharding::kSample},
@@ -158,7 +157,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("post-local SGD is the algorithm as it is written, at 2, 4 and 7 ranks") {
+TEST_CASE(
+    "post-local SGD equals a plain implementation of the published algorithm at 2, 4 and 7 ranks") {
   for (const auto& [size, steps, after] : {std::tuple(2, 3, 0.0), {4, 4, 0.6}, {7, 100, 1.0}}) {
     CAPTURE(size);
     TrainOptions options = descent(size);
@@ -217,13 +217,13 @@ void check_that_local_steps_resume(const char* optimizer) {
 }
 
 TEST_CASE(
-    "a run with local steps saves what is due at its averages, and resumes from there to the same "
+    "a run with local steps saves due checkpoints at its next average, and resumes to the same "
     "bits") {
   // novograd has a state array with one number for each tensor.
   for (const char* optimizer : {"adam", "novograd"}) check_that_local_steps_resume(optimizer);
 }
 
-TEST_CASE("a signal is answered at the next average, and at an epoch's last step") {
+TEST_CASE("a signal saves a checkpoint at the next average or at the next step") {
   const TemporaryDirectory folder;
   TrainOptions options = small_options();
   options.checkpoint_keep = 100;
@@ -242,7 +242,7 @@ TEST_CASE("a signal is answered at the next average, and at an epoch's last step
   }
 }
 
-TEST_CASE("a loss that is not finite on one rank's own steps ends all ranks at the next average") {
+TEST_CASE("a loss that is not finite in a local step ends all ranks at the next average") {
   TrainOptions options = small_options();
   options.optimizer.name = "sgd";
   options.local_steps = 3;
@@ -255,7 +255,7 @@ TEST_CASE("a loss that is not finite on one rank's own steps ends all ranks at t
   }
 }
 
-TEST_CASE("of ranks whose losses differ the one is named whose loss is not finite") {
+TEST_CASE("the error names the one rank whose loss is not finite") {
   on_ranks(3, [](Communicator& communicator) {
     Split data = drawn_data();
     const bool is_black = communicator.rank() != 1;  // then only the biases grow
@@ -279,13 +279,11 @@ TEST_CASE("of ranks whose losses differ the one is named whose loss is not finit
 }
 
 TEST_CASE(
-    "what local steps cannot be put together with is refused, and so are ranks that differ in "
-    "them") {
+    "options that exclude local steps are refused, and so are different values on the ranks") {
   TrainOptions options = small_options();
   options.local_steps = 4;
   options.has_sharded_state = true;
-  CHECK(has(message_of(train(1, options)[0]),
-            "--local-steps needs the whole of the optimizer's state"));
+  CHECK(has(message_of(train(1, options)[0]), "--local-steps needs the optimizer's whole state"));
   options.has_sharded_state = false;
   options.layers = {"dense 8", "batchnorm sync", "dense 10"};
   CHECK(has(message_of(train(2, options)[1]),

@@ -39,7 +39,8 @@ TrainOptions adam() {
 
 }  // namespace
 
-TEST_CASE("compressed buckets hold the rounded sum, and the words behind them travel as they are") {
+TEST_CASE(
+    "compressed buckets have the rounded sum, and the values behind them are not compressed") {
   for (const Compression compression : {Compression::kBfloat16, Compression::kFloat16}) {
     for (const int size : {1, 2, 4, 7}) {
       CAPTURE(size);
@@ -67,7 +68,8 @@ TEST_CASE("compressed buckets hold the rounded sum, and the words behind them tr
   }
 }
 
-TEST_CASE("training with compressed gradients is near to that without, and the same on all ranks") {
+TEST_CASE(
+    "training with compressed gradients is close to training without, and equal on all ranks") {
   for (const auto& [compression, tolerance] :
        {std::pair(Compression::kBfloat16, 0.02), {Compression::kFloat16, 0.002}}) {
     TrainOptions options = clipped_descent();
@@ -95,7 +97,7 @@ TEST_CASE("training with compressed gradients is near to that without, and the s
   }
 }
 
-TEST_CASE("N ranks with sharded states train as one does") {
+TEST_CASE("N ranks with sharded optimizer states train like one rank") {
   TrainOptions options = clipped_descent();
   options.has_sharded_state = true;
   // The sums of the same numbers are added in another order, through 22 steps.
@@ -106,7 +108,9 @@ TEST_CASE("N ranks with sharded states train as one does") {
   check_that_ranks_train_as_one(options, 2e-4);
 }
 
-TEST_CASE("sharded states give the numbers of whole ones at the same size, in shared arrays, too") {
+TEST_CASE(
+    "sharded and shared optimizer states give the same numbers as whole states at the same world "
+    "size") {
   for (const TrainOptions& whole : {clipped_descent(), adam()}) {
     TrainOptions options = whole;
     options.batch = 7;
@@ -122,7 +126,7 @@ TEST_CASE("sharded states give the numbers of whole ones at the same size, in sh
 }
 
 TEST_CASE(
-    "a checkpoint of sharded states is whole: it resumes to the same bits, at another size, and "
+    "a checkpoint of sharded states can be resumed to the same bits, at another world size, and "
     "unsharded") {
   TrainOptions options = adam();
   options.has_sharded_state = true;
@@ -155,7 +159,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("each rank keeps a part, and the parts are the whole") {
+TEST_CASE("each rank keeps a part of the parameters, and the parts form the whole") {
   CHECK(EvenParts::part(10, 1) == 10);
   CHECK(EvenParts::part(10, 4) == 3);
   CHECK(EvenParts::room(10, 4) == 12);
@@ -167,7 +171,7 @@ TEST_CASE("each rank keeps a part, and the parts are the whole") {
       std::vector<float> whole(10);
       std::iota(whole.begin(), whole.end(), 1.0F);
       std::vector<float> mine(parts.part(), -1);
-      parts.take(whole, mine);
+      parts.copy_part(whole, mine);
       const auto gathered = parts.whole(mine);
       REQUIRE(gathered.has_value());
       CHECK(*gathered == whole);
@@ -199,8 +203,8 @@ TEST_CASE("each rank keeps a part, and the parts are the whole") {
 }
 
 TEST_CASE(
-    "ranks that share their arrays step, piece by piece, as one rank on the sum of their "
-    "gradients, to the bit") {
+    "ranks with shared arrays get the same bits as one rank that steps on the sum of the "
+    "gradients") {
   // Several pieces per rank; most begin inside a cache line.
   constexpr std::size_t kCount = 100'003;
   for (const int size : {2, 3}) {
@@ -252,7 +256,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("what sharding and compression cannot be put together with is refused") {
+TEST_CASE("options that exclude sharding or compression are refused") {
   TrainOptions options = small_options();
   options.has_sharded_state = true;
   options.optimizer.name = "lamb";

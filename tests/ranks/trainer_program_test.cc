@@ -73,7 +73,7 @@ const Words kSmall{"--train-samples", "300", "--test-samples", "100", "--hidden"
 }  // namespace
 
 #ifdef DLRUN_MPIEXEC
-TEST_CASE("N ranks under mpirun train as one process with the whole batch does") {
+TEST_CASE("N ranks under mpirun train like one process with the whole batch") {
   const TemporaryDirectory folder;
   const auto one =
       run(words({kProgram, "--batch", "28", "--checkpoint-dir", "one"}, kSmall), folder.path());
@@ -101,7 +101,9 @@ TEST_CASE("N ranks under mpirun train as one process with the whole batch does")
   }
 }
 
-TEST_CASE("a partition that one rank misses is named with rank and file, and ends all ranks") {
+TEST_CASE(
+    "a partition that is missing on one rank ends all ranks with an error that names rank and "
+    "file") {
   const TemporaryDirectory folder;
   REQUIRE(
       run({kProgram, "digits", "--out", "d", "--train", "300", "--test", "50", "--partitions", "4"},
@@ -122,14 +124,14 @@ TEST_CASE("a partition that one rank misses is named with rank and file, and end
   CHECK(has(missing.err, "d/train-00001-of-00004.safetensors: "));
 }
 
-TEST_CASE("two ranks learn the drawn digits to 0.95 of those held out") {
+TEST_CASE("two ranks learn the generated digits to a test accuracy of 0.95") {
   const TemporaryDirectory folder;
   const auto done = run(words(on_mpi(2), {"--dataset", "digits"}), folder.path());
   REQUIRE_MESSAGE(done.exit_code == 0, done.err);
   CHECK(parse_double(value_of(done.out, "test accuracy")).value_or(0) >= 0.95);
 }
 
-TEST_CASE("a data file that is missing or damaged ends all ranks with the file's name") {
+TEST_CASE("a missing or damaged data file ends all ranks with an error that names the file") {
   const TemporaryDirectory folder;
   REQUIRE(write_digits(folder / "d", 30, 20, 1));
   const Words data{"--dataset", "idx", "--data", (folder / "d").string()};
@@ -147,7 +149,7 @@ TEST_CASE("a data file that is missing or damaged ends all ranks with the file's
 #endif
 
 TEST_CASE(
-    "training prints its result, writes metrics and a checkpoint that Python's layout describes") {
+    "training prints its result, and writes metrics and a checkpoint in the safetensors layout") {
   const TemporaryDirectory folder;
   const auto done = run(words({kProgram, "--metrics", "m.jsonl"}, kSmall), folder.path());
   REQUIRE_MESSAGE(done.exit_code == 0, done.err);
@@ -161,7 +163,7 @@ TEST_CASE(
         784 * 32 + 32 + 32 * 10 + 10);
 }
 
-TEST_CASE("a resumed process ends with the bits of one that was never stopped") {
+TEST_CASE("a resumed process ends with the same bits as one that was never stopped") {
   const TemporaryDirectory folder;
   const Words options =
       words({kProgram, "--checkpoint-every", "3", "--checkpoint-keep", "100"}, kSmall);
@@ -201,7 +203,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a disk that is full ends the run with the file's name and leaves the checkpoint before") {
+    "a full disk ends the run with an error that names the file, and the previous checkpoint is "
+    "kept") {
   const TemporaryDirectory folder;
   REQUIRE(run(words({kProgram, "--checkpoint-every", "15"}, kSmall), folder.path()).exit_code == 0);
   fs::remove_all(folder / "ckpt/step-00000020");
@@ -217,7 +220,7 @@ TEST_CASE(
   CHECK(has(again.out, "resumed from ckpt at step 15"));
 }
 
-TEST_CASE("USR1 saves a checkpoint after the next step, and training goes on to its end") {
+TEST_CASE("USR1 saves a checkpoint after the next step, and training continues to its end") {
   const TemporaryDirectory folder;
   // The signal is blocked and pending before the program starts. The program unblocks
   // it when it is ready.
@@ -232,7 +235,7 @@ TEST_CASE("USR1 saves a checkpoint after the next step, and training goes on to 
   CHECK(fs::exists(folder / "ckpt/step-00000020/manifest.json"));
 }
 
-TEST_CASE("wrong words end the program with 64 and the reason") {
+TEST_CASE("wrong arguments end the program with code 64 and the reason") {
   const TemporaryDirectory folder;
   const auto unknown = run({kProgram, "--epoch", "3"}, folder.path());
   CHECK(unknown.exit_code == 64);
@@ -243,7 +246,7 @@ TEST_CASE("wrong words end the program with 64 and the reason") {
   CHECK(has(help.out, "--checkpoint-every"));
 }
 
-TEST_CASE("digits are written as files that training reads") {
+TEST_CASE("the digits command writes files that training can read") {
   const TemporaryDirectory folder;
   const auto written =
       run({kProgram, "digits", "--out", "d", "--train", "300", "--test", "100"}, folder.path());

@@ -63,24 +63,22 @@ void check_ranks_train_as_one(const Rules& rules, std::string_view backend = "gl
   }
 }
 
-TEST_CASE("N ranks with batch B train as one rank with batch N * B does, with sgd and nesterov") {
+TEST_CASE("N ranks with batch B train like one rank with batch N * B: sgd and nesterov") {
   check_ranks_train_as_one(kDescent);
 }
-TEST_CASE(
-    "N ranks with batch B train as one rank with batch N * B does, with adam, adamw and rmsprop") {
+TEST_CASE("N ranks with batch B train like one rank with batch N * B: adam, adamw and rmsprop") {
   check_ranks_train_as_one(kMeanSquares);
 }
-TEST_CASE(
-    "N ranks with batch B train as one rank with batch N * B does, with lars, lamb and novograd") {
+TEST_CASE("N ranks with batch B train like one rank with batch N * B: lars, lamb and novograd") {
   check_ranks_train_as_one(kLayerWise);
 }
 
-TEST_CASE("N ranks with batch B train as one rank with batch N * B does, over shared memory") {
+TEST_CASE("N ranks with batch B train like one rank with batch N * B: over shared memory") {
   check_ranks_train_as_one({kDescent[0], kMeanSquares[0], kLayerWise[1]}, "shm");
 }
 TEST_CASE(
-    "N ranks with batch B train a convolutional network as one rank with batch N * B does, dropout "
-    "and all") {
+    "N ranks with batch B train a convolutional network with dropout like one rank with batch N * "
+    "B") {
   TrainOptions options = small_options();
   options.layers = {"conv2d 4 5 stride 2",
                     "relu",
@@ -97,8 +95,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "N ranks whose batches go through the network in parts train as one does, and resume to the "
-    "same bits") {
+    "N ranks whose batches pass the network in parts train like one rank, and resume to the same "
+    "bits") {
   // 32 channels of 24 x 24 within 1.25 MiB (nn/cpu_layer_kernels.cc) give parts of 17 samples: a
   // single rank's 28 or 20 samples are two parts, 14 samples are one.
   TrainOptions options = small_options();
@@ -116,8 +114,8 @@ TEST_CASE("a convolutional network with dropout resumes to the same bits") {
 }
 
 TEST_CASE(
-    "micro-batches accumulate to the whole batch's gradient, on any number of ranks, and resume to "
-    "the same bits") {
+    "the gradients of micro-batches add up to the batch's gradient on any number of ranks, and "
+    "training resumes to the same bits") {
   TrainOptions options = small_options();
   options.optimizer.name = "sgd";
   options.learning_rate = 0.05;
@@ -142,7 +140,7 @@ TEST_CASE(
   check_that_it_resumes(options);
 }
 
-TEST_CASE("a wrong weight of the last batch would be seen") {
+TEST_CASE("leaving out the last batch changes the parameters by more than the tolerance") {
   // Dropping the last batch changes the parameters by far more than the tolerance above.
   TrainOptions options = small_options();
   options.optimizer.name = "sgd";
@@ -164,7 +162,7 @@ TEST_CASE("with epochs shared every rank ends with the same parameters after its
   }
 }
 
-TEST_CASE("more ranks than samples in a step is no reason to fail") {
+TEST_CASE("training works with more ranks than samples in a step") {
   TrainOptions options = small_options();
   options.batch = 14;  // 3 steps of 98 samples and one of 6
   options.epochs = 1;
@@ -175,8 +173,8 @@ TEST_CASE("more ranks than samples in a step is no reason to fail") {
 }
 
 TEST_CASE(
-    "a batch that is larger than a rank's shard, and a rank without a sample, are refused by "
-    "name") {
+    "a batch larger than a rank's shard, and a rank without samples, are refused with the rank's "
+    "number") {
   TrainOptions options = small_options();
   options.batch = 43;  // 300 samples on 7 ranks
   options.epochs = 1;
@@ -197,7 +195,7 @@ TEST_CASE(
     CHECK(message_of(rank) == "drawn: 3 training samples for 4 ranks: rank 3 has none");
 }
 
-TEST_CASE("ranks with different options are told apart before they train") {
+TEST_CASE("different options on one rank are an error before training") {
   const auto ranks = train(4, small_options(), [](int rank, TrainOptions& options, Session&) {
     if (rank == 2) options.learning_rate = 0.5;
   });
@@ -245,7 +243,7 @@ TEST_CASE("resuming gives the same bits as never having stopped, with every opti
     check_resume_gives_the_same_bits(*rules);
 }
 
-TEST_CASE("a run resumes at another world size where it was") {
+TEST_CASE("a run resumes at another world size from its last step") {
   const TemporaryDirectory folder;
   TrainOptions options = small_options();
   options.optimizer.name = "sgd";
@@ -268,7 +266,8 @@ TEST_CASE("a run resumes at another world size where it was") {
 }
 
 TEST_CASE(
-    "a run whose ranks share the epochs resumes at another size after as many epochs of all") {
+    "a run whose ranks share the epochs resumes at another size with the same number of epochs in "
+    "total") {
   const TemporaryDirectory folder;
   TrainOptions options = small_options();
   options.sharding = Sharding::kEpoch;
@@ -342,8 +341,8 @@ TEST_CASE("a signal on any rank saves a checkpoint after the next step, and trai
 }
 
 TEST_CASE(
-    "a checkpoint that rank 0 cannot write, or look for, ends all ranks with its name and the "
-    "file's") {
+    "a checkpoint that rank 0 cannot write or list ends all ranks with an error that names rank "
+    "and file") {
   const TemporaryDirectory folder;
   std::ofstream(folder.path() / "file") << "not a folder";
   fs::create_symlink(folder.path() / "gone" / "away", folder.path() / "link");
@@ -375,7 +374,8 @@ TEST_CASE("a loss that is not finite ends all ranks") {
   }
 }
 
-TEST_CASE("a step that ruins the parameters is not saved, though its own loss was finite") {
+TEST_CASE(
+    "a step after which parameters are not finite is not saved, even if its loss was finite") {
   const TemporaryDirectory folder;
   TrainOptions options = small_options();
   options.optimizer.name = "sgd";
@@ -405,7 +405,7 @@ TEST_CASE("a step that ruins the parameters is not saved, though its own loss wa
   CHECK(read_file(folder.path() / "latest", 100).value() == good + "\n");
 }
 
-TEST_CASE("a test loss that is not finite is no success") {
+TEST_CASE("a test loss that is not finite is an error") {
   TrainOptions options = small_options();
   options.optimizer.name = "sgd";
   options.learning_rate = 1e3;
@@ -419,7 +419,7 @@ TEST_CASE("a test loss that is not finite is no success") {
   CHECK_MESSAGE(has(message_of(alone), "drawn: the test loss is "), message_of(alone));
 }
 
-TEST_CASE("an error of one rank becomes everybody's, with its rank and host") {
+TEST_CASE("an error on one rank becomes the error of all ranks, with rank and host") {
   on_ranks(4, [](Communicator& communicator) {
     const auto none = agree(communicator, "h", Result<>());
     CHECK(none.has_value());
@@ -433,12 +433,12 @@ TEST_CASE("an error of one rank becomes everybody's, with its rank and host") {
     const auto agreed = agreed_error(common.error());
     REQUIRE(agreed.has_value());
     CHECK(agreed->rank == 2);
-    CHECK(agreed->words == "/d/x: no such file");
+    CHECK(agreed->message == "/d/x: no such file");
     CHECK_FALSE(agreed_error({Errc::kIo, "/d/x: rank 2 on h2: no"}).has_value());
   });
 }
 
-TEST_CASE("ranks that hold other bytes are named") {
+TEST_CASE("ranks with different bytes are named") {
   on_ranks(7, [](Communicator& communicator) {
     std::vector<std::uint8_t> bytes(1000, 7);
     const auto equal = equal_on_all_ranks(communicator, "parameters", bytes);

@@ -92,8 +92,8 @@ std::vector<Trained> train_traced(int size, const TrainOptions& options,
 }  // namespace
 
 TEST_CASE(
-    "a timeline has the steps of all ranks, their parts inside them, and each bucket's all-reduce "
-    "beside backward") {
+    "a timeline has the steps of all ranks with their parts, and each bucket's all-reduce during "
+    "backward") {
   const TemporaryDirectory folder;
   TrainOptions options = small_options();  // they make two buckets
   options.batch = 14;
@@ -165,8 +165,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a timeline of ranks that share arrays, or the optimizer's state, has their sums and new "
-    "parameters") {
+    "a timeline of ranks with shared arrays or sharded states has their sums and new parameters") {
   for (const bool is_shared : {true, false}) {
     CAPTURE(is_shared);
     const TemporaryDirectory folder;
@@ -197,8 +196,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a timeline that is longer than the run has all of it, tests and averages of local steps, "
-    "too") {
+    "a timeline with more steps than the run has all steps, tests and averages of local steps") {
   const TemporaryDirectory folder;
   TrainOptions options = small_options();
   options.batch = 60;
@@ -218,7 +216,8 @@ TEST_CASE(
   CHECK(tracks.at({1, 1}).size() == 3);  // the all-reduces of the first epoch
 }
 
-TEST_CASE("a timeline that one rank cannot write ends all ranks with its name") {
+TEST_CASE(
+    "a timeline that one rank cannot write ends all ranks with an error that names the rank") {
   const TemporaryDirectory folder;
   REQUIRE(write_file_atomic(folder / "file", "no folder"));
   TrainOptions options = small_options();

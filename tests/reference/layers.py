@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes layers.inc: the results that batch normalisation and the sigmoid loss must give, from an
+"""Prints layers.inc: the results that batch normalisation and the sigmoid loss must give, from an
 independent implementation.
 
-PyTorch (Debian's python3-torch 1.13) in double: BatchNorm2d in training on three batches, one after
-another, then in evaluation. The arrays are images x rows x columns x channels, as in dlrun.
-BCEWithLogitsLoss, from small to huge logits.
+All results are from PyTorch (Debian's python3-torch 1.13) in double: BatchNorm2d on three
+consecutive batches in training and then in evaluation, and BCEWithLogitsLoss from small to huge
+logits. The arrays are images x rows x columns x channels, as in dlrun.
 
   python3 tests/reference/layers.py > tests/reference/layers.inc
 """
@@ -45,7 +45,7 @@ def main():
         y = layer(x)
         y.backward(nhwc(lambda i: math.cos(0.7 * i)))
     print(f"// Made by layers.py: BatchNorm2d's output and gradients for the last of {BATCHES} batches of {N} x {H} x {W} x {C}, and")
-    print("// then its running statistics and what it makes of the same batch in evaluation.")
+    print("// then its running statistics and its output for the same batch in evaluation.")
     show("Y", y.detach())
     show("InputGradient", x.grad)
     show("WeightGradient", layer.weight.grad)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Makes optimizers.inc: the results that each optimizer must give, from independent
+"""Prints optimizers.inc: the results that each optimizer must give, from independent
 implementations.
 
-PyTorch (Debian's python3-torch 1.13) in double has SGD, Nesterov, RMSprop, Adam, AdamW and the
-clipping. It has neither LARS nor LAMB nor NovoGrad: these follow their papers line by line, in
-Python's doubles.
+The results of SGD, Nesterov, RMSprop, Adam, AdamW and the clipping are from PyTorch (Debian's
+python3-torch 1.13) in double. PyTorch has neither LARS nor LAMB nor NovoGrad, so this script
+implements them line by line from their papers, in Python's doubles.
 
-Eight parameters: a weight of six and a bias of two. Ten steps with learning rate 0.01.
+The model has a weight of six numbers and a bias of two. It takes ten steps with learning rate 0.01.
 
   python3 tests/reference/optimizers.py > tests/reference/optimizers.inc
 """
@@ -53,8 +53,8 @@ def norm(x):
 
 
 def lars(momentum, decay, trust, clip):
-    """You, Gitman & Ginsburg 2017, "Large Batch Training of Convolutional Networks", Algorithm 1. The bias has the global rate
-    and no decay."""
+    """Follows You, Gitman & Ginsburg 2017, "Large Batch Training of Convolutional Networks",
+    Algorithm 1. The bias has the global rate and no decay."""
     w = list(FIRST)
     v = [0.0] * 8
     for t in range(1, STEPS + 1):
@@ -71,8 +71,8 @@ def lars(momentum, decay, trust, clip):
 
 
 def lamb(decay, clip, beta1=0.9, beta2=0.999, eps=1e-6):
-    """You et al. 2020, "Large Batch Optimization for Deep Learning", Algorithm 2 with phi(z) = z. The bias has the global rate
-    and no decay."""
+    """Follows You et al. 2020, "Large Batch Optimization for Deep Learning", Algorithm 2 with
+    phi(z) = z. The bias has the global rate and no decay."""
     x = list(FIRST)
     m = [0.0] * 8
     v = [0.0] * 8
@@ -95,8 +95,9 @@ def lamb(decay, clip, beta1=0.9, beta2=0.999, eps=1e-6):
 
 
 def novograd(decay, clip, beta1=0.95, beta2=0.98, eps=1e-8):
-    """Ginsburg et al. 2019, "Stochastic Gradient Methods with Layer-wise Adaptive Moments", Algorithm 1, with eps in the
-    first step, too, as in NVIDIA's implementation. The bias is a layer of its own and decays."""
+    """Follows Ginsburg et al. 2019, "Stochastic Gradient Methods with Layer-wise Adaptive Moments",
+    Algorithm 1, but also adds eps in the first step, as NVIDIA's implementation does. The bias
+    counts as a separate layer, and decays."""
     w = list(FIRST)
     m = [0.0] * 8
     v = {}
@@ -134,7 +135,7 @@ def main():
     for decay, clip in ((0.0, 0.0), (0.1, 0.0), (0.1, 2.0)):
         cases.append(("novograd", 0.0, decay, clip, novograd(decay, clip)))
     print(f"// Made by optimizers.py: parameters after {STEPS} steps with learning rate {RATE}; lars has trust 0.05.")
-    print("// name, momentum, weight decay, the gradients' largest global norm (0: any), parameters")
+    print("// name, momentum, weight decay, the gradients' largest global norm (0: no limit), parameters")
     for name, momentum, decay, clip, p in cases:
         print(f'{{"{name}", {momentum}, {decay}, {clip}, {{{", ".join(repr(x) for x in p)}}}}},')
 

@@ -13,8 +13,8 @@ namespace dlrun::agent {
 namespace {
 
 TEST_CASE(
-    "a node that is not fit ends the attempt before any program starts, and all such nodes are "
-    "kept off") {
+    "a node that is not fit ends the attempt before any program starts, and all unfit nodes are "
+    "excluded") {
   Scene scene;
   scene.hello(2, 6, "disk: cannot create a file in /tmp: No space left on device");
   for (const int rank : {0, 1, 3, 5}) scene.hello(rank, 6);
@@ -31,15 +31,15 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "nodes that all fail their checks in the same way are none's fault: the run ends, and does not "
+    "if all nodes fail their checks in the same way, no node is to blame, and the run does not "
     "start again") {
   const std::string reason = "gpu: nvidia-smi: No such file or directory";
   Scene scene;
   scene.hello(2, 4, reason);
   CHECK(scene.notes.broadcasts_of("end") == 0);  // so far only n2 has failed the check
-  SUBCASE("all alike") {
+  SUBCASE("all nodes fail alike") {
     scene.hello(0, 4, reason);
-    CHECK(scene.notes.said.back() ==
+    CHECK(scene.notes.printed.back() ==
           "all 2 nodes fail the same check: " + reason +
               "; the cause is the spec or the site, not a node (health.preflight)");
     scene.hello(1, 4, reason);
@@ -51,12 +51,12 @@ TEST_CASE(
     CHECK(scene.attempt.end().cause == Cause::kNone);
     CHECK(scene.attempt.end().lost_nodes.empty());
   }
-  SUBCASE("each in its own way") {
+  SUBCASE("each node fails in its own way") {
     scene.hello(0, 4, "disk: cannot create a file in /tmp: No space left on device");
     CHECK(scene.attempt.end().first_failed->rank == 2);
     CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2", "n1"});
   }
-  SUBCASE("the other node says nothing for a while") {
+  SUBCASE("the other node reports nothing for a while") {
     CHECK(*scene.attempt.next_deadline() == scene.now + Fitness::kOthersWait);
     scene.hello(0, 4);  // one of the two ranks on n1; the other may still report a problem
     scene.pass(Fitness::kOthersWait);
@@ -75,7 +75,7 @@ TEST_CASE(
   scene.all_join(4);
   scene.pass(seconds(50));
   CHECK(scene.notes.broadcasts_of("end") == 0);
-  SUBCASE("all come, and it works") {
+  SUBCASE("all ranks join, and the collective works") {
     for (int rank = 0; rank < 4; ++rank) scene.attempt.on_checking(rank);
     for (int rank = 0; rank < 4; ++rank) scene.attempt.on_checked(rank, scene.now);
     CHECK(scene.notes.last("checked") == Json{{"ranks", 4}, {"seconds", 50}});
@@ -85,31 +85,31 @@ TEST_CASE(
   }
   std::vector<std::string> lost;
   auto reason = EndReason::kRankFailed;
-  SUBCASE("one does not come") {
+  SUBCASE("one rank does not join") {
     for (const int rank : {0, 1, 3}) scene.attempt.on_checking(rank);
     scene.attempt.on_check_failed(0, "gloo: timed out", false, scene.now);
     lost = {"n2"};
-    CHECK(scene.notes.said.back() ==
+    CHECK(scene.notes.printed.back() ==
           "rank 2 on n2: n2 is not fit for the job: its rank did not reach the check of "
           "collectives (gloo: timed "
           "out); the other 3 ranks are ended");
   }
-  SUBCASE("one has no device") {
+  SUBCASE("one rank has no device") {
     scene.attempt.on_check_failed(3, "nccl: no GPU", true, scene.now);
     CHECK(scene.notes.broadcasts_of("end") == 0);  // perhaps the other ranks have no device either
     scene.pass(Fitness::kOthersWait);
     lost = {"n2"};
   }
-  SUBCASE("none has a device") {
+  SUBCASE("no rank has a device") {
     for (const int rank : {3, 2, 0})
       scene.attempt.on_check_failed(rank, "nccl: no GPU", true, scene.now);
     reason = EndReason::kNotFit;
   }
-  SUBCASE("all come, and it does not work") {
+  SUBCASE("all ranks join, and the collective fails") {
     for (int rank = 0; rank < 4; ++rank) scene.attempt.on_checking(rank);
     scene.attempt.on_check_failed(1, "nccl: timed out", false, scene.now);
     reason = EndReason::kNotFit;
-    CHECK(scene.notes.said.back() ==
+    CHECK(scene.notes.printed.back() ==
           "collectives do not work among the ranks, although all of them joined the check: nccl: "
           "timed out (health.preflight)");
   }
@@ -120,8 +120,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a rank whose process is stopped for 3 s is ignored, and one that is stopped for good "
-    "hangs and is named") {
+    "a process that is stopped for 3 s is ignored, and one that is stopped for the limit counts as "
+    "hung and is named") {
   Scene scene({.hang_after = seconds(10)});
   scene.all_join(4);
   scene.attempt.on_stopped(2, seconds(3), scene.now);
@@ -130,7 +130,7 @@ TEST_CASE(
   CHECK(scene.notes.broadcasts_of("end") == 0);
   scene.attempt.on_stopped(2, seconds(10), scene.now);
   CHECK(scene.notes.broadcasts_of("end") == 1);
-  CHECK(scene.notes.said.back() ==
+  CHECK(scene.notes.printed.back() ==
         "rank 2 on n2: its process has been stopped for 10 s; the other 3 ranks are ended");
   end_all(scene);
   REQUIRE(scene.attempt.is_over());
@@ -140,7 +140,7 @@ TEST_CASE(
   CHECK(scene.attempt.end().suspects == std::vector<std::string>{"n2"});
 }
 
-TEST_CASE("a program that reported progress and stopped reporting hangs") {
+TEST_CASE("a program that reported progress and stopped reporting counts as hung") {
   Scene scene({.hang_after = seconds(10)});
   scene.all_join(4);
   scene.attempt.on_progress(0, {{"step", 7}}, scene.now);
@@ -153,7 +153,7 @@ TEST_CASE("a program that reported progress and stopped reporting hangs") {
   scene.pass(milliseconds(200));
   CHECK(scene.notes.broadcasts_of("end") == 1);
   CHECK(
-      scene.notes.said.back() ==
+      scene.notes.printed.back() ==
       "the run hangs: no progress was reported for 10 s (health.hang_after); the last was step 7");
   end_all(scene);
   CHECK(scene.attempt.end().cause == Cause::kHang);
@@ -161,7 +161,7 @@ TEST_CASE("a program that reported progress and stopped reporting hangs") {
   CHECK_FALSE(scene.attempt.end().first_failed);
 }
 
-TEST_CASE("a run hangs, and a node has gone silent: the node is lost, long before Slurm says so") {
+TEST_CASE("a node that is silent when the run hangs counts as lost, long before Slurm reports it") {
   Scene scene({.hang_after = seconds(10)});
   scene.all_join(4);
   scene.attempt.on_progress(0, {{"step", 7}}, scene.now);
@@ -176,7 +176,7 @@ TEST_CASE("a run hangs, and a node has gone silent: the node is lost, long befor
     CHECK(scene.notes.broadcasts_of("end") == 0);
     beat({0, 1});
     scene.pass(seconds(1));
-    CHECK(scene.notes.said.back() ==
+    CHECK(scene.notes.printed.back() ==
           "the run hangs: no progress was reported for 10 s (health.hang_after); the last was step "
           "7; no message from n2 for 10 s; it counts as lost");
     for (const int rank : {0, 1}) scene.attempt.on_exit(rank, {143, SIGTERM, {}}, scene.now);
@@ -189,7 +189,7 @@ TEST_CASE("a run hangs, and a node has gone silent: the node is lost, long befor
     CHECK(scene.notes.last("attempt_end")["lost_nodes"] == Json{"n2"});
     CHECK(scene.attempt.end().first_failed->rank == 2);
   }
-  SUBCASE("it went silent just before: that is waited out, without polling") {
+  SUBCASE("n2 fell silent just before: the verdict waits for late heartbeats, without polling") {
     scene.pass(seconds(5));
     beat({0, 1, 2, 3});
     scene.pass(milliseconds(4'900));
@@ -200,10 +200,10 @@ TEST_CASE("a run hangs, and a node has gone silent: the node is lost, long befor
     scene.pass(milliseconds(2'500));
     CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2"});
   }
-  SUBCASE("one agent of its two, or everybody, is silent: it hangs") {
+  SUBCASE("only one of the node's two agents is silent, or all agents are: the run hangs") {
     bool is_everybody = false;
-    SUBCASE("one") {}
-    SUBCASE("everybody") {
+    SUBCASE("one agent") {}
+    SUBCASE("all agents") {
       is_everybody = true;
     }
     scene.pass(seconds(9));
@@ -218,7 +218,7 @@ TEST_CASE("a run hangs, and a node has gone silent: the node is lost, long befor
       CHECK(scene.attempt.end().message.ends_with("; no message from rank 2 on n2 for 10 s"));
     }
   }
-  SUBCASE("one agent is silent, and all other ranks have ended: it is named") {
+  SUBCASE("one agent is silent, and all other ranks have ended: the silent rank is named") {
     beat({2});
     scene.pass(seconds(5));
     for (const int rank : {0, 1, 3}) {
@@ -238,7 +238,7 @@ TEST_CASE("a point that stops early ends all ranks, and its attempt is successfu
   for (int rank = 1; rank < 4; ++rank) scene.hello(rank, 4);
   scene.attempt.on_stop_early("stopped early: the best loss at 6 is 7", scene.now);
   CHECK(scene.notes.broadcasts_of("end") == 1);
-  CHECK(scene.notes.said.back() == "stopped early: the best loss at 6 is 7");
+  CHECK(scene.notes.printed.back() == "stopped early: the best loss at 6 is 7");
   end_all(scene);
   REQUIRE(scene.attempt.is_over());
   CHECK(scene.attempt.end().code == 0);
@@ -248,7 +248,7 @@ TEST_CASE("a point that stops early ends all ranks, and its attempt is successfu
   CHECK(scene.notes.last("attempt_end")["reason"] == "stopped_early");
 }
 
-TEST_CASE("a program that reports nothing never hangs unless it was given a limit") {
+TEST_CASE("a program that reports nothing counts as hung only if a limit is set") {
   Scene scene;
   scene.all_join(4);
   scene.pass(std::chrono::hours(1000));
@@ -266,7 +266,7 @@ TEST_CASE(
     scene.attempt.on_lost(2, "its agent has sent nothing for 30 s", scene.now);
     is_whole = true;
   }
-  SUBCASE("one") {
+  SUBCASE("one agent") {
     scene.attempt.on_exit(2, {143, SIGTERM, {}}, scene.now);
   }
   scene.pass(seconds(1));

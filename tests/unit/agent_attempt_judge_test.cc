@@ -29,7 +29,7 @@ EndFacts all_zero() {
   return facts;
 }
 
-TEST_CASE("a rank that fails on its own is a failure, with no line more for the user") {
+TEST_CASE("a rank that fails by itself is a failure, with no extra line for the user") {
   const auto judged = judge(failed_rank(1));
   CHECK(judged.end.cause == Cause::kFailure);
   CHECK(judged.end.code == 1);
@@ -38,7 +38,7 @@ TEST_CASE("a rank that fails on its own is a failure, with no line more for the 
   CHECK(judged.lines.empty());
 }
 
-TEST_CASE("Slurm's reason replaces the cause only of an end by Slurm's signal") {
+TEST_CASE("Slurm's reason replaces the cause only if Slurm's signal ended the rank") {
   struct Row {
     const char* reason;
     Cause cause;
@@ -76,7 +76,9 @@ TEST_CASE("Slurm's reason is the cause if a program is killed by the signal to s
   CHECK(judge(facts).end.cause == Cause::kTimeout);
 }
 
-TEST_CASE("ranks that all end with 0 complete the run, unless a warning came before") {
+TEST_CASE(
+    "ranks that all end with 0 complete the run, unless the time limit's warning came before and "
+    "allows a restart") {
   auto facts = all_zero();
   CHECK(judge(facts).end.cause == Cause::kNone);
   CHECK(judge(facts).end.message == "all 4 ranks ended with 0");
@@ -114,7 +116,7 @@ TEST_CASE("the cause of a failed rank follows from what was noted before") {
   CHECK(judge(facts).end.cause == Cause::kNone);
 }
 
-TEST_CASE("an end whose reason is nobody's fault or already final has no other cause") {
+TEST_CASE("an end without a culprit, or with a final reason, gets no other cause") {
   for (const auto& [reason, cause] :
        std::vector<std::pair<EndReason, Cause>>{{EndReason::kNotFit, Cause::kNone},
                                                 {EndReason::kIdleGpus, Cause::kNone},

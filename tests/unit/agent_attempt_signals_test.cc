@@ -11,7 +11,7 @@
 namespace dlrun::agent {
 namespace {
 
-TEST_CASE("lead's TERM cancels: the others end, the state is cancelled, the code 143") {
+TEST_CASE("a TERM to lead ends all ranks, and the attempt is cancelled with code 143") {
   Scene scene;
   scene.all_join(2);
   scene.attempt.on_own_signal(SIGTERM, scene.now);
@@ -26,7 +26,7 @@ TEST_CASE("lead's TERM cancels: the others end, the state is cancelled, the code
 }
 
 TEST_CASE(
-    "what Slurm gives as its reason is told beside its signal: a time limit is a failure, a "
+    "the message has Slurm's reason beside the signal, and a time limit is a failure but a "
     "preemption is not") {
   for (const bool word_comes_first : {false, true}) {
     for (const auto& [reason, sentence, is_cancelled] :
@@ -53,7 +53,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a rank that failed of itself is not excused by the reason that Slurm gives later") {
+TEST_CASE("a rank that failed by itself stays the cause, whatever reason Slurm gives later") {
   Scene scene;
   scene.all_join(2);
   scene.attempt.on_exit(1, {3, 0, ""}, scene.now);
@@ -63,7 +63,7 @@ TEST_CASE("a rank that failed of itself is not excused by the reason that Slurm 
   CHECK(scene.attempt.end().message.starts_with("rank 1 on n1 exited with code 3"));
 }
 
-TEST_CASE("USR1 is recorded, and passed on once only where it is asked for") {
+TEST_CASE("USR1 is recorded, and passed on once if forward_usr1 is set, otherwise not at all") {
   for (const bool forward : {false, true}) {
     CAPTURE(forward);
     Scene scene({.forwards_usr1 = forward});
@@ -80,7 +80,7 @@ TEST_CASE("USR1 is recorded, and passed on once only where it is asked for") {
 TEST_CASE(
     "a TERM that only ranks receive starts a preemption's grace time with signal_before, and "
     "ends the run without it") {
-  SUBCASE("forward") {
+  SUBCASE("with signal_before") {
     AttemptOptions options;
     options.forwards_usr1 = true;
     Scene scene(options);
@@ -91,7 +91,7 @@ TEST_CASE(
     CHECK(scene.notes.broadcasts_of("end") == 0);
     CHECK(scene.notes.count("signal") == 1);  // one event, not one for each of 10,000 ranks
   }
-  SUBCASE("not") {
+  SUBCASE("without signal_before") {
     Scene scene;
     scene.all_join(2);
     scene.attempt.on_rank_signal(0, SIGTERM, scene.now);
@@ -101,8 +101,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a nested or unknown field of a program's report is not recorded, and a report of nothing else "
-    "not at all") {
+    "nested and unknown fields of a progress report are not recorded, and a report without other "
+    "fields adds no event") {
   Scene scene;
   scene.all_join(4);
   Json nested = Json::array();
@@ -118,8 +118,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a program that reports its end again and again makes one result a second, each with all "
-    "before it") {
+    "repeated final reports are recorded at most once a second, each with all fields reported so "
+    "far") {
   Scene scene;
   scene.all_join(4);
   scene.attempt.on_progress(
@@ -136,7 +136,7 @@ TEST_CASE(
   CHECK(scene.notes.count("result") == 2);  // no new result
 }
 
-TEST_CASE("rank 0's progress is kept, at most one a second, and its final word always") {
+TEST_CASE("progress of rank 0 is recorded at most once a second, and its final report always") {
   Scene scene;
   scene.all_join(2);
   for (int step = 0; step < 100; ++step) {
@@ -152,7 +152,7 @@ TEST_CASE("rank 0's progress is kept, at most one a second, and its final word a
   CHECK(scene.notes.last("result") == Json{{"test_accuracy", 0.98}});
 }
 
-TEST_CASE("a superseded attempt ends with the code it is given") {
+TEST_CASE("a superseded attempt ends with the code of give_up()") {
   Scene scene;
   scene.all_join(2);
   scene.attempt.give_up(75, "superseded", scene.now);
@@ -163,8 +163,8 @@ TEST_CASE("a superseded attempt ends with the code it is given") {
 }
 
 TEST_CASE(
-    "ahead of the time limit the attempt ends when a checkpoint is saved, or when there is no more "
-    "time") {
+    "before the time limit the attempt ends when a checkpoint is saved, or when the time left is "
+    "used up") {
   AttemptOptions options;
   options.forwards_usr1 = true;
   options.retries_timeout = true;
@@ -176,10 +176,10 @@ TEST_CASE(
   scene.attempt.on_limit_near();
   scene.attempt.on_limit_ahead(seconds(40), scene.now);
   CHECK(scene.notes.broadcasts_of("end") == 0);
-  SUBCASE("saved") {
+  SUBCASE("a checkpoint is saved") {
     scene.attempt.on_progress(0, {{"checkpoint", 5}}, scene.now);
   }
-  SUBCASE("no more time") {
+  SUBCASE("the time left is used up") {
     scene.pass(seconds(39));
     CHECK(scene.notes.broadcasts_of("end") == 0);
     scene.pass(seconds(1));
@@ -195,8 +195,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a program that saves on the warning of the time limit and leaves with 0 is not done, unless "
-    "it says so") {
+    "a program that exits with 0 after the time limit's warning starts again, unless it reports "
+    "that it is done") {
   AttemptOptions options;
   options.forwards_usr1 = true;
   options.retries_timeout = true;
@@ -206,7 +206,7 @@ TEST_CASE(
       "all 4 ranks ended with 0 after the warning of the time limit, without a report that the "
       "program is done";
   Json last_word = {{"step", 7}, {"steps", 9}};
-  SUBCASE("it says nothing") {
+  SUBCASE("it reports nothing") {
     last_word = Json::object();
   }
   SUBCASE("it is not at its last step") {}
@@ -214,15 +214,15 @@ TEST_CASE(
     last_word = {{"step", 9}, {"steps", 9}};
     is_timeout = false;
   }
-  SUBCASE("it has told its results") {
+  SUBCASE("it has reported its results") {
     last_word = {{"final", true}, {"accuracy", 0.9}};
     is_timeout = false;
   }
-  SUBCASE("somebody else wanted a checkpoint, the limit is far") {
+  SUBCASE("another sender of USR1 asked for a checkpoint, and the limit is far") {
     is_warned = false;
     is_timeout = false;
   }
-  SUBCASE("nothing starts again for it: told, and completed") {
+  SUBCASE("a time limit starts no attempt: completed, and the message names the warning") {
     options.retries_timeout = false;
     is_timeout = false;
     message = "all 4 ranks ended with 0 after the warning of the time limit";
@@ -244,16 +244,16 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "ranks that save in a preemption's grace time and leave with 0 were preempted, if Slurm says "
-    "so, too") {
+    "ranks that exit with 0 in a preemption's grace time were preempted, unless they have reported "
+    "results") {
   AttemptOptions options;
   options.forwards_usr1 = true;
   Scene scene(options);
   scene.all_join(4);
   scene.attempt.on_rank_signal(2, SIGTERM, scene.now);
   bool is_done = false;
-  SUBCASE("it may come again") {}
-  SUBCASE("it had just told its results") {
+  SUBCASE("it has reported no results") {}
+  SUBCASE("it has reported its results") {
     scene.attempt.on_progress(0, {{"final", true}}, scene.now);
     is_done = true;
   }
@@ -265,18 +265,18 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "what ended an attempt is told by a cause (a failure, memory, a preemption), and a "
-    "cancellation has none") {
+    "each end of an attempt has its cause (a failure, memory, a preemption), and a cancellation "
+    "has none") {
   Scene scene;
   scene.all_join(4);
   Cause expected = Cause::kFailure;
-  SUBCASE("a code of its own") {
+  SUBCASE("a rank exits with a code") {
     scene.attempt.on_exit(1, {1, 0, {}}, scene.now);
   }
-  SUBCASE("killed") {
+  SUBCASE("a rank is killed") {
     scene.attempt.on_exit(1, {137, SIGKILL, {}}, scene.now);
   }
-  SUBCASE("killed for its memory") {
+  SUBCASE("a rank is killed because memory ran out") {
     scene.attempt.on_out_of_memory();
     scene.attempt.on_exit(1, {137, SIGKILL, {}}, scene.now);
     expected = Cause::kOom;
@@ -286,12 +286,12 @@ TEST_CASE(
     scene.attempt.on_own_signal(SIGTERM, scene.now);
     expected = Cause::kPreemption;
   }
-  SUBCASE("requeued by somebody") {
+  SUBCASE("a person requeues the job") {
     scene.attempt.on_cancelled("JOB REQUEUE");
     scene.attempt.on_own_signal(SIGTERM, scene.now);
     expected = Cause::kRequeue;
   }
-  SUBCASE("its node failed") {
+  SUBCASE("a node of the job failed") {
     scene.attempt.on_cancelled("NODE FAILURE on n2");
     scene.attempt.on_own_signal(SIGTERM, scene.now);
     expected = Cause::kNodeFailure;

@@ -11,7 +11,7 @@
 namespace dlrun::agent {
 namespace {
 
-TEST_CASE("the ranks start when the last has said hello, with rank 0's address and port") {
+TEST_CASE("the ranks start when the last one has joined, with rank 0's address and port") {
   Scene scene;
   for (const int rank : {3, 0, 1}) scene.hello(rank, 4);
   CHECK(scene.notes.sent.empty());
@@ -25,12 +25,12 @@ TEST_CASE("the ranks start when the last has said hello, with rank 0's address a
   CHECK(scene.notes.last("joined") == Json{{"ranks", 4}, {"hosts", "n[1-2]"}, {"seconds", 0.25}});
 }
 
-TEST_CASE("the attempt succeeds only with an exit record of 0 of every rank") {
+TEST_CASE("an attempt succeeds only if every rank has an exit record with code 0") {
   Scene scene;
   scene.all_join(4);
   for (int rank = 0; rank < 3; ++rank) scene.attempt.on_exit(rank, {}, scene.now);
   CHECK_FALSE(scene.attempt.is_over());
-  SUBCASE("all four") {
+  SUBCASE("all four ranks") {
     scene.attempt.on_exit(3, {}, scene.now);
     CHECK_FALSE(scene.attempt.is_over());
     scene.attempt.on_step_end(0, "", scene.now);
@@ -39,14 +39,14 @@ TEST_CASE("the attempt succeeds only with an exit record of 0 of every rank") {
     CHECK(scene.attempt.end().reason == EndReason::kOk);
     CHECK(scene.attempt.end().message == "all 4 ranks ended with 0");
   }
-  SUBCASE("three, and srun says 0") {
+  SUBCASE("three ranks, and srun exits with 0") {
     scene.attempt.on_step_end(0, "", scene.now);
     scene.pass(seconds(3));
     REQUIRE(scene.attempt.is_over());
     CHECK(scene.attempt.end().code != 0);
     CHECK(scene.attempt.end().first_failed->rank == 3);
   }
-  SUBCASE("all four, and srun lies: the records hold, and it is written down") {
+  SUBCASE("all four ranks, and srun exits with 143: the records count, with a warning") {
     scene.attempt.on_exit(3, {}, scene.now);
     scene.attempt.on_step_end(143, "srun: something", scene.now);
     CHECK(scene.attempt.end().code == 0);
@@ -55,13 +55,14 @@ TEST_CASE("the attempt succeeds only with an exit record of 0 of every rank") {
 }
 
 TEST_CASE(
-    "the first failed rank is named with host and signal, its code is the attempt's, the others "
-    "are ended") {
+    "the first failed rank is named with host and signal, its code is the attempt's, and the other "
+    "ranks are ended") {
   Scene scene;
   scene.all_join(8);
   scene.attempt.on_exit(3, {137, SIGKILL, ""}, scene.now);
-  REQUIRE(scene.notes.said.size() == 1);
-  CHECK(scene.notes.said[0] == "rank 3 on n2 was killed by SIGKILL; the other 7 ranks are ended");
+  REQUIRE(scene.notes.printed.size() == 1);
+  CHECK(scene.notes.printed[0] ==
+        "rank 3 on n2 was killed by SIGKILL; the other 7 ranks are ended");
   CHECK(scene.notes.broadcasts_of("end") == 1);
   scene.attempt.on_exit(5, {143, SIGTERM, ""}, scene.now);
   scene.attempt.on_exit(6, {1, 0, ""}, scene.now);
@@ -83,24 +84,25 @@ TEST_CASE("the message says whether a rank exited with a code or its command doe
   SUBCASE("code") {
     scene.attempt.on_exit(1, {3, 0, ""}, scene.now);
     scene.pass(Attempt::kCulpritWait);
-    CHECK(scene.notes.said[0] == "rank 1 on n1 exited with code 3; the other rank is ended");
+    CHECK(scene.notes.printed[0] == "rank 1 on n1 exited with code 3; the other rank is ended");
   }
   SUBCASE("error") {
     scene.attempt.on_exit(0, {127, 0, "python3: command not found (PATH=/bin)"}, scene.now);
-    CHECK(scene.notes.said[0] ==
+    CHECK(scene.notes.printed[0] ==
           "rank 0 on n1: python3: command not found (PATH=/bin); the other rank is ended");
   }
 }
 
 TEST_CASE(
-    "a rank that leaves because another has died is not blamed, though it is heard of first") {
+    "a rank that exits because another rank died is not blamed, even if its exit is reported "
+    "first") {
   Scene scene;
   scene.all_join(4);
   const RankEnd gone{68, 0, "rank 2 is gone", true, -1};
   const RankEnd left{1, 0, "", true};
   scene.attempt.on_exit(0, gone, scene.now);
   CHECK(scene.notes.broadcasts_of("end") == 1);  // the other ranks are ended at once anyway
-  CHECK(scene.notes.said.empty());
+  CHECK(scene.notes.printed.empty());
   SUBCASE("killed") {
     scene.attempt.on_exit(1, left, scene.now);
     scene.attempt.on_exit(2, {137, SIGKILL, "", true}, scene.now);
@@ -112,7 +114,7 @@ TEST_CASE(
     scene.attempt.on_exit(2, {137, SIGKILL, "", true}, scene.now);
     CHECK(scene.attempt.end().code == 137);
   }
-  SUBCASE("left with a code of its own") {
+  SUBCASE("exited with a code") {
     scene.attempt.on_exit(2, left, scene.now);
     scene.attempt.on_exit(1, {143, SIGTERM, "", false}, scene.now);
     scene.pass(Attempt::kCulpritWait);
@@ -121,16 +123,16 @@ TEST_CASE(
   SUBCASE("its agent is lost") {
     scene.attempt.on_lost(2, "the connection was closed", scene.now);
     scene.pass(milliseconds(200));
-    CHECK(scene.notes.said.empty());
+    CHECK(scene.notes.printed.empty());
     scene.attempt.on_task_end(2, "n2", 137, SIGKILL, scene.now);
     CHECK(scene.attempt.end().code == 137);
   }
-  REQUIRE(scene.notes.said.size() == 1);
-  CHECK(scene.notes.said[0].starts_with("rank 2 on n2 "));
+  REQUIRE(scene.notes.printed.size() == 1);
+  CHECK(scene.notes.printed[0].starts_with("rank 2 on n2 "));
   CHECK(scene.attempt.end().first_failed->rank == 2);
 }
 
-TEST_CASE("a rank that was killed because the attempt ends is not taken for its cause") {
+TEST_CASE("a rank that was killed because the attempt ends is not the cause of that end") {
   Scene scene;
   scene.all_join(4);
   scene.attempt.on_exit(0, {1, 0, "", true}, scene.now);
@@ -144,8 +146,8 @@ TEST_CASE("if all ranks end because of one failed rank, that rank is named, with
   scene.all_join(4);
   for (const int rank : {3, 1})
     scene.attempt.on_exit(rank, {74, 0, "ckpt: No space left on device", true, 2}, scene.now);
-  REQUIRE(scene.notes.said.size() == 1);
-  CHECK(scene.notes.said[0] ==
+  REQUIRE(scene.notes.printed.size() == 1);
+  CHECK(scene.notes.printed[0] ==
         "rank 2 on n2: ckpt: No space left on device; the other 3 ranks are ended");
   CHECK(scene.notes.last("rank_failed")["pid"] == 1002);
 }
@@ -172,40 +174,42 @@ TEST_CASE(
   CHECK(end.cause == Cause::kFailure);
   CHECK_FALSE(end.first_failed);
   CHECK(end.suspects.empty());  // the nodes are healthy
-  CHECK(scene.notes.said ==
+  CHECK(scene.notes.printed ==
         std::vector<std::string>{"the step's launcher was killed by SIGKILL; its ranks are ended"});
 }
 
 TEST_CASE(
-    "how a lost agent died is taken from the launcher, before or after the connection breaks") {
+    "the launcher's report gives the signal that killed a lost agent, before or after the "
+    "connection breaks") {
   Scene scene;
   scene.all_join(4);
-  const auto told = [&] { scene.attempt.on_task_end(2, "n2", 139, SIGSEGV, scene.now); };
+  const auto report_signal = [&] { scene.attempt.on_task_end(2, "n2", 139, SIGSEGV, scene.now); };
   const auto lost = [&] { scene.attempt.on_lost(2, "the connection was closed", scene.now); };
-  SUBCASE("before") {
-    told();
-    CHECK(scene.notes.said.empty());  // the rank's own report may still be on its way
+  SUBCASE("the report comes before the loss") {
+    report_signal();
+    CHECK(scene.notes.printed.empty());  // the rank's own report may still be on its way
     lost();
   }
-  SUBCASE("after") {
+  SUBCASE("the report comes after the loss") {
     lost();
     CHECK(scene.notes.broadcasts_of("end") == 1);  // the other ranks are ended at once anyway
-    CHECK(scene.notes.said.empty());
-    told();
+    CHECK(scene.notes.printed.empty());
+    report_signal();
   }
-  CHECK(scene.notes.said == std::vector<std::string>{
-                                "rank 2 on n2 was killed by SIGSEGV; the other 3 ranks are ended"});
+  CHECK(
+      scene.notes.printed ==
+      std::vector<std::string>{"rank 2 on n2 was killed by SIGSEGV; the other 3 ranks are ended"});
   CHECK(scene.attempt.end().code == 139);
 }
 
-TEST_CASE(
-    "a lost agent of which nobody says more is named within a second, with the code of a kill") {
+TEST_CASE("a lost agent without any other report is named within a second, with code 137") {
   Scene scene;
   scene.all_join(4);
   scene.attempt.on_lost(1, "the connection was closed", scene.now);
   scene.pass(seconds(1));
-  REQUIRE(scene.notes.said.size() == 1);
-  CHECK(scene.notes.said[0].starts_with("rank 1 on n1: its agent is lost without an exit record"));
+  REQUIRE(scene.notes.printed.size() == 1);
+  CHECK(
+      scene.notes.printed[0].starts_with("rank 1 on n1: its agent is lost without an exit record"));
   CHECK(scene.attempt.end().code == 137);
 }
 
@@ -240,7 +244,7 @@ TEST_CASE("two TERMs end the attempt within 5 s, though neither the step nor the
 }
 
 TEST_CASE(
-    "lead without descriptors for its ranks says so at once, and does not start again for that") {
+    "lead without descriptors for its ranks reports it at once, and the run does not start again") {
   Scene scene;
   scene.hello(0, 4);
   scene.attempt.on_too_few_files("too few open files", scene.now);
@@ -251,18 +255,18 @@ TEST_CASE(
   CHECK(scene.attempt.end().reason == EndReason::kLaunchFailed);
   CHECK(scene.attempt.end().code == 77);
   CHECK(scene.attempt.end().cause == Cause::kNone);
-  CHECK(scene.notes.said == std::vector<std::string>{"too few open files"});
+  CHECK(scene.notes.printed == std::vector<std::string>{"too few open files"});
 }
 
 TEST_CASE("ranks that do not join in time are named by rank and node") {
   Scene scene({.join_timeout = seconds(5), .job_nodes = "n[1-4]"});
   for (const int rank : {0, 1, 3}) scene.hello(rank, 8);
   scene.pass(seconds(4));
-  CHECK(scene.notes.said.empty());
+  CHECK(scene.notes.printed.empty());
   scene.pass(seconds(1));
-  REQUIRE(scene.notes.said.size() == 1);
+  REQUIRE(scene.notes.printed.size() == 1);
   CHECK(
-      scene.notes.said[0] ==
+      scene.notes.printed[0] ==
       "5 of 8 ranks did not connect to lead within 5 s: ranks 2, 4-7; missing on n2 (1 of its 2), "
       "n[3-4] (all)");
   CHECK(scene.notes.last("missing")["ranks"] == Json{2, 4, 5, 6, 7});
@@ -274,14 +278,14 @@ TEST_CASE("ranks that do not join in time are named by rank and node") {
   CHECK(scene.attempt.end().reason == EndReason::kJoinTimeout);
 }
 
-TEST_CASE("when nobody joins at all the step is stopped at once, and its nodes are named") {
+TEST_CASE("if no rank joins, the step is stopped at once, and its nodes are named") {
   Scene scene({.join_timeout = seconds(5), .job_nodes = "n[1-4]"});
   scene.pass(seconds(5));
-  CHECK(scene.notes.said[0] == "no rank connected to lead within 5 s; missing on n[1-4] (all)");
+  CHECK(scene.notes.printed[0] == "no rank connected to lead within 5 s; missing on n[1-4] (all)");
   CHECK(scene.notes.stops == std::vector<bool>{false});
 }
 
-TEST_CASE("a step that cannot be launched keeps srun's words") {
+TEST_CASE("the error of a step that cannot be launched quotes srun") {
   Scene scene;
   scene.attempt.on_step_end(1, "srun: error: Unable to create step", scene.now);
   REQUIRE(scene.attempt.is_over());
@@ -303,20 +307,21 @@ TEST_CASE("an agent that fails before its hello is a failed rank, with its code"
   scene.hello(0, 2);
   scene.attempt.on_task_end(1, "n1", 64, 0, scene.now);
   scene.pass(Attempt::kCulpritWait);
-  CHECK(scene.notes.said ==
+  CHECK(scene.notes.printed ==
         std::vector<std::string>{"rank 1 on n1 exited with code 64; the other rank is ended"});
   CHECK(scene.attempt.end().code == 64);
 }
 
-TEST_CASE("a rank that contradicts the others' world ends the attempt") {
+TEST_CASE("a rank with another world size than the others ends the attempt") {
   Scene scene;
   scene.hello(0, 4);
   CHECK(scene.attempt.wants(1));
   CHECK_FALSE(scene.attempt.wants(0));
   CHECK_FALSE(scene.attempt.wants(4));
   scene.hello(1, 8);
-  REQUIRE(scene.notes.said.size() == 1);
-  CHECK(scene.notes.said[0].find("rank 1 of 8; lead took it for rank 1 of 4") != std::string::npos);
+  REQUIRE(scene.notes.printed.size() == 1);
+  CHECK(scene.notes.printed[0].find("rank 1 of 8; lead took it for rank 1 of 4") !=
+        std::string::npos);
 }
 
 TEST_CASE("ten thousand ranks join, fail and end in well under a second of lead's time") {

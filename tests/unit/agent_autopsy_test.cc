@@ -43,8 +43,8 @@ Scene hung_scene() {
 }  // namespace
 
 TEST_CASE(
-    "a hung attempt ends once every agent has saved its stacks, and names the rank that stands "
-    "elsewhere") {
+    "a hung attempt ends when all agents have saved their stacks, and names the rank whose stack "
+    "differs") {
   Scene scene = hung_scene();
   CHECK(scene.notes.broadcasts_of("autopsy") == 1);
   CHECK(scene.notes.broadcasts_of("end") == 0);
@@ -69,7 +69,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a rank that dies while stacks are collected, and the TERM that follows, leave the verdict") {
+    "a rank that dies while stacks are collected, and a later TERM, do not change the verdict of a "
+    "hang") {
   Scene scene = hung_scene();
   REQUIRE(scene.notes.broadcasts_of("autopsy") == 1);
   scene.attempt.on_exit(0, {134, SIGABRT, "", true}, scene.now);
@@ -84,7 +85,7 @@ TEST_CASE(
   CHECK(scene.notes.count("rank_failed") == 0);
 }
 
-TEST_CASE("agents that do not answer are waited for within a bound") {
+TEST_CASE("the wait for agents that do not answer is bounded") {
   Scene scene = hung_scene();
   scene.attempt.on_autopsy(0, kReduces, scene.now);
   scene.pass(AutopsyBoard::kLimit - seconds(1));
@@ -95,8 +96,7 @@ TEST_CASE("agents that do not answer are waited for within a bound") {
 }
 
 TEST_CASE(
-    "a rank that dies during the autopsy is waited for no longer, and the attempt has hung all the "
-    "same") {
+    "the autopsy does not wait for a rank that died during it, and the verdict is still a hang") {
   Scene scene = hung_scene();
   for (const int rank : {0, 1, 3}) scene.attempt.on_autopsy(rank, kReduces, scene.now);
   scene.attempt.on_exit(2, {128 + SIGKILL, SIGKILL, {}}, scene.now);
@@ -105,14 +105,14 @@ TEST_CASE(
   CHECK(scene.attempt.end().reason == EndReason::kHang);
 }
 
-TEST_CASE("who cancels a job during an autopsy does not wait for it") {
+TEST_CASE("a cancellation during an autopsy ends the attempt at once") {
   Scene scene = hung_scene();
   scene.attempt.on_own_signal(SIGTERM, scene.now);
   CHECK(scene.notes.broadcasts_of("end") == 1);
   CHECK(scene.attempt.end().is_cancelled);
 }
 
-TEST_CASE("nobody stands out where the ranks are divided evenly, or each stands elsewhere") {
+TEST_CASE("no rank is an outlier if the ranks are divided evenly, or if all stacks differ") {
   const auto outliers_of = [](const std::vector<Frames>& frames) {
     AutopsyBoard board({0, 1, 2, 3});
     for (std::size_t rank = 0; rank < frames.size(); ++rank)
@@ -148,7 +148,7 @@ TEST_CASE("the main thread's frames are read from py-spy, Python's faulthandler 
   CHECK(frames_of_faulthandler("nonsense\n  File \"x, line in\n").empty());
 }
 
-TEST_CASE("a process is told by where its threads wait, the main one first") {
+TEST_CASE("a process is described by the states of its threads, the main thread first") {
   const pid_t child = ::fork();
   if (child == 0) {
     for (;;) ::pause();
@@ -168,7 +168,8 @@ TEST_CASE("a process is told by where its threads wait, the main one first") {
   CHECK(read_process(1 << 29).threads.empty());
 }
 
-TEST_CASE("an agent's line about its rank is bounded, and nonsense is no stack") {
+TEST_CASE(
+    "the frames that an agent reports are limited in size, and malformed reports give no frames") {
   std::string many = R"({"frames":[)";
   for (int i = 0; i < 100; ++i) many += (i == 0 ? "\"" : ",\"") + std::string(1000, 'x') + "\x1b\"";
   const auto frames = frames_of_line(R"({"frames":["a \u001b[31m","b"],"pid":3})");
@@ -180,8 +181,8 @@ TEST_CASE("an agent's line about its rank is bounded, and nonsense is no stack")
 }
 
 TEST_CASE(
-    "torch's flight recorder writes its dump when its pipe is written to, and a copy goes into the "
-    "run") {
+    "writing to the pipe of torch's flight recorder makes it write its dump, which is copied into "
+    "the run") {
   const TemporaryDirectory folder;
   const auto pipe = (folder / "pipe-").string();
   REQUIRE(::mkfifo((pipe + "3.pipe").c_str(), 0600) == 0);
@@ -210,8 +211,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "NCCL's RAS is asked on this node, and a port where nobody answers costs no more than the "
-    "limit") {
+    "NCCL's RAS service on this node is queried, and a port that does not answer costs no more "
+    "than the limit") {
   const auto listener = listen_on_free_port(true);
   REQUIRE(listener);
   std::string question;

@@ -100,7 +100,8 @@ std::string content(const fs::path& path) {
 }  // namespace
 
 TEST_CASE(
-    "a compacted record has every event that decides, to the byte, and curves with fewer points") {
+    "a compacted record keeps all events that affect decisions byte for byte, and curves with "
+    "fewer points") {
   const TemporaryDirectory run;
   const auto path = run / "events.jsonl";
   const std::string before = long_record();
@@ -125,7 +126,7 @@ TEST_CASE(
   CHECK(fs::directory_iterator(run.path())->path() == path);  // no temporary file is left
 }
 
-TEST_CASE("a retry decides from a compacted record as from the whole one") {
+TEST_CASE("a retry decides the same from a compacted record as from the whole record") {
   const TemporaryDirectory run;
   const auto path = run / "events.jsonl";
   REQUIRE(write_file_atomic(path, long_record()).has_value());
@@ -147,9 +148,7 @@ TEST_CASE("a retry decides from a compacted record as from the whole one") {
   CHECK(history.fruitless() == 1);
 }
 
-TEST_CASE(
-    "compacting what is compact already changes nothing, and a record compacted again keeps its "
-    "form") {
+TEST_CASE("compacting a compacted record changes nothing") {
   const TemporaryDirectory run;
   const auto path = run / "events.jsonl";
   REQUIRE(write_file_atomic(path, long_record()).has_value());
@@ -159,7 +158,9 @@ TEST_CASE(
   CHECK(content(path) == once);
 }
 
-TEST_CASE("a compaction that finds no room leaves the record as it was, and no temporary file") {
+TEST_CASE(
+    "a compaction that fails leaves the record unchanged, and the next one replaces its temporary "
+    "file") {
   const TemporaryDirectory run;
   const auto path = run / "events.jsonl";
   const std::string before = long_record();
@@ -175,7 +176,7 @@ TEST_CASE("a compaction that finds no room leaves the record as it was, and no t
   CHECK_FALSE(fs::exists(run / ".events.jsonl.compacting"));
 }
 
-TEST_CASE("a compacted record whose folder cannot be synced is used, and the failure is told") {
+TEST_CASE("a compacted record whose folder cannot be synced is used, and the failure is reported") {
   const TemporaryDirectory run;
   const auto path = run / "events.jsonl";
   std::string text = long_record();
@@ -205,7 +206,7 @@ TEST_CASE("a compacted record whose folder cannot be synced is used, and the fai
   CHECK(content(path).find("\"ended\"") != std::string::npos);
 }
 
-TEST_CASE("lead's log is compacted while lead writes it, and what is written meanwhile is there") {
+TEST_CASE("events that lead writes while its record is compacted are kept") {
   const TemporaryDirectory run;
   const auto path = run / "events.jsonl";
   std::string text = long_record();
@@ -228,8 +229,7 @@ TEST_CASE("lead's log is compacted while lead writes it, and what is written mea
 }
 
 TEST_CASE(
-    "a record of more than 1 GiB, which an older version left, does not stop lead, and its budget "
-    "counts") {
+    "a record of more than 1 GiB from an older version can be opened, and its restarts count") {
   const TemporaryDirectory run;
   const auto path = run / "events.jsonl";
   const std::string text = long_record();
@@ -288,8 +288,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "of a program's report the known fields are recorded, and nothing that makes the record "
-    "large") {
+    "only the known fields of a program's report are recorded, and no long or nested values") {
   Json body{{"step", 7},
             {"loss", 0.5},
             {"epoch", "one"},
@@ -308,7 +307,7 @@ TEST_CASE(
   CHECK(events::Result::of(result).values.size() == 64);
 }
 
-TEST_CASE("a long text and a long list end in dots in the record") {
+TEST_CASE("a long text and a long list are cut in the record, and end in dots") {
   const TemporaryDirectory run;
   auto log = EventLog::open(run / "events.jsonl");
   REQUIRE(log.has_value());

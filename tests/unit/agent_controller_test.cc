@@ -16,11 +16,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// A folder with an scontrol that never answers and ignores SIGTERM.
-struct DeafController {
+struct SilentController {
   TemporaryDirectory folder;
   Env env;
 
-  DeafController() {
+  SilentController() {
     const auto program = folder.path() / "scontrol";
     std::ofstream(program) << "#!/bin/bash\ntrap '' TERM\nwhile :; do sleep 1; done\n";
     std::filesystem::permissions(program, std::filesystem::perms::owner_all);
@@ -28,10 +28,10 @@ struct DeafController {
   }
 };
 
-TEST_CASE("a controller that does not answer is given up at its limit") {
-  const DeafController deaf;
+TEST_CASE("a query to a controller that does not answer fails at its time limit") {
+  const SilentController controller;
   const auto start = Clock::now();
-  const auto job = Controller(deaf.env, "1").job();
+  const auto job = Controller(controller.env, "1").job();
   const auto waited = Clock::now() - start;
   REQUIRE_FALSE(job.has_value());
   CHECK(waited >= Controller::kLimit);
@@ -39,7 +39,7 @@ TEST_CASE("a controller that does not answer is given up at its limit") {
   CHECK(waited < 2 * Controller::kLimit);
 }
 
-TEST_CASE("a question that blocks does not block its caller") {
+TEST_CASE("a query that blocks does not block its caller") {
   std::promise<int> late;
   BackgroundCall<int> call;
   CHECK_FALSE(call.is_open());
@@ -54,16 +54,16 @@ TEST_CASE("a question that blocks does not block its caller") {
   CHECK_FALSE(call.is_open());
 }
 
-TEST_CASE("a caller that leaves drops the answer of its question") {
+TEST_CASE("the answer of a query whose caller has gone is dropped") {
   std::promise<int> late;
-  std::promise<void> asked;
+  std::promise<void> is_called;
   {
     BackgroundCall<int> call;
-    call.ask([answer = late.get_future().share(), &asked] {
-      asked.set_value();
+    call.ask([answer = late.get_future().share(), &is_called] {
+      is_called.set_value();
       return answer.get();
     });
-    asked.get_future().wait();
+    is_called.get_future().wait();
   }
   late.set_value(7);  // the object that stores the answer belongs only to the thread now
 }

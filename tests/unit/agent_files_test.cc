@@ -49,7 +49,7 @@ mode_t mode_of(const fs::path& path) {
 
 const JobIdentity kJob{"alps", "42", "feed"};
 
-TEST_CASE("each event of a run but its progress is logged, without a secret in its command line") {
+TEST_CASE("every event except progress is logged, with secrets in the command line masked") {
   const Folder folder;
   std::string text;
   open_log_to("lead", LogLevel::kInfo, {}, [&](const std::string& line) { text += line; });
@@ -72,7 +72,7 @@ TEST_CASE("each event of a run but its progress is logged, without a secret in i
   CHECK(text.find("hunter2") == std::string::npos);
 }
 
-TEST_CASE("the log of lead is in its run, for its owner only, and is written beside lead") {
+TEST_CASE("lead logs into a private file in its run, and only if DLRUN_LOG is set") {
   const Folder folder;
   Env env;
   {
@@ -92,7 +92,8 @@ TEST_CASE("the log of lead is in its run, for its owner only, and is written bes
   CHECK(mode_of(file.parent_path()) == 0700);
 }
 
-TEST_CASE("a command of the agent is logged when it ends, with its words, code and time") {
+TEST_CASE(
+    "a command of the agent is logged when it ends, with its arguments, exit code and duration") {
   std::string text;
   open_log_to("rank 0", LogLevel::kInfo, {}, [&](const std::string& line) { text += line; });
   const Program program{.argv = {"sh", "-c", "exit 3"}, .env = Env::of_process()};
@@ -109,7 +110,7 @@ TEST_CASE("a command of the agent is logged when it ends, with its words, code a
   CHECK(text.find("ended") == text.rfind("ended"));
 }
 
-TEST_CASE("events are checked lines with time, name and attempt") {
+TEST_CASE("each event is a line with a checksum, time, name and attempt") {
   const Folder folder;
   auto log = EventLog::open(folder.path / "events.jsonl");
   REQUIRE(log);
@@ -125,7 +126,7 @@ TEST_CASE("events are checked lines with time, name and attempt") {
   CHECK(mode_of(folder.path / "events.jsonl") == 0600);
 }
 
-TEST_CASE("a torn tail is cut off, its size is told, and what follows can be read") {
+TEST_CASE("a torn last line is cut off, its size is reported, and later events can be read") {
   const Folder folder;
   const auto path = folder.path / "events.jsonl";
   const auto whole = to_checked_line({{"event", "claimed"}});
@@ -148,7 +149,7 @@ TEST_CASE("an events file that is a link is not followed") {
   CHECK(content(folder.path / "elsewhere") == "precious");
 }
 
-TEST_CASE("a full disk is told once, and writing goes on") {
+TEST_CASE("a full disk is reported once, and writing continues") {
   BackgroundFile file(UniqueFd(::open("/dev/full", O_WRONLY | O_CLOEXEC)), "the log", 1U << 20U);
   CHECK(file.push("one\n"));
   CHECK(file.push("two\n"));
@@ -178,8 +179,8 @@ class FullDisk {
 };
 
 TEST_CASE(
-    "a durable record waits for room on a full disk, another is lost, and both are written whole "
-    "or not at all") {
+    "on a full disk a durable line waits for room and another line is lost, and no line is written "
+    "in part") {
   const Folder folder;
   const auto path = (folder.path / "events").string();
   auto file = BackgroundFile::open(path, 1U << 20U);
@@ -196,7 +197,7 @@ TEST_CASE(
   CHECK(content(path) == kept);
 }
 
-TEST_CASE("a reader that takes nothing fills the queue, which then refuses and keeps what it has") {
+TEST_CASE("if the reader does not read, the full queue refuses new lines and keeps the old ones") {
   std::array<int, 2> ends{};
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
   const UniqueFd reader(ends[0]);
@@ -218,7 +219,9 @@ TEST_CASE("a reader that takes nothing fills the queue, which then refuses and k
   CHECK(file.drain(milliseconds(5000)));
 }
 
-TEST_CASE("records that may be dropped leave half of the queue to those that decide") {
+TEST_CASE(
+    "lines that may be dropped use at most half of the queue, and the rest is for lines that must "
+    "be kept") {
   std::array<int, 2> ends{};
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
   const UniqueFd reader(ends[0]);
@@ -238,7 +241,7 @@ TEST_CASE("records that may be dropped leave half of the queue to those that dec
   CHECK(file.drain(milliseconds(5000)));
 }
 
-TEST_CASE("a text that loses bytes says in their place how many, and counts them") {
+TEST_CASE("the number of lost bytes is written in their place, and counted") {
   std::array<int, 2> ends{};
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
   const UniqueFd reader(ends[0]);
@@ -266,7 +269,7 @@ TEST_CASE("a text that loses bytes says in their place how many, and counts them
   REQUIRE(file.drain(milliseconds(5000)));
 }
 
-TEST_CASE("a text on a disk that was full says what it lacks once there is room again") {
+TEST_CASE("after a full disk, the log says how many bytes are missing as soon as there is room") {
   const Folder folder;
   const auto path = (folder.path / "log").string();
   rlimit before{};
@@ -290,7 +293,7 @@ TEST_CASE("a text on a disk that was full says what it lacks once there is room 
                              ": File too large (EFBIG)\nthree\n");
 }
 
-TEST_CASE("the first job makes the run its own, in private files") {
+TEST_CASE("the first job claims the run, in private files") {
   const Folder folder;
   const auto directory = folder.path / "runs" / "x-42";
   const auto run = claim_run(directory, kJob, "x", 0);
@@ -323,14 +326,15 @@ TEST_CASE("the same job claims again after a requeue, and its attempt is the nex
   CHECK(*read_attempt(folder.path) == 2);
 }
 
-TEST_CASE("a requeued job whose attempt file is lost counts from Slurm's restarts") {
+TEST_CASE("a requeued job without an attempt file takes its attempt from Slurm's restart count") {
   const Folder folder;
   CHECK(claim_run(folder.path, kJob, "x", 3)->attempt == 3);
   CHECK(restart_count_of(Env({{"SLURM_RESTART_COUNT", "3"}, {"X", ""}})) == 3);
   CHECK(restart_count_of(Env({{"SLURM_RESTART_COUNT", "-3"}, {"X", ""}})) == 0);
 }
 
-TEST_CASE("another job, and the same job of another cluster, are refused and change nothing") {
+TEST_CASE(
+    "another job, or a job with the same id on another cluster, is refused and changes nothing") {
   const Folder folder;
   REQUIRE(claim_run(folder.path, kJob, "x", 0));
   for (const auto& other :
@@ -361,7 +365,7 @@ TEST_CASE("a claim that is a dangling link is not written through") {
   CHECK_FALSE(fs::exists(folder.path / "elsewhere"));
 }
 
-TEST_CASE("a damaged claim or attempt is refused with its path, never guessed") {
+TEST_CASE("a damaged claim or attempt file is refused with its content or path") {
   const Folder folder;
   std::ofstream(folder.path / "claim") << "";
   CHECK(claim_run(folder.path, kJob, "x", 0).error().message.find("claim: is damaged") !=
@@ -372,7 +376,7 @@ TEST_CASE("a damaged claim or attempt is refused with its path, never guessed") 
         std::string::npos);
 }
 
-TEST_CASE("a job that is killed while it writes its claim leaves none behind, and comes again") {
+TEST_CASE("a job that is killed while it writes its claim leaves no claim, and can claim again") {
   const Folder folder;
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
@@ -394,8 +398,8 @@ TEST_CASE("a job that is killed while it writes its claim leaves none behind, an
 }
 
 TEST_CASE(
-    "a torn claim of an earlier version is taken over by the job that the run was made for, and by "
-    "one only") {
+    "a torn claim of an earlier version is replaced by the job that the run was made for, and by "
+    "no other job") {
   for (const auto* torn : {"", R"({"cluster":"al)"}) {
     CAPTURE(torn);
     const Folder folder;
@@ -413,8 +417,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "a torn claim of a run that was made for another job, or that nobody knows, is left alone") {
+TEST_CASE("a torn claim is left alone if the run was made for another job") {
   const Folder folder;
   std::ofstream(folder.path / "claim") << "{";
   std::ofstream(folder.path / "origin") << R"({"cluster":"alps","job":"41"})";
@@ -426,7 +429,8 @@ TEST_CASE(
   CHECK(claim_run(by_hand, kJob, "x", 0));
 }
 
-TEST_CASE("a job is known by cluster and id, and an array's task by the array and its index") {
+TEST_CASE(
+    "a job is identified by cluster and id, and an array task by the array's id and its index") {
   const Env job({{"SLURM_JOB_ID", "99"}, {"SLURM_CLUSTER_NAME", "alps"}, {"DLRUN_TOKEN", "feed"}});
   CHECK(identify_job(job, false)->job == "99");
   CHECK(identify_job(job, false)->cluster == "alps");
@@ -440,13 +444,13 @@ TEST_CASE("a job is known by cluster and id, and an array's task by the array an
   CHECK(identify_job(Env{}, false).error().code == Errc::kUsage);
 }
 
-TEST_CASE("the run is DLRUN_RUN, else a folder named after the job") {
+TEST_CASE("the run directory is DLRUN_RUN, else a folder named after the job") {
   CHECK(run_directory_of(Env({{"DLRUN_RUN", "/a/b"}, {"X", ""}}), kJob, "/runs", "x") == "/a/b");
   CHECK(run_directory_of(Env{}, kJob, "/runs", "x") == "/runs/x-42");
   CHECK(run_directory_of(Env{}, {"local", "vm:1:2", ""}, "/runs", "x") == "/runs/x-vm-1-2");
 }
 
-TEST_CASE("what a program says of its progress is judged by what the contract has") {
+TEST_CASE("a progress report is checked against the contract, and each problem is described") {
   for (const char* right :
        {R"({"step": 120})", R"({"epoch": 1, "loss": 0.5, "mine": [1]})", R"({"final": true})"})
     CHECK_FALSE(progress_problem(right));
@@ -463,7 +467,8 @@ TEST_CASE("what a program says of its progress is judged by what the contract ha
         std::string::npos);
 }
 
-TEST_CASE("progress that is nested as deep as its file allows is no JSON object, and no fault") {
+TEST_CASE(
+    "progress nested as deep as its file allows is refused as no JSON object, without a crash") {
   const std::string deep =
       "{\"step\":1,\"a\":" + std::string(30'000, '[') + std::string(30'000, ']') + "}";
   REQUIRE(progress_problem(deep));
@@ -475,8 +480,8 @@ TEST_CASE("progress that is nested as deep as its file allows is no JSON object,
 }
 
 TEST_CASE(
-    "half of a program's progress is waited for, and what stays wrong, or is its last word, is "
-    "told once") {
+    "half-written progress is waited for, and an error that stays, or is in the last report, is "
+    "reported once") {
   auto file = ProgressFile::create();
   REQUIRE(file);
   const auto write = [&](const char* text) { std::ofstream(file->path()) << text; };
@@ -489,12 +494,12 @@ TEST_CASE(
   CHECK_FALSE(file->take_problem(true));
   write("step 2");
   CHECK(file->take_news()->empty());
-  SUBCASE("it stays") {
+  SUBCASE("the error stays") {
     CHECK_FALSE(file->take_problem(false));
     CHECK_FALSE(file->take_news());
     CHECK(file->take_problem(false));
   }
-  SUBCASE("it is the last word") {
+  SUBCASE("the error is in the last report") {
     CHECK(file->take_problem(true));
   }
   write("step 3");
@@ -502,7 +507,7 @@ TEST_CASE(
   CHECK_FALSE(file->take_problem(true));
 }
 
-TEST_CASE("a loss that is no finite number is left out, and the rest of the progress counts") {
+TEST_CASE("a number that is not finite is left out of a progress report, and the rest counts") {
   auto file = ProgressFile::create();
   REQUIRE(file);
   const auto read = [&](const char* text) {

@@ -102,7 +102,7 @@ bool is_closed(const UniqueFd& socket, milliseconds limit) {
   return false;
 }
 
-TEST_CASE("a rank comes in and messages of any size pass both ways") {
+TEST_CASE("a rank is admitted, and messages of any size pass both ways") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
   Echo lead(secret);
@@ -114,7 +114,7 @@ TEST_CASE("a rank comes in and messages of any size pass both ways") {
   CHECK(echoes(*rank, ""));
 }
 
-TEST_CASE("garbage, another secret and another job are not admitted, and lead goes on") {
+TEST_CASE("garbage, another secret and another job are not admitted, and ranks still are") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
   Echo lead(secret);
@@ -129,7 +129,8 @@ TEST_CASE("garbage, another secret and another job are not admitted, and lead go
   CHECK(lead.admitted == 1);
 }
 
-TEST_CASE("a stranger that says nothing is turned away after its time, one that drips bytes too") {
+TEST_CASE(
+    "a stranger that sends nothing, or one byte at a time, is disconnected after the time limit") {
   REQUIRE(init_crypto());
   Echo lead(random_key());
   const auto silent = stranger(lead.port);
@@ -143,7 +144,7 @@ TEST_CASE("a stranger that says nothing is turned away after its time, one that 
   drip.join();
 }
 
-TEST_CASE("a stranger cannot send more than its bytes before a proof") {
+TEST_CASE("a stranger that sends more bytes than a proof has is disconnected") {
   REQUIRE(init_crypto());
   Echo lead(random_key());
   const auto flood = stranger(lead.port);
@@ -154,7 +155,7 @@ TEST_CASE("a stranger cannot send more than its bytes before a proof") {
   CHECK(is_closed(flood, seconds(2)));
 }
 
-TEST_CASE("a flood of silent strangers delays a rank by a second at most") {
+TEST_CASE("a flood of silent strangers delays a rank by at most a second") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
   Echo lead(secret);
@@ -193,8 +194,8 @@ UniqueFd stranger_from(const char* ip, std::uint16_t port) {
 }
 
 TEST_CASE(
-    "where all places are taken, the host that has the most loses one, and the job's own hosts "
-    "lose theirs last") {
+    "if all places for strangers are taken, the host with the most connections loses one, and "
+    "lead's own host keeps its own") {
   REQUIRE(init_crypto());
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
@@ -222,7 +223,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("two hundred ranks come at once and all come in") {
+TEST_CASE("two hundred ranks that connect at the same time are all admitted") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
   Echo lead(secret);
@@ -237,7 +238,7 @@ TEST_CASE("two hundred ranks come at once and all come in") {
   CHECK(lead.admitted == 200);
 }
 
-TEST_CASE("a rank that goes away is told as lost, once") {
+TEST_CASE("a rank that disconnects is reported as lost once") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
   Echo lead(secret);
@@ -252,8 +253,8 @@ TEST_CASE("a rank that goes away is told as lost, once") {
 }
 
 TEST_CASE(
-    "an agent that says nothing for half a minute is lost, and a machine that slept makes nobody "
-    "silent") {
+    "an agent that is silent for 30 s is lost, but time in which lead's machine slept does not "
+    "count") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
   struct Quiet final : GateHandler {
@@ -287,7 +288,7 @@ TEST_CASE(
   rank.join();
 }
 
-TEST_CASE("lead that cannot be reached is named with the address and the reason") {
+TEST_CASE("the error for a lead that cannot be reached has its address and the reason") {
   REQUIRE(init_crypto());
   std::uint16_t port = 0;
   {
@@ -313,8 +314,7 @@ TEST_CASE("endpoints are IP literals with ports, and nothing else") {
   }
 }
 
-TEST_CASE(
-    "a held port can be bound by a program that reuses addresses, and is given to nobody else") {
+TEST_CASE("a held port is given to nobody else") {
   const auto held = hold_free_port();
   REQUIRE(held);
   const UniqueFd program(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));

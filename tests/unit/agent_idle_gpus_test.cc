@@ -34,29 +34,30 @@ TEST_CASE("nodes that never used their GPUs are named, once") {
 }
 
 TEST_CASE(
-    "of a node that uses some of its GPUs the others are counted, and work starts the time anew") {
+    "on a node that uses only some of its GPUs the idle ones are counted, and work restarts the "
+    "time") {
   IdleGpus gpus(seconds(90));
   gpus.on_start(kFirstHour);
-  const auto tell = [&](int second, double first, double second_gpu) {
+  const auto report_use = [&](int second, double first, double second_gpu) {
     const auto now = kFirstHour + seconds(second);
     gpus.note(0, "n1", beat("gpus", {first}), now);
     gpus.note(1, "n1", beat("gpus", {second_gpu}), now);
     return gpus.due(now);
   };
-  CHECK_FALSE(tell(60, 50, 0));
-  CHECK_FALSE(tell(80, 50, 3));
-  CHECK_FALSE(tell(169, 50, 0));
-  CHECK(tell(170, 50, 0) ==
+  CHECK_FALSE(report_use(60, 50, 0));
+  CHECK_FALSE(report_use(80, 50, 3));
+  CHECK_FALSE(report_use(169, 50, 0));
+  CHECK(report_use(170, 50, 0) ==
         "1 of the 2 GPUs of n1 have not worked for 90 s (health.idle_gpu_after)");
-  CHECK_FALSE(tell(180, 50, 0));
-  CHECK_FALSE(tell(190, 50, 20));
-  CHECK(tell(280, 50, 0) ==
+  CHECK_FALSE(report_use(180, 50, 0));
+  CHECK_FALSE(report_use(190, 50, 20));
+  CHECK(report_use(280, 50, 0) ==
         "1 of the 2 GPUs of n1 have not worked for 90 s (health.idle_gpu_after)");
 }
 
 TEST_CASE(
-    "nobody is blamed without a limit, before the start, for a GPU that nobody tells of, or for "
-    "time asleep") {
+    "no idle GPU is reported without a limit, before the start, without readings, or for time in "
+    "which the job was suspended") {
   IdleGpus off(std::nullopt);
   off.on_start(kFirstHour);
   off.note(0, "n1", beat("gpus", {0}), kFirstHour);

@@ -20,7 +20,7 @@ TEST_CASE("a value that exists is answered at once") {
   CHECK(*answers[0].value == "beef");
 }
 
-TEST_CASE("all who wait for a key are answered when it is put, and nobody else") {
+TEST_CASE("when a key is put, all ranks that wait for it are answered, and no others") {
   KeyTable store;
   CHECK(store.get(1, 10, "id", milliseconds(500), kNow).empty());
   CHECK(store.get(2, 20, "id", milliseconds(500), kNow).empty());
@@ -34,7 +34,9 @@ TEST_CASE("all who wait for a key are answered when it is put, and nobody else")
   CHECK_FALSE(store.next_deadline());
 }
 
-TEST_CASE("putting the same value again succeeds, another is refused and changes nothing") {
+TEST_CASE(
+    "putting the same value again succeeds, and putting another value is refused and changes "
+    "nothing") {
   KeyTable store;
   CHECK(store.put(0, 1, "k", "aa").back().value);
   CHECK(store.put(1, 1, "k", "aa").back().value);
@@ -44,7 +46,8 @@ TEST_CASE("putting the same value again succeeds, another is refused and changes
   CHECK(*store.get(0, 2, "k", milliseconds(0), kNow).back().value == "aa");
 }
 
-TEST_CASE("who waits too long is told so, at the time that was asked for") {
+TEST_CASE(
+    "a rank that waits for a missing key gets a timeout error exactly when its time is over") {
   KeyTable store;
   CHECK(store.get(1, 10, "late", milliseconds(500), kNow).empty());
   CHECK(store.next_deadline() == kNow + milliseconds(500));
@@ -56,7 +59,7 @@ TEST_CASE("who waits too long is told so, at the time that was asked for") {
   CHECK(store.put(0, 1, "late", "00").size() == 1);
 }
 
-TEST_CASE("a rank that is gone waits no more") {
+TEST_CASE("the waits of a lost rank are dropped") {
   KeyTable store;
   CHECK(store.get(1, 10, "k", milliseconds(500), kNow).empty());
   CHECK(store.get(2, 11, "k", milliseconds(500), kNow).empty());
@@ -64,7 +67,7 @@ TEST_CASE("a rank that is gone waits no more") {
   CHECK(store.put(0, 1, "k", "00").size() == 2);
 }
 
-TEST_CASE("keys and the whole table are bounded") {
+TEST_CASE("the length of keys and the size of the whole table are limited") {
   KeyTable store;
   CHECK_FALSE(store.put(0, 1, "", "00").back().value);
   CHECK_FALSE(store.put(0, 1, std::string(KeyTable::kKeyLimitBytes + 1, 'k'), "00").back().value);

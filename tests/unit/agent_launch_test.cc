@@ -14,11 +14,12 @@ AttemptOptions on_two_nodes() {
 }
 
 TEST_CASE(
-    "a node where the step cannot be launched is at fault, not the rank that srun ends elsewhere") {
+    "if the step cannot be launched on one node, that node is the cause, not the ranks that srun "
+    "ends on other nodes") {
   Scene scene(on_two_nodes());
   scene.hello(0, 4);
   scene.hello(1, 4);
-  SUBCASE("srun's word comes first") {
+  SUBCASE("srun's message comes first") {
     scene.attempt.on_launch_failure("n2", "Invalid job credential", scene.now);
     scene.attempt.on_exit(0, {128 + SIGTERM, SIGTERM, {}}, scene.now);
   }
@@ -43,7 +44,7 @@ TEST_CASE(
   CHECK_FALSE(end.first_failed);
 }
 
-TEST_CASE("a step that can be launched on no node says nothing of the nodes") {
+TEST_CASE("a step that can be launched on no node is not the fault of a node") {
   Scene scene(on_two_nodes());
   scene.attempt.on_launch_failure("n1", "Plugin initialization failed", scene.now);
   scene.attempt.on_launch_failure("n2", "Plugin initialization failed", scene.now);
@@ -55,7 +56,7 @@ TEST_CASE("a step that can be launched on no node says nothing of the nodes") {
   CHECK(scene.attempt.end().lost_nodes.empty());
 }
 
-TEST_CASE("a rank that fails of itself keeps its blame, whatever srun says of nodes later") {
+TEST_CASE("a rank that failed first stays the cause, whatever srun reports about nodes later") {
   Scene scene(on_two_nodes());
   scene.all_join(4);
   scene.attempt.on_exit(2, {1, 0, {}}, scene.now);
@@ -64,7 +65,7 @@ TEST_CASE("a rank that fails of itself keeps its blame, whatever srun says of no
   CHECK(scene.attempt.end().code == 1);
 }
 
-TEST_CASE("a node is lost when the controller holds it for bad, or has taken it from the job") {
+TEST_CASE("a node is lost if the controller reports it as bad or has removed it from the job") {
   JobFacts job;
   job.nodes = "n[1,3]";
   CHECK(lost_nodes("n[1-3]", {"n3"}, job) == std::vector<std::string>{"n2", "n3"});
@@ -74,7 +75,8 @@ TEST_CASE("a node is lost when the controller holds it for bad, or has taken it 
   CHECK(lost_nodes("n1", {"n1"}, job) == std::vector<std::string>{"n1"});
 }
 
-TEST_CASE("a success is recorded soon, also while srun waits for a controller that is away") {
+TEST_CASE(
+    "a success is recorded within 3 s even if srun still waits for an unreachable controller") {
   Scene scene;
   scene.all_join(2);
   scene.attempt.on_exit(0, {}, scene.now);
@@ -95,8 +97,8 @@ TEST_CASE("a success is recorded soon, also while srun waits for a controller th
 }
 
 TEST_CASE(
-    "from Slurm 24.05 on a job that ends in its grace time is queued again by Slurm, where a "
-    "requeue preempts") {
+    "since Slurm 24.05 a job that ends in its grace time is queued again if preemption means "
+    "requeue") {
   const auto config = [](std::string_view version, std::string_view type, std::string_view mode) {
     return fmt::format(
         "PreemptMode             = {}\nPreemptType             = preempt/{}\nSLURM_VERSION         "
@@ -114,7 +116,7 @@ TEST_CASE(
   CHECK_FALSE(requeues_preempted("", batch));
 }
 
-TEST_CASE("ranks are told to mark their errors where these come to lead") {
+TEST_CASE("lead asks the ranks to mark their standard error only if lead receives it") {
   for (const bool marks : {false, true}) {
     AttemptOptions options;
     options.marks_errors = marks;

@@ -99,7 +99,7 @@ void check(const Written<Message>& all, const Parse& parse) {
   for (const bool has : has_bytes) CHECK(has);
 }
 
-TEST_CASE("each message writes the bytes that older versions wrote, and reads what it wrote") {
+TEST_CASE("each message writes the same bytes as older versions, and can be read back") {
   check(messages_to_lead(), [](const std::string& bytes) {
     auto read = parse_to_lead(bytes);
     REQUIRE(read);
@@ -108,7 +108,7 @@ TEST_CASE("each message writes the bytes that older versions wrote, and reads wh
   check(messages_to_rank(), [](const std::string& bytes) { return parse_to_rank(bytes); });
 }
 
-TEST_CASE("what is no message of this version is left out, and a wrong hello is an error") {
+TEST_CASE("an unknown or malformed message is ignored, and a wrong hello is an error") {
   for (const char* payload : {"", "[]", "7", "{", R"({"type":7})", R"({"type":"later"})"}) {
     const auto read = parse_to_lead(payload);
     REQUIRE(read);
@@ -118,7 +118,7 @@ TEST_CASE("what is no message of this version is left out, and a wrong hello is 
   CHECK_FALSE(parse_to_lead(R"({"type":"hello"})"));
 }
 
-TEST_CASE("fields of the wrong type keep their defaults, and numbers and texts are bounded") {
+TEST_CASE("fields of the wrong type keep their defaults, and numbers and texts are limited") {
   const auto exit = to_lead::Exit::of(
       {{"code", 1 << 20}, {"signal", -5}, {"error", std::string(10'000, 'x')}, {"of", "me"}});
   CHECK(exit.end.code == 255);

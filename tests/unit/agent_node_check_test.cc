@@ -22,7 +22,8 @@ void write_program(const std::filesystem::path& path, const std::string& text, i
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
 }
 
-TEST_CASE("the checks are words, and another is refused with those that there are") {
+TEST_CASE(
+    "node checks are parsed by name, and the error for an unknown name lists the known ones") {
   const auto checks = NodeChecks::parse("disk,gpu");
   REQUIRE(checks.has_value());
   CHECK((checks->disk && checks->gpu && !checks->clock));
@@ -44,7 +45,7 @@ TEST_CASE("the agent knows every check that health.preflight offers") {
 }
 
 TEST_CASE(
-    "GPUs that do not answer or have damaged memory are named, and only those that the rank sees") {
+    "GPUs that are missing or have memory errors are named, but only those that the rank can see") {
   const std::string two = "0, GPU-aa, 0\n1, GPU-bb, 3\n";
   CHECK(gpu_problems(two, "0").empty());
   CHECK(gpu_problems(two, "1") == Strings{"gpu: GPU 1 (GPU-bb) has uncorrected memory errors"});
@@ -55,7 +56,7 @@ TEST_CASE(
   CHECK(gpu_problems("No devices were found\n", "0") == Strings{"gpu: nvidia-smi lists none"});
 }
 
-TEST_CASE("nvidia-smi is asked where the rank has GPUs, and its failure is the node's") {
+TEST_CASE("nvidia-smi is run if the rank has GPUs, and its failure makes the node unfit") {
   TemporaryDirectory folder;
   Env env;
   env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
@@ -75,7 +76,9 @@ TEST_CASE("nvidia-smi is asked where the rank has GPUs, and its failure is the n
   CHECK(node_problems(checks, env, world).empty());
 }
 
-TEST_CASE("a folder that takes no file is named with the reason, by the first rank of its node") {
+TEST_CASE(
+    "a folder in which no file can be created is reported with the reason, by the first rank of "
+    "its node") {
   TemporaryDirectory folder;
   Env env;
   env.set("DLRUN_RUN", folder.path().string());
@@ -91,7 +94,8 @@ TEST_CASE("a folder that takes no file is named with the reason, by the first ra
   CHECK(std::filesystem::is_empty(folder / "gone"));
 }
 
-TEST_CASE("a clock that is five seconds off is the node's, either way") {
+TEST_CASE(
+    "a clock that is more than five seconds ahead of lead's or behind it makes the node unfit") {
   CHECK_FALSE(clock_problem(milliseconds(104'000), milliseconds(100'000)).has_value());
   CHECK(clock_problem(milliseconds(137'500), milliseconds(100'000)) ==
         "clock: 37.5 s ahead of the leader's");

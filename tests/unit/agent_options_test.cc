@@ -9,7 +9,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-TEST_CASE("lead's options end at the first --, and the command keeps all words after it") {
+TEST_CASE("lead's options end at the first --, and the command has all words after it") {
   const auto parsed = parse_arguments({"lead", "--runs", "/scratch/runs", "--name=mnist",
                                        "--join-timeout", "2.5", "--forward-usr1", "--", "srun",
                                        "-n2", "dlrun-agent", "rank", "--", "python"});
@@ -75,7 +75,7 @@ TEST_CASE("lead parses the rule by which a point of a sweep ends early") {
   REQUIRE(parsed);
   const StopRule& rule = std::get<LeadOptions>(*parsed).stop_early;
   CHECK(rule.metric == "val_accuracy");
-  CHECK_FALSE(rule.less_is_better);
+  CHECK_FALSE(rule.is_smaller_better);
   CHECK(rule.after == 5);
   CHECK(std::get<LeadOptions>(*parse_arguments({"lead", "--", "srun"})).stop_early.metric.empty());
 }
@@ -96,7 +96,7 @@ TEST_CASE("lead finds --trusted and --preflight among the options of rank, not o
   CHECK(checks({"srun", "agent", "rank", "--", "prog", "--preflight", "gpu"}).empty());
 }
 
-TEST_CASE("rank keeps the variables in order and the program's words unchanged") {
+TEST_CASE("rank keeps the variables in order and the program's arguments unchanged") {
   const auto parsed = parse_arguments({"rank", "--env", "RANK={rank}", "--env=A=--b", "--trusted",
                                        "--", "prog", "--env", "", "a b"});
   REQUIRE(parsed);
@@ -108,7 +108,7 @@ TEST_CASE("rank keeps the variables in order and the program's words unchanged")
   CHECK(rank.program == Words{"prog", "--env", "", "a b"});
 }
 
-TEST_CASE("rank takes a preset's words, the processes of a node, and roles") {
+TEST_CASE("rank parses a preset's words, the processes per node, and roles") {
   const auto parsed = parse_arguments({"rank", "--word", "torchrun", "--word=--x={node_rank}",
                                        "--nproc-per-node", "4", "--roles", "ps=2", "--", "prog"});
   REQUIRE(parsed);
@@ -149,7 +149,8 @@ TEST_CASE("the error for wrong usage quotes the wrong word") {
   }
 }
 
-TEST_CASE("--never-started takes the exit code of the script and the command at which it ended") {
+TEST_CASE(
+    "--never-started takes the script's exit code and the command at which the script ended") {
   const auto parsed =
       parse_arguments({"lead", "--name", "n", "--never-started", "9", "--", "exit 9"});
   REQUIRE(parsed.has_value());

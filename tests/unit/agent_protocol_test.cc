@@ -38,7 +38,7 @@ Ends shake_hands(const Key& secret) {
   return {(*proven)->channel, **channel, **answer};
 }
 
-TEST_CASE("both ends that know the secret agree, and messages pass both ways") {
+TEST_CASE("two ends that know the secret complete the handshake, and messages pass both ways") {
   auto [lead, rank, wire] = shake_hands(random_key());
   std::string bytes = rank.seal("one");
   bytes += rank.seal("");
@@ -51,7 +51,7 @@ TEST_CASE("both ends that know the secret agree, and messages pass both ways") {
   CHECK((*rank.open(bytes))->size() == kPayloadLimitBytes);
 }
 
-TEST_CASE("a handshake that arrives byte by byte is the same handshake") {
+TEST_CASE("a handshake that arrives byte by byte succeeds") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
   const LeadHandshake lead(secret);
@@ -73,7 +73,7 @@ TEST_CASE("a handshake that arrives byte by byte is the same handshake") {
   }
 }
 
-TEST_CASE("a rank with another secret is refused before its claim is looked at") {
+TEST_CASE("a rank with another secret is refused") {
   REQUIRE(init_crypto());
   const LeadHandshake lead(random_key());
   RankHandshake rank(random_key(), kClaim);
@@ -93,7 +93,7 @@ TEST_CASE("lead with another secret is refused by the rank") {
   CHECK_FALSE(rank.finish(forged));
 }
 
-TEST_CASE("lead cannot be imitated by sending the rank's own proof back") {
+TEST_CASE("a rank's own proof, sent back to it, does not pass for lead's") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
   RankHandshake rank(secret, kClaim);
@@ -103,7 +103,7 @@ TEST_CASE("lead cannot be imitated by sending the rank's own proof back") {
   CHECK_FALSE(rank.finish(reflected));
 }
 
-TEST_CASE("a recorded proof does not fit another connection") {
+TEST_CASE("a recorded proof is refused on another connection") {
   const auto secret = random_key();
   std::string recorded = shake_hands(secret).wire;
   const LeadHandshake lead(secret);
@@ -111,7 +111,7 @@ TEST_CASE("a recorded proof does not fit another connection") {
 }
 
 TEST_CASE(
-    "a claim that was changed on the way is refused, a claim over the limit before it has "
+    "a claim that was changed on the way is refused, and one above the length limit before it has "
     "arrived") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
@@ -127,7 +127,7 @@ TEST_CASE(
   CHECK_FALSE(lead.advance(too_long));
 }
 
-TEST_CASE("a frame that is changed, repeated, left out or swapped is refused") {
+TEST_CASE("a frame that is changed, repeated, left out or reordered is refused") {
   const auto secret = random_key();
   const auto refuses = [&](auto spoil) {
     auto [lead, rank, wire] = shake_hands(secret);
@@ -157,7 +157,7 @@ TEST_CASE("a frame of another connection, or sent back to its sender, is refused
   CHECK_FALSE(one.lead.open(bytes));
 }
 
-TEST_CASE("a length over the limit is refused at once") {
+TEST_CASE("a frame length above the limit is refused at once") {
   auto [lead, rank, wire] = shake_hands(random_key());
   std::string bytes("\x01\x00\x10\x00", 4);  // 1 MiB + 1
   CHECK_FALSE(lead.open(bytes));
@@ -172,7 +172,7 @@ TEST_CASE("a peer that is not lead is reported as such") {
   CHECK(answer.error().message.find("not a dlrun-agent lead") != std::string::npos);
 }
 
-TEST_CASE("a claim reads back, and malformed ones are refused") {
+TEST_CASE("a claim is parsed back from its text, and a malformed claim is refused") {
   CHECK(*Claim::parse(kClaim.text()) == kClaim);
   for (const auto* text : {"", "1 2 3", "1 2 3 4 5", "1 0 -1 0", "1 0 0 x", " 0 0 0", "1  0 0",
                            "1 0 01 0", "1 0 0 99999999999"}) {
@@ -181,7 +181,7 @@ TEST_CASE("a claim reads back, and malformed ones are refused") {
   }
 }
 
-TEST_CASE("a secret's text reads back, and anything else does not") {
+TEST_CASE("a secret is parsed back from its text, and other text is refused") {
   REQUIRE(init_crypto());
   const auto key = random_key();
   CHECK(key_of_text(to_text(key)) == key);

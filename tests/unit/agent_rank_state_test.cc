@@ -31,7 +31,7 @@ TEST_CASE("a program that ends by itself is recorded with its own code") {
     scene.pass(milliseconds(20));
     CHECK(scene.orders == Orders{"kill"});
   }
-  SUBCASE("it is recorded once") {
+  SUBCASE("the end is recorded once") {
     scene.state.on_program_end(4, 0, scene.now);
     scene.state.on_failure(kExitInternal, "late", scene.now);
     scene.state.on_guard_gone(scene.now);
@@ -101,7 +101,7 @@ TEST_CASE("a TERM that reached the agent alone is sent to the program after a sh
   }
 }
 
-TEST_CASE("a program that was exiting when it was told to end has ended by itself") {
+TEST_CASE("a program that was already exiting at the order to end has ended by itself") {
   RankScene scene;
   scene.run_with_lead();
   bool is_exiting = false;
@@ -137,7 +137,7 @@ TEST_CASE("a rank whose lead is silent for the lease ends its program") {
   CHECK(scene.orders.empty());
   scene.pass(milliseconds(1));
   CHECK(scene.orders == Orders{"TERM tree"});
-  CHECK(scene.said == Orders{"no message from lead for 10 s; the program is ended"});
+  CHECK(scene.printed == Orders{"no message from lead for 10 s; the program is ended"});
   SUBCASE("a program that then exits with 0 has not succeeded") {
     scene.state.on_program_end(0, 0, scene.now);
     CHECK(scene.state.exit_code() == 128 + SIGTERM);
@@ -148,11 +148,11 @@ TEST_CASE("a rank whose lead is silent for the lease ends its program") {
     scene.state.on_heard();
     scene.pass(kKilledAfterTerm);
     CHECK(scene.orders == Orders{"TERM tree", "kill"});
-    CHECK(scene.said.size() == 1);
+    CHECK(scene.printed.size() == 1);
   }
 }
 
-TEST_CASE("time in which the agent itself was stopped is no silence of lead") {
+TEST_CASE("time in which the agent itself was stopped does not count as silence of lead") {
   RankScene scene;
   scene.run_with_lead();
   scene.pass(seconds(5));
@@ -177,7 +177,7 @@ TEST_CASE("a closed connection to lead ends the program") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_lead_closed("Connection reset", false, scene.now);
-  CHECK(scene.said == Orders{"lead is gone (Connection reset); the program is ended"});
+  CHECK(scene.printed == Orders{"lead is gone (Connection reset); the program is ended"});
   CHECK(scene.orders == Orders{"TERM tree"});
   scene.state.on_program_end(0, 0, scene.now);
   scene.is_any_alive = false;
@@ -185,16 +185,16 @@ TEST_CASE("a closed connection to lead ends the program") {
   CHECK(scene.is_done());  // nobody is left to confirm the record
 }
 
-TEST_CASE("a connection that lead closes after the program's end is not told") {
+TEST_CASE("a connection that lead closes after the program's end is not reported") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_program_end(0, 0, scene.now);
   scene.state.on_lead_closed("closed", false, scene.now);
-  CHECK(scene.said.empty());
+  CHECK(scene.printed.empty());
   CHECK(scene.state.exit_code() == 0);
 }
 
-TEST_CASE("a signal is told to lead, whose word decides") {
+TEST_CASE("a signal is reported to lead, and lead's answer decides what happens") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_signal(SIGTERM, false, scene.now);
@@ -209,25 +209,25 @@ TEST_CASE("a signal is told to lead, whose word decides") {
     scene.state.on_answer(SignalWord::kCheckpoint, scene.now);
     scene.pass(seconds(3));
     CHECK(scene.orders == Orders{kUsr1});
-    CHECK(scene.said.empty());
+    CHECK(scene.printed.empty());
   }
-  SUBCASE("no word: the program is ended") {
+  SUBCASE("no answer: the program is ended") {
     scene.pass(milliseconds(1));
-    CHECK(scene.said == Orders{"no message from lead after a signal; the program is ended"});
+    CHECK(scene.printed == Orders{"no message from lead after a signal; the program is ended"});
     scene.pass(RankState::kTermUnderWay);
     CHECK(scene.orders == Orders{"TERM tree"});
     scene.state.on_program_end(0, 0, scene.now);
     CHECK(scene.exit_record()["error"] ==
           "ended by its agent: no message from lead after a signal");
   }
-  SUBCASE("an order to end: the deadline is gone") {
+  SUBCASE("an order to end: the wait for an answer is over") {
     scene.state.on_end(true, false, scene.now);
     scene.pass(seconds(3));
-    CHECK(scene.said.empty());
+    CHECK(scene.printed.empty());
   }
 }
 
-TEST_CASE("a USR1 may be left without a word") {
+TEST_CASE("a USR1 without an answer from lead does not end the program") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_signal(SIGUSR1, false, scene.now);
@@ -236,32 +236,34 @@ TEST_CASE("a USR1 may be left without a word") {
   CHECK(scene.orders.empty());
 }
 
-TEST_CASE("a signal that also came by the guard is told once, a later one again") {
+TEST_CASE(
+    "a signal that arrives through both agent and guard is reported once, and a later one is "
+    "reported again") {
   RankScene scene;
   scene.run_with_lead();
   CHECK(scene.state.on_signal(SIGTERM, true, scene.now));
   CHECK_FALSE(scene.state.on_signal(SIGTERM, false, scene.now));
   CHECK(scene.count("signal") == 1);
-  SUBCASE("the second signal does not extend the wait for the word about the first") {
+  SUBCASE("the second signal does not extend the wait for the answer to the first") {
     scene.pass(milliseconds(1500));
     CHECK(scene.state.on_signal(SIGTERM, false, scene.now));
     CHECK(scene.count("signal") == 2);
     scene.pass(milliseconds(500));
-    CHECK(scene.said.size() == 1);
+    CHECK(scene.printed.size() == 1);
   }
 }
 
-TEST_CASE("a USR2 goes to the program, of which lead is not asked") {
+TEST_CASE("a USR2 goes to the program without a question to lead") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_signal(SIGUSR2, true, scene.now);
   scene.pass(SignalRelay::kTreeWait - milliseconds(1));
   CHECK(scene.orders.empty());
-  SUBCASE("it came by the guard alone: the program does not have it yet") {
+  SUBCASE("it came only through the guard: the program does not have it yet") {
     scene.pass(milliseconds(1));
     CHECK(scene.orders == Orders{kUsr2});
   }
-  SUBCASE("it came on both ways: the program has it") {
+  SUBCASE("it came through both agent and guard: the program has it") {
     scene.state.on_signal(SIGUSR2, false, scene.now);
     scene.pass(milliseconds(1));
     CHECK(scene.orders.empty());
@@ -283,7 +285,7 @@ TEST_CASE("without a lead, signals go to the program") {
   }
 }
 
-TEST_CASE("a signal that asks to end ends the wait for lead") {
+TEST_CASE("INT ends the rank while it waits to connect to lead, and USR1 does not") {
   RankScene scene;
   scene.state.on_signal(SIGUSR1, false, scene.now);
   CHECK_FALSE(scene.state.exit_code());
@@ -302,7 +304,7 @@ TEST_CASE("a rank whose guard was killed kills everything at once") {
   CHECK(scene.orders == Orders{"kill"});
 }
 
-TEST_CASE("a program that is stopped for some seconds is told to lead every second") {
+TEST_CASE("a program that is stopped for some seconds is reported to lead every second") {
   RankScene scene;
   scene.run_with_lead();
   scene.pass_heard(seconds(2));
@@ -311,21 +313,22 @@ TEST_CASE("a program that is stopped for some seconds is told to lead every seco
   CHECK(scene.count("stopped") == 0);
   scene.pass_heard(seconds(3));
   CHECK(scene.count("stopped") >= 2);
-  const int told = scene.count("stopped");
+  const int reports = scene.count("stopped");
   scene.program_is_stopped = false;
   scene.pass_heard(seconds(2));
-  CHECK(scene.count("stopped") == told);
-  SUBCASE("the time begins anew with the next stop") {
+  CHECK(scene.count("stopped") == reports);
+  SUBCASE("the time starts again with the next stop") {
     scene.program_is_stopped = true;
     scene.pass_heard(seconds(2));
-    CHECK(scene.count("stopped") == told);
+    CHECK(scene.count("stopped") == reports);
   }
-  SUBCASE("a suspended job, whose agents are stopped as well, is no stopped program") {
+  SUBCASE(
+      "a suspended job, whose agents are stopped as well, does not count as a stopped program") {
     scene.program_is_stopped = true;
     scene.now += seconds(600);
     scene.state.on_heard();
     scene.state.tick(scene.now);
-    CHECK(scene.count("stopped") == told);
+    CHECK(scene.count("stopped") == reports);
   }
 }
 
@@ -357,7 +360,7 @@ TEST_CASE("the check of collectives decides whether the program starts") {
     CHECK(scene.exit_record()["code"] == 128 + SIGTERM);
     CHECK(scene.orders.empty());
   }
-  SUBCASE("the rank is told to end meanwhile: the program does not start") {
+  SUBCASE("the rank is ordered to end meanwhile: the program does not start") {
     scene.state.on_end(false, false, scene.now);
     CHECK(scene.orders == Orders{"TERM tree"});
     scene.state.on_check_end(std::nullopt, scene.now);
@@ -384,7 +387,7 @@ struct LeadLost final : RankOutlet {
   void kill_processes() override {}
 };
 
-TEST_CASE("no program starts if lead is lost with the result of the check") {
+TEST_CASE("no program starts if the connection breaks while the result of the check is sent") {
   LeadLost rank;
   rank.state.on_connected();
   rank.state.on_start();
@@ -393,19 +396,20 @@ TEST_CASE("no program starts if lead is lost with the result of the check") {
   CHECK(rank.state.exit_code() == 128 + SIGTERM);
 }
 
-TEST_CASE("a program that cannot be started is told to lead, or to the user without a lead") {
+TEST_CASE(
+    "a program that cannot be started is reported to lead, or to the user if there is no lead") {
   RankScene scene;
-  SUBCASE("with lead") {
+  SUBCASE("with a lead") {
     scene.state.on_connected();
     scene.state.on_start();
     scene.state.on_failure(127, "'pyton' was not found", scene.now);
     CHECK(scene.exit_record()["error"] == "'pyton' was not found");
-    CHECK(scene.said.empty());
+    CHECK(scene.printed.empty());
   }
-  SUBCASE("alone") {
+  SUBCASE("without a lead") {
     scene.state.on_start();
     scene.state.on_failure(127, "'pyton' was not found", scene.now);
-    CHECK(scene.said == Orders{"'pyton' was not found"});
+    CHECK(scene.printed == Orders{"'pyton' was not found"});
   }
   CHECK(scene.state.exit_code() == 127);
 }
@@ -414,7 +418,7 @@ TEST_CASE("the rank that a trusted program blames is in the exit record") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_blame(5, "rank 5 is gone");
-  SUBCASE("the program exits with a code of its own") {
+  SUBCASE("the program exits with a code") {
     scene.state.on_program_end(1, 0, scene.now);
     CHECK(scene.exit_record()["of"] == 5);
     CHECK(scene.exit_record()["error"] == "rank 5 is gone");
@@ -423,7 +427,7 @@ TEST_CASE("the rank that a trusted program blames is in the exit record") {
     scene.state.on_program_end(128 + SIGSEGV, SIGSEGV, scene.now);
     CHECK_FALSE(scene.exit_record().contains("of"));
   }
-  SUBCASE("it was told to end first") {
+  SUBCASE("it was ordered to end first") {
     scene.state.on_end(false, false, scene.now);
     scene.state.on_program_end(1, 0, scene.now);
     CHECK_FALSE(scene.exit_record().contains("of"));
@@ -452,20 +456,21 @@ struct EndedRank : RankScene {
   Clock::time_point ended_at;
 };
 
-TEST_CASE("a rank is done with its processes, its output and lead's word") {
+TEST_CASE(
+    "a rank is done when its processes and output have ended and lead has confirmed its record") {
   EndedRank rank;
   SUBCASE("lead has the record") {
     CHECK_FALSE(rank.is_done());
     rank.state.on_noted();
     CHECK(rank.is_done());
   }
-  SUBCASE("lead says nothing") {
+  SUBCASE("lead does not confirm the record") {
     rank.pass_until(kExitNotedWithin - milliseconds(1));
     CHECK_FALSE(rank.is_done());
     rank.pass_until(kExitNotedWithin);
     CHECK(rank.is_done());
   }
-  SUBCASE("a reader takes its time") {
+  SUBCASE("a reader is slow") {
     rank.state.on_noted();
     rank.pass_until(RankState::kOutputWait - milliseconds(1));
     CHECK_FALSE(rank.is_done({.is_held = true}));
@@ -488,7 +493,7 @@ TEST_CASE("a rank is done with its processes, its output and lead's word") {
   }
 }
 
-TEST_CASE("a process that cannot be killed holds the rank for some seconds only") {
+TEST_CASE("a process that cannot be killed delays the rank's end only for some seconds") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_program_end(0, 0, scene.now);
@@ -500,7 +505,7 @@ TEST_CASE("a process that cannot be killed holds the rank for some seconds only"
 }
 
 TEST_CASE(
-    "two looks in a row must find no process, unless the kernel knows that there is no child") {
+    "two checks in a row must find no process, unless the kernel reports that there is no child") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_program_end(0, 0, scene.now);

@@ -20,8 +20,8 @@ std::vector<Endpoint> addresses(int ranks, int per_node, std::string_view prefix
 }
 
 TEST_CASE(
-    "a table of ten thousand ranks comes whole out of pages that are small, whatever their "
-    "addresses") {
+    "the table of 10,000 ranks is rebuilt from its pages, and each page is small even with the "
+    "longest addresses") {
   // The longest possible addresses, one node for each rank: no two ranks of a page share text.
   const auto table = addresses(10'000, 1, "2001:0db8:aaaa:bbbb:cccc:dddd:eeee:");
   const auto pages = table_pages(table);
@@ -37,8 +37,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a page that does not fit is refused: twice, another world's, with rank, address or port that "
-    "is none") {
+    "a table page is refused if it is out of order or repeated, belongs to another world, or has a "
+    "wrong rank, address or port") {
   const auto pages = table_pages(addresses(300, 2, "10.0.0."));
   REQUIRE(pages.size() == 2);
   TableReader reader(300);
@@ -78,7 +78,7 @@ struct Counter final : AttemptOutlet {
 };
 
 TEST_CASE(
-    "an attempt of ten thousand ranks answers who asks, page by page, and nobody before all have "
+    "an attempt of 10,000 ranks sends the table page by page, and only after all ranks have "
     "joined") {
   constexpr int kRanks = 10'000;
   Counter counter;

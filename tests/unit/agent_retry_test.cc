@@ -44,7 +44,7 @@ std::string lines(const std::vector<Json>& events) {
   return text;
 }
 
-TEST_CASE("without a budget nothing starts again, and nobody is told that it does not") {
+TEST_CASE("without a budget a run does not start again, and no reason is given") {
   RetryHistory history;
   history.add_attempt(5, Cause::kFailure);
   const auto decision = decide_retry({}, history, Cause::kFailure);
@@ -52,7 +52,7 @@ TEST_CASE("without a budget nothing starts again, and nobody is told that it doe
   CHECK(decision.why.empty());
 }
 
-TEST_CASE("the budget counts restarts, and what is left of it is told") {
+TEST_CASE("each restart uses one of the budget, and the decision has the number left") {
   RetryHistory history;
   history.add_attempt(10, Cause::kNodeFailure);
   auto decision = decide_retry(any_cause(2), history, Cause::kNodeFailure);
@@ -70,7 +70,7 @@ TEST_CASE("the budget counts restarts, and what is left of it is told") {
   CHECK(decision.why == "it has started again 2 times (retry.max)");
 }
 
-TEST_CASE("a cause that is not asked for ends the run, and is named") {
+TEST_CASE("a cause that retry.on does not list ends the run, and is named") {
   auto options = any_cause(3);
   options.on = {Cause::kTimeout, Cause::kHang};
   RetryHistory history;
@@ -105,7 +105,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "before an attempt starts, it is known whether it is the last one if it makes no progress") {
+    "the decision to restart says whether the next attempt is the last one unless it makes "
+    "progress") {
   RetryHistory history;
   history.add_attempt(10, Cause::kFailure);
   CHECK_FALSE(decide_retry(any_cause(20), history, Cause::kFailure).is_last_unless_further);
@@ -128,7 +129,7 @@ TEST_CASE("the record shows whether a program that reported nothing was started"
   CHECK(read_history(lines(events), true).history.fruitless() == 3);
 }
 
-TEST_CASE("an attempt that got further than all before it starts the count anew") {
+TEST_CASE("an attempt that got further than all before it resets the count of fruitless attempts") {
   CHECK(attempts_of(any_cause(1000), {10, 10, 9, 10, 99}, Cause::kFailure) == 4);
   CHECK(attempts_of(any_cause(1000), {10, 10, 9, 11, 11, 11, 11, 99}, Cause::kFailure) == 7);
   CHECK(attempts_of(any_cause(1000), {10, 20, 30, 40, 50, 60, 70}, Cause::kFailure) == 7);
@@ -152,7 +153,7 @@ TEST_CASE("a requeue by a person uses nothing of the budget") {
   CHECK(decision.left == 0);
 }
 
-TEST_CASE("the record of a run gives the budget that its requeues have used") {
+TEST_CASE("the number of restarts used, and the bad nodes, are read from the run's record") {
   const auto read = read_history(
       lines({{{"event", "claimed"}, {"attempt", 0}},
              {{"event", "started"}, {"attempt", 0}},
@@ -191,15 +192,15 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a lead that did not come to say what follows a failure was lost with its node, unless the run "
-    "had ended") {
+    "if lead died while it waited for Slurm's report on a silent node, a node was lost, unless the "
+    "run had ended") {
   Json events = Json::array({{{"event", "claimed"}, {"attempt", 0}},
                              {{"event", "attempt_end"},
                               {"attempt", 0},
                               {"code", 137},
                               {"cause", "failure"},
                               {"silent", {"n2"}}}});
-  SUBCASE("it was waiting for Slurm's word on a silent node") {
+  SUBCASE("a node was silent") {
     CHECK(read_history(lines(events)).last.cause == Cause::kNodeFailure);
   }
   SUBCASE("no node was silent") {
@@ -212,7 +213,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a run that completed and is requeued by hand is nobody's failure") {
+TEST_CASE("a completed run that is requeued by hand does not count as a failure") {
   const auto read =
       read_history(lines({{{"event", "claimed"}, {"attempt", 0}},
                           {{"event", "attempt_end"}, {"attempt", 0}, {"code", 0}, {"reason", "ok"}},
@@ -221,7 +222,7 @@ TEST_CASE("a run that completed and is requeued by hand is nobody's failure") {
   CHECK(decide_retry(any_cause(3), read.history, read.last.cause).why.empty());
 }
 
-TEST_CASE("that a run was preempted stays on its record") {
+TEST_CASE("the history keeps that an earlier attempt was preempted") {
   const auto read = [](std::string_view cause) {
     return read_history(
         lines({{{"event", "claimed"}, {"attempt", 0}},
@@ -232,16 +233,14 @@ TEST_CASE("that a run was preempted stays on its record") {
   CHECK_FALSE(read("timeout").history.was_preempted());
 }
 
-TEST_CASE(
-    "a run that completed in its grace time, whose job Slurm queues again, is known by its "
-    "record") {
+TEST_CASE("the record shows that a completed run's job is queued again by Slurm") {
   Json end{{"event", "ended"}, {"attempt", 0}, {"state", "completed"}, {"code", 0}};
   CHECK_FALSE(read_history(lines({{{"event", "claimed"}, {"attempt", 0}}, end})).last.is_requeued);
   end["requeued"] = true;
   CHECK(read_history(lines({{{"event", "claimed"}, {"attempt", 0}}, end})).last.is_requeued);
 }
 
-TEST_CASE("causes are read by their words, and an unknown one is refused") {
+TEST_CASE("causes are parsed by name, and an unknown name is refused") {
   CHECK(*parse_causes("timeout,hang") == std::set<Cause>{Cause::kTimeout, Cause::kHang});
   for (const char* wrong : {"", "timeout,", "none", "requeue", "time out"}) {
     const auto refused = parse_causes(wrong);
@@ -254,14 +253,14 @@ TEST_CASE("causes are read by their words, and an unknown one is refused") {
   }
 }
 
-TEST_CASE("nodes that are down or do not answer are told from those that work") {
+TEST_CASE("nodes that are down, failing or do not answer are bad, and all others are not") {
   CHECK(parse_bad_nodes(
             "n1 mixed\nn2 down*\nn2 down*\nn3 allocated*\nn4 idle\nn5 drained\nn6 failing\n") ==
         std::vector<std::string>{"n2", "n3", "n6"});
   CHECK(parse_bad_nodes("").empty());
 }
 
-TEST_CASE("a job's end and nodes are read from what scontrol shows") {
+TEST_CASE("a job's end and nodes are read from the output of scontrol show") {
   ::setenv("TZ", "UTC", 1);
   const auto facts = parse_job(
       "JobId=73 JobName=x JobState=COMPLETING Reason=TimeLimit Restarts=2 "
@@ -283,8 +282,7 @@ TEST_CASE("a job's end and nodes are read from what scontrol shows") {
   CHECK(parse_job("JobId=73 EndTime=Unknown NodeList=(null)", 0).nodes.empty());
 }
 
-TEST_CASE(
-    "a silent program without a limit never hangs, and one that reports, or has a limit, does") {
+TEST_CASE("a silent program counts as hung only if it has reported before or a limit is set") {
   HangWatch::Clock::time_point now{std::chrono::hours(1)};
   SUBCASE("silent, no limit") {
     HangWatch watch(std::nullopt);
@@ -293,7 +291,7 @@ TEST_CASE(
     CHECK_FALSE(watch.next_deadline());
     CHECK_FALSE(watch.due(now + std::chrono::hours(1000)));
   }
-  SUBCASE("it reports, no limit: half an hour") {
+  SUBCASE("it reports progress, no limit: half an hour") {
     HangWatch watch(std::nullopt);
     watch.on_start(now);
     watch.on_progress(now + seconds(5), "step 120");
@@ -301,7 +299,7 @@ TEST_CASE(
     CHECK(*watch.due(now + seconds(5) + HangWatch::kProgressLimit) ==
           "the run hangs: no progress was reported for 1800 s; the last was step 120");
   }
-  SUBCASE("silent, with a limit: what it prints is a sign of life") {
+  SUBCASE("silent, with a limit: printed output is a sign of life") {
     HangWatch watch(seconds(15));
     watch.on_start(now);
     watch.on_output(now + seconds(10));
@@ -310,14 +308,14 @@ TEST_CASE(
           "the run hangs: no rank has printed anything or reported progress for 19 s "
           "(health.hang_after)");
   }
-  SUBCASE("of one that reports, output is none") {
+  SUBCASE("it reports progress: printed output is no sign of life") {
     HangWatch watch(seconds(15));
     watch.on_start(now);
     watch.on_progress(now, "");
     watch.on_output(now + seconds(10));
     CHECK(watch.due(now + seconds(15)));
   }
-  SUBCASE("it was suspended, and lead with it") {
+  SUBCASE("the whole job was suspended") {
     HangWatch watch(seconds(15));
     watch.on_start(now);
     watch.on_progress(now, "");
@@ -325,7 +323,7 @@ TEST_CASE(
     CHECK_FALSE(watch.due(now + std::chrono::hours(1) + seconds(14)));
     CHECK(watch.due(now + std::chrono::hours(1) + seconds(15)));
   }
-  SUBCASE("its last word is said") {
+  SUBCASE("the watch is off after the final report") {
     HangWatch watch(seconds(15));
     watch.on_start(now);
     watch.off();

@@ -22,15 +22,15 @@ std::vector<Endpoint> table_of(int size) {
   return table;
 }
 
-TEST_CASE("without roles every rank is a worker: what MultiWorkerMirroredStrategy reads") {
+TEST_CASE("without roles every rank is a worker, as MultiWorkerMirroredStrategy expects") {
   CHECK(tf_config({}, table_of(2), 1) ==
         R"({"cluster":{"worker":["10.0.0.1:4000","10.0.0.2:4001"]},)"
         R"("task":{"type":"worker","index":1}})");
 }
 
 TEST_CASE(
-    "chief, workers, parameter servers and evaluator are taken in this order, and the evaluator is "
-    "in no cluster") {
+    "ranks become chief, workers, parameter servers and evaluator in this order, and the cluster "
+    "has no evaluator") {
   const auto roles = Roles::parse("evaluator=1,chief=1,ps=2");
   REQUIRE(roles);
   const auto table = table_of(7);
@@ -54,7 +54,7 @@ TEST_CASE("IPv6 literals are in brackets") {
   CHECK(tf_config({}, {{"fd00::1", 9}}, 0).find(R"("[fd00::1]:9")") != std::string::npos);
 }
 
-TEST_CASE("roles that are none, or that leave nobody to work, are refused in words") {
+TEST_CASE("unknown roles, wrong counts, and roles that leave no worker are refused") {
   for (const auto* wrong :
        {"worker=2", "ps", "ps=-1", "chief=2", "evaluator=2", "", "ps=1,", "ps=x"}) {
     CAPTURE(wrong);
@@ -68,7 +68,7 @@ TEST_CASE("roles that are none, or that leave nobody to work, are refused in wor
   CHECK_FALSE(Roles{.chief = 1, .ps = 1}.check(1));
 }
 
-TEST_CASE("roles are held against the world only where a template asks for one") {
+TEST_CASE("roles are checked against the world size only if a template uses them") {
   RankOptions options;
   options.roles = {.ps = 3};
   CHECK(check_roles(options, 2));
@@ -77,7 +77,8 @@ TEST_CASE("roles are held against the world only where a template asks for one")
   CHECK(check_roles(options, 4));
 }
 
-TEST_CASE("a template says what must be known before it is filled in") {
+TEST_CASE(
+    "a template reports whether it needs the rank's port, the table of addresses, or the roles") {
   struct Case {
     const char* text;
     bool port, table, roles;
@@ -95,7 +96,7 @@ TEST_CASE("a template says what must be known before it is filled in") {
   }
 }
 
-TEST_CASE("a preset's words stand before the program's, which stay as they are") {
+TEST_CASE("a preset's words come before the program's words, which stay unchanged") {
   RankOptions options;
   for (const auto* word :
        {"torchrun", "--nproc-per-node={nproc_per_node}", "--node-rank={node_rank}", "--"}) {
@@ -111,7 +112,7 @@ TEST_CASE("a preset's words stand before the program's, which stay as they are")
 }
 
 TEST_CASE(
-    "a variable that Linux would not hand on is refused before the program starts, by name and "
+    "a variable that is too long for Linux is refused before the program starts, with its name and "
     "size") {
   RankOptions options;
   options.templates.push_back(*EnvTemplate::parse("TF_CONFIG={tf_config}"));

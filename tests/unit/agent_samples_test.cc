@@ -92,8 +92,7 @@ std::optional<std::vector<GpuReading>> wait_for(EventLoop& loop, GpuProbe& probe
 
 }  // namespace
 
-TEST_CASE(
-    "ranks that have told nothing are left out of ranks.json, the others stand in their order") {
+TEST_CASE("ranks.json leaves out ranks without reports, and lists the others by rank") {
   SampleBoard board(kFirstSample);
   for (const int rank : {2, 0, 1}) board.add(world_of(rank, 3, 1), "n" + std::to_string(rank));
   note(board, 2, {{"type", "beat"}, {"cpu", 0.5}}, kFirstSample);
@@ -111,7 +110,9 @@ TEST_CASE(
   CHECK(cell(snapshot, 1, "age_s") == 3);
 }
 
-TEST_CASE("the rank that the others wait for is slow, although all are at the same step") {
+TEST_CASE(
+    "the rank with the longest work per step is marked slow, although all ranks are at the same "
+    "step") {
   auto board = board_of(4, 2);
   for (int rank = 0; rank < 4; ++rank) {
     note(board, rank, {{"step", 100}, {"work_ms", rank == 2 ? 30.0 : 10.0 + rank}}, kFirstSample);
@@ -125,19 +126,20 @@ TEST_CASE("the rank that the others wait for is slow, although all are at the sa
   CHECK_FALSE(board.record(kFirstSample + seconds(4)));  // nothing new was reported
 }
 
-TEST_CASE("a rank whose report is under way does not lag, and one that stays where it was does") {
+TEST_CASE(
+    "a rank whose report is only late does not lag, and a rank whose step stays the same does") {
   auto board = board_of(3, 1);
-  const auto tell = [&](int rank, int step, seconds when) {
+  const auto report_step = [&](int rank, int step, seconds when) {
     note(board, rank, {{"step", step}}, kFirstSample + when);
   };
-  for (int rank = 0; rank < 3; ++rank) tell(rank, 100, seconds(0));
+  for (int rank = 0; rank < 3; ++rank) report_step(rank, 100, seconds(0));
   CHECK(cell(snapshot_of(board, kFirstSample), 0, "lag") == 0);
-  tell(0, 400, seconds(4));
-  tell(1, 400, seconds(4));
+  report_step(0, 400, seconds(4));
+  report_step(1, 400, seconds(4));
   CHECK(cell(snapshot_of(board, kFirstSample + seconds(4)), 2, "slow") == false);
   for (int at = 8; at <= 24; at += 4) {
-    tell(0, 100 * at, seconds(at));
-    tell(1, 100 * at, seconds(at));
+    report_step(0, 100 * at, seconds(at));
+    report_step(1, 100 * at, seconds(at));
     std::ignore = board.snapshot(0, "", kFirstSample + seconds(at));
   }
   const auto snapshot = snapshot_of(board, kFirstSample + seconds(25));
@@ -147,8 +149,8 @@ TEST_CASE("a rank whose report is under way does not lag, and one that stays whe
 }
 
 TEST_CASE(
-    "a node's GPUs belong to its ranks in their order, and what a rank tells of its own counts "
-    "more") {
+    "a node's GPUs are divided among its ranks in order, and a rank's report on its own GPUs takes "
+    "precedence") {
   auto board = board_of(4, 2);
   note(board, 0,
        {{"node_gpus", {{10, 100, 1000}, {20, 200, 1000}, {30, 300, 1000}, {nullptr, 400, 1000}}}},
@@ -165,7 +167,7 @@ TEST_CASE(
   CHECK(cell(snapshot, 3, "gpu").is_null());
 }
 
-TEST_CASE("a heartbeat may hold anything: what is no number is passed over") {
+TEST_CASE("fields of a heartbeat that are not valid numbers are ignored") {
   auto board = board_of(1, 1);
   note(board, 0,
        {{"cpu", "fast"}, {"rss", -1}, {"step", "x"}, {"gpus", {{1}, "x", {"y", -5, 1.5}}}},
@@ -187,7 +189,7 @@ TEST_CASE("a GPU without a reading does not lower the mean of its rank's GPUs") 
   CHECK(cell(snapshot, 1, "gpu").is_null());
 }
 
-TEST_CASE("10,000 ranks: a small event, a snapshot every 20 s that takes no time") {
+TEST_CASE("10,000 ranks give a small event, and a snapshot every 20 s that costs milliseconds") {
   auto board = board_of(10'000, 8);
   for (int rank = 0; rank < 10'000; ++rank) {
     note(board, rank,
@@ -210,7 +212,7 @@ TEST_CASE("10,000 ranks: a small event, a snapshot every 20 s that takes no time
   CHECK(samples->fields().dump().size() < 700);
 }
 
-TEST_CASE("the longer an attempt lasts the more seldom its samples are recorded") {
+TEST_CASE("samples are recorded less often the longer an attempt lasts") {
   auto board = board_of(1, 1);
   const auto records_within = [&](seconds from, seconds to) {
     int records = 0;
@@ -225,7 +227,7 @@ TEST_CASE("the longer an attempt lasts the more seldom its samples are recorded"
   CHECK(in_an_hour == 60);
 }
 
-TEST_CASE("nvidia-smi's lines are read, those that are none are passed over") {
+TEST_CASE("GPU lines of nvidia-smi are parsed, and other lines are ignored") {
   const auto gpus = parse_gpu_csv(
       "0, GPU-aa, 93, 40000, 81559\n1, GPU-bb, [N/A], [Not Supported], 81559\nNo devices were "
       "found\n");
@@ -238,7 +240,7 @@ TEST_CASE("nvidia-smi's lines are read, those that are none are passed over") {
   CHECK(gpus[1].total_bytes == 81'559ULL << 20U);
 }
 
-TEST_CASE("CUDA_VISIBLE_DEVICES chooses by index or UUID, in its order") {
+TEST_CASE("CUDA_VISIBLE_DEVICES selects GPUs by index or UUID, in its own order") {
   const auto all = parse_gpu_csv("0, GPU-aa, 1, 1, 1\n1, GPU-bb, 2, 2, 2\n2, GPU-cc, 3, 3, 3\n");
   CHECK(visible_gpus(all, std::nullopt).size() == 3);
   CHECK(visible_gpus(all, "").empty());
@@ -251,8 +253,8 @@ TEST_CASE("CUDA_VISIBLE_DEVICES chooses by index or UUID, in its order") {
 }
 
 TEST_CASE(
-    "one rank of a node asks for the GPUs, each for its own where Slurm bound them, none where "
-    "there are none") {
+    "one rank per node reads all GPUs, each rank reads its own if Slurm bound them, and none reads "
+    "without GPUs") {
   const auto env_of = [](std::map<std::string, std::string, std::less<>> values) {
     return Env(std::move(values));
   };
@@ -270,7 +272,9 @@ TEST_CASE(
   CHECK(gpu_scope(env_of({{"CUDA_VISIBLE_DEVICES", ""}}), first) == GpuScope::kNone);
 }
 
-TEST_CASE("the helper's answer arrives through the loop, and its secret is kept from it") {
+TEST_CASE(
+    "the GPU helper's output arrives through the event loop, and the helper does not get the run's "
+    "secret") {
   const TemporaryDirectory folder;
   auto loop = EventLoop::create();
   REQUIRE(loop);
@@ -287,7 +291,7 @@ TEST_CASE("the helper's answer arrives through the loop, and its secret is kept 
   CHECK_FALSE(probe->take());
 }
 
-TEST_CASE("a helper that hangs holds nobody up and is killed") {
+TEST_CASE("a GPU helper that hangs blocks nothing and is killed") {
   const TemporaryDirectory folder;
   auto loop = EventLoop::create();
   REQUIRE(loop);
@@ -304,7 +308,7 @@ TEST_CASE("a helper that hangs holds nobody up and is killed") {
   CHECK(Clock::now() - begin < seconds(20));
 }
 
-TEST_CASE("a helper that fails again and again is not asked any more") {
+TEST_CASE("a GPU helper that fails five times is not started again") {
   const TemporaryDirectory folder;
   auto loop = EventLoop::create();
   REQUIRE(loop);
@@ -319,7 +323,9 @@ TEST_CASE("a helper that fails again and again is not asked any more") {
   CHECK(*read_file(log, 1000) == "x\nx\nx\nx\nx\n");
 }
 
-TEST_CASE("a tree's processor time grows with its work, and the helper's is left out") {
+TEST_CASE(
+    "the processor time of a process tree grows with its work, and an excluded process is not "
+    "counted") {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
@@ -340,7 +346,7 @@ TEST_CASE("a tree's processor time grows with its work, and the helper's is left
   ::waitpid(child, nullptr, 0);
 }
 
-TEST_CASE("a snapshot file holds what was put last, and a folder that is gone is told once") {
+TEST_CASE("a snapshot file holds the last snapshot, and a missing folder is reported once") {
   const TemporaryDirectory folder;
   {
     SnapshotFile file(folder / "ranks.json");

@@ -41,8 +41,8 @@ JobFacts ending(int restarts = 1, std::string reason = "None") {
 }
 
 TEST_CASE(
-    "a script that fails while its job goes on has failed with its code, whatever its log says of "
-    "an earlier start") {
+    "a script that fails while its job goes on ends the run with its code, whatever the log holds "
+    "about an earlier start") {
   for (const auto& log : {std::string(), log_of("PREEMPTION")}) {
     const auto [end, comes_again] = judge(running(), log, 3, "exit 3");
     CHECK_FALSE(comes_again);
@@ -57,7 +57,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a signal to the script alone is told from an `exit 0`, of which bash gives the same code") {
+    "a signal to the script alone is distinguished from `exit 0`, although bash reports code 0 for "
+    "both") {
   for (const auto& facts : {std::optional<JobFacts>(running()), std::optional<JobFacts>()}) {
     const auto [end, comes_again] = judge(facts, log_of(""));
     CHECK_FALSE(comes_again);
@@ -70,7 +71,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a job that is queued again is not at its end, and its cause is Slurm's word, or a requeue") {
+    "a job that Slurm requeues starts again, and its cause is the one in Slurm's log, or else a "
+    "requeue") {
   using Row = std::tuple<std::string, Cause, std::string>;
   for (const auto& [reason, cause, why] :
        {Row{"PREEMPTION", Cause::kPreemption, "the job was preempted"},
@@ -90,8 +92,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "cancelled, out of time, or without a node, and not queued again: the run's end, in Slurm's "
-    "word") {
+    "a job that was cancelled, timed out or lost a node, and is not queued again, ends the run "
+    "with Slurm's reason") {
   // The signal also reached pip, a child of the script.
   const auto cancelled = judge(ending(), log_of(""), 1);
   CHECK_FALSE(cancelled.comes_again);
@@ -111,7 +113,8 @@ TEST_CASE(
   CHECK_FALSE(lost.end.is_timeout);
 }
 
-TEST_CASE("while the controller does not answer, only what its log leaves no doubt of is an end") {
+TEST_CASE(
+    "while the controller does not answer, the job's log decides whether the job starts again") {
   CHECK(judge({}, log_of("PREEMPTION")).comes_again);
   CHECK(judge({}, log_of("JOB REQUEUE")).end.cause == Cause::kRequeue);
   CHECK_FALSE(judge({}, log_of("TIME LIMIT")).comes_again);
@@ -128,7 +131,9 @@ AttemptEnd launch_failed() {
   return end;
 }
 
-TEST_CASE("a step that srun refuses because its job is cancelled is no failure of the run") {
+TEST_CASE(
+    "a step that srun refuses because its job is cancelled or out of time does not count as a "
+    "failure") {
   auto end = launch_failed();
   CHECK_FALSE(blame_jobs_end(
       end, {.code = 77, .at = "", .facts = ending(), .restarts = 1, .log = log_of("")}));
@@ -147,8 +152,8 @@ TEST_CASE("a step that srun refuses because its job is cancelled is no failure o
 }
 
 TEST_CASE(
-    "a step that srun refuses is the run's failure while its job goes on, and left open where the "
-    "job comes again") {
+    "a step that srun refuses fails the run while the job goes on, but not if the job starts "
+    "again") {
   auto end = launch_failed();
   CHECK_FALSE(blame_jobs_end(
       end, {.code = 77, .at = "", .facts = running(), .restarts = 1, .log = log_of("PREEMPTION")}));

@@ -30,7 +30,7 @@ struct Run {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Run, "values arrive byte for byte, and only those that are asked for") {
+TEST_CASE_FIXTURE(Run, "secrets arrive byte for byte, and only those that the script names") {
   using namespace std::string_literals;
   write("A=x=y\nz \"'$\xff\0AB=other\0EMPTY=\0C=not asked\0"s);
   REQUIRE(add({"A", "AB", "EMPTY"}).has_value());
@@ -41,7 +41,8 @@ TEST_CASE_FIXTURE(Run, "values arrive byte for byte, and only those that are ask
 }
 
 TEST_CASE_FIXTURE(Run,
-                  "the file's value beats the environment's, which serves where there is no file") {
+                  "a secret's value in the file takes precedence over the environment, which is "
+                  "used if there is no file") {
   env.set("A", "inherited");
   REQUIRE(add({"A"}).has_value());
   CHECK(env.get_or("A", "") == "inherited");
@@ -50,11 +51,11 @@ TEST_CASE_FIXTURE(Run,
   CHECK(env.get_or("A", "") == "filed");
 }
 
-TEST_CASE_FIXTURE(Run, "a secret that nobody has is named, and nothing starts without it") {
+TEST_CASE_FIXTURE(Run, "a missing secret is an error that names it and shows no value") {
   write(std::string_view("A=value\0", 8));
-  const auto said = message({"A", "B"});
-  CHECK(has(said, "secret B is neither in"));
-  CHECK_FALSE(has(said, "value"));
+  const auto shown = message({"A", "B"});
+  CHECK(has(shown, "secret B is neither in"));
+  CHECK_FALSE(has(shown, "value"));
 }
 
 TEST_CASE_FIXTURE(Run, "a file that others could have read or planted is refused") {
@@ -70,7 +71,7 @@ TEST_CASE_FIXTURE(Run, "a file that others could have read or planted is refused
   CHECK(add({}).has_value());
 }
 
-TEST_CASE_FIXTURE(Run, "removing twice is no error") {
+TEST_CASE_FIXTURE(Run, "removing the secrets twice is no error") {
   write(std::string_view("A=value\0", 8));
   remove_secrets(folder.path());
   CHECK_FALSE(std::filesystem::exists(folder.path() / "secrets"));

@@ -14,8 +14,8 @@ const SignalRelay::Clock::time_point kStart{};
 }  // namespace
 
 TEST_CASE(
-    "a signal to the task's first process alone is passed on, once, when it can no longer be one "
-    "to the whole tree") {
+    "a signal that only one process of the task received is passed on once, after the time in "
+    "which a second copy may arrive") {
   SignalRelay relay;
   CHECK(relay.take(SIGUSR1, true, kStart));
   relay.pass_on(SIGUSR1, kStart);
@@ -26,8 +26,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a signal to the whole tree is not passed on: the program has it, however late the second copy "
-    "comes to us") {
+    "a signal to the whole process tree is not passed on, because the program already has it, even "
+    "if the second copy is late") {
   for (const bool guard_is_first : {true, false}) {
     SignalRelay relay;
     CHECK(relay.take(SIGUSR1, guard_is_first, kStart));
@@ -41,8 +41,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the same signal again within a second is one signal, later it is another, and each is judged "
-    "by itself") {
+    "equal signals within a second count as one, later ones are new, and different signals are "
+    "handled independently") {
   SignalRelay relay;
   CHECK(relay.take(SIGTERM, true, kStart));
   CHECK_FALSE(relay.take(SIGTERM, true, kStart + milliseconds(900)));

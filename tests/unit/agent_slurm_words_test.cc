@@ -22,7 +22,7 @@ const std::vector<std::string> kStepdStarts{
     "  3: [2026-11-22T06:34:26] error: ",                           // srun --label
 };
 
-TEST_CASE("what srun says of ended tasks is understood") {
+TEST_CASE("srun's messages about ended tasks are parsed") {
   CHECK(parse_task_ends("srun: error: n2: task 3: Killed") == TaskEnds{"n2", {3}, 137, SIGKILL});
   CHECK(parse_task_ends("srun: error: n1: tasks 0-2,4: Exited with exit code 13") ==
         TaskEnds{"n1", {0, 1, 2, 4}, 13, 0});
@@ -32,7 +32,7 @@ TEST_CASE("what srun says of ended tasks is understood") {
         TaskEnds{"n1", {7}, 143, SIGTERM});
 }
 
-TEST_CASE("srun's other lines, and lines that only look alike, say nothing of tasks") {
+TEST_CASE("other lines of srun, and malformed lines, are not parsed as messages about tasks") {
   for (const auto* line :
        {"srun: error: Unable to create step for job 8: More processors requested than permitted",
         "srun: error: n1: task x: Killed", "srun: error: n1: tasks 5-2: Killed",
@@ -44,7 +44,8 @@ TEST_CASE("srun's other lines, and lines that only look alike, say nothing of ta
   }
 }
 
-TEST_CASE("why Slurm ends a step is read from the step daemon's last line of any version") {
+TEST_CASE(
+    "the reason for which Slurm ends a step is read from slurmstepd's last line in any version") {
   for (const auto& begin : kStepdStarts) {
     CAPTURE(begin);
     const auto start = begin + "*** STEP 73.0 ON n1 CANCELLED AT 2026-11-21T16:15:12";
@@ -70,7 +71,7 @@ TEST_CASE("why Slurm ends a step is read from the step daemon's last line of any
   CHECK_FALSE(parse_cancel_reason(""));
 }
 
-TEST_CASE("Slurm's words for memory that ran out are known") {
+TEST_CASE("Slurm's messages about memory that ran out are recognised") {
   for (const auto& begin : kStepdStarts) {
     CAPTURE(begin);
     CHECK(reports_out_of_memory(
@@ -87,18 +88,18 @@ TEST_CASE("Slurm's words for memory that ran out are known") {
   CHECK(reports_out_of_memory("srun: error: n1: task 0: Out Of Memory"));
   CHECK_FALSE(reports_out_of_memory("srun: error: n1: task 0: Exited with exit code 1"));
   CHECK_FALSE(reports_out_of_memory("my program: error: n1: task 0: Out Of Memory"));
-  const auto words = parse_task_ends("srun: error: n1: task 3: Out Of Memory");
-  REQUIRE(words);
-  CHECK(words->signal == SIGKILL);
-  CHECK(words->tasks == std::vector<int>{3});
+  const auto ends = parse_task_ends("srun: error: n1: task 3: Out Of Memory");
+  REQUIRE(ends);
+  CHECK(ends->signal == SIGKILL);
+  CHECK(ends->tasks == std::vector<int>{3});
 }
 
-TEST_CASE("Slurm's words for a lost node are known") {
+TEST_CASE("Slurm's message about a lost node is recognised") {
   CHECK(parse_node_failure("srun: error: Node failure on n[2-3]") == "n[2-3]");
   CHECK_FALSE(parse_node_failure("Node failure on n2"));
 }
 
-TEST_CASE("Slurm's words for a node where the step cannot be launched are known") {
+TEST_CASE("Slurm's message about a node where the step cannot be launched is recognised") {
   CHECK(parse_launch_failure(
             "srun: error: Task launch for StepId=7.0 failed on node n2: Invalid job credential") ==
         LaunchFailure{"n2", "Invalid job credential"});

@@ -33,7 +33,7 @@ struct Heard final : StepHandler {
 };
 
 TEST_CASE(
-    "a step whose SIGCHLD was lost ends all the same: it is collected after each round of the "
+    "a step whose SIGCHLD was lost still ends, because tick() collects it after each round of the "
     "loop") {
   for (const bool is_local : {true, false}) {
     CAPTURE(is_local);
@@ -57,8 +57,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "descendants are found down to the last, also those of orphans, and has_children() says when "
-    "all are gone") {
+    "all descendants are found, also children of orphans, and has_children() is false when all are "
+    "gone") {
   adopt_orphans();
   CHECK_FALSE(has_children());
   const auto pid = start_program(

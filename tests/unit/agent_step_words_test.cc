@@ -15,14 +15,14 @@ const Words kKept{"n1", "n3", "n4"};
 const JobLayout kLayout{.nodes = {"n1", "n2", "n3", "n4"}, .tasks = {2, 2, 2, 1}};
 
 TEST_CASE(
-    "a step on what is left of the allocation says how many tasks on which nodes, behind srun's "
-    "own words") {
+    "a step on the remaining nodes gets --nodes, --ntasks and --nodelist after srun's own "
+    "options") {
   CHECK(step_on_nodes({"srun", "--mpi=pmix", "/a/dlrun-agent", "rank"}, kLayout, kKept) ==
         Words{"srun", "--mpi=pmix", "--nodes=3", "--ntasks=5", "--nodelist=n[1,3-4]",
               "/a/dlrun-agent", "rank"});
 }
 
-TEST_CASE("what the user's srun words say of nodes is replaced, and all else of theirs is kept") {
+TEST_CASE("the user's srun options about nodes and tasks are replaced, and all others are kept") {
   for (const auto& users :
        {Words{"--nodes=4"}, Words{"--nodes", "4"}, Words{"-N4"}, Words{"-N", "4"},
         Words{"-n", "7", "--nodelist", "n[1-4]"}, Words{"-lw", "n2"}, Words{"--relative=1"}}) {
@@ -38,7 +38,8 @@ TEST_CASE("what the user's srun words say of nodes is replaced, and all else of 
   }
 }
 
-TEST_CASE("an option of a later Slurm never makes the agent a word of srun's") {
+TEST_CASE(
+    "the agent's path is never taken for the value of an srun option that dlrun does not know") {
   CHECK(step_on_nodes({"srun", "--new-flag", "/a/dlrun-agent", "rank", "--", "-N", "2"}, kLayout,
                       kKept) == Words{"srun", "--new-flag", "--nodes=3", "--ntasks=5",
                                       "--nodelist=n[1,3-4]", "/a/dlrun-agent", "rank", "--", "-N",
@@ -46,7 +47,7 @@ TEST_CASE("an option of a later Slurm never makes the agent a word of srun's") {
 }
 
 TEST_CASE(
-    "tasks are counted for the nodes that are kept: the job's counts, the step's own, else one a "
+    "the number of tasks follows the step's own option, else the job's counts, else one task per "
     "node") {
   const Words argv{"srun", "/a/dlrun-agent", "rank"};
   CHECK(step_on_nodes(argv, kLayout, {"n1", "n4"})[2] == "--ntasks=3");
@@ -59,7 +60,7 @@ TEST_CASE(
                      "--nodelist=n[1,3-4]", "/a/dlrun-agent", "rank"});
 }
 
-TEST_CASE("Slurm's counts of tasks are read in full, and nothing else is") {
+TEST_CASE("Slurm's lists of task counts are parsed, and malformed lists are refused") {
   CHECK(parse_tasks_per_node("2(x3),1") == std::vector<int>{2, 2, 2, 1});
   CHECK(parse_tasks_per_node("16") == std::vector<int>{16});
   CHECK(parse_tasks_per_node("1,2(x2),3") == std::vector<int>{1, 2, 2, 3});

@@ -90,7 +90,7 @@ TEST_CASE("damaged lines of reports.jsonl are skipped") {
 
 TEST_CASE("--stop-early has a goal and a metric") {
   CHECK(parse_stop_rule("max:val_accuracy")->metric == "val_accuracy");
-  CHECK_FALSE(parse_stop_rule("max:val_accuracy")->less_is_better);
+  CHECK_FALSE(parse_stop_rule("max:val_accuracy")->is_smaller_better);
   for (const char* wrong : {"", "loss", "low:loss", "min:"})
     CHECK_FALSE(parse_stop_rule(wrong).has_value());
 }

@@ -26,7 +26,7 @@ std::string expanded(std::string_view argument) {
   return parsed->name + "|" + parsed->value.expand(kFields);
 }
 
-TEST_CASE("every field is filled in") {
+TEST_CASE("every template field is replaced") {
   CHECK(expanded("A={rank} {world_size} {local_rank} {local_world_size} {node_rank} {nnodes}") ==
         "A|5 8 1 2 2 4");
   CHECK(expanded("B={master_addr}:{master_port}@{addr}") == "B|10.0.0.1:29501@10.0.0.3");
@@ -34,19 +34,19 @@ TEST_CASE("every field is filled in") {
   CHECK(expanded("C={run}/{attempt}-{job}") == "C|/runs/x/3-77_1");
 }
 
-TEST_CASE("a rank's own port, its role, and every rank's address") {
+TEST_CASE("a template can have the rank's port, its role, and every rank's address") {
   CHECK(expanded("P={port} {nproc_per_node}") == "P|4711 4");
   CHECK(expanded("R={role}{role_index}") == "R|ps0");
   CHECK(expanded("T={addresses}") == "T|10.0.0.1:4000,[fd00::2]:4001");
 }
 
-TEST_CASE("text without fields arrives unchanged, doubled braces as one") {
+TEST_CASE("text without fields stays unchanged, and doubled braces become single ones") {
   CHECK(expanded("_X9=") == "_X9|");
   CHECK(expanded("T=a=b $HOME `x`\n\\") == "T|a=b $HOME `x`\n\\");
   CHECK(expanded(R"(TF={{"index": {rank}}})") == R"(TF|{"index": 5})");
 }
 
-TEST_CASE("unknown fields, lone braces and names that are none are refused") {
+TEST_CASE("unknown fields, unmatched braces and invalid names are refused") {
   struct Case {
     const char* argument;
     const char* says;

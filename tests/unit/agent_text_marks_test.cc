@@ -45,7 +45,7 @@ std::string marked(std::string_view text) {
   return out + marker.take_rest();
 }
 
-TEST_CASE("no line of Slurm's that a program prints is taken for Slurm's") {
+TEST_CASE("a program that prints lines like Slurm's cannot pass for Slurm") {
   for (const auto& line : slurm_lines()) {
     for (const auto& text :
          {line + "\n", line, "50%\r" + line + "\n", "50%" + line, "\n" + line + "\r\n"}) {
@@ -57,7 +57,7 @@ TEST_CASE("no line of Slurm's that a program prints is taken for Slurm's") {
   }
 }
 
-TEST_CASE("Slurm's lines are found among the text of ranks, also behind a line that has no end") {
+TEST_CASE("Slurm's lines are found in the text of ranks, also after a line without a newline") {
   for (const auto& line : slurm_lines()) {
     Lead lead;
     CHECK(lead.read(marked("50%\r") + line + "\n" + marked("100%\n")) ==
@@ -67,8 +67,8 @@ TEST_CASE("Slurm's lines are found among the text of ranks, also behind a line t
 }
 
 TEST_CASE(
-    "the marks are the attempt's: a program that copies those of another cannot pass for Slurm, "
-    "nor lead") {
+    "marks differ between attempts: a program that copies another attempt's marks cannot pass for "
+    "Slurm") {
   Key other{};
   other.fill(8);
   CHECK(marks_of(other).head != marks().head);
@@ -81,7 +81,7 @@ TEST_CASE(
   CHECK(lead.slurms.empty());
 }
 
-TEST_CASE("every byte comes through, in pieces of any length and over lines of any length") {
+TEST_CASE("every byte arrives, in pieces of any length and with lines of any length") {
   std::string all;
   for (int c = 0; c < 256; ++c) all += static_cast<char>(c);
   all += std::string(5000, 'x') + "\n" + std::string(3000, '\x10') + "\n\n\r\r\n" + all;
@@ -106,12 +106,12 @@ TEST_CASE("every byte comes through, in pieces of any length and over lines of a
   }
 }
 
-TEST_CASE("a marked line is shorter than slurmstepd's buffer, so that it comes in one piece") {
+TEST_CASE("a marked line is shorter than slurmstepd's buffer, so that it arrives in one piece") {
   const auto text = marked(std::string(100'000, '\x1e') + std::string(100'000, 'x') + "\n");
   for (const auto line : split(text, '\n')) CHECK(line.size() < TextMarker::kLineBytes);
 }
 
-TEST_CASE("an open line waits for its end, but not longer than the limit") {
+TEST_CASE("an unfinished line waits for its end, but not longer than the limit") {
   TextMarker marker(marks());
   const Clock::time_point start{};
   Lead lead;
@@ -123,7 +123,7 @@ TEST_CASE("an open line waits for its end, but not longer than the limit") {
   CHECK(marker.held_bytes() == 0);
 }
 
-TEST_CASE("a line that is torn between those of another rank is nobody else's") {
+TEST_CASE("a line that is torn by another rank's lines is not taken for Slurm's") {
   const auto torn = marked("first srun: error: Node failure on n1\n");
   const auto whole = marked("second\n");
   for (std::size_t at = 0; at <= torn.size(); ++at) {
@@ -135,7 +135,7 @@ TEST_CASE("a line that is torn between those of another rank is nobody else's") 
   }
 }
 
-TEST_CASE("labels of srun stand in front of each line, and only there") {
+TEST_CASE("srun's labels are kept at the start of each line, and only there") {
   Lead lead;
   const auto whole = [](std::string_view text) { return TextMarker(marks()).whole(text); };
   CHECK(lead.read(" 0: " + whole("a\nb\nc")) == " 0: a\n 0: b\n 0: c");
@@ -145,7 +145,7 @@ TEST_CASE("labels of srun stand in front of each line, and only there") {
   CHECK(lead.slurms == std::vector<std::string>{"10: slurmstepd: error: x"});
 }
 
-TEST_CASE("text that no agent marked is passed on, and a line without end in bounded memory") {
+TEST_CASE("text without marks is passed on, and a line without end uses bounded memory") {
   Lead lead;
   CHECK(lead.read("Loading image") == "");
   CHECK(lead.read(marked("a\n")) == "Loading imagea\n");
@@ -156,9 +156,11 @@ TEST_CASE("text that no agent marked is passed on, and a line without end in bou
   CHECK(lead.reader.take_rest() == "rest");
 }
 
-TEST_CASE("where srun writes the ranks' standard error to a file, nothing is marked") {
+TEST_CASE(
+    "options and variables that make srun write the ranks' standard error to a file are "
+    "recognised") {
   const Env none;
-  const auto goes = [&](std::vector<std::string> words) {
+  const auto goes_elsewhere = [&](std::vector<std::string> words) {
     words.insert(words.begin(), "srun");
     words.insert(words.end(),
                  {"/tools/dlrun-agent", "rank", "--", "program", "-o", "file", "--output=file"});
@@ -172,7 +174,7 @@ TEST_CASE("where srun writes the ranks' standard error to a file, nothing is mar
                                                                  {"--outp=x"},
                                                                  {"--err=x"}}) {
     CAPTURE(words.front());
-    CHECK(goes(words));
+    CHECK(goes_elsewhere(words));
   }
   for (const auto& words : std::vector<std::vector<std::string>>{{},
                                                                  {"--output=all"},
@@ -180,6 +182,7 @@ TEST_CASE("where srun writes the ranks' standard error to a file, nothing is mar
                                                                  {"--error", "none"},
                                                                  {"--exclusive"},
                                                                  {"-n2"},
+                                                                 {"-kofile"},
                                                                  {"--open-mode=append"},
                                                                  {"--export=ALL"},
                                                                  {"-l"},
@@ -187,14 +190,15 @@ TEST_CASE("where srun writes the ranks' standard error to a file, nothing is mar
                                                                  {"-woe"},
                                                                  {"-O"}}) {
     CAPTURE((words.empty() ? "" : words.front()));
-    CHECK_FALSE(goes(words));
+    CHECK_FALSE(goes_elsewhere(words));
   }
   Env env;
   env.set("SRUN_ERROR", "file");
   CHECK(ranks_errors_go_elsewhere({"srun", "dlrun-agent"}, env));
 }
 
-TEST_CASE("srun's unbuffered output, which tears lines, is left out") {
+TEST_CASE(
+    "srun's option and variable for unbuffered output are removed, because they would tear lines") {
   Env env;
   env.set("SLURM_UNBUFFEREDIO", "1");
   std::vector<std::string> argv{"srun", "-u",     "-n2", "--unbuffered", "dlrun-agent", "rank",

@@ -20,18 +20,33 @@ void stop_lead(Scene& scene, seconds time) {
   scene.attempt.on_asleep(time, scene.now);
 }
 
-TEST_CASE("lead that was stopped beyond its lease says so, and blames no rank") {
+TEST_CASE("a rank without an exit record is reported although lead was stopped just before") {
+  Scene scene;
+  scene.all_join(4);
+  for (const int rank : {0, 1, 3}) scene.attempt.on_exit(rank, {0, 0, {}}, scene.now);
+  scene.attempt.on_step_end(0, "", scene.now);
+  stop_lead(scene, seconds(3));
+  scene.pass(seconds(1));
+  REQUIRE(scene.attempt.is_over());
+  CHECK(scene.attempt.end().first_failed->rank == 2);
+  CHECK(scene.attempt.end().message ==
+        "rank 2 on n2: has no exit record, and the step is over; the other 3 ranks are ended");
+  CHECK(scene.notes.printed == std::vector<std::string>{scene.attempt.end().message});
+}
+
+TEST_CASE(
+    "if lead was stopped for longer than its lease, the message says so, and no rank is blamed") {
   Scene scene;
   scene.all_join(4);
   stop_lead(scene, seconds(14));
   SUBCASE("the records of the agents are read first") {}
-  SUBCASE("a rank that left because its peer was ended is read first") {
+  SUBCASE("a rank that exited because its peer was ended is read first") {
     scene.attempt.on_exit(0, {68, 0, "rank 1 is gone", true, 1}, scene.now);
-    CHECK(scene.notes.said.empty());
+    CHECK(scene.notes.printed.empty());
   }
   SUBCASE("a rank that failed with a code, because its peer was ended, is read first") {
     scene.attempt.on_exit(0, {1, 0, "", true}, scene.now);
-    CHECK(scene.notes.said.empty());
+    CHECK(scene.notes.printed.empty());
   }
   for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, unheard(), scene.now);
   CHECK(scene.notes.broadcasts_of("end") == 1);
@@ -48,7 +63,7 @@ TEST_CASE("lead that was stopped beyond its lease says so, and blames no rank") 
   CHECK(scene.notes.count("rank_failed") == 0);
 }
 
-TEST_CASE("agents that did not hear a lead that was awake: the network was cut") {
+TEST_CASE("agents that did not hear a running lead mean that the network was cut") {
   Scene scene;
   scene.all_join(4);
   scene.pass(seconds(10));
@@ -65,11 +80,11 @@ TEST_CASE("agents that did not hear a lead that was awake: the network was cut")
         "their nodes was cut");
 }
 
-TEST_CASE("a rank that failed before agents lost lead keeps the blame") {
+TEST_CASE("a rank that failed before agents lost lead stays the cause") {
   Scene scene;
   scene.all_join(4);
   scene.attempt.on_exit(3, {139, SIGSEGV, "", true}, scene.now);
-  REQUIRE(scene.notes.said.size() == 1);
+  REQUIRE(scene.notes.printed.size() == 1);
   stop_lead(scene, seconds(14));
   scene.attempt.on_exit(0, unheard(), scene.now);
   scene.attempt.on_step_end(0, "", scene.now);
@@ -79,15 +94,17 @@ TEST_CASE("a rank that failed before agents lost lead keeps the blame") {
   CHECK(scene.attempt.end().first_failed->rank == 3);
 }
 
-TEST_CASE("a rank that fails of itself while lead is stopped is named shortly after lead wakes") {
+TEST_CASE(
+    "a rank that fails by itself while lead is stopped is named shortly after lead continues") {
   Scene scene;
   scene.all_join(4);
   stop_lead(scene, seconds(5));
   scene.attempt.on_exit(3, {139, SIGSEGV, "", true}, scene.now);
-  CHECK(scene.notes.said.empty());
+  CHECK(scene.notes.printed.empty());
   scene.pass(Attempt::kCulpritWait);
-  REQUIRE(scene.notes.said.size() == 1);
-  CHECK(scene.notes.said[0] == "rank 3 on n2 was killed by SIGSEGV; the other 3 ranks are ended");
+  REQUIRE(scene.notes.printed.size() == 1);
+  CHECK(scene.notes.printed[0] ==
+        "rank 3 on n2 was killed by SIGSEGV; the other 3 ranks are ended");
 }
 
 TEST_CASE("in a preemption's grace time ranks that no longer heard lead count as preempted") {

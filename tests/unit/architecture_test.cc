@@ -25,10 +25,10 @@ bool is_source(const fs::path& path) {
   return extension == ".h" || extension == ".cc" || extension == ".cu" || extension == ".cuh";
 }
 
-std::vector<Include> includes_of(std::string_view room) {
+std::vector<Include> includes_of(std::string_view folder) {
   std::vector<Include> includes;
   const fs::path top(DLRUN_SOURCE_DIR);
-  for (const auto& entry : fs::recursive_directory_iterator(top / room)) {
+  for (const auto& entry : fs::recursive_directory_iterator(top / folder)) {
     if (!entry.is_regular_file() || !is_source(entry.path())) continue;
     std::ifstream source(entry.path());
     for (std::string line; std::getline(source, line);) {
@@ -43,20 +43,21 @@ std::vector<Include> includes_of(std::string_view room) {
   return includes;
 }
 
-const std::vector<std::string_view> kRooms{"cli", "launcher", "container", "runtime", "common"};
+const std::vector<std::string_view> kTopFolders{"cli", "launcher", "container", "runtime",
+                                                "common"};
 
-std::string_view room_of(std::string_view include) {
+std::string_view top_folder_of(std::string_view include) {
   const std::string_view top = include.substr(0, include.find('/'));
-  const auto found = std::find(kRooms.begin(), kRooms.end(), top);
-  return found == kRooms.end() ? std::string_view() : *found;
+  const auto found = std::find(kTopFolders.begin(), kTopFolders.end(), top);
+  return found == kTopFolders.end() ? std::string_view() : *found;
 }
 
-void check_room(std::string_view room, const std::vector<std::string_view>& may_include) {
-  const auto includes = includes_of(room);
+void check_includes(std::string_view folder, const std::vector<std::string_view>& may_include) {
+  const auto includes = includes_of(folder);
   CHECK_FALSE(includes.empty());
   for (const Include& include : includes) {
-    const std::string_view target = room_of(include.target);
-    if (target.empty() || target == room) continue;
+    const std::string_view target = top_folder_of(include.target);
+    if (target.empty() || target == folder) continue;
     CAPTURE(include.file);
     CAPTURE(include.target);
     CHECK(std::find(may_include.begin(), may_include.end(), target) != may_include.end());
@@ -68,8 +69,8 @@ void check_room(std::string_view room, const std::vector<std::string_view>& may_
 void check_library(const std::vector<std::string_view>& headers,
                    const std::vector<std::string_view>& files) {
   bool is_used = false;
-  for (std::string_view room : kRooms) {
-    for (const Include& include : includes_of(room)) {
+  for (std::string_view folder : kTopFolders) {
+    for (const Include& include : includes_of(folder)) {
       const auto starts = [](std::string_view text) {
         return [text](std::string_view start) { return text.starts_with(start); };
       };
@@ -86,26 +87,27 @@ void check_library(const std::vector<std::string_view>& headers,
 }  // namespace
 
 TEST_CASE(
-    "includes point down: from cli to launcher, container and common, from runtime to common") {
-  check_room("cli", {"launcher", "container", "common"});
-  check_room("launcher", {"container", "common"});
-  check_room("container", {"common"});
-  check_room("runtime", {"common"});
-  check_room("common", {});
+    "cli includes only launcher, container and common, launcher only container and common, and "
+    "runtime only common") {
+  check_includes("cli", {"launcher", "container", "common"});
+  check_includes("launcher", {"container", "common"});
+  check_includes("container", {"common"});
+  check_includes("runtime", {"common"});
+  check_includes("common", {});
 }
 
 TEST_CASE(
-    "CLI11 stays in cli, yaml-cpp in the one reader of YAML, libcurl where it is loaded, spdlog in "
-    "the log") {
+    "CLI11 is included only in cli, yaml-cpp only in the YAML reader, libcurl only where it is "
+    "loaded, spdlog only in the log") {
   check_library({"CLI/"}, {"cli/"});
   check_library({"curl/"}, {"launcher/executors/curl_library.h"});
   check_library({"yaml-cpp/", "yaml.h"}, {"launcher/spec/yaml_document.cc"});
   check_library({"spdlog/"}, {"common/log.cc"});
 }
 
-TEST_CASE("cli includes only the public face of launcher/runs and launcher/executors") {
-  const std::vector<std::string_view> rooms{"launcher/runs/", "launcher/executors/"};
-  const std::vector<std::string_view> face{
+TEST_CASE("cli includes only the public headers of launcher/runs and launcher/executors") {
+  const std::vector<std::string_view> folders{"launcher/runs/", "launcher/executors/"};
+  const std::vector<std::string_view> public_headers{
       "launcher/runs/autopsy_groups.h",  "launcher/runs/carried_spec.h",
       "launcher/runs/index.h",           "launcher/runs/last_words.h",
       "launcher/runs/log_file.h",        "launcher/runs/ownership.h",
@@ -118,13 +120,13 @@ TEST_CASE("cli includes only the public face of launcher/runs and launcher/execu
   };
   std::vector<std::string> used;
   for (const Include& include : includes_of("cli")) {
-    if (!is_one_of(rooms, include.target)) continue;
+    if (!is_one_of(folders, include.target)) continue;
     used.push_back(include.target);
     CAPTURE(include.file);
     CAPTURE(include.target);
-    CHECK(is_one_of(face, include.target));
+    CHECK(is_one_of(public_headers, include.target));
   }
-  for (const std::string_view header : face) {
+  for (const std::string_view header : public_headers) {
     CAPTURE(header);
     // A header that cli does not use need not be public.
     CHECK(std::find(used.begin(), used.end(), header) != used.end());
@@ -133,8 +135,9 @@ TEST_CASE("cli includes only the public face of launcher/runs and launcher/execu
 
 TEST_CASE("no two headers have the same name") {
   std::map<std::string, std::string> paths;
-  for (std::string_view room : kRooms) {
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(DLRUN_SOURCE_DIR) / room)) {
+  for (std::string_view folder : kTopFolders) {
+    for (const auto& entry :
+         fs::recursive_directory_iterator(fs::path(DLRUN_SOURCE_DIR) / folder)) {
       if (entry.path().extension() != ".h") continue;
       const auto [first, is_new] =
           paths.emplace(entry.path().filename().string(), entry.path().generic_string());
@@ -145,10 +148,11 @@ TEST_CASE("no two headers have the same name") {
   }
 }
 
-TEST_CASE("SVG is written in one place") {
+TEST_CASE("SVG elements are written only in launcher/drawing/svg.cc") {
   bool is_found = false;
-  for (std::string_view room : kRooms) {
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(DLRUN_SOURCE_DIR) / room)) {
+  for (std::string_view folder : kTopFolders) {
+    for (const auto& entry :
+         fs::recursive_directory_iterator(fs::path(DLRUN_SOURCE_DIR) / folder)) {
       if (!entry.is_regular_file() || !is_source(entry.path())) continue;
       const std::string file = fs::relative(entry.path(), DLRUN_SOURCE_DIR).generic_string();
       std::ifstream source(entry.path());
@@ -167,15 +171,17 @@ TEST_CASE("SVG is written in one place") {
   CHECK(is_found);  // a rule without any use checks nothing
 }
 
-TEST_CASE("MPI, Gloo, NCCL and CUDA stay behind the communicators and the CUDA device") {
+TEST_CASE(
+    "MPI, Gloo, NCCL and CUDA headers are included only by the communicators and the CUDA device") {
   check_library({"mpi.h", "gloo/"}, {"runtime/comm/", "runtime/bootstrap/"});
   check_library({"nccl.h", "cuda", "cublas"},
                 {"runtime/comm/", "runtime/trainer/cuda", "runtime/cuda"});
 }
 
-TEST_CASE("nothing but a main ends the process") {
-  for (std::string_view room : kRooms) {
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(DLRUN_SOURCE_DIR) / room)) {
+TEST_CASE("only main.cc files end the process") {
+  for (std::string_view folder : kTopFolders) {
+    for (const auto& entry :
+         fs::recursive_directory_iterator(fs::path(DLRUN_SOURCE_DIR) / folder)) {
       if (!entry.is_regular_file() || !is_source(entry.path()) ||
           entry.path().filename() == "main.cc")
         continue;
@@ -192,9 +198,7 @@ TEST_CASE("nothing but a main ends the process") {
   }
 }
 
-TEST_CASE(
-    "people are spoken to in one place: cli/terminal, and one of the agent's and of the trainer's "
-    "each") {
+TEST_CASE("only cli/terminal and the listed files of the log, the agent and the trainer print") {
   const std::vector<std::string_view> printers{
       "cli/terminal/",
       "common/log.cc",  // the log, which is off by default
@@ -212,8 +216,9 @@ TEST_CASE(
       R"(\b(std::)?(v?f?printf|f?puts|f?putc|putchar|fwrite|fflush|perror)\(|)"
       R"(\bwrite(_all)?\((1|2|STD(OUT|ERR)_FILENO),|(OUT|ERR)_FILENO\) == 1|\\x1b\[|\\033\[)");
   int found = 0;
-  for (std::string_view room : kRooms) {
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(DLRUN_SOURCE_DIR) / room)) {
+  for (std::string_view folder : kTopFolders) {
+    for (const auto& entry :
+         fs::recursive_directory_iterator(fs::path(DLRUN_SOURCE_DIR) / folder)) {
       if (!entry.is_regular_file() || !is_source(entry.path())) continue;
       const std::string file = fs::relative(entry.path(), DLRUN_SOURCE_DIR).generic_string();
       const bool may = std::any_of(printers.begin(), printers.end(), [&](std::string_view printer) {
@@ -262,8 +267,8 @@ TEST_CASE(
       R"(mark_cancelled|unmark_cancelled|write_lost_end|take_snapshot|stage_tools)\(|)"
       R"(\bSubmissionLock\b|\bprovenance\.write\()");
   bool is_used = false;
-  for (const std::string_view room : {"cli", "launcher", "container"}) {
-    for (const SourceLine& line : lines_of(room)) {
+  for (const std::string_view folder : {"cli", "launcher", "container"}) {
+    for (const SourceLine& line : lines_of(folder)) {
       if (!std::regex_search(line.text, writes)) continue;
       is_used = is_used || line.file.starts_with("launcher/submit/");
       CAPTURE(line.file);
@@ -295,7 +300,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("launcher/submit speaks through its Reporter, and its steps are not the command line's") {
+TEST_CASE(
+    "launcher/submit prints nothing itself, and only launcher/submit includes the steps of a "
+    "submission") {
   for (const Include& include : includes_of("launcher/submit")) {
     CAPTURE(include.file);
     CAPTURE(include.target);
@@ -310,8 +317,8 @@ TEST_CASE("launcher/submit speaks through its Reporter, and its steps are not th
       "launcher/submit/log_folders.h",   "launcher/submit/recording.h",
       "launcher/submit/slurm_options.h", "launcher/submit/submit_once.h"};
   std::size_t used = 0;
-  for (const std::string_view room : {"cli", "launcher"}) {
-    for (const Include& include : includes_of(room)) {
+  for (const std::string_view folder : {"cli", "launcher"}) {
+    for (const Include& include : includes_of(folder)) {
       if (std::find(steps.begin(), steps.end(), include.target) == steps.end()) continue;
       used += include.file.starts_with("launcher/submit/") ? 1 : 0;
       CAPTURE(include.file);
@@ -322,21 +329,23 @@ TEST_CASE("launcher/submit speaks through its Reporter, and its steps are not th
   CHECK(used >= steps.size());
 }
 
-TEST_CASE("files and JSON that others may have written pass the one reader and the one parser") {
+TEST_CASE(
+    "files and JSON that other users may have written are read only by the safe reader and "
+    "parser") {
   struct Exception {
     std::string_view file, why;
   };
   const std::vector<Exception> exceptions{
       {"common/untrusted_file.cc", "the reader itself"},
       {"common/bounded_json.h", "the parser itself"},
-      {"launcher/executors/rest_token.cc", "refuses by owner and mode besides, before it reads"},
-      {"launcher/executors/downloader.cc", "opens to lock, and reads nothing"},
+      {"launcher/executors/rest_token.cc", "checks owner and mode before it reads"},
+      {"launcher/executors/downloader.cc", "opens a file only to lock it"},
       {"container/image_file.cc",
-       "looks at the first bytes of a regular file, and says itself why it cannot"},
+       "reads the first bytes of a regular file, and has its own errors"},
       {"launcher/executors/local.cc",
-       "the kernel's own file, in a folder of /proc that it holds open"},
-      {"runtime/agent/descendants.cc", "the kernel's own files, hundreds of them a second"},
-      {"runtime/agent/secrets.cc", "refuses by owner and mode besides, before it reads"},
+       "reads a file of the kernel, in a folder of /proc that it holds open"},
+      {"runtime/agent/descendants.cc", "reads hundreds of files of the kernel a second"},
+      {"runtime/agent/secrets.cc", "checks owner and mode before it reads"},
   };
   // A folder is opened to sync it, not to read it. Other users cannot write /dev/null or the files
   // below /proc.
@@ -345,8 +354,9 @@ TEST_CASE("files and JSON that others may have written pass the one reader and t
                                             "fopen(",       "gzopen(",      "son::parse(",
                                             "son::accept(", "Json::parse(", "son::sax_parse("};
   std::vector<std::string> used;
-  for (std::string_view room : kRooms) {
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(DLRUN_SOURCE_DIR) / room)) {
+  for (std::string_view folder : kTopFolders) {
+    for (const auto& entry :
+         fs::recursive_directory_iterator(fs::path(DLRUN_SOURCE_DIR) / folder)) {
       if (!entry.is_regular_file() || !is_source(entry.path())) continue;
       const std::string file = fs::relative(entry.path(), DLRUN_SOURCE_DIR).generic_string();
       const auto is_this = [&](const Exception& one) { return one.file == file; };
@@ -372,7 +382,7 @@ TEST_CASE("files and JSON that others may have written pass the one reader and t
   }
 }
 
-TEST_CASE("every test that PAINS.md names is there") {
+TEST_CASE("every test that PAINS.md names exists") {
   const fs::path tests = fs::path(DLRUN_SOURCE_DIR) / "tests";
   std::ifstream page(tests / "PAINS.md");
   int named = 0;

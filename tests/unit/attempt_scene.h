@@ -21,7 +21,7 @@ struct Notes final : AttemptOutlet {
   std::vector<std::pair<int, Json>> sent;
   std::vector<Json> broadcasts;
   std::vector<std::pair<std::string, Json>> events;
-  std::vector<std::string> said;
+  std::vector<std::string> printed;  ///< the lines of say()
   std::vector<bool> stops;
 
   void send(int rank, const MessageToRank& message) override {
@@ -34,7 +34,7 @@ struct Notes final : AttemptOutlet {
   void record(const RunEvent& event) override {
     events.emplace_back(kind_of(event), fields_of(event));
   }
-  void say(std::string_view line) override { said.emplace_back(line); }
+  void say(std::string_view line) override { printed.emplace_back(line); }
   void stop_step(bool kills) override { stops.push_back(kills); }
 
   /// Returns the number of recorded events with this name.

@@ -13,7 +13,7 @@
 
 namespace dlrun {
 
-TEST_CASE("single: a world of one gives the closed forms, and is what auto takes for it") {
+TEST_CASE("single: all collectives are right in a world of one, for which auto selects single") {
   for (const char* backend : {"single", "auto"}) {
     auto comm = make_communicator(backend, {});
     REQUIRE(comm);
@@ -49,7 +49,7 @@ TEST_CASE("backends: a rank outside its world is refused") {
   }
 }
 
-TEST_CASE("backends: auto without a launcher and without a store says what is missing") {
+TEST_CASE("backends: the error of auto without a launcher and a store says what is missing") {
   CommunicatorOptions options;
   options.world.size = 3;
   const auto comm = make_communicator("auto", options);
@@ -59,7 +59,7 @@ TEST_CASE("backends: auto without a launcher and without a store says what is mi
   CHECK(comm.error().message.find("DLRUN_STORE is not set") != std::string::npos);
 }
 
-TEST_CASE("backends: a launcher of MPI is known by its variables") {
+TEST_CASE("backends: an MPI launcher is recognised by its variables") {
   CHECK_FALSE(has_mpi_launcher(Env()));
   for (const char* name : {"PMIX_NAMESPACE", "OMPI_COMM_WORLD_SIZE"}) {
     Env env;
@@ -71,8 +71,7 @@ TEST_CASE("backends: a launcher of MPI is known by its variables") {
   CHECK_FALSE(has_mpi_launcher(pmi2));
 }
 
-TEST_CASE(
-    "backends: a module that is not installed, or of another build, is refused with its reason") {
+TEST_CASE("backends: a module that is missing or from another build is refused with the reason") {
   const auto missing = load_comm_backend("none");
   REQUIRE_FALSE(missing);
   CHECK(missing.error().code == Errc::kUnavailable);

@@ -53,7 +53,7 @@ TEST_CASE("bad nodes are remembered until their time is over, each with its late
   CHECK(names(read_bad_nodes(file, kNow + hours(1))).empty());
 }
 
-TEST_CASE("a node that is forgotten is good on every cluster, until it is bad again") {
+TEST_CASE("a forgotten node is good on every cluster until it is bad again") {
   const TemporaryDirectory folder;
   const auto file = folder.path() / "known-bad.jsonl";
   const std::vector<BadNode> nodes{bad("n1"), bad("n1", "lost", "juwels"), bad("n2")};
@@ -65,7 +65,7 @@ TEST_CASE("a node that is forgotten is good on every cluster, until it is bad ag
   CHECK(names(read_bad_nodes(file, kNow)) == std::vector<std::string>{"n1", "n2"});
 }
 
-TEST_CASE("runs that remember nodes at the same time lose none") {
+TEST_CASE("several runs that remember bad nodes at the same time lose none") {
   const TemporaryDirectory folder;
   const auto file = folder.path() / "known-bad.jsonl";
   std::vector<std::thread> runs;
@@ -81,7 +81,7 @@ TEST_CASE("runs that remember nodes at the same time lose none") {
   CHECK(names(read_bad_nodes(file, kNow)).size() == 160);
 }
 
-TEST_CASE("a line after a torn one is not lost with it") {
+TEST_CASE("a line after a torn line is not lost") {
   const TemporaryDirectory folder;
   const auto file = folder.path() / "known-bad.jsonl";
   REQUIRE(create_file_exclusive(file, R"({"node":"n9","un)"));
@@ -90,7 +90,7 @@ TEST_CASE("a line after a torn one is not lost with it") {
   CHECK(names(read_bad_nodes(file, kNow)) == std::vector<std::string>{"n1"});
 }
 
-TEST_CASE("lines that name no single node are passed over") {
+TEST_CASE("lines that do not name exactly one node are ignored") {
   const TemporaryDirectory folder;
   const auto file = folder.path() / "known-bad.jsonl";
   std::vector<BadNode> nodes;
@@ -101,7 +101,7 @@ TEST_CASE("lines that name no single node are passed over") {
   CHECK(names(read_bad_nodes(file, kNow)) == std::vector<std::string>{"n3"});
 }
 
-TEST_CASE("a memory of any size is read within a bound, its end counts") {
+TEST_CASE("only a bounded part at the end of a large list of bad nodes is read") {
   const TemporaryDirectory folder;
   const auto file = folder.path() / "known-bad.jsonl";
   REQUIRE(create_file_exclusive(file, std::string(3U << 20U, 'x')));
@@ -110,7 +110,7 @@ TEST_CASE("a memory of any size is read within a bound, its end counts") {
   CHECK(names(read_bad_nodes(file, kNow)) == std::vector<std::string>{"n1"});
 }
 
-TEST_CASE("what is no regular file is refused and not waited for") {
+TEST_CASE("a list that is not a regular file is refused without waiting") {
   const TemporaryDirectory folder;
   const auto pipe = folder.path() / "known-bad.jsonl";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
@@ -120,7 +120,9 @@ TEST_CASE("what is no regular file is refused and not waited for") {
   CHECK_FALSE(read_bad_nodes(folder.path(), kNow));
 }
 
-TEST_CASE("a list that is another name of some file is neither written nor, if a link, read") {
+TEST_CASE(
+    "a list that is a symbolic or hard link to another file is not written, and a symbolic link is "
+    "not read") {
   const TemporaryDirectory folder;
   const auto precious = folder.path() / "precious", list = folder.path() / "known-bad.jsonl";
   REQUIRE(create_file_exclusive(precious, "alias ll='ls -l'\n"));

@@ -12,7 +12,7 @@
 #include "cli/cli.h"
 #include "cli/command_line.h"
 #include "cli/terminal/print.h"
-#include "cli/terminal/words.h"
+#include "cli/terminal/state_and_cost.h"
 #include "common/files.h"
 #include "common/log.h"
 #include "launcher/help/completion.h"
@@ -35,22 +35,22 @@ TEST_CASE_FIXTURE(CliFixture, "a wrong command line is exit code 2") {
   CHECK(call({"completion", "tcsh"}) == 2);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "what does not exist is exit code 6") {
+TEST_CASE_FIXTURE(CliFixture, "a missing spec or run is exit code 6") {
   CHECK(call({"submit", "no-such.yaml"}) == 6);
   CHECK(call({"status", "no-such-run"}) == 6);
   CHECK(call({"wait", "last"}) == 6);
   CHECK(call({"cancel", "4711"}) == 6);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "help and an empty list are no errors") {
+TEST_CASE_FIXTURE(CliFixture, "help and an empty list end with exit code 0") {
   CHECK(call({"--version"}) == 0);
   CHECK(call({"submit", "--help"}) == 0);
   CHECK(call({"ls"}) == 0);
 }
 
-TEST_CASE_FIXTURE(
-    CliFixture,
-    "sites are listed and shown, and an unknown one is exit code 6, one with a mistake 2") {
+TEST_CASE_FIXTURE(CliFixture,
+                  "sites are listed and shown, an unknown site is exit code 6, and a site file "
+                  "with an error is exit code 2") {
   CHECK(call({"site", "list"}) == 0);
   CHECK(call({"site", "list", "--json"}) == 0);
   CHECK(call({"site", "show"}) == 0);
@@ -65,7 +65,7 @@ TEST_CASE_FIXTURE(
   CHECK(call({"site", "show", "mine.yaml"}) == 2);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "an invalid spec is exit code 2 and leaves nothing behind") {
+TEST_CASE_FIXTURE(CliFixture, "an invalid spec is exit code 2 and leaves no files") {
   REQUIRE(write_file_atomic(folder.path() / "bad.yaml", "name: x\nresources: {nodez: 2}\n")
               .has_value());
   CHECK(call({"submit", "bad.yaml"}) == 2);
@@ -97,7 +97,7 @@ TEST_CASE_FIXTURE(CliFixture,
 
 TEST_CASE_FIXTURE(
     CliFixture,
-    "render -o writes over its own script and keeps one that was edited, unless --force says so") {
+    "render -o overwrites its own script, but overwrites an edited script only with --force") {
   REQUIRE(write_file_atomic(folder.path() / "x.yaml", "launch: {command: [echo]}\n").has_value());
   // An empty file, as mktemp creates it.
   REQUIRE(write_file_atomic(folder.path() / "job.sh", "").has_value());
@@ -117,7 +117,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(CliFixture,
-                  "the script of a sweep's array is written over as long as nobody has edited it") {
+                  "render -o overwrites the script of a sweep's array unless it was edited") {
   REQUIRE(write_file_atomic(folder.path() / "x.yaml",
                             "launch: {command: [echo]}\nresources: {time: 1h}\n"
                             "sweep: {parameters: {environment.vars.A: [a, b]}}\n"));
@@ -133,18 +133,19 @@ TEST_CASE_FIXTURE(CliFixture,
   CHECK(read("job.sh") == edited);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "the script of a sweep's array is not submitted by itself") {
+TEST_CASE_FIXTURE(CliFixture,
+                  "the script of a sweep's array cannot be submitted without its sweep") {
   REQUIRE(write_file_atomic(folder.path() / "x.yaml",
                             "launch: {command: [echo]}\nresources: {time: 1h}\n"
                             "sweep: {parameters: {environment.vars.A: [a, b]}}\n"));
   REQUIRE(call({"render", "x.yaml", "-o", "job.sh"}) == 0);
-  CHECK(said_by({"submit", "job.sh"})
+  CHECK(code_and_stderr({"submit", "job.sh"})
             .starts_with("2\ndlrun: error: job.sh: is the array of a sweep; "));
 }
 
-TEST_CASE_FIXTURE(
-    CliFixture,
-    "a script that makes several jobs, or whose spec cannot be read, is refused with its line") {
+TEST_CASE_FIXTURE(CliFixture,
+                  "a script that starts several jobs, or whose spec cannot be read, is refused "
+                  "with the line number") {
   REQUIRE(write_file_atomic(folder.path() / "x.yaml",
                             "launch: {command: [echo]}\nresources: {time: 1h}\n"));
   REQUIRE(call({"render", "x.yaml", "-o", "job.sh"}) == 0);
@@ -152,7 +153,7 @@ TEST_CASE_FIXTURE(
   CHECK(call({"submit", "job.sh", "--dry-run"}) == 0);
   const auto submitted = [&](const std::string& script) {
     REQUIRE(write_file_atomic(folder.path() / "job.sh", script));
-    return said_by({"submit", "job.sh", "--dry-run"});
+    return code_and_stderr({"submit", "job.sh", "--dry-run"});
   };
   std::string edited = rendered;
   edited.insert(edited.find('\n') + 1, "#SBATCH -a 0-2\n");
@@ -176,76 +177,77 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(CliFixture,
-                  "what is empty, and a script without its first line, are told as that") {
-  const auto said_of = [&](const char* name, const std::string& text) {
+                  "an empty file, and a script without its first line, are reported as such") {
+  const auto result_of = [&](const char* name, const std::string& text) {
     REQUIRE(write_file_atomic(folder.path() / name, text));
-    return said_by({"submit", name, "--dry-run"});
+    return code_and_stderr({"submit", name, "--dry-run"});
   };
   for (const char* text : {"", "\n", "# nothing yet\n"})
-    CHECK(said_of("e.yaml", text).starts_with("2\ndlrun: error: e.yaml: is empty: "));
-  CHECK(said_by({"check", "e.yaml"}).starts_with("2\ndlrun: error: e.yaml: is empty: "));
-  CHECK(said_by({"submit", "e.yaml", "--dry-run", "--set", "launch.command=[true]"})
+    CHECK(result_of("e.yaml", text).starts_with("2\ndlrun: error: e.yaml: is empty: "));
+  CHECK(code_and_stderr({"check", "e.yaml"}).starts_with("2\ndlrun: error: e.yaml: is empty: "));
+  CHECK(code_and_stderr({"submit", "e.yaml", "--dry-run", "--set", "launch.command=[true]"})
             .starts_with("0\n"));
-  CHECK(said_of("e.sh", "")
+  CHECK(result_of("e.sh", "")
             .starts_with("2\ndlrun: error: e.sh:1: is empty: a job script's first line"));
   const std::string script = "#SBATCH --time=1\nexport A=1: 2\n";
-  CHECK(said_of("x.sh", script)
+  CHECK(result_of("x.sh", script)
             .starts_with("2\ndlrun: error: x.sh:1: the line with '#!' is missing: "));
-  CHECK(said_of("x.job", script)
+  CHECK(result_of("x.job", script)
             .starts_with("2\ndlrun: error: x.job:1: the line with '#!' is missing: "));
-  CHECK(said_of("x.sh", "\xEF\xBB\xBF#!/bin/sh\n" + script)
+  CHECK(result_of("x.sh", "\xEF\xBB\xBF#!/bin/sh\n" + script)
             .starts_with("2\ndlrun: error: x.sh:1: a byte order mark"));
-  CHECK(said_of("x.sh", "#!/bin/sh\n" + script).starts_with("0\n"));
+  CHECK(result_of("x.sh", "#!/bin/sh\n" + script).starts_with("0\n"));
 }
 
 TEST_CASE_FIXTURE(
     CliFixture,
-    "a runs directory that cannot be is told once, with another way, by check and by submit") {
+    "a runs directory that cannot exist is reported once by check and submit, with a remedy") {
   REQUIRE(write_file_atomic(folder.path() / "x.yaml",
                             "launch: {command: [echo]}\nresources: {time: 1h}\n"));
   const std::string as_io = fmt::format(
       "1\ndlrun: error: the runs directory {}: Not a directory (ENOTDIR); choose another with "
       "--runs or DLRUN_RUNS\n",
       (folder.path() / "x.yaml").string());
-  CHECK(said_by({"check", "x.yaml", "--runs", "x.yaml"}) == as_io);
-  CHECK(said_by({"submit", "x.yaml", "--runs", "x.yaml"}) == as_io);
+  CHECK(code_and_stderr({"check", "x.yaml", "--runs", "x.yaml"}) == as_io);
+  CHECK(code_and_stderr({"submit", "x.yaml", "--runs", "x.yaml"}) == as_io);
 }
 
 TEST_CASE_FIXTURE(CliFixture,
-                  "standard output that takes no more is an error for every command, help too") {
+                  "a full standard output is an error for every command, also for help") {
   for (const char* word : {"--help", "--version", "schema"}) {
     CAPTURE(word);
-    CHECK(said_by({word}, "/dev/full") ==
+    CHECK(code_and_stderr({word}, "/dev/full") ==
           "1\ndlrun: error: standard output could not be written whole\n");
   }
 }
 
-TEST_CASE_FIXTURE(CliFixture, "the job of a script without a name is called as its run") {
+TEST_CASE_FIXTURE(CliFixture, "the job of a script without a name gets the run's name") {
   REQUIRE(write_file_atomic(folder.path() / "fit.sh", "#!/bin/sh\n#SBATCH -o %x.txt\ntrue\n"));
-  CHECK(said_by({"submit", "fit.sh", "--dry-run"}).find(" --job-name=fit ") != std::string::npos);
+  CHECK(code_and_stderr({"submit", "fit.sh", "--dry-run"}).find(" --job-name=fit ") !=
+        std::string::npos);
   REQUIRE(write_file_atomic(folder.path() / "fit.sh", "#!/bin/sh\n#SBATCH -J own\ntrue\n"));
-  CHECK(said_by({"submit", "fit.sh", "--dry-run"}).find("--job-name") == std::string::npos);
+  CHECK(code_and_stderr({"submit", "fit.sh", "--dry-run"}).find("--job-name") == std::string::npos);
 }
 
-TEST_CASE_FIXTURE(CliFixture,
-                  "an option that a command does not have is named, with the nearest, not what "
-                  "stands behind --") {
-  CHECK(said_by({"init", "--modul", "x", "--", "python", "train.py"}) ==
+TEST_CASE_FIXTURE(
+    CliFixture,
+    "an unknown option is named with the nearest option, and words after -- are not checked") {
+  CHECK(code_and_stderr({"init", "--modul", "x", "--", "python", "train.py"}) ==
         "2\ndlrun: error: `dlrun init` has no option '--modul'; did you mean '--module'?\nSee "
         "`dlrun init --help`.\n");
-  CHECK(said_by({"init", "--contaner=x", "--nodes", "-1", "--", "python", "--lr"})
+  CHECK(code_and_stderr({"init", "--contaner=x", "--nodes", "-1", "--", "python", "--lr"})
             .starts_with("2\ndlrun: error: `dlrun init` has no option '--contaner'\n"));
-  CHECK(said_by({"site", "list", "--jsn"})
+  CHECK(code_and_stderr({"site", "list", "--jsn"})
             .starts_with(
                 "2\ndlrun: error: `dlrun site` has no option '--jsn'; did you mean '--json'?\n"));
-  CHECK(said_by({"--versio"})
+  CHECK(code_and_stderr({"--versio"})
             .starts_with(
                 "2\ndlrun: error: `dlrun` has no option '--versio'; did you mean '--version'?\n"));
   // This message is CLI11's.
-  CHECK(said_by({"submit", "a.yaml", "b.yaml"}).find("b.yaml") != std::string::npos);
+  CHECK(code_and_stderr({"submit", "a.yaml", "b.yaml"}).find("b.yaml") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "a run is found by its path where the index has no place") {
+TEST_CASE_FIXTURE(CliFixture, "a run is found by its path if there is no folder for the index") {
   const auto run = folder.path() / "runs" / "x-1";
   REQUIRE(make_private_directories(run).has_value());
   REQUIRE(write_file_atomic(run / "submission.json",
@@ -257,42 +259,45 @@ TEST_CASE_FIXTURE(CliFixture, "a run is found by its path where the index has no
   CHECK(call({"status", "x-1"}) == 6);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "the log's options stand before or after a command, and -v counts") {
+TEST_CASE_FIXTURE(
+    CliFixture,
+    "the log's options may come before or after the command, and each -v raises the level") {
   const auto has = [](const std::string& text, const char* part) {
     return text.find(part) != std::string::npos;
   };
-  CHECK_FALSE(has(said_by({"ls"}), "dlrun starts"));
-  for (const std::string& said :
-       {said_by({"-v", "ls"}), said_by({"ls", "-v"}), said_by({"--verbose", "ls"})}) {
-    CAPTURE(said);
-    CHECK(said.starts_with("0\n"));
-    CHECK(has(said, " info dlrun["));
-    CHECK(has(said, ": dlrun starts version="));
-    CHECK(has(said, ": dlrun ends code=0 seconds="));
-    CHECK_FALSE(has(said, " debug dlrun["));
+  CHECK_FALSE(has(code_and_stderr({"ls"}), "dlrun starts"));
+  for (const std::string& result : {code_and_stderr({"-v", "ls"}), code_and_stderr({"ls", "-v"}),
+                                    code_and_stderr({"--verbose", "ls"})}) {
+    CAPTURE(result);
+    CHECK(result.starts_with("0\n"));
+    CHECK(has(result, " info dlrun["));
+    CHECK(has(result, ": dlrun starts version="));
+    CHECK(has(result, ": dlrun ends code=0 seconds="));
+    CHECK_FALSE(has(result, " debug dlrun["));
   }
   REQUIRE(write_file_atomic(folder.path() / "x.yaml", "name: x\n").has_value());
-  CHECK(has(said_by({"-vv", "explain", "x.yaml"}), " debug dlrun["));
-  CHECK(has(said_by({"-v", "explain", "x.yaml", "-v"}), " debug dlrun["));
-  CHECK(has(said_by({"-v", "lss"}), "'lss' is not a command of dlrun; did you mean 'ls'?"));
+  CHECK(has(code_and_stderr({"-vv", "explain", "x.yaml"}), " debug dlrun["));
+  CHECK(has(code_and_stderr({"-v", "explain", "x.yaml", "-v"}), " debug dlrun["));
+  CHECK(has(code_and_stderr({"-v", "lss"}), "'lss' is not a command of dlrun; did you mean 'ls'?"));
   CHECK_FALSE(is_logged(LogLevel::kInfo));  // a later command starts without a log
 }
 
-TEST_CASE_FIXTURE(CliFixture, "--log-file and DLRUN_LOG choose the log's file, the option first") {
+TEST_CASE_FIXTURE(CliFixture,
+                  "--log-file and DLRUN_LOG set the log's file, and the option takes precedence") {
   const std::string own = (folder.path() / "own.log").string();
   const std::string other = (folder.path() / "other.log").string();
-  CHECK(said_by({"--log-file", own.c_str(), "ls"}) == said_by({"ls"}));
+  CHECK(code_and_stderr({"--log-file", own.c_str(), "ls"}) == code_and_stderr({"ls"}));
   CHECK(read("own.log").find("dlrun ends code=0") != std::string::npos);
   CHECK(read("own.log").find(" debug ") == std::string::npos);
   cli.env.set("DLRUN_LOG", "debug:" + other);
   REQUIRE(write_file_atomic(folder.path() / "x.yaml", "name: x\n").has_value());
-  said_by({"explain", "x.yaml"});
+  code_and_stderr({"explain", "x.yaml"});
   CHECK(read("other.log").find(" debug dlrun[") != std::string::npos);
   const std::string before = read("other.log");
   CHECK(call({"ls", "-v", "--log-file", own.c_str()}) == 0);
   CHECK(read("other.log") == before);
   cli.env.set("DLRUN_LOG", "loud");
-  CHECK(said_by({"ls"}).starts_with(
+  CHECK(code_and_stderr({"ls"}).starts_with(
       "2\ndlrun: error: DLRUN_LOG: 'loud' is not a setting of the log"));
   cli.env.unset("DLRUN_LOG");
   CHECK(call({"ls", "--log-file", "/nowhere/a.log"}) == 1);
@@ -309,7 +314,7 @@ TEST_CASE("every kind of failure has one of the documented exit codes") {
   CHECK(exit_code_of(Errc::kIo) == 1);
 }
 
-TEST_CASE("the cost of a job is told where the spec decides it") {
+TEST_CASE("the cost of a job is shown if the spec determines it") {
   Requested requested;
   CHECK(cost(requested).empty());
   requested.gpus = 8;
@@ -320,7 +325,7 @@ TEST_CASE("the cost of a job is told where the spec decides it") {
   CHECK(cost(requested) == "at most 26.7 core-hours");
 }
 
-TEST_CASE("tables align by what is seen, and carry no colour unless asked") {
+TEST_CASE("tables align by visible width, and have colours only on request") {
   CHECK(table({{"A", "B"}, {"long", "x"}, {"ü", "y"}}).plain() == "A     B\nlong  x\nü     y\n");
 }
 
@@ -340,7 +345,7 @@ void check_made(const std::filesystem::path& file, const std::string& text) {
 }  // namespace
 
 TEST_CASE(
-    "completions, manual page, key reference and schema in the tree are those that dlrun prints") {
+    "completions, manual page, key reference and schema in the source tree equal dlrun's output") {
   Action action;
   const auto app = make_app(action);
   const CommandTable commands = command_table(*app);
@@ -356,8 +361,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a command that is called is made alone, under its own name, and one that tells of all is "
-    "not") {
+    "only the command that is called is built, except that man and completion need all commands") {
   Action action;
   const auto all = make_app(action);
   for (const CLI::App* command : all->get_subcommands(nullptr)) {

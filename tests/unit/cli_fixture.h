@@ -33,21 +33,23 @@ struct CliFixture {
     return run_cli(cli, static_cast<int>(words.size()), words.data());
   }
   /// Returns the exit code and standard error of a call: "2\ndlrun: error: ...".
-  std::string said_by(std::vector<const char*> words) { return said_by(std::move(words), nullptr); }
-  /// Returns these with standard output redirected, for example to /dev/full.
-  std::string said_by(std::vector<const char*> words, const char* standard_output) {
-    if (standard_output == nullptr) return said_by_call(std::move(words));
+  std::string code_and_stderr(std::vector<const char*> words) {
+    return code_and_stderr(std::move(words), nullptr);
+  }
+  /// Like code_and_stderr(words), with standard output redirected to a file such as /dev/full.
+  std::string code_and_stderr(std::vector<const char*> words, const char* standard_output) {
+    if (standard_output == nullptr) return code_and_stderr_of(std::move(words));
     std::fflush(stdout);
     const UniqueFd before(::dup(STDOUT_FILENO)), to(::open(standard_output, O_WRONLY | O_CLOEXEC));
     ::dup2(to.get(), STDOUT_FILENO);
-    auto said = said_by_call(std::move(words));
+    auto result = code_and_stderr_of(std::move(words));
     ::__fpurge(stdout);
     std::clearerr(stdout);
     std::cout.clear();
     ::dup2(before.get(), STDOUT_FILENO);
-    return said;
+    return result;
   }
-  std::string said_by_call(std::vector<const char*> words) {
+  std::string code_and_stderr_of(std::vector<const char*> words) {
     const auto file = folder.path() / ".stderr";
     std::fflush(stderr);
     const UniqueFd before(::dup(STDERR_FILENO)),

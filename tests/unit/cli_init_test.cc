@@ -27,7 +27,7 @@ TEST_CASE_FIXTURE(CliFixture,
 
 TEST_CASE_FIXTURE(
     CliFixture,
-    "init writes nothing where the answers do not form a valid spec, or the site is not known") {
+    "init writes nothing if the answers do not form a valid spec, or if the site is unknown") {
   CHECK(call({"init", "--yes", "--site", "juwels", "--gpus", "16", "-o", "exp.yaml"}) == 2);
   CHECK(call({"init", "--yes", "--gpus", "many", "-o", "exp.yaml"}) == 2);
   CHECK(call({"init", "--yes", "--time", "soon", "-o", "exp.yaml"}) == 2);
@@ -36,7 +36,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(CliFixture,
-                  "init --image needs a runtime: the site's, or the one that is asked for") {
+                  "init --image needs a container runtime, from the site or from --runtime") {
   CHECK(call({"init", "--yes", "--site", "generic", "--image", "./x.sqsh", "-o", "exp.yaml"}) == 2);
   CHECK(read("exp.yaml").empty());
   CHECK(call({"init", "--yes", "--image", "./x.sqsh", "--runtime", "dockr", "-o", "exp.yaml"}) ==
@@ -48,30 +48,29 @@ TEST_CASE_FIXTURE(CliFixture,
 }
 
 TEST_CASE_FIXTURE(
-    CliFixture,
-    "what is wrong with a flag of init names the flag, not a file that is not written") {
+    CliFixture, "an error about a value of init names the flag, not the file that is not written") {
   for (const char* flag : {"--nodes", "--tasks", "--cpus"}) {
     for (const char* value : {"x", "0", "2.5", "99999999999999999999"}) {
-      CHECK(said_by({"init", "--yes", flag, value, "-o", "exp.yaml"}) ==
+      CHECK(code_and_stderr({"init", "--yes", flag, value, "-o", "exp.yaml"}) ==
             fmt::format("2\ndlrun: error: {}: '{}' is not a number from 1 on\n", flag, value));
     }
   }
-  const auto said = said_by(
+  const auto result = code_and_stderr(
       {"init", "--yes", "--site", "juwels", "--gpus", "99", "--time", "soon", "-o", "exp.yaml"});
-  CHECK(said.find("--gpus: error: resources.gpus_per_node is 99, but site 'juwels'") !=
+  CHECK(result.find("--gpus: error: resources.gpus_per_node is 99, but site 'juwels'") !=
         std::string::npos);
-  CHECK(said.find("--time: error: resources.time: 'soon' is not a time") != std::string::npos);
-  CHECK(said.find("exp.yaml:") == std::string::npos);
+  CHECK(result.find("--time: error: resources.time: 'soon' is not a time") != std::string::npos);
+  CHECK(result.find("exp.yaml:") == std::string::npos);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "the command comes after --, word by word") {
+TEST_CASE_FIXTURE(CliFixture, "init takes the words after -- as the command") {
   CHECK(call({"init", "--yes", "-o", "exp.yaml", "--", "python", "-u", "train.py", "--epochs",
               "3"}) == 0);
   CHECK(read("exp.yaml").find("command: [python, \"-u\", train.py, \"--epochs\", 3]") !=
         std::string::npos);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "the doctor without Slurm is exit code 6") {
+TEST_CASE_FIXTURE(CliFixture, "doctor without Slurm is exit code 6") {
   CHECK(call({"doctor"}) == 6);
   CHECK(call({"doctor", "--site-file"}) == 6);
   CHECK(call({"doctor", "--json", "--site-file"}) == 2);
@@ -82,8 +81,8 @@ std::function<void(const Text&)> into(std::ostringstream& out) {
 }
 
 TEST_CASE(
-    "the questions take defaults on empty lines, ask again after a wrong answer, and leave flags "
-    "alone") {
+    "init's questions use the default on an empty line, repeat after a wrong answer, and skip "
+    "values given by flags") {
   const SiteProfile site = find_site("testbed", {})->profile;
   InitAnswers answers;
   answers.time = "5m";
@@ -104,8 +103,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a partition that is none of those listed is asked for again, and where none is known any will "
-    "do") {
+    "init asks again for a partition that is not in the list, but accepts any if no partition is "
+    "known") {
   InitAnswers answers;
   std::istringstream in("lab\n2\nbatch\n");
   std::ostringstream out;

@@ -32,34 +32,34 @@ struct NodesFixture : CliFixture {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(NodesFixture, "nodes --forget forgets none if one of the nodes is not known") {
+TEST_CASE_FIXTURE(NodesFixture,
+                  "nodes --forget removes no node if one of the given nodes is unknown") {
   const auto list = folder / "runs/known-bad.jsonl";
   remember(list);
   const auto before = read("runs/known-bad.jsonl");
   for (const auto* second : {"typo", "n[2-3]"}) {
-    const auto said = said_by({"nodes", "--forget", "n1", "--forget", second});
-    CHECK(said.starts_with("6\n"));
-    CHECK_FALSE(has(said, "no longer"));
+    const auto result = code_and_stderr({"nodes", "--forget", "n1", "--forget", second});
+    CHECK(result.starts_with("6\n"));
+    CHECK_FALSE(has(result, "no longer"));
     CHECK(read("runs/known-bad.jsonl") == before);
   }
-  CHECK(said_by({"nodes", "--forget", "n1", "--forget", "n2"}).starts_with("0\n"));
-  CHECK(has(said_by({"nodes"}), "no node is remembered as bad"));
+  CHECK(code_and_stderr({"nodes", "--forget", "n1", "--forget", "n2"}).starts_with("0\n"));
+  CHECK(has(code_and_stderr({"nodes"}), "no node is remembered as bad"));
 }
 
-TEST_CASE_FIXTURE(NodesFixture, "nodes reads the list in the runs folder of the site") {
+TEST_CASE_FIXTURE(NodesFixture, "nodes reads the list in the site's runs folder") {
   choose_site();
-  CHECK(has(said_by({"nodes"}), "/of-the-site/known-bad.jsonl"));
-  CHECK(has(said_by({"nodes", "--runs", "mine"}), "/mine/known-bad.jsonl"));
+  CHECK(has(code_and_stderr({"nodes"}), "/of-the-site/known-bad.jsonl"));
+  CHECK(has(code_and_stderr({"nodes", "--runs", "mine"}), "/mine/known-bad.jsonl"));
 }
 
-TEST_CASE_FIXTURE(NodesFixture,
-                  "a script of one's own is recorded in the runs folder of the site") {
+TEST_CASE_FIXTURE(NodesFixture, "a hand-written script is recorded in the site's runs folder") {
   choose_site();
   REQUIRE(write_file_atomic(folder / "job.sh", "#!/bin/sh\n#SBATCH -J own\ntrue\n"));
-  CHECK(has(said_by({"submit", "job.sh", "--dry-run"}), "/of-the-site/"));
+  CHECK(has(code_and_stderr({"submit", "job.sh", "--dry-run"}), "/of-the-site/"));
 }
 
-TEST_CASE_FIXTURE(NodesFixture, "container list shows images whose names have no scheme") {
+TEST_CASE_FIXTURE(NodesFixture, "container list accepts images whose names have no scheme") {
   const auto images = folder / ".cache/dlrun/images";
   fs::create_directories(images);
   const std::string digest(64, 'a');
@@ -67,7 +67,7 @@ TEST_CASE_FIXTURE(NodesFixture, "container list shows images whose names have no
   std::ofstream(images / "x.json") << R"({"image": "x", "digest": ")" << digest << "\"}";
   const auto out = folder / "out";
   std::ofstream(out).close();
-  CHECK(said_by({"container", "list"}, out.c_str()) == "0\n");
+  CHECK(code_and_stderr({"container", "list"}, out.c_str()) == "0\n");
 }
 
 TEST_CASE_FIXTURE(CliFixture, "bench scaling ends with 130 after each signal that ends it") {
@@ -79,6 +79,6 @@ TEST_CASE_FIXTURE(CliFixture, "bench scaling ends with 130 after each signal tha
     CAPTURE(signal);
     REQUIRE(write_file_atomic(cli.bin_dir / "dlrun",
                               fmt::format("#!/bin/sh\nkill -{} {}\n", signal, ::getpid()), 0700));
-    CHECK(said_by({"bench", "scaling", "x.yaml", "--nodes", "1"}).starts_with("130\n"));
+    CHECK(code_and_stderr({"bench", "scaling", "x.yaml", "--nodes", "1"}).starts_with("130\n"));
   }
 }

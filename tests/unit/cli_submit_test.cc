@@ -47,13 +47,13 @@ std::string user() {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(
-    ClusterFixture,
-    "submit makes the folders of the job's logs, which Slurm does not, and check makes none") {
+TEST_CASE_FIXTURE(ClusterFixture,
+                  "submit creates the folders of the job's logs, because Slurm does not, and check "
+                  "creates none") {
   spec("output: logs/%x/%j.out, error: errors/%u/%j.err");
-  CHECK(said_by({"check", "x.yaml"}) == "0\n");
+  CHECK(code_and_stderr({"check", "x.yaml"}) == "0\n");
   CHECK(call({"submit", "x.yaml", "--dry-run"}) == 0);
-  CHECK(said_by({"submit", "x.yaml", "--test-only"}) == "0\n");
+  CHECK(code_and_stderr({"submit", "x.yaml", "--test-only"}) == "0\n");
   CHECK_FALSE(has_file("logs"));
   CHECK_FALSE(has_file("errors"));
   CHECK(call({"submit", "x.yaml"}) == 0);
@@ -62,7 +62,8 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(ClusterFixture,
-                  "the folder that an edited script's line names is made, where the job starts") {
+                  "the log folder in an edited script's #SBATCH line is created relative to the "
+                  "folder where the job starts") {
   fs::create_directory(folder / "there");
   std::ofstream(folder / "job.sh")
       << "#!/bin/bash\n#SBATCH -J some\n#SBATCH --chdir=" << (folder / "there").string()
@@ -76,40 +77,38 @@ TEST_CASE_FIXTURE(ClusterFixture,
   CHECK(has_file("mine-logs"));
 }
 
-TEST_CASE_FIXTURE(
-    ClusterFixture,
-    "a folder that cannot be made is refused with its place, and nothing is recorded") {
+TEST_CASE_FIXTURE(ClusterFixture,
+                  "a log folder that cannot be created is refused with the place in the spec, and "
+                  "nothing is recorded") {
   std::ofstream(folder / "file") << "in the way\n";
   spec("output: file/logs/%j.out");
   for (const char* command : {"check", "submit"}) {
     CAPTURE(command);
-    const auto said = said_by({command, "x.yaml"});
-    CHECK(has(said, "2\nx.yaml:1:31: error: resources.output: the folder '" +
-                        (folder / "file/logs").string() + "' cannot be made: " +
-                        (folder / "file/logs").string() + ": Not a directory"));
+    const auto result = code_and_stderr({command, "x.yaml"});
+    CHECK(has(result, "2\nx.yaml:1:31: error: resources.output: the folder '" +
+                          (folder / "file/logs").string() + "' cannot be made: " +
+                          (folder / "file/logs").string() + ": Not a directory"));
   }
   CHECK_FALSE(has_file("runs"));
   std::ofstream(folder / "job.sh") << "#!/bin/bash\n#SBATCH --error=file/x\ntrue\n";
-  CHECK(has(said_by({"submit", "job.sh"}), "2\njob.sh:2:1: error: --error: the folder '"));
+  CHECK(has(code_and_stderr({"submit", "job.sh"}), "2\njob.sh:2:1: error: --error: the folder '"));
 }
 
-TEST_CASE_FIXTURE(
-    ClusterFixture,
-    "a log folder is refused if its name has the job's id, and warned about if it has a "
-    "node's name") {
+TEST_CASE_FIXTURE(ClusterFixture,
+                  "a log folder with %j in its name is refused, and one with %N causes a warning") {
   spec("output: logs/%4j/out");
-  CHECK(has(said_by({"check", "x.yaml"}),
+  CHECK(has(code_and_stderr({"check", "x.yaml"}),
             "2\nx.yaml:1:31: error: resources.output: only Slurm can fill in the %j of"));
   spec("error: logs/%N/out");
-  CHECK(has(said_by({"check", "x.yaml"}),
+  CHECK(has(code_and_stderr({"check", "x.yaml"}),
             "0\nx.yaml:1:30: warning: resources.error: only Slurm can fill in the %N of"));
   spec("output: 100%%j/out");
-  CHECK(said_by({"check", "x.yaml"}) == "0\n");
+  CHECK(code_and_stderr({"check", "x.yaml"}) == "0\n");
 }
 
 TEST_CASE_FIXTURE(
     ClusterFixture,
-    "a job id that Slurm does not know is told, with its place: nothing is waited for") {
+    "a dependency on a job that Slurm does not know causes a warning, because it has no effect") {
   program("squeue",
           "case \"$*\" in *-j\\ 7*) echo '7_1|RUNNING|None|n1|N/A|(null)|(null)';; *-j\\ 13*) echo "
           "'slurm_load_jobs error: "
@@ -117,51 +116,53 @@ TEST_CASE_FIXTURE(
   spec("output: o");
   for (const char* command : {"check", "submit"}) {
     CAPTURE(command);
-    const auto said = said_by({command, "x.yaml", "--set", "after.ok=[7, 13, 999999]"});
-    CHECK(said.starts_with("0\n"));
-    CHECK(has(said, "after.ok: Slurm does not know job 13; the dependency would have no effect"));
-    CHECK(
-        has(said, "after.ok: Slurm does not know job 999999; the dependency would have no effect"));
-    CHECK_FALSE(has(said, "job 7 "));
+    const auto result = code_and_stderr({command, "x.yaml", "--set", "after.ok=[7, 13, 999999]"});
+    CHECK(result.starts_with("0\n"));
+    CHECK(has(result, "after.ok: Slurm does not know job 13; the dependency would have no effect"));
+    CHECK(has(result,
+              "after.ok: Slurm does not know job 999999; the dependency would have no effect"));
+    CHECK_FALSE(has(result, "job 7 "));
   }
 }
 
-TEST_CASE_FIXTURE(ClusterFixture,
-                  "an MPI plugin that srun does not have is told before the job waits for it") {
+TEST_CASE_FIXTURE(
+    ClusterFixture,
+    "an MPI plugin that srun does not have causes a warning before the job is queued") {
   program("srun",
           "case $1 in --mpi=list) printf 'MPI plugin types are...\\n\\tpmix\\n\\tnone\\nspecific "
           "pmix plugin versions "
           "available: pmix_v4\\n';; *) exit 1;; esac");
   spec("output: o");
-  const auto said = said_by({"check", "x.yaml", "--set", "launch.mpi=foo"});
-  CHECK(said.starts_with("0\n--set launch.mpi=foo"));
-  CHECK(
-      has(said, "warning: launch.mpi: the srun here has no MPI plugin 'foo'; it has pmix, none\n"));
+  const auto result = code_and_stderr({"check", "x.yaml", "--set", "launch.mpi=foo"});
+  CHECK(result.starts_with("0\n--set launch.mpi=foo"));
+  CHECK(has(result,
+            "warning: launch.mpi: the srun here has no MPI plugin 'foo'; it has pmix, none\n"));
   for (const char* plugin : {"launch.mpi=pmix", "launch.mpi=pmix_v4", "launch.mpi=none"})
-    CHECK(said_by({"check", "x.yaml", "--set", plugin}) == "0\n");
-  CHECK(said_by({"check", "x.yaml", "--set", "launch.mpi=foo", "--set",
-                 "resources.clusters=other"}) == "0\n");
+    CHECK(code_and_stderr({"check", "x.yaml", "--set", plugin}) == "0\n");
+  CHECK(code_and_stderr({"check", "x.yaml", "--set", "launch.mpi=foo", "--set",
+                         "resources.clusters=other"}) == "0\n");
 }
 
 TEST_CASE(
-    "an existing log folder need not be writable, and one below a folder that does not exist "
-    "is reported") {
-  const auto said = [](const std::string& pattern) {
+    "an existing log folder need not be writable, and one below a missing or read-only folder is "
+    "reported") {
+  const auto problems_of = [](const std::string& pattern) {
     const std::string text = "#!/bin/sh\n#SBATCH -o " + pattern + "\n";
     const auto folders = find_log_folders({text, "/nowhere", "job.sh", nullptr, true});
     return format_diagnostics(folders.found);
   };
-  CHECK(said("/dev/null").empty());
+  CHECK(problems_of("/dev/null").empty());
   if (::getuid() != 0) {
-    CHECK(has(said("/no-such-file-system/me/%j.out"), "job.sh:2:1: warning: --output: the folder"));
-    CHECK(has(said("/etc/mine/%j.out"),
+    CHECK(has(problems_of("/no-such-file-system/me/%j.out"),
+              "job.sh:2:1: warning: --output: the folder"));
+    CHECK(has(problems_of("/etc/mine/%j.out"),
               "job.sh:2:1: error: --output: the folder '/etc/mine' cannot be made: /etc: "));
   }
 }
 
-TEST_CASE_FIXTURE(ClusterFixture,
-                  "a run is not submitted again while it is unknown whether Slurm took its job, "
-                  "except by force") {
+TEST_CASE_FIXTURE(
+    ClusterFixture,
+    "a run is resubmitted only with --force while it is unknown whether Slurm accepted its job") {
   const auto run = folder.path() / "runs" / "x-20261123-120000-00aa";
   fs::create_directories(run);
   std::ofstream(run / "job.sh") << "#!/bin/bash\n#SBATCH --time=1\ntrue\n";
@@ -169,38 +170,39 @@ TEST_CASE_FIXTURE(ClusterFixture,
       << R"({"token":"0123456789abcdef0123456789abcdef","state":"intent","cluster":"","job":""})";
   program("sbatch", "echo called >>" + (folder / "sent").string() + "; echo 7");
   program("squeue", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1");
-  const auto said = said_by({"resubmit", run.c_str()});
-  CHECK(has(said, "it is not known whether Slurm has a job of it"));
-  CHECK(has(said, "or give --force"));
+  const auto result = code_and_stderr({"resubmit", run.c_str()});
+  CHECK(has(result, "it is not known whether Slurm has a job of it"));
+  CHECK(has(result, "or give --force"));
   CHECK_FALSE(has_file("sent"));
   CHECK(call({"resubmit", run.c_str(), "--force"}) == 0);
   CHECK(has_file("sent"));
 }
 
-TEST_CASE_FIXTURE(ClusterFixture,
-                  "the name of a log that a run's claim gives is printed without its newlines") {
+TEST_CASE_FIXTURE(ClusterFixture, "newlines in the log name of a run's claim are escaped") {
   const auto run = folder.path() / "runs" / "x-20261123-120000-00aa";
   fs::create_directories(run);
   std::ofstream(run / "claim") << R"({"job":"1","log":"/x\nYour password expired"})";
-  const auto said = said_by({"logs", run.c_str()});
-  CHECK(has(said, R"(/x\x0aYour password expired: there is no log yet)"));
+  const auto result = code_and_stderr({"logs", run.c_str()});
+  CHECK(has(result, R"(/x\x0aYour password expired: there is no log yet)"));
   std::ofstream(run / "claim") << R"({"job":"1","log":")" << folder.path().string()
                                << R"(/x\nYour password expired"})";
   fs::create_directory(folder / "x\nYour password expired");
-  CHECK(
-      has(said_by({"logs", run.c_str()}), R"(x\x0aYour password expired: is not a regular file)"));
+  CHECK(has(code_and_stderr({"logs", run.c_str()}),
+            R"(x\x0aYour password expired: is not a regular file)"));
 }
 
-TEST_CASE_FIXTURE(ClusterFixture, "a log that an ended run does not have is not promised") {
+TEST_CASE_FIXTURE(
+    ClusterFixture,
+    "the error about a missing log of an ended run does not say that the log may still come") {
   const auto run = folder.path() / "runs" / "x-20261123-120000-00aa";
   fs::create_directories(run);
   std::ofstream(run / "submission.json") << R"({"state":"refused","message":"no"})";
-  CHECK(has(said_by({"logs", run.c_str(), "--rank", "3"}),
+  CHECK(has(code_and_stderr({"logs", run.c_str(), "--rank", "3"}),
             "there is no such rank's log; the run is refused"));
 }
 
 TEST_CASE_FIXTURE(ClusterFixture,
-                  "diff and resubmit follow no link in the place of a run's script") {
+                  "diff and resubmit do not follow a link in place of a run's script") {
   const auto run = folder.path() / "runs" / "x-20261123-120000-00aa";
   fs::create_directories(run);
   std::ofstream(folder / "private.sh") << "#!/bin/bash\nPRIVATE\n";
@@ -208,7 +210,7 @@ TEST_CASE_FIXTURE(ClusterFixture,
   std::ofstream(run / "submission.json") << R"({"state":"refused","message":"no"})";
   for (const char* command : {"diff", "resubmit"}) {
     CAPTURE(command);
-    CHECK(has(said_by({command, run.c_str()}), "job.sh: is a symbolic link"));
+    CHECK(has(code_and_stderr({command, run.c_str()}), "job.sh: is a symbolic link"));
   }
   CHECK_FALSE(has_file("sent"));
 }

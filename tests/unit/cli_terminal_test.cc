@@ -61,8 +61,7 @@ UniqueFd unread_pipe() {
 }  // namespace
 
 TEST_CASE(
-    "a value is escaped as it is put into a text, styled or not, and only the text's own newlines "
-    "are newlines") {
+    "control characters and newlines of a value are escaped in a text, with or without a style") {
   CHECK(text("{}\n", kNasty).plain() == kEscaped + "\n");
   CHECK(text("{}\n", styled(Style::kRed, kNasty)).plain() == kEscaped + "\n");
   CHECK(text("{}\n", styled(Style::kRed, kNasty)).render(true) ==
@@ -75,20 +74,20 @@ TEST_CASE(
             .render(true) == "a\\x01b\\x02");
 }
 
-TEST_CASE("cells of a table are escaped, and columns are as wide as what is shown") {
+TEST_CASE("cells of a table are escaped, and columns fit the escaped text") {
   CHECK(table({{"A", "B"}, {kNasty, "x"}}).plain() ==
         "A" + std::string(kEscaped.size() + 1, ' ') + "B\n" + kEscaped + "  x\n");
   CHECK(table({{"A"}, {"b"}}).render(true) == "\033[1mA\033[0m\nb\n");
 }
 
 TEST_CASE(
-    "text of several lines keeps newlines and tabs, and nothing else that controls a terminal") {
+    "text of several lines keeps newlines and tabs, and all other control characters are escaped") {
   CHECK(Text::of_lines("one\n\ttwo\033[2J\r\n").plain() == "one\n\ttwo\\x1b[2J\\x0d\n");
   CHECK(Text::of_lines("").plain().empty());
 }
 
 TEST_CASE(
-    "status escapes every field that somebody else can write: id, job, nodes, result, failure, "
+    "status escapes every field that another user can write: id, job, nodes, result, failure, "
     "host, paths") {
   RunStatus status;
   status.state = RunState::kFailed;
@@ -113,7 +112,9 @@ TEST_CASE(
   CHECK(end_text(run, status).find("\nforged") == std::string::npos);
 }
 
-TEST_CASE("JSON stays the same value without a character that controls, hides or turns") {
+TEST_CASE(
+    "in printed JSON, control, hidden and direction characters are escaped, and the value stays "
+    "the same") {
   const nlohmann::ordered_json json{{"k\u202e", "\x7f\u009b\u200b\U000e0041 plain ä\n\033"}};
   const std::string shown = printable_json(json.dump(2));
   CHECK(shown == "{\n  \"k\\u202e\": \"\\u007f\\u009b\\u200b\\udb40\\udc41 plain ä\\n\\u001b\"\n}");
@@ -121,8 +122,8 @@ TEST_CASE("JSON stays the same value without a character that controls, hides or
 }
 
 TEST_CASE(
-    "a log on a terminal keeps its colours and its progress bars, and nothing else that controls a "
-    "terminal") {
+    "a log on a terminal keeps colours and progress bars, and all other control sequences are "
+    "escaped") {
   const auto shown = [](std::string_view log, bool colour = true) {
     LogFilter filter(colour);
     std::string text = filter.pass(log);
@@ -144,13 +145,13 @@ TEST_CASE(
   CHECK(shown("an end in a character \xe2\x80") == "an end in a character \\xe2\\x80");
 }
 
-TEST_CASE("a log keeps its emoji, which a variation selector may complete, and hides no filler") {
+TEST_CASE("a log keeps emoji with their variation selectors, and an invisible filler is escaped") {
   LogFilter filter(false);
   CHECK(filter.pass("done \u2714\ufe0f \u26a0\ufe0e a\u3164b") ==
         "done \u2714\ufe0f \u26a0\ufe0e a\\xe3\\x85\\xa4b");
 }
 
-TEST_CASE("a log that comes byte by byte is shown as one that comes at once") {
+TEST_CASE("a log that arrives byte by byte is shown like one that arrives at once") {
   const std::string log =
       "\033[1;31mred\033[0m ä\u202e\xff\r\n10 %\r20 %\033[K\n\033[2J\x9b\033\033[32mgreen\n" +
       kNasty;
@@ -162,11 +163,9 @@ TEST_CASE("a log that comes byte by byte is shown as one that comes at once") {
   CHECK(found == expected);
 }
 
-TEST_CASE(
-    "nothing is thrown and no signal comes where standard error is full, closed, or read by "
-    "nobody") {
+TEST_CASE("a full, closed or unread standard error causes neither an exception nor a signal") {
   const Cli cli;
-  const auto tell = [&cli] {
+  const auto print_messages = [&cli] {
     print_error(cli, "one");
     print_warning(cli, "two");
     print_note(cli, "three");
@@ -176,31 +175,31 @@ TEST_CASE(
   };
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC)),
       closed(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  CHECK(printed_into(full.get(), STDERR_FILENO, tell) == "exit 7");
-  CHECK(printed_into(closed.get(), STDERR_FILENO, tell) == "exit 7");
-  CHECK(printed_into(unread_pipe().get(), STDERR_FILENO, tell) == "exit 7");
+  CHECK(printed_into(full.get(), STDERR_FILENO, print_messages) == "exit 7");
+  CHECK(printed_into(closed.get(), STDERR_FILENO, print_messages) == "exit 7");
+  CHECK(printed_into(unread_pipe().get(), STDERR_FILENO, print_messages) == "exit 7");
 }
 
-TEST_CASE(
-    "standard output that fails is remembered, and whether that is because nobody reads it any "
-    "more") {
+TEST_CASE("a failure of standard output is remembered, together with whether its reader has gone") {
   const Cli cli;
-  const auto tell = [&cli] {
+  const auto print_results = [&cli] {
     print(cli, "{}\n", std::string(1U << 20U, 'x'));
     print_json({{"a", 1}});
     print_document("text");
-    const bool is_told =
-        !print_or_say([&] { print(cli, text("more")); }, "the job is queued").has_value();
-    return (is_all_printed() ? 1 : 2) + (is_reader_gone() ? 10 : 20) + (is_told ? 100 : 0);
+    const bool is_on_stderr =
+        !print_or_fail([&] { print(cli, text("more")); }, "the job is queued").has_value();
+    // Each digit of the exit code is one result.
+    return (is_all_printed() ? 1 : 2) + (is_reader_gone() ? 10 : 20) + (is_on_stderr ? 100 : 0);
   };
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC)),
       fine(::open("/dev/null", O_WRONLY | O_CLOEXEC));
-  CHECK(printed_into(fine.get(), STDOUT_FILENO, tell) == "exit 21");
-  CHECK(printed_into(full.get(), STDOUT_FILENO, tell) == "exit 122");
-  CHECK(printed_into(unread_pipe().get(), STDOUT_FILENO, tell) == "exit 112");
+  CHECK(printed_into(fine.get(), STDOUT_FILENO, print_results) == "exit 21");
+  CHECK(printed_into(full.get(), STDOUT_FILENO, print_results) == "exit 122");
+  CHECK(printed_into(unread_pipe().get(), STDOUT_FILENO, print_results) == "exit 112");
 }
 
-TEST_CASE_FIXTURE(CliFixture, "a command whose standard error is full ends with its own code") {
+TEST_CASE_FIXTURE(CliFixture,
+                  "a command whose standard error is full ends with its normal exit code") {
   const auto status = [&] { return call({"status", "no-such-run"}); };
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   CHECK(printed_into(full.get(), STDERR_FILENO, status) == "exit 6");
@@ -208,21 +207,23 @@ TEST_CASE_FIXTURE(CliFixture, "a command whose standard error is full ends with 
 }
 
 TEST_CASE_FIXTURE(
-    CliFixture, "a command whose output nobody reads any more ends as by SIGPIPE, without a word") {
+    CliFixture,
+    "a command whose reader has gone ends with the code of SIGPIPE and prints nothing") {
   const auto schema = [&] { return call({"schema"}); };
   const auto help = [&] { return call({"submit", "--help"}); };
   CHECK(printed_into(unread_pipe().get(), STDOUT_FILENO, schema) == "exit 141");
   CHECK(printed_into(unread_pipe().get(), STDOUT_FILENO, help) == "exit 141");
 }
 
-TEST_CASE_FIXTURE(CliFixture, "a message of several lines cannot forge another of dlrun's") {
-  CHECK(said_by({"status", "x\ndlrun: submitted"}).find("\ndlrun: submitted") == std::string::npos);
+TEST_CASE_FIXTURE(CliFixture, "a value with newlines cannot forge a message of dlrun") {
+  CHECK(code_and_stderr({"status", "x\ndlrun: submitted"}).find("\ndlrun: submitted") ==
+        std::string::npos);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "an unknown word on the command line is escaped, too") {
-  CHECK(said_by({"status", "x\033[2Jy"}).find('\033') == std::string::npos);
-  CHECK(said_by({"x\033[2Jy"}).find('\033') == std::string::npos);
-  CHECK(said_by({"submit", "a", "b\033[2J"}).find('\033') == std::string::npos);
+TEST_CASE_FIXTURE(CliFixture, "an unknown word of the command line is escaped in the error") {
+  CHECK(code_and_stderr({"status", "x\033[2Jy"}).find('\033') == std::string::npos);
+  CHECK(code_and_stderr({"x\033[2Jy"}).find('\033') == std::string::npos);
+  CHECK(code_and_stderr({"submit", "a", "b\033[2J"}).find('\033') == std::string::npos);
 }
 
 }  // namespace dlrun

@@ -86,8 +86,8 @@ std::string shown(const IndexEntry& run, const RunStatus& status) {
 }  // namespace
 
 TEST_CASE(
-    "ranks that a screen has no room for are counted, with what to do, and a pipe is told of the "
-    "option") {
+    "ranks that do not fit on the screen are counted, with a hint to a taller window or to "
+    "--ranks") {
   const auto has = [](const std::vector<std::string>& lines, std::string_view part) {
     return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
       return line.find(part) != std::string::npos;
@@ -100,7 +100,7 @@ TEST_CASE(
   CHECK_FALSE(has(lines_of(running(4), {100, 40, 0}, false), "q quits"));
 }
 
-TEST_CASE("status names no log that a run on this machine never had") {
+TEST_CASE("status shows no log for a run on this machine whose log does not exist") {
   RunStatus status;
   status.job = {std::string(kLocalCluster), "host:1:2"};
   status.facts.submission.emplace().job = status.job;
@@ -111,8 +111,8 @@ TEST_CASE("status names no log that a run on this machine never had") {
 }
 
 TEST_CASE(
-    "a sweep has a line a point with state and progress, and where not all fit, those that go on "
-    "are among them") {
+    "top shows one line per point of a sweep with state and progress, and running points first if "
+    "not all fit") {
   RunPicture picture;
   picture.run.id = "sweep-1";
   picture.status.state = RunState::kRunning;
@@ -154,9 +154,7 @@ TEST_CASE(
   CHECK_FALSE(has(all, "more points"));
 }
 
-TEST_CASE(
-    "between two attempts status names the one that is next, not the one that has ended as if it "
-    "went on") {
+TEST_CASE("between two attempts status shows the number of the next attempt") {
   RunStatus status;
   status.state = RunState::kPending;
   RunRecord& record = status.facts.record;
@@ -169,7 +167,7 @@ TEST_CASE(
   CHECK(shown(run, status).find("attempt   1, after node_failure; at most 2") != std::string::npos);
 }
 
-TEST_CASE("top shows state, how far it is, what is left, throughput and loss, and the ranks") {
+TEST_CASE("top shows state, progress, time left, throughput, loss and the ranks") {
   const std::string text = text_of(running(4));
   CHECK(text.find("mnist-20260101-000000-abcd  running  job 42") != std::string::npos);
   CHECK(text.find("4 ranks on n[1-9] for 20 s") != std::string::npos);
@@ -183,7 +181,8 @@ TEST_CASE("top shows state, how far it is, what is left, throughput and loss, an
 }
 
 TEST_CASE(
-    "10,000 ranks: those that stand out come first, the others are counted, and it takes no time") {
+    "with 10,000 ranks top shows the conspicuous ones first, counts the others, and takes "
+    "milliseconds") {
   const RunPicture picture = running(10'000);
   const auto begin = std::chrono::steady_clock::now();
   const auto lines = lines_of(picture, {100, 30, 0}, true);
@@ -197,7 +196,7 @@ TEST_CASE(
   CHECK(text.find(" more ranks") != std::string::npos);
 }
 
-TEST_CASE("no line is wider than the terminal and none is below its last row, whatever its size") {
+TEST_CASE("no line of top is wider than the terminal or below its last row, whatever the size") {
   RunPicture picture = running(20);
   picture.status.detail = std::string(300, 'x');
   for (const std::size_t columns : {1, 2, 3, 20, 39, 40, 41, 80, 200}) {
@@ -209,7 +208,7 @@ TEST_CASE("no line is wider than the terminal and none is below its last row, wh
   }
 }
 
-TEST_CASE("what the run says is text: no escape of its reaches the terminal") {
+TEST_CASE("escape sequences in a run's files do not reach the terminal") {
   RunPicture picture = running(1);
   picture.run.id = "a\033[2Jb";
   picture.status.detail = "\033]0;owned\a";
@@ -222,7 +221,7 @@ TEST_CASE("what the run says is text: no escape of its reaches the terminal") {
   CHECK(text.find("n\\x1b[31m1") != std::string::npos);
 }
 
-TEST_CASE("a pending run says why it waits, a failed one what happened, and neither has a table") {
+TEST_CASE("top shows why a run is pending or failed, without a table of ranks") {
   RunPicture picture;
   picture.run.id = "x-1";
   picture.status.state = RunState::kPending;
@@ -233,7 +232,7 @@ TEST_CASE("a pending run says why it waits, a failed one what happened, and neit
   CHECK(text_of(picture) == " x-1  failed\n rank 1 on n2 exited with code 7");
 }
 
-TEST_CASE("ranks of an attempt before are not shown as this one's") {
+TEST_CASE("ranks of an earlier attempt are not shown") {
   RunPicture picture = running(2);
   picture.ranks->attempt = 3;
   CHECK(text_of(picture).find("RANK") == std::string::npos);

@@ -26,7 +26,7 @@ struct Scripted final : DeviceCollectives {
     if (is_stuck) return true;
     return looks_until_done-- > 0;
   }
-  void cut_off() override {
+  void abort_all() override {
     ++aborts;
     is_stuck = false;  // the waiting operation ends, with partial sums
   }
@@ -38,7 +38,7 @@ Result<> started() {
 
 }  // namespace
 
-TEST_CASE("collectives that ended well are settled, and the caller waits for those under way") {
+TEST_CASE("settled() waits for running collectives and succeeds if they ended well") {
   Scripted device;
   CollectiveWatch watch(device, milliseconds(10'000));
   CHECK(watch.settled(milliseconds(0)));
@@ -49,15 +49,13 @@ TEST_CASE("collectives that ended well are settled, and the caller waits for tho
   CHECK(device.aborts == 0);
 }
 
-TEST_CASE(
-    "a collective that was cut off after its wait is not settled, though nothing is under way any "
-    "more") {
+TEST_CASE("settled() fails after a collective was cut off, even if none is running any more") {
   Scripted device;
   CollectiveWatch watch(device, milliseconds(5));
   device.is_stuck = true;
   REQUIRE(watch.start(started));
   REQUIRE(watch.healthy());  // like wait(): on a device this does not block
-  while (device.aborts == 0) watch.look();
+  while (device.aborts == 0) watch.check();
   CHECK_FALSE(device.is_busy());
   const auto settled = watch.settled(milliseconds(10'000));
   REQUIRE_FALSE(settled);
@@ -66,8 +64,7 @@ TEST_CASE(
         "a collective did not end within 0.005 s; a rank is lost or stuck");
 }
 
-TEST_CASE(
-    "an error that the library finds by itself is not settled, before any watchdog has looked") {
+TEST_CASE("settled() fails after an error of the library, even before the watchdog has seen it") {
   Scripted device;
   CollectiveWatch watch(device, milliseconds(10'000));
   REQUIRE(watch.start(started));
@@ -81,7 +78,7 @@ TEST_CASE(
   CHECK_FALSE(watch.start(started));
 }
 
-TEST_CASE("waiting for collectives at the end has a bound, after which they are cut off") {
+TEST_CASE("settled() waits for a limited time, and then cuts off the collectives") {
   Scripted device;
   CollectiveWatch watch(device, milliseconds(60'000));
   device.is_stuck = true;
@@ -92,7 +89,7 @@ TEST_CASE("waiting for collectives at the end has a bound, after which they are 
   CHECK(device.aborts == 1);
 }
 
-TEST_CASE("what was abandoned is not settled, and the first reason stays") {
+TEST_CASE("settled() fails after abandon(), with the first reason") {
   Scripted device;
   CollectiveWatch watch(device, milliseconds(60'000));
   watch.abandon("the communicator was abandoned");
@@ -103,13 +100,14 @@ TEST_CASE("what was abandoned is not settled, and the first reason stays") {
   CHECK(device.aborts == 1);
 }
 
-TEST_CASE("a watchdog on another thread and a caller that waits see one abort") {
+TEST_CASE(
+    "a watchdog on another thread and a waiting caller cut off a stuck collective only once") {
   Scripted device;
   CollectiveWatch watch(device, milliseconds(5));
   device.is_stuck = true;
   REQUIRE(watch.start(started));
   std::thread watchdog([&] {
-    while (watch.healthy()) watch.look();
+    while (watch.healthy()) watch.check();
   });
   CHECK_FALSE(watch.settled(milliseconds(60'000)));
   watchdog.join();

@@ -22,7 +22,7 @@ const std::vector<CollectiveFigure> kFigures{
 }  // namespace
 
 TEST_CASE(
-    "the table has a row for each number of workers and size, and a dash where a backend was not "
+    "the table has a row for each number of workers and size, and a dash if a backend was not "
     "measured") {
   CHECK(collectives_table(kFigures).plain() ==
         "WORKERS       SIZE     mpi us   algbw   busbw     shm us   algbw   busbw\n"
@@ -32,7 +32,8 @@ TEST_CASE(
         "      4     16 MiB          -       -       -      10000    1.68    2.52\n");
 }
 
-TEST_CASE("bars show latency at the smallest size and bandwidth at the largest, in proportion") {
+TEST_CASE(
+    "bars show latency at the smallest size and bandwidth at the largest size, in proportion") {
   const std::string bars = collectives_bars(kFigures).plain();
   CHECK(bars.find("time at 8 B, microseconds\n") == 0);
   CHECK(bars.find("bus bandwidth at 16 MiB, GB/s\n") != std::string::npos);
@@ -49,8 +50,8 @@ TEST_CASE("bars show latency at the smallest size and bandwidth at the largest, 
 }
 
 TEST_CASE(
-    "the drawing has two panels for each number of workers and a line for each backend in it, "
-    "inside its frame") {
+    "the drawing has two panels for each number of workers, with a line for each backend inside "
+    "the frame") {
   const std::string svg = collectives_svg(kFigures, "a <b> & c");
   CHECK(svg.starts_with("<svg xmlns="));
   CHECK(svg.ends_with("</svg>\n"));

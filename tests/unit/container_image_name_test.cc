@@ -5,7 +5,7 @@
 namespace dlrun {
 namespace {
 
-TEST_CASE("enroot gets its own form of a registry's image, from its own form and from docker's") {
+TEST_CASE("a registry name in enroot's or docker's form is converted to enroot's form") {
   const auto uri = [](std::string_view image) { return enroot_uri(image).value_or("refused"); };
   CHECK(uri("ubuntu") == "docker://ubuntu");
   CHECK(uri("nvcr.io#nvidia/pytorch:24.05-py3") == "docker://nvcr.io#nvidia/pytorch:24.05-py3");
@@ -16,7 +16,7 @@ TEST_CASE("enroot gets its own form of a registry's image, from its own form and
   CHECK(uri("$oauthtoken@nvcr.io#nvidia/cuda") == "docker://$oauthtoken@nvcr.io#nvidia/cuda");
 }
 
-TEST_CASE("enroot's form is refused for paths and for names that no registry's image can have") {
+TEST_CASE("paths and invalid registry names have no enroot form") {
   for (const char* image : {"",
                             "/a.sqsh",
                             "./a",
@@ -42,7 +42,8 @@ TEST_CASE("enroot's form is refused for paths and for names that no registry's i
   }
 }
 
-TEST_CASE("apptainer gets docker's form of a registry's image, and a file as it is") {
+TEST_CASE(
+    "for apptainer a registry name is converted to docker's form, and a file stays unchanged") {
   CHECK(apptainer_image("ubuntu") == "docker://ubuntu");
   CHECK(apptainer_image("nvcr.io#nvidia/cuda:12") == "docker://nvcr.io/nvidia/cuda:12");
   CHECK(apptainer_image("docker://nvcr.io/nvidia/cuda:12") == "docker://nvcr.io/nvidia/cuda:12");
@@ -50,7 +51,7 @@ TEST_CASE("apptainer gets docker's form of a registry's image, and a file as it 
     CHECK(apptainer_image(image) == image);
 }
 
-TEST_CASE("only what starts as a path is a file: the rest are names in a registry") {
+TEST_CASE("only an image that starts like a path is a file") {
   for (const char* image : {"/a", "./a", "../a", "~/a"}) CHECK(is_image_path(image));
   for (const char* image : {"a/b.sqsh", "a", "docker://a"}) CHECK_FALSE(is_image_path(image));
 }

@@ -29,10 +29,8 @@ std::string refusal(const ContainerBackend& backend, const ContainerSpec& spec) 
   return text;
 }
 
-TEST_CASE(
-    "pyxis: an image in a registry is given as enroot's form of its name, whichever way it is "
-    "written") {
-  const auto given = [](std::string image) {
+TEST_CASE("pyxis: an image in a registry is passed in enroot's form, whichever form the spec has") {
+  const auto image_option = [](std::string image) {
     std::vector<ContainerUserOption> users;
     return pyxis_backend()
         .step_options(step_of(std::move(image)), users)
@@ -43,20 +41,20 @@ TEST_CASE(
        {"docker://nvcr.io/nvidia/pytorch:24.05-py3", "docker://nvcr.io#nvidia/pytorch:24.05-py3",
         "nvcr.io/nvidia/pytorch:24.05-py3", "nvcr.io#nvidia/pytorch:24.05-py3"}) {
     CAPTURE(image);
-    CHECK(given(image) == "nvcr.io#nvidia/pytorch:24.05-py3");
+    CHECK(image_option(image) == "nvcr.io#nvidia/pytorch:24.05-py3");
     ContainerSpec spec;
     spec.image = image;
     CHECK(pyxis_backend().problems(spec).empty());
   }
-  CHECK(given("docker://ubuntu:24.04") == "ubuntu:24.04");
-  CHECK(given("docker://localhost:5000/mine") == "localhost:5000#mine");
-  CHECK(given("user/image") == "user/image");
+  CHECK(image_option("docker://ubuntu:24.04") == "ubuntu:24.04");
+  CHECK(image_option("docker://localhost:5000/mine") == "localhost:5000#mine");
+  CHECK(image_option("user/image") == "user/image");
   // This image is in the docker daemon, not in a registry.
-  CHECK(given("dockerd://mine:1") == "dockerd://mine:1");
-  CHECK(given("/images/a b.sqsh") == "/images/a b.sqsh");
+  CHECK(image_option("dockerd://mine:1") == "dockerd://mine:1");
+  CHECK(image_option("/images/a b.sqsh") == "/images/a b.sqsh");
 }
 
-TEST_CASE("enroot: mounts are lines of an fstab, with the options that make their target") {
+TEST_CASE("enroot: mounts are fstab lines, with the options that create their target") {
   ContainerStep step = step_of("/a.sqsh");
   step.spec.mounts.push_back({"/my data", "/in side", {"ro", "rprivate"}});
   step.own_mounts.push_back({"/runs", "/runs", {}, true});
@@ -77,7 +75,7 @@ TEST_CASE("enroot: the job's variables are passed on by name, never by value") {
   CHECK_FALSE(has(entry.batch, "| NCCL_DEBUG"));  // a pattern already covers it
 }
 
-TEST_CASE("enroot: what its file of variables would change is not carried") {
+TEST_CASE("enroot: values that its file of variables would change are not put into it") {
   CHECK(enroot_backend().carries("a 'b' \"c\" $d = {e}"));
   CHECK_FALSE(enroot_backend().carries("one\ntwo"));
   CHECK_FALSE(enroot_backend().carries("\"quoted\""));
@@ -85,8 +83,8 @@ TEST_CASE("enroot: what its file of variables would change is not carried") {
 }
 
 TEST_CASE(
-    "enroot: home, root and writing are always said, so that a site's configuration cannot "
-    "surprise") {
+    "enroot: home, root and writability are always set, so that a site's configuration has no "
+    "effect on them") {
   ContainerStep step = step_of("/a.sqsh");
   CHECK(has(enroot_backend().entry(step).batch,
             "ENROOT_MOUNT_HOME=n ENROOT_REMAP_ROOT=n ENROOT_ROOTFS_WRITABLE=n"));
@@ -96,13 +94,13 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "enroot: a step without processes, which Slurm lists as process -1, is none of those that a "
-    "session ends") {
+    "enroot: the list of processes that a session ends leaves out -1, which Slurm lists for a step "
+    "without processes") {
   const std::string session = enroot_backend().entry(step_of("/a.sqsh")).session;
   CHECK(has(session, "listpids \"$SLURM_JOB_ID\" | grep -E \"^ *[0-9]\" |"));
 }
 
-TEST_CASE("enroot: the image's entry point runs only when it is asked for") {
+TEST_CASE("enroot: the image's entry point runs only if container.entrypoint is true") {
   ContainerStep step = step_of("/a.sqsh");
   step.job_names = {"MINE"};
   const std::string alone = enroot_backend().entry(step).batch;
@@ -117,7 +115,7 @@ TEST_CASE("enroot: the image's entry point runs only when it is asked for") {
 }
 
 TEST_CASE(
-    "enroot: a registry's name, an apptainer image and save are refused with what to do instead") {
+    "enroot: a registry name, an apptainer image and container.save are refused with a remedy") {
   ContainerSpec spec;
   for (const char* image : {"nvcr.io#nvidia/pytorch:24.05-py3", "images/a.sqsh", "/a.sif"}) {
     CAPTURE(image);
@@ -125,22 +123,23 @@ TEST_CASE(
     CHECK(has(refusal(enroot_backend(), spec),
               "container.image: enroot without pyxis makes containers from .sqsh files"));
   }
-  const auto advice = [&](const char* image) {
+  const auto refusal_of = [&](const char* image) {
     spec.image = image;
     return refusal(enroot_backend(), spec);
   };
-  CHECK(has(advice("nvcr.io#nvidia/cuda"), "`dlrun container import nvcr.io#nvidia/cuda`"));
-  CHECK(has(advice("x.sqsh"), "write ./x.sqsh"));
-  CHECK(has(advice("/x.sif"), "is apptainer's"));
-  CHECK(has(advice("a b"), "is not the name of an image"));
-  for (const char* image : {"x.sqsh", "/x.sif", "a b"}) CHECK_FALSE(has(advice(image), "import"));
+  CHECK(has(refusal_of("nvcr.io#nvidia/cuda"), "`dlrun container import nvcr.io#nvidia/cuda`"));
+  CHECK(has(refusal_of("x.sqsh"), "write ./x.sqsh"));
+  CHECK(has(refusal_of("/x.sif"), "is an image of apptainer"));
+  CHECK(has(refusal_of("a b"), "is not the name of an image"));
+  for (const char* image : {"x.sqsh", "/x.sif", "a b"})
+    CHECK_FALSE(has(refusal_of(image), "import"));
   spec.image = "/a.sqsh";
   CHECK(refusal(enroot_backend(), spec).empty());
   spec.save = "/out.sqsh";
   CHECK(has(refusal(enroot_backend(), spec), "use pyxis"));
 }
 
-TEST_CASE("pyxis: what is neither a path nor a name in a registry is refused") {
+TEST_CASE("pyxis: an image that is neither a path nor a registry name is refused") {
   ContainerSpec spec;
   for (const char* image : {"/", "docker://", "nvcr.io#", "a b", "oras://a/b", "shub://x",
                             "docker-archive:/x.tar", "https://x/y.sif"}) {
@@ -157,7 +156,9 @@ TEST_CASE("pyxis: what is neither a path nor a name in a registry is refused") {
   }
 }
 
-TEST_CASE("apptainer: options for each key, and flags that it does not know are refused") {
+TEST_CASE(
+    "apptainer: each key becomes its option, and mount flags that apptainer does not know are "
+    "refused") {
   ContainerStep step = step_of("/a.sif");
   step.has_gpus = true;
   step.job_names = {"A", "B"};
@@ -184,7 +185,8 @@ TEST_CASE("apptainer: options for each key, and flags that it does not know are 
   CHECK(has(refusal(apptainer_backend(), step.spec), "cannot save"));
 }
 
-TEST_CASE("apptainer: an image in a registry is warned of, a name without a scheme is refused") {
+TEST_CASE(
+    "apptainer: an image in a registry causes a warning, and a name without a scheme is refused") {
   ContainerSpec spec;
   spec.image = "docker://ubuntu";
   REQUIRE(apptainer_backend().problems(spec).size() == 1);
@@ -194,12 +196,13 @@ TEST_CASE("apptainer: an image in a registry is warned of, a name without a sche
   spec.image = "docker://";
   CHECK(has(refusal(apptainer_backend(), spec), "names no image"));
   spec.image = "docker://nvcr.io#nvidia/pytorch:24.05";
-  CHECK(has(refusal(apptainer_backend(), spec), "wants docker://nvcr.io/nvidia/pytorch:24.05\n"));
+  CHECK(has(refusal(apptainer_backend(), spec), "expects docker://nvcr.io/nvidia/pytorch:24.05\n"));
   spec.image = "docker://nvcr.io#";
-  CHECK(has(refusal(apptainer_backend(), spec), "wants docker://REGISTRY/IMAGE:TAG\n"));
+  CHECK(has(refusal(apptainer_backend(), spec), "expects docker://REGISTRY/IMAGE:TAG\n"));
 }
 
-TEST_CASE("charliecloud: options for each key, and keys that it cannot express are refused") {
+TEST_CASE(
+    "charliecloud: each key becomes its option, and keys that it cannot express are refused") {
   ContainerStep step = step_of("/images/a");
   step.job_names = {"A"};
   step.spec.mounts.push_back({"/d d", "/in", {"rw"}});
@@ -222,7 +225,7 @@ TEST_CASE("charliecloud: options for each key, and keys that it cannot express a
   step.spec.name = "n";
   step.spec.entrypoint = true;
   const std::string refused = refusal(charliecloud_backend(), step.spec);
-  for (const char* part : {"does not know 'ro'", "keeps no containers", "cannot save",
+  for (const char* part : {"only the flag rw, not 'ro'", "keeps no containers", "cannot save",
                            "does not run an image's entry point"})
     CHECK(has(refused, part));
   step.spec = {};
@@ -232,7 +235,7 @@ TEST_CASE("charliecloud: options for each key, and keys that it cannot express a
   CHECK(has(refusal(charliecloud_backend(), step.spec), "`ch-image pull nvcr.io/nvidia/cuda:12`"));
 }
 
-TEST_CASE("every backend is found by the name of its row, which is its own") {
+TEST_CASE("every container backend is found by its name") {
   for (const ContainerBackendRow& row : kContainerBackends) {
     CAPTURE(row.name);
     CHECK(find_container_backend(row.name) == &row.backend());

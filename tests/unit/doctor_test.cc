@@ -75,7 +75,7 @@ std::string kind_of(const ClusterFacts& facts, std::string_view what) {
   return "";
 }
 
-TEST_CASE("a configuration is read by its lines, and (null) is empty") {
+TEST_CASE("Slurm's configuration is read line by line, and (null) means empty") {
   const auto facts = alpine();
   CHECK(facts.cluster_name() == "alpine");
   CHECK(facts.setting("Prolog").empty());
@@ -83,7 +83,7 @@ TEST_CASE("a configuration is read by its lines, and (null) is empty") {
   CHECK(facts.has_accounting());
 }
 
-TEST_CASE("partitions have their limits, and the most of any of their nodes") {
+TEST_CASE("a partition has its limits, and the largest values of any of its nodes") {
   const auto facts = alpine();
   REQUIRE(facts.partitions.size() == 3);
   const auto& batch = facts.partitions[0];
@@ -118,7 +118,7 @@ TEST_CASE("MPI plugins are read from new and old versions of srun") {
   CHECK(kind_of(old, "MPI") == "missing");
 }
 
-TEST_CASE("a draft is a site that says what the cluster said, and matches it alone") {
+TEST_CASE("a draft is a valid site file with the cluster's values, and matches only this cluster") {
   const auto facts = alpine();
   const Site site = read_draft(facts);
   CHECK(format_diagnostics(site.problems) == "");
@@ -137,7 +137,7 @@ TEST_CASE("a draft is a site that says what the cluster said, and matches it alo
   CHECK(profile.partitions.at("old").max_time_seconds == 1800);
 }
 
-TEST_CASE("a draft follows what is there: pyxis, apptainer, gres, PMI, scratch") {
+TEST_CASE("a draft depends on what the cluster has: pyxis, apptainer, gres, PMI, scratch") {
   auto facts = alpine();
   facts.config["SelectType"] = "select/linear";
   facts.mpi_plugins = {"none", "pmi2"};
@@ -154,7 +154,7 @@ TEST_CASE("a draft follows what is there: pyxis, apptainer, gres, PMI, scratch")
   CHECK(read_draft(facts).profile.container_runtime == "pyxis");
 }
 
-TEST_CASE("whatever a cluster says, its draft is a site file without a remark") {
+TEST_CASE("a draft is a valid site file without warnings, whatever names the cluster reports") {
   ClusterFacts nothing;
   CHECK(format_diagnostics(read_draft(nothing).problems) == "");
   CHECK(draft_name(nothing) == "mine");
@@ -180,7 +180,7 @@ TEST_CASE("whatever a cluster says, its draft is a site file without a remark") 
   }
 }
 
-TEST_CASE("what is there and what is missing is told with what it means") {
+TEST_CASE("each finding is rated as fine, as a note or as missing") {
   auto facts = alpine();
   CHECK(kind_of(facts, "MPI") == "fine");
   CHECK(kind_of(facts, "GPUs") == "fine");
@@ -216,8 +216,8 @@ TEST_CASE("what is there and what is missing is told with what it means") {
 }
 
 TEST_CASE(
-    "without Slurm in PATH the doctor says so, and a tool that fails is the controller's silence, "
-    "with its own words") {
+    "without Slurm in PATH the doctor says so, and a tool that fails is quoted and means that the "
+    "controller does not answer") {
   Env env;
   env.set("PATH", "/nowhere");
   const auto none = ask_cluster(env);

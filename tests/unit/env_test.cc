@@ -4,7 +4,7 @@
 
 namespace dlrun {
 
-TEST_CASE("removing by pattern spares what is to be kept") {
+TEST_CASE("removing variables by pattern keeps the listed exceptions") {
   Env env({{"SLURM_JOB_ID", "7"},
            {"SLURM_CONF", "/etc/slurm.conf"},
            {"RANK", "1"},
@@ -15,7 +15,7 @@ TEST_CASE("removing by pattern spares what is to be kept") {
         std::vector<std::string>{"HOME=/h", "RANKING=x", "SLURM_CONF=/etc/slurm.conf"});
 }
 
-TEST_CASE("an empty variable takes the fallback and is still set") {
+TEST_CASE("get_or() returns the fallback for an empty variable, which is still set") {
   Env env;
   env.set("A", "");
   CHECK(env.get_or("A", "b") == "b");

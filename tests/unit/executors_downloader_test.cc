@@ -74,7 +74,7 @@ struct Scene {
   }
 };
 
-TEST_CASE("a file is fetched once, and known without being read from then on") {
+TEST_CASE("a file is downloaded once, and later recognised without reading it") {
   const Scene scene;
   const Download f = scene.of("f");
   const fs::path folder = scene.folder / "made/for/it";
@@ -108,7 +108,7 @@ TEST_CASE("a file is fetched once, and known without being read from then on") {
   CHECK(must(is_downloaded(folder, other)));
 }
 
-TEST_CASE("what others could have written into .dlrun-downloads is not believed") {
+TEST_CASE("a .dlrun-downloads that other users could have written is not trusted") {
   const Scene scene;
   const Download f = scene.of("f");
   REQUIRE(scene.fetch(f).has_value());
@@ -134,8 +134,7 @@ TEST_CASE("what others could have written into .dlrun-downloads is not believed"
   CHECK_FALSE(are_verified(scene.folder.path(), std::vector{other}));
 }
 
-TEST_CASE(
-    "a record of downloads that others could write is private again after the next download") {
+TEST_CASE("the next download makes a .dlrun-downloads that others could write private again") {
   const Scene scene;
   const Download f = scene.of("f");
   REQUIRE(scene.fetch(f).has_value());
@@ -148,7 +147,7 @@ TEST_CASE(
   CHECK((status.st_mode & 0777U) == 0644U);
 }
 
-TEST_CASE("a file that changes is read again, though its size and time are the old ones") {
+TEST_CASE("a changed file is read again, even if its size and modification time are unchanged") {
   const Scene scene;
   const Download f = scene.of("f");
   REQUIRE(scene.fetch(f).has_value());
@@ -164,7 +163,9 @@ TEST_CASE("a file that changes is read again, though its size and time are the o
   CHECK(has(found.error().message, sha256_of_text(other)));
 }
 
-TEST_CASE("a file that is there already is taken, without a stamp or with a damaged one") {
+TEST_CASE(
+    "an existing file with the right checksum is accepted, without a record or with a damaged "
+    "one") {
   const Scene scene;
   const Download f = scene.of("f");
   std::ofstream(scene.folder / "f") << kText;
@@ -178,7 +179,7 @@ TEST_CASE("a file that is there already is taken, without a stamp or with a dama
   CHECK(scene.server.requests().empty());
 }
 
-TEST_CASE("another file of that name is refused by its checksum or size, and stays as it is") {
+TEST_CASE("an existing file with another checksum or size is refused and stays unchanged") {
   const Scene scene;
   std::ofstream(scene.folder / "f") << "precious";
   Download f = scene.of("f");
@@ -204,7 +205,7 @@ TEST_CASE("another file of that name is refused by its checksum or size, and sta
   CHECK(names_in(late.folder.path()) == std::set<std::string>{".dlrun-downloads", "f"});
 }
 
-TEST_CASE("bytes with another checksum or number are refused, and nothing of them is kept") {
+TEST_CASE("a download with another checksum or size is refused, and nothing of it is kept") {
   const Scene scene;
   Download f = scene.of("f");
   f.sha256 = std::string(64, 'a');
@@ -225,7 +226,7 @@ TEST_CASE("bytes with another checksum or number are refused, and nothing of the
         f.url + ": has more than 38 bytes, but the spec says 38");
 }
 
-TEST_CASE("what a server answers in place of the file is named with its url") {
+TEST_CASE("the error for another answer of the server has the URL and the answer") {
   const Scene scene;
   const auto url = [&](const std::string& path) { return scene.server.url(path); };
   CHECK(scene.refused(scene.of("nothing"), Errc::kNotFound) ==
@@ -238,14 +239,14 @@ TEST_CASE("what a server answers in place of the file is named with its url") {
         url("status-203/f") + ": the server answers 203 instead of the file");
   CHECK(has(scene.refused(scene.of("loop/f"), Errc::kIo),
             url("loop/f") + ": Maximum (10) redirects followed"));
-  // The response is not HTTP, but no redirection either.
+  // This response is not HTTP. The message must not call it a redirection.
   CHECK_FALSE(has(scene.refused(scene.of("bare/f"), Errc::kIo), "leads to"));
   Download nobody = scene.of("f");
   nobody.url = "http://127.0.0.1:1/f";
   CHECK(has(scene.refused(nobody, Errc::kIo), "http://127.0.0.1:1/f: "));
 }
 
-TEST_CASE("redirections lead to http and https alone") {
+TEST_CASE("redirections are followed only to http and https") {
   const Scene scene;
   for (const std::string path : {"to-ftp/f", "to-file/f"})
     CHECK(scene.refused(scene.of(path), Errc::kIo) ==
@@ -259,7 +260,7 @@ TEST_CASE("redirections lead to http and https alone") {
   CHECK(content_of(scene.folder / "f") == kText);
 }
 
-TEST_CASE("a proxy that the environment names is asked") {
+TEST_CASE("the proxy in the environment is used") {
   const Scene scene;
   Download far = scene.of("f");
   far.url = "http://nowhere.invalid/f";
@@ -270,18 +271,18 @@ TEST_CASE("a proxy that the environment names is asked") {
   CHECK(scene.server.requests() == std::vector<std::string>{"http://nowhere.invalid/f from 0"});
 }
 
-TEST_CASE("a proxy that refuses is told as one, and no proxy's password is shown") {
+TEST_CASE("a proxy that refuses is reported as a proxy, and its password is never shown") {
   const Scene scene;
   const auto through = [&](const std::string& proxy, const std::string& url) {
     Download far = scene.of("f");
     far.url = url;
     ::setenv("http_proxy", proxy.c_str(), 1);
     ::setenv("https_proxy", proxy.c_str(), 1);
-    std::string said = scene.refused(far, Errc::kIo);
+    std::string message = scene.refused(far, Errc::kIo);
     ::unsetenv("http_proxy");
     ::unsetenv("https_proxy");
-    CHECK_FALSE(has(said, "canary"));
-    return said;
+    CHECK_FALSE(has(message, "canary"));
+    return message;
   };
   CHECK(has(through(scene.server.url(""), "https://nowhere.invalid/f"), "403"));
   CHECK_FALSE(
@@ -294,15 +295,15 @@ TEST_CASE("a proxy that refuses is told as one, and no proxy's password is shown
         "https_proxy or all_proxy");
 }
 
-TEST_CASE("the bytes are kept as they are, whatever encoding the server says") {
+TEST_CASE("the downloaded bytes are kept unchanged, whatever encoding the server declares") {
   const Scene scene;
   CHECK(scene.fetch(scene.of("gzip/f")).has_value());
   CHECK(content_of(scene.folder / "f") == kText);
 }
 
 TEST_CASE(
-    "a connection that is lost is taken up where it broke, or from the start, and at last given "
-    "up") {
+    "a lost connection is resumed where it broke, or from the start, and after four attempts it is "
+    "an error") {
   const Scene scene;
   CHECK(must(scene.fetch(scene.of("cut/f"))) == 38);
   CHECK(scene.server.requests() == std::vector<std::string>{"/cut/f from 0", "/cut/f from 19"});
@@ -317,7 +318,9 @@ TEST_CASE(
   CHECK(has(scene.refused(scene.of("cut-ever/f"), Errc::kIo), ", after 12 of 38 bytes"));
 }
 
-TEST_CASE("pieces that do not make the file are fetched whole before the file is refused") {
+TEST_CASE(
+    "if the pieces do not form the file, it is downloaded again from the start before it is "
+    "refused") {
   const Scene scene;
   Download f = scene.of("cut-wrong/f");
   CHECK(must(scene.fetch(f)) == 38);
@@ -331,26 +334,28 @@ TEST_CASE("pieces that do not make the file are fetched whole before the file is
   CHECK(content_of(scene.folder / "f") == kText);
 }
 
-TEST_CASE("a server that knows no ranges is asked for the whole as often as another for the rest") {
+TEST_CASE(
+    "a server without ranges gets as many requests for the whole file as another gets for the "
+    "rest") {
   const Scene scene;
-  const std::string said = scene.refused(scene.of("short/f"), Errc::kIo);
-  CAPTURE(said);
-  CHECK_FALSE(has(said, "ranges"));
-  CHECK(has(said, ", after 38 of 39 bytes"));
+  const std::string message = scene.refused(scene.of("short/f"), Errc::kIo);
+  CAPTURE(message);
+  CHECK_FALSE(has(message, "ranges"));
+  CHECK(has(message, ", after 38 of 39 bytes"));
   // Four requests for the whole file and one for the rest fail.
-  const auto asked = scene.server.requests();
-  CHECK(std::count(asked.begin(), asked.end(), "/short/f from 0") == 4);
-  CHECK(asked.size() == 5);
+  const auto requests = scene.server.requests();
+  CHECK(std::count(requests.begin(), requests.end(), "/short/f from 0") == 4);
+  CHECK(requests.size() == 5);
 }
 
-TEST_CASE("a file without bytes is one") {
+TEST_CASE("an empty file can be downloaded") {
   const Scene scene;
   scene.server.serve("empty", "");
   CHECK(must(scene.fetch({scene.server.url("empty"), sha256_of_text(""), "empty", 0})) == 0);
   CHECK(content_of(scene.folder / "empty").empty());
 }
 
-TEST_CASE("a symbolic link that leads nowhere is no file, and nothing is fetched in its place") {
+TEST_CASE("a dangling symbolic link in place of the file or its folder is refused") {
   const Scene scene;
   fs::create_symlink(scene.folder / "nowhere", scene.folder / "f");
   const auto found = Downloader::in(scene.folder.path(), {})->has(scene.of("f"));
@@ -367,7 +372,7 @@ TEST_CASE("a symbolic link that leads nowhere is no file, and nothing is fetched
   CHECK(has(made.error().message, "a symbolic link of that name leads nowhere"));
 }
 
-TEST_CASE("a server that stalls is left after the time that is given") {
+TEST_CASE("a server that stalls is an error after the time limit") {
   Scene scene;
   scene.options.stall = std::chrono::seconds(1);
   CHECK(scene.refused(scene.of("stall/f"), Errc::kIo) ==
@@ -378,7 +383,7 @@ TEST_CASE("a server that stalls is left after the time that is given") {
             scene.server.url("silent/f") + ": no answer: "));
 }
 
-TEST_CASE("who is told to stop stops, and leaves nothing") {
+TEST_CASE("an interrupted download stops and leaves no file") {
   Scene scene;
   scene.options.go_on = [](const DownloadProgress& progress) { return progress.bytes < 19; };
   CHECK(scene.refused(scene.of("stall/f"), Errc::kInterrupted) ==
@@ -391,7 +396,7 @@ TEST_CASE("who is told to stop stops, and leaves nothing") {
   CHECK(found.error().code == Errc::kInterrupted);
 }
 
-TEST_CASE("a disk that takes no more is named, with the file and how far it came") {
+TEST_CASE("the error for a full disk has the file and the number of bytes so far") {
   const Scene scene;
   scene.server.serve("large", std::string(1U << 20U, 'x'));
   Download large{
@@ -401,14 +406,14 @@ TEST_CASE("a disk that takes no more is named, with the file and how far it came
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit small{200'000, before.rlim_max};
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
-  const std::string said = scene.refused(large, Errc::kIo);
+  const std::string message = scene.refused(large, Errc::kIo);
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
   std::signal(SIGXFSZ, handler);
-  CHECK(has(said, (scene.folder / "large").string() + ", after "));
-  CHECK(has(said, " of 1048576 bytes: File too large (EFBIG)"));
+  CHECK(has(message, (scene.folder / "large").string() + ", after "));
+  CHECK(has(message, " of 1048576 bytes: File too large (EFBIG)"));
 }
 
-TEST_CASE("of two who download into a folder the second waits, and finds the file") {
+TEST_CASE("a second process that downloads into the same folder waits, and finds the file") {
   Scene scene;
   const Download f = scene.of("f");
   auto first = Downloader::in(scene.folder.path(), {});
@@ -433,7 +438,9 @@ TEST_CASE("of two who download into a folder the second waits, and finds the fil
   CHECK(third.error().code == Errc::kInterrupted);
 }
 
-TEST_CASE("what a download that was killed has left goes with the next") {
+TEST_CASE(
+    "the partial file of a killed download is removed by the next one, and the user's files are "
+    "not") {
   const Scene scene;
   std::ofstream(scene.folder / ".f.0123456789ab.part") << "half";
   const std::set<std::string> users{"f.part", ".f.part", ".f.mine.part", ".f.0123456789xy.part",
@@ -445,7 +452,7 @@ TEST_CASE("what a download that was killed has left goes with the next") {
   CHECK(names_in(scene.folder.path()) == all);
 }
 
-TEST_CASE("what somebody without the folder's lock is writing stays") {
+TEST_CASE("a partial file that is still locked by its writer is not removed") {
   const Scene scene;
   const fs::path theirs = scene.folder / ".g.0123456789ab.part";
   {
@@ -473,7 +480,7 @@ TEST_CASE("what somebody without the folder's lock is writing stays") {
   CHECK(was_seen);
 }
 
-TEST_CASE("in a group's folder the lock is one's, also where another one made it") {
+TEST_CASE("in a shared folder the lock also works for users who cannot write the lock file") {
   Scene scene;
   const fs::path lock = scene.folder / ".dlrun-downloads";
   auto first = Downloader::in(scene.folder.path(), {});

@@ -62,7 +62,7 @@ struct Recorded {
 
 }  // namespace
 
-TEST_CASE("a Slurm job's id is a number, or two with a bar between them, and nothing else") {
+TEST_CASE("a Slurm job id is a number, or two numbers with an underscore between them") {
   for (const char* id : {"1", "42", "42_7", "4294967294_0"}) {
     CHECK(is_slurm_job_id(id));
     CHECK(check_job({"", id}).has_value());
@@ -91,7 +91,7 @@ TEST_CASE("a local job's id is a host, a pid and a start time") {
   }
 }
 
-TEST_CASE("a cluster's name never is an option") {
+TEST_CASE("a cluster name that looks like an option is refused") {
   for (const char* name : {"", "alpine", "alpine-2.x_y", "a,b", "all"})
     CHECK(is_cluster_name(name));
   for (const char* name :
@@ -102,9 +102,7 @@ TEST_CASE("a cluster's name never is an option") {
   }
 }
 
-TEST_CASE(
-    "no word that is not a job's id, and no cluster that is not a name, reaches a command of "
-    "Slurm's") {
+TEST_CASE("an invalid job id or cluster name never reaches a command of Slurm") {
   const Recorded slurm;
   const auto executor = make_slurm_cli(slurm.env);
   for (const std::string& id : kNoSlurmJob) {
@@ -124,7 +122,7 @@ TEST_CASE(
   CHECK(slurm.calls().find("scancel 42") != std::string::npos);
 }
 
-TEST_CASE("no word that is not a job's id becomes part of a slurmrestd's URL") {
+TEST_CASE("an invalid job id never becomes part of a slurmrestd URL") {
   const TemporaryDirectory folder;
   const auto executor =
       make_slurmrestd(Env::of_process(), {"unix:" + (folder.path() / "none").string(), ""});

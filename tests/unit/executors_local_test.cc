@@ -18,7 +18,7 @@ TEST_CASE("a foreground child that is never released does nothing and ends") {
   pid_t pid = 0;
   {
     auto child = ForegroundProcess::start({"sh", "-c", "exit 3"}, Env::of_process(), "",
-                                          OnSignal::kTerminate);
+                                          OnSignal::kTermThenKill);
     REQUIRE(child.has_value());
     pid = child->pid();
     CHECK(process_start_ticks(pid).has_value());
@@ -26,14 +26,14 @@ TEST_CASE("a foreground child that is never released does nothing and ends") {
   CHECK_FALSE(process_start_ticks(pid).has_value());
 }
 
-TEST_CASE("a foreground child's exit code and signal are told apart") {
-  auto exits =
-      ForegroundProcess::start({"sh", "-c", "exit 3"}, Env::of_process(), "", OnSignal::kTerminate);
+TEST_CASE("a foreground child's exit code and signal are distinguished") {
+  auto exits = ForegroundProcess::start({"sh", "-c", "exit 3"}, Env::of_process(), "",
+                                        OnSignal::kTermThenKill);
   const auto code = exits->wait();
   CHECK(code->exit_code == 3);
   CHECK(code->signal == 0);
   auto dies = ForegroundProcess::start({"sh", "-c", "kill -KILL $$"}, Env::of_process(), "",
-                                       OnSignal::kTerminate);
+                                       OnSignal::kTermThenKill);
   const auto killed = dies->wait();
   CHECK(killed->exit_code == 137);
   CHECK(killed->signal == SIGKILL);
@@ -43,16 +43,16 @@ TEST_CASE("a signal to the caller reaches a foreground child as SIGTERM, and is 
   // The child signals this process as soon as it runs; the handler is installed before that.
   auto child = ForegroundProcess::start(
       {"bash", "-c", "trap 'exit 9' TERM; kill -INT $PPID; while :; do sleep 0.05; done"},
-      Env::of_process(), "", OnSignal::kTerminate);
+      Env::of_process(), "", OnSignal::kTermThenKill);
   REQUIRE(child.has_value());
   const auto end = child->wait();
   CHECK(end->exit_code == 9);
-  CHECK(end->interrupted == SIGINT);
+  CHECK(end->first_signal == SIGINT);
 }
 
-TEST_CASE("a missing program is said before anything is started") {
+TEST_CASE("a missing program is an error before anything is started") {
   const auto child =
-      ForegroundProcess::start({"no-such-program"}, Env::of_process(), "", OnSignal::kEnd);
+      ForegroundProcess::start({"no-such-program"}, Env::of_process(), "", OnSignal::kTermOnly);
   REQUIRE_FALSE(child.has_value());
   CHECK(child.error().code == Errc::kNotFound);
 }
@@ -85,9 +85,11 @@ void wait_for_program(const ForegroundProcess& child) {
 
 }  // namespace
 
-TEST_CASE("a local job is the process with the recorded start time, not whoever has its pid now") {
-  auto child =
-      ForegroundProcess::start({"sleep", "60"}, environment_with("a1"), "", OnSignal::kTerminate);
+TEST_CASE(
+    "a local job is the process with the recorded pid and start time, not a later process with the "
+    "same pid") {
+  auto child = ForegroundProcess::start({"sleep", "60"}, environment_with("a1"), "",
+                                        OnSignal::kTermThenKill);
   REQUIRE(child.has_value());
   const JobId job = local_job(*child);
   const auto local = make_local(Env::of_process());
@@ -103,10 +105,9 @@ TEST_CASE("a local job is the process with the recorded start time, not whoever 
 }
 
 TEST_CASE(
-    "a process that does not carry the run's token is not signalled, though host, pid and start "
-    "time are its own") {
-  auto child =
-      ForegroundProcess::start({"sleep", "60"}, environment_with("a1"), "", OnSignal::kTerminate);
+    "a process without the run's token is not signalled, even if host, pid and start time match") {
+  auto child = ForegroundProcess::start({"sleep", "60"}, environment_with("a1"), "",
+                                        OnSignal::kTermThenKill);
   REQUIRE(child.has_value());
   const JobId job = local_job(*child);
   const auto local = make_local(Env::of_process());
@@ -123,7 +124,7 @@ TEST_CASE(
   CHECK(child->wait()->signal == SIGTERM);
 }
 
-TEST_CASE("a local job of another host is not asked of this host's processes") {
+TEST_CASE("a local job of another host is not looked up among this host's processes") {
   const auto local = make_local(Env::of_process());
   const JobId elsewhere{std::string(kLocalCluster),
                         "some-other-host:" + std::to_string(::getpid()) + ":1"};

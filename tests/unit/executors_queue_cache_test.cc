@@ -19,10 +19,10 @@ namespace {
 const auto kAnything = [](const std::string&) { return true; };
 
 struct Slurm {
-  std::atomic<int> asked = 0;
+  std::atomic<int> queries = 0;
   QueueCache::Ask ask(const std::string& answer) {
     return [this, answer]() -> Result<std::string> {
-      ++asked;
+      ++queries;
       return answer;
     };
   }
@@ -30,7 +30,7 @@ struct Slurm {
 
 }  // namespace
 
-TEST_CASE("an answer that is young enough serves the next who asks, an old one does not") {
+TEST_CASE("a recent answer is reused for the next caller, and an old one is not") {
   const TemporaryDirectory folder;
   QueueCache cache(folder.path());
   Slurm slurm;
@@ -38,12 +38,12 @@ TEST_CASE("an answer that is young enough serves the next who asks, an old one d
         "1|RUNNING\n2|PENDING");
   CHECK(*QueueCache(folder.path()).get("q", 1h, kAnything, slurm.ask("other")) ==
         "1|RUNNING\n2|PENDING");
-  CHECK(slurm.asked == 1);
+  CHECK(slurm.queries == 1);
   CHECK(*cache.get("q", -1ms, kAnything, slurm.ask("other")) == "other");
-  CHECK(slurm.asked == 2);
+  CHECK(slurm.queries == 2);
 }
 
-TEST_CASE("an answer without the job that is asked for does not suffice") {
+TEST_CASE("a cached answer that lacks the caller's job is not used") {
   const TemporaryDirectory folder;
   QueueCache cache(folder.path());
   Slurm slurm;
@@ -51,10 +51,10 @@ TEST_CASE("an answer without the job that is asked for does not suffice") {
   const auto has_two = [](const std::string& text) { return text.find('2') != std::string::npos; };
   CHECK(*cache.get("q", 1h, has_two, slurm.ask("1 2")) == "1 2");
   CHECK(*cache.get("q", 1h, has_two, slurm.ask("")) == "1 2");
-  CHECK(slurm.asked == 2);
+  CHECK(slurm.queries == 2);
 }
 
-TEST_CASE("clusters do not answer for each other") {
+TEST_CASE("the answers of different clusters are cached separately") {
   const TemporaryDirectory folder;
   QueueCache cache(folder.path());
   Slurm slurm;
@@ -62,7 +62,7 @@ TEST_CASE("clusters do not answer for each other") {
   CHECK(*cache.get("two", 1h, kAnything, slurm.ask("2")) == "2");
 }
 
-TEST_CASE("a hundred who ask at once put one question") {
+TEST_CASE("a hundred callers at the same time send one query") {
   const TemporaryDirectory folder;
   Slurm slurm;
   std::vector<std::thread> watchers;
@@ -75,10 +75,10 @@ TEST_CASE("a hundred who ask at once put one question") {
   }
   for (auto& watcher : watchers) watcher.join();
   CHECK(right == 100);
-  CHECK(slurm.asked == 1);
+  CHECK(slurm.queries == 1);
 }
 
-TEST_CASE("that the controller does not answer is shared, and other errors are not") {
+TEST_CASE("the error that the controller does not answer is cached, and other errors are not") {
   const TemporaryDirectory folder;
   QueueCache cache(folder.path());
   Slurm slurm;
@@ -87,11 +87,11 @@ TEST_CASE("that the controller does not answer is shared, and other errors are n
   CHECK(cache.get("q", 1h, kAnything, broken).error().code == Errc::kIo);
   CHECK(cache.get("q", 1h, kAnything, away).error().code == Errc::kUnavailable);
   CHECK(cache.get("q", 1h, kAnything, slurm.ask("1")).error().message == "away");
-  CHECK(slurm.asked == 0);
+  CHECK(slurm.queries == 0);
   CHECK(*cache.get("q", -1ms, kAnything, slurm.ask("1")) == "1");
 }
 
-TEST_CASE("a torn answer counts as none") {
+TEST_CASE("a torn cache file is ignored") {
   const TemporaryDirectory folder;
   QueueCache cache(folder.path());
   Slurm slurm;
@@ -101,7 +101,7 @@ TEST_CASE("a torn answer counts as none") {
   CHECK(*cache.get("q", 1h, kAnything, slurm.ask("2|RUNNING")) == "2|RUNNING");
 }
 
-TEST_CASE("a folder that others can enter, or a link, is not used") {
+TEST_CASE("a cache folder that others can enter, or that is a link, is not used") {
   const TemporaryDirectory folder;
   Env env;
   env.set("XDG_RUNTIME_DIR", folder.path().string());

@@ -44,8 +44,7 @@ std::string token_with(std::string_view claims) {
 
 }  // namespace
 
-TEST_CASE(
-    "errors are Slurm's own words with their numbers, and other bodies speak for themselves") {
+TEST_CASE("error texts are Slurm's messages with their numbers, or the body if it is not JSON") {
   CHECK(rest_errors(kUnknownJob) == "Invalid job id specified: Unable to find JobId=99999 (2017)");
   CHECK(rest_errors(
             R"({"errors": [{"error_code": 2000, "error": "Invalid partition name specified"}]})") ==
@@ -57,7 +56,9 @@ TEST_CASE(
   CHECK_FALSE(rest_says_unknown_job(kJobs));
 }
 
-TEST_CASE("the user's jobs are read (phase, exit code, signal, array tasks), and others' are not") {
+TEST_CASE(
+    "the user's jobs are read (phase, exit code, signal, array tasks), and other users' jobs are "
+    "not") {
   const auto jobs = rest_jobs(kJobs, 1000);
   REQUIRE(jobs);
   REQUIRE(jobs->size() == 8);
@@ -73,16 +74,16 @@ TEST_CASE("the user's jobs are read (phase, exit code, signal, array tasks), and
   CHECK(waiting == " 8_4 8_6 8_8 8_10 8_20 8_30");
   CHECK((*jobs)[2].phase == JobPhase::kPending);
   CHECK((*jobs)[2].start.empty());
-  const auto kept = rest_jobs(rest_jobs_of(kJobs, 1000), 1000);
+  const auto kept = rest_jobs(reduced_rest_jobs(kJobs, 1000), 1000);
   REQUIRE(kept);
   REQUIRE(kept->size() == 8);
   CHECK((*kept)[0].nodes == "n[1-2]");
-  CHECK(rest_jobs_of(kJobs, 1000).find("name") == std::string::npos);
+  CHECK(reduced_rest_jobs(kJobs, 1000).find("name") == std::string::npos);
   CHECK_FALSE(rest_jobs("<html>", 1000));
   CHECK_FALSE(rest_jobs("[]", 1000));
 }
 
-TEST_CASE("versions come from the paths that submit jobs") {
+TEST_CASE("API versions are read from the paths for submitting jobs") {
   CHECK(rest_versions(R"({"paths": {"/slurm/v0.0.38/job/submit": {}, "/slurm/v0.0.38/jobs": {},
       "/slurmdb/v0.0.38/jobs": {}, "/slurm/v0.0.40/job/submit": {}}})") ==
         std::vector<std::string>{"v0.0.38", "v0.0.40"});
@@ -90,7 +91,7 @@ TEST_CASE("versions come from the paths that submit jobs") {
   CHECK(rest_versions(R"({"paths": []})").empty());
 }
 
-TEST_CASE("a submission's id and a controller's ping") {
+TEST_CASE("a submission's job id and a controller's ping are read") {
   CHECK(rest_job_id(R"({"errors": [], "job_id": 42})") == "42");
   CHECK_FALSE(rest_job_id(R"({"job_id": 0})"));
   CHECK_FALSE(rest_job_id("{}"));
@@ -99,7 +100,7 @@ TEST_CASE("a submission's id and a controller's ping") {
   CHECK(rest_release(kUnknownJob) == "22.05.8");
 }
 
-TEST_CASE("a token is read from the user's private file alone") {
+TEST_CASE("a token is read only from a private file of the user") {
   const TemporaryDirectory folder;
   const auto path = folder.path() / "token";
   const auto write = [&](const std::string& text, mode_t mode) {

@@ -45,7 +45,7 @@ TEST_CASE("scrubbing removes an outer job's and other launchers' variables") {
   CHECK(dlrun::scrubbed_for_slurm(env, true).values().empty());
 }
 
-TEST_CASE("scrubbing keeps where Slurm is and what is the user's own") {
+TEST_CASE("scrubbing keeps Slurm's location and the user's own variables") {
   Env env;
   for (const char* name : {"SLURM_CONF", "SLURM_CLUSTERS", "PATH", "HOME", "RANKING", "DLRUN_RUNS",
                            "DLRUN_SITE", "WANDB_API_KEY", "CUDA_VISIBLE_DEVICES", "SLURMISH"}) {
@@ -54,14 +54,14 @@ TEST_CASE("scrubbing keeps where Slurm is and what is the user's own") {
   CHECK(dlrun::scrubbed_for_slurm(env, true).values() == env.values());
 }
 
-TEST_CASE("a Slurm token stays only where munge cannot say who asks") {
+TEST_CASE("SLURM_JWT is kept only if munge is not available") {
   Env env;
   env.set("SLURM_JWT", "token");
   CHECK_FALSE(dlrun::scrubbed_for_slurm(env, true).has("SLURM_JWT"));
   CHECK(dlrun::scrubbed_for_slurm(env, false).has("SLURM_JWT"));
 }
 
-TEST_CASE("a job gets the level of the log, and not the file of the command that submits it") {
+TEST_CASE("a job gets the log level of the submitting command, but not its log file") {
   Env env;
   env.set("DLRUN_LOG", "debug:/home/me/own.log");
   CHECK(dlrun::scrubbed_for_slurm(env, true).get("DLRUN_LOG") == "debug");
@@ -69,8 +69,7 @@ TEST_CASE("a job gets the level of the log, and not the file of the command that
   CHECK(dlrun::scrubbed_for_slurm(env, true).get("DLRUN_LOG") == "info");
 }
 
-TEST_CASE(
-    "scrubbing removes every variable that the programs share, as the page about them lists it") {
+TEST_CASE("scrubbing removes every shared variable that ENVIRONMENT.md lists") {
   const auto page = dlrun::read_file(DLRUN_SOURCE_DIR "/runtime/ENVIRONMENT.md", 1U << 20U);
   REQUIRE(page.has_value());
   constexpr std::string_view kPrefix = "DLRUN_";

@@ -6,7 +6,7 @@
 
 using namespace dlrun;
 
-TEST_CASE("sbatch's job id is found with and without a cluster, and behind a plugin's remarks") {
+TEST_CASE("sbatch's job id is found with and without a cluster, and after messages of a plugin") {
   CHECK(parse_sbatch("42\n")->id == "42");
   const auto federated = parse_sbatch("42;inter\n");
   CHECK(federated->id == "42");
@@ -20,7 +20,7 @@ TEST_CASE("an answer of sbatch without a job id is an error, not job 0") {
   CHECK_FALSE(parse_sbatch("0\n").has_value());
 }
 
-TEST_CASE("squeue's lines are read, and a comment may hold bars") {
+TEST_CASE("squeue's lines are parsed, also with a comment that contains bars") {
   const auto reports = parse_squeue(
       "42|RUNNING|None|n[1-2]|2026-11-21T12:00:00|(null)|dlrun:abc|x\n43|PENDING|Dependency||N/"
       "A|afterok:42(unfulfilled)|(null)\n",
@@ -52,7 +52,7 @@ TEST_CASE("the failed dependencies are read from squeue's line") {
 }
 
 TEST_CASE(
-    "squeue's cluster headings name the jobs below them, lines of another form are passed over") {
+    "squeue's cluster headings apply to the jobs below them, and malformed lines are ignored") {
   const auto reports = parse_squeue(
       "CLUSTER: inter\n42|RUNNING|None|n1|N/A||\nslurm_load: a remark\n7|x\n", "inter");
   REQUIRE(reports.size() == 1);
@@ -72,16 +72,14 @@ TEST_CASE("sacct's record gives the end state, the code and the signal") {
   CHECK(reports[1].start.empty());
 }
 
-TEST_CASE("of a requeued job's records in accounting the last counts") {
+TEST_CASE("the last of a requeued job's accounting records counts") {
   const auto reports =
       parse_sacct("42|NODE_FAIL|0:0|n1|Unknown|None|\n42|COMPLETED|0:0|n2|Unknown|None|\n", "");
   REQUIRE(reports.size() == 1);
   CHECK(reports[0].state == "COMPLETED");
 }
 
-TEST_CASE(
-    "states that Slurm may add later count as running: a job is ended only in a state that is "
-    "known to be an end") {
+TEST_CASE("unknown job states count as running, and a job has ended only in a known end state") {
   CHECK(phase_of("EXPEDITING") == JobPhase::kPending);
   CHECK(phase_of("HIBERNATING") == JobPhase::kRunning);
   for (const auto* end : {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED",
@@ -95,7 +93,7 @@ TEST_CASE(
   CHECK(state_word("PENDING+") == "PENDING");
 }
 
-TEST_CASE("Slurm's words are told apart: it said no, or nobody answered") {
+TEST_CASE("a refusal by Slurm and a controller that does not answer are different errors") {
   const auto no = slurm_error(
       "sbatch", "sbatch: error: Batch job submission failed: Invalid partition name specified\n",
       1);
@@ -116,8 +114,8 @@ TEST_CASE("Slurm's words are told apart: it said no, or nobody answered") {
   }
 }
 
-TEST_CASE("Slurm's words are one line of printable text, each said once") {
-  CHECK(slurm_words("sbatch: error: a\nsbatch: error: a\nsbatch: fatal: b\x1b[31m\n") ==
+TEST_CASE("Slurm's messages become one line of printable text without repetitions") {
+  CHECK(slurm_message("sbatch: error: a\nsbatch: error: a\nsbatch: fatal: b\x1b[31m\n") ==
         "a; b\\x1b[31m");
   CHECK(slurm_error("sbatch", "", 7).message.find("code 7") != std::string::npos);
 }
@@ -129,9 +127,7 @@ TEST_CASE("the cluster's name is read from slurm.conf as Slurm reads it") {
   CHECK(cluster_name_in("ClusterNames=no\n").empty());
 }
 
-TEST_CASE(
-    "the array size is what slurm.conf or scontrol says, and nothing where they say nothing of "
-    "use") {
+TEST_CASE("MaxArraySize is read from slurm.conf or scontrol, and an invalid value is ignored") {
   CHECK(array_size_in("ClusterName=x\nMaxArraySize=8 # few\n") == 8);
   CHECK(array_size_in("MailProg                = /bin/mail\nMaxArraySize            = 1001\n") ==
         1001);
@@ -139,7 +135,7 @@ TEST_CASE(
   CHECK_FALSE(array_size_in("MaxArraySizes=8\n").has_value());
 }
 
-TEST_CASE("a job's CPUs on a node are counted, of several nodes on a line and of ranges") {
+TEST_CASE("a job's CPUs on a node are counted, also in lines for several nodes and with ranges") {
   const char* out =
       "JobId=7 JobName=x\n   NumNodes=3 NumCPUs=11 CPUs/Task=1\n   JOB_GRES=(null)\n"
       "     Nodes=n[1-2] CPU_IDs=0-3 Mem=0 GRES=\n     Nodes=n10 CPU_IDs=0,4-5 Mem=0 GRES=\n   "

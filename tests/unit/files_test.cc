@@ -35,7 +35,7 @@ std::size_t entries_in(const fs::path& path) {
 
 }  // namespace
 
-TEST_CASE("an atomic write replaces the file, keeps it private and leaves no temporary") {
+TEST_CASE("an atomic write replaces the file, keeps it private and leaves no temporary file") {
   const Scratch scratch;
   REQUIRE(write_file_atomic(scratch.path / "a", "one"));
   REQUIRE(write_file_atomic(scratch.path / "a", "two"));
@@ -44,7 +44,7 @@ TEST_CASE("an atomic write replaces the file, keeps it private and leaves no tem
   CHECK(entries_in(scratch.path) == 1);
 }
 
-TEST_CASE("a failed atomic write leaves no temporary") {
+TEST_CASE("a failed atomic write leaves no temporary file") {
   const Scratch scratch;
   fs::create_directory(scratch.path / "a");
   fs::create_directory(scratch.path / "a" / "full");
@@ -64,7 +64,7 @@ TEST_CASE("a full device is an error, not a short file") {
   CHECK(written.error().message.find("ENOSPC") != std::string::npos);
 }
 
-TEST_CASE("exclusive creation refuses what exists and does not follow a link") {
+TEST_CASE("exclusive creation refuses an existing file and does not follow a link") {
   const Scratch scratch;
   REQUIRE(create_file_exclusive(scratch.path / "claim", "1"));
   CHECK(create_file_exclusive(scratch.path / "claim", "2").error().code == Errc::kRefused);
@@ -74,7 +74,7 @@ TEST_CASE("exclusive creation refuses what exists and does not follow a link") {
   CHECK_FALSE(fs::exists(scratch.path / "elsewhere"));
 }
 
-TEST_CASE("reading is bounded and takes regular files only") {
+TEST_CASE("reading a file is limited in size, and only regular files are read") {
   const Scratch scratch;
   REQUIRE(write_file_atomic(scratch.path / "a", std::string(100, 'x')));
   CHECK(read_file(scratch.path / "a", 100)->size() == 100);
@@ -85,7 +85,7 @@ TEST_CASE("reading is bounded and takes regular files only") {
   CHECK(read_file(scratch.path / "fifo", 99).error().code == Errc::kInvalid);
 }
 
-TEST_CASE("new directories are private and existing ones stay as they are") {
+TEST_CASE("new directories are private, and existing ones are not changed") {
   const Scratch scratch;
   fs::permissions(scratch.path, fs::perms::all);
   REQUIRE(make_private_directories(scratch.path / "a" / "b"));
@@ -96,7 +96,7 @@ TEST_CASE("new directories are private and existing ones stay as they are") {
   CHECK_FALSE(make_private_directories(scratch.path / "file" / "x").has_value());
 }
 
-TEST_CASE("errno_text names the error") {
+TEST_CASE("errno_text() names the error") {
   CHECK(errno_text(ENOSPC) == "No space left on device (ENOSPC)");
 }
 

@@ -45,8 +45,8 @@ void check_type(int exponent_bits, int fraction_bits) {
     }
     REQUIRE(static_cast<double>(value) == want);
     REQUIRE(T(value).bits == bits);
-    // A number half-way to the next value is rounded to the even one; one bit less or more, to the
-    // nearer one.
+    // A number half-way between two values is rounded to the one whose last bit is 0. A number next
+    // to the half-way number is rounded to the nearer value.
     const double next = meaning(bits + 1, exponent_bits, fraction_bits);
     if ((bits & 0x7fffU) == 0x7fffU || !std::isfinite(want) || !std::isfinite(next)) continue;
     const auto middle = static_cast<float>((want + next) / 2);
@@ -65,8 +65,8 @@ void check_type(int exponent_bits, int fraction_bits) {
 }  // namespace
 
 TEST_CASE(
-    "binary16 and bfloat16 are what their bits say, and numbers between them go to the nearest, "
-    "ties to even") {
+    "binary16 and bfloat16 have the values of their bits, and numbers between them are rounded to "
+    "the nearest, ties to even") {
   check_type<Float16>(5, 10);
   check_type<Bfloat16>(8, 7);
   CHECK(static_cast<float>(Float16(65'519.0F)) == 65'504);

@@ -38,7 +38,8 @@ TEST_CASE("malformed node lists are refused with their text") {
 }
 
 TEST_CASE(
-    "a person's node list is held to Slurm's grammar, and the first wrong character is named") {
+    "a node list from a user is checked against Slurm's grammar, and the first wrong character is "
+    "named") {
   for (const char* list :
        {"n1", "n[1-3,7],login", "gpu[08-11]", "r[0-1]n[1-2]", "a-b_c.d", "N1,n1"}) {
     CAPTURE(list);
@@ -47,8 +48,8 @@ TEST_CASE(
   const std::vector<std::pair<std::string, std::string>> cases{
       {"", "the node list is empty"},
       {"n1,\\n2", "names have only letters, digits, '.', '_' and '-'; found '\\' at character 4"},
-      {"n1, n2", "only commas separate names: a space at character 4"},
-      {"./nodes", "a file of names is not accepted, write the names: '/' at character 2"},
+      {"n1, n2", "only commas separate names; found a space at character 4"},
+      {"./nodes", "files of names are not accepted, only names; found '/' at character 2"},
       {"n{2}", "found '{' at character 2"},
       {"n\xc3\xa9"
        "1",
@@ -58,7 +59,7 @@ TEST_CASE(
       {"n1,n]2", "']' without '[' at character 5"},
       {"n[3-1]", "the range 3-1 runs backwards at character 3"},
       {"n[1,a]", "'a' is not a number of at most 18 digits at character 5"},
-      {"n1,,n2", "an empty name at character 4"},
+      {"n1,,n2", "a node name is missing at character 4"},
       {"n[0-99999]", "names more than 65536 nodes"},
   };
   for (const auto& [list, why] : cases) {

@@ -25,7 +25,7 @@ struct Folder {
 
 const std::string kName = "docker://nvcr.io#nvidia/pytorch:24.05";
 
-TEST_CASE("an image is taken in under its digest, read-only, and found by its name") {
+TEST_CASE("an image is stored read-only under its digest, and found by its name") {
   const Folder folder;
   CHECK_FALSE(folder.store.find(kName).has_value());
   const auto lock = folder.store.lock(kName);
@@ -41,7 +41,8 @@ TEST_CASE("an image is taken in under its digest, read-only, and found by its na
 }
 
 TEST_CASE(
-    "the registry's digest names the file where it is known, and what is no digest does not") {
+    "the file of an image is named after the registry's digest, but only if that is a valid "
+    "digest") {
   const Folder folder;
   REQUIRE(folder.store.lock(kName).has_value());
   const std::string digest(64, 'd');
@@ -51,7 +52,8 @@ TEST_CASE(
   CHECK_FALSE(folder.store.file_of("../../evil").has_value());
 }
 
-TEST_CASE("a second import of the same replaces it whole, and two names may be one file") {
+TEST_CASE(
+    "a second import of an image replaces it, and two names with the same content share a file") {
   const Folder folder;
   REQUIRE(folder.store.lock(kName).has_value());
   REQUIRE(folder.store.adopt(folder.file("same"), kName, "").has_value());
@@ -67,7 +69,7 @@ TEST_CASE("a second import of the same replaces it whole, and two names may be o
   CHECK(files == 1);
 }
 
-TEST_CASE("an entry that is damaged or whose file is gone is not found and not listed") {
+TEST_CASE("a damaged entry, and an entry without its file, are neither found nor listed") {
   const Folder folder;
   REQUIRE(folder.store.lock(kName).has_value());
   const auto stored = folder.store.adopt(folder.file("x"), kName, "");
@@ -77,12 +79,14 @@ TEST_CASE("an entry that is damaged or whose file is gone is not found and not l
   CHECK(folder.store.list()->empty());
 }
 
-TEST_CASE("a folder that is not there has no images") {
+TEST_CASE("a missing folder has no images") {
   const Folder folder;
   CHECK(folder.store.list()->empty());
 }
 
-TEST_CASE("what an import of days ago left is removed by the next, a fresh one is not") {
+TEST_CASE(
+    "files that an import left days ago are removed by the next import, and recent files are "
+    "kept") {
   const Folder folder;
   REQUIRE(folder.store.lock(kName).has_value());
   const auto old = folder.file("old");

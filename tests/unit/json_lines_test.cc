@@ -12,7 +12,7 @@ std::string two_lines() {
 
 }  // namespace
 
-TEST_CASE("checked lines survive the round trip") {
+TEST_CASE("checked lines can be parsed back") {
   const std::string text = two_lines();
   const CheckedLines lines = parse_checked_lines(text);
   REQUIRE(lines.objects.size() == 2);
@@ -23,7 +23,7 @@ TEST_CASE("checked lines survive the round trip") {
   CHECK_FALSE(lines.has_torn_tail);
 }
 
-TEST_CASE("a tail cut at any byte loses the last line alone") {
+TEST_CASE("a text that is cut at any byte loses only its last line") {
   const std::string text = two_lines();
   const std::size_t first = text.find('\n') + 1;
   for (std::size_t cut = first + 1; cut < text.size(); ++cut) {
@@ -49,7 +49,7 @@ TEST_CASE("a flipped bit is noticed in every byte of a line") {
   }
 }
 
-TEST_CASE("bytes that are not UTF-8 are replaced, not thrown") {
+TEST_CASE("bytes that are not UTF-8 are replaced and cause no exception") {
   const CheckedLines lines = parse_checked_lines(to_checked_line({{"text", "a\xff"}}));
   REQUIRE(lines.objects.size() == 1);
 }

@@ -70,7 +70,7 @@ TEST_CASE("DLRUN_LOG is a level, or a level and a file") {
   }
 }
 
-TEST_CASE("a line has its time, level, program and process, and is one line whatever it holds") {
+TEST_CASE("a log line has time, level, program and process, and is one line whatever it contains") {
   Lines lines;
   log_info("a message", {{"file", "/a b\n\"c\""}, {"count", 3}, {"is_true", true}});
   REQUIRE(lines.all.size() == 1);
@@ -80,7 +80,7 @@ TEST_CASE("a line has its time, level, program and process, and is one line what
   CHECK(std::regex_match(lines.all[0], form));
 }
 
-TEST_CASE("a value is quoted where it needs it, and a long one is cut") {
+TEST_CASE("a logged value is quoted if needed, and a long value is cut") {
   CHECK(shown({"a", "plain/value.txt"}) == "m a=plain/value.txt\n");
   CHECK(shown({"a", "x=y"}) == "m a=\"x=y\"\n");
   CHECK(shown({"a", ""}) == "m\n");
@@ -89,7 +89,7 @@ TEST_CASE("a value is quoted where it needs it, and a long one is cut") {
   CHECK(shown({"a", std::string(100'000, 'x')}).size() < 5000);
 }
 
-TEST_CASE("a level keeps the lines of a higher one out, and a closed log keeps all out") {
+TEST_CASE("lines above the log level are not logged, and a closed log has no lines") {
   {
     Lines lines(LogLevel::kInfo);
     log_debug("hidden");
@@ -131,9 +131,11 @@ TEST_CASE("the log's file is appended to, is private, and must be a regular file
     CHECK_FALSE(open_log("test", {LogLevel::kInfo, wrong.string()}, {}));
     CHECK_FALSE(is_logged(LogLevel::kInfo));
   }
+  CHECK(open_log("test", {LogLevel::kInfo, link.string()}, {}).error().code == Errc::kInvalid);
 }
 
-TEST_CASE("a reader of stderr that has gone costs lines of the log and nothing else") {
+TEST_CASE(
+    "if the reader of stderr has gone, lines are lost, but errno and SIGPIPE are not affected") {
   int ends[2];
   REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
   const int kept = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
@@ -169,7 +171,7 @@ TEST_CASE("a program of a job logs into its run unless DLRUN_LOG names a file") 
   CHECK_FALSE(log_setting_of_job(env, run.path(), "lead.log"));
 }
 
-TEST_CASE("names that may stand for a secret are known") {
+TEST_CASE("names that may stand for a secret are recognised") {
   for (const char* name :
        {"WANDB_API_KEY", "HF_TOKEN", "--hf-token", "Authorization", "PGPASSWORD", "SLURM_JWT",
         "--password", "AWS_SECRET_ACCESS_KEY", "DLRUN_SECRET", "--api_key", "authToken"}) {
@@ -200,7 +202,7 @@ TEST_CASE("a command line shows no value that may be a secret") {
   CHECK(masked({}).empty());
 }
 
-TEST_CASE("a URL shows neither its user nor its query") {
+TEST_CASE("a logged URL shows neither its user nor its query") {
   CHECK(mask_urls("https://u:p@host/a?sig=x#f and http://host/b") ==
         "https://***@host/a?*** and http://host/b");
   CHECK(mask_urls("ssh://u:p@ss@host:22/a") == "ssh://***@host:22/a");
@@ -223,7 +225,7 @@ TEST_CASE("a known secret appears in no line, whatever field holds it") {
   CHECK(lines.only() == "m text=\"a *** b *** on\" argv=\"x '***' 'y=***'\" path=/a/***/b\n");
 }
 
-TEST_CASE("each command is logged with its words, its exit code and its time") {
+TEST_CASE("each command is logged with its arguments, its exit code and its duration") {
   Command command;
   command.argv = {"sh", "-c", "exit 3", "--token=hunter2"};
   command.env = Env::of_process();

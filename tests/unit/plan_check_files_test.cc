@@ -23,7 +23,7 @@ std::string found(const TemporaryDirectory& folder, std::string_view text) {
   return format_diagnostics(check_files(*loaded));
 }
 
-TEST_CASE("a script that is not there is told before the job waits for it") {
+TEST_CASE("a missing script is reported before the job is queued") {
   TemporaryDirectory folder;
   const auto of = [&](std::string_view command, std::string_view more = "") {
     return found(folder, "resources: {time: 1m}\nlaunch: {command: [" + std::string(command) +
@@ -47,7 +47,8 @@ TEST_CASE("a script that is not there is told before the job waits for it") {
   CHECK(of("python, -u, train.py, --epochs, 12").empty());
 }
 
-TEST_CASE("an image that cannot be read, or is none, is told before the job waits for it") {
+TEST_CASE(
+    "an image file that is missing or has the wrong format is reported before the job is queued") {
   TemporaryDirectory folder;
   const auto of = [&](const std::string& file, const std::string& runtime) {
     return found(folder, "resources: {time: 1m}\nlaunch: {command: [x]}\ncontainer: {runtime: " +
@@ -76,8 +77,8 @@ TEST_CASE("an image that cannot be read, or is none, is told before the job wait
 }
 
 TEST_CASE(
-    "a relative script that the container does not have is told, and one that may be in the image "
-    "is not") {
+    "a relative script that no mount contains is reported, and one that may be in the image is "
+    "not") {
   TemporaryDirectory folder;
   const auto of = [&](const std::string& more, std::string_view script = "train.py") {
     return found(folder, "resources: {time: 1m}\nlaunch: {command: [python, " +
@@ -90,7 +91,7 @@ TEST_CASE(
   CHECK(has(of(", mounts: [.:/app], workdir: /app"), missing));
   CHECK(of(", mounts: [.:/app], workdir: /opt/app").empty());
   std::ofstream(folder / "train.py") << "pass\n";
-  CHECK(has(of(""), "launch.command: the script 'train.py' is here, but in no mount"));
+  CHECK(has(of(""), "launch.command: the script 'train.py' is in no mount"));
   CHECK(has(of(", workdir: /opt/app"), "in no mount"));
   CHECK(of(", mounts: [.:/app], workdir: /app").empty());
   CHECK(of(", mounts: ['.:/workspace']").empty());
@@ -102,8 +103,7 @@ TEST_CASE(
             "'" + (folder / "data/train.py").string() + "' does not exist here"));
 }
 
-TEST_CASE(
-    "mounts, images, environments and programs that are not there are told, each at its key") {
+TEST_CASE("missing mounts, images, environments and programs are reported, each at its key") {
   TemporaryDirectory folder;
   const std::string text =
       found(folder,

@@ -35,7 +35,7 @@ std::string script(const LaunchPlan& plan) {
 
 constexpr const char* kBoxed = "container: {runtime: pyxis, image: /a.sqsh}\n";
 
-TEST_CASE("PMIx's variable is set for a step that srun starts over PMIx, and for nothing else") {
+TEST_CASE("PMIX_MCA_gds is set only for a step that srun starts with PMIx") {
   for (const char* more : {"", kBoxed, "container: {runtime: enroot, image: /a.sqsh}\n"}) {
     CAPTURE(more);
     const auto with = [&](const std::string& launch) { return planned(launch + "\n" + more); };
@@ -60,7 +60,7 @@ TEST_CASE("PMIx's variable is set for a step that srun starts over PMIx, and for
       "PMIX_MCA_gds=hash"));
 }
 
-TEST_CASE("a shell beside the ranks does not save the container over the job's image") {
+TEST_CASE("a shell beside the ranks does not save its container over the job's saved image") {
   const auto plan = planned(
       "launch: {command: [x]}\ncontainer: {runtime: pyxis, image: /a.sqsh, save: /b/c.sqsh}\n");
   CHECK(has(script(plan), "--container-save=/b/c.sqsh"));
@@ -68,7 +68,9 @@ TEST_CASE("a shell beside the ranks does not save the container over the job's i
       has(render_attach(plan, {"1", "n1", "", 6}, {"x"}, "s", false).script, "--container-save"));
 }
 
-TEST_CASE("the folder of a saved container is made, and several nodes do not save into one file") {
+TEST_CASE(
+    "the folder of a saved container is created, and a job on several nodes cannot save into one "
+    "file") {
   const std::string save =
       "launch: {command: [x]}\ncontainer: {runtime: pyxis, image: /a.sqsh, save: /b/c d/e.sqsh}\n";
   CHECK(has(script(planned(save)), "mkdir -p -- '/b/c d'"));
@@ -89,8 +91,8 @@ TEST_CASE("the folder of a saved container is made, and several nodes do not sav
 }
 
 TEST_CASE(
-    "the image says which parts of NVIDIA's driver it wants, and a job without GPUs asks for "
-    "none") {
+    "NVIDIA_DRIVER_CAPABILITIES comes from the user, the image file or a default, and a job "
+    "without GPUs has no GPUs inside") {
   for (const char* runtime : {"pyxis", "enroot"}) {
     CAPTURE(runtime);
     const auto text = [&](const std::string& resources, const char* image) {
@@ -123,7 +125,7 @@ TEST_CASE(
   CHECK_FALSE(has(users, "compute,utility"));
 }
 
-TEST_CASE("a session under enroot makes and holds its container as a job does") {
+TEST_CASE("an interactive session under enroot creates and holds its container like a job") {
   const auto plan =
       planned("launch: {command: [x]}\ncontainer: {runtime: enroot, image: /a.sqsh}\n");
   const auto session = render_interactive(plan, {"x"}, "s", false).script;

@@ -203,7 +203,7 @@ fs::path recording_agent(const Folder& folder) {
 }
 
 TEST_CASE(
-    "hostile strings arrive byte for byte in variables and in the command, and nothing runs") {
+    "hostile strings arrive byte for byte in variables and in the command, and none is executed") {
   const Folder folder;
   const fs::path canary = folder.path / "canary";
   auto strings = hostile_strings(canary.string());
@@ -262,8 +262,7 @@ TEST_CASE(
   CHECK_FALSE(fs::exists(canary));
 }
 
-TEST_CASE(
-    "in every other string key a hostile string is refused or stays inside its own directive") {
+TEST_CASE("a hostile string in any other key is refused or stays inside its own directive") {
   const Folder folder;
   const std::string canary = (folder.path / "canary").string();
   const std::vector<std::string> keys{"name",

@@ -83,7 +83,8 @@ class Machine {
       fs::temp_directory_path() / fmt::format("dlrun-prologue-{}-{}", getpid(), random_hex(4));
 };
 
-TEST_CASE("the script finds the module system itself, and purges, uses and loads in order") {
+TEST_CASE(
+    "the script finds the module system by itself, and purges, uses and loads modules in order") {
   const Machine machine;
   const auto ran = machine.run("  modules: {purge: true, use: [/m], load: [A/1, 'B C']}\n");
   CHECK(
@@ -92,7 +93,7 @@ TEST_CASE("the script finds the module system itself, and purges, uses and loads
   CHECK(ran.exit_code == 0);
 }
 
-TEST_CASE("a module that does not load ends the job before the ranks, and that is said") {
+TEST_CASE("a module that does not load ends the job before the ranks start, with a message") {
   const Machine machine;
   const auto ran = machine.run("  modules: [absent]\n");
   CHECK(ran.exit_code == 1);
@@ -116,7 +117,9 @@ TEST_CASE("without conda the job ends and says so") {
   CHECK(has(ran.err, "conda"));
 }
 
-TEST_CASE("variables beat the virtual environment's, and the setup lines see both") {
+TEST_CASE(
+    "the spec's variables take precedence over the virtual environment's, and setup lines see "
+    "both") {
   const Machine machine;
   machine.write("venv/bin/activate", "export VIRTUAL_ENV=yes X=from-venv\n");
   const auto ran =
@@ -132,20 +135,20 @@ TEST_CASE("a setup line that fails ends the job, and its exit code is the job's"
 }
 
 TEST_CASE(
-    "a setup line that leaves with success still did not start the ranks: the job failed, and that "
-    "is said") {
+    "a setup line that exits with 0 before the ranks start makes the job fail, with a message") {
   const Machine machine;
   const auto ran = machine.run("  setup: exit 0\n");
   CHECK(ran.exit_code == 1);
   CHECK(has(ran.err, "never started: 0 at exit 0"));
 }
 
-TEST_CASE("a script that starts the ranks says nothing") {
+TEST_CASE("a script that starts the ranks prints no messages") {
   const Machine machine;
   CHECK(machine.run("  setup: 'true'\n").err.empty());
 }
 
-TEST_CASE("setup lines may hold here-documents, end without a newline or with a backslash") {
+TEST_CASE(
+    "setup lines may contain here-documents, and may end without a newline or with a backslash") {
   const Machine machine;
   CHECK(
       has(machine.run("  setup: |-\n    cat <<END\n    a $((1 + 1))\n    END\n").out, "a 2\nlead"));

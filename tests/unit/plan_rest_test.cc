@@ -32,7 +32,7 @@ json job_of(std::string_view script, std::vector<std::string> options = {}) {
 
 }  // namespace
 
-TEST_CASE("a script's #SBATCH lines become fields, and sbatch's own words beat them") {
+TEST_CASE("a script's #SBATCH lines become fields, and command-line options take precedence") {
   const auto job = job_of(
       "#!/bin/bash\n#SBATCH --job-name=\"a b\" # a comment\n#SBATCH -N 2 "
       "--ntasks-per-node=3\n#SBATCH -t10\n"
@@ -49,7 +49,7 @@ TEST_CASE("a script's #SBATCH lines become fields, and sbatch's own words beat t
   CHECK_FALSE(job.contains("tasks"));
 }
 
-TEST_CASE("what sbatch puts into the job's environment is put there, for srun to find") {
+TEST_CASE("the variables that sbatch sets for srun are in the job's environment") {
   const auto job = job_of(
       "#SBATCH --cpus-per-task=4\n#SBATCH --mem-per-gpu=2G\n#SBATCH --gpus-per-node=a100:2\n");
   CHECK(job["environment"]["SLURM_CPUS_PER_TASK"] == "4");
@@ -57,7 +57,7 @@ TEST_CASE("what sbatch puts into the job's environment is put there, for srun to
   CHECK(job["environment"]["SLURM_GPUS_PER_NODE"] == "a100:2");
 }
 
-TEST_CASE("the tasks that sbatch computes itself are asked for") {
+TEST_CASE("the number of tasks that sbatch would compute is in the request") {
   CHECK(job_of("#SBATCH --nodes=3\n")["tasks"] == "3");
   CHECK(job_of("#SBATCH --ntasks-per-node=2\n")["tasks"] == "2");
   CHECK_FALSE(job_of("#SBATCH --nodes=2-3\n").contains("tasks"));
@@ -65,7 +65,7 @@ TEST_CASE("the tasks that sbatch computes itself are asked for") {
 }
 
 TEST_CASE(
-    "flags have the forms that slurmrestd 22.05 takes, not those that its description names") {
+    "flags have the forms that slurmrestd 22.05 accepts, which differ from its API description") {
   const auto job =
       job_of("#SBATCH --exclusive --no-requeue --no-kill -H\n#SBATCH --kill-on-invalid-dep=yes\n");
   CHECK(job["exclusive"] == "exclusive");
@@ -78,7 +78,7 @@ TEST_CASE(
   CHECK_FALSE(last.contains("no_requeue"));
 }
 
-TEST_CASE("options that it drops, misreads or does not know are refused by name, all of them") {
+TEST_CASE("all options that slurmrestd drops, misreads or does not know are refused by name") {
   const auto body = body_of("#SBATCH --hint=nomultithread -m cyclic\n#SBATCH --contiguous\n",
                             {"--signal=B:USR1@60"});
   REQUIRE_FALSE(body);
@@ -92,7 +92,7 @@ TEST_CASE("options that it drops, misreads or does not know are refused by name,
   CHECK(rest_refusal("--nodes", std::nullopt));
 }
 
-TEST_CASE("bytes that JSON cannot carry are refused, and the variable is named") {
+TEST_CASE("a variable or script that is not UTF-8 is refused, and the variable is named") {
   Env env;
   env.set("LATIN", "caf\xe9");
   const auto body = body_of("#!/bin/bash\n", {}, env);
@@ -101,7 +101,7 @@ TEST_CASE("bytes that JSON cannot carry are refused, and the variable is named")
   CHECK_FALSE(body_of("#!/bin/bash\necho caf\xe9\n"));
 }
 
-TEST_CASE("a slurmrestd is named by a socket, a loopback port or https") {
+TEST_CASE("the URL of a slurmrestd is a Unix socket, an http port on loopback, or https") {
   CHECK(parse_rest_url("unix:/run/s")->socket == "/run/s");
   CHECK(parse_rest_url("http://127.0.0.1:6820/")->base == "http://127.0.0.1:6820");
   CHECK(parse_rest_url("http://[::1]:6820"));

@@ -44,7 +44,7 @@ std::string list_of(int count) {
 const std::string kJob =
     "resources: {nodes: 2, time: 30m, gpus_per_node: 2}\ntrain: {data: {dataset: digits}}\n";
 
-TEST_CASE("each point is a script of its own, and one array runs them all") {
+TEST_CASE("each point has its own script, and one array runs all points") {
   const SweepPlan sweep = planned(
       kJob +
       "sweep: {parameters: {train.lr: [0.1, 0.01], train.batch: [32, 256]}, max_parallel: 3}");
@@ -66,7 +66,7 @@ TEST_CASE("each point is a script of its own, and one array runs them all") {
   CHECK(sum_of_hours(sweep, one_hour) == doctest::Approx(8));
 }
 
-TEST_CASE("a point is the job that its values make in a spec without a sweep") {
+TEST_CASE("a point renders to the same script as a spec with its values and without a sweep") {
   const std::string rest = kJob + "environment: {vars: {A: x, B: y}}\n";
   const SweepPlan sweep = planned(
       rest +
@@ -108,7 +108,7 @@ TEST_CASE("a sweep above MaxArraySize is several arrays") {
   CHECK(sweep.points[24].place == 4);
 }
 
-TEST_CASE("points that ask Slurm for different things are in different arrays") {
+TEST_CASE("points with different #SBATCH lines are in different arrays") {
   const SweepPlan sweep = planned(
       "train: {data: {dataset: digits}}\nresources: {time: 1m}\nsweep: {parameters: {train.lr: [1, "
       "2], "
@@ -120,9 +120,7 @@ TEST_CASE("points that ask Slurm for different things are in different arrays") 
   CHECK(sweep.points[3].array == 1);
 }
 
-TEST_CASE(
-    "what is wrong with a point only in its combination names the point, once for all that have "
-    "it") {
+TEST_CASE("an error in a combination of values names the first point that has it, once") {
   const auto wrong = plan(
       "launch: {command: [x]}\nresources: {nodes: 3, time: 1m}\nsweep: {parameters: "
       "{resources.ntasks: [4, 2], "
@@ -257,7 +255,7 @@ TEST_CASE(
   CHECK_FALSE(has(sweep.points[1].resolved, "parameters:"));
 }
 
-TEST_CASE("ten thousand points are planned and rendered in a moment") {
+TEST_CASE("ten thousand points are planned and rendered in less than 2 s") {
   const std::string text = kJob + "sweep: {parameters: {train.seed: " + list_of(100) +
                            ", train.batch: " + list_of(100) + "}}";
   // Processor time, which other load on the machine does not change.

@@ -59,26 +59,26 @@ std::string program_flag(const LaunchPlan& plan, std::string_view flag) {
 constexpr const char* kTrainer =
     "resources: {nodes: 2, tasks_per_node: 2, time: 1m}\ntrain: {data: {dataset: digits}}\n";
 
-TEST_CASE("what was asked of Slurm is counted, and what is open stays open") {
-  const auto asked = [](std::string_view resources) {
+TEST_CASE("the requested resources are counted, and values that Slurm decides stay open") {
+  const auto requested_by = [](std::string_view resources) {
     return planned("resources: {time: 1h, " + std::string(resources) + "}\nlaunch: {command: [x]}")
         .requested;
   };
-  const Requested full = asked("nodes: 2, gpus_per_node: 4, cpus_per_task: 10");
+  const Requested full = requested_by("nodes: 2, gpus_per_node: 4, cpus_per_task: 10");
   CHECK(full.nodes == 2);
   CHECK(full.tasks == 8);
   CHECK(full.gpus == 8);
   CHECK(full.cpus == 80);
   CHECK(full.time_seconds == 3600);
-  CHECK(asked("ntasks: 8, gres: 'gpu:8'").tasks == 8);
-  CHECK_FALSE(asked("ntasks: 8, gres: 'gpu:8'").gpus.has_value());
-  CHECK(asked("ntasks: 8, gpus_per_task: 2").gpus == 16);
-  CHECK_FALSE(asked("nodes: '2-4', gpus_per_node: 1").gpus.has_value());
-  CHECK(asked("nodes: '2-4'").gpus == 0);
+  CHECK(requested_by("ntasks: 8, gres: 'gpu:8'").tasks == 8);
+  CHECK_FALSE(requested_by("ntasks: 8, gres: 'gpu:8'").gpus.has_value());
+  CHECK(requested_by("ntasks: 8, gpus_per_task: 2").gpus == 16);
+  CHECK_FALSE(requested_by("nodes: '2-4', gpus_per_node: 1").gpus.has_value());
+  CHECK(requested_by("nodes: '2-4'").gpus == 0);
 }
 
 TEST_CASE(
-    "tasks per node follow the GPUs, and nodes default to one unless ntasks leaves them to Slurm") {
+    "tasks per node default to the GPUs, and nodes to one, unless ntasks leaves them to Slurm") {
   const auto plan = planned("resources: {gpus_per_node: 4, time: 1m}\nlaunch: {command: [x]}");
   CHECK(word_of(plan.directives, "--ntasks-per-node") == "--ntasks-per-node=4");
   CHECK(word_of(plan.directives, "--nodes") == "--nodes=1");
@@ -103,7 +103,8 @@ TEST_CASE("a site that wants gres rewrites gpus_per_node") {
   CHECK(word_of(plan->directives, "--gpus-per-node").empty());
 }
 
-TEST_CASE("a site whose srun has its own MPI default gets no --mpi, unless the spec says one") {
+TEST_CASE(
+    "a site whose srun has its own MPI default gets no --mpi, unless the spec sets launch.mpi") {
   LoadedSpec spec = loaded("resources: {time: 1m}\nlaunch: {preset: mpi, command: [x]}");
   for (const auto& [site, option] :
        {std::pair("", "--mpi=pmix"), {"pmi2", "--mpi=pmi2"}, {"default", ""}}) {
@@ -114,7 +115,7 @@ TEST_CASE("a site whose srun has its own MPI default gets no --mpi, unless the s
   CHECK(word_of(make_plan(spec, inputs())->step, "--mpi") == "--mpi=pmix");
 }
 
-TEST_CASE("every step exports all, ends on a bad exit, never waits, and says its CPUs") {
+TEST_CASE("every step has --export=ALL, --kill-on-bad-exit=1 and its CPUs, and no --wait") {
   for (const char* cpus : {"cpus_per_task: 3, ", "cpus_per_gpu: 2, gpus: 4, ", ""}) {
     const auto plan =
         planned("resources: {" + std::string(cpus) + "time: 1m}\nlaunch: {command: [x]}");
@@ -126,10 +127,8 @@ TEST_CASE("every step exports all, ends on a bad exit, never waits, and says its
 }
 
 TEST_CASE(
-    "the trainer's backend is its own choice on one node, else mpi under srun, gloo in a container "
-    "and without MPI, "
-    "single "
-    "alone") {
+    "the trainer's backend is auto on one node, mpi under srun, gloo in a container or without "
+    "MPI, and single for one rank") {
   const auto backend = [](std::string_view more, Target target = Target::kSlurm) {
     return program_flag(planned(std::string(kTrainer) + std::string(more), inputs(target)),
                         "--backend");
@@ -154,7 +153,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "srun starts MPI only for a trainer that may use it, also after an edit of the script's "
+    "srun gets --mpi only for a trainer that may use MPI, also if an edited script may have more "
     "nodes") {
   CHECK(word_of(planned(kTrainer).step, "--mpi") == "--mpi=pmix");
   CHECK(word_of(planned("resources: {nodes: 1, time: 1m}\ntrain: {data: {dataset: digits}}").step,
@@ -165,12 +164,12 @@ TEST_CASE(
             .empty());
 }
 
-TEST_CASE("only the trainer is trusted with the store") {
+TEST_CASE("only the trainer may use the store") {
   CHECK(planned(kTrainer).trusted);
   CHECK_FALSE(planned("resources: {time: 1m}\nlaunch: {preset: torch, command: [x]}").trusted);
 }
 
-TEST_CASE("a local run takes one node's ranks, and refuses containers and MPI programs") {
+TEST_CASE("a local run has the ranks of one node, and refuses containers and MPI programs") {
   CHECK(planned(kTrainer, inputs(Target::kLocal)).local_ranks == 2);
   CHECK(has(
       refused(
@@ -182,7 +181,7 @@ TEST_CASE("a local run takes one node's ranks, and refuses containers and MPI pr
             "a world of one rank"));
 }
 
-TEST_CASE("a runs folder that an option cannot carry is refused") {
+TEST_CASE("a runs folder that srun's or sbatch's options cannot express is refused") {
   PlanInputs odd = inputs();
   odd.runs_dir = "/a,b";
   CHECK(has(
@@ -209,7 +208,7 @@ TEST_CASE("a folder of the run that pyxis cannot mount is refused at its key") {
           "train.data.path: the folder '/my data' holds ' ' and cannot be mounted"));
 }
 
-TEST_CASE("pmi2 is refused where enroot enters the container: its descriptor does not") {
+TEST_CASE("pmi2 is refused with enroot, because its descriptor does not reach into the container") {
   const auto text = [](std::string_view runtime) {
     return "resources: {time: 1m}\ncontainer: {runtime: " + std::string(runtime) +
            ", image: /a.sqsh}\nlaunch: {command: [x], mpi: pmi2}";
@@ -218,7 +217,7 @@ TEST_CASE("pmi2 is refused where enroot enters the container: its descriptor doe
   CHECK(make_plan(loaded(text("pyxis")), inputs()).has_value());
 }
 
-TEST_CASE("the user's variable beats the preset's") {
+TEST_CASE("the user's variable takes precedence over the preset's") {
   const auto plan = planned(
       "resources: {time: 1m}\nlaunch: {command: [x], preset: mpi}\nenvironment: {vars: "
       "{PMIX_MCA_gds: mine}}");
@@ -226,7 +225,8 @@ TEST_CASE("the user's variable beats the preset's") {
   CHECK(plan.prologue.vars[0].value == "mine");
 }
 
-TEST_CASE("container lists are rendered once, with dlrun's words and the user's") {
+TEST_CASE(
+    "list options of containers are rendered once, with the values of dlrun and of the user") {
   const auto plan = planned(
       "resources: {time: 1m}\nenvironment: {vars: {A: 1}}\n"
       "container: {runtime: pyxis, image: i, mounts: ['/data:/data']}\n"
@@ -243,7 +243,7 @@ TEST_CASE("container lists are rendered once, with dlrun's words and the user's"
         "--container-env=A,DLRUN_RUN,DLRUN_JOB,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET,B");
 }
 
-TEST_CASE("a user's mount over the runs folder is left alone") {
+TEST_CASE("a user's mount over the runs folder is kept, and dlrun adds none") {
   const auto plan = planned(
       "resources: {time: 1m}\ncontainer: {runtime: pyxis, image: i, mounts: "
       "['/fast/runs:/runs']}\nlaunch: {command: "
@@ -251,7 +251,7 @@ TEST_CASE("a user's mount over the runs folder is left alone") {
   CHECK(word_of(plan.step, "--container-mounts") == "--container-mounts=/fast/runs:/runs");
 }
 
-TEST_CASE("home, root, entry point and writability are always rendered") {
+TEST_CASE("the options for home, root, entry point and writability are always rendered") {
   const auto plan = planned(
       "resources: {time: 1m}\ncontainer: {runtime: pyxis, image: i}\nlaunch: {command: [x]}");
   for (const char* option : {"--no-container-mount-home", "--no-container-remap-root",
@@ -260,7 +260,7 @@ TEST_CASE("home, root, entry point and writability are always rendered") {
   }
 }
 
-TEST_CASE("a spec without retry is not queued again, and its leader has no words about it") {
+TEST_CASE("a job without retry is not queued again, and lead gets no retry options") {
   for (const char* spec : {"", "retry: {max: 0, on: [hang]}\n"}) {
     const auto plan = planned(std::string(kTrainer) + spec);
     CHECK(word_of(plan.directives, "--no-requeue") == "--no-requeue");
@@ -276,16 +276,16 @@ TEST_CASE("a spec without retry is not queued again, and its leader has no words
 }
 
 TEST_CASE(
-    "the TMPDIR that is asked for is told to the ranks: slurmstepd puts another in the place of "
-    "one it cannot write") {
+    "the requested TMPDIR is passed to the ranks as --tmpdir, because slurmstepd may replace the "
+    "variable") {
   const auto plan = planned(std::string(kTrainer) + "environment: {vars: {TMPDIR: /local/x y}}\n");
   CHECK(word_of(plan.rank_options, "--tmpdir") == "--tmpdir=/local/x y");
   CHECK(word_of(planned(kTrainer).rank_options, "--tmpdir").empty());
 }
 
 TEST_CASE(
-    "any key of retry asks for three restarts for every cause, and the time limit is one where it "
-    "is announced") {
+    "any key of retry enables three restarts for every cause, and a time limit counts only with "
+    "signal_before") {
   auto plan = planned(std::string(kTrainer) + "retry: {no_progress: 2}\n");
   CHECK(word_of(plan.lead_options, "--retry") == "--retry=3");
   CHECK(word_of(plan.lead_options, "--retry-on") ==
@@ -302,7 +302,8 @@ TEST_CASE(
   CHECK(word_of(plan.lead_options, "--signal-before") == "--signal-before=120");
 }
 
-TEST_CASE("a job outlives a lost node only where the spec has room for that, and wants it") {
+TEST_CASE(
+    "a job survives a lost node only if the spec has a node range and retries node failures") {
   const auto no_kill = [](const char* nodes, const char* causes) {
     const auto plan =
         planned(fmt::format("resources: {{nodes: {}, time: 1h}}\ntrain: {{data: {{dataset: "
@@ -318,7 +319,8 @@ TEST_CASE("a job outlives a lost node only where the spec has room for that, and
   CHECK_FALSE(no_kill("\"2-4\"", "hang"));
 }
 
-TEST_CASE("spare nodes are allocated beside those of the step, and cost as much") {
+TEST_CASE(
+    "spare nodes are allocated in addition to the step's nodes, and count as requested resources") {
   const LaunchPlan plan = planned(
       "resources: {nodes: 2, spare_nodes: 1, tasks_per_node: 2, gpus_per_node: 4, cpus_per_task: "
       "3}\n"
@@ -333,7 +335,8 @@ TEST_CASE("spare nodes are allocated beside those of the step, and cost as much"
   CHECK(plan.requested.cpus == 18);
 }
 
-TEST_CASE("runs remember bad nodes for a week beside themselves, unless the spec says otherwise") {
+TEST_CASE(
+    "bad nodes are remembered for a week in the runs folder, unless the spec says otherwise") {
   const std::string spec = "launch: {preset: plain, command: [x]}\n";
   CHECK_FALSE(planned(spec).known_bad);
   const LaunchPlan plan = planned(spec + "health: {known_bad: 2d}\n");
@@ -347,8 +350,7 @@ TEST_CASE("runs remember bad nodes for a week beside themselves, unless the spec
 }
 
 TEST_CASE(
-    "nodes that are remembered as bad join the script's own --exclude, but for those of its "
-    "--nodelist") {
+    "remembered bad nodes are added to the script's --exclude, except those in its --nodelist") {
   const auto bad = [](std::string node, std::string cluster) {
     return BadNode{std::move(node), std::move(cluster), "lost", "run", "1", {}, {}};
   };
@@ -364,7 +366,7 @@ TEST_CASE(
   CHECK_FALSE(exclude_bad_nodes(remembered, "here", "#SBATCH --exclude=n[1-\n"));
 }
 
-TEST_CASE("a local run starts again too, without Slurm's part of it") {
+TEST_CASE("a local run has the retry options, except those that need Slurm") {
   const auto plan = planned(
       std::string(kTrainer) +
           "retry: {max: 2, on: [failure], exclude_bad_nodes: true}\nhealth: {hang_after: 1m}\n",
@@ -375,7 +377,7 @@ TEST_CASE("a local run starts again too, without Slurm's part of it") {
 }
 
 TEST_CASE(
-    "job ids that a job waits for stand in the script, beside a remark on the runs that cannot") {
+    "job ids in `after` become --dependency in the script, and names of runs become a comment") {
   const auto directive = [](const LaunchPlan& plan) {
     return word_of(plan.directives, "--dependency");
   };
@@ -388,29 +390,31 @@ TEST_CASE(
   CHECK_FALSE(has(*render_script(planned(spec + "{ok: ['12']}")), "finds their jobs"));
 }
 
-TEST_CASE("a script that was written by hand asks for what its last #SBATCH lines say") {
-  const auto asked = [](const std::string& lines) {
+TEST_CASE(
+    "the resources of a hand-written script are read from its #SBATCH lines, and the last one "
+    "counts") {
+  const auto requested_by = [](const std::string& lines) {
     return requested_of_script("#!/bin/bash\n" + lines + "\nsrun x\n");
   };
-  const Requested plain = asked("");
+  const Requested plain = requested_by("");
   CHECK((plain.nodes == 1 && plain.tasks == 1 && plain.gpus == 0 && !plain.cpus &&
          !plain.time_seconds));
   const Requested some =
-      asked("#SBATCH -N 4 -t 1:30:00\n#SBATCH --gres=gpu:a100:2,shard:1 -c8 --nodes=3");
+      requested_by("#SBATCH -N 4 -t 1:30:00\n#SBATCH --gres=gpu:a100:2,shard:1 -c8 --nodes=3");
   CHECK((some.nodes == 3 && some.tasks == 3 && some.gpus == 6 && some.cpus == 24 &&
          some.time_seconds == 5400));
-  CHECK(asked("#SBATCH -n 6 --gpus-per-task=2").gpus == 12);
-  CHECK_FALSE(asked("#SBATCH -n 6 --gpus-per-node=2").gpus.has_value());
-  CHECK_FALSE(asked("#SBATCH -N 2-4 --gpus-per-node=2").gpus.has_value());
-  CHECK_FALSE(asked("#SBATCH --array=0-9 -G 1 -t 1").gpus.has_value());
-  CHECK_FALSE(asked("#SBATCH -G 1 -t 1\n#SBATCH hetjob\n#SBATCH -G 2").gpus.has_value());
-  CHECK_FALSE(asked("#SBATCH -N 99999999999999 -c 99999999999999").cpus.has_value());
+  CHECK(requested_by("#SBATCH -n 6 --gpus-per-task=2").gpus == 12);
+  CHECK_FALSE(requested_by("#SBATCH -n 6 --gpus-per-node=2").gpus.has_value());
+  CHECK_FALSE(requested_by("#SBATCH -N 2-4 --gpus-per-node=2").gpus.has_value());
+  CHECK_FALSE(requested_by("#SBATCH --array=0-9 -G 1 -t 1").gpus.has_value());
+  CHECK_FALSE(requested_by("#SBATCH -G 1 -t 1\n#SBATCH hetjob\n#SBATCH -G 2").gpus.has_value());
+  CHECK_FALSE(requested_by("#SBATCH -N 99999999999999 -c 99999999999999").cpus.has_value());
 }
 
-TEST_CASE("salloc gets the directives without what only a batch job has") {
+TEST_CASE("salloc gets the directives, except those for batch jobs only") {
   const auto words =
-      salloc_words(planned("resources: {time: 1m}\nlaunch: {command: [x]}\ncheckpoint: "
-                           "{signal_before: 30s}\nslurm: {propagate: ALL}"));
+      salloc_arguments(planned("resources: {time: 1m}\nlaunch: {command: [x]}\ncheckpoint: "
+                               "{signal_before: 30s}\nslurm: {propagate: ALL}"));
   for (const char* gone : {"--output", "--open-mode", "--no-requeue", "--signal", "--propagate"}) {
     CHECK(std::none_of(words.begin(), words.end(),
                        [&](const std::string& word) { return word.starts_with(gone); }));
@@ -418,7 +422,7 @@ TEST_CASE("salloc gets the directives without what only a batch job has") {
   CHECK(std::find(words.begin(), words.end(), "--time=00:01:00") != words.end());
 }
 
-TEST_CASE("options that slurmrestd would drop or misread are refused by their keys, all at once") {
+TEST_CASE("all options that slurmrestd would drop or misread are refused, each at its key") {
   const std::string found = refused(
       "resources: {hint: nomultithread, distribution: cyclic, clusters: other, time: 10m}\n"
       "checkpoint: {signal_before: 2m}\nslurm: {contiguous: true, profile: task}\n"
@@ -434,7 +438,7 @@ TEST_CASE("options that slurmrestd would drop or misread are refused by their ke
   CHECK_FALSE(planned("launch: {command: [x]}\nsubmit: {via: sbatch, url: unix:/run/s}\n").server);
 }
 
-TEST_CASE("the runs folder is --runs, $DLRUN_RUNS, the site's, else ./runs") {
+TEST_CASE("the runs folder is --runs, else $DLRUN_RUNS, else the site's, else ./runs") {
   Env env;
   SiteProfile site;
   CHECK(runs_directory(std::nullopt, env, site, "/exp") == "/exp/runs");

@@ -20,7 +20,8 @@ void put(const fs::path& file, std::string_view text) {
 
 }  // namespace
 
-TEST_CASE("processors: version 2's quota is the least of a group and of those above it") {
+TEST_CASE(
+    "processors: the quota of cgroup version 2 is the smallest of the group and its parents") {
   const TemporaryDirectory mount;
   put(mount / "slurm/job_1/cpu.max", "300000 100000\n");
   put(mount / "slurm/job_1/step_0/cpu.max", "max 100000\n");
@@ -30,7 +31,8 @@ TEST_CASE("processors: version 2's quota is the least of a group and of those ab
   CHECK(cpu_quota("0::/\n", mount.path()) == std::nullopt);
 }
 
-TEST_CASE("processors: version 1's quota is found under its controllers, alone or joined") {
+TEST_CASE(
+    "processors: the quota of cgroup version 1 is found in a cpu or a cpu,cpuacct hierarchy") {
   const TemporaryDirectory mount;
   put(mount / "cpu,cpuacct/slurm/job_1/cpu.cfs_quota_us", "150000\n");
   put(mount / "cpu,cpuacct/slurm/job_1/cpu.cfs_period_us", "100000\n");
@@ -43,14 +45,14 @@ TEST_CASE("processors: version 1's quota is found under its controllers, alone o
   CHECK(cpu_quota("4:cpuset:/slurm/job_1\n", mount.path()) == std::nullopt);
 }
 
-TEST_CASE("processors: a container that sees only its own group finds its quota at the mount") {
+TEST_CASE("processors: a container that sees only its own cgroup finds its quota at the mount") {
   const TemporaryDirectory mount;
   put(mount / "cpu.max", "200000 100000\n");
   CHECK(cpu_quota("0::/docker/0123456789ab\n", mount.path()) == 2.0);
   CHECK(cpu_quota("0::/../../elsewhere\n", mount.path()) == 2.0);
 }
 
-TEST_CASE("processors: damaged files of groups are no quota") {
+TEST_CASE("processors: a damaged cgroup file means no quota") {
   const TemporaryDirectory mount;
   for (const char* text : {"", "x y\n", "100000\n", "0 100000\n", "100000 0\n", "1 2 3\n"}) {
     put(mount / "cpu.max", text);
@@ -59,7 +61,7 @@ TEST_CASE("processors: damaged files of groups are no quota") {
   CHECK(cpu_quota("no group\n:\n", mount.path()) == std::nullopt);
 }
 
-TEST_CASE("processors: a quota counts whole processors, and one at least") {
+TEST_CASE("processors: a quota is rounded down to whole processors, but at least one") {
   CHECK(usable_processors(8, std::nullopt) == 8);
   CHECK(usable_processors(8, 2.9) == 2);
   CHECK(usable_processors(8, 0.5) == 1);
@@ -67,7 +69,7 @@ TEST_CASE("processors: a quota counts whole processors, and one at least") {
   CHECK(usable_processors(0, std::nullopt) == 1);
 }
 
-TEST_CASE("processors: a thread's own are those that its affinity leaves") {
+TEST_CASE("processors: a thread's own processors follow its affinity") {
   const std::size_t before = own_processors().count();
   CHECK(before >= 1);
   std::size_t after = 0;

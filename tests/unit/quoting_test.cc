@@ -37,7 +37,7 @@ const std::vector<std::string>& hostile() {
 
 }  // namespace
 
-TEST_CASE("a shell reads back every quoted text byte for byte") {
+TEST_CASE("a shell reads every quoted text back byte for byte") {
   for (const std::string& text : hostile()) {
     Command command{.argv = {"sh", "-c", "printf %s " + shell_quote(text)},
                     .env = Env::of_process(),
@@ -49,7 +49,7 @@ TEST_CASE("a shell reads back every quoted text byte for byte") {
   }
 }
 
-TEST_CASE("bash reads back a carriage return that the script does not hold") {
+TEST_CASE("a carriage return is written as an escape that bash reads back") {
   for (const std::string text : {"\r", "a\r\nb", "'\r\\'", "\r\n$(touch canary)\r"}) {
     const std::string quoted = shell_quote(text);
     CHECK(quoted.find('\r') == std::string::npos);
@@ -63,7 +63,7 @@ TEST_CASE("bash reads back a carriage return that the script does not hold") {
   }
 }
 
-TEST_CASE("plain words stay readable") {
+TEST_CASE("plain words are not quoted") {
   CHECK(shell_quote("/scratch/x-1.0:ro") == "/scratch/x-1.0:ro");
   CHECK(shell_quote_all(std::vector<std::string>{"python", "-u", "my file.py"}) ==
         "python -u 'my file.py'");
@@ -77,7 +77,7 @@ TEST_CASE("an #SBATCH value escapes backslash and quote in double quotes") {
   CHECK(*sbatch_quote("\\\"") == "\"\\\\\\\"\"");
 }
 
-TEST_CASE("an #SBATCH value with a control character is refused, with where it is") {
+TEST_CASE("an #SBATCH value with a control character is refused with its position") {
   const auto refused = sbatch_quote("ab\ncd");
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().message.find("0x0a at offset 2") != std::string::npos);

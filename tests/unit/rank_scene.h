@@ -20,7 +20,7 @@ using std::chrono::seconds;
 /// A rank whose program the test simulates, and a clock that the test moves.
 struct RankScene : RankOutlet {
   std::vector<Json> sent;
-  std::vector<std::string> said;
+  std::vector<std::string> printed;  ///< the lines of say()
   /// The orders about processes, in order: "start", "kill", "TERM tree", and signals by their
   /// number, such as "signal 10".
   std::vector<std::string> orders;
@@ -32,7 +32,7 @@ struct RankScene : RankOutlet {
 
   void send(const MessageToLead& message) override { sent.push_back(json_of(message)); }
   void send_beat(Clock::time_point) override { ++beats; }
-  void say(std::string_view line) override { said.emplace_back(line); }
+  void say(std::string_view line) override { printed.emplace_back(line); }
   void start_program() override {
     orders.emplace_back("start");
     state.on_program_start();

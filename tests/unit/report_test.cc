@@ -71,7 +71,7 @@ void check_tags(const std::string& page) {
 
 }  // namespace
 
-TEST_CASE("ticks are round and inside, and numbers are short") {
+TEST_CASE("ticks are round numbers inside the range, and numbers are shortened") {
   CHECK(round_ticks(0, 10, 5) == std::vector<double>{0, 2, 4, 6, 8, 10});
   CHECK(round_ticks(0.5, 3780, 6) == std::vector<double>{1000, 2000, 3000});
   CHECK(round_ticks(5, 5, 4) == std::vector<double>{5});
@@ -82,8 +82,7 @@ TEST_CASE("ticks are round and inside, and numbers are short") {
 }
 
 TEST_CASE(
-    "a chart of nothing is nothing, of one point too, and values that are not finite are left "
-    "out") {
+    "a chart of no points or one point is empty, and values that are not finite are left out") {
   Chart chart;
   CHECK(figure_html(chart).empty());
   chart.series = {{"a", 0, {{1, 1}}}};
@@ -96,7 +95,7 @@ TEST_CASE(
   CHECK(count_of(figure, "<polyline") == 1);
 }
 
-TEST_CASE("a curve between the ends of what a number can hold has few ticks") {
+TEST_CASE("a curve from the smallest to the largest double has few ticks") {
   Chart chart;
   chart.title = "Loss";
   chart.may_be_logarithmic = true;
@@ -106,7 +105,7 @@ TEST_CASE("a curve between the ends of what a number can hold has few ticks") {
   CHECK(figure.size() < 10'000);
 }
 
-TEST_CASE("a curve stays inside its drawing, a constant one and a logarithmic one too") {
+TEST_CASE("a curve stays inside its drawing, also if it is constant or logarithmic") {
   for (const bool is_constant : {false, true}) {
     Chart chart;
     chart.title = "Loss";
@@ -130,8 +129,7 @@ TEST_CASE("a curve stays inside its drawing, a constant one and a logarithmic on
   }
 }
 
-TEST_CASE(
-    "the page of a trained run has its results, timeline, curves, ranks and where it came from") {
+TEST_CASE("the page of a trained run has its results, timeline, curves, ranks and origin") {
   const TemporaryDirectory folder;
   std::string events = event_line(0, "claimed", {{"job", "42"}, {"host", "n1"}}) +
                        event_line(1, "joined", {{"ranks", 2}, {"hosts", "n[1-2]"}});
@@ -175,7 +173,7 @@ TEST_CASE(
   CHECK(page.find("batch: 32") != std::string::npos);
 }
 
-TEST_CASE("whatever a run says is text") {
+TEST_CASE("all texts of a run are escaped in its page") {
   const TemporaryDirectory folder;
   write(folder / "events.jsonl",
         event_line(0, "claimed", {{"job", kHostile}, {"host", kHostile}}) +
@@ -204,7 +202,7 @@ TEST_CASE("whatever a run says is text") {
         std::string::npos);
 }
 
-TEST_CASE("a run without metrics, one that failed, and a torn record make pages, too") {
+TEST_CASE("a failed run without metrics and with a torn record still gives a page") {
   const TemporaryDirectory folder;
   const std::string last = event_line(5, "progress", {{"step", 3}});
   write(folder / "events.jsonl",
@@ -219,7 +217,8 @@ TEST_CASE("a run without metrics, one that failed, and a torn record make pages,
   CHECK(page.find("<svg") == std::string::npos);
 }
 
-TEST_CASE("several runs: what differs stands in the table, curves lie over each other") {
+TEST_CASE(
+    "the page of several runs has a table of the differences, and their curves in one drawing") {
   const TemporaryDirectory first, second;
   for (const auto* folder : {&first, &second}) {
     write(*folder / "events.jsonl",
@@ -246,8 +245,7 @@ TEST_CASE("several runs: what differs stands in the table, curves lie over each 
   CHECK(count_of(page, "<polyline") == 2);
 }
 
-TEST_CASE(
-    "no line goes from one attempt to the next: in a curve, in a band, over steps and over time") {
+TEST_CASE("curves and bands are interrupted between attempts") {
   Chart chart;
   chart.series = {{"a", 0, {{1, 1, 0}, {2, 2, 0}, {8, 3, 1}, {9, 4, 1}, {20, 5, 2}}}};
   chart.bands = {{0,
@@ -276,8 +274,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a run that started again says why, its timeline what the colours mean, and what goes on is "
-    "not called an end") {
+    "the page of a restarted run has the reasons and a legend, and does not call the last event of "
+    "a running attempt an end") {
   const TemporaryDirectory folder;
   write(folder / "events.jsonl",
         event_line(0, "claimed", {{"job", "1"}}) +
@@ -301,9 +299,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "an attempt whose time was up and whose job was queued again is planned, not an error, and one "
-    "that was its last "
-    "is") {
+    "an attempt that was queued again after its time limit is shown as planned, and as an error if "
+    "it was the last one") {
   const TemporaryDirectory folder;
   const auto attempt = [](int number, const char* reason, const char* cause) {
     return event_line(10 * number, "claimed", {{"job", "1"}}, number) +
@@ -351,7 +348,7 @@ TEST_CASE(
   CHECK(count_of(page, ">attempt 1</span>") == 1);
 }
 
-TEST_CASE("a failed run's page has what its first failed rank said at last, as text") {
+TEST_CASE("a failed run's page has the last output of the first failed rank, escaped") {
   const TemporaryDirectory folder;
   write(
       folder / "events.jsonl",
@@ -378,7 +375,8 @@ TEST_CASE("a failed run's page has what its first failed rank said at last, as t
   }
 }
 
-TEST_CASE("points are listed best first, judged by what stands beside their state") {
+TEST_CASE(
+    "points of a sweep are listed best first, by the result in the first column after the state") {
   std::vector<RunReport> reports(4);
   const char* const accuracy[] = {"0.5", "", "0.9", "0.75"};
   for (std::size_t at = 0; at < reports.size(); ++at) {
@@ -407,7 +405,8 @@ TEST_CASE("points are listed best first, judged by what stands beside their stat
   CHECK(reports.front().place == "1");  // the smallest loss is first
 }
 
-TEST_CASE("what few runs differ in by many keys stands in a table of its own, a row a key") {
+TEST_CASE(
+    "if few runs differ in many keys, the differences have their own table with one row per key") {
   std::vector<RunReport> reports(2);
   for (std::size_t at = 0; at < reports.size(); ++at) {
     reports[at].label = fmt::format("run-{}", at);
@@ -422,7 +421,7 @@ TEST_CASE("what few runs differ in by many keys stands in a table of its own, a 
   CHECK(page.find(">n1<") == std::string::npos);
 }
 
-TEST_CASE("a spec's lines become paths and values") {
+TEST_CASE("a resolved spec becomes a list of paths and values") {
   const auto keys = flat_keys(
       "# made\nname: x  # a.yaml:1:1\nresources:\n  time: \"00:05:00\"  # here\n  deep:\n    er: "
       "'a # b'\nlaunch:\n  "
@@ -444,7 +443,9 @@ TEST_CASE("a spec's lines become paths and values") {
                                                          {"lines", "key: no\n"}});
 }
 
-TEST_CASE("an effective spec that is no YAML, or has anchors, gives no keys and a place") {
+TEST_CASE(
+    "a resolved spec that is not YAML, or has anchors, gives an error with its place instead of "
+    "keys") {
   const auto torn = flat_keys("name: x\nodd: \"un\n");
   REQUIRE_FALSE(torn);
   CHECK(torn.error().code == Errc::kInvalid);

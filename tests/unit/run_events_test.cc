@@ -103,7 +103,7 @@ void check_words(int count) {
   CHECK(named == count);
 }
 
-TEST_CASE("each event writes the bytes that older versions wrote, and reads what it wrote") {
+TEST_CASE("each event writes the same bytes as older versions, and can be read back") {
   std::vector<bool> has_line(std::variant_size_v<RunEvent>);
   for (const auto& [event, fields] : lines()) {
     has_line[event.index()] = true;
@@ -150,7 +150,8 @@ TEST_CASE("fields that are missing or of the wrong type keep their defaults") {
   CHECK(std::holds_alternative<events::Unknown>(event_of(Json::array()).event));
 }
 
-TEST_CASE("an event and a word of a later version are shown as they are and decide nothing") {
+TEST_CASE(
+    "an unknown event or value of a later version is kept unchanged and affects no decision") {
   const auto read = event_of({{"event", "moved"}, {"attempt", 1}, {"message", "m"}});
   CHECK(kind_of(read.event) == "moved");
   CHECK(class_of(read.event) == EventClass::kDecides);
@@ -162,7 +163,7 @@ TEST_CASE("an event and a word of a later version are shown as they are and deci
   CHECK(Word<EndReason>::of_text(std::string(100'000, 'x')).text().size() < 5000);
 }
 
-TEST_CASE("every word that a program decides on has its own name") {
+TEST_CASE("every value of an enumeration in the record has a unique name") {
   check_words<EndReason>(12);
   check_words<Cause>(10);
   check_words<EndState>(4);

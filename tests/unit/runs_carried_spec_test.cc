@@ -11,7 +11,7 @@ CarriedSpec example() {
           "/runs of mine/.agents/3f2a/dlrun-agent",    ""};
 }
 
-TEST_CASE("a script carries its spec and gives it back") {
+TEST_CASE("the spec in a script can be read back") {
   const std::string script = "#!/bin/bash\nexec agent\n";
   const std::string text = with_spec(script, example());
   CHECK(text.starts_with(script));
@@ -28,7 +28,7 @@ TEST_CASE("a script carries its spec and gives it back") {
   CHECK(without_carried(text).find("X:") == std::string::npos);
 }
 
-TEST_CASE("what a script carries is comments, whatever the spec holds") {
+TEST_CASE("the spec in a script consists of comments, whatever it contains") {
   auto hostile = example();
   hostile.dlrun = "1\n$(touch canary)";
   hostile.yaml = "a: \"x\"\n\n'; touch canary #\n";
@@ -37,7 +37,8 @@ TEST_CASE("what a script carries is comments, whatever the spec holds") {
   for (; line < text.size(); line = text.find('\n', line) + 1) CHECK(text[line] == '#');
 }
 
-TEST_CASE("an edited script still carries it, and one that lost a part of it carries none") {
+TEST_CASE(
+    "an edited script still carries its spec, and a script that lost a part of it carries none") {
   const std::string text = with_spec("#!/bin/bash\nexec agent\n", example());
   CHECK(carried_spec("# mine\n" + text + "# more\n").has_value());
   CHECK_FALSE(carried_spec("#!/bin/bash\n#| name: a\n").has_value());
@@ -47,8 +48,8 @@ TEST_CASE("an edited script still carries it, and one that lost a part of it car
 }
 
 TEST_CASE(
-    "why what a script carries cannot be read is told with its line, and comments that look alike "
-    "are nobody's fault") {
+    "the error for an unreadable spec in a script has the line, and similar comments are not taken "
+    "for a spec") {
   const std::string text = with_spec("#!/bin/bash\nexec agent\n", example());
   const auto edited = [&](std::string_view from, std::string_view to) {
     std::string changed = text;
@@ -78,20 +79,21 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a script that was edited, or that nobody rendered, is told from one as it was rendered") {
+    "an edited script and a hand-written script are distinguished from an unchanged rendered "
+    "script") {
   const std::string text =
       with_spec("#!/bin/bash\n#: mine\nexec agent\n", {"a: 1\n", "1", "/f", "/r", "", ""});
   // The line '#: mine' looks like a carried spec, so carried_spec() refuses it.
-  CHECK(is_as_rendered(text) == false);
+  CHECK(is_unedited(text) == false);
   const std::string fine = with_spec("#!/bin/bash\nexec agent\n", example());
-  CHECK(is_as_rendered(fine));
-  CHECK_FALSE(is_as_rendered(fine + "echo more\n"));
-  CHECK_FALSE(is_as_rendered("#!/bin/bash\n# mine\n" + fine.substr(12)));
-  CHECK_FALSE(is_as_rendered("#!/bin/bash\nexec agent\n"));
-  CHECK_FALSE(is_as_rendered(""));
+  CHECK(is_unedited(fine));
+  CHECK_FALSE(is_unedited(fine + "echo more\n"));
+  CHECK_FALSE(is_unedited("#!/bin/bash\n# mine\n" + fine.substr(12)));
+  CHECK_FALSE(is_unedited("#!/bin/bash\nexec agent\n"));
+  CHECK_FALSE(is_unedited(""));
 }
 
-TEST_CASE("sha256 is that of FIPS 180-4's example") {
+TEST_CASE("the SHA-256 of a text matches the example of FIPS 180-4") {
   CHECK(sha256_of_text("abc") ==
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }

@@ -98,14 +98,16 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Fixture,
-                  "git starts nothing that a repository names when a run's origin is recorded") {
+TEST_CASE_FIXTURE(
+    Fixture,
+    "git starts no program of a repository's configuration when a run's origin is recorded") {
   REQUIRE(Provenance(repo, env, {"dlrun"}, "").write(run).has_value());
   CHECK(canaries() == std::vector<std::string>{});
   CHECK(read_file(run / "provenance.json", 1U << 20U)->find("\"commit\"") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(Fixture, "git starts nothing that a repository names when its files are copied") {
+TEST_CASE_FIXTURE(
+    Fixture, "git starts no program of a repository's configuration when its files are copied") {
   const auto snapshot = take_snapshot(repo, run, folder.path() / "runs", env);
   REQUIRE(snapshot.has_value());
   CHECK(canaries() == std::vector<std::string>{});
@@ -113,7 +115,7 @@ TEST_CASE_FIXTURE(Fixture, "git starts nothing that a repository names when its 
   CHECK(fs::exists(snapshot->folder / "new.py"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "the diff of a repository with filters is taken without them") {
+TEST_CASE_FIXTURE(Fixture, "the diff of a repository with filters is made without the filters") {
   Command heal;  // the missing blob would end the diff
   heal.argv = {"git", "-C", repo.string(), "hash-object", "--no-filters", "-w", "--stdin"};
   heal.stdin_text = "gone\n";
@@ -127,8 +129,7 @@ TEST_CASE_FIXTURE(Fixture, "the diff of a repository with filters is taken witho
   CHECK(canaries() == std::vector<std::string>{});
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "a filter whose name `-c` cannot say is a reason not to call git at all") {
+TEST_CASE_FIXTURE(Fixture, "git is not called if a filter's name cannot be passed with `-c`") {
   Command name;
   name.argv = {"git",
                "-C",

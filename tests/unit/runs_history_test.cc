@@ -39,14 +39,15 @@ std::string ranks_text(const std::string& rows) {
 
 }  // namespace
 
-TEST_CASE("timestamps are read to the millisecond") {
+TEST_CASE("timestamps are parsed to the millisecond") {
   CHECK(seconds_of_utc("1970-01-01T00:01:00.250Z") == 60.25);
   CHECK(seconds_of_utc("2026-11-21T12:30:00Z") == 1795264200);
   CHECK_FALSE(seconds_of_utc("yesterday"));
   CHECK_FALSE(seconds_of_utc(""));
 }
 
-TEST_CASE("a history has attempts, curves, samples and events, and the same sum as events alone") {
+TEST_CASE(
+    "a history has attempts, curves, samples and events, and the same summary as sum_up_events()") {
   const std::string text =
       event_line(0, "claimed", {{"job", "42"}, {"host", "n1"}}) +
       event_line(1, "joined", {{"ranks", 2}, {"hosts", "n[1-2]"}}) +
@@ -82,7 +83,8 @@ TEST_CASE("a history has attempts, curves, samples and events, and the same sum 
   CHECK(history.record().progress->steps == sum.progress->steps);
 }
 
-TEST_CASE("a file is taken as it grows, line by line whole, and from its start where it was cut") {
+TEST_CASE(
+    "a growing file is read in whole lines, and a truncated file is read again from its start") {
   const TemporaryDirectory folder;
   RunHistory history;
   CHECK_FALSE(history.read_more(folder.path()).value());  // there is no file yet
@@ -106,9 +108,7 @@ TEST_CASE("a file is taken as it grows, line by line whole, and from its start w
   CHECK(history.progress().size() == 1);
 }
 
-TEST_CASE(
-    "events of strangers are passed over: wrong types, lines without a time, kinds of a later "
-    "version") {
+TEST_CASE("malformed events are ignored: wrong types, lines without a time, and damaged lines") {
   RunHistory history;
   history.add(event_line(0, "samples", {{"cpu", "much"}, {"slow", 7}}) +
               event_line(0, "samples", {{"cpu", {1, 2}}, {"slow", {1, "x"}}}) +
@@ -124,7 +124,8 @@ TEST_CASE(
   CHECK(history.damaged_lines() == 1);
 }
 
-TEST_CASE("a month of progress keeps its curve in bounded memory, its first and last points") {
+TEST_CASE(
+    "the curve of a month of progress uses bounded memory, and keeps its first and last points") {
   RunHistory history;
   std::string lines;
   for (int step = 0; step < 40'000; ++step)
@@ -136,7 +137,7 @@ TEST_CASE("a month of progress keeps its curve in bounded memory, its first and 
   CHECK(history.progress().back().step == 39'999);
 }
 
-TEST_CASE("the time left follows the pace of the last minute of this attempt") {
+TEST_CASE("the time left is computed from the pace of the attempt's last minute") {
   RunHistory history;
   history.add(event_line(0, "progress", {{"step", 5000}}));
   CHECK_FALSE(time_left(history, 10'000, 0));
@@ -153,7 +154,7 @@ TEST_CASE("the time left follows the pace of the last minute of this attempt") {
   CHECK(time_left(history, 2100, last + 500).value() == 0);
 }
 
-TEST_CASE("metrics are read past lines that are none") {
+TEST_CASE("malformed lines in metrics.jsonl are ignored") {
   const TemporaryDirectory folder;
   CHECK(read_metrics(folder.path()).value().empty());
   std::ofstream(folder / "metrics.jsonl")
@@ -166,7 +167,7 @@ TEST_CASE("metrics are read past lines that are none") {
   CHECK_FALSE(points[0].test_accuracy);
 }
 
-TEST_CASE("ranks that stand out are marked and come first: silent, slow, idle, large") {
+TEST_CASE("conspicuous ranks are marked and come first: silent, slow, idle, large") {
   const auto ranks = parse_ranks(ranks_text(
       rank_row(0, 1.0) + "," + rank_row(1, 0.1) + "," + rank_row(2, 1.0, true, 1, 1, 20) + "," +
       rank_row(3, 1.0, false, 60) + "," + rank_row(4, 1.1, false, 1, 9) + "," + rank_row(5, 1.0) +
@@ -184,14 +185,14 @@ TEST_CASE("ranks that stand out are marked and come first: silent, slow, idle, l
   CHECK(ranks->outliers_first()[5]->mark == RankMark::kLarge);
 }
 
-TEST_CASE("a busy rank beside an idle one: the idle one is marked") {
+TEST_CASE("of a busy and an idle rank only the idle one is marked") {
   const auto ranks = parse_ranks(ranks_text(rank_row(0, 1.0) + "," + rank_row(1, 0.0)));
   REQUIRE(ranks);
   CHECK(ranks->rows[0].mark == RankMark::kNone);
   CHECK(ranks->rows[1].mark == RankMark::kIdle);
 }
 
-TEST_CASE("a ranks.json that is none is nothing") {
+TEST_CASE("a malformed ranks.json is ignored, and odd values in it do no harm") {
   for (const char* text :
        {"", "{}", "[]", R"({"columns":1,"rows":[]})", R"({"columns":["rank"],"rows":)"}) {
     CAPTURE(text);

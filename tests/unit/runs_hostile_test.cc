@@ -105,7 +105,7 @@ void check_each(const std::function<void(const fs::path&)>& spoil) {
 
 }  // namespace
 
-TEST_CASE("100,000 nested brackets in any file of a run are damage, not a crash") {
+TEST_CASE("100,000 nested brackets in any file of a run cause no crash") {
   check_each(
       [](const fs::path& file) { REQUIRE(write_file_atomic(file, deep(100'000)).has_value()); });
   check_each([](const fs::path& file) {
@@ -116,7 +116,7 @@ TEST_CASE("100,000 nested brackets in any file of a run are damage, not a crash"
   });
 }
 
-TEST_CASE("a result nested 100,000 deep with a checksum that fits is passed over") {
+TEST_CASE("a result nested 100,000 deep with a valid checksum is ignored") {
   const TemporaryDirectory run;
   make_run(run.path());
   const auto text = read_file(run / "events.jsonl", 1U << 20U);
@@ -130,11 +130,11 @@ TEST_CASE("a result nested 100,000 deep with a checksum that fits is passed over
   CHECK(facts->record.damaged_lines == 1);
 }
 
-TEST_CASE("a FIFO in the place of any file of a run makes no reader wait") {
+TEST_CASE("a FIFO in place of any file of a run makes no reader wait") {
   check_each([](const fs::path& file) { REQUIRE(::mkfifo(file.c_str(), 0600) == 0); });
 }
 
-TEST_CASE("a link in the place of any file of a run is not followed") {
+TEST_CASE("a link in place of any file of a run is not followed") {
   const TemporaryDirectory folder;
   REQUIRE(
       write_file_atomic(folder / "private",
@@ -148,14 +148,14 @@ TEST_CASE("a link in the place of any file of a run is not followed") {
   });
 }
 
-TEST_CASE("a sparse file of 2 GiB in the place of any file of a run costs no time") {
+TEST_CASE("a sparse file of 2 GiB in place of any file of a run costs no time") {
   check_each([](const fs::path& file) {
     REQUIRE(write_file_atomic(file, "{").has_value());
     REQUIRE(::truncate(file.c_str(), off_t{2} << 30) == 0);
   });
 }
 
-TEST_CASE("a sweep that claims 2^63-1 arrays is damaged, and no array of it is looked for") {
+TEST_CASE("a sweep that claims 2^63-1 arrays counts as damaged, and its arrays are not searched") {
   const TemporaryDirectory run;
   REQUIRE(
       write_file_atomic(

@@ -40,7 +40,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("a new run directory is private, has its name in its id, and is nobody else's") {
+TEST_CASE("a new run directory is private and unique, and its id contains the run's name") {
   const TemporaryDirectory folder;
   const auto now = std::chrono::system_clock::now();
   const auto first = create_run_directory(folder.path() / "a" / "runs", "mnist-mlp", now);
@@ -54,7 +54,7 @@ TEST_CASE("a new run directory is private, has its name in its id, and is nobody
   CHECK((info.st_mode & 0777) == 0700);
 }
 
-TEST_CASE("a runs directory that cannot be made is an error that names it") {
+TEST_CASE("a runs directory that cannot be created is an error that names it") {
   const TemporaryDirectory folder;
   REQUIRE(write_file_atomic(folder.path() / "file", "").has_value());
   const auto run =
@@ -64,7 +64,9 @@ TEST_CASE("a runs directory that cannot be made is an error that names it") {
   CHECK(run.error().message.find("file") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(Fixture, "RUN is `last`, an id, a name, a job id, a path or the start of an id") {
+TEST_CASE_FIXTURE(
+    Fixture,
+    "a run is found by `last`, its id, its name, its job id, its path or the start of its id") {
   CHECK(resolve("last")->id == "mnist-20261121-130000-00bb");
   CHECK(resolve("mnist-20261121-120000-00aa")->id == "mnist-20261121-120000-00aa");
   CHECK(resolve("mnist")->id == "mnist-20261121-130000-00bb");
@@ -77,7 +79,7 @@ TEST_CASE_FIXTURE(Fixture, "RUN is `last`, an id, a name, a job id, a path or th
         "cifar-20261121-110000-00cc");
 }
 
-TEST_CASE_FIXTURE(Fixture, "a prefix of several runs is refused and lists them") {
+TEST_CASE_FIXTURE(Fixture, "a prefix that fits several runs is refused with a list of them") {
   const auto several = resolve("mnist-2026");
   REQUIRE_FALSE(several.has_value());
   CHECK(several.error().code == Errc::kUsage);
@@ -85,7 +87,7 @@ TEST_CASE_FIXTURE(Fixture, "a prefix of several runs is refused and lists them")
   CHECK(several.error().message.find("00bb") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(Fixture, "what is no run is not found") {
+TEST_CASE_FIXTURE(Fixture, "text that names no run is not found") {
   for (const char* text : {"nothing", "4", "", "runs", "../..", "\x1b[31m"}) {
     CAPTURE(text);
     const auto run = resolve(text);
@@ -94,13 +96,14 @@ TEST_CASE_FIXTURE(Fixture, "what is no run is not found") {
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "`last` passes over runs whose directory was deleted") {
+TEST_CASE_FIXTURE(Fixture, "`last` skips runs whose directory was deleted") {
   std::filesystem::remove_all(runs / "mnist-20261121-130000-00bb");
   CHECK(resolve("last")->id == "mnist-20261121-120000-00aa");
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "an entry is made once, and a damaged one is told without hiding the others") {
+TEST_CASE_FIXTURE(
+    Fixture,
+    "an index entry cannot be added twice, and a damaged entry is reported and hides no others") {
   const auto again = index.add({"mnist-20261121-120000-00aa", "mnist", runs, "x"});
   REQUIRE_FALSE(again.has_value());
   CHECK(again.error().code == Errc::kRefused);
@@ -111,7 +114,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(listing->damaged[0].find("torn") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a lost index is made again from the run directories") {
+TEST_CASE_FIXTURE(Fixture, "a lost index is rebuilt from the run directories") {
   std::filesystem::remove_all(index.directory());
   std::filesystem::create_directories(runs / ".agents" / "x");
   std::filesystem::create_directories(runs / "not-a-run");
@@ -120,7 +123,8 @@ TEST_CASE_FIXTURE(Fixture, "a lost index is made again from the run directories"
   CHECK(resolve("cifar")->path == runs / "cifar-20261121-110000-00cc");
 }
 
-TEST_CASE_FIXTURE(Fixture, "a directory whose name dlrun does not make enters no index") {
+TEST_CASE_FIXTURE(Fixture,
+                  "a directory whose name is not a valid run id is not added to the index") {
   std::filesystem::remove_all(index.directory());
   const std::string longest = std::string(64, 'x') + "-20261121-120000-00aa";
   const auto add = [&](const std::string& id) {

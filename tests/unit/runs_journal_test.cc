@@ -19,13 +19,13 @@ namespace {
 class FakeExecutor final : public Executor {
  public:
   Result<std::optional<JobId>> known = std::nullopt;
-  int asked = 0;
+  int find_calls = 0;
 
   Result<> check(const SubmitRequest&) override { throw std::logic_error("checked"); }
   Result<JobId> submit(const SubmitRequest&) override { throw std::logic_error("submitted again"); }
   Result<std::string> test(const SubmitRequest&) override { throw std::logic_error("tested"); }
   Result<std::optional<JobId>> do_find(std::string_view comment, const std::string&) override {
-    ++asked;
+    ++find_calls;
     CHECK(comment == "dlrun:00112233445566778899aabbccddeeff");
     return known;
   }
@@ -58,7 +58,7 @@ TEST_CASE("a journal without the start folder takes it from the recorded command
   CHECK((*read)->chdir == "/a b/code");
 }
 
-TEST_CASE("the journal reads back what was written") {
+TEST_CASE("a submission's journal is read back as it was written") {
   const TemporaryDirectory run;
   Submission submission = intent();
   submission.state = Submission::State::kSubmitted;
@@ -91,7 +91,8 @@ TEST_CASE("a missing journal is no error, and the error for a damaged one names 
   }
 }
 
-TEST_CASE("the token settles an open submission, and the journal records the job") {
+TEST_CASE(
+    "a job that is found by its token settles an open submission, and the journal records it") {
   const TemporaryDirectory run;
   FakeExecutor executor;
   executor.known = std::optional<JobId>(JobId{"", "42"});
@@ -101,7 +102,7 @@ TEST_CASE("the token settles an open submission, and the journal records the job
   CHECK((*read_submission(run.path()))->job.id == "42");
 }
 
-TEST_CASE("the job's own claim settles a submission without asking anybody") {
+TEST_CASE("the job's own claim settles a submission without a query to Slurm") {
   const TemporaryDirectory run;
   REQUIRE(
       write_file_atomic(run.path() / "claim",
@@ -109,10 +110,10 @@ TEST_CASE("the job's own claim settles a submission without asking anybody") {
           .has_value());
   FakeExecutor executor;
   CHECK(settle(run.path(), intent(), executor)->job.id == "43");
-  CHECK(executor.asked == 0);
+  CHECK(executor.find_calls == 0);
 }
 
-TEST_CASE("another submission's claim settles nothing") {
+TEST_CASE("another submission's claim does not settle a submission") {
   const TemporaryDirectory run;
   REQUIRE(
       write_file_atomic(run.path() / "claim",
@@ -120,10 +121,10 @@ TEST_CASE("another submission's claim settles nothing") {
           .has_value());
   FakeExecutor executor;
   CHECK(settle(run.path(), intent(), executor)->state == Submission::State::kIntent);
-  CHECK(executor.asked == 1);
+  CHECK(executor.find_calls == 1);
 }
 
-TEST_CASE("while the controller is away a submission stays open") {
+TEST_CASE("while the controller does not answer, a submission stays open") {
   const TemporaryDirectory run;
   REQUIRE(write_submission(run.path(), intent()).has_value());
   FakeExecutor executor;
@@ -132,7 +133,7 @@ TEST_CASE("while the controller is away a submission stays open") {
   CHECK((*read_submission(run.path()))->state == Submission::State::kIntent);
 }
 
-TEST_CASE("a submission is under way while dlrun or a program that it started lives") {
+TEST_CASE("a submission is in progress while dlrun or a program that it started lives") {
   const TemporaryDirectory run;
   CHECK_FALSE(is_being_submitted(run.path()));
   std::optional<SubmissionLock> lock = SubmissionLock::hold(run.path());
@@ -154,7 +155,7 @@ TEST_CASE("a submission is under way while dlrun or a program that it started li
 }
 
 TEST_CASE(
-    "a journal or a claim whose job is an option, a path or another's process group is reported as "
+    "a journal or claim whose job id is an option, a path or a process group is reported as "
     "damaged") {
   const TemporaryDirectory folder;
   for (const char* job : {"--me", "42 43", "../42", "42;43", "h:0:1"}) {

@@ -81,7 +81,7 @@ void forget_peak() {
 
 }  // namespace
 
-TEST_CASE("a record of 300 MiB is summed up in 0.2 s and 50 MiB, and its end is told") {
+TEST_CASE("a record of 300 MiB is summed up in less than half a second and 50 MiB, with its end") {
   const TemporaryDirectory run;
   const auto end = line_at(9'000'000, "progress", {{"step", 8'999'999}, {"loss", 0.125}}) +
                    line_at(9'000'001, "result", {{"test_accuracy", 0.75}}) +
@@ -106,7 +106,8 @@ TEST_CASE("a record of 300 MiB is summed up in 0.2 s and 50 MiB, and its end is 
   CHECK(record->left_out_bytes > 200 << 20);
 }
 
-TEST_CASE("a record as large as lead makes one is read whole, at the cost of its bytes") {
+TEST_CASE(
+    "a record of the largest size that lead writes is read completely in less than half a second") {
   const TemporaryDirectory run;
   const auto decisions = line_at(9'000'000, "restarting", {{"cause", "hang"}, {"left", 1}});
   write_record(run / "events.jsonl", 30U << 20U, decisions);
@@ -124,8 +125,7 @@ TEST_CASE("a record as large as lead makes one is read whole, at the cost of its
   CHECK(record->left_out_bytes == 0);
 }
 
-TEST_CASE(
-    "a report's curves of a large record keep their form, their first points and their last") {
+TEST_CASE("the curves of a large record have many points, with the first and the last one") {
   const TemporaryDirectory run;
   write_record(run / "events.jsonl", 300U << 20U,
                line_at(9'000'000, "progress", {{"step", 8'999'999}, {"loss", 0.5}}));
@@ -143,7 +143,9 @@ TEST_CASE(
   CHECK(history.damaged_lines() == 1);  // the line at the border of the skipped part
 }
 
-TEST_CASE("a history begins again when lead has put a compacted record in the file's place") {
+TEST_CASE(
+    "a history is read again from the start when lead has replaced the file with a compacted "
+    "record") {
   const TemporaryDirectory run;
   write_record(run / "events.jsonl", 1U << 16U, "");
   RunHistory history;
@@ -162,7 +164,7 @@ TEST_CASE("a history begins again when lead has put a compacted record in the fi
 }
 
 TEST_CASE(
-    "an index of 10,000 runs is listed from one file, and what was added or removed is seen") {
+    "an index of 10,000 runs is listed from one file, including later additions and removals") {
   const TemporaryDirectory folder;
   const RunIndex index(folder / "runs");
   fs::create_directories(folder / "runs");
@@ -190,7 +192,7 @@ TEST_CASE(
   for (const auto& entry : changed->entries) CHECK(entry.id != "r-17");
 }
 
-TEST_CASE("a run that is found again under an old name is listed where it is now") {
+TEST_CASE("a run that was moved is listed at its new path after a rebuild") {
   const TemporaryDirectory folder;
   const RunIndex index(folder / "index");
   for (int i = 0; i < 100; ++i)
@@ -207,7 +209,7 @@ TEST_CASE("a run that is found again under an old name is listed where it is now
   }
 }
 
-TEST_CASE("a summary holds while the run's record is the file that it was made of") {
+TEST_CASE("a summary of a run is valid only for the record file that it was made from") {
   const TemporaryDirectory folder;
   const RunIndex index(folder / "index");
   const IndexEntry run{"r-1", "r", folder / "r-1", ""};
@@ -219,8 +221,8 @@ TEST_CASE("a summary holds while the run's record is the file that it was made o
   {
     RunSummaries summaries = RunSummaries::beside(index);
     CHECK_FALSE(summaries.find(run, info).has_value());
-    summaries.keep(run, info, {"42", "completed", "test_accuracy 0.9"});
-    summaries.keep({"r-2", "r", folder / "r-2", ""}, info, {"43", "failed", "a\ttab"});
+    summaries.add(run, info, {"42", "completed", "test_accuracy 0.9"});
+    summaries.add({"r-2", "r", folder / "r-2", ""}, info, {"43", "failed", "a\ttab"});
     summaries.save();
   }
   const RunSummaries summaries = RunSummaries::beside(index);

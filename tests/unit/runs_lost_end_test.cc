@@ -49,7 +49,8 @@ std::string gone() {
 
 }  // namespace
 
-TEST_CASE("a leader that is gone without a word: whoever notices first writes the end, once") {
+TEST_CASE(
+    "if a leader ended without a record, the first command that notices it writes the end once") {
   const LocalRun run(gone());
   run.append_text("{\"event\":\"prog");  // the leader was killed while it wrote
   CHECK(run.status().state == RunState::kFailed);
@@ -63,7 +64,7 @@ TEST_CASE("a leader that is gone without a word: whoever notices first writes th
   CHECK(run.text() == written);
 }
 
-TEST_CASE("the leader's own end counts more, and a leader that lives is left to write it") {
+TEST_CASE("an end that the leader wrote is kept, and no end is written for a living leader") {
   const LocalRun ended(gone());
   ended.append({{"event", "ended"},
                 {"attempt", 0},
@@ -79,7 +80,7 @@ TEST_CASE("the leader's own end counts more, and a leader that lives is left to 
   CHECK(parse_checked_lines(alive.text()).objects.size() == 1);
 }
 
-TEST_CASE("of a run on another machine nobody here can say that it is over") {
+TEST_CASE("the state of a run on another machine is unknown, and no end is written for it") {
   const LocalRun run("some-other-host:1:1");
   const RunStatus status = run.status();
   CHECK(status.state == RunState::kUnknown);
@@ -89,8 +90,7 @@ TEST_CASE("of a run on another machine nobody here can say that it is over") {
 }
 
 TEST_CASE(
-    "a run whose dlrun was killed before its journal was written was not submitted, and is no "
-    "fault") {
+    "a run without a journal counts as not submitted, because dlrun was killed before writing it") {
   const TemporaryDirectory run;
   REQUIRE(write_file_atomic(run.path() / "job.sh", "#!/bin/bash\n").has_value());
   Env env;
@@ -98,7 +98,7 @@ TEST_CASE(
   const auto status = RunInspector(env).inspect(run.path());
   REQUIRE(status.has_value());
   CHECK(status->state == RunState::kNotSubmitted);
-  CHECK(status->detail.find("dlrun was ended before it sent the job") != std::string::npos);
+  CHECK(status->detail.find("dlrun was ended before it submitted the job") != std::string::npos);
   const TemporaryDirectory other;  // any folder that is no run
   CHECK_FALSE(RunInspector(env).inspect(other.path()).has_value());
 }

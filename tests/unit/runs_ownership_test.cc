@@ -29,11 +29,11 @@ namespace fs = std::filesystem;
 
 constexpr uid_t kOther = 65534;
 
-#define NEEDS_ROOT()                                                    \
-  if (::geteuid() != 0) {                                               \
-    MESSAGE("does nothing: only root can give a file to another user"); \
-    return;                                                             \
-  }                                                                     \
+#define NEEDS_ROOT()                                               \
+  if (::geteuid() != 0) {                                          \
+    MESSAGE("skipped: only root can give a file to another user"); \
+    return;                                                        \
+  }                                                                \
   static_assert(true)
 
 /// A server on loopback that never answers. The tests check whether a client has connected.
@@ -123,9 +123,9 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(
-    Fixture,
-    "a run is foreign when its folder, a file that decides, or the link to it is another user's") {
+TEST_CASE_FIXTURE(Fixture,
+                  "a run is foreign if its folder, one of its deciding files, or the link to it "
+                  "belongs to another user") {
   NEEDS_ROOT();
   const auto run = make_run("mnist-20261121-120000-00aa");
   CHECK_FALSE(foreign_owner(run).has_value());
@@ -152,9 +152,7 @@ TEST_CASE_FIXTURE(
   CHECK(RunInspector::read_facts(run)->foreign->uid == kOther);
 }
 
-TEST_CASE_FIXTURE(
-    Fixture,
-    "a point is foreign when the array or the sweep that decides for it is another user's") {
+TEST_CASE_FIXTURE(Fixture, "a point is foreign if its array or its sweep belongs to another user") {
   NEEDS_ROOT();
   const fs::path sweep = runs / "lr-20261121-120000-00aa", array = sweep / "array-0",
                  point = array / "3";
@@ -168,9 +166,9 @@ TEST_CASE_FIXTURE(
   CHECK(foreign_owner(point).has_value());
 }
 
-TEST_CASE_FIXTURE(
-    Fixture,
-    "another user's run enters no index, and no bare name, prefix, job id or `last` means it") {
+TEST_CASE_FIXTURE(Fixture,
+                  "another user's run is not added to the index, and cannot be found by name, "
+                  "prefix, job id or `last`") {
   NEEDS_ROOT();
   const auto own = make_run("mnist-20261121-120000-00aa");
   const auto foreign =
@@ -199,9 +197,8 @@ TEST_CASE_FIXTURE(
     CHECK_FALSE(resolve(name).has_value());
 }
 
-TEST_CASE_FIXTURE(
-    Fixture,
-    "of another user's run nothing is asked: no server that it names, nor Slurm's commands") {
+TEST_CASE_FIXTURE(Fixture,
+                  "for another user's run neither its server nor a command of Slurm is called") {
   NEEDS_ROOT();
   Listener listener;
   list_server(listener.url());  // even if the configuration lists the server
@@ -234,7 +231,7 @@ TEST_CASE_FIXTURE(
 
 TEST_CASE_FIXTURE(
     Fixture,
-    "a server that a run's journal names, and the configuration does not, gets no request") {
+    "a server that only a run's journal names, and not the configuration, gets no request") {
   Listener listener;
   const auto run = make_run("mnist", RestServer{listener.url(), token.string()});
   auto status = inspect(run);
@@ -255,8 +252,8 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(Fixture,
-                  "a server is listed under slurmrestd or in a site's defaults, and the token file "
-                  "is the configuration's") {
+                  "a server is known from slurmrestd or a site's defaults, and its token file "
+                  "comes only from the configuration") {
   list_server("unix:/run/one");
   put(config / "sites" / "two.yaml", "defaults: {submit: {url: \"unix:/run/two\"}}\n");
   put(config / "sites" / "three.yaml",
@@ -275,9 +272,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK_FALSE(KnownServers().find({"unix:/run/one", ""}).has_value());
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "another user's run on this machine: no end is written into it, and its process "
-                  "is left alone") {
+TEST_CASE_FIXTURE(Fixture, "no end is written into another user's run on this machine") {
   NEEDS_ROOT();
   const auto run = runs / "here";
   Submission submission;
@@ -296,9 +291,8 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(read_file(run / "events.jsonl", 1U << 20U).value() == claimed);
 }
 
-TEST_CASE_FIXTURE(
-    Fixture,
-    "a foreign point does not go on as a run of the caller, nor an own one as another user's") {
+TEST_CASE_FIXTURE(Fixture,
+                  "the successor of a foreign run cannot be the caller's run, nor the reverse") {
   NEEDS_ROOT();
   const auto own = make_run("own"), foreign = make_run("foreign");
   put(foreign / "resubmitted", own.string() + "\n");
@@ -312,7 +306,8 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(
-    Fixture, "a path through another user's link does not make a run of the caller an own one") {
+    Fixture,
+    "a run that is reached through another user's link does not count as the caller's own") {
   NEEDS_ROOT();
   const auto own = make_run("own-20261121-120000-00aa");
   REQUIRE(index.add({own.filename().string(), "own", own, "2026"}).has_value());
@@ -337,7 +332,7 @@ TEST_CASE_FIXTURE(
 
 TEST_CASE_FIXTURE(
     Fixture,
-    "a link in another user's sweep leads to no point of the caller, nor to its successor") {
+    "a link in another user's sweep does not lead to a point of the caller or its successor") {
   NEEDS_ROOT();
   const auto next = make_run("next");
   const fs::path sweep = runs / "own", foreign = runs / "foreign", array = sweep / "array-0";
@@ -352,8 +347,8 @@ TEST_CASE_FIXTURE(
   CHECK_FALSE(require_own("foreign/3", point, "cancelled").has_value());
 }
 
-TEST_CASE_FIXTURE(
-    Fixture, "what another user's run calls its log is read only where it is that user's file") {
+TEST_CASE_FIXTURE(Fixture,
+                  "the log of another user's run is shown only if the file belongs to that user") {
   NEEDS_ROOT();
   const auto run = runs / "hostile";
   const auto secret = folder.path() / "private-key", theirs = folder.path() / "their.log";
@@ -392,9 +387,9 @@ TEST_CASE_FIXTURE(
   CHECK(last_words(run, inspect(run)).empty());
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "the secrets of a submission that Slurm knows no job of are removed, and only "
-                  "when nobody is submitting it") {
+TEST_CASE_FIXTURE(
+    Fixture,
+    "the secrets of a submission without a job are removed, but not while it is being submitted") {
   const auto run = make_run("lost", std::nullopt, Submission::State::kIntent, "");
   put(run / "secrets", "A=b");
   {
@@ -406,7 +401,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK_FALSE(fs::exists(run / "secrets"));
 }
 
-TEST_CASE("a log that is no regular file is not waited for") {
+TEST_CASE("a log that is not a regular file is refused without waiting") {
   const TemporaryDirectory folder;
   REQUIRE(::mkfifo((folder.path() / "fifo").c_str(), 0600) == 0);
   LogReader reader(folder.path() / "fifo", RunFacts{});

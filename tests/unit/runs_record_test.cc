@@ -38,7 +38,7 @@ std::string an_end(const char* state, int code) {
 
 }  // namespace
 
-TEST_CASE("a run's events sum up to where it is") {
+TEST_CASE("the events of a record are summed up to ranks, hosts and the latest progress") {
   const auto record = sum_up_events(a_start() +
                                     line({{"t", "2026-11-21T12:00:09.000Z"},
                                           {"event", "progress"},
@@ -61,7 +61,7 @@ TEST_CASE("a run's events sum up to where it is") {
   CHECK_FALSE(record.ended);
 }
 
-TEST_CASE("the first failed rank is the one that lead names") {
+TEST_CASE("the first failed rank of a record is the rank that the end of its attempt names") {
   const auto record =
       sum_up_events(a_start() +
                     line({{"event", "rank_failed"},
@@ -91,7 +91,7 @@ TEST_CASE("the first failed rank is the one that lead names") {
   CHECK(record.end_code == 137);
 }
 
-TEST_CASE("a claim after an end means that the run goes on, with a clean slate of failures") {
+TEST_CASE("a claim after an end means that the run continues, without its earlier failures") {
   const auto text = a_start() +
                     line({{"event", "rank_failed"}, {"attempt", 0}, {"rank", 3}, {"code", 1}}) +
                     an_end("failed", 1) +
@@ -102,9 +102,7 @@ TEST_CASE("a claim after an end means that the run goes on, with a clean slate o
   CHECK_FALSE(record.first_failed.has_value());
 }
 
-TEST_CASE(
-    "a run that starts again goes on, with the causes of its attempts and what is left of the "
-    "budget") {
+TEST_CASE("the record of a restarted run has the causes of its restarts and the restarts left") {
   const auto restarting = line(
       {{"event", "restarting"}, {"attempt", 0}, {"cause", "hang"}, {"left", 2}, {"by", "lead"}});
   const auto first =
@@ -131,7 +129,7 @@ TEST_CASE("late events of an earlier attempt change nothing") {
   CHECK_FALSE(record.first_failed.has_value());
 }
 
-TEST_CASE("results of several reports are merged") {
+TEST_CASE("the results of several reports are merged") {
   const auto record =
       sum_up_events(a_start() +
                     line({{"t", "x"},
@@ -143,7 +141,8 @@ TEST_CASE("results of several reports are merged") {
   CHECK(Json::parse(record.result) == Json({{"test_accuracy", 0.98}, {"parameters", "3f2a"}}));
 }
 
-TEST_CASE("torn, foreign and ill-typed lines are skipped, damaged ones are skipped and counted") {
+TEST_CASE(
+    "torn lines, unknown events and wrong types are skipped, and damaged lines are also counted") {
   std::string damaged = a_start();
   damaged[10] ^= 1;
   const auto record = sum_up_events(
@@ -154,7 +153,7 @@ TEST_CASE("torn, foreign and ill-typed lines are skipped, damaged ones are skipp
   CHECK_FALSE(record.ended);
 }
 
-TEST_CASE("a run's end is seen from the end of its record alone") {
+TEST_CASE("has_end() is true only if no claim follows the end in the record") {
   const TemporaryDirectory run;
   CHECK_FALSE(has_end(run.path()));
   std::string text = a_start();

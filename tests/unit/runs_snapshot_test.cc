@@ -51,8 +51,8 @@ struct Tree {
 }  // namespace
 
 TEST_CASE_FIXTURE(Tree,
-                  "of a repository: tracked files as they are, untracked ones that are not "
-                  "ignored, no runs, no .git") {
+                  "the snapshot of a repository has tracked files as edited and untracked files, "
+                  "but no ignored files, runs or .git") {
   write(".gitignore", "*.bin\nruns/\n");
   git({"init", "-q"});
   git({"add", "."});
@@ -79,8 +79,9 @@ TEST_CASE_FIXTURE(Tree,
   CHECK((info.st_mode & 0777U) == 0700);
 }
 
-TEST_CASE_FIXTURE(
-    Tree, "without a repository: all below the spec's folder but the runs, and links stay links") {
+TEST_CASE_FIXTURE(Tree,
+                  "without a repository the snapshot has the spec's folder except the runs, and "
+                  "links stay links") {
   const auto snapshot = take("");
   REQUIRE_MESSAGE(snapshot.has_value(), snapshot.error().message);
   CHECK(snapshot->folder == run / "code");
@@ -89,9 +90,9 @@ TEST_CASE_FIXTURE(
   CHECK_FALSE(has("runs"));
 }
 
-TEST_CASE_FIXTURE(
-    Tree,
-    "a tree that is too large is refused, its largest file named, and no part of a copy stays") {
+TEST_CASE_FIXTURE(Tree,
+                  "a tree that is too large is refused, the error names its largest file, and no "
+                  "partial copy is left") {
   std::filesystem::create_directories(source);
   REQUIRE(::truncate((source / "data.bin").c_str(), off_t{300} << 20U) == 0);
   const auto snapshot = take("");

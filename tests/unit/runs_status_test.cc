@@ -17,7 +17,7 @@ RunFacts submitted() {
   facts.submission.emplace();
   facts.submission->state = Submission::State::kSubmitted;
   facts.submission->job = {"", "42"};
-  facts.was_asked = true;
+  facts.has_answer = true;
   return facts;
 }
 
@@ -39,7 +39,7 @@ const Json kClaimed = {{"event", "claimed"}, {"attempt", 0}, {"job", "42"}};
 
 }  // namespace
 
-TEST_CASE("the run's own end counts more than what Slurm says") {
+TEST_CASE("the end in the run's record takes precedence over Slurm's state") {
   RunFacts facts = submitted();
   facts.record = record({kClaimed,
                          {{"event", "ended"},
@@ -53,7 +53,7 @@ TEST_CASE("the run's own end counts more than what Slurm says") {
   CHECK(status.detail == "rank 3 on n2 was ended by SIGKILL");
 }
 
-TEST_CASE("without an own end the state is Slurm's") {
+TEST_CASE("without an end in the record the run's state is Slurm's") {
   RunFacts facts = submitted();
   facts.report = report(JobPhase::kPending, "PENDING");
   facts.report->reason = "Resources";
@@ -68,7 +68,7 @@ TEST_CASE("without an own end the state is Slurm's") {
   CHECK(assess(facts).state == RunState::kCancelled);
 }
 
-TEST_CASE("while nodes are checked status says so, and not that ranks are waited for") {
+TEST_CASE("while nodes are checked, status says so") {
   RunFacts facts = submitted();
   facts.report = report(JobPhase::kRunning, "RUNNING");
   Json started = {{"event", "started"}, {"attempt", 0}, {"ranks", 0}};
@@ -89,7 +89,7 @@ TEST_CASE("while nodes are checked status says so, and not that ranks are waited
   CHECK(assess(facts).detail.empty());
 }
 
-TEST_CASE("a job that nobody knows any more is unknown, never a guess") {
+TEST_CASE("the state of a job that Slurm no longer knows is unknown") {
   RunFacts facts = submitted();
   facts.accounting = "Slurm accounting storage is disabled";
   facts.record = record({kClaimed, {{"event", "joined"}, {"attempt", 0}, {"ranks", 8}}});
@@ -98,9 +98,10 @@ TEST_CASE("a job that nobody knows any more is unknown, never a guess") {
   CHECK(status.detail.find("accounting storage is disabled") != std::string::npos);
 }
 
-TEST_CASE("an unreachable controller fails nothing: what was known before is said as such") {
+TEST_CASE(
+    "if the controller cannot be reached, status shows the last known state and marks it as such") {
   RunFacts facts = submitted();
-  facts.was_asked = false;
+  facts.has_answer = false;
   facts.unreachable = "nobody answers";
   CHECK(assess(facts).state == RunState::kPending);
   CHECK(assess(facts).is_last_known);
@@ -110,7 +111,8 @@ TEST_CASE("an unreachable controller fails nothing: what was known before is sai
 }
 
 TEST_CASE(
-    "an intent is not submitted when nobody knows its job, and unknown while nobody can be asked") {
+    "a submission without a job id is not submitted if Slurm does not know its job, and unknown if "
+    "Slurm does not answer") {
   RunFacts facts;
   facts.submission.emplace();
   CHECK(assess(facts).state == RunState::kNotSubmitted);
@@ -129,7 +131,7 @@ TEST_CASE(
   CHECK_FALSE(is_submission_open(assess(submitted())));
 }
 
-TEST_CASE("a refused submission says Slurm's words") {
+TEST_CASE("the status of a refused submission quotes Slurm") {
   RunFacts facts;
   facts.submission.emplace();
   facts.submission->state = Submission::State::kRefused;
@@ -138,7 +140,7 @@ TEST_CASE("a refused submission says Slurm's words") {
   CHECK(assess(facts).detail == "Invalid partition name specified");
 }
 
-TEST_CASE("a run that a script made by hand is known by its claim") {
+TEST_CASE("the job of a hand-written script's run is read from its claim") {
   RunFacts facts;
   facts.claim = Claim{{"testbed", "42"}, "", ""};
   const auto job = job_of(facts);
@@ -147,7 +149,7 @@ TEST_CASE("a run that a script made by hand is known by its claim") {
   CHECK(job->cluster.empty());
 }
 
-TEST_CASE("the name and the log of a run that a script made by hand are what its leader wrote") {
+TEST_CASE("the name and log of a hand-written script's run are read from the leader's files") {
   TemporaryDirectory folder;
   const auto run = folder.path() / "hello-4";
   REQUIRE(make_private_directories(run).has_value());
@@ -161,7 +163,7 @@ TEST_CASE("the name and the log of a run that a script made by hand are what its
   CHECK(job_log(run, facts) == "/scratch/hello-4.out");
 }
 
-TEST_CASE("a log whose name only Slurm can fill in is unknown until the job says it") {
+TEST_CASE("a log whose name only Slurm can fill in is unknown until the job's claim has it") {
   RunFacts facts;
   facts.submission = Submission{};
   facts.submission->job = {"", "42"};
@@ -179,7 +181,7 @@ TEST_CASE("a log whose name only Slurm can fill in is unknown until the job says
   }
 }
 
-TEST_CASE("what has ended is over, and nothing that may go on or is only remembered is") {
+TEST_CASE("only a state that is final and not just the last known one counts as over") {
   const auto is = [](RunState state, bool is_last_known = false) {
     RunStatus status;
     status.state = state;
@@ -209,23 +211,23 @@ TEST_CASE("a failed rank is described with rank, host and signal or code") {
   CHECK(describe(failure) == "rank 3 on n2 ended with code 2 (no such file)");
 }
 
-TEST_CASE("a job whose dependency can never hold says which") {
+TEST_CASE("the status of a job whose dependency can never be satisfied names the dependency") {
   RunFacts facts = submitted();
   facts.report = report(JobPhase::kEnded, "CANCELLED");
   facts.report->reason = "DependencyNeverSatisfied";
   facts.report->failed_dependencies = {"afterok:4"};
   CHECK(assess(facts).state == RunState::kCancelled);
   CHECK(assess(facts).detail ==
-        "CANCELLED: it waited for afterok:4, which can never hold any more");
+        "CANCELLED: it waited for afterok:4, which can no longer be fulfilled");
   facts.report->failed_dependencies.clear();
   CHECK(assess(facts).detail ==
-        "CANCELLED: it waited for a dependency, which can never hold any more");
+        "CANCELLED: it waited for a dependency, which can no longer be fulfilled");
   facts.report->reason.clear();
   CHECK(assess(facts).detail == "CANCELLED: it was cancelled");
   facts.report = report(JobPhase::kPending, "PENDING");
   facts.report->reason = "DependencyNeverSatisfied";
   facts.report->failed_dependencies = {"afterok:4", "afterok:5"};
-  CHECK(
-      assess(facts).detail ==
-      "DependencyNeverSatisfied: it waits for afterok:4, afterok:5, which can never hold any more");
+  CHECK(assess(facts).detail ==
+        "DependencyNeverSatisfied: it waits for afterok:4, afterok:5, which can no longer be "
+        "fulfilled");
 }

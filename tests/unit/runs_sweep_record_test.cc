@@ -70,13 +70,13 @@ RunState sum(std::initializer_list<RunState> states) {
 /// An executor that finds one job, by its comment.
 class Finder final : public Executor {
  public:
-  int asked = 0;
+  int find_calls = 0;
   std::optional<JobId> known;
   Result<> check(const SubmitRequest&) override { return {}; }
   Result<JobId> submit(const SubmitRequest&) override { return fail(Errc::kInternal, ""); }
   Result<std::string> test(const SubmitRequest&) override { return fail(Errc::kInternal, ""); }
   Result<std::optional<JobId>> do_find(std::string_view, const std::string&) override {
-    ++asked;
+    ++find_calls;
     return known;
   }
   Result<QueryAnswer> do_query(std::span<const JobId>, std::chrono::milliseconds) override {
@@ -87,7 +87,7 @@ class Finder final : public Executor {
 
 }  // namespace
 
-TEST_CASE("a sweep's record is read back as it was written, and a damaged one is refused") {
+TEST_CASE("a sweep's record can be read back, and a damaged record is refused") {
   const Fixture f;
   const auto again = read_sweep(f.sweep.path);
   REQUIRE(again.has_value());
@@ -106,7 +106,7 @@ TEST_CASE("a sweep's record is read back as it was written, and a damaged one is
   }
 }
 
-TEST_CASE("a point's journal is its array's, with the task's own job") {
+TEST_CASE("the journal of a point is its array's, with the job id of the task") {
   const Fixture f;
   const auto first = read_submission(f.point(2));
   REQUIRE(first.has_value());
@@ -119,7 +119,7 @@ TEST_CASE("a point's journal is its array's, with the task's own job") {
   CHECK((*unsent)->job.id.empty());
 }
 
-TEST_CASE("the user's own output pattern is expanded for each task") {
+TEST_CASE("the user's output pattern is expanded for each task") {
   CHECK(expand_output_pattern("o_%A_%a", "70_1", "eva") == "o_70_1");
   CHECK_FALSE(expand_output_pattern("o_%j", "70_1", "eva").has_value());
   CHECK_FALSE(expand_output_pattern("o_%a", "70", "eva").has_value());
@@ -137,7 +137,7 @@ TEST_CASE("a point is found by its number, its job and its path, and a sweep by 
   CHECK(f.id("no/1").find("no run 'no'") != std::string::npos);
 }
 
-TEST_CASE("the run that counts for a point is the last one that it was submitted again as") {
+TEST_CASE("the current run of a point is the last one with which it was resubmitted") {
   const Fixture f;
   CHECK(current_run_of(f.point(0)) == f.point(0));
   const fs::path second = f.runs / "second", third = f.runs / "third";
@@ -154,7 +154,7 @@ TEST_CASE("the run that counts for a point is the last one that it was submitted
   CHECK(current_run_of(f.point(0)) == f.point(0));
 }
 
-TEST_CASE("all runs of a point are known, in the order in which they were submitted") {
+TEST_CASE("runs_of_point() returns all runs of a point in the order of submission") {
   const Fixture f;
   const fs::path second = f.runs / "second";
   fs::create_directories(second);
@@ -164,9 +164,7 @@ TEST_CASE("all runs of a point are known, in the order in which they were submit
   CHECK(runs_of_point(f.point(1)) == std::vector<fs::path>{f.point(1)});
 }
 
-TEST_CASE(
-    "a point whose array was never sent says so and how to go on, and one whose array's sbatch was "
-    "interrupted, too") {
+TEST_CASE("the status of a point whose array was not submitted has the reason and the remedy") {
   const Fixture f;
   const auto assessed = [&] {
     auto facts = RunInspector::read_facts(f.point(1));
@@ -177,8 +175,7 @@ TEST_CASE(
   CHECK(status.state == RunState::kNotSubmitted);
   CHECK(status.detail ==
         "it was not submitted: the submission ended before its array's turn; `dlrun resubmit` of "
-        "the sweep submits what "
-        "is missing");
+        "the sweep submits the missing points");
   Submission intent;
   intent.token = std::string(32, 'c');
   REQUIRE(write_submission(array_path(f.sweep.path, 1), intent).has_value());
@@ -196,7 +193,7 @@ TEST_CASE("if two processes submit the missing points of a sweep, one is refused
     const auto second = SubmissionLock::take(f.sweep.path);
     REQUIRE_FALSE(second.has_value());
     CHECK(second.error().code == Errc::kRefused);
-    // A lock that is not obtained leaves the file of the one that is held.
+    // A process that does not obtain the lock leaves the holder's lock file in place.
     { const auto third = SubmissionLock::hold(f.sweep.path); }
     CHECK(is_being_submitted(f.sweep.path));
   }
@@ -204,7 +201,9 @@ TEST_CASE("if two processes submit the missing points of a sweep, one is refused
   CHECK(SubmissionLock::take(f.sweep.path).has_value());
 }
 
-TEST_CASE("a sweep runs while points go on, and has failed when one has and none goes on") {
+TEST_CASE(
+    "a sweep is running while any point is unfinished, and failed if a point failed and none is "
+    "unfinished") {
   using S = RunState;
   CHECK(sum({S::kPending, S::kPending}) == S::kPending);
   CHECK(sum({S::kCompleted, S::kPending}) == S::kRunning);
@@ -217,12 +216,13 @@ TEST_CASE("a sweep runs while points go on, and has failed when one has and none
   CHECK(sum({S::kCompleted, S::kUnknown}) == S::kUnknown);
 }
 
-TEST_CASE("a point that was cancelled before it started is cancelled when Slurm has forgotten it") {
+TEST_CASE(
+    "a point that was cancelled before its start stays cancelled after Slurm has forgotten it") {
   const Fixture f;
   const auto state = [&] {
     auto facts = RunInspector::read_facts(f.point(2));
     REQUIRE(facts.has_value());
-    facts->was_asked = true;
+    facts->has_answer = true;
     return assess(std::move(*facts)).state;
   };
   CHECK(state() == RunState::kUnknown);
@@ -233,7 +233,8 @@ TEST_CASE("a point that was cancelled before it started is cancelled when Slurm 
   CHECK(state() == RunState::kUnknown);
 }
 
-TEST_CASE("a run that was cancelled before it started is cancelled when Slurm has forgotten it") {
+TEST_CASE(
+    "a run that was cancelled before its start stays cancelled after Slurm has forgotten it") {
   const Fixture f;
   const fs::path run = f.runs / "plain";
   fs::create_directories(run);
@@ -241,7 +242,7 @@ TEST_CASE("a run that was cancelled before it started is cancelled when Slurm ha
   const auto state = [&] {
     auto facts = RunInspector::read_facts(run);
     REQUIRE(facts.has_value());
-    facts->was_asked = true;
+    facts->has_answer = true;
     return assess(std::move(*facts)).state;
   };
   CHECK(state() == RunState::kUnknown);
@@ -250,9 +251,8 @@ TEST_CASE("a run that was cancelled before it started is cancelled when Slurm ha
 }
 
 TEST_CASE(
-    "an array's open submission is settled by what its tasks claimed, else by its comment, and a "
-    "point's is its "
-    "array's") {
+    "an array's open submission is settled by a task's claim, else by its comment, and also "
+    "settles its points") {
   const Fixture f;
   const fs::path array = array_path(f.sweep.path, 0);
   Submission intent;
@@ -262,7 +262,7 @@ TEST_CASE(
   auto point = read_submission(f.point(2));
   REQUIRE((point.has_value() && point->has_value()));
   CHECK(settle(f.point(2), **point, slurm)->state == Submission::State::kIntent);
-  CHECK(slurm.asked == 1);
+  CHECK(slurm.find_calls == 1);
   Fixture::put(f.point(0) / "claim", R"({"cluster":"c","job":"90_0","token":"another"})");
   CHECK(settle(f.point(2), **point, slurm)->state == Submission::State::kIntent);
   Fixture::put(f.point(0) / "claim",
@@ -271,11 +271,11 @@ TEST_CASE(
   REQUIRE(settled.has_value());
   CHECK(settled->job.id == "90_1");
   CHECK((*read_submission(array))->job.id == "90");
-  CHECK(slurm.asked == 2);
+  CHECK(slurm.find_calls == 2);
   // An array that was never submitted has no token to look for.
   const auto unsent = read_submission(f.point(1));
   CHECK(settle(f.point(1), **unsent, slurm)->state == Submission::State::kIntent);
-  CHECK(slurm.asked == 2);
+  CHECK(slurm.find_calls == 2);
 }
 
 }  // namespace dlrun

@@ -35,7 +35,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("SHA-256 is the standard's") {
+TEST_CASE("the SHA-256 of a file matches the standard's example") {
   const TemporaryDirectory folder;
   REQUIRE(write_file_atomic(folder.path() / "abc", "abc").has_value());
   CHECK(*sha256_of_file(folder.path() / "abc") ==
@@ -43,7 +43,8 @@ TEST_CASE("SHA-256 is the standard's") {
 }
 
 TEST_CASE_FIXTURE(
-    Fixture, "staging copies programs and modules, executable, and does nothing the second time") {
+    Fixture,
+    "staging copies programs and modules as executables, and does nothing the second time") {
   REQUIRE(stage_tools(root, runs, tools).has_value());
   const auto agent = tools_directory(runs, tools) / "dlrun-agent";
   CHECK(*sha256_of_file(agent) == tools.files[0].sha256);
@@ -55,8 +56,7 @@ TEST_CASE_FIXTURE(
   CHECK(stage_tools(root, runs, tools).has_value());
 }
 
-TEST_CASE_FIXTURE(
-    Fixture, "what copies that were killed have left is removed, but not what one may be writing") {
+TEST_CASE_FIXTURE(Fixture, "partial copies of killed processes are removed, but not recent ones") {
   const auto place = tools_directory(runs, tools);
   std::filesystem::create_directories(place);
   for (const char* name : {"dlrun-agent.tmp-00", "dlrun-agent.tmp-11"})
@@ -69,9 +69,9 @@ TEST_CASE_FIXTURE(
   CHECK(std::filesystem::exists(place / "dlrun-agent.tmp-11"));
 }
 
-TEST_CASE_FIXTURE(
-    Fixture,
-    "each user of a runs folder has agents of their own, and nobody else's are taken for them") {
+TEST_CASE_FIXTURE(Fixture,
+                  "each user of a runs folder has an own folder for agents, and another user's "
+                  "files are never used") {
   const auto place = tools_directory(runs, tools);
   CHECK(place.parent_path() == runs / fmt::format(".agents-{}", ::geteuid()));
   std::filesystem::create_directories(runs / ".agents-1");  // the folder of another user's agents
@@ -79,7 +79,7 @@ TEST_CASE_FIXTURE(
   REQUIRE(stage_tools(root, runs, tools).has_value());
   CHECK(check_tools_place(runs, tools).has_value());
   if (::geteuid() != 0) {
-    MESSAGE("the rest needs root, to give files to another user");
+    MESSAGE("the rest is skipped: only root can give files to another user");
     return;
   }
   for (const auto& made : {place.parent_path(), place}) {
@@ -96,7 +96,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(Fixture,
-                  "a place for agents that others may write, or that is a link, is refused") {
+                  "a folder for agents that others may write, or that is a link, is refused") {
   REQUIRE(stage_tools(root, runs, tools).has_value());
   const auto place = tools_directory(runs, tools);
   REQUIRE(::chmod(place.c_str(), 0770) == 0);
@@ -109,8 +109,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(check_tools_place(runs, tools).error().code == Errc::kInvalid);
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "a runs folder in which others may rename what lies there is warned about") {
+TEST_CASE_FIXTURE(Fixture, "a runs folder in which others may rename files causes a warning") {
   std::filesystem::create_directories(runs);
   REQUIRE(::chmod(runs.c_str(), 0755) == 0);
   CHECK_FALSE(warning_about_place(runs).has_value());
@@ -123,10 +122,11 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK_FALSE(warning_about_place(runs).has_value());
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "a folder of another user is warned about, sticky or not, and at any depth") {
+TEST_CASE_FIXTURE(
+    Fixture,
+    "a runs folder in another user's folder causes a warning, sticky or not, and at any depth") {
   if (::geteuid() != 0) {
-    MESSAGE("does nothing: only root can give a folder to another user");
+    MESSAGE("skipped: only root can give a folder to another user");
     return;
   }
   const auto deeper = runs / "deeper";
@@ -145,8 +145,8 @@ TEST_CASE_FIXTURE(Fixture,
   }
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "a program that dlrun was not built with is refused and nothing of it is left") {
+TEST_CASE_FIXTURE(
+    Fixture, "a program with another checksum than dlrun's build is refused, and no copy is left") {
   char& digit = tools.files[0].sha256[0];
   digit = digit == '0' ? '1' : '0';
   const auto staged = stage_tools(root, runs, tools);
@@ -156,7 +156,7 @@ TEST_CASE_FIXTURE(Fixture,
 }
 
 TEST_CASE_FIXTURE(Fixture,
-                  "a missing program is named, a module that is not installed is passed over") {
+                  "a missing program is an error that names it, and a missing module is ignored") {
   std::filesystem::remove(root / "lib/dlrun/dlrun-comm-x.so");
   CHECK(stage_tools(root, runs, tools).has_value());
   std::filesystem::remove_all(runs);
@@ -167,7 +167,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(staged.error().message.find("dlrun-trainer") != std::string::npos);
 }
 
-TEST_CASE("a log is read as it grows, and from its start when it was cut") {
+TEST_CASE("a growing log is read further, and a truncated log is read again from its start") {
   const TemporaryDirectory folder;
   LogReader reader(folder.path() / "log", RunFacts{});
   CHECK(reader.read_more()->empty());
@@ -183,7 +183,7 @@ TEST_CASE("a log is read as it grows, and from its start when it was cut") {
   CHECK(*reader.read_more() == "new\n");
 }
 
-TEST_CASE("a log's tail begins at a line") {
+TEST_CASE("a log's tail begins at the start of a line") {
   const TemporaryDirectory folder;
   REQUIRE(write_file_atomic(folder.path() / "log", "1\n2\n3\n").has_value());
   const auto tail = [&](std::size_t lines) {
@@ -197,7 +197,7 @@ TEST_CASE("a log's tail begins at a line") {
   CHECK(tail(0).empty());
 }
 
-TEST_CASE("sbatch's output patterns are expanded where they can be") {
+TEST_CASE("sbatch's output patterns are expanded if dlrun knows the values") {
   CHECK(expand_output_pattern("out_%j_%u_100%%", "42", "eva") == "out_42_eva_100%");
   CHECK_FALSE(expand_output_pattern("out_%N", "42", "eva").has_value());
   CHECK_FALSE(expand_output_pattern("out_%", "42", "eva").has_value());

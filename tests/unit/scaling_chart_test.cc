@@ -22,14 +22,15 @@ std::vector<ScalingFigure> figures_of(const ScalingModel& model, std::initialize
 }  // namespace
 
 TEST_CASE(
-    "a step costs compute, and of a ring all-reduce 2(n-1) latencies and 2(n-1)/n transfers") {
+    "a modelled step has compute time, and 2(n-1) latencies and 2(n-1)/n transfers of a ring "
+    "all-reduce") {
   const ScalingModel model{1e-3, 1e-5, 4e-4};
   CHECK(model.step_s(1) == doctest::Approx(1e-3));
   CHECK(model.step_s(4) == doctest::Approx(1e-3 + 6e-5 + 6e-4));
   CHECK(model.samples_per_s(4, kBatch) == doctest::Approx(4 * 32 / 1.66e-3));
 }
 
-TEST_CASE("three numbers of ranks give back the model that made them") {
+TEST_CASE("measurements at three or more numbers of ranks give back their model") {
   const ScalingModel model{1e-3, 1e-5, 4e-4};
   const auto fits = fit_scaling(figures_of(model, {1, 2, 4, 8}), kBatch);
   REQUIRE(fits.size() == 1);
@@ -39,13 +40,13 @@ TEST_CASE("three numbers of ranks give back the model that made them") {
 }
 
 TEST_CASE(
-    "two numbers of ranks leave open what is latency and what is transfer: both ends are told, and "
-    "one tells nothing") {
+    "two numbers of ranks give a range from all latency to all transfer, and one number gives no "
+    "model") {
   const ScalingModel model{1e-3, 1e-5, 4e-4};
   const auto figures = figures_of(model, {1, 2});
   const auto fits = fit_scaling(figures, kBatch);
   REQUIRE(fits.size() == 2);
-  const auto modelled = continue_scaling(figures, fits, kBatch);
+  const auto modelled = predict_scaling(figures, fits, kBatch);
   REQUIRE(modelled.size() == 9);  // 4, 8, ... 1024
   CHECK(modelled.front().ranks == 4);
   CHECK(modelled.back().ranks == 1024);
@@ -55,10 +56,10 @@ TEST_CASE(
     CHECK(truth <= one.high);
   }
   CHECK(fit_scaling(figures_of(model, {2}), kBatch).empty());
-  CHECK(continue_scaling(figures_of(model, {2}), {}, kBatch).empty());
+  CHECK(predict_scaling(figures_of(model, {2}), {}, kBatch).empty());
 }
 
-TEST_CASE("no cost is negative: what runs faster than it should is modelled without cost") {
+TEST_CASE("no modelled cost is negative: superlinear speed-up gives a model without costs") {
   const std::vector<ScalingFigure> figures{{1, 1, 100, "a"}, {2, 2, 210, "b"}, {4, 4, 430, "c"}};
   const auto fits = fit_scaling(figures, kBatch);
   REQUIRE(fits.size() == 1);
@@ -67,21 +68,23 @@ TEST_CASE("no cost is negative: what runs faster than it should is modelled with
   CHECK(fits[0].samples_per_s(1024, kBatch) == doctest::Approx(1024 * 105.5).epsilon(0.03));
 }
 
-TEST_CASE("speed-up and efficiency are beside the fewest ranks, also where these are several") {
+TEST_CASE(
+    "speed-up and efficiency are relative to the smallest number of ranks, also if it is above "
+    "one") {
   const std::vector<ScalingFigure> figures{{1, 4, 400, "a"}, {2, 8, 600, "b"}};
   CHECK(speed_up(figures, 600) == doctest::Approx(1.5));
   CHECK(efficiency(figures, 8, 600) == doctest::Approx(0.75));
 }
 
-TEST_CASE("the table calls modelled what is, and says why there is a span") {
+TEST_CASE("the table marks modelled numbers, and gives the reason for their range") {
   const std::vector<ScalingFigure> figures{{1, 2, 20'000, "one"}, {2, 4, 30'000, "two"}};
   const auto fits = fit_scaling(figures, kBatch);
-  const auto modelled = continue_scaling(figures, fits, kBatch);
+  const auto modelled = predict_scaling(figures, fits, kBatch);
   const std::string text = scaling_table(figures, fits, modelled, "step").plain();
   CHECK(text.find("    1      2        20k      1.00       100 %  one\n") != std::string::npos);
   CHECK(text.find("    2      4        30k      1.50        75 %  two\n") != std::string::npos);
   CHECK(text.find("modelled, not measured: n ranks take for a step ") != std::string::npos);
-  CHECK(text.find("do not tell latency and transfer apart") != std::string::npos);
+  CHECK(text.find("cannot separate latency from transfer") != std::string::npos);
   CHECK(text.find("RANKS  SAMPLES/S, MODELLED") != std::string::npos);
   const std::string bars = scaling_bars(figures, modelled).plain();
   CHECK(count(bars, "░") > 0);
@@ -89,11 +92,9 @@ TEST_CASE("the table calls modelled what is, and says why there is a span") {
   CHECK(scaling_table(figures, {}, {}, "step").plain().find("modelled") == std::string::npos);
 }
 
-TEST_CASE(
-    "the drawing has what was measured, what is modelled, dashed and named, and a line of no "
-    "cost") {
+TEST_CASE("the drawing has the measured and the modelled curves, and no invalid numbers") {
   const std::vector<ScalingFigure> figures{{1, 2, 20'000, "one"}, {2, 4, 30'000, "two"}};
-  const auto modelled = continue_scaling(figures, fit_scaling(figures, kBatch), kBatch);
+  const auto modelled = predict_scaling(figures, fit_scaling(figures, kBatch), kBatch);
   const std::string svg = scaling_svg(figures, modelled, "a <b> & c");
   CHECK(svg.starts_with("<svg xmlns="));
   CHECK(svg.ends_with("</svg>\n"));

@@ -55,8 +55,9 @@ launch: {preset: torch, command: [python, base.py]}
 
 }  // namespace
 
-TEST_CASE_FIXTURE(
-    Folder, "maps merge, lists and values replace, and each value names the file it came from") {
+TEST_CASE_FIXTURE(Folder,
+                  "maps of a base are merged, lists and values are replaced, and each value's "
+                  "origin is the right file") {
   write("common.yaml", kCommon);
   write("exp.yaml", R"(base: common.yaml
 name: exp
@@ -79,7 +80,7 @@ environment:
   CHECK_FALSE(has(resolved_yaml(got), "base:"));
 }
 
-TEST_CASE_FIXTURE(Folder, "a null takes an inherited value, map entry, map or section away") {
+TEST_CASE_FIXTURE(Folder, "null removes an inherited value, map entry, map or section") {
   write("common.yaml", kCommon);
   write("exp.yaml",
         "base: common.yaml\nresources: {mem: null, mem_per_cpu: 1G}\nenvironment: {vars: {A: "
@@ -102,8 +103,9 @@ TEST_CASE_FIXTURE(Folder, "a null takes an inherited value, map entry, map or se
   CHECK(loaded("empty.yaml").spec.environment.modules_load.size() == 2);
 }
 
-TEST_CASE_FIXTURE(Folder,
-                  "a chain of files, each relative to its own folder, and so are the paths in it") {
+TEST_CASE_FIXTURE(
+    Folder,
+    "a chain of bases works, and paths are relative to the folder of the file that contains them") {
   write("site/root.yaml", "resources: {time: 2h, partition: root}\nenvironment: {venv: ./venv}\n");
   write("team/common.yaml",
         "base: ../site/root.yaml\nresources: {partition: team}\nlaunch: {command: [./run.sh]}\n");
@@ -118,7 +120,7 @@ TEST_CASE_FIXTURE(Folder,
   CHECK(got.bases[1].name == "site/root.yaml");
 }
 
-TEST_CASE_FIXTURE(Folder, "--set chooses the base, or none") {
+TEST_CASE_FIXTURE(Folder, "--set can change or remove the base") {
   write("common.yaml", kCommon);
   write("other.yaml", "resources: {partition: other, time: 1m}\nlaunch: {command: [x]}\n");
   write("exp.yaml", "base: common.yaml\n");
@@ -126,7 +128,7 @@ TEST_CASE_FIXTURE(Folder, "--set chooses the base, or none") {
   CHECK_FALSE(loaded("exp.yaml", {"base=null"}).spec.resources.partition.has_value());
 }
 
-TEST_CASE_FIXTURE(Folder, "a cycle is refused where it closes") {
+TEST_CASE_FIXTURE(Folder, "a cycle of bases is refused at the line that closes it") {
   write("a.yaml", "name: a\nbase: b.yaml\n");
   write("b.yaml", "base: a.yaml\n");
   CHECK(has(refused("a.yaml"),
@@ -140,14 +142,15 @@ TEST_CASE_FIXTURE(Folder, "a cycle is refused where it closes") {
 }
 
 TEST_CASE_FIXTURE(
-    Folder, "what is wrong in a base is told at its own place, beside what is wrong in the spec") {
+    Folder,
+    "errors in a base are reported at their place in the base, together with errors in the spec") {
   write("common.yaml", "resources:\n  nodez: 2\nlaunch: {command: [x]}\n");
   write("exp.yaml", "base: common.yaml\nresources: {tasks_per_node: 0}\n");
-  const std::string said = refused("exp.yaml");
-  CHECK(has(said, "exp.yaml:2:29: error: resources.tasks_per_node"));
-  CHECK(has(said, "common.yaml:2:3: error: unknown key 'nodez' in resources"));
-  CHECK(has(said, "    2 |   nodez: 2\n"));
-  CHECK(said.find("exp.yaml:2:29") < said.find("common.yaml:2:3"));
+  const std::string errors = refused("exp.yaml");
+  CHECK(has(errors, "exp.yaml:2:29: error: resources.tasks_per_node"));
+  CHECK(has(errors, "common.yaml:2:3: error: unknown key 'nodez' in resources"));
+  CHECK(has(errors, "    2 |   nodez: 2\n"));
+  CHECK(errors.find("exp.yaml:2:29") < errors.find("common.yaml:2:3"));
 
   // A check across several keys fails because of a value from the base.
   write("common.yaml", "resources: {time: 1m, gres: gpu:2}\nlaunch: {command: [x]}\n");
@@ -158,7 +161,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(Folder,
-                  "a base that is missing, not a map or no YAML is refused with its place") {
+                  "a base that is missing, not a map or not YAML is refused with its place") {
   write("exp.yaml", "name: x\nbase: none.yaml\n");
   CHECK(has(refused("exp.yaml"),
             "exp.yaml:2:7: error: base: " + path("none.yaml") + ": No such file"));
@@ -174,7 +177,7 @@ TEST_CASE_FIXTURE(Folder,
 }
 
 TEST_CASE_FIXTURE(
-    Folder, "nothing of a base that is no spec is shown: its author may have named any file") {
+    Folder, "no text of a base that is not a spec is shown, because `base` may name any file") {
   write("exp.yaml", "base: private\n");
   for (const char* text :
        {"-----BEGIN OPENSSH PRIVATE KEY-----\nsecretword\n", "secretword\n", "!secretword x\n",
@@ -183,24 +186,24 @@ TEST_CASE_FIXTURE(
         "machine x login y password secretword: z\n"}) {
     CAPTURE(text);
     write("private", text);
-    const auto said = refused("exp.yaml");
-    CHECK(has(said, "private:"));
-    CHECK(has(said, "a base's text is not shown"));
-    CHECK_FALSE(has(said, "secretword"));
-    CHECK_FALSE(has(said, "PRIVATE KEY"));
+    const auto errors = refused("exp.yaml");
+    CHECK(has(errors, "private:"));
+    CHECK(has(errors, "a base's text is not shown"));
+    CHECK_FALSE(has(errors, "secretword"));
+    CHECK_FALSE(has(errors, "PRIVATE KEY"));
   }
 }
 
 TEST_CASE_FIXTURE(Folder, "keys that an unreadable base may contain are not reported as missing") {
   write("exp.yaml", "base: nowhere.yaml\nresources: {nodez: 1}\n");
-  const auto said = refused("exp.yaml");
-  CHECK(has(said, "exp.yaml:1:7: error: base: "));
-  CHECK(has(said, "nodez"));
-  CHECK_FALSE(has(said, "resources.time is not given"));
-  CHECK_FALSE(has(said, "launch.command"));
+  const auto errors = refused("exp.yaml");
+  CHECK(has(errors, "exp.yaml:1:7: error: base: "));
+  CHECK(has(errors, "nodez"));
+  CHECK_FALSE(has(errors, "resources.time is not given"));
+  CHECK_FALSE(has(errors, "launch.command"));
 }
 
-TEST_CASE_FIXTURE(Folder, "the limits hold for all files together") {
+TEST_CASE_FIXTURE(Folder, "the limits on size apply to all files of a spec together") {
   const std::string filler(600'000, '#');
   write("common.yaml", filler + "\n" + std::string(kCommon));
   write("exp.yaml", "base: common.yaml\n");

@@ -32,8 +32,8 @@ std::string item(const std::string& url, const std::string& more = "") {
 }
 
 TEST_CASE(
-    "a download is a url and a checksum, and the file has the url's last name, or one that is "
-    "given") {
+    "a download has a url and a checksum, and its file name is the last part of the url unless the "
+    "spec sets one") {
   const auto loaded = load_spec(
       request("[{url: https://h.org:8080/a/b.gz?v=1#x, sha256: " + std::string(64, 'A') +
               "}, {url: http://h/get%20it, sha256: " + kSum + ", file: c.gz, bytes: 42}]"));
@@ -60,16 +60,16 @@ TEST_CASE(
   CHECK(resolved->spec.train.downloads[1].file == "c.gz");
 }
 
-TEST_CASE("a user or a password in a url is refused, and shown nowhere") {
+TEST_CASE("a user or a password in a url is refused, and never shown") {
   for (const std::string url :
        {"https://me:canary@h/f", "https://canary@h/f", "ftp://me:canary@h/f", "me:canary@h/f",
         "https:/me:canary@h/f", "https:me:canary@h/f", "https://me:can/ary@h/f",
         "https://me:can?ary@h/f", "https://me:canary#1@h/f", "https://canary@[::1]:80/f"}) {
-    const std::string said = refused(request(item(url)));
+    const std::string errors = refused(request(item(url)));
     CAPTURE(url);
-    CHECK(has(said, "exp.yaml:4:"));
-    CHECK(has(said, "train.data.download: this url has a user or a password in it"));
-    CHECK_FALSE(has(said, "can"));
+    CHECK(has(errors, "exp.yaml:4:"));
+    CHECK(has(errors, "train.data.download: this url holds a user or a password"));
+    CHECK_FALSE(has(errors, "can"));
     auto set = request("[]");
     set.sets = {"train.data.download=" + item(url)};
     const std::string said_of_set = refused(set);
@@ -80,10 +80,10 @@ TEST_CASE("a user or a password in a url is refused, and shown nowhere") {
        {"https://h/f@2", "https://h:80/@scope/f", "https://[::1]/@/f", "https://[::1]:8080/@/f"})
     CHECK(load_spec(request(item(url))).has_value());
   CHECK(has(refused(request(item("h.org/@scope/f"))),
-            "'h.org/@scope/f' is no https:// or http:// url"));
+            "'h.org/@scope/f' is not an https:// or http:// url"));
 }
 
-TEST_CASE("a url's password is not shown either if the line has another error") {
+TEST_CASE("a url's password is not shown if the line has another error") {
   const std::string url = "https://me:canary@h/f", sum = ", sha256: " + kSum;
   for (const std::string& downloads :
        {"[{url: \"" + url + "\", md5: x" + sum + "}]",
@@ -91,9 +91,9 @@ TEST_CASE("a url's password is not shown either if the line has another error") 
         "{url: \"" + url + "\"}", "[{url: [\"" + url + "\"]}]", "[{url: '" + url + "', url: x}]",
         "[{Url: " + url + "}]", "[{url: \"" + url + "\" x}]"}) {
     CAPTURE(downloads);
-    const std::string said = refused(request(downloads));
-    CHECK(has(said, "    4 | (not shown)\n"));
-    CHECK_FALSE(has(said, "canary"));
+    const std::string errors = refused(request(downloads));
+    CHECK(has(errors, "    4 | (not shown)\n"));
+    CHECK_FALSE(has(errors, "canary"));
     auto set = request("[]");
     set.sets = {"train.data.download=" + downloads};
     const std::string said_of_set = refused(set);
@@ -106,7 +106,7 @@ TEST_CASE("a url's password is not shown either if the line has another error") 
             "docker://me@nvcr.io#a"));
 }
 
-TEST_CASE("what is no download is refused, with its place") {
+TEST_CASE("a malformed download is refused with its place") {
   const auto of = [](const std::string& downloads) { return refused(request(downloads)); };
   CHECK(has(of("[{sha256: " + kSum + "}]"),
             "exp.yaml:4:47: error: train.data.download: url is missing"));
@@ -116,10 +116,10 @@ TEST_CASE("what is no download is refused, with its place") {
             "sha256 is 'abc', expected 64 hexadecimal digits"));
   CHECK(has(of("[{url: https://h/f, sha256: " + std::string(64, 'g') + "}]"),
             "expected 64 hexadecimal digits"));
-  CHECK(has(of(item("ftp://h/f")), "'ftp://h/f' is no https:// or http:// url"));
-  CHECK(has(of(item("file:///etc/passwd")), "is no https:// or http:// url"));
-  CHECK(has(of(item("https:///f")), "is not a url that a file can be fetched from"));
-  CHECK(has(of(item("https://h/a b")), "is not a url that a file can be fetched from"));
+  CHECK(has(of(item("ftp://h/f")), "'ftp://h/f' is not an https:// or http:// url"));
+  CHECK(has(of(item("file:///etc/passwd")), "is not an https:// or http:// url"));
+  CHECK(has(of(item("https:///f")), "is not the url of a file"));
+  CHECK(has(of(item("https://h/a b")), "is not the url of a file"));
   CHECK(has(of(item("https://h/d/")), "does not end with a file's name; give one with file: NAME"));
   CHECK(has(of(item("https://h/a%2Fb")), "does not end with a file's name"));
   CHECK(has(of(item("https://h/.hidden")), "does not end with a file's name"));
@@ -136,19 +136,21 @@ TEST_CASE("what is no download is refused, with its place") {
       "two downloads would be the file 'f'"));
 }
 
-TEST_CASE("downloads need a folder and a dataset that is read from files, and go into one folder") {
+TEST_CASE(
+    "downloads need a data folder and a dataset that is read from files, and all points of a sweep "
+    "have the same ones") {
   const std::string f = item("https://h/f");
   CHECK(has(refused(request(f, "dataset: mnist")),
             "train.data.download: train.data.path is missing"));
   CHECK(has(refused(request(f, "path: ./d")),
-            "train.data.download: train.data.dataset says digits, or nothing"));
-  CHECK(has(refused(request(f, "dataset: digits, path: ./d")), "train.data.dataset says digits"));
+            "train.data.download needs a dataset that is read from files"));
+  CHECK(has(refused(request(f, "dataset: digits, path: ./d")), "needs a dataset that is read"));
   CHECK(has(refused(request(f, "dataset: mnist, path: ./d",
                             "sweep: {parameters: {train.data.path: [a, b]}}\n")),
-            "the sweep gives its points several train.data.path"));
+            "the sweep sets several values of train.data.path"));
   CHECK(has(
       refused(request(f, "dataset: mnist, path: ./d", "sweep: {points: [{train.data.path: a}]}\n")),
-      "the sweep gives its points several train.data.path"));
+      "the sweep sets several values of train.data.path"));
   CHECK(has(refused(request(f, "dataset: mnist, path: ./d",
                             "sweep: {points: [{train.data.download: []}]}\n")),
             "'train.data.download' cannot be swept: all points of a sweep have the same files"));

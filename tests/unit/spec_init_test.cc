@@ -26,7 +26,7 @@ std::string text_of(InitAnswers answers, const SiteProfile& site) {
 }
 
 TEST_CASE(
-    "a first spec loads without an error or a warning at every site, and in each of its "
+    "the spec of init loads without an error or a warning at every site, in each of its "
     "partitions") {
   for (const std::string& name : site_names({})) {
     const SiteProfile site = find_site(name, {})->profile;
@@ -46,7 +46,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("uncommented, the keys that a first spec suggests are keys, and make a valid spec") {
+TEST_CASE("the commented keys in the spec of init give a valid spec when they are uncommented") {
   for (const std::string& name : site_names({})) {
     const SiteProfile site = find_site(name, {})->profile;
     InitAnswers answers;
@@ -76,7 +76,7 @@ TEST_CASE("uncommented, the keys that a first spec suggests are keys, and make a
   }
 }
 
-TEST_CASE("every answer is in the spec, whatever it is") {
+TEST_CASE("every answer to init is in the spec unchanged") {
   InitAnswers answers;
   answers.name = "my-run";
   answers.nodes = 2;
@@ -109,7 +109,8 @@ TEST_CASE("every answer is in the spec, whatever it is") {
 }
 
 TEST_CASE(
-    "a first spec with an image starts the command in its own folder, whatever runs the image") {
+    "the spec of init with an image starts the command in the spec's folder with every container "
+    "runtime") {
   for (const char* runtime : {"pyxis", "enroot", "apptainer", "charliecloud"}) {
     InitAnswers answers;
     answers.image = "./a.sqsh";
@@ -125,9 +126,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "an image of a registry gets the form that the site's runtime takes, or the one that is asked "
-    "for") {
+TEST_CASE("an image in a registry gets the form of the site's container runtime, or of --runtime") {
   const auto image = [](const char* site, std::optional<std::string> runtime, const char* name) {
     InitAnswers answers;
     answers.site = site;
@@ -148,7 +147,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a first job is no longer than the partition allows, and takes one slice of a sliced GPU") {
+    "the job of init is not longer than the partition allows, and uses one slice of a sliced GPU") {
   SiteProfile site;
   site.default_partition = "p";
   site.partitions["p"].max_time_seconds = 600;

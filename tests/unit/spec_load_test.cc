@@ -46,7 +46,7 @@ std::string refused_with(std::string_view more, std::vector<std::string> sets = 
   return refused(request(std::string(kMinimal) + std::string(more), std::move(sets)));
 }
 
-TEST_CASE("every key of the table has a help text, one row, and a name that suggestions can find") {
+TEST_CASE("every key has a help text, exactly one row, and a name that suggestions can find") {
   for (const KeyRow& row : spec_keys()) {
     INFO(row.path);
     CHECK_FALSE(row.help.empty());
@@ -63,7 +63,7 @@ TEST_CASE("every key of the table has a help text, one row, and a name that sugg
   }
 }
 
-TEST_CASE("a key whose part is not built is refused by name, wherever it comes from") {
+TEST_CASE("a key that is not supported yet is refused by name, in the file and in --set") {
   for (const KeyRow& row : spec_keys()) {
     if (row.is_supported()) continue;
     INFO(row.path);
@@ -80,7 +80,8 @@ TEST_CASE("a key whose part is not built is refused by name, wherever it comes f
 }
 
 TEST_CASE(
-    "an unknown key names the nearest one of its section, else the key of that name elsewhere") {
+    "the error for an unknown key suggests the nearest key of its section, else a key of that name "
+    "elsewhere") {
   CHECK(has(refused_with("environment: {varz: {}}"),
             "unknown key 'varz' in environment; did you mean 'vars'?"));
   CHECK(has(refused_with("partition: x"), "did you mean 'resources.partition'?"));
@@ -88,7 +89,7 @@ TEST_CASE(
   CHECK(has(refused_with("resources.nodes: 2"), "unknown key 'resources.nodes'"));
 }
 
-TEST_CASE("origins name the file, --set, the environment and the site") {
+TEST_CASE("the origin of a value is the file, --set or the environment") {
   auto made =
       request("resources: {time: 1m, nodes: 2}\nlaunch: {command: [x]}\n", {"resources.time=2m"});
   made.env.set("SBATCH_ACCOUNT", "proj");
@@ -101,8 +102,8 @@ TEST_CASE("origins name the file, --set, the environment and the site") {
 }
 
 TEST_CASE(
-    "sbatch's own variables of account, partition and QOS are defaults: the spec beats each of "
-    "them") {
+    "sbatch's variables for account, partition and QOS are defaults, and the spec takes "
+    "precedence") {
   struct Default {
     const char* variable;
     const char* key;
@@ -125,14 +126,16 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("inside a job the outer job's SBATCH variables mean nothing") {
+TEST_CASE("inside a job the SBATCH variables of the outer job are ignored") {
   auto made = request(kMinimal);
   made.env.set("SBATCH_ACCOUNT", "outer");
   made.env.set("SLURM_JOB_ID", "7");
   CHECK_FALSE(loaded(made).spec.resources.account.has_value());
 }
 
-TEST_CASE("--set beats the file, the last --set beats the first, null takes a value away") {
+TEST_CASE(
+    "--set takes precedence over the file, the last --set over the first, and null removes a "
+    "value") {
   const std::string_view text =
       "resources: {time: 1m, nodes: 2, mem: 1G}\nlaunch: {command: [x]}\n";
   const auto spec =
@@ -158,7 +161,7 @@ TEST_CASE("a plain --set value is the text itself, and quotes, lists and maps ar
   CHECK(spec.launch.command == std::vector<std::string>{"a", "b c"});
 }
 
-TEST_CASE("--set of one variable leaves the file's others") {
+TEST_CASE("--set of one variable keeps the file's other variables") {
   const auto vars =
       with("environment: {vars: {A: 1, B: 2}}", {"environment.vars.B=3", "environment.vars.C=4"})
           .spec.environment.vars;
@@ -168,7 +171,8 @@ TEST_CASE("--set of one variable leaves the file's others") {
   CHECK(sorted == expected);
 }
 
-TEST_CASE("a wrong --set shows the argument with a caret under the key or the value") {
+TEST_CASE(
+    "the error for a wrong --set shows the argument with a caret under the key or the value") {
   const std::string text = refused_with(
       "", {"resources.nodes=four", "resources.nodez=4", "resources", "launch.command=[a"});
   CHECK(has(text,
@@ -180,13 +184,13 @@ TEST_CASE("a wrong --set shows the argument with a caret under the key or the va
   CHECK(has(text, "--set launch.command=[a"));
 }
 
-TEST_CASE("--set of something below a single value is refused") {
+TEST_CASE("--set of a key below a single value is refused") {
   CHECK(has(refused_with("", {"resources.nodes.min=1"}), "resources.nodes is a single value"));
   CHECK(has(refused_with("", {"environment.vars.1X=a"}), "is not a variable's name"));
   CHECK(has(refused_with("", {"slurm.array=1-3"}), "use sweep"));
 }
 
-TEST_CASE("${VAR} is replaced from the submitter's environment, $${ is a literal") {
+TEST_CASE("${VAR} is replaced from the submitter's environment, and $${ stays as ${") {
   const Env env = request("").env;
   CHECK(substitute_variables("a ${USER}$${USER} $USER ${HOME}/x $", env).value() ==
         "a u${USER} $USER /home/u/x $");
@@ -196,14 +200,15 @@ TEST_CASE("${VAR} is replaced from the submitter's environment, $${ is a literal
   CHECK_FALSE(substitute_variables("${}", env).has_value());
 }
 
-TEST_CASE("a variable's value is not read again for variables") {
+TEST_CASE("variables inside a variable's value are not replaced") {
   Env env;
   env.set("A", "${B} $${C}");
   CHECK(substitute_variables("${A}", env).value() == "${B} $${C}");
 }
 
 TEST_CASE(
-    "relative paths start at the spec's folder, those of --set at the current one, ~ is the home") {
+    "relative paths start at the spec's folder, paths of --set at the current folder, and ~ is the "
+    "home folder") {
   const auto spec = with("environment: {venv: ./env/../venv}\ntrain: {data: ~/mnist}\n",
                          {"resources.output=out-%j.txt"})
                         .spec;
@@ -219,19 +224,19 @@ TEST_CASE("a percent sign in the folder's name does not start a pattern") {
   CHECK(loaded(made).spec.resources.output == "/exp/100%%j/o-%j");
 }
 
-TEST_CASE("a dollar in a path is warned of, since nothing expands it") {
+TEST_CASE("a dollar in a path causes a warning, because nothing expands it") {
   const auto warnings = with("environment: {venv: $HOME/venv}").warnings;
   REQUIRE(warnings.size() == 1);
   CHECK(has(warnings[0].message, "write ${NAME}"));
 }
 
-TEST_CASE("booleans are true and false alone, and a word such as yes is refused") {
+TEST_CASE("a boolean is true or false, and a word such as yes is refused") {
   CHECK(with("environment: {modules: {purge: True}}").spec.environment.modules_purge == true);
   CHECK(has(refused_with("environment: {modules: {purge: yes}}"),
             "expected true or false, not 'yes'"));
 }
 
-TEST_CASE("short forms: modules as a list, conda as a name, an optimizer by name") {
+TEST_CASE("short forms are accepted: modules as a list, conda as a name, an optimizer as a name") {
   const auto spec =
       with("environment: {modules: [a, b], conda: env}\ntrain: {optimizer: sgd}").spec;
   CHECK(spec.environment.modules_load == std::vector<std::string>{"a", "b"});
@@ -252,14 +257,15 @@ TEST_CASE("GPUs are a number, TYPE:N, or a map, and MIG slices are types") {
             "count is missing"));
 }
 
-TEST_CASE("an empty image is told once") {
+TEST_CASE("an empty image causes one error") {
   const std::string text =
       refused(request("container: {runtime: pyxis, image: ''}\nlaunch: {command: [x]}"));
   CHECK(has(text, "container.image: is empty"));
   CHECK_FALSE(has(text, "is missing"));
 }
 
-TEST_CASE("mounts: text or maps, flags either way, the same path inside when it is absolute") {
+TEST_CASE(
+    "a mount is text or a map, may have flags, and an absolute path alone has the same target") {
   const auto mounts = with(
                           "container: {runtime: pyxis, image: i, mounts: [./a:/a:ro+rprivate, /b, "
                           "{source: c, target: "
@@ -272,9 +278,7 @@ TEST_CASE("mounts: text or maps, flags either way, the same path inside when it 
   CHECK(mounts[2].source == "/exp/dir/c");
 }
 
-TEST_CASE(
-    "a mount flag that enroot does not know is refused: it would mount as if the flag were not "
-    "there") {
+TEST_CASE("a mount flag that enroot does not know is refused, because enroot would ignore it") {
   for (const char* flag : {"readonly", "RO", "r", "ro+x-crate=dir", "remount"}) {
     CAPTURE(flag);
     const std::string text = refused_with(
@@ -283,7 +287,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a comma or colon in a mount's path is refused, since pyxis cannot express it") {
+TEST_CASE("a comma or colon in a mount's path, and contradicting mount flags, are refused") {
   CHECK(has(refused_with("container: {runtime: pyxis, image: i, mounts: ['/a,b:/c']}"),
             "cannot express"));
   for (const char* mount : {"'/a:/a:ro+rw'", "{source: /a, flags: [rw, rprivate, ro]}"}) {
@@ -297,8 +301,8 @@ TEST_CASE("a comma or colon in a mount's path is refused, since pyxis cannot exp
 }
 
 TEST_CASE(
-    "a mount's path with white space or what bash expands is refused: pyxis writes it into a "
-    "script") {
+    "a mount's path with white space or characters that bash expands is refused, because pyxis "
+    "writes it into a script") {
   for (const std::string path : {"/a$(id)", "/a`id`", "/a\"b", "/a b"}) {
     CAPTURE(path);
     CHECK(has(refused_with("container: {runtime: pyxis, image: i, mounts: [{source: '" + path +
@@ -307,7 +311,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a relative image file is warned of: pyxis would read a registry name") {
+TEST_CASE("a relative image file causes a warning, because pyxis would read a registry name") {
   const auto warnings = with("container: {runtime: pyxis, image: images/x.sqsh}").warnings;
   REQUIRE(warnings.size() == 1);
   CHECK(has(warnings[0].message, "reads 'images/x.sqsh' as a registry name"));
@@ -315,7 +319,7 @@ TEST_CASE("a relative image file is warned of: pyxis would read a registry name"
         "/exp/dir/images/x.sqsh");
 }
 
-TEST_CASE("no time limit, and tasks that do not fit the GPUs, are warned of") {
+TEST_CASE("a missing or unlimited time limit, and tasks that do not fit the GPUs, cause warnings") {
   const auto warnings =
       loaded(request("resources: {gpus_per_node: 4, tasks_per_node: 3}\nlaunch: {command: [x]}"))
           .warnings;
@@ -328,7 +332,7 @@ TEST_CASE("no time limit, and tasks that do not fit the GPUs, are warned of") {
   CHECK(has(unlimited[0].message, "may never start before a maintenance"));
 }
 
-TEST_CASE("the name is the file's where the spec gives none, and must be a slug either way") {
+TEST_CASE("the run's name defaults to the file's name, and must be a slug in both cases") {
   CHECK(with("").spec.name == "exp");
   auto made = request(kMinimal);
   made.file = "dir/two words.yaml";
@@ -338,7 +342,7 @@ TEST_CASE("the name is the file's where the spec gives none, and must be a slug 
   CHECK(has(refused_with("name: a/b"), "is not a name"));
 }
 
-TEST_CASE("the site is the spec's, $DLRUN_SITE's, the cluster's, else generic") {
+TEST_CASE("the site is the spec's, else $DLRUN_SITE, else the cluster's, else generic") {
   auto made = request(kMinimal);
   CHECK(loaded(made).site.name == "generic");
   made.cluster_name = "testbed";
@@ -352,9 +356,7 @@ TEST_CASE("the site is the spec's, $DLRUN_SITE's, the cluster's, else generic") 
   CHECK(has(refused(made), "there is no site"));
 }
 
-TEST_CASE(
-    "a restart that would find no checkpoint is warned of, where the trainer is told to write "
-    "none") {
+TEST_CASE("retries without checkpoints cause a warning for the trainer") {
   const std::string text = "resources: {time: 1m}\ntrain: {epochs: 2}\ncheckpoint: {keep: 0}\n";
   CHECK(loaded(request(text)).warnings.empty());
   CHECK(loaded(request(text + "retry: {max: 0}\n")).warnings.empty());
@@ -364,8 +366,7 @@ TEST_CASE(
   CHECK(warned[0].where.line == 3);
 }
 
-TEST_CASE(
-    "a file that does not exist, a folder, and a file above the limit are refused with its name") {
+TEST_CASE("a missing file and a folder in place of the spec are refused with their names") {
   LoadRequest made;
   made.file = "absent.yaml";
   made.current_dir = "/nonexistent";
@@ -375,7 +376,7 @@ TEST_CASE(
   CHECK(has(refused(made), ".: error: "));
 }
 
-TEST_CASE("diagnostics come in order of position, errors and warnings together") {
+TEST_CASE("diagnostics are sorted by position, errors and warnings together") {
   const auto result = load_spec(
       request("resources:\n  mem:\n  nodes: x\nenvironment: {modules: {load: []}}\nzzz: 1\n"));
   REQUIRE_FALSE(result.has_value());
@@ -385,7 +386,8 @@ TEST_CASE("diagnostics come in order of position, errors and warnings together")
   }));
 }
 
-TEST_CASE("a long line is cut around the caret, and control characters in it are escaped") {
+TEST_CASE(
+    "in a diagnostic a long line is cut around the caret, and control characters are escaped") {
   Diagnostic diagnostic;
   diagnostic.where = {Origin::Kind::kFile, "x.yaml", 3, 1001};
   diagnostic.message = "wrong \x1b[31m";
@@ -398,7 +400,7 @@ TEST_CASE("a long line is cut around the caret, and control characters in it are
   CHECK(lines[1].find("\\x07") == lines[2].find('^'));
 }
 
-TEST_CASE("the caret stands under its character after tabs and letters of several bytes") {
+TEST_CASE("the caret is under its character, also after tabs and letters of several bytes") {
   Diagnostic diagnostic;
   diagnostic.where = {Origin::Kind::kFile, "x.yaml", 1, 8};
   diagnostic.message = "here";

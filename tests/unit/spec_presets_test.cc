@@ -52,7 +52,7 @@ struct OwnPreset {
   }
 };
 
-TEST_CASE("every built-in preset is whole: it plans, and sets nothing that Slurm binds GPUs with") {
+TEST_CASE("every built-in preset gives a plan, and sets no variable with which Slurm binds GPUs") {
   int presets = 0;
   for (const EmbeddedFile& file : embedded_files()) {
     if (!file.name.starts_with("presets/")) continue;
@@ -68,18 +68,18 @@ TEST_CASE("every built-in preset is whole: it plans, and sets nothing that Slurm
   CHECK(presets == 11);
 }
 
-TEST_CASE("a preset must not guess over Slurm's binding of GPUs") {
+TEST_CASE("a preset that sets a variable with which Slurm binds GPUs is refused") {
   OwnPreset own;
   for (const char* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) {
     for (const char* section : {"env", "vars"}) {
-      const auto said = refused(own.request_for(fmt::format("{}:\n  {}: 0\n", section, name)));
-      CHECK(has(said, fmt::format("own.yaml:2:{}: error: {}: Slurm sets it",
-                                  5 + std::string_view(name).size(), name)));
+      const auto errors = refused(own.request_for(fmt::format("{}:\n  {}: 0\n", section, name)));
+      CHECK(has(errors, fmt::format("own.yaml:2:{}: error: {}: Slurm sets it",
+                                    5 + std::string_view(name).size(), name)));
     }
   }
 }
 
-TEST_CASE("a user's own preset is found, and its mistakes are told with file, line and column") {
+TEST_CASE("a user's own preset is found, and its errors are reported with file, line and column") {
   OwnPreset own;
   const auto plan = planned(
       own.request_for("words: [mylauncher, \"--rank={rank}\"]\nenv: {PEERS: \"{addresses}\"}\n"));
@@ -94,7 +94,7 @@ TEST_CASE("a user's own preset is found, and its mistakes are told with file, li
   CHECK(planned(own.request_for("env: {A: \"{{}}\"}\n")).rank_env[0].value == "{{}}");
 }
 
-TEST_CASE("the fields of a template are the same for launcher, agent and their page") {
+TEST_CASE("the launcher, the agent and ENVIRONMENT.md have the same template fields") {
   const auto page = read_file(DLRUN_SOURCE_DIR "/runtime/ENVIRONMENT.md", 1U << 20U);
   REQUIRE(page);
   const auto agent = read_file(DLRUN_SOURCE_DIR "/runtime/agent/template.cc", 1U << 20U);
@@ -110,7 +110,7 @@ TEST_CASE("the fields of a template are the same for launcher, agent and their p
   }
 }
 
-TEST_CASE("torchrun: one task per node, its ranks are launch.nproc_per_node or the node's GPUs") {
+TEST_CASE("torchrun: a node has one task, with launch.nproc_per_node ranks or one rank per GPU") {
   const auto by_gpus = planned(request("preset: torchrun", "time: 1m, nodes: 2, gpus_per_node: 4"));
   CHECK(option(by_gpus.directives, "--ntasks-per-node") == "1");
   CHECK(option(by_gpus.rank_options, "--nproc-per-node") == "4");
@@ -126,14 +126,13 @@ TEST_CASE("torchrun: one task per node, its ranks are launch.nproc_per_node or t
   CHECK(has(refused(request("preset: torchrun", "time: 1m, gpus: 8, nodes: 2")),
             "launch.nproc_per_node is missing"));
   CHECK(has(refused(request("preset: torchrun", "time: 1m, ntasks: 8, nodes: 2")),
-            "wants one task per node"));
+            "needs one task per node"));
   CHECK(planned(request("preset: torchrun", "time: 1m, ntasks: 2, nodes: 2")).requested.tasks == 2);
 }
 
 TEST_CASE(
-    "launch.agent: true is the default's word, and false is for presets that a shell can serve, "
-    "and for the nodes "
-    "alone") {
+    "launch.agent: true is the default, and false works only under Slurm with presets that need no "
+    "agent") {
   CHECK(planned(request("preset: torch, agent: true")).agent ==
         planned(request("preset: torch")).agent);
   CHECK(planned(request("preset: torch, agent: false")).agent.empty());
@@ -148,12 +147,12 @@ TEST_CASE(
   trainer.text =
       "resources: {time: 1m}\ntrain: {data: {dataset: digits}}\nlaunch: {agent: false}\n";
   CHECK(has(refused(trainer),
-            "exp.yaml:3:17: error: launch.agent: false: the preset 'trainer' cannot do without"));
+            "exp.yaml:3:17: error: launch.agent: false: the preset 'trainer' needs the agent"));
 }
 
 TEST_CASE(
-    "launch.roles reach the agent, are held against the tasks, and warned of where nothing reads "
-    "them") {
+    "launch.roles are passed to the agent, checked against the tasks, and warned about if the "
+    "preset uses none") {
   const auto plan =
       planned(request("preset: tensorflow, roles: {ps: 1, chief: 1}", "time: 1m, nodes: 3"));
   CHECK(option(plan.rank_options, "--roles") == "chief=1,ps=1");
@@ -161,7 +160,7 @@ TEST_CASE(
   CHECK(has(refused(request("preset: tensorflow, roles: {ps: 4, chief: 1}", "time: 1m, nodes: 3")),
             "asks for 5 ranks, but the job has 3"));
   CHECK(has(refused(request("preset: tensorflow, roles: {ps: 3}", "time: 1m, nodes: 3")),
-            "none is left to be a worker"));
+            "no rank is a worker"));
   CHECK(has(refused(request("preset: tensorflow, roles: {chief: 2}", "time: 1m, nodes: 3")),
             "launch.roles.chief"));
   const auto nproc = loaded(request("preset: torch, nproc_per_node: 4")).warnings;

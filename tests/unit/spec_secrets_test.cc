@@ -29,7 +29,7 @@ std::string refused(const LoadRequest& made) {
   return format_diagnostics(result.error());
 }
 
-TEST_CASE("secrets are names, or names with a file, and the script has the names alone") {
+TEST_CASE("secrets are names, or names with a file, and the script has only the names") {
   const auto loaded = load_spec(request("[TOKEN, {name: OTHER, file: ~/.other}]"));
   REQUIRE(loaded.has_value());
   REQUIRE(loaded->spec.environment.secrets.size() == 2);
@@ -45,10 +45,11 @@ TEST_CASE("secrets are names, or names with a file, and the script has the names
   CHECK(has(*render_script(*plan), "  --secret TOKEN  "));
 }
 
-TEST_CASE("what is no name of a variable is refused, and not repeated") {
-  const std::string said = refused(request("[\"sk-12345\"]"));
-  CHECK(has(said, "exp.yaml:4:13: error: environment.secrets: this is not the name of a variable"));
-  CHECK_FALSE(has(said.substr(0, said.find('\n')), "sk-12345"));
+TEST_CASE("a secret that is not a variable's name is refused, and its text is not shown") {
+  const std::string errors = refused(request("[\"sk-12345\"]"));
+  CHECK(
+      has(errors, "exp.yaml:4:13: error: environment.secrets: this is not the name of a variable"));
+  CHECK_FALSE(has(errors.substr(0, errors.find('\n')), "sk-12345"));
   CHECK(has(refused(request("[DLRUN_TOKEN]")), "dlrun's own variables"));
   CHECK(has(refused(request("[A, A]")), "'A' is given twice"));
   CHECK(has(refused(request("[{name: A}]")), "a secret from a file is {name: NAME, file: PATH}"));
@@ -56,19 +57,21 @@ TEST_CASE("what is no name of a variable is refused, and not repeated") {
   CHECK(has(refused(request("TOKEN")), "expected a list of variables' names, not a single value"));
 }
 
-TEST_CASE("a secret cannot stand in a variable, nor its value in another key") {
+TEST_CASE(
+    "a secret cannot be set in environment.vars, and its value cannot be used in another key") {
   CHECK(has(refused(request("[TOKEN]", {"environment.vars.TOKEN=x"})),
-            "TOKEN is a secret and cannot stand in environment.vars"));
-  std::string said = refused(request("[TOKEN]\n  setup: login ${TOKEN}"));
-  CHECK(has(said, "exp.yaml:5:10: error: TOKEN is a secret: its value must not reach the script"));
-  CHECK_FALSE(has(said, "canary-value"));
+            "TOKEN is a secret; remove it from environment.vars"));
+  std::string errors = refused(request("[TOKEN]\n  setup: login ${TOKEN}"));
+  CHECK(
+      has(errors, "exp.yaml:5:10: error: TOKEN is a secret: its value must not reach the script"));
+  CHECK_FALSE(has(errors, "canary-value"));
   CHECK(has(refused(request("[TOKEN]", {"launch.command=[a, \"--key=${TOKEN}\"]"})),
             "--set launch.command="));
   CHECK(load_spec(request("[TOKEN]\n  setup: login $${TOKEN}")).has_value());
   CHECK(load_spec(request("[TOKEN]\n  setup: login ${HOME}")).has_value());
 }
 
-TEST_CASE("a variable is used where it would be replaced") {
+TEST_CASE("uses_variable() is true only if ${NAME} would be replaced") {
   CHECK(uses_variable("a ${X}", "X"));
   CHECK(uses_variable("$${X} ${X}", "X"));
   CHECK_FALSE(uses_variable("$${X}", "X"));

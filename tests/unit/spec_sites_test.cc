@@ -50,7 +50,7 @@ std::string warnings(const LoadRequest& request) {
 }
 
 TEST_CASE(
-    "every shipped site is read without a remark, says what it is, and is matched by a cluster's "
+    "every shipped site is read without problems, has a help text, and is matched by its cluster's "
     "name") {
   const auto names = site_names({});
   for (const char* name :
@@ -79,7 +79,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("what the courses' clusters have is known") {
+TEST_CASE("the sites of the courses' clusters have their partitions, GPUs and container runtime") {
   const auto lrz = find_site("lrz-ai", {})->profile;
   CHECK(lrz.partitions.at("dgx").gpus_per_node == 8);
   CHECK(lrz.partitions.at("gpu").gpus_per_node == 2);
@@ -97,7 +97,7 @@ TEST_CASE("what the courses' clusters have is known") {
   CHECK(find_site("emmy", {})->profile.max_gpus_per_node == 0);
 }
 
-TEST_CASE("a site without partitions to choose leaves them, and their limits, to the QOS") {
+TEST_CASE("a site whose users choose a QOS has no partitions and no partition limits") {
   Sites sites;
   for (const char* name : {"marenostrum5", "perlmutter"}) {
     INFO(name);
@@ -110,7 +110,7 @@ TEST_CASE("a site without partitions to choose leaves them, and their limits, to
   }
 }
 
-TEST_CASE("a job that fits no default partition of its site is told") {
+TEST_CASE("a job that does not fit its site's default partition causes a warning") {
   Sites sites;
   CHECK(has(warnings(request("gpus_per_node: 4", sites, "site: leonardo\n")),
             "resources.gpus_per_node is 4, but partition 'lrd_all_serial' of site 'leonardo' has "
@@ -121,18 +121,18 @@ TEST_CASE("a job that fits no default partition of its site is told") {
   CHECK(warnings(request("nodes: 4", sites, "site: fritz\n")) == "");
 }
 
-TEST_CASE("GPUs of a site are counted and named as its Slurm does, of any maker") {
+TEST_CASE("a site's GPUs are counted and named as in its Slurm, also GPUs of AMD") {
   Sites sites;
   const auto lumi = find_site("lumi", {})->profile;
   CHECK(lumi.max_gpus_per_node == 8);
   CHECK(lumi.partitions.at("standard-g").gpus_per_node == 8);
   CHECK(lumi.interface.empty());
   CHECK(lumi.environment.at("NCCL_SOCKET_IFNAME") == "hsn");
-  const auto told = [&](std::string_view resources) {
+  const auto warnings_of = [&](std::string_view resources) {
     return warnings(request(resources, sites, "site: alex\n"));
   };
-  CHECK(told("partition: a40, gpus_per_node: 'a40:8'") == "");
-  CHECK(has(told("partition: a40, gpus_per_node: 'a100:8'"),
+  CHECK(warnings_of("partition: a40, gpus_per_node: 'a40:8'") == "");
+  CHECK(has(warnings_of("partition: a40, gpus_per_node: 'a100:8'"),
             "partition 'a40' of site 'alex' has GPUs of type a40"));
 }
 
@@ -156,8 +156,7 @@ TEST_CASE("a cluster's name is matched whole, in any case, by a name, a list or 
   CHECK(problems.empty());
 }
 
-TEST_CASE(
-    "a user's file shadows the built-in one of its name, and goes before it for a cluster's name") {
+TEST_CASE("a user's site file replaces the built-in one of the same name, and is matched first") {
   Sites sites;
   sites.write("juwels", "help: mine\nclusters: juwels\nmax_gpus_per_node: 2\n");
   CHECK(find_site("juwels", sites.dirs())->profile.help == "mine");
@@ -171,14 +170,14 @@ TEST_CASE(
             "GPUs per node"));
 }
 
-TEST_CASE("a job for another cluster is on that cluster's site") {
+TEST_CASE("a job for another cluster uses that cluster's site") {
   Sites sites;
   auto made = request("clusters: jureca", sites);
   made.cluster_name = "juwels";
   CHECK(loaded(made).site.name == "jureca");
 }
 
-TEST_CASE("what is wrong with a site's file is told at its place, with a caret") {
+TEST_CASE("errors in a site file are reported with line, column and a caret") {
   Sites sites;
   sites.write("x",
               "clusters: '['\n"
@@ -214,7 +213,7 @@ TEST_CASE("what is wrong with a site's file is told at its place, with a caret")
   CHECK(has(format_diagnostics(site->problems), "cpus_per_tsk"));
 }
 
-TEST_CASE("a user's site that cannot be read is passed over with a warning, not in silence") {
+TEST_CASE("a user's site file that cannot be read is skipped with a warning") {
   Sites sites;
   sites.write("a", "clusters: [unclosed\n");
   auto made = request("", sites);
@@ -226,7 +225,7 @@ TEST_CASE("a user's site that cannot be read is passed over with a warning, not 
 }
 
 TEST_CASE(
-    "a folder of sites that cannot be looked into is told once, and the installed ones are used") {
+    "a folder of sites that cannot be read causes one warning, and the installed sites are used") {
   TemporaryDirectory folder;
   std::ofstream(folder / "sites") << "no folder\n";
   std::ofstream(folder / "presets") << "no folder\n";
@@ -238,12 +237,12 @@ TEST_CASE(
     made.config_dirs.insert(made.config_dirs.begin(), folder.path());
     const auto result = loaded(made);
     CHECK(result.site.name == (*spec == 0 ? "testbed" : "juwels"));
-    const auto said = format_diagnostics(result.warnings);
+    const auto shown = format_diagnostics(result.warnings);
     const std::string words = (folder / "sites").string();
-    REQUIRE(has(said, words));
-    CHECK(said.find(words) == said.rfind(words));
-    CHECK(has(said, "Not a directory (ENOTDIR); the folder is skipped"));
-    CHECK(has(said, (folder / "presets").string()));
+    REQUIRE(has(shown, words));
+    CHECK(shown.find(words) == shown.rfind(words));
+    CHECK(has(shown, "Not a directory (ENOTDIR); the folder is skipped"));
+    CHECK(has(shown, (folder / "presets").string()));
   }
 }
 
@@ -255,8 +254,8 @@ TEST_CASE("an unknown site is refused with the nearest name, or with all of them
 }
 
 TEST_CASE(
-    "a site's defaults fill what the spec leaves open, the partition's before the rest, and name "
-    "their place") {
+    "a site's defaults apply to keys that the spec does not set, the partition's first, and their "
+    "origin is named") {
   Sites sites;
   sites.write("x",
               "default_partition: slow\n"
@@ -280,7 +279,7 @@ TEST_CASE(
   CHECK(loaded(request("partition: other", sites, "site: x\n")).spec.resources.cpus_per_task == 1);
 }
 
-TEST_CASE("the partition may be the site's default, and brings its own defaults") {
+TEST_CASE("the partition may come from the site's defaults, and its own defaults apply, too") {
   Sites sites;
   sites.write("x",
               "partitions: {fast: {defaults: {resources: {cpus_per_task: 8}}}}\n"
@@ -290,7 +289,7 @@ TEST_CASE("the partition may be the site's default, and brings its own defaults"
   CHECK(spec.resources.cpus_per_task == 8);
 }
 
-TEST_CASE("a default gives way to another form of the same wish") {
+TEST_CASE("a site's default is dropped if the spec requests the same resource with another key") {
   Sites sites;
   sites.write("x",
               "defaults: {resources: {gpus_per_node: 2, mem: 8G, cpus_per_task: 4}, environment: "
@@ -304,7 +303,7 @@ TEST_CASE("a default gives way to another form of the same wish") {
   CHECK_FALSE(spec.environment.venv.has_value());
 }
 
-TEST_CASE("a wrong default is told at its place in the site's file, with the line") {
+TEST_CASE("a wrong default is reported with its line in the site file") {
   Sites sites;
   sites.write("x", "max_gpus_per_node: 4\ndefaults: {resources: {gpus_per_node: 8}}\n");
   CHECK(has(
@@ -323,7 +322,7 @@ TEST_CASE("a default that names a variable is checked in the environment of a jo
   CHECK(problems("{environment: {venv: ~/venv, vars: {A: \"${PROJECT}\"}}}").empty());
   CHECK(problems("{resources: {nodes: \"${NODES}\"}, slurm: {mail-user: \"${MAIL}\"}}").empty());
   CHECK(problems("{container: {mounts: [\"${PROJECT}:/data\"]}}").empty());
-  CHECK(has(problems("{environment: {venv: \"${PROJECT\"}}"), "only ${NAME} is replaced here"));
+  CHECK(has(problems("{environment: {venv: \"${PROJECT\"}}"), "dlrun replaces only ${NAME}"));
   CHECK(has(problems("{resources: {nodes: \"$${NODES}\"}}"), "${NODES}"));
   CHECK(read_site_file("x.yaml", "slurmrestd: [{url: \"unix:${SOCKET}\"}]\n").problems.empty());
   CHECK(has(format_diagnostics(
@@ -331,7 +330,7 @@ TEST_CASE("a default that names a variable is checked in the environment of a jo
             "'${SOCKET}' is not unix:/PATH"));
 }
 
-TEST_CASE("more GPUs than any node of the site has is an error, in each way of asking") {
+TEST_CASE("more GPUs per node than any node of the site has is an error, with each key for GPUs") {
   Sites sites;
   CHECK(has(refused(request("gpus_per_node: 16", sites, "site: juwels\n")),
             "exp.yaml:1:38: error: resources.gpus_per_node is 16, but site 'juwels' has at most 4 "
@@ -344,23 +343,23 @@ TEST_CASE("more GPUs than any node of the site has is an error, in each way of a
             "site 'emmy' has at most 0 GPUs per node"));
 }
 
-TEST_CASE("more than the partition has is a warning that names the limit") {
+TEST_CASE("a request above a partition's limit causes a warning that names the limit") {
   Sites sites;
-  const auto told = [&](std::string_view resources) {
+  const auto warnings_of = [&](std::string_view resources) {
     auto made = request(resources, sites, "site: juwels\n");
     return warnings(made);
   };
-  CHECK(has(told("partition: batch, gres: 'gpu:1'"),
+  CHECK(has(warnings_of("partition: batch, gres: 'gpu:1'"),
             "exp.yaml:1:47: warning: resources.gres is 1, but partition 'batch' of site 'juwels' "
             "has no GPUs per node"));
-  CHECK(has(told("partition: develgpus, nodes: 3"),
+  CHECK(has(warnings_of("partition: develgpus, nodes: 3"),
             "resources.nodes is 3, but partition 'develgpus' of site 'juwels' has at most 2 nodes "
             "for one job"));
-  CHECK(has(told("partition: gpus, tasks_per_node: 4, cpus_per_task: 21"),
+  CHECK(has(warnings_of("partition: gpus, tasks_per_node: 4, cpus_per_task: 21"),
             "resources.cpus_per_task is 21 for each of 4 tasks of a node, but partition 'gpus' of "
             "site 'juwels' has 80 "
             "CPUs per node"));
-  CHECK(has(told("partition: develgpu"),
+  CHECK(has(warnings_of("partition: develgpu"),
             "site 'juwels' knows no partition 'develgpu'; did you mean 'develgpus'?"));
   auto longer = request("partition: develgpus", sites, "site: juwels\n");
   longer.sets = {"resources.time=3h"};
@@ -379,7 +378,8 @@ TEST_CASE("more than the partition has is a warning that names the limit") {
   CHECK(warnings(request("partition: 'grete:interactive', gpus_per_node: '2g.10gb:1'", sites,
                          "site: grete\n")) == "");
   CHECK(
-      told("partition: develgpus, nodes: 2, gres: 'gpu:4', tasks_per_node: 4, cpus_per_task: 20") ==
+      warnings_of(
+          "partition: develgpus, nodes: 2, gres: 'gpu:4', tasks_per_node: 4, cpus_per_task: 20") ==
       "");
 }
 

@@ -5,7 +5,7 @@
 namespace dlrun {
 namespace {
 
-TEST_CASE("time limits: Slurm's forms and ours mean the same seconds") {
+TEST_CASE("time limits in Slurm's forms and in dlrun's forms are parsed to seconds") {
   struct Case {
     const char* text;
     std::int64_t seconds;
@@ -32,7 +32,8 @@ TEST_CASE("time limits: Slurm's forms and ours mean the same seconds") {
 }
 
 TEST_CASE(
-    "what is no time is refused: words, signs, zero, more than ten years, units out of order") {
+    "an invalid time limit is refused: words, signs, zero, more than ten years, units out of "
+    "order") {
   for (const char* text : {"",           "soon",  "-5",   "+5",    "0",    "00:00:00", "0s",
                            "1:2:3:4",    "1-2-3", "10mm", "30m1h", "1h1h", "h",        "9999999999",
                            "999999999d", " 10",   "10 ",  "1.5h",  "1-",   "-1:00"}) {
@@ -53,7 +54,7 @@ TEST_CASE("memory sizes have Slurm's units") {
   }
 }
 
-TEST_CASE("node counts are a number or a range that grows") {
+TEST_CASE("a node count is a number or an ascending range") {
   CHECK(format_nodes(*parse_nodes("3")) == "3");
   CHECK(format_nodes(*parse_nodes("2-4")) == "2-4");
   CHECK(format_nodes(*parse_nodes("4-4")) == "4");
@@ -63,7 +64,7 @@ TEST_CASE("node counts are a number or a range that grows") {
   }
 }
 
-TEST_CASE("GPUs in a raw gres are counted, other resources are not") {
+TEST_CASE("only the GPUs in a raw gres are counted") {
   CHECK(gpus_in_gres("gpu:4") == 4);
   CHECK(gpus_in_gres("gpu") == 1);
   CHECK(gpus_in_gres("gpu:a100:4,shard:8") == 4);
@@ -73,7 +74,7 @@ TEST_CASE("GPUs in a raw gres are counted, other resources are not") {
   CHECK(gpus_in_gres("shard:8") == 0);
 }
 
-TEST_CASE("GPU counts have an optional type, which is a name") {
+TEST_CASE("a GPU count has an optional type, which is a name") {
   CHECK(parse_gpus("1g.5gb:2")->type == "1g.5gb");
   CHECK(parse_gpus("0")->count == 0);
   for (const char* text : {"", ":4", "a b:4", "a100:", "a100", "a,b:1", "-1", "1000001"}) {
@@ -82,7 +83,7 @@ TEST_CASE("GPU counts have an optional type, which is a name") {
   }
 }
 
-TEST_CASE("checkpoint intervals are steps, or each epoch") {
+TEST_CASE("a checkpoint interval is a number of steps, or one epoch") {
   CHECK(*parse_interval("500 steps") == 500);
   CHECK(*parse_interval("1 step") == 1);
   CHECK(*parse_interval("1 epoch") == 0);

@@ -24,11 +24,11 @@ std::vector<std::string> points(std::string_view text, std::vector<std::string> 
   return words;
 }
 
-std::string said(std::string_view text, std::vector<std::string> sets = {}) {
+std::string errors_of(std::string_view text, std::vector<std::string> sets = {}) {
   return refused(request(text, std::move(sets)));
 }
 
-TEST_CASE("a grid is every combination, the last key changing fastest") {
+TEST_CASE("a grid has every combination of values, and the last key changes fastest") {
   CHECK(points(
             "sweep:\n  parameters:\n    train.lr: [0.1, 0.01]\n    train.batch: [32, 64, 128]\n") ==
         std::vector<std::string>{"train.lr=0.1 train.batch=32", "train.lr=0.1 train.batch=64",
@@ -36,7 +36,7 @@ TEST_CASE("a grid is every combination, the last key changing fastest") {
                                  "train.lr=0.01 train.batch=64", "train.lr=0.01 train.batch=128"});
 }
 
-TEST_CASE("points are taken as they are listed, and need not set the same keys") {
+TEST_CASE("listed points are used in their order, and may set different keys") {
   CHECK(
       points(
           "sweep:\n  points:\n    - {train.lr: 0.1}\n    - {train.batch: 8, train.model: cnn}\n") ==
@@ -44,8 +44,8 @@ TEST_CASE("points are taken as they are listed, and need not set the same keys")
 }
 
 TEST_CASE(
-    "values are lists, paths, variables and entries of maps, and each is resolved where it "
-    "stands") {
+    "swept values may be lists, paths, variables and map entries, and are resolved at their place "
+    "in the spec") {
   CHECK(points("sweep: {parameters: {train.hidden: [[64], [128, 64]]}}") ==
         std::vector<std::string>{R"(train.hidden=["64"])", R"(train.hidden=["128", "64"])"});
   CHECK(points("sweep: {parameters: {train.data.path: [a, ../b], train.batch: [\"${BIG}\"]}}") ==
@@ -56,13 +56,14 @@ TEST_CASE(
       std::vector<std::string>{R"(environment.vars.X="a b")", R"(environment.vars.X="$${HOME}")"});
 }
 
-TEST_CASE("a range without sweep.random is told once: nobody counts its points") {
-  const std::string words = said("sweep: {parameters: {train.lr: {min: 0.001, max: 0.1}}}");
-  CHECK(has(words, "'train.lr' has a range: sweep.random says how many points to draw"));
+TEST_CASE(
+    "a range without sweep.random causes one error, and no error about the number of points") {
+  const std::string words = errors_of("sweep: {parameters: {train.lr: {min: 0.001, max: 0.1}}}");
+  CHECK(has(words, "'train.lr' has a range; set sweep.random to the number of points"));
   CHECK_FALSE(has(words, "points, and a sweep has at most"));
 }
 
-TEST_CASE("a random sweep is reproducible by its seed, and no two points are alike") {
+TEST_CASE("a random sweep is reproducible with its seed, and all its points differ") {
   const std::string grid =
       "sweep: {parameters: {train.lr: [1, 2, 3, 4, 5], train.batch: [1, 2, 3, 4, 5]}, random: 12, "
       "seed: ";
@@ -79,13 +80,13 @@ TEST_CASE("a random sweep is reproducible by its seed, and no two points are ali
                                  "train.lr=0.001129 train.batch=62"});
 }
 
-TEST_CASE("a random sweep of as many points as there are combinations is all of them") {
+TEST_CASE("a random sweep with as many points as combinations contains all combinations") {
   const auto all =
       points("sweep: {parameters: {train.lr: [1, 2], train.batch: [1, 2, 3]}, random: 6}");
   CHECK(std::set(all.begin(), all.end()).size() == 6);
 }
 
-TEST_CASE("numbers from a range are within it, and whole where the key is") {
+TEST_CASE("random numbers are within their range, and whole numbers if the key needs them") {
   for (const SweepPoint& point :
        sweep_points(loaded(request("sweep: {parameters: {train.lr: {min: 0.001, max: 0.1, log: "
                                    "true}, train.batch: {min: "
@@ -100,8 +101,8 @@ TEST_CASE("numbers from a range are within it, and whole where the key is") {
   }
 }
 
-TEST_CASE("every value is checked against its own key at once, where it stands") {
-  const std::string text = said(
+TEST_CASE("all errors in swept values are reported at once, each at its place") {
+  const std::string text = errors_of(
       "sweep:\n  parameters:\n    train.lr: [0.1, fast]\n    train.lrr: [1]\n    train.batch: []\n "
       "   train.epochs: "
       "[0]\n"
@@ -121,12 +122,11 @@ TEST_CASE("every value is checked against its own key at once, where it stands")
   CHECK(has(
       text,
       "exp.yaml:9:5: error: sweep.parameters: 'environment.vars' is a map: name an entry of it"));
-  CHECK(has(text,
-            "exp.yaml:10:21: error: sweep.parameters: 'train.threads' has nothing to try here"));
+  CHECK(has(text, "exp.yaml:10:21: error: sweep.parameters: 'train.threads' has no value here"));
 }
 
 TEST_CASE("keys that belong to the sweep as a whole cannot be swept") {
-  const std::string text = said(
+  const std::string text = errors_of(
       "sweep:\n  parameters:\n    name: [a, b]\n    site: [x]\n    sweep.random: [1]\n    "
       "after.ok: [[\"1\"]]\n"
       "    resources.clusters: [x]\n    track.mlflow: [1]\n    train.lr: [1]\n    train.lr: [2]\n");
@@ -142,7 +142,7 @@ TEST_CASE("keys that belong to the sweep as a whole cannot be swept") {
 }
 
 TEST_CASE("ranges and numbers of points are checked") {
-  const std::string ranges = said(
+  const std::string ranges = errors_of(
       "sweep:\n  random: 5\n  parameters:\n    train.lr: {min: 1, max: 0.1}\n    train.model: "
       "{min: 1, max: 2}\n"
       "    train.beta1: {min: 0, max: 0.5, log: true}\n    train.batch: {min: 0, max: 8}\n    "
@@ -157,22 +157,23 @@ TEST_CASE("ranges and numbers of points are checked") {
   CHECK(has(ranges, "exp.yaml:7:24: error: train.batch: 0 is not between 1 and"));
   CHECK(has(ranges,
             "exp.yaml:8:26: error: sweep.parameters: a range has min, max and log, not 'to'"));
-  CHECK(has(said("sweep: {parameters: {train.lr: {min: 0.1, max: 1}}}"),
+  CHECK(has(errors_of("sweep: {parameters: {train.lr: {min: 0.1, max: 1}}}"),
             "exp.yaml:1:22: error: sweep.parameters: 'train.lr' has a range: sweep.random says"));
   CHECK(
-      has(said("sweep: {parameters: {train.lr: [1, 2]}, random: 3}"),
+      has(errors_of("sweep: {parameters: {train.lr: [1, 2]}, random: 3}"),
           "exp.yaml:1:49: error: sweep.random is 3, but sweep.parameters has only 2 combinations"));
-  CHECK(has(said("sweep: {random: 3}"),
+  CHECK(has(errors_of("sweep: {random: 3}"),
             "exp.yaml:1:17: error: sweep.random: sweep.parameters is missing"));
-  CHECK(has(said("sweep: {points: [{train.lr: 1}], parameters: {train.lr: [1]}}"),
+  CHECK(has(errors_of("sweep: {points: [{train.lr: 1}], parameters: {train.lr: [1]}}"),
             "exclude each other"));
-  CHECK(has(said("sweep: {points: [{train.lr: 1}, {train.lr: 1}]}"),
-            "exp.yaml:1:33: error: sweep.points: this point is there already, at line 1"));
-  CHECK(has(said("sweep: {points: []}"), "expected a list of points"));
-  CHECK(has(said("sweep: 4"), "sweep is a map of keys, not a single value"));
+  CHECK(has(
+      errors_of("sweep: {points: [{train.lr: 1}, {train.lr: 1}]}"),
+      "exp.yaml:1:33: error: sweep.points: this point is listed twice; the first is at line 1"));
+  CHECK(has(errors_of("sweep: {points: []}"), "expected a list of points"));
+  CHECK(has(errors_of("sweep: 4"), "sweep is a map of keys, not a single value"));
   std::string many = "sweep: {parameters: {train.seed: [0";
   for (int i = 1; i < 200; ++i) many += fmt::format(", {}", i);
-  CHECK(has(said(many + "], train.batch: [1" + many.substr(many.find(", 2")) + "]}}"),
+  CHECK(has(errors_of(many + "], train.batch: [1" + many.substr(many.find(", 2")) + "]}}"),
             "points, and a sweep has at most 10000"));
 }
 
@@ -196,7 +197,7 @@ TEST_CASE("a range from 0.0 to 1.0 is still a range of fractions in the resolved
 }
 
 TEST_CASE("misspelled, missing and unused parameters are refused with their places") {
-  const std::string text = said(
+  const std::string text = errors_of(
       "launch:\n  command: [a, \"{lr}\", \"{dpth}\", \"{other}\", \"{lr\", \"}\"]\n"
       "environment:\n  vars:\n    A: \"{wd}\"\n"
       "sweep:\n  parameters:\n    lr: [1, 2]\n    depth: [1, 2]\n    nodes: [1, 2]\n");
@@ -226,12 +227,12 @@ TEST_CASE("sweep.ask excludes random and seed, and needs parameters") {
   CHECK(points(kProgram + "sweep: {" + parameters + ", ask: [python, s.py], max_points: 9}") ==
         std::vector<std::string>{"lr=1"});
   const std::string text =
-      said(kProgram + "sweep: {" + parameters + ", ask: [python, s.py], random: 3, seed: 1}");
+      errors_of(kProgram + "sweep: {" + parameters + ", ask: [python, s.py], random: 3, seed: 1}");
   CHECK(has(text, "sweep.ask and sweep.random exclude each other"));
   CHECK(has(text, "sweep.ask and sweep.seed exclude each other"));
-  CHECK(has(said(kProgram + "sweep: {parameters: {lr: [1]}, ask_timeout: 5s, max_points: 2}"),
+  CHECK(has(errors_of(kProgram + "sweep: {parameters: {lr: [1]}, ask_timeout: 5s, max_points: 2}"),
             "sweep.max_points: sweep.ask is missing: which program chooses the points?"));
-  CHECK(has(said("launch: {command: [a]}\nsweep: {ask: [python, s.py]}"),
+  CHECK(has(errors_of("launch: {command: [a]}\nsweep: {ask: [python, s.py]}"),
             "sweep.ask: sweep.parameters is missing"));
 }
 
@@ -239,14 +240,14 @@ TEST_CASE(
     "an unused lr suggests train.lr for the trainer, and train.lr suggests {lr} for other "
     "programs") {
   CHECK(
-      has(said("sweep: {parameters: {lr: [1, 2]}}"),
+      has(errors_of("sweep: {parameters: {lr: [1, 2]}}"),
           "exp.yaml:1:22: error: the sweep's parameter 'lr' is used nowhere; did you mean the key "
           "'train.lr'?"));
-  const std::string plain = said("launch: {command: [a]}\nsweep: {parameters: {lr: [1, 2]}}");
+  const std::string plain = errors_of("launch: {command: [a]}\nsweep: {parameters: {lr: [1, 2]}}");
   CHECK(has(plain, "exp.yaml:2:22: error: the sweep's parameter 'lr' is used nowhere; write {lr}"));
   CHECK_FALSE(has(plain, "train.lr"));
   const std::string of_trainer =
-      said("launch: {command: [a]}\nsweep: {parameters: {train.lr: [1, 2]}}");
+      errors_of("launch: {command: [a]}\nsweep: {parameters: {train.lr: [1, 2]}}");
   CHECK(has(of_trainer,
             "exp.yaml:2:22: error: the sweep's key 'train.lr' is for the preset 'trainer', but the "
             "preset is 'plain'"));
@@ -255,10 +256,10 @@ TEST_CASE(
 
 TEST_CASE("wrong values and ranges of own parameters are refused with their places") {
   const std::string text =
-      said(kProgram +
-           "sweep:\n  parameters:\n    lr: [[1], null, {a: 1}]\n    b: {min: x, max: 2}\n    "
-           "train: [1]\n"
-           "    my-name: [1]\n    c: {min: 0, max: 1, log: true}\n    d: 4\n    e: [1, 1]\n");
+      errors_of(kProgram +
+                "sweep:\n  parameters:\n    lr: [[1], null, {a: 1}]\n    b: {min: x, max: 2}\n    "
+                "train: [1]\n"
+                "    my-name: [1]\n    c: {min: 0, max: 1, log: true}\n    d: 4\n    e: [1, 1]\n");
   CHECK(has(text, "exp.yaml:4:10: error: sweep.parameters: 'lr': expected one value, not a list"));
   CHECK(has(text, "exp.yaml:4:15: error: sweep.parameters: 'lr' has nothing to try here"));
   CHECK(has(text, "exp.yaml:4:21: error: sweep.parameters: 'lr': expected one value, not a map"));
@@ -280,15 +281,15 @@ TEST_CASE("the resolved spec of a sweep keeps the fields of own parameters") {
   CHECK(has(again, R"(command: ["a", "{lr}", "{{"])"));
 }
 
-TEST_CASE("--set gives a sweep, and replaces one") {
+TEST_CASE("--set can add a sweep, and replace one") {
   CHECK(
       points("sweep: {parameters: {train.lr: [1]}}", {"sweep.parameters={train.batch: [1, 2]}"}) ==
       std::vector<std::string>{"train.batch=1", "train.batch=2"});
-  CHECK(has(said("", {"sweep.parameters={train.batch: [x]}"}),
+  CHECK(has(errors_of("", {"sweep.parameters={train.batch: [x]}"}),
             "train.batch: expected a whole number, not 'x'"));
 }
 
-TEST_CASE("a sweep's value is stronger than --set, and a resolved sweep means the same") {
+TEST_CASE("a sweep's value takes precedence over --set, and a resolved sweep has the same points") {
   const std::string text =
       "sweep: {parameters: {train.lr: [0.5, 0.25], train.data.path: [d]}, max_parallel: 3}";
   const LoadedSpec first = loaded(request(text, {"train.lr=9"}));

@@ -12,7 +12,7 @@ std::string typed(const char* key, const char* yaml) {
 }  // namespace
 
 TEST_CASE(
-    "a swept value is of its key's type (numbers, truth, lists), and text stays text whatever it "
+    "a swept value has its key's type (numbers, booleans, lists), and text stays text whatever it "
     "looks like") {
   CHECK(typed("train.lr", "0.01") == "0.01");
   CHECK(typed("train.batch", "128") == "128");

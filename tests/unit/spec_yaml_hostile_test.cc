@@ -144,7 +144,7 @@ Cost cost_of_loading(const LoadRequest& request) {
   return {WEXITSTATUS(status) == 0, ms(usage.ru_utime) + ms(usage.ru_stime), usage.ru_maxrss};
 }
 
-TEST_CASE("every hostile document is read or refused within a second and 128 MiB") {
+TEST_CASE("every hostile YAML text is read or refused within a second and 128 MiB") {
   constexpr double kMostMs = wall_limit(1000.0);
   constexpr long kMostKiB = 128 * 1024;
   for (const Hostile& hostile : hostile_documents()) {

@@ -69,7 +69,7 @@ void check_refused(const std::vector<Refused>& texts) {
   }
 }
 
-TEST_CASE("a document becomes a tree with positions") {
+TEST_CASE("a YAML document becomes a tree with positions") {
   const auto document = parsed("a: [1, 'two']\nb:\n  c: ~\n");
   const YamlNode& root = document.at(document.root);
   REQUIRE(root.kind == Kind::kMap);
@@ -86,25 +86,25 @@ TEST_CASE("a document becomes a tree with positions") {
   CHECK(document.at(inner.items[0]).line == 3);
 }
 
-TEST_CASE("an empty text and comments alone are nothing, not an error") {
+TEST_CASE("an empty text and a text of comments are null, not an error") {
   CHECK(parsed("").at(0).kind == Kind::kNull);
   CHECK(parsed("# only this\n").at(0).kind == Kind::kNull);
 }
 
-TEST_CASE("a byte order mark before the document is passed over") {
+TEST_CASE("a byte order mark before the document is ignored") {
   const auto document = parsed("\xEF\xBB\xBFname: x\n");
   REQUIRE(document.at(document.root).items.size() == 2);
   CHECK(document.at(document.at(document.root).items[0]).text == "name");
 }
 
-TEST_CASE("an alias is what its anchor was, and a redefined anchor the newer one") {
+TEST_CASE("an alias has the value of the last anchor of its name before it") {
   const auto document = parsed("- &a x\n- &b [*a, *a]\n- &a y\n- *a\n- *b\n");
   const YamlNode& root = document.at(document.root);
   CHECK(document.at(root.items[3]).text == "y");
   CHECK(document.at(document.at(root.items[4]).items[1]).text == "x");
 }
 
-TEST_CASE("a quoted null is a text") {
+TEST_CASE("a quoted null is text") {
   const auto document = parsed("['', \"null\", !!str null, null]");
   const YamlNode& root = document.at(document.root);
   for (std::size_t i = 0; i < 3; ++i) CHECK(document.at(root.items[i]).kind == Kind::kScalar);
@@ -112,8 +112,7 @@ TEST_CASE("a quoted null is a text") {
 }
 
 TEST_CASE(
-    "a text that is written is read back to the byte, also around the line breaks that only YAML "
-    "has") {
+    "a written text is read back byte for byte, also with the line breaks that only YAML has") {
   for (const char* text :
        {"a \xC2\x85 b", "\xE2\x80\xA8 a", "a \xE2\x80\xA9", "\xE2\x80\xA8\xE2\x80\xA8",
         "\xC2\xA0 \xEF\xBB\xBF", " a\n  b\t\n", "\"\\'", "null", "#", "a: b"}) {
@@ -141,7 +140,7 @@ TEST_CASE("64 levels are read and the 65th is refused") {
   CHECK(refusal(lists(65)).find("64 levels") != std::string::npos);
 }
 
-TEST_CASE("levels count through aliases") {
+TEST_CASE("levels inside aliases count") {
   std::string text = "- &a0 [x]\n";
   for (int i = 1; i <= 62; ++i)
     text += "- &a" + std::to_string(i) + " [*a" + std::to_string(i - 1) + "]\n";
@@ -149,8 +148,7 @@ TEST_CASE("levels count through aliases") {
   CHECK(refusal(text + "- [*a62]\n").find("64 levels") != std::string::npos);
 }
 
-TEST_CASE(
-    "the last allowed node is read and the next refused, aliases counted as what they stand for") {
+TEST_CASE("the limit on nodes is exact, and an alias counts as all nodes of its anchor") {
   CHECK(refusal("[a, b, c]", {.bytes = 100, .levels = 9, .nodes = 4}).empty());
   CHECK(refusal("[a, b, c, d]", {.bytes = 100, .levels = 9, .nodes = 4}).find("4 nodes") !=
         std::string::npos);
@@ -159,13 +157,13 @@ TEST_CASE(
         std::string::npos);
 }
 
-TEST_CASE("as many anchors as allowed are read and one more is refused") {
+TEST_CASE("the limit on anchors is exact") {
   const YamlLimits two{.bytes = 100, .levels = 9, .nodes = 9, .anchors = 2};
   CHECK(refusal("[&a x, &b y, &a z]", two).empty());
   CHECK(refusal("[&a x, &b y, &c []]", two).find("more than 2 anchors") != std::string::npos);
 }
 
-TEST_CASE("1 MiB is read and a byte more refused") {
+TEST_CASE("a text of 1 MiB is read, and one byte more is refused") {
   const std::string text = "a: " + std::string(kMiB - 3, 'x');
   CHECK(refusal(text).empty());
   CHECK(refusal(text + "x").find("at most 1048576") != std::string::npos);
@@ -188,7 +186,7 @@ TEST_CASE("columns count characters, not bytes") {
   CHECK(described("[\"\u00e9" + dots + "\u00e9\", x]")[1] == "1:308 scalar x");
 }
 
-TEST_CASE("a value that is missing stands behind its ':' or '-'") {
+TEST_CASE("the position of a missing value is after its ':' or '-'") {
   CHECK(described("a:   # nothing\n\nb: 1\n") ==
         Nodes{"1:1 scalar a", "1:3 null ", "3:1 scalar b", "3:4 scalar 1"});
   CHECK(described("'it''s: ' :\nb: &x\n") ==
@@ -197,7 +195,7 @@ TEST_CASE("a value that is missing stands behind its ':' or '-'") {
   CHECK(described("{a: , b}") == Nodes{"1:2 scalar a", "1:5 null ", "1:7 scalar b", "1:8 null "});
 }
 
-TEST_CASE("a null that is written is told from a missing value before a key called null") {
+TEST_CASE("a written null is distinguished from a missing value before a key named null") {
   CHECK(described("a:\n  null\nb: ~\n") ==
         Nodes{"1:1 scalar a", "2:3 null null", "3:1 scalar b", "3:4 null ~"});
   CHECK(described("a:\nnull: 1\n") ==
@@ -207,7 +205,8 @@ TEST_CASE("a null that is written is told from a missing value before a key call
 }
 
 TEST_CASE(
-    "a tag or an anchor before a key belongs to the key, and at the end of a file to nothing") {
+    "a tag or an anchor before a key belongs to the key, and at the end of a file it has an empty "
+    "value") {
   CHECK(described("!!str a: 1\nb:\n  null\n") ==
         Nodes{"1:1 scalar a", "1:10 scalar 1", "2:1 scalar b", "3:3 null null"});
   CHECK(described("a:\n!!str b: c\n")[1] == "1:3 null ");
@@ -223,7 +222,7 @@ TEST_CASE("every escape stands for its character") {
         "\u0085\u00a0\u2028\u2029A\u00e9\U0001F600");
 }
 
-TEST_CASE("a text in quotes keeps its last line breaks but the first") {
+TEST_CASE("a quoted text keeps its last line breaks except the first") {
   CHECK(value_of("a: \"x\n\n\n\n\"") == "x\n\n\n");
   CHECK(value_of("a: 'it''s\n\n\n\n'") == "it's\n\n\n");
   CHECK(value_of("a: \"\n\n\n\"") == "\n\n");
@@ -231,14 +230,14 @@ TEST_CASE("a text in quotes keeps its last line breaks but the first") {
   CHECK(value_of("a: \"x\n\"") == "x ");
 }
 
-TEST_CASE("a block at the end of a file without a line break loses nothing and gains no space") {
+TEST_CASE("a block at the end of a file without a line break keeps its text unchanged") {
   CHECK(value_of("a: |\n  x\n  ") == "x\n");
   CHECK(value_of("a: >\n  x\n  ") == "x\n");
   CHECK(value_of("a: |\n  x") == "x");
   CHECK(value_of("a: |\n  x\n    \n    ") == "x\n  \n  ");
 }
 
-TEST_CASE("a '?' among words is text, in brackets too") {
+TEST_CASE("a '?' inside a text is text, also in brackets") {
   CHECK(described("[http://h/?q=1, a ? b, 'c?', really?]") ==
         Nodes{"1:2 scalar http://h/?q=1", "1:17 scalar a ? b", "1:24 scalar c?",
               "1:30 scalar really?"});
@@ -254,7 +253,7 @@ TEST_CASE("lines end with \\n, \\r\\n, \\r or U+0085") {
   }
 }
 
-TEST_CASE("what yaml-cpp takes though it is no YAML is refused with its place") {
+TEST_CASE("text that yaml-cpp accepts although it is not YAML is refused with its place") {
   check_refused({
       {"[a,,b]", 1, 4, "expected a value before ','"},
       {"{a: 1,,b: 2}", 1, 7, "expected a value before ','"},
@@ -282,7 +281,7 @@ TEST_CASE("what yaml-cpp takes though it is no YAML is refused with its place") 
   });
 }
 
-TEST_CASE("a syntax error says where it is, what was expected and what to do") {
+TEST_CASE("a syntax error has its place, what was expected and what to do") {
   check_refused({
       {"a: b: c", 1, 5, "'key: value'"},
       {"a: - b", 1, 4, "below their key"},

@@ -127,6 +127,22 @@ void check_wakes(Store& mine, Store& others) {
 
 }  // namespace
 
+TEST_CASE("agent store: an agent that reads nothing makes put() fail in time, not block") {
+  int ends[2];
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  const UniqueFd agent_end(ends[1]);
+  auto store = AgentStore::open(UniqueFd(ends[0]), milliseconds(100));
+  REQUIRE(store);
+  // The buffers of the socket hold the first reports.
+  const std::string object = R"({"note": ")" + std::string(1U << 16U, 'x') + "\"}";
+  Result<> reported;
+  for (int i = 0; i < 100 && reported; ++i) reported = (*store)->report_progress(object);
+  REQUIRE_FALSE(reported);
+  CHECK(reported.error().code == Errc::kTimeout);
+  CHECK(reported.error().message == "store: the agent accepted no data for 100 ms");
+  CHECK((*store)->put("key", "value").error().code == Errc::kUnavailable);
+}
+
 TEST_CASE("memory store: keys are written once, bytes arrive unchanged, a wait ends") {
   MemoryStore store;
   check_is_a_store(store);
@@ -144,8 +160,8 @@ TEST_CASE("file store: keys are written once, bytes arrive unchanged, a wait end
 }
 
 TEST_CASE(
-    "file store: of ranks that put different values of one key at once, one wins and the others "
-    "are told") {
+    "file store: if ranks put different values of a key at the same time, one succeeds and the "
+    "others get an error") {
   const TemporaryDirectory folder;
   for (int round = 0; round < 20; ++round) {
     std::vector<Result<>> results(4);
@@ -166,7 +182,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "file store: a relative folder is refused, ranks may have different working directories") {
+    "file store: a relative folder is refused, because ranks may have different working "
+    "directories") {
   const auto store = FileStore::open("relative");
   REQUIRE_FALSE(store);
   CHECK(store.error().message.find("not an absolute path") != std::string::npos);
@@ -190,7 +207,7 @@ TEST_CASE("agent store: speaks the protocol of ENVIRONMENT.md") {
   CHECK(agent.requests[2] == nlohmann::json{{"op", "get"}, {"key", "k"}, {"wait_ms", 1234}});
 }
 
-TEST_CASE("agent store: a refusal and a time-out keep the agent's words") {
+TEST_CASE("agent store: the errors for a refusal and a timeout quote the agent") {
   ScriptedAgent agent([](const nlohmann::json& request) -> std::string {
     return request["op"] == "put" ? "{\"ok\":false,\"error\":\"it holds another value\"}\n"
                                   : "{\"ok\":false,\"error\":\"no rank has put it in 5 ms\"}\n";
@@ -205,7 +222,7 @@ TEST_CASE("agent store: a refusal and a time-out keep the agent's words") {
   CHECK(got.error().message == "store: get 'k': no rank has put it in 5 ms");
 }
 
-TEST_CASE("agent store: an agent that is gone is an error, not a wait or a SIGPIPE") {
+TEST_CASE("agent store: a closed connection is an error, and causes neither a wait nor a SIGPIPE") {
   ScriptedAgent agent([](const nlohmann::json&) { return std::string(); });
   const auto got = agent.store->get("k", seconds(30));
   REQUIRE_FALSE(got);
@@ -215,7 +232,7 @@ TEST_CASE("agent store: an agent that is gone is an error, not a wait or a SIGPI
   CHECK(agent.store->report_progress("{}").error().code == Errc::kUnavailable);
 }
 
-TEST_CASE("agent store: what is no reply is an error that shows it") {
+TEST_CASE("agent store: a malformed reply is an error") {
   for (const std::string reply :
        {"nonsense\n", "{}\n", "{\"ok\":1}\n", "{\"ok\":true,\"value\":\"6\"}\n",
         "{\"ok\":true,\"value\":\"zz\"}\n"}) {
@@ -227,7 +244,8 @@ TEST_CASE("agent store: what is no reply is an error that shows it") {
   }
 }
 
-TEST_CASE("open_store takes fd:N of a socket and file:DIR, and says what it expected") {
+TEST_CASE(
+    "open_store() accepts file:DIR and fd:N of a socket, and the error for other text says so") {
   for (const std::string where :
        {"", "fd", "fd:", "fd:-1", "fd:99999", "fd:x", "tcp://host", "file:relative"}) {
     CAPTURE(where);

@@ -28,9 +28,7 @@ TEST_CASE("a script's #SBATCH values are read as sbatch reads them") {
         4);
 }
 
-TEST_CASE(
-    "letters of a script's options stand together, flags are found, and #PBS lines are read, as "
-    "sbatch does it") {
+TEST_CASE("joined short options, flags and #PBS lines in a script are read as sbatch reads them") {
   CHECK(sbatch_value("#!/bin/sh\n#SBATCH -QHa0-1\n", "--array", "-a") == "0-1");
   CHECK(sbatch_value("#!/bin/sh\n#SBATCH -Ha 0-1\n", "--array", "-a") == "0-1");
   CHECK_FALSE(sbatch_value("#!/bin/sh\n#SBATCH -Jba1\n", "--array", "-a"));
@@ -46,8 +44,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "what a script asks of sbatch that a run cannot have is refused with its line, and what it may "
-    "ask is not") {
+    "options of a script that a run cannot have are refused with their lines, and other options "
+    "are accepted") {
   const auto refused = [](const std::string& lines) {
     return refusals_of("#!/bin/bash\n" + lines);
   };
@@ -85,8 +83,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a rendered script gives back its name and its runs directory, and its own output pattern is "
-    "not the user's") {
+    "the name and runs directory are read from a rendered script, and dlrun's own output pattern "
+    "is not taken for the user's") {
   const auto script = read_script(
       "#!/bin/bash\n#SBATCH --job-name=mnist\n#SBATCH --output=/r/mnist-%j.out\nexec "
       "\"$dlrun_agent\" lead --runs /r "
@@ -109,15 +107,15 @@ TEST_CASE("a script without a job name is named after its file, as a slug") {
   CHECK(read_script("#!/bin/sh\n#SBATCH -o x.out\n", "a.sh").output == "x.out");
 }
 
-TEST_CASE("a spec is no script") {
+TEST_CASE("a spec is not taken for a script") {
   CHECK(is_script("#!/bin/sh\n"));
   CHECK_FALSE(is_script("name: x\n"));
   CHECK_FALSE(is_script("# a comment\n"));
 }
 
 TEST_CASE(
-    "the image on a script's record is its spec's while the script names it, as written or as "
-    "pyxis gets it") {
+    "the recorded image of a script is the spec's image if the script still uses it, in the spec's "
+    "form or in enroot's") {
   Experiment experiment;
   CHECK(image_in_script(experiment, "#!/bin/bash\ntrue\n").empty());
   experiment.loaded.spec.container.image = "docker://nvcr.io/team/a:1";

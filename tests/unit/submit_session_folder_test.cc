@@ -17,8 +17,8 @@ std::filesystem::path sessions_in(const std::filesystem::path& runs) {
 }  // namespace
 
 TEST_CASE(
-    "what a killed session left is removed by the next one, and a session that goes on keeps its "
-    "folder") {
+    "the folder of a killed session is removed by the next session, and the folder of a running "
+    "session is kept") {
   const TemporaryDirectory runs;
   const auto left = sessions_in(runs.path()) / "0011223344556677";
   std::filesystem::create_directories(left);
@@ -41,8 +41,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "each user of a runs folder has sessions of their own, and a folder that others may write is "
-    "refused") {
+    "each user of a runs folder has an own folder for sessions, which is refused if others may "
+    "write it") {
   const TemporaryDirectory runs;
   const auto old = runs.path() / ".interactive";
   std::filesystem::create_directory(old);
@@ -62,7 +62,7 @@ TEST_CASE(
   CHECK(std::filesystem::is_empty(old));
   std::filesystem::remove(sessions);
   if (::geteuid() != 0) {
-    MESSAGE("the rest needs root, to give a folder to another user");
+    MESSAGE("the rest is skipped: only root can give a folder to another user");
     return;
   }
   std::filesystem::create_directory(sessions);
@@ -77,9 +77,10 @@ TEST_CASE_FIXTURE(CliFixture,
   const auto runs = folder.path() / "runs";
   std::filesystem::create_directory(runs);
   const std::vector<const char*> words = {"interactive", "x.yaml", "--", "true"};
-  CHECK(said_by(words).find("others may rename") == std::string::npos);
+  CHECK(code_and_stderr(words).find("others may rename") == std::string::npos);
   REQUIRE(::chmod(runs.c_str(), 0777) == 0);
-  CHECK(said_by(words).find(runs.string() + ": others may rename or replace") != std::string::npos);
+  CHECK(code_and_stderr(words).find(runs.string() + ": others may rename or replace") !=
+        std::string::npos);
 }
 
 }  // namespace dlrun

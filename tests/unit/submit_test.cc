@@ -23,12 +23,12 @@ namespace {
 /// Stores the messages that it receives.
 class Listener final : public Reporter {
  public:
-  std::vector<std::string> said;
+  std::vector<std::string> messages;
   void diagnostics(const std::vector<Diagnostic>& found) override {
-    for (const Diagnostic& one : found) said.push_back(one.message);
+    for (const Diagnostic& one : found) messages.push_back(one.message);
   }
-  void warning(std::string_view message) override { said.emplace_back(message); }
-  void note(std::string_view message) override { said.emplace_back(message); }
+  void warning(std::string_view message) override { messages.emplace_back(message); }
+  void note(std::string_view message) override { messages.emplace_back(message); }
   void progress(const fs::path&, const std::string&, const DownloadProgress&) override {}
   void progress_ended() override {}
   void downloaded(const fs::path&, std::size_t, std::int64_t) override {}
@@ -89,7 +89,7 @@ struct Cluster {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Cluster, "a spec, a script and a run are submitted as jobs of one builder") {
+TEST_CASE_FIXTURE(Cluster, "a spec, its rendered script and the recorded run give the same job") {
   spec("");
   const auto first = submit("x.yaml");
   REQUIRE(first.has_value());
@@ -104,29 +104,30 @@ TEST_CASE_FIXTURE(Cluster, "a spec, a script and a run are submitted as jobs of 
   const auto second = submit("x.sh");
   REQUIRE(second.has_value());
   CHECK(second->job.source == Job::Source::kScript);
-  CHECK(first->job.words.log_pattern == folder.path().string() + "/o-%j.txt");
-  CHECK(second->job.words.log_pattern == first->job.words.log_pattern);
+  CHECK(first->job.settings.log_pattern == folder.path().string() + "/o-%j.txt");
+  CHECK(second->job.settings.log_pattern == first->job.settings.log_pattern);
   CHECK(second->job.requests.requested.time_seconds == first->job.requests.requested.time_seconds);
   CHECK_FALSE(fs::exists(second->run.path / "spec.yaml"));
   const auto third = submit_again(first->run.id);
   REQUIRE(third.has_value());
   CHECK(third->job.source == Job::Source::kRun);
-  CHECK(third->job.words.log_pattern == first->job.words.log_pattern);
+  CHECK(third->job.settings.log_pattern == first->job.settings.log_pattern);
   CHECK(third->submissions.front().output == first->submissions.front().output);
   CHECK(third->run.id != first->run.id);
   CHECK(text(third->run.path / "job.sh") == first->job.script);
   CHECK(text(third->run.path / "spec.yaml") == text(folder / "x.yaml"));
-  CHECK(reporter.said.empty());
+  CHECK(reporter.messages.empty());
 }
 
-TEST_CASE_FIXTURE(Cluster, "the error of a refused job has the place, and no files are left") {
+TEST_CASE_FIXTURE(
+    Cluster, "the error for a refused job has the key's place in the spec, and no files are left") {
   program("sbatch",
           "case \"$*\" in *--acount*) echo \"sbatch: unrecognized option '--acount'\" >&2; exit 1;;"
           " *--help*) echo '  --account=name'; exit 0;; *) echo 7;; esac");
   spec("slurm: {acount: a}\n");
   const auto submitted = submit("x.yaml");
   REQUIRE_FALSE(submitted.has_value());
-  CHECK(reporter.said.empty());
+  CHECK(reporter.messages.empty());
   REQUIRE(submitted.error().diagnostics.all().size() == 1);
   const Diagnostic problem = submitted.error().diagnostics.all().front();
   CHECK(has(problem.message, "slurm.acount: the sbatch here has no option --acount"));
@@ -135,9 +136,8 @@ TEST_CASE_FIXTURE(Cluster, "the error of a refused job has the place, and no fil
   CHECK_FALSE(fs::exists(folder / "runs"));
 }
 
-TEST_CASE_FIXTURE(Cluster,
-                  "a recorded spec is planned again if it waits or downloads, whatever its words "
-                  "look like") {
+TEST_CASE_FIXTURE(
+    Cluster, "a recorded spec is planned again only if it has dependencies, downloads or secrets") {
   const auto planned = [&](const std::string& yaml, bool has_secrets) {
     std::ofstream(folder / "resolved.yaml") << yaml;
     const auto experiment = recorded_experiment(context, folder.path(), has_secrets);
@@ -155,7 +155,7 @@ TEST_CASE_FIXTURE(Cluster,
       planned("name: x\nlaunch:\n  command: [\"true\"]\nenvironment:\n  setup: |\n"
               "    download: nothing\n    after: nothing\n",
               false));
-  CHECK(reporter.said.empty());
+  CHECK(reporter.messages.empty());
   fs::remove(folder / "resolved.yaml");
   const auto none = recorded_experiment(context, folder.path(), true);
   REQUIRE(none.has_value());
@@ -175,8 +175,8 @@ TEST_CASE_FIXTURE(Cluster, "a check reports on the job that a submission would q
 }
 
 TEST_CASE_FIXTURE(Cluster,
-                  "the secrets of an array that Slurm may have accepted stay, those of a refused "
-                  "one are removed") {
+                  "the secrets of an array that Slurm may have accepted are kept, and those of a "
+                  "refused array are removed") {
   context.env.set("TOKEN", "s3cret");
   std::ofstream(folder / "x.yaml") << "name: x\nresources: {time: 1m}\n"
                                    << "launch: {command: [\"true\"]}\n"

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <filesystem>
 #include <thread>
 
 #include <doctest/doctest.h>
@@ -18,7 +19,7 @@ Command shell(std::string script) {
 
 }  // namespace
 
-TEST_CASE("a program is found in the first folder of PATH that has it, and in every folder") {
+TEST_CASE("a program is found in the first folder of PATH that contains it") {
   Env env;
   // The PATH is longer than the small-string buffer, so that the address sanitizer notices a read
   // of a freed part.
@@ -29,7 +30,21 @@ TEST_CASE("a program is found in the first folder of PATH that has it, and in ev
   CHECK_FALSE(find_program("no-such-program", env).has_value());
 }
 
-TEST_CASE("a command's outputs, code and signal are told apart") {
+TEST_CASE("the path of a program is absolute, so that it is the same file in another folder") {
+  const auto relative = std::filesystem::relative("/bin/sh").string();
+  REQUIRE(relative.find('/') != std::string::npos);
+  const auto found = find_program(relative, {});
+  REQUIRE(found);
+  CHECK(found->starts_with('/'));
+  auto command = shell("pwd");
+  command.argv.front() = relative;
+  command.directory = "/usr";
+  const auto finished = run_command(command);
+  REQUIRE(finished);
+  CHECK(finished->out == "/usr\n");
+}
+
+TEST_CASE("the outputs, exit code and signal of a command are returned") {
   const auto finished = run_command(shell("echo out; echo err >&2; exit 3"));
   REQUIRE(finished.has_value());
   CHECK(finished->out == "out\n");
@@ -41,7 +56,7 @@ TEST_CASE("a command's outputs, code and signal are told apart") {
   CHECK(killed->exit_code == 137);
 }
 
-TEST_CASE("words reach the program without a shell between") {
+TEST_CASE("arguments reach the program unchanged, without a shell") {
   Command command;
   command.argv = {"printf", "%s|", "a b", "$HOME", ""};
   command.env = Env::of_process();
@@ -56,26 +71,26 @@ TEST_CASE("a large input and a large output do not block each other") {
   CHECK(run_command(command)->out == command.stdin_text);
 }
 
-TEST_CASE("a child that nobody wants any more gets SIGTERM, once, and is waited for") {
+TEST_CASE("a command that is no longer wanted gets one SIGTERM, and is waited for") {
   Command command =
       shell("trap 'echo told; exit 7' TERM; echo started; while :; do sleep 0.05; done");
-  int asked = 0;
+  int calls = 0;
   // At the second call, the program's first line has arrived.
-  command.is_unwanted = [&asked] { return ++asked > 1; };
+  command.is_unwanted = [&calls] { return ++calls > 1; };
   const auto finished = run_command(command);
   REQUIRE(finished.has_value());
   CHECK(finished->out == "started\ntold\n");
   CHECK(finished->exit_code == 7);
 }
 
-TEST_CASE("the environment is exactly the one given") {
+TEST_CASE("a command gets exactly the given environment") {
   Command command;
   command.argv = {"/usr/bin/env"};
   command.env.set("ONLY", "this");
   CHECK(run_command(command)->out == "ONLY=this\n");
 }
 
-TEST_CASE("a program that does not exist is said, not started") {
+TEST_CASE("a program that does not exist or is not executable is an error") {
   Command command;
   command.argv = {"no-such-program-here"};
   CHECK(run_command(command).error().code == Errc::kNotFound);
@@ -83,7 +98,7 @@ TEST_CASE("a program that does not exist is said, not started") {
   CHECK(run_command(command).error().code == Errc::kNotFound);
 }
 
-TEST_CASE("a directory that is not there is the fault that is told, not the program") {
+TEST_CASE("the error for a missing working directory names the directory, not the program") {
   Command command;
   command.argv = {"true"};
   command.directory = "/no/such/folder";
@@ -91,19 +106,21 @@ TEST_CASE("a directory that is not there is the fault that is told, not the prog
         "/no/such/folder, where true is to run: No such file or directory (ENOENT)");
 }
 
-TEST_CASE("a silent program is killed at its bound") {
+TEST_CASE("a command is killed after its time limit") {
   Command command = shell("exec sleep 100");
   command.timeout = std::chrono::milliseconds(100);
   CHECK(run_command(command).error().code == Errc::kTimeout);
 }
 
-TEST_CASE("output beyond its limit is refused") {
+TEST_CASE("a command's output above its limit is an error") {
   Command command = shell("yes");
   command.output_limit_bytes = 1000;
   CHECK(run_command(command).error().code == Errc::kInvalid);
 }
 
-TEST_CASE("a child that does not read its input ends nothing, and is no reason to ignore SIGPIPE") {
+TEST_CASE(
+    "a command that does not read its input is no error, and the handling of SIGPIPE stays "
+    "unchanged") {
   const auto handler = [] {
     struct sigaction action {};
     REQUIRE(::sigaction(SIGPIPE, nullptr, &action) == 0);

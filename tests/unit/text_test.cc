@@ -12,7 +12,7 @@ TEST_CASE("split keeps empty parts") {
   CHECK(split("", ',') == std::vector<std::string_view>{""});
 }
 
-TEST_CASE("parse_int takes whole decimal numbers only") {
+TEST_CASE("parse_int() accepts only whole decimal numbers") {
   CHECK(parse_int("-12") == -12);
   CHECK(parse_int("+7") == 7);
   CHECK(parse_int("9223372036854775807") == INT64_MAX);
@@ -22,7 +22,7 @@ TEST_CASE("parse_int takes whole decimal numbers only") {
   }
 }
 
-TEST_CASE("parse_double refuses what is not finite") {
+TEST_CASE("parse_double() refuses numbers that are not finite") {
   CHECK(parse_double("1e-3") == doctest::Approx(0.001));
   for (const char* bad : {"", "nan", "inf", "1e999", "1,5", "1.0f"}) {
     CAPTURE(bad);
@@ -34,14 +34,14 @@ TEST_CASE("a swapped pair of letters is one edit") {
   CHECK(edit_distance("pratition", "partition") == 1);
 }
 
-TEST_CASE("nearest suggests a spelling error and nothing far away") {
+TEST_CASE("nearest() suggests a name with a small spelling error, and nothing else") {
   constexpr std::array<std::string_view, 3> kKeys{"gpus_per_node", "tasks_per_node", "time"};
   CHECK(nearest("gpus_per_nod", kKeys) == "gpus_per_node");
   CHECK(nearest("tine", kKeys) == "time");
   CHECK_FALSE(nearest("walltime", kKeys).has_value());
 }
 
-TEST_CASE("UTF-8 is checked to the letter of RFC 3629") {
+TEST_CASE("UTF-8 is checked as RFC 3629 defines it") {
   CHECK(is_utf8("gr\xc3\xbc\xc3\x9f \xf0\x9f\x8c\x8d"));
   for (const char* bad :
        {"\xc0\xaf", "\xed\xa0\x80", "\xf5\x80\x80\x80", "\xe2\x82", "\x80", "\xe0\x80\x80"}) {
@@ -50,7 +50,7 @@ TEST_CASE("UTF-8 is checked to the letter of RFC 3629") {
 }
 
 TEST_CASE(
-    "printable shows characters that turn or hide others as escapes, and leaves writing alone") {
+    "printable() escapes characters that reverse or hide others, and keeps text in any script") {
   CHECK(printable("exit 0 \u202e 1 tixe") == "exit 0 \\xe2\\x80\\xae 1 tixe");
   for (const char* hidden :
        {"\u200b", "\u200e", "\u200f", "\u061c", "\u2028", "\u202a", "\u2060",     "\u2066",
@@ -63,11 +63,11 @@ TEST_CASE(
     CHECK(printable(shown) == shown);
 }
 
-TEST_CASE("printable shows control characters and broken UTF-8 as escapes") {
+TEST_CASE("printable() escapes control characters and broken UTF-8") {
   CHECK(printable("a\x1b[31m\xff\xc3\xa9") == "a\\x1b[31m\\xff\xc3\xa9");
 }
 
-TEST_CASE("hex survives the round trip and refuses odd input") {
+TEST_CASE("bytes can be converted to hex and back, and odd input is refused") {
   const std::vector<std::uint8_t> bytes{0x00, 0xff, 0x1a};
   CHECK(to_hex(bytes) == "00ff1a");
   CHECK(from_hex("00FF1a") == bytes);
@@ -75,7 +75,7 @@ TEST_CASE("hex survives the round trip and refuses odd input") {
   CHECK_FALSE(from_hex("zz").has_value());
 }
 
-TEST_CASE("random_hex has the asked length and differs each time") {
+TEST_CASE("random_hex() has the requested length and differs each time") {
   CHECK(random_hex(16).size() == 32);
   CHECK(random_hex(16) != random_hex(16));
 }

@@ -63,7 +63,8 @@ DataOptions arrays_in(const fs::path& folder) {
 
 }  // namespace
 
-TEST_CASE("CIFAR-10's colour planes become pixels, its folder a training and a test set") {
+TEST_CASE(
+    "CIFAR-10's colour planes become pixels, and its folder becomes a training and a test set") {
   const auto data = parse_cifar("f", cifar(12, 3));
   REQUIRE(data.has_value());
   CHECK(data->size() == 12);
@@ -101,7 +102,7 @@ TEST_CASE("CIFAR-10's colour planes become pixels, its folder a training and a t
             "cifar-10-batches-bin/data_batch_1.bin"));
 }
 
-TEST_CASE("arrays are read as they were written, with one class or several labels for each image") {
+TEST_CASE("arrays are read as they were written, with one class or several labels per image") {
   const Bytes pixels{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
   const std::int64_t classes[] = {2, 0, 1};
   Bytes wide(sizeof classes);
@@ -123,7 +124,7 @@ TEST_CASE("arrays are read as they were written, with one class or several label
   CHECK(data->features == 4);
 }
 
-TEST_CASE("arrays of a wrong name, type, shape or value are refused, and the message says why") {
+TEST_CASE("arrays with a wrong name, type, shape or value are refused with the reason") {
   const Bytes pixels(12, 7);
   const Bytes ones(24, 1);
   const NamedBytes images{"images", "U8", {3, 2, 2}, pixels};
@@ -146,7 +147,7 @@ TEST_CASE("arrays of a wrong name, type, shape or value are refused, and the mes
             "a label of sample 1 is 2, expected 0 to 1"));
 }
 
-TEST_CASE("partitions are dealt out to the ranks, and together hold everything") {
+TEST_CASE("partitions are distributed over the ranks, and together contain all samples") {
   const TemporaryDirectory folder;
   REQUIRE(write_digits(folder.path(), 100, 20, 3, 7));
   const Dataset want = generate_digits(100, 3, false);
@@ -157,7 +158,7 @@ TEST_CASE("partitions are dealt out to the ranks, and together hold everything")
   CHECK(whole->train.labels == want.labels);
   CHECK(whole->test.size() == 20);
 
-  options.is_by_file = true;
+  options.has_own_partitions = true;
   options.size = 3;
   std::vector<std::size_t> sizes;
   for (options.rank = 0; options.rank < 3; ++options.rank) {

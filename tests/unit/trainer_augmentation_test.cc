@@ -33,7 +33,7 @@ std::vector<float> placed(const ImageChange& change, std::size_t channels = 1) {
 
 }  // namespace
 
-TEST_CASE("an image is mirrored, then turned counter-clockwise, then shifted") {
+TEST_CASE("an image is mirrored, then rotated counter-clockwise, then shifted") {
   CHECK(placed({}) == std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9});
   CHECK(placed({0, 1, 0, 0}) == std::vector<float>{3, 2, 1, 6, 5, 4, 9, 8, 7});
   CHECK(placed({1, 0, 0, 0}) == std::vector<float>{3, 6, 9, 2, 5, 8, 1, 4, 7});
@@ -77,7 +77,7 @@ TEST_CASE("changes depend on seed, epoch and sample, and every change occurs abo
   CHECK(turned.is_flipped + turned.down + turned.right == 0);
 }
 
-TEST_CASE("the words of augmentation are read back, and wrong ones are refused") {
+TEST_CASE("the text of an augmentation is parsed and printed back, and wrong text is refused") {
   for (const char* text : {"none", "flip", "rotate", "shift 8", "flip,rotate,shift 3"}) {
     const auto parsed = parse_augmentation(text);
     REQUIRE(parsed.has_value());

@@ -59,7 +59,7 @@ void check_against_reference(double epsilon, int threads) {
     std::fill(network.observed().begin(), network.observed().end(), T{0});
     network.forward(kImages, {.is_training = true});
     network.backward(kImages, [](std::size_t) {});
-    network.keep_observed();
+    network.update_running();
   }
   const std::span<const T> running = network.running();
   check_equal<T>({network.output(), kElements}, kY, epsilon);
@@ -100,8 +100,8 @@ TEST_CASE("batchnorm gives PyTorch's gradient of its input") {
 }
 
 TEST_CASE(
-    "synchronised batchnorm normalises what all ranks hold, and asks for its sums without a "
-    "sample, too") {
+    "synchronised batchnorm normalises the samples of all ranks, and takes part in the sums even "
+    "without a sample") {
   auto kernels = make_cpu_kernels<double>(1);
   constexpr std::size_t kWidth = 3;
   const auto layer = make_batchnorm<double>(1, kWidth, true);
@@ -110,17 +110,17 @@ TEST_CASE(
   const std::vector<double> x{1, 2, 3, 4, 5, 9};
   std::vector<double> workspace(2 * layer->workspace()), y(2 * kWidth), observed(2 * kWidth),
       gradients(2 * kWidth);
-  int asked = 0;
+  int calls = 0;
   // The other rank has two samples, all zero.
   const SumOverRanks sum = [&](std::span<double> sums) {
-    ++asked;
+    ++calls;
     sums.back() += 2;
   };
   const BatchInfo batch{.is_training = true, .global_samples = 4, .sum_over_ranks = &sum};
   layer->forward(
       {*kernels, parameters.data(), workspace.data(), 2, batch, running.data(), observed.data()},
       x.data(), y.data());
-  CHECK(asked == 1);
+  CHECK(calls == 1);
   CHECK(y[0] == doctest::Approx((1 - 1.25) / std::sqrt(17.0 / 4 - 1.25 * 1.25 + 1e-5)));
   CHECK(observed[0] == doctest::Approx(1.25 * 2 / 4));  // this rank's half
   CHECK(observed[kWidth] == doctest::Approx((17.0 / 4 - 1.25 * 1.25) * 4 / 3 * 2 / 4));
@@ -129,7 +129,7 @@ TEST_CASE(
                                 batch,    running.data(),    observed.data()};
   layer->forward(empty, x.data(), y.data());
   layer->backward(empty, x.data(), y.data(), y.data(), gradients.data(), nullptr);
-  CHECK(asked == 3);
+  CHECK(calls == 3);
   CHECK(observed[0] == doctest::Approx(1.25 * 2 / 4));
   CHECK(gradients == std::vector<double>(2 * kWidth, 0));
 }

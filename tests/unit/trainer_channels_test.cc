@@ -40,7 +40,7 @@ double mean_of(const std::vector<double>& x, std::size_t i, std::size_t k) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("silu is x times its logistic, finite for huge numbers, too", T, float, double) {
+TEST_CASE_TEMPLATE("silu is x times its logistic, and finite for huge numbers", T, float, double) {
   const auto kernels = make_cpu_kernels<T>(1);
   const std::vector<T> x{0, 1, -1, T(2.5), -30, 800, -800};
   std::vector<T> y(x.size());
@@ -57,7 +57,7 @@ TEST_CASE_TEMPLATE("silu is x times its logistic, finite for huge numbers, too",
   }
 }
 
-TEST_CASE("squeeze-excite scales each channel as plain loops do") {
+TEST_CASE("squeeze-excite scales each channel like plain loops") {
   const auto kernels = make_cpu_kernels<double>(1);
   const auto layer = make_squeeze_excite<double>(kPlaces, kChannels, kSqueezed);
   const auto x = drawn(kSamples * kPlaces * kChannels, 1);

@@ -81,7 +81,9 @@ TEST_CASE("a checkpoint loads as it was saved") {
   CHECK(*read_file(folder.path() / "ckpt/latest", 100) == "step-00000042\n");
 }
 
-TEST_CASE("an array with one number for each tensor loads as it was saved, and as nothing else") {
+TEST_CASE(
+    "a state array with one number per tensor loads as it was saved, and is refused as a full "
+    "array") {
   const TemporaryDirectory folder;
   CheckpointLayout layout = kTensors;
   layout.per_tensor = {"v"};
@@ -98,7 +100,7 @@ TEST_CASE("an array with one number for each tensor loads as it was saved, and a
   CHECK(has(other.error().message, "v.layers.0.weight is F32 [1], this model needs F32 [3 x 2]"));
 }
 
-TEST_CASE("the last checkpoints are kept, older ones go") {
+TEST_CASE("the last checkpoints are kept, and older ones are removed") {
   const TemporaryDirectory folder;
   for (const std::uint64_t step : {10U, 20U, 30U, 100'000'000U, 40U})
     REQUIRE(at(folder, 3).save(state_at(step), kTensors));
@@ -106,7 +108,9 @@ TEST_CASE("the last checkpoints are kept, older ones go") {
         std::vector<std::string>{"step-100000000", "step-00000040", "step-00000030"});
 }
 
-TEST_CASE("the checkpoint just saved stays, whatever later steps earlier attempts have left") {
+TEST_CASE(
+    "the checkpoint that was just saved is kept and loaded, even if earlier attempts left later "
+    "steps") {
   const TemporaryDirectory folder;
   REQUIRE(at(folder, 1).save(state_at(100), kTensors));
   // A process that is killed while it writes a checkpoint leaves such a folder.
@@ -127,8 +131,8 @@ TEST_CASE("the checkpoint just saved stays, whatever later steps earlier attempt
 }
 
 TEST_CASE(
-    "a manifest whose place in training was changed is damaged, and where none is left that is "
-    "said") {
+    "a manifest with a changed position counts as damaged, and the message says that training "
+    "starts anew") {
   const TemporaryDirectory folder;
   REQUIRE(at(folder).save(state_at(42), kTensors));
   const fs::path path = folder.path() / "ckpt/step-00000042/manifest.json";
@@ -145,7 +149,8 @@ TEST_CASE(
             "earlier one: training starts from the beginning"));
 }
 
-TEST_CASE("a manifest or a header of arrays that is nested 100,000 deep is damage, not a crash") {
+TEST_CASE(
+    "a manifest or array header that is nested 100,000 deep counts as damaged, without a crash") {
   const TemporaryDirectory folder;
   REQUIRE(at(folder).save(state_at(42), kTensors));
   const fs::path path = folder.path() / "ckpt/step-00000042/manifest.json";
@@ -162,7 +167,7 @@ TEST_CASE("a manifest or a header of arrays that is nested 100,000 deep is damag
           .has_value());
 }
 
-TEST_CASE("a folder that cannot be listed is not an empty one") {
+TEST_CASE("a checkpoint folder that cannot be listed is an error") {
   const TemporaryDirectory folder;
   std::ofstream(folder.path() / "ckpt") << "a file";
   std::vector<std::string> damaged;
@@ -172,7 +177,7 @@ TEST_CASE("a folder that cannot be listed is not an empty one") {
   CHECK(has(loaded.error().message, "ckpt: cannot list its checkpoints: "));
 }
 
-TEST_CASE("no folder and an empty one hold no checkpoint") {
+TEST_CASE("a missing checkpoint folder has no checkpoint") {
   const TemporaryDirectory folder;
   std::vector<std::string> damaged;
   CHECK(newest(at(folder), damaged) == -1);
@@ -181,8 +186,8 @@ TEST_CASE("no folder and an empty one hold no checkpoint") {
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE(
-    "a checkpoint for which there is no memory is an error, not an abort, and no older one is "
-    "taken for it") {
+    "a checkpoint that does not fit into memory is an error, not an abort, and no older one is "
+    "loaded") {
   const TemporaryDirectory folder;
   for (const std::uint64_t step : {10U, 20U}) REQUIRE(at(folder).save(state_at(step), kTensors));
   fs::resize_file(folder.path() / "ckpt/step-00000020/model.safetensors", std::uintmax_t{3} << 30U);
@@ -192,8 +197,8 @@ TEST_CASE(
     ::signal(SIGABRT, SIG_DFL);
     const rlimit little{std::size_t{1} << 30U, std::size_t{1} << 30U};
     ::setrlimit(RLIMIT_AS, &little);
-    std::vector<std::string> passed_over;
-    const auto loaded = at(folder).load_newest(kTensors, "adam", kStates, passed_over);
+    std::vector<std::string> skipped;
+    const auto loaded = at(folder).load_newest(kTensors, "adam", kStates, skipped);
     ::_exit(!loaded && loaded.error().code == Errc::kIo && has(loaded.error().message, "no memory")
                 ? 0
                 : 1);
@@ -205,7 +210,7 @@ TEST_CASE(
 #endif
 
 TEST_CASE(
-    "whatever is damaged in the newest checkpoint, the one before is taken and that is said") {
+    "if any file of the newest checkpoint is damaged, the previous one is loaded, with a message") {
   for (const char* name : {"model.safetensors", "optimizer.safetensors", "manifest.json"}) {
     for (const char* damage : {"cut", "flipped", "missing", "empty"}) {
       CAPTURE(name);
@@ -257,7 +262,7 @@ TEST_CASE("a checkpoint of another model or optimizer is refused, not skipped") 
             "was saved with optimizer adam, this run has sgd"));
 }
 
-TEST_CASE("a process that lost its run to another attempt commits nothing and removes nothing") {
+TEST_CASE("a process whose run belongs to another attempt commits nothing and removes nothing") {
   const TemporaryDirectory folder;
   REQUIRE(at(folder).save(state_at(1), kTensors));
   Env env;
@@ -306,8 +311,8 @@ TEST_CASE("a process that lost its run to another attempt commits nothing and re
 }
 
 TEST_CASE(
-    "a full disk at any byte of a save leaves the checkpoint before valid and nothing of the new "
-    "one") {
+    "a full disk at any byte of a save keeps the previous checkpoint valid, and leaves nothing of "
+    "the new one") {
   // RLIMIT_FSIZE limits a file's size like a full disk. It is set in a child process, because it
   // cannot be raised again.
   const TemporaryDirectory folder;

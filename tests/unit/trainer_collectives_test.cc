@@ -33,7 +33,7 @@ TEST_CASE("collectives: sizes are lists and ranges in binary units") {
   CHECK_FALSE(parse_collectives_options(std::vector<std::string>{"--frob", "1"}));
 }
 
-TEST_CASE("collectives: bus bandwidth is nccl-tests'") {
+TEST_CASE("collectives: bus bandwidth is defined as in nccl-tests") {
   // doc/PERFORMANCE.md of nccl-tests: S/t * 2(n-1)/n for AllReduce, (n-1)/n for AllGather and
   // ReduceScatter, 1 for Broadcast.
   CHECK(bus_factor(Collective::kAllReduce, 2) == doctest::Approx(1));

@@ -131,7 +131,7 @@ void check(Device& device, const Window& window, std::size_t n) {
 
 }  // namespace
 
-TEST_CASE("convolutions of every kind are those of plain loops, and stay within their arrays") {
+TEST_CASE("convolutions of every kind match plain loops, and stay within their arrays") {
   for (const std::size_t size : {1U, 2U, 3U, 5U}) {
     for (const std::size_t stride : {1U, 2U, 3U}) {
       for (const std::size_t padding : {std::size_t{0}, size / 2}) {
@@ -148,7 +148,7 @@ TEST_CASE("convolutions of every kind are those of plain loops, and stay within 
   }
 }
 
-TEST_CASE("depthwise convolutions are those of plain loops, by an implementation that is fast") {
+TEST_CASE("depthwise convolutions match plain loops, and use a fast implementation") {
   Device device;
   for (const std::size_t size : {1U, 3U, 5U}) {
     for (const std::size_t stride : {1U, 2U}) {
@@ -162,7 +162,7 @@ TEST_CASE("depthwise convolutions are those of plain loops, by an implementation
     CHECK_MESSAGE(name.find("ref") == std::string::npos, name);
 }
 
-TEST_CASE("convolutions of many channels are those of plain loops, by a product or by Winograd") {
+TEST_CASE("convolutions of many channels match plain loops, and use a product or Winograd") {
   struct Case {
     std::size_t edge, from, to, size, stride, padding;
     const char* way;
@@ -190,7 +190,7 @@ TEST_CASE("convolutions of many channels are those of plain loops, by a product 
   }
 }
 
-TEST_CASE("a batch in several groups of images has the convolutions of plain loops") {
+TEST_CASE("convolutions of a batch in several groups of images match plain loops") {
   Device device;
   // 9 tiles per image make groups of 28 images. Matrices of 576 KiB make groups of 13 images.
   check(device, {{12, 12, 64}, {12, 12, 64}, 3, 1, 1}, 30);

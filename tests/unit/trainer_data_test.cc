@@ -42,7 +42,7 @@ std::vector<Samples> steps_of_epoch(std::size_t samples, std::size_t batch, int 
 
 }  // namespace
 
-TEST_CASE("the ranks' batches make up the same global batches at every world size") {
+TEST_CASE("the ranks' batches form the same global batches at every world size") {
   for (const std::size_t samples : {96U, 97U, 107U, 5U}) {
     for (const int size : {2, 3, 4, 6, 12}) {
       CAPTURE(samples);
@@ -68,7 +68,7 @@ TEST_CASE("an epoch holds every sample once, in an order that changes with epoch
   CHECK(flat(0, 1) != flat(0, 2));
 }
 
-TEST_CASE("with epochs shared, every rank sees all samples in an order of its own") {
+TEST_CASE("with shared epochs, every rank gets all samples in its own order") {
   Sampler a({20, 8, 0, 2, Sharding::kEpoch, 1});
   Sampler b({20, 8, 1, 2, Sharding::kEpoch, 1});
   Samples all_a;
@@ -90,8 +90,8 @@ TEST_CASE("with epochs shared, every rank sees all samples in an order of its ow
 }
 
 TEST_CASE(
-    "with files shared, an epoch takes each rank's samples once, and the ranks that are done wait "
-    "for the last") {
+    "with sharding by file, an epoch has each rank's samples once, and lasts until the largest "
+    "rank is done") {
   const std::vector<std::size_t> sizes{20, 33, 9};
   std::vector<Sampler> ranks;
   for (int rank = 0; rank < 3; ++rank)
@@ -119,7 +119,7 @@ TEST_CASE(
   CHECK(epochs_per_rank(Sharding::kFile, 4, 4) == 4);
 }
 
-TEST_CASE("the steps that are left are those that are taken") {
+TEST_CASE("steps_left() equals the number of steps that follow") {
   for (const auto sharding : {Sharding::kSample, Sharding::kFile, Sharding::kEpoch}) {
     Sampler sampler({50, 8, 0, 3, sharding, 1, {30, 50, 1}});
     constexpr std::size_t kEpochs = 3;
@@ -136,18 +136,18 @@ TEST_CASE("the steps that are left are those that are taken") {
 }
 
 TEST_CASE(
-    "at another number of ranks the shared epochs stay as many, and no sample counts as taken "
-    "that was not") {
-  CHECK(shared_anew({3, 17}, 100, 4, 4) == EpochPlace{3, 17});
-  CHECK(shared_anew({1, 40}, 100, 2, 4) == EpochPlace{0, 70});
-  CHECK(shared_anew({1, 40}, 100, 2, 1) == EpochPlace{2, 80});
-  CHECK(shared_anew({1, 99}, 100, 1, 7) == EpochPlace{0, 28});
-  CHECK(shared_anew({5, 0}, 100, 3, 5) == EpochPlace{3, 0});
-  CHECK(shared_anew({1'000'000, 0}, 4'000'000'000, 100'000, 99'999) ==
+    "at another number of ranks the total of shared epochs stays the same, and no unused sample "
+    "counts as used") {
+  CHECK(redistributed({3, 17}, 100, 4, 4) == EpochPlace{3, 17});
+  CHECK(redistributed({1, 40}, 100, 2, 4) == EpochPlace{0, 70});
+  CHECK(redistributed({1, 40}, 100, 2, 1) == EpochPlace{2, 80});
+  CHECK(redistributed({1, 99}, 100, 1, 7) == EpochPlace{0, 28});
+  CHECK(redistributed({5, 0}, 100, 3, 5) == EpochPlace{3, 0});
+  CHECK(redistributed({1'000'000, 0}, 4'000'000'000, 100'000, 99'999) ==
         EpochPlace{1'000'010, 400'004});
 }
 
-TEST_CASE("even parts cover everything once and differ by one at most") {
+TEST_CASE("even parts cover everything once, and differ by at most one") {
   for (const std::size_t n : {0U, 1U, 6U, 7U, 8U, 100U}) {
     for (const int size : {1, 2, 7}) {
       std::size_t next = 0;
@@ -163,7 +163,7 @@ TEST_CASE("even parts cover everything once and differ by one at most") {
   }
 }
 
-TEST_CASE("drawn digits depend on seed, half and index alone, and every class occurs") {
+TEST_CASE("generated digits depend only on seed, half and index, and every class occurs") {
   const Dataset digits = generate_digits(300, 3, false);
   const Dataset fewer = generate_digits(100, 3, false);
   CHECK(std::equal(fewer.images.begin(), fewer.images.end(), digits.images.begin()));
@@ -184,7 +184,7 @@ TEST_CASE("drawn digits depend on seed, half and index alone, and every class oc
   }
 }
 
-TEST_CASE("random numbers are those of the published generator, on every machine") {
+TEST_CASE("random numbers match the published generator on every machine") {
   // SplitMix64's first outputs for seed 1234567, as the Rosetta Code task "Pseudo-random
   // numbers/Splitmix64" lists them.
   std::uint64_t state = 1234567;

@@ -80,7 +80,7 @@ std::vector<float> each(const ImageShape& shape, const Value& value) {
 
 }  // namespace
 
-TEST_CASE("the windows over a place are those that hold it") {
+TEST_CASE("the windows over a pixel are exactly those that contain it") {
   for (std::size_t size = 1; size <= 5; ++size) {
     for (std::size_t stride = 1; stride <= 6; ++stride) {
       for (std::size_t inputs = size; inputs <= 14; ++inputs) {
@@ -98,8 +98,7 @@ TEST_CASE("the windows over a place are those that hold it") {
   }
 }
 
-TEST_CASE(
-    "pooling element by element is the CPU's, to the bit, with equal numbers in a window, too") {
+TEST_CASE("pooling element by element gives the CPU's bits, also with equal numbers in a window") {
   const auto kernels = make_cpu_kernels<float>(1);
   LayerKernels<float>& layers = kernels->layers();
   for (const Window& w : windows()) {
@@ -125,7 +124,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("maxima of padded windows, element by element, are the CPU's, and never of the padding") {
+TEST_CASE(
+    "maxima of padded windows, element by element, match the CPU's and never come from the "
+    "padding") {
   const auto kernels = make_cpu_kernels<float>(1);
   LayerKernels<float>& layers = kernels->layers();
   for (const Window& w : padded_windows()) {
@@ -146,7 +147,7 @@ TEST_CASE("maxima of padded windows, element by element, are the CPU's, and neve
   }
 }
 
-TEST_CASE("depthwise convolutions element by element are the CPU's plain loops") {
+TEST_CASE("depthwise convolutions element by element match the CPU's plain loops") {
   const auto kernels = make_cpu_kernels<double>(1);
   LayerKernels<double>& layers = kernels->layers();
   for (Window w : padded_windows()) {

@@ -84,7 +84,7 @@ TEST_CASE("the GPU's updates give the CPU's bits for every formula of the optimi
   check_updates(AnyFormula<float>());
 }
 
-TEST_CASE("the GPU's transpose turns matrices that tiles do not divide") {
+TEST_CASE("the GPU's transpose works for matrices whose sizes are no multiple of a tile") {
   for (const auto& pair : std::array<std::array<std::size_t, 2>, 5>{
            {{1, 1}, {32, 32}, {33, 70}, {9, 131}, {288, 5}}}) {
     const std::size_t rows = pair[0];
@@ -233,7 +233,7 @@ TEST_CASE("the GPU's loops over images, samples and channels give the CPU's numb
   }
 }
 
-TEST_CASE("the GPU's sums over rows and what batch normalisation makes of them are the CPU's") {
+TEST_CASE("the GPU's sums over rows, and batch normalisation from them, match the CPU's") {
   const auto kernels = make_cpu_kernels<float>(1);
   LayerKernels<float>& layers = kernels->layers();
   // One row; no row; rows of one block and of several; channels of part of a warp and of
@@ -319,7 +319,7 @@ TEST_CASE("the GPU's sums over rows and what batch normalisation makes of them a
   }
 }
 
-TEST_CASE("the GPU's functions of each element, its gather and its norms are the CPU's") {
+TEST_CASE("the GPU's element-wise functions, gather and norms match the CPU's") {
   const auto kernels = make_cpu_kernels<float>(1);
   LayerKernels<float>& layers = kernels->layers();
   constexpr std::size_t kCount = 700;
@@ -382,8 +382,8 @@ TEST_CASE("the GPU's functions of each element, its gather and its norms are the
 }
 
 TEST_CASE(
-    "the GPU rounds to bfloat16 as collectives do: to nearest, ties to even, and what is no number "
-    "stays so") {
+    "the GPU rounds to bfloat16 like the collectives: to nearest, ties to even, and NaN stays "
+    "NaN") {
   std::vector<float> values;
   // Signs, exponents, infinities and NaN.
   for (std::uint32_t high = 0; high < 0x10000; high += 7) {
@@ -407,7 +407,7 @@ TEST_CASE(
   CHECK(is_exact);
 }
 
-TEST_CASE("what is copied to the GPU may change at once, however much is on its way") {
+TEST_CASE("a host array may change as soon as its copy to the GPU is queued") {
   constexpr std::size_t kChunk = cuda::Uploads::kChunkBytes;
   const std::array<std::size_t, 7> sizes{1, 12, 300, kChunk - 256, kChunk, 3 * kChunk + 5, 4096};
   cuda::Uploads uploads;
@@ -430,8 +430,7 @@ TEST_CASE("what is copied to the GPU may change at once, however much is on its 
   CHECK(there == sent);
 }
 
-TEST_CASE(
-    "a recorded step runs once, when it is handed over, with arguments and copies of its own") {
+TEST_CASE("a recorded step runs once, when it is launched, with its own arguments and copies") {
   constexpr std::size_t kChunk = cuda::Uploads::kChunkBytes;
   cuda::Uploads uploads;
   cuda::StepGraphs graphs;
@@ -479,8 +478,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "rows that are sent to the GPU arrive in their order, more than fit into a piece and such as "
-    "do not fit") {
+    "rows that are sent to the GPU arrive in order, also if they fill several pieces or one row "
+    "exceeds a piece") {
   for (const std::size_t width :
        {std::size_t{0}, std::size_t{1}, std::size_t{3000}, cuda::Uploads::kChunkBytes + 1}) {
     CAPTURE(width);

@@ -66,7 +66,7 @@ int in_process(const std::function<int()>& work) {
 
 }  // namespace
 
-TEST_CASE("a FIFO in the place of a file of data is refused, without a wait for its writer") {
+TEST_CASE("a FIFO in place of a data file is refused without waiting for its writer") {
   const TemporaryDirectory folder;
   REQUIRE(::mkfifo((folder / "fifo").c_str(), 0600) == 0);
   CHECK(in_process([&] {
@@ -79,7 +79,7 @@ TEST_CASE("a FIFO in the place of a file of data is refused, without a wait for 
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-TEST_CASE("data for which there is no memory are an error that names the file, not an abort") {
+TEST_CASE("data that do not fit into memory are an error that names the file, not an abort") {
   const TemporaryDirectory folder;
   write(folder / "large", {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 3});
   // A sparse file, which takes no disk space.
@@ -124,7 +124,9 @@ TEST_CASE("an IDX file reads the same plain and compressed, whatever its name") 
   }
 }
 
-TEST_CASE("an IDX file that is cut anywhere is refused, with both sizes once the header is whole") {
+TEST_CASE(
+    "an IDX file that is truncated anywhere is refused, with both sizes if the header is "
+    "complete") {
   const Bytes whole = two_images();
   for (std::size_t length = 0; length < whole.size(); ++length) {
     CAPTURE(length);
@@ -138,7 +140,9 @@ TEST_CASE("an IDX file that is cut anywhere is refused, with both sizes once the
   }
 }
 
-TEST_CASE("an IDX file is refused when it is longer, of other type or dimensions, or no IDX file") {
+TEST_CASE(
+    "an IDX file is refused if it is too long, has another type or other dimensions, or is not an "
+    "IDX file") {
   Bytes longer = two_images();
   longer.push_back(0);
   CHECK(has(parse_idx("f", longer, 3).error().message,
@@ -155,7 +159,7 @@ TEST_CASE("an IDX file is refused when it is longer, of other type or dimensions
   CHECK(has(parse_idx("f", {'P', 'K', 3, 4}, 3).error().message, "begins with 50 4b 03 04"));
 }
 
-TEST_CASE("sizes that multiply beyond all memory are refused before anything is allocated") {
+TEST_CASE("sizes whose product exceeds all memory are refused before anything is allocated") {
   const Bytes hostile{0,    0,    8,    3,    0xff, 0xff, 0xff, 0xff,
                       0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
   CHECK(has(parse_idx("f", hostile, 3).error().message, "more than any file holds"));
@@ -187,7 +191,7 @@ TEST_CASE("a gzip stream that is cut, damaged or unreasonably large is refused b
             "is larger than the limit of 50000 bytes"));
 }
 
-TEST_CASE("a missing file and a folder in its place are told apart") {
+TEST_CASE("a missing file and a folder in its place are different errors") {
   const TemporaryDirectory folder;
   CHECK(read_idx(folder / "none", 1).error().code == Errc::kNotFound);
   CHECK(has(read_idx(folder.path(), 1).error().message, "is not a regular file"));
@@ -204,7 +208,7 @@ TEST_CASE("written digits read back as they were generated") {
   CHECK(split->train.classes == 10);
 }
 
-TEST_CASE("a data folder is refused with the file that is wrong") {
+TEST_CASE("the error for a data folder names the wrong file") {
   const TemporaryDirectory folder;
   CHECK(has(load_idx_folder(folder / "none").error().message, "none"));
   CHECK(has(load_idx_folder(folder.path()).error().message,
@@ -221,7 +225,7 @@ TEST_CASE("a data folder is refused with the file that is wrong") {
   CHECK(has(load_idx_folder(folder.path()).error().message, "is this a file of images?"));
 }
 
-TEST_CASE("mnist is refused when the folder holds something else, and idx takes it") {
+TEST_CASE("a folder without MNIST is refused as mnist and accepted as idx") {
   const TemporaryDirectory folder;
   for (const char* half : {"train", "t10k"}) {
     write(folder / (std::string(half) + "-images-idx3-ubyte"), two_images());
@@ -239,7 +243,7 @@ TEST_CASE("mnist is refused when the folder holds something else, and idx takes 
   CHECK(split->train.classes == 12);
 }
 
-TEST_CASE("samples can be limited, and a file set needs a folder") {
+TEST_CASE("the number of samples can be limited, and a dataset of files needs a folder") {
   const TemporaryDirectory folder;
   REQUIRE(write_digits(folder.path(), 30, 20, 7));
   DataOptions options;

@@ -31,12 +31,11 @@ std::vector<double> counts_of(std::size_t from, std::size_t n) {
 
 }  // namespace
 
-TEST_CASE(
-    "answers are counted per class: right, wrongly given, missed, and a logit of 0 is no answer") {
+TEST_CASE("answers are counted per class as right, wrong or missed, and a logit of 0 means no") {
   CHECK(counts_of(0, 6) == std::vector<double>{2, 1, 2, 0, 1, 1, 1, 0, 1, 1, 1, 0});
 }
 
-TEST_CASE("scores are those of sklearn.metrics.precision_recall_fscore_support") {
+TEST_CASE("scores equal those of sklearn.metrics.precision_recall_fscore_support") {
   const LabelScores scores = scores_of(counts_of(0, 6));
   REQUIRE(scores.classes.size() == kClasses);
   CHECK(scores.classes[0].precision == doctest::Approx(2.0 / 3));
@@ -53,7 +52,7 @@ TEST_CASE("scores are those of sklearn.metrics.precision_recall_fscore_support")
   CHECK(per_class_text(scores, &ClassScore::f1, 22).empty());
 }
 
-TEST_CASE("the counts of parts of the samples add up to those of all, so ranks do not matter") {
+TEST_CASE("the counts of parts of the samples add up to the counts of all samples") {
   const std::vector<double> all = counts_of(0, 6);
   for (std::size_t ranks = 2; ranks <= 6; ++ranks) {
     std::vector<double> sum(all.size());

@@ -37,12 +37,12 @@ void check_against_reference(double epsilon) {
 
 }  // namespace
 
-TEST_CASE("the sigmoid loss and its gradient are PyTorch's, for small and huge logits") {
+TEST_CASE("the sigmoid loss and its gradient match PyTorch's, for small and huge logits") {
   check_against_reference<double>(1e-14);
   check_against_reference<float>(1e-6);
 }
 
-TEST_CASE("the sigmoid loss's gradient is its derivative, by central differences in double") {
+TEST_CASE("the sigmoid loss's gradient equals its derivative, by central differences in double") {
   auto kernels = make_cpu_kernels<double>(1);
   std::vector<double> logits{0.3, -1.2, 2.5, 0.0, -0.7, 4.0};
   const std::vector<std::uint8_t> labels{1, 0, 0, 1, 1, 0};

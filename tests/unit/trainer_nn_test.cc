@@ -91,7 +91,8 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE(
-    "every gradient of every layer is the loss's derivative, by central differences in double") {
+    "every gradient of every layer equals the loss's derivative, by central differences in "
+    "double") {
   for (const Words& words : kModels) {
     Fixture<double> f(words);
     CAPTURE(f.network.description());
@@ -118,8 +119,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "float gradients are the double ones up to float's precision, and no convolution is oneDNN's "
-    "reference") {
+    "gradients in float match those in double, and no convolution uses oneDNN's slow reference") {
   for (const Words& words : kModels) {
     Fixture<float> single(words);
     Fixture<double> reference(words);
@@ -143,7 +143,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("no convolution of resnet50 on patches is oneDNN's reference") {
+TEST_CASE("no convolution of resnet50 on patches uses oneDNN's slow reference") {
   constexpr ImageShape kPatch{120, 120, 12};
   auto kernels = make_cpu_kernels<float>(1);
   const auto words = named_model("resnet50", {}, kClasses);
@@ -158,8 +158,7 @@ TEST_CASE("no convolution of resnet50 on patches is oneDNN's reference") {
   for (const char* way : {"winograd", "product"}) CHECK(std::ranges::count(used, way) == 1);
 }
 
-TEST_CASE(
-    "backward overwrites what the gradients held, and tells layers from the last to the first") {
+TEST_CASE("backward overwrites old gradients, and reports layers from the last to the first") {
   Fixture<double> f;
   f.loss(kBatch, true);
   const std::vector<double> once(f.network.gradients().begin(), f.network.gradients().end());
@@ -184,7 +183,8 @@ TEST_CASE("an empty batch has no loss and zero gradients") {
   }
 }
 
-TEST_CASE("gradients of parts of a batch, scaled by the whole, add up to the whole batch's") {
+TEST_CASE(
+    "gradients of parts of a batch, divided by the whole batch's size, add up to its gradient") {
   Fixture<double> f;
   f.loss(kBatch, true);
   const std::vector<double> whole(f.network.gradients().begin(), f.network.gradients().end());
@@ -206,7 +206,7 @@ TEST_CASE("gradients of parts of a batch, scaled by the whole, add up to the who
     CHECK(sum[i] == doctest::Approx(whole[i]).epsilon(1e-12).scale(1e-3));
 }
 
-TEST_CASE_TEMPLATE("layers that take a batch in parts give what samples one by one add up to", T,
+TEST_CASE_TEMPLATE("layers that compute a batch in parts give the same sums as single samples", T,
                    float, double) {
   constexpr ImageShape kLarge{28, 28, 1};
   constexpr std::size_t kMany = 14;
@@ -258,7 +258,8 @@ TEST_CASE_TEMPLATE("layers that take a batch in parts give what samples one by o
   }
 }
 
-TEST_CASE("a convolution with a fused ReLU gives the bits of the two layers one after the other") {
+TEST_CASE(
+    "a convolution with a fused ReLU gives the same bits as the two layers one after the other") {
   auto kernels = make_cpu_kernels<float>(1);
   Random random(4, Purpose::kInit);
   const auto drawn = [&](std::size_t count) {
@@ -288,7 +289,7 @@ TEST_CASE("a convolution with a fused ReLU gives the bits of the two layers one 
   }
 }
 
-TEST_CASE("softmax cross-entropy holds for large logits and counts right answers") {
+TEST_CASE("softmax cross-entropy is right for large logits, and counts right answers") {
   auto kernels = make_cpu_kernels<double>(1);
   const double logits[] = {1000, 0, -1000, 0, 0, 0};
   const std::uint8_t labels[] = {0, 1};
@@ -330,7 +331,7 @@ TEST_CASE("matrix products agree between float and double for every transpositio
   }
 }
 
-TEST_CASE("first values come from the seed alone and have the published variance") {
+TEST_CASE("initial parameters depend only on the seed, and have the published variance") {
   auto kernels = make_cpu_kernels<float>(1);
   const std::vector<std::size_t> hidden{512};
   const auto mlp = [&] {
@@ -360,7 +361,7 @@ TEST_CASE("first values come from the seed alone and have the published variance
   CHECK(a.tensors()[3].offset == 784 * 512 + 512 + 512 * 10);
 }
 
-TEST_CASE("cnn is the published one: 32c3, 64c3, maxpool 2, 128, 10, with its dropouts") {
+TEST_CASE("cnn has the published layers: 32c3, 64c3, maxpool 2, 128, 10, with its dropouts") {
   auto kernels = make_cpu_kernels<float>(1);
   Network<float> cnn(*kernels, layers_of<float>(*named_model("cnn", {}, 10), {28, 28, 1}, 10), 784,
                      2, 0);
@@ -373,7 +374,7 @@ TEST_CASE("cnn is the published one: 32c3, 64c3, maxpool 2, 128, 10, with its dr
         "--model cnm: expected one of mlp|cnn|resnet18|resnet50|efficientnet-b0");
 }
 
-TEST_CASE("resnet18 is the published one, for small images") {
+TEST_CASE("resnet18 has the published numbers of parameters, adapted to small images") {
   auto kernels = make_cpu_kernels<float>(1);
   Network<float> resnet(
       *kernels, layers_of<float>(*named_model("resnet18", {}, 10), {32, 32, 3}, 10), 3072, 1, 0);
@@ -415,7 +416,7 @@ TEST_CASE("resnet50 halves height and width in the 3x3 convolution of a stage's 
                            "shortcut; conv2d 1024 1 stride 2 nobias; batchnorm") == 1);
 }
 
-TEST_CASE("resnet50 and efficientnet-b0 learn a small batch by heart") {
+TEST_CASE("resnet50 and efficientnet-b0 can overfit a small batch") {
   struct Case {
     std::string name;
     float rate;
@@ -452,7 +453,7 @@ TEST_CASE("resnet50 and efficientnet-b0 learn a small batch by heart") {
   }
 }
 
-TEST_CASE("convolution and pooling give numbers worked out by hand") {
+TEST_CASE("convolution and pooling give numbers computed by hand") {
   auto kernels = make_cpu_kernels<float>(1);
   LayerKernels<float>& layers = kernels->layers();
   const Window window{{3, 3, 1}, {2, 2, 1}, 2, 1, 0};
@@ -481,7 +482,7 @@ TEST_CASE("convolution and pooling give numbers worked out by hand") {
 }
 
 TEST_CASE(
-    "dropout depends on seed, step, sample and layer alone, keeps the mean, and is off outside of "
+    "dropout depends only on seed, step, sample and layer, keeps the mean, and is off outside of "
     "training") {
   auto kernels = make_cpu_kernels<float>(1);
   constexpr std::size_t kWidth = 20'000;
@@ -509,7 +510,7 @@ TEST_CASE(
   CHECK(std::count(alone.begin(), alone.end(), 1 / 0.75F) + zeros == kWidth);
 }
 
-TEST_CASE("a layer that cannot be is refused by its number, its words and the reason") {
+TEST_CASE("an invalid layer is refused with its number, its text and the reason") {
   const auto message = [](const Words& words) {
     const auto layers = make_layers<float>(words, {28, 28, 1}, 10);
     return layers ? "" : layers.error().message;
@@ -546,7 +547,7 @@ TEST_CASE("a layer that cannot be is refused by its number, its words and the re
   CHECK(message({""}) == "layer 1, '': is empty");
 }
 
-TEST_CASE("a batch is gathered as scaled bytes with its labels") {
+TEST_CASE("gather() copies a batch's scaled pixels and labels") {
   const Dataset digits = generate_digits(20, 1, false);
   auto kernels = make_cpu_kernels<float>(1);
   const DeviceData data = kernels->upload(digits);

@@ -88,8 +88,8 @@ TEST_CASE("optimizers give the reference's numbers, in double and in float") {
 }
 
 TEST_CASE(
-    "an optimizer gives every element the same bits wherever it lies and however many threads "
-    "there are") {
+    "an optimizer gives the same bits for an element at any position and with any number of "
+    "threads") {
   // Vector loops have a scalar remainder, and threads have boundaries. Ranks stay equal only if
   // neither affects the bits.
   constexpr std::size_t kCopies = 5003;
@@ -103,7 +103,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("an unknown optimizer is refused with the names that there are") {
+TEST_CASE("an unknown optimizer is refused with the known names") {
   OptimizerOptions options;
   options.name = "adamm";
   const auto none = make_optimizer<float>(options);
@@ -113,7 +113,7 @@ TEST_CASE("an unknown optimizer is refused with the names that there are") {
         "novograd");
 }
 
-TEST_CASE("the names that --help lists are those that there are") {
+TEST_CASE("--help lists exactly the optimizers that exist") {
   std::string names;
   for (const auto part : split(optimizer_names(), '|')) {
     OptimizerOptions options;
@@ -128,7 +128,7 @@ TEST_CASE("the names that --help lists are those that there are") {
 }
 
 TEST_CASE(
-    "sums of squares are the same bits for every number of threads, and exact where they can be") {
+    "sums of squares have the same bits for any number of threads, and are exact if possible") {
   std::vector<float> x(100'003);
   for (std::size_t i = 0; i < x.size(); ++i)
     x[i] = static_cast<float>(std::sin(static_cast<double>(i)));
@@ -151,14 +151,14 @@ TEST_CASE(
   CHECK(sum == 630'000);
 }
 
-TEST_CASE("clipping leaves small gradients as they are") {
+TEST_CASE("clipping does not change small gradients") {
   auto kernels = make_cpu_kernels<double>(1);
   const std::array<double, 2> gradients{3, 4};
   CHECK(clipping_scale(*kernels, gradients.data(), 2, 5.1) == 1);
   CHECK(clipping_scale(*kernels, gradients.data(), 2, 2.5) == doctest::Approx(0.5).epsilon(1e-6));
 }
 
-TEST_CASE("lars and lamb move a weight of zeros by the plain rate") {
+TEST_CASE("lars and lamb use the plain rate for a weight of zeros") {
   // The rates of lars and lamb are proportional to the weight's norm, which would keep a weight of
   // zeros at zero.
   for (const char* name : {"lars", "lamb"}) {
@@ -184,7 +184,7 @@ TEST_CASE("lars and lamb move a weight of zeros by the plain rate") {
   }
 }
 
-TEST_CASE("the learning rate scales with the ranks, warms up and decays") {
+TEST_CASE("the learning rate is scaled with the ranks, warms up and decays") {
   Schedule schedule;
   schedule.base = 0.1;
   schedule.epochs = 10;

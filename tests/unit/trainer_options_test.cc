@@ -34,7 +34,8 @@ std::set<std::string> words_of_flag(std::string_view flag) {
 
 }  // namespace
 
-TEST_CASE("the keys of a spec that become flags of the trainer have its flags and its words") {
+TEST_CASE(
+    "every key of a spec that becomes a flag of the trainer has the trainer's flag and choices") {
   int choices = 0;
   for (const KeyRow& row : spec_keys()) {
     if (!row.path.starts_with("train.") || row.option.name.empty()) continue;
@@ -50,7 +51,7 @@ TEST_CASE("the keys of a spec that become flags of the trainer have its flags an
   CHECK(choices > 10);
 }
 
-TEST_CASE("CUDA graphs are a GPU's") {
+TEST_CASE("--cuda-graphs true needs --device cuda") {
   CHECK(parse_options(Words{"--device", "cuda", "--cuda-graphs", "true"}, Env())->has_cuda_graphs);
   CHECK_FALSE(parse_options(Words{"--device", "cuda"}, Env())->has_cuda_graphs);
   CHECK(parse_options(Words{"--cuda-graphs", "false"}, Env()).has_value());
@@ -59,7 +60,7 @@ TEST_CASE("CUDA graphs are a GPU's") {
         "--cuda-graphs: expected one of true|false, got 'yes'");
 }
 
-TEST_CASE("products in bfloat16 are a GPU's, and the CPU says so") {
+TEST_CASE("--precision bf16 needs --device cuda") {
   const Words rounded{"--device", "cuda", "--precision", "bf16"};
   REQUIRE(parse_options(rounded, Env()).has_value());
   CHECK(parse_options(rounded, Env())->precision == Precision::kBfloat16);
@@ -71,7 +72,7 @@ TEST_CASE("products in bfloat16 are a GPU's, and the CPU says so") {
         "--precision: expected one of float32|bf16, got 'fp16'");
 }
 
-TEST_CASE("every flag of the trainer is understood, with its value apart or after '='") {
+TEST_CASE("every flag of the trainer is parsed, with its value as the next word or after '='") {
   const Words words{"--dataset", "mnist",
                     "--data=/d", "--train-samples",
                     "10",        "--test-samples",
@@ -128,7 +129,7 @@ TEST_CASE("every flag of the trainer is understood, with its value apart or afte
   }
 }
 
-TEST_CASE("layers are the whole model, in words") {
+TEST_CASE("--layers describes the whole model, and excludes --model and --hidden") {
   const auto options = parse_options(Words{"--layers", "conv2d 4 3, relu,dense 10"}, Env());
   REQUIRE(options.has_value());
   CHECK(options->train.layers == Words{"conv2d 4 3", "relu", "dense 10"});
@@ -152,10 +153,10 @@ TEST_CASE("layers are the whole model, in words") {
   const auto by_file = parse_options(Words{"--shard=file", "--dataset=arrays", "--data=/d"}, Env());
   REQUIRE(by_file.has_value());
   CHECK(by_file->train.sharding == Sharding::kFile);
-  CHECK(by_file->data.is_by_file);
+  CHECK(by_file->data.has_own_partitions);
 }
 
-TEST_CASE("optimizer and schedule take their own flags") {
+TEST_CASE("the flags of optimizer and learning rate schedule are parsed") {
   const Words words{"--optimizer=lamb", "--beta1=0.8",         "--beta2=0.9",     "--epsilon=1e-5",
                     "--alpha=0.7",      "--trust=0.02",        "--clip-norm=1.5", "--lr-decay=step",
                     "--lr-steps=3,6",   "--lr-step-factor=.2", "--lr-power=3"};
@@ -182,7 +183,7 @@ TEST_CASE("optimizer and schedule take their own flags") {
         std::string::npos);
 }
 
-TEST_CASE("a wrong flag or value is refused with what was expected") {
+TEST_CASE("the error for a wrong flag or value states what is accepted") {
   CHECK(message_of({"--bacth", "3"}) ==
         "unknown option '--bacth'; did you mean '--batch'?; --help lists all");
   CHECK(message_of({"--batch"}) == "--batch needs a value: N");
@@ -204,7 +205,7 @@ TEST_CASE("a wrong flag or value is refused with what was expected") {
 }
 
 TEST_CASE(
-    "inside a run, checkpoints and metrics lie in its directory, and a later attempt resumes") {
+    "inside a run, checkpoints and metrics are in its directory, and a later attempt resumes") {
   Env env;
   auto options = parse_options({}, env);
   CHECK(options->train.checkpoint_dir == "ckpt");
@@ -224,7 +225,7 @@ TEST_CASE(
   CHECK(parse_options({}, env)->train.resume);
 }
 
-TEST_CASE("digits want a folder") {
+TEST_CASE("the digits command needs --out") {
   CHECK(parse_digits_options(Words{}).error().message == "--out DIR is needed");
   const auto options =
       parse_digits_options(Words{"--out", "d", "--train", "5", "--test=6", "--seed", "7"});

@@ -26,7 +26,7 @@ TEST_CASE("patches have BigEarthNet's shape, and depend on seed, half, size and 
   CHECK(generate_patches(2, 120, 7, true).images != two.images);
 }
 
-TEST_CASE("each patch has one to four labels, and all labels occur, the first more often") {
+TEST_CASE("each patch has one to four labels, and all labels occur, the first ones more often") {
   constexpr std::size_t kPatches = 3000;
   const Dataset data = generate_patches(kPatches, 12, 1, false);
   std::vector<std::size_t> often(19);
@@ -42,7 +42,8 @@ TEST_CASE("each patch has one to four labels, and all labels occur, the first mo
 }
 
 TEST_CASE(
-    "the spectra tell the classes apart: the nearest mean of one seed names those of another") {
+    "the spectra distinguish the classes: the nearest mean from one seed gives the class of "
+    "patches from another") {
   // Only patches of one label are used. The mean of each band removes noise.
   const auto means_of = [](const Dataset& data, std::size_t i) {
     std::vector<double> means(12);
@@ -55,19 +56,19 @@ TEST_CASE(
     return std::accumulate(first, first + 19, 0) == 1 ? std::find(first, first + 19, 1) - first
                                                       : std::ptrdiff_t{-1};
   };
-  const Dataset known = generate_patches(3000, 12, 1, false);
-  const Dataset asked = generate_patches(500, 12, 2, true);
+  const Dataset train = generate_patches(3000, 12, 1, false);
+  const Dataset test = generate_patches(500, 12, 2, true);
   std::vector<std::vector<double>> of_label(19);
-  for (std::size_t i = 0; i < known.size(); ++i) {
-    if (const auto label = only_label(known, i); label >= 0)
-      of_label[static_cast<std::size_t>(label)] = means_of(known, i);
+  for (std::size_t i = 0; i < train.size(); ++i) {
+    if (const auto label = only_label(train, i); label >= 0)
+      of_label[static_cast<std::size_t>(label)] = means_of(train, i);
   }
   int right = 0;
   int all = 0;
-  for (std::size_t i = 0; i < asked.size(); ++i) {
-    const auto label = only_label(asked, i);
+  for (std::size_t i = 0; i < test.size(); ++i) {
+    const auto label = only_label(test, i);
     if (label < 0) continue;
-    const auto means = means_of(asked, i);
+    const auto means = means_of(test, i);
     const auto distance = [&](const std::vector<double>& other) {
       double sum = 0;
       for (std::size_t band = 0; band < other.size(); ++band)
@@ -82,7 +83,7 @@ TEST_CASE(
   CHECK(right > 0.95 * all);
 }
 
-TEST_CASE("patches are drawn without files, of the size that the options give") {
+TEST_CASE("patches are generated without files in the size of the options") {
   DataOptions options;
   options.dataset = "patches";
   options.patch_size = 8;
@@ -95,7 +96,7 @@ TEST_CASE("patches are drawn without files, of the size that the options give") 
   CHECK(split->train.height == 8);
   options.path = "/data";
   CHECK(load_data(options).error().message ==
-        "--dataset patches draws its images: no --data /data");
+        "--dataset patches draws its images; remove --data /data");
 }
 
 }  // namespace dlrun::trainer

@@ -47,7 +47,8 @@ TrainingReporter::Options options_of(const TemporaryDirectory& folder, Store& st
 
 }  // namespace
 
-TEST_CASE("an epoch is a line of metrics, the end a final report to the run's record") {
+TEST_CASE(
+    "each epoch writes a line of metrics, and the end sends a final report to the run's record") {
   const TemporaryDirectory folder;
   RecordingStore store;
   auto reporter = TrainingReporter::open(options_of(folder, store));
@@ -72,7 +73,8 @@ TEST_CASE("an epoch is a line of metrics, the end a final report to the run's re
   CHECK(final_report["parameters"] == "0123456789abcdef");
 }
 
-TEST_CASE("F1 and each class's scores stand beside the accuracy if samples have several labels") {
+TEST_CASE(
+    "if samples have several labels, F1 and each class's scores are reported beside the accuracy") {
   const TemporaryDirectory folder;
   RecordingStore store;
   auto reporter = TrainingReporter::open(options_of(folder, store));
@@ -93,7 +95,7 @@ TEST_CASE("F1 and each class's scores stand beside the accuracy if samples have 
   CHECK(final_report["class_f1"] == "0.667 0.400");
 }
 
-TEST_CASE("half a line of an attempt that was killed is not glued to the next one's first") {
+TEST_CASE("a torn line of a killed attempt is ended before the next attempt's first line") {
   const TemporaryDirectory folder;
   RecordingStore store;
   std::ofstream(folder / "metrics.jsonl") << "{\"epoch\":1}\n{\"epo";
@@ -104,7 +106,8 @@ TEST_CASE("half a line of an attempt that was killed is not glued to the next on
   CHECK(text.starts_with("{\"epoch\":1}\n{\"epo\n{\"time\":"));
 }
 
-TEST_CASE("metrics or a record that cannot be written are an error with their place") {
+TEST_CASE(
+    "metrics or reports that cannot be written are an error that names the file or the agent") {
   const TemporaryDirectory folder;
   RecordingStore store;
   auto options = options_of(folder, store);
@@ -125,7 +128,7 @@ TEST_CASE("metrics or a record that cannot be written are an error with their pl
   CHECK(TrainingReporter::open(options).error().code == Errc::kIo);
 }
 
-TEST_CASE("a rank that is not the first writes nothing") {
+TEST_CASE("a silent rank writes no metrics and reports nothing") {
   const TemporaryDirectory folder;
   RecordingStore store;
   auto options = options_of(folder, store);
@@ -138,7 +141,8 @@ TEST_CASE("a rank that is not the first writes nothing") {
 }
 
 TEST_CASE(
-    "every rank tells its step and its own work once a second, and only the first anything else") {
+    "every rank reports its step and work time once a second, and only rank 0 reports anything "
+    "else") {
   const TemporaryDirectory folder;
   RecordingStore store;
   auto options = options_of(folder, store);
@@ -152,11 +156,11 @@ TEST_CASE(
     reporter->step(report);
   } while (store.reports.empty() && std::chrono::steady_clock::now() < until);
   REQUIRE(store.reports.size() == 1);
-  const auto told = nlohmann::json::parse(store.reports.front());
-  CHECK(told.size() == 2);
-  CHECK(told["step"] == report.step);
+  const auto sent = nlohmann::json::parse(store.reports.front());
+  CHECK(sent.size() == 2);
+  CHECK(sent["step"] == report.step);
   // The mean over all steps since the start.
-  CHECK(told["work_ms"].get<double>() == doctest::Approx(7));
+  CHECK(sent["work_ms"].get<double>() == doctest::Approx(7));
   CHECK_FALSE(fs::exists(folder / "metrics.jsonl"));
 }
 

@@ -4,7 +4,7 @@
 
 namespace dlrun {
 
-TEST_CASE("durations and memory in people's units") {
+TEST_CASE("durations and memory are printed in readable units") {
   CHECK(duration_text(46.4) == "46 s");
   CHECK(duration_text(192) == "3 min 12 s");
   CHECK(duration_text(7500) == "2 h 5 min");
@@ -24,7 +24,7 @@ TEST_CASE("durations and memory in people's units") {
   CHECK(memory_figure(512) == "512 B");
 }
 
-TEST_CASE("sizes are told in the largest unit that they are whole in") {
+TEST_CASE("exact sizes are printed in the largest unit in which they are whole") {
   CHECK(exact_bytes_text(8) == "8 B");
   CHECK(exact_bytes_text(1024) == "1 KiB");
   CHECK(exact_bytes_text(1028) == "1028 B");
@@ -34,7 +34,7 @@ TEST_CASE("sizes are told in the largest unit that they are whole in") {
   CHECK(bytes_text(1.5 * 1024 * 1024 * 1024) == "1.5 GiB");
 }
 
-TEST_CASE("an age is told in one unit, and none is negative") {
+TEST_CASE("an age is printed in one unit, and is never negative") {
   CHECK(age_text(-5) == "0 s");
   CHECK(age_text(119) == "119 s");
   CHECK(age_text(120) == "2 min");
@@ -42,7 +42,7 @@ TEST_CASE("an age is told in one unit, and none is negative") {
   CHECK(age_text(172'800) == "2 d");
 }
 
-TEST_CASE("numbers are short, each in the precision of its place") {
+TEST_CASE("numbers are shortened, with the precision that each use needs") {
   CHECK(count_text(84'321) == "84.3k");
   CHECK(count_text(1.2e6) == "1.2M");
   CHECK(count_text(812.4) == "812");

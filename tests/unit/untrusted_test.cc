@@ -38,7 +38,7 @@ std::string object_of_members(std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("JSON deeper than 64 is no JSON, whatever it is made of") {
+TEST_CASE("JSON nested deeper than 64 levels is refused") {
   CHECK(parse_json(nested(64)).is_array());
   CHECK(parse_json(nested(65)).is_discarded());
   CHECK(parse_json(nested(100'000)).is_discarded());
@@ -49,7 +49,7 @@ TEST_CASE("JSON deeper than 64 is no JSON, whatever it is made of") {
   CHECK(parse_json<nlohmann::json>(objects, limits_of_trees()).is_discarded());
 }
 
-TEST_CASE("brackets and commas inside strings count for nothing") {
+TEST_CASE("brackets and commas inside JSON strings do not count as nesting or values") {
   const auto value =
       parse_json("[\"" + std::string(1000, '[') + "\\\"" + std::string(1000, ',') + "\\\\\"]");
   REQUIRE(value.is_array());
@@ -58,7 +58,7 @@ TEST_CASE("brackets and commas inside strings count for nothing") {
 }
 
 TEST_CASE(
-    "an object has at most 256 members, a tree and a text as many values as its reader allows") {
+    "an object has at most 256 members, and a JSON text has as many values as its reader allows") {
   CHECK(parse_json(object_of_members(256)).size() == 256);
   CHECK(parse_json(object_of_members(257)).is_discarded());
   CHECK(parse_json<nlohmann::json>(object_of_members(5000), limits_of_trees()).size() == 5000);
@@ -66,13 +66,13 @@ TEST_CASE(
   CHECK(parse_json("[1,2,3]", {.values = 3}).is_discarded());
 }
 
-TEST_CASE("text that ends inside a string or a bracket is no JSON and no fault") {
+TEST_CASE("JSON that ends inside a string or a bracket is refused without a crash") {
   for (const char* text :
        {"", "[", "{", "\"", "\"\\", "{\"a\":\"", "]", "}]", "[}", "nul", "[1,", "\xff"})
     CHECK(parse_json(text).is_discarded());
 }
 
-TEST_CASE("a line of a record that is nested too deep is a damaged one") {
+TEST_CASE("a line of a record that is nested too deep counts as damaged") {
   const std::string body = "{\"event\":\"result\",\"a\":" + nested(100'000);
   // All these lines have a valid checksum, because anybody can compute one.
   const std::string honest = to_checked_line({{"event", "ended"}});
@@ -83,7 +83,7 @@ TEST_CASE("a line of a record that is nested too deep is a damaged one") {
   CHECK(parse_checked_lines(checked_line_of_text(body) + honest).damaged_lines == 1);
 }
 
-TEST_CASE("nothing but a regular file is opened, and nobody is waited for") {
+TEST_CASE("only a regular file is opened, and opening never waits") {
   const TemporaryDirectory folder;
   REQUIRE(::mkfifo((folder / "fifo").c_str(), 0600) == 0);
   REQUIRE(::mkdir((folder / "folder").c_str(), 0700) == 0);
@@ -104,7 +104,7 @@ TEST_CASE("nothing but a regular file is opened, and nobody is waited for") {
   ::close(listener);
 }
 
-TEST_CASE("a link that turns from a file to a FIFO and back never makes the reader open the FIFO") {
+TEST_CASE("a link that alternates between a file and a FIFO never makes the reader open the FIFO") {
   const TemporaryDirectory folder;
   const auto fifo = folder / "fifo", link = folder / "log", next = folder / "next";
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
@@ -135,7 +135,7 @@ TEST_CASE("a link that turns from a file to a FIFO and back never makes the read
   writer.join();
 }
 
-TEST_CASE("a link under a name of dlrun's own is refused, one under the user's is followed") {
+TEST_CASE("a symbolic link is refused with Links::kRefuse, and followed with Links::kFollow") {
   const TemporaryDirectory folder;
   REQUIRE(write_file_atomic(folder / "private", "secret").has_value());
   std::filesystem::create_symlink(folder / "private", folder / "claim");

@@ -5,7 +5,8 @@
 namespace dlrun {
 namespace {
 
-TEST_CASE("what a partition gives is told in one line, of the site's default where none is named") {
+TEST_CASE(
+    "a partition's limits are described in one line, by default for the site's default partition") {
   SiteProfile site;
   site.default_partition = "gpu";
   auto& gpu = site.partitions["gpu"];
@@ -26,7 +27,7 @@ TEST_CASE("what a partition gives is told in one line, of the site's default whe
   CHECK(partition_text(SiteProfile{}, "").empty());
 }
 
-TEST_CASE("an expected start is an estimate, and a missing one has its reason") {
+TEST_CASE("the expected start is called an estimate, and the reason is shown if there is none") {
   JobReport report;
   report.reason = "Priority";
   CHECK(start_text(report) == "not estimated by Slurm yet; pending: Priority");
@@ -38,19 +39,19 @@ TEST_CASE("an expected start is an estimate, and a missing one has its reason") 
 }
 
 TEST_CASE(
-    "a job that waits for what does not come is told as such, one that waits its turn is not") {
+    "a job that can never start in its partition is reported, and one that waits its turn is not") {
   JobReport report;
   for (const char* reason : {"PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit"}) {
     report.reason = reason;
-    CHECK(never_text(report).find(reason) != std::string::npos);
+    CHECK(cannot_start_text(report).find(reason) != std::string::npos);
   }
   for (const char* reason : {"", "Priority", "Resources", "Dependency", "ReqNodeNotAvail"}) {
     report.reason = reason;
-    CHECK(never_text(report).empty());
+    CHECK(cannot_start_text(report).empty());
   }
   report.reason = "PartitionConfig";
   report.phase = JobPhase::kRunning;
-  CHECK(never_text(report).empty());
+  CHECK(cannot_start_text(report).empty());
 }
 
 }  // namespace

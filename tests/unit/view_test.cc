@@ -65,7 +65,8 @@ struct Notes final : WatchListener {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(User, "a list has the newest runs up to its limit, and counts the others") {
+TEST_CASE_FIXTURE(User,
+                  "the list of runs has the newest ones up to its limit, and counts the others") {
   add_ended("a-1", "completed", "");
   add_ended("a-2", "failed", "");
   ListRequest request;
@@ -91,7 +92,7 @@ TEST_CASE_FIXTURE(User, "a list has the newest runs up to its limit, and counts 
   CHECK(json->json[0]["state"].is_string());
 }
 
-TEST_CASE_FIXTURE(User, "a list of a folder has only the runs in it") {
+TEST_CASE_FIXTURE(User, "the list of a folder has only the runs in that folder") {
   add_ended("a-1", "completed", "");
   ListRequest request;
   request.folder = home / "elsewhere";
@@ -102,7 +103,7 @@ TEST_CASE_FIXTURE(User, "a list of a folder has only the runs in it") {
   CHECK(list->hidden == 0);
 }
 
-TEST_CASE_FIXTURE(User, "a run that has ended is followed until its whole log was passed on") {
+TEST_CASE_FIXTURE(User, "an ended run is followed until its whole log was passed to the listener") {
   const auto run = add_ended("a-1", "completed", "one\ntwo\nthree\n");
   RunInspector inspector(env);
   Notes notes;
@@ -119,7 +120,7 @@ TEST_CASE_FIXTURE(User, "a run that has ended is followed until its whole log wa
   CHECK(last.log == "three\n");
 }
 
-TEST_CASE_FIXTURE(User, "following stops where the listener accepts no more") {
+TEST_CASE_FIXTURE(User, "following a run stops when the listener accepts no more of its log") {
   const auto run = add_ended("a-1", "completed", "one\n");
   RunInspector inspector(env);
   Notes notes;
@@ -130,7 +131,7 @@ TEST_CASE_FIXTURE(User, "following stops where the listener accepts no more") {
   CHECK(status.error().message.empty());
 }
 
-TEST_CASE_FIXTURE(User, "the error about a missing log says what the run is") {
+TEST_CASE_FIXTURE(User, "the error about a missing log has the run's state") {
   const auto run = add_ended("a-1", "failed", "");
   RunInspector inspector(env);
   const auto log = open_log(inspector, run, std::nullopt, std::nullopt);

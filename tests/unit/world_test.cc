@@ -33,7 +33,7 @@ TEST_CASE("a task of a step reads the step's numbers, not the job's") {
   }
 }
 
-TEST_CASE("the node's own count is taken from Slurm's repeated groups") {
+TEST_CASE("the number of ranks on a node is read from Slurm's list with repeated groups") {
   auto env = task_of_step();
   env.set("SLURM_PROCID", "6");
   env.set("SLURM_LOCALID", "0");
@@ -41,7 +41,7 @@ TEST_CASE("the node's own count is taken from Slurm's repeated groups") {
   CHECK(read_world(env, WorldReader::kRankAgent)->local_size == 1);
 }
 
-TEST_CASE("DLRUN_* wins for a program, SLURM_* for the rank agent") {
+TEST_CASE("DLRUN_* variables take precedence for a program, and SLURM_* for the rank agent") {
   auto env = task_of_step();
   env.set("DLRUN_RANK", "3");
   env.set("DLRUN_WORLD_SIZE", "4");
@@ -53,7 +53,9 @@ TEST_CASE("DLRUN_* wins for a program, SLURM_* for the rank agent") {
   CHECK(read_world(env, WorldReader::kRankAgent)->source == WorldSource::kSlurm);
 }
 
-TEST_CASE("the batch script of Slurm 26.05, whose step has a negative id, is no task of a step") {
+TEST_CASE(
+    "the batch script of Slurm 26.05, whose step id is negative, does not count as a task of a "
+    "step") {
   for (const auto* id : {"-5", "4294967291"}) {
     CAPTURE(id);
     Env batch({{"SLURM_PROCID", "0"},
@@ -67,7 +69,7 @@ TEST_CASE("the batch script of Slurm 26.05, whose step has a negative id, is no 
   }
 }
 
-TEST_CASE("a batch script is no task of a step, whatever SLURM_PROCID says") {
+TEST_CASE("a batch script does not count as a task of a step, although it has SLURM_PROCID") {
   const Env batch({{"SLURM_PROCID", "0"},
                    {"SLURM_NTASKS", "8"},
                    {"SLURM_LOCALID", "0"},
@@ -76,7 +78,7 @@ TEST_CASE("a batch script is no task of a step, whatever SLURM_PROCID says") {
   CHECK(*read_world(batch, WorldReader::kRankAgent) == World{});
 }
 
-TEST_CASE("Open MPI's and PMI's variables are read when nothing nearer is there") {
+TEST_CASE("Open MPI's and PMI's variables are read if there are no DLRUN_* or SLURM_* variables") {
   const Env open_mpi({{"OMPI_COMM_WORLD_RANK", "5"},
                       {"OMPI_COMM_WORLD_SIZE", "6"},
                       {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},

@@ -88,8 +88,8 @@ std::vector<TensorView> tensors_of(const CheckpointLayout& layout, const std::st
   return tensors;
 }
 
-/// The content of a manifest and of the two files it describes.
-struct Whole {
+/// The content of a checkpoint's three files.
+struct StoredCheckpoint {
   ordered_json manifest;
   std::string model;
   std::string optimizer;
@@ -102,12 +102,12 @@ std::string checksum_of(ordered_json manifest) {
 }
 
 /// Reads a checkpoint. Fails if any part of it is missing, truncated or changed.
-Result<Whole> read_whole(const fs::path& folder) {
+Result<StoredCheckpoint> read_stored(const fs::path& folder) {
   DLRUN_TRY_ASSIGN(auto text,
                    read_untrusted(folder / kManifestFile, kManifestLimit, Links::kFollow));
-  Whole whole;
-  whole.manifest = parse_json(text);
-  const ordered_json& manifest = whole.manifest;
+  StoredCheckpoint stored;
+  stored.manifest = parse_json(text);
+  const ordered_json& manifest = stored.manifest;
   const auto is_counts = [](const ordered_json& list) {
     return list.is_array() &&
            std::ranges::all_of(list, [](const auto& value) { return value.is_number_unsigned(); });
@@ -131,7 +131,7 @@ Result<Whole> read_whole(const fs::path& folder) {
                 (folder / kManifestFile).string());
   }
   for (const auto& [name, content] :
-       {std::pair(kModelFile, &whole.model), std::pair(kOptimizerFile, &whole.optimizer)}) {
+       {std::pair(kModelFile, &stored.model), std::pair(kOptimizerFile, &stored.optimizer)}) {
     const fs::path path = folder / name;
     const ordered_json entry = manifest["files"].value(name, ordered_json());
     if (!entry.is_object() || !entry.contains("bytes") || !entry["bytes"].is_number_unsigned() ||
@@ -149,7 +149,7 @@ Result<Whole> read_whole(const fs::path& folder) {
     }
     *content = std::move(bytes);
   }
-  return whole;
+  return stored;
 }
 
 }  // namespace
@@ -175,7 +175,7 @@ CheckpointFolder::CheckpointFolder(fs::path path, std::size_t keep,
       may_commit_(std::move(may_commit)) {}
 
 Result<> CheckpointFolder::save(const TrainingState& state, const CheckpointLayout& layout) const {
-  // An attempt that no longer owns the run must not even remove files.
+  // Check before removing files: an attempt that no longer owns the run must not change anything.
   DLRUN_TRY(may_commit_());
   const std::string name = fmt::format("{}{:08}", kStepPrefix, state.position.step);
   const fs::path folder = path_ / name;
@@ -190,7 +190,8 @@ Result<> CheckpointFolder::save(const TrainingState& state, const CheckpointLayo
                                        {"seconds", std::chrono::steady_clock::now() - start},
                                        {"error", written ? "" : written.error().message}});
   if (!written) {
-    // If another attempt has taken over, this directory may be its checkpoint by now.
+    // If another attempt has taken over, this directory may already be a checkpoint of that
+    // attempt.
     if (may_commit_()) fs::remove_all(folder, ignored);
     return within("cannot save a checkpoint", written.error());
   }
@@ -202,7 +203,7 @@ Result<> CheckpointFolder::save(const TrainingState& state, const CheckpointLayo
 
   const auto all = names();
   if (!all) return within("cannot remove older checkpoints", all.error());
-  std::size_t kept = 1;  // the new one; an earlier attempt may have left later steps
+  std::size_t kept = 1;  // the new checkpoint; an earlier attempt may have left later steps
   for (const std::string& other : *all) {
     if (other == name) continue;
     if (kept < keep_ && fs::exists(path_ / other / kManifestFile, ignored)) {
@@ -253,20 +254,20 @@ Result<> CheckpointFolder::write(const fs::path& folder, const TrainingState& st
 
 Result<std::optional<TrainingState>> CheckpointFolder::load_newest(
     const CheckpointLayout& layout, const std::string& optimizer,
-    const std::vector<std::string>& state_names, std::vector<std::string>& passed_over) const {
+    const std::vector<std::string>& state_names, std::vector<std::string>& skipped) const {
   try {
-    return load(layout, optimizer, state_names, passed_over);
+    return load(layout, optimizer, state_names, skipped);
   } catch (const std::bad_alloc&) {
     return fail(
         Errc::kIo,
-        "{}: no memory for its newest checkpoint; the limit may be ulimit -v or resources.mem",
+        "{}: not enough memory to read a checkpoint; the limit may be ulimit -v or resources.mem",
         path_.string());
   }
 }
 
 Result<std::optional<TrainingState>> CheckpointFolder::load(
     const CheckpointLayout& layout, const std::string& optimizer,
-    const std::vector<std::string>& state_names, std::vector<std::string>& passed_over) const {
+    const std::vector<std::string>& state_names, std::vector<std::string>& skipped) const {
   DLRUN_TRY_ASSIGN(const auto all, names());
   for (const std::string& name : all) {
     const fs::path folder = path_ / name;
@@ -275,36 +276,38 @@ Result<std::optional<TrainingState>> CheckpointFolder::load(
                                  : "using the previous checkpoint";
     std::error_code ignored;
     if (!fs::exists(folder / kManifestFile, ignored) && !ignored) {  // the manifest is written last
-      passed_over.push_back(
+      skipped.push_back(
           fmt::format("unfinished checkpoint: {}: its attempt ended while it was written; {}",
                       folder.string(), next));
       continue;
     }
-    auto whole = read_whole(folder);
-    auto model = whole ? parse_safetensors((folder / kModelFile).string(), bytes_of(whole->model))
-                       : tl::unexpected(whole.error());
+    auto stored = read_stored(folder);
+    auto model = stored ? parse_safetensors((folder / kModelFile).string(), bytes_of(stored->model))
+                        : tl::unexpected(stored.error());
     auto arrays =
-        whole ? parse_safetensors((folder / kOptimizerFile).string(), bytes_of(whole->optimizer))
-              : tl::unexpected(whole.error());
+        stored ? parse_safetensors((folder / kOptimizerFile).string(), bytes_of(stored->optimizer))
+               : tl::unexpected(stored.error());
     if (const auto& failed = model ? arrays : model; !failed && failed.error().code == Errc::kIo) {
-      // The checkpoint may be undamaged; resuming from an older one would lose work.
-      return fail(
-          Errc::kIo,
-          "cannot read the newest checkpoint: {}; start again when the file system works again",
-          failed.error().message);
+      // The checkpoint may be undamaged. Do not resume from an older one, because that would lose
+      // work.
+      return fail(Errc::kIo,
+                  "cannot read a checkpoint: {}; start the run again when the file system works",
+                  failed.error().message);
     }
     if (!model || !arrays) {
-      passed_over.push_back(fmt::format("damaged checkpoint: {}; {}",
-                                        (model ? arrays : model).error().message, next));
+      skipped.push_back(fmt::format("damaged checkpoint: {}; {}",
+                                    (model ? arrays : model).error().message, next));
       continue;
     }
     TrainingState state;
-    state.position = {whole->manifest["step"], whole->manifest["epoch"], whole->manifest["offset"]};
-    state.seed = whole->manifest["seed"];
-    if (const auto samples = whole->manifest.find("rank_samples"); samples != whole->manifest.end())
+    state.position = {stored->manifest["step"], stored->manifest["epoch"],
+                      stored->manifest["offset"]};
+    state.seed = stored->manifest["seed"];
+    if (const auto samples = stored->manifest.find("rank_samples");
+        samples != stored->manifest.end())
       state.rank_samples = samples->get<std::vector<std::size_t>>();
-    state.epoch_ranks = whole->manifest.value("epoch_ranks", std::uint64_t{1});
-    state.optimizer = whole->manifest["optimizer"];
+    state.epoch_ranks = stored->manifest.value("epoch_ranks", std::uint64_t{1});
+    state.optimizer = stored->manifest["optimizer"];
     state.state_names = state_names;
     if (state.optimizer != optimizer) {
       return fail(Errc::kInvalid, "{}: was saved with optimizer {}, this run has {}",

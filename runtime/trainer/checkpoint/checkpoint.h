@@ -26,7 +26,7 @@
 
 namespace dlrun::trainer {
 
-/// The position in training of a checkpoint. Sampler and schedule need nothing else to resume.
+/// The position of a checkpoint in training. Sampler and schedule need no other data to resume.
 struct Position {
   std::uint64_t step = 0;    ///< optimizer steps done
   std::uint64_t epoch = 0;   ///< current epoch, from 0
@@ -44,8 +44,8 @@ struct CheckpointLayout {
   std::vector<std::string> per_tensor = {};
 };
 
-/// The state of training after a step, in host memory. Arrays are flat; the layout
-/// gives their tensors.
+/// The state of training after a step, in host memory. Arrays are flat; CheckpointLayout describes
+/// the tensors in them.
 struct TrainingState {
   Position position;
   std::uint64_t seed = 0;
@@ -64,30 +64,32 @@ struct TrainingState {
 };
 
 /// Checks that this process may still write checkpoints. The file `attempt` of a run names the
-/// attempt that owns them; an older attempt whose node is back must not write any more. Fails with
-/// kRefused and both numbers. Succeeds outside a run.
+/// attempt that owns them; an older attempt, for example on a node that was unreachable, must not
+/// write any more. Fails with kRefused and both numbers. Succeeds outside a run.
 [[nodiscard]] Result<> check_attempt(const Env& env);
 
 class CheckpointFolder {
  public:
   /// `keep` (> 0) is the number of checkpoints to keep: the one just saved and the newest others.
-  /// `may_commit` is called directly before a checkpoint becomes valid.
+  /// `may_commit` is called before files are removed, and directly before a checkpoint becomes
+  /// valid; if it fails, save() fails.
   CheckpointFolder(std::filesystem::path path, std::size_t keep,
                    std::function<Result<>()> may_commit);
 
-  /// Writes a checkpoint, then removes unfinished checkpoints and the oldest ones beyond `keep`.
-  /// Fails with kIo (which file and why) or with the error of may_commit; earlier checkpoints then
-  /// do not change. After a failure the new checkpoint is removed, with two exceptions: only
-  /// writing `latest` failed (the message says so), or another attempt owns the directory.
+  /// Writes a checkpoint, then removes unfinished checkpoints, and the oldest checkpoints if there
+  /// are more than `keep`. Fails with kIo (the message names the file and the reason) or with the
+  /// error of may_commit; earlier checkpoints then do not change. After a failure the new
+  /// checkpoint is removed, with two exceptions: only writing `latest` failed (the message says
+  /// so), or another attempt owns the directory.
   [[nodiscard]] Result<> save(const TrainingState& state, const CheckpointLayout& layout) const;
 
-  /// Returns the newest undamaged checkpoint, or nothing. Adds a message to passed_over for each
+  /// Returns the newest undamaged checkpoint, or nothing. Adds a message to `skipped` for each
   /// newer checkpoint that is damaged or unfinished. Fails with kInvalid if the checkpoint's model
   /// or optimizer differs from the arguments. Fails with kIo if the directory or a file of a
   /// checkpoint cannot be read: the error may be temporary and the checkpoint undamaged.
   [[nodiscard]] Result<std::optional<TrainingState>> load_newest(
       const CheckpointLayout& layout, const std::string& optimizer,
-      const std::vector<std::string>& state_names, std::vector<std::string>& passed_over) const;
+      const std::vector<std::string>& state_names, std::vector<std::string>& skipped) const;
 
   /// Returns the names of sub-directories that look like checkpoints, valid or not, newest first;
   /// none if the directory is missing. Fails with kIo if the directory cannot be read.
@@ -98,7 +100,7 @@ class CheckpointFolder {
  private:
   [[nodiscard]] Result<std::optional<TrainingState>> load(
       const CheckpointLayout& layout, const std::string& optimizer,
-      const std::vector<std::string>& state_names, std::vector<std::string>& passed_over) const;
+      const std::vector<std::string>& state_names, std::vector<std::string>& skipped) const;
   [[nodiscard]] Result<> write(const std::filesystem::path& folder, const TrainingState& state,
                                const CheckpointLayout& layout) const;
 

@@ -11,7 +11,7 @@
 #include "common/bounded_json.h"
 
 static_assert(std::endian::native == std::endian::little,
-              "arrays are written as they lie in memory");
+              "arrays are written in the byte order of the memory");
 
 namespace dlrun::trainer {
 namespace {
@@ -121,8 +121,9 @@ std::string to_safetensors(std::span<const NamedBytes> arrays,
 Result<ParsedTensors> parse_safetensors(std::string_view name,
                                         std::span<const std::uint8_t> bytes) {
   if (bytes.size() < kLengthBytes) {
-    return fail(Errc::kInvalid, "{}: truncated: {} bytes are no safetensors file", name,
-                bytes.size());
+    return fail(Errc::kInvalid,
+                "{}: truncated: has {} bytes, but a safetensors file has at least {}", name,
+                bytes.size(), kLengthBytes);
   }
   std::uint64_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof length);

@@ -25,7 +25,7 @@ namespace dlrun::trainer {
 struct NamedArray {
   std::string name;
   std::vector<std::size_t> shape;
-  std::span<const float> values;  ///< as many as the product of the shape
+  std::span<const float> values;  ///< [product of the shape], row-major
 };
 
 /// An array of any element type.

@@ -1,6 +1,6 @@
 // The GPU's implementation of nn/kernels.h, on one stream: cuBLAS and cuBLASLt for products,
-// elementwise.cu for the rest, cuda_layer_kernels.h for convolutional networks. It is linked into
-// the module dlrun-trainer-cuda.so.
+// elementwise.cu for the rest, cuda_layer_kernels.h for convolutional networks. This file is part
+// of the module dlrun-trainer-cuda.so.
 
 #include <algorithm>
 #include <vector>
@@ -24,7 +24,8 @@
 namespace dlrun::trainer {
 namespace {
 
-constexpr std::size_t kBlasWorkspaceBytes = std::size_t{32} << 20U;  // NVIDIA's advice for Hopper
+/// NVIDIA recommends this size for Hopper.
+constexpr std::size_t kBlasWorkspaceBytes = std::size_t{32} << 20U;
 
 class CudaKernels final : public Kernels<float> {
  public:
@@ -33,7 +34,7 @@ class CudaKernels final : public Kernels<float> {
   CudaKernels(const CudaKernels&) = delete;
   CudaKernels& operator=(const CudaKernels&) = delete;
   ~CudaKernels() override {
-    hand_over();
+    launch_recorded();
     if (stream_ != nullptr) cudaStreamSynchronize(stream_);
     layers_.reset();
     if (blas_ != nullptr) cublasDestroy(blas_);
@@ -71,20 +72,20 @@ class CudaKernels final : public Kernels<float> {
 
   void begin_step(std::size_t kind) override {
     if (!options_.records_steps || !status_.first()) return;
-    hand_over();  // needed if the host has not waited for the last step
+    launch_recorded();  // the host may not have waited for the last step
     status_.keep(graphs_.begin(kind, stream_));
     if (graphs_.is_recording()) uploads_.begin_recording();
   }
   [[nodiscard]] bool records_steps() const override { return options_.records_steps; }
 
   [[nodiscard]] Result<> synchronise() override {
-    hand_over();
+    launch_recorded();
     keep(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
     return status_.first();
   }
 
   [[nodiscard]] std::shared_ptr<void> allocate(std::size_t bytes) override {
-    auto [memory, code] = take(bytes);
+    auto [memory, code] = allocate_raw(bytes);
     keep(code, "cudaMalloc");
     if (memory != nullptr) keep(cudaMemsetAsync(memory.get(), 0, bytes, stream_), "cudaMemset");
     return std::move(memory);
@@ -95,14 +96,14 @@ class CudaKernels final : public Kernels<float> {
   }
 
   void copy_to_host(void* to, const void* from, std::size_t bytes) override {
-    hand_over();
+    launch_recorded();
     keep(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "copy from the GPU");
     keep(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   }
 
   [[nodiscard]] DeviceData upload(const Dataset& data) override {
     DeviceData result{nullptr, nullptr, data.size(), data.features, data.classes, data.label_width};
-    if (data.images.size() + data.labels.size() <= room_for_data()) {
+    if (data.images.size() + data.labels.size() <= data_limit_bytes()) {
       result.images = copy_of(data.images);
       result.labels = copy_of(data.labels);
     }
@@ -140,18 +141,18 @@ class CudaKernels final : public Kernels<float> {
            "cublasSgemm");
       return;
     }
-    const Operands of = operands(a, m * k, b, k * n);
-    if (of.a != nullptr && of.b != nullptr) product(ta, tb, m, n, k, of, beta, c);
+    const Operands ab = operands(a, m * k, b, k * n);
+    if (ab.a != nullptr && ab.b != nullptr) product(ta, tb, m, n, k, ab, beta, c);
   }
 
   void dense(std::size_t n, std::size_t inputs, std::size_t outputs, const float* x, const float* w,
              const float* bias, bool with_relu, float* y) override {
-    const Operands of = operands(x, n * inputs, w, inputs * outputs);
-    if (of.a == nullptr || of.b == nullptr) return;  // allocate() has kept the error
-    const auto done = dense_.run(n, inputs, outputs, of.a, of.b, bias, with_relu, y);
+    const Operands xw = operands(x, n * inputs, w, inputs * outputs);
+    if (xw.a == nullptr || xw.b == nullptr) return;  // allocate() has kept the error
+    const auto done = dense_.run(n, inputs, outputs, xw.a, xw.b, bias, with_relu, y);
     if (!done) status_.keep(tl::unexpected(done.error()));
     if (!done || *done) return;
-    product(Transpose::kNo, Transpose::kNo, n, outputs, inputs, of, 0, y);
+    product(Transpose::kNo, Transpose::kNo, n, outputs, inputs, xw, 0, y);
     cuda::add_channel_bias(y, bias, n, outputs, with_relu, stream_);
     launched("add_channel_bias");
   }
@@ -215,20 +216,20 @@ class CudaKernels final : public Kernels<float> {
   }
 
  private:
-  /// Allocated memory (not zeroed, aligned to 256 bytes), or the error.
-  struct Taken {
+  /// Allocated memory (not zeroed, aligned to 256 bytes), or nullptr and the error.
+  struct RawMemory {
     std::shared_ptr<void> memory;
     cudaError_t code = cudaSuccess;
   };
-  Taken take(std::size_t bytes) {
-    hand_over();  // recorded operations may use memory that this allocation replaces
+  RawMemory allocate_raw(std::size_t bytes) {
+    launch_recorded();  // recorded operations may use memory that this allocation replaces
     void* memory = nullptr;
     const cudaError_t code = cudaMalloc(&memory, bytes == 0 ? 1 : bytes);
     return {{memory, [](void* at) { cudaFree(at); }}, code};
   }
 
-  /// Ends the recording and sends the recorded operations to the GPU.
-  void hand_over() {
+  /// Ends the recording, if there is one, and sends the recorded operations to the GPU.
+  void launch_recorded() {
     if (!graphs_.is_recording()) return;
     status_.keep(graphs_.launch());
     status_.keep(uploads_.end_recording());
@@ -236,7 +237,8 @@ class CudaKernels final : public Kernels<float> {
 
   [[nodiscard]] bool is_bfloat16() const { return options_.precision == Precision::kBfloat16; }
 
-  /// The two inputs of a product in the product's number format; nullptr if out of memory.
+  /// The two inputs of a product in the product's number format; nullptr if out of memory (status_
+  /// then holds the error).
   struct Operands {
     const void* a;
     const void* b;
@@ -244,14 +246,14 @@ class CudaKernels final : public Kernels<float> {
   [[nodiscard]] Operands operands(const float* a, std::size_t a_count, const float* b,
                                   std::size_t b_count) {
     if (!is_bfloat16()) return {a, b};
-    const Operands rounded{halves_a_.of(a, a_count), halves_b_.of(b, b_count)};
+    const Operands rounded{halves_a_.rounded(a, a_count), halves_b_.rounded(b, b_count)};
     launched("round_to_bfloat16");
     return rounded;
   }
 
   /// Computes gemm() for converted inputs; k > 0.
   void product(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k,
-               const Operands& of, float beta, float* c) {
+               const Operands& ab, float beta, float* c) {
     // cuBLAS is column-major, so a row-major array is read as its transpose: c^T = op(b)^T op(a)^T.
     const auto op = [](Transpose transpose) {
       return transpose == Transpose::kYes ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -261,31 +263,31 @@ class CudaKernels final : public Kernels<float> {
     const int row_of_b = size(tb == Transpose::kYes ? k : n);
     const float one = 1;
     if (is_bfloat16()) {
-      keep(cublasGemmEx(blas_, op(tb), op(ta), size(n), size(m), size(k), &one, of.b, CUDA_R_16BF,
-                        row_of_b, of.a, CUDA_R_16BF, row_of_a, &beta, c, CUDA_R_32F, size(n),
+      keep(cublasGemmEx(blas_, op(tb), op(ta), size(n), size(m), size(k), &one, ab.b, CUDA_R_16BF,
+                        row_of_b, ab.a, CUDA_R_16BF, row_of_a, &beta, c, CUDA_R_32F, size(n),
                         CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
            "cublasGemmEx");
       return;
     }
     keep(cublasSgemm(blas_, op(tb), op(ta), size(n), size(m), size(k), &one,
-                     static_cast<const float*>(of.b), row_of_b, static_cast<const float*>(of.a),
+                     static_cast<const float*>(ab.b), row_of_b, static_cast<const float*>(ab.a),
                      row_of_a, &beta, c, size(n)),
          "cublasSgemm");
   }
 
   /// Returns the number of bytes of free memory that data sets may use. The rest is for the
   /// optimizer's arrays and the libraries' workspaces, which are allocated later.
-  [[nodiscard]] std::size_t room_for_data() {
+  [[nodiscard]] std::size_t data_limit_bytes() {
     std::size_t free = 0;
     std::size_t total = 0;
     keep(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
     return std::min(free - std::min(free, total / 4), options_.most_data_bytes);
   }
 
-  /// Copies data to the GPU. Returns nullptr if another process has meanwhile
-  /// taken the free memory.
+  /// Copies data to the GPU. Returns nullptr if the memory is not free any more, for example
+  /// because another process has allocated it.
   [[nodiscard]] std::shared_ptr<std::uint8_t> copy_of(const std::vector<std::uint8_t>& bytes) {
-    auto [memory, code] = take(bytes.size());
+    auto [memory, code] = allocate_raw(bytes.size());
     if (code == cudaErrorMemoryAllocation) {
       cudaGetLastError();  // clear the error, or the next launch would report it
     } else {
@@ -295,7 +297,8 @@ class CudaKernels final : public Kernels<float> {
     return std::static_pointer_cast<std::uint8_t>(memory);
   }
 
-  /// gather() for data in host memory: sends the rows as bytes and converts them on the GPU.
+  /// Computes gather() for data in host memory: sends the rows as bytes and converts them on the
+  /// GPU.
   void gather_streamed(const DeviceData& data, std::span<const std::uint32_t> samples, float scale,
                        float* x, std::uint8_t* labels) {
     const std::size_t bytes = samples.size() * data.features;
@@ -325,13 +328,13 @@ class CudaKernels final : public Kernels<float> {
   cuda::StepGraphs graphs_;
   std::shared_ptr<void> blas_workspace_;
   Array<std::uint8_t> rows_;             // for gather_streamed()
-  std::shared_ptr<std::size_t> ranges_;  // for sums_of_squares(), like the next two
+  std::shared_ptr<std::size_t> ranges_;  // for sums_of_squares(), like sums_ and sums_size_
   std::shared_ptr<double> sums_;
   std::size_t sums_size_ = 0;
   Array<double> partials_;  // for sum_rows()
   cuda::DeviceStatus status_;
   cuda::DenseForward dense_;
-  cuda::Halves halves_a_{*this};  // for operands(), like the next one
+  cuda::Halves halves_a_{*this};  // for operands(), like halves_b_
   cuda::Halves halves_b_{*this};
   std::unique_ptr<LayerKernels<float>> layers_;
 };

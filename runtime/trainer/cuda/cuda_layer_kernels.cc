@@ -159,12 +159,13 @@ class CudaLayerKernels final : public LayerKernels<float> {
   void dropout_factors(std::uint64_t seed, std::uint64_t key,
                        std::span<const std::uint32_t> samples, std::size_t n, std::size_t width,
                        double rate, float* factors) override {
-    const std::size_t known = std::min(n, samples.size());
-    if (known > samples_.size()) samples_ = Array<std::uint32_t>(device_, known);
-    if (known > 0 && samples_.data() == nullptr) return;  // allocate() has kept the error
-    if (known > 0)
-      device_.copy_from_host(samples_.data(), samples.data(), known * sizeof(std::uint32_t));
-    cuda::dropout_factors(seed, key, samples_.data(), known, n, width, rate, factors, stream_);
+    const std::size_t sample_count = std::min(n, samples.size());
+    if (sample_count > samples_.size()) samples_ = Array<std::uint32_t>(device_, sample_count);
+    if (sample_count > 0 && samples_.data() == nullptr) return;  // allocate() has kept the error
+    if (sample_count > 0)
+      device_.copy_from_host(samples_.data(), samples.data(), sample_count * sizeof(std::uint32_t));
+    cuda::dropout_factors(seed, key, samples_.data(), sample_count, n, width, rate, factors,
+                          stream_);
     status_.launched("dropout_factors");
   }
 
@@ -236,7 +237,7 @@ class CudaLayerKernels final : public LayerKernels<float> {
 
  private:
   /// Allocates sums_, and returns scratch memory for the partial sums; nullptr if out of memory
-  /// (`status_` then has the error).
+  /// (`status_` then holds the error).
   double* room_for(std::size_t rows, std::size_t channels) {
     const std::size_t parts = partial_sums(rows, channels);
     if (parts > partials_.size()) partials_ = Array<double>(device_, parts);
@@ -244,12 +245,12 @@ class CudaLayerKernels final : public LayerKernels<float> {
     return sums_.data() == nullptr ? nullptr : partials_.data();
   }
 
-  /// Adds sums_ over all ranks that are normalised together. Returns their number of rows. Waits
-  /// for the device if there are other ranks.
+  /// Replaces sums_ by its sum over all ranks that are normalised together. Returns the number of
+  /// rows of these ranks. Waits for the device if there are other ranks.
   double add_up(std::size_t rows, std::size_t channels, const SumOverRanks* sum_over_ranks) {
     if (sum_over_ranks == nullptr) return static_cast<double>(rows);
-    // If this rank's device has failed, it contributes zeros, so that the other
-    // ranks do not wait for it.
+    // If this rank's device has failed, the rank contributes zeros, so that the other ranks do not
+    // wait for it.
     host_sums_.assign(2 * channels + 1, 0);
     const std::size_t bytes = 2 * channels * sizeof(double);
     if (sums_.data() != nullptr) device_.copy_to_host(host_sums_.data(), sums_.data(), bytes);

@@ -1,5 +1,5 @@
-// For each window, batch size and number format, cuDNN lists its algorithms once. The fastest
-// algorithm that works is used in all runs.
+// For each window, batch size and number format, cuDNN lists its algorithms once. Every pass then
+// uses the fastest algorithm that works.
 
 #include "runtime/trainer/cuda/cudnn_convolutions.h"
 
@@ -48,8 +48,8 @@ Result<> create(cudnnStatus_t (*make)(Handle*), Owner& owner, const char* call) 
   return {};
 }
 
-/// cuDNN's descriptions of a window at a batch size and in a number format. cuDNN names dimensions
-/// in the order n, c, h, w, whatever the layout.
+/// cuDNN's descriptions of a window at a batch size and in a number format. cuDNN takes sizes in
+/// the order n, c, h, w for every layout.
 struct Shapes {
   TensorDescriptor x, y;
   FilterDescriptor w;
@@ -111,9 +111,9 @@ struct Pass {
   std::vector<Candidate> candidates{};
   bool is_searched = false;
   bool has_run = false;
-  std::string refused{};  // cuDNN's reason for the last removed candidate
+  std::string refused{};  // cuDNN's error for the last removed candidate
 
-  /// Lists the candidates at the first call; later calls do nothing.
+  /// Lists the candidates at the first call; later calls do nothing. Fails with kInternal.
   template <typename A, typename B, typename C>
   [[nodiscard]] Result<> search(cudnnHandle_t handle, const A& a, const B& b,
                                 const ConvolutionDescriptor& convolution, const C& result) {
@@ -193,7 +193,7 @@ struct CudnnConvolutions::Parts {
   Kernels<float>& device;
   cudaStream_t stream;
   Owned<cudnnHandle_t, cudnnDestroy> handle;
-  std::vector<std::unique_ptr<Entry>> entries;  // few: layers times batch sizes and number formats
+  std::vector<std::unique_ptr<Entry>> entries;  // few: layers x batch sizes x number formats
   Array<std::byte> workspace;
   Array<float> weights;                                  // in cuDNN's order
   Halves first{device}, second{device}, result{device};  // 16-bit arrays for cuDNN
@@ -206,8 +206,9 @@ struct CudnnConvolutions::Parts {
       DLRUN_TRY(create(cudnnCreate, handle, "cudnnCreate"));
       DLRUN_TRY(checked(cudnnSetStream(handle.get(), stream), "cudnnSetStream"));
     }
-    for (const auto& known : entries) {
-      if (known->n == n && known->type == type && known->window == window) return known.get();
+    for (const auto& existing : entries) {
+      if (existing->n == n && existing->type == type && existing->window == window)
+        return existing.get();
     }
     auto made = std::make_unique<Entry>();
     made->window = window;
@@ -259,14 +260,15 @@ struct CudnnConvolutions::Parts {
   Result<Arrays> arrays(const Entry& entry, const float* a, std::size_t a_count, const float* b,
                         std::size_t b_count, float* to, std::size_t to_count) {
     if (entry.type == CUDNN_DATA_FLOAT) return Arrays{a, b, to};
-    const Arrays rounded{first.of(a, a_count), second.of(b, b_count), result.room(to_count)};
+    const Arrays rounded{first.rounded(a, a_count), second.rounded(b, b_count),
+                         result.room(to_count)};
     if (rounded.first == nullptr || rounded.second == nullptr || rounded.result == nullptr)
       return tl::unexpected(device.synchronise().error());
     DLRUN_TRY(launched("round_to_bfloat16"));
     return rounded;
   }
 
-  /// Runs a pass of a and b with the fastest algorithm that works. An algorithm may fail in its
+  /// Computes `to` from a and b with the fastest algorithm that works. An algorithm may fail in its
   /// first run although cuDNN has listed it; the function then removes it and tries the next
   /// algorithm. Returns false if no algorithm works in 16 bits.
   template <typename PassOf, typename A, typename B, typename C>
@@ -318,7 +320,7 @@ struct CudnnConvolutions::Parts {
                 "{} x {} x {}, {} windows of {} x {}, stride {}, padding {}{}{}",
                 call, cudnnGetVersion(), entry.n, w.input.height, w.input.width, w.input.channels,
                 w.output.channels, w.size, w.size, w.stride, w.padding,
-                refused.empty() ? "" : "; the last one: ", refused);
+                refused.empty() ? "" : "; cuDNN refused the last algorithm: ", refused);
   }
 };
 

@@ -17,9 +17,9 @@ namespace dlrun::trainer::cuda {
 ///
 /// With precision float32, everything is float32 (no TF32). With bfloat16, the arrays that cuDNN
 /// reads and writes are rounded to bfloat16, while its sums are float32; a window for which cuDNN
-/// has no such algorithm stays in float32. Only algorithms that give the same bits in every run
-/// are used. Weights are transposed to cuDNN's order [out x size x size x in] and their gradients
-/// back; they are small.
+/// has no such algorithm stays in float32. Only algorithms that give the same bits in every run are
+/// used. The object transposes weights to cuDNN's order [out x size x size x in], and their
+/// gradients back.
 class CudnnConvolutions {
  public:
   /// `device` must outlive this object.
@@ -28,8 +28,9 @@ class CudnnConvolutions {
   CudnnConvolutions(const CudnnConvolutions&) = delete;
   CudnnConvolutions& operator=(const CudnnConvolutions&) = delete;
 
-  /// Fails with kInternal and names the call and cuDNN's reason, or the window
-  /// without an algorithm.
+  /// Compute LayerKernels::convolve without bias and ReLU, convolve_backward_input, and
+  /// convolve_backward_weights without dbias. n > 0. Fail with kInternal; the message names the
+  /// call and cuDNN's error, or the window without an algorithm.
   [[nodiscard]] Result<> forward(const Window& window, std::size_t n, const float* x,
                                  const float* w, float* y);
   [[nodiscard]] Result<> backward_input(const Window& window, std::size_t n, const float* w,

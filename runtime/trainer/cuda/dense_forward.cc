@@ -15,7 +15,8 @@
 namespace dlrun::trainer::cuda {
 namespace {
 
-constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20U;  // NVIDIA's advice for Hopper
+/// NVIDIA recommends this size for Hopper.
+constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20U;
 
 Result<> checked(cublasStatus_t status, const char* call) {
   if (status == CUBLAS_STATUS_SUCCESS) return {};
@@ -29,7 +30,7 @@ std::uint32_t alignment(const void* pointer) {
   return static_cast<std::uint32_t>(std::min<std::uintptr_t>(address & (~address + 1), 256));
 }
 
-/// The properties that decide which algorithm is used.
+/// The properties of a call that decide which algorithm is used.
 struct Case {
   std::size_t n = 0;
   std::size_t inputs = 0;
@@ -41,7 +42,7 @@ struct Case {
 };
 
 struct Plan {
-  Case of;
+  Case key;
   cublasLtMatmulDescOpaque_t product{};
   cublasLtMatrixLayoutOpaque_t w{}, x{}, y{};
   cublasLtMatmulAlgo_t algorithm{};
@@ -63,11 +64,11 @@ struct DenseForward::Parts {
   cudaDataType_t input;  // number format of x and w
   cublasLtHandle_t handle = nullptr;
   Array<std::byte> workspace;
-  std::vector<std::unique_ptr<Plan>> plans;  // few: layers times batch sizes
+  std::vector<std::unique_ptr<Plan>> plans;  // few plans: layers times batch sizes
 
-  Result<Plan*> plan(const Case& of, const float* bias) {
-    for (const auto& known : plans) {
-      if (known->of == of) return known.get();
+  Result<Plan*> plan(const Case& key, const float* bias) {
+    for (const auto& existing : plans) {
+      if (existing->key == key) return existing.get();
     }
     if (handle == nullptr) {
       workspace = Array<std::byte>(device, kWorkspaceBytes);
@@ -75,7 +76,7 @@ struct DenseForward::Parts {
       DLRUN_TRY(checked(cublasLtCreate(&handle), "cublasLtCreate"));
     }
     auto made = std::make_unique<Plan>();
-    made->of = of;
+    made->key = key;
     DLRUN_TRY(describe(*made, bias));
     DLRUN_TRY(choose(*made));
     plans.push_back(std::move(made));
@@ -90,22 +91,23 @@ struct DenseForward::Parts {
   /// Describes the product to cuBLASLt, which is column-major: row-major arrays are read as their
   /// transposes, so y^T = w^T x^T, with one bias per row of y^T.
   Result<> describe(Plan& plan, const float* bias) const {
-    const Case& of = plan.of;
+    const Case& key = plan.key;
     const auto layout = [](cublasLtMatrixLayoutOpaque_t& to, cudaDataType_t type, std::size_t rows,
                            std::size_t columns) {
       return checked(
           cublasLtMatrixLayoutInit(&to, type, rows, columns, static_cast<std::int64_t>(rows)),
           "cublasLtMatrixLayoutInit");
     };
-    DLRUN_TRY(layout(plan.w, input, of.outputs, of.inputs));
-    DLRUN_TRY(layout(plan.x, input, of.inputs, of.n));
-    DLRUN_TRY(layout(plan.y, CUDA_R_32F, of.outputs, of.n));
+    DLRUN_TRY(layout(plan.w, input, key.outputs, key.inputs));
+    DLRUN_TRY(layout(plan.x, input, key.inputs, key.n));
+    DLRUN_TRY(layout(plan.y, CUDA_R_32F, key.outputs, key.n));
     DLRUN_TRY(checked(cublasLtMatmulDescInit(&plan.product, CUBLAS_COMPUTE_32F, CUDA_R_32F),
                       "cublasLtMatmulDescInit"));
     const cublasLtEpilogue_t epilogue =
-        of.with_relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+        key.with_relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
     DLRUN_TRY(set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
-    return set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);  // cuBLASLt also uses its alignment
+    // The algorithm depends on the alignment of this pointer.
+    return set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   }
 
   Result<> choose(Plan& plan) const {
@@ -117,7 +119,7 @@ struct DenseForward::Parts {
           "cublasLtMatmulPreferenceSetAttribute");
     };
     const std::uint64_t most = kWorkspaceBytes;
-    const auto& [w, x, y, bias] = plan.of.alignments;
+    const auto& [w, x, y, bias] = plan.key.alignments;
     DLRUN_TRY(prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most));
     DLRUN_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, w));
     DLRUN_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, x));

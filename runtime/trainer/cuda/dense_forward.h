@@ -9,7 +9,7 @@
 
 namespace dlrun::trainer::cuda {
 
-/// Works on device's stream, in float32 (no TF32) or with x and w in bfloat16 and the rest in
+/// Works on device's stream. x and w are float32 (no TF32) or bfloat16; all other numbers are
 /// float32. Keeps its plan for each shape and alignment of the arrays.
 class DenseForward {
  public:
@@ -19,9 +19,9 @@ class DenseForward {
   DenseForward(const DenseForward&) = delete;
   DenseForward& operator=(const DenseForward&) = delete;
 
-  /// Computes Kernels::dense, with x and w in the type of the precision. Returns false, and queues
-  /// nothing, if cuBLASLt has no algorithm for this case. Fails with kInternal and names the call
-  /// and its reason.
+  /// Computes Kernels::dense, with x and w in the type of the precision; device memory. Returns
+  /// false, and queues nothing, if cuBLASLt has no algorithm for this case. Fails with kInternal
+  /// and names the call and its reason.
   [[nodiscard]] Result<bool> run(std::size_t n, std::size_t inputs, std::size_t outputs,
                                  const void* x, const void* w, const float* bias, bool with_relu,
                                  float* y);

@@ -1,5 +1,5 @@
 #pragma once
-// Remembers the first failure of a device, for callers that later wait for the device.
+// Remembers the first failure of a device. Kernels::synchronise() returns it.
 
 #include <string_view>
 #include <utility>
@@ -15,6 +15,7 @@ class DeviceStatus {
  public:
   explicit DeviceStatus(int device) : device_(device) {}
 
+  /// Returns the first failure, or success.
   [[nodiscard]] const Result<>& first() const { return first_; }
 
   /// Remembers a failed call; `what` is its name in the message.
@@ -28,7 +29,7 @@ class DeviceStatus {
   void keep(Result<> result) {
     if (!result && first_) first_ = within(fmt::format("cuda {}", device_), result.error());
   }
-  /// Checks the kernel that was just launched.
+  /// Remembers a failure to launch the kernel before this call; `what` is the kernel's name.
   void launched(std::string_view what) { keep(cudaGetLastError(), what); }
 
  private:

@@ -78,7 +78,8 @@ __global__ void add_scaled_kernel(float* y, float scale, const float* x, std::si
   for (std::size_t i = first(); i < count; i += stride()) y[i] += scale * x[i];
 }
 
-/// Converts like runtime/comm/half.h, which needs C++20; this file is compiled as C++17.
+/// Converts like Bfloat16 of runtime/comm/half.h, which this C++17 file cannot include: it is
+/// C++20.
 __device__ std::uint16_t bfloat16_of(float value) {
   std::uint32_t wide = 0;
   memcpy(&wide, &value, sizeof wide);
@@ -99,8 +100,8 @@ __global__ void widen_kernel(const std::uint16_t* x, float* y, std::size_t count
   }
 }
 
-/// Uses one block per range. Its threads' sums are added in a fixed order, so that every run
-/// gives the same bits.
+/// Uses one block per range. The sums of a block's threads are added in a fixed order, so that
+/// every run gives the same bits.
 __global__ void sums_of_squares_kernel(const float* x, const std::size_t* ranges, double* sums) {
   __shared__ double partial[kThreads];
   const float* begin = x + ranges[2 * blockIdx.x];

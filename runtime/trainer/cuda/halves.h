@@ -9,8 +9,8 @@
 
 namespace dlrun::trainer::cuda {
 
-/// A bfloat16 array that grows on demand. Its content is valid until the next
-/// call of room() or of().
+/// A bfloat16 array in device memory that grows on demand. Its content is valid until the next call
+/// of room() or rounded().
 class Halves {
  public:
   /// `device` must outlive this object.
@@ -22,8 +22,9 @@ class Halves {
     return memory_.data();
   }
 
-  /// Rounds x on device's stream and returns the result; nullptr like room().
-  [[nodiscard]] const std::uint16_t* of(const float* x, std::size_t count) {
+  /// Rounds x, [count] in device memory, on device's stream and returns the result; nullptr if out
+  /// of memory, like room().
+  [[nodiscard]] const std::uint16_t* rounded(const float* x, std::size_t count) {
     std::uint16_t* const halves = room(count);
     if (halves != nullptr)
       round_to_bfloat16(x, halves, count, static_cast<cudaStream_t>(device_.stream()));

@@ -1,6 +1,6 @@
 #pragma once
-// Spreads loops over GPU threads. Compiled by CUDA's compiler, and by tests that run the loops
-// without a GPU (tests/unit/gpu_on_cpu).
+// Spreads loops over GPU threads. CUDA's compiler compiles this file; so do tests that run the
+// loops without a GPU (tests/unit/gpu_on_cpu).
 
 #include <cstddef>
 
@@ -30,8 +30,8 @@ void launch(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, cudaStream
 #endif
 }
 
-/// Return start and step of the loop over this thread's elements of 0..count-1:
-/// for (size_t i = first(); i < count; i += stride()).
+/// Return the start and the step of the loop over this thread's elements of [0, count):
+///   for (size_t i = first(); i < count; i += stride())
 __device__ inline std::size_t first() {
   return std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
 }
@@ -39,8 +39,8 @@ __device__ inline std::size_t stride() {
   return std::size_t{gridDim.x} * blockDim.x;
 }
 
-/// Adds the values of all threads of the only block (kThreads threads) to totals. The order is
-/// fixed, so that every run gives the same bits.
+/// Adds loss and correct of all threads to totals[0] and totals[1]. The grid must be one block of
+/// kThreads threads. The order is fixed, so that every run gives the same bits.
 __device__ inline void add_to_totals(float loss, float correct, float* totals) {
   __shared__ float losses[kThreads];
   __shared__ float corrects[kThreads];

@@ -73,7 +73,7 @@ void each_of_images(Value value, const ImageShape& shape, std::size_t n, float* 
 }
 
 constexpr unsigned kLanes = kThreads / kWarp;  // rows that a block adds at a time
-constexpr std::size_t kRowsOfLane = 16;        // rows of a lane; fewer are not worth another block
+constexpr std::size_t kRowsOfLane = 16;        // rows of a lane; fewer rows do not need a block
 constexpr std::size_t kMostPartials = 256;
 
 std::size_t blocks_of_rows(std::size_t rows) {
@@ -128,7 +128,8 @@ __global__ void add_partials_kernel(const double* partials, std::size_t blocks, 
   }
 }
 
-/// Computes the first `count` of the 2 x channels sums.
+/// Computes sums, [count]: the first `count` of the 2 x channels sums of value(i, channel) over all
+/// rows.
 template <typename Value, typename Sum>
 void sum_rows_of(Value value, std::size_t rows, std::size_t channels, double* partials,
                  std::size_t count, Sum* sums, cudaStream_t stream) {
@@ -156,10 +157,10 @@ __global__ void running_statistics_kernel(const float* running, std::size_t chan
 
 /// Uses one block per sample.
 __global__ void dropout_factors_kernel(std::uint64_t seed, std::uint64_t key,
-                                       const std::uint32_t* samples, std::size_t known,
+                                       const std::uint32_t* samples, std::size_t sample_count,
                                        std::size_t width, double rate, float kept, float* factors) {
   const std::size_t row = blockIdx.x;
-  const Random random(seed, Purpose::kDropout, key ^ (row < known ? samples[row] : row));
+  const Random random(seed, Purpose::kDropout, key ^ (row < sample_count ? samples[row] : row));
   for (std::size_t j = threadIdx.x; j < width; j += blockDim.x)
     factors[row * width + j] = random.uniform_at(j) < rate ? 0.0F : kept;
 }
@@ -405,12 +406,12 @@ void normalise_backward(const float* x, const float* dy, const float* statistics
 }
 
 void dropout_factors(std::uint64_t seed, std::uint64_t key, const std::uint32_t* samples,
-                     std::size_t known, std::size_t n, std::size_t width, double rate,
+                     std::size_t sample_count, std::size_t n, std::size_t width, double rate,
                      float* factors, cudaStream_t stream) {
   if (n == 0) return;
   const auto kept = static_cast<float>(1 / (1 - rate));
   launch(dropout_factors_kernel, static_cast<unsigned>(n), kThreads, stream, seed, key, samples,
-         known, width, rate, kept, factors);
+         sample_count, width, rate, kept, factors);
 }
 
 void change_images(const ImageShape& shape, const ImageChange* changes, std::size_t n,

@@ -1,7 +1,7 @@
 #pragma once
 // The GPU's loops over nn/layer_elements.h; cuDNN computes the convolutions. Each function queues
 // kernels on the stream and returns at once. Arrays are device memory with the contents that
-// nn/layer_kernels.h defines.
+// LayerKernels<float> (nn/layer_kernels.h) defines for the function of the same name.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace dlrun::trainer::cuda {
 
-/// Computes y[j, i] = x[i, j]. x: [rows x columns].
+/// Computes y[j, i] = x[i, j]. x: [rows x columns], y: [columns x rows].
 void transpose(const float* x, std::size_t rows, std::size_t columns, float* y,
                cudaStream_t stream);
-/// Computes y[i, :] += bias, then max(y, 0) if with_relu. y: [rows x channels].
+/// Computes y[i, :] += bias, then max(y, 0) if with_relu. y: [rows x channels], bias: [channels].
 void add_channel_bias(float* y, const float* bias, std::size_t rows, std::size_t channels,
                       bool with_relu, cudaStream_t stream);
 
@@ -47,13 +47,14 @@ void average_pool_backward(const Window& window, std::size_t n, const float* dy,
 
 /// Returns the number of doubles that the sums over rows need as scratch memory (`partials`).
 [[nodiscard]] std::size_t partial_sums(std::size_t rows, std::size_t channels);
-/// Sums x over the rows. sums: [channels].
+/// Sums x over the rows. x: [rows x channels], sums: [channels].
 void channel_sums(const float* x, std::size_t rows, std::size_t channels, double* partials,
                   float* sums, cudaStream_t stream);
-/// Sums x - mean and its square over the rows. sums: [2 x channels].
+/// Sums x - mean and its square over the rows. mean: [channels], sums: [2 x channels].
 void batch_sums(const float* x, const float* mean, std::size_t rows, std::size_t channels,
                 double* partials, double* sums, cudaStream_t stream);
-/// Sums dy and dy (x - mean) scale over the rows. sums: [2 x channels].
+/// Sums dy and dy (x - mean) scale over the rows. statistics: mean, then scale; sums: [2 x
+/// channels].
 void backward_sums(const float* x, const float* dy, const float* statistics, std::size_t rows,
                    std::size_t channels, double* partials, double* sums, cudaStream_t stream);
 
@@ -66,19 +67,20 @@ void running_statistics(const float* running, std::size_t channels, float* stati
                         cudaStream_t stream);
 void normalise(const float* x, const float* statistics, const float* parameters, std::size_t rows,
                std::size_t channels, bool with_relu, float* y, cudaStream_t stream);
-/// Sets gradients = the second half of the result of backward_sums(), then the first half.
+/// Computes gradients = the second half of `sums`, then the first half. sums: the result of
+/// backward_sums(); gradients: [2 x channels].
 void normalise_gradients(const double* sums, std::size_t channels, float* gradients,
                          cudaStream_t stream);
-/// Computes means = sums / rows.
+/// Computes means = sums / rows. sums, means: [2 x channels].
 void normalise_means(const double* sums, double rows, std::size_t channels, float* means,
                      cudaStream_t stream);
 void normalise_backward(const float* x, const float* dy, const float* statistics,
                         const float* gamma, const float* means, std::size_t rows,
                         std::size_t channels, float* dx, cudaStream_t stream);
 
-/// samples: device memory, [known].
+/// samples: device memory, [sample_count]; i replaces a missing samples[i].
 void dropout_factors(std::uint64_t seed, std::uint64_t key, const std::uint32_t* samples,
-                     std::size_t known, std::size_t n, std::size_t width, double rate,
+                     std::size_t sample_count, std::size_t n, std::size_t width, double rate,
                      float* factors, cudaStream_t stream);
 /// changes: device memory, [n].
 void change_images(const ImageShape& shape, const ImageChange* changes, std::size_t n,

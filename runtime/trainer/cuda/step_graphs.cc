@@ -7,7 +7,7 @@ namespace {
 
 Result<> checked_graph_call(cudaError_t code, const char* call) {
   if (code == cudaSuccess) return {};
-  return fail(Errc::kInternal, "{}: {}; --cuda-graphs false trains without", call,
+  return fail(Errc::kInternal, "{}: {}; --cuda-graphs false trains without CUDA graphs", call,
               cudaGetErrorString(code));
 }
 
@@ -26,18 +26,18 @@ struct Graph {
 }  // namespace
 
 StepGraphs::~StepGraphs() {
-  for (const Known& known : known_) {
-    if (known.ready != nullptr) cudaGraphExecDestroy(known.ready);
+  for (const Kind& kind : kinds_) {
+    if (kind.executable != nullptr) cudaGraphExecDestroy(kind.executable);
   }
 }
 
 Result<> StepGraphs::begin(std::size_t kind, cudaStream_t stream) {
-  const auto found = std::ranges::find(known_, kind, &Known::kind);
-  if (found == known_.end()) {
-    known_.push_back({kind});
+  const auto found = std::ranges::find(kinds_, kind, &Kind::kind);
+  if (found == kinds_.end()) {
+    kinds_.push_back({kind});
     return {};
   }
-  current_ = static_cast<std::size_t>(found - known_.begin());
+  current_ = static_cast<std::size_t>(found - kinds_.begin());
   stream_ = stream;
   // Relaxed mode permits this thread to allocate memory during the recording, and to wait for
   // operations that were queued before the recording.
@@ -52,18 +52,19 @@ Result<> StepGraphs::launch() {
   Graph graph;
   DLRUN_TRY(
       checked_graph_call(cudaStreamEndCapture(stream_, &graph.handle), "cudaStreamEndCapture"));
-  cudaGraphExec_t& ready = known_[current_].ready;
+  cudaGraphExec_t& executable = kinds_[current_].executable;
   cudaGraphExecUpdateResultInfo result{};
-  if (ready != nullptr && cudaGraphExecUpdate(ready, graph.handle, &result) != cudaSuccess) {
+  if (executable != nullptr &&
+      cudaGraphExecUpdate(executable, graph.handle, &result) != cudaSuccess) {
     // The operations have changed. Clear the error, or the next launch would report it.
     cudaGetLastError();
-    cudaGraphExecDestroy(ready);
-    ready = nullptr;
+    cudaGraphExecDestroy(executable);
+    executable = nullptr;
   }
-  if (ready == nullptr)
-    DLRUN_TRY(
-        checked_graph_call(cudaGraphInstantiate(&ready, graph.handle, 0), "cudaGraphInstantiate"));
-  return checked_graph_call(cudaGraphLaunch(ready, stream_), "cudaGraphLaunch");
+  if (executable == nullptr)
+    DLRUN_TRY(checked_graph_call(cudaGraphInstantiate(&executable, graph.handle, 0),
+                                 "cudaGraphInstantiate"));
+  return checked_graph_call(cudaGraphLaunch(executable, stream_), "cudaGraphLaunch");
 }
 
 }  // namespace dlrun::trainer::cuda

@@ -12,9 +12,9 @@ namespace dlrun::trainer::cuda {
 
 /// Records the operations that are queued on a stream, and then launches them together as one
 /// graph. Every step is recorded again, because its arguments change. For each kind of step the
-/// object keeps an instantiated graph. If only the arguments have changed, launch() updates this
-/// graph; otherwise launch() instantiates the graph again. Fails with kInternal and names CUDA's
-/// call; the recorded operations are then lost.
+/// object keeps an executable graph. If only the arguments have changed, launch() updates this
+/// graph; otherwise launch() instantiates the graph again. Functions fail with kInternal and name
+/// CUDA's call; the recorded operations are then lost.
 class StepGraphs {
  public:
   StepGraphs() = default;
@@ -30,12 +30,13 @@ class StepGraphs {
   [[nodiscard]] Result<> launch();
 
  private:
-  struct Known {
+  /// One kind of step and its executable graph; nullptr before the first launch.
+  struct Kind {
     std::size_t kind = 0;
-    cudaGraphExec_t ready = nullptr;
+    cudaGraphExec_t executable = nullptr;
   };
-  std::vector<Known> known_;  // one for each batch size
-  std::size_t current_ = 0;   // index in known_
+  std::vector<Kind> kinds_;  // one for each kind of step that has begun
+  std::size_t current_ = 0;  // index in kinds_
   cudaStream_t stream_ = nullptr;
   bool is_recording_ = false;
 };

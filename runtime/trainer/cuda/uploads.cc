@@ -6,7 +6,8 @@
 namespace dlrun::trainer::cuda {
 namespace {
 
-constexpr std::size_t kAlignment = 256;  // like cudaMalloc: each copy begins aligned
+/// Alignment of each copy's start in a chunk, in bytes, like cudaMalloc.
+constexpr std::size_t kAlignment = 256;
 
 Result<> checked(cudaError_t code, const char* call) {
   if (code == cudaSuccess) return {};
@@ -75,15 +76,15 @@ Result<> Uploads::copy_rows(std::uint8_t* to, const std::uint8_t* from,
 Result<std::span<std::byte>> Uploads::room(std::size_t bytes) {
   const std::size_t most = std::min(bytes, kChunkBytes);
   if (most > kChunkBytes - used_) {
-    // An event that is recorded into a graph does not signal the end of the copies. end_recording()
-    // records the events of chunks with recorded copies.
+    // An event that is recorded into a graph does not signal the end of the copies. Therefore
+    // end_recording() records the events of chunks with recorded copies.
     chunks_[chunk_].is_held = is_recording_;
     if (!is_recording_)
       DLRUN_TRY(checked(cudaEventRecord(chunks_[chunk_].free, stream_), "cudaEventRecord"));
     chunk_ = (chunk_ + 1) % chunks_.size();
     used_ = 0;
     if (chunks_[chunk_].is_held) DLRUN_TRY(add_chunk(chunk_));
-    // Returns at once for a chunk that was never used.
+    // This wait ends at once for a chunk that was never used.
     DLRUN_TRY(checked(cudaEventSynchronize(chunks_[chunk_].free), "cudaEventSynchronize"));
   }
   const std::span<std::byte> place(chunks_[chunk_].memory + used_, most);

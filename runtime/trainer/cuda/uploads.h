@@ -13,10 +13,10 @@
 namespace dlrun::trainer::cuda {
 
 /// Copies through a ring of chunks of pinned host memory, which the GPU reads by itself. A copy is
-/// queued on the stream like any other operation; the caller's memory may change as soon as the
-/// function returns. The call waits only if all chunks are still being copied. Small copies share a
-/// chunk. Recorded copies (step_graphs.h) keep their chunks until the recording has been launched;
-/// the ring grows if it needs more. Fails with kInternal and names CUDA's call.
+/// queued on the stream like any other operation; the caller's memory may change as soon as copy()
+/// returns. A copy waits only if the GPU still reads all chunks. Small copies share a chunk.
+/// Recorded copies (step_graphs.h) keep their chunks until the recording has been launched; the
+/// ring grows if it has no free chunk. Functions fail with kInternal and name CUDA's call.
 class Uploads {
  public:
   static constexpr std::size_t kChunks = 8;
@@ -34,13 +34,13 @@ class Uploads {
   /// Copies from host memory to device memory.
   [[nodiscard]] Result<> copy(void* to, const void* from, std::size_t bytes);
 
-  /// Computes to[i, :] = from[rows[i], :]. from: host memory, [more than every row x width]; to:
-  /// device memory, [rows x width].
+  /// Computes to[i, :] = from[rows[i], :]. from: host memory, rows of `width` bytes; to: device
+  /// memory, [rows.size() x width].
   [[nodiscard]] Result<> copy_rows(std::uint8_t* to, const std::uint8_t* from,
                                    std::span<const std::uint32_t> rows, std::size_t width);
 
-  /// Mark the start and the end of the operations on the stream that are recorded. Call
-  /// end_recording() after the recording was launched, and before other operations are queued.
+  /// Mark the start and the end of a recording of the stream (StepGraphs). Call end_recording()
+  /// after StepGraphs::launch() and before other operations are queued.
   void begin_recording() { is_recording_ = true; }
   [[nodiscard]] Result<> end_recording();
 

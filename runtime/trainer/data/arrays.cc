@@ -51,7 +51,7 @@ Result<> read_images(std::string_view name, const Tensor& images, Dataset& data)
   return {};
 }
 
-/// Returns the value of an element of one, four or eight bytes.
+/// Returns element i of `tensor`, whose elements have `width` bytes: 1, 4 or 8.
 std::int64_t element(const Tensor& tensor, std::size_t width, std::size_t i) {
   const std::uint8_t* at = tensor.bytes.data() + i * width;
   std::int32_t narrow = 0;
@@ -129,7 +129,8 @@ Result<std::vector<fs::path>> partitions(const fs::path& folder) {
   }
   if (error) return fail(Errc::kNotFound, "{}: {}", folder.string(), error.message());
   if (counts.size() > 1) {
-    return fail(Errc::kInvalid, "{}: holds partitions of several sets (-of-{}): leave one",
+    return fail(Errc::kInvalid,
+                "{}: holds partitions of several sets (-of-{}): keep the files of one set",
                 folder.string(), fmt::join(counts, ", -of-"));
   }
   std::vector<fs::path> files;
@@ -141,17 +142,17 @@ Result<std::vector<fs::path>> partitions(const fs::path& folder) {
 /// Returns the files from which this rank reads its training data.
 Result<std::vector<fs::path>> training_files(const DataOptions& options) {
   std::error_code ignored;
-  if (!options.is_by_file && fs::exists(options.path / kWhole, ignored)) {
+  if (!options.has_own_partitions && fs::exists(options.path / kWhole, ignored)) {
     return std::vector<fs::path>{options.path / kWhole};
   }
   auto files = partitions(options.path);
   if (!files) return files;
   if (files->empty()) {
     return fail(Errc::kNotFound, "{}: has {}partition such as {}", options.path.string(),
-                options.is_by_file ? "no " : fmt::format("neither {} nor a ", kWhole),
+                options.has_own_partitions ? "no " : fmt::format("neither {} nor a ", kWhole),
                 partition_name(0, 8));
   }
-  if (!options.is_by_file) return files;
+  if (!options.has_own_partitions) return files;
   const auto size = static_cast<std::size_t>(options.size);
   if (files->size() < size) {
     return fail(Errc::kUsage,

@@ -18,17 +18,17 @@
 
 namespace dlrun::trainer {
 
-/// Parses a file from an untrusted source. Fails with kInvalid; the message describes the problem
-/// and its array. The message starts with `name`.
+/// Parses a file from an untrusted source. Fails with kInvalid; the message starts with `name` and
+/// names the array and the problem.
 [[nodiscard]] Result<Dataset> parse_arrays(std::string_view name,
                                            std::span<const std::uint8_t> bytes);
 
-/// Loads the directory options.path. With options.is_by_file, loads only the partitions whose
-/// number modulo `size` is `rank`. Fails with kNotFound (which file), kIo, kInvalid, and kUsage if
-/// there are fewer partitions than ranks.
+/// Loads the directory options.path. With options.has_own_partitions, loads only the partitions
+/// whose number modulo `size` is `rank`. Fails with kNotFound (the message names the file), kIo,
+/// kInvalid, and kUsage if there are fewer partitions than ranks.
 [[nodiscard]] Result<Split> load_arrays_folder(const DataOptions& options);
 
-/// Writes one half of a data set as such a file. Fails with kIo.
+/// Writes the training or the test data of a data set as a file of this format. Fails with kIo.
 [[nodiscard]] Result<> write_arrays(const std::filesystem::path& path, const Dataset& data);
 
 /// Returns a file name such as train-00003-of-00008.safetensors.

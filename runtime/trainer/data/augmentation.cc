@@ -58,15 +58,15 @@ ImageChange image_change(const Augmentation& augmentation, std::uint64_t seed, s
   const auto flipped = random.below(2);
   const auto quarters = random.below(4);
   const auto most = static_cast<std::int32_t>(augmentation.shift);
-  const auto moved = [&] {
+  const auto draw_shift = [&] {
     const auto range = static_cast<std::uint64_t>(2 * most + 1);
     return static_cast<std::int32_t>(random.below(range)) - most;
   };
   ImageChange change;
   change.is_flipped = augmentation.flips ? static_cast<std::uint32_t>(flipped) : 0;
   change.quarters = augmentation.rotates ? static_cast<std::uint32_t>(quarters) : 0;
-  change.down = moved();
-  change.right = moved();
+  change.down = draw_shift();
+  change.right = draw_shift();
   return change;
 }
 

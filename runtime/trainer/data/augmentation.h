@@ -14,7 +14,7 @@
 namespace dlrun::trainer {
 
 struct Augmentation {
-  bool flips = false;     ///< mirrors left and right, for half of the samples
+  bool flips = false;     ///< mirrors left and right, with probability 1/2
   bool rotates = false;   ///< turns by 0, 90, 180 or 270 degrees; needs square images
   std::size_t shift = 0;  ///< moves by at most this number of pixels down or up, right or left
 
@@ -28,9 +28,9 @@ struct Augmentation {
 /// Returns the text that parse_augmentation() parses.
 [[nodiscard]] std::string to_text(const Augmentation& augmentation);
 
-/// Draws the changes of a sample in an epoch from stream (seed, Purpose::kAugment, epoch and
-/// sample). The number of draws is constant, so that switching one kind of change on does not alter
-/// the others.
+/// Draws the changes of a sample in an epoch from the random stream with the key (seed,
+/// Purpose::kAugment, epoch and sample). The number of draws is constant, so that one kind of
+/// change does not alter the others.
 [[nodiscard]] ImageChange image_change(const Augmentation& augmentation, std::uint64_t seed,
                                        std::uint64_t epoch, std::uint64_t sample);
 

@@ -3,7 +3,7 @@
 // test_batch.bin. A record has 3073 bytes:
 //
 //   1 byte      the class, 0 to 9
-//   3072 bytes  32 x 32 red values, row by row, then the green ones, then the blue ones
+//   3072 bytes  32 x 32 red values, row by row, then the green and the blue values
 
 #include <filesystem>
 #include <span>
@@ -15,8 +15,8 @@
 namespace dlrun::trainer {
 
 /// Parses a file into images [n x 32 x 32 x 3], with the three colours of a pixel side by side.
-/// Fails with kInvalid if there are no records or an incomplete one, or (naming the record) if a
-/// class is above 9. The message starts with `name`.
+/// Fails with kInvalid if the file has no record or an incomplete record, or if a class is above 9
+/// (the message names the record). The message starts with `name`.
 [[nodiscard]] Result<Dataset> parse_cifar(std::string_view name,
                                           std::span<const std::uint8_t> bytes);
 

@@ -1,5 +1,5 @@
-// Finds and loads the files of each kind of data set, limits the number of samples, and
-// checks that both halves match.
+// Finds and loads the files of each kind of data set, limits the number of samples, and checks that
+// training and test data match.
 
 #include "runtime/trainer/data/dataset.h"
 
@@ -24,7 +24,8 @@ constexpr std::size_t kDefaultTestPatches = 500;
 constexpr std::size_t kTenClasses = 10;
 constexpr std::array<const char*, 2> kHalves{"train", "t10k"};
 
-/// Finds the file under one of its possible names: plain or gzip, with '-' or '.' before "idx".
+/// Finds a file of `half` ("train" or "t10k") under one of its possible names: plain or gzip, with
+/// '-' or '.' before "idx". `rank` is the number of dimensions in the name.
 Result<std::filesystem::path> find_idx(const std::filesystem::path& folder, const char* half,
                                        const char* kind, int rank) {
   std::string looked_for;
@@ -151,7 +152,7 @@ Result<Split> load_files(const DataOptions& options) {
   };
   if (options.dataset == "patches") {
     if (!options.path.empty()) {
-      return fail(Errc::kUsage, "--dataset patches draws its images: no --data {}",
+      return fail(Errc::kUsage, "--dataset patches draws its images; remove --data {}",
                   options.path.string());
     }
     const auto draw = [&](std::size_t n, bool is_test) {

@@ -38,30 +38,31 @@ struct DataOptions {
   std::filesystem::path path;      ///< directory; if empty, digits are generated in memory
   /// Limit for the training data. 0: all samples of the files, or 8000 digits or 2000 patches.
   std::size_t train_samples = 0;
-  std::size_t test_samples =
-      0;  ///< limit for the test data; 0: all samples, or 2000 digits or 500 patches
-  std::uint64_t seed = 1;        ///< seed of the generated images
-  std::size_t patch_size = 120;  ///< for "patches": pixels per row and per column
-  bool is_by_file = false;       ///< for "arrays": each rank reads its own partitions
+  /// Limit for the test data. 0: all samples of the files, or 2000 digits or 500 patches.
+  std::size_t test_samples = 0;
+  std::uint64_t seed = 1;           ///< seed of the generated images
+  std::size_t patch_size = 120;     ///< for "patches": pixels per row and per column
+  bool has_own_partitions = false;  ///< for "arrays": each rank reads its own partitions
   int rank = 0;
   int size = 1;
 };
 
-/// Appends `from` to `to`, which may be empty. Fails with kInvalid if images or labels have
-/// different shapes. `name` is the name of `from` in the message.
+/// Appends the samples of `from` to `to`, which may be empty. Fails with kInvalid if images or
+/// labels have different shapes. `name` is the name of `from` in the message.
 [[nodiscard]] Result<> append(Dataset& to, Dataset from, std::string_view name);
 
-/// Draws n digits for the training or the test data; the two never share an image. Sample i depends
-/// only on (seed, half, i).
+/// Draws n digits for the training or the test data, which never share an image. images: [n x 28 x
+/// 28], labels: [n]. Sample i depends only on (seed, is_test, i).
 [[nodiscard]] Dataset generate_digits(std::size_t n, std::uint64_t seed, bool is_test);
 
 /// Loads train-images-idx3-ubyte, train-labels-idx1-ubyte and the two t10k-... files from a
-/// directory, plain or gzip-compressed (.gz). Fails with kNotFound (which file, which names were
-/// tried), kInvalid (which file, what is wrong) or kIo.
+/// directory, plain or gzip-compressed (.gz). Fails with kNotFound (the message lists the names of
+/// the missing file), kInvalid (the message names the file and the problem) or kIo.
 [[nodiscard]] Result<Split> load_idx_folder(const std::filesystem::path& folder);
 
-/// Loads the data set that the options name. For 'mnist', also checks that the images are 28
-/// x 28 in ten classes.
+/// Loads the data set that the options name. Checks that training and test data have the same shape
+/// and, for "mnist", that the images have 784 pixels and at most ten classes. Fails with kUsage,
+/// kNotFound, kInvalid or kIo.
 [[nodiscard]] Result<Split> load_data(const DataOptions& options);
 
 /// Generates digits and writes them as IDX files with MNIST's names into a directory, which is

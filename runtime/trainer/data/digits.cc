@@ -31,8 +31,8 @@ void add_arc(Stroke& stroke, Point centre, double radius_x, double radius_y, dou
   }
 }
 
-/// Returns the strokes of a handwritten digit. If people write the digit in several ways, picks one
-/// at random.
+/// Returns the strokes of a handwritten digit. If people write the digit in several forms, picks a
+/// form at random.
 std::vector<Stroke> strokes_of(int digit, Random& random) {
   std::vector<Stroke> strokes(1);
   Stroke& pen = strokes[0];
@@ -106,7 +106,7 @@ void draw_digit(int digit, Random& random,
   constexpr int kSize = static_cast<int>(kDigitSize);
   std::vector<Stroke> strokes = strokes_of(digit, random);
 
-  // One affine map for the image: size, slant, rotation, place. Lengths are in pixels.
+  // Draw one affine map for the image: size, slant, rotation and position. Lengths are in pixels.
   const double width = random.uniform(17, 24);
   const double height = random.uniform(18, 25);
   const double slant = random.uniform(-0.3, 0.3);

@@ -42,7 +42,7 @@ Result<std::vector<std::uint8_t>> read_bytes(const std::filesystem::path& path,
 
   std::unique_ptr<gzFile_s, CloseGz> gz(gzdopen(fd.get(), "rb"));
   if (gz == nullptr) return fail(Errc::kIo, "{}: out of memory", path.string());
-  static_cast<void>(fd.release());  // gz owns it
+  static_cast<void>(fd.release());  // gz owns the descriptor
   gzbuffer(gz.get(), 1U << 17U);
   const bool is_gzip = gzdirect(gz.get()) == 0;
 
@@ -50,11 +50,11 @@ Result<std::vector<std::uint8_t>> read_bytes(const std::filesystem::path& path,
   if (!is_gzip) bytes.reserve(std::min(static_cast<std::size_t>(info.st_size), limit_bytes) + 1);
   constexpr std::size_t kChunk = std::size_t{1} << 20U;
   for (;;) {
-    const std::size_t have = bytes.size();
-    if (bytes.capacity() - have < kChunk) bytes.reserve(std::max(2 * have, have + kChunk));
-    bytes.resize(have + kChunk);
-    const int got = gzread(gz.get(), bytes.data() + have, static_cast<unsigned>(kChunk));
-    bytes.resize(have + static_cast<std::size_t>(std::max(got, 0)));
+    const std::size_t size = bytes.size();
+    if (bytes.capacity() - size < kChunk) bytes.reserve(std::max(2 * size, size + kChunk));
+    bytes.resize(size + kChunk);
+    const int got = gzread(gz.get(), bytes.data() + size, static_cast<unsigned>(kChunk));
+    bytes.resize(size + static_cast<std::size_t>(std::max(got, 0)));
     if (bytes.size() > limit_bytes) {
       return fail(Errc::kInvalid, "{}: its content is larger than the limit of {} bytes",
                   path.string(), limit_bytes);

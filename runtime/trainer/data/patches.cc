@@ -22,8 +22,8 @@ constexpr std::size_t kSmallest = 8;
 using Spectrum = std::array<double, kPatchBands>;
 using Spectra = std::array<Spectrum, kPatchLabels>;
 
-/// Returns the brightness of each class in each band. It does not depend on the seed, so a model
-/// can train with one seed and be tested with another.
+/// Returns the brightness of each class in each band. The result does not depend on the seed, so a
+/// model can train with one seed and be tested with another.
 Spectra all_spectra() {
   Spectra spectra;
   for (std::size_t label = 0; label < kPatchLabels; ++label) {
@@ -52,8 +52,8 @@ std::vector<Region> draw_regions(std::size_t size, Random& random) {
   return regions;
 }
 
-/// Returns the class of each pixel.
-std::vector<std::size_t> divide(std::size_t size, std::span<const Region> regions) {
+/// Returns the class of each pixel, [size x size].
+std::vector<std::size_t> classes_of_pixels(std::size_t size, std::span<const Region> regions) {
   std::vector<std::size_t> nearest(size * size);
   std::array<std::size_t, kMostRegions> areas{};
   for (std::size_t at = 0; at < nearest.size(); ++at) {
@@ -87,7 +87,7 @@ double nearly_normal(Random& random) {
 
 void draw_patch(std::size_t size, const Spectra& spectra, Random& random,
                 std::span<std::uint8_t> pixels, std::span<std::uint8_t> labels) {
-  const std::vector<std::size_t> classes = divide(size, draw_regions(size, random));
+  const std::vector<std::size_t> classes = classes_of_pixels(size, draw_regions(size, random));
   // Light varies over the patch. Haze adds the same value to all pixels of a band.
   const double light = random.uniform(0.85, 1.15);
   const double down = random.uniform(-0.15, 0.15);

@@ -55,9 +55,9 @@ Batch Sampler::batch(std::size_t epoch, std::size_t offset) {
 
 void Sampler::shuffle(std::size_t epoch) {
   std::iota(order_.begin(), order_.end(), 0U);
-  const std::uint64_t who =
+  const std::uint64_t rank_salt =
       options_.sharding == Sharding::kSample ? 0 : static_cast<std::uint64_t>(options_.rank) + 1;
-  Random random(mix(options_.seed) ^ who, Purpose::kShuffle, epoch);
+  Random random(mix(options_.seed) ^ rank_salt, Purpose::kShuffle, epoch);
   for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[random.below(i)]);
   shuffled_epoch_ = epoch;
 }
@@ -67,13 +67,14 @@ std::size_t epochs_per_rank(Sharding sharding, std::size_t epochs, int size) {
   return sharding == Sharding::kEpoch ? (epochs + ranks - 1) / ranks : epochs;
 }
 
-EpochPlace shared_anew(EpochPlace place, std::size_t length, std::uint64_t before,
-                       std::uint64_t now) {
-  if (before == now) return place;
+EpochPlace redistributed(EpochPlace place, std::size_t length, std::uint64_t old_ranks,
+                         std::uint64_t new_ranks) {
+  if (old_ranks == new_ranks) return place;
   // Multiply epochs and samples separately: the product of all may exceed 64 bits.
-  const std::uint64_t epochs = place.epoch * before;
-  const std::uint64_t samples = (epochs % now * length + place.offset * before) / now;
-  return {epochs / now + samples / length, samples % length};
+  const std::uint64_t epochs = place.epoch * old_ranks;
+  const std::uint64_t samples =
+      (epochs % new_ranks * length + place.offset * old_ranks) / new_ranks;
+  return {epochs / new_ranks + samples / length, samples % length};
 }
 
 Range even_part(std::size_t n, int rank, int size) {

@@ -8,7 +8,7 @@
 
 namespace dlrun::trainer {
 
-/// How the ranks share the work.
+/// How the ranks divide the work.
 enum class Sharding {
   /// The samples of every epoch are spread over the ranks; `size` ranks with batch B give the same
   /// result as one rank with batch size * B.
@@ -24,19 +24,22 @@ struct Batch {
   std::span<const std::uint32_t> samples;  ///< of this rank; may be empty in an epoch's last step
   /// Number of samples of all ranks in this step; the gradients are divided by it.
   std::size_t global_samples = 0;
-  std::size_t advance = 0;  ///< number by which this step moves the offset
+  std::size_t advance = 0;  ///< number of samples by which this step moves the offset
 };
 
 /// Shuffles the samples of every epoch (Fisher-Yates with a seed) and gives each rank its part.
 ///
 /// kSample: the order does not depend on rank or world size. Each step takes the next size * batch
-/// samples, and rank r the r-th part of them. The rest at the end of an epoch is a smaller step,
-/// split as evenly as possible. The position in an epoch is an offset in samples, so a run can
-/// resume with another world size.
+/// samples, and rank r the r-th part of them. The last step of an epoch may be smaller; its samples
+/// are divided as evenly as possible. The position in an epoch is an offset in samples, so a run
+/// can resume with another world size.
 ///
 /// kFile: the offset counts this rank's own samples. A rank that has finished its samples
 /// gets empty batches until the rank with the most samples has finished, so every epoch
 /// has each sample once.
+///
+/// kEpoch: every rank has its own epochs with all samples, and the offset counts the samples of
+/// this rank's epoch.
 class Sampler {
  public:
   struct Options {
@@ -55,7 +58,7 @@ class Sampler {
   /// Returns the offset at which an epoch ends.
   [[nodiscard]] std::size_t epoch_length() const;
 
-  /// Returns the number by which a full step moves the offset.
+  /// Returns the number of samples by which a full step moves the offset.
   [[nodiscard]] std::size_t samples_per_step() const;
 
   /// Returns the number of steps from `offset` in `epoch` to the end of `epochs` epochs; all
@@ -75,10 +78,11 @@ class Sampler {
   std::size_t shuffled_epoch_ = SIZE_MAX;
 };
 
-/// Returns the number of epochs that each rank runs: its share, rounded up, for kEpoch, else all.
+/// Returns the number of epochs that each rank runs: with kEpoch the rank's share, rounded up, else
+/// all epochs.
 [[nodiscard]] std::size_t epochs_per_rank(Sharding sharding, std::size_t epochs, int size);
 
-/// A position in training: whole epochs, and the offset in the next one.
+/// A position in training: whole epochs, and the offset in the epoch after them.
 struct EpochPlace {
   std::uint64_t epoch = 0;
   std::uint64_t offset = 0;
@@ -86,12 +90,12 @@ struct EpochPlace {
   friend bool operator==(const EpochPlace&, const EpochPlace&) = default;
 };
 
-/// Converts the position `place` that each of `before` ranks has reached in its own epochs (kEpoch)
-/// to the position of each of `now` ranks. `length` is the number of samples of an epoch. The total
-/// number of epochs of all ranks stays equal; a remainder of the division is trained again.
-/// `length`, `before` and `now` are > 0.
-[[nodiscard]] EpochPlace shared_anew(EpochPlace place, std::size_t length, std::uint64_t before,
-                                     std::uint64_t now);
+/// Converts the position `place` that each of `old_ranks` ranks has reached in its own epochs
+/// (kEpoch) to the position of each of `new_ranks` ranks. `length` is the number of samples of an
+/// epoch. The samples that all ranks have done are divided among the new ranks and rounded down, so
+/// the remainder of the division is trained again. `length`, `old_ranks` and `new_ranks` are > 0.
+[[nodiscard]] EpochPlace redistributed(EpochPlace place, std::size_t length,
+                                       std::uint64_t old_ranks, std::uint64_t new_ranks);
 
 /// The part of a range that belongs to one rank.
 struct Range {

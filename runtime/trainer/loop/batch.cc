@@ -13,8 +13,8 @@ void Trainer::gather(std::span<const std::uint32_t> samples) {
   kernels.gather(p.train, samples, kPixelScale, is_plain ? p.network.input() : p.originals.data(),
                  p.labels.data());
   if (is_plain) return;
-  // If the ranks do not share each epoch's samples, each rank draws its own changes, as it draws
-  // its own order of samples.
+  // If the ranks do not divide the samples of each epoch among them, each rank draws its own
+  // changes, like its own order of samples (Sampler::shuffle).
   const std::uint64_t rank_salt =
       options_.sharding == Sharding::kSample
           ? 0

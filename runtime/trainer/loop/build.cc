@@ -13,8 +13,8 @@
 namespace dlrun::trainer {
 namespace {
 
-/// Target number of samples in one forward pass of an evaluation, and the limit for their arrays in
-/// bytes; the limit may reduce the number.
+/// Number of samples in one forward pass of an evaluation, and the limit for the arrays of these
+/// samples in bytes. The limit may reduce the number.
 constexpr std::size_t kEvaluationBatch = 256;
 constexpr std::size_t kEvaluationBytes = std::size_t{512} << 20U;
 
@@ -30,8 +30,8 @@ std::vector<TensorPart> tensors_of(const Network<float>& network) {
   return parts;
 }
 
-/// Returns true if ranks that have shared memory may keep their arrays in it. Returns false for
-/// rules that need whole tensors, for 16-bit compression, and for local steps.
+/// Returns true if the ranks may keep their arrays in shared memory. Returns false for rules that
+/// need whole tensors, for 16-bit compression, and for local steps.
 bool may_share(const TrainOptions& options, const Optimizer<float>& rule) {
   return !rule.needs_whole_tensors() &&
          options.buckets.compression == GradientReducer::Compression::kNone &&
@@ -39,10 +39,10 @@ bool may_share(const TrainOptions& options, const Optimizer<float>& rule) {
 }
 
 /// Returns the maximum number of samples in one forward pass.
-std::size_t room(const TrainOptions& options, const Layers<float>& layers) {
-  std::size_t elements = 1;  // per sample: outputs, their gradients, workspaces
+std::size_t largest_forward_batch(const TrainOptions& options, const Layers<float>& layers) {
+  std::size_t elements = 1;  // for one sample: outputs, their gradients, workspaces
   for (const auto& layer : layers) elements += 2 * layer->outputs() + layer->workspace();
-  return std::max(at_once(options),
+  return std::max(samples_per_pass(options),
                   std::min(kEvaluationBatch, kEvaluationBytes / (elements * sizeof(float))));
 }
 
@@ -74,10 +74,10 @@ std::unique_ptr<GradientExchange> Trainer::Parts::make_exchange(const TrainOptio
 Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Session& session,
                       Layers<float> layers, std::unique_ptr<Optimizer<float>> rule,
                       const std::vector<std::size_t>& rank_samples)
-    : most(room(options, layers)),
+    : max_forward_samples(largest_forward_batch(options, layers)),
       shared(session.communicator, session.kernels),
-      network(session.kernels, std::move(layers), data.train.features, most, kWords,
-              static_cast<std::size_t>(session.communicator.size()),
+      network(session.kernels, std::move(layers), data.train.features, max_forward_samples,
+              kStepSums, static_cast<std::size_t>(session.communicator.size()),
               may_share(options, *rule)
                   ? [this](std::size_t parameters,
                            std::size_t gradients) { return shared.allocate(parameters, gradients); }
@@ -92,13 +92,14 @@ Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Sess
       train(session.kernels.upload(data.train)),
       test(session.kernels.upload(data.test)),
       labels(session.kernels, network.max_batch() * data.train.label_width),
-      originals(session.kernels,
-                options.augmentation.is_empty() ? 0 : at_once(options) * data.train.features),
+      originals(session.kernels, options.augmentation.is_empty()
+                                     ? 0
+                                     : samples_per_pass(options) * data.train.features),
       totals(session.kernels, 2),
       answers(session.kernels, data.train.label_width > 1 ? 3 * data.train.label_width : 0),
       own_loss(session.kernels, 1),
       accumulated(session.kernels,
-                  at_once(options) < options.batch ? network.parameters().size() : 0),
+                  samples_per_pass(options) < options.batch ? network.parameters().size() : 0),
       checkpoints(
           options.checkpoint_dir, options.checkpoint_keep,
           [&communicator = session.communicator, may_commit = session.may_commit]() -> Result<> {
@@ -121,15 +122,16 @@ Result<Layers<float>> Trainer::layers_of_model() const {
                     : "its labels are classes that exclude each other: --loss sigmoid needs 0 or 1 "
                       "for each class");
   }
-  DLRUN_TRY_ASSIGN(const auto words, options_.layers.empty()
-                                         ? named_model(options_.model, options_.hidden, classes_)
-                                         : Result<std::vector<std::string>>(options_.layers));
+  DLRUN_TRY_ASSIGN(const auto layer_texts,
+                   options_.layers.empty() ? named_model(options_.model, options_.hidden, classes_)
+                                           : Result<std::vector<std::string>>(options_.layers));
   const ImageShape image = image_shape(data_.train);
   if (options_.augmentation.rotates && image.height != image.width) {
-    return fail(Errc::kUsage,
-                "--augment rotate turns images by 90 degrees, and those of {} are not square: {} x "
-                "{} pixels",
-                data_.source, image.height, image.width);
+    return fail(
+        Errc::kUsage,
+        "--augment rotate turns images by 90 degrees, but the images of {} are not square: {} x "
+        "{} pixels",
+        data_.source, image.height, image.width);
   }
   if (const std::size_t shift = options_.augmentation.shift;
       shift > 0 && (shift >= image.height || shift >= image.width)) {
@@ -137,9 +139,9 @@ Result<Layers<float>> Trainer::layers_of_model() const {
                 "--augment shift {} must be smaller than the images of {} ({} x {} pixels)", shift,
                 data_.source, image.height, image.width);
   }
-  DLRUN_TRY_ASSIGN(auto layers, make_layers<float>(words, image, classes_));
+  DLRUN_TRY_ASSIGN(auto layers, make_layers<float>(layer_texts, image, classes_));
   for (const auto& layer : layers) {
-    if (layer->joins_ranks() && at_once(options_) < options_.batch) {
+    if (layer->joins_ranks() && samples_per_pass(options_) < options_.batch) {
       return fail(Errc::kUsage,
                   "--micro-batch {} of a batch of {}: batchnorm sync normalises whole batches; use "
                   "batchnorm, or no micro-batches",
@@ -158,7 +160,7 @@ Result<> Trainer::build() {
   // Check the options first: if the ranks' options differ, only some ranks would fail in the checks
   // that follow.
   DLRUN_TRY(check_that_ranks_are_alike());
-  DLRUN_TRY(survey());
+  DLRUN_TRY(count_samples());
   DLRUN_TRY(check_shards());
   DLRUN_TRY_ASSIGN(auto layers, layers_of_model());
   DLRUN_TRY_ASSIGN(const auto rule, resolve(options_.optimizer));
@@ -207,8 +209,8 @@ void Trainer::describe() {
         "CUDA graphs: {}",
         !p.is_recorded
             ? fmt::format(
-                  "not used: ranks over {} exchange gradients within a step; they are for one "
-                  "rank, --backend single",
+                  "not used: ranks over {} exchange gradients within a step; CUDA graphs are for "
+                  "one rank (--backend single)",
                   session_.communicator.name())
         : has_norms ? "each step is one graph, up to the point where the host reads the gradient "
                       "norms"

@@ -14,7 +14,7 @@
 
 namespace dlrun::trainer {
 
-Result<> Trainer::survey() {
+Result<> Trainer::count_samples() {
   classes_ = data_.train.classes;
   train_samples_ = data_.train.size();
   if (options_.sharding != Sharding::kFile) return {};
@@ -38,9 +38,9 @@ Result<> Trainer::check_parallelism(const Optimizer<float>& rule) const {
         options_.optimizer.name);
   }
   if (options_.has_sharded_state && options_.local_steps > 0) {
-    return fail(
-        Errc::kUsage,
-        "--local-steps needs the whole of the optimizer's state: no --optimizer-state sharded");
+    return fail(Errc::kUsage,
+                "--local-steps needs the optimizer's whole state on each rank; remove "
+                "--optimizer-state sharded");
   }
   const std::string_view backend = session_.communicator.name();
   if (options_.buckets.compression != GradientReducer::Compression::kNone &&
@@ -84,14 +84,14 @@ Result<> Trainer::check_shards() const {
 
 Result<> Trainer::check_that_ranks_are_alike() const {
   TrainOptions o = options_;
-  // Fill in defaults, so that a default equals the same value given explicitly.
+  // Fill in defaults, so that a default equals the same value set by a flag.
   o.optimizer = resolve(o.optimizer).value_or(o.optimizer);
   std::vector<Setting> settings;
   for (const Flag<TrainOptions>& flag : train_flags()) {
-    if (!flag.is_own) settings.push_back({std::string(flag.name), flag.value.show(o)});
+    if (!flag.may_differ) settings.push_back({std::string(flag.name), flag.value.show(o)});
   }
-  const bool is_by_file = o.sharding == Sharding::kFile;
-  const auto of_data = [](std::size_t value) { return fmt::format("{}", value); };
+  const bool reads_own_files = o.sharding == Sharding::kFile;
+  const auto text_of = [](std::size_t value) { return fmt::format("{}", value); };
   const Dataset& data = data_.train;
   settings.insert(
       settings.end(),
@@ -99,12 +99,12 @@ Result<> Trainer::check_that_ranks_are_alike() const {
         fmt::format("{} and {}", o.buckets.first_bucket_bytes, o.buckets.bucket_bytes)},
        {"--device", session_.kernels.uses_host_memory() ? "cpu" : "cuda"},
        {"--precision", std::string(name_of(session_.kernels.precision()))},
-       {"the number of training samples", is_by_file ? "its own" : of_data(data.size())},
-       {"the number of test samples", of_data(data_.test.size())},
-       {"the number of classes", is_by_file ? "its own" : of_data(data.classes)},
-       {"the bytes of an image", of_data(data.features)},
+       {"the number of training samples", reads_own_files ? "its own" : text_of(data.size())},
+       {"the number of test samples", text_of(data_.test.size())},
+       {"the number of classes", reads_own_files ? "its own" : text_of(data.classes)},
+       {"the bytes of an image", text_of(data.features)},
        {"the height and width of an image", fmt::format("{} x {}", data.height, data.width)},
-       {"the labels of a sample", of_data(data.label_width)}});
+       {"the labels of a sample", text_of(data.label_width)}});
   return same_on_all_ranks(session_.communicator, session_.host, settings);
 }
 

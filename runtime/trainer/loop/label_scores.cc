@@ -9,9 +9,10 @@ double ratio(double part, double whole) {
   return whole > 0 ? part / whole : 0;
 }
 
-/// Returns 2 right / (2 right + wrong), which equals the harmonic mean of precision and recall.
-double f1(double right, double wrong) {
-  return ratio(2 * right, 2 * right + wrong);
+/// Returns F1, the harmonic mean of precision and recall. false_answers: the number of false
+/// positives and false negatives.
+double f1(double true_positives, double false_answers) {
+  return ratio(2 * true_positives, 2 * true_positives + false_answers);
 }
 
 }  // namespace
@@ -19,19 +20,21 @@ double f1(double right, double wrong) {
 LabelScores scores_of(std::span<const double> counts) {
   const std::size_t classes = counts.size() / 3;
   LabelScores scores;
-  double all_right = 0;
-  double all_wrong = 0;
+  double all_true = 0;
+  double all_false = 0;
   for (std::size_t k = 0; k < classes; ++k) {
-    const double right = counts[k];
-    const double given_wrongly = counts[classes + k];
-    const double missed = counts[2 * classes + k];
-    scores.classes.push_back({ratio(right, right + given_wrongly), ratio(right, right + missed),
-                              f1(right, given_wrongly + missed), right + missed});
+    const double true_positives = counts[k];
+    const double false_positives = counts[classes + k];
+    const double false_negatives = counts[2 * classes + k];
+    scores.classes.push_back({ratio(true_positives, true_positives + false_positives),
+                              ratio(true_positives, true_positives + false_negatives),
+                              f1(true_positives, false_positives + false_negatives),
+                              true_positives + false_negatives});
     scores.macro_f1 += scores.classes.back().f1 / static_cast<double>(classes);
-    all_right += right;
-    all_wrong += given_wrongly + missed;
+    all_true += true_positives;
+    all_false += false_positives + false_negatives;
   }
-  scores.micro_f1 = f1(all_right, all_wrong);
+  scores.micro_f1 = f1(all_true, all_false);
   return scores;
 }
 

@@ -11,8 +11,8 @@ namespace dlrun::trainer {
 /// The scores of one class, from 0 to 1. A ratio whose divisor is 0 is 0, as in scikit-learn: a
 /// class that no sample has and that is predicted for no sample has 0 for all three scores.
 struct ClassScore {
-  double precision = 0;  ///< right answers among the samples that were given the class
-  double recall = 0;     ///< right answers among the samples that have the class
+  double precision = 0;  ///< share of right answers among the samples predicted to have the class
+  double recall = 0;     ///< share of right answers among the samples that have the class
   double f1 = 0;         ///< harmonic mean of both
   double samples = 0;    ///< number of samples that have the class
 };
@@ -23,8 +23,8 @@ struct LabelScores {
   std::vector<ClassScore> classes;
 };
 
-/// Computes the scores from LayerKernels::count_answers: [3 x classes] whole numbers, summed over
-/// all ranks. Therefore the scores do not depend on the number of ranks.
+/// Computes the scores from the counts of LayerKernels::count_answers, [3 x classes], summed over
+/// all ranks. The counts are whole numbers, so the scores do not depend on the number of ranks.
 [[nodiscard]] LabelScores scores_of(std::span<const double> counts);
 
 /// Formats one value per class, such as "0.912 0.875". Returns an empty string if the text is

@@ -21,14 +21,16 @@ namespace dlrun::trainer {
 
 using Clock = std::chrono::steady_clock;
 
-/// Indices of the step's numbers, which are stored behind the gradients (Network::extra). They are
-/// summed over all ranks together with the gradients, so that they need no separate collective.
-enum Word : std::size_t { kLossSum, kCorrect, kSaveRequests, kWords };
+/// Indices of the step's sums, which are stored after the gradients (Network::extra): the sum of
+/// the losses, the number of right answers, and the number of ranks that ask for a checkpoint. An
+/// exchange sums them over all ranks together with the gradients, so that they need no separate
+/// collective.
+enum StepSum : std::size_t { kLossSum, kCorrect, kSaveRequests, kStepSums };
 
 inline constexpr float kPixelScale = 1.0F / 255;
 
-/// Returns the largest number of samples that pass through the network together.
-[[nodiscard]] inline std::size_t at_once(const TrainOptions& options) {
+/// Returns the largest number of samples that pass through the network together in training.
+[[nodiscard]] inline std::size_t samples_per_pass(const TrainOptions& options) {
   return options.micro_batch == 0 ? options.batch : std::min(options.micro_batch, options.batch);
 }
 
@@ -60,7 +62,7 @@ struct Trainer::Parts {
   [[nodiscard]] std::unique_ptr<GradientExchange> make_exchange(const TrainOptions& options,
                                                                 const Session& session);
 
-  std::size_t most;  // maximum number of samples in one forward pass
+  std::size_t max_forward_samples;  // maximum number of samples in one forward pass
   SharedArrays shared;
   Network<float> network;
   std::unique_ptr<Optimizer<float>> optimizer;
@@ -70,23 +72,23 @@ struct Trainer::Parts {
   Sampler sampler;
   DeviceData train;
   DeviceData test;
-  Array<std::uint8_t> labels;    // labels of the batch
-  Array<float> originals;        // training images before augmentation; empty without it
-  Array<float> totals;           // loss and right answers of an evaluation
+  Array<std::uint8_t> labels;  // labels of the batch
+  Array<float> originals;      // training images before augmentation; empty without augmentation
+  Array<float> totals;  // of an evaluation: the sum of the losses and the number of right answers
   Array<std::uint32_t> answers;  // of an evaluation, with several labels per sample: [3 x classes]
   Array<float> own_loss;         // loss of this rank's samples in the current step
   Array<float> accumulated;      // gradients of earlier micro-batches; zero between steps
   CheckpointFolder checkpoints;
   std::unique_ptr<Trace> trace;  // nullptr: no trace was requested
   bool is_recorded = false;      // steps run as CUDA graphs: Kernels::begin_step
-  Clock::duration waited{};      // time for which the current step has waited for other ranks
+  Clock::duration waited{};      // time that the current step has waited for other ranks
   Result<> summed;               // first failure of sum_over_ranks
   SumOverRanks sum_over_ranks;   // for layers that join ranks
   Schedule schedule;
   Position position;
   bool is_save_due = false;      // save at the end of this step or epoch
   Totals epoch;                  // training samples of the current epoch
-  Clock::duration epoch_time{};  // time spent in its steps
+  Clock::duration epoch_time{};  // time spent in the steps of the current epoch
   double trained_seconds = 0;
   double trained_samples = 0;
   Totals last_test;

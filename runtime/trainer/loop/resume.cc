@@ -41,14 +41,14 @@ CheckpointLayout layout_of(const Network<float>& network, std::span<const StateA
   return layout;
 }
 
-/// Returns true if all numbers are finite. The loss of a step is computed before its update, so it
-/// does not show that the update made a parameter infinite.
+/// Returns true if all numbers are finite. The loss of a step is computed before the step's update,
+/// so the loss alone does not show that the update made a parameter infinite.
 bool is_finite(const TrainingState& state) {
-  const auto is_whole = [](const std::vector<float>& values) {
+  const auto are_finite = [](const std::vector<float>& values) {
     return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
   };
-  return is_whole(state.parameters) && is_whole(state.running) &&
-         std::ranges::all_of(state.states, is_whole);
+  return are_finite(state.parameters) && are_finite(state.running) &&
+         std::ranges::all_of(state.states, are_finite);
 }
 
 }  // namespace
@@ -59,13 +59,13 @@ std::uint64_t Trainer::epoch_ranks() const {
              : 1;
 }
 
-Result<std::optional<TrainingState>> Trainer::resumable() {
+Result<std::optional<TrainingState>> Trainer::load_checkpoint() {
   Parts& p = *parts_;
-  std::vector<std::string> passed_over;
-  auto saved = p.checkpoints.load_newest(layout_of(p.network, p.optimizer->states()),
-                                         options_.optimizer.name, names_of(p.optimizer->states()),
-                                         passed_over);
-  for (const std::string& sentence : passed_over) session_.reporter.note(sentence);
+  std::vector<std::string> skipped;
+  auto saved =
+      p.checkpoints.load_newest(layout_of(p.network, p.optimizer->states()),
+                                options_.optimizer.name, names_of(p.optimizer->states()), skipped);
+  for (const std::string& message : skipped) session_.reporter.note(message);
   if (!saved || !saved->has_value()) return saved;
   if ((*saved)->seed != options_.seed) {
     return fail(Errc::kInvalid,
@@ -93,7 +93,7 @@ Result<> Trainer::check_that_folder_is_new() const {
   if (names.empty()) return {};
   return fail(
       Errc::kRefused,
-      "{}: holds checkpoints of another run ({}): give --resume to go on from there, or another "
+      "{}: holds checkpoints of another run ({}): give --resume to continue from them, or another "
       "--checkpoint-dir",
       checkpoints.path().string(), names.front());
 }
@@ -104,7 +104,7 @@ Result<> Trainer::start_or_resume() {
   std::optional<TrainingState> saved;
   Result<> mine;
   if (communicator.rank() == 0 && options_.resume) {
-    auto loaded = resumable();
+    auto loaded = load_checkpoint();
     if (loaded) {
       saved = std::move(*loaded);
     } else {
@@ -120,8 +120,9 @@ Result<> Trainer::start_or_resume() {
   if (communicator.rank() == 0) p.network.initialise(options_.seed);
   std::array<std::uint64_t, 4> place{};
   if (saved) {
-    const EpochPlace at = shared_anew({saved->position.epoch, saved->position.offset},
-                                      p.sampler.epoch_length(), saved->epoch_ranks, epoch_ranks());
+    const EpochPlace at =
+        redistributed({saved->position.epoch, saved->position.offset}, p.sampler.epoch_length(),
+                      saved->epoch_ranks, epoch_ranks());
     place = {saved->position.step, at.epoch, at.offset, 1};
     session_.kernels.copy_from_host(p.network.parameters().data(), saved->parameters.data(),
                                     p.network.parameters().size_bytes());

@@ -45,17 +45,17 @@ Result<> write_file(const std::filesystem::path& path, const std::string& events
 
 }  // namespace
 
-Trace::Span::Span(Trace* trace, const char* name, const char* of_what, std::uint64_t amount)
+Trace::Span::Span(Trace* trace, const char* name, const char* amount_name, std::uint64_t amount)
     : trace_(trace != nullptr && trace->is_recording() ? trace : nullptr),
       name_(name),
-      of_what_(of_what),
+      amount_name_(amount_name),
       amount_(amount) {
   if (trace_ != nullptr) begin_ = Clock::now();
 }
 
 Trace::Span::~Span() {
   if (trace_ != nullptr)
-    trace_->events_.push_back({name_, of_what_, amount_, begin_, Clock::now(), kSteps});
+    trace_->events_.push_back({name_, amount_name_, amount_, begin_, Clock::now(), kSteps});
 }
 
 Trace::Trace(Communicator& communicator, Options options)
@@ -90,9 +90,9 @@ std::string Trace::text() const {
         R"({{"ph":"X","pid":{},"tid":{},"name":"{}","ts":{:.3f},"dur":{:.3f})",
         rank, event.track, event.name, microseconds(event.begin - zero_),
         microseconds(event.end - event.begin));
-    text += event.of_what == nullptr
+    text += event.amount_name == nullptr
                 ? "}"
-                : fmt::format(R"(,"args":{{"{}":{}}}}})", event.of_what, event.amount);
+                : fmt::format(R"(,"args":{{"{}":{}}}}})", event.amount_name, event.amount);
   }
   return text;
 }

@@ -6,7 +6,7 @@
 // The timeline shows each rank as a process. Its first track shows the steps and, nested, their
 // parts. Each gradient bucket has its own track, since all-reduces overlap. Time 0 is a barrier at
 // the start of the trace, so the clocks of the nodes need not agree. GPU work is shown at the time
-// it was queued.
+// at which it was queued.
 
 #include <chrono>
 #include <cstddef>
@@ -35,12 +35,12 @@ class Trace {
   /// as its barrier does.
   [[nodiscard]] static Result<Trace> start(Communicator& communicator, Options options);
 
-  /// Records the time from its construction to its destruction on the first track. Does nothing if
-  /// `trace` is nullptr, or after the last step. The texts must be literals, because the trace
-  /// keeps only the pointers.
+  /// Records the time from its construction to its destruction on the first track, with `amount`
+  /// under the name `amount_name`. Does nothing if `trace` is nullptr, or after the last step. The
+  /// texts must be literals, because the trace keeps only the pointers.
   class Span {
    public:
-    explicit Span(Trace* trace, const char* name, const char* of_what = nullptr,
+    explicit Span(Trace* trace, const char* name, const char* amount_name = nullptr,
                   std::uint64_t amount = 0);
     Span(const Span&) = delete;
     Span& operator=(const Span&) = delete;
@@ -49,18 +49,18 @@ class Trace {
    private:
     Trace* trace_;  // nullptr: do nothing
     const char* name_;
-    const char* of_what_;
+    const char* amount_name_;
     std::uint64_t amount_;
     Clock::time_point begin_;
   };
 
-  /// Record an interval measured elsewhere: span() on the first track, bucket() the communication
-  /// of a bucket on its own track. `name` must be a literal.
+  /// Record an interval that the caller has measured: span() on the first track, bucket() the
+  /// communication of bucket i on the bucket's track. `name` must be a literal.
   void span(const char* name, Clock::time_point begin, Clock::time_point end);
   void bucket(std::size_t i, const char* name, std::uint64_t bytes, Clock::time_point begin,
               Clock::time_point end);
 
-  /// Ends a step. Returns true after the last one; the caller then calls write().
+  /// Ends a step. Returns true after the last recorded step; the caller then calls write().
   [[nodiscard]] bool end_step();
   [[nodiscard]] bool is_recording() const { return steps_left_ > 0; }
 
@@ -71,7 +71,7 @@ class Trace {
  private:
   struct Event {
     const char* name;
-    const char* of_what;
+    const char* amount_name;
     std::uint64_t amount;
     Clock::time_point begin, end;
     std::size_t track;

@@ -41,15 +41,15 @@ Result<Outcome> Trainer::run() {
     DLRUN_TRY(end_epoch());
   }
   if (p.trace != nullptr && p.trace->is_recording()) DLRUN_TRY(write_trace());
-  if (p.last_test.samples == 0) {  // resumed at the very end
+  if (p.last_test.samples == 0) {  // resumed after the last epoch
     DLRUN_TRY_ASSIGN(p.last_test, evaluate());
   }
-  std::vector<float> held = parameters();
+  std::vector<float> values = parameters();
   const std::vector<float> running = to_host(session_.kernels, p.network.running());
-  held.insert(held.end(), running.begin(), running.end());
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(held.data());
+  values.insert(values.end(), running.begin(), running.end());
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(values.data());
   DLRUN_TRY_ASSIGN(auto hash, equal_on_all_ranks(session_.communicator, "parameters",
-                                                 {bytes, held.size() * sizeof(float)}));
+                                                 {bytes, values.size() * sizeof(float)}));
 
   Outcome outcome{p.last_test.accuracy(), p.last_test.mean_loss(), hash.substr(0, 16),
                   p.position.step, p.last_test.label_scores()};
@@ -81,28 +81,28 @@ Result<> Trainer::step() {
   // The recording ends when copy_to_host() reads `sums` below, or earlier, for example when
   // clipping reads the norm.
   if (p.is_recorded) kernels.begin_step(batch.samples.size());
-  start_words(scope);
+  start_step_sums(scope);
   forward_and_backward(batch, scope.divisor);
   DLRUN_TRY(p.summed);
   p.position.step += 1;
   if (scope.divisor > 0) {  // 0: a local step of a rank without samples
     DLRUN_TRY(p.exchange->update({learning_rate(p.schedule, epochs_done), p.position.step, 1}));
-    p.network.keep_observed();
+    p.network.update_running();
   }
   DLRUN_TRY(p.exchange->end());
   p.waited += p.exchange->waited();
   trace_exchange();
 
-  std::array<float, kWords> sums{};
+  std::array<float, kStepSums> sums{};
   kernels.copy_to_host(sums.data(), p.network.extra().data(), sizeof sums);
   if (auto done = kernels.synchronise(); !done) {
-    // The device failed on this rank only; the other ranks must not wait for this one.
+    // The device failed on this rank only. The other ranks must not wait for this rank.
     session_.communicator.abandon();
     return done;
   }
   p.position.offset += batch.advance;
   if (scope.is_common && !std::isfinite(sums[kLossSum]))
-    return not_finite(sums[kLossSum], epochs_done);
+    return loss_error(sums[kLossSum], epochs_done);
   count_step(batch, scope, sums, start);
 
   if (!scope.is_common) return {};
@@ -113,18 +113,18 @@ Result<> Trainer::step() {
   return p.is_save_due && !ends_epoch ? save() : Result<>();  // otherwise end_epoch() saves
 }
 
-void Trainer::start_words(const StepScope& scope) {
+void Trainer::start_step_sums(const StepScope& scope) {
   Parts& p = *parts_;
   Kernels<float>& kernels = session_.kernels;
-  float* const words = p.network.extra().data();
+  float* const step_sums = p.network.extra().data();
   if (scope.steps_apart == 0) {
-    constexpr std::array<float, kWords> kFresh{};
-    kernels.copy_from_host(words, kFresh.data(), sizeof kFresh);
+    constexpr std::array<float, kStepSums> kFresh{};
+    kernels.copy_from_host(step_sums, kFresh.data(), sizeof kFresh);
   }
   if (scope.is_common && session_.save_requested != nullptr &&
       session_.save_requested->exchange(false)) {
     constexpr float kRequest = 1;
-    kernels.copy_from_host(words + kSaveRequests, &kRequest, sizeof kRequest);
+    kernels.copy_from_host(step_sums + kSaveRequests, &kRequest, sizeof kRequest);
   }
   kernels.zero(p.network.observed().data(), p.network.observed().size());
 }
@@ -133,12 +133,12 @@ void Trainer::forward_and_backward(const Batch& batch, std::size_t divisor) {
   Parts& p = *parts_;
   Kernels<float>& kernels = session_.kernels;
   Trace* const trace = p.trace.get();
-  float* const words = p.network.extra().data();
+  float* const step_sums = p.network.extra().data();
   const std::size_t n = batch.samples.size();
-  // Process the micro-batches in order. The gradients of all but the last are accumulated
-  // separately. The last backward adds them layer by layer, before a layer's gradients are sent to
-  // the other ranks. Usually there is only one micro-batch.
-  const std::size_t most = at_once(options_);
+  // Process the micro-batches in order. The gradients of all micro-batches except the last are
+  // accumulated in p.accumulated. The last backward adds them layer by layer, before a layer's
+  // gradients are sent to the other ranks. Usually there is only one micro-batch.
+  const std::size_t most = samples_per_pass(options_);
   for (std::size_t at = 0; at == 0 || at < n; at += most) {
     const auto samples = batch.samples.subspan(at, std::min(most, n - at));
     const bool is_last = at + most >= n;
@@ -154,11 +154,11 @@ void Trainer::forward_and_backward(const Batch& batch, std::size_t divisor) {
     }
     const Trace::Span span(trace, "backward", "samples", samples.size());
     loss(samples.size(), 1.0F / static_cast<float>(std::max<std::size_t>(divisor, 1)),
-         p.network.output_gradient(), words);
+         p.network.output_gradient(), step_sums);
     kernels.zero(p.own_loss.data(), 1);
-    // Keep this rank's loss, because the exchange replaces words[kLossSum] by the sum over all
+    // Keep this rank's loss, because the exchange replaces step_sums[kLossSum] by the sum over all
     // ranks.
-    kernels.add_scaled(p.own_loss.data(), 1, words + kLossSum, 1);
+    kernels.add_scaled(p.own_loss.data(), 1, step_sums + kLossSum, 1);
     p.network.backward(samples.size(), [&](std::size_t layer) {
       const std::size_t first = p.network.first(layer);
       const std::size_t count = p.network.first(layer + 1) - first;
@@ -210,8 +210,8 @@ void Trainer::count_step(const Batch& batch, const StepScope& scope, std::span<c
        sums[kLossSum] / samples, sums[kCorrect] / samples, batch.global_samples, took - p.waited});
 }
 
-Result<> Trainer::not_finite(double loss, double epochs_done) {
-  const auto say = [&](double value) {
+Result<> Trainer::loss_error(double loss, double epochs_done) {
+  const auto error_for = [&](double value) {
     return fail(Errc::kInvalid,
                 "{}: the loss is {} at step {} (epoch {}): the learning rate {:g} is too high, or "
                 "the data contain invalid values; earlier checkpoints are kept",
@@ -220,8 +220,8 @@ Result<> Trainer::not_finite(double loss, double epochs_done) {
   };
   const double own = to_host(session_.kernels, parts_->own_loss.span()).front();
   DLRUN_TRY(agree(session_.communicator, session_.host,
-                  std::isfinite(own) ? Result<>() : Result<>(say(own))));
-  return say(loss);  // no single rank is to blame; the sum overflowed
+                  std::isfinite(own) ? Result<>() : Result<>(error_for(own))));
+  return error_for(loss);  // every rank's own loss is finite, but the sum overflowed
 }
 
 void Trainer::loss(std::size_t n, float scale, float* gradient, float* totals) {

@@ -36,7 +36,7 @@ enum class Loss {
 
 struct TrainOptions {
   std::string model = "mlp";
-  std::vector<std::size_t> hidden{512};  ///< for the model mlp
+  std::vector<std::size_t> hidden{512};  ///< widths of the hidden layers, for the model mlp
   std::vector<std::string> layers;  ///< layers of the model as text (nn/model.h); replaces `model`
   Loss loss = Loss::kSoftmax;
   OptimizerOptions optimizer;
@@ -44,16 +44,17 @@ struct TrainOptions {
   LrScaling lr_scaling = LrScaling::kNone;
   LrDecay lr_decay = LrDecay::kLinear;
   double warmup_epochs = 0;
-  std::vector<double> lr_steps;  ///< epochs, ascending; for LrDecay::kStep, like lr_step_factor
-  double lr_step_factor = 0.1;
-  double lr_power = 2;     ///< for LrDecay::kPolynomial
-  double clip_norm = 0;    ///< limit for the gradients' global norm; 0: no limit
-  std::size_t batch = 32;  ///< samples per rank and step
-  /// Largest number of samples at once; gradients are accumulated; 0: the whole batch.
+  std::vector<double> lr_steps;  ///< for LrDecay::kStep: epochs, ascending
+  double lr_step_factor = 0.1;   ///< for LrDecay::kStep
+  double lr_power = 2;           ///< for LrDecay::kPolynomial
+  double clip_norm = 0;          ///< limit for the gradients' global norm; 0: no limit
+  std::size_t batch = 32;        ///< samples per rank and step
+  /// Largest number of samples that pass through the network together; the gradients of a batch are
+  /// accumulated. 0: the whole batch.
   std::size_t micro_batch = 0;
   std::size_t epochs = 4;
   std::uint64_t seed = 1;
-  Augmentation augmentation;  ///< of training samples; test data are not changed
+  Augmentation augmentation;  ///< changes of training images; test images do not change
   Sharding sharding = Sharding::kSample;
   GradientReducer::Options buckets;
   bool has_sharded_state = false;  ///< ZeRO stage 1: parallel/sharded_exchange.cc
@@ -72,7 +73,7 @@ struct TrainOptions {
   bool resume = false;  ///< start from the newest valid checkpoint, if there is one
 };
 
-/// Objects that a Trainer uses. They must outlive it and belong to the same thread.
+/// Objects that a Trainer uses. They must outlive the Trainer, and the same thread must use them.
 struct Session {
   Communicator& communicator;
   Kernels<float>& kernels;
@@ -113,45 +114,47 @@ class Trainer {
   struct Totals;
 
   [[nodiscard]] Result<> build();
-  /// Gathers the ranks' numbers of samples and of classes if each rank reads its own files.
-  [[nodiscard]] Result<> survey();
+  /// Sets classes_ and train_samples_, and rank_samples_ if each rank reads its own files. A
+  /// collective in that case.
+  [[nodiscard]] Result<> count_samples();
   /// Checks that backend, device and optimizer support the chosen kind of parallelism.
   [[nodiscard]] Result<> check_parallelism(const Optimizer<float>& rule) const;
-  /// Checks that every rank has samples, and at least one rank enough for a batch.
+  /// Checks that every rank has samples, and that at least one rank has enough samples for a batch.
   [[nodiscard]] Result<> check_shards() const;
-  /// Checks that all ranks have the same options. Otherwise the result would be wrong, or a rank
-  /// would wait forever.
+  /// Checks that all ranks have the same options and the same shape of data. Otherwise the result
+  /// would be wrong, or a rank would wait forever.
   [[nodiscard]] Result<> check_that_ranks_are_alike() const;
   /// Checks the data and options of the model and makes its layers.
   [[nodiscard]] Result<Layers<float>> layers_of_model() const;
   /// Prints the data, the model and the most important settings.
   void describe();
-  /// Returns the error for a step whose total loss is not finite. It names the lowest rank whose
-  /// own loss is not finite.
-  [[nodiscard]] Result<> not_finite(double loss, double epochs_done);
+  /// Returns the error for a step whose total loss is not finite. The message names the lowest rank
+  /// whose own loss is not finite. A collective.
+  [[nodiscard]] Result<> loss_error(double loss, double epochs_done);
   /// Copies training samples to the network's input, augmented, and copies their labels.
   void gather(std::span<const std::uint32_t> samples);
   /// Computes the loss of the network's output for n samples. Adds the loss and the number of right
-  /// answers to totals. If gradient is not nullptr, writes the derivative times scale into it.
+  /// answers to totals, [2]. If gradient is not nullptr, writes the derivative times scale into
+  /// gradient, [n x classes].
   void loss(std::size_t n, float scale, float* gradient, float* totals);
   [[nodiscard]] Result<> start_or_resume();
-  /// Returns the newest checkpoint, or nothing. Only rank 0 calls it. Fails if the run cannot
-  /// continue from that checkpoint.
-  [[nodiscard]] Result<std::optional<TrainingState>> resumable();
-  /// Checks that the directory holds no checkpoints of another run. Only rank 0 calls it.
+  /// Returns the newest valid checkpoint, or nothing. Only rank 0 calls this function. Fails if the
+  /// run cannot continue from that checkpoint.
+  [[nodiscard]] Result<std::optional<TrainingState>> load_checkpoint();
+  /// Checks that the directory holds no checkpoints of another run. Only rank 0 calls this
+  /// function.
   [[nodiscard]] Result<> check_that_folder_is_new() const;
   [[nodiscard]] std::uint64_t epoch_ranks() const;  ///< see TrainingState
   [[nodiscard]] Result<> step();
-  /// Prepares the step's numbers (enum Word): sets them to zero if the ranks were equal before the
-  /// step, and adds a requested save. Sets the observed statistics to zero.
-  void start_words(const StepScope& scope);
-  /// Computes the gradients of this rank's samples, of the loss divided by `divisor`. Adds the loss
-  /// and the number of right answers to the step's numbers (enum Word).
+  /// Prepares the step's sums (StepSum): sets them to zero if the ranks were equal before the step,
+  /// and adds a requested save. Sets the observed statistics to zero.
+  void start_step_sums(const StepScope& scope);
+  /// Computes the gradients of the loss of this rank's samples, divided by `divisor`. Adds the loss
+  /// and the number of right answers to the step's sums (StepSum).
   void forward_and_backward(const Batch& batch, std::size_t divisor);
-  /// Records the step's exchange if there is a trace.
+  /// Records the intervals of the step's exchange if there is a trace.
   void trace_exchange();
-  /// Adds a finished step to the epoch's sums, and reports it. sums: the step's numbers (enum
-  /// Word).
+  /// Adds a finished step to the epoch's sums, and reports it. sums: the step's sums (StepSum).
   void count_step(const Batch& batch, const StepScope& scope, std::span<const float> sums,
                   std::chrono::steady_clock::time_point start);
   [[nodiscard]] Result<> save();

@@ -1,5 +1,5 @@
-// Every step is counted. The terminal, the metrics file and the run's record get only some of the
-// steps, at fixed intervals.
+// Every step is counted. The terminal, the metrics file and the run's record show only some of the
+// steps, at fixed intervals of time.
 
 #include "runtime/trainer/loop/training_reporter.h"
 
@@ -23,9 +23,9 @@ namespace {
 using nlohmann::ordered_json;
 using std::chrono::duration;
 
-constexpr duration<double> kShowEvery{0.1};  // for the line on a terminal
-constexpr duration<double> kLogEvery{10.0};  // for plain lines
-constexpr duration<double> kTellEvery{1.0};  // for metrics and the run's record
+constexpr duration<double> kShowEvery{0.1};    // for the line on a terminal
+constexpr duration<double> kLogEvery{10.0};    // for plain lines
+constexpr duration<double> kReportEvery{1.0};  // for metrics and the run's record
 
 std::string duration_text(double seconds) {
   const auto whole = static_cast<long>(seconds + 0.5);
@@ -39,7 +39,7 @@ std::string rate_text(double per_second) {
                              : fmt::format("{:.1f}k", per_second / 1000);
 }
 
-constexpr std::size_t kLongestText = 256;  // bytes of a text in the result that the run records
+constexpr std::size_t kLongestText = 256;  // limit in bytes for a text in the run's record
 
 /// Formats "test F1 0.9123 (macro 0.8876)" with `before` in front. Returns an empty string without
 /// scores.
@@ -98,26 +98,26 @@ void TrainingReporter::print_line(const std::string& line) {
 
 /// Returns the mean of StepReport::work in milliseconds over the steps since the last call.
 double TrainingReporter::work_ms() {
-  const auto steps = std::exchange(steps_since_told_, 0);
-  const auto work = std::exchange(work_since_told_, {});
+  const auto steps = std::exchange(steps_since_reported_, 0);
+  const auto work = std::exchange(work_since_reported_, {});
   return steps == 0 ? 0 : 1e3 * work.count() / static_cast<double>(steps);
 }
 
-void TrainingReporter::tell_rank(const StepReport& report, Clock::time_point now) {
-  if (options_.store == nullptr || now - told_ < kTellEvery) return;
-  told_ = now;
+void TrainingReporter::report_rank(const StepReport& report, Clock::time_point now) {
+  if (options_.store == nullptr || now - reported_ < kReportEvery) return;
+  reported_ = now;
   keep(options_.store->report_progress(
       ordered_json{{"step", report.step}, {"work_ms", work_ms()}}.dump()));
 }
 
 void TrainingReporter::step(const StepReport& report) {
   const Clock::time_point now = Clock::now();
-  ++steps_since_told_;
-  work_since_told_ += report.work;
-  if (options_.is_silent) return tell_rank(report, now);
+  ++steps_since_reported_;
+  work_since_reported_ += report.work;
+  if (options_.is_silent) return report_rank(report, now);
   if (done_at_start_ < 0) done_at_start_ = report.done;
   samples_since_shown_ += report.samples;
-  samples_since_told_ += report.samples;
+  samples_since_reported_ += report.samples;
 
   const double elapsed = duration<double>(now - start_).count();
   const double left = report.done > done_at_start_
@@ -142,9 +142,9 @@ void TrainingReporter::step(const StepReport& report) {
     shown_ = now;
     samples_since_shown_ = 0;
   }
-  if (now - told_ >= kTellEvery) {
+  if (now - reported_ >= kReportEvery) {
     const double rate =
-        static_cast<double>(samples_since_told_) / duration<double>(now - told_).count();
+        static_cast<double>(samples_since_reported_) / duration<double>(now - reported_).count();
     const ordered_json fields{{"epoch", report.epoch},
                               {"step", report.step},
                               {"loss", report.loss},
@@ -158,8 +158,8 @@ void TrainingReporter::step(const StepReport& report) {
       record["work_ms"] = work_ms();
       keep(options_.store->report_progress(record.dump()));
     }
-    told_ = now;
-    samples_since_told_ = 0;
+    reported_ = now;
+    samples_since_reported_ = 0;
   }
 }
 

@@ -30,8 +30,8 @@ struct StepReport {
   double loss = 0;
   double accuracy = 0;
   std::size_t samples = 0;  ///< of all ranks in this step
-  /// Time of this rank's own work in the step, without waiting for others. Only this time shows
-  /// which rank is slow, since all ranks finish their steps together.
+  /// Time of this rank's own work in the step, without the time it waits for other ranks. Only this
+  /// time shows which rank is slow, since all ranks finish their steps together.
   std::chrono::duration<double> work{};
 };
 
@@ -77,7 +77,7 @@ class TrainingReporter {
   void note(const std::string& line);   ///< prints a line on stdout
   void step(const StepReport& report);  ///< call after every step; shows only some steps
   void epoch(const EpochReport& report);
-  /// Reports that a checkpoint contains everything up to this step.
+  /// Reports that the checkpoint of this step is written.
   void saved(std::uint64_t step);
   void finish(const FinalReport& report);
 
@@ -88,11 +88,13 @@ class TrainingReporter {
   using Clock = std::chrono::steady_clock;
 
   explicit TrainingReporter(const Options& options) : options_(options) {}
-  void tell_rank(const StepReport& report, Clock::time_point now);
+  /// Reports the step and the time of work of a rank other than 0.
+  void report_rank(const StepReport& report, Clock::time_point now);
   [[nodiscard]] double work_ms();
   void print_line(const std::string& line);
   void print_classes(const LabelScores& scores);
   void write_metrics(const std::string& json);
+  /// Remembers the first failure in status_.
   void keep(const Result<>& result);
 
   Options options_;
@@ -101,11 +103,11 @@ class TrainingReporter {
   Clock::time_point start_ = Clock::now();
   double done_at_start_ = -1;  // `done` at the first step; > 0 for a resumed run
   Clock::time_point shown_ = start_;
-  Clock::time_point told_ = start_;
+  Clock::time_point reported_ = start_;
   std::size_t samples_since_shown_ = 0;
-  std::size_t samples_since_told_ = 0;
-  std::size_t steps_since_told_ = 0;
-  std::chrono::duration<double> work_since_told_{};
+  std::size_t samples_since_reported_ = 0;
+  std::size_t steps_since_reported_ = 0;
+  std::chrono::duration<double> work_since_reported_{};
   std::size_t line_width_ = 0;  // length of the progress line to overwrite
 };
 

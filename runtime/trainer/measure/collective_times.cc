@@ -14,7 +14,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct CollectiveRow {
-  std::string_view word;
+  std::string_view name;
   Collective collective;
 };
 constexpr std::array kCollectives{CollectiveRow{"all_reduce", Collective::kAllReduce},
@@ -106,23 +106,23 @@ class Case {
   Communicator& communicator_;
   Kernels<float>& kernels_;
   Collective collective_;
-  std::size_t part_;   // elements of one rank, if the whole is divided
-  std::size_t whole_;  // elements
-  Array<float> a_;     // the whole
-  Array<float> b_;     // a part
+  std::size_t part_;   // number of elements of one rank, if the whole is divided
+  std::size_t whole_;  // number of elements of the whole array
+  Array<float> a_;     // [whole_]
+  Array<float> b_;     // [part_]; empty if the whole is not divided
 };
 
 }  // namespace
 
-std::optional<Collective> parse_collective(std::string_view word) {
+std::optional<Collective> parse_collective(std::string_view name) {
   for (const CollectiveRow& row : kCollectives) {
-    if (row.word == word) return row.collective;
+    if (row.name == name) return row.collective;
   }
   return std::nullopt;
 }
 
 std::string_view to_string(Collective collective) {
-  return kCollectives[static_cast<std::size_t>(collective)].word;
+  return kCollectives[static_cast<std::size_t>(collective)].name;
 }
 
 double bus_factor(Collective collective, int ranks) {

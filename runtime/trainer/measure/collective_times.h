@@ -20,17 +20,17 @@ namespace dlrun::trainer {
 enum class Collective { kAllReduce, kBroadcast, kAllGather, kReduceScatter };
 /// Convert between a collective and its name, for example "all_reduce". parse_collective() returns
 /// nothing for any other text.
-[[nodiscard]] std::optional<Collective> parse_collective(std::string_view word);
+[[nodiscard]] std::optional<Collective> parse_collective(std::string_view name);
 [[nodiscard]] std::string_view to_string(Collective collective);
 
-/// Returns the bytes that a rank's links carry per byte of the operation's size. It makes
-/// bandwidths for different numbers of ranks comparable. all_reduce: 2 (n - 1) / n; all_gather and
-/// reduce_scatter: (n - 1) / n; broadcast: 1.
+/// Returns the number of bytes that a rank's links carry for each byte of the operation's size.
+/// This factor makes bandwidths for different numbers of ranks comparable. all_reduce: 2 (n - 1) /
+/// n; all_gather and reduce_scatter: (n - 1) / n; broadcast: 1.
 [[nodiscard]] double bus_factor(Collective collective, int ranks);
 
 struct CollectiveTime {
-  /// Size of the array; for all_gather the result, for reduce_scatter the input, which are
-  /// multiples of the number of ranks.
+  /// Size of the array. For all_gather it is the result, and for reduce_scatter the input; their
+  /// numbers of elements are multiples of the number of ranks.
   std::size_t bytes = 0;
   double microseconds = 0;
   [[nodiscard]] double algorithm_gb_s() const {  ///< bytes / time, in 1e9 bytes per second
@@ -41,7 +41,8 @@ struct CollectiveTime {
 /// Times a collective (float32, sum, root 0) for each size in bytes, rounded down to whole elements
 /// per rank, at least one. A round is the mean of many calls in a row; a rank's time is the median
 /// over rounds; the result is the mean over ranks. The first result of each size is compared with
-/// the closed form; fails with kInternal if it is wrong. Buffers are in kernels' memory.
+/// the closed form. Buffers are in kernels' memory. A collective. Fails with kInternal if a result
+/// is wrong, and as the collectives do.
 [[nodiscard]] Result<std::vector<CollectiveTime>> time_collective(
     Communicator& communicator, Kernels<float>& kernels, Collective collective,
     std::span<const std::size_t> sizes);
@@ -62,7 +63,7 @@ struct CollectivesOptions {
 
 /// Starts the ranks if requested, and measures. Rank 0 prints one JSON object per line and size:
 /// {"backend","operation","ranks","nodes","bytes","us","algbw","busbw"}; bandwidths are in 1e9
-/// bytes per second. If this process started the ranks, a rank that fails ends the others.
+/// bytes per second. If this process started the ranks, it kills the other ranks after one fails.
 [[nodiscard]] Result<> run_collectives(const CollectivesOptions& options, const Env& env);
 
 }  // namespace dlrun::trainer

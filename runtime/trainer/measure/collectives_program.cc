@@ -93,7 +93,7 @@ Result<> run_rank(const CollectivesOptions& options, const Env& env, const World
 }
 
 /// Kills the remaining ranks that this process started.
-void end_all(const std::vector<pid_t>& children) {
+void kill_all(const std::vector<pid_t>& children) {
   for (const pid_t child : children) {
     if (child > 0) ::kill(child, SIGKILL);
   }
@@ -133,7 +133,7 @@ Result<> run_here(const CollectivesOptions& options, const Env& env) {
     // If a backend is missing, every rank reports it; the exit code reports it to the parent.
     ::_exit(done ? 0 : done.error().code == Errc::kUnavailable ? 69 : 1);
   }
-  if (!status) end_all(children);
+  if (!status) kill_all(children);
   for (std::size_t left = children.size(); left > 0; --left) {
     int state = 0;
     const pid_t ended = ::wait(&state);
@@ -145,7 +145,7 @@ Result<> run_here(const CollectivesOptions& options, const Env& env) {
     status = fail(is_unavailable ? Errc::kUnavailable : Errc::kPeer, "rank {} failed{}",
                   rank - children.begin(),
                   WIFSIGNALED(state) ? fmt::format(" by signal {}", WTERMSIG(state)) : "");
-    end_all(children);
+    kill_all(children);
   }
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);

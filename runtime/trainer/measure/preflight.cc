@@ -21,24 +21,24 @@ using Json = nlohmann::ordered_json;
 constexpr std::array<std::size_t, 1> kSizes{std::size_t{4} << 20U};
 constexpr int kMostSeconds = 3600;
 
-Result<> tell(Store& store, const Json& words) {
-  return store.report_progress(words.dump(-1, ' ', false, Json::error_handler_t::replace));
+Result<> report(Store& store, const Json& message) {
+  return store.report_progress(message.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-/// Runs the check. Sets has_arrived once this rank has its device: a later failure is one between
-/// the ranks, unless this rank lacks the backend.
+/// Runs the check. Sets has_arrived to true once this rank has its device: a later failure is then
+/// a failure between ranks. Sets it to false again if this rank lacks the backend.
 Result<> check(const PreflightOptions& options, const Env& env, Store& store, bool& has_arrived) {
   DLRUN_TRY_ASSIGN(const auto world, read_world(env, WorldReader::kProgram));
   DLRUN_TRY_ASSIGN(auto kernels,
                    options.backend == "nccl"
                        ? make_cuda_kernels(world.local_rank)
                        : Result<std::unique_ptr<Kernels<float>>>(make_cpu_kernels<float>(1)));
-  DLRUN_TRY(tell(store, {{"check", "arrived"}}));
+  DLRUN_TRY(report(store, {{"check", "arrived"}}));
   has_arrived = true;
   CommunicatorOptions comm;
   comm.world = world;
   comm.store = &store;
-  comm.prefix = "preflight";  // the program that follows uses the same store
+  comm.prefix = "preflight";  // the program that starts after this check uses the same store
   comm.address = env.get_or("DLRUN_ADDR", "");
   comm.timeout = options.timeout;
   const auto communicator = make_communicator(options.backend, comm);
@@ -84,9 +84,9 @@ Result<> run_preflight(const PreflightOptions& options, const Env& env) {
   bool has_arrived = false;
   const auto done = check(options, env, *store, has_arrived);
   if (!done) {
-    const Json words{
+    const Json failure{
         {"check", "failed"}, {"words", done.error().message}, {"is_own", !has_arrived}};
-    if (auto told = tell(*store, words); !told) return told;
+    if (auto reported = report(*store, failure); !reported) return reported;
   }
   return done;
 }

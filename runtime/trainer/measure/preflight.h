@@ -21,9 +21,9 @@ struct PreflightOptions {
 
 /// Opens this rank's device, connects to the other ranks, all-reduces four MiB and compares every
 /// element with the closed form. Reports `{"check":"arrived"}` to the store once it has a device,
-/// and `{"check":"failed","words","is_own"}` after a failure; is_own is true if this rank caused
-/// the failure, and false if the failure is one between ranks. Fails with the same error, and with
-/// kUsage if DLRUN_STORE is not set.
+/// and `{"check":"failed","words","is_own"}` after a failure: "words" is the error's message, and
+/// "is_own" is true if this rank caused the failure, false for a failure between ranks. Fails with
+/// that error, and with kUsage if DLRUN_STORE is not set.
 [[nodiscard]] Result<> run_preflight(const PreflightOptions& options, const Env& env);
 
 }  // namespace dlrun::trainer

@@ -3,7 +3,8 @@
 namespace dlrun::trainer {
 namespace {
 
-/// A function of single elements. Its derivative can be computed from the function's value.
+/// A layer that applies a function to each element. The derivative can be computed from the
+/// function's value.
 template <typename T>
 class Activation : public Layer<T> {
  public:

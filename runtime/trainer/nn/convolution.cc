@@ -43,9 +43,10 @@ struct Shapes {
 constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 
 /// Skips implementations with a known bug. For a window of one pixel with a stride above 1,
-/// oneDNN's 1x1 implementation gathers the remaining pixels in a workspace, and writes beyond its
-/// end if there are fewer channels than it processes at a time (oneDNN issue 6035; version 2.6 with
-/// AVX2 crashes or computes wrong gradients). The next implementation is used instead.
+/// oneDNN's 1x1 implementation gathers the remaining pixels in a workspace. If there are fewer
+/// channels than the implementation processes at a time, it writes beyond the workspace's end
+/// (oneDNN issue 6035; version 2.6 with AVX2 crashes or computes wrong gradients). Returns the next
+/// implementation instead.
 template <typename Desc>
 Desc safe(Desc desc, const Window& window) {
   constexpr std::size_t kAtATime = 16;
@@ -83,12 +84,12 @@ struct OnednnConvolutions::Parts {
 
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
-  std::vector<std::unique_ptr<Entry>> entries;  // few: layers times batch sizes
+  std::vector<std::unique_ptr<Entry>> entries;  // few entries: layers times batch sizes
   std::vector<std::string> implementations;
 
   Entry& entry(const Window& window, std::size_t n) {
-    for (const auto& known : entries) {
-      if (known->window == window && known->n == n) return *known;
+    for (const auto& existing : entries) {
+      if (existing->window == window && existing->n == n) return *existing;
     }
     entries.push_back(std::unique_ptr<Entry>(new Entry{window, n, Shapes(window, n), {}, {}, {}}));
     return *entries.back();
@@ -158,7 +159,7 @@ struct OnednnConvolutions::Parts {
     return made;
   }
 
-  /// Brings the weights into the layout that the primitive reads.
+  /// Copies the weights into the layout that the primitive reads.
   void read_weights(Pass& pass, const float* w) {
     pass.plain_w.set_data_handle(in(w));
     if (pass.reorder) pass.reorder.execute(stream, pass.plain_w, pass.w);

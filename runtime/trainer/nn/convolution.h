@@ -21,15 +21,18 @@ class OnednnConvolutions {
   OnednnConvolutions(const OnednnConvolutions&) = delete;
   OnednnConvolutions& operator=(const OnednnConvolutions&) = delete;
 
-  /// Computes LayerKernels::convolve. bias: nullptr for zeros.
+  /// Computes LayerKernels::convolve. Fails with kInternal and oneDNN's error, like the other
+  /// passes.
   [[nodiscard]] Result<> forward(const Window& window, std::size_t n, const float* x,
                                  const float* w, const float* bias, bool with_relu, float* y);
+  /// Computes LayerKernels::convolve_backward_input.
   [[nodiscard]] Result<> backward_input(const Window& window, std::size_t n, const float* w,
                                         const float* dy, float* dx);
-  /// Computes the gradient of the weights only. oneDNN 2.6 adds up the biases' gradients four at a
-  /// time (SSE), which would take 6 % of a step of cnn.
+  /// Computes dw of LayerKernels::convolve_backward_weights, without dbias: oneDNN 2.6 adds up the
+  /// biases' gradients four at a time (SSE), which would take 6 % of a step of cnn.
   [[nodiscard]] Result<> backward_weights(const Window& window, std::size_t n, const float* x,
                                           const float* dy, float* dw);
+  /// Returns oneDNN's names of the implementations that were chosen so far.
   [[nodiscard]] const std::vector<std::string>& implementations() const;
 
  private:

@@ -18,18 +18,26 @@ class CpuConvolutions {
  public:
   explicit CpuConvolutions(int threads) : winograd_(threads), product_(threads) {}
 
-  /// Computes LayerKernels::convolve. bias: nullptr for zeros.
+  /// Computes LayerKernels::convolve. Fails with kInternal, like the other passes.
   [[nodiscard]] Result<> forward(const Window& window, std::size_t n, const float* x,
                                  const float* w, const float* bias, bool with_relu, float* y) {
-    return by(window, [&](auto& way) { return way.forward(window, n, x, w, bias, with_relu, y); });
+    return with_fastest(window, [&](auto& implementation) {
+      return implementation.forward(window, n, x, w, bias, with_relu, y);
+    });
   }
+  /// Computes LayerKernels::convolve_backward_input.
   [[nodiscard]] Result<> backward_input(const Window& window, std::size_t n, const float* w,
                                         const float* dy, float* dx) {
-    return by(window, [&](auto& way) { return way.backward_input(window, n, w, dy, dx); });
+    return with_fastest(window, [&](auto& implementation) {
+      return implementation.backward_input(window, n, w, dy, dx);
+    });
   }
+  /// Computes dw of LayerKernels::convolve_backward_weights, without dbias.
   [[nodiscard]] Result<> backward_weights(const Window& window, std::size_t n, const float* x,
                                           const float* dy, float* dw) {
-    return by(window, [&](auto& way) { return way.backward_weights(window, n, x, dy, dw); });
+    return with_fastest(window, [&](auto& implementation) {
+      return implementation.backward_weights(window, n, x, dy, dw);
+    });
   }
 
   /// Returns the names of the implementations, including those inside oneDNN, that were used so
@@ -43,9 +51,9 @@ class CpuConvolutions {
 
  private:
   template <typename Work>
-  Result<> by(const Window& window, const Work& work) {
-    if (WinogradConvolutions::takes(window)) return work(winograd_);
-    if (ProductConvolutions::takes(window)) return work(product_);
+  Result<> with_fastest(const Window& window, const Work& work) {
+    if (WinogradConvolutions::suits(window)) return work(winograd_);
+    if (ProductConvolutions::suits(window)) return work(product_);
     return work(direct_);
   }
 

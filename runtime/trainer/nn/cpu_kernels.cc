@@ -183,7 +183,8 @@ class CpuKernels final : public Kernels<T> {
   }
 
   void sums_of_squares(const T* x, std::span<const TensorPart> parts, double* sums) override {
-    // Sum over blocks and then add the blocks in order; each thread processes whole blocks.
+    // Sum each block, then add the sums of the blocks in order. Each thread processes whole blocks,
+    // so the result does not depend on the number of threads.
     constexpr std::size_t kBlock = 8192;
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const std::size_t blocks = (parts[i].count + kBlock - 1) / kBlock;

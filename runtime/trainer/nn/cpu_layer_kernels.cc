@@ -72,7 +72,7 @@ class CpuLayerKernels final : public LayerKernels<T> {
                            w.output.width * w.size == w.input.width;
     for_each_of(n, [&](std::size_t image) {
       if (!is_tiling) std::fill_n(dx + image * w.input.size(), w.input.size(), T{0});
-      std::vector<T> left(channels);  // dy; 0 after it was added to an element
+      std::vector<T> left(channels);  // dy; becomes 0 once it was added to an element of dx
       for_each_output(w, [&](std::size_t i, std::size_t j) {
         const T* out = pixel(y, w.output, image, i, j);
         std::copy_n(pixel(dy, w.output, image, i, j), channels, left.data());
@@ -317,9 +317,8 @@ class CpuLayerKernels final : public LayerKernels<T> {
     });
   }
 
-  /// Computes sums_, 2 x channels numbers: the sum over all rows of the numbers that add(row,
-  /// count, block) adds to `block`. Each thread processes whole blocks, and the blocks are added in
-  /// order.
+  /// Computes sums_, [2 x channels]. add(row, count, block) adds the numbers of rows [row, row +
+  /// count) to `block`. Each thread processes whole blocks, and the blocks are added in order.
   template <typename Add>
   void sum_blocks(std::size_t rows, std::size_t channels, const Add& add) {
     const std::size_t width = 2 * channels;
@@ -331,7 +330,8 @@ class CpuLayerKernels final : public LayerKernels<T> {
     for (std::size_t i = 0; i < block_sums_.size(); ++i) sums_[i % width] += block_sums_[i];
   }
 
-  /// Adds sums_ over all ranks that are normalised together. Returns their number of rows.
+  /// Replaces sums_ by its sum over all ranks that are normalised together. Returns the number of
+  /// rows of these ranks.
   double add_up(std::size_t rows, const SumOverRanks* sum_over_ranks) {
     sums_.push_back(static_cast<double>(rows));
     if (sum_over_ranks != nullptr) (*sum_over_ranks)(sums_);

@@ -1,5 +1,5 @@
-// Compiled with -ffp-contract=off. Every rank updates the parameters by itself, and ranks on
-// processors with and without fused multiply-add must get the same bits.
+// This file is compiled with -ffp-contract=off: every rank updates the parameters by itself, and
+// ranks on processors with and without fused multiply-add must get the same bits.
 
 #include "runtime/trainer/nn/cpu_loops.h"
 
@@ -19,7 +19,7 @@ namespace {
 template <int kStates, typename Formula, typename T>
 [[gnu::always_inline]] inline void update_all(const Formula& formula, const UpdateArrays<T>& all) {
   if constexpr (kTakesStates<Formula, T, kStates>) {
-    // Works on a copy, so that the compiler sees that no store changes the coefficients.
+    // Work on copies, so that the compiler sees that no store changes the coefficients.
     const Formula coefficients = formula;
     const UpdateArrays<T> arrays = all;
     for (std::size_t i = 0; i < arrays.count; ++i) update_element<kStates>(coefficients, arrays, i);
@@ -40,8 +40,8 @@ template <typename Formula, typename T>
   }
 }
 
-/// Runs the loop of the one formula that `any` holds. std::visit would call it through a pointer,
-/// and each instruction set needs its own copy of the loop.
+/// Runs the loop of the formula that `any` holds. Does not use std::visit, which would call the
+/// loop through a pointer: each instruction set needs its own copy of the loop.
 template <typename T, typename... Formula>
 [[gnu::always_inline]] inline void update_any(const std::variant<Formula...>& any,
                                               const UpdateArrays<T>& arrays) {

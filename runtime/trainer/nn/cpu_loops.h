@@ -10,35 +10,36 @@
 
 namespace dlrun::trainer::loops {
 
-/// Applies a formula of an optimizer to each element of the arrays, in place.
+/// Applies a formula of an optimizer to each element of the arrays, [count], in place.
 void update(const Update<float>& formula, const UpdateArrays<float>& arrays);
 void update(const Update<double>& formula, const UpdateArrays<double>& arrays);
 
-/// Computes y += scale * x.
+/// Computes y += scale * x. x, y: [n].
 void add_scaled(float* y, float scale, const float* x, std::size_t n);
 void add_scaled(double* y, double scale, const double* x, std::size_t n);
 
-/// relu() computes y = max(x, 0). relu_backward() computes dx = dy where y > 0, else 0. x and y may
-/// be the same array, and so may dy and dx.
+/// relu() computes y = max(x, 0). relu_backward() computes dx = dy where y > 0, else 0. All arrays:
+/// [n]. x and y may be the same array, and so may dy and dx.
 void relu(const float* x, float* y, std::size_t n);
 void relu(const double* x, double* y, std::size_t n);
 void relu_backward(const float* y, const float* dy, float* dx, std::size_t n);
 void relu_backward(const double* y, const double* dy, double* dx, std::size_t n);
 
-/// Computes y = max(x, y).
+/// Computes y = max(x, y), element by element. x, y: [n].
 void keep_larger(const float* x, float* y, std::size_t n);
 void keep_larger(const double* x, double* y, std::size_t n);
 
-/// Pass `left`, the gradient of a maximum y, to the first element x that equals y. Where x == y,
-/// the value for dx is `left`, and `left` becomes 0; elsewhere the value for dx is 0.
-/// give_to_equal() overwrites dx, add_to_equal() adds to dx.
+/// Do one step of the gradient of y = the maximum of several arrays x, which are passed in order.
+/// Where x == y, the gradient is `left`, and `left` becomes 0, so that later x with the same value
+/// get no gradient; elsewhere the gradient is 0. give_to_equal() stores the gradient in dx, and
+/// add_to_equal() adds it to dx. All arrays: [n]; `left` begins as dy.
 void give_to_equal(const float* x, const float* y, float* left, float* dx, std::size_t n);
 void give_to_equal(const double* x, const double* y, double* left, double* dx, std::size_t n);
 void add_to_equal(const float* x, const float* y, float* left, float* dx, std::size_t n);
 void add_to_equal(const double* x, const double* y, double* left, double* dx, std::size_t n);
 
-/// Computes sums[j] = x[0, j] + x[1, j] + ..., in this order. The rows of x begin `stride` elements
-/// apart. sums: [columns].
+/// Computes sums[j] = x[0, j] + x[1, j] + ..., in this order. x: [rows x columns], where the rows
+/// begin `stride` elements apart; sums: [columns].
 void sum_columns(const float* x, std::size_t rows, std::size_t stride, std::size_t columns,
                  float* sums);
 void sum_columns(const double* x, std::size_t rows, std::size_t stride, std::size_t columns,
@@ -48,14 +49,14 @@ void sum_columns(const double* x, std::size_t rows, std::size_t stride, std::siz
 [[nodiscard]] double sum_of_squares(const float* x, std::size_t n);
 [[nodiscard]] double sum_of_squares(const double* x, std::size_t n);
 
-/// Computes to[i] = from[i] * scale.
+/// Computes to[i] = from[i] * scale. from, to: [n].
 void scale_bytes(const std::uint8_t* from, float scale, float* to, std::size_t n);
 void scale_bytes(const std::uint8_t* from, double scale, double* to, std::size_t n);
 
 /// Copies to[i] = from[i] with stores that bypass this processor's caches. An ordinary store to a
 /// line that another processor has read must first fetch the line from that processor's cache,
 /// which is ten times slower if the ranks' cores share no cache. Readers get the data from memory.
-/// A thread that sees a later store of this thread also sees the copied data.
+/// A thread that sees a later store of the calling thread also sees the copied data.
 void publish(const float* from, float* to, std::size_t n);
 
 }  // namespace dlrun::trainer::loops

@@ -10,8 +10,9 @@
 namespace dlrun::trainer {
 
 struct DeviceModule {
-  /// Version and headers of the build; must equal the program's.
+  /// Identifies the version and the headers of the build. Must equal the program's value.
   const char* interface = DLRUN_DEVICE_INTERFACE;
+  /// See make_cuda_kernels().
   Result<std::unique_ptr<Kernels<float>>> (*make)(int local_rank,
                                                   const GpuOptions& options) = nullptr;
 };

@@ -5,7 +5,7 @@
 namespace dlrun::trainer {
 namespace {
 
-/// The workspace holds the factor of each element.
+/// The workspace holds the factor of each element, [n x width].
 template <typename T>
 class Dropout final : public Layer<T> {
  public:

@@ -1,5 +1,5 @@
 #pragma once
-// Images that are mirrored, turned and shifted. CUDA's compiler reads this file too (C++17).
+// Mirrors, turns and shifts images. CUDA's compiler reads this file too (C++17).
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace dlrun::trainer {
 
-/// The changes of one image: first mirrored, then turned, then shifted.
+/// The changes of one image: the image is first mirrored, then turned, then shifted.
 struct ImageChange {
   std::uint32_t quarters = 0;  ///< turns of 90 degrees, counter-clockwise
   std::uint32_t is_flipped = 0;
@@ -18,8 +18,8 @@ struct ImageChange {
 };
 
 /// Returns the value of element (row, column, k) of the changed image. x: the original image,
-/// [height x width x channels]. Places that a shift uncovers are 0. An image that is turned must be
-/// square.
+/// [height x width x channels]. Places that a shift uncovers are 0. If quarters > 0, the image must
+/// be square.
 template <typename T>
 DLRUN_HOST_DEVICE inline T changed_element(const ImageShape& shape, const ImageChange& change,
                                            const T* x, std::size_t row, std::size_t column,

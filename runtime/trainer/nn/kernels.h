@@ -36,13 +36,13 @@ struct DeviceData {
   std::size_t features = 0;
   std::size_t classes = 0;
   std::size_t label_width = 1;
-  /// True if a GPU has no room for the data: each batch is then sent from host memory.
+  /// True if the data do not fit into GPU memory: each batch is then sent from host memory.
   bool is_streamed = false;
 };
 
 /// Number format for the inputs of matrix products and convolutions, and for the outputs of
-/// convolutions. Everything else is float32: sums inside them, results of products, stored arrays,
-/// normalisation, loss, optimizer.
+/// convolutions. All other numbers are float32: sums inside products and convolutions, results of
+/// products, stored arrays, normalisation, loss, optimizer.
 enum class Precision { kFloat32, kBfloat16 };
 
 /// Options of the GPU.
@@ -78,7 +78,7 @@ class Kernels {
   /// synchronise(). All steps of a kind consist of the same operations with other arguments. A GPU
   /// with records_steps then runs the step as one CUDA graph. Operations are still queued one by
   /// one in the first step of a kind, and after an allocation within a step. The caller must not
-  /// wait for a part of a step in any other way.
+  /// wait for a part of a step by any other function.
   virtual void begin_step(std::size_t /*kind*/) {}
   [[nodiscard]] virtual bool records_steps() const { return false; }
 
@@ -92,12 +92,12 @@ class Kernels {
   /// Returns the additional operations for convolutional networks.
   [[nodiscard]] virtual LayerKernels<T>& layers() = 0;
 
-  /// Returns zeroed memory, aligned to 64 bytes; nullptr if out of memory
-  /// (synchronise() then fails too).
+  /// Returns zeroed memory, aligned to 64 bytes; nullptr if out of memory (synchronise() then
+  /// returns the error).
   [[nodiscard]] virtual std::shared_ptr<void> allocate(std::size_t bytes) = 0;
-  /// Copies from host memory. `from` may change as soon as this returns.
+  /// Copies from host memory. `from` may change as soon as this function returns.
   virtual void copy_from_host(void* to, const void* from, std::size_t bytes) = 0;
-  /// Copies to host memory after waiting for all operations queued before.
+  /// Waits for all queued operations, then copies to host memory.
   virtual void copy_to_host(void* to, const void* from, std::size_t bytes) = 0;
 
   /// Makes a data set readable by gather(). A GPU copies it to its memory if a quarter of that
@@ -111,27 +111,30 @@ class Kernels {
                       std::uint8_t* labels) = 0;
 
   /// Computes c = op(a) op(b) + beta c, row-major. op(a): [m x k], op(b): [k x n], c: [m x n]. m, n
-  /// > 0; If k == 0, c becomes beta c.
+  /// > 0. If k == 0, c becomes beta c. If beta == 0, c is not read. c overlaps neither a nor b.
   virtual void gemm(Transpose transpose_a, Transpose transpose_b, std::size_t m, std::size_t n,
                     std::size_t k, const T* a, const T* b, T beta, T* c) = 0;
 
-  /// Computes y = x w + bias, then max(y, 0) if with_relu, with the same bits as relu().
-  /// x: [n x inputs], w: [inputs x outputs], bias: [outputs]. n > 0.
+  /// Computes y = x w + bias, then max(y, 0) if with_relu, with the same bits as relu(). x: [n x
+  /// inputs], w: [inputs x outputs], bias: [outputs], y: [n x outputs]. n > 0.
   virtual void dense(std::size_t n, std::size_t inputs, std::size_t outputs, const T* x, const T* w,
                      const T* bias, bool with_relu, T* y) = 0;
 
-  /// Computes sums[j] = sum over i of x[i, j]. x: [n x width]; If n == 0, the sums are 0.
+  /// Computes sums[j] = sum over i of x[i, j]. x: [n x width], sums: [width]. If n == 0, the sums
+  /// are 0.
   virtual void sum_rows(const T* x, T* sums, std::size_t n, std::size_t width) = 0;
 
-  /// Computes y = max(x, 0), element by element.
+  /// Computes y = max(x, 0), element by element. x, y: [count]; they may be the same array.
   virtual void relu(const T* x, T* y, std::size_t count) = 0;
 
-  /// Computes dx = dy where y > 0, else 0 (the derivative at 0 is taken as 0).
+  /// Computes dx = dy where y > 0, else 0 (the derivative at 0 is defined as 0). y, dy, dx:
+  /// [count]; dy and dx may be the same array.
   virtual void relu_backward(const T* y, const T* dy, T* dx, std::size_t count) = 0;
 
   /// Computes the softmax cross-entropy of logits [n x classes] against labels [n]. Adds the sum of
-  /// the losses to totals[0] and the number of right answers to totals[1]. An answer is right if
-  /// the first largest logit is that of the label. If gradient is not nullptr, also computes
+  /// the losses to totals[0] and the number of right answers to totals[1]. gradient: [n x classes].
+  /// An answer is right if the first largest logit is that of the label. If gradient is not
+  /// nullptr, also computes
   ///   gradient[i, j] = (softmax(logits[i])[j] - (j == labels[i])) * scale.
   virtual void softmax_cross_entropy(const T* logits, const std::uint8_t* labels, std::size_t n,
                                      std::size_t classes, T scale, T* gradient, T* totals) = 0;
@@ -139,15 +142,15 @@ class Kernels {
   /// Applies a formula of an optimizer to each element of the arrays, in place (optim/formulas.h).
   virtual void update(const Update<T>& formula, const UpdateArrays<T>& arrays) = 0;
 
-  /// Sets y = 0.
+  /// Computes y = 0. y: [count].
   virtual void zero(T* y, std::size_t count) = 0;
 
-  /// Computes y += scale * x.
+  /// Computes y += scale * x. x, y: [count].
   virtual void add_scaled(T* y, T scale, const T* x, std::size_t count) = 0;
 
   /// Computes sums[i] = sum of x[j]^2 over parts[i]. Adds in double, in an order that depends on
   /// neither threads nor instruction set, so that ranks on different processors get the same bits.
-  /// parts, sums: host memory, equally long. Waits for the device.
+  /// x: on the device; parts, sums: host memory, equally long. Waits for the device.
   virtual void sums_of_squares(const T* x, std::span<const TensorPart> parts, double* sums) = 0;
 
  protected:

@@ -32,13 +32,13 @@ struct ParameterShape {
   }
 };
 
-/// Rounds up the elements of an array per sample, so that the memory after any number of samples is
-/// aligned to 16 bytes: cuDNN reads images in vectors.
+/// Rounds up the number of elements per sample of an array, so that the memory after any number of
+/// samples is aligned to 16 bytes: cuDNN reads images in vectors.
 constexpr std::size_t aligned_elements(std::size_t elements) {
   return (elements + 3) / 4 * 4;
 }
 
-/// Facts about the batch that a layer may need.
+/// Properties of a batch that a layer may need.
 struct BatchInfo {
   bool is_training = false;
   std::uint64_t seed = 0;
@@ -83,29 +83,29 @@ class Layer {
   /// Returns true if forward works with y == x and backward with dx == dy, and backward does not
   /// read x.
   [[nodiscard]] virtual bool is_in_place() const { return false; }
-  /// Returns true if backward reads y; the next layer must then not overwrite it.
+  /// Returns true if backward reads y; the next layer must then not overwrite y.
   [[nodiscard]] virtual bool reads_output() const { return false; }
   [[nodiscard]] virtual bool is_relu() const { return false; }
   /// Returns true if forward supports LayerCall::with_relu. The dy of backward is still the
   /// gradient of y before the ReLU.
   [[nodiscard]] virtual bool fuses_relu() const { return false; }
-  /// Returns true if a batch may be processed in parts, one after another, with the parts'
-  /// gradients added up, and larger parts are not faster. A layer of this kind ignores BatchInfo
-  /// and has no workspace.
+  /// Returns true if a batch may be processed in parts, one after another, whose gradients are
+  /// added up, and if larger parts are not faster. A layer of this kind ignores BatchInfo and has
+  /// no workspace.
   [[nodiscard]] virtual bool goes_in_parts() const { return false; }
 
   /// Returns the parameter tensors in their order in the layer's part of the array.
   [[nodiscard]] virtual std::vector<ParameterShape> parameters() const { return {}; }
 
-  /// Returns arrays that are not trained but computed from the batches. The network
-  /// keeps their running means; these are equal on all ranks, are saved in checkpoints,
-  /// and are used in evaluation.
+  /// Returns the arrays that are not trained but computed from the batches. The network keeps their
+  /// running means; these are equal on all ranks, are saved in checkpoints, and are used in
+  /// evaluation.
   [[nodiscard]] virtual std::vector<ParameterShape> statistics() const { return {}; }
   /// Fills the statistics with their values before the first batch. Host memory.
   virtual void initialise_statistics(std::span<T> /*running*/) const {}
 
-  /// Returns true if forward and backward call BatchInfo::sum_over_ranks during training. They then
-  /// run even on a rank without samples.
+  /// Returns true if forward and backward call BatchInfo::sum_over_ranks during training. These
+  /// functions then run even on a rank without samples.
   [[nodiscard]] virtual bool joins_ranks() const { return false; }
 
   /// Fills the parameters with initial values. Host memory. Equal streams give equal values for
@@ -151,7 +151,7 @@ template <typename T>
                                                     Initialisation initialisation,
                                                     bool has_bias = true);
 
-/// Make layers y = max(x, 0), y = tanh(x), and y = 1 / (1 + exp(-x)).
+/// Make layers y = max(x, 0), y = tanh(x), and y = 1 / (1 + exp(-x)). x, y: [n x width].
 template <typename T>
 [[nodiscard]] std::unique_ptr<Layer<T>> make_relu(std::size_t width);
 template <typename T>
@@ -171,6 +171,8 @@ template <typename T>
                                                             std::size_t channels,
                                                             std::size_t squeezed);
 
+/// Make layers y = the maximum, and y = the mean, of each window (LayerKernels::max_pool,
+/// average_pool).
 template <typename T>
 [[nodiscard]] std::unique_ptr<Layer<T>> make_max_pool(const Window& window);
 template <typename T>
@@ -191,7 +193,8 @@ template <typename T>
 /// elements per sample: y = gamma (x - mean) / sqrt(variance + 1e-5) + beta, per channel. During
 /// training, mean and variance are those of this rank's batch or, if synchronised, of all ranks'
 /// samples. In evaluation the running values are used; each step keeps 0.9 of them and adds 0.1 of
-/// the batch's mean and unbiased variance, like PyTorch. gamma, beta: [channels].
+/// the batch's mean and unbiased variance, like PyTorch. gamma ("weight"), beta ("bias"):
+/// [channels].
 template <typename T>
 [[nodiscard]] std::unique_ptr<Layer<T>> make_batchnorm(std::size_t places, std::size_t channels,
                                                        bool is_synchronised);

@@ -1,8 +1,10 @@
 #pragma once
 // The computations of layers for a single element, shared by all devices. Only the GPU uses the
-// pooling functions, with one element per thread (the CPU processes all channels of a pixel
-// together); they are here so that they can be tested without a GPU. Images are [n x height x width
-// x channels], pairs of channels [2 x channels], as in layer_kernels.h. The code is C++17.
+// pooling functions, with one element per thread; the CPU processes all channels of a pixel
+// together. The pooling functions are in this file so that tests can run them without a GPU. Images
+// are [n x height x width x channels]. Statistics, parameters, gradients and means of batch
+// normalisation are [2 x channels], as in layer_kernels.h. The code is C++17, because nvcc compiles
+// it.
 
 #include <cmath>
 #include <cstddef>
@@ -33,6 +35,7 @@ DLRUN_HOST_DEVICE inline void batch_statistics_element(std::size_t k, std::size_
   observed[channels + k] += static_cast<T>(share * variance * (rows > 1 ? rows / (rows - 1) : 1));
 }
 
+/// Computes LayerKernels::running_statistics for channel k.
 template <typename T>
 DLRUN_HOST_DEVICE inline void running_statistics_element(std::size_t k, std::size_t channels,
                                                          const T* running, T* statistics) {
@@ -41,13 +44,14 @@ DLRUN_HOST_DEVICE inline void running_statistics_element(std::size_t k, std::siz
       static_cast<T>(1 / std::sqrt(running[channels + k] + kBatchNormEpsilon));
 }
 
-/// Returns x of channel k normalised, scaled and shifted.
+/// Computes LayerKernels::normalise for one element x of channel k, without the ReLU.
 template <typename T>
 DLRUN_HOST_DEVICE inline T normalised(T x, std::size_t k, std::size_t channels, const T* statistics,
                                       const T* parameters) {
   return (x - statistics[k]) * statistics[channels + k] * parameters[k] + parameters[channels + k];
 }
 
+/// Computes LayerKernels::normalise_backward_input for one element of channel k.
 template <typename T>
 DLRUN_HOST_DEVICE inline T normalised_backward(T x, T dy, std::size_t k, std::size_t channels,
                                                const T* statistics, const T* gamma,
@@ -83,12 +87,14 @@ DLRUN_HOST_DEVICE inline void count_answers_of(std::size_t k, const T* logits,
                                                const std::uint8_t* labels, std::size_t n,
                                                std::size_t classes, std::uint32_t* counts) {
   for (std::size_t i = 0; i < n; ++i) {
-    const bool is_given = logits[i * classes + k] > 0;
-    const bool has_it = labels[i * classes + k] != 0;
-    if (is_given || has_it) ++counts[(is_given && has_it ? 0 : is_given ? 1 : 2) * classes + k];
+    const bool is_predicted = logits[i * classes + k] > 0;
+    const bool has_label = labels[i * classes + k] != 0;
+    if (is_predicted || has_label)
+      ++counts[(is_predicted && has_label ? 0 : is_predicted ? 1 : 2) * classes + k];
   }
 }
 
+/// Returns 1 / (1 + exp(-x)).
 template <typename T>
 DLRUN_HOST_DEVICE inline T logistic_of(T x) {
   return 1 / (1 + std::exp(-x));
@@ -114,12 +120,12 @@ DLRUN_HOST_DEVICE inline std::size_t element_at(const ImageShape& shape, std::si
   return ((image * shape.height + row) * shape.width + column) * shape.channels + k;
 }
 
-/// The range [first, end) of output positions, in one direction, whose windows contain a given
-/// input position. Empty if first >= end.
+/// A range of positions [first, end) in one direction; empty if first >= end.
 struct Places {
   std::size_t first;
   std::size_t end;
 };
+/// Returns the output positions whose windows contain input position `place`, in one direction.
 DLRUN_HOST_DEVICE inline Places windows_over(std::size_t place, const Window& w,
                                              std::size_t outputs) {
   // Counted from the start of the padding, window i covers [i stride, i stride + size).
@@ -178,6 +184,7 @@ DLRUN_HOST_DEVICE inline T max_pool_backward_element(const Window& w, const T* x
   return sum;
 }
 
+/// Returns the mean of channel k over the window of output position (i, j).
 template <typename T>
 DLRUN_HOST_DEVICE inline T average_pool_element(const Window& w, const T* x, std::size_t image,
                                                 std::size_t i, std::size_t j, std::size_t k) {
@@ -191,6 +198,7 @@ DLRUN_HOST_DEVICE inline T average_pool_element(const Window& w, const T* x, std
   return sum;
 }
 
+/// Returns the gradient of input element (row, column, k) of an average pool.
 template <typename T>
 DLRUN_HOST_DEVICE inline T average_pool_backward_element(const Window& w, const T* dy,
                                                          std::size_t image, std::size_t row,

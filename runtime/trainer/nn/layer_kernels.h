@@ -33,7 +33,7 @@ class LayerKernels {
 
   /// Returns the number of samples to pass through several layers at a time, so that the next layer
   /// finds the data in the processor's cache. `bytes` is the size of the largest array per sample.
-  /// At least 1.
+  /// The result is at least 1.
   [[nodiscard]] virtual std::size_t samples_at_once(std::size_t bytes) const = 0;
 
   /// Computes a cross-correlation, which frameworks call convolution:
@@ -45,20 +45,24 @@ class LayerKernels {
   /// with the same bits as Kernels::relu.
   virtual void convolve(const Window& window, std::size_t n, const T* x, const T* w, const T* bias,
                         bool with_relu, T* y) = 0;
-  /// Computes dx = dL/dx from dy = dL/dy.
+  /// Computes dx = dL/dx, [n x input], from dy = dL/dy, [n x output]. n > 0.
   virtual void convolve_backward_input(const Window& window, std::size_t n, const T* w, const T* dy,
                                        T* dx) = 0;
-  /// Computes dw = dL/dw and, unless it is nullptr, dbias = dL/dbias (overwritten).
+  /// Computes dw = dL/dw, shaped like w, and dbias = dL/dbias, [output.channels], unless dbias is
+  /// nullptr. Overwrites both. n > 0.
   virtual void convolve_backward_weights(const Window& window, std::size_t n, const T* x,
                                          const T* dy, T* dw, T* dbias) = 0;
 
-  /// Computes y = the maximum of each window, per channel.
+  /// Computes y = the maximum of each window, per channel. x: [n x input], y: [n x output].
   virtual void max_pool(const Window& window, std::size_t n, const T* x, T* y) = 0;
-  /// Computes dx: adds each dy to the first largest element of its window, after setting dx to 0.
+  /// Computes dx = dL/dx, [n x input]: adds each dy to the first largest element of its window,
+  /// after setting dx to 0.
   virtual void max_pool_backward(const Window& window, std::size_t n, const T* x, const T* y,
                                  const T* dy, T* dx) = 0;
-  /// Computes y = the mean of each window.
+  /// Computes y = the mean of each window, per channel. x: [n x input], y: [n x output].
   virtual void average_pool(const Window& window, std::size_t n, const T* x, T* y) = 0;
+  /// Computes dx = dL/dx, [n x input]: adds dy / size^2 to each element of a window, after setting
+  /// dx to 0.
   virtual void average_pool_backward(const Window& window, std::size_t n, const T* dy, T* dx) = 0;
 
   // Means and factors of whole channels. x, y, dx, dy: [n x places x channels]; means, factors,
@@ -77,15 +81,16 @@ class LayerKernels {
   virtual void channel_products(std::size_t n, std::size_t places, std::size_t channels, const T* x,
                                 const T* dy, T* products) = 0;
 
-  // Batch normalisation of [rows x channels]. statistics, parameters, gradients, running, observed
-  // and means are pairs of channels, [2 x channels]. Sums are in double, in an order that does not
-  // depend on threads. sum_over_ranks adds them over all ranks that are normalised together;
-  // nullptr: only this rank.
+  // Batch normalisation (Ioffe & Szegedy 2015, Algorithm 1) of x, y, dx, dy: [rows x channels].
+  // statistics (mean, scale), parameters (gamma, beta), gradients, running and observed (mean,
+  // variance) and means are [2 x channels]. Sums are in double, in an order that does not depend on
+  // threads. sum_over_ranks adds the sums over all ranks that are normalised together; nullptr:
+  // only this rank.
 
   /// Computes statistics = the mean of the rows, then 1 / sqrt(variance + epsilon). The sums are
-  /// taken relative to the running mean, which is equal on all ranks, so the variance is not a
-  /// difference of two large numbers. Unless observed is nullptr, also adds share times mean and
-  /// unbiased variance to it. A rank without rows only participates in the sum.
+  /// relative to the running mean, which is equal on all ranks, so the variance is not a difference
+  /// of two large numbers. Unless observed is nullptr, also adds share times mean and unbiased
+  /// variance to it. A rank without rows only participates in the sum.
   virtual void batch_statistics(const T* x, std::size_t rows, std::size_t channels,
                                 const SumOverRanks* sum_over_ranks, double share, const T* running,
                                 T* statistics, T* observed) = 0;
@@ -100,7 +105,8 @@ class LayerKernels {
                                        std::size_t rows, std::size_t channels,
                                        const SumOverRanks* sum_over_ranks, T* gradients,
                                        T* means) = 0;
-  /// Computes dx = gamma scale (dy - means[0] - (x - mean) scale means[1]).
+  /// Computes dx = gamma scale (dy - m0 - (x - mean) scale m1), where m0 and m1 are the halves of
+  /// `means`.
   virtual void normalise_backward_input(const T* x, const T* dy, const T* statistics,
                                         const T* gamma, const T* means, std::size_t rows,
                                         std::size_t channels, T* dx) = 0;
@@ -113,8 +119,8 @@ class LayerKernels {
                                std::span<const std::uint32_t> samples, std::size_t n,
                                std::size_t width, double rate, T* factors) = 0;
 
-  /// Mirrors, turns and shifts each image: y[i] = changed_element() of x[i]. changes: host
-  /// memory, [n]. x, y: [n x shape], two arrays.
+  /// Mirrors, turns and shifts each image: y[i] = changed_element() of x[i]. changes: host memory,
+  /// [n]. x, y: [n x shape], which must not overlap.
   virtual void change_images(const ImageShape& shape, std::span<const ImageChange> changes,
                              const T* x, T* y) = 0;
 
@@ -124,7 +130,7 @@ class LayerKernels {
   ///   max(x, 0) - x y + log(1 + exp(-|x|)).
   /// logits, labels: [n x classes]. Adds the sum over samples to totals[0], and the sum of each
   /// sample's fraction of right answers (x > 0 means 1) to totals[1]. If gradient is not nullptr,
-  /// also computes gradient = (logistic(logits) - labels) * scale / classes.
+  /// also computes gradient, [n x classes], = (logistic(logits) - labels) * scale / classes.
   virtual void sigmoid_cross_entropy(const T* logits, const std::uint8_t* labels, std::size_t n,
                                      std::size_t classes, T scale, T* gradient, T* totals) = 0;
 
@@ -134,24 +140,32 @@ class LayerKernels {
   virtual void count_answers(const T* logits, const std::uint8_t* labels, std::size_t n,
                              std::size_t classes, std::uint32_t* counts) = 0;
 
-  // Element by element; x and y, dy and dx may be the same array:
+  // Functions of single elements. All arrays: [count]. x and y may be the same array, except for
+  // silu, whose backward reads x; dy and dx may be the same array.
+  /// Computes y = tanh(x).
   virtual void hyperbolic_tangent(const T* x, T* y, std::size_t count) = 0;
+  /// Computes dx = dy (1 - y^2).
   virtual void hyperbolic_tangent_backward(const T* y, const T* dy, T* dx, std::size_t count) = 0;
+  /// Computes y = 1 / (1 + exp(-x)).
   virtual void logistic(const T* x, T* y, std::size_t count) = 0;
+  /// Computes dx = dy y (1 - y).
   virtual void logistic_backward(const T* y, const T* dy, T* dx, std::size_t count) = 0;
-  /// Computes y = x logistic(x) (Elfwing, Uchibe & Doya 2018, section 2). backward reads x, not y.
+  /// Computes y = x logistic(x) (Elfwing, Uchibe & Doya 2018, section 2).
   virtual void silu(const T* x, T* y, std::size_t count) = 0;
+  /// Computes dx = dy s (1 + x (1 - s)), with s = logistic(x).
   virtual void silu_backward(const T* x, const T* dy, T* dx, std::size_t count) = 0;
+  /// Computes product = a b.
   virtual void multiply(const T* a, const T* b, T* product, std::size_t count) = 0;
   /// Computes sum = a + b, then max(sum, 0) if with_relu.
   virtual void add(const T* a, const T* b, bool with_relu, T* sum, std::size_t count) = 0;
+  /// Computes y = x.
   virtual void copy(const T* x, T* y, std::size_t count) = 0;
 
   /// Returns the implementations that the library has chosen for the convolutions so far, for
   /// example "jit:avx512_core".
   [[nodiscard]] virtual std::vector<std::string> implementations() const = 0;
 
-  /// Returns the library's first error, kInternal.
+  /// Returns the first error of the library, with kInternal, or success.
   [[nodiscard]] virtual Result<> status() const = 0;
 
  protected:

@@ -7,7 +7,7 @@ namespace dlrun::trainer {
 void multiply(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k,
               const float* a, const float* b, float beta, float* c) {
   const auto size = [](std::size_t value) { return static_cast<dnnl_dim_t>(value); };
-  // The result only reports wrong sizes, and the sizes come from the model's own layers.
+  // Ignore the status: it only reports wrong sizes, and the layers compute correct sizes.
   static_cast<void>(dnnl_sgemm(ta == Transpose::kYes ? 'T' : 'N', tb == Transpose::kYes ? 'T' : 'N',
                                size(m), size(n), size(k), 1.0F, a,
                                size(ta == Transpose::kYes ? m : k), b,

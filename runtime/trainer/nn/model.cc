@@ -29,7 +29,7 @@ std::vector<std::string_view> words_of(std::string_view text) {
   return words;
 }
 
-/// Creates layers one after another; shape_ is the output shape of the last one.
+/// Creates layers one after another; shape_ is the output shape of the last layer.
 template <typename T>
 class Builder {
  public:
@@ -37,7 +37,7 @@ class Builder {
 
   [[nodiscard]] const ImageShape& shape() const { return shape_; }
 
-  /// Adds the first of the described layers. The layers after it decide how its weights are drawn.
+  /// Adds the first layer of `texts`. The layers after it decide how its weights are drawn.
   template <typename Text>
   Result<> add(std::span<const Text> texts, Layers<T>& layers) {
     std::size_t next = 1;
@@ -59,7 +59,7 @@ class Builder {
     words_ = words_of(text);
     if (words_.empty()) return fail(Errc::kUsage, "is empty");
     at_ = 1;
-    drawn_ = is_before_rectifier ? Initialisation::kHe : Initialisation::kGlorot;
+    initialisation_ = is_before_rectifier ? Initialisation::kHe : Initialisation::kGlorot;
     for (const Kind& kind : kKinds) {
       if (kind.word != words_.front()) continue;
       DLRUN_TRY((this->*kind.add)(layers));
@@ -73,6 +73,7 @@ class Builder {
                 near ? fmt::format("; did you mean '{}'?", *near) : "");
   }
 
+  /// Reads the next word as a whole number; `what` names it in the message.
   Result<std::size_t> number(std::string_view what) {
     const auto value = at_ < words_.size() ? parse_int(words_[at_]) : std::nullopt;
     if (!value || *value < 1 || *value > kWidest) {
@@ -82,7 +83,8 @@ class Builder {
     return static_cast<std::size_t>(*value);
   }
 
-  bool takes(std::string_view word) {
+  /// If the next word is `word`, reads it and returns true.
+  bool accept(std::string_view word) {
     if (at_ == words_.size() || words_[at_] != word) return false;
     ++at_;
     return true;
@@ -103,7 +105,7 @@ class Builder {
 
   Result<> dense(Layers<T>& layers) {
     DLRUN_TRY_ASSIGN(const auto outputs, number("its width"));
-    layers.push_back(make_dense<T>(shape_.size(), outputs, drawn_));
+    layers.push_back(make_dense<T>(shape_.size(), outputs, initialisation_));
     shape_ = {1, 1, outputs};
     return {};
   }
@@ -119,7 +121,7 @@ class Builder {
   Result<> convolution(std::size_t channels, bool is_depthwise, Layers<T>& layers) {
     DLRUN_TRY_ASSIGN(auto w, read_window(channels, 1));
     w.is_depthwise = is_depthwise;
-    layers.push_back(make_conv2d<T>(w, drawn_, !takes("nobias")));
+    layers.push_back(make_conv2d<T>(w, initialisation_, !accept("nobias")));
     shape_ = w.output;
     return {};
   }
@@ -129,10 +131,10 @@ class Builder {
   Result<Window> read_window(std::size_t channels, std::size_t stride) {
     DLRUN_TRY_ASSIGN(const auto size, number("the size of its window"));
     if (stride == 0) stride = size;
-    if (takes("stride")) {
+    if (accept("stride")) {
       DLRUN_TRY_ASSIGN(stride, number("its stride"));
     }
-    const bool is_same = takes("same");
+    const bool is_same = accept("same");
     if (is_same && size % 2 == 0) return fail(Errc::kUsage, "'same' needs a window of odd size");
     return window(size, stride, is_same ? size / 2 : 0, channels);
   }
@@ -145,7 +147,7 @@ class Builder {
   }
 
   Result<> average_pool(Layers<T>& layers) {
-    if (takes("all")) {
+    if (accept("all")) {
       layers.push_back(make_global_average_pool<T>(shape_));
       shape_ = {1, 1, shape_.channels};
       return {};
@@ -186,7 +188,7 @@ class Builder {
   }
 
   Result<> batchnorm(Layers<T>& layers) {
-    const bool is_synchronised = takes("sync");
+    const bool is_synchronised = accept("sync");
     layers.push_back(
         make_batchnorm<T>(shape_.height * shape_.width, shape_.channels, is_synchronised));
     return {};
@@ -199,10 +201,11 @@ class Builder {
         std::ranges::find_if(parts, [](std::string_view part) { return trim(part) == kShortcut; });
     const auto at = static_cast<std::size_t>(shortcut - parts.begin());
     Layers<T> inner;
-    DLRUN_TRY(way(std::span(parts).first(at), inner));
+    DLRUN_TRY(branch(std::span(parts).first(at), inner));
     const ImageShape after = std::exchange(shape_, before);
-    Layers<T> around;
-    if (shortcut != parts.end()) DLRUN_TRY(way(std::span(parts).subspan(at + 1), around));
+    Layers<T> shortcut_layers;
+    if (shortcut != parts.end())
+      DLRUN_TRY(branch(std::span(parts).subspan(at + 1), shortcut_layers));
     if (shape_ != after) {
       return fail(
           Errc::kUsage,
@@ -212,13 +215,13 @@ class Builder {
                                   : fmt::format("the shortcut's output, {} x {} x {}",
                                                 shape_.height, shape_.width, shape_.channels));
     }
-    layers.push_back(
-        make_residual<T>(before.size(), after.size(), std::move(inner), std::move(around)));
+    layers.push_back(make_residual<T>(before.size(), after.size(), std::move(inner),
+                                      std::move(shortcut_layers)));
     return {};
   }
 
   /// Adds the layers of one branch of a residual block.
-  Result<> way(std::span<const std::string_view> parts, Layers<T>& layers) {
+  Result<> branch(std::span<const std::string_view> parts, Layers<T>& layers) {
     if (parts.empty()) return fail(Errc::kUsage, "has no layer in it");
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (trim(parts[i]).starts_with(kResidual))
@@ -230,9 +233,9 @@ class Builder {
 
   ImageShape shape_;
   std::uint64_t dropouts_ = 0;
-  Initialisation drawn_ = Initialisation::kGlorot;  // of the current layer's weights
-  std::vector<std::string_view> words_;             // of the current layer
-  std::size_t at_ = 0;                              // index of the next word
+  Initialisation initialisation_ = Initialisation::kGlorot;  // of the current layer's weights
+  std::vector<std::string_view> words_;                      // of the current layer
+  std::size_t at_ = 0;                                       // index of the next word
 };
 
 template <typename T>
@@ -255,13 +258,13 @@ const std::array<typename Builder<T>::Kind, 13> Builder<T>::kKinds{{
 }  // namespace
 
 template <typename T>
-Result<Layers<T>> make_layers(std::span<const std::string> words, const ImageShape& input,
+Result<Layers<T>> make_layers(std::span<const std::string> layer_texts, const ImageShape& input,
                               std::size_t classes) {
   Layers<T> layers;
   Builder<T> builder(input);
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (auto added = builder.add(words.subspan(i), layers); !added) {
-      return fail(Errc::kUsage, "layer {}, '{}': {}", i + 1, printable(words[i]),
+  for (std::size_t i = 0; i < layer_texts.size(); ++i) {
+    if (auto added = builder.add(layer_texts.subspan(i), layers); !added) {
+      return fail(Errc::kUsage, "layer {}, '{}': {}", i + 1, printable(layer_texts[i]),
                   added.error().message);
     }
   }

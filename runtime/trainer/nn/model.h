@@ -1,5 +1,5 @@
 #pragma once
-// Creates layers from their description in text, as given in a spec.
+// Creates layers from texts that describe them, as in a spec's train.layers.
 
 #include <cstddef>
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace dlrun::trainer {
 
-/// Creates layers for images of the given shape. Each text in `words` describes one layer:
+/// Creates layers for images of the given shape. Each text in `layer_texts` describes one layer:
 ///
 ///   dense N                          conv2d CHANNELS SIZE [stride S] [same] [nobias]
 ///   relu | tanh | sigmoid | silu     depthwise SIZE [stride S] [same] [nobias]
@@ -21,28 +21,31 @@ namespace dlrun::trainer {
 ///   residual: LAYER; ... [; shortcut; LAYER; ...]
 ///
 /// 'same' pads so that a stride of 1 keeps height and width: convolutions pad with zeros, and
-/// maxpool ignores the padding. 'nobias' leaves the biases out, which a batchnorm would cancel.
-/// depthwise convolves each channel by itself. squeeze-excite scales each channel by a factor that
-/// two dense layers compute from the means of all channels, with N channels between them. 'avgpool
-/// all' gives the mean of each channel. The stride of a pool defaults to its size. dense flattens
-/// its input. batchnorm works per channel; with sync, over the samples of all ranks. A residual
-/// block adds the output of its layers to its input, or to the output of the layers after
-/// `shortcut`. The last layer must have `classes` outputs. Weights use He's scheme if a relu or
-/// silu follows, directly or after a batchnorm, else Glorot's. Fails with kUsage and names the
+/// maxpool ignores the padding. 'nobias' leaves out the biases, because a batchnorm after the layer
+/// cancels them. depthwise convolves each channel by itself. squeeze-excite scales each channel by
+/// a factor that two dense layers compute from the means of all channels, with N channels between
+/// them. 'avgpool all' gives the mean of each channel. The stride of a pool defaults to its size.
+/// dense flattens its input. batchnorm works per channel; with sync, over the samples of all ranks.
+/// A residual block adds the output of its layers to its input, or to the output of the layers
+/// after `shortcut`. The last layer must have `classes` outputs. Weights use He's scheme if a relu
+/// or silu follows, directly or after a batchnorm, else Glorot's. Fails with kUsage and names the
 /// layer (number and text) and the reason.
 template <typename T>
-[[nodiscard]] Result<Layers<T>> make_layers(std::span<const std::string> words,
+[[nodiscard]] Result<Layers<T>> make_layers(std::span<const std::string> layer_texts,
                                             const ImageShape& input, std::size_t classes);
 
-/// Returns the layers of a named model. Every model ends with a dense layer of `classes` outputs.
+/// Returns the texts of the layers of a named model, for make_layers(). Every model ends with a
+/// dense layer of `classes` outputs.
 /// - mlp: dense layers of the widths in `hidden`, with relu between them.
 /// - cnn: the network of Keras's mnist_cnn and Horovod's MNIST examples (conv2d 32 3, conv2d 64 3,
-///   maxpool 2, dropout 0.25, dense 128, dropout 0.5; relu after convolutions and dense).
+///   maxpool 2, dropout 0.25, dense 128, dropout 0.5, with relu after both convolutions and dense
+///   128).
 /// - resnet18: the 18 layers of He et al. 2016, table 1, for images of 25 to 32 pixels (first a 3x3
 ///   convolution of stride 1 and no maxpool, as used on CIFAR-10).
-/// - resnet50: the 50 layers of that table for images of any size. The stride of a block is in its
+/// - resnet50: the 50 layers of the same table, for images of any size. The stride of a block is in
+/// its
 ///   3x3 convolution, as in torchvision and others ("v1.5").
-/// - efficientnet-b0: Tan & Le 2019, table 1, as in torchvision, without its stochastic depth.
+/// - efficientnet-b0: Tan & Le 2019, table 1, as in torchvision, without the stochastic depth.
 ///
 /// Fails with kUsage for other names.
 [[nodiscard]] Result<std::vector<std::string>> named_model(const std::string& name,

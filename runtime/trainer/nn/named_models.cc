@@ -13,73 +13,74 @@
 namespace dlrun::trainer {
 namespace {
 
-using Words = std::vector<std::string>;
+using LayerTexts = std::vector<std::string>;
 
-template <typename... Word>
-void add(Words& words, const Word&... more) {
-  (words.emplace_back(more), ...);
+template <typename... Text>
+void add(LayerTexts& texts, const Text&... more) {
+  (texts.emplace_back(more), ...);
 }
 
-Words mlp(std::span<const std::size_t> hidden) {
-  Words words;
-  for (const std::size_t width : hidden) add(words, fmt::format("dense {}", width), "relu");
-  return words;
+LayerTexts mlp(std::span<const std::size_t> hidden) {
+  LayerTexts texts;
+  for (const std::size_t width : hidden) add(texts, fmt::format("dense {}", width), "relu");
+  return texts;
 }
 
-Words cnn(std::span<const std::size_t> /*hidden*/) {
+LayerTexts cnn(std::span<const std::size_t> /*hidden*/) {
   return {"conv2d 32 3",  "relu",    "conv2d 64 3", "relu", "maxpool 2",
           "dropout 0.25", "flatten", "dense 128",   "relu", "dropout 0.5"};
 }
 
-Words resnet18(std::span<const std::size_t> /*hidden*/) {
-  Words words{"conv2d 64 3 same", "batchnorm", "relu"};
+LayerTexts resnet18(std::span<const std::size_t> /*hidden*/) {
+  LayerTexts texts{"conv2d 64 3 same", "batchnorm", "relu"};
   for (const int channels : {64, 128, 256, 512}) {
     for (const bool is_smaller : {channels > 64, false}) {
-      words.push_back(fmt::format(
+      texts.push_back(fmt::format(
           "residual: conv2d {0} 3{1} same; batchnorm; relu; conv2d {0} 3 same; batchnorm", channels,
           is_smaller ? " stride 2" : ""));
       if (is_smaller)
-        words.back() += fmt::format("; shortcut; conv2d {} 1 stride 2; batchnorm", channels);
-      words.emplace_back("relu");
+        texts.back() += fmt::format("; shortcut; conv2d {} 1 stride 2; batchnorm", channels);
+      texts.emplace_back("relu");
     }
   }
-  add(words, "avgpool 4");
-  return words;
+  add(texts, "avgpool 4");
+  return texts;
 }
 
 /// Follows torchvision/models/resnet.py: Bottleneck, with the stride in the 3x3 convolution
 /// ("v1.5"), and resnet50's layers [3, 4, 6, 3].
-Words resnet50(std::span<const std::size_t> /*hidden*/) {
+LayerTexts resnet50(std::span<const std::size_t> /*hidden*/) {
   struct Stage {
     int channels, blocks, stride;
   };
-  Words words{"conv2d 64 7 stride 2 same nobias", "batchnorm", "relu", "maxpool 3 stride 2 same"};
+  LayerTexts texts{"conv2d 64 7 stride 2 same nobias", "batchnorm", "relu",
+                   "maxpool 3 stride 2 same"};
   for (const Stage& stage : {Stage{64, 3, 1}, {128, 4, 2}, {256, 6, 2}, {512, 3, 2}}) {
     for (int block = 0; block < stage.blocks; ++block) {
       const std::string stride =
           block == 0 && stage.stride > 1 ? fmt::format(" stride {}", stage.stride) : "";
-      words.push_back(fmt::format(
+      texts.push_back(fmt::format(
           "residual: conv2d {0} 1 nobias; batchnorm; relu; conv2d {0} 3{1} same nobias; batchnorm; "
           "relu; conv2d {2} 1 nobias; batchnorm",
           stage.channels, stride, 4 * stage.channels));
       if (block == 0) {
-        words.back() +=
+        texts.back() +=
             fmt::format("; shortcut; conv2d {} 1{} nobias; batchnorm", 4 * stage.channels, stride);
       }
-      words.emplace_back("relu");
+      texts.emplace_back("relu");
     }
   }
-  add(words, "avgpool all");
-  return words;
+  add(texts, "avgpool all");
+  return texts;
 }
 
 /// Follows torchvision/models/efficientnet.py: MBConv with the settings of efficientnet_b0, without
-/// its stochastic depth (which has no parameters).
-Words efficientnet_b0(std::span<const std::size_t> /*hidden*/) {
+/// the stochastic depth (which has no parameters).
+LayerTexts efficientnet_b0(std::span<const std::size_t> /*hidden*/) {
   struct Stage {
     int expansion, size, stride, channels, blocks;
   };
-  Words words{"conv2d 32 3 stride 2 same nobias", "batchnorm", "silu"};
+  LayerTexts texts{"conv2d 32 3 stride 2 same nobias", "batchnorm", "silu"};
   int inputs = 32;
   for (const Stage& stage : {Stage{1, 3, 1, 16, 1},
                              {6, 3, 2, 24, 2},
@@ -89,7 +90,7 @@ Words efficientnet_b0(std::span<const std::size_t> /*hidden*/) {
                              {6, 5, 2, 192, 4},
                              {6, 3, 1, 320, 1}}) {
     for (int block = 0; block < stage.blocks; ++block) {
-      Words layers;
+      LayerTexts layers;
       if (stage.expansion > 1) {
         add(layers, fmt::format("conv2d {} 1 nobias", inputs * stage.expansion), "batchnorm",
             "silu");
@@ -101,20 +102,20 @@ Words efficientnet_b0(std::span<const std::size_t> /*hidden*/) {
           fmt::format("conv2d {} 1 nobias", stage.channels), "batchnorm");
       // Only a block whose output has the shape of its input adds the input.
       if (is_smaller || inputs != stage.channels) {
-        words.insert(words.end(), layers.begin(), layers.end());
+        texts.insert(texts.end(), layers.begin(), layers.end());
       } else {
-        words.push_back("residual: " + join(layers, "; "));
+        texts.push_back("residual: " + join(layers, "; "));
       }
       inputs = stage.channels;
     }
   }
-  add(words, "conv2d 1280 1 nobias", "batchnorm", "silu", "avgpool all", "dropout 0.2");
-  return words;
+  add(texts, "conv2d 1280 1 nobias", "batchnorm", "silu", "avgpool all", "dropout 0.2");
+  return texts;
 }
 
 struct NamedModel {
   std::string_view name;
-  Words (*words)(std::span<const std::size_t> hidden);  // without the last layer
+  LayerTexts (*texts)(std::span<const std::size_t> hidden);  // without the last layer
 };
 constexpr std::array<NamedModel, 5> kModels{{{"mlp", mlp},
                                              {"cnn", cnn},
@@ -139,9 +140,9 @@ Result<std::vector<std::string>> named_model(const std::string& name,
                                              std::size_t classes) {
   for (const NamedModel& model : kModels) {
     if (model.name != name) continue;
-    Words words = model.words(hidden);
-    words.push_back(fmt::format("dense {}", classes));
-    return words;
+    LayerTexts texts = model.texts(hidden);
+    texts.push_back(fmt::format("dense {}", classes));
+    return texts;
   }
   return fail(Errc::kUsage, "--model {}: expected one of {}", printable(name), model_names());
 }

@@ -50,8 +50,8 @@ template <typename T>
 void Network<T>::plan_parts() {
   std::size_t widest = 0;
   for (const LayerPlan& plan : plans_) {
-    // Stop if adding up the parts' gradients would cost much compared with the layer's
-    // work on a single sample.
+    // Stop if adding up the gradients of the parts would take long compared with the layer's work
+    // on a single sample.
     const std::size_t own = first(parts_ + 1) - first(parts_);
     if (!plan.layer->goes_in_parts() || own > plan.width) break;
     widest = std::max(widest, plan.width);
@@ -61,8 +61,8 @@ void Network<T>::plan_parts() {
   if (part_samples_ >= max_batch_) parts_ = 0;
   if (parts_ == 0) return;
   part_gradients_ = Array<T>(kernels_, first(parts_));
-  // The last layer's delta comes from a layer that processes the whole batch. In place, it is also
-  // the delta of the layers before it.
+  // The delta of the last layer that works in parts comes from a layer that processes the whole
+  // batch. If that last layer works in place, its delta is also the delta of the layer before it.
   whole_delta_ = parts_ - 1;
   while (plans_[whole_delta_].is_in_place) --whole_delta_;
 }
@@ -120,7 +120,7 @@ void Network<T>::initialise(std::uint64_t seed) {
 }
 
 template <typename T>
-void Network<T>::keep_observed() {
+void Network<T>::update_running() {
   constexpr T kNew = T(0.1);
   kernels_.add_scaled(running_.data(), -kNew, running_.data(), running_.size());
   kernels_.add_scaled(running_.data(), kNew, observed().data(), running_.size());

@@ -1,6 +1,6 @@
 #pragma once
-// A sequence of layers and the arrays they work on: one flat array of parameters
-// and one of gradients.
+// A sequence of layers and the arrays on which they work: one flat array of parameters and one flat
+// array of gradients.
 
 #include <cstddef>
 #include <cstdint>
@@ -34,11 +34,11 @@ using AllocateFlat = std::function<FlatMemory(std::size_t parameters, std::size_
 template <typename T>
 class Network {
  public:
-  /// Takes layers in the order of computation; the first takes `inputs` elements per sample.
-  /// Allocates memory for batches of up to max_batch. The gradient array has `extra` elements more
-  /// than the parameter array, at its end: numbers that are summed together with the gradients.
-  /// After the end of both arrays, `padding` more elements are allocated. `allocate` provides the
-  /// memory of both arrays; by default `kernels` does.
+  /// `layers` are in the order of computation; the first layer reads `inputs` elements per sample.
+  /// Allocates memory for batches of up to max_batch samples. The gradient array has `extra`
+  /// elements after the gradients, for numbers that are summed together with the gradients, and
+  /// then the observed statistics. Both arrays have `padding` more elements at the end. `allocate`
+  /// provides the memory of both arrays; by default `kernels` does.
   Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs, std::size_t max_batch,
           std::size_t extra, std::size_t padding = 0, const AllocateFlat& allocate = {});
 
@@ -52,13 +52,14 @@ class Network {
   /// During training, adds this rank's share of the batch's statistics to observed().
   void forward(std::size_t n, const BatchInfo& batch = {});
 
-  /// Computes gradients() from output_gradient(), which the caller has filled with dL/doutput.
-  /// Goes through the layers in reverse order and calls layer_done(index) when a layer's
+  /// Computes gradients() from output_gradient(), which the caller has filled with dL/doutput, [n x
+  /// outputs]. Runs the layers in reverse order and calls layer_done(index) when a layer's
   /// gradients are final.
   void backward(std::size_t n, const std::function<void(std::size_t)>& layer_done);
 
-  /// Updates the running statistics with observed(), which must be summed over all ranks.
-  void keep_observed();
+  /// Updates the running statistics: keeps 0.9 of them and adds 0.1 of observed(), which the caller
+  /// must have summed over all ranks.
+  void update_running();
 
   [[nodiscard]] T* input() { return input_; }
   [[nodiscard]] const T* output() const { return plans_.back().output; }
@@ -80,7 +81,7 @@ class Network {
 
   [[nodiscard]] std::size_t layers() const { return plans_.size(); }
   [[nodiscard]] std::size_t max_batch() const { return max_batch_; }
-  /// Returns the index of a layer's first element in the flat arrays: it has
+  /// Returns the index of a layer's first element in the flat arrays: layer i has the elements
   /// [first(i), first(i + 1)).
   [[nodiscard]] std::size_t first(std::size_t layer) const {
     return layer < plans_.size() ? plans_[layer].first_parameter : parameter_count_;
@@ -154,7 +155,7 @@ class Network {
   Array<T> running_;
   Array<T> gradients_;
   std::vector<Array<T>> memory_;
-  Array<T> part_gradients_;  // of one part, for the layers that work in parts
+  Array<T> part_gradients_;  // of one part, for the layers that process the batch in parts
   T* input_ = nullptr;       // [max_batch x inputs]
   BatchInfo batch_;
 };

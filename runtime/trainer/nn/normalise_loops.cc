@@ -1,4 +1,4 @@
-// Compiled with -ffp-contract=off, like cpu_loops.cc.
+// This file is compiled with -ffp-contract=off, like cpu_loops.cc.
 
 #include "runtime/trainer/nn/normalise_loops.h"
 

@@ -14,19 +14,22 @@ void add_centred_sums(const float* x, const float* centre, std::size_t rows, std
 void add_centred_sums(const double* x, const double* centre, std::size_t rows, std::size_t channels,
                       double* sums);
 
-/// Adds dy and dy (x - mean) scale to sums, [2 x channels].
+/// Adds dy and dy (x - mean) scale to sums, [2 x channels]. x, dy: [rows x channels], statistics:
+/// [2 x channels].
 void add_backward_sums(const float* x, const float* dy, const float* statistics, std::size_t rows,
                        std::size_t channels, double* sums);
 void add_backward_sums(const double* x, const double* dy, const double* statistics,
                        std::size_t rows, std::size_t channels, double* sums);
 
-/// Computes y = (x - mean) scale gamma + beta, then max(y, 0) if with_relu.
+/// Computes y = (x - mean) scale gamma + beta, then max(y, 0) if with_relu. x, y: [rows x
+/// channels], statistics (mean, scale), parameters (gamma, beta): [2 x channels].
 void normalise(const float* x, const float* statistics, const float* parameters, std::size_t rows,
                std::size_t channels, bool with_relu, float* y);
 void normalise(const double* x, const double* statistics, const double* parameters,
                std::size_t rows, std::size_t channels, bool with_relu, double* y);
 
-/// Computes dx = gamma scale (dy - means[0] - (x - mean) scale means[1]).
+/// Computes dx = gamma scale (dy - m0 - (x - mean) scale m1), where m0 and m1 are the halves of
+/// `means`, [2 x channels]. x, dy, dx: [rows x channels].
 void normalise_backward(const float* x, const float* dy, const float* statistics,
                         const float* gamma, const float* means, std::size_t rows,
                         std::size_t channels, float* dx);

@@ -1,6 +1,6 @@
 #pragma once
-// Convolutions in double with plain loops, the tests' reference. Pooling uses the same functions
-// that visit windows and pixels.
+// Convolutions in double with plain loops, the tests' reference. The CPU's pooling
+// (cpu_layer_kernels.cc) uses this file's functions that visit windows and pixels.
 
 #include <algorithm>
 #include <cstddef>
@@ -43,7 +43,8 @@ void for_each_output(const Window& w, const Visit& visit) {
   }
 }
 
-/// The tests' reference, which follows the definition in layer_kernels.h.
+/// The convolutions that the tests use as reference. They follow the definitions in
+/// layer_kernels.h.
 struct PlainConvolutions {
   explicit PlainConvolutions(int /*threads*/) {}
 

@@ -8,18 +8,19 @@
 
 namespace dlrun::trainer {
 
-/// The matrix of the inputs under each window, for some images at a time.
+/// The matrix of the inputs under each window, for a group of images at a time.
 struct ProductConvolutions::Matrix {
   const Window& w;
   std::size_t n;
   int threads;
 
-  std::size_t rows = w.output.height * w.output.width;  // of an image
+  std::size_t rows = w.output.height * w.output.width;  // of one image
   std::size_t columns = w.size * w.size * w.input.channels;
   bool is_image = w.size == 1 && w.stride == 1 && w.padding == 0;
   std::size_t images = images_at_once();
 
-  /// Returns the number of images whose matrix has at most 8 MiB, in groups of equal size.
+  /// Returns the number of images in a group. The groups have equal sizes, and the matrix of a
+  /// group has at most 8 MiB, except if one image needs more.
   [[nodiscard]] std::size_t images_at_once() const {
     constexpr std::size_t kMostElements = std::size_t{2} << 20U;
     if (is_image) return n;
@@ -29,7 +30,7 @@ struct ProductConvolutions::Matrix {
   }
   [[nodiscard]] std::size_t scratch() const { return is_image ? 0 : images * rows * columns; }
 
-  /// Calls work(first, count) for groups of images.
+  /// Calls work(first, count) for each group of `count` images from image `first` on.
   template <typename Work>
   void for_each_group(const Work& work) const {
     for (std::size_t at = 0; at < n; at += images) work(at, std::min(images, n - at));
@@ -91,8 +92,9 @@ struct ProductConvolutions::Matrix {
   }
 };
 
-bool ProductConvolutions::takes(const Window& window) {
-  // With many output pixels the matrix is large, and with few channels the weights are small.
+bool ProductConvolutions::suits(const Window& window) {
+  // With many output pixels the copies into the matrix take long. With few channels the weights are
+  // small, so oneDNN's copies of them are short.
   constexpr std::size_t kLeastChannels = 64;
   constexpr std::size_t kMostPixels = 256;
   return !window.is_depthwise && window.input.channels >= kLeastChannels &&

@@ -21,16 +21,16 @@ std::size_t count_of(const std::vector<ParameterShape>& shapes) {
 /// arrays. Offsets into the workspace (output, its gradient, the layer's own workspace) are in
 /// elements per sample, offsets into parameters and statistics in elements.
 template <typename T>
-class Way {
+class Branch {
  public:
-  /// Offsets of a layer's parts. The constructor reads the first free offsets from `at` and
-  /// advances them.
+  /// Offsets of one layer's arrays in the block's arrays.
   struct Place {
     std::size_t output = 0, gradient = 0, workspace = 0, parameters = 0, statistics = 0;
     bool is_fused = false;  // a ReLU that the layer before it computes: Layer::fuses_relu()
   };
 
-  Way(Layers<T> layers, Place& at) : layers_(std::move(layers)) {
+  /// `at` holds the first free offsets of the block; the constructor advances them.
+  Branch(Layers<T> layers, Place& at) : layers_(std::move(layers)) {
     for (const auto& layer : layers_) {
       Place place = at;
       const Layer<T>* const before = places_.empty() ? nullptr : layers_[places_.size() - 1].get();
@@ -64,8 +64,8 @@ class Way {
     return x;
   }
 
-  /// Computes the gradient of the branch's input from dy and returns a pointer to it: dx, unless dx
-  /// is nullptr or the branch has no layers.
+  /// Computes the gradient of the branch's input from dy, in dx. Returns dx, or dy if the branch
+  /// has no layers. dx may be nullptr.
   const T* backward(const LayerCall<T>& call, const T* x, const T* dy, T* gradients, T* dx) const {
     for (std::size_t i = layers_.size(); i-- > 0;) {
       const T* input = i == 0 ? x : call.workspace + call.n * places_[i - 1].output;
@@ -100,8 +100,8 @@ class Residual final : public Layer<T> {
   Residual(std::size_t inputs, std::size_t outputs, Layers<T> inner, Layers<T> shortcut)
       : inputs_(inputs),
         outputs_(outputs),
-        inner_(std::move(inner), taken_),
-        shortcut_(std::move(shortcut), taken_) {}
+        inner_(std::move(inner), total_),
+        shortcut_(std::move(shortcut), total_) {}
 
   [[nodiscard]] std::string description() const override {
     std::string text = "residual (";
@@ -114,7 +114,7 @@ class Residual final : public Layer<T> {
   [[nodiscard]] std::size_t outputs() const override { return outputs_; }
   /// Returns the workspace of all layers and the gradients of both branches' inputs.
   [[nodiscard]] std::size_t workspace() const override {
-    return taken_.workspace + 2 * aligned_elements(inputs_);
+    return total_.workspace + 2 * aligned_elements(inputs_);
   }
   [[nodiscard]] bool fuses_relu() const override { return true; }
   [[nodiscard]] bool joins_ranks() const override {
@@ -149,7 +149,7 @@ class Residual final : public Layer<T> {
 
   void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients,
                 T* dx) const override {
-    T* const inputs = call.workspace + call.n * taken_.workspace;
+    T* const inputs = call.workspace + call.n * total_.workspace;
     const T* a = shortcut_.backward(call, x, dy, gradients, dx == nullptr ? nullptr : inputs);
     const T* b =
         inner_.backward(call, x, dy, gradients,
@@ -161,22 +161,23 @@ class Residual final : public Layer<T> {
   /// Calls visit(layer, place) for the layers of both branches, in the order of their parameters.
   template <typename Visit>
   void for_each(const Visit& visit) const {
-    for (const Way<T>* way : {&inner_, &shortcut_}) {
-      for (std::size_t i = 0; i < way->layers().size(); ++i)
-        visit(*way->layers()[i], way->place(i));
+    for (const Branch<T>* branch : {&inner_, &shortcut_}) {
+      for (std::size_t i = 0; i < branch->layers().size(); ++i)
+        visit(*branch->layers()[i], branch->place(i));
     }
   }
 
-  /// Returns list(layer) of all layers with their names in the block: "0.weight",
+  /// Returns the tensors list(layer) of all layers, with their names in the block: "0.weight",
   /// "shortcut.0.weight".
   template <typename List>
   [[nodiscard]] std::vector<ParameterShape> named(const List& list) const {
     std::vector<ParameterShape> all;
-    for (const Way<T>* way : {&inner_, &shortcut_}) {
-      for (std::size_t i = 0; i < way->layers().size(); ++i) {
-        for (ParameterShape& shape : list(*way->layers()[i]))
-          all.push_back({fmt::format("{}{}.{}", way == &inner_ ? "" : "shortcut.", i, shape.name),
-                         std::move(shape.shape)});
+    for (const Branch<T>* branch : {&inner_, &shortcut_}) {
+      for (std::size_t i = 0; i < branch->layers().size(); ++i) {
+        for (ParameterShape& shape : list(*branch->layers()[i]))
+          all.push_back(
+              {fmt::format("{}{}.{}", branch == &inner_ ? "" : "shortcut.", i, shape.name),
+               std::move(shape.shape)});
       }
     }
     return all;
@@ -184,11 +185,11 @@ class Residual final : public Layer<T> {
 
   std::size_t inputs_;
   std::size_t outputs_;
-  // The elements that both branches use of each array. Declared before the branches, because their
-  // constructors add to it.
-  typename Way<T>::Place taken_;
-  Way<T> inner_;
-  Way<T> shortcut_;
+  // The number of elements that both branches use of each array. Must be declared before the
+  // branches, because their constructors add to it.
+  typename Branch<T>::Place total_;
+  Branch<T> inner_;
+  Branch<T> shortcut_;
 };
 
 }  // namespace

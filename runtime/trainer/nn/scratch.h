@@ -1,5 +1,5 @@
 #pragma once
-// Memory for the intermediate results of an operation, kept for the next operation.
+// Memory for the intermediate results of an operation. The memory is kept for later operations.
 
 #include <cstddef>
 #include <cstdlib>
@@ -18,7 +18,7 @@ class Scratch {
     constexpr std::size_t kAlignment = 64;
     const std::size_t bytes = (count * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment;
     count_ = 0;
-    memory_.reset();  // before the allocation, so that old and new memory do not exist together
+    memory_.reset();  // first, so that old and new memory do not exist at the same time
     memory_.reset(static_cast<float*>(std::aligned_alloc(kAlignment, bytes)));
     if (memory_ == nullptr) return fail(Errc::kInternal, "no memory for {} bytes", bytes);
     count_ = count;

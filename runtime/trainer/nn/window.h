@@ -25,8 +25,8 @@ struct Window {
   ImageShape output;
   std::size_t size = 1;
   std::size_t stride = 1;
-  /// Places added on each side. A convolution reads zeros there, and a maximum ignores them. An
-  /// average pool has no padding (0).
+  /// Number of pixels added on each side. A convolution reads them as zeros, and a maximum ignores
+  /// them. An average pool has no padding (0).
   std::size_t padding = 0;
   /// True if a convolution has separate weights for each channel and does not mix channels; input
   /// and output then have the same number of channels.

@@ -1,6 +1,6 @@
-// All tiles of some images are transformed into 36 matrices [tiles x input channels]. Each is
-// multiplied with its matrix of transformed weights, [input channels x output channels], and the 36
-// products [tiles x output channels] are transformed back.
+// All tiles of some images are transformed into 36 matrices [tiles x input channels]. Each matrix
+// is multiplied with its matrix of transformed weights, [input channels x output channels], and the
+// 36 products [tiles x output channels] are transformed back.
 
 #include "runtime/trainer/nn/winograd_convolutions.h"
 
@@ -64,7 +64,7 @@ struct WinogradConvolutions::Tiles {
   std::size_t to_plane = plane_of(images * rows * columns * to.channels);
   std::size_t weight_plane = plane_of(from.channels * to.channels);
 
-  /// Calls work(first, count, tiles) for groups of images.
+  /// Calls work(first, tiles) for each group of images: the first image and the number of tiles.
   template <typename Work>
   void for_each_group(const Work& work) const {
     for (std::size_t at = 0; at < n; at += images) {
@@ -73,8 +73,8 @@ struct WinogradConvolutions::Tiles {
     }
   }
 
-  /// Calls work(image, row, column, tile) for `count` tiles, which begin with those of image
-  /// `first`: the pixel of the output where the tile begins, and the tile's index in the group.
+  /// Calls work(image, row, column, tile) for `count` tiles from the first tile of image `first`
+  /// on. (row, column) is the output pixel where the tile begins; `tile` is its index in the group.
   template <typename Work>
   void for_each_tile(int threads, std::size_t first, std::size_t count, const Work& work) const {
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
@@ -84,7 +84,7 @@ struct WinogradConvolutions::Tiles {
     }
   }
 
-  /// Transforms the inputs of a group's tiles.
+  /// Transforms the inputs of `count` tiles from image `first` on.
   void transform_inputs(int threads, std::size_t first, std::size_t count, const float* x,
                         float* transformed) const {
     const std::vector<float> zeros(from.channels);
@@ -98,7 +98,7 @@ struct WinogradConvolutions::Tiles {
   }
 };
 
-bool WinogradConvolutions::takes(const Window& window) {
+bool WinogradConvolutions::suits(const Window& window) {
   // With fewer channels the transforms take longer than the products. The transforms of the weights
   // pay off only if there are several tiles.
   constexpr std::size_t kLeastChannels = 64;

@@ -10,21 +10,23 @@
 namespace dlrun::trainer {
 
 /// Arrays have the layout of LayerKernels. Only one thread may use an object; the object itself
-/// uses `threads` threads. Fails with kInternal if out of memory.
+/// uses `threads` threads. Functions fail with kInternal if out of memory.
 class WinogradConvolutions {
  public:
   explicit WinogradConvolutions(int threads) : threads_(threads) {}
 
   /// Returns true if the algorithm supports the window and is faster for it than a direct sum.
-  [[nodiscard]] static bool takes(const Window& window);
+  [[nodiscard]] static bool suits(const Window& window);
   /// Returns true once a pass was computed.
   [[nodiscard]] bool is_used() const { return is_used_; }
 
-  /// Computes LayerKernels::convolve. bias: nullptr for zeros.
+  /// Computes LayerKernels::convolve.
   [[nodiscard]] Result<> forward(const Window& window, std::size_t n, const float* x,
                                  const float* w, const float* bias, bool with_relu, float* y);
+  /// Computes LayerKernels::convolve_backward_input.
   [[nodiscard]] Result<> backward_input(const Window& window, std::size_t n, const float* w,
                                         const float* dy, float* dx);
+  /// Computes dw of LayerKernels::convolve_backward_weights, without dbias.
   [[nodiscard]] Result<> backward_weights(const Window& window, std::size_t n, const float* x,
                                           const float* dy, float* dw);
 
@@ -32,8 +34,8 @@ class WinogradConvolutions {
   struct Tiles;
 
   /// Computes y (of shape tiles.to) as the convolution of x (of shape tiles.from), with zeros
-  /// outside of the image. is_backward: the weights of each pair of channels are flipped, and the
-  /// weights of an output channel are contiguous.
+  /// outside of the image. is_backward: w has the layout of the forward pass; this function reads
+  /// its 3 x 3 places in reverse order and exchanges input and output channels.
   [[nodiscard]] Result<> convolve(const Tiles& tiles, const float* x, const float* w,
                                   bool is_backward, float* y);
 

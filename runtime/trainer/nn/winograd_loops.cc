@@ -8,8 +8,8 @@
 namespace dlrun::trainer::loops {
 namespace {
 
-// The points +-p and +-q, and the factors in G: 1 / the product of a point's distances to the other
-// finite points.
+// The points +-p and +-q, and the factors in G. The factor of a point is 1 / the product of its
+// distances to the other finite points.
 constexpr float kP = 0.75F;
 constexpr float kQ = 1.5F;
 constexpr float kP2 = kP * kP;
@@ -130,28 +130,28 @@ template <typename From, typename To>
   }
 }
 
-/// Computes the two products of the transform M x M^T, for all channels. x: [kFrom x kFrom], the
-/// result: [kTo x kTo]. from(i, k) and to(i, k) return the address of element i of channel k, and
-/// one_way multiplies M with a vector.
-template <std::size_t kFrom, std::size_t kTo, typename From, typename To, typename OneWay>
-[[gnu::always_inline]] inline void both_ways(std::size_t channels, const From& from, const To& to,
-                                             const OneWay& one_way) {
+/// Computes the transform M x M^T for all channels, with M from both sides. x: [kFrom x kFrom], the
+/// result: [kTo x kTo]. from(i, k) and to(i, k) return the address of element i of channel k.
+/// one_side(from, to) multiplies M with a vector.
+template <std::size_t kFrom, std::size_t kTo, typename From, typename To, typename OneSide>
+[[gnu::always_inline]] inline void on_both_sides(std::size_t channels, const From& from,
+                                                 const To& to, const OneSide& one_side) {
   for (std::size_t k = 0; k < channels; k += kLanes) {
     alignas(64) float half[kTo * kFrom][kLanes];
     for (std::size_t j = 0; j < kFrom; ++j) {
-      one_way(
+      one_side(
           [&](std::size_t i) __attribute__((always_inline)) { return from(i * kFrom + j, k); },
           [&](std::size_t i) __attribute__((always_inline)) { return half[i * kFrom + j]; });
     }
     for (std::size_t i = 0; i < kTo; ++i) {
-      one_way(
+      one_side(
           [&](std::size_t j) __attribute__((always_inline)) { return half[i * kFrom + j]; },
           [&](std::size_t j) __attribute__((always_inline)) { return to(i * kTo + j, k); });
     }
   }
 }
 
-#define DLRUN_ONE_WAY(function)                                                   \
+#define DLRUN_ONE_SIDE(function)                                                  \
   [](const auto& part_from, const auto& part_to) __attribute__((always_inline)) { \
     function(part_from, part_to);                                                 \
   }
@@ -160,41 +160,41 @@ template <std::size_t kFrom, std::size_t kTo, typename From, typename To, typena
 
 DLRUN_EACH_ISA void winograd_weights(const float* w, std::size_t pairs, bool is_flipped,
                                      std::size_t plane, float* transformed) {
-  both_ways<3, 6>(
+  on_both_sides<3, 6>(
       pairs, [=](std::size_t i, std::size_t k) { return w + (is_flipped ? 8 - i : i) * pairs + k; },
       [=](std::size_t i, std::size_t k) { return transformed + i * plane + k; },
-      DLRUN_ONE_WAY(weights_of));
+      DLRUN_ONE_SIDE(weights_of));
 }
 
 DLRUN_EACH_ISA void winograd_inputs(const TileInputs& x, std::size_t channels, std::size_t plane,
                                     float* transformed) {
-  both_ways<6, 6>(
+  on_both_sides<6, 6>(
       channels, [&](std::size_t i, std::size_t k) { return x[i] + k; },
       [=](std::size_t i, std::size_t k) { return transformed + i * plane + k; },
-      DLRUN_ONE_WAY(inputs_of));
+      DLRUN_ONE_SIDE(inputs_of));
 }
 
 DLRUN_EACH_ISA void winograd_outputs(const float* transformed, std::size_t channels,
                                      std::size_t plane, const TileOutputs& y) {
-  both_ways<6, 4>(
+  on_both_sides<6, 4>(
       channels, [=](std::size_t i, std::size_t k) { return transformed + i * plane + k; },
-      [&](std::size_t i, std::size_t k) { return y[i] + k; }, DLRUN_ONE_WAY(outputs_of));
+      [&](std::size_t i, std::size_t k) { return y[i] + k; }, DLRUN_ONE_SIDE(outputs_of));
 }
 
 DLRUN_EACH_ISA void winograd_slopes(const TileSlopes& dy, std::size_t channels, std::size_t plane,
                                     float* transformed) {
-  both_ways<4, 6>(
+  on_both_sides<4, 6>(
       channels, [&](std::size_t i, std::size_t k) { return dy[i] + k; },
       [=](std::size_t i, std::size_t k) { return transformed + i * plane + k; },
-      DLRUN_ONE_WAY(slopes_of));
+      DLRUN_ONE_SIDE(slopes_of));
 }
 
 DLRUN_EACH_ISA void winograd_weight_gradients(const float* transformed, std::size_t pairs,
                                               std::size_t plane, float* dw) {
-  both_ways<6, 3>(
+  on_both_sides<6, 3>(
       pairs, [=](std::size_t i, std::size_t k) { return transformed + i * plane + k; },
       [=](std::size_t i, std::size_t k) { return dw + i * pairs + k; },
-      DLRUN_ONE_WAY(weight_gradients_of));
+      DLRUN_ONE_SIDE(weight_gradients_of));
 }
 
 DLRUN_EACH_ISA void add_bias(const float* bias, std::size_t rows, std::size_t channels,

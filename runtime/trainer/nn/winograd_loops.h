@@ -9,8 +9,8 @@
 // a direct sum gives 5e-7.
 //
 // A transformed tile is 36 vectors of channels, each in its own plane: element p of channel k is
-// transformed[p * plane + k]. A tile's pixels are passed as one pointer per pixel, to the pixel's
-// channels.
+// transformed[p * plane + k]. A tile's pixels are passed as one pointer per pixel, which points to
+// the pixel's channels. All numbers are float32. Arrays do not overlap.
 
 #include <array>
 #include <cstddef>
@@ -28,8 +28,8 @@ using TileInputs = std::array<const float*, kPlanes>;
 using TileOutputs = std::array<float*, kTile * kTile>;
 using TileSlopes = std::array<const float*, kTile * kTile>;
 
-/// Computes transformed = G w G^T for each pair of channels. w: [3 x 3 x pairs]; is_flipped: the
-/// places of the weights are read in reverse order, for the gradient of the inputs.
+/// Computes transformed = G w G^T for each pair of channels. w: [3 x 3 x pairs]. With is_flipped,
+/// reads the 3 x 3 places in reverse order, for the gradient of the inputs.
 void winograd_weights(const float* w, std::size_t pairs, bool is_flipped, std::size_t plane,
                       float* transformed);
 /// Computes transformed = B^T x B of a tile. Pixels outside of the image point to zeros.
@@ -42,12 +42,12 @@ void winograd_outputs(const float* transformed, std::size_t channels, std::size_
 /// Computes transformed = A dy A^T of a tile: the gradient through winograd_outputs.
 void winograd_slopes(const TileSlopes& dy, std::size_t channels, std::size_t plane,
                      float* transformed);
-/// Computes dw = G^T transformed G: the gradient through winograd_weights.
+/// Computes dw = G^T transformed G, [3 x 3 x pairs]: the gradient through winograd_weights.
 void winograd_weight_gradients(const float* transformed, std::size_t pairs, std::size_t plane,
                                float* dw);
 
-/// Computes y = y + bias for each row of channels, then max(y, 0) if with_relu. bias: nullptr for
-/// zeros.
+/// Computes y = y + bias for each row of channels, then max(y, 0) if with_relu. bias: [channels],
+/// or nullptr for zeros; y: [rows x channels].
 void add_bias(const float* bias, std::size_t rows, std::size_t channels, bool with_relu, float* y);
 
 }  // namespace dlrun::trainer::loops

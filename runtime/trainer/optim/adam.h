@@ -8,11 +8,12 @@
 
 namespace dlrun::trainer {
 
-/// Adam (Kingma & Ba 2015, Algorithm 1, with epsilon outside the bias correction as in section 2):
+/// Adam (Kingma & Ba 2015, Algorithm 1, with epsilon outside the bias correction as in section 2).
+/// In step t, counted from 1, for parameter p with gradient g and moments m and v, in place:
 ///   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2,
 ///   p = p - lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon).
-/// AdamW (Loshchilov & Hutter 2019, Algorithm 2) subtracts lr * weight decay * p from the parameter
-/// instead of adding the decay to the gradient.
+/// Adam first adds weight decay * p to g. AdamW (Loshchilov & Hutter 2019, Algorithm 2) instead
+/// subtracts lr * weight decay * p from the parameter.
 template <typename T>
 struct AdamFormula {
   T beta1;
@@ -20,8 +21,10 @@ struct AdamFormula {
   T rate;  ///< learning rate / (1 - beta1^t)
   T root;  ///< 1 / sqrt(1 - beta2^t)
   T epsilon;
-  T weight_decay;  ///< Adam, L2: weight_decay * parameter is added to the gradient
-  /// AdamW, decoupled: the parameter is first multiplied by keep = 1 - learning rate * weight decay
+  /// For Adam (L2): weight_decay * parameter is added to the gradient. 0 for AdamW.
+  T weight_decay;
+  /// For AdamW (decoupled): the parameter is first multiplied by keep, 1 - learning rate * weight
+  /// decay. 1 for Adam.
   T keep;
   T gradient_scale;  ///< the gradient is first multiplied by this
 
@@ -41,6 +44,7 @@ struct AdamFormula {
 
 namespace dlrun::trainer {
 
+/// Adam, or AdamW if the weight decay is decoupled.
 template <typename T, bool kIsDecoupled>
 class AdamRule final : public Optimizer<T> {
  public:

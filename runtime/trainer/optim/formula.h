@@ -15,12 +15,12 @@
 
 namespace dlrun::trainer {
 
-/// The arrays of an update: `count` elements each, on the same device.
+/// The arrays of an update: [count] each, on the same device.
 template <typename T>
 struct UpdateArrays {
   T* parameters = nullptr;
   T* gradients = nullptr;  ///< a formula may overwrite them
-  T* first = nullptr;      ///< state arrays; nullptr: the update has no such array
+  T* first = nullptr;      ///< first state array; nullptr if the update has none, like `second`
   T* second = nullptr;
   std::size_t count = 0;
 
@@ -38,7 +38,7 @@ constexpr bool kTakesStates = kStates == 0   ? std::is_invocable_v<const Formula
                               : kStates == 1 ? std::is_invocable_v<const Formula&, T&, T&, T&>
                                              : std::is_invocable_v<const Formula&, T&, T&, T&, T&>;
 
-/// Applies the formula to element i.
+/// Applies the formula to element i of the arrays, in place.
 template <int kStates, typename Formula, typename T>
 DLRUN_HOST_DEVICE inline void update_element(const Formula& formula, const UpdateArrays<T>& arrays,
                                              std::size_t i) {

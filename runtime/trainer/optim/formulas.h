@@ -1,5 +1,6 @@
 #pragma once
-// All formulas. Devices compile an update for each of them. nvcc compiles this file as C++17.
+// The list of all formulas. Each device compiles an update loop for each formula. nvcc compiles
+// this file as C++17.
 
 #include <variant>
 
@@ -14,8 +15,8 @@ namespace dlrun::trainer {
 template <typename T>
 using AnyFormula = std::variant<AdamFormula<T>, LambFormula<T>, RmspropFormula<T>, SgdFormula<T>>;
 
-/// The formula of one update, with its coefficients. This is a separate type, so that nn/kernels.h
-/// can declare it.
+/// The formula of one update, with its coefficients. It is a struct, and not an alias of
+/// AnyFormula, so that nn/kernels.h can declare it without this file.
 template <typename T>
 struct Update : AnyFormula<T> {
   using Base = AnyFormula<T>;

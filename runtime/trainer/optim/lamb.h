@@ -7,10 +7,11 @@
 
 namespace dlrun::trainer {
 
-/// The direction u, which LAMB (You et al. 2020, Algorithm 2) then scales per layer:
+/// Computes the direction u, which LAMB (You et al. 2020, Algorithm 2) then scales per layer. In
+/// step t, counted from 1, for parameter p with gradient g and moments m and v:
 ///   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2,
 ///   u = (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) + weight_decay p.
-/// u replaces g; the parameters do not change.
+/// u replaces g in the array of gradients; the parameters do not change.
 template <typename T>
 struct LambFormula {
   T beta1;
@@ -18,7 +19,7 @@ struct LambFormula {
   T mean;  ///< 1 / (1 - beta1^t)
   T root;  ///< 1 / sqrt(1 - beta2^t)
   T epsilon;
-  T weight_decay;    ///< decoupled: part of the direction
+  T weight_decay;    ///< decoupled: weight_decay * parameter is a part of the direction
   T gradient_scale;  ///< the gradient is first multiplied by this
 
   DLRUN_HOST_DEVICE void operator()(T p, T& g_then_u, T& m, T& v) const {

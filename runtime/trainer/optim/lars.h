@@ -1,5 +1,5 @@
 #pragma once
-// LARS: layer-wise learning rates for descent with momentum. It uses the formula of SGD.
+// LARS: layer-wise learning rates for descent with momentum. Uses the formula of SGD.
 
 #include <cmath>
 
@@ -10,7 +10,7 @@ namespace dlrun::trainer {
 
 /// Layer-wise adaptive rate scaling (You, Gitman & Ginsburg 2017, Algorithm 1). A weight w with
 /// gradient g has the rate lr * trust * |w| / (|g| + weight_decay |w|). Biases and scales have the
-/// rate lr and do not decay, as in the authors' training.
+/// rate lr and no weight decay, as in the authors' training.
 template <typename T>
 class Lars final : public Optimizer<T> {
  public:
@@ -46,7 +46,7 @@ class Lars final : public Optimizer<T> {
 
  private:
   [[nodiscard]] double local_rate(double weight_norm, double gradient_norm) const {
-    // A rate of 0 would keep a tensor of zeros at zero.
+    // A tensor of zeros would have the rate 0 and stay at zero.
     if (weight_norm == 0 || gradient_norm == 0) return 1;
     return options_.trust * weight_norm / (gradient_norm + *options_.weight_decay * weight_norm);
   }

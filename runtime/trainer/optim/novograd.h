@@ -1,6 +1,6 @@
 #pragma once
-// NovoGrad: descent with momentum on gradients that are normalised layer by layer. It uses the
-// formula of SGD.
+// NovoGrad: descent with momentum on gradients that are normalised layer by layer. Uses the formula
+// of SGD.
 
 #include <cmath>
 
@@ -10,8 +10,8 @@
 namespace dlrun::trainer {
 
 /// NovoGrad (Ginsburg et al. 2019, "Stochastic Gradient Methods with Layer-wise Adaptive Moments",
-/// Algorithm 1), in the form of NVIDIA's implementation (NeMo, without gradient averaging). For
-/// each tensor, weights and biases alike:
+/// Algorithm 1), as NVIDIA implements it (NeMo, without gradient averaging). For each tensor, also
+/// for biases and scales:
 ///   v = |g|^2 if v is 0, else beta2 v + (1 - beta2) |g|^2,
 ///   m = beta1 m + g / (sqrt(v) + epsilon) + weight_decay p,
 ///   p = p - lr m.
@@ -29,7 +29,7 @@ class Novograd final : public Optimizer<T> {
   [[nodiscard]] bool needs_whole_tensors() const override { return true; }
 
   void step(Kernels<T>& kernels, const Slice<T>& slice, const StepInfo& info) const override {
-    const std::vector<T> v = new_second_moments(kernels, slice, info.gradient_scale);
+    const std::vector<T> v = update_second_moments(kernels, slice, info.gradient_scale);
     for (std::size_t i = 0; i < slice.tensors.size(); ++i) {
       const TensorPart& part = slice.tensors[i];
       const double divisor = std::sqrt(static_cast<double>(v[i])) + *options_.epsilon;
@@ -48,10 +48,10 @@ class Novograd final : public Optimizer<T> {
   }
 
  private:
-  /// Updates v on the device and returns it. v is rounded to T before its use, so that a step after
-  /// a checkpoint has the same bits.
-  std::vector<T> new_second_moments(Kernels<T>& kernels, const Slice<T>& slice,
-                                    double gradient_scale) const {
+  /// Updates v on the device and returns v, [tensors]. Rounds v to T before the step uses it, so
+  /// that a run that resumes from a checkpoint gets the same bits.
+  std::vector<T> update_second_moments(Kernels<T>& kernels, const Slice<T>& slice,
+                                       double gradient_scale) const {
     std::vector<double> squares(slice.tensors.size());
     kernels.sums_of_squares(slice.gradients, slice.tensors, squares.data());
     std::vector<T> v(slice.tensors.size());

@@ -11,7 +11,7 @@
 namespace dlrun::trainer {
 namespace {
 
-/// The values of options that a user has not set.
+/// An optimizer's values for the options that the user has not set.
 struct Defaults {
   double momentum = 0;
   double weight_decay = 0;

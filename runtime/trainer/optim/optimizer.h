@@ -17,17 +17,19 @@
 
 namespace dlrun::trainer {
 
-/// An option that is not set has the optimizer's own default; see --help and resolve().
+/// Options of an optimizer. resolve() replaces an option that is not set by the optimizer's
+/// default; --help lists the defaults.
 struct OptimizerOptions {
   std::string name = "adam";
   std::optional<double> momentum = {};  ///< for sgd, nesterov, rmsprop, lars
-  /// L2 for sgd, nesterov, rmsprop, adam, lars; decoupled for adamw, lamb, novograd
+  /// Added to the gradient (L2) for sgd, nesterov, rmsprop, adam and lars; decoupled from the
+  /// gradient for adamw, lamb and novograd.
   std::optional<double> weight_decay = {};
-  std::optional<double> beta1 = {};  ///< for adam, adamw, lamb, novograd, like beta2
-  std::optional<double> beta2 = {};
+  std::optional<double> beta1 = {};    ///< for adam, adamw, lamb, novograd
+  std::optional<double> beta2 = {};    ///< for adam, adamw, lamb, novograd
   std::optional<double> epsilon = {};  ///< for adam, adamw, lamb, novograd, rmsprop
-  double alpha = 0.99;                 ///< for rmsprop
-  double trust = 0.001;                ///< for lars
+  double alpha = 0.99;                 ///< for rmsprop: factor of the old mean square
+  double trust = 0.001;                ///< for lars: trust coefficient
 
   friend bool operator==(const OptimizerOptions&, const OptimizerOptions&) = default;
 };
@@ -36,7 +38,8 @@ struct OptimizerOptions {
 struct TensorPart {
   std::size_t begin = 0;
   std::size_t count = 0;
-  /// False for a bias or a scale. lars and lamb decay only weights and give each its own rate.
+  /// False for a bias or a scale. lars and lamb apply weight decay only to weights, and give each
+  /// weight tensor its own rate.
   bool is_weight = true;
 };
 
@@ -91,7 +94,8 @@ class Optimizer {
   /// then contain whole tensors.
   [[nodiscard]] virtual bool needs_whole_tensors() const { return false; }
 
-  /// Does one step in place. An empty slice does nothing. Only the device can fail (kernels.h).
+  /// Does one step in place. An empty slice does nothing. Errors of the device are returned by
+  /// Kernels::synchronise().
   virtual void step(Kernels<T>& kernels, const Slice<T>& slice, const StepInfo& info) const = 0;
 
  protected:

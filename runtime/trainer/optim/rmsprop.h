@@ -7,13 +7,15 @@
 
 namespace dlrun::trainer {
 
-/// RMSprop (Tieleman & Hinton 2012, lecture 6.5):
+/// RMSprop (Tieleman & Hinton 2012, lecture 6.5). For parameter p with gradient g and mean square
+/// v, in place:
 ///   v = alpha v + (1 - alpha) g^2,  p = p - lr g / (sqrt(v) + epsilon).
-/// With a second state array, momentum acts on the scaled gradient (Graves 2013, eq. 38-45, without
-/// its mean of gradients).
+/// With a second state array, momentum acts on the scaled gradient (Graves 2013, eq. 38-45, but
+/// without the mean of the gradients):
+///   velocity = momentum velocity + g / (sqrt(v) + epsilon),  p = p - lr velocity.
 template <typename T>
 struct RmspropFormula {
-  T rate;
+  T rate;   ///< learning rate
   T alpha;  ///< factor of the old mean square
   T epsilon;
   T momentum;

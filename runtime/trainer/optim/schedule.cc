@@ -25,9 +25,9 @@ double learning_rate(const Schedule& schedule, double done) {
     case LrDecay::kCosine:
       return peak * (1 + std::cos(std::numbers::pi * at)) / 2;
     case LrDecay::kStep: {
-      const auto fallen = std::upper_bound(schedule.steps.begin(), schedule.steps.end(), done) -
-                          schedule.steps.begin();
-      return peak * std::pow(schedule.step_factor, static_cast<double>(fallen));
+      const auto reductions = std::upper_bound(schedule.steps.begin(), schedule.steps.end(), done) -
+                              schedule.steps.begin();
+      return peak * std::pow(schedule.step_factor, static_cast<double>(reductions));
     }
     case LrDecay::kPolynomial:
       return peak * std::pow(1 - at, schedule.power);

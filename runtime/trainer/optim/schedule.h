@@ -1,40 +1,43 @@
 #pragma once
-// The learning rate over a run. Time is counted in epochs, independent of batch and world size.
+// The learning rate over a run. Time is counted in epochs, so that a schedule does not depend on
+// batch and world size.
 
 #include <vector>
 
 namespace dlrun::trainer {
 
-/// The growth of the learning rate with the number of ranks, and thus with the global batch.
+/// The factor of the learning rate for a number of ranks (size), and thus for the global batch.
 enum class LrScaling {
   kNone,
   kLinear,  ///< times size (Goyal et al. 2017, section 2.1)
   kSqrt,    ///< times sqrt(size) (Krizhevsky 2014, section 5)
 };
 
+/// The decay of the learning rate after the warmup.
 enum class LrDecay {
   kConstant,
   kLinear,  ///< to 0 at the last step
   kCosine,  ///< half a cosine to 0 at the last step (Loshchilov & Hutter 2017, without restarts)
   kStep,    ///< times step_factor at each epoch of steps (Goyal et al. 2017, section 5.1)
-  kPolynomial,  ///< (1 - t)^power, to 0 at the last step (You et al. 2017, section 5)
+  kPolynomial,  ///< times (1 - t)^power, to 0 at the last step (You et al. 2017, section 5)
 };
 
 struct Schedule {
   double base = 1e-3;  ///< the learning rate of one rank
   LrScaling scaling = LrScaling::kNone;
   LrDecay decay = LrDecay::kConstant;
-  /// Length of the warmup in epochs. The rate grows linearly from base to the scaled rate (Goyal et
-  /// al. 2017, section 2.2); without scaling, from 0 to base.
+  /// Length of the warmup in epochs. During the warmup the rate grows linearly from base to the
+  /// scaled rate (Goyal et al. 2017, section 2.2); without scaling, from 0 to base.
   double warmup_epochs = 0;
   double epochs = 1;          ///< epochs that every rank runs; > 0
   int size = 1;               ///< number of ranks
   std::vector<double> steps;  ///< epochs at which kStep reduces the rate, ascending
-  double step_factor = 0.1;
-  double power = 2;  ///< for kPolynomial
+  double step_factor = 0.1;   ///< for kStep
+  double power = 2;           ///< for kPolynomial
 };
 
-/// Returns the learning rate after `done` epochs, 0 <= done < epochs.
+/// Returns the learning rate after `done` epochs, 0 <= done < epochs. For decay, t runs from 0 at
+/// the end of the warmup to 1 at the end of the run.
 [[nodiscard]] double learning_rate(const Schedule& schedule, double done);
 
 }  // namespace dlrun::trainer

@@ -5,10 +5,12 @@
 
 namespace dlrun::trainer {
 
-/// Without state, plain descent: p = p - lr g. With a velocity, momentum (Polyak 1964) in the form
-/// of Sutskever et al. 2013, which keeps the learning rate outside the velocity:
+/// Updates parameter p with gradient g in place. Without state this is plain descent: p = p - lr g.
+/// With a velocity it is momentum (Polyak 1964) as PyTorch writes it, with the learning rate
+/// outside the velocity:
 ///   velocity = momentum velocity + g,  p = p - lr velocity.
-/// Nesterov's momentum, as frameworks write it:
+/// Nesterov's momentum (Sutskever et al. 2013, section 2) as PyTorch writes it, with the same
+/// velocity:
 ///   p = p - lr (g + momentum velocity).
 /// LARS (You et al. 2017, Algorithm 1):
 ///   velocity = momentum velocity + lr * local rate * g,  p = p - velocity.
@@ -18,9 +20,11 @@ struct SgdFormula {
   T momentum;            ///< factor of the old velocity
   T weight_decay;        ///< L2: weight_decay * parameter is added to the gradient
   T gradient_scale = 1;  ///< the gradient is first multiplied by this
-  T inner_rate = 1;   ///< for LARS: the layer's rate, a factor inside the velocity; rate is then 1
-  T of_gradient = 0;  ///< direction = of_gradient * gradient + of_velocity * velocity;
-  T of_velocity = 1;  ///< 0 and 1 for momentum, 1 and momentum for Nesterov
+  T inner_rate = 1;  ///< for LARS: the layer's rate, a factor inside the velocity; rate is then 1
+  /// direction = gradient_weight * gradient + velocity_weight * velocity. The weights are 0 and 1
+  /// for momentum, 1 and momentum for Nesterov.
+  T gradient_weight = 0;
+  T velocity_weight = 1;
 
   DLRUN_HOST_DEVICE void operator()(T& p, T g) const {
     p -= rate * (gradient_scale * g + weight_decay * p);
@@ -29,7 +33,7 @@ struct SgdFormula {
   DLRUN_HOST_DEVICE void operator()(T& p, T g, T& velocity) const {
     g = gradient_scale * g + weight_decay * p;
     velocity = momentum * velocity + inner_rate * g;
-    p -= rate * (of_gradient * g + of_velocity * velocity);
+    p -= rate * (gradient_weight * g + velocity_weight * velocity);
   }
 };
 
@@ -41,7 +45,8 @@ struct SgdFormula {
 
 namespace dlrun::trainer {
 
-template <typename T, bool kLooksAhead>
+/// Descent, with momentum if momentum is not 0.
+template <typename T, bool kIsNesterov>
 class SgdRule final : public Optimizer<T> {
  public:
   explicit SgdRule(const OptimizerOptions& options) : options_(options) {}
@@ -58,9 +63,9 @@ class SgdRule final : public Optimizer<T> {
         .weight_decay = static_cast<T>(*options_.weight_decay),
         .gradient_scale = static_cast<T>(info.gradient_scale),
     };
-    if constexpr (kLooksAhead) {
-      formula.of_gradient = 1;
-      formula.of_velocity = formula.momentum;
+    if constexpr (kIsNesterov) {
+      formula.gradient_weight = 1;
+      formula.velocity_weight = formula.momentum;
     }
     kernels.update(formula, slice.arrays());
   }

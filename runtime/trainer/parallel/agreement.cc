@@ -29,7 +29,7 @@ Hash blake2b(std::span<const std::uint8_t> bytes) {
 }  // namespace
 
 Result<> agree(Communicator& communicator, std::string_view host, const Result<>& mine) {
-  if (communicator.size() == 1) return mine;  // with one rank the message need not name it
+  if (communicator.size() == 1) return mine;  // with one rank, the message need not name the rank
   constexpr std::int64_t kNobody = std::numeric_limits<std::int64_t>::max();
   std::int64_t failed = mine ? kNobody : communicator.rank();
   DLRUN_TRY(communicator.all_reduce(std::span(&failed, 1), ReduceOp::kMin));

@@ -15,16 +15,16 @@ namespace dlrun::trainer {
 
 /// Exchanges every rank's result and returns a common one: success if all ranks succeeded, else the
 /// error of the lowest failed rank with "rank R on HOST: " before its message. The result is equal
-/// on every rank. `host` is this rank's host name.
+/// on every rank. With one rank, returns `mine` unchanged. `host` is this rank's host name.
 [[nodiscard]] Result<> agree(Communicator& communicator, std::string_view host,
                              const Result<>& mine);
 
-/// The rank whose error agree() returned, and its message without the rank.
+/// The rank whose error agree() returned, and the error's message without rank and host.
 struct AgreedError {
   int rank = 0;
-  std::string words;
+  std::string message;
 };
-/// Splits a message that agree() has made; returns nothing for other errors.
+/// Splits the message of an error that agree() returned; returns nothing for other errors.
 [[nodiscard]] std::optional<AgreedError> agreed_error(const Error& error);
 
 /// Returns the BLAKE2b-256 hash of bytes as 64 hex digits if it is equal on all ranks. Otherwise

@@ -1,5 +1,6 @@
 // Every rank gets the sum of all gradients and updates all parameters. The all-reduce of a bucket
-// starts when its layers are done, while backward continues; update() waits once.
+// starts when the gradients of its layers are final, while backward continues. update() waits for
+// all buckets.
 
 #include "runtime/trainer/parallel/exchange_steps.h"
 #include "runtime/trainer/parallel/gradient_exchange.h"

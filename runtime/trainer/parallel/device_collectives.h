@@ -1,6 +1,5 @@
 #pragma once
-// Collectives on arrays in kernels' memory, even if this is GPU memory and the backend cannot read
-// it.
+// Collectives on arrays in kernels' memory, also for GPU memory that the backend cannot read.
 
 #include <span>
 #include <vector>
@@ -19,7 +18,8 @@ namespace dlrun::trainer {
          communicator.name() == "single";
 }
 
-/// Copies the root's array, in kernels' memory, to every rank.
+/// Copies the root's array, in kernels' memory, to the arrays of all ranks, which have the same
+/// size.
 [[nodiscard]] Result<> broadcast_array(Communicator& communicator, Kernels<float>& kernels,
                                        std::span<float> array, int root);
 

@@ -11,7 +11,8 @@
 //
 // Only rank 0 writes files; job.on_root reports the result to all ranks. initialise(), broadcast(),
 // average(), on_root() and DistributedOptimizer::step() are collectives: all ranks call them in the
-// same order. A DistributedJob belongs to one thread. Objects made from it must not outlive it.
+// same order. A DistributedJob belongs to one thread. A DistributedOptimizer must not outlive its
+// job.
 
 #include <functional>
 #include <memory>
@@ -36,8 +37,8 @@ namespace dlrun::trainer {
 
 class DistributedJob {
  public:
-  /// Connects to the other ranks; the world has one rank if no launcher has set the environment.
-  /// `backend` as for make_communicator(). Fails as make_communicator() and read_world() do.
+  /// Connects to the other ranks. The world has one rank if no launcher has set the environment.
+  /// `backend` is a name for make_communicator(). Fails as make_communicator() and read_world() do.
   [[nodiscard]] static Result<DistributedJob> initialise(std::string_view backend = "auto",
                                                          const Env& env = Env::of_process());
 
@@ -47,18 +48,18 @@ class DistributedJob {
   [[nodiscard]] bool is_root() const { return world_.rank == 0; }
   [[nodiscard]] const std::string& host() const { return host_; }
 
-  /// Returns the index, for cudaSetDevice, of this rank's GPU among `visible` ones: chosen by the
-  /// local rank, or 0 if Slurm has bound one.
+  /// Returns the index of this rank's GPU, for cudaSetDevice, if the process sees `visible` GPUs.
+  /// The local rank chooses the GPU; the index is 0 if Slurm has bound a single GPU.
   [[nodiscard]] int gpu(int visible) const { return visible > 0 ? world_.local_rank % visible : 0; }
 
-  /// Returns the learning rate for all ranks, given the learning rate for one.
+  /// Returns the learning rate for size() ranks, where `learning_rate` is the rate for one rank.
   [[nodiscard]] double scaled(double learning_rate, LrScaling scaling = LrScaling::kLinear) const;
 
   /// Copies rank 0's values to every rank, in place.
   [[nodiscard]] Result<> broadcast(std::span<float> values) {
     return communicator_->broadcast(values, 0);
   }
-  /// Replaces the values by their mean over all ranks, in place.
+  /// Replaces each value by its mean over all ranks.
   [[nodiscard]] Result<> average(std::span<double> values);
 
   /// Runs `work` on rank 0 only. Every rank returns the result of `work`; an error also names rank
@@ -67,7 +68,7 @@ class DistributedJob {
   [[nodiscard]] Result<> on_root(const std::function<Result<>()>& work);
 
   [[nodiscard]] Communicator& communicator() { return *communicator_; }
-  [[nodiscard]] Store* store() { return store_.get(); }  ///< nullptr if the launcher has none
+  [[nodiscard]] Store* store() { return store_.get(); }  ///< nullptr if the launcher provides none
 
  private:
   DistributedJob() = default;
@@ -88,9 +89,9 @@ class DistributedOptimizer {
                                                          std::size_t count,
                                                          std::vector<TensorPart> tensors = {});
 
-  /// Does one step in place. parameters, gradients: [count]; the gradients are the mean
-  /// over this rank's samples, and are overwritten. Fails with kShape if the sizes differ,
-  /// and as all_reduce does.
+  /// Does one step in place. parameters, gradients: [count]; float32, host memory. The gradients
+  /// are the mean over this rank's samples; step() overwrites them. Fails with kShape if the sizes
+  /// differ, and as all_reduce does.
   [[nodiscard]] Result<> step(std::span<float> parameters, std::span<float> gradients,
                               double learning_rate);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Pieces of a step that several exchanges share.
+// Parts of a step that several exchanges have in common.
 
 #include <array>
 #include <chrono>
@@ -13,12 +13,12 @@ namespace dlrun::trainer {
 /// Limits the norm of the context's gradients and runs the optimizer on all parameters.
 void update_whole(const ExchangeContext& context, StepInfo info);
 
-/// The times of a step in which each rank updates a part of the parameters: when this rank's part
-/// of the sum was ready, when the optimizer had run, and when the step ended.
+/// The intervals of a step in which each rank updates a part of the parameters.
 class PartTiming {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
+  /// `summed` is when this rank's part of the sum was ready, `stepped` when the optimizer had run.
   /// `bytes` is the size of the arrays that the ranks exchange.
   void set(Time start, Time summed, Time stepped, Time end, std::size_t bytes) {
     waited_ = (summed - start) + (end - stepped);

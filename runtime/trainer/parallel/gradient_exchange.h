@@ -1,5 +1,6 @@
 #pragma once
-// Combines the ranks' gradients in a step of training. There are four ways, each in its own file:
+// Combines the ranks' gradients in a step of training. There are four methods, each in its own
+// file:
 //   all_reduce_exchange.cc  Every rank gets the sum of all gradients and updates all parameters.
 //   sharded_exchange.cc     Each rank updates a part of the parameters; the ranks exchange messages
 //                           (ZeRO-1).
@@ -31,14 +32,14 @@ struct ExchangeContext {
   Kernels<float>& kernels;
   const Optimizer<float>& rule;
   OptimizerState& state;
-  std::span<float> parameters;  ///< in kernels' memory, like the next two
+  std::span<float> parameters;  ///< in kernels' memory, like gradients and step_sums
   std::span<float> gradients;   ///< as long as the parameters
-  std::span<float> step_sums;   ///< numbers that every common step sums over the ranks
+  std::span<float> step_sums;   ///< numbers that a common step sums over the ranks
   std::span<const TensorPart> tensors;
   double clip_norm = 0;  ///< limit for the global norm of the summed gradients; 0: no limit
 };
 
-/// A step that begins.
+/// Describes a step that begins.
 struct StepStart {
   double epochs_done = 0;
   bool ends_epoch = false;
@@ -46,15 +47,16 @@ struct StepStart {
   std::size_t all_samples = 0;  ///< of all ranks
 };
 
-/// The ranks' common work in a step.
+/// Describes the work that the ranks have in common in a step.
 struct StepScope {
   /// The loss is divided by this number of samples. In a common step it is the number of samples of
   /// all ranks. The sum over the ranks is then the mean over the global batch, however the samples
   /// are distributed.
   std::size_t divisor = 0;
-  /// True if all ranks hold the same parameters after the step, and step_sums are sums over them.
+  /// True if all ranks hold the same parameters after the step, and step_sums are sums over all
+  /// ranks.
   bool is_common = true;
-  std::size_t steps_apart = 0;  ///< number of steps before this one since the ranks were last equal
+  std::size_t steps_apart = 0;  ///< number of earlier steps since all ranks had equal parameters
   std::size_t samples = 0;      ///< number of samples whose losses are in step_sums after the step
 };
 
@@ -66,14 +68,15 @@ struct StepInterval {
   std::size_t bytes = 0;                   ///< of the bucket
 };
 
-/// The calls of a step are begin(), layer_done() for each layer during backward, update(), end().
+/// One method. In each step the caller calls begin(), layer_done() for each layer during backward,
+/// update() and end(), in this order, on all ranks.
 class GradientExchange {
  public:
   virtual ~GradientExchange() = default;
   GradientExchange(const GradientExchange&) = delete;
   GradientExchange& operator=(const GradientExchange&) = delete;
 
-  /// Begins a step and returns the ranks' common work in it.
+  /// Begins a step and returns its scope.
   [[nodiscard]] virtual StepScope begin(const StepStart& start) {
     return {.divisor = start.all_samples, .samples = start.all_samples};
   }
@@ -82,8 +85,8 @@ class GradientExchange {
   virtual void layer_done(std::size_t /*layer*/) {}
 
   /// Combines the gradients, limits their norm and runs the optimizer. After a common step all
-  /// ranks hold the same new parameters, and step_sums are sums over the ranks. The caller skips it
-  /// in a step with a divisor of 0. Fails as the collectives do.
+  /// ranks hold the same new parameters, and step_sums are sums over the ranks. The caller skips
+  /// this function if the step's divisor is 0. Fails as the collectives do.
   [[nodiscard]] virtual Result<> update(const StepInfo& info) = 0;
 
   /// Ends the step. Fails as the collectives do.
@@ -101,7 +104,7 @@ class GradientExchange {
 };
 
 /// Makes the exchange of all_reduce_exchange.cc. Each rank must have the whole state. `network`
-/// must have the context's arrays.
+/// must own the context's parameters and gradients.
 [[nodiscard]] std::unique_ptr<GradientExchange> make_all_reduce_exchange(
     const ExchangeContext& context, Network<float>& network,
     const GradientReducer::Options& buckets);

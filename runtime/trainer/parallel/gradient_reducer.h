@@ -24,8 +24,8 @@ namespace dlrun::trainer {
 /// N*2^-9 (bf16) or N*2^-12 (fp16; below 2^-14 an absolute error of N*2^-25). The network's extra
 /// elements are not compressed; they have their own bucket.
 ///
-/// Ranks scale their loss by 1 / (samples of all ranks), so the sum is the
-/// gradient of the mean loss.
+/// The caller must divide each rank's loss by the number of samples of all ranks, so that the sum
+/// is the gradient of the mean loss.
 class GradientReducer {
  public:
   enum class Compression { kNone, kBfloat16, kFloat16 };
@@ -42,11 +42,12 @@ class GradientReducer {
   GradientReducer(Communicator& communicator, Kernels<float>& kernels, Network<float>& network,
                   const Options& options);
 
-  /// Announces that the gradients of a layer are final. Starts the all-reduce of a bucket that is
-  /// now full. wait() returns any error.
+  /// Announces that the gradients of a layer are final. Starts the all-reduce of each bucket whose
+  /// layers are now all final. wait() returns the error if this fails.
   void layer_done(std::size_t layer);
 
-  /// Returns when all buckets hold the sum over all ranks. Call once after each backward.
+  /// Waits until all buckets hold the sum over all ranks. Call once after each backward. Fails as
+  /// the collectives do.
   [[nodiscard]] Result<> wait();
 
   [[nodiscard]] std::size_t buckets() const { return buckets_.size(); }

@@ -4,9 +4,9 @@
 // post-local SGD (Lin et al. 2020, "Don't Use Large Mini-Batches, Use Local SGD", section 3).
 //
 // The optimizer's arrays are averaged too (Yu et al. 2019, "On the Linear Speedup Analysis of
-// Communication Efficient Momentum SGD", Algorithm 1, do so with the velocity), and the running
-// statistics as well. After an average all ranks hold the same state, so one checkpoint is enough,
-// and training can resume with any number of ranks. An average costs one all-reduce per array.
+// Communication Efficient Momentum SGD", Algorithm 1, average the velocity), and so are the running
+// statistics. After an average all ranks hold the same state, so one checkpoint is enough, and
+// training can resume with any number of ranks. An average costs one all-reduce per array.
 
 #include "runtime/trainer/parallel/device_collectives.h"
 #include "runtime/trainer/parallel/exchange_steps.h"
@@ -17,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Computes to = scale * from.
+/// Computes to[i] = scale * from[i] for each element of `from`.
 void scaled_copy(Kernels<float>& kernels, std::span<float> to, float scale,
                  std::span<const float> from) {
   kernels.zero(to.data(), from.size());
@@ -30,7 +30,7 @@ class LocalExchange final : public GradientExchange {
                 const GradientReducer::Options& buckets, std::size_t steps, double after)
       : context_(context),
         network_(network),
-        most_steps_(steps),
+        steps_per_average_(steps),
         after_(after),
         common_(make_all_reduce_exchange(context, network, buckets)) {}
 
@@ -42,7 +42,7 @@ class LocalExchange final : public GradientExchange {
     scope.steps_apart = steps_++;
     samples_ += start.samples;
     all_samples_ += start.all_samples;
-    averages_ = steps_ >= most_steps_ || start.ends_epoch;
+    averages_ = steps_ >= steps_per_average_ || start.ends_epoch;
     scope.is_common = averages_;
     scope.samples = averages_ ? all_samples_ : samples_;
     intervals_.clear();
@@ -108,12 +108,12 @@ class LocalExchange final : public GradientExchange {
 
   ExchangeContext context_;
   Network<float>& network_;
-  std::size_t most_steps_;
+  std::size_t steps_per_average_;
   double after_;
-  std::unique_ptr<GradientExchange> common_;  // for the steps before the local ones
-  bool is_local_ = false;                     // whether the current step is a local one
-  bool averages_ = false;                     // whether the ranks average after the current step
-  // Since the last average:
+  std::unique_ptr<GradientExchange> common_;  // for the steps before the local steps
+  bool is_local_ = false;                     // true if the current step is a local step
+  bool averages_ = false;                     // true if the ranks average after the current step
+  // Counts since the last average:
   std::size_t steps_ = 0;
   std::size_t samples_ = 0;      // of this rank
   std::size_t all_samples_ = 0;  // of all ranks

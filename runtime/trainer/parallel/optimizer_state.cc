@@ -25,7 +25,7 @@ Result<std::vector<float>> EvenParts::whole(std::span<const float> mine) const {
   return all;
 }
 
-void EvenParts::take(const std::vector<float>& whole, std::span<float> mine) const {
+void EvenParts::copy_part(const std::vector<float>& whole, std::span<float> mine) const {
   kernels_.copy_from_host(mine.data(), whole.data() + begin_, count_ * sizeof(float));
 }
 
@@ -84,7 +84,7 @@ Result<> OptimizerState::restore(const std::vector<std::vector<float>>* saved, b
       std::vector<float> whole =
           saved != nullptr ? (*saved)[i] : std::vector<float>(parts_.elements());
       DLRUN_TRY(communicator_.broadcast(std::span(whole), 0));
-      parts_.take(whole, array);
+      parts_.copy_part(whole, array);
       DLRUN_TRY(kernels_.synchronise());
     }
   }

@@ -20,7 +20,7 @@ class EvenParts {
   /// The references must outlive this object.
   EvenParts(Communicator& communicator, Kernels<float>& kernels, std::size_t elements);
 
-  /// Return the number of elements of one part, and of all parts.
+  /// Return the number of elements of one part, and of all parts together (room).
   [[nodiscard]] static std::size_t part(std::size_t elements, int size) {
     const auto ranks = static_cast<std::size_t>(size);
     return (elements + ranks - 1) / ranks;
@@ -44,7 +44,7 @@ class EvenParts {
   [[nodiscard]] Result<std::vector<float>> whole(std::span<const float> mine) const;
   /// Copies this rank's part of `whole` ([elements()], host memory) to `mine`
   /// ([part()], kernels' memory).
-  void take(const std::vector<float>& whole, std::span<float> mine) const;
+  void copy_part(const std::vector<float>& whole, std::span<float> mine) const;
 
   /// Returns the factor that limits the global norm of the gradients to `most`; see
   /// clipping_scale(). mine: this rank's part of the gradients, [count()]. A collective.
@@ -71,12 +71,12 @@ class OptimizerState {
   [[nodiscard]] std::vector<std::span<float>> spans();
   [[nodiscard]] const EvenParts& parts() const { return parts_; }
 
-  /// Returns whole arrays in host memory on rank 0, and an empty list on the other ranks. A
+  /// Returns the whole arrays, in host memory, on rank 0, and an empty list on the other ranks. A
   /// collective if the state is divided.
   [[nodiscard]] Result<std::vector<std::vector<float>>> gather();
 
-  /// Sets the arrays of all ranks to rank 0's `saved` arrays; the other ranks pass nullptr. If
-  /// is_resumed is false, rank 0 passes nullptr too, and the arrays stay zero. A collective.
+  /// Copies rank 0's `saved` arrays to the arrays of all ranks. The other ranks pass nullptr. If
+  /// is_resumed is false, rank 0 also passes nullptr, and the arrays stay zero. A collective.
   [[nodiscard]] Result<> restore(const std::vector<std::vector<float>>* saved, bool is_resumed);
 
  private:

@@ -2,8 +2,8 @@
 // arrays for an equal part of the parameters only (EvenParts).
 //
 // A step is one reduce-scatter of the gradients, the optimizer's step on this rank's part, and one
-// all-gather of the parameters. These send as many bytes as an all-reduce, but none of them during
-// backward.
+// all-gather of the parameters. The two collectives send as many bytes as an all-reduce, but they
+// cannot overlap with backward.
 
 #include "runtime/trainer/parallel/exchange_steps.h"
 #include "runtime/trainer/parallel/gradient_exchange.h"

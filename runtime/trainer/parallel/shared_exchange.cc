@@ -1,4 +1,4 @@
-// Ranks of one node that share their arrays exchange no gradients. Each rank sums its part of all
+// The ranks of one node share their arrays and send no gradients. Each rank sums its part of all
 // ranks' gradients directly from their memory, updates its part of the common parameters, and then
 // waits for the others. It updates the parameters piece by piece, in its own cache, and writes each
 // new piece with stores that bypass the cache (loops::publish).
@@ -55,11 +55,11 @@ class SharedExchange final : public GradientExchange {
   /// Sums this rank's part of all ranks' gradients: in the order of the ranks, in blocks that keep
   /// the partial sum in the first-level cache.
   void sum() {
-    constexpr std::size_t kFew = 2048;
+    constexpr std::size_t kBlock = 2048;
     const EvenParts& parts = context_.state.parts();
     const std::vector<const float*>& of_rank = shared_.gradients();
-    for (std::size_t at = 0; at < parts.count(); at += kFew) {
-      const std::size_t n = std::min(kFew, parts.count() - at);
+    for (std::size_t at = 0; at < parts.count(); at += kBlock) {
+      const std::size_t n = std::min(kBlock, parts.count() - at);
       const std::size_t from = parts.offset() + at;
       float* const to = sum_.data() + at;
       combine(ReduceOp::kSum, to, of_rank[0] + from, of_rank[1] + from, n);

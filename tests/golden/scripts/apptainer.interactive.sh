@@ -4,21 +4,21 @@ set -eo pipefail
 export NVIDIA_VISIBLE_DEVICES=all         # container: GPUs
 export NVIDIA_DRIVER_CAPABILITIES=compute,utility  # container: GPUs
 export OMP_NUM_THREADS=4                  # environment.vars
-# container.runtime: apptainer. Every task starts it.
+# container.runtime: apptainer. Every task starts its own container.
 dlrun_image='/home/user/exp 1/pytorch.sif'  # container.image
 enter_container() { # IMAGE APPTAINER-OPTIONS... -- COMMAND...
   local dlrun_name dlrun_image=$1 dlrun_options=()
   if ! type -P apptainer >/dev/null; then echo "dlrun: container: apptainer is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi
   shift
-  # The job's variables are inside anyway; those named here also override the image's variables.
+  # apptainer passes on all variables of the job; these also override the image's variables.
   for dlrun_name in OMP_NUM_THREADS DLRUN_RUN DLRUN_JOB; do
     if [[ -v $dlrun_name ]]; then export "APPTAINERENV_$dlrun_name=${!dlrun_name}"; fi
   done
-  # Each task is in a user namespace of its own: Open MPI 4 cannot copy between them, and would wait forever for large messages.
+  # Tasks in separate user namespaces cannot read each other's memory: Open MPI 4 would wait forever for large messages.
   export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
   if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then dlrun_options+=(--bind "$PMIX_SERVER_TMPDIR"); fi
   while [[ $1 != -- ]]; do dlrun_options+=("$1") && shift; done
-  cd / # the home directory is mounted where a task starts in it
+  cd / # apptainer would mount the home directory if a task started in it
   exec apptainer exec "${dlrun_options[@]}" "$dlrun_image" "${@:2}"
 }
 dlrun_enter=(

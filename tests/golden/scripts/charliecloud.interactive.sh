@@ -2,12 +2,12 @@
 # shellcheck disable=SC1090,SC1091,SC2016,SC2054
 set -eo pipefail
 export OMP_NUM_THREADS=4                  # environment.vars
-# container.runtime: charliecloud. Every task starts it.
+# container.runtime: charliecloud. Every task starts its own container.
 dlrun_image='/home/user/exp 1/pytorch'  # container.image
-make_mount_point() { # IMAGE SOURCE TARGET: fails if the image, a folder, does not have TARGET and cannot get it
+make_mount_point() { # IMAGE SOURCE TARGET: makes TARGET in the folder IMAGE; fails if that is not possible
   local dlrun_root dlrun_point
   dlrun_root=$(realpath -- "$1") dlrun_point=$(realpath -m -- "$1$3")
-  if [[ ! -d $dlrun_root || $dlrun_point != "$dlrun_root"/* ]]; then return 1; fi # no folder, or a link leads out of the image
+  if [[ ! -d $dlrun_root || $dlrun_point != "$dlrun_root"/* ]]; then return 1; fi # IMAGE is no folder, or a link leads out of it
   if [[ -e $dlrun_point ]]; then return; fi
   if [[ -d $2 ]]; then mkdir -p -- "$dlrun_point"; else mkdir -p -- "${dlrun_point%/*}" && : >>"$dlrun_point"; fi 2>/dev/null
 }
@@ -16,7 +16,7 @@ enter_container() { # IMAGE CH-RUN-OPTIONS... -- COMMAND...
   if ! type -P ch-run >/dev/null; then echo "dlrun: container: charliecloud (ch-run) is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi
   shift
   export USER="${USER:-$(id -un)}" # ch-run does not start without it
-  # The image's variables, then the job's, which override the image's variables. Their values are not on the command line, where others could read them.
+  # Sets the image's variables, then the job's, which override them. Only their names are on the command line, because other users can read it.
   if [[ ! -d $dlrun_image || -e $dlrun_image/ch/environment ]]; then dlrun_options+=(--set-env); fi
   for dlrun_name in OMP_NUM_THREADS DLRUN_RUN DLRUN_JOB; do
     if [[ -v $dlrun_name ]]; then
@@ -25,7 +25,7 @@ enter_container() { # IMAGE CH-RUN-OPTIONS... -- COMMAND...
     fi
   done
   dlrun_options+=('--unset-env=DLRUN_KEPT_*')
-  # Each task is in a user namespace of its own: Open MPI 4 cannot copy between them, and would wait forever for large messages.
+  # Tasks in separate user namespaces cannot read each other's memory: Open MPI 4 would wait forever for large messages.
   export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
   if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then set -- "--bind=${PMIX_SERVER_TMPDIR%/*}:${PMIX_SERVER_TMPDIR%/*}" "$@"; fi
   while [[ $1 != -- ]]; do

@@ -33,7 +33,7 @@ two {three}
 # container.runtime: enroot without pyxis. Every node makes the container and holds it until the job is over; every
 # task enters it.
 dlrun_image='/home/user/exp 1/pytorch.sqsh'  # container.image
-tell_failure() { # WORDS-FILE
+tell_failure() { # MESSAGES-FILE
   local dlrun_error
   dlrun_error=$(sed -n 's/^\[ERROR\] *//p' "$1" | head -n 1)
   cat "$1" >&2
@@ -42,12 +42,12 @@ tell_failure() { # WORDS-FILE
   exit 1
 }
 hold_container() { # IMAGE
-  local name="dlrun-$SLURM_JOB_ID-$SLURMD_NODENAME" jobs old dlrun_said
-  # A step without a process has the line of process -1, which must reach no kill.
+  local name="dlrun-$SLURM_JOB_ID-$SLURMD_NODENAME" jobs old dlrun_messages
+  # scontrol lists process -1 for a step without processes. The first grep removes that line, because kill would signal all processes.
   others() { scontrol listpids "$SLURM_JOB_ID" | grep -E "^ *[0-9]" | grep -Ev "^ *[0-9]+ +[0-9]+ +($SLURM_STEP_ID|batch|extern|interactive) "; }
-  dlrun_said=$(mktemp)
-  trap 'kill -- "-$!" 2>/dev/null; wait; enroot remove --force "$name"; rm -f "$dlrun_said"; exit 143' TERM
-  # Remove the containers of jobs that were killed before they could do so, and the one of this job's last attempt.
+  dlrun_messages=$(mktemp)
+  trap 'kill -- "-$!" 2>/dev/null; wait; enroot remove --force "$name"; rm -f "$dlrun_messages"; exit 143' TERM
+  # Remove containers that killed jobs left behind, and the container of this job's last attempt.
   if jobs=$(squeue --noheader --user="$(id -u)" --states=PD,CF,R,S,ST,CG --format=%A); then
     for old in $(enroot list </dev/null); do
       if [[ $old =~ ^dlrun-([0-9]+)-"$SLURMD_NODENAME"$ ]]; then
@@ -55,17 +55,17 @@ hold_container() { # IMAGE
       fi
     done
   fi
-  set -m # a process group of its own, to be ended whole
-  enroot create --name "$name" "$1" </dev/null >"$dlrun_said" 2>&1 &
+  set -m # starts enroot in a process group of its own, which the trap ends
+  enroot create --name "$name" "$1" </dev/null >"$dlrun_messages" 2>&1 &
   set +m
   if ! wait "$!"; then
     enroot remove --force "$name" </dev/null >/dev/null 2>&1
-    tell_failure "$dlrun_said"
+    tell_failure "$dlrun_messages"
   fi
-  rm -f "$dlrun_said"
+  rm -f "$dlrun_messages"
   trap 'true' TERM
   echo ready
-  cat <&0 >/dev/null & # until the job's last program has ended, or TERM
+  cat <&0 >/dev/null & # ends after the job's last program; TERM interrupts the wait
   wait "$!" || kill "$!" 2>/dev/null
   # Programs of the job may still be ending.
   while others >/dev/null; do sleep 0.5; done
@@ -74,7 +74,7 @@ hold_container() { # IMAGE
 enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   local dlrun_name dlrun_options=()
   if ! type -P enroot >/dev/null; then echo "dlrun: container: enroot is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi
-  # container.entrypoint: the command takes its place.
+  # container.entrypoint: the command runs instead of the image's entry point.
   local dlrun_own=/tmp/dlrun-$UID dlrun_conf
   mkdir -m 700 "$dlrun_own" 2>/dev/null || true
   if [[ ! -O $dlrun_own || -L $dlrun_own ]]; then echo "dlrun: container: $dlrun_own on $SLURMD_NODENAME is not yours" >&2 && exit 1; fi
@@ -82,33 +82,33 @@ enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   if [[ ! -s $dlrun_conf ]]; then
     printf '%s\n' 'hooks() {' '  local rc=$ENROOT_ROOTFS/etc/rc.local own='\''exec "$@"'\''' '  [ "$(cat "$rc" 2>/dev/null)" = "$own" ] || { mkdir -p "${rc%/*}" && echo "$own" >"$rc"; }' '}' >"$dlrun_conf.$$" && mv "$dlrun_conf.$$" "$dlrun_conf"
   fi
-  # enroot's own configuration for this start
+  # enroot reads this configuration only for this start
   dlrun_options+=(--conf "$dlrun_conf")
   export ENROOT_MOUNT_HOME=n ENROOT_REMAP_ROOT=n ENROOT_ROOTFS_WRITABLE=y  # container.mount_home, remap_root, writable
-  # The host's files that say this to PMIx are not in the image.
+  # The image lacks the host's configuration of PMIx, so these variables select the same modules.
   if [[ -v PMIX_SECURITY_MODE ]]; then export PMIX_MCA_psec="${PMIX_MCA_psec:-$PMIX_SECURITY_MODE}"; fi
   if [[ -v PMIX_GDS_MODULE ]]; then export PMIX_MCA_gds="${PMIX_MCA_gds:-$PMIX_GDS_MODULE}"; fi
   if [[ -v PMIX_PTL_MODULE ]]; then export PMIX_MCA_ptl="${PMIX_MCA_ptl:-$PMIX_PTL_MODULE}"; fi
-  # Each task has a user namespace of its own: none may read another's memory.
+  # Tasks in separate user namespaces cannot read each other's memory: Open MPI 4 would wait forever for large messages.
   export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
-  # enroot passes on only those variables of the task's environment that are named.
+  # enroot passes on only the variables that --env names.
   for dlrun_name in $(compgen -e); do
     case $dlrun_name in
     SLURM* | PMI* | DLRUN_* | OMPI_* | UCX_* | NCCL_* | GLOO_* | CUDA_VISIBLE_DEVICES | NVIDIA_* | GPU_DEVICE_ORDINAL | ROCR_VISIBLE_DEVICES | PLAIN) dlrun_options+=(--env "$dlrun_name") ;;
     esac
   done
-  # The task's own MPI server.
+  # The task reaches its PMIx server through this directory.
   if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then dlrun_options+=(--mount "$PMIX_SERVER_TMPDIR:$PMIX_SERVER_TMPDIR"); fi
   while [[ $1 != -- ]]; do dlrun_options+=("$1") && shift; done
   exec enroot start "${dlrun_options[@]}" "dlrun-$SLURM_JOB_ID-$SLURMD_NODENAME" "${@:2}"
 }
 coproc dlrun_holders {
-  # The job's own wishes for GPUs, which srun reads in its environment, would contradict --gres=none.
+  # srun reads the job's GPU requests from these variables, and they would contradict --gres=none.
   unset SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_SOCKET SLURM_GPUS_PER_TASK SLURM_NTASKS_PER_GPU SLURM_TRES_PER_TASK
   exec srun --overlap --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --cpus-per-task=1 \
     --mem=0 --gres=none --mpi=none --export=ALL bash -c "$(declare -f tell_failure hold_container); hold_container \"\$@\"" hold_container "$dlrun_image"
 }
-# Their standard input stays open until the job's last program ends: opened anew, since a copy would be closed by exec.
+# Keeps the holders' standard input open until the job's last program ends. Opens it anew, because exec would close a copy.
 # shellcheck disable=SC2034
 exec {dlrun_made_on}<&"${dlrun_holders[0]}" {dlrun_held}>"/proc/self/fd/${dlrun_holders[1]}"
 for ((dlrun_node = 0; dlrun_node < SLURM_JOB_NUM_NODES; dlrun_node++)); do

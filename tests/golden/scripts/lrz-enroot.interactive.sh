@@ -13,7 +13,7 @@ dlrun_image='/home/user/exp 1/ubuntu.sqsh'  # container.image
 enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   local dlrun_name dlrun_options=()
   if ! type -P enroot >/dev/null; then echo "dlrun: container: enroot is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi
-  # container.entrypoint: the command takes its place.
+  # container.entrypoint: the command runs instead of the image's entry point.
   local dlrun_own=/tmp/dlrun-$UID dlrun_conf
   mkdir -m 700 "$dlrun_own" 2>/dev/null || true
   if [[ ! -O $dlrun_own || -L $dlrun_own ]]; then echo "dlrun: container: $dlrun_own on $SLURMD_NODENAME is not yours" >&2 && exit 1; fi
@@ -21,27 +21,27 @@ enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   if [[ ! -s $dlrun_conf ]]; then
     printf '%s\n' 'hooks() {' '  local rc=$ENROOT_ROOTFS/etc/rc.local own='\''exec "$@"'\''' '  [ "$(cat "$rc" 2>/dev/null)" = "$own" ] || { mkdir -p "${rc%/*}" && echo "$own" >"$rc"; }' '}' >"$dlrun_conf.$$" && mv "$dlrun_conf.$$" "$dlrun_conf"
   fi
-  # enroot's own configuration for this start
+  # enroot reads this configuration only for this start
   dlrun_options+=(--conf "$dlrun_conf")
   export ENROOT_MOUNT_HOME=n ENROOT_REMAP_ROOT=n ENROOT_ROOTFS_WRITABLE=n  # container.mount_home, remap_root, writable
-  # The host's files that say this to PMIx are not in the image.
+  # The image lacks the host's configuration of PMIx, so these variables select the same modules.
   if [[ -v PMIX_SECURITY_MODE ]]; then export PMIX_MCA_psec="${PMIX_MCA_psec:-$PMIX_SECURITY_MODE}"; fi
   if [[ -v PMIX_GDS_MODULE ]]; then export PMIX_MCA_gds="${PMIX_MCA_gds:-$PMIX_GDS_MODULE}"; fi
   if [[ -v PMIX_PTL_MODULE ]]; then export PMIX_MCA_ptl="${PMIX_MCA_ptl:-$PMIX_PTL_MODULE}"; fi
-  # Each task has a user namespace of its own: none may read another's memory.
+  # Tasks in separate user namespaces cannot read each other's memory: Open MPI 4 would wait forever for large messages.
   export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
-  # enroot passes on only those variables of the task's environment that are named.
+  # enroot passes on only the variables that --env names.
   for dlrun_name in $(compgen -e); do
     case $dlrun_name in
     SLURM* | PMI* | DLRUN_* | OMPI_* | UCX_* | NCCL_* | GLOO_* | CUDA_VISIBLE_DEVICES | NVIDIA_* | GPU_DEVICE_ORDINAL | ROCR_VISIBLE_DEVICES) dlrun_options+=(--env "$dlrun_name") ;;
     esac
   done
-  # The task's own MPI server.
+  # The task reaches its PMIx server through this directory.
   if [[ -d ${PMIX_SERVER_TMPDIR:-} ]]; then dlrun_options+=(--mount "$PMIX_SERVER_TMPDIR:$PMIX_SERVER_TMPDIR"); fi
   while [[ $1 != -- ]]; do dlrun_options+=("$1") && shift; done
   exec enroot start "${dlrun_options[@]}" ubuntu "${@:2}"
 }
-tell_failure() { # WORDS-FILE
+tell_failure() { # MESSAGES-FILE
   local dlrun_error
   dlrun_error=$(sed -n 's/^\[ERROR\] *//p' "$1" | head -n 1)
   cat "$1" >&2
@@ -50,24 +50,24 @@ tell_failure() { # WORDS-FILE
   exit 1
 }
 hold_container() { # IMAGE
-  local name=ubuntu dlrun_data dlrun_said dlrun_making
-  dlrun_said=$(mktemp)
-  enroot remove --force dlrun-no-such-container </dev/null >"$dlrun_said" 2>&1 || true
-  dlrun_data=$(sed -n 's|^[^/]*\(/.*\)/dlrun-no-such-container$|\1|p' "$dlrun_said")
-  if [[ ! -d $dlrun_data ]]; then tell_failure "$dlrun_said"; fi
+  local name=ubuntu dlrun_data dlrun_messages dlrun_making
+  dlrun_messages=$(mktemp)
+  enroot remove --force dlrun-no-such-container </dev/null >"$dlrun_messages" 2>&1 || true
+  dlrun_data=$(sed -n 's|^[^/]*\(/.*\)/dlrun-no-such-container$|\1|p' "$dlrun_messages")
+  if [[ ! -d $dlrun_data ]]; then tell_failure "$dlrun_messages"; fi
   dlrun_making=$dlrun_data/.dlrun-making-$name
-  if ! exec 9>"$dlrun_data/.dlrun-lock-$name" || ! flock 9 2>"$dlrun_said"; then tell_failure "$dlrun_said"; fi
-  # Half of a container, from a job that was killed while it made it.
+  if ! exec 9>"$dlrun_data/.dlrun-lock-$name" || ! flock 9 2>"$dlrun_messages"; then tell_failure "$dlrun_messages"; fi
+  # Remove the half-made container of a job that was killed.
   if [[ -e $dlrun_making ]]; then enroot remove --force "$name" </dev/null >/dev/null 2>&1 || true; fi
   if ! enroot list </dev/null | grep -Fqx -- "$name"; then
     : >"$dlrun_making"
-    if ! enroot create --name "$name" "$1" </dev/null >"$dlrun_said" 2>&1; then
+    if ! enroot create --name "$name" "$1" </dev/null >"$dlrun_messages" 2>&1; then
       enroot remove --force "$name" </dev/null >/dev/null 2>&1
       rm -f "$dlrun_making"
-      tell_failure "$dlrun_said"
+      tell_failure "$dlrun_messages"
     fi
   fi
-  rm -f "$dlrun_making" "$dlrun_said"
+  rm -f "$dlrun_making" "$dlrun_messages"
   exec 9>&-
   echo ready
 }

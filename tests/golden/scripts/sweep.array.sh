@@ -11,10 +11,10 @@
 #SBATCH --no-requeue                      # no retry
 #SBATCH --array=0-3%4                     # sweep, sweep.max_parallel
 #
-# Rendered by dlrun: a sweep. Each task of this array is one point; what it does is job.sh in the point's own run
-# directory, which `dlrun submit` makes: a script by itself, for reading, for editing and for `dlrun resubmit`.
+# Rendered by dlrun: a sweep. Each task of this array is one point. The task runs job.sh in the point's run
+# directory, which `dlrun submit` creates. You can edit that job.sh and submit it with `dlrun resubmit`.
 set -eo pipefail
-dlrun_sweep=${DLRUN_RUN:?is not set: dlrun submit starts this array, since it makes the points it refers to}
+dlrun_sweep=${DLRUN_RUN:?is not set: submit this array with dlrun submit, which creates its points}
 export DLRUN_RUN=$dlrun_sweep/$SLURM_ARRAY_TASK_ID
 if [[ ! -r $DLRUN_RUN/job.sh ]]; then
   echo "dlrun: $(uname -n) cannot read $DLRUN_RUN/job.sh: does it see the runs' folder?" >&2

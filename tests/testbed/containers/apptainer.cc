@@ -33,7 +33,7 @@ void stand_in::die(const std::string& message) {
 
 namespace {
 
-using namespace stand_in;  // NOLINT(google-build-using-namespace): it is this program
+using namespace stand_in;  // NOLINT(google-build-using-namespace): the program is a stand-in
 
 void say(const std::string& message) {
   std::fprintf(stderr, "INFO:    apptainer stand-in of dlrun's testbed: %s\n", message.c_str());
@@ -53,8 +53,8 @@ struct Wanted {
   Words command;
 };
 
-/// Parses SOURCE[:TARGET[:ro|rw]], several separated by commas. A word after a comma may also be
-/// another flag of the entry before it.
+/// Parses binds SOURCE[:TARGET[:ro|rw]], separated by commas. A backslash escapes the next
+/// character.
 void add_binds(std::vector<Bind>& binds, const std::string& text) {
   Words fields(1);
   const auto finish = [&] {
@@ -117,8 +117,7 @@ void must_be_an_image(const fs::path& image) {
   if (!is_squashfs) die(trouble + "image format not recognized");
 }
 
-/// Returns a path of the container as a path below `root`, so that links in the image cannot lead
-/// out of it.
+/// Returns an absolute path of the container as a path below `root`.
 [[nodiscard]] fs::path below(const fs::path& root, const fs::path& path) {
   return root / path.relative_path();
 }
@@ -137,9 +136,9 @@ void mount_all(const fs::path& root, const Wanted& wanted, const std::string& ho
   // The current folder is mounted, too, unless it would cover a folder of the image.
   const fs::path relative = started_in.relative_path();
   const std::string top = relative.empty() ? "" : relative.begin()->string();
-  static constexpr std::string_view kImages[] = {"",      "bin",  "boot", "dev", "etc", "lib",
-                                                 "lib64", "proc", "sbin", "sys", "usr"};
-  if (std::find(std::begin(kImages), std::end(kImages), top) == std::end(kImages))
+  static constexpr std::string_view kImageFolders[] = {"",      "bin",  "boot", "dev", "etc", "lib",
+                                                       "lib64", "proc", "sbin", "sys", "usr"};
+  if (std::find(std::begin(kImageFolders), std::end(kImageFolders), top) == std::end(kImageFolders))
     bind(started_in, started_in);
   for (const Bind& wish : wanted.binds) {
     if (!fs::exists(wish.source)) {

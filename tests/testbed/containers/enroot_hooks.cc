@@ -20,8 +20,8 @@ namespace {
   return found;
 }
 
-/// Passes on the variables of a job step. If any of them is PMIx's, also mounts the folders of the
-/// PMIx server, which must exist.
+/// Adds the variables of the job step to `environment`. If any of them is PMIx's, returns the mount
+/// of the PMIx server's folder, which must exist.
 [[nodiscard]] Words slurm_pmi(Environment& environment) {
   const std::string job = variable("SLURM_JOB_ID");
   const std::string step = variable("SLURM_STEP_ID");
@@ -53,17 +53,18 @@ void slurm_pytorch(Environment& environment) {
   set("OMP_NUM_THREADS", "1");
 }
 
-/// Reads NVIDIA's variables; this process's environment overrides the image's.
+/// Runs nvidia-container-cli with the devices and capabilities that NVIDIA's variables name. This
+/// process's environment overrides the image's.
 void nvidia(const fs::path& root, const Environment& environment) {
-  const auto said = [&](const std::string& name) {
+  const auto value_of = [&](const std::string& name) {
     const auto found = environment.find(name);
     return variable(name.c_str(), found == environment.end() ? "" : found->second);
   };
-  const std::string devices = said("NVIDIA_VISIBLE_DEVICES");
+  const std::string devices = value_of("NVIDIA_VISIBLE_DEVICES");
   if (devices.empty() || devices == "void") return;
   Words words{"nvidia-container-cli", "--user", "configure", "--no-cgroups"};
   if (devices != "none") words.push_back("--device=" + devices);
-  const std::string capabilities = said("NVIDIA_DRIVER_CAPABILITIES");
+  const std::string capabilities = value_of("NVIDIA_DRIVER_CAPABILITIES");
   std::istringstream list(capabilities.empty() ? "utility" : capabilities);
   for (std::string one; std::getline(list, one, ',');) words.push_back("--" + one);
   words.push_back(root);

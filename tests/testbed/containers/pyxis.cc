@@ -33,7 +33,7 @@ extern "C" {  // spank.h lacks this declaration
 
 #include <sched.h>
 
-extern "C" {  // without this, a constant in C++ is local to its file
+extern "C" {  // Without these declarations, the constants would have internal linkage in C++.
 extern const char plugin_name[], plugin_type[];
 extern const unsigned int plugin_version, spank_plugin_version;
 }
@@ -299,8 +299,7 @@ void print_log(int log) {
     state.folder.assign(folder, static_cast<std::size_t>(size));
   state.user_ns = ::open((proc + "/ns/user").c_str(), O_RDONLY | O_CLOEXEC);
   state.mount_ns = ::open((proc + "/ns/mnt").c_str(), O_RDONLY | O_CLOEXEC);
-  // The image's value of a variable replaces the job's. The names in --container-env came from
-  // the job.
+  // The image's value of a variable replaces the job's, except for the names in --container-env.
   if (FILE* file = std::fopen((proc + "/environ").c_str(), "r")) {
     char* line = nullptr;
     std::size_t size = 0;
@@ -308,8 +307,8 @@ void print_log(int log) {
       char* equals = std::strchr(line, '=');
       if (equals == nullptr) continue;
       *equals = '\0';
-      // enroot cannot pass on a value of several lines. pyxis keeps the job's value if the image
-      // has none.
+      // enroot cannot pass on a value of several lines. A name in --container-env therefore keeps
+      // the job's value, if the job has one.
       const bool is_jobs = std::find(jobs_own.begin(), jobs_own.end(), line) != jobs_own.end();
       if (!is_jobs || job_variable(sp, line).empty()) spank_setenv(sp, line, equals + 1, 1);
     }
@@ -323,7 +322,8 @@ void print_log(int log) {
 /// and environment.
 [[nodiscard]] bool start(spank_t sp, const std::string& step,
                          const std::map<std::string, std::string>& environment) {
-  // The image's start-up script sources this file, which replaces the entry point by the command.
+  // enroot runs hooks() of this file, which writes /etc/rc.local. The image's start-up script
+  // sources rc.local, which replaces the entry point with the command.
   const std::string conf = "/tmp/pyxis-" + std::to_string(state.uid) + "-" + step + ".conf";
   FILE* script = std::fopen(conf.c_str(), "wx");
   const char* text = state.given[kEntrypoint]
@@ -335,7 +335,10 @@ void print_log(int log) {
   if (state.given[kWritable]) words.emplace_back("--rw");
   for (const std::string& mount : split(state.given[kMounts].value_or(""), ',')) {
     const auto word = enroot_mount(mount);
-    if (!word) return false;
+    if (!word) {
+      ::unlink(conf.c_str());
+      return false;
+    }
     words.insert(words.end(), {"--mount", *word});
   }
   // MPI finds its PMIx server through these folders of the step.
@@ -407,7 +410,7 @@ void print_log(int log) {
   return create(*state.given[kImage], id, environment) && start(sp, id, environment);
 }
 
-[[nodiscard]] bool is_wanted() {
+[[nodiscard]] bool container_is_wanted() {
   return state.given[kImage] || state.given[kName];
 }
 
@@ -439,14 +442,14 @@ int slurm_spank_init(spank_t sp, int argc, char** argv) {
 }
 
 int slurm_spank_init_post_opt(spank_t sp, int, char**) {
-  // The batch script, too, because pyxis handles this variable there.
+  // Also runs for the batch script, because pyxis reads this variable there, too.
   const auto context = spank_context();
   const char* here = context == S_CTX_REMOTE ? nullptr : std::getenv("PYXIS_CONTAINER_IMAGE");
   const std::string image = context == S_CTX_REMOTE ? job_variable(sp, "PYXIS_CONTAINER_IMAGE")
                             : here != nullptr       ? here
                                                     : "";
   if (!image.empty() && !state.given[kImage]) state.given[kImage] = image;
-  if (is_wanted()) return 0;
+  if (container_is_wanted()) return 0;
   for (std::size_t i = 0; i < kRows.size(); ++i) {
     if (state.given[i] && kRows[i].argument != nullptr) {
       slurm_error("pyxis stand-in: --%s needs --container-image or --container-name",
@@ -459,7 +462,7 @@ int slurm_spank_init_post_opt(spank_t sp, int, char**) {
 
 int slurm_spank_user_init(spank_t sp, int, char**) {
   // srun does not report an error of this call; the tasks report it.
-  if (is_wanted()) state.has_failed = !make_container(sp);
+  if (container_is_wanted()) state.has_failed = !make_container(sp);
   return 0;
 }
 

@@ -41,6 +41,7 @@ class Arguments {
   [[nodiscard]] std::optional<std::string> option(
       std::initializer_list<std::string_view> with_value);
   [[nodiscard]] const std::string& value() const { return value_; }
+  /// Removes the next word and returns it. Dies if there is none.
   [[nodiscard]] std::string take();
   [[nodiscard]] const Words& rest() const { return words_; }
 

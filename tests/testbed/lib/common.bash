@@ -33,11 +33,12 @@ become_root() {
     command -v sudo >/dev/null ||
         die "needs root: namespaces, a bridge and device files are made (and there is no sudo)"
     local names=DLRUN_TESTBED_DIR,DLRUN_TESTBED_SLURM,DLRUN_TESTBED_SUBNET,DLRUN_TESTBED_USER
+    names+=,DLRUN_TESTBED_CONTAINERS_PREFIX
     exec sudo --preserve-env="$names" "$0" "$@"
 }
 
-# Allows one command at a time per parent directory. The directory itself is locked, so that no lock
-# file is left behind.
+# Allows one command at a time for all testbeds of one parent directory. Locks that directory
+# itself, so that no lock file is left behind.
 lock_state() {
     mkdir -p "${state%/*}"
     exec 9<"${state%/*}/."
@@ -63,7 +64,7 @@ slurm_path() { [[ -z ${slurm:-} ]] || echo "$slurm/bin:$slurm/sbin:"; }
 slurm_version() {
     local version
     version=$(slurmctld -V)
-    echo "${version##* }" # of "slurm 26.05.3" or "slurm-wlm 22.05.8"
+    echo "${version##* }" # The text is "slurm 26.05.3" or "slurm-wlm 22.05.8".
 }
 
 # slurm_is VERSION: succeeds if the testbed's Slurm is this version, such as 24.05, or a later one.

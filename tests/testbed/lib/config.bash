@@ -23,7 +23,7 @@ AuthInfo=socket=$state/munge/munge.socket,cred_expire=5
 
 StateSaveLocation=$state/slurmctld
 FirstJobId=1
-# This file changes when the controller is started again. Nodes need not notice the change.
+# Each start of the controller changes FirstJobId in this file. Nodes need not notice the change.
 DebugFlags=NO_CONF_HASH
 SlurmctldPidFile=$state/slurmctld/slurmctld.pid
 SlurmctldLogFile=$state/log/slurmctld.log
@@ -79,7 +79,7 @@ END
             "$( ((gpus == 0)) || echo "Gres=gpu:pretend:$gpus ")State=UNKNOWN"
     done
     partition batch Default=YES PriorityTier=10 PreemptMode=OFF MaxTime=1-00:00:00
-    echo "# Jobs in these give way to jobs in batch, after a grace time and at once."
+    echo "# Jobs in batch preempt those in preempt (after a grace time) and preempt-now (at once)."
     partition preempt PriorityTier=1 PreemptMode=REQUEUE GraceTime=5 MaxTime=1-00:00:00
     partition preempt-now PriorityTier=1 PreemptMode=REQUEUE GraceTime=0 MaxTime=1-00:00:00
     ((${#extra_conf[@]} == 0)) || printf '%s\n' "${extra_conf[@]}"
@@ -109,8 +109,9 @@ write_hosts() {
     for ((i = 1; i <= nodes; i++)); do printf '%s.%d n%d\n' "$subnet" $((10 + i)) "$i"; done
 }
 
-# Creates the device files for File= in gres.conf. Slurm numbers the GPUs by these files, which must
-# only be devices. Also creates FUSE's device, which the nodes' users may use, as on most clusters.
+# Creates the device files for File= in gres.conf. Slurm numbers the GPUs by these files and only
+# requires that they are devices. Also creates FUSE's device, which the nodes' users may use, as on
+# most clusters.
 make_devices() {
     local i
     mkdir -p "$state/dev"

@@ -24,8 +24,8 @@ use_containers_of() {
     done
 }
 
-# enable_containers DIR: copies the stand-ins in DIR into the state directory, so that every node
-# sees them.
+# enable_containers DIR: enables the installed pyxis and enroot, or else the stand-ins in DIR.
+# Copies the stand-ins into the state directory, which every node sees.
 enable_containers() {
     local dir=$state/containers plugin enroot kind=stand-in stand_in=$1/pyxis.so
     # A SPANK plugin works only with the Slurm version that it was compiled for.
@@ -53,8 +53,8 @@ enable_containers() {
         echo "required $plugin enroot=$enroot spool=$state/nodes/%n/spool" \
             >"$state/etc/plugstack.d/containers.conf"
     fi
-    # The stand-in for NVIDIA's tool writes into the container which parts of the driver were
-    # requested.
+    # The stand-in for NVIDIA's tool writes the requested parts of the driver to a file in the
+    # container.
     install "${BASH_SOURCE%/lib/*}/containers/nvidia-container-cli" "$dir/bin/nvidia-container-cli"
     # Apptainer needs no plugin. The stand-in is last on the users' PATH, after an
     # installed apptainer.

@@ -32,8 +32,8 @@ start_slurmctld() {
     echo >>"$starts"
     sed -i "s/^FirstJobId=.*/FirstJobId=$((($(wc -l <"$starts") - 1) * 10000 + 1))/" \
         "$state/etc/slurm.conf"
-    # slurmctld listens on the address of its own host's name: the bridge's address, by the nodes'
-    # /etc/hosts.
+    # slurmctld listens on the address of its own host's name. The nodes' /etc/hosts gives this name
+    # the bridge's address.
     # shellcheck disable=SC2016  # the inner shell expands
     spawn slurmctld unshare --mount --propagation private \
         sh -c 'mount --bind "$1/etc/hosts" /etc/hosts && exec slurmctld -D -f "$1/etc/slurm.conf"' \
@@ -114,7 +114,8 @@ start_rest() {
     local as=(setpriv --reuid="$user" --regid="$user" --init-groups)
     local env=(env "SLURMRESTD_SECURITY=disable_unshare_sysv,disable_unshare_files")
     local api=openapi/v0.0.38
-    # All versions of the API. slurmrestd does not start with openapi/slurmdbd where there is none.
+    # From 24.05 on, this plugin serves all versions of the API. slurmrestd does not start with
+    # openapi/slurmdbd if the cluster has no slurmdbd.
     ! slurm_is 24.05 || api=openapi/slurmctld
     mkdir -p "$state/rest"
     chown "$user" "$state/rest"
@@ -134,7 +135,7 @@ start_rest() {
 }
 
 controller_answers() { timeout 5 scontrol ping | grep -q 'is UP'; }
-# Succeeds if every node is idle, reserved, mixed or allocated, and none of them is unresponsive.
+# Succeeds if every node is idle, reserved, mixed, allocated or completing, and responds.
 nodes_are_usable() {
     local states
     states=$(timeout 5 sinfo -h -N -p batch -o %T) || return 1

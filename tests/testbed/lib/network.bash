@@ -13,8 +13,8 @@ our_bridges() {
     return 0
 }
 
-# subnet_is_free SUBNET: succeeds if an address in it would be reached through the default route or
-# not at all
+# subnet_is_free SUBNET: succeeds if this machine has no route to the subnet or to a part of it.
+# Wider routes, such as the default route, do not count.
 subnet_is_free() {
     local route
     route=$(ip -4 route get "$1.1" 2>/dev/null) || return 0
@@ -45,7 +45,7 @@ claim_network() {
             "testbed (see ip address); give another with DLRUN_TESTBED_SUBNET=10.77.K"
     fi
     die "none of the networks 10.77.0.0/24 to 10.77.$last.0/24 is free (see ip address, and" \
-        "/sys/class/net/dlrun*/ifalias for whose they are)"
+        "/sys/class/net/dlrun*/ifalias for their owners)"
 }
 
 raise_bridge() {
@@ -53,8 +53,8 @@ raise_bridge() {
     ip link set "$bridge" up
 }
 
-# make_node_network NODE INDEX: creates the namespace, the cable and the address, and makes the
-# bridge the default route.
+# make_node_network NODE INDEX: creates the node's network namespace, the veth pair to the bridge
+# and the address, and makes the bridge the default route.
 make_node_network() {
     local ns=$bridge-$1 cable=$bridge.$2
     [[ -e /run/netns/$ns ]] && return

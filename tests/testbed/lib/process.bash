@@ -2,13 +2,13 @@
 # Daemons are recorded by process id and start time, because a process id alone may have
 # been reused.
 
-# start_time PID: prints the kernel's start time of a process in clock ticks since boot; prints
-# nothing if there is no such process.
+# start_time PID: prints the kernel's start time of a process in clock ticks since boot. Prints
+# nothing and fails if the process does not exist or is a zombie.
 start_time() {
     local stat
     { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
     stat=${stat##*) } # The name may contain spaces and parentheses.
-    # shellcheck disable=SC2086  # words are wanted: field 22 of the line is field 20 after the name
+    # shellcheck disable=SC2086  # splits the words: field 22 of the line is field 20 after the name
     set -- $stat
     [[ $1 != Z ]] && echo "${20}"
 }
@@ -23,9 +23,9 @@ daemon_pid() {
 daemon_is_alive() { daemon_pid "$1" >/dev/null; }
 
 # spawn NAME COMMAND...: starts a daemon in the foreground of a session of its own, with its output
-# in log/NAME.out. COMMAND must become the daemon by exec alone. The daemon inherits no
-# environment, terminal or descriptor of the caller; ctest and bats would wait for a pipe that a
-# daemon keeps open.
+# in log/NAME.out. COMMAND must become the daemon by exec alone, because the recorded process id is
+# COMMAND's. The daemon inherits no environment, terminal or descriptor of the caller; ctest and
+# bats would wait for a pipe that a daemon keeps open.
 spawn() {
     local name=$1 pid
     shift
@@ -68,7 +68,7 @@ kill_all() {
     for _ in {1..100}; do
         pids=$("$@" 2>/dev/null) || true
         [[ -n $pids ]] || return 0
-        # shellcheck disable=SC2086  # words are wanted
+        # shellcheck disable=SC2086  # splits the process ids
         kill -KILL $pids 2>/dev/null || true
         sleep 0.05
     done

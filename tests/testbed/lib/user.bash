@@ -24,7 +24,7 @@ remove_user() {
 
 # Writes two files for shells to read: $state/env has the exports of tests/testbed/env, $state/login
 # the user's home and the arguments of `env -i` before a command of the user. Tests run thousands of
-# such commands; reading files starts no process.
+# such commands, and reading a file starts no process.
 write_shell_files() {
     local environment home login line
     home=$(user_home "$user")

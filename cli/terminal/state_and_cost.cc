@@ -1,4 +1,4 @@
-#include "cli/terminal/words.h"
+#include "cli/terminal/state_and_cost.h"
 
 #include "common/text.h"
 
@@ -35,7 +35,7 @@ std::optional<double> core_hours(const Requested& requested) {
          3600.0;
 }
 
-std::string cost(const Requested& requested) {
+std::string cost_text(const Requested& requested) {
   std::vector<std::string> parts;
   if (const auto hours = gpu_hours(requested); hours && *hours > 0)
     parts.push_back(fmt::format("{:.3g} GPU-hours", *hours));

@@ -1,4 +1,4 @@
-#include "runtime/agent/container_words.h"
+#include "runtime/agent/container_messages.h"
 
 #include <algorithm>
 #include <array>
@@ -77,31 +77,31 @@ bool is_of_image(std::string_view words) {
 
 }  // namespace
 
-bool ContainerWords::hear(std::string_view line) {
+bool ContainerMessages::handle_line(std::string_view line) {
   if (const auto words = of_pyxis(line)) {
-    hear_pyxis(*words);
+    handle_pyxis_message(*words);
     return true;
   }
   if (const auto words = of_charliecloud(line)) {
-    hear_tool(*words, words->starts_with("can't stat: ") || has(*words, "image") ||
-                          has(*words, "FUSE") || has(*words, "SquashFS"));
+    handle_tool_message(*words, words->starts_with("can't stat: ") || has(*words, "image") ||
+                                    has(*words, "FUSE") || has(*words, "SquashFS"));
     return true;
   }
   const auto words = of_tool(line);
   if (words) {
-    hear_tool(*words, line.starts_with(kApptainerPrefix) &&
-                          (has(*words, "image") || has(*words, "extract")));
+    handle_tool_message(*words, line.starts_with(kApptainerPrefix) &&
+                                    (has(*words, "image") || has(*words, "extract")));
   }
   return words.has_value();
 }
 
-void ContainerWords::hear_tool(std::string_view words, bool is_of_image) {
+void ContainerMessages::handle_tool_message(std::string_view words, bool is_of_image) {
   if (!sentence_.empty()) return;
   sentence_ = words;
   is_sentence_of_image_ = is_of_image;
 }
 
-void ContainerWords::hear_pyxis(std::string_view words) {
+void ContainerMessages::handle_pyxis_message(std::string_view words) {
   if (words.starts_with("failed to export container")) {
     if (failed_save_.empty()) failed_save_ = with_detail(words);
   } else if (words.starts_with("    ")) {  // a quoted line of enroot's log
@@ -114,13 +114,13 @@ void ContainerWords::hear_pyxis(std::string_view words) {
   }
 }
 
-std::string ContainerWords::with_detail(std::string_view words) const {
+std::string ContainerMessages::with_detail(std::string_view words) const {
   const auto text = detail_.empty() || words.empty() ? fmt::format("{}{}", words, detail_)
                                                      : fmt::format("{}: {}", words, detail_);
   return printable(std::string_view(text).substr(0, kSentenceLimitBytes));
 }
 
-std::optional<ContainerFailure> ContainerWords::failure() const {
+std::optional<ContainerFailure> ContainerMessages::failure() const {
   if (sentence_.empty() && detail_.empty()) return std::nullopt;
   const bool is_making = sentence_.starts_with("failed to create container filesystem");
   const bool is_image = is_sentence_of_image_ ||

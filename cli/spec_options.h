@@ -1,5 +1,5 @@
 #pragma once
-// The options of commands that take a spec.
+// Adds the options that all commands with a spec share.
 
 #include "cli/cli.h"
 #include "launcher/submit/experiment.h"

@@ -4,15 +4,15 @@
 #include <doctest/doctest.h>
 
 #include "attempt_scene.h"
-#include "runtime/agent/container_words.h"
+#include "runtime/agent/container_messages.h"
 
 namespace dlrun::agent {
 namespace {
 
-std::optional<ContainerFailure> heard(std::vector<std::string_view> lines) {
-  ContainerWords words;
-  for (const auto line : lines) words.hear(line);
-  return words.failure();
+std::optional<ContainerFailure> failure_from(std::vector<std::string_view> lines) {
+  ContainerMessages messages;
+  for (const auto line : lines) messages.handle_line(line);
+  return messages.failure();
 }
 
 /// Messages of pyxis 0.24 and enroot 4.1.2 under Slurm 22.05.
@@ -25,8 +25,8 @@ constexpr std::array<std::string_view, 7> kBadImage{
     "slurmstepd-n1: error: spank: required plugin spank_pyxis.so: task_init() failed with rc=-1",
     "slurmstepd-n1: error: Failed to invoke spank plugin stack"};
 
-TEST_CASE("what pyxis says of an image is told in its words and in enroot's") {
-  const auto failure = heard({kBadImage.begin(), kBadImage.end()});
+TEST_CASE("the error about a bad image quotes the messages of pyxis and of enroot") {
+  const auto failure = failure_from({kBadImage.begin(), kBadImage.end()});
   REQUIRE(failure);
   CHECK(failure->cause == Cause::kImage);
   CHECK(failure->sentence ==
@@ -36,7 +36,7 @@ TEST_CASE("what pyxis says of an image is told in its words and in enroot's") {
 
 TEST_CASE(
     "a container that does not start, a full disk and a missing enroot are not the image's fault") {
-  const auto mount = heard(
+  const auto mount = failure_from(
       {"slurmstepd-n1: error: pyxis: container start failed with error code: 1",
        "slurmstepd-n1: error: pyxis: printing enroot log file:",
        "slurmstepd-n1: error: pyxis:     enroot-mount: failed to mount: /x at /y: No such file or "
@@ -47,41 +47,47 @@ TEST_CASE(
         "container start failed with error code: 1: enroot-mount: failed to mount: /x at /y: No "
         "such file or "
         "directory");
-  const auto full = heard(
+  const auto full = failure_from(
       {"slurmstepd-n1: error: pyxis: failed to create container filesystem for image: /a.sqsh",
        "slurmstepd-n1: error: pyxis:     FATAL ERROR: write failed: No space left on device"});
   CHECK(full->cause == Cause::kContainer);
-  const auto missing = heard(
+  const auto missing = failure_from(
       {"slurmstepd-n1: error: pyxis: child 61 failed with error code: 1",
        "slurmstepd-n1: error: pyxis: failed to create container filesystem for image: /a.sqsh"});
   CHECK(missing->cause == Cause::kContainer);
 }
 
 TEST_CASE(
-    "Slurm 25.05 puts a time before pyxis's words, and enroot and apptainer print their own") {
-  CHECK(heard({"[2026-11-21T16:15:12.001] error: pyxis: couldn't chdir to /none: No such file or "
-               "directory"})
+    "messages of pyxis under Slurm 25.05, of enroot, of apptainer and of Charliecloud are "
+    "recognised") {
+  CHECK(failure_from(
+            {"[2026-11-21T16:15:12.001] error: pyxis: couldn't chdir to /none: No such file or "
+             "directory"})
             ->cause == Cause::kContainer);
-  CHECK(heard({"[ERROR] Command not found: nvidia-container-cli"})->sentence ==
+  CHECK(failure_from({"[ERROR] Command not found: nvidia-container-cli"})->sentence ==
         "Command not found: nvidia-container-cli");
-  const auto image = heard({"FATAL:   could not open image /a.sif: image format not recognized"});
+  const auto image =
+      failure_from({"FATAL:   could not open image /a.sif: image format not recognized"});
   CHECK(image->cause == Cause::kImage);
   CHECK(image->sentence == "could not open image /a.sif: image format not recognized");
-  CHECK(heard({"dlrun: container: apptainer is not installed on n1"})->sentence ==
+  CHECK(failure_from({"dlrun: container: apptainer is not installed on n1"})->sentence ==
         "apptainer is not installed on n1");
   const auto missing =
-      heard({"ch-run[17]: error: can't stat: /a: No such file or directory "
-             "(ch_core.c:255 2)"});
+      failure_from({"ch-run[17]: error: can't stat: /a: No such file or directory "
+                    "(ch_core.c:255 2)"});
   CHECK(missing->cause == Cause::kImage);
   CHECK(missing->sentence == "can't stat: /a: No such file or directory (ch_core.c:255 2)");
-  const auto point = heard({"ch-run[17]: warning: a hint", "ch-run[17]: error: can't mkdir: /a/b"});
+  const auto point =
+      failure_from({"ch-run[17]: warning: a hint", "ch-run[17]: error: can't mkdir: /a/b"});
   CHECK(point->cause == Cause::kContainer);
   CHECK(point->sentence == "can't mkdir: /a/b");
-  CHECK_FALSE(heard({"srun: error: n1: task 0: Exited with exit code 1", "ch-run[x]: error: a",
-                     "pyxis: a line of nobody's", "FATALLY"}));
+  CHECK_FALSE(failure_from({"srun: error: n1: task 0: Exited with exit code 1",
+                            "ch-run[x]: error: a", "pyxis: a line of nobody's", "FATALLY"}));
 }
 
-TEST_CASE("the words of a command that was to make a container say whether it was the image") {
+TEST_CASE(
+    "the error of a command that failed to create a container shows whether the image was the "
+    "cause") {
   CHECK(judge_creation("failed on n1: Invalid image format: /a.sqsh").cause == Cause::kImage);
   CHECK(judge_creation("failed on n1: No such file or directory: /a.sqsh").cause == Cause::kImage);
   CHECK(judge_creation("failed on n1: bash: line 12: enroot: command not found").cause ==
@@ -89,8 +95,8 @@ TEST_CASE("the words of a command that was to make a container say whether it wa
 }
 
 TEST_CASE(
-    "a rank that never came out of its container fails for the container's reason, which no start "
-    "can help") {
+    "a rank whose container did not start fails with the container's error and is not started "
+    "again") {
   Scene scene;
   for (const auto line : kBadImage) scene.attempt.on_foreign_line(line);
   scene.attempt.on_task_end(0, "n1", 1, 0, scene.now);
@@ -109,18 +115,19 @@ TEST_CASE(
   CHECK_FALSE(decide_retry(options, {}, Cause::kContainer).restarts);
 }
 
-TEST_CASE("a rank whose agent has come fails of itself, whatever was said of containers") {
+TEST_CASE(
+    "after a rank has joined, its failure is its own, even if a container message came before") {
   Scene scene;
   scene.all_join(4);
   scene.attempt.on_foreign_line("[ERROR] a program's own word");
   scene.attempt.on_exit(1, {3, 0, {}}, scene.now);
   scene.pass(Attempt::kCulpritWait);
-  CHECK(scene.notes.said.back().starts_with("rank 1 on n1 exited with code 3"));
+  CHECK(scene.notes.printed.back().starts_with("rank 1 on n1 exited with code 3"));
   end_all(scene);
   CHECK(scene.attempt.end().cause == Cause::kFailure);
 }
 
-TEST_CASE("a container that could not be saved is a warning of a run that may have completed") {
+TEST_CASE("a container that cannot be saved causes a warning, not a failure") {
   Scene scene;
   scene.all_join(4);
   scene.attempt.on_foreign_line(

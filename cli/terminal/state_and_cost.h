@@ -1,5 +1,5 @@
 #pragma once
-// Colours states, and formats costs for people.
+// The colour of a run's state, and the cost of a job as a number and as text.
 
 #include <cstdint>
 #include <optional>
@@ -18,9 +18,8 @@ namespace dlrun {
 
 /// Returns "at most 2.7 GPU-hours, 8 core-hours"; "" if the spec sets too little to compute
 /// the cost.
-[[nodiscard]] std::string cost(const Requested& requested);
-/// Return the product of the requested GPUs or cores and the time limit; nothing if either
-/// is unset.
+[[nodiscard]] std::string cost_text(const Requested& requested);
+/// Return the requested GPUs or cores times the time limit in hours; nothing if either is unset.
 [[nodiscard]] std::optional<double> gpu_hours(const Requested& requested);
 [[nodiscard]] std::optional<double> core_hours(const Requested& requested);
 

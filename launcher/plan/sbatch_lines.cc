@@ -1,4 +1,4 @@
-#include "launcher/plan/sbatch_words.h"
+#include "launcher/plan/sbatch_lines.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace dlrun {
 
-std::vector<std::string> sbatch_words_of(std::string_view rest) {
+std::vector<std::string> sbatch_arguments(std::string_view rest) {
   std::vector<std::string> words;
   std::string word;
   bool is_open = false;
@@ -59,18 +59,18 @@ std::vector<SbatchLine> numbered_lines(std::string_view script, std::string_view
     if (!trimmed.empty() && !trimmed.starts_with('#'))
       break;  // sbatch stops reading at the first command
     if (line.starts_with(mark))
-      lines.push_back({number, sbatch_words_of(line.substr(mark.size()))});
+      lines.push_back({number, sbatch_arguments(line.substr(mark.size()))});
   }
   return lines;
 }
 
-/// Returns true if sbatch reads the word as the option's name: in full, or abbreviated. An
-/// ambiguous abbreviation counts, too; sbatch refuses a script with one.
+/// Returns true if sbatch reads the word as the option's name: in full, or abbreviated. Also
+/// returns true for an ambiguous abbreviation, because sbatch refuses the script anyway.
 bool is_name_of(std::string_view word, std::string_view long_name) {
   constexpr std::string_view kDashes = "--";
   constexpr std::array<std::string_view, 7> kWhole = {
       "--export", "--gpus", "--gres", "--mem",
-      "--ntasks", "--time", "--wait"};  // options whose whole name also begins other options' names
+      "--ntasks", "--time", "--wait"};  // names of options that are also prefixes of other names
   if (word == long_name) return true;
   return word.size() > kDashes.size() && long_name.starts_with(word) &&
          std::find(kWhole.begin(), kWhole.end(), word) == kWhole.end();

@@ -18,10 +18,10 @@ struct ContainerFailure {
 
 /// Finds the messages about the container in the output of a step. Callers must leave out lines
 /// that a rank's program printed.
-class ContainerWords {
+class ContainerMessages {
  public:
   /// Handles a line of the step's standard error. Returns false if it is not about the container.
-  bool hear(std::string_view line);
+  bool handle_line(std::string_view line);
   /// Returns the first failure that was reported.
   [[nodiscard]] std::optional<ContainerFailure> failure() const;
   /// Returns pyxis's message about a container that it could not save; empty if there is none.
@@ -30,8 +30,8 @@ class ContainerWords {
  private:
   /// Handles an error message of a tool other than pyxis. Keeps only the first message of all
   /// tools. is_of_image: the message is about the image itself.
-  void hear_tool(std::string_view words, bool is_of_image);
-  void hear_pyxis(std::string_view words);
+  void handle_tool_message(std::string_view words, bool is_of_image);
+  void handle_pyxis_message(std::string_view words);
   [[nodiscard]] std::string with_detail(std::string_view words) const;
 
   std::string sentence_;            ///< the tool's first message

@@ -1,4 +1,4 @@
-#include "cli/prepare.h"
+#include "cli/spec_options.h"
 
 #include "cli/command_line.h"
 
@@ -20,7 +20,8 @@ void add_spec_options(Subcommand& command, SpecOptions& options) {
   add_set_option(command, options);
   command
       .option("--runs", options.runs,
-              "Folder for run directories ($DLRUN_RUNS, else the folder of the site, else ./runs)")
+              "Folder for run directories (default: $DLRUN_RUNS, else the folder of the site, else "
+              "./runs)")
       .type_name("DIR");
 }
 

@@ -14,11 +14,11 @@ namespace dlrun {
 [[nodiscard]] std::vector<std::vector<std::string>> sbatch_lines(std::string_view script);
 
 /// Returns the arguments in the text after "#SBATCH" in one line.
-[[nodiscard]] std::vector<std::string> sbatch_words_of(std::string_view rest);
+[[nodiscard]] std::vector<std::string> sbatch_arguments(std::string_view rest);
 
-/// Returns the value of a #SBATCH option before the script's first command; the last one if it is
-/// given several times. Accepts abbreviations ("--outp"), as sbatch does. Both names are in their
-/// full form: "--output", "-o"; "" if there is no short name.
+/// Returns the value of an option in the #SBATCH lines before the script's first command; the last
+/// value if the script sets the option several times. Accepts abbreviations ("--outp"), as sbatch
+/// does. long_name: "--output". short_name: "-o", or "" if the option has none.
 [[nodiscard]] std::optional<std::string> sbatch_value(std::string_view script,
                                                       std::string_view long_name,
                                                       std::string_view short_name);
@@ -32,14 +32,14 @@ struct SbatchOption {
                                                         std::string_view long_name,
                                                         std::string_view short_name);
 
-/// Returns the number of the first line with an option that takes no value: in full, abbreviated,
-/// or among other letters ("-HW").
+/// Returns the number of the first #SBATCH line with this option, which takes no value. The option
+/// may be abbreviated, or be a letter among others ("-HW").
 [[nodiscard]] std::optional<std::size_t> sbatch_flag(std::string_view script,
                                                      std::string_view long_name,
                                                      std::string_view short_name);
 
-/// Returns the value of an option ("-N") in the script's #PBS lines. sbatch reads those lines, too,
-/// unless --ignore-pbs is given.
+/// Returns the value of an option ("-N") in the script's #PBS lines; nullopt if the script has
+/// --ignore-pbs, with which sbatch ignores these lines.
 [[nodiscard]] std::optional<SbatchOption> pbs_option(std::string_view script,
                                                      std::string_view name);
 
