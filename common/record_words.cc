@@ -25,7 +25,8 @@ constexpr auto table_of(EndReason) {
                                         {EndReason::kNodeFailure, "node_failure"},
                                         {EndReason::kNotFit, "not_fit"},
                                         {EndReason::kIdleGpus, "idle_gpus"},
-                                        {EndReason::kLeadUnheard, "lead_unheard"}});
+                                        {EndReason::kLeadUnheard, "lead_unheard"},
+                                        {EndReason::kStoppedEarly, "stopped_early"}});
 }
 
 constexpr auto table_of(Cause) {

@@ -23,9 +23,10 @@ enum class EndReason {
   kHang,
   kTimeLimit,
   kNodeFailure,
-  kNotFit,       ///< a check of the nodes failed (health.preflight)
-  kIdleGpus,     ///< the GPUs were idle for too long (health.idle_gpu)
-  kLeadUnheard,  ///< an agent received nothing from lead and ended its rank
+  kNotFit,        ///< a check of the nodes failed (health.preflight)
+  kIdleGpus,      ///< the GPUs were idle for too long (health.idle_gpu)
+  kLeadUnheard,   ///< an agent received nothing from lead and ended its rank
+  kStoppedEarly,  ///< the results of this point of a sweep were worse than those of others
 };
 
 /// The cause of an attempt's end. `retry.on` accepts six of these. kNone: there is no cause; the

@@ -13,6 +13,7 @@
 #include "launcher/report/run_report.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/sweep_record.h"
+#include "launcher/spec/own_parameters.h"
 
 namespace dlrun {
 namespace {
@@ -25,7 +26,20 @@ struct ReportOptions {
 struct Part {
   IndexEntry run;
   std::string label, place;  ///< see RunReport
+  /// For a point: the names and values of the sweep's own parameters.
+  std::vector<std::pair<std::string, std::string>> parameters;
 };
+
+/// Returns the names and values of the point's own parameters.
+std::vector<std::pair<std::string, std::string>> own_values(const SweepRecord& sweep,
+                                                            const SweepRecord::Point& point) {
+  std::vector<std::pair<std::string, std::string>> values;
+  for (std::size_t i = 0; i < sweep.keys.size(); ++i) {
+    if (is_own_parameter(sweep.keys[i]))
+      values.emplace_back(sweep.keys[i], point.values[i].value_or(""));
+  }
+  return values;
+}
 
 /// Returns the named runs. Returns the points of a sweep instead of the sweep. For a point that was
 /// resubmitted, returns its latest run.
@@ -34,7 +48,7 @@ Result<std::vector<Part>> parts_of(const Cli& cli, const std::vector<std::string
   for (const auto& name : names) {
     DLRUN_TRY_ASSIGN(const auto run, select_run(cli, name));
     if (!is_sweep(run.path)) {
-      parts.push_back({run, run.id, ""});
+      parts.push_back({run, run.id, "", {}});
       continue;
     }
     DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));
@@ -44,7 +58,8 @@ Result<std::vector<Part>> parts_of(const Cli& cli, const std::vector<std::string
       point.path = current_run_of(point_path(run.path, sweep.points[at]));
       const std::string place = names.size() == 1 ? std::to_string(at) : point.id;
       parts.push_back({std::move(point),
-                       fmt::format("{}  {}", place, describe(sweep, sweep.points[at])), place});
+                       fmt::format("{}  {}", place, describe(sweep, sweep.points[at])), place,
+                       own_values(sweep, sweep.points[at])});
     }
   }
   return parts;
@@ -73,6 +88,8 @@ Result<int> make_report(Cli& cli, const ReportOptions& options) {
     reports.push_back(read_report(parts[at].run, *states[at]));
     reports.back().label = parts[at].label;
     reports.back().place = parts[at].place;
+    insert_parameters(reports.back(), parts[at].parameters);
+    if (!parts[at].place.empty()) set_result_from_progress(reports.back());
     has_points = has_points || !parts[at].place.empty();
   }
   if (reports.empty()) return fail(Errc::kNotFound, "none of these runs can be read");

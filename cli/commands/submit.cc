@@ -15,6 +15,7 @@
 #include "common/json_or_null.h"
 #include "common/quoting.h"
 #include "launcher/submit/check_report.h"
+#include "launcher/submit/search.h"
 #include "launcher/submit/submitting.h"
 
 namespace dlrun {
@@ -79,6 +80,34 @@ Result<int> show_verdict(const Cli& cli, RunInspector& inspector, const Job& job
   return kExitOk;
 }
 
+/// Returns true if a search program chooses the points of the job's sweep.
+bool is_search(const Job& job) {
+  return job.is_sweep() && job.experiment->loaded.spec.sweep.is_search();
+}
+
+/// Runs the search of a sweep with sweep.ask and prints its result.
+Result<int> search(Cli& cli, const SubmitOptions& options, Job job, Provenance& provenance) {
+  if (options.watch)
+    return fail(Errc::kUsage,
+                "--watch: not needed, because dlrun follows a sweep with sweep.ask anyway");
+  TerminalReporter reporter(cli);
+  RunInspector inspector(cli.env, known_servers(cli));
+  DLRUN_TRY_ASSIGN(const auto searched,
+                   run_search(cli, reporter, inspector, std::move(job), provenance));
+  if (options.json) {
+    Json out;
+    out["run"] = searched.run.id;
+    out["name"] = searched.run.name;
+    out["path"] = searched.run.path.string();
+    out["points"] = searched.points;
+    print_json(out);
+  } else {
+    print(cli, "{} {}: {} points; `dlrun sweep {}` lists them\n", styled(Style::kGreen, "searched"),
+          styled(Style::kBold, searched.run.id), searched.points, searched.run.handle());
+  }
+  return kExitOk;
+}
+
 Result<int> submit(Cli& cli, const SubmitOptions& options) {
   if (options.dry_run && (options.test_only || options.watch)) {
     return fail(Errc::kUsage,
@@ -104,6 +133,8 @@ Result<int> submit(Cli& cli, const SubmitOptions& options) {
   DLRUN_TRY_ASSIGN(auto job, make_job(cli, reporter, options.spec));
   DLRUN_TRY_ASSIGN(auto sweep, plan_arrays(cli, job, !options.dry_run));
   const SweepPlan* arrays = sweep ? &*sweep : nullptr;
+  if (is_search(job) && !options.dry_run && !options.test_only)
+    return search(cli, options, std::move(job), provenance);
   const CheckStage stage = options.dry_run     ? CheckStage::kDryRun
                            : options.test_only ? CheckStage::kTestOnly
                                                : CheckStage::kSubmission;

@@ -98,7 +98,9 @@ std::string remark_of(const Row& row, const std::string& shown) {
   if (row.status->state == RunState::kCompleted || !row.result_of.empty()) {
     Json rest = row.result;
     if (rest.is_object()) rest.erase(shown);
-    const std::string text = rest.is_object() ? result_text(json_read::dump(rest)) : "";
+    std::string text = rest.is_object() ? result_text(json_read::dump(rest)) : "";
+    if (record.attempt_reason == EndReason::kStoppedEarly)
+      text = printable(record.end_message) + (text.empty() ? "" : "; ") + text;
     if (row.result_of.empty()) return text;
     return text + (text.empty() ? "" : "; ") + "from an earlier run";
   }
@@ -206,6 +208,24 @@ void print_summary(const Cli& cli, const IndexEntry& run, const States& states) 
         cli, fmt::format("`dlrun resubmit {}` submits the points that were not submitted", run.id));
 }
 
+/// Returns true if points have started and none has reported a result.
+bool lacks_results(const std::vector<Row>& rows) {
+  const auto has_begun = [](const Row& row) {
+    return row.status != nullptr && row.status->facts.record.has_events;
+  };
+  return std::all_of(rows.begin(), rows.end(),
+                     [](const Row& row) { return row.result.is_null(); }) &&
+         std::any_of(rows.begin(), rows.end(), has_begun);
+}
+
+/// Prints how a program reports a result.
+void print_how_to_report(const Cli& cli) {
+  print_note(cli,
+             "no point has reported a result. The program of rank 0 reports one by writing a JSON "
+             "object to the file that the variable DLRUN_PROGRESS names: {\"step\": 100, \"loss\": "
+             "0.3} while it runs, {\"final\": true, \"loss\": 0.2} at its end");
+}
+
 Result<int> tabulate(Cli& cli, const SweepOptions& options) {
   DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
   if (!is_sweep(run.path))
@@ -229,6 +249,7 @@ Result<int> tabulate(Cli& cli, const SweepOptions& options) {
   sort_rows(rows,
             options.ascending || (!options.descending && (by == "point" || is_smaller_better(by))));
   const std::size_t all = rows.size();
+  const bool is_without_results = lacks_results(rows);
   if (options.limit && rows.size() > *options.limit) rows.resize(*options.limit);
 
   if (options.json) {
@@ -239,6 +260,7 @@ Result<int> tabulate(Cli& cli, const SweepOptions& options) {
     print(cli, table(cells_of(sweep, rows, by)));
     if (rows.size() < all)
       print_note(cli, fmt::format("{} more points are not shown", all - rows.size()));
+    if (is_without_results) print_how_to_report(cli);
     print_summary(cli, run, states);
   }
   const std::string unreachable = reason_unreachable(states);

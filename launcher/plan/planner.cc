@@ -11,6 +11,7 @@
 #include "launcher/spec/key_name.h"
 #include "launcher/spec/slurm_units.h"
 #include "launcher/spec/spec_builder.h"
+#include "launcher/spec/sweep_points.h"
 
 namespace dlrun {
 namespace {
@@ -271,6 +272,14 @@ void Planner::retry() {
   if (is_slurm) remember_bad_nodes();
   if (spec_.checkpoint.signal_before && is_slurm)
     add("--signal-before", spec_.checkpoint.signal_before, "checkpoint.signal_before"_key);
+  const SweepSpec& sweep = spec_.sweep;
+  if (sweep.stop_metric && is_slurm) {
+    add("--stop-early",
+        (is_smaller_better(*sweep.stop_metric) ? "min:" : "max:") + *sweep.stop_metric,
+        "sweep.stop_early.metric"_key);
+    add("--stop-after", fmt::format("{}", sweep.stop_after.value_or(1)),
+        "sweep.stop_early.after"_key);
+  }
   if (!wants_retry(spec_)) return;
   const auto causes = retry_causes(spec_);
   const auto is_among = [&](std::string_view cause) {

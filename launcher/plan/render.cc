@@ -234,25 +234,39 @@ constexpr std::string_view kShellcheck = "# shellcheck disable=SC1090,SC1091,SC2
       join(runs, ", "));
 }
 
+/// Returns the option --array, with the numbers of the tasks.
+[[nodiscard]] PlannedOption array_directive(const Packing& packing,
+                                            std::optional<std::int64_t> max_parallel) {
+  std::string range = fmt::format("0-{}", packing.tasks() - 1);
+  if (max_parallel) range += fmt::format("%{}", packing.tasks_at_once(*max_parallel));
+  std::string key = "sweep";
+  if (max_parallel) key += ", sweep.max_parallel";
+  if (packing.pack > 1) key += ", sweep.pack";
+  return {"--array", std::move(range), std::move(key)};
+}
+
 }  // namespace
 
-Result<std::string> render_array_script(const LaunchPlan& plan, std::size_t tasks,
+Result<std::string> render_array_script(const LaunchPlan& plan, const Packing& packing,
                                         std::optional<std::int64_t> max_parallel) {
   std::vector<PlannedOption> directives = plan.directives;
-  std::string range = fmt::format("0-{}", tasks - 1);
-  if (max_parallel) range += fmt::format("%{}", *max_parallel);
-  directives.push_back(
-      {"--array", std::move(range), max_parallel ? "sweep, sweep.max_parallel" : "sweep"});
+  directives.push_back(array_directive(packing, max_parallel));
   auto text = head_text(directives);
   if (!text) return text;
+  const std::string sweep_line =
+      std::string(kSweepOfArray) +
+      "is not set: submit this array with dlrun submit, which creates its points}";
+  if (packing.pack > 1) {
+    *text += packed_commands(packing, sweep_line);
+    return text;
+  }
   *text +=
       "#\n# Rendered by dlrun: a sweep. Each task of this array is one point. The task runs job.sh "
       "in the point's run\n# directory, which `dlrun submit` creates. You can edit that job.sh and "
       "submit it with `dlrun resubmit`.\n"
       "set -eo pipefail\n" +
-      std::string(kSweepOfArray) +
-      "is not set: submit this array with dlrun submit, which creates its points}\n"
-      "export DLRUN_RUN=$dlrun_sweep/$SLURM_ARRAY_TASK_ID\n"
+      sweep_line +
+      "\nexport DLRUN_RUN=$dlrun_sweep/$SLURM_ARRAY_TASK_ID\n"
       "if [[ ! -r $DLRUN_RUN/job.sh ]]; then\n"
       "  echo \"dlrun: $(uname -n) cannot read $DLRUN_RUN/job.sh: does it see the runs' folder?\" "
       ">&2\n"

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/result.h"
+#include "launcher/plan/packing.h"
 #include "launcher/plan/plan.h"
 
 namespace dlrun {
@@ -24,9 +25,11 @@ inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 [[nodiscard]] Result<std::string> render_script(const LaunchPlan& plan);
 
 /// Renders the script of a job array that runs a sweep: the plan's #SBATCH lines and --array, and
-/// commands that start job.sh in the run directory of the task's point. The size of the script
-/// depends neither on the number of points nor on their values. Fails as render_script does.
-[[nodiscard]] Result<std::string> render_array_script(const LaunchPlan& plan, std::size_t tasks,
+/// commands that start job.sh in the run directories of the task's points. The size of the script
+/// depends neither on the number of points nor on their values. max_parallel: the number of points
+/// that may run at once; nullopt: any number. Fails as render_script does.
+[[nodiscard]] Result<std::string> render_array_script(const LaunchPlan& plan,
+                                                      const Packing& packing,
                                                       std::optional<std::int64_t> max_parallel);
 /// Returns true if the script was rendered by render_array_script().
 [[nodiscard]] bool is_array_script(std::string_view script);

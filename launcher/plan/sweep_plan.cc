@@ -4,9 +4,12 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
+#include "common/text.h"
+#include "launcher/plan/packing.h"
 #include "launcher/plan/render.h"
 #include "launcher/spec/key_name.h"
 #include "launcher/spec/sweep_points.h"
@@ -30,9 +33,13 @@ constexpr std::size_t kMostErrors = 20;
   return text;
 }
 
-[[nodiscard]] std::string head_of(const LaunchPlan& plan) {
+/// Returns a text that identifies the arrays that can run a point: the #SBATCH lines and the share
+/// of the point.
+[[nodiscard]] std::string head_of(const LaunchPlan& plan,
+                                  const std::vector<PlannedVariable>& share) {
   std::string text;
   for (const PlannedOption& option : plan.directives) text += option.word() + "\n";
+  for (const PlannedVariable& variable : share) text += variable.name + "=" + variable.value + "\n";
   return text;
 }
 
@@ -58,9 +65,7 @@ class SweepPlanner {
       add_errors(std::move(loaded.error()), point, number);
       return nullptr;
     }
-    loaded->spec.sweep = {};
-    std::erase_if(loaded->spec.origins,
-                  [](const auto& origin) { return origin.first.starts_with("sweep."); });
+    drop_sweep(*loaded);
     return &specs_by_layers_.emplace(layers, std::move(*loaded)).first->second;
   }
 
@@ -70,6 +75,15 @@ class SweepPlanner {
     if (plan) return std::move(*plan);
     add_errors(std::move(plan.error()), point, number);
     return std::nullopt;
+  }
+
+  /// Returns the plan of a job that runs `pack` points like this one.
+  [[nodiscard]] std::optional<LaunchPlan> plan_packed(const LoadedSpec& loaded,
+                                                      const SweepPoint& point, std::size_t number,
+                                                      std::size_t pack) {
+    LoadedSpec packed = loaded;
+    packed.spec = packed_spec(loaded.spec, static_cast<std::int64_t>(pack));
+    return plan(packed, point, number);
   }
 
   void refuse(std::string message, const SweepPoint& point, std::size_t number) {
@@ -103,45 +117,103 @@ class SweepPlanner {
   Diagnostics errors_;
 };
 
-/// Assigns points to arrays. An array holds at most max_tasks points, all with the same #SBATCH
-/// lines.
+/// Returns the keys for which two points have different values, as text: "train.lr, train.batch".
+[[nodiscard]] std::string differing_keys(const SweepPoint& a, const SweepPoint& b) {
+  std::vector<std::string> keys;
+  const auto collect = [&](const SweepPoint& from, const SweepPoint& other) {
+    for (const SweptValue& value : from) {
+      const bool is_equal = std::any_of(other.begin(), other.end(), [&](const SweptValue& one) {
+        return one.key == value.key && one.text == value.text;
+      });
+      if (!is_equal && std::find(keys.begin(), keys.end(), value.key) == keys.end())
+        keys.push_back(value.key);
+    }
+  };
+  collect(a, b);
+  collect(b, a);
+  return join(keys, ", ");
+}
+
+/// Returns an error for each point whose script equals the script of an earlier point.
+[[nodiscard]] Diagnostics repeated_points(const LoadedSpec& loaded,
+                                          const std::vector<PlannedPoint>& points) {
+  Diagnostics errors;
+  std::unordered_map<std::string_view, std::size_t> seen;
+  for (std::size_t i = 0; i < points.size() && errors.size() < kMostErrors; ++i) {
+    const auto [first, is_new] = seen.emplace(points[i].script, i);
+    if (is_new) continue;
+    const SweepPoint &values = points[i].values, &earlier = points[first->second].values;
+    const Origin& where = values.front().where;
+    errors.push_back({Diagnostic::Severity::kError, where,
+                      fmt::format("points {} and {} of the sweep are the same job, because the job "
+                                  "does not depend on {} ({} and {})",
+                                  first->second, i, differing_keys(earlier, values),
+                                  describe(earlier), describe(values)),
+                      line_under(loaded, where)});
+  }
+  return errors;
+}
+
+/// Returns the error for ranges that have fewer different points than sweep.random asks for.
+[[nodiscard]] Diagnostic too_narrow(const LoadedSpec& loaded, std::size_t found) {
+  const auto origin = loaded.spec.origins.find("sweep.random"_key);
+  const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
+  return {Diagnostic::Severity::kError, where,
+          fmt::format("sweep.random: the ranges are too narrow for {} different points; {} were "
+                      "found",
+                      count_points(loaded.spec.sweep), found),
+          line_under(loaded, where)};
+}
+
+/// Assigns points to arrays. An array has at most max_tasks tasks with `pack` points each, all with
+/// the same #SBATCH lines.
 class Arrays {
  public:
-  explicit Arrays(std::size_t max_tasks) : max_tasks_(std::max<std::size_t>(max_tasks, 1)) {}
+  Arrays(std::size_t max_tasks, std::size_t pack)
+      : max_points_(std::max<std::size_t>(max_tasks, 1) * pack), pack_(pack) {}
 
-  void place(PlannedPoint& point, const LaunchPlan& plan) {
-    auto [open, is_new] = newest_arrays_.try_emplace(head_of(plan), plans_.size());
-    if (!is_new && tasks_[open->second] == max_tasks_) {
+  /// Adds the point to an array. plan: the plan of a task. share: Slurm's variables for one of the
+  /// task's points.
+  void place(PlannedPoint& point, const LaunchPlan& plan, std::vector<PlannedVariable> share) {
+    auto [open, is_new] = newest_arrays_.try_emplace(head_of(plan, share), plans_.size());
+    if (!is_new && packings_[open->second].points == max_points_) {
       open->second = plans_.size();
       is_new = true;
     }
     if (is_new) {
       plans_.push_back(plan);
-      tasks_.push_back(0);
+      packings_.push_back({pack_, 0, std::move(share)});
     }
     point.array = open->second;
-    point.task = tasks_[point.array]++;
+    point.place = packings_[point.array].points++;
   }
 
   [[nodiscard]] Result<std::vector<PlannedArray>> render(
       std::optional<std::int64_t> max_parallel) const {
     std::vector<PlannedArray> arrays;
     for (std::size_t i = 0; i < plans_.size(); ++i) {
-      DLRUN_TRY_ASSIGN(auto script, render_array_script(plans_[i], tasks_[i], max_parallel));
-      arrays.push_back({std::move(script), tasks_[i], plans_[i].requested});
+      DLRUN_TRY_ASSIGN(auto script, render_array_script(plans_[i], packings_[i], max_parallel));
+      arrays.push_back({std::move(script), packings_[i].tasks(), plans_[i].requested});
     }
     return arrays;
   }
 
  private:
-  std::size_t max_tasks_;
+  std::size_t max_points_, pack_;
   std::map<std::string, std::size_t>
       newest_arrays_;              ///< from #SBATCH lines to the newest array with them
   std::vector<LaunchPlan> plans_;  ///< the plan of each array's first point
-  std::vector<std::size_t> tasks_;
+  std::vector<Packing> packings_;
 };
 
 }  // namespace
+
+void drop_sweep(LoadedSpec& loaded) {
+  loaded.spec.sweep.reduce_to_point();
+  std::erase_if(loaded.spec.origins, [](const auto& origin) {
+    return origin.first.starts_with("sweep.") && !origin.first.starts_with("sweep.stop_early.");
+  });
+}
 
 tl::expected<SweepPlan, Diagnostics> plan_sweep(const LoadRequest& request,
                                                 const LoadedSpec& loaded, const PlanInputs& inputs,
@@ -149,18 +221,11 @@ tl::expected<SweepPlan, Diagnostics> plan_sweep(const LoadRequest& request,
   SweepPlan sweep;
   sweep.max_parallel = loaded.spec.sweep.max_parallel;
   SweepPlanner planner(request, loaded, inputs);
-  Arrays arrays(limits.max_array_size);
+  sweep.pack = static_cast<std::size_t>(loaded.spec.sweep.pack.value_or(1));
+  Arrays arrays(limits.max_array_size, sweep.pack);
   auto points = sweep_points(loaded.spec.sweep);
-  if (points.size() < count_points(loaded.spec.sweep)) {
-    const auto origin = loaded.spec.origins.find("sweep.random"_key);
-    const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
-    return tl::unexpected(
-        Diagnostics{{Diagnostic::Severity::kError, where,
-                     fmt::format("sweep.random: the ranges are too narrow for {} different points; "
-                                 "{} were found",
-                                 count_points(loaded.spec.sweep), points.size()),
-                     line_under(loaded, where)}});
-  }
+  if (points.size() < count_points(loaded.spec.sweep))
+    return tl::unexpected(Diagnostics{too_narrow(loaded, points.size())});
   sweep.points.reserve(points.size());
   for (std::size_t i = 0; i < points.size() && !planner.has_enough_errors(); ++i) {
     LoadedSpec* point_spec = planner.load(points[i], i);
@@ -184,9 +249,19 @@ tl::expected<SweepPlan, Diagnostics> plan_sweep(const LoadRequest& request,
     point.script = std::move(*script);
     point.resolved = resolved_yaml(*point_spec);
     point.requested = plan->requested;
-    if (inputs.target == Target::kSlurm) arrays.place(point, *plan);
+    if (inputs.target != Target::kSlurm) continue;
+    if (sweep.pack == 1) {
+      arrays.place(point, *plan, {});
+    } else if (const auto job = planner.plan_packed(*point_spec, point.values, i, sweep.pack)) {
+      arrays.place(point, *job, share_of_point(*point_spec));
+    }
   }
   if (!planner.errors().empty()) return tl::unexpected(std::move(planner.errors()));
+  // A search program may propose a point again.
+  if (!loaded.spec.sweep.is_search()) {
+    if (auto repeated = repeated_points(loaded, sweep.points); !repeated.empty())
+      return tl::unexpected(std::move(repeated));
+  }
   auto rendered = arrays.render(sweep.max_parallel);
   if (!rendered)
     return tl::unexpected(

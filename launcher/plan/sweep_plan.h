@@ -18,7 +18,8 @@ struct PlannedPoint {
   std::string script;    ///< the point's job script, which can also be submitted by itself
   std::string resolved;  ///< the point's resolved spec, without the sweep
   Requested requested;
-  std::size_t array = 0, task = 0;  ///< the array that runs the point, and its task there
+  std::size_t array = 0;  ///< the array that runs the point
+  std::size_t place = 0;  ///< the number of the point in its array; see SweepRecord::task_of()
 };
 
 /// One job array. Points with different #SBATCH lines (a sweep over resources) need different
@@ -35,6 +36,7 @@ struct SweepPlan {
   std::vector<PlannedPoint> points;  ///< in the sweep's order
   std::vector<PlannedArray> arrays;
   std::optional<std::int64_t> max_parallel;
+  std::size_t pack = 1;  ///< number of points that one task runs
 };
 
 struct SweepLimits {
@@ -47,6 +49,10 @@ struct SweepLimits {
 [[nodiscard]] tl::expected<SweepPlan, std::vector<Diagnostic>> plan_sweep(
     const LoadRequest& request, const LoadedSpec& loaded, const PlanInputs& inputs,
     const SweepLimits& limits);
+
+/// Removes the sweep from a point's loaded spec, so that the point is a run of its own. Keeps
+/// sweep.stop_early, by which the run may end.
+void drop_sweep(LoadedSpec& loaded);
 
 /// Returns the sum of hours(point) over all points. hours: computes GPU-hours or core-hours, or
 /// returns nullopt if Slurm chooses the size or the time of the point. Returns nullopt if hours

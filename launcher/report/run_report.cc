@@ -11,6 +11,7 @@
 #include "common/text.h"
 #include "common/untrusted_file.h"
 #include "launcher/runs/last_words.h"
+#include "launcher/spec/key_name.h"
 #include "launcher/spec/yaml_document.h"
 
 namespace dlrun {
@@ -114,6 +115,21 @@ void add_keys(const YamlDocument& yaml, YamlId id, const std::string& path,
 }
 
 }  // namespace
+
+void set_result_from_progress(RunReport& report) {
+  const auto& progress = report.status.facts.record.progress;
+  if (!report.result.empty() || !progress) return;
+  if (progress->loss) report.result.emplace_back("loss", fmt::format("{:.6g}", *progress->loss));
+  if (progress->accuracy)
+    report.result.emplace_back("accuracy", fmt::format("{:.6g}", *progress->accuracy));
+}
+
+void insert_parameters(RunReport& report,
+                       const std::vector<std::pair<std::string, std::string>>& parameters) {
+  if (parameters.empty()) return;
+  std::erase_if(report.keys, [](const auto& key) { return key.first == "launch.command"_key; });
+  report.keys.insert(report.keys.begin(), parameters.begin(), parameters.end());
+}
 
 Result<std::vector<std::pair<std::string, std::string>>> flat_keys(std::string_view resolved_yaml) {
   // dlrun writes no anchors. Without them, all values together are no longer than the text.

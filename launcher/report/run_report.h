@@ -38,6 +38,15 @@ struct RunReport {
 /// damaged or cannot be read.
 [[nodiscard]] RunReport read_report(IndexEntry run, RunStatus status);
 
+/// Sets the result of a run that has none to the loss and the accuracy of its last progress report,
+/// which are the values that `dlrun sweep` shows.
+void set_result_from_progress(RunReport& report);
+
+/// Inserts a sweep's own parameters and their values before the keys of a point's spec. Removes
+/// launch.command, which contains the values, too.
+void insert_parameters(RunReport& report,
+                       const std::vector<std::pair<std::string, std::string>>& parameters);
+
 /// Returns the effective spec as paths and values, at most 4096 keys. Fails with kInvalid if
 /// the text is not YAML (the message has line and column), or if it has anchors, which dlrun does
 /// not write.

@@ -161,7 +161,7 @@ bool is_bad(const events::Ended& ended) {
   return !(ended.state == EndState::kCompleted);
 }
 bool is_bad(const events::AttemptEnd& end) {
-  return !(end.reason == EndReason::kOk);
+  return !(end.reason == EndReason::kOk || end.reason == EndReason::kStoppedEarly);
 }
 bool is_bad(const events::Signal& signal) {
   return !(signal.word == SignalDecision::kCheckpoint);  // a checkpoint signal is no failure

@@ -24,7 +24,7 @@ std::optional<IndexEntry> sweep_with_job(const IndexEntry& entry, std::string_vi
     if (array_job == job) return entry;
     for (std::size_t i = 0; i < sweep->points.size(); ++i) {
       if (sweep->points[i].array != array ||
-          std::to_string(sweep->points[i].task) != job.substr(array_job.size() + 1))
+          std::to_string(sweep->task_of(sweep->points[i])) != job.substr(array_job.size() + 1))
         continue;
       if (auto point = point_entry(entry, i)) return *point;
     }

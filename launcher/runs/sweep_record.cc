@@ -2,6 +2,8 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+
 #include "common/files.h"
 #include "common/json_read.h"
 #include "common/text.h"
@@ -25,13 +27,6 @@ std::optional<std::size_t> count_of(const nlohmann::ordered_json& object, const 
 
 }  // namespace
 
-bool is_smaller_better(std::string_view result) {
-  const auto names = [&](std::string_view word) {
-    return result.find(word) != std::string_view::npos;
-  };
-  return names("loss") || names("error") || names("seconds");
-}
-
 bool is_sweep(const std::filesystem::path& run) {
   std::error_code error;
   return std::filesystem::exists(run / kFile, error);
@@ -48,6 +43,7 @@ Result<SweepRecord> read_sweep(const std::filesystem::path& run) {
   SweepRecord sweep;
   sweep.arrays = count_of(*json, "arrays").value_or(0);
   sweep.max_parallel = json_read::integer(*json, "max_parallel");
+  sweep.pack = std::max<std::size_t>(count_of(*json, "pack").value_or(1), 1);
   const auto keys = json->find("keys"), points = json->find("points");
   if (keys == json->end() || points == json->end() || !keys->is_array() || !points->is_array())
     return damaged();
@@ -56,14 +52,14 @@ Result<SweepRecord> read_sweep(const std::filesystem::path& run) {
     sweep.keys.push_back(key.get<std::string>());
   }
   for (const auto& one : *points) {
-    const auto array = count_of(one, "array"), task = count_of(one, "task");
+    const auto array = count_of(one, "array"), place = count_of(one, "task");
     const auto values = one.is_object() ? one.find("values") : one.end();
-    if (!array || !task || *array >= sweep.arrays || values == one.end() || !values->is_array() ||
+    if (!array || !place || *array >= sweep.arrays || values == one.end() || !values->is_array() ||
         values->size() != sweep.keys.size())
       return damaged();
     SweepRecord::Point& point = sweep.points.emplace_back();
     point.array = *array;
-    point.task = *task;
+    point.place = *place;
     for (const auto& value : *values)
       point.values.push_back(value.is_string() ? std::optional(value.get<std::string>())
                                                : std::nullopt);
@@ -79,10 +75,12 @@ std::string sweep_json(const SweepRecord& sweep) {
   for (const SweepRecord::Point& point : sweep.points) {
     Json values = Json::array();
     for (const auto& value : point.values) values.push_back(value ? Json(*value) : Json(nullptr));
-    points.push_back({{"array", point.array}, {"task", point.task}, {"values", std::move(values)}});
+    points.push_back(
+        {{"array", point.array}, {"task", point.place}, {"values", std::move(values)}});
   }
   Json json{{"keys", sweep.keys}, {"arrays", sweep.arrays}};
   if (sweep.max_parallel) json["max_parallel"] = *sweep.max_parallel;
+  if (sweep.pack > 1) json["pack"] = sweep.pack;
   json["points"] = std::move(points);
   return json_read::dump(json) + "\n";
 }
@@ -93,7 +91,7 @@ std::filesystem::path array_path(const std::filesystem::path& sweep, std::size_t
 
 std::filesystem::path point_path(const std::filesystem::path& sweep,
                                  const SweepRecord::Point& point) {
-  return array_path(sweep, point.array) / std::to_string(point.task);
+  return array_path(sweep, point.array) / std::to_string(point.place);
 }
 
 std::string describe(const SweepRecord& sweep, const SweepRecord::Point& point) {

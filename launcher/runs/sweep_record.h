@@ -1,10 +1,10 @@
 #pragma once
 // A sweep's run directory, which contains its arrays; the arrays contain the points.
 // runtime/ENVIRONMENT.md documents the layout:
-//   SWEEP/sweep.json    the points, the values they set, the array and the task of each
+//   SWEEP/sweep.json    the points, the values they set, the array and the place of each
 //   SWEEP/array-K/      the input of one sbatch call: job.sh, submission.json
-//   SWEEP/array-K/T/    the run of one point: job.sh, resolved.yaml, and a run's other files
-// A point's submission.json only refers to task T of its array. So the files of 10,000 points are
+//   SWEEP/array-K/T/    the run of the point at place T: job.sh, resolved.yaml, a run's other files
+// A point's submission.json only refers to its task of the array. So the files of 10,000 points are
 // written once, and not again after their submission.
 
 #include <array>
@@ -18,13 +18,15 @@
 
 #include "common/result.h"
 #include "launcher/runs/index.h"
+#include "launcher/spec/sweep_points.h"
 
 namespace dlrun {
 
 /// The contents of sweep.json.
 struct SweepRecord {
   struct Point {
-    std::size_t array = 0, task = 0;
+    std::size_t array = 0;
+    std::size_t place = 0;  ///< the number of the point in its array; see task_of()
     /// The values of `keys`, in that order; nullopt for a key that the point does not set.
     std::vector<std::optional<std::string>> values;
   };
@@ -32,6 +34,10 @@ struct SweepRecord {
   std::vector<Point> points;
   std::size_t arrays = 0;
   std::optional<std::int64_t> max_parallel;
+  std::size_t pack = 1;  ///< number of points that one task of an array runs
+
+  /// Returns Slurm's number of the task that runs the point.
+  [[nodiscard]] std::size_t task_of(const Point& point) const { return point.place / pack; }
 };
 
 /// Returns true if the run's directory is a sweep's.
@@ -50,8 +56,6 @@ struct SweepRecord {
 /// point has.
 inline constexpr std::array<std::string_view, 4> kComparedResults{"test_accuracy", "accuracy",
                                                                   "test_loss", "loss"};
-/// Returns true if a smaller value is better: for names with "loss", "error" or "seconds".
-[[nodiscard]] bool is_smaller_better(std::string_view result);
 
 /// Returns the point's values as text: "train.lr=0.1 train.batch=32".
 [[nodiscard]] std::string describe(const SweepRecord& sweep, const SweepRecord::Point& point);

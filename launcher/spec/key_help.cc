@@ -79,19 +79,23 @@ namespace {
 
 }  // namespace
 
+std::optional<std::string_view> similar_key(std::string_view path) {
+  std::vector<std::string_view> names;
+  for (const KeyRow& row : spec_keys()) names.push_back(row.path);
+  if (const auto similar = nearest(path, names)) return similar;
+  for (const std::string_view name : names) {
+    if (name.substr(name.rfind('.') + 1) == path) return name;
+  }
+  return std::nullopt;
+}
+
 std::string no_such_key(std::string_view path) {
   if (const KeyRow* map = map_above(path)) {
     return fmt::format("'{}' is not a key, but a name in the map '{}'; see `dlrun explain {}`",
                        printable(path), map->path, map->path);
   }
-  std::vector<std::string_view> names;
-  for (const KeyRow& row : spec_keys()) names.push_back(row.path);
-  if (const auto similar = nearest(path, names))
+  if (const auto similar = similar_key(path))
     return fmt::format("there is no key '{}'; did you mean '{}'?", printable(path), *similar);
-  for (const KeyRow& row : spec_keys()) {
-    if (row.path.substr(row.path.rfind('.') + 1) == path)
-      return fmt::format("there is no key '{}'; did you mean '{}'?", printable(path), row.path);
-  }
   return fmt::format("there is no key '{}'; `dlrun explain` lists them", printable(path));
 }
 

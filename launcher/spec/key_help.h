@@ -1,6 +1,7 @@
 #pragma once
 // Describes a row of the key table for `dlrun explain`, the key reference and the man page.
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,10 @@ struct KeyHelp {
 
 /// Returns the keys of a section and of the sections below it; all keys for "".
 [[nodiscard]] std::vector<const KeyRow*> keys_below(std::string_view section);
+
+/// Returns the key that an unknown name may mean: a key with a similar spelling, else a key that
+/// ends with the name; nullopt if there is none.
+[[nodiscard]] std::optional<std::string_view> similar_key(std::string_view path);
 
 /// Returns the error for an unknown key: "there is no key 'resources.node'; did you mean
 /// 'resources.nodes'?"

@@ -32,6 +32,7 @@ using Diagnostics = std::vector<Diagnostic>;
 /// Sets a point's values. Their origin is the place where the sweep states them.
 void apply_point(SpecBuilder& builder, const SweepPoint& point) {
   for (const SweptValue& value : point) {
+    if (is_own_parameter(value.key)) continue;  // for fill_templates()
     auto document = parse_yaml(value.text);
     if (!document) {
       builder.report(
@@ -54,7 +55,7 @@ void apply_point(SpecBuilder& builder, const SweepPoint& point) {
   const bool is_random = sweep.random && sweep.points.empty();
   const bool has_range = std::any_of(sweep.parameters.begin(), sweep.parameters.end(),
                                      [](const SweptKey& key) { return key.range.has_value(); });
-  if (is_countable && (is_random || !has_range)) {
+  if (is_countable && (is_random || sweep.is_search() || !has_range)) {
     auto points = sweep_points(sweep);
     if (!points.empty()) return std::move(points.front());
   }
@@ -370,6 +371,16 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
   return true;
 }
 
+/// Replaces the fields of own parameters by the point's values, checks the spec, and reports all
+/// problems.
+void fill_and_check(SpecBuilder& builder, LoadedSpec& loaded, const SweepPoint& point) {
+  for (Diagnostic& problem : fill_templates(loaded.spec, loaded.templates, point,
+                                            loaded.preset.is_trainer, builder.refused()))
+    builder.report(std::move(problem));
+  for (Diagnostic& problem : validate(loaded, builder.refused()))
+    builder.report(std::move(problem));
+}
+
 }  // namespace
 
 std::string line_under(const LoadedSpec& loaded, const Origin& where) {
@@ -425,8 +436,8 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
     default_name(builder, request);
     loaded.folder = folder;
     loaded.spec = builder.spec();
-    for (Diagnostic& problem : validate(loaded, builder.refused()))
-      builder.report(std::move(problem));
+    loaded.templates = swept_templates(loaded.spec);
+    fill_and_check(builder, loaded, request.point.value_or(SweepPoint{}));
   }
   Diagnostics all = std::move(builder.diagnostics());
   add_line_texts(all, loaded);
@@ -442,6 +453,10 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
 
 std::vector<Diagnostic> move_to_point(LoadedSpec& loaded, const SweepPoint& point, const Env& env) {
   SpecBuilder builder(env);
+  if (loaded.templates.is_given()) {
+    loaded.spec.launch.command = std::move(loaded.templates.command);
+    loaded.spec.environment.vars = std::move(loaded.templates.vars);
+  }
   // Removes the old origins, and the old entries of free maps: new entries would otherwise
   // be added to them.
   for (const SweptValue& value : point) {
@@ -465,8 +480,9 @@ std::vector<Diagnostic> move_to_point(LoadedSpec& loaded, const SweepPoint& poin
   builder.spec() = std::move(loaded.spec);
   apply_point(builder, point);
   loaded.spec = std::move(builder.spec());
-  for (Diagnostic& problem : validate(loaded, builder.refused()))
-    builder.report(std::move(problem));
+  loaded.templates.command = loaded.spec.launch.command;
+  loaded.templates.vars = loaded.spec.environment.vars;
+  fill_and_check(builder, loaded, point);
   Diagnostics all = std::move(builder.diagnostics());
   add_line_texts(all, loaded);
   return all;

@@ -10,6 +10,7 @@
 
 #include "common/env.h"
 #include "launcher/spec/diagnostic_text.h"
+#include "launcher/spec/own_parameters.h"
 #include "launcher/spec/preset.h"
 #include "launcher/spec/site_profile.h"
 #include "launcher/spec/spec.h"
@@ -52,6 +53,8 @@ struct LoadedSpec {
   std::vector<SpecFile> bases;       ///< the files that the spec inherits from, nearest first
   SpecFile site_file;                ///< the site's file
   std::vector<Diagnostic> warnings;  ///< sorted by position
+  /// The keys with fields of a sweep's own parameters. In `spec`, values replace the fields.
+  SweptTemplates templates;
 };
 
 /// Returns the source line that a diagnostic about this origin shows; empty if there is none.

@@ -82,8 +82,12 @@ ValueJson swept_name() {
   for (const KeyRow& row : spec_keys()) {
     if (why_not_swept(row.path).empty()) names.push_back(row.path);
   }
-  return any_of({{{"enum", std::move(names)}},
-                 {{"pattern", R"(^(environment\.vars|slurm|launch\.srun)\..+$)"}}});
+  ValueJson taken = ValueJson::array();
+  for (std::string_view name : names_in_section("")) taken.push_back(name);
+  return any_of(
+      {{{"enum", std::move(names)}},
+       {{"pattern", R"(^(environment\.vars|slurm|launch\.srun)\..+$)"}},
+       {{"pattern", R"(^[A-Za-z_][A-Za-z0-9_]{0,63}$)"}, {"not", {{"enum", std::move(taken)}}}}});
 }
 
 }  // namespace dlrun::schema_parts

@@ -56,7 +56,7 @@ inline constexpr std::string_view kOptionName = R"(^[a-z][a-z0-9-]*$)";
 /// Returns the schema of a text in the row's format.
 [[nodiscard]] ValueJson formatted(const KeyRow& row);
 
-/// Returns a schema that accepts the keys that a sweep may set.
+/// Returns a schema that accepts the keys that a sweep may set, and names of own parameters.
 [[nodiscard]] ValueJson swept_name();
 
 }  // namespace dlrun::schema_parts

@@ -144,7 +144,7 @@ struct SweptValue {
 struct SweptRange {
   double min = 0, max = 0;
   bool is_log = false;    ///< draws uniformly on a logarithmic scale
-  bool is_whole = false;  ///< the key accepts only whole numbers
+  bool is_whole = false;  ///< draws only whole numbers
 };
 
 /// The values that a sweep tries for one key: a list or a range.
@@ -162,7 +162,23 @@ struct SweepSpec {
   std::vector<SweptKey> parameters;
   std::vector<SweepPoint> points;
   std::optional<std::int64_t> random, seed, max_parallel;
+  std::optional<std::int64_t> pack;                   ///< points that one job runs side by side
+  std::optional<std::string> stop_metric, stop_rule;  ///< stop_early.metric, stop_early.rule
+  std::optional<std::int64_t> stop_after;             ///< stop_early.after: an epoch or a step
+  std::vector<std::string> ask;            ///< the search program that chooses the points
+  std::optional<std::string> ask_timeout;  ///< its time for an answer: seconds, as text
+  std::optional<std::int64_t> max_points;  ///< the largest number of points of a search
   [[nodiscard]] bool is_given() const { return !parameters.empty() || !points.empty(); }
+  /// Returns true if a search program chooses the points.
+  [[nodiscard]] bool is_search() const { return !ask.empty(); }
+  /// Removes all settings that do not apply to the run of a single point.
+  void reduce_to_point() {
+    SweepSpec kept;
+    kept.stop_metric = std::move(stop_metric);
+    kept.stop_rule = std::move(stop_rule);
+    kept.stop_after = stop_after;
+    *this = std::move(kept);
+  }
 };
 
 /// The way in which a job is submitted to Slurm.

@@ -1,6 +1,7 @@
 #include "launcher/spec/sweep_points.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <random>
 #include <set>
@@ -100,10 +101,21 @@ class Draw {
   return points;
 }
 
+/// Returns a point with the first value of each list and the smallest value of each range.
+[[nodiscard]] SweepPoint sample_point(const SweepSpec& sweep) {
+  SweepPoint point;
+  for (const SweptKey& key : sweep.parameters) {
+    point.push_back(key.range ? SweptValue{key.key, fmt::format("{}", key.range->min), key.where}
+                              : key.values.front());
+  }
+  return point;
+}
+
 }  // namespace
 
 std::uint64_t grid_size(const SweepSpec& sweep) {
   if (!sweep.points.empty()) return sweep.points.size();
+  if (sweep.is_search() && !sweep.parameters.empty()) return 1;
   std::uint64_t all = sweep.parameters.empty() ? 0 : 1;
   for (const SweptKey& key : sweep.parameters) {
     const std::uint64_t values = key.range ? UINT64_MAX : key.values.size();
@@ -120,6 +132,7 @@ std::uint64_t count_points(const SweepSpec& sweep) {
 
 std::vector<SweepPoint> sweep_points(const SweepSpec& sweep) {
   if (!sweep.points.empty()) return sweep.points;
+  if (sweep.is_search()) return {sample_point(sweep)};
   if (sweep.random) {
     Draw draw(static_cast<std::uint64_t>(sweep.seed.value_or(1)));
     const auto count = static_cast<std::uint64_t>(*sweep.random);
@@ -140,6 +153,13 @@ bool sweeps_over(const SweepSpec& sweep, std::string_view key) {
          std::any_of(sweep.points.begin(), sweep.points.end(), [&](const SweepPoint& point) {
            return std::any_of(point.begin(), point.end(), is_it);
          });
+}
+
+bool is_smaller_better(std::string_view result) {
+  constexpr std::array<std::string_view, 4> kSmall{"loss", "error", "perplexity", "seconds"};
+  return std::any_of(kSmall.begin(), kSmall.end(), [&](std::string_view word) {
+    return result.find(word) != std::string_view::npos;
+  });
 }
 
 std::string describe(const SweepPoint& point) {

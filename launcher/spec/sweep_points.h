@@ -22,14 +22,19 @@ inline constexpr std::uint64_t kMostSweepPoints = 10'000;
 /// Returns the number of points of the sweep.
 [[nodiscard]] std::uint64_t count_points(const SweepSpec& sweep);
 
-/// Returns the points: sweep.points if given, else sweep.random different combinations if given,
-/// else all combinations with the last key changing fastest. Requires a checked sweep:
-/// count_points() is at most kMostSweepPoints, and random at most grid_size(). Returns fewer random
-/// points if the ranges are too narrow for so many different points.
+/// Returns the points: sweep.points if given; else, if a search program chooses the points
+/// (sweep.ask), one sample, with which the spec is checked and shown; else sweep.random different
+/// combinations if given; else all combinations with the last key changing fastest. Requires a
+/// checked sweep: count_points() is at most kMostSweepPoints, and random at most grid_size().
+/// Returns fewer random points if the ranges are too narrow for so many different points.
 [[nodiscard]] std::vector<SweepPoint> sweep_points(const SweepSpec& sweep);
 
 /// Returns true if some point sets this key.
 [[nodiscard]] bool sweeps_over(const SweepSpec& sweep, std::string_view key);
+
+/// Returns true if a smaller value of a result is better: for names with "loss", "error",
+/// "perplexity" or "seconds".
+[[nodiscard]] bool is_smaller_better(std::string_view result);
 
 /// Returns the point as text: "train.lr=0.1 train.batch=32".
 [[nodiscard]] std::string describe(const SweepPoint& point);

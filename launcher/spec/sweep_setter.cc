@@ -11,6 +11,7 @@
 #include "launcher/spec/key_help.h"
 #include "launcher/spec/key_name.h"
 #include "launcher/spec/load.h"
+#include "launcher/spec/own_parameters.h"
 #include "launcher/spec/sweep_points.h"
 #include "launcher/spec/value_functions.h"
 #include "launcher/spec/value_setter.h"
@@ -52,7 +53,13 @@ std::string why_not_swept(std::string_view path) {
       {"code.snapshot"_key, "all points of a sweep run the same code"},
       {"checkpoint.dir"_key, "every point has checkpoints of its own, in its own run"},
   }};
+  if (is_own_parameter(path)) return "";
   const KeyRow* row = row_of(path);
+  if (row == nullptr && is_section(path))
+    return fmt::format(
+        "'{}' is a section of the spec: write a key of the section, or choose another name for "
+        "your own parameter",
+        path);
   if (row == nullptr) return no_such_key(path);
   if (!row->is_supported()) return fmt::format("{} is not supported yet", path);
   if (path.starts_with("sweep.")) return "a sweep cannot sweep over itself";
@@ -83,6 +90,7 @@ std::optional<SweptValue> SweepSetter::value(const std::string& key, const YamlN
     refuse(node, fmt::format("'{}' has no value here; a sweep cannot remove a value", key));
     return std::nullopt;
   }
+  if (is_own_parameter(key)) return own_value(key, node);
   SpecBuilder scratch(builder.env_, builder.unset_);
   const auto id = static_cast<YamlId>(&node - layer.document.nodes.data());
   scratch.apply_at(layer.document, id, key, layer.source);
@@ -102,6 +110,21 @@ std::optional<SweptValue> SweepSetter::value(const std::string& key, const YamlN
   }
   return SweptValue{key, values.empty() ? "false" : without_quotes(values.front().text),
                     builder.origin(layer, node)};
+}
+
+std::optional<SweptValue> SweepSetter::own_value(const std::string& key,
+                                                 const YamlNode& node) const {
+  const auto text = builder.scalar(node, "one value");
+  if (!text) {
+    refuse(node, fmt::format("'{}': {}", key, text.error().message));
+    return std::nullopt;
+  }
+  if (text->find('\0') != std::string::npos || !is_utf8(*text)) {
+    refuse(node, fmt::format("'{}': the text has a NUL or is not UTF-8", key));
+    return std::nullopt;
+  }
+  const bool is_number = parse_double(*text).has_value();
+  return SweptValue{key, is_number ? *text : yaml_text(*text), builder.origin(layer, node)};
 }
 
 std::optional<std::vector<SweptValue>> SweepSetter::list(const std::string& key,
@@ -132,10 +155,12 @@ std::optional<std::vector<SweptValue>> SweepSetter::list(const std::string& key,
 }
 
 std::optional<SweptRange> SweepSetter::range(const std::string& key, const YamlNode& node) const {
-  const KeyRow& of = *row_of(key);
+  const bool is_own = is_own_parameter(key);
   SweptRange found;
-  found.is_whole = traits_of(of).is_whole;
-  if (!traits_of(of).is_number) {
+  const ValueTraits traits =
+      is_own ? ValueTraits{.is_number = true, .is_whole = true} : traits_of(*row_of(key));
+  found.is_whole = traits.is_whole;
+  if (!traits.is_number) {
     refuse(node,
            fmt::format("'{}' is not a number, so it has no range; give a list of values", key));
     return std::nullopt;
@@ -151,7 +176,14 @@ std::optional<SweptRange> SweepSetter::range(const std::string& key, const YamlN
       const auto end = value(key, *at);  // a limit that the key itself refuses is invalid
       const bool is_min = name->text == "min";
       is_fine = is_fine && end.has_value();
-      if (end) (is_min ? found.min : found.max) = parse_double(end->text).value_or(0);
+      const auto number = end ? parse_double(end->text) : std::nullopt;
+      if (end && !number) {
+        refuse(*at, fmt::format("{} of '{}' is not a number", name->text, key));
+        is_fine = false;
+      }
+      (is_min ? found.min : found.max) = number.value_or(0);
+      // Only the form of the limits says whether an own parameter is a whole number.
+      if (is_own && end && !parse_int(end->text)) found.is_whole = false;
       (is_min ? has_min : has_max) = true;
     } else {
       refuse(*name, fmt::format("a range has min, max and log, not '{}'", printable(name->text)));
@@ -172,7 +204,7 @@ std::optional<SweptRange> SweepSetter::range(const std::string& key, const YamlN
 
 std::optional<std::vector<SweptKey>> SweepSetter::parameters(const YamlNode& node) const {
   if (node.kind != YamlNode::Kind::kMap || node.items.empty()) {
-    refuse(node, "expected a map of keys and the values to try, such as {train.lr: [0.1, 0.01]}");
+    refuse(node, "expected a map of names and the values to try, such as {lr: [0.1, 0.01]}");
     return std::nullopt;
   }
   std::vector<SweptKey> keys;

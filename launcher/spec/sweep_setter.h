@@ -29,6 +29,9 @@ struct SweepSetter {
   void refuse(const YamlNode& at, std::string_view why) const;
   [[nodiscard]] bool is_swept_key(const YamlNode& name) const;
   [[nodiscard]] std::optional<SweptValue> value(const std::string& key, const YamlNode& node) const;
+  /// Reads a value of a sweep's own parameter, which may be any text.
+  [[nodiscard]] std::optional<SweptValue> own_value(const std::string& key,
+                                                    const YamlNode& node) const;
   [[nodiscard]] std::optional<std::vector<SweptValue>> list(const std::string& key,
                                                             const YamlNode& node) const;
   [[nodiscard]] std::optional<SweptRange> range(const std::string& key, const YamlNode& node) const;

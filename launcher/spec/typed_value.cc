@@ -1,6 +1,7 @@
 #include "launcher/spec/typed_value.h"
 
 #include "common/text.h"
+#include "launcher/spec/own_parameters.h"
 #include "launcher/spec/value_functions.h"
 #include "launcher/spec/yaml_document.h"
 
@@ -10,8 +11,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// Returns true for keys whose values are always text.
-[[nodiscard]] bool is_text(const KeyRow* row) {
-  return row == nullptr || traits_of(*row).is_text;
+[[nodiscard]] bool is_text(const KeyRow& row) {
+  return traits_of(row).is_text;
 }
 
 /// Returns true for keys whose values are numbers. A list of counts is stored like a list of words,
@@ -20,32 +21,34 @@ using Json = nlohmann::ordered_json;
   return row != nullptr && row->format == Format::kCount;
 }
 
-[[nodiscard]] Json scalar(const std::string& text, bool is_plain, const KeyRow* row) {
+[[nodiscard]] Json scalar(const std::string& text, bool is_plain, const KeyRow* row, bool is_own) {
   if (is_count(row)) {
     if (const auto whole = parse_int(text)) return *whole;
   }
-  if (is_text(row) || !is_plain) return text;
+  const bool is_always_text = row == nullptr ? !is_own : is_text(*row);
+  if (is_always_text || !is_plain) return text;
   if (text == "true" || text == "false") return text == "true";
   if (const auto whole = parse_int(text)) return *whole;
   if (const auto number = parse_double(text)) return *number;
   return text;
 }
 
-[[nodiscard]] Json value_of(const YamlDocument& document, YamlId id, const KeyRow* row) {
+[[nodiscard]] Json value_of(const YamlDocument& document, YamlId id, const KeyRow* row,
+                            bool is_own) {
   const YamlNode& node = document.at(id);
   switch (node.kind) {
     case YamlNode::Kind::kNull:
     case YamlNode::Kind::kScalar:
-      return scalar(node.text, node.is_plain, row);
+      return scalar(node.text, node.is_plain, row, is_own);
     case YamlNode::Kind::kSequence: {
       Json list = Json::array();
-      for (const YamlId item : node.items) list.push_back(value_of(document, item, row));
+      for (const YamlId item : node.items) list.push_back(value_of(document, item, row, is_own));
       return list;
     }
     case YamlNode::Kind::kMap: {
       Json map = Json::object();
       for (std::size_t i = 0; i + 1 < node.items.size(); i += 2)
-        map[document.at(node.items[i]).text] = value_of(document, node.items[i + 1], row);
+        map[document.at(node.items[i]).text] = value_of(document, node.items[i + 1], row, is_own);
       return map;
     }
   }
@@ -57,7 +60,7 @@ using Json = nlohmann::ordered_json;
 Json typed_value(const std::string& key, const std::string& yaml) {
   const auto document = parse_yaml(yaml);
   if (!document || document->nodes.empty()) return yaml;
-  return value_of(*document, document->root, find_key(key));
+  return value_of(*document, document->root, find_key(key), is_own_parameter(key));
 }
 
 }  // namespace dlrun

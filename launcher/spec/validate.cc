@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <set>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -230,7 +232,8 @@ void Validator::check_time() {
 }
 
 void Validator::check_sweep() {
-  for (const char* key : {"sweep.random"_key, "sweep.seed"_key, "sweep.max_parallel"_key}) {
+  for (const char* key : {"sweep.random"_key, "sweep.seed"_key, "sweep.max_parallel"_key,
+                          "sweep.pack"_key, "sweep.ask"_key}) {
     if (has(key) && !spec_.sweep.is_given() && !refused_.contains("sweep.parameters"_key) &&
         !refused_.contains("sweep.points"_key))
       error(key,
@@ -239,9 +242,13 @@ void Validator::check_sweep() {
   if (!spec_.sweep.is_given() || refused_.contains("sweep.parameters"_key) ||
       refused_.contains("sweep.points"_key))
     return;
+  check_swept_trainer_keys();
+  if (spec_.sweep.pack.value_or(1) > 1) check_pack();
+  check_stop_early();
+  check_ask();
   bool is_endless = false;
   for (const SweptKey& key : spec_.sweep.parameters) {
-    if (!key.range || spec_.sweep.random) continue;
+    if (!key.range || spec_.sweep.random || spec_.sweep.is_search()) continue;
     is_endless = true;
     if (!refused_.contains("sweep.random"_key))
       found_.push_back({Diagnostic::Severity::kError, key.where,
@@ -263,6 +270,88 @@ void Validator::check_sweep() {
     error("sweep.random"_key,
           fmt::format("sweep.random is {}, but sweep.parameters has only {} combinations",
                       *spec_.sweep.random, all));
+}
+
+void Validator::check_stop_early() {
+  if (!has("sweep.stop_early.metric"_key)) {
+    for (const char* key : {"sweep.stop_early.rule"_key, "sweep.stop_early.after"_key}) {
+      if (has(key))
+        error(key, fmt::format("{}: sweep.stop_early.metric is missing: which number of the "
+                               "program's reports?",
+                               key));
+    }
+    return;
+  }
+  if (!spec_.launch.agent.value_or(true))
+    error("launch.agent"_key,
+          "launch.agent: false: sweep.stop_early needs the agent, which reads the reports and ends "
+          "the points");
+}
+
+void Validator::check_ask() {
+  if (spec_.sweep.is_search()) return;
+  for (const char* key : {"sweep.ask_timeout"_key, "sweep.max_points"_key}) {
+    if (has(key) && !refused_.contains("sweep.ask"_key))
+      error(key, fmt::format("{}: sweep.ask is missing: which program chooses the points?", key));
+  }
+}
+
+void Validator::check_pack() {
+  const Resources& r = spec_.resources;
+  const std::int64_t pack = *spec_.sweep.pack;
+  if (r.nodes && r.nodes->max > 1)
+    error("sweep.pack"_key,
+          fmt::format("sweep.pack: all points of a job run on one node, but resources.nodes is {}",
+                      format_nodes(*r.nodes)));
+  if (spec_.sweep.max_parallel.value_or(pack) < pack)
+    error("sweep.max_parallel"_key,
+          fmt::format("sweep.max_parallel is {}, but each job runs {} points at once (sweep.pack)",
+                      *spec_.sweep.max_parallel, pack));
+  if (r.gpus_per_node && site_.max_gpus_per_node &&
+      r.gpus_per_node->count * pack > *site_.max_gpus_per_node)
+    error("sweep.pack"_key,
+          fmt::format("sweep.pack: {} points with {} GPUs each need {}, but site '{}' has at most "
+                      "{} GPUs per node",
+                      pack, r.gpus_per_node->count, r.gpus_per_node->count * pack, site_.name,
+                      *site_.max_gpus_per_node));
+  using Reason = std::pair<const char*, std::string_view>;
+  constexpr std::string_view kCount = "dlrun cannot multiply it; give resources.gpus_per_node";
+  constexpr std::string_view kOwnLog = "each point of a job writes its own log";
+  for (const auto& [key, why] :
+       {Reason{"resources.gres"_key, kCount}, Reason{"resources.gpus"_key, kCount},
+        Reason{"resources.gpus_per_task"_key, kCount}, Reason{"resources.output"_key, kOwnLog},
+        Reason{"resources.error"_key, kOwnLog},
+        Reason{"environment.setup_node"_key,
+               "each point of a node would run it; use environment.setup"}}) {
+    if (has(key)) error(key, fmt::format("{}: cannot be given with sweep.pack: {}", key, why));
+  }
+  if (!spec_.launch.agent.value_or(true))
+    error("launch.agent"_key,
+          "launch.agent: false: sweep.pack needs the agent, which writes the record of each point");
+  if (wants_retry(spec_))
+    error("sweep.pack"_key,
+          "sweep.pack: a single point of a job cannot restart (retry); set retry.max: 0, and use "
+          "`dlrun resubmit RUN/N` to submit a point again as its own job");
+}
+
+void Validator::check_swept_trainer_keys() {
+  if (preset_.is_trainer || sweeps_over(spec_.sweep, "launch.preset"_key)) return;
+  std::set<std::string> reported;
+  const auto check = [&](const std::string& key, const Origin& where) {
+    if (!key.starts_with("train.") || !reported.insert(key).second) return;
+    const std::string name = key.substr(key.rfind('.') + 1);
+    found_.push_back(
+        {Diagnostic::Severity::kError, where,
+         fmt::format("the sweep's key '{0}' is for the preset 'trainer', but the preset is '{1}', "
+                     "so all points would be the same; sweep over '{2}' and write {{{2}}} in "
+                     "launch.command",
+                     key, preset_.name, name),
+         ""});
+  };
+  for (const SweptKey& key : spec_.sweep.parameters) check(key.key, key.where);
+  for (const SweepPoint& point : spec_.sweep.points) {
+    for (const SweptValue& value : point) check(value.key, value.where);
+  }
 }
 
 void Validator::check_submit() {
@@ -288,7 +377,7 @@ std::vector<Diagnostic> validate(const LoadedSpec& loaded,
 }
 
 std::span<const std::pair<std::string_view, std::string_view>> exclusive_keys() {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kExclusive{{
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kExclusive{{
       {"resources.gres"_key, "resources.gpus_per_node"_key},
       {"resources.cpus_per_gpu"_key, "resources.cpus_per_task"_key},
       {"resources.mem_per_cpu"_key, "resources.mem"_key},
@@ -299,6 +388,9 @@ std::span<const std::pair<std::string_view, std::string_view>> exclusive_keys() 
       {"resources.hint"_key, "launch.cpu_bind"_key},
       {"sweep.points"_key, "sweep.parameters"_key},
       {"sweep.points"_key, "sweep.random"_key},
+      {"sweep.ask"_key, "sweep.points"_key},
+      {"sweep.ask"_key, "sweep.random"_key},
+      {"sweep.ask"_key, "sweep.seed"_key},
   }};
   return kExclusive;
 }

@@ -49,6 +49,12 @@ class Validator {
   void check_partition();
   void check_time();
   void check_sweep();
+  void check_stop_early();
+  void check_ask();
+  /// Refuses keys that points in one job cannot share (sweep.pack).
+  void check_pack();
+  /// Refuses swept keys of the bundled trainer if another program runs.
+  void check_swept_trainer_keys();
   void check_submit();
 
   // validate_run.cc: container, agent, retry and health

@@ -4,6 +4,7 @@
 
 #include "common/text.h"
 #include "launcher/spec/key_name.h"
+#include "launcher/spec/own_parameters.h"
 #include "launcher/spec/schema_parts.h"
 #include "launcher/spec/sweep_setter.h"
 #include "launcher/spec/value_type.h"
@@ -211,8 +212,20 @@ ValueJson SweptKeys::schema(const KeyRow&) {
 }
 
 std::string SweptKeys::description(const KeyRow&) {
-  return "map of keys and lists of values; with sweep.random also {min, max, log}";
+  return "map of names and lists of values; with sweep.random or sweep.ask also {min, max, log}";
 }
+
+namespace {
+
+/// Returns `min` or `max` of a range. The decimal point of an own parameter's limit distinguishes a
+/// range of numbers from a range of whole numbers.
+[[nodiscard]] std::string range_limit(const SweptKey& key, double limit) {
+  std::string text = fmt::format("{}", limit);
+  if (!key.range->is_whole && is_own_parameter(key.key) && parse_int(text)) text += ".0";
+  return text;
+}
+
+}  // namespace
 
 OptionText SweptKeys::yaml(const std::vector<SweptKey>& value) {
   if (value.empty()) return std::nullopt;
@@ -221,8 +234,8 @@ OptionText SweptKeys::yaml(const std::vector<SweptKey>& value) {
     text += fmt::format("{}{}: ", text.size() == 1 ? "" : ", ", yaml_string(key.key));
     text +=
         key.range
-            ? fmt::format("{{min: {}, max: {}, log: {}}}", key.range->min, key.range->max,
-                          key.range->is_log)
+            ? fmt::format("{{min: {}, max: {}, log: {}}}", range_limit(key, key.range->min),
+                          range_limit(key, key.range->max), key.range->is_log)
             : flow_list(key.values, [](const SweptValue& one) { return one.text; }).value_or("[]");
   }
   return text + "}";
@@ -242,7 +255,7 @@ ValueJson Points::schema(const KeyRow&) {
 }
 
 std::string Points::description(const KeyRow&) {
-  return "list of maps of keys and values";
+  return "list of maps of names and values";
 }
 
 OptionText Points::yaml(const std::vector<SweepPoint>& value) {

@@ -8,6 +8,19 @@
 namespace dlrun {
 namespace {
 
+/// Refuses to cancel a point whose job runs other points as well (sweep.pack).
+Result<> refuse_shared_job(const IndexEntry& run, const RunStatus& status) {
+  const auto path = sweep_of_point(run.path);
+  if (!path) return {};
+  const auto sweep = read_sweep(*path);
+  if (!sweep || sweep->pack == 1) return {};
+  const std::string id = run.id.substr(0, run.id.rfind('/'));
+  return fail(Errc::kUsage,
+              "{}: its job {} runs {} points (sweep.pack); `dlrun cancel {}` ends the sweep, and "
+              "`scancel {}` ends the points of this job",
+              run.id, status.job.id, sweep->pack, id, status.job.id);
+}
+
 Result<Cancelled> cancel_one(RunInspector& inspector, const IndexEntry& run) {
   DLRUN_TRY_ASSIGN(const auto status, inspector.inspect(run.path));
   Cancelled cancelled;
@@ -18,6 +31,7 @@ Result<Cancelled> cancel_one(RunInspector& inspector, const IndexEntry& run) {
   if (status.job.id.empty())
     return fail(status.is_last_known ? Errc::kUnavailable : Errc::kNotFound, "{}: {}", run.id,
                 status.detail);
+  DLRUN_TRY(refuse_shared_job(run, status));
   auto done = inspector.executor_of(status.facts).cancel(status.job, token_of(status.facts));
   if (!done) return within(run.id, done.error());
   cancelled.is_local = status.job.cluster == kLocalCluster;

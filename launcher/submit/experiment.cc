@@ -175,9 +175,7 @@ Result<Experiment> prepare_point(Reporter& reporter, Experiment experiment, std:
   request.point = points[number];
   auto loaded = load_spec(request);
   if (!loaded) return fail(Errc::kInvalid, std::move(loaded.error()));
-  loaded->spec.sweep = {};
-  std::erase_if(loaded->spec.origins,
-                [](const auto& origin) { return origin.first.starts_with("sweep."); });
+  drop_sweep(*loaded);
   auto plan = make_plan(*loaded, experiment.inputs);
   if (!plan) return fail(Errc::kInvalid, std::move(plan.error()));
   reporter.note(fmt::format("point {} of {}: {}", number, points.size(), describe(points[number])));

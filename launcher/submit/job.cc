@@ -181,7 +181,9 @@ Result<std::vector<std::string>> sbatch_arguments(const SbatchSettings& settings
   } else {
     DLRUN_TRY_ASSIGN(const auto folder, pattern_of(run));
     line.push_back(fmt::format("--output={}/{}", folder,
-                               settings.is_array ? "%a/slurm-%A_%a.out" : "slurm-%j.out"));
+                               settings.is_packed  ? "task-%a.out"
+                               : settings.is_array ? "%a/slurm-%A_%a.out"
+                                                   : "slurm-%j.out"));
   }
   return line;
 }

@@ -32,6 +32,7 @@ struct SbatchSettings {
   /// sbatch's --exclude, if health.known_bad adds nodes to it
   std::optional<std::string> exclude;
   bool is_array = false;                   ///< true if every task is a run with its own log
+  bool is_packed = false;                  ///< true if the tasks of the array run several points
   std::optional<std::string> array_tasks;  ///< sbatch's --array; overrides the script
   /// The secrets. A file of the run holds them; the job's environment does not.
   std::vector<SecretValue> secrets;

@@ -98,43 +98,47 @@ Result<> make_directory(const std::filesystem::path& path) {
   return fail(Errc::kIo, "cannot make {}: {}", path.string(), errno_text(errno));
 }
 
-SweepRecord record_of(const SweepPlan& plan) {
-  SweepRecord record;
+/// Adds the plan's points and arrays to the record of a sweep.
+void add_points(SweepRecord& record, const SweepPlan& plan) {
+  const std::size_t first_array = record.arrays;
   record.keys = plan.keys;
-  record.arrays = plan.arrays.size();
+  record.arrays += plan.arrays.size();
   record.max_parallel = plan.max_parallel;
+  record.pack = plan.pack;
   for (const PlannedPoint& planned : plan.points) {
     SweepRecord::Point& point = record.points.emplace_back();
-    point.array = planned.array;
-    point.task = planned.task;
+    point.array = first_array + planned.array;
+    point.place = planned.place;
     point.values.resize(plan.keys.size());
     for (const SweptValue& value : planned.values) {
       const auto key = std::find(plan.keys.begin(), plan.keys.end(), value.key);
       point.values[static_cast<std::size_t>(key - plan.keys.begin())] = value.text;
     }
   }
-  return record;
 }
 
-/// Writes the arrays and points into the existing folder `parent`.
+/// Writes the arrays and points into the existing folder `parent`. record: the record of the whole
+/// sweep; these arrays and points are its last ones.
 Result<> write_points(const std::filesystem::path& parent, const SweepPlan& sweep,
-                      const std::vector<SecretValue>& secrets) {
-  const SweepRecord record = record_of(sweep);
+                      const SweepRecord& record, const std::vector<SecretValue>& secrets) {
+  const std::size_t first_array = record.arrays - sweep.arrays.size();
+  const std::size_t first_point = record.points.size() - sweep.points.size();
   for (std::size_t i = 0; i < sweep.arrays.size(); ++i) {
-    const auto folder = array_path(parent, i);
+    const auto folder = array_path(parent, first_array + i);
     DLRUN_TRY(make_directory(folder));
     DLRUN_TRY(write_new_file(folder / "job.sh", sweep.arrays[i].script));
   }
   for (std::size_t i = 0; i < sweep.points.size(); ++i) {
     const PlannedPoint& point = sweep.points[i];
-    const auto folder = point_path(parent, record.points[i]);
+    const SweepRecord::Point& recorded = record.points[first_point + i];
+    const auto folder = point_path(parent, recorded);
     DLRUN_TRY(make_directory(folder));
     DLRUN_TRY(write_new_file(folder / "job.sh", point.script));
     DLRUN_TRY(write_new_file(folder / "resolved.yaml", point.resolved));
-    DLRUN_TRY(write_new_file(folder / "submission.json", journal_of_task(point.task)));
+    DLRUN_TRY(
+        write_new_file(folder / "submission.json", journal_of_task(record.task_of(recorded))));
     DLRUN_TRY(write_secrets(folder, secrets));
   }
-  DLRUN_TRY(write_new_file(parent / "sweep.json", sweep_json(record)));
   const UniqueFd fd(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.is_open() || ::syncfs(fd.get()) != 0)
     return fail(Errc::kIo, "cannot write {}: {}", parent.string(), errno_text(errno));
@@ -153,12 +157,26 @@ Result<RunDirectory> record_sweep(const Context& context, Reporter& reporter,
   auto run =
       record(context, reporter, experiment.plan.runs_dir, experiment.plan.name, files, claim);
   if (!run) return run;
-  if (auto written = write_points(run->path, sweep, secrets); !written) {
+  SweepRecord record;
+  add_points(record, sweep);
+  auto written = write_points(run->path, sweep, record, secrets);
+  if (written) written = write_file_atomic(run->path / "sweep.json", sweep_json(record));
+  if (!written) {
     take_back(context, *run);
     return fail(written.error().code, "cannot record the sweep, so nothing was started: {}",
                 written.error().message);
   }
   return run;
+}
+
+Result<std::size_t> record_more(const std::filesystem::path& path, const SweepPlan& more,
+                                const std::vector<SecretValue>& secrets) {
+  DLRUN_TRY_ASSIGN(auto record, read_sweep(path));
+  const std::size_t first_array = record.arrays;
+  add_points(record, more);
+  DLRUN_TRY(write_points(path, more, record, secrets));
+  DLRUN_TRY(write_file_atomic(path / "sweep.json", sweep_json(record)));
+  return first_array;
 }
 
 namespace {

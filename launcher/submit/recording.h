@@ -10,6 +10,12 @@
 
 namespace dlrun {
 
+/// Adds the points of `more` to the recorded sweep at `path`. Returns the number of their first
+/// array. Fails as read_sweep() does, and with kIo.
+[[nodiscard]] Result<std::size_t> record_more(const std::filesystem::path& path,
+                                              const SweepPlan& more,
+                                              const std::vector<SecretValue>& secrets);
+
 /// Creates the run's directory and adds the run to the index. A failure to add it to the index is a
 /// warning, because the run can be found by its path. After any other failure, removes the run.
 ///

@@ -59,6 +59,13 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
                                              const Checked& checked, Provenance& provenance,
                                              TokenClaim* claim = nullptr);
 
+/// Adds the planned points to a recorded sweep and submits their arrays. settings: those of the
+/// sweep's first submission. Fails as submit_once() does. The points are then part of the sweep
+/// nevertheless, and submit_missing() submits them.
+[[nodiscard]] Result<> submit_more(const Context& context, RunInspector& inspector,
+                                   const RunDirectory& run, const SbatchSettings& settings,
+                                   const SweepPlan& more);
+
 /// Submits the points of a recorded sweep that Slurm does not have, because they were never sent or
 /// were refused. Fails with kUsage if there are none.
 [[nodiscard]] Result<Submitted> submit_missing(const Context& context, Reporter& reporter,

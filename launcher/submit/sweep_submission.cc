@@ -29,6 +29,12 @@ struct ArrayToSend {
   std::string first_point;  ///< the first point, for messages: "point 3: resources.partition=gpu"
 };
 
+/// The number of points that run at once.
+struct Throttle {
+  std::optional<std::int64_t> max_parallel;  ///< in the whole sweep; nullopt: any number
+  std::size_t pack = 1;                      ///< in one task of an array
+};
+
 /// The submissions that succeeded, in the order of the arrays.
 struct Sent {
   std::vector<Submission> arrays;
@@ -91,16 +97,17 @@ std::string how_to_continue(const RunDirectory& run, std::size_t sent, std::size
       sent, all, run.handle(), run.handle());
 }
 
-/// Submits the arrays in order. is_throttled: the sweep has a max_parallel, so that each array
-/// waits for the one before it. before: the job that the first array waits for in that case.
+/// Submits the arrays in order. If throttle.max_parallel is set, each array waits for the one
+/// before it. before: the job that the first array waits for in that case.
 Result<> send(const Context& context, const RunDirectory& run,
               const std::vector<ArrayToSend>& arrays, const SbatchSettings& shared,
-              bool is_throttled, std::string before, Executor& executor, Sent& sent) {
+              const Throttle& throttle, std::string before, Executor& executor, Sent& sent) {
   for (const ArrayToSend& one : arrays) {
     SbatchSettings settings = shared;
     settings.is_array = true;
+    settings.is_packed = throttle.pack > 1;
     settings.array_tasks = one.tasks;
-    settings.dependency = dependency_after(shared, is_throttled ? before : "");
+    settings.dependency = dependency_after(shared, throttle.max_parallel ? before : "");
     const RunDirectory array{fmt::format("{}/array-{}", run.id, one.array), run.name,
                              array_path(run.path, one.array), run.created};
     const Interrupt interrupt;
@@ -167,10 +174,11 @@ Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep,
   const auto states = inspector.inspect_all(current);
   Missing missing;
   std::map<std::size_t, std::set<std::size_t>> tasks;
-  std::map<std::size_t, std::size_t> points_of_array, first_points;
+  std::map<std::size_t, std::set<std::size_t>> tasks_of_array;
+  std::map<std::size_t, std::size_t> first_points;
   for (std::size_t i = 0; i < states.size(); ++i) {
     const SweepRecord::Point& point = sweep.points[i];
-    ++points_of_array[point.array];
+    tasks_of_array[point.array].insert(sweep.task_of(point));
     if (!states[i]) return tl::unexpected(states[i].error());
     const RunStatus& status = *states[i];
     DLRUN_TRY(require_own(fmt::format("{}/{}", run.id, i), current[i], "submitted again"));
@@ -189,7 +197,7 @@ Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep,
       return fail(Errc::kRefused,
                   "{}/{}: another dlrun is submitting it; try again when that is done", run.id, i);
     if (tasks[point.array].empty()) first_points[point.array] = i;
-    tasks[point.array].insert(point.task);
+    tasks[point.array].insert(sweep.task_of(point));
     missing.points.push_back(current[i]);
   }
   for (const auto& [array, wanted] : tasks) {
@@ -198,9 +206,11 @@ Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep,
     const std::size_t first = first_points[array];
     ArrayToSend one{array, std::move(script), std::nullopt,
                     fmt::format("point {}: {}", first, describe(sweep, sweep.points[first]))};
-    if (wanted.size() < points_of_array[array]) {
+    if (wanted.size() < tasks_of_array[array].size()) {
       one.tasks = ranges_of(wanted);
-      if (sweep.max_parallel) *one.tasks += fmt::format("%{}", *sweep.max_parallel);
+      const auto pack = static_cast<std::int64_t>(sweep.pack);
+      if (sweep.max_parallel)
+        *one.tasks += fmt::format("%{}", std::max<std::int64_t>(*sweep.max_parallel / pack, 1));
     }
     missing.arrays.push_back(std::move(one));
   }
@@ -241,15 +251,15 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
     provenance.set_image(job.image);
     done = write_sbatch_settings(run.path, job.settings);
     if (done) {
-      done = send(context, run, arrays, job.settings, sweep.max_parallel.has_value(), "", executor,
-                  sent);
+      done = send(context, run, arrays, job.settings, {sweep.max_parallel, sweep.pack}, "",
+                  executor, sent);
     }
   }
   write_provenance(reporter, provenance, run.path);
   if (!done) {
     std::vector<std::filesystem::path> points;
     for (const PlannedPoint& point : sweep.points)
-      points.push_back(array_path(run.path, point.array) / std::to_string(point.task));
+      points.push_back(array_path(run.path, point.array) / std::to_string(point.place));
     remove_unread_secrets(points);
   }
   if (!done && sent.arrays.empty()) return tl::unexpected(done.error());
@@ -262,6 +272,18 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
                                        std::move(sweep)};
   if (!done) submitted.failure = done.error();
   return submitted;
+}
+
+Result<> submit_more(const Context& context, RunInspector& inspector, const RunDirectory& run,
+                     const SbatchSettings& settings, const SweepPlan& more) {
+  const auto lock = SubmissionLock::hold(run.path);
+  DLRUN_TRY_ASSIGN(const auto first, record_more(run.path, more, settings.secrets));
+  std::vector<ArrayToSend> arrays;
+  for (std::size_t i = 0; i < more.arrays.size(); ++i)
+    arrays.push_back({first + i, more.arrays[i].script, std::nullopt, ""});
+  Sent sent;
+  return send(context, run, arrays, settings, {std::nullopt, more.pack}, "",
+              inspector.executor_of(settings.server), sent);
 }
 
 namespace {
@@ -314,7 +336,7 @@ Result<Submitted> submit_missing(const Context& context, Reporter& reporter,
   }
   for (const ArrayToSend& one : missing.arrays) unmark_cancelled(array_path(run.path, one.array));
   Sent sent;
-  const auto done = send(context, run, missing.arrays, settings, sweep.max_parallel.has_value(),
+  const auto done = send(context, run, missing.arrays, settings, {sweep.max_parallel, sweep.pack},
                          missing.last_job, executor, sent);
   if (!done) remove_unread_secrets(missing.points);
   if (!done) return tl::unexpected(done.error());

@@ -152,6 +152,24 @@ std::vector<Option> options_of_health(LeadOptions& lead) {
   return {{"--hang-after", seconds_into("--hang-after", lead.hang_after), {}},
           {"--idle-gpu-after", seconds_into("--idle-gpu-after", lead.idle_gpu_after), {}},
           {"--end-idle-gpus", {}, [&lead] { lead.ends_idle_gpus = true; }},
+          {"--stop-early",
+           [&lead](std::string_view value) -> Result<> {
+             DLRUN_TRY_ASSIGN(auto rule, parse_stop_rule(value));
+             rule.after = lead.stop_early.after;
+             lead.stop_early = std::move(rule);
+             return {};
+           },
+           {}},
+          {"--stop-after",
+           [&lead](std::string_view value) -> Result<> {
+             const auto after = parse_int(value);
+             if (!after || *after < 1)
+               return fail(Errc::kUsage, "--stop-after '{}' is not a number from 1",
+                           printable(value));
+             lead.stop_early.after = *after;
+             return {};
+           },
+           {}},
           {"--known-bad", text_into("--known-bad", lead.known_bad.file), {}},
           {"--known-bad-for", seconds_into("--known-bad-for", lead.known_bad.time), {}}};
 }
@@ -316,6 +334,10 @@ lead starts the ranks of a step, watches them and keeps the record of the run:
   --forward-usr1          pass a USR1 that reaches the job to the programs
   --hang-after SECONDS    end a step that has shown no progress for this time: no report, or no
                           output of a program that reports nothing
+  --stop-early GOAL:NAME  end this point of a sweep if the number NAME in its reports is worse than
+                          in those of the other points; GOAL is min or max
+  --stop-after N          do not end the point before this epoch, or before this step if it reports
+                          no epoch (1)
   --idle-gpu-after SECS   warn about GPUs that have not worked for this time
   --end-idle-gpus         end a run with such GPUs
   --retry MAX             largest number of restarts of a failed run (0)

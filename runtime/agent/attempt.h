@@ -4,7 +4,7 @@
 //   attempt.cc           ranks join, run and end; deadlines
 //   attempt_signals.cc   signals
 //   attempt_progress.cc  the program's reports
-//   attempt_health.cc    checks, idle GPUs, stopped processes, hangs
+//   attempt_health.cc    checks, idle GPUs, stopped processes, hangs, points that stop early
 //   attempt_autopsy.cc   the autopsy of a hang
 //   attempt_blame.cc     which rank is to blame for the end
 //   attempt_end.cc       the end
@@ -138,6 +138,9 @@ class Attempt {
   /// Handles GPUs that have been idle for too long. ends: ends the attempt; otherwise only warns.
   /// sentence: the message for the user.
   void on_idle_gpus(const std::string& sentence, bool ends, Clock::time_point now);
+  /// Ends a point of a sweep because its results are worse than those of the other points. The run
+  /// counts as completed. sentence: the message for the user.
+  void on_stop_early(const std::string& sentence, Clock::time_point now);
   /// Handles a rank's answer to the autopsy request. frames: the stack of its main thread,
   /// innermost frame first.
   void on_autopsy(int rank, std::vector<std::string> frames, Clock::time_point now);

@@ -1,5 +1,5 @@
 // The health of an attempt: results of the checks before the programs start, idle GPUs, stopped
-// processes, hangs, and nodes that fall silent.
+// processes, hangs, nodes that fall silent, and points of a sweep that stop early.
 
 #include <signal.h>
 
@@ -93,6 +93,10 @@ void Attempt::on_idle_gpus(const std::string& sentence, bool ends, Clock::time_p
     return end_for(EndReason::kIdleGpus, kExitIdleGpus, sentence + "; the run is ended", now);
   outlet_.say(sentence);
   outlet_.record(events::Warning{.message = sentence});
+}
+
+void Attempt::on_stop_early(const std::string& sentence, Clock::time_point now) {
+  if (is_in<Running>()) end_for(EndReason::kStoppedEarly, 0, sentence, now);
 }
 
 void Attempt::on_heard(int rank, Clock::time_point now) {

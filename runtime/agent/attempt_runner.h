@@ -25,6 +25,7 @@
 #include "runtime/agent/sample_board.h"
 #include "runtime/agent/snapshot_file.h"
 #include "runtime/agent/step.h"
+#include "runtime/agent/stop_early.h"
 #include "runtime/agent/text_marks.h"
 
 namespace dlrun::agent {
@@ -173,6 +174,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   std::unique_ptr<Gate> gate_;
   std::unique_ptr<Attempt> attempt_;
   std::unique_ptr<AttemptWatch> watch_;
+  std::unique_ptr<StopEarly> stop_early_;
   std::unique_ptr<Step> step_;
   BackgroundCall<Result<JobFacts>> limit_;
   int ends_asked_ = 0;  ///< number of signals that asked for the end

@@ -19,6 +19,7 @@
 
 #include "common/env.h"
 #include "runtime/agent/retry.h"
+#include "runtime/agent/stop_early.h"
 
 namespace dlrun::agent {
 
@@ -39,6 +40,7 @@ struct LeadOptions {
   bool ends_idle_gpus = false;  ///< idle GPUs end the run instead of only causing a warning
   RetryOptions retry;
   KnownBadOptions known_bad;
+  StopRule stop_early{};  ///< the rule by which this point of a sweep may end early
   /// The program is dlrun's own (`rank --trusted`) and reports progress from its first step on.
   bool always_reports = false;
   /// The ranks' `--preflight` option: the checks that run before the programs start. Empty: none.

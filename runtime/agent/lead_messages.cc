@@ -127,6 +127,7 @@ void AttemptRunner::handle(const Sender& from, const to_lead::Get& get) {
 
 void AttemptRunner::handle(const Sender& from, const to_lead::Progress& progress) {
   attempt_->on_progress(from.rank, progress.body, from.now);
+  if (stop_early_ && from.rank == 0) stop_early_->on_progress(progress.body);
 }
 
 void AttemptRunner::handle(const Sender& from, const to_lead::Table& table) {

@@ -91,6 +91,8 @@ Result<AttemptEnd> AttemptRunner::run() {
   if (auto started = start_step(); !started)
     attempt_->on_step_end(exit_code_of(started.error()), started.error().message, Clock::now());
   if (!options_.local) watch_ = std::make_unique<AttemptWatch>(run_.directory, run_.attempt);
+  if (!options_.stop_early.metric.empty())
+    stop_early_ = std::make_unique<StopEarly>(options_.stop_early, run_.directory);
   while (!attempt_->is_over()) {
     loop_.run_once(next_wait());
     tick();
@@ -284,6 +286,8 @@ void AttemptRunner::tick() {
   }
   if (const auto idle = idle_gpus_.due(now))
     attempt_->on_idle_gpus(*idle, options_.ends_idle_gpus, now);
+  if (const auto verdict = stop_early_ ? stop_early_->take_verdict() : std::nullopt)
+    attempt_->on_stop_early(*verdict, now);
   attempt_->tick(now);
 }
 

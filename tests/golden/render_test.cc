@@ -142,6 +142,25 @@ TEST_CASE("the script of a sweep's array and of one point match their goldens") 
   golden::check(script_of(file, ".resolved.yaml"), resolved_yaml(load(file)));
 }
 
+TEST_CASE("a point of a sweep with own parameters and the sweep's resolved spec have goldens") {
+  const auto file = golden::folder() / "specs" / "sweep-own.yaml";
+  const auto sweep = plan_sweep(request_for(file), load(file), inputs(Target::kSlurm), {});
+  REQUIRE(sweep.has_value());
+  golden::check(script_of(file, ".3.sh"), sweep->points.at(3).script);
+  golden::check(script_of(file, ".3.resolved.yaml"), sweep->points.at(3).resolved);
+  golden::check(script_of(file, ".resolved.yaml"), resolved_yaml(load(file)));
+}
+
+TEST_CASE("the array of a packed sweep and its last point have goldens") {
+  const auto file = golden::folder() / "specs" / "sweep-pack.yaml";
+  const auto sweep = plan_sweep(request_for(file), load(file), inputs(Target::kSlurm), {});
+  REQUIRE(sweep.has_value());
+  REQUIRE(sweep->arrays.size() == 1);
+  golden::check(script_of(file, ".array.sh"), sweep->arrays[0].script);
+  golden::check(script_of(file, ".5.sh"), sweep->points.at(5).script);
+  golden::check(script_of(file, ".5.resolved.yaml"), sweep->points.at(5).resolved);
+}
+
 TEST_CASE("rendering a spec twice gives the same bytes") {
   for (const auto& file : all_specs()) {
     CHECK(*render_script(plan_of(load(file), Target::kSlurm)) ==

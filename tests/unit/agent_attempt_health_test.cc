@@ -230,6 +230,24 @@ TEST_CASE("a node that is silent when the run hangs counts as lost, long before 
   }
 }
 
+TEST_CASE("a point that stops early ends all ranks, and its attempt is successful") {
+  Scene scene;
+  scene.hello(0, 4);
+  scene.attempt.on_stop_early("before the programs run", scene.now);
+  CHECK(scene.notes.broadcasts_of("end") == 0);
+  for (int rank = 1; rank < 4; ++rank) scene.hello(rank, 4);
+  scene.attempt.on_stop_early("stopped early: the best loss at 6 is 7", scene.now);
+  CHECK(scene.notes.broadcasts_of("end") == 1);
+  CHECK(scene.notes.printed.back() == "stopped early: the best loss at 6 is 7");
+  end_all(scene);
+  REQUIRE(scene.attempt.is_over());
+  CHECK(scene.attempt.end().code == 0);
+  CHECK(scene.attempt.end().reason == EndReason::kStoppedEarly);
+  CHECK(scene.attempt.end().cause == Cause::kNone);
+  CHECK_FALSE(scene.attempt.end().first_failed.has_value());
+  CHECK(scene.notes.last("attempt_end")["reason"] == "stopped_early");
+}
+
 TEST_CASE("a program that reports nothing counts as hung only if a limit is set") {
   Scene scene;
   scene.all_join(4);

@@ -69,6 +69,17 @@ TEST_CASE("lead parses the options for hangs, restarts and bad nodes, and names 
   }
 }
 
+TEST_CASE("lead parses the rule by which a point of a sweep ends early") {
+  const auto parsed = parse_arguments(
+      {"lead", "--stop-after", "5", "--stop-early", "max:val_accuracy", "--", "srun"});
+  REQUIRE(parsed);
+  const StopRule& rule = std::get<LeadOptions>(*parsed).stop_early;
+  CHECK(rule.metric == "val_accuracy");
+  CHECK_FALSE(rule.is_smaller_better);
+  CHECK(rule.after == 5);
+  CHECK(std::get<LeadOptions>(*parse_arguments({"lead", "--", "srun"})).stop_early.metric.empty());
+}
+
 TEST_CASE("lead finds --trusted and --preflight among the options of rank, not of the program") {
   const auto reports = [](Words command) {
     command.insert(command.begin(), {"lead", "--"});
@@ -119,6 +130,8 @@ TEST_CASE("the error for wrong usage quotes the wrong word") {
         Case{{"lead", "--local", "4097", "--", "x"}, "--local '4097'"},
         Case{{"lead", "--join-timeout", "-1", "--", "x"}, "'-1'"},
         Case{{"lead", "--name", "a/b", "--", "x"}, "'a/b'"},
+        Case{{"lead", "--stop-early", "loss", "--", "x"}, "--stop-early 'loss' is not min:NAME"},
+        Case{{"lead", "--stop-after", "0", "--", "x"}, "--stop-after '0' is not a number from 1"},
         Case{{"lead", "--name"}, "--name needs a value"},
         Case{{"rank", "--word", "{x}", "--", "x"}, "--word: '{x}' is no field"},
         Case{{"rank", "--nproc-per-node", "0", "--", "x"}, "--nproc-per-node '0'"},

@@ -4,6 +4,7 @@
 #include "common/text.h"
 #include "launcher/plan/render.h"
 #include "launcher/plan/sweep_plan.h"
+#include "launcher/spec/sweep_points.h"
 #include "load_checks.h"
 #include "tests/contains.h"
 
@@ -58,7 +59,7 @@ TEST_CASE("each point has its own script, and one array runs all points") {
   CHECK_FALSE(has(sweep.points[3].script, "--array"));
   CHECK(has(sweep.points[3].resolved, "lr: 0.01  # exp.yaml:3:38"));
   CHECK_FALSE(has(sweep.points[3].resolved, "sweep"));
-  CHECK(sweep.points[3].task == 3);
+  CHECK(sweep.points[3].place == 3);
   const auto one_hour = [](const Requested& requested) -> std::optional<double> {
     return static_cast<double>(*requested.gpus * *requested.time_seconds) / 3600;
   };
@@ -104,7 +105,7 @@ TEST_CASE("a sweep above MaxArraySize is several arrays") {
   CHECK(has(sweep.arrays[0].script, "--array=0-9 "));
   CHECK(has(sweep.arrays[2].script, "--array=0-4 "));
   CHECK(sweep.points[24].array == 2);
-  CHECK(sweep.points[24].task == 4);
+  CHECK(sweep.points[24].place == 4);
 }
 
 TEST_CASE("points with different #SBATCH lines are in different arrays") {
@@ -115,7 +116,7 @@ TEST_CASE("points with different #SBATCH lines are in different arrays") {
   REQUIRE(sweep.arrays.size() == 2);
   CHECK(has(sweep.arrays[1].script, "#SBATCH --nodes=4"));
   CHECK(sweep.points[2].array == 0);
-  CHECK(sweep.points[2].task == 1);
+  CHECK(sweep.points[2].place == 1);
   CHECK(sweep.points[3].array == 1);
 }
 
@@ -123,11 +124,135 @@ TEST_CASE("an error in a combination of values names the first point that has it
   const auto wrong = plan(
       "launch: {command: [x]}\nresources: {nodes: 3, time: 1m}\nsweep: {parameters: "
       "{resources.ntasks: [4, 2], "
-      "train.lr: [1, 2]}}");
+      "environment.vars.A: [1, 2]}}");
   REQUIRE_FALSE(wrong.has_value());
   const std::string text = format_diagnostics(wrong.error());
   CHECK(has(text, "at point 2: resources.ntasks=2"));
   CHECK_FALSE(has(text, "at point 3"));
+}
+
+const std::string kProgram = "resources: {nodes: 1, time: 30m}\n";
+
+TEST_CASE("values of own parameters replace the fields in the command and the variables") {
+  const SweepPlan sweep =
+      planned(kProgram +
+              "launch: {command: [python, train.py, --lr, \"{lr}\", \"{{x}}\"]}\n"
+              "environment: {vars: {DEPTH: \"d{depth}{depth}\", OTHER: \"a}}\"}}\n"
+              "sweep: {parameters: {lr: [0.10, 1e-4], depth: [4, \"a b\"]}}");
+  REQUIRE(sweep.points.size() == 4);
+  CHECK(sweep.keys == std::vector<std::string>{"lr", "depth"});
+  CHECK(has(sweep.points[0].script, "python train.py --lr 0.10 '{x}'"));
+  CHECK(has(sweep.points[0].script, "export DEPTH=d44"));
+  CHECK(has(sweep.points[0].script, "export OTHER='a}'"));
+  CHECK(has(sweep.points[3].script, "--lr 1e-4"));
+  CHECK(has(sweep.points[3].script, "export DEPTH='da ba b'"));
+  CHECK(has(sweep.points[3].resolved, R"(command: ["python", "train.py", "--lr", "1e-4", "{x}"])"));
+  CHECK_FALSE(has(sweep.points[3].resolved, "sweep"));
+  CHECK(describe(sweep.points[3].values) == "lr=1e-4 depth=\"a b\"");
+}
+
+TEST_CASE("without own parameters, braces of the command stay as they are") {
+  const SweepPlan sweep = planned(kProgram +
+                                  "launch: {command: [sh, -c, \"f() { echo {lr}; }\"]}\n"
+                                  "sweep: {parameters: {environment.vars.A: [1, 2]}}");
+  CHECK(has(sweep.points[0].script, "f() { echo {lr}; }"));
+}
+
+TEST_CASE("a point sets keys and own parameters, and keeps nothing of the point before it") {
+  const SweepPlan sweep = planned(
+      kProgram +
+      "launch: {command: [a, \"{x}\"]}\nsweep: {points: [{x: 1, environment.vars.V: \"<{x}>\"}, "
+      "{x: 2, environment.vars.V: \"({x})\"}, {x: 3, resources.mem: 4G}, "
+      "{x: 5, launch.command: [b, \"{x}{x}\"]}]}");
+  CHECK(has(sweep.points[0].script, "export V='<1>'"));
+  CHECK(has(sweep.points[1].script, "export V='(2)'"));
+  CHECK(has(sweep.points[1].script, "a 2"));
+  CHECK(has(sweep.points[2].script, "a 3"));
+  CHECK_FALSE(has(sweep.points[2].script, "export V"));
+  CHECK(has(sweep.points[3].script, "b 55"));
+}
+
+TEST_CASE("a listed point without a value for a field, or with an unused parameter, is refused") {
+  const auto wrong = plan(kProgram +
+                          "launch: {command: [a, \"{x}\"]}\n"
+                          "sweep: {points: [{x: 1}, {y: 2}]}");
+  REQUIRE_FALSE(wrong.has_value());
+  const std::string text = format_diagnostics(wrong.error());
+  CHECK(has(text, "{x} has no value: a point of the sweep does not set 'x' (at point 1: y=2)"));
+  CHECK(has(text, "the sweep's parameter 'y' is used nowhere"));
+}
+
+TEST_CASE("points with equal jobs are refused, and the message names the keys without effect") {
+  const auto wrong =
+      plan(kProgram +
+           "launch: {command: [a, \"{x}\"]}\nsweep: {points: [{x: 1}, {x: 2}, {x: 1, "
+           "checkpoint.keep: 3}]}");
+  REQUIRE_FALSE(wrong.has_value());
+  CHECK(has(format_diagnostics(wrong.error()),
+            "points 0 and 2 of the sweep are the same job, because the job does not depend on "
+            "checkpoint.keep"));
+}
+
+TEST_CASE("a search program may propose the same point twice") {
+  const LoadRequest with = request(kProgram +
+                                   "launch: {command: [a, \"{x}\"]}\n"
+                                   "sweep: {parameters: {x: [1, 2]}, ask: [python, search.py]}");
+  LoadedSpec spec = loaded(with);
+  const SweepPoint one{{"x", "1", {}}};
+  spec.spec.sweep.points = {one, one};
+  const auto sweep = plan_sweep(with, spec, inputs(), {});
+  REQUIRE(sweep.has_value());
+  CHECK(sweep->points.size() == 2);
+  CHECK(sweep->arrays.size() == 1);
+}
+
+TEST_CASE(
+    "a packed job requests the resources of several points, and limits each point to its share") {
+  const SweepPlan sweep = planned(
+      "resources: {time: 1h, gpus_per_node: 2, tasks_per_node: 1, cpus_per_task: 4, mem: 16G}\n"
+      "launch: {command: [a, \"{x}\"]}\n"
+      "sweep: {parameters: {x: " +
+      list_of(9) + "}, pack: 4, max_parallel: 8}");
+  REQUIRE(sweep.arrays.size() == 1);
+  const std::string& array = sweep.arrays[0].script;
+  CHECK(sweep.arrays[0].tasks == 3);
+  CHECK(has(array, "#SBATCH --array=0-2%2 "));
+  CHECK(has(array, "#SBATCH --nodes=1 "));
+  CHECK(has(array, "#SBATCH --ntasks-per-node=4 "));
+  CHECK(has(array, "#SBATCH --gpus-per-node=8 "));
+  CHECK(has(array, "#SBATCH --mem=64G "));
+  CHECK(has(array, "export SLURM_GPUS_PER_NODE=2"));
+  CHECK(has(array, "export SLURM_MEM_PER_NODE=16G"));
+  CHECK(has(array, "export SLURM_NTASKS=1"));
+  CHECK(has(array, "dlrun_last <= 9"));
+  CHECK(has(sweep.points[8].script, "#SBATCH --gpus-per-node=2 "));
+  CHECK(has(sweep.points[8].script, "#SBATCH --mem=16G "));
+  CHECK(sweep.points[8].place == 8);
+  CHECK(sweep.pack == 4);
+}
+
+TEST_CASE("a packed sweep has as many arrays as its tasks need at MaxArraySize") {
+  const SweepPlan sweep =
+      planned(kProgram + "launch: {command: [a, \"{x}\"]}\nsweep: {parameters: {x: " + list_of(25) +
+                  "}, pack: 3}",
+              4);
+  REQUIRE(sweep.arrays.size() == 3);
+  CHECK(sweep.arrays[0].tasks == 4);
+  CHECK(sweep.arrays[2].tasks == 1);
+  CHECK(sweep.points[24].array == 2);
+  CHECK(sweep.points[24].place == 0);
+}
+
+TEST_CASE(
+    "the script of a point has the rule of stop_early, and its resolved spec no other sweep key") {
+  const SweepPlan sweep =
+      planned(kProgram +
+              "launch: {command: [a, \"{x}\"]}\nsweep: {parameters: {x: [1, 2]}, stop_early: "
+              "{metric: accuracy, after: 5}}");
+  CHECK(has(sweep.points[1].script, "--stop-early max:accuracy"));
+  CHECK(has(sweep.points[1].script, "--stop-after 5"));
+  CHECK(has(sweep.points[1].resolved, "stop_early:"));
+  CHECK_FALSE(has(sweep.points[1].resolved, "parameters:"));
 }
 
 TEST_CASE("ten thousand points are planned and rendered in less than 2 s") {

@@ -32,7 +32,7 @@ struct Fixture {
     for (const auto& point : record.points) {
       const fs::path path = point_path(sweep.path, point);
       fs::create_directories(path);
-      put(path / "submission.json", journal_of_task(point.task));
+      put(path / "submission.json", journal_of_task(point.place));
     }
     put(sweep.path / "sweep.json", sweep_json(record));
     Submission submission;

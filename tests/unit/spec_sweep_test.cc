@@ -177,6 +177,110 @@ TEST_CASE("ranges and numbers of points are checked") {
             "points, and a sweep has at most 10000"));
 }
 
+const std::string kProgram = "launch: {command: [a, \"{lr}\"]}\n";
+
+TEST_CASE(
+    "own parameters have lists and ranges, and a range of whole numbers gives whole numbers") {
+  CHECK(
+      points(kProgram + "sweep: {parameters: {lr: [0.1, 2e-3, \"x y\", true, -1, \"${BIG}\"]}}") ==
+      std::vector<std::string>{"lr=0.1", "lr=2e-3", "lr=\"x y\"", "lr=true", "lr=-1", "lr=256"});
+  for (const auto& point :
+       points(kProgram + "sweep: {random: 40, parameters: {lr: {min: 2, max: 99}}}"))
+    CHECK_FALSE(has(point, "."));
+}
+
+TEST_CASE("a range from 0.0 to 1.0 is still a range of fractions in the resolved spec") {
+  const LoadedSpec spec =
+      loaded(request(kProgram + "sweep: {random: 2, parameters: {lr: {min: 0.0, max: 1.0}}}"));
+  CHECK(has(resolved_yaml(spec), "{min: 0.0, max: 1.0, log: false}"));
+  CHECK(sweep_points(loaded(request(resolved_yaml(spec))).spec.sweep).size() == 2);
+}
+
+TEST_CASE("misspelled, missing and unused parameters are refused with their places") {
+  const std::string text = errors_of(
+      "launch:\n  command: [a, \"{lr}\", \"{dpth}\", \"{other}\", \"{lr\", \"}\"]\n"
+      "environment:\n  vars:\n    A: \"{wd}\"\n"
+      "sweep:\n  parameters:\n    lr: [1, 2]\n    depth: [1, 2]\n    nodes: [1, 2]\n");
+  CHECK(
+      has(text,
+          "exp.yaml:2:12: error: launch.command: '{dpth}' is not a parameter of the sweep; did you "
+          "mean {depth}?"));
+  CHECK(
+      has(text,
+          "exp.yaml:2:12: error: launch.command: '{other}' is not a parameter of the sweep; known: "
+          "{lr} {depth} {nodes}"));
+  CHECK(has(text, "launch.command: an unpaired brace in '{lr'"));
+  CHECK(has(text, "launch.command: an unpaired brace in '}'"));
+  CHECK(
+      has(text, "exp.yaml:5:8: error: environment.vars.A: '{wd}' is not a parameter of the sweep"));
+  CHECK(has(text,
+            "exp.yaml:9:5: error: the sweep's parameter 'depth' is used nowhere; write "
+            "{depth} in launch.command or environment.vars"));
+  CHECK(has(text,
+            "exp.yaml:10:5: error: the sweep's parameter 'nodes' is used nowhere; write "
+            "{nodes} in launch.command or environment.vars, or did you mean the key "
+            "'resources.nodes'?"));
+}
+
+TEST_CASE("sweep.ask excludes random and seed, and needs parameters") {
+  const std::string parameters = "parameters: {lr: {min: 1, max: 2}}";
+  CHECK(points(kProgram + "sweep: {" + parameters + ", ask: [python, s.py], max_points: 9}") ==
+        std::vector<std::string>{"lr=1"});
+  const std::string text =
+      errors_of(kProgram + "sweep: {" + parameters + ", ask: [python, s.py], random: 3, seed: 1}");
+  CHECK(has(text, "sweep.ask and sweep.random exclude each other"));
+  CHECK(has(text, "sweep.ask and sweep.seed exclude each other"));
+  CHECK(has(errors_of(kProgram + "sweep: {parameters: {lr: [1]}, ask_timeout: 5s, max_points: 2}"),
+            "sweep.max_points: sweep.ask is missing: which program chooses the points?"));
+  CHECK(has(errors_of("launch: {command: [a]}\nsweep: {ask: [python, s.py]}"),
+            "sweep.ask: sweep.parameters is missing"));
+}
+
+TEST_CASE(
+    "an unused lr suggests train.lr for the trainer, and train.lr suggests {lr} for other "
+    "programs") {
+  CHECK(
+      has(errors_of("sweep: {parameters: {lr: [1, 2]}}"),
+          "exp.yaml:1:22: error: the sweep's parameter 'lr' is used nowhere; did you mean the key "
+          "'train.lr'?"));
+  const std::string plain = errors_of("launch: {command: [a]}\nsweep: {parameters: {lr: [1, 2]}}");
+  CHECK(has(plain, "exp.yaml:2:22: error: the sweep's parameter 'lr' is used nowhere; write {lr}"));
+  CHECK_FALSE(has(plain, "train.lr"));
+  const std::string of_trainer =
+      errors_of("launch: {command: [a]}\nsweep: {parameters: {train.lr: [1, 2]}}");
+  CHECK(has(of_trainer,
+            "exp.yaml:2:22: error: the sweep's key 'train.lr' is for the preset 'trainer', but the "
+            "preset is 'plain'"));
+  CHECK(has(of_trainer, "sweep over 'lr' and write {lr} in launch.command"));
+}
+
+TEST_CASE("wrong values and ranges of own parameters are refused with their places") {
+  const std::string text =
+      errors_of(kProgram +
+                "sweep:\n  parameters:\n    lr: [[1], null, {a: 1}]\n    b: {min: x, max: 2}\n    "
+                "train: [1]\n"
+                "    my-name: [1]\n    c: {min: 0, max: 1, log: true}\n    d: 4\n    e: [1, 1]\n");
+  CHECK(has(text, "exp.yaml:4:10: error: sweep.parameters: 'lr': expected one value, not a list"));
+  CHECK(has(text, "exp.yaml:4:15: error: sweep.parameters: 'lr' has nothing to try here"));
+  CHECK(has(text, "exp.yaml:4:21: error: sweep.parameters: 'lr': expected one value, not a map"));
+  CHECK(has(text, "exp.yaml:5:14: error: sweep.parameters: min of 'b' is not a number"));
+  CHECK(has(text, "exp.yaml:6:5: error: sweep.parameters: 'train' is a section of the spec"));
+  CHECK(has(text, "exp.yaml:7:5: error: sweep.parameters: there is no key 'my-name'"));
+  CHECK(has(text, "exp.yaml:8:8: error: sweep.parameters: log of 'c' needs a min above 0"));
+  CHECK(has(text, "exp.yaml:9:8: error: sweep.parameters: 'd' is a single value"));
+  CHECK(has(text, "exp.yaml:10:12: error: sweep.parameters: 1 is tried twice for 'e'"));
+}
+
+TEST_CASE("the resolved spec of a sweep keeps the fields of own parameters") {
+  const LoadedSpec first = loaded(
+      request("launch: {command: [a, \"{lr}\", \"{{\"]}\nsweep: {parameters: {lr: [1, -2]}}"));
+  CHECK(first.spec.launch.command == std::vector<std::string>{"a", "1", "{"});
+  const std::string text = resolved_yaml(first);
+  CHECK(has(text, R"(command: ["a", "{lr}", "{{"])"));
+  const auto again = resolved_yaml(loaded(request(text)));
+  CHECK(has(again, R"(command: ["a", "{lr}", "{{"])"));
+}
+
 TEST_CASE("--set can add a sweep, and replace one") {
   CHECK(
       points("sweep: {parameters: {train.lr: [1]}}", {"sweep.parameters={train.batch: [1, 2]}"}) ==

@@ -27,4 +27,12 @@ TEST_CASE(
   CHECK(typed("resources.mem", "64") == "\"64\"");
 }
 
+TEST_CASE("the value of an own parameter has the type that its text has in YAML") {
+  CHECK(typed("lr", "1e-3") == "0.001");
+  CHECK(typed("depth", "4") == "4");
+  CHECK(typed("is_wide", "true") == "true");
+  CHECK(typed("model", "cnn") == "\"cnn\"");
+  CHECK(typed("model", R"("4")") == "\"4\"");
+}
+
 }  // namespace dlrun

@@ -94,13 +94,16 @@ inline constexpr KeyRow kRunKeys[] = {
    .fallback = "false", .example = "true"},
 
   {.path = "sweep.parameters", FIELD(sweep.parameters),
-   .help = "dlrun submits a sweep as a job array. This map has keys of the spec and the values to "
-           "try; each combination is a run of its own. The last key changes fastest. With "
-           "sweep.random a key may have {min, max} instead of a list, and log: true.",
-   .example = "{train.lr: [0.1, 0.01], train.batch: [32, 256]}"},
+   .help = "dlrun submits a sweep as a job array. This map has names and the values to try; each "
+           "combination is a run of its own. The last name changes fastest. A name is a key of "
+           "the spec, or a parameter of your own program: its value replaces {NAME} in "
+           "launch.command and environment.vars, where a literal brace is then written twice. "
+           "With sweep.random or sweep.ask a name may have {min, max} instead of a list, and log: "
+           "true. If min and max of your own parameter are whole numbers, all its values are.",
+   .example = "{lr: [0.1, 0.01], depth: [4, 8]}"},
   {.path = "sweep.points", FIELD(sweep.points),
    .help = "The sweep has exactly these combinations. This key excludes parameters and random.",
-   .example = "[{train.lr: 0.1, train.batch: 32}, {train.lr: 0.01, train.batch: 256}]"},
+   .example = "[{lr: 0.1, depth: 4}, {lr: 0.01, depth: 8}]"},
   {.path = "sweep.random", FIELD(sweep.random), .min = 1, .max = 10000,
    .help = "The sweep tries this number of random points of parameters, all different, instead of "
            "all combinations.",
@@ -111,6 +114,37 @@ inline constexpr KeyRow kRunKeys[] = {
   {.path = "sweep.max_parallel", FIELD(sweep.max_parallel), .min = 1, .max = 1e6,
    .help = "At most this number of points run at once.",
    .fallback = "as many as Slurm starts", .example = "4"},
+  {.path = "sweep.pack", FIELD(sweep.pack), .min = 1, .max = 256,
+   .help = "One job runs this number of points side by side on one node. The job requests the "
+           "resources of all of them. Each point has its own GPUs, cores, memory, logs and result.",
+   .fallback = "1", .example = "4"},
+  {.path = "sweep.ask", FIELD(sweep.ask), .format = Format::kLines,
+   .help = "This program chooses the points, one after the other, from the results of earlier "
+           "points. `dlrun submit` starts the program in the spec's folder, exchanges JSON lines "
+           "with it over its standard input and output, and runs until the search ends. Without "
+           "sweep.max_parallel, one point (with sweep.pack, one job) runs at once.",
+   .example = "[python, search.py]"},
+  {.path = "sweep.ask_timeout", FIELD(sweep.ask_timeout), .format = Format::kDuration,
+   .help = "The search fails if its program needs longer than this time for an answer.",
+   .fallback = "60s", .example = "5m"},
+  {.path = "sweep.max_points", FIELD(sweep.max_points), .min = 1, .max = 10000,
+   .help = "The search ends after this number of points, even if its program has more.",
+   .fallback = "until the search program ends the search", .example = "50"},
+  {.path = "sweep.stop_early.metric", FIELD(sweep.stop_metric),
+   .help = "A point ends early if this number in its reports (DLRUN_PROGRESS) is worse than in "
+           "those of the other points. A smaller number is better if the name contains loss, "
+           "error, perplexity or seconds; otherwise a larger number is better.",
+   .example = "loss"},
+  {.path = "sweep.stop_early.rule", FIELD(sweep.stop_rule), .format = Format::kChoice,
+   .choices = "median",
+   .help = "median: the point ends if its best value is worse than the median of the best values "
+           "of the other points at the same epoch or step. At least three other points must have "
+           "reached it.",
+   .fallback = "median", .example = "median"},
+  {.path = "sweep.stop_early.after", FIELD(sweep.stop_after), .min = 1, .max = kMany,
+   .help = "No point ends early before this epoch, or before this step if its program reports no "
+           "epoch.",
+   .fallback = "1", .example = "5"},
   {.path = "submit.via", FIELD(submit.via), .format = Format::kChoice,
    .choices = "sbatch slurmrestd",
    .help = "dlrun submits the job with sbatch, or through Slurm's REST API (slurmrestd). It uses "

@@ -1,0 +1,42 @@
+#pragma once
+// sweep.pack: one job runs several points of a sweep side by side. The job requests the resources
+// of all its points. Each point has the same script as without sweep.pack: variables that srun and
+// the agent read limit the script to its share of the job.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/plan/plan.h"
+
+namespace dlrun {
+
+/// The distribution of an array's points over its tasks.
+struct Packing {
+  std::size_t pack = 1;                ///< number of points that one task runs
+  std::size_t points = 0;              ///< number of points of the array
+  std::vector<PlannedVariable> share;  ///< Slurm's variables for one point
+
+  /// Returns the number of tasks.
+  [[nodiscard]] std::size_t tasks() const { return (points + pack - 1) / pack; }
+  /// Returns the number of tasks that run at most `points_at_once` points together; at least 1.
+  [[nodiscard]] std::int64_t tasks_at_once(std::int64_t points_at_once) const {
+    return std::max<std::int64_t>(points_at_once / static_cast<std::int64_t>(pack), 1);
+  }
+};
+
+/// Returns the spec with the resources of `pack` points. Requires a checked spec, whose points run
+/// on one node each.
+[[nodiscard]] JobSpec packed_spec(const JobSpec& spec, std::int64_t pack);
+
+/// Returns the variables that limit the step of one point to its share of the job.
+[[nodiscard]] std::vector<PlannedVariable> share_of_point(const LoadedSpec& loaded);
+
+/// Renders the commands of a task that starts several points and waits for all of them. sweep_line:
+/// the line that defines the variable dlrun_sweep.
+[[nodiscard]] std::string packed_commands(const Packing& packing, std::string_view sweep_line);
+
+}  // namespace dlrun

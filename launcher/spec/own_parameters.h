@@ -1,0 +1,43 @@
+#pragma once
+// A sweep's own parameters: names that are not keys of a spec, but parameters of the user's
+// program. Their values replace {NAME} in launch.command and environment.vars. If a sweep has no
+// own parameters, braces have no meaning.
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/spec/spec.h"
+
+namespace dlrun {
+
+/// The two keys that may contain fields such as {NAME}, before the values of a point replace the
+/// fields.
+struct SweptTemplates {
+  std::vector<std::string> command;
+  NamedValues vars;
+  std::vector<std::string> names;  ///< the own parameters of all points
+
+  [[nodiscard]] bool is_given() const { return !names.empty(); }
+};
+
+/// Returns true if a sweep may give this name to a parameter of the user's program: at most 64
+/// letters, digits and '_' that are neither a key nor a section of a spec.
+[[nodiscard]] bool is_own_parameter(std::string_view name);
+
+/// Returns the templates of a spec; empty if its sweep has no own parameters.
+[[nodiscard]] SweptTemplates swept_templates(const JobSpec& spec);
+
+/// Returns the value of an own parameter as the text that replaces its field.
+[[nodiscard]] std::string own_text(const SweptValue& value);
+
+/// Replaces the fields in the templates by the point's values and stores the results in spec.
+/// is_trainer: true if the bundled trainer is the program. refused: keys with refused values.
+/// Returns an error for each unknown name, each unpaired brace, each field without a value, and
+/// each parameter that no field names.
+[[nodiscard]] std::vector<Diagnostic> fill_templates(
+    JobSpec& spec, const SweptTemplates& templates, const SweepPoint& point, bool is_trainer,
+    const std::set<std::string, std::less<>>& refused);
+
+}  // namespace dlrun

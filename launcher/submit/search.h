@@ -1,0 +1,25 @@
+#pragma once
+// A sweep whose points a search program chooses (sweep.ask). dlrun submits the points that the
+// program proposes, waits until they end, and sends their results to the program.
+
+#include <filesystem>
+
+#include "launcher/submit/submitting.h"
+
+namespace dlrun {
+
+/// A completed search.
+struct Searched {
+  RunDirectory run;        ///< the sweep
+  std::size_t points = 0;  ///< number of points
+};
+
+/// Runs the search to its end. Reports each point when it is submitted and when it ends. Fails with
+/// kInvalid if an answer of the program is invalid, with kTimeout if the program does not answer in
+/// time, with kPeer if it ends too early, with kInterrupted on Ctrl-C, and as submit_sweep() does.
+/// After a failure, queued and running points remain, and the message says how to list and how to
+/// cancel them.
+[[nodiscard]] Result<Searched> run_search(const Context& context, Reporter& reporter,
+                                          RunInspector& inspector, Job job, Provenance& provenance);
+
+}  // namespace dlrun

@@ -1,0 +1,84 @@
+#pragma once
+// sweep.stop_early: ends a point of a sweep whose results are worse than those of other points.
+//
+// The lead of each point writes the reports of its program to `reports.jsonl` in the point's run
+// directory, and reads the files of the other points. No process watches the whole sweep.
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "common/result.h"
+
+namespace dlrun::agent {
+
+/// The options --stop-early and --stop-after of lead.
+struct StopRule {
+  std::string metric{};  ///< the name of a number in the program's reports; empty: no rule
+  bool is_smaller_better = true;
+  std::int64_t after = 1;  ///< no point ends before this epoch (or step, if it reports no epoch)
+};
+
+/// Parses a rule such as "min:loss" or "max:accuracy". Fails with kUsage.
+[[nodiscard]] Result<StopRule> parse_stop_rule(std::string_view text);
+
+/// The best value that a point has reported up to an epoch or step.
+struct BestSoFar {
+  std::int64_t at = 0;  ///< the epoch, or the step if the program reports no epoch
+  double value = 0;
+};
+/// The reports of a point, in ascending order of `at`.
+using Trajectory = std::vector<BestSoFar>;
+
+/// Returns the epoch of a report, or its step if it has no epoch, together with the metric's value;
+/// nullopt if one of them is missing.
+[[nodiscard]] std::optional<BestSoFar> read_report(const StopRule& rule,
+                                                   const nlohmann::ordered_json& body);
+
+/// Adds a report to a trajectory, or skips the report if it comes too soon after the last entry:
+/// after entry N, the next one is at N + max(1, N / 100) or later. A trajectory therefore stays
+/// short. Returns true if an entry was added.
+bool add_report(const StopRule& rule, Trajectory& trajectory, BestSoFar report);
+
+/// The least number of other points with which a point is compared.
+inline constexpr std::size_t kLeastOthers = 3;
+
+/// Applies the median rule (Golovin et al. 2017, Google Vizier, 3.3.2; here with the best value of
+/// each other point instead of its mean). Returns a sentence for the user if the point's best value
+/// is worse than the median of the best values that the other points had at the same epoch or step.
+/// Returns nullopt if the point continues. Ignores points that have not reached this epoch or step.
+[[nodiscard]] std::optional<std::string> why_stop(const StopRule& rule, const Trajectory& own,
+                                                  const std::vector<Trajectory>& others);
+
+/// Returns the trajectory in the text of a `reports.jsonl`. Skips damaged lines.
+[[nodiscard]] Trajectory read_trajectory(std::string_view text);
+
+/// Writes the point's reports and compares them with those of the other points. Does both in a
+/// thread of its own, because a network file system may hang.
+class StopEarly {
+ public:
+  /// Starts the thread. run: the point's run directory.
+  StopEarly(StopRule rule, std::filesystem::path run);
+  /// Waits until the last reports are written, at most one second.
+  ~StopEarly();
+  StopEarly(const StopEarly&) = delete;
+  StopEarly& operator=(const StopEarly&) = delete;
+
+  /// Handles a report of the program.
+  void on_progress(const nlohmann::ordered_json& body);
+  /// Returns the sentence for the user if the point must end, and nullopt otherwise. Returns each
+  /// sentence once.
+  [[nodiscard]] std::optional<std::string> take_verdict();
+
+ private:
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace dlrun::agent

@@ -1,0 +1,115 @@
+#include <filesystem>
+#include <fstream>
+
+#include <doctest/doctest.h>
+
+#include "launcher/spec/sweep_points.h"
+#include "launcher/submit/search_program.h"
+#include "tests/contains.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+SweepSpec searched_sweep() {
+  SweepSpec sweep;
+  sweep.parameters.push_back({"lr", {}, SweptRange{1e-4, 0.1, true, false}, {}});
+  sweep.parameters.push_back({"depth", {}, SweptRange{2, 8, false, true}, {}});
+  sweep.parameters.push_back({"model", {{"model", "cnn", {}}, {"model", "\"a b\"", {}}}, {}, {}});
+  return sweep;
+}
+
+std::string refusal_of(std::string_view line) {
+  const auto answer = read_proposal(line, searched_sweep());
+  return answer ? "accepted" : answer.error().message;
+}
+
+std::unique_ptr<SearchProgram> start_shell(const std::string& script, int seconds = 60) {
+  auto program = SearchProgram::start({"bash", "-c", script}, Env::of_process(), "/",
+                                      std::chrono::seconds(seconds));
+  REQUIRE(program.has_value());
+  return std::move(*program);
+}
+
+}  // namespace
+
+TEST_CASE("an answer is a point, a wait or the end") {
+  const auto point =
+      read_proposal(R"({"point": {"model": "a b", "lr": 0.003, "depth": 4.0}})", searched_sweep());
+  REQUIRE(point.has_value());
+  CHECK(point->kind == Proposal::Kind::kPoint);
+  CHECK(describe(point->point) == "lr=0.003 depth=4 model=\"a b\"");
+  CHECK(read_proposal(R"({"wait": true})", searched_sweep())->kind == Proposal::Kind::kWait);
+  CHECK(read_proposal(R"({"done": true})", searched_sweep())->kind == Proposal::Kind::kDone);
+}
+
+TEST_CASE("an invalid answer is refused with the reason") {
+  CHECK(refusal_of("Trial 0 finished") == "it is not a JSON object");
+  CHECK(has(refusal_of("{}"), "expected {\"point\": {...}}"));
+  CHECK(has(refusal_of(R"({"wait": false})"), "expected {\"point\""));
+  CHECK(has(refusal_of(R"({"point": 4})"), "\"point\" is not an object"));
+  CHECK(has(refusal_of(R"({"point": {"lr": 0.01, "depth": 4}})"), "the point has no 'model'"));
+  CHECK(has(refusal_of(R"({"point": {"lr": 0.01, "depth": 4, "model": "cnn", "x": 1}})"),
+            "the sweep has no parameter 'x'"));
+  CHECK(has(refusal_of(R"({"point": {"lr": 7, "depth": 4, "model": "cnn"}})"),
+            "'lr': 7 is not between 0.0001 and 0.1"));
+  CHECK(has(refusal_of(R"({"point": {"lr": 0.01, "depth": 4.5, "model": "cnn"}})"),
+            "'depth': 4.5 is not a whole number"));
+  CHECK(has(refusal_of(R"({"point": {"lr": "x", "depth": 4, "model": "cnn"}})"),
+            "'lr': x is not a number"));
+  CHECK(has(refusal_of(R"({"point": {"lr": 0.01, "depth": 4, "model": "rnn"}})"),
+            "'model': rnn is not one of the sweep's values"));
+  CHECK(has(refusal_of(R"({"point": {"lr": [1], "depth": 4, "model": "cnn"}})"),
+            "'lr' is neither a number nor a text"));
+}
+
+TEST_CASE("messages to the program have parameters and values with their types") {
+  CHECK(start_message(searched_sweep()).dump() ==
+        R"({"start":{"parameters":{"lr":{"min":0.0001,"max":0.1,"log":true},)"
+        R"("depth":{"min":2,"max":8,"log":false},"model":["cnn","a b"]}}})");
+  CHECK(values_json({{"lr", "1e-3", {}}, {"depth", "4", {}}, {"model", "cnn", {}}}).dump() ==
+        R"({"lr":0.001,"depth":4,"model":"cnn"})");
+}
+
+TEST_CASE("a search program answers one line for each question") {
+  const auto program = start_shell("while read -r line; do echo \"{\\\"heard\\\": $line}\"; done");
+  CHECK(*program->ask(Json{{"ask", 0}}) == R"({"heard": {"ask":0}})");
+  CHECK(*program->ask(Json{{"ask", 1}}) == R"({"heard": {"ask":1}})");
+}
+
+TEST_CASE("a relative path of a search program starts at the folder of the spec") {
+  const TemporaryDirectory folder;
+  const auto script = folder.path() / "search";
+  std::ofstream(script) << "#!/bin/sh\nread -r line\necho \"$PWD\"\n";
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  const auto program = SearchProgram::start({"./search"}, Env::of_process(), folder.path().string(),
+                                            std::chrono::seconds(60));
+  REQUIRE(program.has_value());
+  CHECK(*(*program)->ask(Json{{"ask", 0}}) == folder.path().string());
+}
+
+TEST_CASE("a search program that is silent, has ended or writes too long a line is an error") {
+  const auto silent = start_shell("sleep 60", 1);
+  const auto none = silent->ask(Json{{"ask", 0}});
+  REQUIRE_FALSE(none.has_value());
+  CHECK(none.error().code == Errc::kTimeout);
+  CHECK(has(none.error().message, "bash has not answered for 1 s (sweep.ask_timeout)"));
+
+  const auto gone = start_shell("exit 7");
+  const auto ended = gone->ask(Json{{"ask", 0}});
+  REQUIRE_FALSE(ended.has_value());
+  CHECK(has(ended.error().message, "bash ended with code 7 before the search was over"));
+
+  const auto killed = start_shell("kill -KILL $$");
+  CHECK(has(killed->ask(Json{{"ask", 0}}).error().message, "bash was ended by SIGKILL"));
+
+  const auto flood = start_shell("while :; do printf '%100000s' x; done");
+  CHECK(has(flood->ask(Json{{"ask", 0}}).error().message, "a line of more than"));
+  CHECK_FALSE(SearchProgram::start({"no-such-program-here"}, Env::of_process(), "/",
+                                   std::chrono::seconds(1))
+                  .has_value());
+}
+
+}  // namespace dlrun
