@@ -106,7 +106,7 @@ std::string runs_table(const std::vector<RunReport>& reports, const RunColumns& 
     const RunRecord& record = report.status.facts.record;
     std::vector<std::string> cells{
         (is_drawn(at) ? fmt::format("<i class=\"swatch b{}\"></i>", at) : std::string()) +
-            html(report.place.empty() ? report.label : report.place),
+            html(report.short_label.empty() ? report.label : report.short_label),
         fmt::format("<span class=\"{}\">{}</span>", class_of(report.status.state),
                     word(report.status.state))};
     if (!parts.results.empty())

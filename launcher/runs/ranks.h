@@ -34,7 +34,7 @@ struct RankSample {
   std::optional<double> rss_bytes, gpu_used_bytes, gpu_total_bytes;
   std::optional<std::int64_t> step;
   std::int64_t lag = 0, age_s = 0;
-  bool is_slow = false;  ///< according to the leader
+  bool is_slow = false;  ///< according to lead
   RankMark mark = RankMark::kNone;
 };
 

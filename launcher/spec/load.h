@@ -57,7 +57,7 @@ struct LoadedSpec {
 /// Returns the source line that a diagnostic about this origin shows; empty if there is none.
 [[nodiscard]] std::string line_under(const LoadedSpec& loaded, const Origin& where);
 
-/// Reads, merges and checks a spec. Layers, strongest first: the sweep's point (the first one if
+/// Reads, merges and checks a spec. A layer is a source of values. The layers, strongest first: the sweep's point (the first one if
 /// the request names none), --set, the file, its bases (`base`), SBATCH_*, the site. Maps merge;
 /// any other value replaces the value of a weaker layer. Reads only the spec, site and preset
 /// files, and queries no cluster. Fails if all files together exceed 1 MiB, 64 levels or 100,000

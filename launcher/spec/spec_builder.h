@@ -25,7 +25,7 @@ struct SpecSource {
   int column_shift = 0;  ///< columns that precede the document in the first line of text
 };
 
-/// Merges layers, which must be applied from the strongest to the weakest: a value that is already
+/// Merges layers (sources of values: --set, a file, the site), which must be applied from the strongest to the weakest: a value that is already
 /// set stays. A null marks a key as "not given". Collects all problems, and sets the valid values
 /// even if others are invalid.
 class SpecBuilder {
@@ -93,12 +93,12 @@ class SpecBuilder {
   void error(const Layer& layer, const YamlNode& node, std::string_view path, std::string message);
   void warn(const Layer& layer, const YamlNode& node, std::string message);
   /// Marks path as decided. Returns true on the first call for path: this layer's value counts.
-  bool settle(const std::string& path) { return settled_.insert(path).second; }
+  bool mark_decided(const std::string& path) { return decided_.insert(path).second; }
 
   const Env& env_;
   Unset unset_;
   JobSpec spec_;
-  std::set<std::string, std::less<>> settled_, refused_;
+  std::set<std::string, std::less<>> decided_, refused_;
   std::vector<Diagnostic> diagnostics_;
 };
 

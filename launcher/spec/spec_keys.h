@@ -33,7 +33,7 @@ enum class Format {
   kInterval,   ///< 500 steps, 1 epoch
   kCount,      ///< a whole number from 1
   kHosts,      ///< Slurm's node list: n[1-3],n7
-  kFlag,       ///< true: the bare option; otherwise the option with this value
+  kTextOrSwitch,  ///< true: the bare option; otherwise the option with this value
 };
 
 template <typename T>

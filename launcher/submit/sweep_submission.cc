@@ -14,6 +14,7 @@
 #include "launcher/submit/job_secrets.h"
 #include "launcher/submit/recording.h"
 #include "launcher/submit/submit_once.h"
+#include "launcher/submit/sweep_settings.h"
 #include "launcher/submit/submitting.h"
 
 namespace dlrun {

@@ -293,7 +293,7 @@ YAML
     # belongs to the job, although SLURM_JOB_NODELIST names it.
     lasting shrink 'nodes: "2-4", tasks_per_node: 2' 'retry: {max: 2, on: [node_failure]}' : 8 3
     lasting fixed 'nodes: 2' 'retry: {max: 1, on: [node_failure]}' : 2
-    # This run loses its only node, with its leader. The second attempt gets the lock only after the
+    # This run loses its only node, with lead. The second attempt gets the lock only after the
     # first attempt's rank, which Slurm believes dead, has ended.
     lasting alone 'nodes: 1, exclude: n1' 'retry: {max: 1, on: [node_failure]}' \
         'exec 9>lock; flock -w 30 9 || exit 1' 1

@@ -103,7 +103,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("roles that need more ranks than the world has end the run before anything starts") {
+TEST_CASE("a run ends before anything starts if its roles leave no rank for the workers") {
   Run run;
   run.start(2, "echo started", {}, {"--env", "TF_CONFIG={tf_config}", "--roles", "ps=2"});
   CHECK(run.wait() == 64);

@@ -107,7 +107,7 @@ inline constexpr KeyRow kJobKeys[] = {
    .option = sbatch("--exclude"),
    .help = "The job must not have any of these nodes.",
    .example = "n7"},
-  {.path = "resources.exclusive", FIELD(resources.exclusive), .format = Format::kFlag,
+  {.path = "resources.exclusive", FIELD(resources.exclusive), .format = Format::kTextOrSwitch,
    .option = sbatch("--exclusive"),
    .help = "The job shares its nodes with no other job (true), or only with jobs of the same user "
            "(user) or the same MCS label (mcs).",
