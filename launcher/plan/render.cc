@@ -86,7 +86,8 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
   if (plan.prologue.setup_node.empty()) return "";
   const std::string shell = "bash -eo pipefail -c " + shell_quote(plan.prologue.setup_node);
   if (plan.target == Target::kLocal) return "\n# environment.setup_node\n" + shell + "\n";
-  return "\n# environment.setup_node: once on every node. A job may have more CPUs on one node than on\n"
+  return "\n# environment.setup_node: once on every node. A job may have more CPUs on one node "
+         "than on\n"
          "# another; the step uses the smallest of these numbers on each node.\n"
          "dlrun_least=0\n"
          "for dlrun_cpus in ${SLURM_JOB_CPUS_PER_NODE//,/ }; do # 16(x3),8\n"
@@ -195,7 +196,9 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
         "not started\" >&2' EXIT\n";
   } else {
     const char* why =
-        plan.entry.tells_failures ? " ${dlrun_container_error:+--container-error \"$dlrun_container_error\"}" : "";
+        plan.entry.tells_failures
+            ? " ${dlrun_container_error:+--container-error \"$dlrun_container_error\"}"
+            : "";
     text += "\n" + agent_line(plan) + lead_options_text(plan) + "trap " +
             shell_quote(fmt::format("exec {} --never-started \"$?\"{} -- \"$BASH_COMMAND\"",
                                     lead_command(plan), why)) +
@@ -331,12 +334,13 @@ constexpr const char* kSrunOnFirstNode =
 
 /// Renders an interactive session. step: the command line that starts the session's script. words:
 /// srun's options for a second step inside the session. container: further options of that step,
-/// which enter the container. before_entry: lines of bash before the plan's `entry.words`; unused if
-/// `entry.words` is empty.
+/// which enter the container. before_entry: lines of bash before the plan's `entry.words`; unused
+/// if `entry.words` is empty.
 [[nodiscard]] Interactive session(const LaunchPlan& plan, const std::vector<std::string>& step,
                                   const std::vector<std::string>& words,
                                   const std::vector<PlannedOption>& container,
-                                  std::string_view before_entry, const std::vector<std::string>& command,
+                                  std::string_view before_entry,
+                                  const std::vector<std::string>& command,
                                   const std::string& script_path) {
   Interactive result;
   result.argv = step;

@@ -2,10 +2,11 @@
 // Decides from a run's owner which operations on it are allowed. No other code decides that.
 //
 // A run is foreign if another user owns its directory, a file in it that determines what dlrun
-// does, or a symbolic link in its path. A link of root does not make a run foreign. Root is a caller
-// like any other, so another user's run is foreign to root, too. A foreign run is shown from its files alone. dlrun
-// does not ask Slurm, or a server that the run names, about it. It does not cancel, resubmit,
-// attach to or change it, and does not add it to an index. The user can name it only by its path.
+// does, or a symbolic link in its path. A link of root does not make a run foreign. Root is a
+// caller like any other, so another user's run is foreign to root, too. A foreign run is shown from
+// its files alone. dlrun does not ask Slurm, or a server that the run names, about it. It does not
+// cancel, resubmit, attach to or change it, and does not add it to an index. The user can name it
+// only by its path.
 
 #include <sys/types.h>
 

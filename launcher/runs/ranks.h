@@ -16,10 +16,10 @@ namespace dlrun {
 /// Why a rank stands out.
 enum class RankMark {
   kNone,
-  kSilent,  ///< its agent has not reported for a while
-  kSlow,    ///< makes the others wait
-  kIdle,    ///< uses far less of its processors or GPUs than the others
-  kLarge,   ///< has far more memory than the others
+  kSilent,      ///< its agent has not reported for a while
+  kSlow,        ///< makes the others wait
+  kIdle,        ///< uses far less of its processors or GPUs than the others
+  kMuchMemory,  ///< has far more memory than the others
 };
 /// Returns "silent", "slow", "idle", "large" or "".
 [[nodiscard]] std::string_view word(RankMark mark);

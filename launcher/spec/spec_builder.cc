@@ -199,7 +199,7 @@ void SpecBuilder::apply_at(const YamlDocument& document, YamlId id, std::string_
   }
   if (const KeyRow* row = find_key(path)) return set_key(layer, *row, node, std::string(path));
   if (is_section(path)) return set_section(layer, node, std::string(path));
-  // An entry of a free map: the row is the key that is a prefix of the path.
+  // An entry of a map with arbitrary names: the row is the key that is a prefix of the path.
   for (const KeyRow& row : spec_keys()) {
     if (path.size() > row.path.size() && path.substr(0, row.path.size()) == row.path &&
         path[row.path.size()] == '.') {

@@ -25,9 +25,9 @@ struct SpecSource {
   int column_shift = 0;  ///< columns that precede the document in the first line of text
 };
 
-/// Merges layers (sources of values: --set, a file, the site), which must be applied from the strongest to the weakest: a value that is already
-/// set stays. A null marks a key as "not given". Collects all problems, and sets the valid values
-/// even if others are invalid.
+/// Merges layers (sources of values: --set, a file, the site), which must be applied from the
+/// strongest to the weakest: a value that is already set stays. A null marks a key as "not given".
+/// Collects all problems, and sets the valid values even if others are invalid.
 class SpecBuilder {
  public:
   /// The handling of a value that refers to a variable that is not in env.
@@ -42,7 +42,8 @@ class SpecBuilder {
   void apply(const YamlDocument& document, const SpecSource& source) {
     apply_at(document, document.root, "", source);
   }
-  /// Applies the subtree at id as the value of a section, a key, or an entry of a free map
+  /// Applies the subtree at id as the value of a section, a key, or an entry of a map
+  /// with arbitrary names
   /// ("environment.vars.X").
   void apply_at(const YamlDocument& document, YamlId id, std::string_view path,
                 const SpecSource& source);

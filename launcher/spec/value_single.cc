@@ -1,4 +1,5 @@
-// Values that are neither lists nor free maps: text, switches, numbers, nodes and GPUs.
+// Values that are neither lists nor maps with arbitrary names: text, switches, numbers, nodes and
+// GPUs.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

@@ -13,7 +13,7 @@ namespace {
 
 /// Returns the job and the node. Fails with kUsage if the run has no job to attach to.
 Result<AttachTarget> target_of(const IndexEntry& run, const RunStatus& status,
-                             const std::string& wanted) {
+                               const std::string& wanted) {
   if (status.job.cluster == kLocalCluster) {
     return fail(Errc::kUsage, "{}: the run is on this machine, without Slurm; use any shell here",
                 run.id);
@@ -30,7 +30,7 @@ Result<AttachTarget> target_of(const IndexEntry& run, const RunStatus& status,
     return fail(Errc::kUsage, "--node {}: the job runs on {}", printable(wanted), printable(list));
   }
   return AttachTarget{status.job.id, wanted.empty() ? nodes->front() : wanted, status.job.cluster,
-                     std::nullopt};
+                      std::nullopt};
 }
 
 /// Returns the job's id. For a task of an array ("12_3"), asks squeue for the task's own job id,
@@ -64,7 +64,7 @@ std::optional<std::int64_t> cpus_of(const Env& env, const AttachTarget& target) 
 }  // namespace
 
 Result<AttachTarget> attach_target(const Env& env, const IndexEntry& run, const RunStatus& status,
-                                 const std::string& node) {
+                                   const std::string& node) {
   if (status.is_last_known) return fail(Errc::kUnavailable, "{}", status.facts.unreachable);
   auto target = target_of(run, status, node);
   if (!target) return target;

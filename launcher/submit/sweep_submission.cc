@@ -14,8 +14,8 @@
 #include "launcher/submit/job_secrets.h"
 #include "launcher/submit/recording.h"
 #include "launcher/submit/submit_once.h"
-#include "launcher/submit/sweep_settings.h"
 #include "launcher/submit/submitting.h"
+#include "launcher/submit/sweep_settings.h"
 
 namespace dlrun {
 namespace {

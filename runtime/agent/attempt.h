@@ -129,8 +129,8 @@ class Attempt {
   /// Ends the attempt because Slurm's controller has lost these nodes (a node list). Their ranks
   /// may still be alive.
   void on_node_failure(std::string_view nodes, Clock::time_point now);
-  /// Handles a line of srun's standard error without a mark, which no rank wrote: an error of pyxis,
-  /// enroot or apptainer, for example.
+  /// Handles a line of srun's standard error without a mark, which no rank wrote: an error of
+  /// pyxis, enroot or apptainer, for example.
   void on_unmarked_line(std::string_view line);
   /// Handles an agent's report that its program has been stopped (SIGSTOP) for the time `stopped`.
   /// Ends the attempt as a hang if this time is too long.

@@ -132,10 +132,8 @@ void Attempt::on_srun_killed(int signal, Clock::time_point now) {
   // Connections to agents may have broken first, as a consequence of srun's end.
   if (!goes_on() && !waits_for_step_report()) return;
   forget_failure();
-  end_for(
-      EndReason::kLauncherLost, 128 + signal,
-      fmt::format("srun was killed by {}; its ranks are ended", signal_name(signal)),
-      now);
+  end_for(EndReason::kLauncherLost, 128 + signal,
+          fmt::format("srun was killed by {}; its ranks are ended", signal_name(signal)), now);
 }
 
 void Attempt::end_unheard(int rank, Clock::time_point now) {

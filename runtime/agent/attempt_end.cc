@@ -158,8 +158,8 @@ void Attempt::finish_running(Clock::time_point now) {
   if (step_end_ && step_end_->code != 0) {
     outlet_.record(events::Warning{
         .message =
-            fmt::format("every rank ended with 0, but the step ended with {}{}",
-                        step_end_->code, step_end_->words.empty() ? "" : ": " + step_end_->words)});
+            fmt::format("every rank ended with 0, but the step ended with {}{}", step_end_->code,
+                        step_end_->words.empty() ? "" : ": " + step_end_->words)});
   }
   end_.reason = EndReason::kOk;
   end_.code = 0;

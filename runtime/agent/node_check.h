@@ -46,8 +46,9 @@ struct NodeChecks {
 /// Writes and removes a file of four MiB in folder. Returns the reason if that fails: "disk: ...".
 [[nodiscard]] std::optional<std::string> disk_problem(const std::string& folder);
 
-/// Returns a problem if the Unix times of this node and of lead differ by more than five seconds. A larger difference
-/// makes files look newer than they are, and makes certificates and tokens invalid.
+/// Returns a problem if the Unix times of this node and of lead differ by more than five seconds. A
+/// larger difference makes files look newer than they are, and makes certificates and tokens
+/// invalid.
 [[nodiscard]] std::optional<std::string> clock_problem(std::chrono::milliseconds node,
                                                        std::chrono::milliseconds lead);
 

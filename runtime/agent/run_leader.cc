@@ -47,7 +47,7 @@ constexpr milliseconds kSurroundingsLimit{3000};
 constexpr seconds kVerdictLimit{330};
 constexpr seconds kAskSlurmAgain{2};
 constexpr milliseconds kSrunHelperEnd{1000};  ///< from SIGKILL to the end of srun's helper process
-constexpr seconds kDiskFullLimit{60};       ///< time for a full disk to have room again
+constexpr seconds kDiskFullLimit{60};         ///< time for a full disk to have room again
 constexpr milliseconds kDiskTriedEvery{500};
 /// Time to wait for Slurm's signal after Slurm refused lead's requeue. Slurm refuses it while it
 /// already requeues the job.

@@ -1,5 +1,5 @@
-// Two kinds of steps: SrunStep runs srun and parses its standard error, LocalStep starts the agents of
-// all ranks as child processes.
+// Two kinds of steps: SrunStep runs srun and parses its standard error, LocalStep starts the agents
+// of all ranks as child processes.
 #include "runtime/agent/step.h"
 
 #include <fcntl.h>
