@@ -97,14 +97,14 @@ void environment(Page& page, const InitAnswers& a) {
   if (a.modules.empty() && !a.conda && !a.venv) {
     page.row("");
     page.row("# environment:");
-    page.row("#   modules: [CUDA, PyTorch]", "`module load` loads them");
+    page.row("#   modules: [CUDA, PyTorch]", "loaded with module load");
     page.row("#   conda: my-env", "or venv: ~/venv");
     page.row("#   vars: {OMP_NUM_THREADS: 8}");
     return;
   }
   page.heading("environment");
   if (!a.modules.empty())
-    page.row("  modules: " + flow_list(a.modules), "`module load` loads them in this order");
+    page.row("  modules: " + flow_list(a.modules), "loaded with module load, in this order");
   if (a.conda) page.row("  conda: " + yaml_text(*a.conda));
   if (a.venv) page.row("  venv: " + yaml_text(*a.venv));
 }

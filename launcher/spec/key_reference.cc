@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "launcher/spec/key_help.h"
+#include "launcher/spec/key_name.h"
 
 namespace dlrun {
 namespace {
@@ -38,7 +39,7 @@ support yet, and never ignores it.
 /// section.
 [[nodiscard]] std::string heading_of(const KeyRow& row, std::string_view section) {
   if (!section.empty()) return fmt::format("`{}`", section);
-  return row.path == "slurm" ? "Other options of sbatch" : "The run";
+  return row.path == "slurm"_key ? "Other options of sbatch" : "The run";
 }
 
 }  // namespace

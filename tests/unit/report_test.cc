@@ -274,8 +274,8 @@ TEST_CASE("curves and bands are interrupted between attempts") {
 }
 
 TEST_CASE(
-    "the page of a restarted run has the reasons and a legend, and does not call the last event of "
-    "a running attempt an end") {
+    "the page of a restarted run has the reasons of its restarts and a legend, and shows its time "
+    "up to the last event while an attempt is running") {
   const TemporaryDirectory folder;
   write(folder / "events.jsonl",
         event_line(0, "claimed", {{"job", "1"}}) +
