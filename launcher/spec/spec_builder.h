@@ -42,9 +42,8 @@ class SpecBuilder {
   void apply(const YamlDocument& document, const SpecSource& source) {
     apply_at(document, document.root, "", source);
   }
-  /// Applies the subtree at id as the value of a section, a key, or an entry of a map
-  /// with arbitrary names
-  /// ("environment.vars.X").
+  /// Applies the subtree at id as the value of a section, a key, or an entry of a map with
+  /// arbitrary names ("environment.vars.X").
   void apply_at(const YamlDocument& document, YamlId id, std::string_view path,
                 const SpecSource& source);
 
