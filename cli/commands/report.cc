@@ -24,7 +24,7 @@ struct ReportOptions {
 
 struct Part {
   IndexEntry run;
-  std::string label, place;  ///< see RunReport
+  std::string label, short_label;  ///< see RunReport
 };
 
 /// Returns the named runs. Returns the points of a sweep instead of the sweep. For a point that was
@@ -42,9 +42,10 @@ Result<std::vector<Part>> parts_of(const Cli& cli, const std::vector<std::string
       IndexEntry point = run;
       point.id = fmt::format("{}/{}", run.id, at);
       point.path = current_run_of(point_path(run.path, sweep.points[at]));
-      const std::string place = names.size() == 1 ? std::to_string(at) : point.id;
+      const std::string short_label = names.size() == 1 ? std::to_string(at) : point.id;
       parts.push_back({std::move(point),
-                       fmt::format("{}  {}", place, describe(sweep, sweep.points[at])), place});
+                       fmt::format("{}  {}", short_label, describe(sweep, sweep.points[at])),
+                       short_label});
     }
   }
   return parts;
@@ -72,8 +73,8 @@ Result<int> make_report(Cli& cli, const ReportOptions& options) {
     is_last_known = is_last_known || is_unreachable(*states[at]);
     reports.push_back(read_report(parts[at].run, *states[at]));
     reports.back().label = parts[at].label;
-    reports.back().place = parts[at].place;
-    has_points = has_points || !parts[at].place.empty();
+    reports.back().short_label = parts[at].short_label;
+    has_points = has_points || !parts[at].short_label.empty();
   }
   if (reports.empty()) return fail(Errc::kNotFound, "none of these runs can be read");
 

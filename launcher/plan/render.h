@@ -53,7 +53,7 @@ struct Interactive {
                                              bool has_terminal = true);
 
 /// A running job, and the node on which the shell starts.
-struct AttachPoint {
+struct AttachTarget {
   std::string job, node;
   std::string clusters;  ///< -M; empty: the default cluster
   /// The number of the job's CPUs on that node. If it is unknown, the step is not bound to CPUs.
@@ -63,12 +63,12 @@ struct AttachPoint {
 /// Renders a shell (or `command`, if it is not empty) beside the ranks of a running job, without a
 /// new allocation. The shell joins the running container if the container has a name. Otherwise,
 /// under pyxis, it gets a new container from the same image.
-[[nodiscard]] Interactive render_attach(const LaunchPlan& plan, const AttachPoint& point,
+[[nodiscard]] Interactive render_attach(const LaunchPlan& plan, const AttachTarget& target,
                                         const std::vector<std::string>& command,
                                         const std::string& script_path, bool has_terminal = true);
 
 /// Renders the bash script of a run on this machine, without Slurm: the same environment, then the
-/// leader with --local N.
+/// lead with --local N.
 [[nodiscard]] std::string render_local_script(const LaunchPlan& plan);
 
 }  // namespace dlrun

@@ -442,8 +442,8 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
 
 std::vector<Diagnostic> move_to_point(LoadedSpec& loaded, const SweepPoint& point, const Env& env) {
   SpecBuilder builder(env);
-  // Removes the old origins, and the old entries of free maps: new entries would otherwise
-  // be added to them.
+  // Removes the old origins, and the old entries of maps with arbitrary names: new entries would
+  // otherwise be added to them.
   for (const SweptValue& value : point) {
     const std::string_view key = value.key;
     std::erase_if(loaded.spec.origins, [&](const auto& origin) {

@@ -15,8 +15,8 @@ namespace dlrun {
 /// Returns the job, the node and the job's CPUs on it. node: the node to use; empty: the first one.
 /// Asks Slurm for the job id of an array's task, and for the CPUs. Fails with kUsage if the run has
 /// no job to attach to or does not run on the node, and with kUnavailable if Slurm does not answer.
-[[nodiscard]] Result<AttachPoint> attach_point(const Env& env, const IndexEntry& run,
-                                               const RunStatus& status, const std::string& node);
+[[nodiscard]] Result<AttachTarget> attach_target(const Env& env, const IndexEntry& run,
+                                                 const RunStatus& status, const std::string& node);
 
 /// Returns the folder where the job's programs started: the folder in the run's journal, or else
 /// `place`, the folder in the plan. Returns the run's parent folder if that folder no longer
