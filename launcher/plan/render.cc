@@ -100,8 +100,8 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
          shell + "\n";
 }
 
-/// Renders the command prefix that starts a command in its container. Only container tools that srun
-/// cannot start by its own options need it.
+/// Renders the command prefix that starts a command in its container. Only container tools that
+/// srun cannot start by its own options need it.
 [[nodiscard]] std::string enter_text(const LaunchPlan& plan) {
   if (plan.entry.words.empty()) return "";
   ScriptText text;
