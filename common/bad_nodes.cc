@@ -43,7 +43,9 @@ Result<UniqueFd> open_to_append(const std::filesystem::path& file) {
   }, named{};
   if (::fstat(fd.get(), &opened) != 0 || !S_ISREG(opened.st_mode))
     return fail(Errc::kInvalid, "{}: is not a regular file", file.string());
-  // Checks the path, not the descriptor, because a hard link could have been removed after open().
+  // Another user of the folder could make the path a hard link to one of this user's files before
+  // open(), and remove the link afterwards. The opened file then has one name again. Therefore the
+  // path must still name the opened file.
   if (::lstat(file.c_str(), &named) != 0 || named.st_dev != opened.st_dev ||
       named.st_ino != opened.st_ino || named.st_nlink != 1)
     return fail(Errc::kInvalid, "{}: is being replaced, or has other names (hard links)",

@@ -19,13 +19,15 @@ struct JsonLimits {
   std::size_t members = 256;
 };
 
-/// Returns limits for nlohmann::json, whose objects are search trees and find a name fast.
-[[nodiscard]] constexpr JsonLimits limits_of_trees() {
+/// Returns limits for nlohmann::json, which keeps an object's names sorted and finds a name fast.
+/// Its objects may therefore have a million names.
+[[nodiscard]] constexpr JsonLimits limits_for_sorted_objects() {
   return {.depth = 64, .values = 1'000'000, .members = 1'000'000};
 }
 
-/// Returns true if the valid part of the text is within the limits. Needs one pass and constant
-/// memory, without recursion. Does not check that the text is JSON.
+/// Returns true only if the part of the text that a parser reads, up to the first error, is within
+/// the limits. Needs one pass and constant memory, without recursion. Does not check that the text
+/// is JSON.
 [[nodiscard]] bool is_within(std::string_view text, const JsonLimits& limits);
 
 /// Parses the text. Returns a discarded value (is_discarded(); neither object nor array) if the

@@ -15,8 +15,8 @@ namespace dlrun {
 /// Returns the number of characters in `text`: its width on a terminal if no character is wide.
 [[nodiscard]] std::size_t columns_of(std::string_view text);
 
-/// Returns `text`. If it is longer than `columns`, returns its first `columns` characters and
-/// "...", together `columns` + 3 characters.
-[[nodiscard]] std::string shortened(const std::string& text, std::size_t columns);
+/// Returns `text`. If it has more than `kept` characters, returns its first `kept` characters and
+/// "...", together `kept` + 3 characters.
+[[nodiscard]] std::string shortened(const std::string& text, std::size_t kept);
 
 }  // namespace dlrun

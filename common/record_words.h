@@ -17,7 +17,7 @@ enum class EndReason {
   kOk,
   kRankFailed,
   kLaunchFailed,  ///< the step could not be started
-  kLauncherLost,  ///< the launcher of the step, srun, was killed
+  kLauncherLost,  ///< srun was killed
   kJoinTimeout,   ///< some ranks did not join in time
   kSignalled,     ///< a signal to lead ended the attempt, as after scancel
   kHang,

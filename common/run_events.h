@@ -5,7 +5,7 @@
 // readers share: how important each event is, and how large the file may be.
 //
 // To add an event, add its struct here and in RunEvent, the code of lead that records it, and an
-// overload of words_of() in launcher/runs/history.cc. Without the overload the code does not
+// overload of event_text() in launcher/runs/history.cc. Without the overload the code does not
 // compile.
 
 #include <sys/types.h>

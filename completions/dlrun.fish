@@ -253,7 +253,7 @@ complete -c dlrun -n '__fish_seen_subcommand_from init' -s h -l help -d 'Print t
 complete -c dlrun -n '__fish_seen_subcommand_from init' -l site -x -a '(dlrun completion --list sites 2>/dev/null)' -d 'Name of a site, from dlrun site list (default: the site of this cluster)'
 complete -c dlrun -n '__fish_seen_subcommand_from init' -l name -x -d 'Name of the experiment (default: hello)'
 complete -c dlrun -n '__fish_seen_subcommand_from init' -l nodes -x -d 'Number of nodes (default: 1)'
-complete -c dlrun -n '__fish_seen_subcommand_from init' -l gpus -x -d 'GPUs of each node: 4 or a100:4 (default: the number in the partition)'
+complete -c dlrun -n '__fish_seen_subcommand_from init' -l gpus -x -d 'GPUs of each node: 4 or a100:4 (default: all GPUs of a node of the partition)'
 complete -c dlrun -n '__fish_seen_subcommand_from init' -l tasks -x -d 'Ranks on each node (default: one per GPU, 1 without GPUs)'
 complete -c dlrun -n '__fish_seen_subcommand_from init' -l cpus -x -d 'CPUs of each rank'
 complete -c dlrun -n '__fish_seen_subcommand_from init' -l mem -x -d 'Memory of each node, such as 64G'

@@ -55,7 +55,8 @@ struct ContainerEntry {
   std::string batch;    ///< bash lines before the step starts
   std::string session;  ///< bash lines for `interactive`, which already runs on its node
   std::string join;     ///< bash lines for `attach`, which joins a running container
-  /// If no container can be made, `batch` sets the shell variable dlrun_unmade to the reason.
+  /// true: if no container can be made, `batch` sets the shell variable dlrun_container_error to
+  /// the reason.
   bool tells_failures = false;
   /// Words between srun's options and the command; empty if srun's options enter the container.
   std::vector<ContainerLine> words;

@@ -29,14 +29,14 @@ struct AttachOptions {
 
 /// Starts the shell or the command, and waits for its end.
 Result<int> open_session(const Cli& cli, const IndexEntry& run, const RunStatus& status,
-                         const LaunchPlan& plan, const AttachPoint& point,
+                         const LaunchPlan& plan, const AttachTarget& target,
                          const AttachOptions& options) {
   const auto runs_dir = run.path.parent_path();
   if (const auto warning = warning_about_place(runs_dir)) print_warning(cli, *warning);
   DLRUN_TRY_ASSIGN(const auto folder, SessionFolder::make(runs_dir));
   const auto script = folder.path() / "session.sh";
   const auto session =
-      render_attach(plan, point, options.command, script.string(), is_input_terminal());
+      render_attach(plan, target, options.command, script.string(), is_input_terminal());
   DLRUN_TRY(write_file_atomic(script, with_begun_mark(session.script, folder), 0700));
   DLRUN_TRY_ASSIGN(auto child,
                    start_session(cli.env, session, attach_folder(run, status, plan.folder)));
@@ -64,15 +64,15 @@ Result<int> attach(Cli& cli, const AttachOptions& options) {
         "a shell needs a terminal on standard input; without one give a command: -- COMMAND...");
   }
   DLRUN_TRY_ASSIGN(const auto status, RunInspector(cli.env, known_servers(cli)).inspect(run.path));
-  DLRUN_TRY_ASSIGN(const auto point, attach_point(cli.env, run, status, options.node));
+  DLRUN_TRY_ASSIGN(const auto target, attach_target(cli.env, run, status, options.node));
   DLRUN_TRY_ASSIGN(const auto plan, plan_of_run(cli, run.path));
   if (options.dry_run) {
-    const auto shown = render_attach(plan, point, options.command, "SCRIPT", has_terminal);
+    const auto shown = render_attach(plan, target, options.command, "SCRIPT", has_terminal);
     print_document(shown.script);
     print_note(cli, fmt::format("would call {}", shell_quote_all(shown.argv)));
     return kExitOk;
   }
-  return open_session(cli, run, status, plan, point, options);
+  return open_session(cli, run, status, plan, target, options);
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ Result<int> bench_collectives(const Cli& cli, const BenchOptions& options) {
       const auto measured,
       measure_collectives(
           cli.env, cli.bin_dir / "dlrun-trainer", request, [&cli](const CollectiveLeftOut& one) {
-            print_warning(cli, fmt::format("{} with {} workers is left out: {}",
+            print_warning(cli, fmt::format("{} with {} ranks is left out: {}",
                                            printable(one.backend), one.workers, one.reason));
           }));
   const CollectiveFigures& figures = measured.figures;

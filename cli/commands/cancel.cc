@@ -1,4 +1,4 @@
-// `dlrun cancel`: calls scancel, or sends SIGTERM to the leader of a run on this machine.
+// `dlrun cancel`: calls scancel, or sends SIGTERM to lead of a run on this machine.
 
 #include <memory>
 

@@ -153,16 +153,16 @@ Result<int> forward(Cli& cli, const ForwardOptions& options) {
   if (is_sweep(run.path))
     return fail(Errc::kUsage, "{0}: is a sweep; name one point, such as {0}/0", run.id);
   DLRUN_TRY_ASSIGN(const auto status, RunInspector(cli.env, known_servers(cli)).inspect(run.path));
-  DLRUN_TRY_ASSIGN(const auto point, job_point(cli.env, run, status, options.node));
+  DLRUN_TRY_ASSIGN(const auto target, job_target(cli.env, run, status, options.node));
   const auto runs_dir = runs_folder_of(run.path);
   if (const auto warning = warning_about_place(runs_dir)) print_warning(cli, *warning);
   DLRUN_TRY_ASSIGN(const auto agent, stage_agent(cli, runs_dir));
   DLRUN_TRY_ASSIGN(const auto listeners, listen_for(cli, options, ports));
-  ForwardPrinter printer(cli, listeners.all, point.node);
-  DLRUN_TRY_ASSIGN(const auto end, forward_ports(relay_step(point, agent.string()), cli.env,
+  ForwardPrinter printer(cli, listeners.all, target.node);
+  DLRUN_TRY_ASSIGN(const auto end, forward_ports(relay_step(target, agent.string()), cli.env,
                                                  listeners.all, printer));
   if (end.signal != 0) return kExitInterrupted;
-  return explain_end(cli, run, point.node, end);
+  return explain_end(cli, run, target.node, end);
 }
 
 }  // namespace

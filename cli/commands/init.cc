@@ -174,7 +174,7 @@ void add_init(CLI::App& root, Action& action) {
   command.option("--nodes", options->nodes, "Number of nodes (default: 1)").type_name("N");
   command
       .option("--gpus", options->gpus,
-              "GPUs of each node: 4 or a100:4 (default: the number in the partition)")
+              "GPUs of each node: 4 or a100:4 (default: all GPUs of a node of the partition)")
       .type_name("N");
   command
       .option("--tasks", options->tasks,

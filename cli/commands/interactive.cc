@@ -35,9 +35,7 @@ Result<int> interact(Cli& cli, const InteractiveOptions& options) {
     if (!prepared) return tl::unexpected(prepared.error());
   }
   if (prepared->is_sweep()) {
-    return fail(Errc::kUsage,
-                "{}: is a sweep of {} points, and a session has the environment of one point: give "
-                "--point N",
+    return fail(Errc::kUsage, "{}: is a sweep of {} points; choose one with --point N",
                 prepared->loaded.file, count_points(prepared->loaded.spec.sweep));
   }
   DLRUN_TRY_ASSIGN(auto script, render_script(prepared->plan));

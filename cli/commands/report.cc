@@ -25,7 +25,7 @@ struct ReportOptions {
 
 struct Part {
   IndexEntry run;
-  std::string label, place;  ///< see RunReport
+  std::string label, short_label;  ///< see RunReport
   /// For a point: the names and values of the sweep's own parameters.
   std::vector<std::pair<std::string, std::string>> parameters;
 };
@@ -56,9 +56,9 @@ Result<std::vector<Part>> parts_of(const Cli& cli, const std::vector<std::string
       IndexEntry point = run;
       point.id = fmt::format("{}/{}", run.id, at);
       point.path = current_run_of(point_path(run.path, sweep.points[at]));
-      const std::string place = names.size() == 1 ? std::to_string(at) : point.id;
+      const std::string short_label = names.size() == 1 ? std::to_string(at) : point.id;
       parts.push_back({std::move(point),
-                       fmt::format("{}  {}", place, describe(sweep, sweep.points[at])), place,
+                       fmt::format("{}  {}", short_label, describe(sweep, sweep.points[at])), short_label,
                        own_values(sweep, sweep.points[at])});
     }
   }
@@ -87,10 +87,10 @@ Result<int> make_report(Cli& cli, const ReportOptions& options) {
     is_last_known = is_last_known || is_unreachable(*states[at]);
     reports.push_back(read_report(parts[at].run, *states[at]));
     reports.back().label = parts[at].label;
-    reports.back().place = parts[at].place;
+    reports.back().short_label = parts[at].short_label;
     insert_parameters(reports.back(), parts[at].parameters);
-    if (!parts[at].place.empty()) set_result_from_progress(reports.back());
-    has_points = has_points || !parts[at].place.empty();
+    if (!parts[at].short_label.empty()) set_result_from_progress(reports.back());
+    has_points = has_points || !parts[at].short_label.empty();
   }
   if (reports.empty()) return fail(Errc::kNotFound, "none of these runs can be read");
 

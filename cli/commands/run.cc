@@ -1,4 +1,4 @@
-// `dlrun run`: runs the job on this machine without Slurm. The leader runs in the foreground and
+// `dlrun run`: runs the job on this machine without Slurm. Lead runs in the foreground and
 // starts the ranks.
 
 #include <memory>

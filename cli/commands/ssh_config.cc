@@ -28,17 +28,17 @@ struct SshConfigOptions {
 };
 
 /// Prints the block. Fails with kNotFound if the node has no sshd.
-Result<int> print_config(const Cli& cli, const IndexEntry& run, const AttachPoint& point,
+Result<int> print_config(const Cli& cli, const IndexEntry& run, const AttachTarget& target,
                          const SshKeys& keys, const std::filesystem::path& agent,
                          const SshConfigOptions& options) {
   DLRUN_TRY_ASSIGN(const auto plan, plan_of_run(cli, run.path));
   if (const auto warning = warning_about_place(runs_folder_of(run.path)))
     print_warning(cli, *warning);
-  DLRUN_TRY(check_sshd(cli.env, point, agent));
+  DLRUN_TRY(check_sshd(cli.env, target, agent));
   SshHost host;
   host.name = ssh_host_name(run.id, options.node);
   host.key_name = ssh_host_name(run.id, "");
-  host.node = point.node;
+  host.node = target.node;
   host.user = owner_of(::geteuid()).name;
   host.proxy = {(cli.bin_dir / "dlrun").string(), "ssh-config", run.path.string(), "--connect"};
   if (!options.node.empty()) host.proxy.insert(host.proxy.end(), {"--node", options.node});
@@ -56,12 +56,12 @@ Result<int> print_config(const Cli& cli, const IndexEntry& run, const AttachPoin
 /// Serves as the ProxyCommand: standard input and output are pipes or a socket of ssh. Returns when
 /// the connection ends.
 Result<int> connect(const Cli& cli, const IndexEntry& run, const RunStatus& status,
-                    const AttachPoint& point, const SshKeys& keys,
+                    const AttachTarget& target, const SshKeys& keys,
                     const std::filesystem::path& agent) {
   DLRUN_TRY_ASSIGN(const auto plan, plan_of_run(cli, run.path));
   const auto print_line = [&cli](std::string_view line) { print_note(cli, line); };
   DLRUN_TRY_ASSIGN(const auto end,
-                   connect_ssh(cli.env, plan, point, keys, agent, runs_folder_of(run.path),
+                   connect_ssh(cli.env, plan, target, keys, agent, runs_folder_of(run.path),
                                attach_folder(run, status, plan.folder), print_line));
   return end.signal != 0 ? kExitInterrupted : end.exit_code;
 }
@@ -77,13 +77,13 @@ Result<int> ssh_config(Cli& cli, const SshConfigOptions& options) {
   if (is_sweep(run.path))
     return fail(Errc::kUsage, "{0}: is a sweep; name one point, such as {0}/0", run.id);
   DLRUN_TRY_ASSIGN(const auto status, RunInspector(cli.env, known_servers(cli)).inspect(run.path));
-  DLRUN_TRY_ASSIGN(const auto point, options.connect
-                                         ? attach_point(cli.env, run, status, options.node)
-                                         : job_point(cli.env, run, status, options.node));
+  DLRUN_TRY_ASSIGN(const auto target, options.connect
+                                          ? attach_target(cli.env, run, status, options.node)
+                                          : job_target(cli.env, run, status, options.node));
   DLRUN_TRY_ASSIGN(const auto agent, stage_agent(cli, runs_folder_of(run.path)));
   DLRUN_TRY_ASSIGN(const auto keys, ssh_keys(cli.env, run.path, ssh_host_name(run.id, "")));
-  return options.connect ? connect(cli, run, status, point, keys, agent)
-                         : print_config(cli, run, point, keys, agent, options);
+  return options.connect ? connect(cli, run, status, target, keys, agent)
+                         : print_config(cli, run, target, keys, agent, options);
 }
 
 }  // namespace

@@ -42,7 +42,8 @@ std::string bars_of(const CollectiveFigures& figures, const std::string& heading
 
 Text collectives_table(const CollectiveFigures& figures) {
   const auto backends = backends_of(figures);
-  std::vector<std::vector<std::string>> rows(1, {"WORKERS", fmt::format("{:>9}", "SIZE")});
+  std::vector<std::vector<std::string>> rows(
+      1, {fmt::format("{:>7}", "RANKS"), fmt::format("{:>9}", "SIZE")});
   for (const std::string& backend : backends) {
     rows[0].push_back(fmt::format("{:>9}", backend + " us"));
     rows[0].push_back(fmt::format("{:>6}", "algbw"));

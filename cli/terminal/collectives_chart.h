@@ -7,11 +7,11 @@
 
 namespace dlrun {
 
-/// Returns one row for each number of workers and size, with three columns for each backend:
+/// Returns one row for each number of ranks and size, with three columns for each backend:
 /// microseconds, algbw, busbw.
 [[nodiscard]] Text collectives_table(const CollectiveFigures& figures);
 
-/// Returns bars for each number of workers and backend: the time at the smallest size and the bus
+/// Returns bars for each number of ranks and backend: the time at the smallest size and the bus
 /// bandwidth at the largest.
 [[nodiscard]] Text collectives_bars(const CollectiveFigures& figures);
 

@@ -19,7 +19,7 @@ namespace dlrun {
 namespace {
 
 constexpr std::array<int, 5> kSignals = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGWINCH};
-constexpr std::array<int, 6> kFaults = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT};
+constexpr std::array<int, 6> kDeadlySignals = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT};
 
 // kEnter selects the alternate screen, hides the cursor and disables wrapping; kLeave undoes this.
 constexpr std::string_view kEnter = "\033[?1049h\033[?25l\033[?7l\033[2J";
@@ -33,12 +33,12 @@ extern "C" void restore_and_die(int signal) {
   ::raise(signal);  // SA_RESETHAND: the signal now has its default action
 }
 
-void set_fault_handlers(void (*handler)(int)) {
+void set_deadly_signal_handlers(void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
   sigemptyset(&action.sa_mask);
-  for (const int signal : kFaults) ::sigaction(signal, &action, nullptr);
+  for (const int signal : kDeadlySignals) ::sigaction(signal, &action, nullptr);
 }
 
 sigset_t waited_signals() {
@@ -68,7 +68,7 @@ Result<FullScreen> FullScreen::open() {
   sigset_t mask_before;
   ::pthread_sigmask(SIG_BLOCK, &set, &mask_before);
   g_before = before;
-  set_fault_handlers(restore_and_die);
+  set_deadly_signal_handlers(restore_and_die);
   FullScreen screen(before, mask_before, std::move(signals));
   screen.enter();
   return screen;
@@ -84,7 +84,7 @@ FullScreen::FullScreen(FullScreen&& other) noexcept
 FullScreen::~FullScreen() {
   if (!is_open_) return;
   leave();
-  set_fault_handlers(SIG_DFL);
+  set_deadly_signal_handlers(SIG_DFL);
   ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
 }
 

@@ -43,8 +43,10 @@ Text scaling_table(const Figures& figures, const std::vector<ScalingModel>& mode
              step_time_text(m.compute_s), step_time_text(m.latency_s),
              step_time_text(m.transfer_s));
   }
-  text.add("{}\n",
-           models.size() > 1 ? "; two numbers of ranks cannot separate latency from transfer" : "");
+  text.add("{}\n", models.size() > 1
+                       ? " (with only two measured sizes, latency and transfer time cannot be "
+                         "told apart; measure a third size)"
+                       : "");
   std::vector<std::vector<std::string>> more(
       1, {"RANKS", "SAMPLES/S, MODELLED", "EFFICIENCY, MODELLED"});
   for (const ModelledFigure& f : modelled) {

@@ -103,7 +103,7 @@ void add_warnings(Lines& lines, const RunRecord& record) {
 void add_places(Lines& lines, const IndexEntry& run, const RunStatus& status) {
   const RunRecord& record = status.facts.record;
   if (status.sweep) lines.add("points", fmt::format("dlrun sweep {}", run.id));
-  // The leader creates the log of a local run. If the setup fails, the leader does not start, and
+  // Lead creates the log of a local run. If the setup fails, lead does not start, and
   // there is no log.
   std::error_code none;
   if (const auto log = job_log(run.path, status.facts);

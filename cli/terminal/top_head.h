@@ -10,8 +10,8 @@
 
 namespace dlrun {
 
-/// Returns the lines about the run, its nodes, its progress and its rate. The last line is empty if
-/// there are any figures.
+/// Returns the lines about the run, its nodes, its progress and its rate. The last line is
+/// always empty: it separates the head from the table.
 [[nodiscard]] std::vector<Text> head_lines(const RunPicture& picture, std::size_t columns);
 
 /// Returns the part of the run that is done, from 0 to 1; nullopt if unknown.

@@ -44,7 +44,7 @@ std::string mark_text(const RankSample& row) {
                          : "slow: others wait";
     case RankMark::kIdle:
       return "idle";
-    case RankMark::kLarge:
+    case RankMark::kMuchMemory:
       return "large";
     case RankMark::kNone:
       return "";

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::chrono::minutes kAtMost{10};  // for one backend with one number of workers
+constexpr std::chrono::minutes kAtMost{10};  // for one backend with one number of ranks
 constexpr int kMostWorkers = 1024;
 constexpr int kTrainerRefuses = 64;  // exit code of dlrun-trainer for wrong options
 
@@ -27,7 +27,7 @@ Command command_of(const Env& env, const std::filesystem::path& trainer,
                    const CollectivesRequest& request, const std::string& backend, int workers) {
   Command command;
   command.env = env;
-  // dlrun may itself run in a rank of a job. That rank's variables must not reach the workers.
+  // dlrun may itself run in a rank of a job. That rank's variables must not reach these ranks.
   command.env.remove_matching({"DLRUN_*", "PMI*", "OMPI_COMM_*"}, {});
   command.timeout = kAtMost;
   std::vector<std::string> measure{trainer.string(), "collectives",     "--backend", backend,
@@ -185,7 +185,7 @@ const CollectiveFigure* find_figure(const CollectiveFigures& figures, const std:
 }
 
 std::string workers_text(int workers) {
-  return fmt::format("{} worker{}", workers, workers == 1 ? "" : "s");
+  return fmt::format("{} rank{}", workers, workers == 1 ? "" : "s");
 }
 
 }  // namespace dlrun

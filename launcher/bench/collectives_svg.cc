@@ -1,4 +1,4 @@
-// Draws two panels for each number of workers: time and bus bandwidth over the size.
+// Draws two panels for each number of ranks: time and bus bandwidth over the size.
 
 #include <algorithm>
 #include <array>
@@ -41,7 +41,7 @@ struct Range {
 struct Panel {
   double x = 0, y = 0;  ///< position of the upper left corner
   std::string title;
-  int workers = 0;
+  int workers = 0;  ///< number of ranks
   ValueOf value_of;
   Range values, sizes;  ///< ranges of the axes
   [[nodiscard]] double x_of(std::uint64_t bytes) const {

@@ -1,5 +1,5 @@
 #pragma once
-// Runs a child on the caller's own terminal: salloc, or the leader of a run on this machine.
+// Runs a child on the caller's own terminal: salloc, or lead of a run on this machine.
 
 #include <sys/types.h>
 

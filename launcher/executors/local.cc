@@ -1,4 +1,4 @@
-// Jobs on this machine, without Slurm. `dlrun run` starts the leader in the foreground
+// Jobs on this machine, without Slurm. `dlrun run` starts lead in the foreground
 // (foreground.h). Other processes identify the job by host, pid and start time.
 
 #include <fcntl.h>

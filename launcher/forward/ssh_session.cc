@@ -8,11 +8,12 @@
 
 namespace dlrun {
 
-Result<> check_sshd(const Env& env, const AttachPoint& point, const std::filesystem::path& agent) {
+Result<> check_sshd(const Env& env, const AttachTarget& target,
+                    const std::filesystem::path& agent) {
   constexpr int kNotFoundCode = 127;
   constexpr std::string_view kPrefix = "dlrun-agent: ";
   Command command;
-  command.argv = relay_step(point, agent.string());
+  command.argv = relay_step(target, agent.string());
   command.argv.pop_back();
   command.argv.insert(command.argv.end(), {"sshd", "--check"});
   command.env = scrubbed_for_slurm(env, munge_is_available());
@@ -24,11 +25,11 @@ Result<> check_sshd(const Env& env, const AttachPoint& point, const std::filesys
     const auto message = output.substr(at + kPrefix.size());
     return fail(Errc::kNotFound, "{}", message.substr(0, message.find('\n')));
   }
-  return fail(Errc::kRefused, "no step runs on {} (srun ended with code {}): {}", point.node,
+  return fail(Errc::kRefused, "no step runs on {} (srun ended with code {}): {}", target.node,
               done.exit_code, output);
 }
 
-Result<Forwarded> connect_ssh(const Env& env, const LaunchPlan& plan, const AttachPoint& point,
+Result<Forwarded> connect_ssh(const Env& env, const LaunchPlan& plan, const AttachTarget& target,
                               const SshKeys& keys, const std::filesystem::path& agent,
                               const std::filesystem::path& runs_dir,
                               const std::filesystem::path& folder,
@@ -36,7 +37,7 @@ Result<Forwarded> connect_ssh(const Env& env, const LaunchPlan& plan, const Atta
   DLRUN_TRY_ASSIGN(const auto session_folder, SessionFolder::make(runs_dir));
   const auto script = session_folder.path() / "session.sh";
   auto session = render_beside(
-      plan, point, {agent.string(), "sshd", "--folder", keys.folder.string()}, script.string());
+      plan, target, {agent.string(), "sshd", "--folder", keys.folder.string()}, script.string());
   session.argv.insert(session.argv.begin() + 1, "--chdir=" + folder.string());
   DLRUN_TRY(write_file_atomic(script, session.script, 0700));
   return lend_streams(session.argv, env, on_message);

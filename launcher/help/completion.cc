@@ -46,7 +46,7 @@ SetCompletions set_completions() {
     completions.keys.push_back(key + (traits.has_entries ? "." : "="));
     if (row.format == Format::kChoice)
       completions.values.emplace_back(key, std::string(row.choices));
-    if (traits.is_switch || row.format == Format::kFlag) switches.push_back(key);
+    if (traits.is_switch || row.format == Format::kTextOrSwitch) switches.push_back(key);
     const bool is_path = row.format == Format::kPath || row.format == Format::kMaybePath ||
                          row.format == Format::kImage || row.format == Format::kPattern;
     if (is_path) paths.push_back(key);

@@ -89,7 +89,8 @@ constexpr std::string_view kEnvironment[][2] = {
     {"XDG_STATE_HOME",
      "The folder that contains the index of your runs, dlrun/runs; the default is ~/.local/state."},
     {"SBATCH_ACCOUNT, SBATCH_PARTITION, SBATCH_QOS",
-     "Defaults of resources.account, resources.partition and resources.qos, outside of a job."},
+     "Defaults of resources.account, resources.partition and resources.qos. Ignored if dlrun is "
+     "called inside a Slurm job."},
     {"SLURM_CONF",
      "The configuration file of Slurm. The other SLURM_* and SBATCH_* variables do not reach "
      "sbatch."},

@@ -124,7 +124,7 @@ struct LaunchPlan {
   bool trusted = false;  ///< the program is dlrun's own and may use the agent's store
   std::vector<PlannedArguments> program;  ///< the command line of the ranks' program
   bool forward_usr1 = false;              ///< checkpoint.signal_before is set
-  /// Options of the leader, such as when it restarts the run and when the run counts as hung.
+  /// Options of lead, such as when it restarts the run and when the run counts as hung.
   std::vector<PlannedOption> lead_options;
   std::optional<KnownBad> known_bad;
   std::int64_t local_ranks = 1;  ///< number of ranks that `dlrun run` starts: the tasks of one node

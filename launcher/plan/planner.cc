@@ -1,4 +1,4 @@
-// Plans the parts that every job has: counts, environment, rank agent, program and leader.
+// Plans the parts that every job has: counts, environment, rank agent, program and lead.
 #include "launcher/plan/planner.h"
 
 #include <algorithm>

@@ -30,10 +30,10 @@ class Planner {
   [[nodiscard]] bool may_use_mpi() const;
   [[nodiscard]] std::string backend() const;
   [[nodiscard]] bool trainer_wants_mpi() const;
-  /// Sets the leader's options for hangs and restarts, and the members is_requeued_ and
+  /// Sets lead's options for hangs and restarts, and the members is_requeued_ and
   /// continues_with_fewer_nodes_.
   void retry();
-  /// Sets the leader's options for health.known_bad: the file, and the time a node stays in it.
+  /// Sets lead's options for health.known_bad: the file, and the time a node stays in it.
   void remember_bad_nodes();
   /// Adds the directive for a key.
   void key_directive(const KeyRow& row);

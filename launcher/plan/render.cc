@@ -1,6 +1,11 @@
-// A rendered script has four parts: #SBATCH lines, strict mode with its EXIT trap, the prologue,
-// and bash arrays (dlrun_step, dlrun_rank, dlrun_program, ...), which the last line combines into
-// one command. Each line shows the key that it comes from.
+// A rendered script has six parts. Each line shows the key that it comes from.
+//   1. the #SBATCH lines
+//   2. strict mode with its EXIT trap
+//   3. the prologue: modules, conda, venv, variables and setup lines
+//   4. the step of environment.setup_node
+//   5. lines that make the container, if srun cannot
+//   6. bash arrays (dlrun_step, dlrun_rank, dlrun_program, ...), which the last line combines into
+//      one command
 #include "launcher/plan/render.h"
 
 #include <algorithm>
@@ -71,7 +76,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
     text.line("  " + shell_quote(option.word()), option.key);
   if (plan.shares_cpus)
     text.line("  --cpus-per-task=\"$((dlrun_cpus > 0 ? dlrun_cpus : 1))\"",
-              "srun no longer takes it from the job");
+              "srun does not take it from the job since Slurm 22.05");
   text.line(")");
   return text.take();
 }
@@ -81,8 +86,9 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
   if (plan.prologue.setup_node.empty()) return "";
   const std::string shell = "bash -eo pipefail -c " + shell_quote(plan.prologue.setup_node);
   if (plan.target == Target::kLocal) return "\n# environment.setup_node\n" + shell + "\n";
-  return "\n# environment.setup_node: once on every node, with as many CPUs as each of them has "
-         "for the job\n"
+  return "\n# environment.setup_node: once on every node. A job may have more CPUs on one node "
+         "than on\n"
+         "# another; the step uses the smallest of these numbers on each node.\n"
          "dlrun_least=0\n"
          "for dlrun_cpus in ${SLURM_JOB_CPUS_PER_NODE//,/ }; do # 16(x3),8\n"
          "  dlrun_cpus=${dlrun_cpus%%\"(\"*}\n"
@@ -94,8 +100,8 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
          shell + "\n";
 }
 
-/// Renders the command prefix that starts a command in its container. Only runtimes without options
-/// of srun need it.
+/// Renders the command prefix that starts a command in its container. Only container tools that
+/// srun cannot start by its own options need it.
 [[nodiscard]] std::string enter_text(const LaunchPlan& plan) {
   if (plan.entry.words.empty()) return "";
   ScriptText text;
@@ -149,7 +155,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
   return text.take();
 }
 
-/// Returns the start of the leader's command line: up to its options from the spec.
+/// Returns the start of lead's command line: up to its options from the spec.
 [[nodiscard]] std::string lead_command(const LaunchPlan& plan) {
   std::string text(kLeadCommand);
   if (plan.target == Target::kLocal) text += fmt::format(" --local {}", plan.local_ranks);
@@ -157,7 +163,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
   return plan.lead_options.empty() ? text : text + " \"${dlrun_lead[@]}\"";
 }
 
-/// Renders the leader's options that come from keys of the spec, one per line.
+/// Renders lead's options that come from keys of the spec, one per line.
 [[nodiscard]] std::string lead_options_text(const LaunchPlan& plan) {
   if (plan.lead_options.empty()) return "";
   ScriptText text;
@@ -190,7 +196,9 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
         "not started\" >&2' EXIT\n";
   } else {
     const char* why =
-        plan.entry.tells_failures ? " ${dlrun_unmade:+--container-words \"$dlrun_unmade\"}" : "";
+        plan.entry.tells_failures
+            ? " ${dlrun_container_error:+--container-error \"$dlrun_container_error\"}"
+            : "";
     text += "\n" + agent_line(plan) + lead_options_text(plan) + "trap " +
             shell_quote(fmt::format("exec {} --never-started \"$?\"{} -- \"$BASH_COMMAND\"",
                                     lead_command(plan), why)) +
@@ -340,12 +348,13 @@ constexpr const char* kSrunOnFirstNode =
 
 /// Renders an interactive session. step: the command line that starts the session's script. words:
 /// srun's options for a second step inside the session. container: further options of that step,
-/// which enter the container. batch: lines of bash before the plan's `entry.words`; unused if
-/// `entry.words` is empty.
+/// which enter the container. before_entry: lines of bash before the plan's `entry.words`; unused
+/// if `entry.words` is empty.
 [[nodiscard]] Interactive session(const LaunchPlan& plan, const std::vector<std::string>& step,
                                   const std::vector<std::string>& words,
                                   const std::vector<PlannedOption>& container,
-                                  std::string_view batch, const std::vector<std::string>& command,
+                                  std::string_view before_entry,
+                                  const std::vector<std::string>& command,
                                   const std::string& script_path) {
   Interactive result;
   result.argv = step;
@@ -378,7 +387,7 @@ constexpr const char* kSrunOnFirstNode =
   // The CPUs are those of the step that this script runs in.
   const std::string srun = container.empty() ? "" : "srun --cpus-per-task=\"$SLURM_CPUS_ON_NODE\" ";
   if (enters) {  // no exec, because the script may have to remove a container
-    result.script += fmt::format("{}{}\"${{dlrun_enter[@]}}\" {}\n", batch, enter_text(plan),
+    result.script += fmt::format("{}{}\"${{dlrun_enter[@]}}\" {}\n", before_entry, enter_text(plan),
                                  shell_quote_all(last));
   } else {
     result.script += "exec " + srun + shell_quote_all(last) + "\n";
@@ -409,35 +418,35 @@ Interactive render_interactive(const LaunchPlan& plan, const std::vector<std::st
 namespace {
 
 /// Returns srun's options for the job and the node.
-[[nodiscard]] std::vector<std::string> place_options(const AttachPoint& point) {
-  std::vector<std::string> place{"--jobid=" + point.job, "--nodelist=" + point.node};
-  if (!point.clusters.empty()) place.insert(place.begin(), "--clusters=" + point.clusters);
+[[nodiscard]] std::vector<std::string> place_options(const AttachTarget& target) {
+  std::vector<std::string> place{"--jobid=" + target.job, "--nodelist=" + target.node};
+  if (!target.clusters.empty()) place.insert(place.begin(), "--clusters=" + target.clusters);
   return place;
 }
 
 /// Returns srun's option for the CPUs of the step.
-[[nodiscard]] std::string cpu_option(const AttachPoint& point) {
-  return point.cpus ? fmt::format("--cpus-per-task={}", *point.cpus) : "--cpu-bind=none";
+[[nodiscard]] std::string cpu_option(const AttachTarget& target) {
+  return target.cpus ? fmt::format("--cpus-per-task={}", *target.cpus) : "--cpu-bind=none";
 }
 
 }  // namespace
 
-std::vector<std::string> relay_step(const AttachPoint& point, const std::string& agent) {
+std::vector<std::string> relay_step(const AttachTarget& target, const std::string& agent) {
   // Without --unbuffered, srun keeps bytes back until a line is complete.
   std::vector<std::string> step{"srun", "--unbuffered"};
-  for (auto& option : place_options(point)) step.push_back(std::move(option));
+  for (auto& option : place_options(target)) step.push_back(std::move(option));
   step.insert(step.end(), {"--overlap", "--nodes=1", "--ntasks=1", "--mpi=none",
                            "--cpus-per-task=1", "--mem=0", "--quit-on-interrupt", agent, "relay"});
   return step;
 }
 
-Interactive render_beside(const LaunchPlan& plan, const AttachPoint& point,
+Interactive render_beside(const LaunchPlan& plan, const AttachTarget& target,
                           const std::vector<std::string>& command, const std::string& script_path) {
   Interactive result;
   result.argv = {"srun", "--unbuffered"};
-  for (auto& option : place_options(point)) result.argv.push_back(std::move(option));
+  for (auto& option : place_options(target)) result.argv.push_back(std::move(option));
   for (auto& option : session_options(false)) result.argv.push_back(std::move(option));
-  result.argv.insert(result.argv.end(), {cpu_option(point), "bash", script_path});
+  result.argv.insert(result.argv.end(), {cpu_option(target), "bash", script_path});
   std::vector<std::string> last{"env"};
   for (const PlannedVariable& variable : plan.rank_vars)
     last.push_back(variable.name + "=" + variable.value);
@@ -449,15 +458,15 @@ Interactive render_beside(const LaunchPlan& plan, const AttachPoint& point,
   return result;
 }
 
-Interactive render_attach(const LaunchPlan& plan, const AttachPoint& point,
+Interactive render_attach(const LaunchPlan& plan, const AttachTarget& target,
                           const std::vector<std::string>& command, const std::string& script_path,
                           bool has_terminal) {
-  const std::vector<std::string> place = place_options(point);
+  const std::vector<std::string> place = place_options(target);
   std::vector<std::string> words = session_options(has_terminal);
   words.insert(words.begin(), place.begin(), place.end());
   std::vector<std::string> step{"srun"};
   step.insert(step.end(), words.begin(), words.end());
-  step.push_back(cpu_option(point));
+  step.push_back(cpu_option(target));
   std::vector<PlannedOption> container = plan.container;
   // Only the ranks' step saves the container.
   std::erase_if(container,

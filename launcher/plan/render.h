@@ -56,7 +56,7 @@ struct Interactive {
                                              bool has_terminal = true);
 
 /// A running job, and the node on which the shell starts.
-struct AttachPoint {
+struct AttachTarget {
   std::string job, node;
   std::string clusters;  ///< -M; empty: the default cluster
   /// The number of the job's CPUs on that node. If it is unknown, the step is not bound to CPUs.
@@ -66,25 +66,25 @@ struct AttachPoint {
 /// Renders a shell (or `command`, if it is not empty) beside the ranks of a running job, without a
 /// new allocation. The shell joins the running container if the container has a name. Otherwise,
 /// under pyxis, it gets a new container from the same image.
-[[nodiscard]] Interactive render_attach(const LaunchPlan& plan, const AttachPoint& point,
+[[nodiscard]] Interactive render_attach(const LaunchPlan& plan, const AttachTarget& target,
                                         const std::vector<std::string>& command,
                                         const std::string& script_path, bool has_terminal = true);
 
 /// Returns the command that starts the agent's relay on a node of a running job, in a step of one
 /// task that shares the resources of the ranks.
-[[nodiscard]] std::vector<std::string> relay_step(const AttachPoint& point,
+[[nodiscard]] std::vector<std::string> relay_step(const AttachTarget& target,
                                                   const std::string& agent);
 
 /// Renders a command that runs beside the ranks of a running job and uses its standard input and
 /// output for a protocol. The command gets the job's environment and runs on the node itself, even
 /// if the ranks run in a container. Only the command can use standard input and output: the output
 /// of the commands that set up the environment is discarded, except for standard error.
-[[nodiscard]] Interactive render_beside(const LaunchPlan& plan, const AttachPoint& point,
+[[nodiscard]] Interactive render_beside(const LaunchPlan& plan, const AttachTarget& target,
                                         const std::vector<std::string>& command,
                                         const std::string& script_path);
 
 /// Renders the bash script of a run on this machine, without Slurm: the same environment, then the
-/// leader with --local N.
+/// lead with --local N.
 [[nodiscard]] std::string render_local_script(const LaunchPlan& plan);
 
 }  // namespace dlrun

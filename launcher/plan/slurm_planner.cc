@@ -14,7 +14,7 @@
 namespace dlrun {
 namespace {
 
-/// The agent's variables that the leader passes to the ranks. The image must not replace them.
+/// The agent's variables that lead passes to the ranks. The image must not replace them.
 constexpr std::array<std::string_view, 5> kAgentVariables{"DLRUN_RUN", "DLRUN_JOB", "DLRUN_ATTEMPT",
                                                           "DLRUN_LEAD", "DLRUN_SECRET"};
 
@@ -63,7 +63,7 @@ void Planner::key_directive(const KeyRow& row) {
       origin != spec_.origins.end() && origin->second.kind == Origin::Kind::kPreset;
   const std::string key =
       comes_from_preset ? "launch.preset: " + preset_.name : std::string(row.path);
-  if (row.format == Format::kFlag && *value == "true") {
+  if (row.format == Format::kTextOrSwitch && *value == "true") {
     add_directive(row.option.name, std::nullopt, key);
   } else {
     add_directive(row.option.name, *value, key);
@@ -176,7 +176,7 @@ void Planner::step() {
   add("--export", "ALL", "what this script exports reaches the ranks");
   add("--kill-on-bad-exit", "1", "a rank that is lost ends the step");
   if (continues_with_fewer_nodes_)
-    add("--no-kill", std::nullopt, "the leader restarts it on the other nodes");
+    add("--no-kill", std::nullopt, "lead restarts it on the other nodes");
   if (spec_.resources.spare_nodes) {
     add("--nodes", fmt::format("{}", step_nodes_), "resources.nodes"_key);
     add("--ntasks", fmt::format("{}", step_nodes_ * ranks_per_node(spec_).value_or(1)),

@@ -21,8 +21,10 @@ using Diagnostics = std::vector<Diagnostic>;
 
 constexpr std::size_t kMostErrors = 20;
 
-/// Returns a text that identifies the layers of a point: its keys, and the values on which other
-/// layers depend. Points with equal texts share one loaded spec, which move_to_point() changes.
+/// Returns a text that identifies the layers of a point (a layer is a source of values: the point,
+/// --set, the file, a base, the site). The text has the point's keys, and those of its values on
+/// which other layers depend. Points with equal texts share one loaded spec, which move_to_point()
+/// changes.
 [[nodiscard]] std::string layers_of(const SweepPoint& point) {
   std::string text;
   for (const SweptValue& value : point) {

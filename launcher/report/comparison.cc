@@ -9,6 +9,7 @@
 #include "common/text.h"
 #include "common/units.h"
 #include "launcher/drawing/chart.h"
+#include "launcher/drawing/escape.h"
 #include "launcher/report/page_parts.h"
 #include "launcher/report/run_charts.h"
 #include "launcher/report/run_report.h"
@@ -36,8 +37,9 @@ std::string differences_html(const std::vector<RunReport>& reports,
   for (const RunReport& report : reports) columns.push_back({report.label, "w"});
   std::vector<std::vector<std::string>> rows;
   for (const auto& name : names) {
-    std::vector<std::string> cells{html(name)};
-    for (const RunReport& report : reports) cells.push_back(html(value_of(report.keys, name)));
+    std::vector<std::string> cells{escape_html(name)};
+    for (const RunReport& report : reports)
+      cells.push_back(escape_html(value_of(report.keys, name)));
     rows.push_back(std::move(cells));
   }
   return table_html(columns, rows);
@@ -106,17 +108,17 @@ std::string runs_table(const std::vector<RunReport>& reports, const RunColumns& 
     const RunRecord& record = report.status.facts.record;
     std::vector<std::string> cells{
         (is_drawn(at) ? fmt::format("<i class=\"swatch b{}\"></i>", at) : std::string()) +
-            html(report.place.empty() ? report.label : report.place),
-        fmt::format("<span class=\"{}\">{}</span>", class_of(report.status.state),
+            escape_html(report.short_label.empty() ? report.label : report.short_label),
+        fmt::format("<span class=\"{}\">{}</span>", css_class_of(report.status.state),
                     word(report.status.state))};
     if (!parts.results.empty())
-      cells.push_back(html(value_of(report.result, parts.results.front())));
-    for (const auto& name : parts.keys) cells.push_back(html(value_of(report.keys, name)));
+      cells.push_back(escape_html(value_of(report.result, parts.results.front())));
+    for (const auto& name : parts.keys) cells.push_back(escape_html(value_of(report.keys, name)));
     for (std::size_t i = 1; i < parts.results.size(); ++i)
-      cells.push_back(html(value_of(report.result, parts.results[i])));
+      cells.push_back(escape_html(value_of(report.result, parts.results[i])));
     cells.push_back(record.has_events ? fine_duration_text(end_of(report) - begin_of(report)) : "");
     cells.push_back(record.ranks > 0 ? std::to_string(record.ranks) : "");
-    cells.push_back(html(nodes_of(report)));
+    cells.push_back(escape_html(nodes_of(report)));
     rows.push_back(std::move(cells));
   }
   return table_html(columns_of_runs(reports, parts), rows);
@@ -128,13 +130,14 @@ std::string notes(const std::vector<RunReport>& reports) {
   std::size_t noted = 0;
   for (const RunReport& report : reports) {
     for (const auto& problem : report.problems)
-      page += fmt::format("<p class=\"note\">{}: {}</p>\n", html(report.label), html(problem));
+      page += fmt::format("<p class=\"note\">{}: {}</p>\n", escape_html(report.label),
+                          escape_html(problem));
     if (report.status.state == RunState::kCompleted || report.status.detail.empty() ||
         ++noted > kNotesShown)
       continue;
     page += fmt::format("<p class=\"note{}\">{}: {}</p>\n",
-                        class_of(report.status.state) == "bad" ? " bad" : "", html(report.label),
-                        html(report.status.detail));
+                        css_class_of(report.status.state) == "bad" ? " bad" : "",
+                        escape_html(report.label), escape_html(report.status.detail));
     page += last_words_html(report);
   }
   if (noted > kNotesShown)
@@ -176,7 +179,7 @@ void sort_best_first(std::vector<RunReport>& reports) {
 std::string comparison_page(const std::vector<RunReport>& reports, const std::string& title,
                             const std::string& made) {
   std::string page = head(title);
-  page += fmt::format("<h1>{}</h1>\n<p class=\"soft\">{} runs compared</p>\n", html(title),
+  page += fmt::format("<h1>{}</h1>\n<p class=\"soft\">{} runs compared</p>\n", escape_html(title),
                       reports.size());
   const auto keys = different_keys(reports);
   const bool has_own_table = keys.size() > kKeysInTable && reports.size() <= kChartColours;

@@ -10,6 +10,7 @@
 #include "common/text.h"
 #include "common/units.h"
 #include "launcher/drawing/chart.h"
+#include "launcher/drawing/escape.h"
 #include "launcher/report/page_parts.h"
 #include "launcher/report/run_charts.h"
 #include "launcher/report/run_report.h"
@@ -36,7 +37,7 @@ std::string utc(double t, bool has_date) {
 }
 
 std::string state_html(const RunStatus& status) {
-  return fmt::format("<span class=\"state {}\">{}{}</span>", class_of(status.state),
+  return fmt::format("<span class=\"state {}\">{}{}</span>", css_class_of(status.state),
                      word(status.state), status.is_last_known ? "?" : "");
 }
 
@@ -106,14 +107,14 @@ std::string timeline(const RunReport& report) {
           : is_bad  ? " isbad"
                     : "",
           part(joined), part(until) - part(joined), fine_duration_text(until - joined),
-          attempt.reason.empty() ? "" : ", " + html(attempt.reason.text()));
+          attempt.reason.empty() ? "" : ", " + escape_html(attempt.reason.text()));
     }
     std::size_t pins = 0;
     for (const ShownEvent& event : report.history.events()) {
       if (event.attempt != attempt.number || !event.is_bad || ++pins > kPinsShown) continue;
       legend.has_pins = true;
       text += fmt::format("<div class=\"pin bad\" style=\"left:{:.2f}%\" title=\"{}\"></div>",
-                          part(event.t), html(event.kind + ": " + event.text));
+                          part(event.t), escape_html(event.kind + ": " + event.text));
     }
     text += "</div></div>\n";
   }
@@ -134,10 +135,10 @@ std::string events_table(const RunReport& report) {
   const std::size_t first = events.size() > kEventsShown ? events.size() - kEventsShown : 0;
   for (std::size_t at = first; at < events.size(); ++at) {
     const ShownEvent& event = events[at];
-    rows.push_back(
-        {utc(event.t, has_days), "+" + fine_duration_text(event.t - begin_of(report)),
-         fmt::format("<span class=\"{}\">{}</span>", event.is_bad ? "bad" : "", html(event.kind)),
-         html(event.text)});
+    rows.push_back({utc(event.t, has_days), "+" + fine_duration_text(event.t - begin_of(report)),
+                    fmt::format("<span class=\"{}\">{}</span>", event.is_bad ? "bad" : "",
+                                escape_html(event.kind)),
+                    escape_html(event.text)});
   }
   std::string text =
       table_html({{"time", "t"}, {"since start", "n"}, {"event", "t"}, {"", "w"}}, rows);
@@ -164,7 +165,7 @@ std::string slow_ranks(const RunReport& report) {
   slow.resize(std::min(all, kSlowShown));
   std::vector<std::vector<std::string>> rows;
   for (const SlowRank* one : slow) {
-    rows.push_back({std::to_string(one->rank), html(one->host),
+    rows.push_back({std::to_string(one->rank), escape_html(one->host),
                     fmt::format("{} of {}", one->times, samples),
                     one->work_ms > 0 ? fmt::format("{:.4g} ms", one->work_ms) : "",
                     one->lag > 0 ? fmt::format("{} steps", one->lag) : ""});
@@ -203,7 +204,7 @@ std::string last_ranks(const RunReport& report) {
   std::vector<std::vector<std::string>> rows;
   for (const RankSample* row : sorted) {
     std::vector<std::string> cells{
-        std::to_string(row->rank), html(row->node),
+        std::to_string(row->rank), escape_html(row->node),
         or_dash(row->cpu, [](double value) { return fmt::format("{:.2f}", value); }),
         or_dash(row->rss_bytes, memory_figure)};
     if (has_gpu) {
@@ -220,7 +221,7 @@ std::string last_ranks(const RunReport& report) {
     rows.push_back(std::move(cells));
   }
   return fmt::format("<h2>Ranks at the last sample</h2>\n<p class=\"soft\">sampled at {}</p>\n{}{}",
-                     html(report.ranks->time), table_html(titles, rows),
+                     escape_html(report.ranks->time), table_html(titles, rows),
                      all > sorted.size() ? fmt::format("<p class=\"soft\">and {} more ranks</p>\n",
                                                        all - sorted.size())
                                          : "");
@@ -238,22 +239,24 @@ std::string introduction(const RunReport& report) {
   std::string page;
   page += fmt::format(
       "<h1>{} {}</h1>\n<p class=\"soft\">{}</p>\n",
-      html(report.run.name.empty() ? report.run.id : report.run.name), state_html(report.status),
-      html(report.run.id + (report.status.job.id.empty() ? "" : " · " + job_text(report.status))));
+      escape_html(report.run.name.empty() ? report.run.id : report.run.name),
+      state_html(report.status),
+      escape_html(report.run.id +
+                  (report.status.job.id.empty() ? "" : " · " + job_text(report.status))));
   if (!report.status.detail.empty()) {
     const bool is_good = report.status.state == RunState::kCompleted;
     page += fmt::format("<p class=\"{}\">{}</p>\n",
-                        is_good                                  ? "soft"
-                        : class_of(report.status.state) == "bad" ? "note bad"
-                                                                 : "note",
-                        html(report.status.detail));
+                        is_good                                      ? "soft"
+                        : css_class_of(report.status.state) == "bad" ? "note bad"
+                                                                     : "note",
+                        escape_html(report.status.detail));
   }
   if (record.first_failed && !report.status.detail_names_failed)
     page += fmt::format("<p class=\"note bad\">first to fail: {}</p>\n",
-                        html(describe(*record.first_failed)));
+                        escape_html(describe(*record.first_failed)));
   page += last_words_html(report);
   for (const auto& problem : report.problems)
-    page += fmt::format("<p class=\"note\">{}</p>\n", html(problem));
+    page += fmt::format("<p class=\"note\">{}</p>\n", escape_html(problem));
   return page;
 }
 

@@ -15,7 +15,7 @@ namespace {
 /// Allows line breaks after the dots of a title, because a key's path can be wider than its values.
 std::string breakable(std::string_view title) {
   std::string text;
-  for (const char c : html(title)) {
+  for (const char c : escape_html(title)) {
     text += c;
     if (c == '.') text += "<wbr>";
   }
@@ -24,11 +24,7 @@ std::string breakable(std::string_view title) {
 
 }  // namespace
 
-std::string html(std::string_view text) {
-  return escape_html(text);
-}
-
-std::string_view class_of(RunState state) {
+std::string_view css_class_of(RunState state) {
   switch (state) {
     case RunState::kCompleted:
       return "good";
@@ -56,25 +52,25 @@ std::string head(std::string_view title) {
       "'unsafe-inline'\">\n"
       "<meta name=\"color-scheme\" content=\"light "
       "dark\">\n<title>{}</title>\n<style>{}</style></head>\n<body><main>\n",
-      html(title), page_style());
+      escape_html(title), page_style());
 }
 
 std::string foot(const std::string& made) {
   return fmt::format(
       "<footer>made by dlrun {} at {}; times are UTC</footer>\n</main></body></html>\n",
-      DLRUN_VERSION, html(made));
+      DLRUN_VERSION, escape_html(made));
 }
 
 std::string tile(std::string_view name, std::string_view value) {
   return value.empty() ? std::string()
                        : fmt::format("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n",
-                                     html(value), html(name));
+                                     escape_html(value), escape_html(name));
 }
 
 std::string list_html(const Pairs& pairs) {
   std::string text = "<dl>\n";
   for (const auto& [name, value] : pairs)
-    text += fmt::format("<dt>{}</dt><dd>{}</dd>\n", html(name), html(value));
+    text += fmt::format("<dt>{}</dt><dd>{}</dd>\n", escape_html(name), escape_html(value));
   return text + "</dl>\n";
 }
 
@@ -96,7 +92,7 @@ std::string table_html(const std::vector<Column>& columns,
 std::string folded(std::string_view title, const std::string& text) {
   return text.empty() ? std::string()
                       : fmt::format("<details><summary>{}</summary><pre>{}</pre></details>\n",
-                                    html(title), escape_html_lines(text));
+                                    escape_html(title), escape_html_lines(text));
 }
 
 std::string last_words_html(const RunReport& report) {

@@ -13,13 +13,11 @@ namespace dlrun::page {
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
-/// Escapes text; short for escape_html().
-[[nodiscard]] std::string html(std::string_view text);
 /// Returns a readable name for a result: "samples per second" for samples_per_s.
 [[nodiscard]] std::string readable_name(std::string_view name);
 
 /// Returns the class of the style sheet for a state: good, bad or warn.
-[[nodiscard]] std::string_view class_of(RunState state);
+[[nodiscard]] std::string_view css_class_of(RunState state);
 
 /// Returns the start of a page, up to its first heading.
 [[nodiscard]] std::string head(std::string_view title);

@@ -15,7 +15,7 @@ using page::begin_of;
 
 /// Returns the run's name for a legend: for a point of a sweep, the short one.
 const std::string& name_of(const RunReport& report) {
-  return report.place.empty() ? report.label : report.place;
+  return report.short_label.empty() ? report.label : report.short_label;
 }
 
 /// Returns a curve of values that the program reported: from metrics.jsonl if there is one, else

@@ -18,8 +18,8 @@ namespace dlrun {
 struct RunReport {
   IndexEntry run;
   RunStatus status;
-  std::string label;  ///< the run's name among others
-  std::string place;  ///< a shorter name for a point of a sweep; if empty, `label` is used
+  std::string label;        ///< the name that tells this run from the others on the page
+  std::string short_label;  ///< the same for a point of a sweep, shorter; if empty, `label` is used
   RunHistory history;
   std::vector<MetricsPoint> metrics;
   std::optional<RankSnapshot> ranks;

@@ -305,7 +305,7 @@ Result<bool> RunHistory::read_more(const std::filesystem::path& run) {
   struct stat info {};
   if (::fstat(file->get(), &info) != 0)
     return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
-  // The file is smaller if an incomplete line was cut off. It has another inode if the leader has
+  // The file is smaller if an incomplete line was cut off. It has another inode if lead has
   // rewritten it with fewer points.
   if (info.st_size < offset_ || (offset_ > 0 && info.st_ino != inode_)) *this = RunHistory();
   if (offset_ == 0) {
@@ -317,7 +317,9 @@ Result<bool> RunHistory::read_more(const std::filesystem::path& run) {
   }
   if (offset_ >= parts_.head_end && offset_ < parts_.tail_begin) {
     offset_ = parts_.tail_begin;
-    tail_ = "-";  // so that the rest of a skipped line counts as a damaged line
+    // The tail may begin inside a line. The '-' makes sure that this fragment is not parsed as an
+    // event; it is counted as damaged.
+    tail_ = "-";
   }
   const off_t end = offset_ < parts_.head_end ? parts_.head_end : info.st_size;
   std::string bytes(static_cast<std::size_t>(std::min<off_t>(end - offset_, kReadBytes)), '\0');

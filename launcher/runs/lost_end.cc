@@ -35,7 +35,7 @@ Result<RunRecord> write_lost_end(const std::filesystem::path& run, int code,
   struct stat info {};
   if (!readable) return tl::unexpected(readable.error());
   if (::fstat(file.get(), &info) != 0) return failed();
-  // Cuts off a line that the leader was writing when it was killed.
+  // Cuts off a line that lead was writing when it was killed.
   if (::ftruncate(file.get(), end_of_checked_lines(readable->get(), info.st_size)) != 0)
     return failed();
   const events::Ended end{
@@ -45,7 +45,7 @@ Result<RunRecord> write_lost_end(const std::filesystem::path& run, int code,
   if (auto written = write_all(file.get(), line); !written)
     return within(path.string(), written.error());
   if (::fsync(file.get()) != 0) return failed();
-  DLRUN_TRY(sync_directory(run));  // the leader may not have created the file yet
+  DLRUN_TRY(sync_directory(run));  // lead may not have created the file yet
   return read_events(run);
 }
 

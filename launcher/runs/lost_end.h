@@ -1,5 +1,5 @@
 #pragma once
-// Writes the end of a run on this machine if its leader was killed, since no other process does.
+// Writes the end of a run on this machine if lead was killed, since no other process does.
 
 #include <filesystem>
 #include <string_view>
@@ -10,8 +10,8 @@
 namespace dlrun {
 
 /// Appends `ended` with state failed to the run's record if the record has no end yet. Returns the
-/// record after that. If several processes notice the lost leader, only one of them writes. An end
-/// that the leader wrote itself is kept. Call it only when the leader is certainly gone.
+/// record after that. If several processes notice the lost lead, only one of them writes. An end
+/// that lead wrote itself is kept. Call it only when lead is certainly gone.
 [[nodiscard]] Result<RunRecord> write_lost_end(const std::filesystem::path& run, int code,
                                                std::string_view message);
 

@@ -1,5 +1,5 @@
 #pragma once
-// The name of a run whose script was submitted by hand. The leader records the name, since such a
+// The name of a run whose script was submitted by hand. Lead records the name, since such a
 // run has no submission.json.
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 namespace dlrun {
 
-/// Returns the run's name: the one that its leader recorded, else the one in its id.
+/// Returns the run's name: the one that lead recorded, else the one in its id.
 [[nodiscard]] std::string name_of_run(const std::filesystem::path& run);
 
 }  // namespace dlrun

@@ -2,10 +2,11 @@
 // Decides from a run's owner which operations on it are allowed. No other code decides that.
 //
 // A run is foreign if another user owns its directory, a file in it that determines what dlrun
-// does, or a symbolic link that the path of the run leads through. Root is a caller like any other,
-// so another user's run is foreign to root, too. A foreign run is shown from its files alone. dlrun
-// does not ask Slurm, or a server that the run names, about it. It does not cancel, resubmit,
-// attach to or change it, and does not add it to an index. Only a path refers to it.
+// does, or a symbolic link in its path. A link of root does not make a run foreign. Root is a
+// caller like any other, so another user's run is foreign to root, too. A foreign run is shown from
+// its files alone. dlrun does not ask Slurm, or a server that the run names, about it. It does not
+// cancel, resubmit, attach to or change it, and does not add it to an index. The user can name it
+// only by its path.
 
 #include <sys/types.h>
 
@@ -26,14 +27,15 @@ struct Owner {
 /// Returns the user with this uid.
 [[nodiscard]] Owner owner_of(uid_t uid);
 
-/// Returns the other user who owns the run's directory, or a symbolic link that the path leads
-/// through; a link of root counts as the caller's. Returns nullopt if the caller owns them, or if
-/// the directory does not exist. Costs a system call for each part of the path.
+/// Returns the other user who owns the run's directory, or a symbolic link (not root's) in its
+/// path. Returns nullopt if there is no other user, or if the directory does not exist. Costs a
+/// system call for each part of the path.
 [[nodiscard]] std::optional<Owner> foreign_folder(const std::filesystem::path& run);
 
-/// Returns the other user who owns the run's directory or a deciding file in it: its journal,
-/// claim, record, script and others. For a sweep's point also checks the array's and the sweep's.
-/// Returns nullopt for a run of the caller.
+/// Returns the other user because of whom the run is foreign: the owner of its directory, of a link
+/// in its path (not root's), or of a deciding file: its journal, claim, record, script and others.
+/// For a point of a sweep also checks the directories and files of its array and its sweep. Returns
+/// nullopt for a run of the caller.
 [[nodiscard]] std::optional<Owner> foreign_owner(const std::filesystem::path& run);
 
 /// Fails with kUsage for a foreign run. id: the run's name in the message. verb: "cancelled".

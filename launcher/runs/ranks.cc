@@ -48,7 +48,7 @@ void mark_outliers(std::vector<RankSample>& rows) {
       row.mark = RankMark::kIdle;
     } else if (row.rss_bytes && rss && *row.rss_bytes > kLargeFactor * *rss &&
                *row.rss_bytes > *rss + kLargeLeastBytes) {
-      row.mark = RankMark::kLarge;
+      row.mark = RankMark::kMuchMemory;
     }
   }
 }
@@ -108,7 +108,7 @@ std::string_view word(RankMark mark) {
       return "slow";
     case RankMark::kIdle:
       return "idle";
-    case RankMark::kLarge:
+    case RankMark::kMuchMemory:
       return "large";
   }
   return "";

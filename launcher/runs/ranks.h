@@ -16,10 +16,10 @@ namespace dlrun {
 /// Why a rank stands out.
 enum class RankMark {
   kNone,
-  kSilent,  ///< its agent has not reported for a while
-  kSlow,    ///< makes the others wait
-  kIdle,    ///< uses far less of its processors or GPUs than the others
-  kLarge,   ///< has far more memory than the others
+  kSilent,      ///< its agent has not reported for a while
+  kSlow,        ///< makes the others wait
+  kIdle,        ///< uses far less of its processors or GPUs than the others
+  kMuchMemory,  ///< has far more memory than the others
 };
 /// Returns "silent", "slow", "idle", "large" or "".
 [[nodiscard]] std::string_view word(RankMark mark);
@@ -34,7 +34,7 @@ struct RankSample {
   std::optional<double> rss_bytes, gpu_used_bytes, gpu_total_bytes;
   std::optional<std::int64_t> step;
   std::int64_t lag = 0, age_s = 0;
-  bool is_slow = false;  ///< according to the leader
+  bool is_slow = false;  ///< according to lead
   RankMark mark = RankMark::kNone;
 };
 

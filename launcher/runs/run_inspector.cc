@@ -154,14 +154,14 @@ std::vector<Result<RunStatus>> RunInspector::inspect_all(
 
 namespace {
 
-/// Writes the end of a run whose leader on this machine is gone without having written it. Several
+/// Writes the end of a run whose lead on this machine is gone without having written it. Several
 /// processes may notice this; the first one writes.
 void take_lost_end(const std::filesystem::path& run, RunFacts& facts) {
   const auto job = job_of(facts);
   if (facts.record.ended || !job || job->cluster != kLocalCluster ||
       !has_local_process_ended(job->id))
     return;
-  constexpr const char* kMessage = "its leader ended without recording an end";
+  constexpr const char* kMessage = "lead ended without recording an end";
   constexpr int kCode = 1;  // the signal is unknown by now
   if (auto record = write_lost_end(run, kCode, kMessage); record) {
     facts.record = std::move(*record);

@@ -72,7 +72,7 @@ struct RunRecord {
   std::string last_time;          ///< time of the last event
   std::size_t damaged_lines = 0;  ///< lines with a wrong checksum; they are ignored
   bool has_torn_tail = false;
-  /// Bytes in the middle that were not read, because the file is larger than any that the leader
+  /// Bytes in the middle that were not read, because the file is larger than any that lead
   /// writes.
   std::int64_t left_out_bytes = 0;
   std::size_t results = 0;  ///< number of `result` events after the first

@@ -14,8 +14,8 @@
 namespace dlrun {
 namespace {
 
-/// Returns the dependency that can no longer be fulfilled, such as "afterok:12, which can never
-/// hold any more"; empty if Slurm reports none.
+/// Returns the dependency that can no longer be fulfilled, such as "afterok:12, which can no
+/// longer be fulfilled"; empty if Slurm reports none.
 std::string never_satisfied(const JobReport& report) {
   if (report.reason != kNeverSatisfied) return {};
   const auto& failed = report.failed_dependencies;
@@ -71,7 +71,7 @@ bool tries_collective(std::string_view checks) {
 }
 
 std::string running_detail(const RunRecord& record) {
-  if (!record.has_events) return "the job runs; its leader has not reported yet";
+  if (!record.has_events) return "the job runs; lead has not reported yet";
   if (!record.restarts.empty() && record.restarts.back().attempt == record.attempt)
     return fmt::format("attempt {} has ended ({}); the run starts again", record.attempt,
                        record.restarts.back().cause);
@@ -87,8 +87,8 @@ std::string running_detail(const RunRecord& record) {
   return {};
 }
 
-/// Returns the state according to the run's own record, if there is no other answer.
-RunState last_known(const RunRecord& record) {
+/// Returns the last known state according to the run's own record, if there is no other answer.
+RunState running_or_pending(const RunRecord& record) {
   return record.has_events ? RunState::kRunning : RunState::kPending;
 }
 
@@ -136,18 +136,19 @@ void assess_foreign(RunStatus& status) {
   const bool is_refused = f.submission && f.submission->state == Submission::State::kRefused;
   const bool is_known = is_refused || f.record.has_events || !status.job.id.empty();
   status.state = is_refused ? RunState::kRefused
-                 : is_known ? last_known(f.record)
+                 : is_known ? running_or_pending(f.record)
                             : RunState::kUnknown;
   status.is_last_known = !is_refused;
   status.detail = describe(*f.foreign);
 }
 
-/// Determines the state if the executor did not answer. is_open: the submission is still an intent.
-void assess_unreachable(RunStatus& status, bool is_open) {
+/// Determines the state if the executor did not answer. is_intent: the submission is still an
+/// intent.
+void assess_unreachable(RunStatus& status, bool is_intent) {
   const RunFacts& f = status.facts;
   status.is_last_known = true;
-  status.state = is_open && !f.claim ? RunState::kUnknown : last_known(f.record);
-  status.detail = is_open && !f.claim
+  status.state = is_intent && !f.claim ? RunState::kUnknown : running_or_pending(f.record);
+  status.detail = is_intent && !f.claim
                       ? fmt::format("it is not known whether Slurm took the job; {}", f.unreachable)
                       : f.unreachable;
 }

@@ -62,7 +62,7 @@ void resources(Page& page, const InitAnswers& a, const SiteProfile& site) {
     page.row(fmt::format("  tasks_per_node: {}", *a.tasks_per_node));
   } else {
     page.row(fmt::format("  # tasks_per_node: {}", std::max<std::int64_t>(gpus, 1)),
-             "ranks on each node; default: as many as GPUs, or 1");
+             "ranks on each node; default: one for each GPU, or 1");
   }
   const PartitionProfile* partition =
       find_partition(site, a.partition.value_or(site.default_partition));
@@ -77,17 +77,17 @@ void resources(Page& page, const InitAnswers& a, const SiteProfile& site) {
     page.row("  # cpus_per_task: 8", "for data loaders and threads");
   }
   page.row(a.mem ? "  mem: " + yaml_text(*a.mem) : "  # mem: 64G",
-           a.mem ? "" : "of each node; default: the partition's");
+           a.mem ? "" : "memory of each node; default: the partition's");
   page.row("  time: " + yaml_text(a.time.value_or("1h")),
-           "Slurm ends the job then; short jobs start sooner");
+           "Slurm ends the job after this time; short jobs start sooner");
   if (a.partition) {
     page.row("  partition: " + yaml_text(*a.partition),
-             site.partitions.empty() ? "" : "of " + partition_names(site));
+             site.partitions.empty() ? "" : "one of: " + partition_names(site));
   } else {
     page.row("  # partition: " +
                  yaml_text(site.default_partition.empty() ? "gpu" : site.default_partition),
              site.partitions.empty() ? "`sinfo -s` lists them; default: Slurm's default partition"
-                                     : "of " + partition_names(site));
+                                     : "one of: " + partition_names(site));
   }
   page.row(a.account ? "  account: " + yaml_text(*a.account) : "  # account: project",
            a.account ? "" : "if the cluster requires one; or set $SBATCH_ACCOUNT");
@@ -97,14 +97,14 @@ void environment(Page& page, const InitAnswers& a) {
   if (a.modules.empty() && !a.conda && !a.venv) {
     page.row("");
     page.row("# environment:");
-    page.row("#   modules: [CUDA, PyTorch]", "module load");
+    page.row("#   modules: [CUDA, PyTorch]", "loaded with module load");
     page.row("#   conda: my-env", "or venv: ~/venv");
     page.row("#   vars: {OMP_NUM_THREADS: 8}");
     return;
   }
   page.heading("environment");
   if (!a.modules.empty())
-    page.row("  modules: " + flow_list(a.modules), "module load, in this order");
+    page.row("  modules: " + flow_list(a.modules), "loaded with module load, in this order");
   if (a.conda) page.row("  conda: " + yaml_text(*a.conda));
   if (a.venv) page.row("  venv: " + yaml_text(*a.venv));
 }
@@ -119,8 +119,9 @@ void environment(Page& page, const InitAnswers& a) {
 void container(Page& page, const InitAnswers& a, const SiteProfile& site) {
   const std::string runtime = runtime_of(a, site);
   constexpr std::string_view kMounts = "mounts: [.:/work]", kWorkdir = "workdir: /work";
-  constexpr std::string_view kMountsComment = "this file's folder; more as SOURCE:TARGET[:FLAGS]";
-  constexpr std::string_view kWorkdirComment = "the command starts there";
+  constexpr std::string_view kMountsComment =
+      "this file's folder; add more as SOURCE:TARGET[:FLAGS]";
+  constexpr std::string_view kWorkdirComment = "the program starts in this folder";
   constexpr std::string_view kExampleImage = "nvcr.io/nvidia/pytorch:24.05-py3";
   const bool is_asked = a.runtime && *a.runtime != "auto";
   if (a.image) {
@@ -148,7 +149,8 @@ void launch(Page& page, const InitAnswers& a) {
   if (a.command.empty()) {
     page.row(
         R"yaml(  command: [sh, -c, 'echo "rank $DLRUN_RANK of $DLRUN_WORLD_SIZE on $(uname -n)"'])yaml");
-    page.row("  # command: [python, -u, train.py]", fmt::format("yours: {}", kCommandComment));
+    page.row("  # command: [python, -u, train.py]",
+             fmt::format("your program; {}", kCommandComment));
   } else {
     page.row("  command: " + flow_list(a.command), kCommandComment);
   }

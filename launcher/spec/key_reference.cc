@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "launcher/spec/key_help.h"
+#include "launcher/spec/key_name.h"
 
 namespace dlrun {
 namespace {
@@ -19,16 +20,28 @@ support yet, and never ignores it.
   folder, unless the key says otherwise. `~` is the home directory.
 - At submission, dlrun replaces `${NAME}` in any value by the variable NAME of your environment. A
   variable that is not set is an error. `$${` is a literal `${`.
-- A key without a value counts as not given. A written `null` also removes the value, the entry or
-  the whole section that a weaker source gives.
+- `key:` and `key: null` remove the value that a weaker source gives, such as the base or the site.
+  dlrun warns about `key:`. `section:` changes nothing; `section: null` removes the whole section.
+- A value can stand for a section: `environment: {modules: [CUDA]}` sets `environment.modules.load`,
+  `environment: {conda: NAME}` sets `environment.conda.name`, `train: {optimizer: NAME}` sets
+  `train.optimizer.name`, `train: {data: DIR}` sets `train.data.path`, and `health: {known_bad: 7d}`
+  sets `health.known_bad.for`.
 - With `base: FILE` a spec inherits from FILE: maps merge, lists and values of the spec replace
   those of the base. The base may have a base of its own.
 - `--set KEY=VALUE` overrides any key; `--set environment.vars.NAME=VALUE` overrides one entry of a
   map.
-- The sources of a value, strongest first, are: `--set`, the spec, its base, your environment
-  (`SBATCH_ACCOUNT`, `SBATCH_PARTITION`, `SBATCH_QOS`), the site. `dlrun explain exp.yaml` lists
-  every effective value and its source.
+- The sources of a value, strongest first, are: the point of a sweep, `--set`, the spec, its base,
+  your environment (`SBATCH_ACCOUNT`, `SBATCH_PARTITION`, `SBATCH_QOS`; not inside a Slurm job), the
+  site's defaults for the partition, the site's other defaults. `dlrun explain exp.yaml` lists every
+  effective value and its source.
 )";
+
+/// Returns the heading above row, the first row of a section. section: empty for a key without a
+/// section.
+[[nodiscard]] std::string heading_of(const KeyRow& row, std::string_view section) {
+  if (!section.empty()) return fmt::format("`{}`", section);
+  return row.path == "slurm"_key ? "Other options of sbatch" : "The run";
+}
 
 }  // namespace
 
@@ -44,8 +57,7 @@ std::string key_reference_markdown() {
     const std::string_view of = top == row.path ? "" : top;
     if (of != section) {
       section = of;
-      text += fmt::format("\n## {}\n",
-                          section.empty() ? std::string("The run") : fmt::format("`{}`", section));
+      text += fmt::format("\n## {}\n", heading_of(row, section));
     }
     const KeyHelp help = describe_key(row);
     text += fmt::format("\n**`{}`** {}  \n{}", row.path, row.help, help.type);

@@ -457,8 +457,8 @@ std::vector<Diagnostic> move_to_point(LoadedSpec& loaded, const SweepPoint& poin
     loaded.spec.launch.command = std::move(loaded.templates.command);
     loaded.spec.environment.vars = std::move(loaded.templates.vars);
   }
-  // Removes the old origins, and the old entries of free maps: new entries would otherwise
-  // be added to them.
+  // Removes the old origins, and the old entries of maps with arbitrary names: new entries would
+  // otherwise be added to them.
   for (const SweptValue& value : point) {
     const std::string_view key = value.key;
     std::erase_if(loaded.spec.origins, [&](const auto& origin) {

@@ -60,12 +60,12 @@ struct LoadedSpec {
 /// Returns the source line that a diagnostic about this origin shows; empty if there is none.
 [[nodiscard]] std::string line_under(const LoadedSpec& loaded, const Origin& where);
 
-/// Reads, merges and checks a spec. Layers, strongest first: the sweep's point (the first one if
-/// the request names none), --set, the file, its bases (`base`), SBATCH_*, the site. Maps merge;
-/// any other value replaces the value of a weaker layer. Reads only the spec, site and preset
-/// files, and queries no cluster. Fails if all files together exceed 1 MiB, 64 levels or 100,000
-/// nodes (with aliases expanded); time and memory are bounded. The error holds all problems,
-/// warnings included, sorted by position.
+/// Reads, merges and checks a spec. A layer is a source of values. The layers, strongest first: the
+/// sweep's point (the first one if the request names none), --set, the file, its bases (`base`),
+/// SBATCH_*, the site. Maps merge; any other value replaces the value of a weaker layer. Reads only
+/// the spec, site and preset files, and queries no cluster. Fails if all files together exceed 1
+/// MiB, 64 levels or 100,000 nodes (each alias counts as often as it is used); time and memory are
+/// bounded. The error holds all problems, warnings included, sorted by position.
 [[nodiscard]] tl::expected<LoadedSpec, std::vector<Diagnostic>> load_spec(
     const LoadRequest& request);
 
@@ -85,7 +85,7 @@ struct LoadedSpec {
 
 /// A value that was set, as one line of YAML, with its origin.
 struct EffectiveValue {
-  std::string key;  ///< "resources.nodes"; an entry of a free map is "environment.vars.NAME"
+  std::string key;  ///< "resources.nodes"; for a map with arbitrary names "environment.vars.NAME"
   std::string text;
   Origin origin;
 };

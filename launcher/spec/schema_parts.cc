@@ -48,7 +48,7 @@ ValueJson formatted(const KeyRow& row) {
     case Format::kPath:
     case Format::kMaybePath:
     case Format::kImage:
-    case Format::kFlag:
+    case Format::kTextOrSwitch:
       return scalar(kPrintable);
     case Format::kPattern:
       return text(R"(^[^\u0000-\u001f\u007f\\]+$)");

@@ -199,7 +199,7 @@ void SpecBuilder::apply_at(const YamlDocument& document, YamlId id, std::string_
   }
   if (const KeyRow* row = find_key(path)) return set_key(layer, *row, node, std::string(path));
   if (is_section(path)) return set_section(layer, node, std::string(path));
-  // An entry of a free map: the row is the key that is a prefix of the path.
+  // An entry of a map with arbitrary names: the row is the key that is a prefix of the path.
   for (const KeyRow& row : spec_keys()) {
     if (path.size() > row.path.size() && path.substr(0, row.path.size()) == row.path &&
         path[row.path.size()] == '.') {
@@ -221,14 +221,14 @@ std::optional<std::pair<std::string, Origin>> SpecBuilder::take_base() {
   std::pair taken(std::move(*spec_.base), spec_.origins["base"]);
   spec_.base.reset();
   spec_.origins.erase("base");
-  settled_.erase("base");
+  decided_.erase("base");
   return taken;
 }
 
 void SpecBuilder::exclude_alternatives() {
   for (const auto& [one, other] : exclusive_keys()) {
-    if (spec_.origins.contains(one)) settle(std::string(other));
-    if (spec_.origins.contains(other)) settle(std::string(one));
+    if (spec_.origins.contains(one)) mark_decided(std::string(other));
+    if (spec_.origins.contains(other)) mark_decided(std::string(one));
   }
 }
 
@@ -264,7 +264,7 @@ void SpecBuilder::set_section(const Layer& layer, const YamlNode& value,
   if (value.kind == YamlNode::Kind::kNull) {
     for (const KeyRow& row : spec_keys()) {
       if (row.path.starts_with(section) && row.path[section.size()] == '.')
-        settle(std::string(row.path));
+        mark_decided(std::string(row.path));
     }
     return;
   }
@@ -282,7 +282,7 @@ void SpecBuilder::set_key(const Layer& layer, const KeyRow& row, const YamlNode&
   if (value.kind == YamlNode::Kind::kNull) {
     if (layer.source.kind == Origin::Kind::kFile && value.text.empty())
       warn(layer, value, fmt::format("{} has no value and counts as not given", path));
-    settle(path);
+    mark_decided(path);
     return;
   }
   set_value(*this, layer.document, layer.source, row, value);
@@ -398,7 +398,7 @@ Result<std::string> SpecBuilder::formatted(const Layer& layer, const KeyRow& row
   switch (row.format) {
     case Format::kText:
     case Format::kLines:
-    case Format::kFlag:
+    case Format::kTextOrSwitch:
       return value;
     case Format::kSlug:
     case Format::kChoice:

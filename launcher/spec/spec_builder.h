@@ -25,9 +25,9 @@ struct SpecSource {
   int column_shift = 0;  ///< columns that precede the document in the first line of text
 };
 
-/// Merges layers, which must be applied from the strongest to the weakest: a value that is already
-/// set stays. A null marks a key as "not given". Collects all problems, and sets the valid values
-/// even if others are invalid.
+/// Merges layers (sources of values: --set, a file, the site), which must be applied from the
+/// strongest to the weakest: a value that is already set stays. A null marks a key as "not given".
+/// Collects all problems, and sets the valid values even if others are invalid.
 class SpecBuilder {
  public:
   /// The handling of a value that refers to a variable that is not in env.
@@ -42,8 +42,8 @@ class SpecBuilder {
   void apply(const YamlDocument& document, const SpecSource& source) {
     apply_at(document, document.root, "", source);
   }
-  /// Applies the subtree at id as the value of a section, a key, or an entry of a free map
-  /// ("environment.vars.X").
+  /// Applies the subtree at id as the value of a section, a key, or an entry of a map with
+  /// arbitrary names ("environment.vars.X").
   void apply_at(const YamlDocument& document, YamlId id, std::string_view path,
                 const SpecSource& source);
 
@@ -93,12 +93,12 @@ class SpecBuilder {
   void error(const Layer& layer, const YamlNode& node, std::string_view path, std::string message);
   void warn(const Layer& layer, const YamlNode& node, std::string message);
   /// Marks path as decided. Returns true on the first call for path: this layer's value counts.
-  bool settle(const std::string& path) { return settled_.insert(path).second; }
+  bool mark_decided(const std::string& path) { return decided_.insert(path).second; }
 
   const Env& env_;
   Unset unset_;
   JobSpec spec_;
-  std::set<std::string, std::less<>> settled_, refused_;
+  std::set<std::string, std::less<>> decided_, refused_;
   std::vector<Diagnostic> diagnostics_;
 };
 

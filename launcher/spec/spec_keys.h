@@ -18,22 +18,22 @@ namespace dlrun {
 
 /// How the text of a value is checked and changed, beyond the type of its field.
 enum class Format {
-  kText,       ///< one line without control characters
-  kLines,      ///< any text without NUL: shell lines, words of a command, values of variables
-  kSlug,       ///< [A-Za-z0-9._-], at most 64, starting with a letter, digit or _
-  kChoice,     ///< one of `choices`
-  kPath,       ///< made absolute, relative to its file's folder; a leading ~ is the user's home
-  kMaybePath,  ///< a path if it has a '/', else a name
-  kImage,      ///< a path if it starts with /, ./, ../ or ~/, else a registry name
-  kPattern,    ///< a path in which % starts one of Slurm's patterns
-  kInside,     ///< an absolute path inside the container
-  kTime,       ///< a time limit
-  kDuration,   ///< seconds, or 120s, 2m
-  kMemory,     ///< a memory size in Slurm's units
-  kInterval,   ///< 500 steps, 1 epoch
-  kCount,      ///< a whole number from 1
-  kHosts,      ///< Slurm's node list: n[1-3],n7
-  kFlag,       ///< true: the bare option; otherwise the option with this value
+  kText,          ///< one line without control characters
+  kLines,         ///< any text without NUL: shell lines, words of a command, values of variables
+  kSlug,          ///< [A-Za-z0-9._-], at most 64, starting with a letter, digit or _
+  kChoice,        ///< one of `choices`
+  kPath,          ///< made absolute, relative to its file's folder; a leading ~ is the user's home
+  kMaybePath,     ///< a path if it has a '/', else a name
+  kImage,         ///< a path if it starts with /, ./, ../ or ~/, else a registry name
+  kPattern,       ///< a path in which % starts one of Slurm's patterns
+  kInside,        ///< an absolute path inside the container
+  kTime,          ///< a time limit
+  kDuration,      ///< seconds, or 120s, 2m
+  kMemory,        ///< a memory size in Slurm's units
+  kInterval,      ///< 500 steps, 1 epoch
+  kCount,         ///< a whole number from 1
+  kHosts,         ///< Slurm's node list: n[1-3],n7
+  kTextOrSwitch,  ///< true: the bare option; otherwise the option with this value
 };
 
 template <typename T>

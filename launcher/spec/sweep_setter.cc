@@ -28,7 +28,8 @@ namespace {
   return yaml_text(inner) == inner && inner != "true" && inner != "false" ? inner : text;
 }
 
-/// Returns the row of a key, or of the free map that has it as an entry; nullptr if there is none.
+/// Returns the row of a key, or of the map with arbitrary names that has it as an entry; nullptr if
+/// there is none.
 [[nodiscard]] const KeyRow* row_of(std::string_view path) {
   if (const KeyRow* row = find_key(path)) return row;
   for (const KeyRow& row : spec_keys()) {

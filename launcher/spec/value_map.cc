@@ -144,7 +144,7 @@ void refuse_entry(const ValueReader& in, std::string_view name, const YamlNode& 
   }
   const bool is_plain = value.kind == YamlNode::Kind::kScalar && value.is_plain;
   if (is_plain && value.text == "false") {
-    in.settle(path);
+    in.mark_decided(path);
     return std::nullopt;
   }
   if (value.kind == YamlNode::Kind::kNull || (is_plain && value.text == "true")) return option;
@@ -179,7 +179,7 @@ void Variables::set_entry(const ValueReader& in, Access<NamedValues> member,
       in.warn(name_node,
               fmt::format("{} has no value and is left out; write \"\" for an empty one", path));
     }
-    in.settle(path);
+    in.mark_decided(path);
     return;
   }
   auto word = in.text(value, "text");

@@ -56,7 +56,7 @@ struct ValueReader {
   template <typename Member, typename Value>
   void put(Access<Member> member, Result<Value> value) const {
     if (!value) return refuse(value.error());
-    if (!builder.settle(key())) return;
+    if (!builder.mark_decided(key())) return;
     member(builder.spec_) = std::move(*value);
     builder.spec_.origins[key()] = builder.origin(layer, node);
   }
@@ -91,16 +91,16 @@ struct ValueReader {
   template <typename Set>
   void each_entry(Set set) const {
     if (node.kind != YamlNode::Kind::kMap) return refuse_kind("a map of names and values");
-    if (builder.settled_.contains(key())) return;
+    if (builder.decided_.contains(key())) return;
     for (const auto& [name, value] : entries()) set(*name, name->text, *value);
   }
   /// Marks a key or an entry as decided. Returns false if a stronger layer has decided it.
-  bool settle(const std::string& path) const { return builder.settle(path); }
+  bool mark_decided(const std::string& path) const { return builder.mark_decided(path); }
   /// Adds an entry to the member, with its origin.
   template <typename Member, typename Entry>
   void put_entry(Access<Member> member, const std::string& path, const YamlNode& value,
                  Entry entry) const {
-    if (!builder.settle(path)) return;
+    if (!builder.mark_decided(path)) return;
     builder.spec_.origins[path] = builder.origin(layer, value);
     member(builder.spec_).push_back(std::move(entry));
   }

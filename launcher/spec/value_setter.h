@@ -28,7 +28,8 @@ inline constexpr std::array<std::string_view, 15> kVariablesOfJob{
 void set_value(SpecBuilder& builder, const YamlDocument& document, const SpecSource& source,
                const KeyRow& row, const YamlNode& node);
 
-/// Sets one entry of a free map (environment.vars, slurm, launch.srun), as --set does.
+/// Sets one entry of a map with arbitrary names (environment.vars, slurm, launch.srun), as --set
+/// does.
 void set_free_entry(SpecBuilder& builder, const YamlDocument& document, const SpecSource& source,
                     const KeyRow& row, const YamlNode& node, std::string_view name);
 

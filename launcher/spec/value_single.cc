@@ -1,4 +1,5 @@
-// Values that are neither lists nor free maps: text, switches, numbers, nodes and GPUs.
+// Values that are neither lists nor maps with arbitrary names: text, switches, numbers, nodes and
+// GPUs.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -82,7 +83,7 @@ std::string_view format_in_words(Format format) {
       return "whole number";
     case Format::kHosts:
       return "node list: n1,n[3-7]";
-    case Format::kFlag:
+    case Format::kTextOrSwitch:
       return "true, false or text";
   }
   return "text";
@@ -93,8 +94,9 @@ std::string_view format_in_words(Format format) {
 using Text = ValueType<std::optional<std::string>>;
 
 void Text::set(const ValueReader& in, Access<std::optional<std::string>> member) {
-  if (in.row.format == Format::kFlag && in.node.text == "false") {
-    in.settle(in.key());
+  if (in.row.format == Format::kTextOrSwitch && in.node.text == "false") {
+    // The option is left out, and no weaker layer may set it.
+    in.mark_decided(in.key());
     return;
   }
   in.put(member, in.text(in.node, "text"));

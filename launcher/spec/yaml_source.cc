@@ -12,8 +12,10 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::string_view kNextLine = "\xC2\x85";  ///< U+0085, a line break in YAML 1.1
-constexpr char kHiddenQuestion = '\xF9';            ///< neither UTF-8 nor an escape has this byte
-constexpr std::size_t kBlock = 256;                 ///< bytes per item of continuation_bytes_
+/// Stands for a '?' inside words while yaml-cpp reads the text, because yaml-cpp would take that
+/// '?' for an indicator. No UTF-8 text and no escape has this byte.
+constexpr char kHiddenQuestion = '\xF9';
+constexpr std::size_t kBlock = 256;  ///< bytes per item of continuation_bytes_
 
 [[nodiscard]] bool continues_character(char c) {
   return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;

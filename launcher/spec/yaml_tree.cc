@@ -93,7 +93,9 @@ YamlProblem YamlTree::too_deep(YamlPlace where) const {
 }
 
 YamlProblem YamlTree::too_many(YamlPlace where) const {
-  return yaml_problem(where, fmt::format("more than {} nodes, aliases expanded", limits_.nodes));
+  return yaml_problem(
+      where, fmt::format("more than {} nodes, where each alias counts as often as it is used",
+                         limits_.nodes));
 }
 
 tl::expected<void, YamlProblem> YamlTree::attach_new(YamlNode node, Extent extent) {

@@ -51,7 +51,7 @@ class YamlTree {
 
  private:
   struct Extent {
-    std::size_t nodes, levels;  ///< of a node and all nodes below it, with aliases expanded
+    std::size_t nodes, levels;  ///< of a node and all below it; an alias counts at each use
   };
   struct Anchored {
     YamlId id = 0;

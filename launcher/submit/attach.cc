@@ -14,8 +14,8 @@ namespace dlrun {
 namespace {
 
 /// Returns the job and the node. Fails with kUsage if the run has no running job.
-Result<AttachPoint> point_of(const IndexEntry& run, const RunStatus& status,
-                             const std::string& wanted) {
+Result<AttachTarget> target_of(const IndexEntry& run, const RunStatus& status,
+                               const std::string& wanted) {
   if (status.job.cluster == kLocalCluster) {
     return fail(Errc::kUsage,
                 "{}: runs without Slurm on {}; use any shell there, and open its ports there at "
@@ -35,8 +35,8 @@ Result<AttachPoint> point_of(const IndexEntry& run, const RunStatus& status,
   if (!wanted.empty() && std::find(nodes->begin(), nodes->end(), wanted) == nodes->end()) {
     return fail(Errc::kUsage, "--node {}: the job runs on {}", printable(wanted), printable(list));
   }
-  return AttachPoint{status.job.id, wanted.empty() ? nodes->front() : wanted, status.job.cluster,
-                     std::nullopt};
+  return AttachTarget{status.job.id, wanted.empty() ? nodes->front() : wanted, status.job.cluster,
+                      std::nullopt};
 }
 
 /// Returns the job's id. For a task of an array ("12_3"), asks squeue for the task's own job id,
@@ -57,32 +57,32 @@ Result<std::string> number_of(const Env& env, const JobId& job) {
 }
 
 /// Returns the number of the job's CPUs on the node; nothing if Slurm does not report it.
-std::optional<std::int64_t> cpus_of(const Env& env, const AttachPoint& point) {
+std::optional<std::int64_t> cpus_of(const Env& env, const AttachTarget& target) {
   Command command;
   command.argv = {"scontrol"};
-  if (!point.clusters.empty()) command.argv.insert(command.argv.end(), {"-M", point.clusters});
-  command.argv.insert(command.argv.end(), {"--details", "show", "job", point.job});
+  if (!target.clusters.empty()) command.argv.insert(command.argv.end(), {"-M", target.clusters});
+  command.argv.insert(command.argv.end(), {"--details", "show", "job", target.job});
   command.env = scrubbed_for_slurm(env, munge_is_available());
   const auto done = run_command(command);
-  return done && done->exit_code == 0 ? parse_cpus_of_node(done->out, point.node) : std::nullopt;
+  return done && done->exit_code == 0 ? parse_cpus_of_node(done->out, target.node) : std::nullopt;
 }
 
 }  // namespace
 
-Result<AttachPoint> job_point(const Env& env, const IndexEntry& run, const RunStatus& status,
-                              const std::string& node) {
+Result<AttachTarget> job_target(const Env& env, const IndexEntry& run, const RunStatus& status,
+                                const std::string& node) {
   if (status.is_last_known) return fail(Errc::kUnavailable, "{}", status.facts.unreachable);
-  auto point = point_of(run, status, node);
-  if (!point) return point;
-  DLRUN_TRY_ASSIGN(point->job, number_of(env, status.job));
-  return point;
+  auto target = target_of(run, status, node);
+  if (!target) return target;
+  DLRUN_TRY_ASSIGN(target->job, number_of(env, status.job));
+  return target;
 }
 
-Result<AttachPoint> attach_point(const Env& env, const IndexEntry& run, const RunStatus& status,
-                                 const std::string& node) {
-  auto point = job_point(env, run, status, node);
-  if (point) point->cpus = cpus_of(env, *point);
-  return point;
+Result<AttachTarget> attach_target(const Env& env, const IndexEntry& run, const RunStatus& status,
+                                   const std::string& node) {
+  auto target = job_target(env, run, status, node);
+  if (target) target->cpus = cpus_of(env, *target);
+  return target;
 }
 
 std::filesystem::path runs_folder_of(const std::filesystem::path& run) {

@@ -16,13 +16,13 @@ namespace dlrun {
 /// Returns the job and the node, without the CPUs. node: the node to use; empty: the first one.
 /// Asks Slurm for the job id of an array's task. Fails with kUsage if the run has no running job
 /// or does not run on the node, and with kUnavailable if Slurm does not answer.
-[[nodiscard]] Result<AttachPoint> job_point(const Env& env, const IndexEntry& run,
-                                            const RunStatus& status, const std::string& node);
+[[nodiscard]] Result<AttachTarget> job_target(const Env& env, const IndexEntry& run,
+                                              const RunStatus& status, const std::string& node);
 
 /// Returns the job, the node and the job's CPUs on it. Asks Slurm for the CPUs; the rest is as in
-/// job_point().
-[[nodiscard]] Result<AttachPoint> attach_point(const Env& env, const IndexEntry& run,
-                                               const RunStatus& status, const std::string& node);
+/// job_target().
+[[nodiscard]] Result<AttachTarget> attach_target(const Env& env, const IndexEntry& run,
+                                                 const RunStatus& status, const std::string& node);
 
 /// Returns the folder of runs that holds the run, or the sweep of the point.
 [[nodiscard]] std::filesystem::path runs_folder_of(const std::filesystem::path& run);

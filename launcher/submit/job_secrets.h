@@ -11,7 +11,8 @@
 
 namespace dlrun {
 
-/// Returns the secrets of a spec. Fails with the missing ones and their places.
+/// Returns the secrets of a spec. If secrets are missing, fails with their names and the places
+/// where the spec names them.
 [[nodiscard]] Result<std::vector<SecretValue>> secrets_of_spec(const Context& context,
                                                                const LoadedSpec& loaded);
 

@@ -15,21 +15,21 @@
 namespace dlrun {
 namespace {
 
-/// Removes the secrets on every return, because a leader that never starts does not remove them.
+/// Removes the secrets on every return, because lead that never starts does not remove them.
 struct SecretsRemoval {
   const std::filesystem::path& run;
   ~SecretsRemoval() { remove_secrets(run); }
 };
 
-/// Records the end of a run if its leader did not: the script ended before it started the leader,
-/// or the leader was killed.
+/// Records the end of a run if lead did not: the script ended before it started lead,
+/// or lead was killed.
 Result<> record_end(const std::filesystem::path& run, const ForegroundEnd& end) {
   DLRUN_TRY_ASSIGN(const auto record, read_events(run));
   if (record.ended) return {};
   const std::string how = end.signal != 0 ? fmt::format("was ended by {}", signal_name(end.signal))
                                           : fmt::format("ended with code {}", end.exit_code);
   const std::string message = record.has_events
-                                  ? fmt::format("the leader {} without a report", how)
+                                  ? fmt::format("lead {} without a report", how)
                                   : fmt::format("the script {} before the ranks were started", how);
   DLRUN_TRY_ASSIGN(const auto written, write_lost_end(run, end.exit_code, message));
   return {};
@@ -52,18 +52,18 @@ Result<LocalRun> run_here(const Context& context, Reporter& reporter, const Job&
   submission.job.cluster = kLocalCluster;
   submission.argv = {"bash", (run.path / "job.sh").string()};
   DLRUN_TRY(write_submission(run.path, submission));
-  const SecretsRemoval removal{run.path};  // declared before the leader, and so destroyed after it
+  const SecretsRemoval removal{run.path};  // declared before lead, and so destroyed after it
   DLRUN_TRY(write_secrets(run.path, job.settings.secrets));
   const Env env = job_environment(context, run.path, submission.token, job.settings.secrets);
   std::vector<std::string> argv = submission.argv;
   if (quiet_output) argv.insert(argv.begin(), {"bash", "-c", "exec \"$@\" >&2", "bash"});
-  DLRUN_TRY_ASSIGN(auto leader,
+  DLRUN_TRY_ASSIGN(auto child,
                    ForegroundProcess::start(argv, env, folder, OnSignal::kTermThenKill));
-  submission.job.id = local_job_id(leader.pid()).value_or("");
+  submission.job.id = local_job_id(child.pid()).value_or("");
   submission.state = Submission::State::kSubmitted;
   DLRUN_TRY(write_submission(run.path, submission));
   reporter.note(fmt::format("{} runs here; directory {}", run.id, run.path.string()));
-  const auto end = leader.wait();
+  const auto end = child.wait();
   remove_secrets(run.path);
   write_provenance(reporter, provenance, run.path);
   if (!end) return tl::unexpected(end.error());

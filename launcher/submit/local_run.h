@@ -1,5 +1,5 @@
 #pragma once
-// Runs a job on this machine, without Slurm. The leader runs in the foreground and starts the
+// Runs a job on this machine, without Slurm. Lead runs in the foreground and starts the
 // ranks.
 
 #include "launcher/executors/foreground.h"

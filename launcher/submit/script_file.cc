@@ -27,12 +27,12 @@ std::string slug(std::string_view text) {
   return name.empty() ? "job" : name;
 }
 
-/// Returns true for the line that starts the leader, the last one of a rendered script.
+/// Returns true for the line that starts lead, the last one of a rendered script.
 bool starts_lead(std::string_view line) {
   return line.starts_with(fmt::format("exec {} ", kLeadCommand));
 }
 
-/// Returns the value of --runs in the line that starts the leader; "" if the path is quoted, which
+/// Returns the value of --runs in the line that starts lead; "" if the path is quoted, which
 /// the renderer does only for unusual paths.
 std::string runs_of(std::string_view text) {
   for (const auto line : split(text, '\n')) {

@@ -7,14 +7,10 @@
 
 #include "common/files.h"
 #include "common/interrupt.h"
-#include "common/json_read.h"
 #include "common/text.h"
-#include "common/untrusted_file.h"
 
 namespace dlrun {
 namespace {
-
-constexpr const char* kSubmitFile = "submit.json";
 
 bool is_outcome_unknown(const Error& error) {
   return error.code == Errc::kUnavailable || error.code == Errc::kTimeout ||
@@ -22,47 +18,6 @@ bool is_outcome_unknown(const Error& error) {
 }
 
 }  // namespace
-
-Result<> write_sbatch_settings(const std::filesystem::path& sweep, const SbatchSettings& settings) {
-  nlohmann::ordered_json json;
-  if (settings.server)
-    json["server"] = {{"url", settings.server->url}, {"token_file", settings.server->token_file}};
-  json["directory"] = settings.directory.string();
-  const auto add = [&](const char* key, const std::optional<std::string>& value) {
-    if (value) json[key] = *value;
-  };
-  add("clusters", settings.clusters);
-  add("output", settings.log_pattern);
-  add("comment", settings.comment);
-  add("chdir", settings.chdir);
-  add("dependency", settings.dependency);
-  add("exclude", settings.exclude);
-  return write_file_atomic(sweep / kSubmitFile, json_read::dump(json) + "\n");
-}
-
-Result<SbatchSettings> read_sbatch_settings(const std::filesystem::path& sweep) {
-  constexpr std::size_t kLimit = 1U << 20U;
-  const auto path = sweep / kSubmitFile;
-  const auto text = read_untrusted(path, kLimit, Links::kRefuse);
-  if (!text) return tl::unexpected(text.error());
-  const auto json = json_read::object_of(*text);
-  if (!json) return fail(Errc::kInvalid, "{}: is damaged: expected a JSON object", path.string());
-  SbatchSettings settings;
-  if (const auto server = json->find("server"); server != json->end() && server->is_object())
-    settings.server =
-        RestServer{json_read::text(*server, "url"), json_read::text(*server, "token_file")};
-  settings.directory = json_read::text(*json, "directory");
-  const auto get = [&](const char* key) {
-    return json->contains(key) ? std::optional(json_read::text(*json, key)) : std::nullopt;
-  };
-  settings.clusters = get("clusters");
-  settings.log_pattern = get("output");
-  settings.comment = get("comment");
-  settings.chdir = get("chdir");
-  settings.dependency = get("dependency");
-  settings.exclude = get("exclude");
-  return settings;
-}
 
 Result<Submission> submit_once(const Context& context, const RunDirectory& run,
                                const SbatchSettings& settings, Executor& executor,

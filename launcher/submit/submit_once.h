@@ -11,13 +11,6 @@
 
 namespace dlrun {
 
-/// Writes a sweep's submit.json: the settings for sbatch that all its arrays share, without the
-/// secrets. submit_missing() reads them when it submits the missing arrays.
-[[nodiscard]] Result<> write_sbatch_settings(const std::filesystem::path& sweep,
-                                             const SbatchSettings& settings);
-/// Reads a sweep's submit.json. Fails with kInvalid if it is damaged.
-[[nodiscard]] Result<SbatchSettings> read_sbatch_settings(const std::filesystem::path& sweep);
-
 /// Submits the run once: records the intent in the run's journal, calls sbatch or slurmrestd, and
 /// records the job.
 ///

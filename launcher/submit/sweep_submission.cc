@@ -15,6 +15,7 @@
 #include "launcher/submit/recording.h"
 #include "launcher/submit/submit_once.h"
 #include "launcher/submit/submitting.h"
+#include "launcher/submit/sweep_settings.h"
 
 namespace dlrun {
 namespace {

@@ -144,7 +144,7 @@ std::vector<Option> options_of_run(LeadOptions& lead) {
              return {};
            },
            {}},
-          {"--container-words", text_into("--container-words", lead.container_message), {}},
+          {"--container-error", text_into("--container-error", lead.container_message), {}},
           {"--forward-usr1", {}, [&lead] { lead.forwards_usr1 = true; }}};
 }
 
@@ -329,7 +329,7 @@ lead starts the ranks of a step, watches them and keeps the record of the run:
   --join-timeout SECONDS  time in which all ranks must connect to lead (600)
   --never-started CODE    record that the job script ended with CODE at COMMAND before it started
                           the ranks; start nothing
-  --container-words TEXT  with --never-started: the container could not be created; TEXT is the
+  --container-error TEXT  with --never-started: the container could not be created; TEXT is the
                           error message of the container tool
   --forward-usr1          pass a USR1 that reaches the job to the programs
   --hang-after SECONDS    end a step that has shown no progress for this time: no report, or no

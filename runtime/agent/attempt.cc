@@ -100,7 +100,7 @@ void Attempt::on_lost(int rank, std::string_view why, Clock::time_point now) {
       fail_rank(rank, found->second.end, true, now);
     } else {
       // An agent leaves without an exit record only if it is killed or its node is lost. The
-      // launcher may soon report the cause.
+      // step may soon report the cause.
       members_.lost.insert(rank);
       fail_rank(
           rank,
@@ -163,7 +163,7 @@ void Attempt::on_launch_failure(std::string_view node, std::string_view why,
   signs_.unlaunched.emplace(node.substr(0, 256));
   // srun ends the tasks that it did start. The failures of their ranks are only consequences.
   const bool is_sruns_doing = is_in<Ending>() && end_.reason == EndReason::kRankFailed &&
-                              (waits_for_launcher() || end_.first_failed->end.signal == SIGTERM);
+                              (waits_for_step_report() || end_.first_failed->end.signal == SIGTERM);
   if (is_in<Ending>() && !is_sruns_doing) return;
   forget_failure();
   end_for(EndReason::kLaunchFailed, kExitLaunchFailed,

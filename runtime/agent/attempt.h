@@ -74,7 +74,7 @@ class Attempt {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Time for the launcher to report how a lost agent died.
+  /// Time for the step to report how a lost agent died.
   static constexpr std::chrono::milliseconds kCauseWait{700};
   /// Time after the first failure in which another rank's end may turn out to be the real cause. It
   /// is longer than the time after which agents kill their programs, so that all ranks can report
@@ -116,8 +116,8 @@ class Attempt {
   /// all ranks have joined.
   void on_table(int rank, std::int64_t from);
   void on_progress(int rank, const Json& body, Clock::time_point now);
-  /// Handles the launcher's report of a task's end: a line of srun, or the wait status of a local
-  /// child process.
+  /// Handles the step's report of a task's end: a line of srun, or the wait status of a local child
+  /// process.
   void on_task_end(int rank, std::string_view host, int code, int signal, Clock::time_point now);
   /// Notes Slurm's reason for ending the step ("TIME LIMIT"). The signal that Slurm sends with it
   /// arrives separately, earlier or later.
@@ -129,9 +129,9 @@ class Attempt {
   /// Ends the attempt because Slurm's controller has lost these nodes (a node list). Their ranks
   /// may still be alive.
   void on_node_failure(std::string_view nodes, Clock::time_point now);
-  /// Handles a line of the launcher's standard error that no rank wrote, such as an error of pyxis,
-  /// enroot or apptainer.
-  void on_foreign_line(std::string_view line);
+  /// Handles a line of srun's standard error without a mark, which no rank wrote: an error of
+  /// pyxis, enroot or apptainer, for example.
+  void on_unmarked_line(std::string_view line);
   /// Handles an agent's report that its program has been stopped (SIGSTOP) for the time `stopped`.
   /// Ends the attempt as a hang if this time is too long.
   void on_stopped(int rank, std::chrono::seconds stopped, Clock::time_point now);
@@ -156,10 +156,10 @@ class Attempt {
   /// Makes the attempt end before the time limit, so that the job can be requeued: when the next
   /// checkpoint is saved, and after time_left at the latest.
   void on_limit_ahead(std::chrono::milliseconds time_left, Clock::time_point now);
-  /// Ends the attempt because a signal that lead did not send killed the launcher. The ranks end as
-  /// a consequence.
-  void on_launcher_killed(int signal, Clock::time_point now);
-  /// Notes the end of the step. words: the launcher's last messages, shown if no rank ever joined.
+  /// Ends the attempt because a signal that lead did not send killed srun. The ranks end as a
+  /// consequence.
+  void on_srun_killed(int signal, Clock::time_point now);
+  /// Notes the end of the step. words: srun's last messages, shown if no rank ever joined.
   void on_step_end(int code, std::string_view words, Clock::time_point now);
   /// Ends the attempt because lead has no file descriptor left for further ranks. message explains
   /// the limit and its remedy.
@@ -204,17 +204,17 @@ class Attempt {
 
   void start();
   /// Marks the rank as failed. The first failure ends the attempt; later failures go to
-  /// reconsider(). cause_is_known: false if the agent disappeared, and the launcher may still
-  /// report how.
+  /// reconsider(). cause_is_known: false if the agent disappeared, and the step may still report
+  /// how.
   void fail_rank(int rank, RankEnd end, bool cause_is_known, Clock::time_point now);
   /// Announces the first failure now, or later if another failure may turn out to be its cause.
   void announce_in_time(const FailedRank& failed, bool cause_is_known, Clock::time_point now);
   void announce_later(Clock::time_point when);
   /// Returns true while the cause of the failure for which the attempt ends is unknown.
   [[nodiscard]] bool is_in_doubt() const;
-  /// Returns true while the attempt ends because of a lost agent and the launcher may still report
+  /// Returns true while the attempt ends because of a lost agent and the step may still report
   /// how the agent died.
-  [[nodiscard]] bool waits_for_launcher() const;
+  [[nodiscard]] bool waits_for_step_report() const;
   /// Replaces the failure for which the attempt ends by a later one, if the later one explains it.
   void reconsider(FailedRank failed, bool cause_is_known, Clock::time_point now);
   /// Prints and records the failure for which the attempt ends.
@@ -234,7 +234,7 @@ class Attempt {
   void name_missing(Clock::time_point now);
   /// Names the container as the reason if a rank never joined and the container tool reported an
   /// error. In that case prints the message and returns true.
-  bool blame_container();
+  bool report_container_failure();
   void judge_fitness(const Fitness& fitness, Clock::time_point now);
   void lose_node(const std::string& host);
   void begin_autopsy(Clock::time_point now);

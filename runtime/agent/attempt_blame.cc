@@ -79,7 +79,7 @@ bool Attempt::is_in_doubt() const {
   return ending != nullptr && ending->announce_at;
 }
 
-bool Attempt::waits_for_launcher() const {
+bool Attempt::waits_for_step_report() const {
   return is_in_doubt() && members_.lost.contains(end_.first_failed->rank);
 }
 
@@ -87,7 +87,7 @@ void Attempt::reconsider(FailedRank failed, bool cause_is_known, Clock::time_poi
   const auto& end = failed.end;
   const bool is_own =
       cause_is_known && end.is_own.value_or(end.signal != SIGTERM && end.signal != SIGKILL);
-  const bool may_be_another = is_in_doubt() && !waits_for_launcher();
+  const bool may_be_another = is_in_doubt() && !waits_for_step_report();
   // Lead kills no agent this soon after the first failure. An agent that is lost now is therefore
   // no consequence of that failure, but may be its cause.
   const auto new_weight = !cause_is_known ? Weight::kCause
@@ -109,7 +109,7 @@ void Attempt::announce() {
   if (auto* const ending = in<Ending>()) ending->announce_at.reset();
   end_.code = end_.first_failed->end.code;
   end_.message = sentence();
-  if (!blame_container()) outlet_.say(end_.message);
+  if (!report_container_failure()) outlet_.say(end_.message);
   record_failure(*end_.first_failed);
 }
 
@@ -128,18 +128,16 @@ std::string Attempt::sentence() const {
                                    : fmt::format("; the other {} ranks are ended", others));
 }
 
-void Attempt::on_launcher_killed(int signal, Clock::time_point now) {
-  // Connections to agents may have broken first, as a consequence of the launcher's end.
-  if (!goes_on() && !waits_for_launcher()) return;
+void Attempt::on_srun_killed(int signal, Clock::time_point now) {
+  // Connections to agents may have broken first, as a consequence of srun's end.
+  if (!goes_on() && !waits_for_step_report()) return;
   forget_failure();
-  end_for(
-      EndReason::kLauncherLost, 128 + signal,
-      fmt::format("the step's launcher was killed by {}; its ranks are ended", signal_name(signal)),
-      now);
+  end_for(EndReason::kLauncherLost, 128 + signal,
+          fmt::format("srun was killed by {}; its ranks are ended", signal_name(signal)), now);
 }
 
 void Attempt::end_unheard(int rank, Clock::time_point now) {
-  const bool is_first_in_doubt = is_in_doubt() && !waits_for_launcher();
+  const bool is_first_in_doubt = is_in_doubt() && !waits_for_step_report();
   if (!goes_on() && !is_first_in_doubt) return;
   forget_failure();
   const int code = 128 + SIGTERM;

@@ -37,17 +37,16 @@ void Attempt::record_failure(const FailedRank& failed) {
   outlet_.record(event_of(failed));
 }
 
-void Attempt::on_foreign_line(std::string_view line) {
-  const bool was_saved = container_messages_.failed_save().empty();
-  if (!container_messages_.handle_line(line) || !was_saved ||
-      container_messages_.failed_save().empty())
-    return;
+void Attempt::on_unmarked_line(std::string_view line) {
+  const bool had_failed_save = !container_messages_.failed_save().empty();
+  const bool has_news = container_messages_.handle_line(line);
+  if (!has_news || had_failed_save || container_messages_.failed_save().empty()) return;
   outlet_.say(container_messages_.failed_save());
   outlet_.record(events::Warning{.message = std::string(container_messages_.failed_save())});
 }
 
-bool Attempt::blame_container() {
-  const bool is_container = agent::blame_container(end_, container_messages_.failure());
+bool Attempt::report_container_failure() {
+  const bool is_container = blame_container(end_, container_messages_.failure());
   if (is_container) outlet_.say(end_.message);
   return is_container;
 }
@@ -146,7 +145,7 @@ void Attempt::finish_joining(Clock::time_point now) {
             "`dlrun-agent rank -- PROGRAM`?"
           : fmt::format("the step could not be launched (exit code {}){}", step_end_->code,
                         words.empty() ? "" : fmt::format(": {}", words));
-  if (!blame_container()) outlet_.say(end_.message);
+  if (!report_container_failure()) outlet_.say(end_.message);
   finish(now);
 }
 
@@ -161,8 +160,8 @@ void Attempt::finish_running(Clock::time_point now) {
   if (step_end_ && step_end_->code != 0) {
     outlet_.record(events::Warning{
         .message =
-            fmt::format("every rank ended with 0, but the step's launcher with {}{}",
-                        step_end_->code, step_end_->words.empty() ? "" : ": " + step_end_->words)});
+            fmt::format("every rank ended with 0, but the step ended with {}{}", step_end_->code,
+                        step_end_->words.empty() ? "" : ": " + step_end_->words)});
   }
   end_.reason = EndReason::kOk;
   end_.code = 0;
@@ -186,8 +185,8 @@ void Attempt::fail_unended_ranks(Clock::time_point now) {
 
 void Attempt::finish_ending(Clock::time_point now) {
   // Announces the first failure once no later report can explain it: all ranks have ended, and lead
-  // expects no report of the launcher about a lost agent.
-  if (is_in_doubt() && members_.all_ended() && (step_end_ || !waits_for_launcher())) announce();
+  // expects no report of the step about a lost agent.
+  if (is_in_doubt() && members_.all_ended() && (step_end_ || !waits_for_step_report())) announce();
   const bool lag_is_over = step_end_ && now >= step_end_->at + kConnectionsLag;
   if (step_end_ && !is_in_doubt() && (lag_is_over || !members_.has_connected())) return finish(now);
   const auto signalled_at = in<Ending>()->signalled_at;

@@ -115,7 +115,7 @@ Cause cause_of(const AttemptEnd& end, const EndFacts& facts) {
 /// the process that hangs.
 void name_suspects(AttemptEnd& end, const EndFacts& facts) {
   std::set<std::string> suspects;
-  // After the launcher's end Slurm ends the agents, so a lost agent does not make its node suspect.
+  // After srun's end Slurm ends the agents, so a lost agent does not make its node suspect.
   if (end.reason != EndReason::kLauncherLost) suspects = facts.lost_hosts;
   end.is_whole_node_silent =
       std::any_of(suspects.begin(), suspects.end(), [&](const std::string& host) {

@@ -99,10 +99,8 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
     attempt_->on_launch_failure(node, why, Clock::now());
   }
   void on_node_failure(std::string_view nodes) override;
-  void on_foreign_line(std::string_view line) override { attempt_->on_foreign_line(line); }
-  void on_launcher_killed(int signal) override {
-    attempt_->on_launcher_killed(signal, Clock::now());
-  }
+  void on_unmarked_line(std::string_view line) override { attempt_->on_unmarked_line(line); }
+  void on_srun_killed(int signal) override { attempt_->on_srun_killed(signal, Clock::now()); }
   void on_step_end(int code, std::string_view words) override {
     attempt_->on_step_end(code, words, Clock::now());
   }

@@ -135,7 +135,7 @@ void AttemptRunner::handle(const Sender& from, const to_lead::Table& table) {
 }
 
 void AttemptRunner::handle(const Sender& from, to_lead::Exit& exit) {
-  if (step_) step_->reap();  // first: if the launcher was killed, that explains the rank's end
+  if (step_) step_->reap();  // first: if srun was killed, that explains the rank's end
   attempt_->on_exit(from.rank, std::move(exit.end), from.now);
 }
 

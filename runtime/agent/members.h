@@ -12,7 +12,7 @@
 
 namespace dlrun::agent {
 
-/// One rank that has said hello, or that the launcher has reported as ended.
+/// One rank that has said hello, or that the step has reported as ended.
 struct Member {
   to_lead::Hello hello{};
   bool is_connected = false;
@@ -20,7 +20,7 @@ struct Member {
   std::chrono::steady_clock::time_point heard{};  ///< when its last message arrived
 };
 
-/// The end of a task that the launcher reported.
+/// The end of a task that the step reported.
 struct TaskEnd {
   std::string host;
   RankEnd end;

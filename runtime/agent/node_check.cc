@@ -125,10 +125,10 @@ std::vector<std::string> node_problems(const NodeChecks& checks, const Env& env,
   return problems;
 }
 
-std::optional<std::string> clock_problem(milliseconds here, milliseconds leader) {
-  const auto ahead = here - leader;
+std::optional<std::string> clock_problem(milliseconds node, milliseconds lead) {
+  const auto ahead = node - lead;
   if (std::chrono::abs(ahead) <= kClockLimit) return std::nullopt;
-  return fmt::format("clock: {:.1f} s {} the leader's",
+  return fmt::format("clock: {:.1f} s {} lead's",
                      static_cast<double>(std::chrono::abs(ahead).count()) / 1000,
                      ahead.count() > 0 ? "ahead of" : "behind");
 }

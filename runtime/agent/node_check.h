@@ -25,7 +25,7 @@ struct NodeChecks {
   std::string collective{};
 
   /// Returns true if there is a check to run before the hello.
-  [[nodiscard]] bool any() const { return gpu || disk || clock; }
+  [[nodiscard]] bool has_check_before_hello() const { return gpu || disk || clock; }
   /// Parses "gpu,disk,clock,nccl" in any order. Fails with kUsage for an unknown check, and if both
   /// nccl and gloo are given.
   [[nodiscard]] static Result<NodeChecks> parse(std::string_view words);
@@ -46,9 +46,10 @@ struct NodeChecks {
 /// Writes and removes a file of four MiB in folder. Returns the reason if that fails: "disk: ...".
 [[nodiscard]] std::optional<std::string> disk_problem(const std::string& folder);
 
-/// Returns a problem if the two Unix times differ by more than five seconds. A larger difference
-/// makes files look newer than they are, and makes certificates and tokens invalid.
-[[nodiscard]] std::optional<std::string> clock_problem(std::chrono::milliseconds here,
-                                                       std::chrono::milliseconds leader);
+/// Returns a problem if the Unix times of this node and of lead differ by more than five seconds. A
+/// larger difference makes files look newer than they are, and makes certificates and tokens
+/// invalid.
+[[nodiscard]] std::optional<std::string> clock_problem(std::chrono::milliseconds node,
+                                                       std::chrono::milliseconds lead);
 
 }  // namespace dlrun::agent

@@ -62,7 +62,8 @@ std::size_t read_little_endian(std::string_view bytes) {
   return value;
 }
 
-// Each MAC begins with a label for its purpose, so that it is not valid for another purpose.
+// The input of each MAC and key of the handshake begins with a label for its purpose, so that the
+// result is not valid for another purpose.
 Mac rank_proof(const Key& secret, const Nonce& lead, const Nonce& rank, std::string_view claim) {
   return keyed(secret, {"dlrun rank proof", view(lead), view(rank), claim});
 }

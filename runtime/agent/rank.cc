@@ -79,7 +79,8 @@ void RankRunner::send(const MessageToLead& message) {
 
 std::optional<int> RankRunner::join_lead() {
   restore_tmpdir();
-  if (options_.checks.any()) node_problems_ = node_problems(options_.checks, env_, world_);
+  if (options_.checks.has_check_before_hello())
+    node_problems_ = node_problems(options_.checks, env_, world_);
   const bool is_checked = options_.checks.disk && tmpdir_problem_;
   if (is_checked && world_.local_rank == 0) node_problems_.push_back(*tmpdir_problem_);
   if (const auto joined = say_hello(); !joined) {

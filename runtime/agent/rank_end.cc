@@ -38,7 +38,7 @@ void RankRunner::take_signals() {
     const bool came_by_guard = signal == passed_on_signal();
     const int original = came_by_guard ? info.ssi_int : signal;
     if (state_.on_signal(original, came_by_guard, Clock::now()))
-      log_info("got a signal", {{"signal", original}, {"from_launcher", came_by_guard}});
+      log_info("got a signal", {{"signal", original}, {"by_guard", came_by_guard}});
   }
 }
 

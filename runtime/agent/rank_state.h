@@ -104,7 +104,7 @@ class RankState {
   }
   /// Notes that the connection to lead is closed. Ends the program. is_exiting: see on_end().
   void on_lead_closed(std::string_view why, bool is_exiting, Clock::time_point now);
-  /// Handles the death of the guard: for the launcher, the task has ended. Kills all processes.
+  /// Handles the death of the guard: for srun, the task has ended. Kills all processes.
   void on_guard_gone(Clock::time_point now);
   /// Handles the program's end. code: 128 + signal if a signal ended it.
   void on_program_end(int code, int signal, Clock::time_point now);

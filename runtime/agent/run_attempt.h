@@ -40,7 +40,7 @@ struct AttemptContext {
   std::function<void(const AttemptEnd&)> on_early_end;
 };
 
-/// Starts the step and leads it to its end. Returns once the step has ended, or its launcher was
+/// Starts the step and leads it to its end. Returns once the step has ended, or srun was
 /// killed. Ends with kExitRunTaken if a later attempt has superseded this one.
 [[nodiscard]] Result<AttemptEnd> run_attempt(const AttemptContext& context);
 

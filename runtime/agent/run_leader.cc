@@ -46,8 +46,8 @@ constexpr milliseconds kSurroundingsLimit{3000};
 /// Time for Slurm to report that a silent node is down (SlurmdTimeout: five minutes).
 constexpr seconds kVerdictLimit{330};
 constexpr seconds kAskSlurmAgain{2};
-constexpr milliseconds kLauncherEnd{1000};  ///< from SIGKILL to the end of srun's helper process
-constexpr seconds kDiskFullLimit{60};       ///< time for a full disk to have room again
+constexpr milliseconds kSrunHelperEnd{1000};  ///< from SIGKILL to the end of srun's helper process
+constexpr seconds kDiskFullLimit{60};         ///< time for a full disk to have room again
 constexpr milliseconds kDiskTriedEvery{500};
 /// Time to wait for Slurm's signal after Slurm refused lead's requeue. Slurm refuses it while it
 /// already requeues the job.
@@ -295,7 +295,7 @@ std::vector<std::string> RunLeader::ask_for_bad_nodes(AttemptEnd& end) {
        ;) {
     const auto bad = controller_->bad_nodes(suspects);
     if (bad && !bad->empty()) return *bad;
-    if (!bad && end.is_whole_node_silent) end_cut_off_launcher();
+    if (!bad && end.is_whole_node_silent) end_cut_off_srun();
     if (Clock::now() >= until || has_later_attempt()) return {};
     if (const auto signal = signal_within(outputs_.signal_fd, kAskSlurmAgain)) {
       end.is_cancelled = true;
@@ -305,10 +305,10 @@ std::vector<std::string> RunLeader::ask_for_bad_nodes(AttemptEnd& end) {
   }
 }
 
-void RunLeader::end_cut_off_launcher() const {
+void RunLeader::end_cut_off_srun() const {
   for (const pid_t pid : descendants(bystander_)) {
     ::kill(pid, SIGKILL);
-    std::ignore = ends_within(pid, kLauncherEnd);
+    std::ignore = ends_within(pid, kSrunHelperEnd);
   }
 }
 

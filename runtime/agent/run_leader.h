@@ -87,7 +87,7 @@ class RunLeader {
   /// Kills the processes that srun has left behind while the controller cannot be reached. srun's
   /// helper process would cancel the step as soon as it reaches the controller again. By then the
   /// job may run on other nodes, where its new step has the same number and would be cancelled.
-  void end_cut_off_launcher() const;
+  void end_cut_off_srun() const;
   [[nodiscard]] Next where_to(Cause cause, const std::vector<std::string>& bad_nodes);
   /// Changes the command to run on these nodes only, at most RetryOptions::step_nodes of them.
   void step_on(std::vector<std::string> nodes);

@@ -40,8 +40,8 @@ struct LaunchFailure {
 };
 [[nodiscard]] std::optional<LaunchFailure> parse_launch_failure(std::string_view line);
 
-/// Returns true if srun could not start a step because Slurm is ending the job: "srun: error: Unable
-/// to create step for job 8: Job/step already completing or completed".
+/// Returns true if srun could not start a step because Slurm is ending the job: "srun: error:
+/// Unable to create step for job 8: Job/step already completing or completed".
 [[nodiscard]] bool reports_ending_job(std::string_view message);
 
 /// Returns the reason of a cancelled step: "TIME LIMIT" of "slurmstepd-n1: error: *** STEP 73.0 ON

@@ -1,5 +1,5 @@
-// Two launchers: SrunStep runs srun and parses its standard error, LocalStep starts the agents of
-// all ranks as child processes.
+// Two kinds of steps: SrunStep runs srun and parses its standard error, LocalStep starts the agents
+// of all ranks as child processes.
 #include "runtime/agent/step.h"
 
 #include <fcntl.h>
@@ -70,7 +70,7 @@ class SrunStep final : public Step {
     std::string words;
     for (const auto& line : words_) words += (words.empty() ? "" : "; ") + line;
     const auto ended = ended_of(status);
-    if (ended.signal != 0 && !is_stopped_) context_.handler.on_launcher_killed(ended.signal);
+    if (ended.signal != 0 && !is_stopped_) context_.handler.on_srun_killed(ended.signal);
     context_.handler.on_step_end(ended.code, words);
   }
 
@@ -104,7 +104,7 @@ class SrunStep final : public Step {
     if (const auto nodes = parse_node_failure(line)) context_.handler.on_node_failure(*nodes);
     if (const auto failure = parse_launch_failure(line))
       context_.handler.on_launch_failure(failure->node, failure->why);
-    context_.handler.on_foreign_line(line);
+    context_.handler.on_unmarked_line(line);
     if (!line.starts_with("srun: ")) return;
     words_.push_back(printable(line.substr(0, kWordsLimitBytes)));
     if (words_.size() > kWordsLimitLines) words_.pop_front();

@@ -1,6 +1,6 @@
 #pragma once
-// A step: the launcher that starts the ranks of one attempt. The launcher is srun, or lead itself
-// for a run on this machine. One thread, on lead's event loop.
+// A step starts the agents of one attempt's ranks and reports how they end: with srun, or as child
+// processes of lead for a run on this machine. One thread, on lead's event loop.
 
 #include <sys/types.h>
 
@@ -23,7 +23,7 @@ namespace dlrun::agent {
 class StepHandler {
  public:
   virtual ~StepHandler() = default;
-  /// Called when the launcher reports the end of a task. host is empty if it is this machine.
+  /// Called when the end of a task is known. host is empty if it is this machine.
   virtual void on_task_end(int rank, std::string_view host, int code, int signal) = 0;
   /// Called when Slurm ends the step and names a reason: "TIME LIMIT", "PREEMPTION".
   virtual void on_cancelled(std::string_view reason) = 0;
@@ -33,12 +33,13 @@ class StepHandler {
   virtual void on_launch_failure(std::string_view node, std::string_view why) = 0;
   /// Called when srun reports that nodes of the step have failed. nodes is a node list.
   virtual void on_node_failure(std::string_view nodes) = 0;
-  /// Called with each line that no rank's program printed, such as an error of the container tool.
-  virtual void on_foreign_line(std::string_view line) = 0;
-  /// Called when a signal that stop() did not send ended the launcher.
-  virtual void on_launcher_killed(int signal) = 0;
-  /// Called once srun has ended, or once no process of a local step is left. words: messages of the
-  /// launcher.
+  /// Called with each line without a mark. No rank's program printed it: it is an error of the
+  /// container tool, for example.
+  virtual void on_unmarked_line(std::string_view line) = 0;
+  /// Called when a signal that stop() did not send ended srun.
+  virtual void on_srun_killed(int signal) = 0;
+  /// Called once srun has ended, or once no process of a local step is left. words: messages of
+  /// srun.
   virtual void on_step_end(int code, std::string_view words) = 0;
 };
 

@@ -34,7 +34,7 @@ struct Reply {
 };
 
 Result<Reply> parse_reply(std::string_view line) {
-  const auto json = parse_json<nlohmann::json>(line, limits_of_trees());
+  const auto json = parse_json<nlohmann::json>(line, limits_for_sorted_objects());
   if (!json.is_object() || !json.contains("ok") || !json["ok"].is_boolean()) {
     return fail(Errc::kInternal, "store: the agent answered '{}', expected an object with \"ok\"",
                 printable(line.substr(0, 200)));
@@ -161,7 +161,7 @@ Result<std::string> AgentStore::get(std::string_view key, milliseconds wait) {
 }
 
 Result<> AgentStore::report_progress(std::string_view json_object) {
-  auto request = parse_json<nlohmann::json>(json_object, limits_of_trees());
+  auto request = parse_json<nlohmann::json>(json_object, limits_for_sorted_objects());
   if (!request.is_object()) {
     return fail(Errc::kInvalid, "store: progress is not a JSON object: {}",
                 printable(json_object.substr(0, 200)));

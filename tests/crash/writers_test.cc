@@ -288,7 +288,7 @@ TEST_CASE(
     "crash: the end that is recorded for a run without a lead remains after success is reported") {
   check_writer({[](const fs::path& folder) { fs::create_directory(folder / "run"); },
                 [](const fs::path& folder, LazyDisk& disk) -> Result<> {
-                  const auto ended = write_lost_end(folder / "run", 1, "the leader is gone");
+                  const auto ended = write_lost_end(folder / "run", 1, "lead is gone");
                   if (!ended) return tl::unexpected(ended.error());
                   disk.mark("ended");
                   return {};

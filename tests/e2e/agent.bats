@@ -125,10 +125,10 @@ stop() {
         lead_job '' '' "$dir/counter" "$dir"
         wait_until 30 all_are_up
         scontrol update job="$job" EndTime="$(date -d '+1 second' +%FT%T)"
-        keep_on "$tracker"
+        save_dir_of "$tracker"
     done
     for tracker in cgroup linuxproc; do
-        again_on "$tracker"
+        return_to "$tracker"
         wait_until 100 has_event ended # slurmctld looks at time limits every half minute.
         message='the job reached its time limit (resources.time); ended by SIGTERM'
         [[ $(event ended) == *'"state":"timeout"'*"$message"* ]]

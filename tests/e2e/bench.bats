@@ -23,7 +23,7 @@ has_no_job() { [[ -z $(squeue -h -n "$1") ]]; }
         (.bytes / .us / 1000 - .algbw_gb_s | fabs) <= 0.01 * .algbw_gb_s + 1e-6] | all' \
         <<<"$output"
     [ "$(jq -r '.left_out[].backend' <<<"$output")" = nccl ]
-    [[ $stderr == *"nccl with 2 workers is left out: "* ]]
+    [[ $stderr == *"nccl with 2 ranks is left out: "* ]]
     [ "$(grep -c '<polyline' "$dir/out.svg")" -eq 6 ]
 }
 
@@ -32,7 +32,7 @@ has_no_job() { [[ -z $(squeue -h -n "$1") ]]; }
         --operation all_gather
     echo "$output$stderr"
     [ "$status" -eq 0 ]
-    [[ ${lines[0]} == *WORKERS*SIZE*"shm us"*algbw*busbw ]]
+    [[ ${lines[0]} == *RANKS*SIZE*"shm us"*algbw*busbw ]]
     [[ $output == *"bus bandwidth at 1 KiB, GB/s"* ]]
     run ! pgrep -u "$DLRUN_TESTBED_USER" -f 'dlrun-trainer collectives'
 }

@@ -65,7 +65,7 @@ killed() {
     killed agent 'trap "" TERM; sleep 300; sleep 300'
 }
 
-@test "kill -9 of the leader: no rank outlives its lease" {
+@test "kill -9 of lead: no rank outlives its lease" {
     for tracker in cgroup linuxproc; do
         on "$tracker"
         eight 'trap "" TERM; sleep 300; sleep 300'

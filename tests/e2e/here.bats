@@ -77,7 +77,7 @@ key() { dl status last --json | jq -r "$1"; }
     [ "$(key .state)" = cancelled ]
 }
 
-@test "run and status report a killed leader in the same words, and the record has one end" {
+@test "run and status report a killed lead in the same words, and the record has one end" {
     dl run hello.yaml \
         --set "launch.command=[bash, -c, 'touch $dir/up; while :; do sleep 0.2; done']" \
         >"$BATS_TEST_TMPDIR/out" 2>&1 &
@@ -87,9 +87,9 @@ key() { dl status last --json | jq -r "$1"; }
     code=0
     wait "$runner" || code=$?
     [ "$code" -eq 5 ]
-    grep -q 'failed: the leader was ended by SIGKILL without a report' "$BATS_TEST_TMPDIR/out"
+    grep -q 'failed: lead was ended by SIGKILL without a report' "$BATS_TEST_TMPDIR/out"
     [ "$(key '[.state, .detail, (.code | tostring)] | join("|")')" \
-        = "failed|the leader was ended by SIGKILL without a report|137" ]
+        = "failed|lead was ended by SIGKILL without a report|137" ]
     [[ $(grep -c '"event":"ended"' "$(key .path)/events.jsonl") == 1 ]]
 }
 

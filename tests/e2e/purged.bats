@@ -65,7 +65,7 @@ state_and_code() {
     # shellcheck disable=SC2317 # called by wait_until
     has_leader() { dl status lost --json | jq -e '.attempt == 0'; }
     wait_until 60 has_leader
-    # The leader is killed, so that no process can write an end.
+    # Lead is killed, so that no process can write an end.
     kill -KILL "$(jq -r 'select(.event == "claimed").pid' \
         "$(dl status lost --json | jq -r .path)/events.jsonl")"
     as_user touch "$dir/go"

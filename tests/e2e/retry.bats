@@ -98,10 +98,10 @@ YAML
         submit "$tracker"
         wait_until 30 test -e "$dir/starts-a" -a -e "$dir/starts-b"
         as_user scancel --batch -s USR1 "$(json "${id[$tracker]}" | jq -r '.job | split("_")[0]')_0"
-        keep_on "$tracker"
+        save_dir_of "$tracker"
     done
     for tracker in cgroup linuxproc; do
-        again_on "$tracker"
+        return_to "$tracker"
         job=$(json "${id[$tracker]}" | jq -r '.job | split("_")[0]')
         wait_until 60 is_state completed "${id[$tracker]}/0"
         [ "$(restarts "${id[$tracker]}/0")" = timeout ]
@@ -164,10 +164,10 @@ YAML
         low preempt "$tracker" "$([[ $tracker == cgroup ]] || echo exit 0)"
         low preempt-now "$tracker" ''
         as_user sbatch -N4 --exclusive -t 1 -o /dev/null --wrap 'sleep 1'
-        keep_on "$tracker"
+        save_dir_of "$tracker"
     done
     for tracker in cgroup linuxproc; do
-        again_on "$tracker"
+        return_to "$tracker"
         for partition in preempt preempt-now; do
             run=${id[$tracker-$partition]}
             wait_until 90 is_state completed "$run"
@@ -248,10 +248,10 @@ has_lost_one() { [[ -n $(event attempt_end "$(run_dir "$1")") ]]; }
         done
         [[ $(dl cancel "${id[$tracker-gone]}") == *": cancelled job "* ]]
         as_user touch "$dir/go"
-        keep_on "$tracker"
+        save_dir_of "$tracker"
     done
     for tracker in cgroup linuxproc; do
-        again_on "$tracker"
+        return_to "$tracker"
         for name in taken queued; do
             wait_until 60 is_state completed "${id[$tracker-$name]}"
             [ "$(ends_of "${id[$tracker-$name]}")" = "1 completed 0" ]
@@ -293,7 +293,7 @@ YAML
     # belongs to the job, although SLURM_JOB_NODELIST names it.
     lasting shrink 'nodes: "2-4", tasks_per_node: 2' 'retry: {max: 2, on: [node_failure]}' : 8 3
     lasting fixed 'nodes: 2' 'retry: {max: 1, on: [node_failure]}' : 2
-    # This run loses its only node, with its leader. The second attempt gets the lock only after the
+    # This run loses its only node, with lead. The second attempt gets the lock only after the
     # first attempt's rank, which Slurm believes dead, has ended.
     lasting alone 'nodes: 1, exclude: n1' 'retry: {max: 1, on: [node_failure]}' \
         'exec 9>lock; flock -w 30 9 || exit 1' 1
@@ -304,7 +304,7 @@ YAML
     lost=$(cut -d' ' -f6 "$dir/alone")
     # On the other testbed a node is cut off, and the run hangs before Slurm notices. The run must
     # restart once, not once for the hang and once more for the node.
-    keep_on cgroup
+    save_dir_of cgroup
     on linuxproc
     # shellcheck disable=SC2016 # not expanded by the test
     lasting cut 'nodes: 2' $'retry: {max: 3, on: [node_failure, hang]}\nhealth: {hang_after: 2}' \
@@ -312,8 +312,8 @@ YAML
     cut=$(grep '^0 1 ' "$dir/cut" | cut -d' ' -f6)
     as_user touch "$dir/cut-off"
     "$testbed/fault" unplug "$cut"
-    keep_on linuxproc
-    again_on cgroup
+    save_dir_of linuxproc
+    return_to cgroup
     for run in shrink fixed; do
         grep -q "on $lost$" "$dir/$run"
         [ "$(event claimed "$(run_dir "$run")" | jq -r .host)" = n1 ]
@@ -346,7 +346,7 @@ YAML
     [ "$(cut -d' ' -f1 "$dir/frozen" | xargs)" = "0 1" ]
     # The second attempt ran on another node than the first.
     [ "$(cut -d' ' -f6 "$dir/frozen" | sort -u | wc -l)" -eq 2 ]
-    again_on linuxproc
+    return_to linuxproc
     wait_until 90 is_state completed cut
     "$testbed/fault" plug "$cut"
     [ "$(restarts cut)" = node_failure ]

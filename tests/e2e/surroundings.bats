@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Variables in a user's shell that would change a job: those that Slurm's commands, MPI and
-# frameworks read.
+# Tests that the variables of a user's shell that Slurm's commands, MPI and frameworks read do not
+# change a job. Also tests which programs and folders dlrun's commands use.
 # timeout: 200
 
 load helpers
@@ -18,7 +18,7 @@ launch:
 YAML
     # Each of these changes what sbatch, srun or squeue does, hides jobs from squeue, or sends a
     # rank to another run's master.
-    against=(
+    hostile_vars=(
         SBATCH_EXPORT=NONE SLURM_EXPORT_ENV=NONE SBATCH_JOB_NAME=other SBATCH_TIMELIMIT=1
         SBATCH_OPEN_MODE=truncate SBATCH_REQUEUE=1
         SLURM_CPU_BIND=map_cpu:63 SLURM_NTASKS=9 SLURM_NNODES=4 SLURM_MPI_TYPE=none
@@ -35,41 +35,41 @@ YAML
 }
 
 @test "variables that Slurm's commands read change neither the job nor dlrun's queries" {
-    run as_user env "${against[@]}" bash -c 'cd "$1" && exec dlrun submit hello.yaml --watch' \
+    run as_user env "${hostile_vars[@]}" bash -c 'cd "$1" && exec dlrun submit hello.yaml --watch' \
         - "$dir"
     echo "$output"
     [ "$status" -eq 0 ]
     for rank in 0 1 2 3; do
         [[ $output == *"rank $rank of 4 in hello: it's, /"*"bash, no no no"* ]]
     done
-    as_user env "${against[@]}" \
+    as_user env "${hostile_vars[@]}" \
         bash -c 'cd "$1" && dlrun submit hello.yaml --set "launch.command=[sleep, 100]" &&
             dlrun ls' \
         - "$dir"
     is_running() {
-        [[ $(as_user env "${against[@]}" dlrun status hello --json |
+        [[ $(as_user env "${hostile_vars[@]}" dlrun status hello --json |
             jq -r '.state + " " + .nodes') == "running n[1-2]" ]]
     }
     wait_until 30 is_running
     [[ $(scontrol show job "$(dl status hello --json | jq -r .job)") == *"TimeLimit=00:05:00"* ]]
-    # The variables also change neither attach, submit, check and doctor nor an interactive session.
-    against() {
-        as_user env "${against[@]}" bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"
+    # The variables change no other command: attach, submit, check, doctor, interactive.
+    in_hostile_shell() {
+        as_user env "${hostile_vars[@]}" bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"
     }
-    run against attach last \
+    run in_hostile_shell attach last \
         -- bash -c 'echo "beside: ${SLURM_CPU_BIND-no} ${RANK-no} ${PMI_FD-no}"' </dev/null
     echo "$output"
     [[ $status == 0 && $output == *"beside: "*" no no" && $output != *map_cpu:63* ]]
-    start=$(against submit hello.yaml --set resources.begin=now+1hour --json | jq -r .start)
+    start=$(in_hostile_shell submit hello.yaml --set resources.begin=now+1hour --json | jq -r .start)
     [[ $start == 20??-??-??T??:??:?? ]]
-    run against check hello.yaml
+    run in_hostile_shell check hello.yaml
     echo "$output"
     [ "$status" -eq 0 ]
-    run against doctor --json
+    run in_hostile_shell doctor --json
     echo "$output"
     [[ $status == 0 && $(jq -c '[.partitions[0].usable_nodes, .gpus_per_node]' <<<"$output") \
         == "$(dl doctor --json | jq -c '[.partitions[0].usable_nodes, .gpus_per_node]')" ]]
-    run against interactive hello.yaml \
+    run in_hostile_shell interactive hello.yaml \
         -- bash -c 'limit=$(squeue -h -j "$SLURM_JOB_ID" -o %l)
             echo "alone in $SLURM_JOB_NAME on $SLURM_JOB_NUM_NODES:" \
                 "$limit ${RANK-no} ${MASTER_PORT-no}"'
@@ -105,7 +105,7 @@ YAML
     [ "$(grep -c execve "$dir/calls")" -eq 1 ]
     [ "$(grep -cE 'socket|connect' "$dir/calls" || true)" -eq 0 ]
     # The script is the same with all these variables set.
-    [ "$(as_user env "${against[@]}" dlrun render "$dir/hello.yaml" --runs "$dir/runs")" \
+    [ "$(as_user env "${hostile_vars[@]}" dlrun render "$dir/hello.yaml" --runs "$dir/runs")" \
         = "$(as_user dlrun render "$dir/hello.yaml" --runs "$dir/runs")" ]
 }
 

@@ -28,10 +28,12 @@ on() {
     dir=$(fresh_dir)
 }
 
-# keep_on TRACKER, again_on TRACKER: leave a testbed while its jobs continue, and return to it later
+# save_dir_of TRACKER: remembers dir, so that the test can select the other testbed while jobs
+# continue on this one. return_to TRACKER: selects the testbed of TRACKER and its remembered dir
+# again.
 declare -gA dir_on # bats reads the file in a function, so the array must be global.
-keep_on() { dir_on[$1]=$dir; }
-again_on() {
+save_dir_of() { dir_on[$1]=$dir; }
+return_to() {
     on "$1"
     dir=${dir_on[$1]}
 }
@@ -43,7 +45,8 @@ teardown() {
     done
 }
 
-# The programs of eight ranks hold a lock that each of their processes inherits. The lock therefore
+# Succeeds if no process of the programs of eight ranks is alive. Each program locks a file with
+# flock, and each of its processes inherits the open file and thereby the lock. The check therefore
 # finds every process, whatever its name and session.
 none_is_alive() {
     local rank

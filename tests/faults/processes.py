@@ -19,8 +19,8 @@ class Process:
 
 @dataclass
 class Processes:
-    """The processes of one run at one moment. The keys of programs, agents and guards are ranks;
-    those of stepds (of the ranks' step) are nodes."""
+    """The processes of one run at one moment. The keys of programs, agents and guards are ranks.
+    The keys of stepds are nodes: one slurmstepd of the ranks' step runs on each node."""
 
     programs: dict[int, Process] = field(default_factory=dict)
     agents: dict[int, Process] = field(default_factory=dict)

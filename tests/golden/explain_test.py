@@ -133,7 +133,7 @@ class Explain(unittest.TestCase):
 
     def test_a_key_has_help_type_default_range_directive_and_example(self):
         text = self.dlrun("explain", "resources.tasks_per_node").stdout
-        for words in ("Ranks on each node.", "type", "whole number", "1 to 1000000",
+        for words in ("Each node has this number of ranks.", "type", "whole number", "1 to 1000000",
                       "gpus_per_node, or 1",
                       "#SBATCH --ntasks-per-node=...", "resources: {tasks_per_node: 4}"):
             self.assertIn(words, text)

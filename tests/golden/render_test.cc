@@ -95,8 +95,8 @@ TEST_CASE("the resources read back from a rendered script are those of its plan"
   }
 }
 
-/// Returns the srun commands of a script with their continuation lines. The words of an array count
-/// as one line.
+/// Returns the srun commands of a script, each with its continuation lines, or with all lines of
+/// the array that contains its words.
 std::vector<std::string> steps_of(const std::string& script) {
   std::vector<std::string> steps;
   bool is_open = false;
@@ -277,7 +277,7 @@ TEST_CASE("every refused spec gives exactly its golden diagnostics") {
   }
 }
 
-TEST_CASE("no script uses set -x, lists variables in --export, or lets srun wait for late ranks") {
+TEST_CASE("no script uses set -x, lists variables in --export, or passes --wait to srun") {
   for (const auto& file : all_specs()) {
     const std::string script = *render_script(plan_of(load(file), Target::kSlurm));
     INFO(file.string());

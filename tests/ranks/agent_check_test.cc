@@ -23,7 +23,7 @@ void put_before_check(Run& run, const std::string& script) {
   fs::permissions(trainer, fs::perms::owner_all);
 }
 
-TEST_CASE("ranks whose collective works start their programs after all have passed the check") {
+TEST_CASE("if the collective works, the programs start after all ranks have passed the check") {
   Run run;
   put_before_check(run, "touch $DLRUN_RUN/checks-$DLRUN_RANK; sleep $((DLRUN_RANK == 1))");
   run.start(3, "ls $DLRUN_RUN | grep -c checks-", {}, {"--preflight", "disk,gloo"});
@@ -48,7 +48,7 @@ TEST_CASE("a rank that does not reach the collective is named, and no program st
   CHECK(processes_of(run.run).empty());
 }
 
-TEST_CASE("a check that ends without a report counts as its own rank's failure") {
+TEST_CASE("if a rank's check ends without a report, this rank has failed the check") {
   Run run;
   put_before_check(run, "[ $DLRUN_RANK != 1 ] || exit 9; exec sleep 100");
   run.start(2, "touch $DLRUN_RUN/started", {}, {"--preflight", "gloo"});

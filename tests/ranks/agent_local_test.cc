@@ -103,7 +103,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("roles that need more ranks than the world has end the run before anything starts") {
+TEST_CASE("a run ends before anything starts if its roles leave no rank for the workers") {
   Run run;
   run.start(2, "echo started", {}, {"--env", "TF_CONFIG={tf_config}", "--roles", "ps=2"});
   CHECK(run.wait() == 64);
@@ -346,8 +346,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a program whose standard input is a terminal replaces the agent, without a pipe or a process "
-    "between") {
+    "without a lead, a program whose standard input is a terminal replaces the agent, so that no "
+    "pipe or process is between them") {
   const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
   REQUIRE(terminal >= 0);
   REQUIRE(::grantpt(terminal) == 0);
@@ -376,7 +376,7 @@ TEST_CASE(
   ::close(terminal);
 }
 
-TEST_CASE("without a lead, rank is a plain wrapper with the program's exit code") {
+TEST_CASE("without a lead, `dlrun-agent rank` only runs the program and returns its exit code") {
   Env env = Env::of_process();
   const auto finished = run_command({.argv = {kAgent, "rank", "--env", "R={rank}/{world_size}",
                                               "--", "sh", "-c", "echo $R; exit 5"},

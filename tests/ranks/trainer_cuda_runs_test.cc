@@ -1,5 +1,5 @@
-// Compares whole trainings on the GPU with the CPU, and with each other if different algorithms
-// must give the same numbers.
+// Compares whole trainings on the GPU with trainings on the CPU, and trainings on the GPU with each
+// other where different algorithms must give the same numbers.
 
 #include <algorithm>
 #include <cstdint>

@@ -153,19 +153,19 @@ TEST_CASE("if all ranks end because of one failed rank, that rank is named, with
 }
 
 TEST_CASE(
-    "if a signal ends the launcher, the launcher is the cause of the lost ranks, whichever "
-    "loss is reported first") {
+    "if a signal ends srun, its death is the cause of the lost ranks, whichever loss is reported "
+    "first") {
   Scene scene({.job_nodes = "n[1-2]"});
   scene.all_join(4);
-  SUBCASE("the launcher") {
-    scene.attempt.on_launcher_killed(SIGKILL, scene.now);
+  SUBCASE("srun") {
+    scene.attempt.on_srun_killed(SIGKILL, scene.now);
     for (const int rank : {1, 0, 2, 3})
       scene.attempt.on_lost(rank, "the connection was closed", scene.now);
   }
   SUBCASE("its ranks") {
     for (const int rank : {1, 0, 2, 3})
       scene.attempt.on_lost(rank, "the connection was closed", scene.now);
-    scene.attempt.on_launcher_killed(SIGKILL, scene.now);
+    scene.attempt.on_srun_killed(SIGKILL, scene.now);
   }
   scene.attempt.on_step_end(137, "", scene.now);
   REQUIRE(scene.attempt.is_over());
@@ -175,11 +175,11 @@ TEST_CASE(
   CHECK_FALSE(end.first_failed);
   CHECK(end.suspects.empty());  // the nodes are healthy
   CHECK(scene.notes.printed ==
-        std::vector<std::string>{"the step's launcher was killed by SIGKILL; its ranks are ended"});
+        std::vector<std::string>{"srun was killed by SIGKILL; its ranks are ended"});
 }
 
 TEST_CASE(
-    "the launcher's report gives the signal that killed a lost agent, before or after the "
+    "the step's report gives the signal that killed a lost agent, before or after the "
     "connection breaks") {
   Scene scene;
   scene.all_join(4);

@@ -98,7 +98,7 @@ TEST_CASE(
     "a rank whose container did not start fails with the container's error and is not started "
     "again") {
   Scene scene;
-  for (const auto line : kBadImage) scene.attempt.on_foreign_line(line);
+  for (const auto line : kBadImage) scene.attempt.on_unmarked_line(line);
   scene.attempt.on_task_end(0, "n1", 1, 0, scene.now);
   scene.attempt.on_step_end(1, "srun: error: n1: task 0: Exited with exit code 1", scene.now);
   scene.pass(seconds(3));
@@ -119,7 +119,7 @@ TEST_CASE(
     "after a rank has joined, its failure is its own, even if a container message came before") {
   Scene scene;
   scene.all_join(4);
-  scene.attempt.on_foreign_line("[ERROR] a program's own word");
+  scene.attempt.on_unmarked_line("[ERROR] a program's own word");
   scene.attempt.on_exit(1, {3, 0, {}}, scene.now);
   scene.pass(Attempt::kCulpritWait);
   CHECK(scene.notes.printed.back().starts_with("rank 1 on n1 exited with code 3"));
@@ -130,9 +130,9 @@ TEST_CASE(
 TEST_CASE("a container that cannot be saved causes a warning, not a failure") {
   Scene scene;
   scene.all_join(4);
-  scene.attempt.on_foreign_line(
+  scene.attempt.on_unmarked_line(
       "slurmstepd-n1: error: pyxis:     [ERROR] No such file or directory: /none/a.sqsh");
-  scene.attempt.on_foreign_line(
+  scene.attempt.on_unmarked_line(
       "slurmstepd-n1: error: pyxis: failed to export container pyxis_1.0 to /none/a.sqsh");
   CHECK(scene.notes.last("warning")["message"] ==
         "failed to export container pyxis_1.0 to /none/a.sqsh: No such file or directory: "

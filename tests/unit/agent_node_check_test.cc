@@ -98,9 +98,9 @@ TEST_CASE(
     "a clock that is more than five seconds ahead of lead's or behind it makes the node unfit") {
   CHECK_FALSE(clock_problem(milliseconds(104'000), milliseconds(100'000)).has_value());
   CHECK(clock_problem(milliseconds(137'500), milliseconds(100'000)) ==
-        "clock: 37.5 s ahead of the leader's");
+        "clock: 37.5 s ahead of lead's");
   CHECK(clock_problem(milliseconds(90'000), milliseconds(100'000)) ==
-        "clock: 10.0 s behind the leader's");
+        "clock: 10.0 s behind lead's");
 }
 
 }  // namespace

@@ -26,8 +26,8 @@ struct Heard final : StepHandler {
   void on_cancelled(std::string_view) override {}
   void on_out_of_memory() override {}
   void on_node_failure(std::string_view) override {}
-  void on_foreign_line(std::string_view) override {}
-  void on_launcher_killed(int) override {}
+  void on_unmarked_line(std::string_view) override {}
+  void on_srun_killed(int) override {}
   void on_launch_failure(std::string_view, std::string_view) override {}
   void on_step_end(int, std::string_view) override { is_over = true; }
 };

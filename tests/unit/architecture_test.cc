@@ -316,7 +316,8 @@ TEST_CASE(
       "launcher/submit/dependencies.h",  "launcher/submit/downloads.h",
       "launcher/submit/job_secrets.h",   "launcher/submit/known_bad.h",
       "launcher/submit/log_folders.h",   "launcher/submit/recording.h",
-      "launcher/submit/slurm_options.h", "launcher/submit/submit_once.h"};
+      "launcher/submit/slurm_options.h", "launcher/submit/submit_once.h",
+      "launcher/submit/sweep_settings.h"};
   std::size_t used = 0;
   for (const std::string_view folder : {"cli", "launcher"}) {
     for (const Include& include : includes_of(folder)) {

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -303,6 +305,30 @@ TEST_CASE_FIXTURE(CliFixture,
   cli.env.unset("DLRUN_LOG");
   CHECK(call({"ls", "--log-file", "/nowhere/a.log"}) == 1);
   CHECK(call({"ls", "--log-file", ""}) == 2);
+}
+
+TEST_CASE_FIXTURE(CliFixture, "container list accepts images whose names have no scheme") {
+  const auto images = folder / ".cache/dlrun/images";
+  std::filesystem::create_directories(images);
+  const std::string digest(64, 'a');
+  std::ofstream(images / (digest + ".sqsh")) << "image";
+  std::ofstream(images / "x.json") << R"({"image": "x", "digest": ")" << digest << "\"}";
+  const auto out = folder / "out";
+  std::ofstream(out).close();
+  CHECK(code_and_stderr({"container", "list"}, out.c_str()) == "0\n");
+}
+
+TEST_CASE_FIXTURE(CliFixture, "bench scaling ends with 130 after each signal that ends it") {
+  REQUIRE(write_file_atomic(folder / "x.yaml",
+                            "resources: {time: 1m}\nlaunch: {command: [\"true\"]}\n"));
+  std::filesystem::create_directory(cli.bin_dir);
+  cli.env.set("PATH", "/usr/bin:/bin");
+  for (const auto* signal : {"INT", "TERM", "HUP"}) {
+    CAPTURE(signal);
+    REQUIRE(write_file_atomic(cli.bin_dir / "dlrun",
+                              fmt::format("#!/bin/sh\nkill -{} {}\n", signal, ::getpid()), 0700));
+    CHECK(code_and_stderr({"bench", "scaling", "x.yaml", "--nodes", "1"}).starts_with("130\n"));
+  }
 }
 
 TEST_CASE("every kind of failure has one of the documented exit codes") {

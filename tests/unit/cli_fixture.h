@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -26,6 +28,13 @@ struct CliFixture {
     cli.current_dir = folder.path();
     cli.bin_dir = folder.path() / "bin";
     cli.tools = {"hash", {}};
+  }
+  /// Creates a site with its own runs folder, and selects it.
+  void choose_site() {
+    const auto sites = folder / ".config/dlrun/sites";
+    std::filesystem::create_directories(sites);
+    std::ofstream(sites / "alpine.yaml") << "help: a site\nruns_dir: ${HOME}/of-the-site\n";
+    cli.env.set("DLRUN_SITE", "alpine");
   }
   /// Runs `dlrun WORDS...` and returns its exit code.
   int call(std::vector<const char*> words) {

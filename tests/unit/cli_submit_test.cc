@@ -214,3 +214,9 @@ TEST_CASE_FIXTURE(ClusterFixture,
   }
   CHECK_FALSE(has_file("sent"));
 }
+
+TEST_CASE_FIXTURE(CliFixture, "a hand-written script is recorded in the site's runs folder") {
+  choose_site();
+  REQUIRE(write_file_atomic(folder / "job.sh", "#!/bin/sh\n#SBATCH -J own\ntrue\n"));
+  CHECK(has(code_and_stderr({"submit", "job.sh", "--dry-run"}), "/of-the-site/"));
+}

@@ -22,10 +22,10 @@ const std::vector<CollectiveFigure> kFigures{
 }  // namespace
 
 TEST_CASE(
-    "the table has a row for each number of workers and size, and a dash if a backend was not "
+    "the table has a row for each number of ranks and size, and a dash if a backend was not "
     "measured") {
   CHECK(collectives_table(kFigures).plain() ==
-        "WORKERS       SIZE     mpi us   algbw   busbw     shm us   algbw   busbw\n"
+        "  RANKS       SIZE     mpi us   algbw   busbw     shm us   algbw   busbw\n"
         "      2        8 B       0.50    0.02    0.02       0.25    0.03    0.03\n"
         "      2     16 MiB       5000    3.35    3.35       2500    6.71    6.71\n"
         "      4        8 B          -       -       -       1.00    0.01    0.01\n"
@@ -42,24 +42,24 @@ TEST_CASE(
     return bars.substr(at, bars.find('\n', at) - at);
   };
   const auto second = bars.find("bus bandwidth");
-  CHECK(count(line("2 workers  mpi", 0), "█") == 24);  // half of the largest value
-  CHECK(count(line("4 workers  shm", 0), "█") == 48);
-  CHECK(count(line("2 workers  mpi", second), "█") == 24);  // half of shm's
-  CHECK(count(line("2 workers  shm", second), "█") == 48);
+  CHECK(count(line("2 ranks  mpi", 0), "█") == 24);  // half of the largest value
+  CHECK(count(line("4 ranks  shm", 0), "█") == 48);
+  CHECK(count(line("2 ranks  mpi", second), "█") == 24);  // half of shm's
+  CHECK(count(line("2 ranks  shm", second), "█") == 48);
   CHECK(collectives_bars({}).empty());
 }
 
 TEST_CASE(
-    "the drawing has two panels for each number of workers, with a line for each backend inside "
+    "the drawing has two panels for each number of ranks, with a line for each backend inside "
     "the frame") {
   const std::string svg = collectives_svg(kFigures, "a <b> & c");
   CHECK(svg.starts_with("<svg xmlns="));
   CHECK(svg.ends_with("</svg>\n"));
   CHECK(svg.find("a &lt;b&gt; &amp; c") != std::string::npos);
-  CHECK(count(svg, "<polyline") == 6);  // two backends at 2 workers and one at 4; two panels each
-  CHECK(count(svg, "workers: time, us") == 2);
-  CHECK(count(svg, "workers: bus bandwidth, GB/s") == 2);
-  // The bandwidth of shm at 2 workers: the axis goes from 0.01 to 10, so 6.711 is at 94 % of the
+  CHECK(count(svg, "<polyline") == 6);  // two backends at 2 ranks and one at 4; two panels each
+  CHECK(count(svg, "ranks: time, us") == 2);
+  CHECK(count(svg, "ranks: bus bandwidth, GB/s") == 2);
+  // The bandwidth of shm at 2 ranks: the axis goes from 0.01 to 10, so 6.711 is at 94 % of the
   // panel's 230 units, whose top is at 58.
   CHECK(svg.find("900.0,71.3\" stroke=\"#d55e00\"") != std::string::npos);
   CHECK(svg.find("nan") == std::string::npos);

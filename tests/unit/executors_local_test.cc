@@ -59,7 +59,7 @@ TEST_CASE("a missing program is an error before anything is started") {
 
 namespace {
 
-/// Returns the environment of a leader as `dlrun run` starts it, with the run's token.
+/// Returns the environment of lead as `dlrun run` starts it, with the run's token.
 Env environment_with(const char* token) {
   Env env = Env::of_process();
   env.set("DLRUN_TOKEN", token);

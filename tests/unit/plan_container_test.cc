@@ -131,7 +131,8 @@ TEST_CASE("an interactive session under enroot creates and holds its container l
   const auto session = render_interactive(plan, {"x"}, "s", false).script;
   CHECK(has(session, "coproc dlrun_holders"));
   CHECK(has(session, "--nodelist=\"$SLURMD_NODENAME\""));
-  CHECK(has(script(plan), "${dlrun_unmade:+--container-words \"$dlrun_unmade\"}"));
+  CHECK(
+      has(script(plan), "${dlrun_container_error:+--container-error \"$dlrun_container_error\"}"));
 }
 
 }  // namespace

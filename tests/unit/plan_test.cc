@@ -267,7 +267,7 @@ TEST_CASE("a job without retry is not queued again, and lead gets no retry optio
     CHECK(word_of(plan.directives, "--requeue").empty());
     CHECK(plan.lead_options.empty());
   }
-  // The leader must still know that USR1 announces the time limit, because a program that exits on
+  // Lead must still know that USR1 announces the time limit, because a program that exits on
   // USR1 may not be finished.
   const auto plan =
       planned("resources: {time: 1h}\nlaunch: {command: [x]}\ncheckpoint: {signal_before: 2m}\n");

@@ -274,8 +274,8 @@ TEST_CASE("curves and bands are interrupted between attempts") {
 }
 
 TEST_CASE(
-    "the page of a restarted run has the reasons and a legend, and does not call the last event of "
-    "a running attempt an end") {
+    "the page of a restarted run has the reasons of its restarts and a legend, and shows its time "
+    "up to the last event while an attempt is running") {
   const TemporaryDirectory folder;
   write(folder / "events.jsonl",
         event_line(0, "claimed", {{"job", "1"}}) +
@@ -381,14 +381,14 @@ TEST_CASE(
   const char* const accuracy[] = {"0.5", "", "0.9", "0.75"};
   for (std::size_t at = 0; at < reports.size(); ++at) {
     reports[at].label = fmt::format("{}  train.lr={}", at, at);
-    reports[at].place = std::to_string(at);
+    reports[at].short_label = std::to_string(at);
     reports[at].keys = {{"train.lr", std::to_string(at)}};
     if (*accuracy[at] != 0)
       reports[at].result = {{"seconds", "1"}, {"test_accuracy", accuracy[at]}};
   }
   sort_best_first(reports);
   std::string order;
-  for (const RunReport& report : reports) order += report.place;
+  for (const RunReport& report : reports) order += report.short_label;
   CHECK(order == "2301");
   const std::string page = comparison_page(reports, "Sweep", "now");
   const auto column = [&](std::string_view title) {
@@ -402,7 +402,7 @@ TEST_CASE(
   for (RunReport& report : reports)
     report.result = {{"test_loss", fmt::format("{}", report.result.empty() ? 0.1 : 0.2)}};
   sort_best_first(reports);
-  CHECK(reports.front().place == "1");  // the smallest loss is first
+  CHECK(reports.front().short_label == "1");  // the smallest loss is first
 }
 
 TEST_CASE(

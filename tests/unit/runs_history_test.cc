@@ -182,7 +182,7 @@ TEST_CASE("conspicuous ranks are marked and come first: silent, slow, idle, larg
   CHECK(order == std::vector<std::int64_t>{3, 9, 7, 2, 1, 4, 0, 5});
   CHECK(ranks->outliers_first()[0]->mark == RankMark::kSilent);
   CHECK(ranks->outliers_first()[4]->mark == RankMark::kIdle);
-  CHECK(ranks->outliers_first()[5]->mark == RankMark::kLarge);
+  CHECK(ranks->outliers_first()[5]->mark == RankMark::kMuchMemory);
 }
 
 TEST_CASE("of a busy and an idle rank only the idle one is marked") {

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A run on this machine with the given leader; its record has a claim.
+/// A run on this machine with the given lead; its record has a claim.
 struct LocalRun {
   TemporaryDirectory folder;
   std::filesystem::path events = folder.path() / "events.jsonl";
@@ -49,10 +49,9 @@ std::string gone() {
 
 }  // namespace
 
-TEST_CASE(
-    "if a leader ended without a record, the first command that notices it writes the end once") {
+TEST_CASE("if lead ended without a record, the first command that notices it writes the end once") {
   const LocalRun run(gone());
-  run.append_text("{\"event\":\"prog");  // the leader was killed while it wrote
+  run.append_text("{\"event\":\"prog");  // lead was killed while it wrote
   CHECK(run.status().state == RunState::kFailed);
   const std::string written = run.text();
   const auto lines = parse_checked_lines(written);
@@ -60,11 +59,11 @@ TEST_CASE(
   CHECK_FALSE(lines.has_torn_tail);
   const RunStatus again = run.status();
   CHECK(again.state == RunState::kFailed);
-  CHECK(again.detail == "its leader ended without recording an end");
+  CHECK(again.detail == "lead ended without recording an end");
   CHECK(run.text() == written);
 }
 
-TEST_CASE("an end that the leader wrote is kept, and no end is written for a living leader") {
+TEST_CASE("an end that lead wrote is kept, and no end is written for a living lead") {
   const LocalRun ended(gone());
   ended.append({{"event", "ended"},
                 {"attempt", 0},

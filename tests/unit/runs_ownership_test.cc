@@ -1,5 +1,6 @@
-// Tests runs of another user. Only root can give files to another user; without root these tests do
-// nothing and say so. tests/e2e/foreign_runs.bats uses two real users.
+// Tests how dlrun treats a run that belongs to another user. Only root can give files to another
+// user; without root these tests do nothing and say so. tests/e2e/foreign_runs.bats uses two real
+// users.
 
 #include <arpa/inet.h>
 #include <poll.h>
@@ -185,7 +186,8 @@ TEST_CASE_FIXTURE(Fixture,
   const auto resolve = [&](std::string_view text) { return resolve_run(text, index, runs); };
   for (const char* name : {"mnist", "last", "mnist-2026", "42"}) CHECK(resolve(name)->path == own);
   CHECK_FALSE(resolve("43").has_value());
-  const auto bare = resolve(foreign.filename().string());  // this folder is in the current folder
+  const auto bare =
+      resolve(foreign.filename().string());  // the name of a folder in the current folder
   REQUIRE_FALSE(bare.has_value());
   CHECK(bare.error().message.find("of user nobody") != std::string::npos);
   CHECK(resolve("./" + foreign.filename().string())->path == foreign);
@@ -279,7 +281,8 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK_FALSE(KnownServers().find({"unix:/run/one", ""}).has_value());
 }
 
-TEST_CASE_FIXTURE(Fixture, "no end is written into another user's run on this machine") {
+TEST_CASE_FIXTURE(Fixture,
+                  "dlrun writes no end into a local run of another user whose process is gone") {
   NEEDS_ROOT();
   const auto run = runs / "here";
   Submission submission;

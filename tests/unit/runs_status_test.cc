@@ -149,7 +149,7 @@ TEST_CASE("the job of a hand-written script's run is read from its claim") {
   CHECK(job->cluster.empty());
 }
 
-TEST_CASE("the name and log of a hand-written script's run are read from the leader's files") {
+TEST_CASE("the name and log of a hand-written script's run are read from lead's files") {
   TemporaryDirectory folder;
   const auto run = folder.path() / "hello-4";
   REQUIRE(make_private_directories(run).has_value());

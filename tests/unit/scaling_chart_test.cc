@@ -84,7 +84,7 @@ TEST_CASE("the table marks modelled numbers, and gives the reason for their rang
   CHECK(text.find("    1      2        20k      1.00       100 %  one\n") != std::string::npos);
   CHECK(text.find("    2      4        30k      1.50        75 %  two\n") != std::string::npos);
   CHECK(text.find("modelled, not measured: n ranks take for a step ") != std::string::npos);
-  CHECK(text.find("cannot separate latency from transfer") != std::string::npos);
+  CHECK(text.find("latency and transfer time cannot be told apart") != std::string::npos);
   CHECK(text.find("RANKS  SAMPLES/S, MODELLED") != std::string::npos);
   const std::string bars = scaling_bars(figures, modelled).plain();
   CHECK(count(bars, "░") > 0);

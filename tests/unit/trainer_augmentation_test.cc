@@ -88,7 +88,7 @@ TEST_CASE("the text of an augmentation is parsed and printed back, and wrong tex
   CHECK(parse_augmentation("flop").error().message ==
         "expected none, or flip, rotate and shift [PIXELS], got 'flop'");
   CHECK(parse_augmentation("shift 0").error().message ==
-        "expected 'shift' with at most a number of pixels from 1 to 1024, got 'shift 0'");
+        "expected 'shift', or 'shift N' with N from 1 to 1024, got 'shift 0'");
   CHECK_FALSE(parse_augmentation("").has_value());
 }
 

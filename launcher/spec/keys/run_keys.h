@@ -28,22 +28,22 @@ inline constexpr KeyRow kRunKeys[] = {
    .help = "With true the next attempt avoids nodes that failed or whose rank hung.",
    .fallback = "false", .example = "true"},
   {.path = "retry.no_progress", FIELD(retry.no_progress), .min = 1, .max = 1000,
-   .help = "The run ends after this number of attempts in a row that got no further than the best "
-           "attempt before them. The trainer reports its steps, and any program can report them "
-           "through $DLRUN_PROGRESS. If a program never reports a step, only attempts that ended "
-           "before the program started count.",
+   .help = "The run ends after this number of attempts in a row of which none reached a later step "
+           "than an attempt before. The trainer reports its steps, and any program can report "
+           "them through $DLRUN_PROGRESS. If a program never reports a step, only attempts that "
+           "ended before the program started count.",
    .fallback = "3", .example = "2"},
   {.path = "health.preflight", FIELD(health.preflight), .format = Format::kChoice,
    .choices = "gpu nccl gloo disk clock",
    .help = "These checks examine every node before any program starts. dlrun names a node that "
-           "fails, and retry.on treats the failure as a node_failure. If all of several nodes fail "
-           "for the same reason, the run ends with code 80 and does not restart. gpu: "
-           "nvidia-smi lists every GPU that the rank sees, without uncorrected memory errors. "
-           "disk: the run's folder, $TMPDIR and /dev/shm accept a file. clock: the clock is within "
-           "five seconds of the first node's clock. nccl: all ranks together, each on its "
-           "GPU, all-reduce four MiB over NCCL within a minute with correct sums; dlrun names a "
-           "rank that does not arrive, and its node. gloo: the same check with CPUs and the "
-           "network only. `dlrun bench collectives` measures the speed of collectives.",
+           "fails; its failure counts as node_failure in retry.on. If the job has several nodes "
+           "and all fail for the same reason, the run ends with code 80 and does not restart. "
+           "gpu: nvidia-smi lists every GPU that the rank sees, without uncorrected memory "
+           "errors. disk: the run's folder, $TMPDIR and /dev/shm accept a file. clock: the clock "
+           "is within five seconds of the first node's clock. nccl: all ranks together, each on "
+           "its GPU, all-reduce four MiB over NCCL within a minute with correct sums; dlrun "
+           "names a rank that does not arrive, and its node. gloo: the same check with CPUs and "
+           "the network only. `dlrun bench collectives` measures the speed of collectives.",
    .example = "[gpu, nccl, disk, clock]"},
   {.path = "health.hang_after", FIELD(health.hang_after), .format = Format::kDuration,
    .help = "A run hangs if it shows no progress for this long. dlrun then ends it, and restarts it "

@@ -172,15 +172,16 @@ inline constexpr KeyRow kTrainKeys[] = {
    .fallback = "4", .example = "4"},
   {.path = "train.augment", FIELD(train.augment), .option = trainer("--augment"),
    .help = "The trainer changes training images at random, differently in each epoch: flip mirrors "
-           "left and right, rotate turns by 0, 90, 180 or 270 degrees (square images only), shift "
-           "[PIXELS] moves by up to 4 or this number of pixels and fills with 0. The changes "
+           "left and right, rotate turns by 0, 90, 180 or 270 degrees (square images only), "
+           "shift moves by up to 4 pixels, shift N by up to N, and both fill with 0. The changes "
            "depend on seed, epoch and sample only: they are the same for any number of ranks and "
            "after a restart. Test images stay as they are.",
    .fallback = "none", .example = "[flip, rotate, shift 8]"},
   {.path = "train.shard", FIELD(train.shard), .format = Format::kChoice,
    .choices = "sample file epoch", .option = trainer("--shard"),
    .help = "The ranks divide the samples of each epoch (sample), the files (file: each rank reads "
-           "its own partitions of dataset: arrays), or the epochs (epoch).",
+           "its own partitions of dataset: arrays), or nothing (epoch: each rank trains whole "
+           "epochs of its own).",
    .fallback = "sample", .example = "epoch"},
   {.path = "train.seed", FIELD(train.seed), .min = 0, .max = 4294967295.0,
    .option = trainer("--seed"),
@@ -237,8 +238,8 @@ inline constexpr KeyRow kTrainKeys[] = {
   {.path = "checkpoint.signal_before", FIELD(checkpoint.signal_before),
    .format = Format::kDuration,
    .help = "The program gets USR1 this long before the time limit, so that it can save a "
-           "checkpoint. With timeout in retry.on the job is then queued again. Otherwise the run "
-           "is completed if the program then exits with 0, and the run's message mentions the "
+           "checkpoint. If retry.on contains timeout, the job is queued again. If not, and the "
+           "program exits with 0, the run counts as completed, and its message mentions the "
            "signal.",
    .example = "120s"},
 };

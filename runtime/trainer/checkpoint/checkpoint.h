@@ -58,8 +58,8 @@ struct TrainingState {
   /// Number of samples of each rank (Sampler::Options) if every rank reads its own files; otherwise
   /// empty. An offset within an epoch is then valid only for the same ranks and files.
   std::vector<std::size_t> rank_samples = {};
-  /// Number of ranks that each had their own epochs (Sharding::kEpoch) and had each reached
-  /// `position`; otherwise 1.
+  /// With Sharding::kEpoch: the number of ranks, all of which had reached `position` in their own
+  /// epochs. Otherwise 1.
   std::uint64_t epoch_ranks = 1;
 };
 

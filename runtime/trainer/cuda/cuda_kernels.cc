@@ -126,7 +126,7 @@ class CudaKernels final : public Kernels<float> {
     copy_from_host(samples_.get(), samples.data(), samples.size_bytes());
     cuda::gather(data.images.get(), data.labels.get(), samples_.get(), samples.size(),
                  data.features, data.label_width, scale, x, labels, stream_);
-    launched("gather");
+    keep_launch_error("gather");
   }
 
   void gemm(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k, const float* a,
@@ -154,7 +154,7 @@ class CudaKernels final : public Kernels<float> {
     if (!done || *done) return;
     product(Transpose::kNo, Transpose::kNo, n, outputs, inputs, xw, 0, y);
     cuda::add_channel_bias(y, bias, n, outputs, with_relu, stream_);
-    launched("add_channel_bias");
+    keep_launch_error("add_channel_bias");
   }
 
   void sum_rows(const float* x, float* sums, std::size_t n, std::size_t width) override {
@@ -162,29 +162,29 @@ class CudaKernels final : public Kernels<float> {
     if (parts > partials_.size()) partials_ = Array<double>(*this, parts);
     if (partials_.data() == nullptr) return;  // allocate() has kept the error
     cuda::channel_sums(x, n, width, partials_.data(), sums, stream_);
-    launched("sum_rows");
+    keep_launch_error("sum_rows");
   }
 
   void relu(const float* x, float* y, std::size_t count) override {
     cuda::relu(x, y, count, stream_);
-    launched("relu");
+    keep_launch_error("relu");
   }
 
   void relu_backward(const float* y, const float* dy, float* dx, std::size_t count) override {
     cuda::relu_backward(y, dy, dx, count, stream_);
-    launched("relu_backward");
+    keep_launch_error("relu_backward");
   }
 
   void softmax_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n,
                              std::size_t classes, float scale, float* gradient,
                              float* totals) override {
     cuda::softmax_cross_entropy(logits, labels, n, classes, scale, gradient, totals, stream_);
-    launched("softmax_cross_entropy");
+    keep_launch_error("softmax_cross_entropy");
   }
 
   void update(const Update<float>& formula, const UpdateArrays<float>& arrays) override {
     cuda::update(formula, arrays, stream_);
-    launched("update");
+    keep_launch_error("update");
   }
 
   void zero(float* y, std::size_t count) override {
@@ -193,7 +193,7 @@ class CudaKernels final : public Kernels<float> {
 
   void add_scaled(float* y, float scale, const float* x, std::size_t count) override {
     cuda::add_scaled(y, scale, x, count, stream_);
-    launched("add_scaled");
+    keep_launch_error("add_scaled");
   }
 
   void sums_of_squares(const float* x, std::span<const TensorPart> parts, double* sums) override {
@@ -211,7 +211,7 @@ class CudaKernels final : public Kernels<float> {
     }
     copy_from_host(ranges_.get(), ranges.data(), ranges.size() * sizeof(std::size_t));
     cuda::sums_of_squares(x, ranges_.get(), parts.size(), sums_.get(), stream_);
-    launched("sums_of_squares");
+    keep_launch_error("sums_of_squares");
     copy_to_host(sums, sums_.get(), parts.size() * sizeof(double));
   }
 
@@ -247,7 +247,7 @@ class CudaKernels final : public Kernels<float> {
                                   std::size_t b_count) {
     if (!is_bfloat16()) return {a, b};
     const Operands rounded{halves_a_.rounded(a, a_count), halves_b_.rounded(b, b_count)};
-    launched("round_to_bfloat16");
+    keep_launch_error("round_to_bfloat16");
     return rounded;
   }
 
@@ -308,14 +308,14 @@ class CudaKernels final : public Kernels<float> {
     status_.keep(uploads_.copy_rows(labels, data.labels.get(), samples, data.label_width));
     cuda::gather(rows_.data(), nullptr, nullptr, samples.size(), data.features, 0, scale, x,
                  nullptr, stream_);
-    launched("gather");
+    keep_launch_error("gather");
   }
 
   template <typename Code>
   void keep(Code code, const char* what) {
     status_.keep(code, what);
   }
-  void launched(const char* what) { status_.launched(what); }
+  void keep_launch_error(const char* what) { status_.keep_launch_error(what); }
 
   int device_;
   GpuOptions options_;

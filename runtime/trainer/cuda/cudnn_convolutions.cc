@@ -224,7 +224,7 @@ struct CudnnConvolutions::Parts {
     return entries.back().get();
   }
 
-  static Result<> launched(const char* what) {
+  static Result<> launch_result(const char* what) {
     const cudaError_t code = cudaGetLastError();
     return code == cudaSuccess ? Result<>()
                                : fail(Errc::kInternal, "{}: {}", what, cudaGetErrorString(code));
@@ -233,7 +233,7 @@ struct CudnnConvolutions::Parts {
   /// Transposes `from`, [rows x columns], into `to`.
   Result<> turn(const float* from, std::size_t rows, std::size_t columns, float* to) {
     transpose(from, rows, columns, to, stream);
-    return launched("transpose");
+    return launch_result("transpose");
   }
 
   /// Calls pass(entry) in the requested number format. If pass() returns false, because cuDNN has
@@ -264,7 +264,7 @@ struct CudnnConvolutions::Parts {
                          result.room(to_count)};
     if (rounded.first == nullptr || rounded.second == nullptr || rounded.result == nullptr)
       return tl::unexpected(device.synchronise().error());
-    DLRUN_TRY(launched("round_to_bfloat16"));
+    DLRUN_TRY(launch_result("round_to_bfloat16"));
     return rounded;
   }
 
@@ -302,7 +302,7 @@ struct CudnnConvolutions::Parts {
         if (!is_rounded) return true;
         widen_bfloat16(static_cast<const std::uint16_t*>(with.result), to.numbers, to.count,
                        stream);
-        DLRUN_TRY(launched("widen_bfloat16"));
+        DLRUN_TRY(launch_result("widen_bfloat16"));
         return true;
       }
       pass.refused = done.error().message;

@@ -29,8 +29,9 @@ class DeviceStatus {
   void keep(Result<> result) {
     if (!result && first_) first_ = within(fmt::format("cuda {}", device_), result.error());
   }
-  /// Remembers a failure to launch the kernel before this call; `what` is the kernel's name.
-  void launched(std::string_view what) { keep(cudaGetLastError(), what); }
+  /// Remembers the error if the last launch of a kernel failed. Call it directly after the launch.
+  /// `what` is the name of the kernel in the message.
+  void keep_launch_error(std::string_view what) { keep(cudaGetLastError(), what); }
 
  private:
   void fail_at(std::string_view what, const char* why) {

@@ -16,8 +16,7 @@ Result<std::size_t> shift_of(std::string_view word) {
   if (pixels.empty()) return kDefaultShift;
   const auto number = parse_int(pixels);
   if (!number || *number < 1 || *number > kMostShift) {
-    return fail(Errc::kUsage,
-                "expected 'shift' with at most a number of pixels from 1 to {}, got '{}'",
+    return fail(Errc::kUsage, "expected 'shift', or 'shift N' with N from 1 to {}, got '{}'",
                 kMostShift, printable(word));
   }
   return static_cast<std::size_t>(*number);

@@ -21,7 +21,7 @@ if [[ ! -O $dlrun_agent || ! -O ${dlrun_agent%/*} ]]; then
   echo "dlrun: $dlrun_agent belongs to another user than $(id -un), so it is not started; run 'dlrun submit' to install your own copy" >&2
   exit 126
 fi
-trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name enroot-named --never-started "$?" ${dlrun_unmade:+--container-words "$dlrun_unmade"} -- "$BASH_COMMAND"' EXIT
+trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name enroot-named --never-started "$?" ${dlrun_container_error:+--container-error "$dlrun_container_error"} -- "$BASH_COMMAND"' EXIT
 
 export NVIDIA_VISIBLE_DEVICES=void        # container: GPUs
 
@@ -103,7 +103,7 @@ for ((dlrun_node = 0; dlrun_node < SLURM_JOB_NUM_NODES; dlrun_node++)); do
   read -r -u "$dlrun_made_on" dlrun_made || dlrun_made='srun ended'
   if [[ $dlrun_made != ready ]]; then
     # shellcheck disable=SC2034
-    dlrun_unmade=$dlrun_made
+    dlrun_container_error=$dlrun_made
     echo "dlrun: the container could not be made: $dlrun_made" >&2 && exit 1
   fi
 done
@@ -116,7 +116,7 @@ dlrun_step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
-  --cpus-per-task="$((dlrun_cpus > 0 ? dlrun_cpus : 1))"  # srun no longer takes it from the job
+  --cpus-per-task="$((dlrun_cpus > 0 ? dlrun_cpus : 1))"  # srun does not take it from the job since Slurm 22.05
 )
 dlrun_enter=(
   bash -c "$(declare -f enter_container); enter_container \"\$@\"" enter_container  # container.runtime

@@ -90,7 +90,7 @@ for ((dlrun_node = 0; dlrun_node < 1; dlrun_node++)); do
   read -r -u "$dlrun_made_on" dlrun_made || dlrun_made='srun ended'
   if [[ $dlrun_made != ready ]]; then
     # shellcheck disable=SC2034
-    dlrun_unmade=$dlrun_made
+    dlrun_container_error=$dlrun_made
     echo "dlrun: the container could not be made: $dlrun_made" >&2 && exit 1
   fi
 done

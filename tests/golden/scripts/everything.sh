@@ -87,7 +87,8 @@ rm -rf "$dlrun_words"
 nvidia-smi -L
 echo "$SLURM_JOB_ID"
 
-# environment.setup_node: once on every node, with as many CPUs as each of them has for the job
+# environment.setup_node: once on every node. A job may have more CPUs on one node than on
+# another; the step uses the smallest of these numbers on each node.
 dlrun_least=0
 for dlrun_cpus in ${SLURM_JOB_CPUS_PER_NODE//,/ }; do # 16(x3),8
   dlrun_cpus=${dlrun_cpus%%"("*}
