@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <ctime>
+#include <random>
 
 namespace dlrun {
 
@@ -158,10 +158,12 @@ std::string random_hex(std::size_t bytes) {
   std::size_t filled = 0;
   while (filled < bytes) {
     const ssize_t got = getrandom(random.data() + filled, bytes - filled, 0);
-    if (got > 0) {
-      filled += static_cast<std::size_t>(got);
-    } else if (errno != EINTR) {  // a sandbox forbids the call
-      std::abort();               // a token that others can guess would be worse
+    if (got > 0) filled += static_cast<std::size_t>(got);
+    if (got < 0 && errno != EINTR) {
+      // A sandbox forbids the call. random_device has further sources, and throws if all fail: a
+      // token that others can guess would be worse than no run.
+      std::random_device device;
+      for (; filled < bytes; ++filled) random[filled] = static_cast<std::uint8_t>(device());
     }
   }
   return to_hex(random);

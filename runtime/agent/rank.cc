@@ -331,12 +331,14 @@ namespace {
 
 /// Returns the fields whose values do not depend on other ranks. The others are empty.
 TemplateFields own_fields(const RankOptions& options, const Env& env, const World& world) {
-  return {.world = world,
-          .run = env.get_or("DLRUN_RUN", ""),
-          .attempt = static_cast<int>(parse_int(env.get_or("DLRUN_ATTEMPT", "0")).value_or(0)),
-          .job = env.get_or("DLRUN_JOB", env.get_or("SLURM_JOB_ID", "")),
-          .nproc_per_node = options.nproc_per_node,
-          .roles = options.roles};
+  TemplateFields fields;
+  fields.world = world;
+  fields.run = env.get_or("DLRUN_RUN", "");
+  fields.attempt = static_cast<int>(parse_int(env.get_or("DLRUN_ATTEMPT", "0")).value_or(0));
+  fields.job = env.get_or("DLRUN_JOB", env.get_or("SLURM_JOB_ID", ""));
+  fields.nproc_per_node = options.nproc_per_node;
+  fields.roles = options.roles;
+  return fields;
 }
 
 }  // namespace
@@ -394,8 +396,11 @@ int run_rank(const RankOptions& options, const Env& env) {
     auto fields = own_fields(options, env, *world);
     fields.addr = fields.master_addr = "127.0.0.1";
     // The port is free again once the program has replaced this process.
-    if (const auto held = hold_free_port()) fields.port = fields.master_port = held->port;
-    fields.table = {{fields.addr, fields.port}};
+    fields.table = {{fields.addr, 0}};
+    if (const auto held = hold_free_port()) {
+      fields.port = fields.master_port = held->port;
+      fields.table = {{fields.addr, held->port}};
+    }
     for (const auto& variable : options.templates)
       own.set(variable.name, variable.value.expand(fields));
     if (auto added = add_secrets(own, options.secrets, env.get_or("DLRUN_RUN", "")); !added)

@@ -343,13 +343,13 @@ TEST_CASE("every kind of failure has one of the documented exit codes") {
 
 TEST_CASE("the cost of a job is shown if the spec determines it") {
   Requested requested;
-  CHECK(cost(requested).empty());
+  CHECK(cost_text(requested).empty());
   requested.gpus = 8;
   requested.cpus = 80;
   requested.time_seconds = 1200;
-  CHECK(cost(requested) == "at most 2.67 GPU-hours, 26.7 core-hours");
+  CHECK(cost_text(requested) == "at most 2.67 GPU-hours, 26.7 core-hours");
   requested.gpus = 0;
-  CHECK(cost(requested) == "at most 26.7 core-hours");
+  CHECK(cost_text(requested) == "at most 26.7 core-hours");
 }
 
 TEST_CASE("tables align by visible width, and have colours only on request") {

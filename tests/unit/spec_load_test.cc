@@ -329,7 +329,7 @@ TEST_CASE("a missing or unlimited time limit, and tasks that do not fit the GPUs
   const auto unlimited =
       loaded(request("resources: {time: UNLIMITED}\nlaunch: {command: [x]}")).warnings;
   REQUIRE(unlimited.size() == 1);
-  CHECK(has(unlimited[0].message, "may never start before a maintenance"));
+  CHECK(has(unlimited[0].message, "cannot start if a maintenance is planned"));
 }
 
 TEST_CASE("the run's name defaults to the file's name, and must be a slug in both cases") {

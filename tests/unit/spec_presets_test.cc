@@ -75,7 +75,7 @@ TEST_CASE("a preset that sets a variable with which Slurm binds GPUs is refused"
   for (const char* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) {
     for (const char* section : {"env", "vars"}) {
       const auto errors = refused(own.request_for(fmt::format("{}:\n  {}: 0\n", section, name)));
-      CHECK(has(errors, fmt::format("own.yaml:2:{}: error: {}: Slurm sets it",
+      CHECK(has(errors, fmt::format("own.yaml:2:{}: error: {}: Slurm sets this variable",
                                     5 + std::string_view(name).size(), name)));
     }
   }

@@ -158,7 +158,7 @@ TEST_CASE("ranges and numbers of points are checked") {
   CHECK(has(ranges,
             "exp.yaml:8:26: error: sweep.parameters: a range has min, max and log, not 'to'"));
   CHECK(has(errors_of("sweep: {parameters: {train.lr: {min: 0.1, max: 1}}}"),
-            "exp.yaml:1:22: error: sweep.parameters: 'train.lr' has a range: sweep.random says"));
+            "exp.yaml:1:22: error: sweep.parameters: 'train.lr' has a range; set sweep.random"));
   CHECK(
       has(errors_of("sweep: {parameters: {train.lr: [1, 2]}, random: 3}"),
           "exp.yaml:1:49: error: sweep.random is 3, but sweep.parameters has only 2 combinations"));

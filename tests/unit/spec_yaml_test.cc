@@ -166,7 +166,7 @@ TEST_CASE("the limit on anchors is exact") {
 TEST_CASE("a text of 1 MiB is read, and one byte more is refused") {
   const std::string text = "a: " + std::string(kMiB - 3, 'x');
   CHECK(refusal(text).empty());
-  CHECK(refusal(text + "x").find("at most 1048576") != std::string::npos);
+  CHECK(refusal(text + "x").find("the limit is 1048576") != std::string::npos);
 }
 
 TEST_CASE("control characters in the text are refused with their line") {

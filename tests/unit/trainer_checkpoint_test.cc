@@ -199,7 +199,8 @@ TEST_CASE(
     ::setrlimit(RLIMIT_AS, &little);
     std::vector<std::string> skipped;
     const auto loaded = at(folder).load_newest(kTensors, "adam", kStates, skipped);
-    ::_exit(!loaded && loaded.error().code == Errc::kIo && has(loaded.error().message, "no memory")
+    ::_exit(!loaded && loaded.error().code == Errc::kIo &&
+                    has(loaded.error().message, "not enough memory")
                 ? 0
                 : 1);
   }
