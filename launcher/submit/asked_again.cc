@@ -8,6 +8,7 @@
 #include "launcher/runs/sweep_record.h"
 #include "launcher/submit/submit_once.h"
 #include "launcher/submit/submitting.h"
+#include "launcher/submit/sweep_settings.h"
 
 namespace dlrun {
 namespace {
