@@ -110,19 +110,17 @@ TEST_CASE("each status becomes an error that tells whether Slurm may have acted"
   const std::string refusal =
       R"({"errors": [{"error_number": 2000, "error": "Invalid partition"}]})";
   const std::string unreachable =
-      R"({"errors": [{"error": "Unable to contact slurm controller (connect failure)"
-}]
-})";
+      R"json({"errors": [{"error": "Unable to contact slurm controller (connect failure)"}]})json";
   CHECK(code(422, refusal) == Errc::kRefused);
-CHECK(code(500, refusal) == Errc::kRefused);
-CHECK(code(511, "Authentication failure") == Errc::kRefused);
-CHECK(has(client.error_of({511, ""}).message, "does not know the caller"));
-CHECK(code(401, "") == Errc::kRefused);
-CHECK(code(500, unreachable) == Errc::kUnavailable);
-CHECK(code(200, R"({"job_id": 4)") == Errc::kUnavailable);
-CHECK(code(502, "Bad Gateway") == Errc::kUnavailable);
-CHECK(code(504, refusal) == Errc::kUnavailable);
-CHECK(code(500, "<html>") == Errc::kUnavailable);
+  CHECK(code(500, refusal) == Errc::kRefused);
+  CHECK(code(511, "Authentication failure") == Errc::kRefused);
+  CHECK(has(client.error_of({511, ""}).message, "does not know the caller"));
+  CHECK(code(401, "") == Errc::kRefused);
+  CHECK(code(500, unreachable) == Errc::kUnavailable);
+  CHECK(code(200, R"({"job_id": 4)") == Errc::kUnavailable);
+  CHECK(code(502, "Bad Gateway") == Errc::kUnavailable);
+  CHECK(code(504, refusal) == Errc::kUnavailable);
+  CHECK(code(500, "<html>") == Errc::kUnavailable);
 }
 
 }  // namespace
