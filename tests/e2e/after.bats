@@ -116,7 +116,7 @@ dependency() {
         == *"waits     afterok:${jobs[0]}:${jobs[1]}"* ]]
     run dl check second.yaml --set 'after.notok=first'
     [ "$status" -eq 2 ]
-    [[ $output == *"is 2 jobs"* ]]
+    [[ $output == *"consists of 2 jobs"* ]]
     as_user touch "$dir/fail" "$dir/go"
     wait_until 60 is_state first failed
     run dl check second.yaml --set 'after.ok=first'
