@@ -27,6 +27,7 @@ _dlrun_set() {
     retry.on) words='timeout preemption node_failure hang oom failure' ;;
     health.preflight) words='gpu nccl gloo disk clock' ;;
     health.idle_gpu) words='warn end' ;;
+    sweep.stop_early.rule) words='median' ;;
     submit.via) words='sbatch slurmrestd' ;;
     resources.exclusive|environment.modules.purge|container.writable|container.mount_home|container.remap_root|container.entrypoint|launch.agent|train.cuda_graphs|retry.exclude_bad_nodes|code.snapshot) words='true false' ;;
     site) words=$(dlrun completion --list sites 2>/dev/null) ;;
@@ -38,14 +39,18 @@ _dlrun_set() {
 }
 _dlrun() {
   local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command='' i
-  local keys='name= site= base= resources.clusters= resources.partition= resources.account= resources.qos= resources.reservation= resources.nodes= resources.spare_nodes= resources.ntasks= resources.tasks_per_node= resources.cpus_per_task= resources.gpus_per_node= resources.gpus= resources.gpus_per_task= resources.cpus_per_gpu= resources.gres= resources.mem= resources.mem_per_cpu= resources.mem_per_gpu= resources.time= resources.begin= resources.constraint= resources.nodelist= resources.exclude= resources.exclusive= resources.licenses= resources.hint= resources.threads_per_core= resources.distribution= resources.output= resources.error= resources.signal= slurm. environment.modules.purge= environment.modules.use= environment.modules.load= environment.conda.module= environment.conda.name= environment.venv= environment.vars. environment.secrets= environment.setup= environment.setup_node= container.runtime= container.image= container.mounts= container.workdir= container.writable= container.mount_home= container.remap_root= container.entrypoint= container.name= container.save= launch.preset= launch.command= launch.nproc_per_node= launch.roles.chief= launch.roles.ps= launch.roles.evaluator= launch.mpi= launch.cpu_bind= launch.gpu_bind= launch.agent= launch.srun. train.data.dataset= train.data.path= train.data.download= train.data.train_samples= train.data.test_samples= train.data.patch_size= train.model= train.hidden= train.layers= train.loss= train.optimizer.name= train.optimizer.momentum= train.optimizer.weight_decay= train.optimizer.beta1= train.optimizer.beta2= train.optimizer.epsilon= train.optimizer.alpha= train.optimizer.trust= train.optimizer.state= train.compression= train.local_steps= train.local_after= train.clip_norm= train.lr= train.lr_scaling= train.lr_decay= train.lr_steps= train.lr_step_factor= train.lr_power= train.warmup_epochs= train.batch= train.micro_batch= train.epochs= train.augment= train.shard= train.seed= train.backend= train.device= train.precision= train.cuda_graphs= train.trace_steps= train.threads= checkpoint.dir= checkpoint.every= checkpoint.keep= checkpoint.signal_before= retry.max= retry.on= retry.exclude_bad_nodes= retry.no_progress= health.preflight= health.hang_after= health.idle_gpu_after= health.idle_gpu= health.known_bad.file= health.known_bad.for= after.ok= after.any= after.notok= code.snapshot= sweep.parameters= sweep.points= sweep.random= sweep.seed= sweep.max_parallel= submit.via= submit.url= submit.token_file='
+  local keys='name= site= base= resources.clusters= resources.partition= resources.account= resources.qos= resources.reservation= resources.nodes= resources.spare_nodes= resources.ntasks= resources.tasks_per_node= resources.cpus_per_task= resources.gpus_per_node= resources.gpus= resources.gpus_per_task= resources.cpus_per_gpu= resources.gres= resources.mem= resources.mem_per_cpu= resources.mem_per_gpu= resources.time= resources.begin= resources.constraint= resources.nodelist= resources.exclude= resources.exclusive= resources.licenses= resources.hint= resources.threads_per_core= resources.distribution= resources.output= resources.error= resources.signal= slurm. environment.modules.purge= environment.modules.use= environment.modules.load= environment.conda.module= environment.conda.name= environment.venv= environment.vars. environment.secrets= environment.setup= environment.setup_node= container.runtime= container.image= container.mounts= container.workdir= container.writable= container.mount_home= container.remap_root= container.entrypoint= container.name= container.save= launch.preset= launch.command= launch.nproc_per_node= launch.roles.chief= launch.roles.ps= launch.roles.evaluator= launch.mpi= launch.cpu_bind= launch.gpu_bind= launch.agent= launch.srun. train.data.dataset= train.data.path= train.data.download= train.data.train_samples= train.data.test_samples= train.data.patch_size= train.model= train.hidden= train.layers= train.loss= train.optimizer.name= train.optimizer.momentum= train.optimizer.weight_decay= train.optimizer.beta1= train.optimizer.beta2= train.optimizer.epsilon= train.optimizer.alpha= train.optimizer.trust= train.optimizer.state= train.compression= train.local_steps= train.local_after= train.clip_norm= train.lr= train.lr_scaling= train.lr_decay= train.lr_steps= train.lr_step_factor= train.lr_power= train.warmup_epochs= train.batch= train.micro_batch= train.epochs= train.augment= train.shard= train.seed= train.backend= train.device= train.precision= train.cuda_graphs= train.trace_steps= train.threads= checkpoint.dir= checkpoint.every= checkpoint.keep= checkpoint.signal_before= retry.max= retry.on= retry.exclude_bad_nodes= retry.no_progress= health.preflight= health.hang_after= health.idle_gpu_after= health.idle_gpu= health.known_bad.file= health.known_bad.for= after.ok= after.any= after.notok= code.snapshot= sweep.parameters= sweep.points= sweep.random= sweep.seed= sweep.max_parallel= sweep.pack= sweep.ask= sweep.ask_timeout= sweep.max_points= sweep.stop_early.metric= sweep.stop_early.rule= sweep.stop_early.after= submit.via= submit.url= submit.token_file='
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
-    [[ ${COMP_WORDS[i]} == --log-file ]] && { ((i++)); continue; }
+    [[ ${COMP_WORDS[i]} == @(--log-file|--host|-H) ]] && { ((i++)); continue; }
     [[ ${COMP_WORDS[i]} == -* ]] || { command=${COMP_WORDS[i]}; break; }
   done
+  if [[ -z $command && $previous == @(--host|-H) ]]; then
+    _dlrun_offer '' "$word" "$(dlrun completion --list hosts 2>/dev/null)"
+    return
+  fi
   if [[ -z $command ]]; then
-    _dlrun_offer '' "$word" 'submit render check interactive run ls status top report logs wait cancel attach forward sweep ssh-config nodes diff resubmit schema explain man site init doctor container bench completion --help --version --verbose --log-file'
+    _dlrun_offer '' "$word" 'submit render check interactive run ls status top report logs wait cancel attach forward ssh-config sweep nodes diff resubmit schema explain man site init doctor container bench completion host pull --help --version --verbose --log-file --host'
     return
   fi
   if [[ $word == '=' && ${COMP_WORDS[COMP_CWORD-2]} == --set ]]; then
@@ -72,8 +77,8 @@ _dlrun() {
     cancel) options='-h --help -v --verbose --log-file' runs=1 ;;
     attach) options='-h --help --node --dry-run -v --verbose --log-file' runs=1 ;;
     forward) options='-h --help --node --socket -v --verbose --log-file' runs=1 ;;
-    sweep) options='-h --help --sort --ascending --descending -n --limit --json -v --verbose --log-file' runs=1 ;;
     ssh-config) options='-h --help --node --connect -v --verbose --log-file' runs=1 ;;
+    sweep) options='-h --help --sort --ascending --descending -n --limit --json -v --verbose --log-file' runs=1 ;;
     nodes) options='-h --help --runs --file --forget --json -v --verbose --log-file' ;;
     diff) options='-h --help -v --verbose --log-file' runs=1 ;;
     resubmit) options='-h --help --watch --force --json -v --verbose --log-file' runs=1 ;;
@@ -86,12 +91,14 @@ _dlrun() {
     container) options='-h --help --refresh --json -v --verbose --log-file' verbs='import list' ;;
     bench) options='-h --help --nodes --local --set --runs --backends --workers --sizes --operation --svg --json -v --verbose --log-file' verbs='collectives scaling' ;;
     completion) options='-h --help --list -v --verbose --log-file' verbs='bash zsh fish' ;;
+    host) options='-h --help --json -v --verbose --log-file' words=$(dlrun completion --list hosts 2>/dev/null) verbs='check forget list login' ;;
+    pull) options='-h --help --to -v --verbose --log-file' runs=1 ;;
   esac
   for ((i++; i < COMP_CWORD; i++)); do
     [[ " $verbs " == *" ${COMP_WORDS[i]} "* ]] && verbs=''
   done
   case $command:$previous in
-    submit:--runs | submit:--log-file | render:--runs | render:-o | render:--output | render:--log-file | check:--runs | check:--log-file | interactive:--runs | interactive:--log-file | run:--runs | run:--log-file | ls:--runs | ls:--log-file | status:--log-file | top:--log-file | report:-o | report:--output | report:--log-file | logs:--log-file | wait:--log-file | cancel:--log-file | attach:--log-file | forward:--log-file | sweep:--log-file | ssh-config:--log-file | nodes:--runs | nodes:--file | nodes:--log-file | diff:--log-file | resubmit:--log-file | schema:--log-file | explain:--log-file | man:--log-file | site:--log-file | init:--venv | init:-o | init:--output | init:--log-file | doctor:--log-file | container:--log-file | bench:--runs | bench:--svg | bench:--log-file | completion:--log-file) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    submit:--runs | submit:--log-file | render:--runs | render:-o | render:--output | render:--log-file | check:--runs | check:--log-file | interactive:--runs | interactive:--log-file | run:--runs | run:--log-file | ls:--runs | ls:--log-file | status:--log-file | top:--log-file | report:-o | report:--output | report:--log-file | logs:--log-file | wait:--log-file | cancel:--log-file | attach:--log-file | forward:--log-file | ssh-config:--log-file | sweep:--log-file | nodes:--runs | nodes:--file | nodes:--log-file | diff:--log-file | resubmit:--log-file | schema:--log-file | explain:--log-file | man:--log-file | site:--log-file | init:--venv | init:-o | init:--output | init:--log-file | doctor:--log-file | container:--log-file | bench:--runs | bench:--svg | bench:--log-file | completion:--log-file | host:--log-file | pull:--to | pull:--log-file) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
     submit:--set | render:--set | check:--set | interactive:--set | run:--set | explain:--set | bench:--set)
       if [[ $word == *=* ]]; then
         _dlrun_set "${word%%=*}" "${word#*=}" "${word%%=*}="

@@ -7,7 +7,7 @@ function __dlrun_runs
 end
 
 function __dlrun_keys
-    printf '%s\n' name= site= base= resources.clusters= resources.partition= resources.account= resources.qos= resources.reservation= resources.nodes= resources.spare_nodes= resources.ntasks= resources.tasks_per_node= resources.cpus_per_task= resources.gpus_per_node= resources.gpus= resources.gpus_per_task= resources.cpus_per_gpu= resources.gres= resources.mem= resources.mem_per_cpu= resources.mem_per_gpu= resources.time= resources.begin= resources.constraint= resources.nodelist= resources.exclude= resources.exclusive= resources.licenses= resources.hint= resources.threads_per_core= resources.distribution= resources.output= resources.error= resources.signal= slurm. environment.modules.purge= environment.modules.use= environment.modules.load= environment.conda.module= environment.conda.name= environment.venv= environment.vars. environment.secrets= environment.setup= environment.setup_node= container.runtime= container.image= container.mounts= container.workdir= container.writable= container.mount_home= container.remap_root= container.entrypoint= container.name= container.save= launch.preset= launch.command= launch.nproc_per_node= launch.roles.chief= launch.roles.ps= launch.roles.evaluator= launch.mpi= launch.cpu_bind= launch.gpu_bind= launch.agent= launch.srun. train.data.dataset= train.data.path= train.data.download= train.data.train_samples= train.data.test_samples= train.data.patch_size= train.model= train.hidden= train.layers= train.loss= train.optimizer.name= train.optimizer.momentum= train.optimizer.weight_decay= train.optimizer.beta1= train.optimizer.beta2= train.optimizer.epsilon= train.optimizer.alpha= train.optimizer.trust= train.optimizer.state= train.compression= train.local_steps= train.local_after= train.clip_norm= train.lr= train.lr_scaling= train.lr_decay= train.lr_steps= train.lr_step_factor= train.lr_power= train.warmup_epochs= train.batch= train.micro_batch= train.epochs= train.augment= train.shard= train.seed= train.backend= train.device= train.precision= train.cuda_graphs= train.trace_steps= train.threads= checkpoint.dir= checkpoint.every= checkpoint.keep= checkpoint.signal_before= retry.max= retry.on= retry.exclude_bad_nodes= retry.no_progress= health.preflight= health.hang_after= health.idle_gpu_after= health.idle_gpu= health.known_bad.file= health.known_bad.for= after.ok= after.any= after.notok= code.snapshot= sweep.parameters= sweep.points= sweep.random= sweep.seed= sweep.max_parallel= submit.via= submit.url= submit.token_file=
+    printf '%s\n' name= site= base= resources.clusters= resources.partition= resources.account= resources.qos= resources.reservation= resources.nodes= resources.spare_nodes= resources.ntasks= resources.tasks_per_node= resources.cpus_per_task= resources.gpus_per_node= resources.gpus= resources.gpus_per_task= resources.cpus_per_gpu= resources.gres= resources.mem= resources.mem_per_cpu= resources.mem_per_gpu= resources.time= resources.begin= resources.constraint= resources.nodelist= resources.exclude= resources.exclusive= resources.licenses= resources.hint= resources.threads_per_core= resources.distribution= resources.output= resources.error= resources.signal= slurm. environment.modules.purge= environment.modules.use= environment.modules.load= environment.conda.module= environment.conda.name= environment.venv= environment.vars. environment.secrets= environment.setup= environment.setup_node= container.runtime= container.image= container.mounts= container.workdir= container.writable= container.mount_home= container.remap_root= container.entrypoint= container.name= container.save= launch.preset= launch.command= launch.nproc_per_node= launch.roles.chief= launch.roles.ps= launch.roles.evaluator= launch.mpi= launch.cpu_bind= launch.gpu_bind= launch.agent= launch.srun. train.data.dataset= train.data.path= train.data.download= train.data.train_samples= train.data.test_samples= train.data.patch_size= train.model= train.hidden= train.layers= train.loss= train.optimizer.name= train.optimizer.momentum= train.optimizer.weight_decay= train.optimizer.beta1= train.optimizer.beta2= train.optimizer.epsilon= train.optimizer.alpha= train.optimizer.trust= train.optimizer.state= train.compression= train.local_steps= train.local_after= train.clip_norm= train.lr= train.lr_scaling= train.lr_decay= train.lr_steps= train.lr_step_factor= train.lr_power= train.warmup_epochs= train.batch= train.micro_batch= train.epochs= train.augment= train.shard= train.seed= train.backend= train.device= train.precision= train.cuda_graphs= train.trace_steps= train.threads= checkpoint.dir= checkpoint.every= checkpoint.keep= checkpoint.signal_before= retry.max= retry.on= retry.exclude_bad_nodes= retry.no_progress= health.preflight= health.hang_after= health.idle_gpu_after= health.idle_gpu= health.known_bad.file= health.known_bad.for= after.ok= after.any= after.notok= code.snapshot= sweep.parameters= sweep.points= sweep.random= sweep.seed= sweep.max_parallel= sweep.pack= sweep.ask= sweep.ask_timeout= sweep.max_points= sweep.stop_early.metric= sweep.stop_early.rule= sweep.stop_early.after= submit.via= submit.url= submit.token_file=
 end
 
 function __dlrun_set
@@ -53,6 +53,8 @@ function __dlrun_set
             set words gpu nccl gloo disk clock
         case health.idle_gpu
             set words warn end
+        case sweep.stop_early.rule
+            set words median
         case submit.via
             set words sbatch slurmrestd
         case resources.exclusive environment.modules.purge container.writable container.mount_home container.remap_root container.entrypoint launch.agent train.cuda_graphs retry.exclude_bad_nodes code.snapshot
@@ -70,6 +72,7 @@ end
 complete -c dlrun -f
 complete -c dlrun -n __fish_use_subcommand -s v -l verbose -d 'Log on stderr'
 complete -c dlrun -n __fish_use_subcommand -l log-file -rF -d 'Append the log to this file'
+complete -c dlrun -n __fish_use_subcommand -s H -l host -x -a '(dlrun completion --list hosts 2>/dev/null)' -d 'Run on this host'
 complete -c dlrun -n __fish_use_subcommand -a submit -d 'Check, render, record and submit an experiment or a job script'
 complete -c dlrun -n __fish_use_subcommand -a render -d 'Print the job script, which plain `sbatch` accepts'
 complete -c dlrun -n __fish_use_subcommand -a check -d 'Report every mistake in a spec, and whether Slurm would accept the job'
@@ -84,8 +87,8 @@ complete -c dlrun -n __fish_use_subcommand -a wait -d 'Wait until runs have ende
 complete -c dlrun -n __fish_use_subcommand -a cancel -d 'Cancel runs'
 complete -c dlrun -n __fish_use_subcommand -a attach -d 'Open a shell, or run a command, beside the ranks of a running job, in the job`s environment and container'
 complete -c dlrun -n __fish_use_subcommand -a forward -d 'Open ports of a running job`s node on this machine: Jupyter, TensorBoard, a server'
+complete -c dlrun -n __fish_use_subcommand -a ssh-config -d 'Print a block for ~/.ssh/config with which ssh, scp and editors reach a running job`s node, in the job`s environment'
 complete -c dlrun -n __fish_use_subcommand -a sweep -d 'List the points of a sweep and their results, best first'
-complete -c dlrun -n __fish_use_subcommand -a ssh-config -d 'Print a block for ~/.ssh/config by which ssh, scp and editors reach a running job`s node, in the job`s environment'
 complete -c dlrun -n __fish_use_subcommand -a nodes -d 'List the bad nodes that runs remember for each other, or forget some of them'
 complete -c dlrun -n __fish_use_subcommand -a diff -d 'Show what was edited in a rendered script, before or after its submission'
 complete -c dlrun -n __fish_use_subcommand -a resubmit -d 'Submit the script of a run again as a new run; for a sweep, submit the points that Slurm has not accepted'
@@ -98,6 +101,8 @@ complete -c dlrun -n __fish_use_subcommand -a doctor -d 'Show what this cluster 
 complete -c dlrun -n __fish_use_subcommand -a container -d 'Import container images once for all jobs, and list them'
 complete -c dlrun -n __fish_use_subcommand -a bench -d 'Measure the speed of collectives on this machine, or how an experiment scales'
 complete -c dlrun -n __fish_use_subcommand -a completion -d 'Print a completion script for a shell'
+complete -c dlrun -n __fish_use_subcommand -a host -d 'List the hosts of -H, open or close a connection, or try one'
+complete -c dlrun -n __fish_use_subcommand -a pull -d 'Copy the files of a run from the host of -H to this machine; deletes nothing'
 complete -c dlrun -n '__fish_seen_subcommand_from submit' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from submit' -l set -x -a '(__dlrun_set)' -d 'Override a key of the spec, for example resources.nodes=4; repeatable'
 complete -c dlrun -n '__fish_seen_subcommand_from submit' -l runs -rF -d 'Folder for run directories (default: $DLRUN_RUNS, else the folder of the site, else ./runs)'
@@ -190,11 +195,17 @@ complete -c dlrun -n '__fish_seen_subcommand_from attach' -s v -l verbose -d 'Lo
 complete -c dlrun -n '__fish_seen_subcommand_from attach' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from attach' -a '(__dlrun_runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from forward' -s h -l help -d 'Print this help message and exit'
-complete -c dlrun -n '__fish_seen_subcommand_from forward' -l node -x -d 'Node of the job to use (the first node)'
-complete -c dlrun -n '__fish_seen_subcommand_from forward' -l socket -d 'Listen on a unix socket that only you can open (the default if you are here by ssh and give no LOCAL)'
+complete -c dlrun -n '__fish_seen_subcommand_from forward' -l node -x -d 'Node of the job to use (default: the first node)'
+complete -c dlrun -n '__fish_seen_subcommand_from forward' -l socket -d 'Listen on a unix socket that only you can open (default if you logged in by ssh and give no LOCAL)'
 complete -c dlrun -n '__fish_seen_subcommand_from forward' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
 complete -c dlrun -n '__fish_seen_subcommand_from forward' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from forward' -a '(__dlrun_runs)'
+complete -c dlrun -n '__fish_seen_subcommand_from ssh-config' -s h -l help -d 'Print this help message and exit'
+complete -c dlrun -n '__fish_seen_subcommand_from ssh-config' -l node -x -d 'Node of the job to use (default: the first node)'
+complete -c dlrun -n '__fish_seen_subcommand_from ssh-config' -l connect -d 'Connect standard input and output to the node`s sshd; the ProxyCommand of the block calls dlrun with it'
+complete -c dlrun -n '__fish_seen_subcommand_from ssh-config' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from ssh-config' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
+complete -c dlrun -n '__fish_seen_subcommand_from ssh-config' -a '(__dlrun_runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from sweep' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from sweep' -l sort -x -d 'Result (test_accuracy, loss, ...) or swept key to sort by; point sorts by the number of the point'
 complete -c dlrun -n '__fish_seen_subcommand_from sweep' -l ascending -d 'List the smallest value first (the default for losses, errors, times and point)'
@@ -204,12 +215,6 @@ complete -c dlrun -n '__fish_seen_subcommand_from sweep' -l json -d 'Print a JSO
 complete -c dlrun -n '__fish_seen_subcommand_from sweep' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
 complete -c dlrun -n '__fish_seen_subcommand_from sweep' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from sweep' -a '(__dlrun_runs)'
-complete -c dlrun -n '__fish_seen_subcommand_from ssh-config' -s h -l help -d 'Print this help message and exit'
-complete -c dlrun -n '__fish_seen_subcommand_from ssh-config' -l node -x -d 'Node of the job to use (the first node)'
-complete -c dlrun -n '__fish_seen_subcommand_from ssh-config' -l connect -d 'Connect standard input and output to the node`s sshd; the block has this command'
-complete -c dlrun -n '__fish_seen_subcommand_from ssh-config' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
-complete -c dlrun -n '__fish_seen_subcommand_from ssh-config' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
-complete -c dlrun -n '__fish_seen_subcommand_from ssh-config' -a '(__dlrun_runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from nodes' -s h -l help -d 'Print this help message and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from nodes' -l runs -rF -d 'Runs folder with the file of bad nodes (default: $DLRUN_RUNS, else the folder of the site, else ./runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from nodes' -l file -rF -d 'File of bad nodes'
@@ -300,7 +305,18 @@ complete -c dlrun -n '__fish_seen_subcommand_from bench' -l log-file -rF -d 'App
 complete -c dlrun -n '__fish_seen_subcommand_from bench; and __fish_seen_subcommand_from collectives scaling' -F
 complete -c dlrun -n '__fish_seen_subcommand_from bench; and not __fish_seen_subcommand_from collectives scaling' -a 'collectives scaling'
 complete -c dlrun -n '__fish_seen_subcommand_from completion' -s h -l help -d 'Print this help message and exit'
-complete -c dlrun -n '__fish_seen_subcommand_from completion' -l list -x -d 'List of names to print for a completion script: sites or presets'
+complete -c dlrun -n '__fish_seen_subcommand_from completion' -l list -x -d 'List of names to print for a completion script: hosts, sites or presets'
 complete -c dlrun -n '__fish_seen_subcommand_from completion' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
 complete -c dlrun -n '__fish_seen_subcommand_from completion' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from completion; and not __fish_seen_subcommand_from bash zsh fish' -a 'bash zsh fish'
+complete -c dlrun -n '__fish_seen_subcommand_from host' -s h -l help -d 'Print this help message and exit'
+complete -c dlrun -n '__fish_seen_subcommand_from host' -l json -d 'list: print a JSON array'
+complete -c dlrun -n '__fish_seen_subcommand_from host' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from host' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
+complete -c dlrun -n '__fish_seen_subcommand_from host; and __fish_seen_subcommand_from check forget list login' -a '(dlrun completion --list hosts 2>/dev/null)'
+complete -c dlrun -n '__fish_seen_subcommand_from host; and not __fish_seen_subcommand_from check forget list login' -a 'check forget list login'
+complete -c dlrun -n '__fish_seen_subcommand_from pull' -s h -l help -d 'Print this help message and exit'
+complete -c dlrun -n '__fish_seen_subcommand_from pull' -l to -rF -d 'Folder to copy to (a folder with the name of the run)'
+complete -c dlrun -n '__fish_seen_subcommand_from pull' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from pull' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
+complete -c dlrun -n '__fish_seen_subcommand_from pull' -a '(__dlrun_runs)'
