@@ -408,7 +408,7 @@ def check_local(failures):
         done = run(["dlrun", "run", file])
         if done.returncode == 0:
             expected.append((number, text))
-        elif text != ":" or b"launch.command: srun takes" not in done.stderr:
+        elif text != ":" or b"launch.command: srun reads" not in done.stderr:
             failures.add("dlrun run", text,
                          f"exit {done.returncode}: {done.stderr.decode('utf-8', 'replace')[:300]}")
     check_dumps(expected, failures)
@@ -483,7 +483,7 @@ def check_jobs(failures, more=(), step=2):
     for number, text in list(enumerate(ALL))[TURN[0] % step :: step]:
         file = job_spec(number, text, more)
         done = run(["dlrun", "submit", file, "--json"])
-        if done.returncode == 2 and text == ":" and b"launch.command: srun takes" in done.stderr:
+        if done.returncode == 2 and text == ":" and b"launch.command: srun reads" in done.stderr:
             continue  # The text is srun's own separator.
         if done.returncode == 2:
             # These two keys accept every byte.
