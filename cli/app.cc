@@ -164,7 +164,7 @@ void print_failure(const Cli& cli, const Error& error) {
 /// returns kExitFault.
 int final_exit_code(const Cli& cli, const Result<int>& code) {
   const bool has_message = !code && has_text(code.error());
-  if (is_all_printed() || has_message) return code ? *code : exit_code_of(code.error().code);
+  if (finish_output() || has_message) return code ? *code : exit_code_of(code.error().code);
   if (is_reader_gone()) return kExitReaderLeft;
   print_error(cli, "standard output could not be written whole");
   return kExitFault;

@@ -198,7 +198,7 @@ TEST_CASE_FIXTURE(
   fs::create_directories(run);
   std::ofstream(run / "submission.json") << R"({"state":"refused","message":"no"})";
   CHECK(has(code_and_stderr({"logs", run.c_str(), "--rank", "3"}),
-            "there is no such rank's log; the run is refused"));
+            "there is no log of this rank; the run is refused"));
 }
 
 TEST_CASE_FIXTURE(ClusterFixture,
