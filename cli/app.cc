@@ -235,6 +235,7 @@ std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, OwnOp
   LogOptions* log = own != nullptr ? &own->log : nullptr;
   auto app = std::make_unique<CLI::App>(
       "Runs deep-learning jobs on Slurm clusters, each from one YAML file.", "dlrun");
+  app->set_help_flag("-h,--help", "Print the help of the command and exit");  // also of subcommands
   app->set_version_flag("--version", "dlrun " DLRUN_VERSION);
   app->require_subcommand(1);
   app->footer(kFooter);

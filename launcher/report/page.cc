@@ -289,9 +289,9 @@ std::string tiles(const RunReport& report) {
   }
   if (report.result.empty() && record.progress) page += progress_tiles(*record.progress);
   if (record.has_events)
-    page +=
-        tile(is_final(report.status.state) ? "from start to end" : "from start to the last event",
-             fine_duration_text(end_of(report) - begin_of(report)));
+    page += tile(
+        is_inactive(report.status.state) ? "from start to end" : "from start to the last event",
+        fine_duration_text(end_of(report) - begin_of(report)));
   if (record.ranks > 0) page += tile("ranks", std::to_string(record.ranks));
   page += tile("nodes", nodes_of(report));
   if (report.history.attempts().size() > 1)

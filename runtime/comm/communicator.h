@@ -126,8 +126,9 @@ class Request {
   Request& operator=(Request&& other) noexcept;
   ~Request();
 
-  /// Returns when the buffer holds the result. For device memory it returns earlier: work queued on
-  /// the compute stream afterwards then sees the result. A second call returns success at once.
+  /// Returns when the buffer holds the result. For device memory it only makes the compute
+  /// stream wait: work that is queued after this call sees the result. A second call returns
+  /// success at once.
   [[nodiscard]] Result<> wait();
   [[nodiscard]] bool is_pending() const { return state_ != nullptr; }
 

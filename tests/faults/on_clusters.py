@@ -1,5 +1,5 @@
-"""Faults of a cluster: daemons killed, stopped and paused, nodes lost, links unplugged. Each fault
-has a testbed for itself.
+"""Faults of a cluster: daemons killed, stopped and paused, nodes lost, links unplugged. No
+other job uses the testbed while a fault acts.
 """
 
 import dataclasses
@@ -149,7 +149,7 @@ KINDS = (
     Kind("pause munged", pause("munged", (0.3, 4.0)), UNHARMED, lane="cluster"),
     Kind("unplug a node for a moment", unplug((0.2, 2.5)), UNHARMED, lane="cluster"),
     Kind(
-        "unplug a node for good",
+        "unplug a node until the run has ended",
         unplug_until(heals=False),
         LOST,
         jobs=("plain",),
