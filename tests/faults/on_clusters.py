@@ -86,7 +86,9 @@ def unplug_until(heals: bool) -> Callable[[Scene], Injected]:
             injected.truth = dataclasses.replace(LOST, blames="anybody")
             injected.words += ", lead is there"
         scene.testbed.fault("unplug", scene.node)
-        wait_for(lambda: _has_started_again(scene) if heals else scene.job.has_ended(), NOTICE_LIMIT_S)
+        wait_for(
+            lambda: _has_started_again(scene) if heals else scene.job.has_ended(), NOTICE_LIMIT_S
+        )
         scene.testbed.fault("plug", scene.node)
         return injected
 

@@ -148,7 +148,7 @@ inline constexpr KeyRow kRunKeys[] = {
   {.path = "submit.via", FIELD(submit.via), .format = Format::kChoice,
    .choices = "sbatch slurmrestd",
    .help = "dlrun submits the job with sbatch, or through Slurm's REST API (slurmrestd). Later "
-           "queries and cancellations of the run use the same one. `dlrun interactive` needs "
+           "queries and cancellations of the run use the same interface. `dlrun interactive` needs "
            "salloc.",
    .fallback = "sbatch", .example = "sbatch"},
   {.path = "submit.url", FIELD(submit.url),
