@@ -246,20 +246,23 @@ void LazyDisk::apply(std::vector<Node>& nodes, const Step& step) {
   }
 }
 
-std::string LazyDisk::bytes_after_crash(const std::string& synced, const std::string& unsynced,
-                                        Fate fate) {
+std::string LazyDisk::bytes_after_crash(const std::string& synced_bytes,
+                                        const std::string& unsynced_bytes, Fate fate) {
   switch (fate) {
     case Fate::kLost:
-      return synced;
+      return synced_bytes;
     case Fate::kKept:
-      return unsynced;
+      return unsynced_bytes;
     case Fate::kHalf:  // half of the new bytes
-      return unsynced.substr(0, unsynced.size() > synced.size() && unsynced.starts_with(synced)
-                                    ? synced.size() + (unsynced.size() - synced.size()) / 2
-                                    : unsynced.size() / 2);
+      return unsynced_bytes.substr(
+          0, unsynced_bytes.size() > synced_bytes.size() && unsynced_bytes.starts_with(synced_bytes)
+                 ? synced_bytes.size() + (unsynced_bytes.size() - synced_bytes.size()) / 2
+                 : unsynced_bytes.size() / 2);
     case Fate::kZeros:
-      return synced.substr(0, unsynced.size()) +
-             std::string(unsynced.size() - std::min(unsynced.size(), synced.size()), '\0');
+      return synced_bytes.substr(0, unsynced_bytes.size()) +
+             std::string(
+                 unsynced_bytes.size() - std::min(unsynced_bytes.size(), synced_bytes.size()),
+                 '\0');
   }
   return {};
 }

@@ -115,8 +115,8 @@ class LazyDisk {
   void add(Step step);
   static void apply(std::vector<Node>& nodes, const Step& step);
   static void list(const std::vector<Node>& nodes, int node, const std::string& path, Image& image);
-  [[nodiscard]] static std::string bytes_after_crash(const std::string& synced,
-                                                     const std::string& unsynced, Fate fate);
+  [[nodiscard]] static std::string bytes_after_crash(const std::string& synced_bytes,
+                                                     const std::string& unsynced_bytes, Fate fate);
 
   std::string folder_;
   std::optional<std::size_t> skip_;
