@@ -75,8 +75,8 @@ Result<std::string> shared_folder(Communicator& comm) {
 class InPlace {
  public:
   static Result<InPlace> make(Communicator& comm, std::size_t count) {
-    DLRUN_TRY_ASSIGN(auto memory, comm.share((static_cast<std::size_t>(comm.size()) + 1) *
-                                             whole_pages(count) * sizeof(float)));
+    DLRUN_TRY_ASSIGN(auto memory, comm.allocate_shared((static_cast<std::size_t>(comm.size()) + 1) *
+                                                       whole_pages(count) * sizeof(float)));
     if (memory == nullptr)
       return fail(Errc::kIo, "no shared memory for {} floats of each rank", count);
     return InPlace(comm, count, std::move(memory));

@@ -164,7 +164,7 @@ void print_failure(const Cli& cli, const Error& error) {
 /// returns kExitFault.
 int final_exit_code(const Cli& cli, const Result<int>& code) {
   const bool has_message = !code && has_text(code.error());
-  if (is_all_printed() || has_message) return code ? *code : exit_code_of(code.error().code);
+  if (finish_output() || has_message) return code ? *code : exit_code_of(code.error().code);
   if (is_reader_gone()) return kExitReaderLeft;
   print_error(cli, "standard output could not be written whole");
   return kExitFault;
@@ -235,6 +235,7 @@ std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, OwnOp
   LogOptions* log = own != nullptr ? &own->log : nullptr;
   auto app = std::make_unique<CLI::App>(
       "Runs deep-learning jobs on Slurm clusters, each from one YAML file.", "dlrun");
+  app->set_help_flag("-h,--help", "Print the help of the command and exit");  // also of subcommands
   app->set_version_flag("--version", "dlrun " DLRUN_VERSION);
   app->require_subcommand(1);
   app->footer(kFooter);

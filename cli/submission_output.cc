@@ -111,7 +111,7 @@ void print_sweep(const Cli& cli, const Submitted& submitted) {
   const auto report = glance(cli.env, submitted.submissions.front());
   if (report) print(cli, "  start      {}\n", start_text(*report));
   const std::string size =
-      points.plan ? size_text(*points.plan)
+      points.plan ? points_and_cost_text(*points.plan)
       : points.sent == points.all
           ? fmt::format("all {} points", points.all)
           : fmt::format("{} of {} points, which Slurm had not accepted", points.sent, points.all);
@@ -166,7 +166,7 @@ Result<int> watch_to_the_end(const Cli& cli, RunInspector& inspector, const Inde
 
 }  // namespace
 
-std::string size_text(const SweepPlan& sweep) {
+std::string points_and_cost_text(const SweepPlan& sweep) {
   std::string text =
       fmt::format("{} point{}", sweep.points.size(), sweep.points.size() == 1 ? "" : "s");
   if (sweep.max_parallel) text += fmt::format(", {} at once", *sweep.max_parallel);

@@ -21,6 +21,6 @@ struct OutputOptions {
                                           const Submitted& submitted, const OutputOptions& output);
 
 /// Returns "6 points, 2 at once; at most 2.7 GPU-hours altogether".
-[[nodiscard]] std::string size_text(const SweepPlan& sweep);
+[[nodiscard]] std::string points_and_cost_text(const SweepPlan& sweep);
 
 }  // namespace dlrun

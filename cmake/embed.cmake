@@ -1,5 +1,5 @@
-# cmake -DOUTPUT=x.cc -DROOTS=dir1;dir2 -P embed.cmake: writes every ROOT/*.yaml into OUTPUT as a
-# constant named FOLDER/FILE. FOLDER is the last part of ROOT.
+# cmake -DOUTPUT=x.cc -DROOTS=dir1;dir2 -P embed.cmake: writes an array with one entry for each
+# ROOT/*.yaml into OUTPUT: the name FOLDER/FILE and the text. FOLDER is the last part of ROOT.
 set(entries "")
 foreach(root IN LISTS ROOTS)
   get_filename_component(folder ${root} NAME)

@@ -32,7 +32,7 @@ std::string errno_text(int error) {
 }
 
 Result<std::string> read_file(const fs::path& path, std::size_t limit_bytes) {
-  DLRUN_TRY_ASSIGN(auto read, read_owned_file(path, limit_bytes, Links::kFollow));
+  DLRUN_TRY_ASSIGN(auto read, read_file_and_owner(path, limit_bytes, Links::kFollow));
   return std::move(read.text);
 }
 

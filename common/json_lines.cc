@@ -94,7 +94,7 @@ bool LineReader::fill() {
 
 std::optional<std::string_view> LineReader::next() {
   bool is_long = false;
-  line_ = next_;
+  line_offset_ = next_offset_;
   for (;;) {
     const auto* from = buffer_.data() + begin_ + searched_;
     const auto* newline =
@@ -104,10 +104,10 @@ std::optional<std::string_view> LineReader::next() {
       const std::string_view line(buffer_.data() + begin_, length);
       begin_ += length + 1;
       searched_ = 0;
-      next_ = at_ - static_cast<off_t>(size_ - begin_);
+      next_offset_ = at_ - static_cast<off_t>(size_ - begin_);
       if (!is_long) return line;
       is_long = false;
-      line_ = next_;
+      line_offset_ = next_offset_;
       continue;
     }
     searched_ = size_ - begin_;

@@ -56,7 +56,7 @@ class LineReader {
  public:
   /// Reads from offset `begin` to `end`, or to the end of the file if it is shorter.
   LineReader(int fd, off_t begin, off_t end)
-      : fd_(fd), at_(begin), line_(begin), next_(begin), end_(end) {}
+      : fd_(fd), at_(begin), line_offset_(begin), next_offset_(begin), end_(end) {}
 
   /// Returns the next line without its newline, or nothing at the end. The view is valid until the
   /// next call. Bytes without a newline at the end are not returned. Lines longer than
@@ -64,8 +64,8 @@ class LineReader {
   [[nodiscard]] std::optional<std::string_view> next();
 
   /// Offsets in the file of the line that next() returned last, and of the line after it.
-  [[nodiscard]] off_t line_begin() const { return line_; }
-  [[nodiscard]] off_t line_end() const { return next_; }
+  [[nodiscard]] off_t line_begin() const { return line_offset_; }
+  [[nodiscard]] off_t line_end() const { return next_offset_; }
   [[nodiscard]] std::size_t long_lines() const { return long_lines_; }
   /// Returns true if the range ends with bytes that have no newline. Valid after next()
   /// has returned nothing.
@@ -76,7 +76,7 @@ class LineReader {
   bool fill();
 
   int fd_;
-  off_t at_, line_, next_, end_;
+  off_t at_, line_offset_, next_offset_, end_;
   std::string buffer_;        ///< bytes of the file up to offset at_
   std::size_t begin_ = 0;     ///< offset of the next line in buffer_
   std::size_t size_ = 0;      ///< number of bytes in buffer_

@@ -12,14 +12,14 @@
 
 namespace dlrun {
 
-struct OwnedText {
+struct TextAndOwner {
   std::string text;
   uid_t owner = 0;
 };
 
 /// Returns the whole file and its owner. Both are read from one open descriptor, so they belong to
 /// the same file even if the path changes. Fails as read_untrusted() does.
-[[nodiscard]] Result<OwnedText> read_owned_file(const std::filesystem::path& path,
-                                                std::size_t limit_bytes, Links links);
+[[nodiscard]] Result<TextAndOwner> read_file_and_owner(const std::filesystem::path& path,
+                                                       std::size_t limit_bytes, Links links);
 
 }  // namespace dlrun

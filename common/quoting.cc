@@ -16,8 +16,9 @@ bool is_plain(char c) {
 }  // namespace
 
 std::string shell_quote(std::string_view text) {
-  // zsh expands a leading '='. An '=' elsewhere could turn the first word into an assignment, but
-  // callers never pass a first word.
+  // zsh expands a leading '='. An '=' elsewhere would turn the first word of a command into an
+  // assignment. In scripts dlrun itself writes the first word of each command; lines of whole
+  // commands are only shown.
   if (!text.empty() && text[0] != '=' && std::all_of(text.begin(), text.end(), is_plain))
     return std::string(text);
   const bool has_return = text.find('\r') != std::string_view::npos;

@@ -46,11 +46,12 @@ Result<UniqueFd> open_untrusted(const fs::path& path, Links links) {
 }
 
 Result<std::string> read_untrusted(const fs::path& path, std::size_t limit_bytes, Links links) {
-  DLRUN_TRY_ASSIGN(auto read, read_owned_file(path, limit_bytes, links));
+  DLRUN_TRY_ASSIGN(auto read, read_file_and_owner(path, limit_bytes, links));
   return std::move(read.text);
 }
 
-Result<OwnedText> read_owned_file(const fs::path& path, std::size_t limit_bytes, Links links) {
+Result<TextAndOwner> read_file_and_owner(const fs::path& path, std::size_t limit_bytes,
+                                         Links links) {
   DLRUN_TRY_ASSIGN(const auto file, open_untrusted(path, links));
   struct stat status {};
   if (fstat(file.get(), &status) != 0)
@@ -78,7 +79,7 @@ Result<OwnedText> read_owned_file(const fs::path& path, std::size_t limit_bytes,
     if (size == content.size()) content.resize(content.size() * 2);
   }
   content.resize(size);
-  return OwnedText{std::move(content), status.st_uid};
+  return TextAndOwner{std::move(content), status.st_uid};
 }
 
 }  // namespace dlrun

@@ -51,7 +51,7 @@ void print_report(const Cli& cli, const CheckReport& report) {
   print(cli, "{}: {}\n", loaded.file, styled(Style::kGreen, "valid"));
   print(cli, "  name      {}\n  site      {} ({})\n  runs      {}\n", report.job.name,
         loaded.site.name, loaded.site.source, report.job.runs_dir);
-  if (report.sweep) print(cli, "  sweep     {}\n", size_text(*report.sweep));
+  if (report.sweep) print(cli, "  sweep     {}\n", points_and_cost_text(*report.sweep));
   if (const auto hours = cost_text(report.job.requests.requested); !report.sweep && !hours.empty())
     print(cli, "  cost      {}\n", hours);
   if (const auto limits = partition_text(loaded.site, loaded.spec.resources.partition.value_or(""));

@@ -86,7 +86,7 @@ Result<int> render_sweep(const Cli& cli, const RenderOptions& options, const Exp
       fmt::format(
           "a sweep of {}; --point N prints the script of one point, and `dlrun submit` with the "
           "spec writes the scripts of all points",
-          size_text(sweep)));
+          points_and_cost_text(sweep)));
   return print_or_write(cli, options, script_with_spec(prepared, sweep.arrays.front().script));
 }
 

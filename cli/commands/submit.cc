@@ -56,7 +56,7 @@ Result<int> show_dry_run(const Cli& cli, const Job& job, const SweepPlan* sweep,
                               : "call sbatch --parsable";
   print_note(cli, fmt::format("would make {} and {} {} {}", run.string(), how,
                               shell_quote_all(words), (run / "job.sh").string()));
-  if (sweep) print_note(cli, size_text(*sweep));
+  if (sweep) print_note(cli, points_and_cost_text(*sweep));
   if (const auto hours = cost_text(job.requests.requested); !sweep && !hours.empty())
     print_note(cli, hours);
   print_note(cli, "nothing was written or submitted (--dry-run)");

@@ -104,7 +104,7 @@ std::string remark_of(const Row& row, const std::string& shown) {
     if (row.result_of.empty()) return text;
     return text + (text.empty() ? "" : "; ") + "from an earlier run";
   }
-  if (is_final(row.status->state))
+  if (is_inactive(row.status->state))
     return record.first_failed ? printable(describe(*record.first_failed))
                                : printable(row.status->detail);
   return record.progress ? progress_text(*record.progress) : printable(row.status->detail);

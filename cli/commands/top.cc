@@ -45,7 +45,7 @@ Result<bool> show_live(const Cli& cli, RunPicture first, std::size_t ranks) {
 Result<int> show(Cli& cli, const TopOptions& options) {
   DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
   DLRUN_TRY_ASSIGN(auto picture, take_picture(cli.env, known_servers(cli), run));
-  const bool is_over = is_final(picture.status.state) && !picture.status.is_last_known;
+  const bool is_over = is_inactive(picture.status.state) && !picture.status.is_last_known;
   const bool is_terminal = is_output_terminal();
   const bool is_dumb = cli.env.get_or("TERM", "dumb") == "dumb";  // accepts no control sequences
   if (options.json) {

@@ -74,7 +74,7 @@ bool flush_output() {
   return flush(stdout);
 }
 
-bool is_all_printed() {
+bool finish_output() {
   if (flush_output()) return true;
   ::__fpurge(stdout);
   return false;
@@ -87,7 +87,7 @@ bool is_reader_gone() {
 
 Result<> print_or_fail(const std::function<void()>& print, const std::string& instead) {
   print();
-  if (!is_all_printed())
+  if (!finish_output())
     return fail(Errc::kIo, "standard output could not be written whole: {}", instead);
   return {};
 }

@@ -1,8 +1,9 @@
 #pragma once
-// The only printer: all output of dlrun, for people and for programs, passes through here.
+// Prints the ordinary output of commands, for people and for programs. Only the full screen of
+// `top`, printed logs, the progress line and the log of dlrun (-v) are written elsewhere.
 //
 // Text for people is escaped (printed_text.h). No function here throws or ends the process because
-// of its stream. is_all_printed() reports whether standard output has failed: it may be closed, on
+// of its stream. finish_output() reports whether standard output has failed: it may be closed, on
 // a full disk, or a pipe without a reader. Text that standard error does not accept is lost.
 
 #include <functional>
@@ -46,9 +47,9 @@ void print_aside(const Cli& cli, const Text& text);
 
 /// Flushes standard output. Returns false if standard output has ever failed.
 bool flush_output();
-/// Calls flush_output(). If that fails, discards the buffered output, so that the process does not
-/// write it again when it exits.
-[[nodiscard]] bool is_all_printed();
+/// Calls flush_output() and returns its result. If it fails, discards the buffered output, so that
+/// the process does not write it again when it exits.
+[[nodiscard]] bool finish_output();
 /// Returns true if standard output is a pipe whose reader has gone, as in `dlrun ls | head -1`. The
 /// caller then reports no error.
 [[nodiscard]] bool is_reader_gone();

@@ -87,9 +87,9 @@ void HeadLines::add_place() {
   if (!record_.hosts.empty()) place.push_back("on " + printable(record_.hosts));
   if (!picture_.history.attempts().empty()) {
     const AttemptHistory& attempt = picture_.history.attempts().back();
-    const auto end = attempt.ended             ? *attempt.ended
-                     : is_final(status_.state) ? attempt.claimed
-                                               : picture_.now;
+    const auto end = attempt.ended                ? *attempt.ended
+                     : is_inactive(status_.state) ? attempt.claimed
+                                                  : picture_.now;
     if (end > attempt.claimed)
       place.push_back(fmt::format("{} {}", attempt.ended ? "took" : "for",
                                   duration_text(end - attempt.claimed)));
@@ -104,7 +104,7 @@ void HeadLines::add_detail() {
                               Style::kYellow)
                          .text());
   if (status_.detail.empty()) return;
-  const bool is_bad = is_final(status_.state) && status_.state != RunState::kCompleted;
+  const bool is_bad = is_inactive(status_.state) && status_.state != RunState::kCompleted;
   lines_.push_back(
       line().add(" " + printable(status_.detail), is_bad ? Style::kRed : Style::kNone).text());
 }
@@ -133,7 +133,7 @@ void HeadLines::add_bar(const Progress& progress, double part) {
   if (progress.epoch)
     text.add(progress.epochs ? fmt::format("  epoch {}/{}", *progress.epoch, *progress.epochs)
                              : fmt::format("  epoch {}", *progress.epoch));
-  if (!is_final(status_.state) && progress.steps) {
+  if (!is_inactive(status_.state) && progress.steps) {
     if (const auto left = time_left(picture_.history, *progress.steps, picture_.now))
       text.add(fmt::format("  {} left", duration_text(*left)), Style::kBold);
   }

@@ -45,7 +45,7 @@ struct QueryAnswer {
   std::vector<JobReport> reports;  ///< lacks the jobs that the executor does not know any more
   /// Why accounting did not answer about the missing jobs; empty if it answered or no job is
   /// missing.
-  std::string accounting;
+  std::string why_no_accounting;
 };
 
 /// A job to submit.

@@ -229,9 +229,9 @@ class SlurmCli final : public Executor {
     add_cluster(past, cluster);
     auto accounting = call(std::move(past), kQueryTimeout, env_);
     if (!accounting) {
-      answer.accounting = accounting.error().message;
+      answer.why_no_accounting = accounting.error().message;
     } else if (accounting->exit_code != 0) {
-      answer.accounting = slurm_message(accounting->err);
+      answer.why_no_accounting = slurm_message(accounting->err);
     } else {
       for (auto& report : parse_sacct(accounting->out, cluster)) {
         if (unanswered.erase(whole_id(report.job.id)) != 0) {

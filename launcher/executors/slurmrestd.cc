@@ -83,7 +83,7 @@ class Slurmrestd final : public Executor {
   Result<QueryAnswer> do_query(std::span<const JobId> jobs,
                                std::chrono::milliseconds max_age) override {
     QueryAnswer answer;
-    answer.accounting = "slurmrestd was not asked for it";
+    answer.why_no_accounting = "slurmrestd was not asked for it";
     std::set<std::string> ids;  // an array once for all its tasks
     for (const auto& job : jobs) ids.insert(array_id(job.id));
     if (max_age.count() == 0 && ids.size() <= kFewJobs) {

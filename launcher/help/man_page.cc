@@ -84,16 +84,16 @@ constexpr std::string_view kEnvironment[][2] = {
      "A folder with your own sites/ and presets/. dlrun prefers it to $XDG_CONFIG_HOME/dlrun."},
     {"DLRUN_LOG",
      "The log of dlrun and of the job's programs: off, info (as -v), debug (as -vv), or a level "
-     "and a file, as in debug:/tmp/dlrun.log. Without a file dlrun logs to standard error, and the "
-     "programs of a job to the folder debug of the run."},
+     "and a file, as in debug:/tmp/dlrun.log. Without a file dlrun logs to standard error. The "
+     "programs of a job always log to the folder debug of the run."},
     {"XDG_STATE_HOME",
      "The folder that contains the index of your runs, dlrun/runs; the default is ~/.local/state."},
     {"SBATCH_ACCOUNT, SBATCH_PARTITION, SBATCH_QOS",
      "Defaults of resources.account, resources.partition and resources.qos. Ignored if dlrun is "
      "called inside a Slurm job."},
     {"SLURM_CONF",
-     "The configuration file of Slurm. The other SLURM_* and SBATCH_* variables do not reach "
-     "sbatch."},
+     "The configuration file of Slurm. Of the other SLURM_* and SBATCH_* variables only "
+     "SLURM_CLUSTERS reaches sbatch, and SLURM_JWT on a machine without munge."},
     {"NO_COLOR", "dlrun prints no colour, not even on a terminal."},
 };
 

@@ -46,7 +46,7 @@ Planner::Planner(const LoadedSpec& loaded, const PlanInputs& inputs)
 }
 
 tl::expected<LaunchPlan, std::vector<Diagnostic>> Planner::run() && {
-  count();
+  count_resources();
   if (inputs_.target == Target::kLocal) check_local();
   check_own_mounts();
   if (inputs_.runs_dir.find('\\') != std::string::npos && !spec_.resources.output) {
@@ -65,7 +65,7 @@ tl::expected<LaunchPlan, std::vector<Diagnostic>> Planner::run() && {
     step();
     check_pmi();
     check_save();
-    if (plan_.server) check_server();
+    if (plan_.server) check_rest_directives();
   }
   if (!errors_.empty()) return tl::unexpected(std::move(errors_));
   return std::move(plan_);
@@ -79,7 +79,7 @@ void Planner::error(std::string_view key, std::string message) {
        std::move(message), ""});
 }
 
-void Planner::count() {
+void Planner::count_resources() {
   const Resources& r = spec_.resources;
   Requested& q = plan_.requested;
   const auto per_node = ranks_per_node(spec_);
@@ -269,7 +269,7 @@ void Planner::retry() {
   if (spec_.health.idle_gpu_after)
     add("--idle-gpu-after", spec_.health.idle_gpu_after, "health.idle_gpu_after"_key);
   if (spec_.health.idle_gpu == "end") add("--end-idle-gpus", std::nullopt, "health.idle_gpu"_key);
-  if (is_slurm) remember_bad_nodes();
+  if (is_slurm) bad_node_options();
   if (spec_.checkpoint.signal_before && is_slurm)
     add("--signal-before", spec_.checkpoint.signal_before, "checkpoint.signal_before"_key);
   const SweepSpec& sweep = spec_.sweep;
@@ -285,7 +285,7 @@ void Planner::retry() {
   const auto is_among = [&](std::string_view cause) {
     return std::find(causes.begin(), causes.end(), cause) != causes.end();
   };
-  add("--retry", fmt::format("{}", spec_.retry.max.value_or(kRetryMax)), "retry.max"_key);
+  add("--retry", fmt::format("{}", spec_.retry.max.value_or(kDefaultRetryMax)), "retry.max"_key);
   add("--retry-on", join(causes, ","), "retry.on"_key);
   if (spec_.retry.no_progress)
     add("--no-progress", fmt::format("{}", *spec_.retry.no_progress), "retry.no_progress"_key);
@@ -294,7 +294,7 @@ void Planner::retry() {
   const bool has_spare = spec_.resources.spare_nodes.has_value();
   continues_with_fewer_nodes_ =
       is_among("node_failure") && nodes && (nodes->min < nodes->max || has_spare);
-  is_requeued_ = true;
+  may_be_requeued_ = true;
   if (spec_.retry.exclude_bad_nodes.value_or(false))
     add("--exclude-bad-nodes", std::nullopt, "retry.exclude_bad_nodes"_key);
   if (continues_with_fewer_nodes_)
@@ -302,7 +302,7 @@ void Planner::retry() {
   if (has_spare) add("--step-nodes", fmt::format("{}", step_nodes_), "resources.spare_nodes"_key);
 }
 
-void Planner::remember_bad_nodes() {
+void Planner::bad_node_options() {
   const HealthSpec& h = spec_.health;
   if (!h.known_bad_file && !h.known_bad_for) return;
   constexpr std::int64_t kWeek = 7 * 24 * 3600;

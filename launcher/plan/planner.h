@@ -21,7 +21,8 @@ class Planner {
 
  private:
   void error(std::string_view key, std::string message);
-  void count();
+  /// Fills plan_.requested, the resources that the job requests.
+  void count_resources();
   void check_local();
   void environment();
   void rank_variables();
@@ -30,11 +31,11 @@ class Planner {
   [[nodiscard]] bool may_use_mpi() const;
   [[nodiscard]] std::string backend() const;
   [[nodiscard]] bool trainer_wants_mpi() const;
-  /// Sets lead's options for hangs and restarts, and the members is_requeued_ and
-  /// continues_with_fewer_nodes_.
+  /// Sets lead's options for hangs and restarts, and the members may_be_requeued_
+  /// and continues_with_fewer_nodes_.
   void retry();
   /// Sets lead's options for health.known_bad: the file, and the time a node stays in it.
-  void remember_bad_nodes();
+  void bad_node_options();
   /// Adds the directive for a key.
   void key_directive(const KeyRow& row);
   void directives();
@@ -44,22 +45,23 @@ class Planner {
   void restart_directives();
   /// Refuses directives that no version of slurmrestd's API can express. Later the executor, which
   /// knows the server's version, refuses the directives that this version cannot express.
-  void check_server();
-  /// Adds the dependencies. Job ids are written into the script. The jobs of runs are known only at
-  /// submission; sbatch's --dependency on the command line then lists all of them.
+  void check_rest_directives();
+  /// Adds the dependencies that the spec gives as job ids to the script. Dependencies that the spec
+  /// gives as runs are resolved at submission: --dependency on the command line then lists both.
   void after();
   void add_directive(std::string_view option, std::optional<std::string> value,
                      std::string_view key);
   /// Plans how a task enters the container. Returns the user's options of srun without those that
   /// the container's backend merged into its own options.
-  [[nodiscard]] std::vector<ContainerUserOption> container_options();
+  [[nodiscard]] std::vector<ContainerUserOption> plan_container();
   void step();
   /// Adds the preset's variables for PMIx to a step that uses PMIx. Other steps must not have them:
   /// a hook of enroot reads any PMIX_* variable as the sign of PMIx, and then fails.
   void step_variables();
-  /// Returns true if srun starts the ranks over PMIx. If the site uses srun's default plugin,
-  /// returns true without a container, because the PMIX_* variables then do no harm.
-  [[nodiscard]] bool is_over_pmix() const;
+  /// Returns true if srun starts the ranks over PMIx. If the site uses srun's default plugin, it is
+  /// unknown whether that is PMIx; then returns true if the job has no container, where the PMIX_*
+  /// variables do no harm.
+  [[nodiscard]] bool wants_pmix_variables() const;
   /// Checks the folders that dlrun mounts itself. Each has the same path inside the container.
   void check_own_mounts();
   /// Refuses PMI2 with enroot: a PMI2 task uses a file descriptor from srun, which enroot closes.
@@ -78,7 +80,7 @@ class Planner {
   std::string runtime_;
   /// Number of nodes that an attempt uses, without spare nodes; 0 if the spec does not fix it.
   std::int64_t step_nodes_ = 0;
-  bool is_requeued_ = false;                 ///< Slurm may queue the job again
+  bool may_be_requeued_ = false;             ///< Slurm may queue the job again
   bool continues_with_fewer_nodes_ = false;  ///< losing a node does not end the job
   LaunchPlan plan_;
   std::vector<Diagnostic> errors_;

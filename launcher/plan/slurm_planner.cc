@@ -102,7 +102,7 @@ void Planner::restart_directives() {
     add_directive("--signal", "B:USR1@" + *spec_.checkpoint.signal_before,
                   "checkpoint.signal_before"_key);
   add_directive("--open-mode", "append", "a requeue keeps the log");
-  if (is_requeued_) {
+  if (may_be_requeued_) {
     add_directive("--requeue", std::nullopt, "retry.on"_key);
   } else {
     add_directive("--no-requeue", std::nullopt, "no retry");
@@ -111,7 +111,7 @@ void Planner::restart_directives() {
     add_directive("--no-kill", std::nullopt, "retry.on: node_failure, resources.nodes");
 }
 
-void Planner::check_server() {
+void Planner::check_rest_directives() {
   for (const PlannedOption& directive : plan_.directives) {
     if (const auto why = rest_refusal(directive.option, directive.value, std::nullopt))
       error(directive.key == "slurm" ? "slurm." + directive.option.substr(2) : directive.key,
@@ -145,7 +145,7 @@ void Planner::add_directive(std::string_view option, std::optional<std::string> 
   plan_.directives.push_back({std::string(option), std::move(value), std::string(key)});
 }
 
-std::vector<ContainerUserOption> Planner::container_options() {
+std::vector<ContainerUserOption> Planner::plan_container() {
   std::vector<ContainerUserOption> users;
   for (const SlurmOption& option : spec_.launch.srun) users.emplace_back(option.name, option.value);
   const ContainerBackend& backend = *find_container_backend(runtime_);
@@ -202,13 +202,13 @@ void Planner::step() {
           "launch.preset: " + preset_.name);
     }
   }
-  for (const auto& [name, value] : container_options()) add("--" + name, value, "launch.srun"_key);
+  for (const auto& [name, value] : plan_container()) add("--" + name, value, "launch.srun"_key);
   step_variables();
   plan_.step.insert(plan_.step.end(), plan_.container.begin(), plan_.container.end());
 }
 
 void Planner::step_variables() {
-  if (!is_over_pmix()) return;
+  if (!wants_pmix_variables()) return;
   const auto is_set = [this](const std::string& name) {
     const auto& vars = plan_.prologue.vars;
     return std::any_of(vars.begin(), vars.end(),
@@ -219,7 +219,7 @@ void Planner::step_variables() {
   }
 }
 
-bool Planner::is_over_pmix() const {
+bool Planner::wants_pmix_variables() const {
   if (inputs_.target == Target::kLocal) return false;
   if (spec_.launch.mpi) return spec_.launch.mpi->starts_with("pmix");
   if (!preset_.wants_mpi || (preset_.is_trainer && !trainer_wants_mpi())) return false;
@@ -284,7 +284,7 @@ ContainerStep Planner::container_step() const {
     // The image's own values of the variables about GPUs must not be replaced.
     if (!variable.is_about_gpus) step.env_names.push_back(variable.name);
   }
-  if (is_over_pmix()) {
+  if (wants_pmix_variables()) {
     for (const auto& [name, value] : preset_.pmix_vars) step.env_names.push_back(name);
   }
   step.job_names = step.env_names;

@@ -59,7 +59,7 @@ struct Legend {
       if (has)
         keys += fmt::format("<span class=\"key\"><i class=\"{}\"></i>{}</span>", look, words);
     };
-    add(has_wait, "box wait", "until all ranks had joined");
+    add(has_wait, "box wait", "waiting for all ranks to join");
     add(has_open, "box", "still running, or no end is recorded");
     add(has_good, "box isgood", "ended well");
     add(has_again, "box isagain", "queued again as planned: time limit, preemption or requeue");
@@ -85,8 +85,9 @@ std::string timeline(const RunReport& report) {
         "<div class=\"row\"><span class=\"soft name\">attempt {}</span><div class=\"track\">",
         attempt.number);
     text += fmt::format(
-        "<div class=\"span wait\" style=\"left:{:.2f}%;width:{:.2f}%\" title=\"until all ranks had "
-        "joined: {}\"></div>",
+        "<div class=\"span wait\" style=\"left:{:.2f}%;width:{:.2f}%\" title=\"waiting for all "
+        "ranks to "
+        "join: {}\"></div>",
         part(attempt.claimed), part(joined) - part(attempt.claimed),
         fine_duration_text(joined - attempt.claimed));
     legend.has_wait = true;
@@ -182,7 +183,7 @@ std::string slow_ranks(const RunReport& report) {
                          : "");
 }
 
-std::string last_ranks(const RunReport& report) {
+std::string last_ranks_html(const RunReport& report) {
   if (!report.ranks || report.ranks->rows.empty()) return "";
   auto sorted = report.ranks->outliers_first();
   const std::size_t all = sorted.size();
@@ -288,9 +289,9 @@ std::string tiles(const RunReport& report) {
   }
   if (report.result.empty() && record.progress) page += progress_tiles(*record.progress);
   if (record.has_events)
-    page +=
-        tile(is_final(report.status.state) ? "from start to end" : "from start to the last event",
-             fine_duration_text(end_of(report) - begin_of(report)));
+    page += tile(
+        is_inactive(report.status.state) ? "from start to end" : "from start to the last event",
+        fine_duration_text(end_of(report) - begin_of(report)));
   if (record.ranks > 0) page += tile("ranks", std::to_string(record.ranks));
   page += tile("nodes", nodes_of(report));
   if (report.history.attempts().size() > 1)
@@ -299,7 +300,7 @@ std::string tiles(const RunReport& report) {
 }
 
 /// Returns the origin of a run: its facts, its spec and its script.
-std::string origin_of(const RunReport& report) {
+std::string origin_html(const RunReport& report) {
   Pairs facts;
   facts.emplace_back("run directory", report.run.path.string());
   if (!report.run.created.empty()) facts.emplace_back("created", report.run.created);
@@ -317,9 +318,9 @@ std::string report_page(const RunReport& report, const std::string& made) {
   const std::string drawn = charts_html({&report});
   if (!drawn.empty()) page += "<h2>Over time</h2>\n<div class=\"charts\">\n" + drawn + "</div>\n";
   page += slow_ranks(report);
-  page += last_ranks(report);
+  page += last_ranks_html(report);
   if (!report.history.events().empty()) page += "<h2>Events</h2>\n" + events_table(report);
-  return page + origin_of(report) + foot(made);
+  return page + origin_html(report) + foot(made);
 }
 
 }  // namespace dlrun

@@ -21,8 +21,8 @@ struct CarriedSpec {
 /// comments, which no shell executes.
 [[nodiscard]] std::string with_spec(std::string_view script, CarriedSpec carried);
 
-/// Returns the spec that a script carries, at any place in it; nullopt if there is none or it is
-/// incomplete.
+/// Returns the spec that a script carries, even if the user has moved its lines; nullopt if there
+/// is none or it is incomplete.
 [[nodiscard]] std::optional<CarriedSpec> carried_spec(std::string_view script);
 
 /// A fault in the lines that carry the spec.

@@ -11,7 +11,8 @@ namespace dlrun {
 namespace {
 
 constexpr std::string_view kIndexHead = "dlrun index 1\n";
-/// Up to this number, reading entries from their own files is faster than writing the cache again.
+/// Up to this number of entries that the cache lacks, reading their own files is faster than
+/// writing the cache again.
 constexpr std::size_t kFew = 64;
 
 std::filesystem::path file_in(const std::filesystem::path& directory) {
@@ -44,7 +45,7 @@ std::optional<IndexEntry> EntryCache::find(std::string_view name, ino_t inode) {
 void EntryCache::add(const IndexEntry& entry, ino_t inode) {
   const std::array<std::string_view, 4> parts{entry.id, entry.created, entry.name,
                                               entry.path.native()};
-  if (!are_fields(parts)) return;
+  if (!have_no_separators(parts)) return;
   added_ += fmt::format("{}\t{}\t{}\t{}\t{}\n", entry.id, inode, entry.created, entry.name,
                         entry.path.native());
   ++added_count_;

@@ -35,7 +35,7 @@ struct ProgressPoint {
   std::optional<double> loss, accuracy, samples_per_s;
 };
 
-/// One `samples` event.
+/// One `samples` event (events::RankStatistics).
 struct SamplesPoint {
   double t = 0;
   std::int64_t attempt = 0, ranks = 0, slow_ranks = 0;
@@ -65,7 +65,9 @@ struct AttemptHistory {
   double claimed = 0;
   std::optional<double> joined, ended;
   std::int64_t ranks = 0;
-  std::string job, host, hosts;
+  std::string job;
+  std::string host;        ///< the host of lead
+  std::string hosts;       ///< the node list of the ranks
   Word<EndReason> reason;  ///< empty while the attempt runs
   Word<Cause> cause;
   std::optional<std::int64_t> code;
@@ -121,7 +123,8 @@ class RunHistory {
   off_t offset_ = 0;
   ino_t inode_ = 0;
   RecordParts parts_;       ///< the parts of the file to read, chosen when reading began
-  std::size_t stride_ = 1;  ///< one of this many frequent events is parsed
+  std::size_t stride_ = 1;  ///< after points were dropped: only every stride_-th progress
+                            ///< or samples event is still parsed
   std::size_t frequent_seen_ = 0;
   std::string tail_;
 };

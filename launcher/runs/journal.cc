@@ -109,7 +109,7 @@ Result<> check_named_job(const std::filesystem::path& file, const JobId& job) {
 }
 
 /// Returns the file's owner; nullopt if that is the caller.
-std::optional<Owner> foreign_writer(const OwnedText& file) {
+std::optional<Owner> foreign_writer(const TextAndOwner& file) {
   return file.owner == ::geteuid() ? std::nullopt : std::optional(owner_of(file.owner));
 }
 
@@ -143,7 +143,7 @@ Result<std::optional<Submission>> submission_of_task(const std::filesystem::path
 
 Result<std::optional<Submission>> read_submission(const std::filesystem::path& run) {
   const auto path = run / "submission.json";
-  const auto file = read_owned_file(path, kJournalLimit, Links::kRefuse);
+  const auto file = read_file_and_owner(path, kJournalLimit, Links::kRefuse);
   if (!file && file.error().code == Errc::kNotFound) return std::nullopt;
   if (!file) return tl::unexpected(file.error());
   const auto json = json_read::object_of(file->text);
@@ -198,7 +198,7 @@ Result<> write_submission(const std::filesystem::path& run, Submission submissio
 
 Result<std::optional<Claim>> read_claim(const std::filesystem::path& run) {
   const auto path = run / "claim";
-  const auto file = read_owned_file(path, kJournalLimit, Links::kRefuse);
+  const auto file = read_file_and_owner(path, kJournalLimit, Links::kRefuse);
   if (!file && file.error().code == Errc::kNotFound) return std::nullopt;
   if (!file) return tl::unexpected(file.error());
   const auto json = json_read::object_of(file->text);

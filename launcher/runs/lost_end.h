@@ -1,5 +1,5 @@
 #pragma once
-// Writes the end of a run on this machine if lead was killed, since no other process does.
+// For runs of `dlrun run`: writes the end that lead could not write because it was killed.
 
 #include <filesystem>
 #include <string_view>

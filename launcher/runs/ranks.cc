@@ -17,7 +17,7 @@ constexpr std::size_t kFileLimitBytes = 16U << 20U;
 constexpr std::int64_t kSilentAfterS = 15;  ///< seconds: five heartbeats
 constexpr double kIdlePart = 0.25;          ///< a rank below this part of the median is idle
 constexpr double kBusyCores = 0.2, kBusyPercent = 40;
-constexpr double kLargeFactor = 1.5, kLargeLeastBytes = 1e9;
+constexpr double kLargeFactor = 1.5, kLargeExcessBytes = 1e9;
 
 template <typename Get>
 std::optional<double> upper_median(const std::vector<RankSample>& rows, Get get) {
@@ -47,7 +47,7 @@ void mark_outliers(std::vector<RankSample>& rows) {
     } else if (is_idle(row.gpu_percent, gpu, kBusyPercent) || is_idle(row.cpu, cpu, kBusyCores)) {
       row.mark = RankMark::kIdle;
     } else if (row.rss_bytes && rss && *row.rss_bytes > kLargeFactor * *rss &&
-               *row.rss_bytes > *rss + kLargeLeastBytes) {
+               *row.rss_bytes > *rss + kLargeExcessBytes) {
       row.mark = RankMark::kMuchMemory;
     }
   }

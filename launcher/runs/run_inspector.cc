@@ -80,8 +80,9 @@ Result<RunFacts> RunInspector::read_facts(const std::filesystem::path& run) {
   if (!facts.foreign && facts.claim) facts.foreign = facts.claim->foreign;
   facts.record = std::move(record);
   if (facts.submission && !facts.record.has_events)
-    facts.was_cancelled = is_marked_cancelled(run) ||
-                          (facts.submission->task && is_marked_cancelled(run.parent_path()));
+    facts.was_cancelled_before_start =
+        is_marked_cancelled(run) ||
+        (facts.submission->task && is_marked_cancelled(run.parent_path()));
   if (!facts.submission && !facts.claim && !facts.record.has_events) {
     std::error_code error;
     facts.is_recorded_only = std::filesystem::exists(run / "job.sh", error) ||
@@ -268,7 +269,7 @@ void RunInspector::add_answers(const Result<QueryAnswer>& answer, const Executor
       continue;
     }
     one->has_answer = true;
-    one->accounting = answer->accounting;
+    one->why_no_accounting = answer->why_no_accounting;
     const auto report = reports.find({job->cluster, job->id});
     if (report != reports.end()) one->report = *report->second;
   }

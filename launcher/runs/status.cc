@@ -181,7 +181,8 @@ void assess_unknown(RunStatus& status) {
   } else {
     status.detail = fmt::format("Slurm no longer knows job {}, and the run's own record has no end",
                                 status.job.id);
-    if (!f.accounting.empty()) status.detail += fmt::format(" (accounting: {})", f.accounting);
+    if (!f.why_no_accounting.empty())
+      status.detail += fmt::format(" (accounting: {})", f.why_no_accounting);
   }
 }
 
@@ -211,7 +212,7 @@ std::string_view word(RunState state) {
   return "unknown";
 }
 
-bool is_final(RunState state) {
+bool is_inactive(RunState state) {
   return state != RunState::kPending && state != RunState::kRunning;
 }
 
@@ -271,7 +272,7 @@ RunStatus assess(RunFacts facts) {
     assess_unreachable(status, is_intent);
   } else if (is_open) {
     assess_not_submitted(status);
-  } else if (f.was_cancelled && f.has_answer && !f.record.has_events) {
+  } else if (f.was_cancelled_before_start && f.has_answer && !f.record.has_events) {
     status.state = RunState::kCancelled;
     status.detail = "it was cancelled before it started";
   } else {

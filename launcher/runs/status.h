@@ -37,9 +37,10 @@ enum class RunState {
 /// Returns the state's name in all output: not_submitted, refused, pending, running, completed,
 /// failed, cancelled, timeout, unknown.
 [[nodiscard]] std::string_view word(RunState state);
-/// Returns true unless the state is kPending or kRunning. kUnknown counts as final, but a run whose
-/// status is_last_known may still have a job: see is_submission_open() and is_over().
-[[nodiscard]] bool is_final(RunState state);
+/// Returns true unless the state is kPending or kRunning. kUnknown counts as inactive, but a run
+/// whose status is_last_known may still have a job: is_over() is the stronger test. See also
+/// is_submission_open().
+[[nodiscard]] bool is_inactive(RunState state);
 
 /// All facts from the run's files and from the executor: the input of assess().
 struct RunFacts {
@@ -48,12 +49,13 @@ struct RunFacts {
   RunRecord record;
   std::optional<JobReport> report;  ///< nullopt: no query, or the executor does not know the job
   std::string unreachable;  ///< why the controller did not answer; empty: no query, or an answer
-  std::string accounting;   ///< why accounting did not answer
+  std::string why_no_accounting;    ///< why accounting did not answer
   bool is_being_submitted = false;  ///< the lock was held before the job was looked up
   /// The run's directory exists, and no file shows that a job was submitted.
   bool is_recorded_only = false;
-  bool was_cancelled = false;  ///< `dlrun cancel` ended the run or its array before it started
-  bool has_answer = false;     ///< the executor has answered a query about the job
+  /// `dlrun cancel` ended the run or its array before it started.
+  bool was_cancelled_before_start = false;
+  bool has_answer = false;  ///< the executor has answered a query about the job
   /// The other user who owns the run. dlrun then reads only the run's files.
   std::optional<Owner> foreign;
 };
@@ -61,8 +63,9 @@ struct RunFacts {
 /// The number of a sweep's points in each state.
 struct SweepCounts {
   std::size_t points = 0;
-  std::size_t pending = 0, running = 0, completed = 0, failed = 0, cancelled = 0;
-  std::size_t not_submitted = 0, unknown = 0;  ///< failed includes timeout and refused
+  std::size_t pending = 0, running = 0, completed = 0, cancelled = 0;
+  std::size_t failed = 0;  ///< includes timeout and refused
+  std::size_t not_submitted = 0, unknown = 0;
 };
 
 /// A run's state, and the facts that it follows from.
@@ -74,7 +77,7 @@ struct RunStatus {
   bool is_last_known = false;
   JobId job;  ///< for a sweep its first array's job
   RunFacts facts;
-  std::optional<SweepCounts> sweep;  ///< only for a sweep; facts are then empty
+  std::optional<SweepCounts> sweep;  ///< only for a sweep; facts then have at most `unreachable`
 };
 
 /// Returns true if the controller did not answer a query about the run. Returns false for a foreign
@@ -109,7 +112,8 @@ struct RunStatus {
 /// Returns the token with which the run's job was started; empty if the files name none.
 [[nodiscard]] std::string_view token_of(const RunFacts& facts);
 
-/// Determines the states of runs. One query serves all runs of a call.
+/// Determines the states of runs. One query for each executor serves all runs of a call.
+/// Implemented in run_inspector.cc.
 class RunInspector {
  public:
   /// servers: the slurmrestd servers that may be asked. If a run names another server, dlrun does
@@ -118,13 +122,15 @@ class RunInspector {
 
   /// Reads the run's files, finds out the outcome of an interrupted submission, and queries the
   /// executor unless the files show that the run is over. An executor that does not answer is
-  /// reported in the result, not as an error. Reads only the files of a foreign run. max_age:
-  /// accepts an answer that another process of the user got at most this long ago.
+  /// reported in the result, not as an error. Reads only the files of a foreign run. For the
+  /// user's own run, also writes the end that a killed lead could not write, and removes the
+  /// secrets of a run that is over. max_age: accepts an answer that another process of the user got
+  /// at most this long ago.
   [[nodiscard]] Result<RunStatus> inspect(const std::filesystem::path& run,
                                           std::chrono::milliseconds max_age = {});
   /// Inspects many runs; a run that cannot be read has its own error. A sweep is the sum of its
-  /// points, each represented by the last run that it was resubmitted as. An array's outcome is
-  /// settled once for all its points.
+  /// points, each represented by its latest resubmission. If it is unknown whether Slurm accepted
+  /// an array, this is looked up once for all points of the array.
   [[nodiscard]] std::vector<Result<RunStatus>> inspect_all(
       std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age = {});
 

@@ -42,7 +42,7 @@ void RunSummaries::add(const IndexEntry& run, const struct stat& events, Row row
   const auto line =
       fmt::format("{}\t{}\t{}\t{}", stamp_of(events), row.job, row.state, row.summary);
   const std::array<std::string_view, 4> parts{run.path.native(), row.job, row.state, row.summary};
-  if (!are_fields(parts)) return;
+  if (!have_no_separators(parts)) return;
   added_[run.path.native()] = line;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// Caches the rows that `dlrun ls` shows for ended runs: listing 10,000 runs then costs one file and
-// one stat per run instead of five files per run. The cache is beside the user's index, only `ls`
-// writes it, and it can be deleted at any time.
+// Caches the rows that `dlrun ls` shows for ended runs: listing 10,000 runs then reads one file
+// in all and calls stat once for each run, instead of reading five files for each run. The cache is
+// beside the user's index, only `ls` writes it, and it can be deleted at any time.
 
 #include <sys/stat.h>
 
@@ -39,7 +39,8 @@ class RunSummaries {
 
   std::filesystem::path file_;
   std::string text_;  ///< the text of the file
-  /// Maps a run's path to the rest of its line in text_, which starts with the stamp.
+  /// Maps a run's path to the rest of its line in text_, which starts with the stamp: inode,
+  /// size and modification time of events.jsonl.
   std::unordered_map<std::string_view, std::string_view> known_;
   /// Added rows: a run's path, and its line from the stamp on.
   std::map<std::string, std::string> added_;

@@ -64,7 +64,7 @@ inline constexpr std::array<std::string_view, 4> kComparedResults{"test_accuracy
 [[nodiscard]] std::optional<std::filesystem::path> sweep_of_point(
     const std::filesystem::path& point);
 
-/// Returns a point as an index entry "SWEEP-ID/7" whose path is current_run_of() the point. Fails
+/// Returns an index entry with the id "SWEEP-ID/7" and the path of the point's current run. Fails
 /// with kNotFound if there is no such point.
 [[nodiscard]] Result<IndexEntry> point_entry(const IndexEntry& sweep, std::size_t number);
 
@@ -78,8 +78,8 @@ inline constexpr std::array<std::string_view, 4> kComparedResults{"test_accuracy
 /// otherwise the run itself.
 [[nodiscard]] Result<std::vector<IndexEntry>> runs_of(const IndexEntry& run);
 
-/// Marks a run (or a point, or an array) as cancelled before its start. Slurm soon forgets
-/// jobs that never started, and tasks of an array immediately.
+/// Marks a run (or a point, or an array) as cancelled before its start. The mark is
+/// needed because Slurm soon forgets jobs that never started, and tasks of an array immediately.
 [[nodiscard]] Result<> mark_cancelled(const std::filesystem::path& run_or_array);
 /// Returns true if the mark is set.
 [[nodiscard]] bool is_marked_cancelled(const std::filesystem::path& run_or_array);

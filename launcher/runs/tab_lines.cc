@@ -44,7 +44,7 @@ std::string_view take_field(std::string_view& line) {
   return field;
 }
 
-bool are_fields(std::span<const std::string_view> texts) {
+bool have_no_separators(std::span<const std::string_view> texts) {
   return std::all_of(texts.begin(), texts.end(), [](std::string_view text) {
     return text.find_first_of("\t\n") == std::string_view::npos;
   });

@@ -22,7 +22,7 @@ void each_line(std::string_view text, std::string_view head,
 [[nodiscard]] std::string_view take_field(std::string_view& line);
 
 /// Returns true if every text can be a field: none holds a tab or a line break.
-[[nodiscard]] bool are_fields(std::span<const std::string_view> texts);
+[[nodiscard]] bool have_no_separators(std::span<const std::string_view> texts);
 
 /// Replaces the file. Does nothing if the text is too large for read_own_cache(), and ignores
 /// errors: the next command then reads the original files again.

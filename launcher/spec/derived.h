@@ -11,21 +11,21 @@
 
 namespace dlrun {
 
-/// Returns the container runtime. If container.runtime is `auto` or absent, returns the site's
-/// runtime if the spec has an image or a container name, else "none".
+/// Returns container.runtime if it names a runtime or is "none". Otherwise returns the site's
+/// runtime for a spec with an image or a container name, and "none" for other specs.
 [[nodiscard]] std::string container_runtime(const JobSpec& spec, const SiteProfile& site);
 
 /// Returns the number of ranks on each node: tasks_per_node, else ntasks divided by the nodes, else
 /// gpus_per_node, else 1. Returns nullopt if ntasks is given and the nodes do not divide it evenly.
 [[nodiscard]] std::optional<std::int64_t> ranks_per_node(const JobSpec& spec);
 
-/// Returns the number of ranks that a preset's own launcher starts on each node:
+/// Returns the number of processes that a preset's own launcher starts on each node:
 /// launch.nproc_per_node, else gpus_per_task, else the node's GPUs, else 1. Returns nullopt if only
 /// the number of the whole job's GPUs is known.
 [[nodiscard]] std::optional<std::int64_t> nproc_per_node(const JobSpec& spec);
 
 /// The default of retry.max if another key of retry is set.
-inline constexpr std::int64_t kRetryMax = 3;
+inline constexpr std::int64_t kDefaultRetryMax = 3;
 /// Returns true if a key of retry is set and retry.max is not 0.
 [[nodiscard]] bool wants_retry(const JobSpec& spec);
 /// Returns retry.on. If it is absent, returns all causes, but `timeout` only if
@@ -35,8 +35,9 @@ inline constexpr std::int64_t kRetryMax = 3;
 /// Returns the number of GPUs of each node; 0 if the spec requests none, nullopt if it counts GPUs
 /// in another way (resources.gpus, resources.gpus_per_task).
 [[nodiscard]] std::optional<std::int64_t> gpus_per_node(const JobSpec& spec);
-/// Returns true if the job may get GPUs: a key requests them, or the job has whole nodes
-/// (resources.exclusive). Slurm hides GPUs from other jobs.
+/// Returns true if the job may get GPUs: a key or an option of Slurm requests them, or the job has
+/// whole nodes (resources.exclusive) and no key says 0 GPUs. Slurm hides the node's GPUs from every
+/// other job.
 [[nodiscard]] bool may_have_gpus(const JobSpec& spec);
 
 }  // namespace dlrun

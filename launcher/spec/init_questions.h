@@ -15,7 +15,9 @@ namespace dlrun {
 
 struct InitQuestion {
   std::string text;
-  std::string fallback;  ///< the meaning of an empty answer; empty: nothing is shown
+  /// Shown as the default, which an empty answer selects. If this text is empty, no default is
+  /// shown.
+  std::string fallback;
   std::vector<std::pair<std::string, std::string>> choices;  ///< names and help texts
   /// Stores a non-empty answer. Fails with the reason if the answer is invalid. The function refers
   /// to the arguments of InitQuestions, which must outlive it.

@@ -109,8 +109,8 @@ void environment(Page& page, const InitAnswers& a) {
   if (a.venv) page.row("  venv: " + yaml_text(*a.venv));
 }
 
-/// Returns the runtime's backend. For an unknown runtime, returns pyxis's backend, which only
-/// provides the examples; the runtime is refused when the spec is read.
+/// Returns the runtime's backend. For an unknown runtime, returns pyxis's backend, so that there is
+/// an example image to write. dlrun refuses the runtime when it reads the spec.
 [[nodiscard]] const ContainerBackend& backend_of(std::string_view runtime) {
   const ContainerBackend* backend = find_container_backend(runtime);
   return backend != nullptr ? *backend : pyxis_backend();
@@ -123,17 +123,17 @@ void container(Page& page, const InitAnswers& a, const SiteProfile& site) {
       "this file's folder; add more as SOURCE:TARGET[:FLAGS]";
   constexpr std::string_view kWorkdirComment = "the program starts in this folder";
   constexpr std::string_view kExampleImage = "nvcr.io/nvidia/pytorch:24.05-py3";
-  const bool is_asked = a.runtime && *a.runtime != "auto";
+  const bool names_runtime = a.runtime && *a.runtime != "auto";
   if (a.image) {
     page.heading("container");
-    if (is_asked) page.row("  runtime: " + yaml_text(*a.runtime));
-    page.row("  image: " + yaml_text(*a.image), is_asked ? "" : "run by " + runtime);
+    if (names_runtime) page.row("  runtime: " + yaml_text(*a.runtime));
+    page.row("  image: " + yaml_text(*a.image), names_runtime ? "" : "run by " + runtime);
     page.row(fmt::format("  {}", kMounts), kMountsComment);
     page.row(fmt::format("  {}", kWorkdir), kWorkdirComment);
   } else if (runtime != "none") {
     page.row("");
     page.row("# container:");
-    if (is_asked) page.row("#   runtime: " + yaml_text(*a.runtime));
+    if (names_runtime) page.row("#   runtime: " + yaml_text(*a.runtime));
     const auto [image, remark] = backend_of(runtime).example_image(std::string(kExampleImage));
     page.row(fmt::format("#   image: {}", image), remark);
     page.row(fmt::format("#   {}", kMounts), kMountsComment);

@@ -103,16 +103,17 @@ void Validator::check_nodes() {
                                : std::optional<std::int64_t>(1);
   if (const auto count = static_cast<std::int64_t>(listed.size()); most && count > *most) {
     error("resources.nodelist"_key,
-          fmt::format("resources.nodelist: the job must have all of its {} nodes, but "
-                      "resources.nodes is {}{}",
-                      count, *most, r.nodes ? "" : " where it is not given"));
+          fmt::format("resources.nodelist has {} nodes, but resources.nodes is {}{}; the job must "
+                      "have every node of the list",
+                      count, *most, r.nodes ? "" : " by default"));
   }
   std::vector<std::string> both;
   std::set_intersection(listed.begin(), listed.end(), excluded.begin(), excluded.end(),
                         std::back_inserter(both));
   if (!both.empty())
-    error("resources.exclude"_key, fmt::format("resources.exclude: resources.nodelist requests {}",
-                                               compress_hostlist(both)));
+    error("resources.exclude"_key,
+          fmt::format("resources.exclude and resources.nodelist both contain {}",
+                      compress_hostlist(both)));
 }
 
 void Validator::check_gpus() {

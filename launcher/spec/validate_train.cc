@@ -23,22 +23,20 @@ void Validator::check_preset() {
                                      ? "resources.tasks_per_node"_key
                                      : "resources.ntasks"_key;
     if (!per_node || *per_node != 1) {
-      error(
-          key,
-          fmt::format(
-              "{}: the preset '{}' starts the ranks of a node itself and needs one task per node; "
-              "launch.nproc_per_node is the number of ranks",
-              key, preset_.name));
+      error(key, fmt::format("{}: the preset '{}' needs one task per node, in which it starts "
+                             "launch.nproc_per_node processes",
+                             key, preset_.name));
     } else if (!nproc_per_node(spec_)) {
       error("launch.nproc_per_node"_key,
             fmt::format(
-                "launch.nproc_per_node is missing; set it to the ranks that '{}' starts per node",
+                "launch.nproc_per_node is missing; set it to the number of processes that '{}' "
+                "starts on each node",
                 preset_.name));
     }
   } else if (spec_.launch.nproc_per_node) {
     warn("launch.nproc_per_node"_key,
          fmt::format("launch.nproc_per_node is for presets that start the "
-                     "ranks of a node themselves, such as "
+                     "processes of a node themselves, such as "
                      "torchrun; with '{}' every task is a rank "
                      "(resources.tasks_per_node), so it has no effect",
                      preset_.name));
@@ -204,9 +202,10 @@ void Validator::check_downloads() {
           "train.data.download: train.data.path is missing; set it to the folder for the files");
   if (spec_.train.dataset.value_or("digits") == "digits" &&
       !refused_.contains("train.data.dataset"_key))
-    error(key,
-          "train.data.download needs a dataset that is read from files; set train.data.dataset to "
-          "mnist, idx, cifar10 or arrays");
+    error(
+        key,
+        "train.data.download does not support the dataset digits; set train.data.dataset to mnist, "
+        "idx, cifar10 or arrays");
   if (sweeps_over(spec_.sweep, "train.data.path"_key))
     error(
         key,

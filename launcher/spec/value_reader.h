@@ -28,7 +28,7 @@ struct ValueReader {
   [[nodiscard]] Result<std::string> scalar(const YamlNode& at, std::string_view expected) const {
     return builder.scalar(at, expected);
   }
-  /// Returns scalar() after the checks and changes of the row's format.
+  /// Like scalar(), but also checks and converts the text as the row's format requires.
   [[nodiscard]] Result<std::string> text(const YamlNode& at, std::string_view expected) const {
     return builder.text(layer, row, at, expected);
   }
@@ -43,8 +43,8 @@ struct ValueReader {
     builder.error(layer, at, path, std::move(message));
   }
   /// Reports why a value inside the node is refused. path: the value's key, or the map's key and
-  /// the entry's name. With Unset::kLeftOut, does not report a value that refers to an unset
-  /// variable.
+  /// the entry's name. If the builder was made with SpecBuilder::Unset::kLeftOut, does not report
+  /// a value that refers to an unset variable.
   void refuse_value(const YamlNode& at, const std::string& path, const Error& why) const;
   void warn(const YamlNode& at, std::string message) const {
     builder.warn(layer, at, std::move(message));
@@ -86,8 +86,8 @@ struct ValueReader {
   [[nodiscard]] std::string entry_key(std::string_view name) const {
     return key() + "." + std::string(name);
   }
-  /// Calls set(name node, name, value) for each entry of the map, unless a stronger layer has
-  /// removed the whole map.
+  /// Calls set(node of the name, name, node of the value) for each entry of the map, unless a
+  /// stronger layer has removed the whole map.
   template <typename Set>
   void each_entry(Set set) const {
     if (node.kind != YamlNode::Kind::kMap) return refuse_kind("a map of names and values");

@@ -24,7 +24,7 @@ Result<> refuse_shared_job(const IndexEntry& run, const RunStatus& status) {
 Result<Cancelled> cancel_one(RunInspector& inspector, const IndexEntry& run) {
   DLRUN_TRY_ASSIGN(const auto status, inspector.inspect(run.path));
   Cancelled cancelled;
-  if (is_final(status.state) && status.state != RunState::kUnknown) {
+  if (is_inactive(status.state) && status.state != RunState::kUnknown) {
     cancelled.remark = fmt::format("nothing to cancel, it is {}", word(status.state));
     return cancelled;
   }
@@ -49,7 +49,7 @@ Result<Cancelled> cancel_sweep(RunInspector& inspector, const IndexEntry& run) {
   // Maps the id of an array, or of a single job, to the index of one of its unfinished points.
   std::map<std::string, std::size_t> jobs;
   for (std::size_t i = 0; i < states.size(); ++i) {
-    if (!states[i] || is_final(states[i]->state) || states[i]->job.id.empty() ||
+    if (!states[i] || is_inactive(states[i]->state) || states[i]->job.id.empty() ||
         states[i]->facts.foreign)
       continue;
     const std::string& id = states[i]->job.id;

@@ -143,7 +143,7 @@ Result<> check_ended(const IndexEntry& run, const RunStatus& status, bool force)
                 "--force",
                 run.id, status.detail);
   }
-  if (!is_final(status.state) && !force) {
+  if (!is_inactive(status.state) && !force) {
     return fail(Errc::kUsage,
                 "{}: is still {} (job {}), and two jobs may write the same files. Cancel it first, "
                 "or give --force",

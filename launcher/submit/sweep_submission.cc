@@ -183,12 +183,12 @@ Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep,
     if (!states[i]) return tl::unexpected(states[i].error());
     const RunStatus& status = *states[i];
     DLRUN_TRY(require_own(fmt::format("{}/{}", run.id, i), current[i], "submitted again"));
-    if (status.is_last_known && !is_final(status.state) && status.job.id.empty())
+    if (status.is_last_known && !is_inactive(status.state) && status.job.id.empty())
       return fail(Errc::kUnavailable, "{}/{}: {}", run.id, i, status.detail);
     if (status.state == RunState::kUnknown && status.is_last_known)
       return fail(Errc::kUnavailable, "{}/{}: {}", run.id, i, status.detail);
     const bool is_own = current[i] == point_path(run.path, point);
-    if (is_own && !is_final(status.state))
+    if (is_own && !is_inactive(status.state))
       missing.last_job = status.job.id.substr(0, status.job.id.find('_'));
     if (!is_own || (status.state != RunState::kNotSubmitted && status.state != RunState::kRefused))
       continue;

@@ -59,7 +59,7 @@ struct RunFeed::Shared {
       {
         const std::lock_guard lock(mutex);
         if (!std::exchange(is_query_due, false) && !backoff.is_due()) continue;
-        if (is_final(last_status.state) && !last_status.is_last_known) continue;
+        if (is_inactive(last_status.state) && !last_status.is_last_known) continue;
       }
       if (last_points) {
         auto points = take_points(inspector, run, backoff.max_age());

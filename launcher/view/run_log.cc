@@ -23,7 +23,7 @@ Result<LogReader> open_log(RunInspector& inspector, const IndexEntry& run,
     return fail(Errc::kNotFound, "{}: only Slurm knows which file its log is: {}", run.id,
                 printable(facts.submission->output));
   return fail(Errc::kNotFound, "{}: there is no {}{}; the run is {}",
-              path ? printable(path->string()) : run.id, rank ? "such rank's log" : "log",
+              path ? printable(path->string()) : run.id, rank ? "log of this rank" : "log",
               is_ended ? "" : " yet", status ? std::string(word(status->state)) : "unknown");
 }
 

@@ -90,7 +90,7 @@ Json picture_json(const RunPicture& picture) {
   Json json = status_json(picture.run, picture.status);
   const auto& progress = picture.status.facts.record.progress;
   json["seconds_left"] =
-      progress && progress->steps && !is_final(picture.status.state)
+      progress && progress->steps && !is_inactive(picture.status.state)
           ? value_or_null(time_left(picture.history, *progress->steps, picture.now))
           : Json(nullptr);
   json["sampled"] = picture.ranks ? text_or_null(picture.ranks->time) : Json(nullptr);

@@ -51,7 +51,7 @@ std::string main_text(const RunStatus& status) {
   const RunRecord& record = status.facts.record;
   if (status.state == RunState::kCompleted) {
     if (auto result = short_result(record.result); !result.empty()) return result;
-  } else if (is_final(status.state)) {
+  } else if (is_inactive(status.state)) {
     return record.first_failed ? describe(*record.first_failed) : printable(status.detail);
   }
   const std::string attempt =

@@ -137,7 +137,7 @@ Result<RunStatus> watch_run(RunInspector& inspector, const IndexEntry& run,
       if (!now) return now;
       backoff.note_query();
       status = std::move(*now);
-      is_over = is_final(status->state) && !status->is_last_known;
+      is_over = is_inactive(status->state) && !status->is_last_known;
       if (is_over) quiet_since = Clock::now();
       news.report(*status);
     }

@@ -78,7 +78,7 @@ void Attempt::on_exit(int rank, RankEnd end, Clock::time_point now) {
   outlet_.send(rank, to_rank::Noted{});
   auto* const member = members_.find(rank);
   if (member == nullptr || member->end) return;
-  if (end.is_unheard) {
+  if (end.lead_was_unheard) {
     members_.set_end(*member, std::move(end));
     end_unheard(rank, now);
   } else if (end.code != 0 || end.signal != 0) {
@@ -154,7 +154,7 @@ void Attempt::on_node_failure(std::string_view nodes, Clock::time_point now) {
   end_.lost_nodes.insert(end_.lost_nodes.end(), lost.begin(), lost.end());
   if (!goes_on()) return;
   end_for(EndReason::kNodeFailure, 128 + SIGKILL,
-          fmt::format("Slurm has lost {}; its ranks are ended", printable(nodes)), now);
+          fmt::format("Slurm has lost {}; dlrun ends its ranks", printable(nodes)), now);
 }
 
 void Attempt::on_launch_failure(std::string_view node, std::string_view why,

@@ -124,8 +124,8 @@ std::string Attempt::sentence() const {
   return fmt::format("rank {}{}{}{}", failed.rank,
                      failed.host.empty() ? "" : " on " + printable(failed.host), how(failed.end),
                      others <= 0   ? std::string()
-                     : others == 1 ? std::string("; the other rank is ended")
-                                   : fmt::format("; the other {} ranks are ended", others));
+                     : others == 1 ? std::string("; dlrun ends the other rank")
+                                   : fmt::format("; dlrun ends the other {} ranks", others));
 }
 
 void Attempt::on_srun_killed(int signal, Clock::time_point now) {
@@ -133,7 +133,7 @@ void Attempt::on_srun_killed(int signal, Clock::time_point now) {
   if (!goes_on() && !waits_for_step_report()) return;
   forget_failure();
   end_for(EndReason::kLauncherLost, 128 + signal,
-          fmt::format("srun was killed by {}; its ranks are ended", signal_name(signal)), now);
+          fmt::format("srun was killed by {}; dlrun ends its ranks", signal_name(signal)), now);
 }
 
 void Attempt::end_unheard(int rank, Clock::time_point now) {

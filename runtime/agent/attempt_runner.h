@@ -19,13 +19,13 @@
 #include "runtime/agent/background_file.h"
 #include "runtime/agent/gate.h"
 #include "runtime/agent/idle_gpus.h"
-#include "runtime/agent/key_table.h"
 #include "runtime/agent/messages.h"
 #include "runtime/agent/run_attempt.h"
 #include "runtime/agent/sample_board.h"
 #include "runtime/agent/snapshot_file.h"
 #include "runtime/agent/step.h"
 #include "runtime/agent/stop_early.h"
+#include "runtime/agent/store_table.h"
 #include "runtime/agent/text_marks.h"
 
 namespace dlrun::agent {
@@ -122,7 +122,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void confirm_node_failure(Clock::time_point now);
   void on_limit_known(const Result<JobFacts>& facts);
   void close_local_log();
-  void answer(const std::vector<KeyTable::Answer>& answers);
+  void answer(const std::vector<StoreTable::Answer>& answers);
 
   /// The sender of a message, and the time when it arrived.
   struct Sender {
@@ -181,7 +181,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   std::unordered_map<int, std::string> host_of_rank_;
   bool has_begun_ = false;  ///< the ranks' programs have been started
   SnapshotFile ranks_file_{run_.directory / "ranks.json"};
-  KeyTable store_;
+  StoreTable store_;
   std::unordered_map<PeerId, int> rank_of_peer_;
   std::unordered_map<int, PeerId> peer_of_rank_;
   std::optional<std::string> step_name_;  ///< from the first claim; equal for all ranks

@@ -13,7 +13,7 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "runtime/agent/agent_log.h"
-#include "runtime/agent/nccl_witness.h"
+#include "runtime/agent/nccl_reports.h"
 #include "runtime/agent/process_facts.h"
 #include "runtime/agent/stack_dump.h"
 
@@ -23,10 +23,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 using std::chrono::milliseconds;
 
-/// Time to dump the stacks of one process. Less than lead's limit (AutopsyBoard::kLimit).
+/// Time limit for the stacks of one process. One dump that takes all of it fits into lead's limit
+/// (AutopsyBoard::kLimit). If several do, lead no longer waits for this rank's answer.
 constexpr milliseconds kDumpLimit{8000};
-constexpr milliseconds kWitnessLimit{1500};  ///< time for NCCL, and for torch, to answer
-/// Number of processes to dump, the largest first. The workers of data loaders are all alike.
+constexpr milliseconds kReportLimit{1500};  ///< time for NCCL, and for torch, to answer
+/// Number of processes to dump, the largest first. More would add nothing: they are mostly workers
+/// of a data loader, which are all alike.
 constexpr std::size_t kDumpedProcesses = 4;
 constexpr std::size_t kStacksLimitBytes = 2U << 20U;
 
@@ -79,12 +81,11 @@ int run_autopsy(const AutopsyOptions& options, const Env& env) {
   if (!processes.empty()) {
     auto copy = options.file;
     copy.replace_extension(".nccl-trace");
-    if (copy_flight_record(environment_of(processes.front().pid), options.rank, copy,
-                           kWitnessLimit))
+    if (copy_flight_record(environment_of(processes.front().pid), options.rank, copy, kReportLimit))
       text += fmt::format("torch's flight recorder: {}\n", copy.filename().string());
   }
   if (options.asks_ras) {
-    if (const auto answer = ask_nccl_ras(kWitnessLimit))
+    if (const auto answer = ask_nccl_ras(kReportLimit))
       text += "NCCL's RAS says:\n" + safe_lines(*answer);
   }
   text.resize(std::min(text.size(), kStacksLimitBytes));

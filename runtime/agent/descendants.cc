@@ -191,9 +191,9 @@ void end_descendants() {
   }
 }
 
-TreeUse use_of_descendants(pid_t without) {
+TreeUse use_of_descendants_without(pid_t excluded) {
   TreeUse use;
-  for (const ProcessState& process : living_descendants(without)) {
+  for (const ProcessState& process : living_descendants(excluded)) {
     use.cpu_ticks += process.cpu_ticks;
     use.resident_bytes += process.resident_bytes;
     ++use.processes;

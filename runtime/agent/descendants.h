@@ -33,8 +33,9 @@ struct TreeUse {
   std::uint64_t resident_bytes = 0;  ///< shared pages count once for each process that has them
   int processes = 0;
 };
-/// Measures all descendants, except the tree of `without`.
-[[nodiscard]] TreeUse use_of_descendants(pid_t without);
+/// Measures all descendants of this process, except `excluded` and its descendants; -1 excludes
+/// none.
+[[nodiscard]] TreeUse use_of_descendants_without(pid_t excluded);
 
 /// Returns true if the main thread of the process has begun to exit, or is a zombie. The kernel
 /// closes the process's files while it exits.

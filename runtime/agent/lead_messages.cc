@@ -139,7 +139,7 @@ void AttemptRunner::handle(const Sender& from, to_lead::Exit& exit) {
   attempt_->on_exit(from.rank, std::move(exit.end), from.now);
 }
 
-void AttemptRunner::answer(const std::vector<KeyTable::Answer>& answers) {
+void AttemptRunner::answer(const std::vector<StoreTable::Answer>& answers) {
   for (const auto& [rank, id, value] : answers) {
     to_rank::Reply reply{.id = id, .ok = value.has_value()};
     if (!value) {

@@ -240,7 +240,7 @@ Table Table::of(const Json& message) {
 Json Exit::json() const {
   Json message{{"type", kType}, {"code", end.code}, {"signal", end.signal}, {"error", end.error}};
   if (end.is_own) message["own"] = *end.is_own;
-  if (end.is_unheard) message["unheard"] = true;
+  if (end.lead_was_unheard) message["unheard"] = true;
   if (end.blamed_rank) message["of"] = *end.blamed_rank;
   return message;
 }
@@ -248,7 +248,7 @@ Exit Exit::of(const Json& message) {
   RankEnd end{.code = static_cast<int>(clamped(message, "code", kExitInternal, 0, 255)),
               .signal = static_cast<int>(clamped(message, "signal", 0, 0, 64)),
               .error = json_read::text(message, "error").substr(0, kLongestWords),
-              .is_unheard = json_read::truth(message, "unheard")};
+              .lead_was_unheard = json_read::truth(message, "unheard")};
   if (const auto own = message.find("own"); own != message.end() && own->is_boolean())
     end.is_own = own->get<bool>();
   if (message.contains("of"))

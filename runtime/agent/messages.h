@@ -42,7 +42,7 @@ struct RankEnd {
   /// which.
   std::optional<int> blamed_rank = {};
   /// The agent ended the program because it no longer heard lead.
-  bool is_unheard = false;
+  bool lead_was_unheard = false;
 };
 
 /// Utilisation and memory of one GPU. nullopt: unknown.

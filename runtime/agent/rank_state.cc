@@ -79,7 +79,7 @@ void RankState::record_exit(int code, int signal, std::string_view error, Clock:
               .signal = signal,
               .error = std::string(error),
               .is_own = !end_.is_requested || end_.was_exiting,
-              .is_unheard = !end_.own_reason.empty()};
+              .lead_was_unheard = !end_.own_reason.empty()};
   if (blame_ && !end_.is_requested && code != 0 && signal == 0) {
     end.blamed_rank = blame_->rank;
     end.error = blame_->words;

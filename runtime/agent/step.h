@@ -72,8 +72,9 @@ struct StepContext {
                                                        const std::vector<std::string>& argv,
                                                        const Env& env);
 
-/// Starts `ranks` copies of argv (a `dlrun-agent rank` command line) with env and a world in
-/// DLRUN_*. Removes the variables of an outer Slurm step or MPI job from env.
+/// Starts `ranks` copies of argv (a `dlrun-agent rank` command line) with env, and with its
+/// rank and the number of ranks in DLRUN_RANK, DLRUN_WORLD_SIZE, .... Removes the variables of an
+/// outer Slurm step or MPI job from env.
 [[nodiscard]] Result<std::unique_ptr<Step>> start_local(const StepContext& context,
                                                         const std::vector<std::string>& argv,
                                                         const Env& env, int ranks);

@@ -72,7 +72,7 @@ constexpr milliseconds kLastWriteLimit{1000};
     const std::vector<std::filesystem::path>& points) {
   std::vector<Trajectory> found;
   for (const auto& point : points) {
-    const auto file = read_owned_file(point / kFile, kFileLimit, Links::kRefuse);
+    const auto file = read_file_and_owner(point / kFile, kFileLimit, Links::kRefuse);
     if (file && file->owner == ::geteuid()) found.push_back(read_trajectory(file->text));
   }
   return found;

@@ -21,9 +21,10 @@ class UsageMeter {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Returns a sample if one is due. helper: a process whose tree is not counted; -1: none. Returns
-  /// nullopt for the first sample, which has no earlier one to compare with, and without /proc.
-  [[nodiscard]] std::optional<Usage> sample(pid_t helper, Clock::time_point now);
+  /// Returns a sample if one is due. excluded: a process whose tree is not counted; -1: none.
+  /// Returns nullopt for the first sample, which has no earlier one to compare with, and without
+  /// /proc.
+  [[nodiscard]] std::optional<Usage> sample(pid_t excluded, Clock::time_point now);
 
  private:
   std::optional<std::uint64_t> ticks_before_;

@@ -15,7 +15,7 @@ Result<> CollectiveWatch::healthy() {
   return state();
 }
 
-Result<> CollectiveWatch::settled(std::chrono::milliseconds limit) {
+Result<> CollectiveWatch::check_settled(std::chrono::milliseconds limit) {
   const auto until = Clock::now() + limit;
   while (true) {
     {

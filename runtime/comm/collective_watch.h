@@ -58,7 +58,7 @@ class CollectiveWatch {
 
   /// Waits until all started collectives have ended. Fails with kPeer if one failed, or did not end
   /// within `limit` or the timeout; the running collectives are then aborted.
-  [[nodiscard]] Result<> settled(std::chrono::milliseconds limit);
+  [[nodiscard]] Result<> check_settled(std::chrono::milliseconds limit);
 
   /// Aborts the collectives. Later calls fail with kPeer and the first reason.
   void abandon(std::string_view reason);

@@ -126,8 +126,9 @@ class Request {
   Request& operator=(Request&& other) noexcept;
   ~Request();
 
-  /// Returns when the buffer holds the result. For device memory it returns earlier: work queued on
-  /// the compute stream afterwards then sees the result. A second call returns success at once.
+  /// Returns when the buffer holds the result. For device memory it only makes the compute
+  /// stream wait: work that is queued after this call sees the result. A second call returns
+  /// success at once.
   [[nodiscard]] Result<> wait();
   [[nodiscard]] bool is_pending() const { return state_ != nullptr; }
 
@@ -184,7 +185,7 @@ class Communicator {
   /// before a collective are visible to the other ranks after it. The memory may outlive the
   /// communicator. Returns nullptr, on every rank, if the backend has no shared memory (all but
   /// shm) or the machine has none left.
-  [[nodiscard]] virtual Result<std::shared_ptr<std::byte>> share(std::size_t /*bytes*/) {
+  [[nodiscard]] virtual Result<std::shared_ptr<std::byte>> allocate_shared(std::size_t /*bytes*/) {
     return nullptr;
   }
 
@@ -192,7 +193,7 @@ class Communicator {
   /// collectives on the device. Fails if one has failed or was aborted, even if its wait() had
   /// already returned, which can happen with device memory. This function is not a collective. Call
   /// it before writing anything that outlives the attempt, for example a checkpoint.
-  [[nodiscard]] virtual Result<> settled() = 0;
+  [[nodiscard]] virtual Result<> check_settled() = 0;
 
   /// Leaves the communicator without waiting for the other ranks. The destructor then does not
   /// wait either. The other ranks get an error instead of waiting, if the backend can notify them.

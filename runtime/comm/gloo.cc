@@ -153,7 +153,7 @@ class GlooCommunicator final : public Communicator {
     (void)guarded([&] { context_->closeConnections(); });
   }
 
-  Result<> settled() override {
+  Result<> check_settled() override {
     if (is_abandoned_) return fail(Errc::kPeer, "the communicator was abandoned");
     return {};
   }

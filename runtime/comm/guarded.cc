@@ -66,7 +66,7 @@ struct Call {
       case GuardedCall::kBarrier:
         return "barrier()";
       case GuardedCall::kShare:
-        return fmt::format("share({} bytes)", count);
+        return fmt::format("allocate_shared({} bytes)", count);
     }
     return "unknown call";
   }
@@ -146,9 +146,9 @@ class GuardedCommunicator final : public Communicator {
     return finish(call, calls_, backend_->reduce_scatter(all, mine, op));
   }
 
-  Result<> settled() override {
+  Result<> check_settled() override {
     if (!failed_) return failed_;
-    if (auto settled = backend_->settled(); !settled)
+    if (auto settled = backend_->check_settled(); !settled)
       failed_ = fail(settled.error().code, "{}: rank {} of {}: {}", name(), rank(), size(),
                      settled.error().message);
     return failed_;
@@ -160,10 +160,10 @@ class GuardedCommunicator final : public Communicator {
     return finish(call, calls_, backend_->barrier());
   }
 
-  Result<std::shared_ptr<std::byte>> share(std::size_t bytes) override {
+  Result<std::shared_ptr<std::byte>> allocate_shared(std::size_t bytes) override {
     const Call call{.operation = GuardedCall::kShare, .count = bytes};
     if (auto agreed = begin(call); !agreed) return tl::unexpected(std::move(agreed.error()));
-    auto memory = backend_->share(bytes);
+    auto memory = backend_->allocate_shared(bytes);
     if (!memory)
       return tl::unexpected(
           finish(call, calls_, tl::unexpected(std::move(memory.error()))).error());

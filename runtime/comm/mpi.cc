@@ -184,7 +184,7 @@ class MpiCommunicator final : public Communicator {
     lifetime_->abandon();
   }
 
-  Result<> settled() override {
+  Result<> check_settled() override {
     if (is_abandoned_) return fail(Errc::kPeer, "the communicator was abandoned");
     return {};
   }

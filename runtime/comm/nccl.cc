@@ -157,7 +157,7 @@ class NcclCommunicator final : public Communicator {
       watchdog_.join();
     }
     // Limit the wait for ncclCommFinalize: it is a collective, and another rank may never call it.
-    if (watch_.settled(std::min<milliseconds>(timeout_, kLeaveWithin))) {
+    if (watch_.check_settled(std::min<milliseconds>(timeout_, kLeaveWithin))) {
       auto left = nccl(ncclCommFinalize(comm_), comm_, "ncclCommFinalize");
       if (left) left = done_by(comm_, steady_clock::now() + kLeaveWithin, "ncclCommFinalize");
       if (left) {
@@ -190,7 +190,7 @@ class NcclCommunicator final : public Communicator {
   }
 
   void abandon() override { watch_.abandon("the communicator was abandoned"); }
-  Result<> settled() override { return watch_.settled(timeout_); }
+  Result<> check_settled() override { return watch_.check_settled(timeout_); }
 
   Result<> all_reduce(Buffer data, ReduceOp op) override {
     return run(data, data, "ncclAllReduce", [&](const void* from, void* to) {

@@ -62,7 +62,7 @@ class ShmCommunicator final : public Communicator {
   [[nodiscard]] int rank() const override { return segment_->rank(); }
   [[nodiscard]] int size() const override { return segment_->size(); }
   void abandon() override { segment_->leave(); }
-  Result<> settled() override {
+  Result<> check_settled() override {
     if (failed_ && segment_->has_left()) return fail(Errc::kPeer, "the communicator was abandoned");
     return failed_;
   }
@@ -132,7 +132,7 @@ class ShmCommunicator final : public Communicator {
     return segment_->await();
   }
 
-  Result<std::shared_ptr<std::byte>> share(std::size_t bytes) override {
+  Result<std::shared_ptr<std::byte>> allocate_shared(std::size_t bytes) override {
     auto memory = segment_->extend(bytes);
     std::uint8_t have_all = memory == nullptr ? 0 : 1;
     DLRUN_TRY(all_reduce(std::span(&have_all, 1), ReduceOp::kMin));

@@ -123,7 +123,7 @@ std::vector<Flag<O>> exchange_flags() {
        "post-local SGD: each rank uses its own gradients, and the ranks average their parameters "
        "every N steps; 0: the ranks average the gradients of each step (0)"},
       {"--local-after", real<O>(DLRUN_FIELD(local_after), 0, kLargestNumber),
-       "with --local-steps: epochs of common steps before the local ones (0)"},
+       "with --local-steps: number of epochs before the local steps begin (0)"},
       {"--compression", one_of<O>(DLRUN_FIELD(buckets.compression), kCompressions),
        "ranks send and add gradients in 16 bits (none)"},
       {"--clip-norm", real<O>(DLRUN_FIELD(clip_norm), 0, kLargestNumber),
@@ -135,7 +135,7 @@ std::vector<Flag<O>> exchange_flags() {
 std::vector<Flag<O>> rate_flags() {
   return {
       {"--lr", real<O>(DLRUN_FIELD(learning_rate), 0, kLargestNumber),
-       "learning rate of one rank (0.001)"},
+       "learning rate, before --lr-scaling (0.001)"},
       {"--lr-scaling", one_of<O>(DLRUN_FIELD(lr_scaling), kLrScalings),
        "growth of the learning rate with the number of ranks (none)"},
       {"--lr-decay", one_of<O>(DLRUN_FIELD(lr_decay), kLrDecays),

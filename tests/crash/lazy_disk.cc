@@ -23,8 +23,8 @@ std::string bytes_in(const fs::path& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-/// Returns every subset of `count` changes that is tried: none, all, each alone, all but one, and
-/// each prefix.
+/// Returns the subsets of `count` changes that crashes() tries: none, all, each alone, all but one,
+/// and each prefix.
 std::vector<std::vector<bool>> choices(std::size_t count) {
   std::set<std::vector<bool>> all{std::vector<bool>(count, false), std::vector<bool>(count, true)};
   for (std::size_t i = 0; i < count; ++i) {
@@ -132,12 +132,12 @@ bool LazyDisk::skips(std::string_view call, const std::string& path) {
   static const std::regex kRandom("\\.[0-9a-f]{12}\\.");
   const std::string name =
       std::regex_replace(fs::path(path).lexically_relative(folder_).string(), kRandom, ".*.");
-  const std::string guard = fmt::format("{} {}", call, name);
-  const auto before = std::count_if(guards_.begin(), guards_.end(), [&](const std::string& other) {
-    return other.starts_with(guard + ", ");
-  });
-  guards_.push_back(fmt::format("{}, {}", guard, before + 1));
-  return skip_ == guards_.size() - 1;
+  const std::string ordering_call = fmt::format("{} {}", call, name);
+  const auto before = std::count_if(
+      ordering_calls_.begin(), ordering_calls_.end(),
+      [&](const std::string& other) { return other.starts_with(ordering_call + ", "); });
+  ordering_calls_.push_back(fmt::format("{}, {}", ordering_call, before + 1));
+  return skip_ == ordering_calls_.size() - 1;
 }
 
 void LazyDisk::add(Step step) {
@@ -246,19 +246,23 @@ void LazyDisk::apply(std::vector<Node>& nodes, const Step& step) {
   }
 }
 
-std::string LazyDisk::left_of(const std::string& kept, const std::string& written, Fate fate) {
+std::string LazyDisk::bytes_after_crash(const std::string& synced_bytes,
+                                        const std::string& unsynced_bytes, Fate fate) {
   switch (fate) {
     case Fate::kLost:
-      return kept;
+      return synced_bytes;
     case Fate::kKept:
-      return written;
+      return unsynced_bytes;
     case Fate::kHalf:  // half of the new bytes
-      return written.substr(0, written.size() > kept.size() && written.starts_with(kept)
-                                   ? kept.size() + (written.size() - kept.size()) / 2
-                                   : written.size() / 2);
+      return unsynced_bytes.substr(
+          0, unsynced_bytes.size() > synced_bytes.size() && unsynced_bytes.starts_with(synced_bytes)
+                 ? synced_bytes.size() + (unsynced_bytes.size() - synced_bytes.size()) / 2
+                 : unsynced_bytes.size() / 2);
     case Fate::kZeros:
-      return kept.substr(0, written.size()) +
-             std::string(written.size() - std::min(written.size(), kept.size()), '\0');
+      return synced_bytes.substr(0, unsynced_bytes.size()) +
+             std::string(
+                 unsynced_bytes.size() - std::min(unsynced_bytes.size(), synced_bytes.size()),
+                 '\0');
   }
   return {};
 }
@@ -302,7 +306,7 @@ std::vector<LazyDisk::Crash> LazyDisk::crashes() const {
         std::vector<Node> nodes = kept;
         for (const auto& [node, bytes] : written) {
           std::string& at = nodes[static_cast<std::size_t>(node)].bytes;
-          at = left_of(at, bytes, fate);
+          at = bytes_after_crash(at, bytes, fate);
         }
         for (std::size_t i = 0; i < changes.size(); ++i) {
           if (choice[i]) apply(nodes, changes[i]);
@@ -310,11 +314,12 @@ std::vector<LazyDisk::Crash> LazyDisk::crashes() const {
         Image image;
         list(nodes, 0, "", image);
         if (!seen.emplace(marks, image).second) continue;
-        constexpr const char* kFates[] = {"lost", "half there", "zeros", "there"};
-        std::string description =
-            fmt::format("after {} ({} of {}), bytes {}, names kept of {}:",
-                        count == 0 ? "nothing" : steps_[count - 1].description, count,
-                        steps_.size(), kFates[static_cast<int>(fate)], changes.size());
+        constexpr const char* kFates[] = {"lost", "half present", "zeros", "present"};
+        std::string description = fmt::format(
+            "after {} (call {} of {}); unsynced bytes: {}; unsynced changes of names, 1 "
+            "kept, 0 lost:",
+            count == 0 ? "nothing" : steps_[count - 1].description, count, steps_.size(),
+            kFates[static_cast<int>(fate)]);
         for (const bool is_kept : choice) description += is_kept ? " 1" : " 0";
         crashes.push_back({std::move(image), marks, std::move(description)});
       }

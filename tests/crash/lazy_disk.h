@@ -45,8 +45,8 @@ class UnreadableFile {
 
 class LazyDisk {
  public:
-  /// Starts recording. The current content of `folder` counts as synced. skip: the index of a guard
-  /// that returns success without taking effect.
+  /// Starts recording. The current content of `folder` counts as synced. skip: the index of an
+  /// ordering call that returns success without taking effect.
   explicit LazyDisk(std::filesystem::path folder, std::optional<std::size_t> skip = std::nullopt);
   ~LazyDisk();
   LazyDisk(const LazyDisk&) = delete;
@@ -60,7 +60,7 @@ class LazyDisk {
 
   /// Returns the calls that keep or order data: fsync, fdatasync, rename and link, each with its
   /// path and the number of such calls for this path so far: "rename run/claim, 1".
-  [[nodiscard]] const std::vector<std::string>& guards() const { return guards_; }
+  [[nodiscard]] const std::vector<std::string>& ordering_calls() const { return ordering_calls_; }
 
   struct Crash {
     Image image;
@@ -76,7 +76,7 @@ class LazyDisk {
   static void lock();
   static void unlock();
   [[nodiscard]] bool covers(const std::string& path) const;
-  /// Counts a guard. Returns true if this guard is to be skipped.
+  /// Counts an ordering call. Returns true if this call is to be skipped.
   [[nodiscard]] bool skips(std::string_view call, const std::string& path);
   void opened(const std::string& path, bool truncates);
   void wrote(const std::string& path, std::size_t offset, std::string_view bytes);
@@ -115,15 +115,15 @@ class LazyDisk {
   void add(Step step);
   static void apply(std::vector<Node>& nodes, const Step& step);
   static void list(const std::vector<Node>& nodes, int node, const std::string& path, Image& image);
-  [[nodiscard]] static std::string left_of(const std::string& kept, const std::string& written,
-                                           Fate fate);
+  [[nodiscard]] static std::string bytes_after_crash(const std::string& synced_bytes,
+                                                     const std::string& unsynced_bytes, Fate fate);
 
   std::string folder_;
   std::optional<std::size_t> skip_;
   std::vector<Node> first_;  ///< the state at the start
   std::vector<Node> now_;    ///< the state that the program sees
   std::vector<Step> steps_;
-  std::vector<std::string> guards_;
+  std::vector<std::string> ordering_calls_;
 };
 
 }  // namespace dlrun::crash

@@ -88,8 +88,8 @@ TEST_CASE("crash: a skipped guard returns success and has no effect") {
   LazyDisk disk(folder.path(), 1);
   REQUIRE(write_file_atomic(folder / "f", "text"));
   disk.mark("written");
-  REQUIRE(disk.guards().size() == 3);  // the file's fsync, the rename, the folder's fsync
-  CHECK(disk.guards()[1] == "rename f, 1");
+  REQUIRE(disk.ordering_calls().size() == 3);  // the file's fsync, the rename, the folder's fsync
+  CHECK(disk.ordering_calls()[1] == "rename f, 1");
   CHECK_FALSE(std::filesystem::exists(folder / "f"));
 }
 

@@ -28,7 +28,7 @@ Outcome outcome_of(const Writer& writer, std::optional<std::size_t> skip) {
   LazyDisk disk(folder, skip);
   const auto written = writer.write(folder, disk);
   disk.stop();
-  Outcome outcome{disk.guards(), 0, {}};
+  Outcome outcome{disk.ordering_calls(), 0, {}};
   if (!written) {
     outcome.faults.push_back("the writer failed: " + written.error().message);
     return outcome;

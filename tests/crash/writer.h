@@ -25,9 +25,10 @@ struct Writer {
       fault_of;
 };
 
-/// A guard whose removal causes no fault, and the reason why the writer has it nevertheless.
+/// A guard is an ordering call: fsync, rename or link. This guard can be removed without causing a
+/// fault; `reason` is why the writer has it nevertheless.
 struct Spare {
-  std::string_view guard;  ///< as in LazyDisk::guards()
+  std::string_view guard;  ///< as in LazyDisk::ordering_calls()
   std::string_view reason;
 };
 

@@ -175,7 +175,7 @@ job_failed_with() {
 @test "a command that is not on the node ends the job with 127, and a line names host and PATH" {
     lead_job '' '' pythonx train.py
     wait_until 20 has_event ended
-    message='pythonx: command not found \(PATH=.*\); the other 7 ranks are ended'
+    message='pythonx: command not found \(PATH=.*\); dlrun ends the other 7 ranks'
     grep -Eq "^dlrun: rank [0-7] on n[1-4]: $message\$" "$dir/out"
     wait_until 10 job_failed_with 127
 }

@@ -8,7 +8,7 @@ load helpers
 setup() { dir=$(fresh_dir); }
 json() { dl status "$1" --json 2>/dev/null; }
 
-@test "status names the one of 8 torch ranks that waits on a lock, with all stacks" {
+@test "of 8 torch ranks, status names the one that waits for a lock, and saves the stacks of all" {
     as_user tee "$dir/train.py" >/dev/null <<'PY'
 import os, threading, torch, torch.distributed as dist
 

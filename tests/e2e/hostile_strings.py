@@ -5,10 +5,11 @@ and without Slurm.
 usage: hostile_strings.py --keys FILE [--all] [--turn N] [--rest SOCKET]
 
 Half of the strings are generated: each way out of a quotation combined with each way to run a
-command. Each key gets all other strings and every fourth generated string; jobs get every second
-string. --all uses all of them. --turn shifts the selection; its default is the day of the year, so
-that each string is in each place within a few days. The output names the turn, which repeats a
-failure.
+command. Each key gets all strings of STRINGS and every fourth generated string; jobs get every
+second string, and `dlrun run` gets all. With --rest each key gets every 40th string, and jobs get
+every 12th. --all uses all of them. --turn shifts the selection; its default is the day of the year,
+so that each string is in each place within some weeks. The output shows the turn; --turn with this
+number repeats the selection.
 
 Runs as an ordinary user on the testbed, in an empty folder that the nodes see. Each string in each
 key is either refused (exit 2, an error that names the key, nothing written) or arrives byte for
@@ -203,8 +204,8 @@ def directive_of(script, key):
 
 
 def read_keys(path):
-    """Reads the key table (the files of launcher/spec/keys in one): every key that can be set, with
-    its option, and which of them are paths, always or if they contain a slash."""
+    """Reads the key table (the files of launcher/spec/keys in one). Returns two maps of the keys
+    that can be set: from a key to its option, and from a key to its format (kPath, kMaybePath)."""
     rows = re.findall(r'\{\.path = "([^"]+)"(, FIELD)?(.*?)\.help',
                       open(path, encoding="utf-8").read(), re.S)
     keys = {}
@@ -269,16 +270,16 @@ def wait_for_jobs(limit_s):
 def check_directives(keys, every_one, failures):
     accepted = refused = 0
     other = []
-    for turn, key in enumerate(keys):
+    for key_index, key in enumerate(keys):
         for number, text in enumerate(ALL):
-            if number >= len(STRINGS) and (number + turn + TURN[0]) % 4 != 0 and not every_one:
+            if number >= len(STRINGS) and (number + key_index + TURN[0]) % 4 != 0 and not every_one:
                 continue
             script = render(key, text, number, failures)
             if script is None:
                 refused += 1
                 continue
             accepted += 1
-            if key in CLOSED or (key in SWITCHES and text != "true"):
+            if key in PARSED or (key in SWITCHES and text != "true"):
                 failures.add(key, text, "accepted, although no such string is valid")
             done = run(["bash", "-n", script])
             if done.returncode != 0:
@@ -339,9 +340,9 @@ def value_in_script(script, key):
     return value.replace("$${", "${").encode()
 
 
-def check_closed(failures):
+def check_parsed(failures):
     """Checks that keys which refuse every string accept a valid value."""
-    for key, good in CLOSED.items():
+    for key, good in PARSED.items():
         script = render(key, good, "-good", failures)
         if script is None:
             failures.add(key, str(good),
@@ -353,7 +354,7 @@ def check_closed(failures):
 FLAGS = {"exclusive", "requeue", "no-requeue"}
 # dlrun parses these keys: numbers, sizes, times, words of a list. No test string is a valid value;
 # the value here is valid.
-CLOSED = {"resources.time": "90s", "resources.mem": "64G", "resources.mem_per_cpu": "4G",
+PARSED = {"resources.time": "90s", "resources.mem": "64G", "resources.mem_per_cpu": "4G",
           "resources.mem_per_gpu": "32G", "resources.nodes": "2-4", "resources.gpus": "8",
           "resources.gpus_per_node": "a100:4", "resources.gpus_per_task": "1",
           "resources.hint": "nomultithread", "resources.threads_per_core": "1", "site": "generic",
@@ -369,7 +370,7 @@ READ_LATER = {"submit.token_file"}
 SLURMS_OWN = {"resources.signal", "resources.distribution", "resources.exclusive"}
 # slurmrestd reports these in another form: numbers, folded node lists, paths with patterns
 # filled in.
-NORMALISED = SLURMS_OWN | set(CLOSED) | {"resources.output", "resources.error", "resources.begin",
+NORMALISED = SLURMS_OWN | set(PARSED) | {"resources.output", "resources.error", "resources.begin",
                                          "resources.gres", "resources.nodelist",
                                          "resources.exclude", "resources.licenses"}
 
@@ -435,9 +436,9 @@ def check_rest(url, every_one, failures):
     keys = [key for key, option in KEY_OPTIONS.items() if key == "slurm"
             or (key.startswith("resources.") and option and key != "resources.clusters")]
     accepted = refused = 0
-    for turn, key in enumerate(keys):
+    for key_index, key in enumerate(keys):
         for number, text in enumerate(ALL):
-            if not every_one and (number + turn + TURN[0]) % 40 != 0:
+            if not every_one and (number + key_index + TURN[0]) % 40 != 0:
                 continue
             values = {**BASE, "resources.begin": "now+1hour", **through}
             values[key] = value_with(key, text)
@@ -591,7 +592,7 @@ def main():
     if args.rest:
         check_rest(args.rest, args.all, failures)
         return print_failures(failures)
-    check_closed(failures)
+    check_parsed(failures)
     # environment.setup is shell code by definition. The other two are checked in jobs and
     # runs below.
     keys = [key for key in KEY_OPTIONS

@@ -1,5 +1,5 @@
-"""Faults of a cluster: daemons killed, stopped and paused, nodes lost, links unplugged. Each fault
-has a testbed for itself.
+"""Faults of a cluster: daemons killed, stopped and paused, nodes lost, links unplugged. No
+other job uses the testbed while a fault acts.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ from kinds import NONE, Injected, Kind, Scene, Truth, causes, wait_while
 from testbed import wait_for
 
 SLOW_MS = 2000  # duration of each of the last 20 steps; Slurm declares a node lost after 10 to 30 s
-SILENT_S = 90.0  # the time limit for the run to notice the loss of a node and to continue
+NOTICE_LIMIT_S = 90.0  # the time limit for the run to notice the loss of a node and to continue
 
 
 def _target(scene: Scene, daemon: str) -> str:
@@ -86,7 +86,9 @@ def unplug_until(heals: bool) -> Callable[[Scene], Injected]:
             injected.truth = dataclasses.replace(LOST, blames="anybody")
             injected.words += ", lead is there"
         scene.testbed.fault("unplug", scene.node)
-        wait_for(lambda: _has_started_again(scene) if heals else scene.job.has_ended(), SILENT_S)
+        wait_for(
+            lambda: _has_started_again(scene) if heals else scene.job.has_ended(), NOTICE_LIMIT_S
+        )
         scene.testbed.fault("plug", scene.node)
         return injected
 
@@ -118,7 +120,7 @@ def lose_node(scene: Scene) -> Injected:
             except ProcessLookupError:
                 pass
         time.sleep(0.01)
-    wait_for(lambda: _has_started_again(scene), SILENT_S)
+    wait_for(lambda: _has_started_again(scene), NOTICE_LIMIT_S)
     scene.testbed.fault("plug", scene.node)
     return injected
 
@@ -149,7 +151,7 @@ KINDS = (
     Kind("pause munged", pause("munged", (0.3, 4.0)), UNHARMED, lane="cluster"),
     Kind("unplug a node for a moment", unplug((0.2, 2.5)), UNHARMED, lane="cluster"),
     Kind(
-        "unplug a node for good",
+        "unplug a node until the run has ended",
         unplug_until(heals=False),
         LOST,
         jobs=("plain",),

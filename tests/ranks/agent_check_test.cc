@@ -53,10 +53,8 @@ TEST_CASE("if a rank's check ends without a report, this rank has failed the che
   put_before_check(run, "[ $DLRUN_RANK != 1 ] || exit 9; exec sleep 100");
   run.start(2, "touch $DLRUN_RUN/started", {}, {"--preflight", "gloo"});
   CHECK(run.wait() == 80);
-  CHECK(
-      run.err().find(
-          "is not fit for the job: gloo: its check ended with code 9; the other rank is ended\n") !=
-      std::string::npos);
+  CHECK(run.err().find("is not fit for the job: gloo: its check ended with code 9; dlrun ends the "
+                       "other rank\n") != std::string::npos);
   CHECK_FALSE(fs::exists(run.run / "started"));
 }
 

@@ -34,7 +34,7 @@ TEST_CASE(
   CHECK(processes_of(run.run).empty());
   const auto host = run.events("claimed")[0]["host"].get<std::string>();
   CHECK(run.err().find("dlrun: rank 3 on " + host +
-                       " was killed by SIGKILL; the other 7 ranks are ended\n") !=
+                       " was killed by SIGKILL; dlrun ends the other 7 ranks\n") !=
         std::string::npos);
   const auto first = run.events("attempt_end")[0]["first_failed"];
   CHECK(first["rank"] == 3);
@@ -58,7 +58,7 @@ TEST_CASE(
     CHECK(Clock::now() - began < wall_limit(seconds(2)));
     CHECK(processes_of(run.run).empty());
     CHECK(run.err().find("dlrun: rank 3 on ") != std::string::npos);
-    CHECK(run.err().find("was killed by SIGKILL; the other 7 ranks are ended\n") !=
+    CHECK(run.err().find("was killed by SIGKILL; dlrun ends the other 7 ranks\n") !=
           std::string::npos);
   }
 }
@@ -67,7 +67,7 @@ TEST_CASE("the first failed rank's exit code is the job's") {
   Run run;
   run.start(4, "[ $DLRUN_RANK = 2 ] && exit 7; " + kForever);
   CHECK(run.wait() == 7);
-  CHECK(run.err().find("exited with code 7; the other 3 ranks are ended\n") != std::string::npos);
+  CHECK(run.err().find("exited with code 7; dlrun ends the other 3 ranks\n") != std::string::npos);
 }
 
 TEST_CASE(

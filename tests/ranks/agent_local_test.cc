@@ -339,7 +339,7 @@ TEST_CASE(
             {}, {"--trusted"});
   CHECK(run.wait() == 74);
   CHECK(run.err().find("dlrun: rank 1 on ") != std::string::npos);
-  CHECK(run.err().find(": ckpt: No space left; the other 2 ranks are ended\n") !=
+  CHECK(run.err().find(": ckpt: No space left; dlrun ends the other 2 ranks\n") !=
         std::string::npos);
   CHECK(run.events("rank_failed")[0]["rank"] == 1);
   CHECK(run.events("attempt_end")[0]["first_failed"]["rank"] == 1);

@@ -182,7 +182,7 @@ TEST_CASE("shm: shared memory is zeroed, the same for all ranks, and outlives th
       const auto n = static_cast<std::size_t>(comm.size());
       const auto rank = static_cast<std::size_t>(comm.rank());
       for (const std::size_t bytes : {std::size_t{1}, kWords * sizeof(std::uint32_t) * n}) {
-        const auto memory = comm.share(bytes);
+        const auto memory = comm.allocate_shared(bytes);
         if (!memory) return {memory.error().message};
         if (*memory == nullptr) return {"nothing is shared"};
         if (reinterpret_cast<std::uintptr_t>(memory->get()) % page_bytes() != 0)
@@ -204,7 +204,7 @@ TEST_CASE("shm: shared memory is zeroed, the same for all ranks, and outlives th
   }
   std::shared_ptr<std::byte> kept;
   check_none(on_ranks(2, [&](Communicator& comm) -> std::vector<std::string> {
-    const auto memory = comm.share(8);
+    const auto memory = comm.allocate_shared(8);
     if (!memory) return {memory.error().message};
     if (comm.rank() == 0) kept = *memory;
     return {};
@@ -223,10 +223,10 @@ TEST_CASE("shm: if one rank has no room, no rank shares memory, and collectives 
     const rlimit little{4096, RLIM_INFINITY};
     const rlimit enough{RLIM_INFINITY, RLIM_INFINITY};
     if (rank == 2) ::setrlimit(RLIMIT_FSIZE, &little);
-    const auto memory = (*comm)->share(std::size_t{1} << 20U);
+    const auto memory = (*comm)->allocate_shared(std::size_t{1} << 20U);
     if (!memory || *memory != nullptr) return 2;
     if (rank == 2) ::setrlimit(RLIMIT_FSIZE, &enough);
-    const auto later = (*comm)->share(std::size_t{1} << 20U);
+    const auto later = (*comm)->allocate_shared(std::size_t{1} << 20U);
     if (!later || *later == nullptr) return 3;
     later->get()[rank] = std::byte{7};
     if (!(*comm)->barrier()) return 4;

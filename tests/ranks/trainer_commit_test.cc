@@ -34,7 +34,7 @@ class CutOff final : public Communicator {
     return whole_.reduce_scatter(all, mine, op);
   }
   Result<> barrier() override { return whole_.barrier(); }
-  Result<> settled() override { return fail(Errc::kPeer, "a collective was cut off"); }
+  Result<> check_settled() override { return fail(Errc::kPeer, "a collective was cut off"); }
   void abandon() override { whole_.abandon(); }
 
  private:

@@ -25,7 +25,7 @@ TEST_CASE(
   CHECK(scene.attempt.end().code == 80);
   CHECK(scene.attempt.end().message ==
         "rank 2 on n2: n2 is not fit for the job: disk: cannot create a file in /tmp: No space "
-        "left on device; the other 5 ranks are ended");
+        "left on device; dlrun ends the other 5 ranks");
   CHECK(scene.attempt.end().cause == Cause::kNodeFailure);
   CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2", "n3"});
 }
@@ -92,7 +92,7 @@ TEST_CASE(
     CHECK(scene.notes.printed.back() ==
           "rank 2 on n2: n2 is not fit for the job: its rank did not reach the check of "
           "collectives (gloo: timed "
-          "out); the other 3 ranks are ended");
+          "out); dlrun ends the other 3 ranks");
   }
   SUBCASE("one rank has no device") {
     scene.attempt.on_check_failed(3, "nccl: no GPU", true, scene.now);
@@ -131,7 +131,7 @@ TEST_CASE(
   scene.attempt.on_stopped(2, seconds(10), scene.now);
   CHECK(scene.notes.broadcasts_of("end") == 1);
   CHECK(scene.notes.printed.back() ==
-        "rank 2 on n2: its process has been stopped for 10 s; the other 3 ranks are ended");
+        "rank 2 on n2: its process has been stopped for 10 s; dlrun ends the other 3 ranks");
   end_all(scene);
   REQUIRE(scene.attempt.is_over());
   CHECK(scene.attempt.end().cause == Cause::kHang);

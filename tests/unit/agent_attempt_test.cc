@@ -62,7 +62,7 @@ TEST_CASE(
   scene.attempt.on_exit(3, {137, SIGKILL, ""}, scene.now);
   REQUIRE(scene.notes.printed.size() == 1);
   CHECK(scene.notes.printed[0] ==
-        "rank 3 on n2 was killed by SIGKILL; the other 7 ranks are ended");
+        "rank 3 on n2 was killed by SIGKILL; dlrun ends the other 7 ranks");
   CHECK(scene.notes.broadcasts_of("end") == 1);
   scene.attempt.on_exit(5, {143, SIGTERM, ""}, scene.now);
   scene.attempt.on_exit(6, {1, 0, ""}, scene.now);
@@ -84,12 +84,12 @@ TEST_CASE("the message says whether a rank exited with a code or its command doe
   SUBCASE("code") {
     scene.attempt.on_exit(1, {3, 0, ""}, scene.now);
     scene.pass(Attempt::kCulpritWait);
-    CHECK(scene.notes.printed[0] == "rank 1 on n1 exited with code 3; the other rank is ended");
+    CHECK(scene.notes.printed[0] == "rank 1 on n1 exited with code 3; dlrun ends the other rank");
   }
   SUBCASE("error") {
     scene.attempt.on_exit(0, {127, 0, "python3: command not found (PATH=/bin)"}, scene.now);
     CHECK(scene.notes.printed[0] ==
-          "rank 0 on n1: python3: command not found (PATH=/bin); the other rank is ended");
+          "rank 0 on n1: python3: command not found (PATH=/bin); dlrun ends the other rank");
   }
 }
 
@@ -148,7 +148,7 @@ TEST_CASE("if all ranks end because of one failed rank, that rank is named, with
     scene.attempt.on_exit(rank, {74, 0, "ckpt: No space left on device", true, 2}, scene.now);
   REQUIRE(scene.notes.printed.size() == 1);
   CHECK(scene.notes.printed[0] ==
-        "rank 2 on n2: ckpt: No space left on device; the other 3 ranks are ended");
+        "rank 2 on n2: ckpt: No space left on device; dlrun ends the other 3 ranks");
   CHECK(scene.notes.last("rank_failed")["pid"] == 1002);
 }
 
@@ -175,7 +175,7 @@ TEST_CASE(
   CHECK_FALSE(end.first_failed);
   CHECK(end.suspects.empty());  // the nodes are healthy
   CHECK(scene.notes.printed ==
-        std::vector<std::string>{"srun was killed by SIGKILL; its ranks are ended"});
+        std::vector<std::string>{"srun was killed by SIGKILL; dlrun ends its ranks"});
 }
 
 TEST_CASE(
@@ -198,7 +198,7 @@ TEST_CASE(
   }
   CHECK(
       scene.notes.printed ==
-      std::vector<std::string>{"rank 2 on n2 was killed by SIGSEGV; the other 3 ranks are ended"});
+      std::vector<std::string>{"rank 2 on n2 was killed by SIGSEGV; dlrun ends the other 3 ranks"});
   CHECK(scene.attempt.end().code == 139);
 }
 
@@ -318,7 +318,7 @@ TEST_CASE("an agent that fails before its hello is a failed rank, with its code"
   scene.attempt.on_task_end(1, "n1", 64, 0, scene.now);
   scene.pass(Attempt::kCulpritWait);
   CHECK(scene.notes.printed ==
-        std::vector<std::string>{"rank 1 on n1 exited with code 64; the other rank is ended"});
+        std::vector<std::string>{"rank 1 on n1 exited with code 64; dlrun ends the other rank"});
   CHECK(scene.attempt.end().code == 64);
 }
 

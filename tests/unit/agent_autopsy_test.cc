@@ -14,7 +14,7 @@
 #include "common/files.h"
 #include "runtime/agent/address.h"
 #include "runtime/agent/autopsy.h"
-#include "runtime/agent/nccl_witness.h"
+#include "runtime/agent/nccl_reports.h"
 #include "runtime/agent/process_facts.h"
 #include "runtime/agent/stack_dump.h"
 #include "tests/temporary_directory.h"

@@ -60,7 +60,7 @@ Written<MessageToLead> messages_to_lead() {
                       .error = "gone",
                       .is_own = false,
                       .blamed_rank = -1,
-                      .is_unheard = true}},
+                      .lead_was_unheard = true}},
        R"({"type":"exit","code":68,"signal":0,"error":"gone","own":false,"unheard":true,"of":-1})"},
   };
 }

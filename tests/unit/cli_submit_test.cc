@@ -1,3 +1,5 @@
+// Tests submit, check, resubmit, logs and diff with a simulated cluster.
+
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -36,7 +38,7 @@ struct ClusterFixture : CliFixture {
     std::ofstream(folder / "x.yaml") << "resources: {time: 1m, " << resources
                                      << "}\nlaunch: {agent: false, command: [\"true\"]}\n";
   }
-  [[nodiscard]] bool has_file(const std::string& path) const {
+  [[nodiscard]] bool has_path(const std::string& path) const {
     return fs::exists(folder.path() / path);
   }
 };
@@ -54,27 +56,27 @@ TEST_CASE_FIXTURE(ClusterFixture,
   CHECK(code_and_stderr({"check", "x.yaml"}) == "0\n");
   CHECK(call({"submit", "x.yaml", "--dry-run"}) == 0);
   CHECK(code_and_stderr({"submit", "x.yaml", "--test-only"}) == "0\n");
-  CHECK_FALSE(has_file("logs"));
-  CHECK_FALSE(has_file("errors"));
+  CHECK_FALSE(has_path("logs"));
+  CHECK_FALSE(has_path("errors"));
   CHECK(call({"submit", "x.yaml"}) == 0);
-  CHECK(has_file("logs/x"));
-  CHECK(has_file("errors/" + user()));
+  CHECK(has_path("logs/x"));
+  CHECK(has_path("errors/" + user()));
 }
 
 TEST_CASE_FIXTURE(ClusterFixture,
-                  "the log folder in an edited script's #SBATCH line is created relative to the "
-                  "folder where the job starts") {
+                  "the log folder in a script's #SBATCH line is created relative to the folder "
+                  "where the job starts") {
   fs::create_directory(folder / "there");
   std::ofstream(folder / "job.sh")
       << "#!/bin/bash\n#SBATCH -J some\n#SBATCH --chdir=" << (folder / "there").string()
       << "\n#SBATCH --output=nodir/x\n#SBATCH -e %x/100%%/e\ntrue\n";
   CHECK(call({"submit", "job.sh"}) == 0);
-  CHECK(has_file("there/nodir"));
-  CHECK(has_file("there/some/100%"));
+  CHECK(has_path("there/nodir"));
+  CHECK(has_path("there/some/100%"));
   // A job without a name in its script gets the run's name.
   std::ofstream(folder / "mine.sh") << "#!/bin/bash\n#SBATCH --output=%x-logs/x\ntrue\n";
   CHECK(call({"submit", "mine.sh"}) == 0);
-  CHECK(has_file("mine-logs"));
+  CHECK(has_path("mine-logs"));
 }
 
 TEST_CASE_FIXTURE(ClusterFixture,
@@ -89,7 +91,7 @@ TEST_CASE_FIXTURE(ClusterFixture,
                           (folder / "file/logs").string() + "' cannot be made: " +
                           (folder / "file/logs").string() + ": Not a directory"));
   }
-  CHECK_FALSE(has_file("runs"));
+  CHECK_FALSE(has_path("runs"));
   std::ofstream(folder / "job.sh") << "#!/bin/bash\n#SBATCH --error=file/x\ntrue\n";
   CHECK(has(code_and_stderr({"submit", "job.sh"}), "2\njob.sh:2:1: error: --error: the folder '"));
 }
@@ -173,9 +175,9 @@ TEST_CASE_FIXTURE(
   const auto result = code_and_stderr({"resubmit", run.c_str()});
   CHECK(has(result, "it is not known whether Slurm has a job of it"));
   CHECK(has(result, "or give --force"));
-  CHECK_FALSE(has_file("sent"));
+  CHECK_FALSE(has_path("sent"));
   CHECK(call({"resubmit", run.c_str(), "--force"}) == 0);
-  CHECK(has_file("sent"));
+  CHECK(has_path("sent"));
 }
 
 TEST_CASE_FIXTURE(ClusterFixture, "newlines in the log name of a run's claim are escaped") {
@@ -198,7 +200,7 @@ TEST_CASE_FIXTURE(
   fs::create_directories(run);
   std::ofstream(run / "submission.json") << R"({"state":"refused","message":"no"})";
   CHECK(has(code_and_stderr({"logs", run.c_str(), "--rank", "3"}),
-            "there is no such rank's log; the run is refused"));
+            "there is no log of this rank; the run is refused"));
 }
 
 TEST_CASE_FIXTURE(ClusterFixture,
@@ -208,14 +210,15 @@ TEST_CASE_FIXTURE(ClusterFixture,
   std::ofstream(folder / "private.sh") << "#!/bin/bash\nPRIVATE\n";
   fs::create_symlink(folder / "private.sh", run / "job.sh");
   std::ofstream(run / "submission.json") << R"({"state":"refused","message":"no"})";
+  program("sbatch", "echo called >>" + (folder / "sent").string() + "; echo 7");
   for (const char* command : {"diff", "resubmit"}) {
     CAPTURE(command);
     CHECK(has(code_and_stderr({command, run.c_str()}), "job.sh: is a symbolic link"));
   }
-  CHECK_FALSE(has_file("sent"));
+  CHECK_FALSE(has_path("sent"));
 }
 
-TEST_CASE_FIXTURE(CliFixture, "a hand-written script is recorded in the site's runs folder") {
+TEST_CASE_FIXTURE(CliFixture, "a hand-written script would be recorded in the site's runs folder") {
   choose_site();
   REQUIRE(write_file_atomic(folder / "job.sh", "#!/bin/sh\n#SBATCH -J own\ntrue\n"));
   CHECK(has(code_and_stderr({"submit", "job.sh", "--dry-run"}), "/of-the-site/"));

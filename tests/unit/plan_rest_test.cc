@@ -1,4 +1,4 @@
-// Tests the requests to slurmrestd and the reading of its replies.
+// Tests the job descriptions that dlrun sends to slurmrestd.
 
 #include <sys/stat.h>
 
@@ -12,7 +12,6 @@
 
 #include "common/files.h"
 #include "launcher/plan/rest_job.h"
-#include "launcher/spec/rest_server.h"
 
 namespace {
 
@@ -245,17 +244,4 @@ TEST_CASE("a variable or script that is not UTF-8 is refused, and the variable i
     CHECK_FALSE(rest_job({"echo\n", "job.sh", none, "/home/caf\xe9", kEnv, version, no_keys}));
     CHECK_FALSE(rest_job({"echo\n", "caf\xe9.sh", none, "/home/me", kEnv, version, no_keys}));
   }
-}
-
-TEST_CASE("the URL of a slurmrestd is a Unix socket, an http port on loopback, or https") {
-  CHECK(parse_rest_url("unix:/run/s")->socket == "/run/s");
-  CHECK(parse_rest_url("http://127.0.0.1:6820/")->base == "http://127.0.0.1:6820");
-  CHECK(parse_rest_url("http://[::1]:6820"));
-  CHECK(parse_rest_url("http://localhost:6820"));
-  CHECK(parse_rest_url("https://rest.example.org")->base == "https://rest.example.org");
-  for (const char* bad :
-       {"", "unix:run/s", "http://10.0.0.1:6820", "http://localhost.example.org",
-        "http://127.evil.org", "https://user@host", "https://host/path", "https://host:0",
-        "https://", "ftp://host", "http://127.0.0.1:1\r\nX: y", "file:///etc/passwd"})
-    CHECK_MESSAGE(!parse_rest_url(bad), bad);
 }

@@ -91,7 +91,7 @@ TEST_CASE("while nodes are checked, status says so") {
 
 TEST_CASE("the state of a job that Slurm no longer knows is unknown") {
   RunFacts facts = submitted();
-  facts.accounting = "Slurm accounting storage is disabled";
+  facts.why_no_accounting = "Slurm accounting storage is disabled";
   facts.record = record({kClaimed, {{"event", "joined"}, {"attempt", 0}, {"ranks", 8}}});
   const auto status = assess(facts);
   CHECK(status.state == RunState::kUnknown);

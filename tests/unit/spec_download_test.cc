@@ -137,14 +137,14 @@ TEST_CASE("a malformed download is refused with its place") {
 }
 
 TEST_CASE(
-    "downloads need a data folder and a dataset that is read from files, and all points of a sweep "
-    "have the same ones") {
+    "downloads need a data folder and a dataset other than digits, and all points of a sweep have "
+    "the same ones") {
   const std::string f = item("https://h/f");
   CHECK(has(refused(request(f, "dataset: mnist")),
             "train.data.download: train.data.path is missing"));
   CHECK(has(refused(request(f, "path: ./d")),
-            "train.data.download needs a dataset that is read from files"));
-  CHECK(has(refused(request(f, "dataset: digits, path: ./d")), "needs a dataset that is read"));
+            "train.data.download does not support the dataset digits"));
+  CHECK(has(refused(request(f, "dataset: digits, path: ./d")), "does not support the dataset"));
   CHECK(has(refused(request(f, "dataset: mnist, path: ./d",
                             "sweep: {parameters: {train.data.path: [a, b]}}\n")),
             "the sweep sets several values of train.data.path"));

@@ -20,7 +20,8 @@ TEST_CASE("durations and memory are printed in readable units") {
   CHECK(memory_text(1000) == "1.0 KiB");
   CHECK(memory_text(37e6) == "35 MiB");
   CHECK(memory_text(3.65e9) == "3.4 GiB");
-  CHECK(memory_figure(3.65e9) == "3.4 GiB");
+  CHECK(memory_text(3.68e9) == "3.4 GiB");
+  CHECK(memory_figure(3.68e9) == "3.43 GiB");
   CHECK(memory_figure(512) == "512 B");
 }
 
@@ -29,6 +30,9 @@ TEST_CASE("exact sizes are printed in the largest unit in which they are whole")
   CHECK(exact_bytes_text(1024) == "1 KiB");
   CHECK(exact_bytes_text(1028) == "1028 B");
   CHECK(exact_bytes_text(16U << 20U) == "16 MiB");
+}
+
+TEST_CASE("sizes of files are printed in KiB or a larger unit, with one decimal") {
   CHECK(bytes_text(512) == "0.5 KiB");
   CHECK(bytes_text(9.2 * 1024 * 1024) == "9.2 MiB");
   CHECK(bytes_text(1.5 * 1024 * 1024 * 1024) == "1.5 GiB");

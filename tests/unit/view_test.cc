@@ -140,7 +140,7 @@ TEST_CASE_FIXTURE(User, "the error about a missing log has the run's state") {
   CHECK(log.error().message.find("there is no log; the run is failed") != std::string::npos);
   const auto rank = open_log(inspector, run, 3, std::nullopt);
   REQUIRE_FALSE(rank.has_value());
-  CHECK(rank.error().message.find("there is no such rank's log; the run is failed") !=
+  CHECK(rank.error().message.find("there is no log of this rank; the run is failed") !=
         std::string::npos);
 }
 

@@ -49,8 +49,8 @@ inline constexpr KeyRow kJobKeys[] = {
    .example = "8"},
   {.path = "resources.tasks_per_node", FIELD(resources.tasks_per_node), .min = 1, .max = 1e6,
    .option = sbatch("--ntasks-per-node"),
-   .help = "Each node has this number of ranks. Slurm calls a rank a task. Under torchrun, each "
-           "node has one task, and launch.nproc_per_node is the number of ranks on each node.",
+   .help = "Each node has this number of ranks. Slurm calls a rank a task. Under torchrun each "
+           "node has one task, in which torchrun starts launch.nproc_per_node processes.",
    .fallback = "gpus_per_node, or 1", .example = "4"},
   {.path = "resources.cpus_per_task", FIELD(resources.cpus_per_task), .min = 1, .max = 1e6,
    .option = sbatch("--cpus-per-task"),

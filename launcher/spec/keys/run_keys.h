@@ -18,20 +18,20 @@ inline constexpr KeyRow kRunKeys[] = {
   {.path = "retry.on", FIELD(retry.on), .format = Format::kChoice,
    .choices = kJoined<kRetryCauses>,
    .help = "The run restarts after these causes. timeout: the program saves a checkpoint shortly "
-           "before the time limit, and the job is queued again (checkpoint.signal_before). This "
-           "also happens if the program exits with 0, unless it has reported through "
-           "$DLRUN_PROGRESS that it is done. failure: a rank failed, or was killed, for any other "
-           "reason.",
+           "before the time limit, and the job is queued again (checkpoint.signal_before). The job "
+           "is queued again even if the program exits with 0, unless the program has reported "
+           "through $DLRUN_PROGRESS that it is done. failure: a rank failed, or was killed, for "
+           "any other reason.",
    .fallback = "all causes; timeout only with checkpoint.signal_before",
    .example = "[preemption, node_failure, hang]"},
   {.path = "retry.exclude_bad_nodes", FIELD(retry.exclude_bad_nodes),
    .help = "With true the next attempt avoids nodes that failed or whose rank hung.",
    .fallback = "false", .example = "true"},
   {.path = "retry.no_progress", FIELD(retry.no_progress), .min = 1, .max = 1000,
-   .help = "The run ends after this number of attempts in a row of which none reached a later step "
-           "than an attempt before. The trainer reports its steps, and any program can report "
-           "them through $DLRUN_PROGRESS. If a program never reports a step, only attempts that "
-           "ended before the program started count.",
+   .help = "The run ends if this number of attempts in a row did not get beyond the furthest "
+           "training step that any earlier attempt reached. The trainer reports its steps, and any "
+           "program can report them through $DLRUN_PROGRESS. If a program never reports a step, "
+           "only attempts that ended before the program started count.",
    .fallback = "3", .example = "2"},
   {.path = "health.preflight", FIELD(health.preflight), .format = Format::kChoice,
    .choices = "gpu nccl gloo disk clock",
@@ -64,12 +64,12 @@ inline constexpr KeyRow kRunKeys[] = {
            "end, the run ends with code 81 and does not restart.",
    .fallback = "warn", .example = "end"},
   {.path = "health.known_bad.file", FIELD(health.known_bad_file), .format = Format::kPath,
-   .help = "Runs remember bad nodes in this file, for all runs that use the same file. A node is "
-           "bad if it was lost, if it hung, or if it failed health.preflight. `dlrun nodes` lists "
-           "and forgets bad nodes.",
+   .help = "This file contains the list of bad nodes. All runs that name the same file share the "
+           "list. A node is bad if it was lost, if it hung, or if it failed health.preflight. "
+           "`dlrun nodes` lists and forgets bad nodes.",
    .fallback = "known-bad.jsonl in the runs folder", .example = "~/known-bad.jsonl"},
   {.path = "health.known_bad.for", FIELD(health.known_bad_for), .format = Format::kDuration,
-   .help = "Runs remember a bad node for this long. A submission adds these nodes to "
+   .help = "A bad node stays in the list for this long. A submission adds these nodes to "
            "resources.exclude and prints them. A node of resources.nodelist is not excluded. "
            "`known_bad: 7d` is short for this key.",
    .fallback = "7d if another key of known_bad is given", .example = "7d"},
@@ -147,8 +147,9 @@ inline constexpr KeyRow kRunKeys[] = {
    .fallback = "1", .example = "5"},
   {.path = "submit.via", FIELD(submit.via), .format = Format::kChoice,
    .choices = "sbatch slurmrestd",
-   .help = "dlrun submits the job with sbatch, or through Slurm's REST API (slurmrestd). It uses "
-           "the same way for everything else about the run. `dlrun interactive` needs salloc.",
+   .help = "dlrun submits the job with sbatch, or through Slurm's REST API (slurmrestd). Later "
+           "queries and cancellations of the run use the same interface. `dlrun interactive` needs "
+           "salloc.",
    .fallback = "sbatch", .example = "sbatch"},
   {.path = "submit.url", FIELD(submit.url),
    .help = "slurmrestd listens at this address: unix:/PATH, http://127.0.0.1:PORT or "

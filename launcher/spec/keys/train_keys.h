@@ -120,14 +120,15 @@ inline constexpr KeyRow kTrainKeys[] = {
    .fallback = "the ranks average gradients at each step", .example = "8"},
   {.path = "train.local_after", FIELD(train.local_after), .min = 0, .max = 1e6,
    .option = trainer("--local-after"),
-   .help = "With local_steps: local steps begin after this number of epochs of common steps.",
+   .help = "With local_steps: for this number of epochs the ranks first average gradients at each "
+           "step; local steps begin afterwards.",
    .fallback = "0", .example = "2"},
   {.path = "train.clip_norm", FIELD(train.clip_norm), .min = 0, .max = 1e6,
    .option = trainer("--clip-norm"),
    .help = "The trainer limits the global norm of the gradients to this value; 0 means no limit.",
    .fallback = "0", .example = "1.0"},
   {.path = "train.lr", FIELD(train.lr), .min = 1e-12, .max = 1e6, .option = trainer("--lr"),
-   .help = "This is the learning rate of one rank; see lr_scaling.",
+   .help = "This is the learning rate. With several ranks, lr_scaling can raise it.",
    .fallback = "0.001", .example = "0.001"},
   {.path = "train.lr_scaling", FIELD(train.lr_scaling), .format = Format::kChoice,
    .choices = "none linear sqrt", .option = trainer("--lr-scaling"),
@@ -154,8 +155,8 @@ inline constexpr KeyRow kTrainKeys[] = {
    .fallback = "2", .example = "1"},
   {.path = "train.warmup_epochs", FIELD(train.warmup_epochs), .min = 0, .max = 1e6,
    .option = trainer("--warmup-epochs"),
-   .help = "The learning rate first rises over this number of epochs: from the rate of one rank to "
-           "the scaled rate, or from 0 without lr_scaling.",
+   .help = "The learning rate first rises over this number of epochs: from train.lr to the scaled "
+           "rate, or from 0 without lr_scaling.",
    .fallback = "0", .example = "1"},
   {.path = "train.batch", FIELD(train.batch), .min = 1, .max = 1048576,
    .option = trainer("--batch"),
@@ -185,12 +186,13 @@ inline constexpr KeyRow kTrainKeys[] = {
    .fallback = "sample", .example = "epoch"},
   {.path = "train.seed", FIELD(train.seed), .min = 0, .max = 4294967295.0,
    .option = trainer("--seed"),
-   .help = "This number seeds the parameters, the order of samples and the drawn digits.",
+   .help = "This number seeds everything that is random in the trainer, such as the parameters, "
+           "the order of samples and the augmentation.",
    .fallback = "1", .example = "1"},
   {.path = "train.backend", FIELD(train.backend), .format = Format::kChoice,
    .choices = "auto mpi gloo shm nccl single", .option = trainer("--backend"),
    .help = "The ranks communicate through this backend. shm is shared memory, for ranks on one "
-           "node.",
+           "node; single is one rank without communication.",
    .fallback = "auto: shm on one node, mpi if srun starts MPI, else gloo", .example = "gloo"},
   {.path = "train.device", FIELD(train.device), .format = Format::kChoice, .choices = "cpu cuda",
    .option = trainer("--device"),
@@ -238,9 +240,9 @@ inline constexpr KeyRow kTrainKeys[] = {
   {.path = "checkpoint.signal_before", FIELD(checkpoint.signal_before),
    .format = Format::kDuration,
    .help = "The program gets USR1 this long before the time limit, so that it can save a "
-           "checkpoint. If retry.on contains timeout, the job is queued again. If not, and the "
-           "program exits with 0, the run counts as completed, and its message mentions the "
-           "signal.",
+           "checkpoint. If retry.on contains timeout, the job is queued again. Without timeout in "
+           "retry.on, a program that then exits with 0 completes the run, and the message of the "
+           "run mentions the signal.",
    .example = "120s"},
 };
 // clang-format on

@@ -1,7 +1,9 @@
 #pragma once
-// The GPU's loops over nn/layer_elements.h; cuDNN computes the convolutions. Each function queues
-// kernels on the stream and returns at once. Arrays are device memory with the contents that
-// LayerKernels<float> (nn/layer_kernels.h) defines for the function of the same name.
+// GPU kernels that apply the functions of nn/layer_elements.h to every element. cuDNN computes all
+// convolutions except the depthwise ones. Each function queues kernels on the stream and returns at
+// once. Unless a comment says otherwise, arrays are device memory with the contents that
+// LayerKernels<float> (nn/layer_kernels.h) defines for the function of the same name; depthwise*
+// correspond to its convolve*, and normalise_backward to its normalise_backward_input.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +22,8 @@ void transpose(const float* x, std::size_t rows, std::size_t columns, float* y,
 void add_channel_bias(float* y, const float* bias, std::size_t rows, std::size_t channels,
                       bool with_relu, cudaStream_t stream);
 
-// Depthwise convolutions. bias: nullptr for zeros. partials: partial_sums() of the output's rows.
+// Depthwise convolutions. bias: nullptr for zeros. partials: scratch memory for partial_sums(rows
+// of the output, channels) doubles.
 void depthwise(const Window& window, std::size_t n, const float* x, const float* w,
                const float* bias, bool with_relu, float* y, cudaStream_t stream);
 void depthwise_backward_input(const Window& window, std::size_t n, const float* w, const float* dy,
@@ -53,8 +56,8 @@ void channel_sums(const float* x, std::size_t rows, std::size_t channels, double
 /// Sums x - mean and its square over the rows. mean: [channels], sums: [2 x channels].
 void batch_sums(const float* x, const float* mean, std::size_t rows, std::size_t channels,
                 double* partials, double* sums, cudaStream_t stream);
-/// Sums dy and dy (x - mean) scale over the rows. statistics: mean, then scale; sums: [2 x
-/// channels].
+/// Sums dy, and the product dy * (x - mean) * scale, over the rows. statistics: mean, then scale;
+/// sums: [2 x channels].
 void backward_sums(const float* x, const float* dy, const float* statistics, std::size_t rows,
                    std::size_t channels, double* partials, double* sums, cudaStream_t stream);
 
@@ -78,7 +81,8 @@ void normalise_backward(const float* x, const float* dy, const float* statistics
                         const float* gamma, const float* means, std::size_t rows,
                         std::size_t channels, float* dx, cudaStream_t stream);
 
-/// samples: device memory, [sample_count]; i replaces a missing samples[i].
+/// samples: device memory, [sample_count]. If sample_count < n, the function uses i in place of
+/// samples[i] for i >= sample_count.
 void dropout_factors(std::uint64_t seed, std::uint64_t key, const std::uint32_t* samples,
                      std::size_t sample_count, std::size_t n, std::size_t width, double rate,
                      float* factors, cudaStream_t stream);

@@ -1,5 +1,5 @@
 #pragma once
-// Runs whole training steps on the GPU as CUDA graphs.
+// Runs training steps on the GPU as CUDA graphs.
 
 #include <cstddef>
 #include <vector>

@@ -22,9 +22,9 @@ namespace dlrun::trainer {
 using Clock = std::chrono::steady_clock;
 
 /// Indices of the step's sums, which are stored after the gradients (Network::extra): the sum of
-/// the losses, the number of right answers, and the number of ranks that ask for a checkpoint. An
-/// exchange sums them over all ranks together with the gradients, so that they need no separate
-/// collective.
+/// the losses, the number of right answers, and the number of ranks that ask for a checkpoint. The
+/// usual exchange sums them over all ranks in the all-reduce of the gradients. Decision 24 lists
+/// the exchanges that do not.
 enum StepSum : std::size_t { kLossSum, kCorrect, kSaveRequests, kStepSums };
 
 inline constexpr float kPixelScale = 1.0F / 255;
@@ -87,7 +87,7 @@ struct Trainer::Parts {
   Schedule schedule;
   Position position;
   bool is_save_due = false;      // save at the end of this step or epoch
-  Totals epoch;                  // training samples of the current epoch
+  Totals epoch_totals;           // training samples of the current epoch
   Clock::duration epoch_time{};  // time spent in the steps of the current epoch
   double trained_seconds = 0;
   double trained_samples = 0;

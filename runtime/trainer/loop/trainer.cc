@@ -193,9 +193,9 @@ void Trainer::count_step(const Batch& batch, const StepScope& scope, std::span<c
   Parts& p = *parts_;
   const auto samples = static_cast<double>(std::max<std::size_t>(scope.samples, 1));
   if (scope.is_common) {
-    p.epoch.loss += sums[kLossSum];
-    p.epoch.correct += sums[kCorrect];
-    p.epoch.samples += samples;
+    p.epoch_totals.loss += sums[kLossSum];
+    p.epoch_totals.correct += sums[kCorrect];
+    p.epoch_totals.samples += samples;
   }
   const Clock::duration took = Clock::now() - start;
   p.epoch_time += took;
@@ -250,12 +250,13 @@ Result<> Trainer::end_epoch() {
   }
   p.last_test = test;
   const double seconds = std::chrono::duration<double>(p.epoch_time).count();
-  session_.reporter.epoch({p.position.epoch, p.position.step, p.epoch.mean_loss(),
-                           p.epoch.accuracy(), test.mean_loss(), test.accuracy(),
-                           seconds > 0 ? p.epoch.samples / seconds : 0, test.label_scores()});
+  session_.reporter.epoch({p.position.epoch, p.position.step, p.epoch_totals.mean_loss(),
+                           p.epoch_totals.accuracy(), test.mean_loss(), test.accuracy(),
+                           seconds > 0 ? p.epoch_totals.samples / seconds : 0,
+                           test.label_scores()});
   p.trained_seconds += seconds;
-  p.trained_samples += p.epoch.samples;
-  p.epoch = {};
+  p.trained_samples += p.epoch_totals.samples;
+  p.epoch_totals = {};
   p.epoch_time = {};
   return agree(session_.communicator, session_.host, session_.reporter.status());
 }

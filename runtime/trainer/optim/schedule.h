@@ -23,7 +23,7 @@ enum class LrDecay {
 };
 
 struct Schedule {
-  double base = 1e-3;  ///< the learning rate of one rank
+  double base = 1e-3;  ///< the learning rate before scaling
   LrScaling scaling = LrScaling::kNone;
   LrDecay decay = LrDecay::kConstant;
   /// Length of the warmup in epochs. During the warmup the rate grows linearly from base to the

@@ -104,8 +104,8 @@ Result<> same_on_all_ranks(Communicator& communicator, std::string_view host,
   bytes.resize(static_cast<std::size_t>(length));
   DLRUN_TRY(communicator.broadcast(std::span(bytes), 0));
 
-  const std::string roots(bytes.begin(), bytes.end());
-  const std::vector<std::string_view> values = split(roots, kEnd);
+  const std::string root_text(bytes.begin(), bytes.end());
+  const std::vector<std::string_view> values = split(root_text, kEnd);
   std::string differences;
   for (std::size_t i = 0; i < settings.size(); ++i) {
     const std::string_view root = i < values.size() ? values[i] : std::string_view();

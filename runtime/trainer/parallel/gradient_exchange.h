@@ -120,9 +120,9 @@ class GradientExchange {
 [[nodiscard]] std::unique_ptr<GradientExchange> make_shared_exchange(const ExchangeContext& context,
                                                                      const SharedArrays& shared);
 
-/// Makes the exchange of post-local SGD: after `after` epochs of common steps the ranks step alone,
-/// and average after every `steps` steps (> 0) and at the end of an epoch. Each rank must have the
-/// whole state.
+/// Makes the exchange of post-local SGD: after `after` epochs of ordinary steps the ranks step
+/// alone, and average after every `steps` steps (> 0) and at the end of an epoch. Each rank must
+/// have the whole state.
 [[nodiscard]] std::unique_ptr<GradientExchange> make_local_exchange(
     const ExchangeContext& context, Network<float>& network,
     const GradientReducer::Options& buckets, std::size_t steps, double after);

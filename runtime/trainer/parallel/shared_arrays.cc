@@ -20,7 +20,8 @@ std::size_t whole_pages(std::size_t bytes) {
 FlatMemory SharedArrays::allocate(std::size_t parameters, std::size_t gradients) {
   const auto ranks = static_cast<std::size_t>(communicator_.size());
   if (ranks > 1 && kernels_.uses_host_memory()) {
-    auto memory = communicator_.share(whole_pages(parameters) + ranks * whole_pages(gradients));
+    auto memory =
+        communicator_.allocate_shared(whole_pages(parameters) + ranks * whole_pages(gradients));
     if (!memory) {
       status_ = tl::unexpected(std::move(memory.error()));
     } else if (*memory != nullptr) {

@@ -2,16 +2,16 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/agent/key_table.h"
+#include "runtime/agent/store_table.h"
 
 namespace dlrun::agent {
 namespace {
 
 using std::chrono::milliseconds;
-const KeyTable::Clock::time_point kNow{std::chrono::hours(1)};
+const StoreTable::Clock::time_point kNow{std::chrono::hours(1)};
 
 TEST_CASE("a value that exists is answered at once") {
-  KeyTable store;
+  StoreTable store;
   REQUIRE(store.put(0, 1, "id", "beef").size() == 1);
   const auto answers = store.get(3, 9, "id", milliseconds(0), kNow);
   REQUIRE(answers.size() == 1);
@@ -21,7 +21,7 @@ TEST_CASE("a value that exists is answered at once") {
 }
 
 TEST_CASE("when a key is put, all ranks that wait for it are answered, and no others") {
-  KeyTable store;
+  StoreTable store;
   CHECK(store.get(1, 10, "id", milliseconds(500), kNow).empty());
   CHECK(store.get(2, 20, "id", milliseconds(500), kNow).empty());
   CHECK(store.get(2, 21, "other", milliseconds(500), kNow).empty());
@@ -37,7 +37,7 @@ TEST_CASE("when a key is put, all ranks that wait for it are answered, and no ot
 TEST_CASE(
     "putting the same value again succeeds, and putting another value is refused and changes "
     "nothing") {
-  KeyTable store;
+  StoreTable store;
   CHECK(store.put(0, 1, "k", "aa").back().value);
   CHECK(store.put(1, 1, "k", "aa").back().value);
   const auto refused = store.put(1, 2, "k", "bb");
@@ -48,7 +48,7 @@ TEST_CASE(
 
 TEST_CASE(
     "a rank that waits for a missing key gets a timeout error exactly when its time is over") {
-  KeyTable store;
+  StoreTable store;
   CHECK(store.get(1, 10, "late", milliseconds(500), kNow).empty());
   CHECK(store.next_deadline() == kNow + milliseconds(500));
   CHECK(store.expire(kNow + milliseconds(499)).empty());
@@ -60,7 +60,7 @@ TEST_CASE(
 }
 
 TEST_CASE("the waits of a lost rank are dropped") {
-  KeyTable store;
+  StoreTable store;
   CHECK(store.get(1, 10, "k", milliseconds(500), kNow).empty());
   CHECK(store.get(2, 11, "k", milliseconds(500), kNow).empty());
   store.drop(1);
@@ -68,9 +68,9 @@ TEST_CASE("the waits of a lost rank are dropped") {
 }
 
 TEST_CASE("the length of keys and the size of the whole table are limited") {
-  KeyTable store;
+  StoreTable store;
   CHECK_FALSE(store.put(0, 1, "", "00").back().value);
-  CHECK_FALSE(store.put(0, 1, std::string(KeyTable::kKeyLimitBytes + 1, 'k'), "00").back().value);
+  CHECK_FALSE(store.put(0, 1, std::string(StoreTable::kKeyLimitBytes + 1, 'k'), "00").back().value);
   const std::string big(1U << 20U, '0');
   int taken = 0;
   while (taken < 1000 && store.put(0, 1, "k" + std::to_string(taken), big).back().value) ++taken;

@@ -9,9 +9,9 @@
 namespace dlrun::agent {
 namespace {
 
-RankEnd unheard() {
+RankEnd lost_lead() {
   RankEnd end{128 + SIGTERM, SIGTERM, "ended by its agent: no message from lead for 10 s", false};
-  end.is_unheard = true;
+  end.lead_was_unheard = true;
   return end;
 }
 
@@ -30,7 +30,7 @@ TEST_CASE("a rank without an exit record is reported although lead was stopped j
   REQUIRE(scene.attempt.is_over());
   CHECK(scene.attempt.end().first_failed->rank == 2);
   CHECK(scene.attempt.end().message ==
-        "rank 2 on n2: has no exit record, and the step is over; the other 3 ranks are ended");
+        "rank 2 on n2: has no exit record, and the step is over; dlrun ends the other 3 ranks");
   CHECK(scene.notes.printed == std::vector<std::string>{scene.attempt.end().message});
 }
 
@@ -39,16 +39,16 @@ TEST_CASE(
   Scene scene;
   scene.all_join(4);
   stop_lead(scene, seconds(14));
-  SUBCASE("the records of the agents are read first") {}
-  SUBCASE("a rank that exited because its peer was ended is read first") {
+  SUBCASE("the records of the agents arrive first") {}
+  SUBCASE("the exit of a rank whose peer was ended arrives first") {
     scene.attempt.on_exit(0, {68, 0, "rank 1 is gone", true, 1}, scene.now);
     CHECK(scene.notes.printed.empty());
   }
-  SUBCASE("a rank that failed with a code, because its peer was ended, is read first") {
+  SUBCASE("the failure of a rank with a code, because its peer was ended, arrives first") {
     scene.attempt.on_exit(0, {1, 0, "", true}, scene.now);
     CHECK(scene.notes.printed.empty());
   }
-  for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, unheard(), scene.now);
+  for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, lost_lead(), scene.now);
   CHECK(scene.notes.broadcasts_of("end") == 1);
   scene.attempt.on_step_end(0, "", scene.now);
   scene.pass(seconds(1));
@@ -63,12 +63,12 @@ TEST_CASE(
   CHECK(scene.notes.count("rank_failed") == 0);
 }
 
-TEST_CASE("agents that did not hear a running lead mean that the network was cut") {
+TEST_CASE("if agents do not hear lead although lead was running, the cause is a cut network") {
   Scene scene;
   scene.all_join(4);
   scene.pass(seconds(10));
-  scene.attempt.on_exit(2, unheard(), scene.now);
-  scene.attempt.on_exit(3, unheard(), scene.now);
+  scene.attempt.on_exit(2, lost_lead(), scene.now);
+  scene.attempt.on_exit(3, lost_lead(), scene.now);
   CHECK(scene.notes.broadcasts_of("end") == 1);
   for (const int rank : {0, 1}) scene.attempt.on_exit(rank, {143, SIGTERM, ""}, scene.now);
   scene.attempt.on_step_end(0, "", scene.now);
@@ -86,7 +86,7 @@ TEST_CASE("a rank that failed before agents lost lead stays the cause") {
   scene.attempt.on_exit(3, {139, SIGSEGV, "", true}, scene.now);
   REQUIRE(scene.notes.printed.size() == 1);
   stop_lead(scene, seconds(14));
-  scene.attempt.on_exit(0, unheard(), scene.now);
+  scene.attempt.on_exit(0, lost_lead(), scene.now);
   scene.attempt.on_step_end(0, "", scene.now);
   scene.pass(seconds(3));
   REQUIRE(scene.attempt.is_over());
@@ -104,7 +104,7 @@ TEST_CASE(
   scene.pass(Attempt::kCulpritWait);
   REQUIRE(scene.notes.printed.size() == 1);
   CHECK(scene.notes.printed[0] ==
-        "rank 3 on n2 was killed by SIGSEGV; the other 3 ranks are ended");
+        "rank 3 on n2 was killed by SIGSEGV; dlrun ends the other 3 ranks");
 }
 
 TEST_CASE("in a preemption's grace time ranks that no longer heard lead count as preempted") {
@@ -113,7 +113,7 @@ TEST_CASE("in a preemption's grace time ranks that no longer heard lead count as
   Scene scene(options);
   scene.all_join(4);
   scene.attempt.on_rank_signal(0, SIGTERM, scene.now);
-  scene.attempt.on_exit(1, unheard(), scene.now);
+  scene.attempt.on_exit(1, lost_lead(), scene.now);
   scene.attempt.on_step_end(0, "", scene.now);
   scene.pass(seconds(3));
   REQUIRE(scene.attempt.is_over());

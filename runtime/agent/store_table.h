@@ -16,7 +16,7 @@
 
 namespace dlrun::agent {
 
-class KeyTable {
+class StoreTable {
  public:
   using Clock = std::chrono::steady_clock;
 

@@ -1,4 +1,4 @@
-#include "runtime/agent/key_table.h"
+#include "runtime/agent/store_table.h"
 
 #include <algorithm>
 
@@ -6,11 +6,11 @@
 
 namespace dlrun::agent {
 
-std::vector<KeyTable::Answer> KeyTable::put(int rank, std::uint64_t id, std::string_view key,
-                                            std::string_view value) {
+std::vector<StoreTable::Answer> StoreTable::put(int rank, std::uint64_t id, std::string_view key,
+                                                std::string_view value) {
   if (key.empty() || key.size() > kKeyLimitBytes) {
     return {{rank, id,
-             fail(Errc::kInvalid, "a key of {} bytes; 1 to {} are allowed", key.size(),
+             fail(Errc::kInvalid, "the key has {} bytes; 1 to {} are allowed", key.size(),
                   kKeyLimitBytes)}};
   }
   if (const auto held = values_.find(key); held != values_.end()) {
@@ -36,8 +36,9 @@ std::vector<KeyTable::Answer> KeyTable::put(int rank, std::uint64_t id, std::str
   return answers;
 }
 
-std::vector<KeyTable::Answer> KeyTable::get(int rank, std::uint64_t id, std::string_view key,
-                                            std::chrono::milliseconds wait, Clock::time_point now) {
+std::vector<StoreTable::Answer> StoreTable::get(int rank, std::uint64_t id, std::string_view key,
+                                                std::chrono::milliseconds wait,
+                                                Clock::time_point now) {
   if (const auto held = values_.find(key); held != values_.end()) return {{rank, id, held->second}};
   if (wait <= std::chrono::milliseconds::zero()) {
     return {{rank, id, fail(Errc::kNotFound, "key '{}' does not exist", printable(key))}};
@@ -50,7 +51,7 @@ std::vector<KeyTable::Answer> KeyTable::get(int rank, std::uint64_t id, std::str
   return {};
 }
 
-std::vector<KeyTable::Answer> KeyTable::expire(Clock::time_point now) {
+std::vector<StoreTable::Answer> StoreTable::expire(Clock::time_point now) {
   std::vector<Answer> answers;
   while (!by_deadline_.empty() && by_deadline_.begin()->first <= now) {
     const auto waiter = by_deadline_.begin();
@@ -63,12 +64,12 @@ std::vector<KeyTable::Answer> KeyTable::expire(Clock::time_point now) {
   return answers;
 }
 
-std::optional<KeyTable::Clock::time_point> KeyTable::next_deadline() const {
+std::optional<StoreTable::Clock::time_point> StoreTable::next_deadline() const {
   if (by_deadline_.empty()) return std::nullopt;
   return by_deadline_.begin()->first;
 }
 
-void KeyTable::drop(int rank) {
+void StoreTable::drop(int rank) {
   for (auto waiter = by_deadline_.begin(); waiter != by_deadline_.end();) {
     const auto next = std::next(waiter);
     if (waiter->second.rank == rank) forget(waiter);
@@ -76,7 +77,7 @@ void KeyTable::drop(int rank) {
   }
 }
 
-void KeyTable::forget(std::multimap<Clock::time_point, Waiter>::iterator waiter) {
+void StoreTable::forget(std::multimap<Clock::time_point, Waiter>::iterator waiter) {
   const auto [first, last] = by_key_.equal_range(waiter->second.key);
   by_key_.erase(
       std::find_if(first, last, [&](const auto& entry) { return entry.second == waiter; }));

@@ -1,9 +1,8 @@
 // Tests the model, the table and the drawing of runs measured at several sizes.
 
-#include "cli/terminal/scaling_chart.h"
-
 #include <doctest/doctest.h>
 
+#include "cli/terminal/scaling_chart.h"
 #include "tests/contains.h"
 
 using namespace dlrun;
@@ -30,7 +29,7 @@ TEST_CASE(
   CHECK(model.samples_per_s(4, kBatch) == doctest::Approx(4 * 32 / 1.66e-3));
 }
 
-TEST_CASE("measurements at three or more numbers of ranks give back their model") {
+TEST_CASE("from exact measurements at three or more numbers of ranks, the fit finds their model") {
   const ScalingModel model{1e-3, 1e-5, 4e-4};
   const auto fits = fit_scaling(figures_of(model, {1, 2, 4, 8}), kBatch);
   REQUIRE(fits.size() == 1);
@@ -40,8 +39,8 @@ TEST_CASE("measurements at three or more numbers of ranks give back their model"
 }
 
 TEST_CASE(
-    "two numbers of ranks give a range from all latency to all transfer, and one number gives no "
-    "model") {
+    "with two numbers of ranks the prediction is a range, because communication may be all latency "
+    "or all transfer, and with one number there is no model") {
   const ScalingModel model{1e-3, 1e-5, 4e-4};
   const auto figures = figures_of(model, {1, 2});
   const auto fits = fit_scaling(figures, kBatch);

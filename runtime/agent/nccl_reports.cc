@@ -1,4 +1,4 @@
-#include "runtime/agent/nccl_witness.h"
+#include "runtime/agent/nccl_reports.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
