@@ -84,7 +84,7 @@ _dlrun() {
     init) options='-h --help --site --name --nodes --gpus --tasks --cpus --mem --time --partition --account --image --runtime --module --conda --venv --preset -o --output --force -y --yes -v --verbose --log-file' ;;
     doctor) options='-h --help -M --cluster --site-file --json -v --verbose --log-file' ;;
     container) options='-h --help --refresh --json -v --verbose --log-file' verbs='import list' ;;
-    bench) options='-h --help --nodes --local --set --runs --backends --workers --sizes --operation --svg --json -v --verbose --log-file' verbs='collectives scaling' ;;
+    bench) options='-h --help --nodes --local --set --runs --backends --ranks --sizes --operation --svg --json -v --verbose --log-file' verbs='collectives scaling' ;;
     completion) options='-h --help --list -v --verbose --log-file' verbs='bash zsh fish' ;;
   esac
   for ((i++; i < COMP_CWORD; i++)); do
