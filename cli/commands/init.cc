@@ -17,7 +17,7 @@
 #include "launcher/plan/plan.h"
 #include "launcher/spec/key_name.h"
 #include "launcher/spec/sites.h"
-#include "launcher/spec/slurm_units.h"
+#include "launcher/spec/value_syntax.h"
 
 namespace dlrun {
 namespace {
