@@ -1,5 +1,5 @@
 #pragma once
-// Writes unknown values as null in dlrun's JSON; see OUTPUT.md.
+// Writes unknown values as null in dlrun's JSON; see cli/OUTPUT.md.
 
 #include <optional>
 #include <string_view>

@@ -31,16 +31,16 @@ Result<> check_folder_of(const std::filesystem::path& file) {
 
 struct BenchOptions {
   std::string what, operation = "all_reduce", sizes = "8..16M";
-  std::string backends = "mpi,gloo,shm,nccl", workers = "2,4,8";
+  std::string backends = "mpi,gloo,shm,nccl", ranks = "2,4,8";
   std::optional<std::string> svg;
   bool json = false;
   ScalingOptions scaling;
 };
 
 Result<int> bench_collectives(const Cli& cli, const BenchOptions& options) {
-  DLRUN_TRY_ASSIGN(auto workers, parse_workers(options.workers));
+  DLRUN_TRY_ASSIGN(auto ranks, parse_rank_counts(options.ranks));
   if (options.svg) DLRUN_TRY(check_folder_of(cli.current_dir / *options.svg));
-  CollectivesRequest request{options.operation, options.sizes, {}, std::move(workers)};
+  CollectivesRequest request{options.operation, options.sizes, {}, std::move(ranks)};
   for (const std::string_view word : split(options.backends, ','))
     request.backends.emplace_back(word);
   DLRUN_TRY_ASSIGN(
@@ -48,7 +48,7 @@ Result<int> bench_collectives(const Cli& cli, const BenchOptions& options) {
       measure_collectives(
           cli.env, cli.bin_dir / "dlrun-trainer", request, [&cli](const CollectiveLeftOut& one) {
             print_warning(cli, fmt::format("{} with {} ranks is left out: {}",
-                                           printable(one.backend), one.workers, one.reason));
+                                           printable(one.backend), one.ranks, one.reason));
           }));
   const CollectiveFigures& figures = measured.figures;
   if (options.json) {
@@ -106,7 +106,7 @@ void add_bench(CLI::App& root, Action& action) {
               "collectives: backends to measure (default: mpi,gloo,shm,nccl); dlrun leaves out a "
               "backend that does not work here")
       .type_name("LIST");
-  command.option("--workers", options->workers, "collectives: numbers of ranks (default: 2,4,8)")
+  command.option("--ranks", options->ranks, "collectives: numbers of ranks (default: 2,4,8)")
       .type_name("LIST");
   command
       .option("--sizes", options->sizes,

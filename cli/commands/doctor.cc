@@ -14,7 +14,7 @@
 #include "launcher/doctor/doctor_json.h"
 #include "launcher/doctor/findings.h"
 #include "launcher/spec/sites.h"
-#include "launcher/spec/slurm_units.h"
+#include "launcher/spec/value_syntax.h"
 #include "launcher/submit/places.h"
 
 namespace dlrun {

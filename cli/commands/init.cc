@@ -17,7 +17,7 @@
 #include "launcher/plan/plan.h"
 #include "launcher/spec/key_name.h"
 #include "launcher/spec/sites.h"
-#include "launcher/spec/slurm_units.h"
+#include "launcher/spec/value_syntax.h"
 
 namespace dlrun {
 namespace {
@@ -165,7 +165,8 @@ void add_init(CLI::App& root, Action& action) {
   auto options = std::make_shared<InitOptions>();
   InitAnswers& a = options->answers;
   Subcommand command(root, "init",
-                     "Write a first spec from answers on a terminal, or from options");
+                     "Write a first spec from answers on a terminal, or from options; PROGRAM "
+                     "follows --");
   command
       .option("--site", a.site,
               "Name of a site, from dlrun site list (default: the site of this cluster)")
@@ -209,7 +210,7 @@ void add_init(CLI::App& root, Action& action) {
       .type_name("FILE");
   command.flag("--force", options->force, "Overwrite the file if it exists");
   command.flag("-y,--yes", options->yes, "Ask no questions");
-  command.option("COMMAND", a.command, "After --: the program and its arguments");
+  command.option("PROGRAM", a.command, "After --: the program and its arguments");
   command.on_call(
       [options, &action] { action = [options](Cli& cli) { return init(cli, *options); }; });
 }

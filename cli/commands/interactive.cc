@@ -77,7 +77,8 @@ void add_interactive(CLI::App& root, Action& action) {
   auto options = std::make_shared<InteractiveOptions>();
   Subcommand command(
       root, "interactive",
-      "Open a shell on the first node of an allocation, in the job's environment and container");
+      "Open a shell, or run a command, on the first node of an allocation, in the job's "
+      "environment and container");
   add_spec_options(command, options->spec);
   command.option("COMMAND", options->command,
                  "After --: the command to run instead of a shell; dlrun exits with its code");

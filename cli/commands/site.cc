@@ -15,7 +15,7 @@
 #include "launcher/executors/slurm_conf.h"
 #include "launcher/spec/site_json.h"
 #include "launcher/spec/sites.h"
-#include "launcher/spec/slurm_units.h"
+#include "launcher/spec/value_syntax.h"
 
 namespace dlrun {
 namespace {

@@ -13,24 +13,23 @@ namespace {
 
 std::string bars_of(const CollectiveFigures& figures, const std::string& heading,
                     const std::function<double(const CollectiveFigure&)>& value_of,
-                    const std::function<std::uint64_t(int workers)>& size_of_workers) {
+                    const std::function<std::uint64_t(int ranks)>& size_of_ranks) {
   constexpr double kWidth = 48;
   double largest = 0;
   std::size_t longest = 0;
   for (const CollectiveFigure& figure : figures) {
-    if (figure.bytes != size_of_workers(figure.workers)) continue;
+    if (figure.bytes != size_of_ranks(figure.ranks)) continue;
     largest = std::max(largest, value_of(figure));
     longest = std::max(longest, figure.backend.size());
   }
   std::string text = heading + "\n";
-  for (const int workers : workers_of(figures)) {
+  for (const int ranks : rank_counts_of(figures)) {
     for (const std::string& backend : backends_of(figures)) {
-      const CollectiveFigure* figure =
-          find_figure(figures, backend, workers, size_of_workers(workers));
+      const CollectiveFigure* figure = find_figure(figures, backend, ranks, size_of_ranks(ranks));
       if (figure == nullptr) continue;
       const double value = value_of(*figure);
       const int blocks = largest > 0 ? static_cast<int>(std::lround(value / largest * kWidth)) : 0;
-      text += fmt::format("  {:>10}  {:<{}}  ", workers_text(workers), backend, longest);
+      text += fmt::format("  {:>10}  {:<{}}  ", rank_count_text(ranks), backend, longest);
       for (int i = 0; i < std::max(blocks, 1); ++i) text += "█";
       text += fmt::format(" {}\n", measurement_text(value));
     }
@@ -49,12 +48,12 @@ Text collectives_table(const CollectiveFigures& figures) {
     rows[0].push_back(fmt::format("{:>6}", "algbw"));
     rows[0].push_back(fmt::format("{:>6}", "busbw"));
   }
-  for (const int workers : workers_of(figures)) {
-    for (const std::uint64_t bytes : sizes_of(figures, workers)) {
-      std::vector<std::string> row{fmt::format("{:>7}", workers),
+  for (const int ranks : rank_counts_of(figures)) {
+    for (const std::uint64_t bytes : sizes_of(figures, ranks)) {
+      std::vector<std::string> row{fmt::format("{:>7}", ranks),
                                    fmt::format("{:>9}", exact_bytes_text(bytes))};
       for (const std::string& backend : backends) {
-        const CollectiveFigure* figure = find_figure(figures, backend, workers, bytes);
+        const CollectiveFigure* figure = find_figure(figures, backend, ranks, bytes);
         row.push_back(
             fmt::format("{:>9}", figure == nullptr ? "-" : measurement_text(figure->microseconds)));
         row.push_back(fmt::format(
@@ -70,9 +69,9 @@ Text collectives_table(const CollectiveFigures& figures) {
 
 Text collectives_bars(const CollectiveFigures& figures) {
   if (figures.empty()) return {};
-  const auto smallest = [&](int workers) { return sizes_of(figures, workers).front(); };
-  const auto largest = [&](int workers) { return sizes_of(figures, workers).back(); };
-  const int first = workers_of(figures).front();
+  const auto smallest = [&](int ranks) { return sizes_of(figures, ranks).front(); };
+  const auto largest = [&](int ranks) { return sizes_of(figures, ranks).back(); };
+  const int first = rank_counts_of(figures).front();
   return Text::of_lines(
       bars_of(
           figures, fmt::format("time at {}, microseconds", exact_bytes_text(smallest(first))),

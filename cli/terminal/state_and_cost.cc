@@ -23,18 +23,6 @@ Style style_of(RunState state) {
   return Style::kNone;
 }
 
-std::optional<double> gpu_hours(const Requested& requested) {
-  if (!requested.gpus || !requested.time_seconds) return std::nullopt;
-  return static_cast<double>(*requested.gpus) * static_cast<double>(*requested.time_seconds) /
-         3600.0;
-}
-
-std::optional<double> core_hours(const Requested& requested) {
-  if (!requested.cpus || !requested.time_seconds) return std::nullopt;
-  return static_cast<double>(*requested.cpus) * static_cast<double>(*requested.time_seconds) /
-         3600.0;
-}
-
 std::string cost_text(const Requested& requested) {
   std::vector<std::string> parts;
   if (const auto hours = gpu_hours(requested); hours && *hours > 0)

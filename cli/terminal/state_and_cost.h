@@ -1,8 +1,6 @@
 #pragma once
-// The colour of a run's state, and the cost of a job as a number and as text.
+// The colour of a run's state, and the cost of a job as text.
 
-#include <cstdint>
-#include <optional>
 #include <string>
 
 #include "cli/terminal/printed_text.h"
@@ -19,8 +17,5 @@ namespace dlrun {
 /// Returns "at most 2.7 GPU-hours, 8 core-hours"; "" if the spec sets too little to compute
 /// the cost.
 [[nodiscard]] std::string cost_text(const Requested& requested);
-/// Return the requested GPUs or cores times the time limit in hours; nothing if either is unset.
-[[nodiscard]] std::optional<double> gpu_hours(const Requested& requested);
-[[nodiscard]] std::optional<double> core_hours(const Requested& requested);
 
 }  // namespace dlrun

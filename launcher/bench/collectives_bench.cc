@@ -20,11 +20,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::chrono::minutes kAtMost{10};  // for one backend with one number of ranks
-constexpr int kMostWorkers = 1024;
+constexpr int kMostRanks = 1024;
 constexpr int kTrainerRefuses = 64;  // exit code of dlrun-trainer for wrong options
 
 Command command_of(const Env& env, const std::filesystem::path& trainer,
-                   const CollectivesRequest& request, const std::string& backend, int workers) {
+                   const CollectivesRequest& request, const std::string& backend, int ranks) {
   Command command;
   command.env = env;
   // dlrun may itself run in a rank of a job. That rank's variables must not reach these ranks.
@@ -33,11 +33,11 @@ Command command_of(const Env& env, const std::filesystem::path& trainer,
   std::vector<std::string> measure{trainer.string(), "collectives",     "--backend", backend,
                                    "--operation",    request.operation, "--sizes",   request.sizes};
   if (backend == "mpi") {
-    command.argv = {"mpirun", "--oversubscribe",         "--bind-to", "none",
-                    "-n",     fmt::format("{}", workers)};
+    command.argv = {"mpirun", "--oversubscribe",       "--bind-to", "none",
+                    "-n",     fmt::format("{}", ranks)};
     if (::geteuid() == 0) command.argv.emplace_back("--allow-run-as-root");
   } else {
-    measure.insert(measure.end(), {"--ranks", fmt::format("{}", workers)});
+    measure.insert(measure.end(), {"--ranks", fmt::format("{}", ranks)});
   }
   command.argv.insert(command.argv.end(), measure.begin(), measure.end());
   return command;
@@ -98,28 +98,28 @@ std::vector<Value> distinct(const CollectiveFigures& figures, Get get) {
 
 }  // namespace
 
-Result<std::vector<int>> parse_workers(const std::string& text) {
-  std::vector<int> workers;
+Result<std::vector<int>> parse_rank_counts(const std::string& text) {
+  std::vector<int> ranks;
   for (const std::string_view word : split(text, ',')) {
     const auto number = parse_int(word);
-    if (!number || *number < 1 || *number > kMostWorkers)
-      return fail(Errc::kUsage, "--workers: '{}' is not a number from 1 to {}", printable(word),
-                  kMostWorkers);
-    workers.push_back(static_cast<int>(*number));
+    if (!number || *number < 1 || *number > kMostRanks)
+      return fail(Errc::kUsage, "--ranks: '{}' is not a number from 1 to {}", printable(word),
+                  kMostRanks);
+    ranks.push_back(static_cast<int>(*number));
   }
-  return workers;
+  return ranks;
 }
 
 Result<MeasuredCollectives> measure_collectives(
     const Env& env, const std::filesystem::path& trainer, const CollectivesRequest& request,
     const std::function<void(const CollectiveLeftOut&)>& on_left_out) {
   MeasuredCollectives measured;
-  for (const int workers : request.workers) {
+  for (const int ranks : request.ranks) {
     for (const std::string& backend : request.backends) {
-      DLRUN_TRY_ASSIGN(auto reason, measure_one(command_of(env, trainer, request, backend, workers),
+      DLRUN_TRY_ASSIGN(auto reason, measure_one(command_of(env, trainer, request, backend, ranks),
                                                 backend, measured.figures));
       if (!reason) continue;
-      measured.left_out.push_back({backend, workers, std::move(*reason)});
+      measured.left_out.push_back({backend, ranks, std::move(*reason)});
       on_left_out(measured.left_out.back());
     }
   }
@@ -145,7 +145,7 @@ Json collectives_json(const std::string& operation, const MeasuredCollectives& m
   Json& results = json["results"] = Json::array();
   for (const CollectiveFigure& f : measured.figures) {
     results.push_back({{"backend", f.backend},
-                       {"workers", f.workers},
+                       {"ranks", f.ranks},
                        {"bytes", f.bytes},
                        {"us", f.microseconds},
                        {"algbw_gb_s", f.algorithm_bandwidth},
@@ -153,7 +153,7 @@ Json collectives_json(const std::string& operation, const MeasuredCollectives& m
   }
   Json& missing = json["left_out"] = Json::array();
   for (const CollectiveLeftOut& one : measured.left_out)
-    missing.push_back({{"backend", one.backend}, {"workers", one.workers}, {"reason", one.reason}});
+    missing.push_back({{"backend", one.backend}, {"ranks", one.ranks}, {"reason", one.reason}});
   return json;
 }
 
@@ -161,14 +161,14 @@ std::vector<std::string> backends_of(const CollectiveFigures& figures) {
   return distinct<std::string>(figures, [](const CollectiveFigure& f) { return f.backend; });
 }
 
-std::vector<int> workers_of(const CollectiveFigures& figures) {
-  return distinct<int>(figures, [](const CollectiveFigure& f) { return f.workers; });
+std::vector<int> rank_counts_of(const CollectiveFigures& figures) {
+  return distinct<int>(figures, [](const CollectiveFigure& f) { return f.ranks; });
 }
 
-std::vector<std::uint64_t> sizes_of(const CollectiveFigures& figures, int workers) {
+std::vector<std::uint64_t> sizes_of(const CollectiveFigures& figures, int ranks) {
   std::vector<std::uint64_t> sizes;
   for (const CollectiveFigure& figure : figures) {
-    if (figure.workers == workers) sizes.push_back(figure.bytes);
+    if (figure.ranks == ranks) sizes.push_back(figure.bytes);
   }
   std::sort(sizes.begin(), sizes.end());
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
@@ -176,16 +176,16 @@ std::vector<std::uint64_t> sizes_of(const CollectiveFigures& figures, int worker
 }
 
 const CollectiveFigure* find_figure(const CollectiveFigures& figures, const std::string& backend,
-                                    int workers, std::uint64_t bytes) {
+                                    int ranks, std::uint64_t bytes) {
   const auto found =
       std::find_if(figures.begin(), figures.end(), [&](const CollectiveFigure& figure) {
-        return figure.backend == backend && figure.workers == workers && figure.bytes == bytes;
+        return figure.backend == backend && figure.ranks == ranks && figure.bytes == bytes;
       });
   return found == figures.end() ? nullptr : &*found;
 }
 
-std::string workers_text(int workers) {
-  return fmt::format("{} rank{}", workers, workers == 1 ? "" : "s");
+std::string rank_count_text(int ranks) {
+  return fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s");
 }
 
 }  // namespace dlrun

@@ -19,7 +19,7 @@ namespace dlrun {
 /// as nccl-tests defines them.
 struct CollectiveFigure {
   std::string backend;
-  int workers = 0;  ///< number of ranks
+  int ranks = 0;  ///< number of ranks
   std::uint64_t bytes = 0;
   double microseconds = 0;
   double algorithm_bandwidth = 0;
@@ -30,7 +30,7 @@ using CollectiveFigures = std::vector<CollectiveFigure>;
 /// A backend that could not be measured with a number of ranks.
 struct CollectiveLeftOut {
   std::string backend;
-  int workers = 0;  ///< number of ranks
+  int ranks = 0;  ///< number of ranks
   std::string reason;
 };
 
@@ -38,7 +38,7 @@ struct CollectivesRequest {
   std::string operation;              ///< all_reduce, broadcast, all_gather or reduce_scatter
   std::string sizes;                  ///< "8..16M", in the trainer's form
   std::vector<std::string> backends;  ///< mpi, gloo, shm, nccl
-  std::vector<int> workers;           ///< numbers of ranks
+  std::vector<int> ranks;             ///< numbers of ranks
 };
 
 struct MeasuredCollectives {
@@ -47,7 +47,7 @@ struct MeasuredCollectives {
 };
 
 /// Parses "2,4,8". Fails with kUsage unless each number is from 1 to 1024.
-[[nodiscard]] Result<std::vector<int>> parse_workers(const std::string& text);
+[[nodiscard]] Result<std::vector<int>> parse_rank_counts(const std::string& text);
 
 /// Measures each backend with each number of ranks, one after the other; each takes at most ten
 /// minutes. Calls `on_left_out` at once for each backend that is left out. Fails with kUsage if the
@@ -67,16 +67,16 @@ struct MeasuredCollectives {
 
 /// Return the distinct backends and numbers of ranks, in the order of their first figures.
 [[nodiscard]] std::vector<std::string> backends_of(const CollectiveFigures& figures);
-[[nodiscard]] std::vector<int> workers_of(const CollectiveFigures& figures);
+[[nodiscard]] std::vector<int> rank_counts_of(const CollectiveFigures& figures);
 /// Returns the sizes measured with this number of ranks, in ascending order.
-[[nodiscard]] std::vector<std::uint64_t> sizes_of(const CollectiveFigures& figures, int workers);
+[[nodiscard]] std::vector<std::uint64_t> sizes_of(const CollectiveFigures& figures, int ranks);
 /// Returns a figure; nullptr if it was not measured.
 [[nodiscard]] const CollectiveFigure* find_figure(const CollectiveFigures& figures,
-                                                  const std::string& backend, int workers,
+                                                  const std::string& backend, int ranks,
                                                   std::uint64_t bytes);
 
 /// Returns "1 rank" or "4 ranks".
-[[nodiscard]] std::string workers_text(int workers);
+[[nodiscard]] std::string rank_count_text(int ranks);
 
 /// Returns a self-contained SVG: for each number of ranks the time and the bus bandwidth over the
 /// size, one line for each backend, logarithmic axes. Escapes `title`.

@@ -41,7 +41,7 @@ struct Range {
 struct Panel {
   double x = 0, y = 0;  ///< position of the upper left corner
   std::string title;
-  int workers = 0;  ///< number of ranks
+  int ranks = 0;  ///< number of ranks
   ValueOf value_of;
   Range values, sizes;  ///< ranges of the axes
   [[nodiscard]] double x_of(std::uint64_t bytes) const {
@@ -70,13 +70,13 @@ std::string axes_of(const Panel& panel, const std::vector<std::uint64_t>& sizes)
 }
 
 std::string drawn(const Panel& panel, const CollectiveFigures& figures) {
-  const auto sizes = sizes_of(figures, panel.workers);
+  const auto sizes = sizes_of(figures, panel.ranks);
   std::string drawn = axes_of(panel, sizes);
   const auto backends = backends_of(figures);
   for (std::size_t b = 0; b < backends.size(); ++b) {
     std::string points;
     for (const std::uint64_t bytes : sizes) {
-      const CollectiveFigure* figure = find_figure(figures, backends[b], panel.workers, bytes);
+      const CollectiveFigure* figure = find_figure(figures, backends[b], panel.ranks, bytes);
       if (figure == nullptr || panel.value_of(*figure) <= 0) continue;
       points += svg::point(panel.x_of(bytes), panel.y_of(panel.value_of(*figure)));
     }
@@ -105,7 +105,7 @@ std::string legend(const std::vector<std::string>& backends, double right) {
 }  // namespace
 
 std::string collectives_svg(const CollectiveFigures& figures, const std::string& title) {
-  const auto workers = workers_of(figures);
+  const auto ranks = rank_counts_of(figures);
   const std::array<ValueOf, 2> values{[](const CollectiveFigure& f) { return f.microseconds; },
                                       [](const CollectiveFigure& f) { return f.bus_bandwidth; }};
   constexpr std::array kTitles{"time, us", "bus bandwidth, GB/s"};
@@ -120,14 +120,14 @@ std::string collectives_svg(const CollectiveFigures& figures, const std::string&
   }
   for (Range& range : ranges) range.round_to_decades();
   const double width = kLeft + 2 * kPanelWidth + kGap + kRight;
-  const double height = kTop + static_cast<double>(workers.size()) * (kPanelHeight + kGap);
+  const double height = kTop + static_cast<double>(ranks.size()) * (kPanelHeight + kGap);
   std::string text = svg::beginning(width, height, "", kLeft, title) +
                      legend(backends_of(figures), width - kRight);
-  for (std::size_t w = 0; w < workers.size(); ++w) {
+  for (std::size_t w = 0; w < ranks.size(); ++w) {
     const double y = kTop + static_cast<double>(w) * (kPanelHeight + kGap);
     for (std::size_t v = 0; v < 2; ++v) {
       text += drawn({kLeft + static_cast<double>(v) * (kPanelWidth + kGap), y,
-                     fmt::format("{}: {}", workers_text(workers[w]), kTitles[v]), workers[w],
+                     fmt::format("{}: {}", rank_count_text(ranks[w]), kTitles[v]), ranks[w],
                      values[v], ranges[v], sizes},
                     figures);
     }

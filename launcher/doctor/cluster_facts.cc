@@ -12,7 +12,7 @@
 #include "container/backends.h"
 #include "launcher/executors/classify.h"
 #include "launcher/executors/scrub.h"
-#include "launcher/spec/slurm_units.h"
+#include "launcher/spec/value_syntax.h"
 
 namespace dlrun {
 namespace {

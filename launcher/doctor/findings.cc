@@ -6,7 +6,7 @@
 
 #include "common/text.h"
 #include "launcher/spec/rest_version.h"
-#include "launcher/spec/slurm_units.h"
+#include "launcher/spec/value_syntax.h"
 #include "launcher/spec/yaml_text.h"
 
 namespace dlrun {

@@ -7,7 +7,7 @@
 #include "launcher/plan/script_text.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/key_name.h"
-#include "launcher/spec/slurm_units.h"
+#include "launcher/spec/value_syntax.h"
 
 namespace dlrun {
 namespace {

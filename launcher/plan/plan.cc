@@ -14,6 +14,18 @@ bool PlannedDependency::is_job_id() const {
   return is_slurm_job_id(run);
 }
 
+std::optional<double> gpu_hours(const Requested& requested) {
+  if (!requested.gpus || !requested.time_seconds) return std::nullopt;
+  return static_cast<double>(*requested.gpus) * static_cast<double>(*requested.time_seconds) /
+         3600.0;
+}
+
+std::optional<double> core_hours(const Requested& requested) {
+  if (!requested.cpus || !requested.time_seconds) return std::nullopt;
+  return static_cast<double>(*requested.cpus) * static_cast<double>(*requested.time_seconds) /
+         3600.0;
+}
+
 std::vector<std::string> LaunchPlan::program_argv() const {
   std::vector<std::string> argv;
   for (const PlannedArguments& group : program)

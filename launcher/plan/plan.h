@@ -71,6 +71,10 @@ struct Requested {
   std::optional<std::int64_t> time_seconds;
 };
 
+/// Return the requested GPUs or cores times the time limit in hours; nothing if either is unset.
+[[nodiscard]] std::optional<double> gpu_hours(const Requested& requested);
+[[nodiscard]] std::optional<double> core_hours(const Requested& requested);
+
 /// A job or a run that this job waits for.
 struct PlannedDependency {
   std::string type;  ///< Slurm's type of dependency: afterok, afterany, afternotok

@@ -9,9 +9,9 @@
 #include "common/text.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/key_name.h"
-#include "launcher/spec/slurm_units.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/sweep_points.h"
+#include "launcher/spec/value_syntax.h"
 
 namespace dlrun {
 namespace {

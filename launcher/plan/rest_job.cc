@@ -12,7 +12,7 @@
 #include "launcher/plan/rest_fields.h"
 #include "launcher/plan/rest_values.h"
 #include "launcher/plan/sbatch_lines.h"
-#include "launcher/spec/slurm_units.h"
+#include "launcher/spec/value_syntax.h"
 
 namespace dlrun {
 namespace {

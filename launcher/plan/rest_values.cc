@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
-#include "launcher/spec/slurm_units.h"
+#include "launcher/spec/value_syntax.h"
 
 namespace dlrun {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "common/text.h"
 #include "launcher/plan/sbatch_lines.h"
-#include "launcher/spec/slurm_units.h"
+#include "launcher/spec/value_syntax.h"
 
 namespace dlrun {
 

@@ -12,7 +12,7 @@
 #include "common/text.h"
 #include "launcher/spec/config_reader.h"
 #include "launcher/spec/map_reader.h"
-#include "launcher/spec/slurm_units.h"
+#include "launcher/spec/value_syntax.h"
 
 namespace dlrun {
 namespace {

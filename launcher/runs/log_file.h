@@ -13,9 +13,9 @@
 
 namespace dlrun {
 
-/// Returns the path of the job's own output. Returns nullopt while the job's id is unknown. Returns
-/// nullopt, too, before the job has started, if the output pattern has a field that only Slurm
-/// can fill in.
+/// Returns the path of the file with the output of the job script and of all ranks. Returns nullopt
+/// while the job's id is unknown. Returns nullopt, too, before the job has started, if the output
+/// pattern has a field that only Slurm can fill in.
 [[nodiscard]] std::optional<std::filesystem::path> job_log(const std::filesystem::path& run,
                                                            const RunFacts& facts);
 

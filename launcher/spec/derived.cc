@@ -4,8 +4,8 @@
 
 #include "common/text.h"
 #include "launcher/spec/key_name.h"
-#include "launcher/spec/slurm_units.h"
 #include "launcher/spec/spec_keys.h"
+#include "launcher/spec/value_syntax.h"
 
 namespace dlrun {
 

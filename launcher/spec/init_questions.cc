@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
-#include "launcher/spec/slurm_units.h"
 #include "launcher/spec/spec_builder.h"
+#include "launcher/spec/value_syntax.h"
 
 namespace dlrun {
 namespace {

@@ -20,8 +20,9 @@ support yet, and never ignores it.
   folder, unless the key says otherwise. `~` is the home directory.
 - At submission, dlrun replaces `${NAME}` in any value by the variable NAME of your environment. A
   variable that is not set is an error. `$${` is a literal `${`.
-- `key:` and `key: null` remove the value that a weaker source gives, such as the base or the site.
-  dlrun warns about `key:`. `section:` changes nothing; `section: null` removes the whole section.
+- `key: null` removes the value that a weaker source gives, such as the base or the site. An empty
+  `key:` does the same, but dlrun warns about it. `section: null` removes the whole section. An
+  empty `section:` changes nothing, and dlrun warns about it.
 - A value can stand for a section: `environment: {modules: [CUDA]}` sets `environment.modules.load`,
   `environment: {conda: NAME}` sets `environment.conda.name`, `train: {optimizer: NAME}` sets
   `train.optimizer.name`, `train: {data: DIR}` sets `train.data.path`, and `health: {known_bad: 7d}`

@@ -64,8 +64,8 @@ struct LoadedSpec {
 /// sweep's point (the first one if the request names none), --set, the file, its bases (`base`),
 /// SBATCH_*, the site. Maps merge; any other value replaces the value of a weaker layer. Reads only
 /// the spec, site and preset files, and queries no cluster. Fails if all files together exceed 1
-/// MiB, 64 levels or 100,000 nodes (each alias counts as often as it is used); time and memory are
-/// bounded. The error holds all problems, warnings included, sorted by position.
+/// MiB, 64 levels or 100,000 nodes (an alias counts as all the nodes that it repeats); time and
+/// memory are bounded. The error holds all problems, warnings included, sorted by position.
 [[nodiscard]] tl::expected<LoadedSpec, std::vector<Diagnostic>> load_spec(
     const LoadRequest& request);
 

@@ -14,8 +14,8 @@
 #include "launcher/spec/map_reader.h"
 #include "launcher/spec/rest_server.h"
 #include "launcher/spec/rest_version.h"
-#include "launcher/spec/slurm_units.h"
 #include "launcher/spec/spec_builder.h"
+#include "launcher/spec/value_syntax.h"
 
 namespace dlrun {
 namespace {

@@ -10,9 +10,9 @@
 #include "common/hostlist.h"
 #include "common/quoting.h"
 #include "common/text.h"
-#include "launcher/spec/slurm_units.h"
 #include "launcher/spec/validate.h"
 #include "launcher/spec/value_setter.h"
+#include "launcher/spec/value_syntax.h"
 
 namespace dlrun {
 namespace {

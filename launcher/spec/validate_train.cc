@@ -9,10 +9,10 @@
 #include "container/container.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/key_name.h"
-#include "launcher/spec/slurm_units.h"
 #include "launcher/spec/spec_keys.h"
 #include "launcher/spec/sweep_points.h"
 #include "launcher/spec/validator.h"
+#include "launcher/spec/value_syntax.h"
 
 namespace dlrun {
 

@@ -5,7 +5,7 @@
 
 #include "common/text.h"
 #include "launcher/spec/schema_parts.h"
-#include "launcher/spec/slurm_units.h"
+#include "launcher/spec/value_syntax.h"
 #include "launcher/spec/value_type.h"
 
 namespace dlrun {

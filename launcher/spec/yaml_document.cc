@@ -92,7 +92,7 @@ class EventReader final : public YAML::EventHandler {
              c == '_' || c == '-';
     };
     if (!std::all_of(name.begin(), name.end(), is_word)) {
-      throw Refusal{quoting_yaml_problem(
+      throw Refusal{problem_that_quotes_text(
           where, fmt::format("anchor '&{}' holds characters other than letters, digits, '-' and "
                              "'_'; put a text that starts with '&' in quotes",
                              name))};
@@ -415,7 +415,7 @@ YamlProblem EventReader::problem_of(const YAML::Exception& error) {
   if (is(YAML::ErrorMsg::UNKNOWN_ANCHOR)) {
     const std::string name = alias_name(at);
     if (name.ends_with(':')) {
-      return quoting_yaml_problem(
+      return problem_that_quotes_text(
           where, fmt::format("alias '*{}' has no anchor '&{}' before it; an alias that is a key "
                              "needs a space before its ':'",
                              name, name));
@@ -452,7 +452,7 @@ YamlProblem EventReader::problem_of(const YAML::Exception& error) {
     if (error.msg.starts_with(wording.theirs))
       return yaml_problem(where, std::string(wording.ours));
   }
-  return quoting_yaml_problem(where, error.msg);
+  return problem_that_quotes_text(where, error.msg);
 }
 
 }  // namespace

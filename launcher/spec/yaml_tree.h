@@ -20,7 +20,7 @@ struct YamlPlace {
 
 [[nodiscard]] YamlProblem yaml_problem(YamlPlace where, std::string message);
 /// Returns a problem whose message quotes a part of the text.
-[[nodiscard]] YamlProblem quoting_yaml_problem(YamlPlace where, std::string message);
+[[nodiscard]] YamlProblem problem_that_quotes_text(YamlPlace where, std::string message);
 
 /// Builds the tree. Every call that adds a node fails if the node would exceed the limits; the
 /// caller then stops. Anchors are numbered from 1 in the order of the text; 0 means no anchor.

@@ -36,7 +36,8 @@ Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,
   DLRUN_TRY_ASSIGN(report.checked,
                    check_job(context, reporter, inspector, job, arrays, CheckStage::kCheckReport));
   if (auto place = check_place(context, reporter, job.runs_dir); !place) {
-    // The folder comes from the site's file. It may be missing if this is no machine of the site.
+    // If the folder comes from the site's file, it may be missing here, because this machine need
+    // not belong to the site.
     const bool is_folder_of_site = !options.runs && !context.env.has("DLRUN_RUNS") &&
                                    !job.experiment->loaded.site.runs_dir.empty();
     if (!is_folder_of_site) return tl::unexpected(place.error());

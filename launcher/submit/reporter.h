@@ -23,8 +23,8 @@ class Reporter {
   Reporter& operator=(const Reporter&) = delete;
   virtual ~Reporter() = default;
 
-  /// Reports problems of a spec or a script with their places, warnings and errors. Does nothing if
-  /// there are none.
+  /// Reports problems (warnings and errors) of a spec or a script, each with its place. Does
+  /// nothing if there are none.
   virtual void diagnostics(const std::vector<Diagnostic>& found) = 0;
   virtual void warning(std::string_view message) = 0;
   /// Reports a remark that needs no reaction.

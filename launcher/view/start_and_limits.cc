@@ -10,7 +10,7 @@
 
 #include "common/text.h"
 #include "launcher/executors/glance.h"
-#include "launcher/spec/slurm_units.h"
+#include "launcher/spec/value_syntax.h"
 
 namespace dlrun {
 namespace {

@@ -139,7 +139,7 @@ void Attempt::look_at_running(Clock::time_point now) {
     judge_fitness(running->fitness, now);
   auto* running = in<Running>();
   if (running == nullptr) return;
-  if (auto sentence = running->hang.due(now)) {
+  if (auto sentence = running->hang.hang_message(now)) {
     // A stopped process explains the hang. Its agent reports it every second.
     const auto& stopped = running->stopped;
     const bool is_stopped = stopped.rank >= 0 && now < stopped.heard + kStoppedIsFresh;

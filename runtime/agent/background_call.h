@@ -17,7 +17,7 @@ namespace dlrun::agent {
 template <typename Answer>
 class BackgroundCall {
  public:
-  /// Starts the question. Call it only if !is_open().
+  /// Starts the question. Call it only if !is_pending().
   void ask(std::function<Answer()> question) {
     box_ = std::make_shared<Box>();
     std::thread([box = box_, question = std::move(question)] {
@@ -27,7 +27,7 @@ class BackgroundCall {
     }).detach();
   }
   /// Returns true from ask() until take() has returned the answer.
-  [[nodiscard]] bool is_open() const { return box_ != nullptr; }
+  [[nodiscard]] bool is_pending() const { return box_ != nullptr; }
   /// Returns the answer, once; nullopt while the question still runs.
   [[nodiscard]] std::optional<Answer> take() {
     if (!box_) return std::nullopt;

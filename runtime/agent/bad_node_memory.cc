@@ -31,10 +31,10 @@ std::string remember(const KnownBadOptions& options, const JobIdentity& identity
     done->set_value(remember_bad_nodes(file, bad));
   }).detach();
   const auto list = compress_hostlist(nodes);
-  if (written.wait_for(kMemoryLimit) != std::future_status::ready)
+  if (written.wait_for(kRememberTimeLimit) != std::future_status::ready)
     return fmt::format(
         "{} could not be written within {} s; {} may not be recorded as bad (health.known_bad)",
-        options.file.string(), kMemoryLimit.count(), list);
+        options.file.string(), kRememberTimeLimit.count(), list);
   if (auto result = written.get(); !result)
     return fmt::format("{} is not recorded as bad (health.known_bad): {}", list,
                        result.error().message);

@@ -18,13 +18,13 @@ namespace dlrun::agent {
 /// check, and nodes whose rank hung.
 [[nodiscard]] std::vector<std::string> bad_nodes_of(const AttemptEnd& end);
 
-/// Appends nodes to the file, on another thread. Waits at most kMemoryLimit, even if the file
+/// Appends nodes to the file, on another thread. Waits at most kRememberTimeLimit, even if the file
 /// system hangs. run, reason: the run and the reason that the file gives for these nodes. Returns a
 /// sentence for the user: the nodes that were remembered, or the error.
 [[nodiscard]] std::string remember(const KnownBadOptions& options, const JobIdentity& identity,
                                    const std::string& run, const std::vector<std::string>& nodes,
                                    const std::string& reason);
 
-inline constexpr std::chrono::seconds kMemoryLimit{5};
+inline constexpr std::chrono::seconds kRememberTimeLimit{5};
 
 }  // namespace dlrun::agent

@@ -28,9 +28,9 @@ class CollectiveCheck {
   static constexpr std::chrono::seconds kLimit{75};
   static constexpr std::chrono::seconds kStoppedLimit{5};
 
-  /// Starts the check with env and the store. to_lead gets the check's requests to the store, and
-  /// the message Checking. finish() returns the result. Fails as StoreRelay::create() and
-  /// start_program() do. The loop must outlive the check.
+  /// Starts the check's process with env and a connection to lead's store. to_lead gets the
+  /// process's requests to the store, and the message Checking. finish() returns the result. Fails
+  /// as StoreRelay::create() and start_program() do. The loop must outlive the check.
   [[nodiscard]] static Result<std::unique_ptr<CollectiveCheck>> start(
       EventLoop& loop, const std::string& backend, Env env,
       std::function<void(const MessageToLead&)> to_lead);

@@ -23,7 +23,7 @@ std::optional<HangWatch::Clock::time_point> HangWatch::deadline() const {
          (reports_ ? std::chrono::seconds(0) : kOutputLag);
 }
 
-std::optional<std::string> HangWatch::due(Clock::time_point now) const {
+std::optional<std::string> HangWatch::hang_message(Clock::time_point now) const {
   const auto at = deadline();
   if (!at || now < *at) return std::nullopt;
   const auto silent = std::chrono::duration_cast<std::chrono::seconds>(now - heard_).count();

@@ -48,7 +48,7 @@ class HangWatch {
   void off() { is_on_ = false; }
 
   /// Returns a sentence that describes the hang, once the limit has passed.
-  [[nodiscard]] std::optional<std::string> due(Clock::time_point now) const;
+  [[nodiscard]] std::optional<std::string> hang_message(Clock::time_point now) const;
   [[nodiscard]] std::optional<Clock::time_point> next_deadline() const { return deadline(); }
   [[nodiscard]] std::chrono::seconds stopped_limit() const {
     return limit_.value_or(kStoppedLimit);

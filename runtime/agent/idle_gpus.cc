@@ -11,7 +11,7 @@ namespace dlrun::agent {
 namespace {
 
 constexpr double kBusyPercent = 1;
-/// Time after the last report about a GPU in which it can still count as idle.
+/// A GPU about which nothing was reported for this long does not count as idle.
 constexpr std::chrono::seconds kFreshFor{120};
 
 std::string time_text(std::chrono::seconds time) {
@@ -43,7 +43,7 @@ void IdleGpus::on_asleep(Clock::duration time) {
   }
 }
 
-std::optional<std::string> IdleGpus::due(Clock::time_point now) {
+std::optional<std::string> IdleGpus::take_message(Clock::time_point now) {
   if (!limit_ || !began_ || now < *began_ + *limit_) return std::nullopt;
   std::vector<std::string> unused;  // nodes on which no GPU has ever been busy
   std::vector<std::string> clauses;

@@ -30,7 +30,7 @@ class IdleGpus {
 
   /// Returns a sentence about the nodes whose GPUs have become idle since the last call, with the
   /// number of their idle GPUs. Returns nullopt if there are none.
-  [[nodiscard]] std::optional<std::string> due(Clock::time_point now);
+  [[nodiscard]] std::optional<std::string> take_message(Clock::time_point now);
 
  private:
   struct Gpu {

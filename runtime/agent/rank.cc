@@ -28,8 +28,8 @@
 #include "runtime/agent/messages.h"
 #include "runtime/agent/node_check.h"
 #include "runtime/agent/program_env.h"
+#include "runtime/agent/program_meter.h"
 #include "runtime/agent/program_output.h"
-#include "runtime/agent/program_report.h"
 #include "runtime/agent/program_start.h"
 #include "runtime/agent/progress_file.h"
 #include "runtime/agent/protocol.h"
@@ -229,7 +229,7 @@ Result<> RankRunner::launch_program() {
   program_ = *pid;
   state_.on_program_start();
   output_.begin();
-  if (lead_.is_made()) report_.begin(loop_, env_, world_);
+  if (lead_.is_made()) meter_.begin(loop_, env_, world_);
   return {};
 }
 
@@ -253,7 +253,7 @@ void RankRunner::on_program_message(const MessageToLead& message) {
 
 void RankRunner::on_progress(const to_lead::Progress& progress) {
   if (progress.body.is_object()) {
-    report_.note(progress.body);
+    meter_.note(progress.body);
     // The progress of rank 0 is the progress of the run. Other ranks send theirs with the
     // heartbeat, so that 10,000 ranks cause no further messages to lead.
     if (world_.rank != 0) return;
@@ -263,7 +263,7 @@ void RankRunner::on_progress(const to_lead::Progress& progress) {
 
 void RankRunner::send_beat(Clock::time_point now) {
   to_lead::Beat beat{.printed = output_.take_has_printed()};
-  if (program_ > 0) report_.add_news(beat, now);
+  if (program_ > 0) meter_.add_news(beat, now);
   lead_.send(beat);
 }
 
@@ -321,7 +321,7 @@ void RankRunner::tick() {
   const auto now = Clock::now();
   state_.tick(now);
   if (!state_.is_ending()) {
-    report_.tick(now);
+    meter_.tick(now);
     if (check_) check_->tick(now);
   }
   output_.tick();

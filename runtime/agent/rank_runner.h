@@ -23,8 +23,8 @@
 #include "runtime/agent/guard.h"
 #include "runtime/agent/lead_connection.h"
 #include "runtime/agent/messages.h"
+#include "runtime/agent/program_meter.h"
 #include "runtime/agent/program_output.h"
-#include "runtime/agent/program_report.h"
 #include "runtime/agent/progress_file.h"
 #include "runtime/agent/rank.h"
 #include "runtime/agent/rank_autopsy.h"
@@ -124,7 +124,7 @@ class RankRunner final : public RankOutlet {
   pid_t program_ = -1;
   std::unique_ptr<StoreRelay> store_;
   std::optional<ProgressFile> progress_file_;
-  ProgramReport report_;
+  ProgramMeter meter_;
   RankAutopsy autopsy_;
 };
 

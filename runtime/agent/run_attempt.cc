@@ -202,7 +202,7 @@ void AttemptRunner::take_signals() {
 /// may send it to request a checkpoint. Only the time left distinguishes the two.
 void AttemptRunner::look_at_limit() {
   if (controller_ == nullptr || options_.retry.signal_before_s == 0) return;
-  if (!limit_.is_open()) limit_.ask([controller = *controller_] { return controller.job(); });
+  if (!limit_.is_pending()) limit_.ask([controller = *controller_] { return controller.job(); });
 }
 
 void AttemptRunner::on_limit_known(const Result<JobFacts>& facts) {
@@ -234,7 +234,7 @@ void AttemptRunner::confirm_node_failure(Clock::time_point now) {
       attempt_->on_node_failure(compress_hostlist(**lost), now);
     }
   }
-  if (reported_nodes_.empty() || lost_nodes_.is_open() || controller_ == nullptr ||
+  if (reported_nodes_.empty() || lost_nodes_.is_pending() || controller_ == nullptr ||
       now < next_question_)
     return;
   asked_nodes_ = std::exchange(reported_nodes_, {});
@@ -284,7 +284,7 @@ void AttemptRunner::tick() {
     has_begun_ = true;
     idle_gpus_.on_start(now);
   }
-  if (const auto idle = idle_gpus_.due(now))
+  if (const auto idle = idle_gpus_.take_message(now))
     attempt_->on_idle_gpus(*idle, options_.ends_idle_gpus, now);
   if (const auto verdict = stop_early_ ? stop_early_->take_verdict() : std::nullopt)
     attempt_->on_stop_early(*verdict, now);

@@ -66,9 +66,9 @@ std::vector<std::string> gdb_argv(pid_t pid, std::initializer_list<const char*> 
 
 #if defined(__x86_64__)
 /// Appends gdb commands that call a function of three integer arguments in the process, on the
-/// stack below $room, and leave its result in $rax. They write single registers: gdb's own `call`
-/// also writes the vector registers. gdb 13 cannot do that on processors with AMX, and then leaves
-/// the process with a system call that is not restarted, which aborts it.
+/// stack below $room, and leave its result in $rax. They write single registers, because gdb's own
+/// `call` also writes the vector registers. On processors with AMX, this fails in gdb 13. The
+/// system call that gdb interrupted is then not restarted, and the process aborts.
 void add_call(std::vector<std::string>& commands, std::string_view function,
               const std::array<std::string, 3>& arguments) {
   constexpr std::array kRegisters{"rdi", "rsi", "rdx"};

@@ -15,13 +15,13 @@ constexpr char kLineEnd = '\x1e';
 constexpr char kEscape = '\x10';
 constexpr char kEscapedLineEnd = 'e';
 constexpr char kEscapedEscape = 'd';
-constexpr std::string_view kEncoded("\n\x1e\x10", 3);
+constexpr std::string_view kToEncode("\n\x1e\x10", 3);
 
 std::string encode(std::string_view text) {
   std::string out;
   out.reserve(text.size() + text.size() / 8);
   while (!text.empty()) {
-    const auto plain = std::min(text.find_first_of(kEncoded), text.size());
+    const auto plain = std::min(text.find_first_of(kToEncode), text.size());
     out.append(text, 0, plain);
     if (plain == text.size()) break;
     if (text[plain] == '\n') {

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kSampleEvery{2500};
 constexpr std::chrono::seconds kLongestGap{30};
-constexpr int kLeastGap = 200;  // shortest pause, as a multiple of a sample's processor time
+/// The shortest pause between samples, as a multiple of a sample's processor time.
+constexpr int kGapFactor = 200;
 
 /// Returns the processor time of this thread. Wall-clock time would overestimate the cost of a
 /// sample on a busy machine.
@@ -30,7 +31,7 @@ std::optional<Usage> UsageMeter::sample(pid_t excluded, Clock::time_point now) {
   const auto begin = own_time();
   const TreeUse use = use_of_descendants_without(excluded);
   next_ = now +
-          std::clamp<Clock::duration>(kLeastGap * (own_time() - begin), kSampleEvery, kLongestGap);
+          std::clamp<Clock::duration>(kGapFactor * (own_time() - begin), kSampleEvery, kLongestGap);
   const auto before = std::exchange(ticks_before_, use.cpu_ticks);
   const auto since = std::chrono::duration<double>(now - std::exchange(before_, now)).count();
   if (!before || since <= 0 || use.processes == 0) return std::nullopt;

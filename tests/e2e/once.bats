@@ -86,7 +86,7 @@ submit() {
 for ((i = 1; i <= 100; i++)); do
     run=(dlrun submit once.yaml --set "name=crowd-$i"
         --set "launch.command=[sh, -c, 'echo \$0 >>$PWD/executed', '$i']")
-    ((i % 10)) || run=(timeout -s KILL 0.0$((i / 2)) "${run[@]}") # Ten are killed after 5 to 50 ms.
+    ((i % 10)) || run=(timeout -s KILL 0.0$((i / 2)) "${run[@]}") # Ten are killed after 10 to 50 ms.
     "${run[@]}" &>"out-$i" &
 done
 wait

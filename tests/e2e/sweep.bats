@@ -258,7 +258,7 @@ submit_ten() {
     (($(wc -l <"$dir/ran") == 10))
 }
 
-@test "if Slurm would refuse an array, none is queued, and resubmit submits one refused later" {
+@test "no array is queued if Slurm would refuse one, and resubmit submits what sbatch refused" {
     runs=$(json ls --all | jq length)
     run dl submit sweep.yaml --set 'sweep.parameters={resources.partition: [batch, nosuch]}'
     [ "$status" -eq 3 ]
@@ -318,7 +318,8 @@ YAML
     [[ $(points .state "$sweep" | xargs) == "pending completed" ]]
     [[ $(json sweep "$sweep" --sort point | jq -c '.[0] | [.result.test_accuracy, .result_of]') \
         == "$before" ]]
-    # The point is a job of its own now. The mark tells its state once Slurm has forgotten the job.
+    # The point is a job of its own now. The file `cancelled` keeps its state after Slurm has
+    # forgotten the job.
     dl cancel "$sweep"
     wait_until 60 is_state "$sweep/0" cancelled
     [ -e "$(json status "$sweep/0" | jq -r .path)/cancelled" ]

@@ -80,9 +80,10 @@ def untrue(
     return wrong
 
 
-def duplicates(job: Job, attempt: int | None) -> list[str]:
-    """Returns program starts that should not exist: two of one rank in an attempt, or starts of
-    attempts that the record does not contain."""
+def wrong_starts(job: Job, attempt: int | None) -> list[str]:
+    """Returns program starts that should not exist: two of one rank in an attempt, starts of
+    attempts that the record does not contain, and starts while an earlier program of the rank still
+    ran."""
     starts = job.starts()
     twice = [
         f"rank {rank} was started {count} times in attempt {number}"

@@ -41,7 +41,7 @@ class Outcome:
     has_same_bits: bool | None = None
     hung: bool = False
     untrue: list[str] = field(default_factory=list)
-    duplicates: list[str] = field(default_factory=list)
+    wrong_starts: list[str] = field(default_factory=list)
     leftovers: list[str] = field(default_factory=list)
     error: str = ""
     commit: str = ""
@@ -174,7 +174,7 @@ def _judge(
     outcome.resumed = status["state"] == "completed" and bool(status["attempt"])
     if outcome.resumed:
         outcome.resumed_at = job.resumed_at(status["attempt"])
-    outcome.duplicates = oracle.duplicates(job, status["attempt"])
+    outcome.wrong_starts = oracle.wrong_starts(job, status["attempt"])
     runs, ids = [job.run], {status["job"] or ""}
     if (
         truth.resubmits

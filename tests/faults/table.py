@@ -14,7 +14,7 @@ sys.path.append(str(ROOT / "bench"))
 import machine  # noqa: E402  the benchmarks' description of the machine
 
 HEAD = """\
-| fault | count | recovered | resumed to the bit | hangs | untrue verdicts | duplicates \
+| fault | count | recovered | resumed to the bit | hangs | untrue verdicts | wrong starts \
 | leftovers | verdict s, median | max |
 |---|---|---|---|---|---|---|---|---|---|
 """
@@ -27,8 +27,8 @@ The columns mean:
   undisturbed run bit for bit.
 - **hangs**: runs that did not end within the time limit for this kind of fault.
 - **untrue verdicts**: runs for which dlrun reported a wrong state, cause, rank, node or signal.
-- **duplicates**: runs in which a rank's program was started twice in one attempt, or while an
-  earlier one ran.
+- **wrong starts**: runs in which a rank's program was started twice in one attempt, in an attempt
+  that is not on the record, or while an earlier one ran.
 - **leftovers**: runs that left a process, or a process in a control group of their job, 8 s after
   their end.
 - **verdict**: seconds from the fault to the recorded end of the attempt; empty if the fault need
@@ -37,7 +37,7 @@ The columns mean:
 
 
 def is_good(outcome: Event) -> bool:
-    wrong = ("hung", "untrue", "duplicates", "leftovers", "error")
+    wrong = ("hung", "untrue", "wrong_starts", "leftovers", "error")
     return (
         bool(outcome["recovered"])
         and outcome["has_same_bits"] is not False
@@ -53,7 +53,7 @@ def _row(name: str, outcomes: Sequence[Event]) -> str:
         len(outcomes),
         sum(bool(one["recovered"]) for one in outcomes),
         f"{sum(one['has_same_bits'] is True for one in resumed)} of {len(resumed)}",
-        *(sum(bool(one[what]) for one in outcomes) for what in ("hung", "untrue", "duplicates")),
+        *(sum(bool(one[what]) for one in outcomes) for what in ("hung", "untrue", "wrong_starts")),
         sum(bool(one["leftovers"]) for one in outcomes),
         f"{statistics.median(verdicts):.2f}" if verdicts else "",
         f"{max(verdicts):.2f}" if verdicts else "",
@@ -80,7 +80,7 @@ def _what_went_wrong(outcomes: Sequence[Event]) -> str:
     for one in outcomes:
         if is_good(one):
             continue
-        found = [*one["untrue"], *one["duplicates"], *one["leftovers"][:1]]
+        found = [*one["untrue"], *one["wrong_starts"], *one["leftovers"][:1]]
         found += ["not at its end in time"] * bool(one["hung"])
         found += ["other bits"] * (one["has_same_bits"] is False)
         found += [one["error"]] * bool(one["error"])

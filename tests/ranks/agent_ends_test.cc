@@ -71,8 +71,8 @@ TEST_CASE("the first failed rank's exit code is the job's") {
 }
 
 TEST_CASE(
-    "a program that was already dying at the order to end is the cause, although its end is "
-    "reported last") {
+    "if a program was already dying when lead told all ranks to end, its rank counts as the first "
+    "that failed, even if its end is reported last") {
   Run run;
   run.start(2, "[ $DLRUN_RANK = 1 ] && { sleep 1; exit 3; }; exec " + std::string(kLongExit));
   CHECK(run.wait() == 137);
@@ -176,7 +176,7 @@ TEST_CASE("when lead is silent for 10 s its ranks end by themselves, and not bef
 
 TEST_CASE(
     "a rank that gets a TERM and no answer from lead ends its program 3 s later, long before the "
-    "lease is over") {
+    "10 s after which it would end the program by itself") {
   Run run;
   run.start(2, kStubborn);
   run.wait_for_programs(2);

@@ -42,9 +42,9 @@ TEST_CASE("the samples of micro-batches get the same augmentation as in the whol
 
 TEST_CASE("images that are not square cannot be rotated, but can be mirrored") {
   Split data = drawn_data(60);
-  for (Dataset* half : {&data.train, &data.test}) {
-    half->height = 14;
-    half->width = 56;
+  for (Dataset* part : {&data.train, &data.test}) {
+    part->height = 14;
+    part->width = 56;
   }
   TrainOptions options = augmented();
   CHECK(

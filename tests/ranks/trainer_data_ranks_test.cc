@@ -151,13 +151,13 @@ TEST_CASE(
 
 TEST_CASE("samples with several classes train with the sigmoid loss on N ranks as on one") {
   Split data = drawn_data();
-  for (Dataset* half : {&data.train, &data.test}) {
+  for (Dataset* part : {&data.train, &data.test}) {
     std::vector<std::uint8_t> labels;
-    for (const std::uint8_t digit : half->labels)
+    for (const std::uint8_t digit : part->labels)
       for (const bool is : {digit % 2 == 0, digit >= 5, digit % 3 == 0, digit == 0 || digit == 8})
         labels.push_back(is ? 1 : 0);
-    half->labels = std::move(labels);
-    half->label_width = half->classes = 4;
+    part->labels = std::move(labels);
+    part->label_width = part->classes = 4;
   }
   TrainOptions options = descent();
   options.loss = Loss::kSigmoid;

@@ -42,16 +42,16 @@ TEST_CASE("a query to a controller that does not answer fails at its time limit"
 TEST_CASE("a query that blocks does not block its caller") {
   std::promise<int> late;
   BackgroundCall<int> call;
-  CHECK_FALSE(call.is_open());
+  CHECK_FALSE(call.is_pending());
   call.ask([answer = late.get_future().share()] { return answer.get(); });
-  CHECK(call.is_open());
+  CHECK(call.is_pending());
   CHECK_FALSE(call.take().has_value());
   late.set_value(7);
   std::optional<int> answer;
   for (const auto until = Clock::now() + std::chrono::seconds(30); !answer && Clock::now() < until;)
     answer = call.take();
   CHECK(answer == 7);
-  CHECK_FALSE(call.is_open());
+  CHECK_FALSE(call.is_pending());
 }
 
 TEST_CASE("the answer of a query whose caller has gone is dropped") {

@@ -289,22 +289,22 @@ TEST_CASE("a silent program counts as hung only if it has reported before or a l
     watch.on_start(now);
     watch.on_sign_of_life(now + seconds(5));
     CHECK_FALSE(watch.next_deadline());
-    CHECK_FALSE(watch.due(now + std::chrono::hours(1000)));
+    CHECK_FALSE(watch.hang_message(now + std::chrono::hours(1000)));
   }
   SUBCASE("it reports progress, no limit: half an hour") {
     HangWatch watch(std::nullopt);
     watch.on_start(now);
     watch.on_progress(now + seconds(5), "step 120");
-    CHECK_FALSE(watch.due(now + seconds(5) + HangWatch::kProgressLimit - seconds(1)));
-    CHECK(*watch.due(now + seconds(5) + HangWatch::kProgressLimit) ==
+    CHECK_FALSE(watch.hang_message(now + seconds(5) + HangWatch::kProgressLimit - seconds(1)));
+    CHECK(*watch.hang_message(now + seconds(5) + HangWatch::kProgressLimit) ==
           "the run hangs: no progress was reported for 1800 s; the last was step 120");
   }
   SUBCASE("silent, with a limit: printed output is a sign of life") {
     HangWatch watch(seconds(15));
     watch.on_start(now);
     watch.on_output(now + seconds(10));
-    CHECK_FALSE(watch.due(now + seconds(28)));  // output may be reported up to 4 s late
-    CHECK(*watch.due(now + seconds(29)) ==
+    CHECK_FALSE(watch.hang_message(now + seconds(28)));  // output may be reported up to 4 s late
+    CHECK(*watch.hang_message(now + seconds(29)) ==
           "the run hangs: no rank has printed anything or reported progress for 19 s "
           "(health.hang_after)");
   }
@@ -313,21 +313,21 @@ TEST_CASE("a silent program counts as hung only if it has reported before or a l
     watch.on_start(now);
     watch.on_progress(now, "");
     watch.on_output(now + seconds(10));
-    CHECK(watch.due(now + seconds(15)));
+    CHECK(watch.hang_message(now + seconds(15)));
   }
   SUBCASE("the whole job was suspended") {
     HangWatch watch(seconds(15));
     watch.on_start(now);
     watch.on_progress(now, "");
     watch.on_asleep(std::chrono::hours(1));
-    CHECK_FALSE(watch.due(now + std::chrono::hours(1) + seconds(14)));
-    CHECK(watch.due(now + std::chrono::hours(1) + seconds(15)));
+    CHECK_FALSE(watch.hang_message(now + std::chrono::hours(1) + seconds(14)));
+    CHECK(watch.hang_message(now + std::chrono::hours(1) + seconds(15)));
   }
   SUBCASE("the watch is off after the final report") {
     HangWatch watch(seconds(15));
     watch.on_start(now);
     watch.off();
-    CHECK_FALSE(watch.due(now + seconds(100)));
+    CHECK_FALSE(watch.hang_message(now + seconds(100)));
   }
 }
 

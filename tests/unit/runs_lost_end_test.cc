@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A run on this machine with the given lead; its record has a claim.
+/// A run on this machine that the job `job` has claimed.
 struct LocalRun {
   TemporaryDirectory folder;
   std::filesystem::path events = folder.path() / "events.jsonl";

@@ -113,7 +113,7 @@ TEST_CASE("an unknown optimizer is refused with the known names") {
         "novograd");
 }
 
-TEST_CASE("--help lists exactly the optimizers that exist") {
+TEST_CASE("optimizer_names() has exactly the names that make_optimizer() accepts") {
   std::string names;
   for (const auto part : split(optimizer_names(), '|')) {
     OptimizerOptions options;
@@ -128,7 +128,8 @@ TEST_CASE("--help lists exactly the optimizers that exist") {
 }
 
 TEST_CASE(
-    "sums of squares have the same bits for any number of threads, and are exact if possible") {
+    "sums of squares have the same bits for any number of threads, and are exact if every partial "
+    "sum is a representable number") {
   std::vector<float> x(100'003);
   for (std::size_t i = 0; i < x.size(); ++i)
     x[i] = static_cast<float>(std::sin(static_cast<double>(i)));

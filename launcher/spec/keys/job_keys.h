@@ -41,7 +41,8 @@ inline constexpr KeyRow kJobKeys[] = {
   {.path = "resources.spare_nodes", FIELD(resources.spare_nodes), .min = 1, .max = 1e6,
    .help = "The job allocates this number of nodes beyond resources.nodes. A spare node is idle "
            "until a node is lost. The next attempt then runs on the spare node, with the same "
-           "number of ranks (retry.on: node_failure). The cost of the job includes spare nodes.",
+           "number of ranks. This key needs node_failure in retry.on. The cost of the job includes "
+           "spare nodes.",
    .fallback = "none", .example = "1"},
   {.path = "resources.ntasks", FIELD(resources.ntasks), .min = 1, .max = kMany,
    .option = sbatch("--ntasks"),
@@ -70,11 +71,12 @@ inline constexpr KeyRow kJobKeys[] = {
    .example = "1"},
   {.path = "resources.cpus_per_gpu", FIELD(resources.cpus_per_gpu), .min = 1, .max = 1e6,
    .option = sbatch("--cpus-per-gpu"),
-   .help = "Each GPU comes with this number of CPUs. This key excludes cpus_per_task.",
+   .help = "Each GPU comes with this number of CPUs. This key cannot be combined with "
+           "cpus_per_task.",
    .example = "8"},
   {.path = "resources.gres", FIELD(resources.gres), .option = sbatch("--gres"),
    .help = "Each node provides these generic resources, in Slurm's own form: gpu:a100:4. This key "
-           "excludes gpus_per_node.",
+           "cannot be combined with gpus_per_node.",
    .example = "gpu:a100:4"},
   {.path = "resources.mem", FIELD(resources.mem), .format = Format::kMemory,
    .option = sbatch("--mem"),
@@ -82,11 +84,12 @@ inline constexpr KeyRow kJobKeys[] = {
    .example = "64G"},
   {.path = "resources.mem_per_cpu", FIELD(resources.mem_per_cpu), .format = Format::kMemory,
    .option = sbatch("--mem-per-cpu"),
-   .help = "Each CPU comes with this memory. This key excludes mem.",
+   .help = "Each CPU comes with this memory. This key cannot be combined with mem.",
    .example = "4G"},
   {.path = "resources.mem_per_gpu", FIELD(resources.mem_per_gpu), .format = Format::kMemory,
    .option = sbatch("--mem-per-gpu"),
-   .help = "Each GPU comes with this memory. This key excludes mem and mem_per_cpu.",
+   .help = "Each GPU comes with this memory. This key cannot be combined with mem and "
+           "mem_per_cpu.",
    .example = "32G"},
   {.path = "resources.time", FIELD(resources.time), .format = Format::kTime,
    .option = sbatch("--time"),
@@ -130,7 +133,8 @@ inline constexpr KeyRow kJobKeys[] = {
    .example = "block:cyclic"},
   {.path = "resources.output", FIELD(resources.output), .format = Format::kPattern,
    .option = sbatch("--output"),
-   .help = "Slurm writes the job's own output to this file. Slurm's % patterns are allowed.",
+   .help = "Slurm writes the output of the job script and of all ranks to this file. Slurm's % "
+           "patterns are allowed.",
    .fallback = "in the run's directory", .example = "logs/%j.out"},
   {.path = "resources.error", FIELD(resources.error), .format = Format::kPattern,
    .option = sbatch("--error"),

@@ -38,7 +38,7 @@ inline constexpr KeyRow kRunKeys[] = {
    .help = "These checks examine every node before any program starts. dlrun names a node that "
            "fails; its failure counts as node_failure in retry.on. If the job has several nodes "
            "and all fail for the same reason, the run ends with code 80 and does not restart. "
-           "gpu: nvidia-smi lists every GPU that the rank sees, without uncorrected memory "
+           "gpu: nvidia-smi lists every GPU that the rank sees, and none has uncorrected memory "
            "errors. disk: the run's folder, $TMPDIR and /dev/shm accept a file. clock: the clock "
            "is within five seconds of the first node's clock. nccl: all ranks together, each on "
            "its GPU, all-reduce four MiB over NCCL within a minute with correct sums; dlrun "
@@ -102,7 +102,8 @@ inline constexpr KeyRow kRunKeys[] = {
            "true. If min and max of your own parameter are whole numbers, all its values are.",
    .example = "{lr: [0.1, 0.01], depth: [4, 8]}"},
   {.path = "sweep.points", FIELD(sweep.points),
-   .help = "The sweep has exactly these combinations. This key excludes parameters and random.",
+   .help = "The sweep has exactly these combinations. This key cannot be combined with parameters "
+           "and random.",
    .example = "[{lr: 0.1, depth: 4}, {lr: 0.01, depth: 8}]"},
   {.path = "sweep.random", FIELD(sweep.random), .min = 1, .max = 10000,
    .help = "The sweep tries this number of random points of parameters, all different, instead of "

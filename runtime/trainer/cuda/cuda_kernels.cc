@@ -43,23 +43,23 @@ class CudaKernels final : public Kernels<float> {
 
   /// Does the part of construction that can fail.
   [[nodiscard]] Result<> prepare() {
-    keep(cudaSetDevice(device_), "cudaSetDevice");
-    keep(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
-    keep(cublasCreate(&blas_), "cublasCreate");
-    if (status_.first()) keep(cublasSetStream(blas_, stream_), "cublasSetStream");
+    keep_error(cudaSetDevice(device_), "cudaSetDevice");
+    keep_error(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+    keep_error(cublasCreate(&blas_), "cublasCreate");
+    if (status_.first_error()) keep_error(cublasSetStream(blas_, stream_), "cublasSetStream");
     cudaDeviceProp properties{};
-    keep(cudaGetDeviceProperties(&properties, device_), "cudaGetDeviceProperties");
+    keep_error(cudaGetDeviceProperties(&properties, device_), "cudaGetDeviceProperties");
     name_ = properties.name;
-    if (status_.first()) status_.keep(uploads_.prepare(stream_));
-    if (status_.first()) {
+    if (status_.first_error()) status_.keep_error(uploads_.prepare(stream_));
+    if (status_.first_error()) {
       // cuBLAS would allocate its own workspace during a step, and possibly another
       // one while recording.
       blas_workspace_ = allocate(kBlasWorkspaceBytes);
-      keep(cublasSetWorkspace(blas_, blas_workspace_.get(), kBlasWorkspaceBytes),
-           "cublasSetWorkspace");
+      keep_error(cublasSetWorkspace(blas_, blas_workspace_.get(), kBlasWorkspaceBytes),
+                 "cublasSetWorkspace");
     }
     layers_ = cuda::make_cuda_layer_kernels(*this, status_);
-    return status_.first();
+    return status_.first_error();
   }
 
   [[nodiscard]] std::string description() const override {
@@ -71,34 +71,36 @@ class CudaKernels final : public Kernels<float> {
   [[nodiscard]] LayerKernels<float>& layers() override { return *layers_; }
 
   void begin_step(std::size_t kind) override {
-    if (!options_.records_steps || !status_.first()) return;
+    if (!options_.records_steps || !status_.first_error()) return;
     launch_recorded();  // the host may not have waited for the last step
-    status_.keep(graphs_.begin(kind, stream_));
+    status_.keep_error(graphs_.begin(kind, stream_));
     if (graphs_.is_recording()) uploads_.begin_recording();
   }
   [[nodiscard]] bool records_steps() const override { return options_.records_steps; }
 
   [[nodiscard]] Result<> synchronise() override {
     launch_recorded();
-    keep(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
-    return status_.first();
+    keep_error(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+    return status_.first_error();
   }
 
   [[nodiscard]] std::shared_ptr<void> allocate(std::size_t bytes) override {
     auto [memory, code] = allocate_raw(bytes);
-    keep(code, "cudaMalloc");
-    if (memory != nullptr) keep(cudaMemsetAsync(memory.get(), 0, bytes, stream_), "cudaMemset");
+    keep_error(code, "cudaMalloc");
+    if (memory != nullptr)
+      keep_error(cudaMemsetAsync(memory.get(), 0, bytes, stream_), "cudaMemset");
     return std::move(memory);
   }
 
   void copy_from_host(void* to, const void* from, std::size_t bytes) override {
-    status_.keep(uploads_.copy(to, from, bytes));
+    status_.keep_error(uploads_.copy(to, from, bytes));
   }
 
   void copy_to_host(void* to, const void* from, std::size_t bytes) override {
     launch_recorded();
-    keep(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "copy from the GPU");
-    keep(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+    keep_error(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_),
+               "copy from the GPU");
+    keep_error(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   }
 
   [[nodiscard]] DeviceData upload(const Dataset& data) override {
@@ -136,9 +138,9 @@ class CudaKernels final : public Kernels<float> {
       // arrays it does not read.
       const auto size = [](std::size_t value) { return static_cast<int>(value); };
       const float one = 1;
-      keep(cublasSgemm(blas_, CUBLAS_OP_N, CUBLAS_OP_N, size(n), size(m), 0, &one, b, size(n), a, 1,
-                       &beta, c, size(n)),
-           "cublasSgemm");
+      keep_error(cublasSgemm(blas_, CUBLAS_OP_N, CUBLAS_OP_N, size(n), size(m), 0, &one, b, size(n),
+                             a, 1, &beta, c, size(n)),
+                 "cublasSgemm");
       return;
     }
     const Operands ab = operands(a, m * k, b, k * n);
@@ -150,7 +152,7 @@ class CudaKernels final : public Kernels<float> {
     const Operands xw = operands(x, n * inputs, w, inputs * outputs);
     if (xw.a == nullptr || xw.b == nullptr) return;  // allocate() has kept the error
     const auto done = dense_.run(n, inputs, outputs, xw.a, xw.b, bias, with_relu, y);
-    if (!done) status_.keep(tl::unexpected(done.error()));
+    if (!done) status_.keep_error(tl::unexpected(done.error()));
     if (!done || *done) return;
     product(Transpose::kNo, Transpose::kNo, n, outputs, inputs, xw, 0, y);
     cuda::add_channel_bias(y, bias, n, outputs, with_relu, stream_);
@@ -188,7 +190,7 @@ class CudaKernels final : public Kernels<float> {
   }
 
   void zero(float* y, std::size_t count) override {
-    if (count > 0) keep(cudaMemsetAsync(y, 0, count * sizeof(float), stream_), "cudaMemset");
+    if (count > 0) keep_error(cudaMemsetAsync(y, 0, count * sizeof(float), stream_), "cudaMemset");
   }
 
   void add_scaled(float* y, float scale, const float* x, std::size_t count) override {
@@ -231,8 +233,8 @@ class CudaKernels final : public Kernels<float> {
   /// Ends the recording, if there is one, and sends the recorded operations to the GPU.
   void launch_recorded() {
     if (!graphs_.is_recording()) return;
-    status_.keep(graphs_.launch());
-    status_.keep(uploads_.end_recording());
+    status_.keep_error(graphs_.launch());
+    status_.keep_error(uploads_.end_recording());
   }
 
   [[nodiscard]] bool is_bfloat16() const { return options_.precision == Precision::kBfloat16; }
@@ -263,16 +265,16 @@ class CudaKernels final : public Kernels<float> {
     const int row_of_b = size(tb == Transpose::kYes ? k : n);
     const float one = 1;
     if (is_bfloat16()) {
-      keep(cublasGemmEx(blas_, op(tb), op(ta), size(n), size(m), size(k), &one, ab.b, CUDA_R_16BF,
-                        row_of_b, ab.a, CUDA_R_16BF, row_of_a, &beta, c, CUDA_R_32F, size(n),
-                        CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
-           "cublasGemmEx");
+      keep_error(cublasGemmEx(blas_, op(tb), op(ta), size(n), size(m), size(k), &one, ab.b,
+                              CUDA_R_16BF, row_of_b, ab.a, CUDA_R_16BF, row_of_a, &beta, c,
+                              CUDA_R_32F, size(n), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+                 "cublasGemmEx");
       return;
     }
-    keep(cublasSgemm(blas_, op(tb), op(ta), size(n), size(m), size(k), &one,
-                     static_cast<const float*>(ab.b), row_of_b, static_cast<const float*>(ab.a),
-                     row_of_a, &beta, c, size(n)),
-         "cublasSgemm");
+    keep_error(cublasSgemm(blas_, op(tb), op(ta), size(n), size(m), size(k), &one,
+                           static_cast<const float*>(ab.b), row_of_b,
+                           static_cast<const float*>(ab.a), row_of_a, &beta, c, size(n)),
+               "cublasSgemm");
   }
 
   /// Returns the number of bytes of free memory that data sets may use. The rest is for the
@@ -280,7 +282,7 @@ class CudaKernels final : public Kernels<float> {
   [[nodiscard]] std::size_t data_limit_bytes() {
     std::size_t free = 0;
     std::size_t total = 0;
-    keep(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    keep_error(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
     return std::min(free - std::min(free, total / 4), options_.most_data_bytes);
   }
 
@@ -291,7 +293,7 @@ class CudaKernels final : public Kernels<float> {
     if (code == cudaErrorMemoryAllocation) {
       cudaGetLastError();  // clear the error, or the next launch would report it
     } else {
-      keep(code, "cudaMalloc");
+      keep_error(code, "cudaMalloc");
     }
     if (memory != nullptr) copy_from_host(memory.get(), bytes.data(), bytes.size());
     return std::static_pointer_cast<std::uint8_t>(memory);
@@ -304,16 +306,16 @@ class CudaKernels final : public Kernels<float> {
     const std::size_t bytes = samples.size() * data.features;
     if (bytes > rows_.size()) rows_ = Array<std::uint8_t>(*this, bytes);
     if (bytes > 0 && rows_.data() == nullptr) return;  // allocate() has kept the error
-    status_.keep(uploads_.copy_rows(rows_.data(), data.images.get(), samples, data.features));
-    status_.keep(uploads_.copy_rows(labels, data.labels.get(), samples, data.label_width));
+    status_.keep_error(uploads_.copy_rows(rows_.data(), data.images.get(), samples, data.features));
+    status_.keep_error(uploads_.copy_rows(labels, data.labels.get(), samples, data.label_width));
     cuda::gather(rows_.data(), nullptr, nullptr, samples.size(), data.features, 0, scale, x,
                  nullptr, stream_);
     keep_launch_error("gather");
   }
 
   template <typename Code>
-  void keep(Code code, const char* what) {
-    status_.keep(code, what);
+  void keep_error(Code code, const char* what) {
+    status_.keep_error(code, what);
   }
   void keep_launch_error(const char* what) { status_.keep_launch_error(what); }
 

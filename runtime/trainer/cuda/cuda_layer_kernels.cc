@@ -28,7 +28,7 @@ class CudaLayerKernels final : public LayerKernels<float> {
       depthwise(window, n, x, w, bias, with_relu, y, stream_);
       return status_.keep_launch_error("depthwise");
     }
-    status_.keep(convolutions_.forward(window, n, x, w, y));
+    status_.keep_error(convolutions_.forward(window, n, x, w, y));
     if (bias == nullptr) {
       if (with_relu) device_.relu(y, y, n * window.output.size());
       return;
@@ -44,7 +44,7 @@ class CudaLayerKernels final : public LayerKernels<float> {
       depthwise_backward_input(window, n, w, dy, dx, stream_);
       return status_.keep_launch_error("depthwise_backward_input");
     }
-    status_.keep(convolutions_.backward_input(window, n, w, dy, dx));
+    status_.keep_error(convolutions_.backward_input(window, n, w, dy, dx));
   }
 
   void convolve_backward_weights(const Window& window, std::size_t n, const float* x,
@@ -56,7 +56,7 @@ class CudaLayerKernels final : public LayerKernels<float> {
       depthwise_backward_weights(window, n, x, dy, partials, dw, stream_);
       status_.keep_launch_error("depthwise_backward_weights");
     } else {
-      status_.keep(convolutions_.backward_weights(window, n, x, dy, dw));
+      status_.keep_error(convolutions_.backward_weights(window, n, x, dy, dw));
     }
     if (dbias == nullptr) return;
     channel_sums(dy, rows, window.output.channels, partials, dbias, stream_);
@@ -226,14 +226,15 @@ class CudaLayerKernels final : public LayerKernels<float> {
     status_.keep_launch_error("add");
   }
   void copy(const float* x, float* y, std::size_t count) override {
-    status_.keep(cudaMemcpyAsync(y, x, count * sizeof(float), cudaMemcpyDeviceToDevice, stream_),
-                 "copy on the GPU");
+    status_.keep_error(
+        cudaMemcpyAsync(y, x, count * sizeof(float), cudaMemcpyDeviceToDevice, stream_),
+        "copy on the GPU");
   }
 
   [[nodiscard]] std::vector<std::string> implementations() const override {
     return convolutions_.implementations();
   }
-  [[nodiscard]] Result<> status() const override { return status_.first(); }
+  [[nodiscard]] Result<> status() const override { return status_.first_error(); }
 
  private:
   /// Allocates sums_, and returns scratch memory for the partial sums; nullptr if out of memory

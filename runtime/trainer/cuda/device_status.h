@@ -16,22 +16,22 @@ class DeviceStatus {
   explicit DeviceStatus(int device) : device_(device) {}
 
   /// Returns the first failure, or success.
-  [[nodiscard]] const Result<>& first() const { return first_; }
+  [[nodiscard]] const Result<>& first_error() const { return first_; }
 
   /// Remembers a failed call; `what` is its name in the message.
-  void keep(cudaError_t code, std::string_view what) {
+  void keep_error(cudaError_t code, std::string_view what) {
     if (code != cudaSuccess) fail_at(what, cudaGetErrorString(code));
   }
-  void keep(cublasStatus_t code, std::string_view what) {
+  void keep_error(cublasStatus_t code, std::string_view what) {
     if (code != CUBLAS_STATUS_SUCCESS) fail_at(what, cublasGetStatusString(code));
   }
   /// Remembers an error whose message already names the call.
-  void keep(Result<> result) {
+  void keep_error(Result<> result) {
     if (!result && first_) first_ = within(fmt::format("cuda {}", device_), result.error());
   }
   /// Remembers the error if the last launch of a kernel failed. Call it directly after the launch.
   /// `what` is the name of the kernel in the message.
-  void keep_launch_error(std::string_view what) { keep(cudaGetLastError(), what); }
+  void keep_launch_error(std::string_view what) { keep_error(cudaGetLastError(), what); }
 
  private:
   void fail_at(std::string_view what, const char* why) {

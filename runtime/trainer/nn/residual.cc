@@ -23,29 +23,35 @@ std::size_t count_of(const std::vector<ParameterShape>& shapes) {
 template <typename T>
 class Branch {
  public:
+  /// The first elements of the block's arrays that no layer uses yet.
+  struct NextFree {
+    std::size_t workspace = 0, parameters = 0, statistics = 0;
+  };
   /// Offsets of one layer's arrays in the block's arrays.
   struct Place {
     std::size_t output = 0, gradient = 0, workspace = 0, parameters = 0, statistics = 0;
     bool is_fused = false;  // a ReLU that the layer before it computes: Layer::fuses_relu()
   };
 
-  /// `at` holds the first free offsets of the block; the constructor advances them.
-  Branch(Layers<T> layers, Place& at) : layers_(std::move(layers)) {
+  /// Places the layers at the offsets `next_free` of the block, and advances the offsets.
+  Branch(Layers<T> layers, NextFree& next_free) : layers_(std::move(layers)) {
     for (const auto& layer : layers_) {
-      Place place = at;
+      Place place{.workspace = next_free.workspace,
+                  .parameters = next_free.parameters,
+                  .statistics = next_free.statistics};
       const Layer<T>* const before = places_.empty() ? nullptr : layers_[places_.size() - 1].get();
       if (layer->is_in_place() && before != nullptr && !before->reads_output()) {
         place.output = places_.back().output;
         place.gradient = places_.back().gradient;
         place.is_fused = layer->is_relu() && before->fuses_relu();
       } else {
-        place.output = at.workspace;
+        place.output = next_free.workspace;
         place.gradient = place.output + aligned_elements(layer->outputs());
         place.workspace = place.gradient + aligned_elements(layer->outputs());
       }
-      at.workspace = place.workspace + aligned_elements(layer->workspace());
-      at.parameters += count_of(layer->parameters());
-      at.statistics += count_of(layer->statistics());
+      next_free.workspace = place.workspace + aligned_elements(layer->workspace());
+      next_free.parameters += count_of(layer->parameters());
+      next_free.statistics += count_of(layer->statistics());
       places_.push_back(place);
     }
   }
@@ -58,7 +64,7 @@ class Branch {
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       T* to = call.workspace + call.n * places_[i].output;
       if (!places_[i].is_fused && (call.n > 0 || layers_[i]->joins_ranks()))
-        layers_[i]->forward(inner(call, i), x, to);
+        layers_[i]->forward(call_of_layer(call, i), x, to);
       x = to;
     }
     return x;
@@ -70,7 +76,8 @@ class Branch {
     for (std::size_t i = layers_.size(); i-- > 0;) {
       const T* input = i == 0 ? x : call.workspace + call.n * places_[i - 1].output;
       T* input_gradient = i == 0 ? dx : call.workspace + call.n * places_[i - 1].gradient;
-      layers_[i]->backward(inner(call, i), input, call.workspace + call.n * places_[i].output, dy,
+      layers_[i]->backward(call_of_layer(call, i), input,
+                           call.workspace + call.n * places_[i].output, dy,
                            gradients + places_[i].parameters, input_gradient);
       dy = input_gradient;
     }
@@ -78,7 +85,7 @@ class Branch {
   }
 
  private:
-  [[nodiscard]] LayerCall<T> inner(const LayerCall<T>& call, std::size_t i) const {
+  [[nodiscard]] LayerCall<T> call_of_layer(const LayerCall<T>& call, std::size_t i) const {
     const Place& place = places_[i];
     return {call.kernels,
             call.parameters + place.parameters,
@@ -100,8 +107,8 @@ class Residual final : public Layer<T> {
   Residual(std::size_t inputs, std::size_t outputs, Layers<T> inner, Layers<T> shortcut)
       : inputs_(inputs),
         outputs_(outputs),
-        inner_(std::move(inner), total_),
-        shortcut_(std::move(shortcut), total_) {}
+        inner_(std::move(inner), next_free_),
+        shortcut_(std::move(shortcut), next_free_) {}
 
   [[nodiscard]] std::string description() const override {
     std::string text = "residual (";
@@ -114,7 +121,7 @@ class Residual final : public Layer<T> {
   [[nodiscard]] std::size_t outputs() const override { return outputs_; }
   /// Returns the workspace of all layers and the gradients of both branches' inputs.
   [[nodiscard]] std::size_t workspace() const override {
-    return total_.workspace + 2 * aligned_elements(inputs_);
+    return next_free_.workspace + 2 * aligned_elements(inputs_);
   }
   [[nodiscard]] bool fuses_relu() const override { return true; }
   [[nodiscard]] bool joins_ranks() const override {
@@ -149,7 +156,7 @@ class Residual final : public Layer<T> {
 
   void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients,
                 T* dx) const override {
-    T* const inputs = call.workspace + call.n * total_.workspace;
+    T* const inputs = call.workspace + call.n * next_free_.workspace;
     const T* a = shortcut_.backward(call, x, dy, gradients, dx == nullptr ? nullptr : inputs);
     const T* b =
         inner_.backward(call, x, dy, gradients,
@@ -185,9 +192,9 @@ class Residual final : public Layer<T> {
 
   std::size_t inputs_;
   std::size_t outputs_;
-  // The number of elements that both branches use of each array. Must be declared before the
-  // branches, because their constructors add to it.
-  typename Branch<T>::Place total_;
+  // After construction, the number of elements that both branches use of each array. Must be
+  // declared before the branches, because their constructors advance it.
+  typename Branch<T>::NextFree next_free_;
   Branch<T> inner_;
   Branch<T> shortcut_;
 };

@@ -1,4 +1,4 @@
-#include "launcher/spec/slurm_units.h"
+#include "launcher/spec/value_syntax.h"
 
 #include <algorithm>
 #include <array>

@@ -45,7 +45,8 @@ namespace dlrun {
 /// "gpu:a100:4,shard:2"; 0 if it names none.
 [[nodiscard]] std::int64_t gpus_in_gres(std::string_view gres);
 
-/// Returns the number of steps: 500 for "500 steps", 0 for "1 epoch".
+/// Parses an interval between checkpoints. Returns the number of steps for "500 steps", and 0 for
+/// "1 epoch", which is how the trainer's option names an epoch.
 [[nodiscard]] Result<std::int64_t> parse_interval(std::string_view text);
 
 }  // namespace dlrun

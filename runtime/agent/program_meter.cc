@@ -1,24 +1,24 @@
-#include "runtime/agent/program_report.h"
+#include "runtime/agent/program_meter.h"
 
 #include <cmath>
 #include <utility>
 
 namespace dlrun::agent {
 
-void ProgramReport::begin(EventLoop& loop, const Env& env, const World& world) {
+void ProgramMeter::begin(EventLoop& loop, const Env& env, const World& world) {
   gpu_scope_ = gpu_scope(env, world);
   if (gpu_scope_ == GpuScope::kNone) return;
   if (const auto visible = env.get("CUDA_VISIBLE_DEVICES")) visible_gpus_ = *visible;
   gpus_ = GpuProbe::create(loop, env);
 }
 
-void ProgramReport::note(const Json& body) {
+void ProgramMeter::note(const Json& body) {
   const auto progress = events::Progress::of(body);
   if (progress.step) step_ = progress.step;
   if (progress.work_ms) work_ms_ = progress.work_ms;
 }
 
-void ProgramReport::add_news(to_lead::Beat& beat, Clock::time_point now) {
+void ProgramMeter::add_news(to_lead::Beat& beat, Clock::time_point now) {
   if (const auto usage = usage_.sample(gpus_ ? gpus_->helper() : -1, now)) {
     beat.cpu = std::round(usage->cores * 1000) / 1000;
     beat.rss_bytes = usage->resident_bytes;
@@ -32,11 +32,11 @@ void ProgramReport::add_news(to_lead::Beat& beat, Clock::time_point now) {
     list.push_back({gpu.utilization_percent, gpu.used_bytes, gpu.total_bytes});
 }
 
-void ProgramReport::tick(Clock::time_point now) {
+void ProgramMeter::tick(Clock::time_point now) {
   if (gpus_) gpus_->tick(now);
 }
 
-void ProgramReport::on_reaped(pid_t pid, int status) {
+void ProgramMeter::on_reaped(pid_t pid, int status) {
   if (gpus_) gpus_->on_reaped(pid, status);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// The part of a rank's heartbeats that describes its program: processor, memory and GPU use, and
-// the program's latest progress report.
+// Measures the processor, memory and GPU use of a rank's program, and adds these values and the
+// program's latest progress report to the rank's heartbeats.
 
 #include <sys/types.h>
 
@@ -18,12 +18,12 @@
 
 namespace dlrun::agent {
 
-class ProgramReport {
+class ProgramMeter {
  public:
   using Clock = std::chrono::steady_clock;
 
   /// Begins to measure. Call it when the program has started and lead is connected. The loop must
-  /// outlive the report.
+  /// outlive this object.
   void begin(EventLoop& loop, const Env& env, const World& world);
   /// Keeps the fields of a `progress` message's body that heartbeats carry: step and work_ms.
   void note(const Json& body);

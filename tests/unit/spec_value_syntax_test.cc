@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "launcher/spec/slurm_units.h"
+#include "launcher/spec/value_syntax.h"
 
 namespace dlrun {
 namespace {
