@@ -145,7 +145,7 @@ Json collectives_json(const std::string& operation, const MeasuredCollectives& m
   Json& results = json["results"] = Json::array();
   for (const CollectiveFigure& f : measured.figures) {
     results.push_back({{"backend", f.backend},
-                       {"ranks", f.ranks},
+                       {"workers", f.ranks},
                        {"bytes", f.bytes},
                        {"us", f.microseconds},
                        {"algbw_gb_s", f.algorithm_bandwidth},
@@ -153,7 +153,7 @@ Json collectives_json(const std::string& operation, const MeasuredCollectives& m
   }
   Json& missing = json["left_out"] = Json::array();
   for (const CollectiveLeftOut& one : measured.left_out)
-    missing.push_back({{"backend", one.backend}, {"ranks", one.ranks}, {"reason", one.reason}});
+    missing.push_back({{"backend", one.backend}, {"workers", one.ranks}, {"reason", one.reason}});
   return json;
 }
 

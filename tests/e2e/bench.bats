@@ -12,10 +12,10 @@ has_job() { [[ $(squeue -h -n "$1" -o %T) == "$2" ]]; }
 has_no_job() { [[ -z $(squeue -h -n "$1") ]]; }
 
 @test "bench collectives measures MPI, Gloo and shared memory, and says which backend is missing" {
-    run --separate-stderr dl bench collectives --ranks 2 --sizes 8,64K --svg out.svg --json
+    run --separate-stderr dl bench collectives --workers 2 --sizes 8,64K --svg out.svg --json
     echo "$output$stderr"
     [ "$status" -eq 0 ]
-    [ "$(jq -c '[.results[] | [.backend, .ranks, .bytes]] | sort' <<<"$output")" = \
+    [ "$(jq -c '[.results[] | [.backend, .workers, .bytes]] | sort' <<<"$output")" = \
         '[["gloo",2,8],["gloo",2,65536],["mpi",2,8],["mpi",2,65536],["shm",2,8],["shm",2,65536]]' ]
     # With two ranks the bus bandwidth equals the algorithm's, and time, size and bandwidth
     # are consistent.
@@ -28,7 +28,7 @@ has_no_job() { [[ -z $(squeue -h -n "$1") ]]; }
 }
 
 @test "bench collectives prints a table and bars for people, and ends its ranks" {
-    run --separate-stderr dl bench collectives --backends shm --ranks 2,4 --sizes 1K \
+    run --separate-stderr dl bench collectives --backends shm --workers 2,4 --sizes 1K \
         --operation all_gather
     echo "$output$stderr"
     [ "$status" -eq 0 ]
@@ -38,7 +38,7 @@ has_no_job() { [[ -z $(squeue -h -n "$1") ]]; }
 }
 
 @test "bench collectives refuses an unknown backend and an invalid size" {
-    run dl bench collectives --backends pigeon --ranks 2
+    run dl bench collectives --backends pigeon --workers 2
     [ "$status" -eq 2 ]
     [[ $output == *"no collective backend is called 'pigeon'"* ]]
     run dl bench collectives --backends shm --sizes tiny
