@@ -69,7 +69,7 @@ void RankRunner::reap() {
     } else if (const auto message = autopsy_.on_reaped(pid)) {
       lead_.send(*message);
     } else {
-      report_.on_reaped(pid, status);
+      meter_.on_reaped(pid, status);
     }
   }
 }
