@@ -261,7 +261,7 @@ TEST_CASE("wrong values and ranges of own parameters are refused with their plac
                 "train: [1]\n"
                 "    my-name: [1]\n    c: {min: 0, max: 1, log: true}\n    d: 4\n    e: [1, 1]\n");
   CHECK(has(text, "exp.yaml:4:10: error: sweep.parameters: 'lr': expected one value, not a list"));
-  CHECK(has(text, "exp.yaml:4:15: error: sweep.parameters: 'lr' has nothing to try here"));
+  CHECK(has(text, "exp.yaml:4:15: error: sweep.parameters: 'lr' has no value here"));
   CHECK(has(text, "exp.yaml:4:21: error: sweep.parameters: 'lr': expected one value, not a map"));
   CHECK(has(text, "exp.yaml:5:14: error: sweep.parameters: min of 'b' is not a number"));
   CHECK(has(text, "exp.yaml:6:5: error: sweep.parameters: 'train' is a section of the spec"));
