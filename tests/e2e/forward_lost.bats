@@ -15,13 +15,13 @@ load forward
         end_of_forward
         [ "$code" -eq 3 ]
         grep -q 'the forwarding was ended on n1' "$dir/forward.err"
-        keep_on "$tracker"
+        save_dir_of "$tracker"
         job_on[$tracker]=$job
     done
     # Slurm does not tell the relay that srun is gone. The relay ends 20 s after the last sign of
     # dlrun, on both testbeds at the same time.
     for tracker in cgroup linuxproc; do
-        again_on "$tracker"
+        return_to "$tracker"
         job=${job_on[$tracker]}
         wait_until 40 nothing_is_left
         is_running
