@@ -63,7 +63,12 @@ start_sshd() {
         as_user bash -c 'printf "SetEnv SLURM_CONF=%s PATH=%s PMIX_MCA_gds=hash\n" \
             "$SLURM_CONF" "$PATH"'
     } | as_user tee "$ssh_dir/config" >/dev/null
-    as_user /usr/sbin/sshd -f "$ssh_dir/config" -E "$ssh_dir/log"
+    # As root, as on a real host: where devpts is mounted without gid=tty, only root can give a
+    # terminal to the group tty, and sshd insists on that.
+    # sshd refuses a locked account, '!'. With '*', no password fits.
+    as_root usermod -p '*' "$DLRUN_TESTBED_USER"
+    as_root mkdir -p /run/sshd
+    as_root /usr/sbin/sshd -f "$ssh_dir/config" -E "$ssh_dir/log"
     wait_until 10 test -s "$ssh_dir/pid"
     aliases | as_user tee "$home/.ssh/config" >/dev/null
     as_user bash -c "echo \"[127.0.0.1]:$ssh_port \$(cut -d' ' -f1,2 $ssh_dir/host.pub)\" \
@@ -72,6 +77,8 @@ start_sshd() {
     for name in near far odd locked lost; do host_file "$name"; done
     for name in "${shells[@]}"; do host_file "near-$name"; done
 }
+
+as_root() { if ((EUID == 0)); then "$@"; else sudo "$@"; fi; }
 
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0))
 print(s.getsockname()[1])'; }
@@ -97,7 +104,7 @@ stop_sshd() {
     for name in "${shells[@]/#/near-}" near far; do
         laptop host forget "$name" 2>/dev/null || true
     done
-    [[ ! -s $ssh_dir/pid ]] || as_user kill "$(<"$ssh_dir/pid")"
+    [[ ! -s $ssh_dir/pid ]] || as_root kill "$(<"$ssh_dir/pid")"
     as_user rm -rf "${start_files[@]/#/$DLRUN_TESTBED_HOME/}" "$DLRUN_TESTBED_HOME/.ssh/config" \
         "$laptop_dir" "$ssh_dir"
 }
@@ -138,9 +145,7 @@ host_file() {
 }
 
 use_shell() {
-    local as_root=()
-    ((EUID == 0)) || as_root=(sudo)
-    "${as_root[@]}" usermod -s "$(command -v "$1")" "$DLRUN_TESTBED_USER"
+    as_root usermod -s "$(command -v "$1")" "$DLRUN_TESTBED_USER"
 }
 
 make_code() {

@@ -53,7 +53,7 @@ YAML
     for options in size=1M noexec; do
         mount -t tmpfs -o "mode=1777,$options" none "$root"
         run laptop -H near submit exp.yaml </dev/null
-        umount "$root"
+        wait_until 10 umount -q "$root" # the command on the host may end a little later
         echo "$options: $output"
         [ "$status" = 1 ]
         [[ $output == *'No space left'* || $output == *noexec* ]]

@@ -103,7 +103,7 @@ on_terminal() {
     make_code
     run on_terminal \
         "dlrun -H near interactive exp.yaml -- sh -c 'test -t 0 && cat message && exit 7'"
-    echo "$output"
+    echo "$status: $output"
     [ "$status" = 7 ]
     [[ $output == *'hello from the laptop'* ]]
     run laptop -H near interactive exp.yaml -- sh -c 'cat; exit 255' <<<"passed through"
