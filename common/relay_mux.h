@@ -37,7 +37,7 @@ class RelayEvents {
   virtual void on_open(std::uint32_t channel, std::uint16_t port) = 0;
   /// The program on the node has accepted the connection.
   virtual void on_opened(std::uint32_t channel) = 0;
-  /// Nothing listens on the port yet, and the agent tries again.
+  /// No program listens on the port yet; the agent tries again.
   virtual void on_waiting(std::uint32_t channel) = 0;
   /// The other end has reset the connection. reason: for people.
   virtual void on_reset(std::uint32_t channel, std::string_view reason) = 0;

@@ -58,8 +58,8 @@ Result<std::vector<Part>> parts_of(const Cli& cli, const std::vector<std::string
       point.path = current_run_of(point_path(run.path, sweep.points[at]));
       const std::string short_label = names.size() == 1 ? std::to_string(at) : point.id;
       parts.push_back({std::move(point),
-                       fmt::format("{}  {}", short_label, describe(sweep, sweep.points[at])), short_label,
-                       own_values(sweep, sweep.points[at])});
+                       fmt::format("{}  {}", short_label, describe(sweep, sweep.points[at])),
+                       short_label, own_values(sweep, sweep.points[at])});
     }
   }
   return parts;

@@ -26,7 +26,7 @@ class ForwardEvents {
   virtual void on_ready() = 0;
   /// Slurm has printed a line before the relay runs, for example that the step must wait.
   virtual void on_slurm_message(std::string_view line) = 0;
-  /// Nothing listens on the port of the node, and a client waits for it. Called once per port until
+  /// A client waits because no program listens on the port of the node. Called once per port until
   /// on_answered() or on_given_up().
   virtual void on_waiting(std::uint16_t port) = 0;
   /// A program now listens on the port of on_waiting().
