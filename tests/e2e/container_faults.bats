@@ -56,10 +56,11 @@ has_a_container() { containers_of n1 | grep -q ^dlrun-; }
     wait_until 30 test -s "$dir/saved/out.sqsh"
 }
 
-# Starts an interactive session whose program ignores TERM.
+# Starts an interactive session on n1 whose program ignores TERM. The node may still be completing
+# the job before.
 start_session() {
     as_user bash -c 'cd "$1" &&
-        exec dlrun interactive job.yaml \
+        exec dlrun interactive job.yaml --set resources.nodelist=n1 \
             -- sh -c "trap : TERM; echo started; sleep 300; sleep 300"' \
         - "$dir" </dev/null >"$BATS_TEST_TMPDIR/session" 2>&1 3>&- &
     session=$!

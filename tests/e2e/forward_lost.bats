@@ -6,7 +6,7 @@ load trackers
 load forward
 
 @test "a killed srun ends the forwarding with the reason, and the relay on the node ends too" {
-    declare -A job_on
+    declare -A job_on run_on
     for tracker in cgroup linuxproc; do
         on "$tracker"
         serving_job
@@ -17,6 +17,7 @@ load forward
         grep -q 'the forwarding was ended on n1' "$dir/forward.err"
         save_dir_of "$tracker"
         job_on[$tracker]=$job
+        run_on[$tracker]=$(dl status last --json | jq -r .run)
     done
     # Slurm does not tell the relay that srun is gone. The relay ends 20 s after the last sign of
     # dlrun, on both testbeds at the same time.
@@ -24,6 +25,7 @@ load forward
         return_to "$tracker"
         job=${job_on[$tracker]}
         wait_until 40 nothing_is_left
-        is_running
+        # `last` would be the run on the other testbed.
+        [ "$(dl status "${run_on[$tracker]}" --json | jq -r .state)" = running ]
     done
 }
