@@ -560,6 +560,9 @@ def is_word(key, text, word):
     """Returns True if the word is the key's value as the script passes it on: alone, after the
     key's option and "=", or in a form derived from the value."""
     option = ("--comment" if key == "launch.srun" else KEY_OPTIONS.get(key) or "").encode()
+    # The option of lead also says whether a smaller or a larger result is better.
+    if key == "sweep.stop_early.metric":
+        return word.startswith((b"min:", b"max:")) and is_derived_value(key, text, word[4:])
     # The option also has dlrun's own mounts. A path without a target is mounted at the same place.
     if key == "container.mounts":
         both = re.match(rb"--container-mounts=([^:,]*):([^:,]*),", word)
