@@ -128,7 +128,9 @@ class HostSubmission {
     request.nonce = random_hex(16);
     request.has_input = false;
     request.git_state.clear();
-    request.argv.insert(request.argv.begin() + 1, "--watch");
+    // Options of dlrun itself, such as -v, may stand before the command's name.
+    const auto name = std::find(request.argv.begin(), request.argv.end(), call_.command);
+    if (name != request.argv.end()) request.argv.insert(name + 1, "--watch");
     return request;
   }
 

@@ -133,8 +133,14 @@ Result<int> submit(Cli& cli, const SubmitOptions& options) {
   DLRUN_TRY_ASSIGN(auto job, make_job(cli, reporter, options.spec));
   DLRUN_TRY_ASSIGN(auto sweep, plan_arrays(cli, job, !options.dry_run));
   const SweepPlan* arrays = sweep ? &*sweep : nullptr;
-  if (is_search(job) && !options.dry_run && !options.test_only)
+  if (is_search(job) && !options.dry_run && !options.test_only) {
+    if (claim)
+      return fail(
+          Errc::kUsage,
+          "sweep.ask: a search needs its connection until it ends, and a cut connection would "
+          "start it again; log in to the host, and submit it there, for example in tmux");
     return search(cli, options, std::move(job), provenance);
+  }
   const CheckStage stage = options.dry_run     ? CheckStage::kDryRun
                            : options.test_only ? CheckStage::kTestOnly
                                                : CheckStage::kSubmission;

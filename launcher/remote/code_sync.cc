@@ -81,7 +81,8 @@ Result<> copy_code(const CodeTree& tree, const CodeList& list, const HostFile& h
                   tree.top.string() + "/",
                   "mirror:" + mirror + "/"};
   command.env = env;
-  command.stdin_text = before;
+  // rsync ignores a name that starts with '#' or ';'.
+  for (const std::string& one : names) command.stdin_text += "./" + one + '\0';
   command.timeout = kCopyTimeLimit;
   const auto ended = run_command(command);
   if (!ended && ended.error().code == Errc::kNotFound)

@@ -19,11 +19,11 @@ constexpr std::string_view kCopiedPrefix = "copied ";
 
 std::vector<std::string> pull_argv(const PullRequest& request) {
   std::vector<std::string> argv{"rsync",
-                                "-rtp",
+                                "-rt",
                                 "--no-links",
                                 "--no-devices",
                                 "--no-specials",
-                                "--chmod=u+rwX",
+                                "--chmod=u+rwX,go-w",
                                 "-O",
                                 "-z",
                                 "-s",

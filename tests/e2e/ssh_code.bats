@@ -10,9 +10,10 @@ load ssh
     local mirror
     make_code
     as_user mkdir "$dir/src"
-    as_user touch "$dir/src/a.py" "$dir/src/b.py"
+    as_user touch "$dir/src/a.py" "$dir/src/b.py" "$dir/#odd" "$dir/;odd"
     mirror=$(laptop -H near check exp.yaml | sed -n 's|^ *runs *\(.*\)/runs$|\1|p')
     [ -e "$mirror/src/a.py" ]
+    [[ -e $mirror/#odd && -e "$mirror/;odd" ]] # rsync takes such names for comments
     as_user touch "$mirror/src/result.txt"
     as_user rm "$dir/src/a.py"
     laptop -H near check exp.yaml
@@ -41,6 +42,12 @@ launch: {command: ["true"]}
 environment: {venv: $dir/venv}
 YAML
     refused 2 'is a path of this machine' -H near check bad.yaml
+    as_user tee "$dir/bad.yaml" >/dev/null <<'YAML'
+resources: {time: 5m}
+launch: {command: [sleep, "{x}"]}
+sweep: {parameters: {x: {min: 1, max: 9}}, ask: ["true"]}
+YAML
+    refused 2 'a search needs its connection' -H near submit bad.yaml
     no_jobs
 }
 

@@ -14,6 +14,7 @@ launch: {preset: plain, command: [sleep, 300]}'
     make_code
     run=$(laptop -H near submit exp.yaml --json | jq -r .run)
     laptop -H near wait "$run"
+    laptop -v -H near submit exp.yaml --watch 2>&1 | grep -q 'completed'
     path=$(laptop -H near status "$run" --json | jq -r .path)
     as_user mkdir -p "$path/ckpt" "$dir/$run/ckpt"
     as_user bash -c "echo weights >'$path/ckpt/a b.pt'; echo mine >'$dir/$run/ckpt/own'"
@@ -23,7 +24,9 @@ launch: {preset: plain, command: [sleep, 300]}'
     [ "$(<"$dir/$run/ckpt/a b.pt")" = weights ]
     [ "$(<"$dir/$run/ckpt/own")" = mine ]
     [ ! -e "$dir/$run/job.sh" ]
+    as_user chmod 6777 "$path/ckpt/a b.pt"
     laptop -H near pull "$run" --to all
+    [ "$(stat -c %a "$dir/all/ckpt/a b.pt")" = 755 ] # no setuid bit, and nobody else can write it
     diff "$path/job.sh" "$dir/all/job.sh"
     [ ! -e "$dir/all/passwd" ] && [ ! -L "$dir/all/passwd" ]
     [ ! -e "$dir/all/ckpt/home" ] && [ ! -L "$dir/all/ckpt/home" ]

@@ -349,6 +349,18 @@ TEST_CASE("a mirror's lock: a second holder is refused, and names leave no root"
   }
 }
 
+TEST_CASE("a copy that others can write, or that is a link, is refused") {
+  TemporaryDirectory folder;
+  const auto open_to_all = folder.path() / "code-2";
+  std::filesystem::create_directory(open_to_all);
+  std::filesystem::permissions(open_to_all, std::filesystem::perms::all);
+  CHECK(error_text(MirrorLock::take(folder.path(), "code-2")).find("others can write it") !=
+        std::string::npos);
+  std::filesystem::create_directory(folder.path() / "elsewhere");
+  std::filesystem::create_directory_symlink(folder.path() / "elsewhere", folder.path() / "code-3");
+  CHECK_FALSE(MirrorLock::take(folder.path(), "code-3"));
+}
+
 TEST_CASE("a host's answer about the mirror that is garbage is refused") {
   CHECK(parse_mirror_answer(mirror_answer("/a", {"/", "/no/such"}))->missing ==
         std::vector<std::string>{"/no/such"});
