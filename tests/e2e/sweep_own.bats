@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # Sweeps of the user's own program: parameters, several points in one job, points that end early,
 # and a search program that chooses the points.
-# timeout: 240
+# timeout: 600
 
 load helpers
 
