@@ -22,6 +22,7 @@
 #include "runtime/agent/event_log.h"
 #include "runtime/agent/retry.h"
 #include "tests/temporary_directory.h"
+#include "tests/time_limit.h"
 
 using namespace dlrun;
 using namespace dlrun::agent;
@@ -194,7 +195,7 @@ TEST_CASE("a compacted record whose folder cannot be synced is used, and the fai
     REQUIRE(::setrlimit(RLIMIT_NOFILE, &two_more) == 0);
   }
   log->record(events::AttemptEnd{.reason = EndReason::kOk});
-  const bool is_drained = log->drain(std::chrono::seconds(30));
+  const bool is_drained = log->drain(wall_limit(std::chrono::seconds(30)));
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
   REQUIRE(is_drained);
   const auto failure = log->take_failure();
@@ -202,7 +203,7 @@ TEST_CASE("a compacted record whose folder cannot be synced is used, and the fai
   CHECK(failure->message.find("EMFILE") != std::string::npos);
   CHECK(fs::file_size(path) < kCompactAtBytes / 2);
   log->record(events::Ended{});
-  REQUIRE(log->drain(std::chrono::seconds(30)));
+  REQUIRE(log->drain(wall_limit(std::chrono::seconds(30))));
   CHECK(content(path).find("\"ended\"") != std::string::npos);
 }
 
@@ -219,7 +220,7 @@ TEST_CASE("events that lead writes while its record is compacted are kept") {
   log->set_attempt(4);
   for (int i = 0; i < 2000; ++i) log->record(events::Progress{.step = i});
   log->record(events::AttemptEnd{.reason = EndReason::kOk});
-  REQUIRE(log->drain(std::chrono::seconds(30)));
+  REQUIRE(log->drain(wall_limit(std::chrono::seconds(30))));
   CHECK_FALSE(log->take_failure().has_value());
   CHECK(fs::file_size(path) < kCompactAtBytes);
   const std::string after = content(path);
