@@ -11,6 +11,7 @@
 
 #include "common/json_read.h"
 #include "common/text.h"
+#include "launcher/runs/tools.h"
 
 namespace dlrun {
 namespace {
@@ -26,19 +27,6 @@ bool lock_within(int fd, std::chrono::seconds patience) {
   }
 }
 
-/// Fails with kInvalid if the path is a link, or if another user owns it or can write it. That user
-/// could change the code before the job runs.
-Result<> check_private(const std::filesystem::path& path) {
-  struct stat info {};
-  if (::lstat(path.c_str(), &info) != 0)
-    return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
-  if (!S_ISLNK(info.st_mode) && info.st_uid == ::geteuid() && (info.st_mode & 022U) == 0) return {};
-  return fail(Errc::kInvalid,
-              "{}: belongs to another user, is a link, or others can write it; remove it, or set "
-              "another root for this host",
-              path.string());
-}
-
 }  // namespace
 
 Result<MirrorLock> MirrorLock::take(const std::filesystem::path& root, const std::string& mirror,
@@ -47,11 +35,14 @@ Result<MirrorLock> MirrorLock::take(const std::filesystem::path& root, const std
   if (name.empty() || name.filename() != name || mirror.starts_with('.'))
     return fail(Errc::kInvalid, "'{}' is no name of a mirror", printable(mirror));
   DLRUN_TRY(make_private_directories(root / name));
-  DLRUN_TRY(check_private(root / name));
+  DLRUN_TRY(check_owner(root / name, "remove it, or set another root for this host"));
   const auto path = root / ("." + mirror + ".lock");
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
   if (!fd.is_open()) return fail(Errc::kIo, "cannot open {}: {}", path.string(), errno_text(errno));
-  DLRUN_TRY(check_private(path));
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0 || info.st_uid != ::geteuid() || (info.st_mode & 022U) != 0)
+    return fail(Errc::kInvalid, "{}: belongs to another user, or others can write it; remove it",
+                path.string());
   if (lock_within(fd.get(), patience)) return MirrorLock(std::move(fd));
   return fail(Errc::kUnavailable,
               "{}: another submission uses this copy of the code, so it must not change now; "

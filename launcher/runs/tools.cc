@@ -84,14 +84,12 @@ void remove_leftovers(const std::filesystem::path& folder) {
 
 }  // namespace
 
-Result<> check_owner(const std::filesystem::path& folder) {
+Result<> check_owner(const std::filesystem::path& folder, std::string_view remedy) {
   struct stat info {};
   if (::lstat(folder.c_str(), &info) != 0)
     return fail(Errc::kIo, "{}: {}", folder.string(), errno_text(errno));
   if (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid()) {
-    return fail(Errc::kInvalid,
-                "{}: is not a directory of yours; choose another runs directory with --runs",
-                folder.string());
+    return fail(Errc::kInvalid, "{}: is not a directory of yours; {}", folder.string(), remedy);
   }
   if ((info.st_mode & 022U) != 0) {
     return fail(Errc::kInvalid,

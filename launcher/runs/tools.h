@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/result.h"
@@ -26,8 +27,11 @@ struct ToolSet {
 };
 
 /// Fails with kInvalid if the path is not a directory of the caller, or if others can write to it:
-/// jobs would execute their files as the caller.
-[[nodiscard]] Result<> check_owner(const std::filesystem::path& folder);
+/// jobs would execute their files as the caller. remedy: for the message about a path that is not a
+/// directory of the caller.
+[[nodiscard]] Result<> check_owner(
+    const std::filesystem::path& folder,
+    std::string_view remedy = "choose another runs directory with --runs");
 
 /// Returns the caller's folder for the tools; the uid is in its name.
 [[nodiscard]] std::filesystem::path tools_directory(const std::filesystem::path& runs_dir,

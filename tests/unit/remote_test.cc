@@ -354,7 +354,7 @@ TEST_CASE("a copy that others can write, or that is a link, is refused") {
   const auto open_to_all = folder.path() / "code-2";
   std::filesystem::create_directory(open_to_all);
   std::filesystem::permissions(open_to_all, std::filesystem::perms::all);
-  CHECK(error_text(MirrorLock::take(folder.path(), "code-2")).find("others can write it") !=
+  CHECK(error_text(MirrorLock::take(folder.path(), "code-2")).find("others may write it") !=
         std::string::npos);
   std::filesystem::create_directory(folder.path() / "elsewhere");
   std::filesystem::create_directory_symlink(folder.path() / "elsewhere", folder.path() / "code-3");
