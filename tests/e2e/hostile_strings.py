@@ -5,10 +5,10 @@ and without Slurm.
 usage: hostile_strings.py --keys FILE [--all] [--turn N] [--rest SOCKET]
 
 Half of the strings are generated: each way out of a quotation combined with each way to run a
-command. Each key gets all strings of STRINGS and every fourth generated string; jobs get every
-second string, and `dlrun run` gets all. With --rest each key gets every 40th string, and jobs get
-every 12th. --all uses all of them. --turn shifts the selection; its default is the day of the year,
-so that each string is in each place within some weeks. The output shows the turn; --turn with this
+command. Each key gets every third string of STRINGS and every twelfth generated string; jobs get
+every fourth string, and `dlrun run` gets every second one. With --rest each key gets every 40th
+string, and jobs get every 12th. --all uses all of them. --turn shifts the selection; its default is
+the day of the year, so that each string is in each place within some weeks. The output shows the turn; --turn with this
 number repeats the selection.
 
 Runs as an ordinary user on the testbed, in an empty folder that the nodes see. Each string in each
@@ -272,7 +272,8 @@ def check_directives(keys, every_one, failures):
     other = []
     for key_index, key in enumerate(keys):
         for number, text in enumerate(ALL):
-            if number >= len(STRINGS) and (number + key_index + TURN[0]) % 4 != 0 and not every_one:
+            step = 3 if number < len(STRINGS) else 12
+            if (number + key_index + TURN[0]) % step != 0 and not every_one:
                 continue
             script = render(key, text, number, failures)
             if script is None:
@@ -399,10 +400,10 @@ def check_dumps(expected, failures):
             failures.add("environment.vars", text, f"the program got {value!r:.200}")
 
 
-def check_local(failures):
-    """Runs the same check without Slurm: `dlrun run`, one string after another."""
+def check_local(failures, step=2):
+    """Checks one of every `step` strings without Slurm: `dlrun run`, one after another."""
     expected = []
-    for number, text in enumerate(ALL):
+    for number, text in list(enumerate(ALL))[TURN[0] % step :: step]:
         file = job_spec(number, text)
         if os.path.exists(f"dump-{number}.json"):
             os.unlink(f"dump-{number}.json")
@@ -475,7 +476,7 @@ def check_rest(url, every_one, failures):
           "environment.vars and launch.command", flush=True)
 
 
-def check_jobs(failures, more=(), step=2):
+def check_jobs(failures, more=(), step=4):
     """Checks one of every `step` strings in real jobs behind the real srun and agent:
     environment.vars and launch.command must arrive in the program's environment and argv."""
     expected = []
@@ -612,9 +613,9 @@ def main():
               for text in texts[TURN[0] % step :: step]]
     print(f"{check_prologue(sample, failures)} jobs for srun's options, modules and paths",
           flush=True)
-    print(f"{check_jobs(failures, step=1 if args.all else 2)} jobs for environment.vars and "
+    print(f"{check_jobs(failures, step=1 if args.all else 4)} jobs for environment.vars and "
           "launch.command", flush=True)
-    print(f"{check_local(failures)} runs on this machine", flush=True)
+    print(f"{check_local(failures, step=1 if args.all else 2)} runs on this machine", flush=True)
     return print_failures(failures)
 
 

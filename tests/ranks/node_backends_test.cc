@@ -1,6 +1,7 @@
 // Tests the common behaviour of the backends that need no launcher, with ranks as threads of
 // one node.
 
+#include <array>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 #include "runtime/comm/make_communicator.h"
 #include "tests/ranks/collective_checks.h"
 #include "tests/ranks/run_ranks.h"
+#include "tests/time_limit.h"
 
 namespace dlrun {
 namespace {
@@ -34,9 +36,12 @@ const std::vector<Backend> kBackends{
 
 }  // namespace
 
-TEST_CASE("shm, gloo: every collective gives the closed form at 1, 2, 4 and 7 ranks") {
+// Under a sanitizer, seven ranks that wait for each other on two processors take a minute.
+constexpr std::array kSizes = kWithSanitizer ? std::array{1, 2, 3, 4} : std::array{1, 2, 4, 7};
+
+TEST_CASE("shm, gloo: every collective gives the closed form at four numbers of ranks") {
   for (const Backend& backend : kBackends) {
-    for (const int size : {1, 2, 4, 7}) {
+    for (const int size : kSizes) {
       CAPTURE(backend.name);
       CAPTURE(size);
       check_none(on_threads(backend.name, size, check_collectives));

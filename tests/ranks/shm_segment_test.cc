@@ -24,6 +24,7 @@
 #include "tests/ranks/collective_checks.h"
 #include "tests/ranks/run_ranks.h"
 #include "tests/temporary_directory.h"
+#include "tests/time_limit.h"
 
 namespace dlrun {
 namespace {
@@ -90,7 +91,8 @@ class LastDescriptorStore final : public Store {
 
 TEST_CASE("shm: collectives are correct when the 32-bit step counter wraps around") {
   constexpr std::uint64_t kWrap = std::uint64_t{1} << 32U;
-  for (const int size : {1, 2, 4, 7}) {
+  // Under a sanitizer, seven ranks that wait for each other on two processors take half a minute.
+  for (const int size : {1, 2, 4, kWithSanitizer ? 3 : 7}) {
     for (const std::uint64_t before : {1U, 2U, 3U, 4U, 9U}) {
       CAPTURE(size);
       CAPTURE(before);
