@@ -5,9 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
-#include "cli/remote_command.h"
+#include "cli/remote.h"
 #include "cli/terminal/print.h"
-#include "common/interrupt.h"
 #include "common/text.h"
 #include "launcher/remote/bootstrap.h"
 #include "launcher/remote/pending.h"
@@ -61,18 +60,9 @@ Result<int> check_host(const Cli& cli, const Ssh& ssh) {
   const HostFile& host = ssh.host();
   DLRUN_TRY(ssh.open());
   DLRUN_TRY_ASSIGN(const bool is_new, ensure_installed(cli, ssh, true));
-  RemoteRequest request;
-  request.nonce = random_hex(16);
-  request.argv = {"--version"};
-  const std::string program = program_there(cli, host);
-  DLRUN_TRY_ASSIGN(auto process, start_on_host(ssh, program, request));
-  const Interrupt interrupt;
-  const auto drop = [](std::string_view) { return true; };
-  DLRUN_TRY_ASSIGN(const auto end, process.finish(drop, drop, interrupt));
-  if (end.interrupted != 0) return kExitInterrupted;
-  DLRUN_TRY(check_end({}, ssh, end));
+  DLRUN_TRY_ASSIGN(const auto answer, ask_host(cli, ssh, {"--version"}));
   print(cli, "{}  ssh {}, dlrun {} in {}{}\n", styled(Style::kBold, host.name), host.ssh,
-        end.version, program, is_new ? " (copied now)" : "");
+        answer.end.version, program_there(cli, host), is_new ? " (copied now)" : "");
   for (const std::string& command : open_submissions(cli.env, host.name))
     print(cli, "  submission without an answer: dlrun {}\n", command);
   return kExitOk;

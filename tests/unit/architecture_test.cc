@@ -288,7 +288,6 @@ TEST_CASE(
       {"cli/commands/init.cc", "the user's first spec"},
       {"cli/commands/render.cc", "the script that the user asks for"},
       {"cli/commands/report.cc", "a page that the user asks for"},
-      {"cli/remote_command.cc", "a page or a script that the user asks for"},
   };
   for (const SourceLine& line : lines_of("cli")) {
     if (line.text.find("write_file") == std::string::npos &&
