@@ -61,7 +61,7 @@ Result<SubmitResult> submit_spec(Context& context, Reporter& reporter, RunInspec
     DLRUN_TRY(check_search(claim.has_value(), watches));
     DLRUN_TRY_ASSIGN(auto searched,
                      run_search(context, reporter, inspector, std::move(job), provenance));
-    return std::move(searched);
+    return searched;
   }
   const SweepPlan* arrays = sweep ? &*sweep : nullptr;
   DLRUN_TRY_ASSIGN(const auto checked,
@@ -77,7 +77,7 @@ Result<SubmitResult> submit_spec(Context& context, Reporter& reporter, RunInspec
                                                       std::move(*sweep), checked, provenance, token)
                                        : submit_job(context, reporter, inspector, std::move(job),
                                                     checked, provenance, token));
-  return std::move(submitted);
+  return submitted;
 }
 
 }  // namespace dlrun
