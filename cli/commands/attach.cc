@@ -60,8 +60,7 @@ void add_attach(CLI::App& root, Action& action) {
   command.option("COMMAND", options->command,
                  "After --: the command to run instead of a shell; dlrun exits with its code");
   command.flag("--dry-run", options->dry_run, "Print what dlrun would do, and start nothing");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return attach(cli, *options); }; });
+  command.calls(attach, options, action);
 }
 
 }  // namespace dlrun

@@ -63,8 +63,7 @@ void add_check(CLI::App& root, Action& action) {
                      "Report every mistake in a spec, and whether Slurm would accept the job");
   add_spec_options(command, options->spec);
   command.flag("--json", options->json, "Print a JSON object");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return check(cli, *options); }; });
+  command.calls(check, options, action);
 }
 
 }  // namespace dlrun

@@ -57,8 +57,7 @@ void add_diff(CLI::App& root, Action& action) {
   Subcommand command(root, "diff",
                      "Show what was edited in a rendered script, before or after its submission");
   command.option("RUN", options->what, "A run, or a script that `dlrun render` wrote").required();
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return diff(cli, *options); }; });
+  command.calls(diff, options, action);
 }
 
 }  // namespace dlrun

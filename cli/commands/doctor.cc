@@ -123,8 +123,7 @@ void add_doctor(CLI::App& root, Action& action) {
       .type_name("NAME");
   command.flag("--site-file", options->site_file, "Print only the draft of a site file");
   command.flag("--json", options->json, "Print a JSON object");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return doctor(cli, *options); }; });
+  command.calls(doctor, options, action);
 }
 
 }  // namespace dlrun

@@ -106,8 +106,7 @@ void add_forward(CLI::App& root, Action& action) {
       "--socket", options->socket,
       "Listen on a unix socket that only you can open (default if you logged in by ssh and "
       "give no LOCAL)");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return forward(cli, *options); }; });
+  command.calls(forward, options, action);
 }
 
 }  // namespace dlrun

@@ -68,7 +68,7 @@ Result<int> check_host(const Cli& cli, const Ssh& ssh) {
   return kExitOk;
 }
 
-Result<int> run_verb(const Cli& cli, const HostOptions& options) {
+Result<int> run_verb(Cli& cli, const HostOptions& options) {
   if (options.verb == "list") return list_hosts(cli, options.json);
   if (options.verb != "login" && options.verb != "check" && options.verb != "forget")
     return fail(Errc::kUsage, "host {}: expected list, check, login or forget",
@@ -104,8 +104,7 @@ void add_host(CLI::App& root, Action& action) {
       .required();
   command.option("HOST", options->name, "Name of a host: its file is hosts/NAME.yaml");
   command.flag("--json", options->json, "list: print a JSON array");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return run_verb(cli, *options); }; });
+  command.calls(run_verb, options, action);
 }
 
 }  // namespace dlrun

@@ -18,7 +18,7 @@ struct PullOptions {
   std::string run, pattern, to;
 };
 
-Result<int> pull_run(const Cli& cli, const PullOptions& options) {
+Result<int> pull_run(Cli& cli, const PullOptions& options) {
   const std::string name = cli.env.get_or("DLRUN_HOST", "");
   if (name.empty())
     return fail(Errc::kUsage, "pull copies from a host: dlrun -H HOST pull {}",
@@ -51,8 +51,7 @@ void add_pull(CLI::App& root, Action& action) {
                  "Copy only files that match, such as '*.pt' or 'ckpt/**' (all files)");
   command.option("--to", options->to, "Folder to copy to (a folder with the name of the run)")
       .type_name("DIR");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return pull_run(cli, *options); }; });
+  command.calls(pull_run, options, action);
 }
 
 }  // namespace dlrun

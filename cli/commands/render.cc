@@ -94,8 +94,7 @@ void add_render(CLI::App& root, Action& action) {
       .option("--point", options->point, "Point of a sweep whose script to print, counted from 0")
       .type_name("N")
       .non_negative();
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return render(cli, *options); }; });
+  command.calls(render, options, action);
 }
 
 }  // namespace dlrun

@@ -47,8 +47,7 @@ void add_report(CLI::App& root, Action& action) {
               "the run; "
               "./report.html for several runs)")
       .type_name("FILE");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return make_report(cli, *options); }; });
+  command.calls(make_report, options, action);
 }
 
 }  // namespace dlrun

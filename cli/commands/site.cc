@@ -68,11 +68,7 @@ Result<int> list(const Cli& cli, bool json) {
     DLRUN_TRY_ASSIGN(auto content, read_file(cli.current_dir / word, kLargest));
     return read_site_file(word, std::move(content));
   }
-  auto site = find_site(word, dirs);
-  if (site) return std::move(*site);
-  const auto names = site_names(dirs);
-  return fail(Errc::kNotFound, "there is no site '{}'; the known sites are {}", printable(word),
-              join(names, " "));
+  return require_site(word, dirs);
 }
 
 Result<int> show(const Cli& cli, const SiteOptions& options) {

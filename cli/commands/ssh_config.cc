@@ -98,8 +98,7 @@ void add_ssh_config(CLI::App& root, Action& action) {
       "--connect", options->connect,
       "Connect standard input and output to the node's sshd; the ProxyCommand of the block "
       "calls dlrun with it");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return ssh_config(cli, *options); }; });
+  command.calls(ssh_config, options, action);
 }
 
 }  // namespace dlrun

@@ -100,8 +100,7 @@ void add_submit(CLI::App& root, Action& action) {
   command.flag("--test-only", options->test_only,
                "Ask Slurm whether and when the job would run; submit nothing");
   command.flag("--json", options->output.json, "Print a JSON object");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return submit(cli, *options); }; });
+  command.calls(submit, options, action);
 }
 
 }  // namespace dlrun

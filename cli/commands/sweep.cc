@@ -87,8 +87,7 @@ void add_sweep(CLI::App& root, Action& action) {
       .type_name("N")
       .non_negative();
   command.flag("--json", options->table.wants_json, "Print a JSON array");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return tabulate(cli, *options); }; });
+  command.calls(tabulate, options, action);
 }
 
 }  // namespace dlrun

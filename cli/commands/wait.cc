@@ -72,8 +72,7 @@ void add_wait(CLI::App& root, Action& action) {
                      "Wait until runs have ended; exit with 0, or with 5 if a run failed");
   command.option("RUN", options->runs, kRunHelp).required();
   command.flag("--json", options->json, "Print a JSON array of the states of the runs");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return wait(cli, *options); }; });
+  command.calls(wait, options, action);
 }
 
 }  // namespace dlrun
