@@ -10,7 +10,6 @@
 #include "cli/submission_output.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/terminal_reporter.h"
-#include "launcher/executors/slurm_conf.h"
 #include "launcher/submit/script_output.h"
 
 namespace dlrun {
@@ -37,7 +36,7 @@ Result<int> print_or_write(const Cli& cli, const RenderOptions& options, const s
 /// script of its point.
 Result<int> render_sweep(const Cli& cli, const RenderOptions& options, const Experiment& prepared) {
   TerminalReporter reporter(cli);
-  DLRUN_TRY_ASSIGN(const auto sweep, prepare_sweep(prepared, configured_array_size(cli.env)));
+  DLRUN_TRY_ASSIGN(const auto sweep, sweep_to_render(cli, prepared));
   if (sweep.arrays.size() > 1)
     print_note(cli, fmt::format("the first of {} arrays; they differ in their #SBATCH lines",
                                 sweep.arrays.size()));

@@ -20,7 +20,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kLargestSpec = 1U << 20U, kLargestPatch = 4U << 20U;
+constexpr std::size_t kLargestSpecInput = 1U << 20U, kLargestPatch = 4U << 20U;
 /// The pauses before further attempts, 40 s in all.
 constexpr std::array<std::chrono::milliseconds, 5> kPauses{
     std::chrono::milliseconds(200), std::chrono::milliseconds(1000),
@@ -43,8 +43,8 @@ Result<std::string> read_spec_input() {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return fail(Errc::kIo, "standard input: {}", errno_text(errno));
     text.append(buffer.data(), static_cast<std::size_t>(got));
-    if (text.size() > kLargestSpec)
-      return fail(Errc::kInvalid, "standard input: a spec has at most {} bytes", kLargestSpec);
+    if (text.size() > kLargestSpecInput)
+      return fail(Errc::kInvalid, "standard input: a spec has at most {} bytes", kLargestSpecInput);
   }
 }
 
@@ -57,7 +57,7 @@ std::string identity_of(const Context& context, const HostCall& call, const std:
   }
   const auto spec = call.spec.empty() || call.spec == "-"
                         ? Result<std::string>(input)
-                        : read_file(context.current_dir / call.spec, kLargestSpec);
+                        : read_file(context.current_dir / call.spec, kLargestSpecInput);
   return text + '\0' + spec.value_or("");
 }
 

@@ -37,7 +37,7 @@ Result<FoundScript> script_of(const Context& context, const std::string& what) {
 /// its first array.
 Result<std::string> rendered_of(const Context& context, const Experiment& prepared) {
   if (!prepared.is_sweep()) return render_script(prepared.plan);
-  DLRUN_TRY_ASSIGN(auto sweep, prepare_sweep(prepared, configured_array_size(context.env)));
+  DLRUN_TRY_ASSIGN(auto sweep, sweep_to_render(context, prepared));
   return std::move(sweep.arrays.front().script);
 }
 
@@ -59,6 +59,10 @@ Result<std::string> difference_of(const Env& env, std::string rendered,
 std::string script_with_spec(const Experiment& prepared, const std::string& script) {
   return with_spec(script, {resolved_yaml(prepared.loaded), DLRUN_VERSION, prepared.loaded.folder,
                             prepared.plan.runs_dir, prepared.plan.agent, ""});
+}
+
+Result<SweepPlan> sweep_to_render(const Context& context, const Experiment& prepared) {
+  return prepare_sweep(prepared, configured_array_size(context.env));
 }
 
 Result<> write_script(const std::filesystem::path& path, const std::string& script, bool force) {

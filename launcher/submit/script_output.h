@@ -11,6 +11,10 @@ namespace dlrun {
 /// Returns the script followed by the spec that it was rendered from.
 [[nodiscard]] std::string script_with_spec(const Experiment& prepared, const std::string& script);
 
+/// Plans the arrays of a sweep with the largest size that Slurm's configuration allows. Does not
+/// ask Slurm.
+[[nodiscard]] Result<SweepPlan> sweep_to_render(const Context& context, const Experiment& prepared);
+
 /// Writes the script. Replaces a regular file atomically, also through a link. Writes to a device
 /// or a pipe (/dev/null), and never replaces it. Without `force`, fails with kUsage if the file
 /// exists, unless it is empty, equals the script, or is an unedited script of an earlier render.
