@@ -22,7 +22,7 @@ struct ForwardOptions {
   bool socket = false;
 };
 
-std::string host_name() {
+std::string login_host() {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
   return host.data();
@@ -43,7 +43,7 @@ class ForwardPrinter final : public ForwardEvents {
       print(cli_, "{} is port {} of {}\n", listener.path, listener.port, node_);
       print_note(cli_, fmt::format("on your laptop: ssh -N -L {0}:{1} {2}, then open "
                                    "http://127.0.0.1:{0}",
-                                   listener.port, listener.path, host_name()));
+                                   listener.port, listener.path, login_host()));
     }
     flush_output();
     print_note(cli_, "the forwarding ends with Ctrl-C or with the job");
