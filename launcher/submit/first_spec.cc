@@ -53,7 +53,7 @@ void name_flags(std::vector<Diagnostic>& found) {
   }
 }
 
-/// Loads the text as a spec. Prints all problems, and fails with kInvalid if one is an error, such
+/// Loads the text as a spec. Reports all problems, and fails with kInvalid if one is an error, such
 /// as an answer that exceeds the site's limits.
 [[nodiscard]] Result<> check_text(const Context& context, Reporter& reporter,
                                   const std::string& text, const std::string& file) {
