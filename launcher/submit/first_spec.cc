@@ -17,7 +17,7 @@ namespace {
 
 /// Returns the flag that sets a key of the spec; "" if there is none.
 [[nodiscard]] std::string flag_of(std::string_view key) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kRows{{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kFlags{{
       {"name", "--name"},
       {"resources.nodes"_key, "--nodes"},
       {"resources.gpus_per_node"_key, "--gpus"},
@@ -36,7 +36,7 @@ namespace {
       {"environment.venv"_key, "--venv"},
       {"launch.preset"_key, "--preset"},
   }};
-  for (const auto& [path, flag] : kRows) {
+  for (const auto& [path, flag] : kFlags) {
     if (path == key) return std::string(flag);
   }
   return {};
