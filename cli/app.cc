@@ -14,7 +14,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/cli.h"
-#include "cli/remote_command.h"
+#include "cli/remote.h"
 #include "cli/terminal/print.h"
 #include "common/log.h"
 #include "common/text.h"

@@ -16,39 +16,17 @@
 namespace dlrun {
 namespace {
 
-constexpr std::int64_t kTrainersBatch = 32;  // train.batch if the spec does not set it
-
-/// Fails with kUsage unless the spec is one experiment whose number of ranks follows from its
-/// nodes.
-Result<> check_experiment(const JobSpec& spec, const std::string& file) {
-  if (spec.sweep.is_given())
-    return fail(Errc::kUsage,
-                "{}: is a sweep; `bench scaling` measures one experiment at several sizes", file);
-  if (spec.resources.ntasks) {
-    return fail(Errc::kUsage,
-                "{}: resources.ntasks gives every size the same number of ranks; set "
-                "resources.tasks_per_node instead",
-                file);
-  }
-  return {};
-}
-
 /// Prints the measured rates and the rates that the model predicts for more ranks.
 Result<> show(const Cli& cli, const ScalingOptions& options, const ScalingRequest& request,
               const MeasuredScaling& measured, const Experiment& prepared) {
-  const JobSpec& spec = prepared.loaded.spec;
-  const bool is_trainer = spec.launch.preset.value_or("trainer") == "trainer";
-  const double batch =
-      is_trainer ? static_cast<double>(spec.train.batch.value_or(kTrainersBatch)) : 1;
   const auto& figures = measured.figures;
-  const auto models = fit_scaling(figures, batch);
-  const auto modelled = predict_scaling(figures, models, batch);
+  const auto prediction = predict_for(prepared.loaded.spec, figures);
   if (options.json) {
-    print_json(scaling_json(request, measured, models, modelled));
+    print_json(scaling_json(request, measured, prediction));
   } else if (!figures.empty()) {
     print(cli, "{}\n{}",
-          scaling_table(figures, models, modelled, is_trainer ? "step" : "sample each"),
-          scaling_bars(figures, modelled));
+          scaling_table(figures, prediction.models, prediction.modelled, prediction.unit),
+          scaling_bars(figures, prediction.modelled));
     print_note(
         cli,
         "one run of each size; the model is a ring all-reduce without overlap, fitted to these "
@@ -56,8 +34,8 @@ Result<> show(const Cli& cli, const ScalingOptions& options, const ScalingReques
   }
   if (options.svg && !figures.empty()) {
     const std::string title = fmt::format("{}: samples a second", prepared.plan.name);
-    DLRUN_TRY(
-        write_file_atomic(cli.current_dir / *options.svg, scaling_svg(figures, modelled, title)));
+    DLRUN_TRY(write_file_atomic(cli.current_dir / *options.svg,
+                                scaling_svg(figures, prediction.modelled, title)));
   }
   return {};
 }
@@ -78,7 +56,7 @@ Result<int> bench_scaling(Cli& cli, const ScalingOptions& options) {
   TerminalReporter reporter(cli);
   DLRUN_TRY_ASSIGN(const auto prepared, prepare(cli, reporter, options.spec,
                                                 options.local ? Target::kLocal : Target::kSlurm));
-  DLRUN_TRY(check_experiment(prepared.loaded.spec, options.spec.file));
+  DLRUN_TRY(check_scaled_spec(prepared.loaded.spec, options.spec.file));
   const ScalingRequest request{cli.bin_dir / "dlrun",     cli.env,           known_servers(cli),
                                options.spec.file,         options.spec.sets, options.spec.runs,
                                options.local.has_value(), std::move(sizes)};

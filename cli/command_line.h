@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "cli/cli.h"
@@ -48,6 +50,15 @@ class Subcommand {
   CommandOption option(const char* names, std::optional<std::size_t>& to, const char* help);
   CommandOption option(const char* names, std::size_t& to, const char* help);
   void flag(const char* names, bool& to, const char* help);
+
+  /// Makes `call` the action of this command. `options` holds the bound variables.
+  template <typename Options>
+  void calls(Result<int> (*call)(Cli&, const std::type_identity_t<Options>&),
+             const std::shared_ptr<Options>& options, Action& action) {
+    on_call([call, options, &action] {
+      action = [call, options](Cli& cli) { return call(cli, *options); };
+    });
+  }
 
   /// Registers `call`, which runs when the command line names this command.
   void on_call(std::function<void()> call);

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "cli/cli.h"
-#include "cli/remote_side.h"
+#include "cli/remote.h"
 #include "cli/terminal/print.h"
 
 namespace {

@@ -9,17 +9,14 @@
 #include "cli/terminal/state_and_cost.h"
 #include "cli/terminal/status_text.h"
 #include "common/interrupt.h"
-#include "common/json_or_null.h"
 #include "common/text.h"
 #include "launcher/plan/sbatch_lines.h"
-#include "launcher/runs/log_file.h"
 #include "launcher/runs/sweep_record.h"
+#include "launcher/submit/submit_spec.h"
 #include "launcher/view/start_and_limits.h"
 
 namespace dlrun {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// Returns the limits of the job's partition as text, or "" if they are unknown. Reads the
 /// partition's name from the script, because the user may have edited it.
@@ -27,26 +24,6 @@ std::string partition_limits(const Job& job) {
   if (!job.experiment || job.source == Job::Source::kRun) return "";
   return partition_text(job.experiment->loaded.site,
                         sbatch_value(job.script, "--partition", "-p").value_or(""));
-}
-
-void print_job_json(const Cli& cli, const Submitted& submitted) {
-  const RunDirectory& run = submitted.run;
-  const Submission& submission = submitted.submissions.front();
-  const Requested& requested = submitted.job.requests.requested;
-  const auto report = glance(cli.env, submission);
-  Json out;
-  out["run"] = run.id;
-  out["name"] = run.name;
-  out["path"] = run.path.string();
-  out["job"] = submission.job.id;
-  out["cluster"] = submission.job.cluster.empty() ? Json(nullptr) : Json(submission.job.cluster);
-  RunFacts facts;
-  facts.submission = submission;
-  out["log"] = text_or_null(job_log(run.path, facts).value_or("").string());
-  out["start"] = report && !report->start.empty() ? Json(report->start) : Json(nullptr);
-  out["gpu_hours"] = value_or_null(gpu_hours(requested));
-  out["core_hours"] = value_or_null(core_hours(requested));
-  print_json(out);
 }
 
 void print_job(const Cli& cli, const Submitted& submitted) {
@@ -67,34 +44,6 @@ void print_job(const Cli& cli, const Submitted& submitted) {
   flush_output();
   if (const auto never = report ? cannot_start_text(*report) : ""; !never.empty())
     print_warning(cli, fmt::format("{}, `dlrun cancel {}` cancels it", never, run.handle()));
-}
-
-/// Returns the job ids of a sweep's arrays.
-std::vector<std::string> jobs_of(const Submitted& submitted) {
-  std::vector<std::string> jobs;
-  for (const Submission& array : submitted.submissions) jobs.push_back(array.job.id);
-  return jobs;
-}
-
-void print_sweep_json(const Cli& cli, const Submitted& submitted) {
-  const auto& points = *submitted.points;
-  const auto hours = [&](std::optional<double> (*of)(const Requested&)) {
-    return points.plan ? value_or_null(sum_of_hours(*points.plan, of)) : Json(nullptr);
-  };
-  Json out;
-  out["run"] = submitted.run.id;
-  out["name"] = submitted.run.name;
-  out["path"] = submitted.run.path.string();
-  out["jobs"] = jobs_of(submitted);
-  const Submission& first = submitted.submissions.front();
-  out["cluster"] = text_or_null(first.job.cluster);
-  const auto report = glance(cli.env, first);
-  out["start"] = text_or_null(report ? report->start : "");
-  out["points"] = points.sent;
-  out["max_parallel"] = value_or_null(points.max_parallel);
-  out["gpu_hours"] = hours(gpu_hours);
-  out["core_hours"] = hours(core_hours);
-  print_json(out);
 }
 
 void print_sweep(const Cli& cli, const Submitted& submitted) {
@@ -183,10 +132,10 @@ Result<int> print_submitted(const Cli& cli, RunInspector& inspector, const Submi
   const RunDirectory& run = submitted.run;
   const auto printed = print_or_fail(
       [&] {
-        if (submitted.points) {
-          output.json ? print_sweep_json(cli, submitted) : print_sweep(cli, submitted);
+        if (output.json) {
+          print_json(submission_json(cli.env, submitted));
         } else {
-          output.json ? print_job_json(cli, submitted) : print_job(cli, submitted);
+          submitted.points ? print_sweep(cli, submitted) : print_job(cli, submitted);
         }
       },
       queued_text(submitted));

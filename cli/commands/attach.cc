@@ -5,18 +5,12 @@
 #include <memory>
 
 #include "cli/command_line.h"
-#include "cli/run_plan.h"
 #include "cli/select.h"
 #include "cli/terminal/print.h"
-#include "common/files.h"
+#include "cli/terminal/terminal_reporter.h"
 #include "common/quoting.h"
 #include "launcher/plan/render.h"
-#include "launcher/runs/ownership.h"
-#include "launcher/runs/status.h"
-#include "launcher/runs/sweep_record.h"
-#include "launcher/runs/tools.h"
 #include "launcher/submit/places.h"
-#include "launcher/submit/session_folder.h"
 
 namespace dlrun {
 namespace {
@@ -27,36 +21,10 @@ struct AttachOptions {
   bool dry_run = false;
 };
 
-/// Starts the shell or the command, and waits for its end.
-Result<int> open_session(const Cli& cli, const IndexEntry& run, const RunStatus& status,
-                         const LaunchPlan& plan, const AttachTarget& target,
-                         const AttachOptions& options) {
-  const auto runs_dir = run.path.parent_path();
-  if (const auto warning = warning_about_place(runs_dir)) print_warning(cli, *warning);
-  DLRUN_TRY_ASSIGN(const auto folder, SessionFolder::make(runs_dir));
-  const auto script = folder.path() / "session.sh";
-  const auto session =
-      render_attach(plan, target, options.command, script.string(), is_input_terminal());
-  DLRUN_TRY(write_file_atomic(script, with_begun_mark(session.script, folder), 0700));
-  DLRUN_TRY_ASSIGN(auto child,
-                   start_session(cli.env, session, attach_folder(run, status, plan.folder)));
-  DLRUN_TRY_ASSIGN(const auto end, child.wait());
-  if (end.first_signal != 0) return kExitInterrupted;
-  if (!has_begun(folder))
-    return fail(Errc::kRefused,
-                "{}: Slurm started no shell beside the run (srun ended with code {})", run.id,
-                end.exit_code);
-  // A shell ends with the exit code of its last command, which says nothing about dlrun.
-  return options.command.empty() ? kExitOk : end.exit_code;
-}
-
 Result<int> attach(Cli& cli, const AttachOptions& options) {
-  DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
-  DLRUN_TRY(require_own(run.id, run.path, "entered"));
-  if (is_sweep(run.path)) {
-    return fail(Errc::kUsage, "{0}: is a sweep; attach to one of its points, such as {0}/0",
-                run.id);
-  }
+  DLRUN_TRY_ASSIGN(const auto run,
+                   find_entered_run(cli, options.run, "attach to one of its points"));
+  TerminalReporter reporter(cli);
   const bool has_terminal = is_input_terminal();
   if (!has_terminal && options.command.empty() && !options.dry_run) {
     return fail(
@@ -65,14 +33,18 @@ Result<int> attach(Cli& cli, const AttachOptions& options) {
   }
   DLRUN_TRY_ASSIGN(const auto status, RunInspector(cli.env, known_servers(cli)).inspect(run.path));
   DLRUN_TRY_ASSIGN(const auto target, attach_target(cli.env, run, status, options.node));
-  DLRUN_TRY_ASSIGN(const auto plan, plan_of_run(cli, run.path));
+  DLRUN_TRY_ASSIGN(const auto plan, plan_of_run(cli, reporter, run.path));
   if (options.dry_run) {
     const auto shown = render_attach(plan, target, options.command, "SCRIPT", has_terminal);
     print_document(shown.script);
     print_note(cli, fmt::format("would call {}", shell_quote_all(shown.argv)));
     return kExitOk;
   }
-  return open_session(cli, run, status, plan, target, options);
+  DLRUN_TRY_ASSIGN(const auto end, run_beside(cli, reporter, run, status, plan, target,
+                                              options.command, has_terminal));
+  if (end.first_signal != 0) return kExitInterrupted;
+  // A shell ends with the exit code of its last command, which says nothing about dlrun.
+  return options.command.empty() ? kExitOk : end.exit_code;
 }
 
 }  // namespace
@@ -88,8 +60,7 @@ void add_attach(CLI::App& root, Action& action) {
   command.option("COMMAND", options->command,
                  "After --: the command to run instead of a shell; dlrun exits with its code");
   command.flag("--dry-run", options->dry_run, "Print what dlrun would do, and start nothing");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return attach(cli, *options); }; });
+  command.calls(attach, options, action);
 }
 
 }  // namespace dlrun

@@ -120,8 +120,7 @@ void add_bench(CLI::App& root, Action& action) {
       .type_name("WORD");
   command.option("--svg", options->svg, "SVG file for a chart of the results").type_name("FILE");
   command.flag("--json", options->json, "Print JSON");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return bench(cli, *options); }; });
+  command.calls(bench, options, action);
 }
 
 }  // namespace dlrun

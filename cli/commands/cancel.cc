@@ -54,8 +54,7 @@ void add_cancel(CLI::App& root, Action& action) {
   auto options = std::make_shared<CancelOptions>();
   Subcommand command(root, "cancel", "Cancel runs");
   command.option("RUN", options->runs, kRunHelp).required();
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return cancel(cli, *options); }; });
+  command.calls(cancel, options, action);
 }
 
 }  // namespace dlrun

@@ -10,7 +10,6 @@
 #include "cli/terminal/print.h"
 #include "cli/terminal/state_and_cost.h"
 #include "cli/terminal/terminal_reporter.h"
-#include "common/json_or_null.h"
 #include "common/text.h"
 #include "launcher/submit/check_report.h"
 #include "launcher/view/start_and_limits.h"
@@ -22,28 +21,6 @@ struct CheckOptions {
   SpecOptions spec;
   bool json = false;
 };
-
-void print_report_json(const CheckReport& report) {
-  using Json = nlohmann::ordered_json;
-  const LoadedSpec& loaded = report.job.experiment->loaded;
-  const Requested& requested = report.job.requests.requested;
-  const auto hours = [&](std::optional<double> (*of)(const Requested&)) {
-    return value_or_null(report.sweep ? sum_of_hours(*report.sweep, of) : of(requested));
-  };
-  Json json;
-  json["name"] = report.job.name;
-  json["site"] = loaded.site.name;
-  json["warnings"] = loaded.warnings.size() + report.checked.warnings;
-  json["downloads"] = report.checked.to_fetch;
-  json["slurm"] = report.has_slurm ? Json(report.verdict) : Json(nullptr);
-  if (report.sweep) {
-    json["points"] = report.sweep->points.size();
-    json["arrays"] = report.sweep->arrays.size();
-  }
-  json["gpu_hours"] = hours(gpu_hours);
-  json["core_hours"] = hours(core_hours);
-  print_json(json);
-}
 
 void print_report(const Cli& cli, const CheckReport& report) {
   const LoadedSpec& loaded = report.job.experiment->loaded;
@@ -71,7 +48,7 @@ Result<int> check(Cli& cli, const CheckOptions& options) {
   RunInspector inspector(cli.env, known_servers(cli));
   DLRUN_TRY_ASSIGN(const auto report, check_experiment(cli, reporter, inspector, options.spec));
   if (options.json) {
-    print_report_json(report);
+    print_json(check_json(report));
   } else {
     print_report(cli, report);
   }
@@ -86,8 +63,7 @@ void add_check(CLI::App& root, Action& action) {
                      "Report every mistake in a spec, and whether Slurm would accept the job");
   add_spec_options(command, options->spec);
   command.flag("--json", options->json, "Print a JSON object");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return check(cli, *options); }; });
+  command.calls(check, options, action);
 }
 
 }  // namespace dlrun

@@ -93,8 +93,7 @@ void add_container(CLI::App& root, Action& action) {
   command.flag("--refresh", options->refresh,
                "import: fetch the image again, even if it is already stored");
   command.flag("--json", options->json, "Print JSON");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return container(cli, *options); }; });
+  command.calls(container, options, action);
 }
 
 }  // namespace dlrun

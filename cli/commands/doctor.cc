@@ -10,10 +10,10 @@
 #include "cli/command_line.h"
 #include "cli/spec_options.h"
 #include "cli/terminal/print.h"
+#include "cli/terminal/terminal_reporter.h"
 #include "common/text.h"
 #include "launcher/doctor/doctor_json.h"
 #include "launcher/doctor/findings.h"
-#include "launcher/spec/sites.h"
 #include "launcher/spec/value_syntax.h"
 #include "launcher/submit/places.h"
 
@@ -91,10 +91,8 @@ Result<int> doctor(Cli& cli, const DoctorOptions& options) {
   }
   // dlrun assumes that the configured servers serve the default cluster.
   if (options.cluster.empty()) facts.rest_servers = ask_rest_servers(known_servers(cli).all());
-  std::vector<Diagnostic> problems;
-  std::optional<std::string> site = match_site(facts.cluster_name(), config_folders(cli), problems);
-  if (const std::string named = cli.env.get_or("DLRUN_SITE", ""); !named.empty()) site = named;
-  print_diagnostics(cli, problems);
+  TerminalReporter reporter(cli);
+  const auto site = site_of_cluster(cli, reporter, facts.cluster_name());
   if (options.json) {
     print_json(doctor_json(facts, site));
     return kExitOk;
@@ -123,8 +121,7 @@ void add_doctor(CLI::App& root, Action& action) {
       .type_name("NAME");
   command.flag("--site-file", options->site_file, "Print only the draft of a site file");
   command.flag("--json", options->json, "Print a JSON object");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return doctor(cli, *options); }; });
+  command.calls(doctor, options, action);
 }
 
 }  // namespace dlrun

@@ -98,8 +98,7 @@ void add_explain(CLI::App& root, Action& action) {
   add_set_option(command, options->spec);
   command.flag("--json", options->json, "Print a JSON array");
   command.flag("--markdown", options->markdown, "Print the reference of all keys, docs/keys.md");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return explain(cli, *options); }; });
+  command.calls(explain, options, action);
 }
 
 }  // namespace dlrun

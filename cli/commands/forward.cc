@@ -2,20 +2,13 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <chrono>
 #include <memory>
-#include <thread>
 
 #include "cli/command_line.h"
 #include "cli/select.h"
 #include "cli/terminal/print.h"
-#include "common/text.h"
 #include "launcher/forward/forwarding.h"
-#include "launcher/runs/ownership.h"
-#include "launcher/runs/status.h"
-#include "launcher/runs/sweep_record.h"
 #include "launcher/runs/tools.h"
 #include "launcher/submit/attach.h"
 #include "launcher/submit/places.h"
@@ -29,49 +22,10 @@ struct ForwardOptions {
   bool socket = false;
 };
 
-std::string host_name() {
+std::string login_host() {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);
   return host.data();
-}
-
-/// The listening sockets, and the folder of those that are unix sockets.
-struct Listeners {
-  std::optional<SocketFolder> folder;
-  std::vector<LocalListener> all;
-};
-
-/// Listens for all ports. Users who logged in by ssh have their browser on another machine, and
-/// share this machine with other users. They therefore get unix sockets, except for a port with
-/// LOCAL.
-Result<Listeners> listen_for(const Cli& cli, const ForwardOptions& options,
-                             const std::vector<ForwardedPort>& ports) {
-  Listeners listeners;
-  const bool is_remote = cli.env.has("SSH_CONNECTION");
-  for (const ForwardedPort& port : ports) {
-    if (options.socket && port.local)
-      return fail(
-          Errc::kUsage,
-          "--socket: {}:{} names a port of this machine, and a unix socket has none; give {}",
-          port.port, *port.local, port.port);
-    if (!options.socket && (port.local || !is_remote)) {
-      DLRUN_TRY_ASSIGN(auto listener, listen_on_loopback(port));
-      if (is_remote) {
-        print_warning(cli, fmt::format("every user of this machine can connect to 127.0.0.1:{}; "
-                                       "without :{} dlrun uses a socket that only you can open",
-                                       listener.local, *port.local));
-      }
-      listeners.all.push_back(std::move(listener));
-      continue;
-    }
-    if (!listeners.folder) {
-      DLRUN_TRY_ASSIGN(auto folder, SocketFolder::make(cli.env));
-      listeners.folder.emplace(std::move(folder));
-    }
-    DLRUN_TRY_ASSIGN(auto listener, listen_in(*listeners.folder, port.port));
-    listeners.all.push_back(std::move(listener));
-  }
-  return listeners;
 }
 
 /// Prints the events of a forwarding.
@@ -89,7 +43,7 @@ class ForwardPrinter final : public ForwardEvents {
       print(cli_, "{} is port {} of {}\n", listener.path, listener.port, node_);
       print_note(cli_, fmt::format("on your laptop: ssh -N -L {0}:{1} {2}, then open "
                                    "http://127.0.0.1:{0}",
-                                   listener.port, listener.path, host_name()));
+                                   listener.port, listener.path, login_host()));
     }
     flush_output();
     print_note(cli_, "the forwarding ends with Ctrl-C or with the job");
@@ -113,56 +67,25 @@ class ForwardPrinter final : public ForwardEvents {
   std::string node_;
 };
 
-/// Prints or returns the reason why the relay has ended by itself. The end of the job is no
-/// failure.
-Result<int> explain_end(const Cli& cli, const IndexEntry& run, const std::string& node,
-                        const Forwarded& end) {
-  // Slurm ends the steps of a job shortly before it reports the end of the job.
-  constexpr int kTries = 20;
-  constexpr std::chrono::milliseconds kPause{250};
-  for (int i = 0; i < kTries && end.was_ready; ++i) {
-    if (i > 0) std::this_thread::sleep_for(kPause);
-    const auto status = RunInspector(cli.env, known_servers(cli)).inspect(run.path);
-    if (!status || !is_over(*status)) continue;
-    print_note(cli,
-               fmt::format("{}: is {}; the forwarding has ended", run.id, word(status->state)));
-    return kExitOk;
-  }
-  const std::string_view messages = trim(end.messages);
-  return fail(Errc::kRefused, "{}: {} on {} (srun ended with code {}){}{}", run.id,
-              end.was_ready ? "the forwarding was ended" : "Slurm started no step", node,
-              end.exit_code, messages.empty() ? "" : ": ", messages);
-}
-
-/// Parses the ports. Fails with kUsage for a wrong port, and for one that is given twice.
-Result<std::vector<ForwardedPort>> parse_ports(const std::vector<std::string>& texts) {
-  std::vector<ForwardedPort> ports;
-  for (const auto& text : texts) {
-    DLRUN_TRY_ASSIGN(const auto port, parse_forwarded_port(text));
-    if (std::find(ports.begin(), ports.end(), port) != ports.end())
-      return fail(Errc::kUsage, "port {} is given twice", text);
-    ports.push_back(port);
-  }
-  return ports;
-}
-
 Result<int> forward(Cli& cli, const ForwardOptions& options) {
-  DLRUN_TRY_ASSIGN(const auto ports, parse_ports(options.ports));
-  DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
-  DLRUN_TRY(require_own(run.id, run.path, "entered"));
-  if (is_sweep(run.path))
-    return fail(Errc::kUsage, "{0}: is a sweep; name one point, such as {0}/0", run.id);
+  DLRUN_TRY_ASSIGN(const auto ports, parse_forwarded_ports(options.ports));
+  DLRUN_TRY_ASSIGN(const auto run, find_entered_run(cli, options.run));
   DLRUN_TRY_ASSIGN(const auto status, RunInspector(cli.env, known_servers(cli)).inspect(run.path));
   DLRUN_TRY_ASSIGN(const auto target, job_target(cli.env, run, status, options.node));
   const auto runs_dir = runs_folder_of(run.path);
   if (const auto warning = warning_about_place(runs_dir)) print_warning(cli, *warning);
   DLRUN_TRY_ASSIGN(const auto agent, stage_agent(cli, runs_dir));
-  DLRUN_TRY_ASSIGN(const auto listeners, listen_for(cli, options, ports));
+  DLRUN_TRY_ASSIGN(const auto listeners,
+                   listen_for(cli.env, ports, options.socket,
+                              [&cli](const std::string& text) { print_warning(cli, text); }));
   ForwardPrinter printer(cli, listeners.all, target.node);
   DLRUN_TRY_ASSIGN(const auto end, forward_ports(relay_step(target, agent.string()), cli.env,
                                                  listeners.all, printer));
   if (end.signal != 0) return kExitInterrupted;
-  return explain_end(cli, run, target.node, end);
+  DLRUN_TRY_ASSIGN(const auto state,
+                   state_after_forwarding(cli.env, known_servers(cli), run, target.node, end));
+  print_note(cli, fmt::format("{}: is {}; the forwarding has ended", run.id, word(state)));
+  return kExitOk;
 }
 
 }  // namespace
@@ -183,8 +106,7 @@ void add_forward(CLI::App& root, Action& action) {
       "--socket", options->socket,
       "Listen on a unix socket that only you can open (default if you logged in by ssh and "
       "give no LOCAL)");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return forward(cli, *options); }; });
+  command.calls(forward, options, action);
 }
 
 }  // namespace dlrun

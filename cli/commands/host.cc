@@ -5,9 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
-#include "cli/remote_command.h"
+#include "cli/remote.h"
 #include "cli/terminal/print.h"
-#include "common/interrupt.h"
 #include "common/text.h"
 #include "launcher/remote/bootstrap.h"
 #include "launcher/remote/pending.h"
@@ -61,24 +60,15 @@ Result<int> check_host(const Cli& cli, const Ssh& ssh) {
   const HostFile& host = ssh.host();
   DLRUN_TRY(ssh.open());
   DLRUN_TRY_ASSIGN(const bool is_new, ensure_installed(cli, ssh, true));
-  RemoteRequest request;
-  request.nonce = random_hex(16);
-  request.argv = {"--version"};
-  const std::string program = program_there(cli, host);
-  DLRUN_TRY_ASSIGN(auto process, start_on_host(ssh, program, request));
-  const Interrupt interrupt;
-  const auto drop = [](std::string_view) { return true; };
-  DLRUN_TRY_ASSIGN(const auto end, process.finish(drop, drop, interrupt));
-  if (end.interrupted != 0) return kExitInterrupted;
-  DLRUN_TRY(check_end({}, ssh, end));
+  DLRUN_TRY_ASSIGN(const auto answer, ask_host(cli, ssh, {"--version"}));
   print(cli, "{}  ssh {}, dlrun {} in {}{}\n", styled(Style::kBold, host.name), host.ssh,
-        end.version, program, is_new ? " (copied now)" : "");
+        answer.end.version, program_there(cli, host), is_new ? " (copied now)" : "");
   for (const std::string& command : open_submissions(cli.env, host.name))
     print(cli, "  submission without an answer: dlrun {}\n", command);
   return kExitOk;
 }
 
-Result<int> run_verb(const Cli& cli, const HostOptions& options) {
+Result<int> run_verb(Cli& cli, const HostOptions& options) {
   if (options.verb == "list") return list_hosts(cli, options.json);
   if (options.verb != "login" && options.verb != "check" && options.verb != "forget")
     return fail(Errc::kUsage, "host {}: expected list, check, login or forget",
@@ -114,8 +104,7 @@ void add_host(CLI::App& root, Action& action) {
       .required();
   command.option("HOST", options->name, "Name of a host: its file is hosts/NAME.yaml");
   command.flag("--json", options->json, "list: print a JSON array");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return run_verb(cli, *options); }; });
+  command.calls(run_verb, options, action);
 }
 
 }  // namespace dlrun

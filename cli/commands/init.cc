@@ -1,7 +1,5 @@
 // `dlrun init`: writes a first spec from flags or from answers on the terminal.
 
-#include <array>
-#include <cstdio>
 #include <iostream>
 #include <memory>
 
@@ -10,14 +8,12 @@
 #include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/questions.h"
-#include "common/files.h"
+#include "cli/terminal/terminal_reporter.h"
 #include "common/text.h"
 #include "container/container.h"
-#include "launcher/executors/slurm_conf.h"
-#include "launcher/plan/plan.h"
-#include "launcher/spec/key_name.h"
 #include "launcher/spec/sites.h"
 #include "launcher/spec/value_syntax.h"
+#include "launcher/submit/first_spec.h"
 
 namespace dlrun {
 namespace {
@@ -29,82 +25,6 @@ struct InitOptions {
   bool force = false, yes = false;
 };
 
-/// Returns the site that the spec will use on this machine. option: the value of --site.
-[[nodiscard]] Result<Site> site_of(const Cli& cli, const std::optional<std::string>& option,
-                                   const std::vector<std::filesystem::path>& dirs) {
-  std::string name = option.value_or(cli.env.get_or("DLRUN_SITE", ""));
-  if (name.empty()) {
-    std::vector<Diagnostic> problems;
-    name = match_site(slurm_cluster_name(cli.env), dirs, problems).value_or("generic");
-    print_diagnostics(cli, problems);
-  }
-  auto site = find_site(name, dirs);
-  if (site) return std::move(*site);
-  const auto names = site_names(dirs);
-  return fail(Errc::kNotFound, "there is no site '{}'; the known sites are {}", printable(name),
-              join(names, " "));
-}
-
-/// Returns the flag that sets a key of the spec; "" if there is none.
-[[nodiscard]] std::string flag_of(std::string_view key) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kRows{{
-      {"name", "--name"},
-      {"resources.nodes"_key, "--nodes"},
-      {"resources.gpus_per_node"_key, "--gpus"},
-      {"resources.tasks_per_node"_key, "--tasks"},
-      {"resources.cpus_per_task"_key, "--cpus"},
-      {"resources.mem"_key, "--mem"},
-      {"resources.time"_key, "--time"},
-      {"resources.partition"_key, "--partition"},
-      {"resources.account"_key, "--account"},
-      {"container.image"_key, "--image"},
-      {"container.runtime"_key, "--runtime"},
-      {"environment.modules.load"_key, "--module"},
-      {"environment.modules", "--module"},
-      {"environment.conda.name"_key, "--conda"},
-      {"environment.conda", "--conda"},
-      {"environment.venv"_key, "--venv"},
-      {"launch.preset"_key, "--preset"},
-  }};
-  for (const auto& [path, flag] : kRows) {
-    if (path == key) return std::string(flag);
-  }
-  return {};
-}
-
-/// Replaces the place of each problem by the flag that sets the wrong value. The file is not
-/// written yet, so its line numbers would mean nothing to the user.
-void name_flags(std::vector<Diagnostic>& found) {
-  for (Diagnostic& one : found) {
-    const std::string flag = flag_of(one.key);
-    if (flag.empty() || one.where.kind != Origin::Kind::kFile) continue;
-    one.where = {Origin::Kind::kFile, flag, 0, 0};
-    one.line_text.clear();
-  }
-}
-
-/// Loads the text as a spec. Prints all problems, and fails with kInvalid if one is an error, such
-/// as an answer that exceeds the site's limits.
-[[nodiscard]] Result<> check_text(const Cli& cli, const std::string& text,
-                                  const std::string& file) {
-  LoadRequest request;
-  request.file = file;
-  request.text = text;
-  request.env = cli.env;
-  request.current_dir = cli.current_dir;
-  request.config_dirs = config_folders(cli);
-  request.cluster_name = slurm_cluster_name(cli.env);
-  const auto loaded = load_spec(request);
-  if (loaded) {
-    print_diagnostics(cli, loaded->warnings);
-    return {};
-  }
-  auto wrong = loaded.error();
-  name_flags(wrong);
-  print_diagnostics(cli, wrong);
-  return fail(Errc::kInvalid, "nothing is written: the answers do not form a valid spec");
-}
-
 /// Reads an optional number that is at least 1.
 [[nodiscard]] Result<> read_count(const char* option, const std::optional<std::string>& text,
                                   std::optional<std::int64_t>& into) {
@@ -114,8 +34,9 @@ void name_flags(std::vector<Diagnostic>& found) {
   return fail(Errc::kUsage, "{}: '{}' is not a number from 1 on", option, printable(*text));
 }
 
-Result<int> init(Cli& cli, InitOptions options) {
-  InitAnswers& answers = options.answers;
+Result<int> init(Cli& cli, const InitOptions& options) {
+  InitAnswers answers = options.answers;
+  std::string output = options.output;
   DLRUN_TRY(read_count("--nodes", options.nodes, answers.nodes));
   DLRUN_TRY(read_count("--tasks", options.tasks, answers.tasks_per_node));
   DLRUN_TRY(read_count("--cpus", options.cpus, answers.cpus_per_task));
@@ -124,38 +45,28 @@ Result<int> init(Cli& cli, InitOptions options) {
     if (!gpus) return fail(Errc::kUsage, "--gpus: {}", gpus.error().message);
     answers.gpus_per_node = std::move(*gpus);
   }
-  DLRUN_TRY_ASSIGN(const auto site, site_of(cli, answers.site, config_folders(cli)));
+  TerminalReporter reporter(cli);
+  const std::string site_name = answers.site.value_or("");
+  DLRUN_TRY_ASSIGN(
+      const auto site,
+      require_site(site_name.empty() ? site_here(cli, reporter) : site_name, config_folders(cli)));
   print_diagnostics(cli, site.problems);
   const bool asks = !options.yes && is_input_terminal() && is_error_terminal();
   if (asks) {
     DLRUN_TRY(ask_questions(answers, site.profile, std::cin,
                             [&](const Text& line) { print_aside(cli, line); }));
-    if (options.output.empty() && is_output_terminal())
-      options.output = answers.name.value_or("exp") + ".yaml";
+    if (output.empty() && is_output_terminal()) output = answers.name.value_or("exp") + ".yaml";
   }
-  if (answers.image && runtime_of(answers, site.profile) == "none") {
-    return fail(Errc::kUsage,
-                "--image: site '{}' names no container runtime; give --runtime {} (`dlrun doctor` "
-                "lists those that are installed)",
-                site.profile.name, container_tools());
-  }
-  const std::string text = init_spec(complete(std::move(answers), site.profile), site.profile);
-  const bool to_stdout = options.output.empty() || options.output == "-";
-  DLRUN_TRY(check_text(cli, text, to_stdout ? "exp.yaml" : options.output));
+  const bool to_stdout = output.empty() || output == "-";
+  DLRUN_TRY_ASSIGN(const auto text, make_first_spec(cli, reporter, std::move(answers), site.profile,
+                                                    to_stdout ? "exp.yaml" : output));
   if (to_stdout) {
     print_document(text);
     return kExitOk;
   }
-  const auto path = cli.current_dir / options.output;
-  if (options.force) {
-    DLRUN_TRY(write_file_atomic(path, text, 0644));
-  } else if (auto made = create_file_exclusive(path, text, 0644); !made) {
-    if (made.error().code != Errc::kRefused) return tl::unexpected(made.error());
-    return fail(Errc::kUsage, "{}: exists; give another with -o, or --force to overwrite it",
-                options.output);
-  }
+  DLRUN_TRY(write_first_spec(cli, output, text, options.force));
   print_note(cli, fmt::format("wrote {0}; `dlrun check {0}` reports whether Slurm would accept it",
-                              options.output));
+                              output));
   return kExitOk;
 }
 
@@ -211,8 +122,7 @@ void add_init(CLI::App& root, Action& action) {
   command.flag("--force", options->force, "Overwrite the file if it exists");
   command.flag("-y,--yes", options->yes, "Ask no questions");
   command.option("PROGRAM", a.command, "After --: the program and its arguments");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return init(cli, *options); }; });
+  command.calls(init, options, action);
 }
 
 }  // namespace dlrun

@@ -88,8 +88,7 @@ void add_interactive(CLI::App& root, Action& action) {
       .type_name("N")
       .non_negative();
   command.flag("--dry-run", options->dry_run, "Print what dlrun would do, and start nothing");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return interact(cli, *options); }; });
+  command.calls(interact, options, action);
 }
 
 }  // namespace dlrun

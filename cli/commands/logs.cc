@@ -102,8 +102,7 @@ void add_logs(CLI::App& root, Action& action) {
   command.option("-n,--tail", options->tail, "Print only the last N lines of the existing output")
       .type_name("N")
       .non_negative();
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return logs(cli, *options); }; });
+  command.calls(logs, options, action);
 }
 
 }  // namespace dlrun

@@ -58,8 +58,7 @@ void add_ls(CLI::App& root, Action& action) {
               "List the runs in this folder, and add missing ones to the index")
       .type_name("DIR");
   command.flag("--json", options->json, "Print a JSON array");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return list(cli, *options); }; });
+  command.calls(list, options, action);
 }
 
 }  // namespace dlrun

@@ -2,11 +2,7 @@
 
 #include "launcher/plan/render.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <memory>
 
 #include "cli/command_line.h"
@@ -14,10 +10,7 @@
 #include "cli/submission_output.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/terminal_reporter.h"
-#include "common/files.h"
-#include "launcher/executors/slurm_conf.h"
-#include "launcher/runs/carried_spec.h"
-#include "launcher/submit/script_file.h"
+#include "launcher/submit/script_output.h"
 
 namespace dlrun {
 namespace {
@@ -29,34 +22,6 @@ struct RenderOptions {
   std::optional<std::size_t> point;
 };
 
-/// Writes the script. Replaces a regular file atomically, also through a link. Writes to a device
-/// or a pipe (/dev/null), and never replaces it. Without `force`, fails with kUsage if the file
-/// exists, unless it is empty, equals the script, or is an unedited script of an earlier render.
-Result<> write_script(const std::filesystem::path& path, const std::string& script, bool force) {
-  std::error_code error;
-  const auto kind = std::filesystem::status(path, error).type();
-  if (kind == std::filesystem::file_type::regular ||
-      kind == std::filesystem::file_type::not_found) {
-    if (kind == std::filesystem::file_type::regular && !force) {
-      const auto before = read_file(path, kScriptLimitBytes);
-      if (!before || !(before->empty() || *before == script || is_unedited(*before))) {
-        return fail(Errc::kUsage,
-                    "{}: exists, and is not what `dlrun render` wrote: it was edited by hand, or "
-                    "is another file. Give another with -o, or --force to overwrite it",
-                    path.string());
-      }
-    }
-    const auto target = std::filesystem::weakly_canonical(path, error);
-    return write_file_atomic(error ? path : target, script, 0755);
-  }
-  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!fd.is_open())
-    return fail(Errc::kIo, "cannot write {}: {}", path.string(), errno_text(errno));
-  if (auto written = write_all(fd.get(), script); !written)
-    return fail(Errc::kIo, "cannot write {}: {}", path.string(), written.error().message);
-  return {};
-}
-
 /// Writes the text to the file of --output, or to standard output.
 Result<int> print_or_write(const Cli& cli, const RenderOptions& options, const std::string& text) {
   if (options.output.empty() || options.output == "-") {
@@ -67,17 +32,11 @@ Result<int> print_or_write(const Cli& cli, const RenderOptions& options, const s
   return kExitOk;
 }
 
-/// Returns the script followed by the spec that it was rendered from.
-std::string script_with_spec(const Experiment& prepared, const std::string& script) {
-  return with_spec(script, {resolved_yaml(prepared.loaded), DLRUN_VERSION, prepared.loaded.folder,
-                            prepared.plan.runs_dir, prepared.plan.agent, ""});
-}
-
 /// Renders the script of the sweep's first array. In the job, each task of the array runs the
 /// script of its point.
 Result<int> render_sweep(const Cli& cli, const RenderOptions& options, const Experiment& prepared) {
   TerminalReporter reporter(cli);
-  DLRUN_TRY_ASSIGN(const auto sweep, prepare_sweep(prepared, configured_array_size(cli.env)));
+  DLRUN_TRY_ASSIGN(const auto sweep, sweep_to_render(cli, prepared));
   if (sweep.arrays.size() > 1)
     print_note(cli, fmt::format("the first of {} arrays; they differ in their #SBATCH lines",
                                 sweep.arrays.size()));
@@ -134,8 +93,7 @@ void add_render(CLI::App& root, Action& action) {
       .option("--point", options->point, "Point of a sweep whose script to print, counted from 0")
       .type_name("N")
       .non_negative();
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return render(cli, *options); }; });
+  command.calls(render, options, action);
 }
 
 }  // namespace dlrun

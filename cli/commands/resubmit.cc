@@ -41,8 +41,7 @@ void add_resubmit(CLI::App& root, Action& action) {
                "Follow the log until the job ends; exit with 0, or with 5 if the run failed");
   command.flag("--force", options->force, "Submit even if the run has not ended");
   command.flag("--json", options->output.json, "Print a JSON object");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return resubmit_run(cli, *options); }; });
+  command.calls(resubmit_run, options, action);
 }
 
 }  // namespace dlrun

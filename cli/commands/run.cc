@@ -75,8 +75,7 @@ void add_run(CLI::App& root, Action& action) {
       .non_negative();
   command.flag("--json", options->json,
                "Print a JSON object at the end, and the output of the ranks to standard error");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return run_locally(cli, *options); }; });
+  command.calls(run_locally, options, action);
 }
 
 }  // namespace dlrun

@@ -12,7 +12,6 @@
 #include "cli/terminal/terminal_reporter.h"
 #include "common/files.h"
 #include "common/text.h"
-#include "launcher/executors/slurm_conf.h"
 #include "launcher/spec/site_json.h"
 #include "launcher/spec/sites.h"
 #include "launcher/spec/value_syntax.h"
@@ -68,11 +67,7 @@ Result<int> list(const Cli& cli, bool json) {
     DLRUN_TRY_ASSIGN(auto content, read_file(cli.current_dir / word, kLargest));
     return read_site_file(word, std::move(content));
   }
-  auto site = find_site(word, dirs);
-  if (site) return std::move(*site);
-  const auto names = site_names(dirs);
-  return fail(Errc::kNotFound, "there is no site '{}'; the known sites are {}", printable(word),
-              join(names, " "));
+  return require_site(word, dirs);
 }
 
 Result<int> show(const Cli& cli, const SiteOptions& options) {
@@ -129,6 +124,16 @@ Result<int> show(const Cli& cli, const SiteOptions& options) {
   return code;
 }
 
+Result<int> list_or_show(Cli& cli, const SiteOptions& options) {
+  if (options.act == "show") return show(cli, options);
+  if (options.act != "list")
+    return fail(Errc::kUsage, "site {}: expected list or show", printable(options.act));
+  if (!options.name.empty())
+    return fail(Errc::kUsage, "`dlrun site list` takes no name; use `dlrun site show {}`",
+                options.name);
+  return list(cli, options.json);
+}
+
 }  // namespace
 
 void add_site(CLI::App& root, Action& action) {
@@ -140,17 +145,7 @@ void add_site(CLI::App& root, Action& action) {
   command.option("SITE", options->name,
                  "show: name of a site, or a site file (default: the site of this cluster)");
   command.flag("--json", options->json, "Print JSON");
-  command.on_call([options, &action] {
-    action = [options](Cli& cli) -> Result<int> {
-      if (options->act == "show") return show(cli, *options);
-      if (options->act != "list")
-        return fail(Errc::kUsage, "site {}: expected list or show", printable(options->act));
-      if (!options->name.empty())
-        return fail(Errc::kUsage, "`dlrun site list` takes no name; use `dlrun site show {}`",
-                    options->name);
-      return list(cli, options->json);
-    };
-  });
+  command.calls(list_or_show, options, action);
 }
 
 }  // namespace dlrun

@@ -8,13 +8,11 @@
 #include <memory>
 
 #include "cli/command_line.h"
-#include "cli/run_plan.h"
 #include "cli/select.h"
 #include "cli/terminal/print.h"
+#include "cli/terminal/terminal_reporter.h"
 #include "launcher/forward/ssh_session.h"
 #include "launcher/runs/ownership.h"
-#include "launcher/runs/status.h"
-#include "launcher/runs/sweep_record.h"
 #include "launcher/runs/tools.h"
 #include "launcher/submit/attach.h"
 #include "launcher/submit/places.h"
@@ -31,7 +29,8 @@ struct SshConfigOptions {
 Result<int> print_config(const Cli& cli, const IndexEntry& run, const AttachTarget& target,
                          const SshKeys& keys, const std::filesystem::path& agent,
                          const SshConfigOptions& options) {
-  DLRUN_TRY_ASSIGN(const auto plan, plan_of_run(cli, run.path));
+  TerminalReporter reporter(cli);
+  DLRUN_TRY_ASSIGN(const auto plan, plan_of_run(cli, reporter, run.path));
   if (const auto warning = warning_about_place(runs_folder_of(run.path)))
     print_warning(cli, *warning);
   DLRUN_TRY(check_sshd(cli.env, target, agent));
@@ -58,7 +57,8 @@ Result<int> print_config(const Cli& cli, const IndexEntry& run, const AttachTarg
 Result<int> connect(const Cli& cli, const IndexEntry& run, const RunStatus& status,
                     const AttachTarget& target, const SshKeys& keys,
                     const std::filesystem::path& agent) {
-  DLRUN_TRY_ASSIGN(const auto plan, plan_of_run(cli, run.path));
+  TerminalReporter reporter(cli);
+  DLRUN_TRY_ASSIGN(const auto plan, plan_of_run(cli, reporter, run.path));
   const auto print_line = [&cli](std::string_view line) { print_note(cli, line); };
   DLRUN_TRY_ASSIGN(const auto end,
                    connect_ssh(cli.env, plan, target, keys, agent, runs_folder_of(run.path),
@@ -72,10 +72,7 @@ Result<int> ssh_config(Cli& cli, const SshConfigOptions& options) {
                 "--connect: ssh calls this command as its ProxyCommand; without --connect, dlrun "
                 "prints the block for ~/.ssh/config");
   }
-  DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
-  DLRUN_TRY(require_own(run.id, run.path, "entered"));
-  if (is_sweep(run.path))
-    return fail(Errc::kUsage, "{0}: is a sweep; name one point, such as {0}/0", run.id);
+  DLRUN_TRY_ASSIGN(const auto run, find_entered_run(cli, options.run));
   DLRUN_TRY_ASSIGN(const auto status, RunInspector(cli.env, known_servers(cli)).inspect(run.path));
   DLRUN_TRY_ASSIGN(const auto target, options.connect
                                           ? attach_target(cli.env, run, status, options.node)
@@ -101,8 +98,7 @@ void add_ssh_config(CLI::App& root, Action& action) {
       "--connect", options->connect,
       "Connect standard input and output to the node's sshd; the ProxyCommand of the block "
       "calls dlrun with it");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return ssh_config(cli, *options); }; });
+  command.calls(ssh_config, options, action);
 }
 
 }  // namespace dlrun

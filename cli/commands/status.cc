@@ -38,8 +38,7 @@ void add_status(CLI::App& root, Action& action) {
       "Show the state, progress and results of a run, and the rank that failed first");
   command.option("RUN", options->run, kRunHelp).required();
   command.flag("--json", options->json, "Print a JSON object");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return show(cli, *options); }; });
+  command.calls(show, options, action);
 }
 
 }  // namespace dlrun

@@ -1,271 +1,70 @@
 // `dlrun sweep`: lists a sweep's points, their values and their results.
 
-#include <algorithm>
 #include <memory>
-
-#include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
 #include "cli/select.h"
 #include "cli/spec_options.h"
 #include "cli/terminal/print.h"
-#include "cli/terminal/state_and_cost.h"
-#include "cli/terminal/status_text.h"
-#include "common/json_read.h"
-#include "common/text.h"
 #include "launcher/runs/ownership.h"
-#include "launcher/runs/sweep_record.h"
-#include "launcher/spec/typed_value.h"
+#include "launcher/view/sweep_table.h"
 
 namespace dlrun {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 struct SweepOptions {
-  std::string run, sort;
-  bool json = false, ascending = false, descending = false;
-  std::optional<std::size_t> limit;
+  std::string run;
+  SweepTableRequest table;
 };
 
-struct Row {
-  std::size_t number = 0;
-  const SweepRecord::Point* point = nullptr;
-  const RunStatus* status = nullptr;  ///< nullptr if the status cannot be read
-  std::string error;
-  Json result;
-  /// The earlier run of the point that `result` is from; empty if it is from the current run.
-  std::filesystem::path result_of;
-  std::optional<double> key;  ///< the value that the rows are sorted by
-};
-
-/// Returns the name of the value by which rows are sorted if the user names none: the first of
-/// kComparedResults that a point has as a result, or "point".
-std::string judged_by(const std::vector<Row>& rows) {
-  for (const std::string_view name : kComparedResults) {
-    const bool has = std::any_of(rows.begin(), rows.end(), [&](const Row& row) {
-      return row.result.is_object() && row.result.contains(name);
-    });
-    if (has) return std::string(name);
-  }
-  return "point";
-}
-
-/// Returns the run's result, or its latest progress while it has none.
-Json result_of(const RunStatus& status) {
-  auto result = json_read::object_of(status.facts.record.result);
-  if (result) return std::move(*result);
-  Json json;
-  if (const auto& progress = status.facts.record.progress) {
-    if (progress->loss) json["loss"] = *progress->loss;
-    if (progress->accuracy) json["accuracy"] = *progress->accuracy;
-  }
-  return json.is_null() ? Json(nullptr) : json;
-}
-
-/// If the current run has no result, sets the row's result to the result of the latest earlier run
-/// that has one.
-void take_earlier_result(Row& row, const std::vector<std::filesystem::path>& runs) {
-  for (auto run = std::next(runs.rbegin()); run != runs.rend() && row.result.is_null(); ++run) {
-    const auto record = read_events(*run);
-    auto result = record ? json_read::object_of(record->result) : std::nullopt;
-    if (!result) continue;
-    row.result = std::move(*result);
-    row.result_of = *run;
-  }
-}
-
-std::optional<double> number_of(const Row& row, const SweepRecord& sweep, const std::string& name) {
-  if (name == "point") return static_cast<double>(row.number);
-  const auto key = std::find(sweep.keys.begin(), sweep.keys.end(), name);
-  if (key != sweep.keys.end()) {
-    const auto& value = row.point->values[static_cast<std::size_t>(key - sweep.keys.begin())];
-    return value ? parse_double(*value) : std::nullopt;
-  }
-  return row.result.is_object() ? json_read::number(row.result, name.c_str()) : std::nullopt;
-}
-
-std::string state_of(const Row& row) {
-  if (row.status == nullptr) return "unknown";
-  return std::string(word(row.status->state)) + (row.status->is_last_known ? "?" : "");
-}
-
-/// Returns the last cell of a row: the reason if the point has failed, the progress if it is
-/// running, or the results other than `shown` if it has completed.
-std::string remark_of(const Row& row, const std::string& shown) {
-  if (row.status == nullptr) return printable(row.error);
-  const RunRecord& record = row.status->facts.record;
-  if (row.status->state == RunState::kCompleted || !row.result_of.empty()) {
-    Json rest = row.result;
-    if (rest.is_object()) rest.erase(shown);
-    std::string text = rest.is_object() ? result_text(json_read::dump(rest)) : "";
-    if (record.attempt_reason == EndReason::kStoppedEarly)
-      text = printable(record.end_message) + (text.empty() ? "" : "; ") + text;
-    if (row.result_of.empty()) return text;
-    return text + (text.empty() ? "" : "; ") + "from an earlier run";
-  }
-  if (is_inactive(row.status->state))
-    return record.first_failed ? printable(describe(*record.first_failed))
-                               : printable(row.status->detail);
-  return record.progress ? progress_text(*record.progress) : printable(row.status->detail);
-}
-
-Json json_of(const IndexEntry& run, const SweepRecord& sweep, const Row& row,
-             const std::filesystem::path& path) {
-  Json json;
-  json["point"] = row.number;
-  json["run"] = fmt::format("{}/{}", run.id, row.number);
-  Json values = Json::object();
-  for (std::size_t i = 0; i < sweep.keys.size(); ++i) {
-    if (row.point->values[i])
-      values[sweep.keys[i]] = typed_value(sweep.keys[i], *row.point->values[i]);
-  }
-  json["values"] = std::move(values);
-  json["state"] = row.status != nullptr ? word(row.status->state) : "unknown";
-  json["last_known"] = row.status != nullptr && row.status->is_last_known;
-  json["job"] = row.status != nullptr && !row.status->job.id.empty() ? Json(row.status->job.id)
-                                                                     : Json(nullptr);
-  json["result"] = row.result;
-  json["result_of"] = row.result.is_null()
-                          ? Json(nullptr)
-                          : Json((row.result_of.empty() ? path : row.result_of).string());
-  json["detail"] = row.status != nullptr ? row.status->detail : row.error;
-  json["path"] = path.string();
-  return json;
-}
-
-void sort_rows(std::vector<Row>& rows, bool is_ascending) {
-  std::stable_sort(rows.begin(), rows.end(), [&](const Row& a, const Row& b) {
-    // Rows without a value go last.
-    if (!a.key || !b.key) return a.key.has_value() && !b.key.has_value();
-    return is_ascending ? *a.key < *b.key : *a.key > *b.key;
-  });
-}
-
-using States = std::vector<Result<RunStatus>>;
-
-/// Returns a row for each point, in the sweep's order. runs: the runs of each point, oldest first.
-std::vector<Row> rows_of(const SweepRecord& sweep, const States& states,
-                         const std::vector<std::vector<std::filesystem::path>>& runs) {
-  std::vector<Row> rows;
-  for (std::size_t i = 0; i < states.size(); ++i) {
-    Row row;
-    row.number = i;
-    row.point = &sweep.points[i];
-    if (states[i]) {
-      row.status = &*states[i];
-      row.result = result_of(*states[i]);
-      take_earlier_result(row, runs[i]);
-    } else {
-      row.error = states[i].error().message;
-    }
-    rows.push_back(std::move(row));
-  }
-  return rows;
-}
-
-/// Returns the reason why the state of a point is only the last known one; empty if all are
-/// current.
-std::string reason_unreachable(const States& states) {
-  std::string reason;
-  for (const auto& state : states) {
-    if (state && is_unreachable(*state)) reason = state->facts.unreachable;
-  }
-  return reason;
-}
-
-/// Returns the cells of the table. by: the name of the value by which the rows are sorted.
-std::vector<std::vector<std::string>> cells_of(const SweepRecord& sweep,
-                                               const std::vector<Row>& rows,
-                                               const std::string& by) {
-  const bool is_of_points =
-      by == "point" || std::find(sweep.keys.begin(), sweep.keys.end(), by) != sweep.keys.end();
+Text table_text(const SweepTable& sweep) {
+  const bool has_compared = !sweep.compared.empty();
   std::vector<std::string> titles{"POINT"};
-  for (const std::string& key : sweep.keys) titles.push_back(key);
+  titles.insert(titles.end(), sweep.keys.begin(), sweep.keys.end());
   titles.emplace_back("STATE");
-  if (!is_of_points) titles.push_back(by);
+  if (has_compared) titles.push_back(sweep.compared);
   titles.emplace_back("");
   std::vector<std::vector<std::string>> text{titles};
-  for (const Row& row : rows) {
+  for (const SweepTableRow& row : sweep.rows) {
     std::vector<std::string> cells{std::to_string(row.number)};
-    for (const auto& value : row.point->values) cells.push_back(printable(value.value_or("")));
-    cells.push_back(state_of(row));
-    if (!is_of_points) cells.push_back(row.key ? fmt::format("{:.6g}", *row.key) : "");
-    cells.push_back(remark_of(row, by));
+    cells.insert(cells.end(), row.values.begin(), row.values.end());
+    cells.push_back(row.state);
+    if (has_compared) cells.push_back(row.compared);
+    cells.push_back(row.remark);
     text.push_back(std::move(cells));
   }
-  return text;
+  return table(text);
 }
 
-/// Prints the numbers of points in each state, and the next step for the user.
-void print_summary(const Cli& cli, const IndexEntry& run, const States& states) {
-  const RunStatus sum = sum_up_points(states);
-  print_note(cli, fmt::format("{}: {}", run.id, sum.detail));
+/// Prints the table, the numbers of points in each state, and the next step for the user.
+void print_table(const Cli& cli, const IndexEntry& run, const SweepTable& sweep) {
+  print(cli, table_text(sweep));
+  if (sweep.hidden > 0) print_note(cli, fmt::format("{} more points are not shown", sweep.hidden));
+  if (sweep.lacks_results) {
+    print_note(
+        cli,
+        "no point has reported a result. The program of rank 0 reports one by writing a JSON "
+        "object to the file that the variable DLRUN_PROGRESS names: {\"step\": 100, \"loss\": "
+        "0.3} while it runs, {\"final\": true, \"loss\": 0.2} at its end");
+  }
+  print_note(cli, fmt::format("{}: {}", run.id, sweep.sum.detail));
   if (const auto owner = foreign_owner(run.path))
     print_note(cli, fmt::format("{}: {}", run.id, describe(*owner)));
-  else if (sum.sweep->not_submitted > 0)
+  else if (sweep.sum.sweep->not_submitted > 0)
     print_note(
         cli, fmt::format("`dlrun resubmit {}` submits the points that were not submitted", run.id));
 }
 
-/// Returns true if points have started and none has reported a result.
-bool lacks_results(const std::vector<Row>& rows) {
-  const auto has_begun = [](const Row& row) {
-    return row.status != nullptr && row.status->facts.record.has_events;
-  };
-  return std::all_of(rows.begin(), rows.end(),
-                     [](const Row& row) { return row.result.is_null(); }) &&
-         std::any_of(rows.begin(), rows.end(), has_begun);
-}
-
-/// Prints how a program reports a result.
-void print_how_to_report(const Cli& cli) {
-  print_note(cli,
-             "no point has reported a result. The program of rank 0 reports one by writing a JSON "
-             "object to the file that the variable DLRUN_PROGRESS names: {\"step\": 100, \"loss\": "
-             "0.3} while it runs, {\"final\": true, \"loss\": 0.2} at its end");
-}
-
 Result<int> tabulate(Cli& cli, const SweepOptions& options) {
   DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
-  if (!is_sweep(run.path))
-    return fail(Errc::kUsage, "{0}: is not a sweep; use `dlrun status {0}`", run.id);
-  DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));
-  std::vector<std::filesystem::path> paths;
-  std::vector<std::vector<std::filesystem::path>> runs;
-  for (const auto& point : sweep.points) {
-    runs.push_back(runs_of_point(point_path(run.path, point)));
-    paths.push_back(runs.back().back());
-  }
-  const auto states = RunInspector(cli.env, known_servers(cli)).inspect_all(paths);
-
-  std::vector<Row> rows = rows_of(sweep, states, runs);
-  const std::string by = options.sort.empty() ? judged_by(rows) : options.sort;
-  for (Row& row : rows) row.key = number_of(row, sweep, by);
-  if (!options.sort.empty() &&
-      std::none_of(rows.begin(), rows.end(), [](const Row& row) { return row.key.has_value(); })) {
-    return fail(Errc::kUsage, "--sort: no point has a number '{}'", printable(options.sort));
-  }
-  sort_rows(rows,
-            options.ascending || (!options.descending && (by == "point" || is_smaller_better(by))));
-  const std::size_t all = rows.size();
-  const bool is_without_results = lacks_results(rows);
-  if (options.limit && rows.size() > *options.limit) rows.resize(*options.limit);
-
-  if (options.json) {
-    Json json = Json::array();
-    for (const Row& row : rows) json.push_back(json_of(run, sweep, row, paths[row.number]));
-    print_json(json);
+  DLRUN_TRY_ASSIGN(const auto sweep, sweep_table(cli.env, known_servers(cli), run, options.table));
+  if (options.table.wants_json) {
+    print_json(sweep.json);
   } else {
-    print(cli, table(cells_of(sweep, rows, by)));
-    if (rows.size() < all)
-      print_note(cli, fmt::format("{} more points are not shown", all - rows.size()));
-    if (is_without_results) print_how_to_report(cli);
-    print_summary(cli, run, states);
+    print_table(cli, run, sweep);
   }
-  const std::string unreachable = reason_unreachable(states);
-  if (unreachable.empty()) return kExitOk;
-  print_error(cli, fmt::format("states with '?' are the last known ones: {}", unreachable));
+  if (sweep.unreachable.empty()) return kExitOk;
+  print_error(cli, fmt::format("states with '?' are the last known ones: {}", sweep.unreachable));
   return kExitUnavailable;
 }
 
@@ -276,20 +75,19 @@ void add_sweep(CLI::App& root, Action& action) {
   Subcommand command(root, "sweep", "List the points of a sweep and their results, best first");
   command.option("RUN", options->run, kRunHelp).required();
   command
-      .option("--sort", options->sort,
+      .option("--sort", options->table.sort,
               "Result (test_accuracy, loss, ...) or swept key to sort by; point sorts by the "
               "number of the point")
       .type_name("NAME");
-  command.flag("--ascending", options->ascending,
+  command.flag("--ascending", options->table.ascending,
                "List the smallest value first (the default for losses, errors, times and point)");
-  command.flag("--descending", options->descending,
+  command.flag("--descending", options->table.descending,
                "List the largest value first (the default for all other results and keys)");
-  command.option("-n,--limit", options->limit, "Number of points to list (default: all)")
+  command.option("-n,--limit", options->table.limit, "Number of points to list (default: all)")
       .type_name("N")
       .non_negative();
-  command.flag("--json", options->json, "Print a JSON array");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return tabulate(cli, *options); }; });
+  command.flag("--json", options->table.wants_json, "Print a JSON array");
+  command.calls(tabulate, options, action);
 }
 
 }  // namespace dlrun

@@ -77,8 +77,7 @@ void add_top(CLI::App& root, Action& action) {
                "Print the state once and exit (the default without a terminal, on a dumb one, and "
                "for a run that has ended)");
   command.flag("--json", options->json, "Print a JSON object");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return show(cli, *options); }; });
+  command.calls(show, options, action);
 }
 
 }  // namespace dlrun

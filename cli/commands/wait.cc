@@ -1,6 +1,5 @@
 // `dlrun wait`: waits until the runs have ended.
 
-#include <algorithm>
 #include <memory>
 
 #include <nlohmann/json.hpp>
@@ -12,7 +11,6 @@
 #include "cli/terminal/print.h"
 #include "common/interrupt.h"
 #include "common/text.h"
-#include "launcher/runs/ownership.h"
 #include "launcher/view/run_text.h"
 #include "launcher/view/status_json.h"
 
@@ -23,17 +21,6 @@ struct WaitOptions {
   std::vector<std::string> runs;
   bool json = false;
 };
-
-/// Fails with kUsage for another user's run that has not ended: dlrun sees only its files, which
-/// may never record the end.
-Result<> refuse_to_wait_for_foreign(const IndexEntry& run) {
-  const auto owner = foreign_owner(run.path);
-  if (!owner || read_events(run.path).value_or(RunRecord{}).ended) return {};
-  return fail(Errc::kUsage,
-              "{}: belongs to user {}, and its files do not say that it has ended; dlrun waits for "
-              "your own runs",
-              printable(run.id), printable(owner->name));
-}
 
 Result<int> wait(Cli& cli, const WaitOptions& options) {
   std::vector<IndexEntry> runs;
@@ -72,8 +59,7 @@ void add_wait(CLI::App& root, Action& action) {
                      "Wait until runs have ended; exit with 0, or with 5 if a run failed");
   command.option("RUN", options->runs, kRunHelp).required();
   command.flag("--json", options->json, "Print a JSON array of the states of the runs");
-  command.on_call(
-      [options, &action] { action = [options](Cli& cli) { return wait(cli, *options); }; });
+  command.calls(wait, options, action);
 }
 
 }  // namespace dlrun

@@ -8,7 +8,8 @@
 namespace dlrun {
 
 RemoteOutput::RemoteOutput(const Cli& cli)
-    : out_(cli.colour_out),
+    : cli_(cli),
+      out_(cli.colour_out),
       err_(cli.colour_err),
       filters_out_(is_output_terminal()),
       filters_err_(is_error_terminal()) {}
@@ -31,6 +32,14 @@ void RemoteOutput::finish() {
   if (filters_err_) write_to(stderr, err_.finish());
   flush(stdout);
   flush(stderr);
+}
+
+bool RemoteOutput::is_reader_left() const {
+  return is_reader_gone();
+}
+
+void RemoteOutput::on_written(const std::filesystem::path& file) {
+  print(cli_, "{}\n", file.string());
 }
 
 }  // namespace dlrun

@@ -7,24 +7,23 @@
 
 #include "cli/cli.h"
 #include "cli/terminal/log_output.h"
+#include "launcher/remote/host_command.h"
 
 namespace dlrun {
 
-class RemoteOutput {
+class RemoteOutput final : public HostOutput {
  public:
   explicit RemoteOutput(const Cli& cli);
-  RemoteOutput(const RemoteOutput&) = delete;
-  RemoteOutput& operator=(const RemoteOutput&) = delete;
-  ~RemoteOutput() { finish(); }
+  ~RemoteOutput() override { RemoteOutput::finish(); }
 
-  /// Print bytes of the host's standard output and standard error. Return false if the stream
-  /// accepts no more.
-  bool out(std::string_view bytes);
-  bool err(std::string_view bytes);
-  /// Prints what is left of incomplete characters.
-  void finish();
+  bool out(std::string_view bytes) override;
+  bool err(std::string_view bytes) override;
+  void finish() override;
+  [[nodiscard]] bool is_reader_left() const override;
+  void on_written(const std::filesystem::path& file) override;
 
  private:
+  const Cli& cli_;
   LogFilter out_, err_;
   bool filters_out_, filters_err_;
 };

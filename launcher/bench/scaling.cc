@@ -254,8 +254,7 @@ Result<MeasuredScaling> measure_scaling(const ScalingRequest& request, const Int
 }
 
 Json scaling_json(const ScalingRequest& request, const MeasuredScaling& measured,
-                  const std::vector<ScalingModel>& models,
-                  const std::vector<ModelledFigure>& modelled) {
+                  const ScalingPrediction& prediction) {
   const auto& figures = measured.figures;
   Json json;
   json["spec"] = request.spec;
@@ -272,11 +271,11 @@ Json scaling_json(const ScalingRequest& request, const MeasuredScaling& measured
   for (const SizeLeftOut& one : measured.left_out)
     missing.push_back({{request.is_local ? "ranks" : "nodes", one.size}, {"reason", one.reason}});
   Json& fits = json["models"] = Json::array();
-  for (const ScalingModel& m : models)
+  for (const ScalingModel& m : prediction.models)
     fits.push_back(
         {{"compute_s", m.compute_s}, {"latency_s", m.latency_s}, {"transfer_s", m.transfer_s}});
   Json& more = json["modelled"] = Json::array();
-  for (const ModelledFigure& f : modelled) {
+  for (const ModelledFigure& f : prediction.modelled) {
     more.push_back({{"ranks", f.ranks},
                     {"samples_per_s_low", f.low},
                     {"samples_per_s_high", f.high},
@@ -284,6 +283,31 @@ Json scaling_json(const ScalingRequest& request, const MeasuredScaling& measured
                     {"efficiency_high", efficiency(figures, f.ranks, f.high)}});
   }
   return json;
+}
+
+Result<> check_scaled_spec(const JobSpec& spec, const std::string& file) {
+  if (spec.sweep.is_given())
+    return fail(Errc::kUsage,
+                "{}: is a sweep; `bench scaling` measures one experiment at several sizes", file);
+  if (spec.resources.ntasks) {
+    return fail(Errc::kUsage,
+                "{}: resources.ntasks gives every size the same number of ranks; set "
+                "resources.tasks_per_node instead",
+                file);
+  }
+  return {};
+}
+
+ScalingPrediction predict_for(const JobSpec& spec, const std::vector<ScalingFigure>& figures) {
+  constexpr std::int64_t kTrainersBatch = 32;  // train.batch if the spec does not set it
+  const bool is_trainer = spec.launch.preset.value_or("trainer") == "trainer";
+  const double batch =
+      is_trainer ? static_cast<double>(spec.train.batch.value_or(kTrainersBatch)) : 1;
+  ScalingPrediction prediction;
+  prediction.models = fit_scaling(figures, batch);
+  prediction.modelled = predict_scaling(figures, prediction.models, batch);
+  if (!is_trainer) prediction.unit = "sample each";
+  return prediction;
 }
 
 }  // namespace dlrun

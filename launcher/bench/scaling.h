@@ -15,6 +15,7 @@
 #include "common/result.h"
 #include "launcher/bench/scaling_model.h"
 #include "launcher/spec/known_servers.h"
+#include "launcher/spec/spec.h"
 
 namespace dlrun {
 
@@ -65,10 +66,24 @@ struct ScalingMessages {
                                                       const Interrupt& interrupt,
                                                       const ScalingMessages& messages);
 
+/// Fails with kUsage unless the spec is one experiment whose number of ranks follows from its
+/// nodes.
+[[nodiscard]] Result<> check_scaled_spec(const JobSpec& spec, const std::string& file);
+
+/// The models of the measured rates, and the rates that they predict for more ranks.
+struct ScalingPrediction {
+  std::vector<ScalingModel> models;
+  std::vector<ModelledFigure> modelled;
+  const char* unit = "step";  ///< what a rank computes in the time of the models
+};
+/// Fits the models to the rates of the experiment. The batch of a program other than the trainer is
+/// unknown; the models then describe one sample of each rank.
+[[nodiscard]] ScalingPrediction predict_for(const JobSpec& spec,
+                                            const std::vector<ScalingFigure>& figures);
+
 /// Returns the JSON of `dlrun bench scaling --json`; cli/OUTPUT.md documents it.
 [[nodiscard]] nlohmann::ordered_json scaling_json(const ScalingRequest& request,
                                                   const MeasuredScaling& measured,
-                                                  const std::vector<ScalingModel>& models,
-                                                  const std::vector<ModelledFigure>& modelled);
+                                                  const ScalingPrediction& prediction);
 
 }  // namespace dlrun

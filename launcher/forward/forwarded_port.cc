@@ -1,5 +1,7 @@
 #include "launcher/forward/forwarded_port.h"
 
+#include <algorithm>
+
 #include "common/text.h"
 
 namespace dlrun {
@@ -31,6 +33,17 @@ Result<ForwardedPort> parse_forwarded_port(std::string_view text) {
                 printable(text));
   }
   return ForwardedPort{*port, local};
+}
+
+Result<std::vector<ForwardedPort>> parse_forwarded_ports(const std::vector<std::string>& texts) {
+  std::vector<ForwardedPort> ports;
+  for (const auto& text : texts) {
+    DLRUN_TRY_ASSIGN(const auto port, parse_forwarded_port(text));
+    if (std::find(ports.begin(), ports.end(), port) != ports.end())
+      return fail(Errc::kUsage, "port {} is given twice", text);
+    ports.push_back(port);
+  }
+  return ports;
 }
 
 }  // namespace dlrun

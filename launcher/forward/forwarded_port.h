@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/result.h"
 
@@ -19,5 +21,8 @@ struct ForwardedPort {
 
 /// Parses the text. Fails with kUsage.
 [[nodiscard]] Result<ForwardedPort> parse_forwarded_port(std::string_view text);
+/// Parses the ports. Fails with kUsage for a wrong port, and for one that is given twice.
+[[nodiscard]] Result<std::vector<ForwardedPort>> parse_forwarded_ports(
+    const std::vector<std::string>& texts);
 
 }  // namespace dlrun

@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "common/blocked_sigpipe.h"
@@ -200,6 +201,23 @@ Result<Forwarded> lend_streams(const std::vector<std::string>& argv, const Env& 
   }
   result.exit_code = child.end(false, result.messages);
   return result;
+}
+
+Result<RunState> state_after_forwarding(const Env& env, const KnownServers& servers,
+                                        const IndexEntry& run, const std::string& node,
+                                        const Forwarded& end) {
+  // Slurm ends the steps of a job shortly before it reports the end of the job.
+  constexpr int kTries = 20;
+  constexpr std::chrono::milliseconds kPause{250};
+  for (int i = 0; i < kTries && end.was_ready; ++i) {
+    if (i > 0) std::this_thread::sleep_for(kPause);
+    const auto status = RunInspector(env, servers).inspect(run.path);
+    if (status && is_over(*status)) return status->state;
+  }
+  const std::string_view messages = trim(end.messages);
+  return fail(Errc::kRefused, "{}: {} on {} (srun ended with code {}){}{}", run.id,
+              end.was_ready ? "the forwarding was ended" : "Slurm started no step", node,
+              end.exit_code, messages.empty() ? "" : ": ", messages);
 }
 
 }  // namespace dlrun

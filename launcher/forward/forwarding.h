@@ -11,6 +11,9 @@
 #include "common/env.h"
 #include "common/result.h"
 #include "launcher/forward/local_listener.h"
+#include "launcher/runs/index.h"
+#include "launcher/runs/status.h"
+#include "launcher/spec/known_servers.h"
 
 namespace dlrun {
 
@@ -50,6 +53,13 @@ struct Forwarded {
 [[nodiscard]] Result<Forwarded> forward_ports(const std::vector<std::string>& argv, const Env& env,
                                               const std::vector<LocalListener>& listeners,
                                               ForwardEvents& events);
+
+/// Returns the state of the run whose end has ended the forwarding. Fails with kRefused and the
+/// messages of the relay if the run has not ended.
+[[nodiscard]] Result<RunState> state_after_forwarding(const Env& env, const KnownServers& servers,
+                                                      const IndexEntry& run,
+                                                      const std::string& node,
+                                                      const Forwarded& end);
 
 /// Starts argv with the standard input and output of this process, and waits for its end. After
 /// SIGINT, SIGTERM or SIGHUP the program has two seconds to end by itself; then it gets SIGTERM.

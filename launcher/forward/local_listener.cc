@@ -119,4 +119,36 @@ Result<LocalListener> listen_in(const SocketFolder& folder, std::uint16_t port) 
   return listener;
 }
 
+Result<Listeners> listen_for(const Env& env, const std::vector<ForwardedPort>& ports,
+                             bool only_sockets,
+                             const std::function<void(const std::string&)>& warn) {
+  Listeners listeners;
+  const bool is_remote = env.has("SSH_CONNECTION");
+  for (const ForwardedPort& port : ports) {
+    if (only_sockets && port.local)
+      return fail(
+          Errc::kUsage,
+          "--socket: {}:{} names a port of this machine, and a unix socket has none; give {}",
+          port.port, *port.local, port.port);
+    if (!only_sockets && (port.local || !is_remote)) {
+      DLRUN_TRY_ASSIGN(auto listener, listen_on_loopback(port));
+      if (is_remote) {
+        warn(
+            fmt::format("every user of this machine can connect to 127.0.0.1:{}; without :{} "
+                        "dlrun uses a socket that only you can open",
+                        listener.local, *port.local));
+      }
+      listeners.all.push_back(std::move(listener));
+      continue;
+    }
+    if (!listeners.folder) {
+      DLRUN_TRY_ASSIGN(auto folder, SocketFolder::make(env));
+      listeners.folder.emplace(std::move(folder));
+    }
+    DLRUN_TRY_ASSIGN(auto listener, listen_in(*listeners.folder, port.port));
+    listeners.all.push_back(std::move(listener));
+  }
+  return listeners;
+}
+
 }  // namespace dlrun

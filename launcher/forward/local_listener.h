@@ -3,8 +3,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/env.h"
 #include "common/files.h"
@@ -42,5 +45,18 @@ class SocketFolder {
 
 /// Listens on a unix socket in the folder, named after the port. Fails with kIo.
 [[nodiscard]] Result<LocalListener> listen_in(const SocketFolder& folder, std::uint16_t port);
+
+/// The listening sockets, and the folder of those that are unix sockets.
+struct Listeners {
+  std::optional<SocketFolder> folder;
+  std::vector<LocalListener> all;
+};
+
+/// Listens for all ports. Users who logged in by ssh have their browser on another machine, and
+/// share this machine with other users. They therefore get unix sockets, except for a port with
+/// LOCAL, for which `warn` gets a warning. only_sockets: every user gets unix sockets.
+[[nodiscard]] Result<Listeners> listen_for(const Env& env, const std::vector<ForwardedPort>& ports,
+                                           bool only_sockets,
+                                           const std::function<void(const std::string&)>& warn);
 
 }  // namespace dlrun

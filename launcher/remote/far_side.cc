@@ -17,6 +17,7 @@
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "launcher/remote/mirror_lock.h"
+#include "launcher/submit/token_claim.h"
 
 namespace dlrun {
 namespace {
@@ -283,6 +284,19 @@ Result<FarRole> serve(std::string_view word, const Env& env, const FarStreams& s
   if (request.mode == RemoteMode::kPipe) return become(request, env);
   if (request.mode == RemoteMode::kMirror) return serve_mirror(request, env, streams);
   return start_command(std::move(request), env, streams, {});
+}
+
+void take_role(const FarRole& role, Context& context) {
+  if (::chdir(role.folder.c_str()) == 0) context.current_dir = role.folder;
+  Env& env = context.env;
+  env.set("PWD", context.current_dir.string());
+  env.unset("DLRUN_HOST");
+  env.unset(kTokenVariable);
+  if (!role.request.token.empty()) env.set(kTokenVariable, role.request.token);
+  env.unset(kGitStateVariable);
+  if (!role.git_state.empty()) env.set(kGitStateVariable, role.git_state.string());
+  context.argv = role.request.argv;
+  context.argv.insert(context.argv.begin(), "dlrun");
 }
 
 }  // namespace dlrun

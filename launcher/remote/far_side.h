@@ -9,6 +9,7 @@
 #include "common/files.h"
 #include "common/result.h"
 #include "launcher/remote/request.h"
+#include "launcher/submit/context.h"
 
 namespace dlrun {
 
@@ -36,6 +37,9 @@ struct FarRole {
 /// fork.
 [[nodiscard]] Result<FarRole> serve(std::string_view word, const Env& env,
                                     const FarStreams& streams);
+
+/// Gives this process the folder, the variables and the arguments of the role's command.
+void take_role(const FarRole& role, Context& context);
 
 /// Returns a root with ~ and $NAME replaced as the host's environment has them. Fails with kInvalid
 /// and names the variable that is not set.

@@ -3,10 +3,15 @@
 #include <algorithm>
 #include <chrono>
 
+#include <nlohmann/json.hpp>
+
 #include "common/files.h"
+#include "common/json_read.h"
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "launcher/remote/code_sync.h"
+#include "launcher/remote/host_command.h"
+#include "launcher/view/exit_code.h"
 
 namespace dlrun {
 namespace {
@@ -76,6 +81,19 @@ Result<std::string> folder_name_of(const std::string& id) {
     return fail(Errc::kInvalid, "the host calls the run '{}', which is no id of a run",
                 printable(id));
   return point.empty() ? run : run + "-" + point;
+}
+
+Result<RunOnHost> find_on_host(const Context& context, const Ssh& ssh, const std::string& run) {
+  DLRUN_TRY_ASSIGN(const auto answer, ask_host(context, ssh, {"status", run, "--json"}));
+  const auto status = json_read::object_of(answer.out);
+  if (!status && answer.end.exit_code == kExitNotFound)
+    return fail(Errc::kNotFound, "{}: {}", ssh.host().name, trim(answer.err));
+  if (!status) {
+    return fail(Errc::kInvalid, "{}: the host's answer about the run is no JSON object: {}",
+                ssh.host().name, trim(answer.err).substr(0, 1000));
+  }
+  DLRUN_TRY_ASSIGN(auto folder, folder_name_of(json_read::text(*status, "run")));
+  return RunOnHost{json_read::text(*status, "path"), std::move(folder)};
 }
 
 }  // namespace dlrun

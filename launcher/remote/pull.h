@@ -7,6 +7,8 @@
 
 #include "common/env.h"
 #include "common/result.h"
+#include "launcher/remote/ssh.h"
+#include "launcher/submit/context.h"
 
 namespace dlrun {
 
@@ -25,6 +27,16 @@ struct PullRequest {
 /// Copies the files, and returns those that were new or changed, relative to `to`. Fails with kIo
 /// and rsync's message, and with kInvalid if `from` is not absolute.
 [[nodiscard]] Result<std::vector<std::string>> pull(const PullRequest& request, const Env& env);
+
+/// A run on a host.
+struct RunOnHost {
+  std::string path;    ///< the run's folder there
+  std::string folder;  ///< the name of its copy, from folder_name_of()
+};
+/// Asks the host about a run. Fails with kNotFound if the host has no such run, with kInvalid if
+/// its answer is no JSON object, and as ask_host() and folder_name_of() do.
+[[nodiscard]] Result<RunOnHost> find_on_host(const Context& context, const Ssh& ssh,
+                                             const std::string& run);
 
 /// Returns the folder's name for a run's id: the id, and "RUN-3" for a sweep's point "RUN/3". Fails
 /// with kInvalid for an id that dlrun does not make. A hostile host could send such an id.

@@ -8,6 +8,7 @@
 
 #include <regex.h>
 
+#include "common/text.h"
 #include "container/container.h"
 #include "launcher/spec/config_reader.h"
 #include "launcher/spec/key_name.h"
@@ -342,6 +343,13 @@ std::optional<Site> apply_site(SpecBuilder& builder, std::string_view name,
   }
   if (defaults.site) builder.apply_at(file->document, *defaults.site, "", source);
   return site;
+}
+
+Result<Site> require_site(std::string_view name, const std::vector<std::filesystem::path>& dirs) {
+  auto site = find_site(name, dirs);
+  if (site) return std::move(*site);
+  return fail(Errc::kNotFound, "there is no site '{}'; the known sites are {}", printable(name),
+              join(site_names(dirs), " "));
 }
 
 }  // namespace dlrun

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/env.h"
+#include "common/result.h"
 #include "launcher/spec/diagnostic_text.h"
 #include "launcher/spec/rest_server.h"
 #include "launcher/spec/site_profile.h"
@@ -33,6 +34,11 @@ struct Site {
 /// site without facts and with `problems`.
 [[nodiscard]] std::optional<Site> find_site(std::string_view name,
                                             const std::vector<std::filesystem::path>& dirs);
+
+/// Returns the site as find_site() does. Fails with kNotFound and the known names if no folder has
+/// it.
+[[nodiscard]] Result<Site> require_site(std::string_view name,
+                                        const std::vector<std::filesystem::path>& dirs);
 
 /// Reads a site's file from any folder. The site's name is the file's name without .yaml.
 [[nodiscard]] Site read_site_file(std::string source, std::string text);

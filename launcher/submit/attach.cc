@@ -2,13 +2,19 @@
 
 #include <algorithm>
 
+#include "common/files.h"
 #include "common/hostlist.h"
 #include "common/subprocess.h"
 #include "common/text.h"
+#include "common/untrusted_file.h"
 #include "launcher/executors/scrub.h"
 #include "launcher/executors/slurm_parse.h"
+#include "launcher/runs/ownership.h"
+#include "launcher/runs/resolve.h"
 #include "launcher/runs/sweep_record.h"
 #include "launcher/runs/tools.h"
+#include "launcher/submit/experiment.h"
+#include "launcher/submit/session_folder.h"
 
 namespace dlrun {
 namespace {
@@ -69,6 +75,35 @@ std::optional<std::int64_t> cpus_of(const Env& env, const AttachTarget& target) 
 
 }  // namespace
 
+Result<IndexEntry> find_entered_run(const Context& context, const std::string& text,
+                                    std::string_view advice) {
+  DLRUN_TRY_ASSIGN(auto run, find_run(context.env, context.current_dir, text));
+  DLRUN_TRY(require_own(run.id, run.path, "entered"));
+  if (is_sweep(run.path))
+    return fail(Errc::kUsage, "{0}: is a sweep; {1}, such as {0}/0", run.id, advice);
+  return run;
+}
+
+Result<LaunchPlan> plan_of_run(const Context& context, Reporter& reporter,
+                               const std::filesystem::path& run) {
+  constexpr std::size_t kLimit = 2U << 20U;
+  auto resolved = read_untrusted(run / "resolved.yaml", kLimit, Links::kRefuse);
+  if (!resolved && resolved.error().code == Errc::kNotFound) {
+    reporter.note(
+        "the run's script contains no spec: the session gets the plain environment of the node");
+    return LaunchPlan{};
+  }
+  if (!resolved) return tl::unexpected(resolved.error());
+  PlanInputs inputs;
+  inputs.runs_dir = run.parent_path().string();
+  const auto tools = tools_directory(inputs.runs_dir, context.tools);
+  inputs.agent_path = tools / "dlrun-agent";
+  inputs.trainer_path = tools / "dlrun-trainer";
+  DLRUN_TRY_ASSIGN(auto prepared, prepare_again(context, (run / "resolved.yaml").string(),
+                                                std::move(*resolved), inputs));
+  return std::move(prepared.plan);
+}
+
 Result<AttachTarget> job_target(const Env& env, const IndexEntry& run, const RunStatus& status,
                                 const std::string& node) {
   if (status.is_last_known) return fail(Errc::kUnavailable, "{}", status.facts.unreachable);
@@ -107,6 +142,26 @@ Result<ForegroundProcess> start_session(const Env& env, const Interactive& sessi
                                         const std::filesystem::path& folder) {
   return ForegroundProcess::start(session.argv, scrubbed_for_slurm(env, munge_is_available()),
                                   folder, OnSignal::kTermOnly);
+}
+
+Result<ForegroundEnd> run_beside(const Context& context, Reporter& reporter, const IndexEntry& run,
+                                 const RunStatus& status, const LaunchPlan& plan,
+                                 const AttachTarget& target,
+                                 const std::vector<std::string>& command, bool has_terminal) {
+  const auto runs_dir = run.path.parent_path();
+  if (const auto warning = warning_about_place(runs_dir)) reporter.warning(*warning);
+  DLRUN_TRY_ASSIGN(const auto folder, SessionFolder::make(runs_dir));
+  const auto script = folder.path() / "session.sh";
+  const auto session = render_attach(plan, target, command, script.string(), has_terminal);
+  DLRUN_TRY(write_file_atomic(script, with_begun_mark(session.script, folder), 0700));
+  DLRUN_TRY_ASSIGN(auto child,
+                   start_session(context.env, session, attach_folder(run, status, plan.folder)));
+  DLRUN_TRY_ASSIGN(const auto end, child.wait());
+  if (end.first_signal == 0 && !has_begun(folder))
+    return fail(Errc::kRefused,
+                "{}: Slurm started no shell beside the run (srun ended with code {})", run.id,
+                end.exit_code);
+  return end;
 }
 
 }  // namespace dlrun

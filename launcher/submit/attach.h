@@ -1,8 +1,10 @@
 #pragma once
-// Finds the node of a running job on which a shell can start beside the ranks.
+// Finds the node of a running job on which a shell can start beside the ranks, and starts it there.
 
 #include <filesystem>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "common/env.h"
 #include "launcher/executors/foreground.h"
@@ -10,8 +12,19 @@
 #include "launcher/runs/index.h"
 #include "launcher/runs/status.h"
 #include "launcher/submit/context.h"
+#include "launcher/submit/reporter.h"
 
 namespace dlrun {
+
+/// Returns the run that `text` names, for a command that enters its job. Fails with kUsage for
+/// another user's run, and for a sweep. advice: what the user can do with a point of a sweep.
+[[nodiscard]] Result<IndexEntry> find_entered_run(const Context& context, const std::string& text,
+                                                  std::string_view advice = "name one point");
+
+/// Makes the plan of an existing run again. If the run's script contains no spec, reports a note
+/// and returns an empty plan. Fails if the spec can no longer be read or planned.
+[[nodiscard]] Result<LaunchPlan> plan_of_run(const Context& context, Reporter& reporter,
+                                             const std::filesystem::path& run);
 
 /// Returns the job and the node, without the CPUs. node: the node to use; empty: the first one.
 /// Asks Slurm for the job id of an array's task. Fails with kUsage if the run has no running job
@@ -41,5 +54,13 @@ namespace dlrun {
 /// Starts the session on the caller's terminal, in `folder`.
 [[nodiscard]] Result<ForegroundProcess> start_session(const Env& env, const Interactive& session,
                                                       const std::filesystem::path& folder);
+
+/// Runs a shell beside the ranks, or a command if it is not empty, and waits for its end. Fails
+/// with kRefused if Slurm started neither.
+[[nodiscard]] Result<ForegroundEnd> run_beside(const Context& context, Reporter& reporter,
+                                               const IndexEntry& run, const RunStatus& status,
+                                               const LaunchPlan& plan, const AttachTarget& target,
+                                               const std::vector<std::string>& command,
+                                               bool has_terminal);
 
 }  // namespace dlrun

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "launcher/submit/checks.h"
 
 namespace dlrun {
@@ -23,6 +25,9 @@ struct CheckReport {
 [[nodiscard]] Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,
                                                    RunInspector& inspector,
                                                    const SpecOptions& options);
+
+/// Returns the JSON of `dlrun check --json`; cli/OUTPUT.md documents it.
+[[nodiscard]] nlohmann::ordered_json check_json(const CheckReport& report);
 
 /// Asks Slurm whether and when the job would run. Fails with Slurm's message if Slurm would refuse
 /// it.

@@ -1,5 +1,8 @@
 #include "launcher/submit/places.h"
 
+#include <utility>
+#include <vector>
+
 #include "common/text.h"
 #include "launcher/executors/slurm_conf.h"
 #include "launcher/plan/plan.h"
@@ -17,13 +20,20 @@ std::vector<std::filesystem::path> config_folders(const Context& context) {
   return folders;
 }
 
+std::optional<std::string> site_of_cluster(const Context& context, Reporter& reporter,
+                                           const std::string& cluster) {
+  std::vector<Diagnostic> problems;
+  auto matched = match_site(cluster, config_folders(context), problems);
+  reporter.diagnostics(problems);
+  const std::string named = context.env.get_or("DLRUN_SITE", "");
+  return named.empty() ? std::move(matched) : named;
+}
+
 std::string site_here(const Context& context, Reporter& reporter, const std::string& clusters) {
   if (const std::string named = context.env.get_or("DLRUN_SITE", ""); !named.empty()) return named;
-  std::vector<Diagnostic> problems;
-  const auto matched = match_site(clusters.empty() ? slurm_cluster_name(context.env) : clusters,
-                                  config_folders(context), problems);
-  reporter.diagnostics(problems);
-  return matched.value_or("generic");
+  return site_of_cluster(context, reporter,
+                         clusters.empty() ? slurm_cluster_name(context.env) : clusters)
+      .value_or("generic");
 }
 
 Result<std::string> runs_directory_here(const Context& context, Reporter& reporter,

@@ -26,6 +26,11 @@ namespace dlrun {
 [[nodiscard]] std::string site_here(const Context& context, Reporter& reporter,
                                     const std::string& clusters = "");
 
+/// Returns the site of specs without `site` on a cluster: $DLRUN_SITE, else the site that lists the
+/// cluster; nullopt if none does. Reports problems of site files in both cases.
+[[nodiscard]] std::optional<std::string> site_of_cluster(const Context& context, Reporter& reporter,
+                                                         const std::string& cluster);
+
 /// Returns the runs folder of jobs without a spec: the option, else $DLRUN_RUNS, else the folder of
 /// the site that site_here() returns, else ./runs. Fails with kNotFound if the site does not exist.
 [[nodiscard]] Result<std::string> runs_directory_here(const Context& context, Reporter& reporter,

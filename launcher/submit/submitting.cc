@@ -25,6 +25,12 @@ Result<RunDirectory> run_of_job(const Context& context, Reporter& reporter, Job&
 
 }  // namespace
 
+std::vector<std::string> jobs_of(const Submitted& submitted) {
+  std::vector<std::string> jobs;
+  for (const Submission& array : submitted.submissions) jobs.push_back(array.job.id);
+  return jobs;
+}
+
 void write_provenance(Reporter& reporter, Provenance& provenance,
                       const std::filesystem::path& run) {
   const auto written = provenance.write(run);

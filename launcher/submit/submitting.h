@@ -29,6 +29,8 @@ struct Submitted {
   std::optional<Points> points;  ///< set for a sweep
   std::optional<Error> failure;  ///< why the sweep's other arrays were not submitted
 };
+/// Returns the job ids of all submissions: for a sweep, of its arrays.
+[[nodiscard]] std::vector<std::string> jobs_of(const Submitted& submitted);
 
 /// Returns the submission of an earlier call with the claim's token. Returns nullopt if Slurm has
 /// no job of it; claim.run() is then the run in which submit_job() continues, or empty. Submits the

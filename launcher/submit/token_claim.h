@@ -42,6 +42,8 @@ class TokenClaim {
 
 /// The variable with the token. `dlrun --remote` sets it for the command that it starts.
 inline constexpr char kTokenVariable[] = "DLRUN_SUBMISSION_TOKEN";
+/// The variable with the file of git_state_bytes(), which `dlrun --remote` sets for `submit`.
+inline constexpr char kGitStateVariable[] = "DLRUN_GIT_STATE";
 
 /// Takes the token in kTokenVariable. Removes the variable, so that no job inherits it. Returns
 /// nullopt if it is not set. Fails as TokenClaim::take() does.

@@ -13,6 +13,7 @@
 #include "common/untrusted_file.h"
 #include "launcher/executors/backoff.h"
 #include "launcher/runs/log_file.h"
+#include "launcher/runs/ownership.h"
 
 namespace dlrun {
 namespace {
@@ -146,6 +147,15 @@ Result<RunStatus> watch_run(RunInspector& inspector, const IndexEntry& run,
     if (is_over && (!options.print_log || Clock::now() - quiet_since >= kQuiet)) return *status;
     interrupt.sleep(kTick);
   }
+}
+
+Result<> refuse_to_wait_for_foreign(const IndexEntry& run) {
+  const auto owner = foreign_owner(run.path);
+  if (!owner || read_events(run.path).value_or(RunRecord{}).ended) return {};
+  return fail(Errc::kUsage,
+              "{}: belongs to user {}, and its files do not say that it has ended; dlrun waits for "
+              "your own runs",
+              printable(run.id), printable(owner->name));
 }
 
 }  // namespace dlrun

@@ -13,7 +13,6 @@
 
 #include "cli/cli.h"
 #include "cli/command_line.h"
-#include "cli/remote_command.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/state_and_cost.h"
 #include "common/files.h"
@@ -404,18 +403,6 @@ TEST_CASE(
   }
   CHECK(make_app(action, "frobnicate")->get_subcommands(nullptr).size() ==
         all->get_subcommands(nullptr).size());
-}
-
-TEST_CASE("a host gets the command without -H and --log-file") {
-  using Arguments = std::vector<std::string>;
-  CHECK(arguments_for_host({"dlrun", "-H", "far", "submit", "-v", "x.yaml", "--log-file", "l", "--",
-                            "-H", "--log-file"}) ==
-        Arguments{"submit", "-v", "x.yaml", "--", "-H", "--log-file"});
-  CHECK(arguments_for_host({"dlrun", "--host=far", "--log-file=l", "ls", "-Hx"}) ==
-        Arguments{"ls", "-Hx"});
-  CHECK(arguments_for_host({"dlrun", "-vHfar", "ls"}) == Arguments{"-v", "ls"});
-  CHECK(arguments_for_host({"dlrun", "-vH", "far", "ls"}) == Arguments{"-v", "ls"});
-  CHECK(arguments_for_host({"dlrun", "-Hfar", "ls"}) == Arguments{"ls"});
 }
 
 TEST_CASE_FIXTURE(CliFixture, "a host without a file is an error that explains the file") {

@@ -43,6 +43,38 @@ TEST_CASE("a forwarded port is PORT or PORT:LOCAL, and other texts are refused a
   }
 }
 
+TEST_CASE("a port that is given twice is refused") {
+  CHECK(parse_forwarded_ports({"8888", "9999"})->size() == 2);
+  CHECK(parse_forwarded_ports({"8888", "8888:0"}));
+  const auto twice = parse_forwarded_ports({"8888", "9999", "8888"});
+  REQUIRE_FALSE(twice);
+  CHECK(twice.error().code == Errc::kUsage);
+  CHECK(twice.error().message == "port 8888 is given twice");
+}
+
+TEST_CASE("a user who logged in by ssh gets sockets, and a warning for each port with LOCAL") {
+  const TemporaryDirectory folder;
+  Env env;
+  env.set("XDG_RUNTIME_DIR", folder.path().string());
+  std::vector<std::string> warnings;
+  const auto warn = [&](const std::string& text) { warnings.push_back(text); };
+  const std::vector<ForwardedPort> ports{{8888, std::nullopt}, {9999, 0}};
+  const auto here = listen_for(env, {ports[0]}, false, warn);
+  REQUIRE(here);
+  CHECK(here->all.front().path.empty());
+  CHECK_FALSE(here->folder);
+  CHECK(warnings.empty());
+  env.set("SSH_CONNECTION", "10.0.0.1 1 10.0.0.2 22");
+  const auto there = listen_for(env, ports, false, warn);
+  REQUIRE(there);
+  CHECK_FALSE(there->all[0].path.empty());
+  CHECK(there->all[1].path.empty());
+  CHECK(warnings.size() == 1);
+  const auto refused = listen_for(env, ports, true, warn);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::kUsage);
+}
+
 TEST_CASE("a port that another program of this machine has is refused, and a free one is named") {
   const auto first = listen_on_loopback({8888, 0});
   REQUIRE(first);

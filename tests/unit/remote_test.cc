@@ -14,6 +14,7 @@
 #include "common/subprocess.h"
 #include "launcher/remote/code_copy.h"
 #include "launcher/remote/far_side.h"
+#include "launcher/remote/host_call.h"
 #include "launcher/remote/host_file.h"
 #include "launcher/remote/mirror_lock.h"
 #include "launcher/remote/pending.h"
@@ -498,6 +499,33 @@ TEST_CASE("a token keeps its run, and a token is 32 hexadecimal digits") {
     CAPTURE(token);
     CHECK_FALSE(TokenClaim::take(env, token));
   }
+}
+
+TEST_CASE("a host gets the command without -H and --log-file") {
+  using Arguments = std::vector<std::string>;
+  CHECK(arguments_for_host({"dlrun", "-H", "far", "submit", "-v", "x.yaml", "--log-file", "l", "--",
+                            "-H", "--log-file"}) ==
+        Arguments{"submit", "-v", "x.yaml", "--", "-H", "--log-file"});
+  CHECK(arguments_for_host({"dlrun", "--host=far", "--log-file=l", "ls", "-Hx"}) ==
+        Arguments{"ls", "-Hx"});
+  CHECK(arguments_for_host({"dlrun", "-vHfar", "ls"}) == Arguments{"-v", "ls"});
+  CHECK(arguments_for_host({"dlrun", "-vH", "far", "ls"}) == Arguments{"-v", "ls"});
+  CHECK(arguments_for_host({"dlrun", "-Hfar", "ls"}) == Arguments{"ls"});
+}
+
+TEST_CASE("a host writes to its standard output and gets the path of the spec there") {
+  HostCall call;
+  call.arguments = {"render", "-vo", "job.sh", "exp.yaml", "--", "exp.yaml"};
+  call.spec = "exp.yaml";
+  call.output = "job.sh";
+  const std::string there = "sub/exp.yaml";
+  CHECK(adapted_arguments(call, &there) ==
+        std::vector<std::string>{"render", "-vo", "-", "sub/exp.yaml", "--", "exp.yaml"});
+  call.arguments = {"render", "--output=job.sh", "exp.yaml"};
+  CHECK(adapted_arguments(call, nullptr) ==
+        std::vector<std::string>{"render", "--output=-", "exp.yaml"});
+  call.output.clear();
+  CHECK(adapted_arguments(call, nullptr) == call.arguments);
 }
 
 }  // namespace dlrun

@@ -9,20 +9,18 @@
 #include <future>
 #include <optional>
 
-#include "cli/remote_command.h"
-#include "cli/terminal/print.h"
-#include "cli/terminal/remote_output.h"
 #include "common/files.h"
 #include "common/text.h"
 #include "launcher/remote/bootstrap.h"
+#include "launcher/remote/host_command.h"
 #include "launcher/remote/pending.h"
 #include "launcher/runs/provenance.h"
+#include "launcher/view/exit_code.h"
 
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kLargestSpec = 1U << 20U, kLargestAnswer = 16U << 20U;
-constexpr std::size_t kLargestPatch = 4U << 20U;
+constexpr std::size_t kLargestSpecInput = 1U << 20U, kLargestPatch = 4U << 20U;
 /// The pauses before further attempts, 40 s in all.
 constexpr std::array<std::chrono::milliseconds, 5> kPauses{
     std::chrono::milliseconds(200), std::chrono::milliseconds(1000),
@@ -30,9 +28,7 @@ constexpr std::array<std::chrono::milliseconds, 5> kPauses{
     std::chrono::milliseconds(27000)};
 
 /// The answer of the host to one attempt.
-struct Answer {
-  RemoteEnd end;
-  std::string out, err;
+struct Answer : HostAnswer {
   /// The record to delete after the answer was printed; nullopt: it stays, for the next call.
   std::optional<PendingSubmission> pending{};
 };
@@ -47,22 +43,21 @@ Result<std::string> read_spec_input() {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return fail(Errc::kIo, "standard input: {}", errno_text(errno));
     text.append(buffer.data(), static_cast<std::size_t>(got));
-    if (text.size() > kLargestSpec)
-      return fail(Errc::kInvalid, "standard input: a spec has at most {} bytes", kLargestSpec);
+    if (text.size() > kLargestSpecInput)
+      return fail(Errc::kInvalid, "standard input: a spec has at most {} bytes", kLargestSpecInput);
   }
 }
 
 /// Returns a text that is equal for two submissions if they have the same folder, arguments
-/// (without
-/// --watch) and spec.
-std::string identity_of(const Cli& cli, const HostCall& call, const std::string& input) {
-  std::string text = cli.current_dir.string() + '\0';
+/// (without --watch) and spec.
+std::string identity_of(const Context& context, const HostCall& call, const std::string& input) {
+  std::string text = context.current_dir.string() + '\0';
   for (const std::string& word : call.arguments) {
     if (word != "--watch") text += word + '\0';
   }
   const auto spec = call.spec.empty() || call.spec == "-"
                         ? Result<std::string>(input)
-                        : read_file(cli.current_dir / call.spec, kLargestSpec);
+                        : read_file(context.current_dir / call.spec, kLargestSpecInput);
   return text + '\0' + spec.value_or("");
 }
 
@@ -79,15 +74,15 @@ std::string git_state_to_send(const std::filesystem::path& top, const Env& env) 
 /// One submission, and the data that its attempts share.
 class HostSubmission {
  public:
-  HostSubmission(const Cli& cli, const Ssh& ssh, const HostCall& call, RemoteRequest request,
-                 const CodeCopy* code, std::string input)
-      : cli_(cli),
+  HostSubmission(const HostCaller& caller, const Ssh& ssh, const HostCall& call,
+                 RemoteRequest request, const CodeCopy* code, std::string input)
+      : caller_(caller),
         ssh_(ssh),
         call_(call),
         request_(std::move(request)),
         code_(code),
         input_(std::move(input)),
-        program_(program_there(cli, ssh.host())) {
+        program_(program_there(caller.context, ssh.host())) {
     std::erase(request_.argv, "--watch");
     if (code_ == nullptr) return;
     // git inspects the code while rsync copies it.
@@ -97,14 +92,16 @@ class HostSubmission {
   /// Makes attempts until the host answers. Fails with kUnavailable if all of them fail. Makes only
   /// one if the connection fails before the token was sent.
   Result<Answer> ask(const Interrupt& interrupt) {
-    DLRUN_TRY_ASSIGN(auto pending, PendingSubmission::find_or_make(cli_.env, ssh_.host().name,
-                                                                   identity_of(cli_, call_, input_),
-                                                                   join(call_.arguments, " ")));
+    DLRUN_TRY_ASSIGN(auto pending,
+                     PendingSubmission::find_or_make(caller_.context.env, ssh_.host().name,
+                                                     identity_of(caller_.context, call_, input_),
+                                                     join(call_.arguments, " ")));
     request_.token = pending.token();
     if (pending.is_repeated())
-      print_note(cli_, fmt::format("an earlier call of this command got no answer from {}; dlrun "
-                                   "continues that submission",
-                                   ssh_.host().name));
+      caller_.reporter.note(
+          fmt::format("an earlier call of this command got no answer from {}; "
+                      "dlrun continues that submission",
+                      ssh_.host().name));
     bool is_sent = pending.is_repeated();
     for (std::size_t attempt = 0;; ++attempt) {
       auto answer = call_once(interrupt, is_sent);
@@ -143,10 +140,11 @@ class HostSubmission {
     request_.nonce = random_hex(16);
     request_.has_input = call_.spec == "-";
     if (code_ == nullptr) is_sent = true;
-    DLRUN_TRY_ASSIGN(auto process, code_ == nullptr
-                                       ? start_on_host(ssh_, program_, request_)
-                                       : copy_under_lock(ssh_, program_, *code_,
-                                                         cli_.bin_dir / "dlrun", interrupt));
+    DLRUN_TRY_ASSIGN(auto process,
+                     code_ == nullptr
+                         ? start_on_host(ssh_, program_, request_)
+                         : copy_under_lock(ssh_, program_, *code_,
+                                           caller_.context.bin_dir / "dlrun", interrupt));
     if (code_ != nullptr) {
       is_sent = true;
       if (git_state_.valid()) request_.git_state = git_state_.get();
@@ -157,13 +155,8 @@ class HostSubmission {
       process.send(Frame{Frame::Kind::kInputEnd, ""});
     }
     Answer answer;
-    const auto into = [](std::string& text) {
-      return [&text](std::string_view bytes) {
-        text += bytes;
-        return text.size() <= kLargestAnswer;
-      };
-    };
-    DLRUN_TRY_ASSIGN(answer.end, process.finish(into(answer.out), into(answer.err), interrupt));
+    DLRUN_TRY_ASSIGN(answer.end,
+                     process.finish(into_answer(answer.out), into_answer(answer.err), interrupt));
     if (!answer.end.has_begun && answer.end.exit_code != kSshFailed) {
       is_sent = was_sent;
       DLRUN_TRY(check_end(call_, ssh_, answer.end));
@@ -180,7 +173,7 @@ class HostSubmission {
         reason.empty() ? "" : reason + "\n", ssh_.host().name);
   }
 
-  const Cli& cli_;
+  const HostCaller& caller_;
   const Ssh& ssh_;
   const HostCall& call_;
   RemoteRequest request_;
@@ -191,18 +184,18 @@ class HostSubmission {
 
 }  // namespace
 
-Result<int> submit_on_host(const Cli& cli, const Ssh& ssh, const HostCall& call,
+Result<int> submit_on_host(const HostCaller& caller, const Ssh& ssh, const HostCall& call,
                            RemoteRequest request, const CodeCopy* code) {
   std::string input;
   if (call.spec == "-") {
     DLRUN_TRY_ASSIGN(input, read_spec_input());
   }
-  HostSubmission submission(cli, ssh, call, std::move(request), code, std::move(input));
+  HostSubmission submission(caller, ssh, call, std::move(request), code, std::move(input));
   std::optional<PendingSubmission> answered;
   {
     const Interrupt interrupt;
     DLRUN_TRY_ASSIGN(auto answer, submission.ask(interrupt));
-    RemoteOutput output(cli);
+    HostOutput& output = caller.output;
     const bool watches = call.watches && answer.end.exit_code == kExitOk;
     output.err(answer.err);
     if (!watches || interrupt.requested()) {
@@ -212,9 +205,10 @@ Result<int> submit_on_host(const Cli& cli, const Ssh& ssh, const HostCall& call,
       if (answer.pending) answer.pending->settle();
       return watches ? int{kExitInterrupted} : answer.end.exit_code;
     }
+    output.finish();
     answered = std::move(answer.pending);
   }
-  return run_request(cli, ssh, call, submission.watching(), [&answered] {
+  return run_request(caller, ssh, call, submission.watching(), [&answered] {
     if (answered) answered->settle();
   });
 }

@@ -1,0 +1,60 @@
+#include "cli/remote.h"
+
+#include <unistd.h>
+
+#include "cli/terminal/print.h"
+#include "cli/terminal/remote_output.h"
+#include "cli/terminal/terminal_reporter.h"
+#include "launcher/remote/far_side.h"
+
+namespace dlrun {
+namespace {
+
+bool can_ask() {
+  return is_error_terminal() || is_input_terminal();
+}
+
+int print_reason(const Cli& cli, const Error& error) {
+  print_error(cli, error.message);
+  return exit_code_of(error.code);
+}
+
+}  // namespace
+
+Result<Ssh> ssh_of(const Cli& cli, const std::string& host) {
+  return ssh_of(cli, host, can_ask());
+}
+
+Result<std::optional<int>> run_on_host(const Cli& cli, const HostCall& call) {
+  TerminalReporter reporter(cli);
+  RemoteOutput output(cli);
+  return run_on_host(
+      {cli,
+       reporter,
+       output,
+       {cli.colour_out, cli.colour_err, is_output_terminal() && is_input_terminal(), can_ask()}},
+      call);
+}
+
+int run_remote_side(Cli& cli, std::string_view word) {
+  const auto role = serve(word, cli.env, {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO});
+  if (!role) return print_reason(cli, role.error());
+  if (role->exit_code) return *role->exit_code;
+  take_role(*role, cli);
+  if (role->request.mode != RemoteMode::kTerminal) {
+    cli.colour_out = role->request.colour_out;
+    cli.colour_err = role->request.colour_err;
+  }
+  std::vector<const char*> argv;
+  for (const std::string& one : cli.argv) argv.push_back(one.c_str());
+  return run_cli(cli, static_cast<int>(argv.size()), argv.data());
+}
+
+int run_rsync_shell(const Cli& cli, const std::string& name, std::vector<std::string> argv) {
+  RemoteOutput output(cli);
+  const auto code = run_as_rsync_shell(cli, output, name, std::move(argv));
+  output.finish();
+  return code ? *code : print_reason(cli, code.error());
+}
+
+}  // namespace dlrun

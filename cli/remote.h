@@ -1,0 +1,30 @@
+#pragma once
+// Calls of dlrun on another machine (launcher/remote): the caller's side, and the host's side.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/cli.h"
+#include "launcher/remote/host_command.h"
+
+namespace dlrun {
+
+/// Returns the ssh for a host, which asks on the terminal if there is one.
+[[nodiscard]] Result<Ssh> ssh_of(const Cli& cli, const std::string& host);
+
+/// Runs the command on the host, prints its output and returns its exit code. Returns nullopt if
+/// the host is this machine.
+[[nodiscard]] Result<std::optional<int>> run_on_host(const Cli& cli, const HostCall& call);
+
+/// `dlrun --remote WORD`, which the caller's dlrun starts over ssh on a host: serves the request in
+/// the word and returns the exit code of its command.
+[[nodiscard]] int run_remote_side(Cli& cli, std::string_view word);
+
+/// `dlrun --rsync-shell NAME PLACE ARGV...`, which rsync calls as its remote shell: runs argv on
+/// the host NAME and returns its exit code.
+[[nodiscard]] int run_rsync_shell(const Cli& cli, const std::string& name,
+                                  std::vector<std::string> argv);
+
+}  // namespace dlrun

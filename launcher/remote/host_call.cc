@@ -1,0 +1,86 @@
+#include "launcher/remote/host_call.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace dlrun {
+namespace {
+
+constexpr std::array<std::string_view, 3> kWithTerminal{"interactive", "attach", "top"};
+constexpr std::array<std::string_view, 3> kWithOwnCodes{"interactive", "attach", "run"};
+
+template <std::size_t N>
+bool is_one_of(const std::array<std::string_view, N>& commands, std::string_view command) {
+  return std::find(commands.begin(), commands.end(), command) != commands.end();
+}
+
+/// Returns the position of a short option that takes a value in an argument such as -o, -oFILE or
+/// -vo; npos if the argument does not have it. Only -v can precede it.
+std::size_t position_of(char option, std::string_view argument) {
+  if (!argument.starts_with('-')) return std::string_view::npos;
+  const auto at = argument.find_first_not_of('v', 1);
+  return at < argument.size() && argument[at] == option ? at : std::string_view::npos;
+}
+
+}  // namespace
+
+bool takes_terminal(const HostCall& call) {
+  return is_one_of(kWithTerminal, call.command);
+}
+
+bool reads_input(const HostCall& call) {
+  return call.spec == "-" || (takes_terminal(call) && call.command != "top");
+}
+
+bool has_own_codes(const HostCall& call) {
+  return is_one_of(kWithOwnCodes, call.command);
+}
+
+std::vector<std::string> adapted_arguments(const HostCall& call, const std::string* spec_there) {
+  std::vector<std::string> arguments = call.arguments;
+  for (std::size_t at = 0; at < arguments.size() && arguments[at] != "--"; ++at) {
+    std::string& argument = arguments[at];
+    const auto output = position_of('o', argument);
+    const bool is_next = argument == "--output" ||
+                         (output != std::string_view::npos && output + 1 == argument.size());
+    if (!call.output.empty() && is_next) {
+      if (at + 1 < arguments.size()) arguments[++at] = "-";
+    } else if (!call.output.empty() && argument.starts_with("--output=")) {
+      argument = "--output=-";
+    } else if (!call.output.empty() && output != std::string_view::npos) {
+      argument = argument.substr(0, output + 1) + "-";
+    } else if (spec_there != nullptr && at > 0 && argument == call.spec) {
+      argument = *spec_there;
+    }
+  }
+  return arguments;
+}
+
+std::vector<std::string> arguments_for_host(const std::vector<std::string>& argv) {
+  std::vector<std::string> arguments;
+  bool is_after_command = false, is_after_dashes = false;
+  for (std::size_t at = 1; at < argv.size(); ++at) {
+    const std::string& argument = argv[at];
+    const auto host = is_after_command ? std::string_view::npos : position_of('H', argument);
+    const bool is_host_name = !is_after_command && argument == "--host";
+    if (!is_after_dashes && (is_host_name || argument == "--log-file")) {
+      ++at;
+      continue;
+    }
+    if (!is_after_dashes && (argument.starts_with("--log-file=") ||
+                             (!is_after_command && argument.starts_with("--host="))))
+      continue;
+    if (host != std::string_view::npos) {
+      if (host > 1) arguments.push_back(argument.substr(0, host));  // the -v before H
+      if (host + 1 == argument.size()) ++at;
+      continue;
+    }
+    is_after_command = is_after_command || !argument.starts_with('-');
+    is_after_dashes = is_after_dashes || argument == "--";
+    arguments.push_back(argument);
+  }
+  return arguments;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,36 @@
+#pragma once
+// The command line that a host runs for `dlrun -H NAME COMMAND`. Pure functions.
+
+#include <string>
+#include <vector>
+
+namespace dlrun {
+
+/// A parsed command line that a host runs.
+struct HostCall {
+  std::string host, command;
+  std::vector<std::string> arguments;  ///< the command's name and all arguments for the host
+  std::string spec;                    ///< the spec's file; empty: the command takes none
+  std::string output;                  ///< -o: the file to write on this machine; empty: none
+  bool takes_code = false;             ///< the command works on the code around the spec
+  bool submits = false;                ///< the command queues a job
+  bool watches = false;                ///< --watch
+};
+
+/// Returns the arguments for the host. Leaves out -H, and --log-file, because the log's file is on
+/// this machine.
+[[nodiscard]] std::vector<std::string> arguments_for_host(const std::vector<std::string>& argv);
+
+/// Returns the call's arguments with `-` for the file that the command writes. spec_there: the
+/// spec's path on the host, which replaces the spec; nullptr leaves the spec as it is.
+[[nodiscard]] std::vector<std::string> adapted_arguments(const HostCall& call,
+                                                         const std::string* spec_there);
+
+/// Returns true if the command takes over the terminal if dlrun has one.
+[[nodiscard]] bool takes_terminal(const HostCall& call);
+/// Returns true if the command reads standard input, which cannot be read twice.
+[[nodiscard]] bool reads_input(const HostCall& call);
+/// Returns true if the command exits with the code of the user's own program, which may be 255.
+[[nodiscard]] bool has_own_codes(const HostCall& call);
+
+}  // namespace dlrun

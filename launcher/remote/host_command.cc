@@ -1,0 +1,218 @@
+#include "launcher/remote/host_command.h"
+
+#include <utility>
+
+#include "common/files.h"
+#include "common/interrupt.h"
+#include "common/text.h"
+#include "launcher/remote/bootstrap.h"
+#include "launcher/submit/places.h"
+#include "launcher/view/exit_code.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kLargestOutput = 256U << 20U, kLargestAnswer = 16U << 20U;
+
+/// Returns true if the command takes over the caller's terminal.
+bool uses_terminal(const HostCaller& caller, const HostCall& call) {
+  return takes_terminal(call) && caller.streams.has_terminal;
+}
+
+/// Returns the request of a command that starts in the copy of the code, or of the current folder
+/// if the command takes no code.
+RemoteRequest request_of(const HostCaller& caller, const HostCall& call, const HostFile& host,
+                         const CodeCopy* code) {
+  RemoteRequest request;
+  request.nonce = random_hex(16);
+  request.root = host.root;
+  request.colour_out = caller.streams.colour_out;
+  request.colour_err = caller.streams.colour_err;
+  request.has_input = reads_input(call);
+  request.argv = adapted_arguments(call, code != nullptr ? &code->spec : nullptr);
+  if (code != nullptr) {
+    request.mirror = code->tree.mirror;
+    request.subfolder = code->subfolder;
+    return request;
+  }
+  if (host.sync_from == CodeSource::kNone) return request;
+  const auto& folder = caller.context.current_dir;
+  if (const auto tree = find_tree(folder)) {
+    request.mirror = tree->mirror;
+    request.subfolder = folder.lexically_relative(tree->top).string();
+  }
+  return request;
+}
+
+}  // namespace
+
+Result<Ssh> ssh_of(const Context& context, const std::string& host, bool can_ask) {
+  DLRUN_TRY_ASSIGN(auto file, read_host(host, config_folders(context)));
+  return Ssh::of_host(std::move(file), context.env, can_ask);
+}
+
+Sink into_answer(std::string& text) {
+  return [&text](std::string_view bytes) {
+    text += bytes;
+    return text.size() <= kLargestAnswer;
+  };
+}
+
+Result<> check_end(const HostCall& call, const Ssh& ssh, const RemoteEnd& end) {
+  const HostFile& host = ssh.host();
+  if (!end.has_begun && end.exit_code == kSshFailed)
+    return fail(Errc::kUnavailable, "{}", connection_text(ssh, end.printed));
+  if (!end.has_begun) {
+    return fail(Errc::kNotFound,
+                "{}: dlrun does not start there as {}: {}\nInstall dlrun on the host and write its "
+                "path into {}, such as dlrun: ~/.local/bin/dlrun",
+                host.name, host.program, trim(end.printed), host.source);
+  }
+  if (end.exit_code != kSshFailed || has_own_codes(call)) return {};
+  if (call.submits) {
+    return fail(Errc::kUnavailable,
+                "{0}: the job is submitted, but the connection was lost while dlrun followed it; "
+                "`dlrun -H {0} logs -f last` follows it again",
+                host.name);
+  }
+  return fail(Errc::kUnavailable,
+              "{}: the connection was lost while `dlrun {}` ran there. Jobs in Slurm are not "
+              "affected; run the same command again",
+              host.name, call.command);
+}
+
+Result<int> run_request(const HostCaller& caller, const Ssh& ssh, const HostCall& call,
+                        const RemoteRequest& request, std::function<void()> on_output) {
+  const Interrupt interrupt;
+  DLRUN_TRY_ASSIGN(auto process,
+                   start_on_host(ssh, program_there(caller.context, ssh.host()), request));
+  if (request.has_input) process.forward_input(RemoteProcess::Input::kFramed);
+  HostOutput& output = caller.output;
+  std::string document;
+  const auto keep = [&](std::string_view bytes) {
+    document += bytes;
+    return document.size() <= kLargestOutput;
+  };
+  bool is_printed = true;
+  const auto show = [&](std::string_view bytes) {
+    is_printed = output.out(bytes);
+    if (on_output) std::exchange(on_output, {})();
+    return is_printed;
+  };
+  const auto show_err = [&](std::string_view bytes) { return output.err(bytes); };
+  DLRUN_TRY_ASSIGN(const auto end, process.finish(call.output.empty() ? Sink(show) : Sink(keep),
+                                                  show_err, interrupt));
+  output.finish();
+  if (end.interrupted != 0) return kExitInterrupted;
+  if (!is_printed && output.is_reader_left()) return kExitReaderLeft;
+  DLRUN_TRY(check_end(call, ssh, end));
+  if (document.size() > kLargestOutput) {
+    return fail(Errc::kInvalid,
+                "{}: the output of `dlrun {}` is larger than {} bytes; nothing was "
+                "written to {}",
+                ssh.host().name, call.command, kLargestOutput, call.output);
+  }
+  if (call.output.empty() || document.empty() || end.exit_code != kExitOk) return end.exit_code;
+  const auto file = caller.context.current_dir / call.output;
+  DLRUN_TRY(write_file_atomic(file, document));
+  output.on_written(file.lexically_normal());
+  return end.exit_code;
+}
+
+namespace {
+
+/// Runs a command on the caller's terminal.
+Result<int> run_with_own_terminal(const Ssh& ssh, const HostCall& call, const std::string& program,
+                                  RemoteRequest request) {
+  DLRUN_TRY_ASSIGN(const int code, run_with_terminal(ssh, program, std::move(request)));
+  RemoteEnd end;
+  end.has_begun = true;
+  end.exit_code = code;
+  DLRUN_TRY(check_end(call, ssh, end));
+  return code;
+}
+
+/// Runs the command on the host, which has dlrun.
+Result<int> run_there(const HostCaller& caller, const Ssh& ssh, const HostCall& call) {
+  const Context& context = caller.context;
+  const HostFile& host = ssh.host();
+  std::optional<CodeCopy> code;
+  if (call.takes_code && host.sync_from == CodeSource::kGit) {
+    DLRUN_TRY_ASSIGN(code, prepare_code(host, context.current_dir, call.spec, context.env));
+    for (const std::string& name : code->list.skipped) {
+      caller.reporter.warning(
+          fmt::format("{} is a repository inside {} and no submodule, so its files are not copied. "
+                      "Add it to sync.also if the job needs it",
+                      name, code->tree.top.string()));
+    }
+  }
+  RemoteRequest request = request_of(caller, call, host, code ? &*code : nullptr);
+  if (call.submits)
+    return submit_on_host(caller, ssh, call, std::move(request), code ? &*code : nullptr);
+  const std::string program = program_there(context, host);
+  if (code) {
+    const Interrupt interrupt;
+    // The returned process is destroyed at once, which releases the lock. The command needs no
+    // lock, because it queues no job.
+    DLRUN_TRY(copy_under_lock(ssh, program, *code, context.bin_dir / "dlrun", interrupt));
+  }
+  if (uses_terminal(caller, call))
+    return run_with_own_terminal(ssh, call, program, std::move(request));
+  return run_request(caller, ssh, call, request);
+}
+
+}  // namespace
+
+Result<std::optional<int>> run_on_host(const HostCaller& caller, const HostCall& call) {
+  DLRUN_TRY_ASSIGN(const auto ssh, ssh_of(caller.context, call.host, caller.streams.can_ask));
+  if (is_this_machine(ssh)) return std::optional<int>();
+  DLRUN_TRY(ssh.open());
+  // A command with a terminal has no marker that would show that dlrun is missing there, and one
+  // that reads standard input cannot be tried again.
+  DLRUN_TRY(
+      ensure_installed(caller.context, ssh, uses_terminal(caller, call) || reads_input(call)));
+  auto code = run_there(caller, ssh, call);
+  if (!code && code.error().code == Errc::kNotFound) {
+    // Somebody may have deleted the copy of dlrun on the host.
+    DLRUN_TRY_ASSIGN(const bool is_new, ensure_installed(caller.context, ssh, true));
+    if (is_new) code = run_there(caller, ssh, call);
+  }
+  if (!code) return tl::unexpected(std::move(code.error()));
+  return std::optional(*code);
+}
+
+Result<HostAnswer> ask_host(const Context& context, const Ssh& ssh, std::vector<std::string> argv) {
+  RemoteRequest request;
+  request.nonce = random_hex(16);
+  request.argv = std::move(argv);
+  DLRUN_TRY_ASSIGN(auto process, start_on_host(ssh, program_there(context, ssh.host()), request));
+  HostAnswer answer;
+  const Interrupt interrupt;
+  DLRUN_TRY_ASSIGN(answer.end,
+                   process.finish(into_answer(answer.out), into_answer(answer.err), interrupt));
+  if (answer.end.interrupted != 0) return fail(Errc::kInterrupted, "");
+  DLRUN_TRY(check_end({}, ssh, answer.end));
+  return answer;
+}
+
+Result<int> run_as_rsync_shell(const Context& context, HostOutput& output, const std::string& host,
+                               std::vector<std::string> argv) {
+  // rsync owns the terminal.
+  DLRUN_TRY_ASSIGN(const auto ssh, ssh_of(context, host, false));
+  DLRUN_TRY(ssh.open());
+  RemoteRequest request;
+  request.mode = RemoteMode::kPipe;
+  request.nonce = random_hex(16);
+  request.argv = std::move(argv);
+  const Interrupt interrupt;
+  DLRUN_TRY_ASSIGN(auto process, start_on_host(ssh, program_there(context, ssh.host()), request));
+  process.forward_input(RemoteProcess::Input::kRaw);
+  DLRUN_TRY_ASSIGN(
+      const auto end,
+      process.finish([&](std::string_view bytes) { return output.out(bytes); },
+                     [&](std::string_view bytes) { return output.err(bytes); }, interrupt));
+  if (!end.has_begun) return fail(Errc::kUnavailable, "{}", trim(end.printed));
+  return end.exit_code;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,101 @@
+#pragma once
+// Runs a command of dlrun on a host: `dlrun -H NAME COMMAND`.
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/remote/code_copy.h"
+#include "launcher/remote/host_call.h"
+#include "launcher/remote/remote_process.h"
+#include "launcher/remote/ssh.h"
+#include "launcher/submit/context.h"
+#include "launcher/submit/reporter.h"
+
+namespace dlrun {
+
+/// Shows the output of a host. The command line implements it for the terminal.
+class HostOutput {
+ public:
+  HostOutput() = default;
+  HostOutput(const HostOutput&) = delete;
+  HostOutput& operator=(const HostOutput&) = delete;
+  virtual ~HostOutput() = default;
+
+  /// Show bytes of the host's standard output and standard error. Return false if the stream
+  /// accepts no more.
+  virtual bool out(std::string_view bytes) = 0;
+  virtual bool err(std::string_view bytes) = 0;
+  /// Shows what is left of incomplete characters. Called at the end of each command.
+  virtual void finish() = 0;
+  /// Returns true if standard output is a pipe whose reader has gone.
+  [[nodiscard]] virtual bool is_reader_left() const = 0;
+  /// Reports the file to which the host's output was written.
+  virtual void on_written(const std::filesystem::path& file) = 0;
+};
+
+/// The caller's standard streams.
+struct CallerStreams {
+  bool colour_out = false, colour_err = false;
+  bool has_terminal = false;  ///< standard input and standard output are a terminal
+  bool can_ask = false;       ///< a person at the terminal can answer ssh's questions
+};
+
+/// The process that calls a host. The referenced objects must outlive it.
+struct HostCaller {
+  const Context& context;
+  Reporter& reporter;
+  HostOutput& output;
+  CallerStreams streams;
+};
+
+/// Runs the command on the host, shows its output and returns its exit code. Returns nullopt if
+/// the host is this machine; the caller then runs the command.
+[[nodiscard]] Result<std::optional<int>> run_on_host(const HostCaller& caller,
+                                                     const HostCall& call);
+
+/// Submits on the host exactly once, even if the connection is cut. code: nullptr if the command
+/// takes none.
+[[nodiscard]] Result<int> submit_on_host(const HostCaller& caller, const Ssh& ssh,
+                                         const HostCall& call, RemoteRequest request,
+                                         const CodeCopy* code);
+
+/// Runs a request on the host and shows its output, or writes it to call.output. on_output: called
+/// once, after the first output was shown.
+[[nodiscard]] Result<int> run_request(const HostCaller& caller, const Ssh& ssh,
+                                      const HostCall& call, const RemoteRequest& request,
+                                      std::function<void()> on_output = {});
+
+/// The whole answer of a host to a command.
+struct HostAnswer {
+  RemoteEnd end;
+  std::string out, err;
+};
+
+/// Runs a short command on the host and returns its answer. Fails with an empty message after a
+/// signal, and as check_end() does.
+[[nodiscard]] Result<HostAnswer> ask_host(const Context& context, const Ssh& ssh,
+                                          std::vector<std::string> argv);
+
+/// Runs argv on the host, with the standard input of this process, and returns its exit code. rsync
+/// calls dlrun with it as its remote shell. The host's shell sees only one word, and the text that
+/// its start files print is dropped.
+[[nodiscard]] Result<int> run_as_rsync_shell(const Context& context, HostOutput& output,
+                                             const std::string& host,
+                                             std::vector<std::string> argv);
+
+/// Returns a sink that appends to the text, and accepts no more after 16 MiB. The text must outlive
+/// it.
+[[nodiscard]] Sink into_answer(std::string& text);
+
+/// Fails with the reason if the command did not start on the host, or if the connection was lost.
+[[nodiscard]] Result<> check_end(const HostCall& call, const Ssh& ssh, const RemoteEnd& end);
+
+/// Returns the ssh for a host. can_ask: a person at the terminal can answer its questions. Fails as
+/// read_host() and Ssh::of_host() do.
+[[nodiscard]] Result<Ssh> ssh_of(const Context& context, const std::string& host, bool can_ask);
+
+}  // namespace dlrun

@@ -1,0 +1,120 @@
+#include "launcher/report/run_pages.h"
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "common/text.h"
+#include "launcher/report/run_report.h"
+#include "launcher/runs/ownership.h"
+#include "launcher/runs/resolve.h"
+#include "launcher/runs/sweep_record.h"
+#include "launcher/spec/own_parameters.h"
+
+namespace dlrun {
+namespace {
+
+struct Part {
+  IndexEntry run;
+  std::string label, short_label;  ///< see RunReport
+  /// For a point: the names and values of the sweep's own parameters.
+  std::vector<std::pair<std::string, std::string>> parameters;
+};
+
+/// Returns the names and values of the point's own parameters.
+std::vector<std::pair<std::string, std::string>> own_values(const SweepRecord& sweep,
+                                                            const SweepRecord::Point& point) {
+  std::vector<std::pair<std::string, std::string>> values;
+  for (std::size_t i = 0; i < sweep.keys.size(); ++i) {
+    if (is_own_parameter(sweep.keys[i]))
+      values.emplace_back(sweep.keys[i], point.values[i].value_or(""));
+  }
+  return values;
+}
+
+/// Returns the named runs. Returns the points of a sweep instead of the sweep. For a point that was
+/// resubmitted, returns its latest run.
+Result<std::vector<Part>> parts_of(const Env& env, const std::filesystem::path& current_dir,
+                                   const std::vector<std::string>& names) {
+  std::vector<Part> parts;
+  for (const auto& name : names) {
+    DLRUN_TRY_ASSIGN(const auto run, find_run(env, current_dir, name));
+    if (!is_sweep(run.path)) {
+      parts.push_back({run, run.id, "", {}});
+      continue;
+    }
+    DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));
+    for (std::size_t at = 0; at < sweep.points.size(); ++at) {
+      IndexEntry point = run;
+      point.id = fmt::format("{}/{}", run.id, at);
+      point.path = current_run_of(point_path(run.path, sweep.points[at]));
+      const std::string short_label = names.size() == 1 ? std::to_string(at) : point.id;
+      parts.push_back({std::move(point),
+                       fmt::format("{}  {}", short_label, describe(sweep, sweep.points[at])),
+                       short_label, own_values(sweep, sweep.points[at])});
+    }
+  }
+  return parts;
+}
+
+/// Returns the title of a comparison. is_sweep_alone: the user named one sweep.
+std::string title_of(const std::vector<Part>& parts, bool is_sweep_alone) {
+  const std::string& first = parts.front().run.id;
+  if (is_sweep_alone) return "Sweep " + first.substr(0, first.rfind('/'));
+  return fmt::format("{} and {} more", first, parts.size() - 1);
+}
+
+/// Reads the run of a part.
+RunReport report_of(const Part& part, const RunStatus& status) {
+  RunReport report = read_report(part.run, status);
+  report.label = part.label;
+  report.short_label = part.short_label;
+  insert_parameters(report, part.parameters);
+  if (!part.short_label.empty()) set_result_from_progress(report);
+  return report;
+}
+
+std::filesystem::path place_of(const Env& env, const std::filesystem::path& current_dir,
+                               const std::vector<std::string>& names) {
+  if (names.size() == 1) {
+    const auto run = find_run(env, current_dir, names.front());
+    if (run && !foreign_owner(run->path)) return run->path / "report.html";
+  }
+  return current_dir / "report.html";
+}
+
+}  // namespace
+
+Result<RunPage> make_run_page(const Env& env, const KnownServers& servers,
+                              const std::filesystem::path& current_dir,
+                              const std::vector<std::string>& names,
+                              const std::function<void(const std::string&)>& warn) {
+  DLRUN_TRY_ASSIGN(const auto parts, parts_of(env, current_dir, names));
+  std::vector<std::filesystem::path> paths;
+  for (const Part& part : parts) paths.push_back(part.run.path);
+  const auto states = RunInspector(env, servers).inspect_all(paths);
+  RunPage page;
+  std::vector<RunReport> reports;
+  bool has_points = false;
+  for (std::size_t at = 0; at < parts.size(); ++at) {
+    if (!states[at]) {
+      if (parts.size() == 1) return tl::unexpected(states[at].error());
+      warn(fmt::format("{}: {}", parts[at].run.id, states[at].error().message));
+      continue;
+    }
+    page.is_last_known = page.is_last_known || is_unreachable(*states[at]);
+    has_points = has_points || !parts[at].short_label.empty();
+    reports.push_back(report_of(parts[at], *states[at]));
+  }
+  if (reports.empty()) return fail(Errc::kNotFound, "none of these runs can be read");
+
+  if (has_points) sort_best_first(reports);
+  const std::string made = utc_timestamp(std::chrono::system_clock::now());
+  page.html = parts.size() == 1
+                  ? report_page(reports.front(), made)
+                  : comparison_page(reports, title_of(parts, names.size() == 1), made);
+  page.place = place_of(env, current_dir, names);
+  return page;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,33 @@
+#pragma once
+// Makes the page of `dlrun report` about the runs that a user names.
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/env.h"
+#include "common/result.h"
+#include "launcher/spec/known_servers.h"
+
+namespace dlrun {
+
+/// A page about one run, or a comparison of several runs or of a sweep's points.
+struct RunPage {
+  std::string html;
+  bool is_last_known = false;  ///< the controller did not answer about one of the runs
+  /// The file for the page if the user names none. The page of one run or sweep goes into its
+  /// directory, which is private. A comparison of several runs, or a page about another user's run,
+  /// goes into the current directory.
+  std::filesystem::path place;
+};
+
+/// Makes the page. A sweep stands for its points, and a point that was resubmitted for its latest
+/// run. warn: called for each run that cannot be read and is left out. Fails if a name is no run,
+/// if the only run cannot be read, and with kNotFound if none of several can be.
+[[nodiscard]] Result<RunPage> make_run_page(const Env& env, const KnownServers& servers,
+                                            const std::filesystem::path& current_dir,
+                                            const std::vector<std::string>& names,
+                                            const std::function<void(const std::string&)>& warn);
+
+}  // namespace dlrun

@@ -1,0 +1,102 @@
+#include "launcher/submit/first_spec.h"
+
+#include <array>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/files.h"
+#include "container/container.h"
+#include "launcher/executors/slurm_conf.h"
+#include "launcher/spec/key_name.h"
+#include "launcher/spec/load.h"
+#include "launcher/submit/places.h"
+
+namespace dlrun {
+namespace {
+
+/// Returns the flag that sets a key of the spec; "" if there is none.
+[[nodiscard]] std::string flag_of(std::string_view key) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kFlags{{
+      {"name", "--name"},
+      {"resources.nodes"_key, "--nodes"},
+      {"resources.gpus_per_node"_key, "--gpus"},
+      {"resources.tasks_per_node"_key, "--tasks"},
+      {"resources.cpus_per_task"_key, "--cpus"},
+      {"resources.mem"_key, "--mem"},
+      {"resources.time"_key, "--time"},
+      {"resources.partition"_key, "--partition"},
+      {"resources.account"_key, "--account"},
+      {"container.image"_key, "--image"},
+      {"container.runtime"_key, "--runtime"},
+      {"environment.modules.load"_key, "--module"},
+      {"environment.modules", "--module"},
+      {"environment.conda.name"_key, "--conda"},
+      {"environment.conda", "--conda"},
+      {"environment.venv"_key, "--venv"},
+      {"launch.preset"_key, "--preset"},
+  }};
+  for (const auto& [path, flag] : kFlags) {
+    if (path == key) return std::string(flag);
+  }
+  return {};
+}
+
+/// Replaces the place of each problem by the flag that sets the wrong value. The file is not
+/// written yet, so its line numbers would mean nothing to the user.
+void name_flags(std::vector<Diagnostic>& found) {
+  for (Diagnostic& one : found) {
+    const std::string flag = flag_of(one.key);
+    if (flag.empty() || one.where.kind != Origin::Kind::kFile) continue;
+    one.where = {Origin::Kind::kFile, flag, 0, 0};
+    one.line_text.clear();
+  }
+}
+
+/// Loads the text as a spec. Reports all problems, and fails with kInvalid if one is an error, such
+/// as an answer that exceeds the site's limits.
+[[nodiscard]] Result<> check_text(const Context& context, Reporter& reporter,
+                                  const std::string& text, const std::string& file) {
+  LoadRequest request;
+  request.file = file;
+  request.text = text;
+  request.env = context.env;
+  request.current_dir = context.current_dir;
+  request.config_dirs = config_folders(context);
+  request.cluster_name = slurm_cluster_name(context.env);
+  const auto loaded = load_spec(request);
+  if (loaded) {
+    reporter.diagnostics(loaded->warnings);
+    return {};
+  }
+  auto wrong = loaded.error();
+  name_flags(wrong);
+  reporter.diagnostics(wrong);
+  return fail(Errc::kInvalid, "nothing is written: the answers do not form a valid spec");
+}
+
+}  // namespace
+
+Result<std::string> make_first_spec(const Context& context, Reporter& reporter, InitAnswers answers,
+                                    const SiteProfile& site, const std::string& file) {
+  if (answers.image && runtime_of(answers, site) == "none") {
+    return fail(Errc::kUsage,
+                "--image: site '{}' names no container runtime; give --runtime {} (`dlrun doctor` "
+                "lists those that are installed)",
+                site.name, container_tools());
+  }
+  std::string text = init_spec(complete(std::move(answers), site), site);
+  DLRUN_TRY(check_text(context, reporter, text, file));
+  return text;
+}
+
+Result<> write_first_spec(const Context& context, const std::string& file, const std::string& text,
+                          bool force) {
+  const auto path = context.current_dir / file;
+  if (force) return write_file_atomic(path, text, 0644);
+  auto made = create_file_exclusive(path, text, 0644);
+  if (made || made.error().code != Errc::kRefused) return made;
+  return fail(Errc::kUsage, "{}: exists; give another with -o, or --force to overwrite it", file);
+}
+
+}  // namespace dlrun

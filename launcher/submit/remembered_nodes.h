@@ -1,0 +1,36 @@
+#pragma once
+// The file of bad nodes that `dlrun nodes` shows and changes (health.known_bad).
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "common/bad_nodes.h"
+#include "launcher/submit/experiment.h"
+
+namespace dlrun {
+
+/// Returns the path of the file of bad nodes: `file` (--file) if it is not empty, else the file of
+/// the spec, else the one in the runs folder. Fails with kUsage if the runs of the spec do not
+/// remember bad nodes.
+[[nodiscard]] Result<std::filesystem::path> remembered_nodes_file(const Context& context,
+                                                                  Reporter& reporter,
+                                                                  const std::string& file,
+                                                                  const SpecOptions& options);
+
+/// Forgets that nodes are bad, and reports a note about each. lists: node lists such as "n[1-4]".
+/// known: the nodes in the file. Fails with kNotFound if a node is not among them, and then changes
+/// nothing.
+[[nodiscard]] Result<> forget_nodes(Reporter& reporter, const std::filesystem::path& file,
+                                    const std::vector<std::string>& lists,
+                                    const std::vector<BadNode>& known,
+                                    std::chrono::sys_seconds now);
+
+/// Returns the JSON of `dlrun nodes --json`; cli/OUTPUT.md documents it.
+[[nodiscard]] nlohmann::ordered_json remembered_nodes_json(const std::filesystem::path& file,
+                                                           const std::vector<BadNode>& known);
+
+}  // namespace dlrun

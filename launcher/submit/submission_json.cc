@@ -1,0 +1,114 @@
+// The JSON of submissions, for `submit --json`, `resubmit --json` and `check --json`.
+
+#include <nlohmann/json.hpp>
+
+#include "common/json_or_null.h"
+#include "launcher/runs/log_file.h"
+#include "launcher/submit/check_report.h"
+#include "launcher/submit/submit_spec.h"
+#include "launcher/view/start_and_limits.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void set_run(Json& json, const RunDirectory& run) {
+  json["run"] = run.id;
+  json["name"] = run.name;
+  json["path"] = run.path.string();
+}
+
+/// Sets the hours of a job, or the sum of a sweep's points. sweep: nullptr for a job.
+void set_hours(Json& json, const SweepPlan* sweep, const Requested& requested) {
+  json["gpu_hours"] =
+      value_or_null(sweep != nullptr ? sum_of_hours(*sweep, gpu_hours) : gpu_hours(requested));
+  json["core_hours"] =
+      value_or_null(sweep != nullptr ? sum_of_hours(*sweep, core_hours) : core_hours(requested));
+}
+
+Json job_json(const Env& env, const Submitted& submitted) {
+  const Submission& submission = submitted.submissions.front();
+  const auto report = glance(env, submission);
+  Json out;
+  set_run(out, submitted.run);
+  out["job"] = submission.job.id;
+  out["cluster"] = text_or_null(submission.job.cluster);
+  RunFacts facts;
+  facts.submission = submission;
+  out["log"] = text_or_null(job_log(submitted.run.path, facts).value_or("").string());
+  out["start"] = text_or_null(report ? report->start : "");
+  set_hours(out, nullptr, submitted.job.requests.requested);
+  return out;
+}
+
+Json arrays_json(const Env& env, const Submitted& submitted) {
+  const auto& points = *submitted.points;
+  const Submission& first = submitted.submissions.front();
+  Json out;
+  set_run(out, submitted.run);
+  out["jobs"] = jobs_of(submitted);
+  out["cluster"] = text_or_null(first.job.cluster);
+  const auto report = glance(env, first);
+  out["start"] = text_or_null(report ? report->start : "");
+  out["points"] = points.sent;
+  out["max_parallel"] = value_or_null(points.max_parallel);
+  out["gpu_hours"] = nullptr;
+  out["core_hours"] = nullptr;
+  if (points.plan) set_hours(out, &*points.plan, {});
+  return out;
+}
+
+}  // namespace
+
+Json submission_json(const Env& env, const Submitted& submitted) {
+  return submitted.points ? arrays_json(env, submitted) : job_json(env, submitted);
+}
+
+Json submission_json(const Searched& searched) {
+  Json out;
+  set_run(out, searched.run);
+  out["points"] = searched.points;
+  return out;
+}
+
+Json submission_json(const DryRun& dry_run) {
+  const Job& job = dry_run.job;
+  const SweepPlan* const sweep = dry_run.sweep ? &*dry_run.sweep : nullptr;
+  Json out;
+  out["run"] = nullptr;
+  out["runs_dir"] = job.runs_dir;
+  out["sbatch"] = dry_run.words;
+  out["slurmrestd"] = job.settings.server ? Json(job.settings.server->url) : Json(nullptr);
+  set_hours(out, sweep, job.requests.requested);
+  if (sweep != nullptr) out["points"] = sweep->points.size();
+  if (sweep != nullptr) out["arrays"] = sweep->arrays.size();
+  out["script"] = job.script;
+  return out;
+}
+
+Json submission_json(const Verdict& verdict) {
+  Json out;
+  out["run"] = nullptr;
+  out["name"] = verdict.job.name;
+  out["slurm"] = verdict.words;
+  set_hours(out, nullptr, verdict.job.requests.requested);
+  return out;
+}
+
+Json check_json(const CheckReport& report) {
+  const LoadedSpec& loaded = report.job.experiment->loaded;
+  const SweepPlan* const sweep = report.sweep ? &*report.sweep : nullptr;
+  Json json;
+  json["name"] = report.job.name;
+  json["site"] = loaded.site.name;
+  json["warnings"] = loaded.warnings.size() + report.checked.warnings;
+  json["downloads"] = report.checked.to_fetch;
+  json["slurm"] = report.has_slurm ? Json(report.verdict) : Json(nullptr);
+  if (sweep != nullptr) json["points"] = sweep->points.size();
+  if (sweep != nullptr) json["arrays"] = sweep->arrays.size();
+  set_hours(json, sweep, report.job.requests.requested);
+  return json;
+}
+
+}  // namespace dlrun

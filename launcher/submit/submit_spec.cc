@@ -1,0 +1,83 @@
+#include "launcher/submit/submit_spec.h"
+
+#include <utility>
+
+#include "launcher/submit/check_report.h"
+
+namespace dlrun {
+namespace {
+
+/// Returns true if a search program chooses the points of the job's sweep.
+bool is_search(const Job& job) {
+  return job.is_sweep() && job.experiment->loaded.spec.sweep.is_search();
+}
+
+CheckStage stage_of(SubmitMode mode) {
+  return mode == SubmitMode::kDryRun     ? CheckStage::kDryRun
+         : mode == SubmitMode::kTestOnly ? CheckStage::kTestOnly
+                                         : CheckStage::kSubmission;
+}
+
+/// Returns the effect of submitting the job, which has passed the checks.
+Result<SubmitResult> dry_run_of(Job job, std::optional<SweepPlan> sweep) {
+  auto run = std::filesystem::path(job.runs_dir) / (job.name + "-YYYYMMDD-HHMMSS-xxxx");
+  DLRUN_TRY_ASSIGN(auto words, sbatch_arguments(job.settings, run, "TOKEN"));
+  return DryRun{std::move(job), std::move(sweep), std::move(run), std::move(words)};
+}
+
+/// Fails with kUsage if the search of a sweep cannot be run as the user asks.
+Result<> check_search(bool has_token, bool watches) {
+  if (has_token)
+    return fail(Errc::kUsage,
+                "sweep.ask: a search needs its connection until it ends, and a cut connection "
+                "would start it again; log in to the host, and submit it there, for example in "
+                "tmux");
+  if (watches)
+    return fail(Errc::kUsage,
+                "--watch: not needed, because dlrun follows a sweep with sweep.ask anyway");
+  return {};
+}
+
+}  // namespace
+
+Provenance provenance_of(Context& context, const std::string& file) {
+  const std::string git_state = context.env.get_or(kGitStateVariable, "");
+  context.env.unset(kGitStateVariable);
+  return Provenance(source_folder(context, file), context.env, context.argv, context.tools.hash,
+                    git_state);
+}
+
+Result<SubmitResult> submit_spec(Context& context, Reporter& reporter, RunInspector& inspector,
+                                 const SpecOptions& options, SubmitMode mode, bool watches,
+                                 Provenance& provenance) {
+  DLRUN_TRY_ASSIGN(auto claim, take_claim(context.env));
+  if (claim) {
+    DLRUN_TRY_ASSIGN(auto earlier, earlier_submission(context, reporter, inspector, *claim));
+    if (earlier) return std::move(*earlier);
+  }
+  DLRUN_TRY_ASSIGN(auto job, make_job(context, reporter, options));
+  DLRUN_TRY_ASSIGN(auto sweep, plan_arrays(context, job, mode != SubmitMode::kDryRun));
+  if (is_search(job) && mode == SubmitMode::kSubmit) {
+    DLRUN_TRY(check_search(claim.has_value(), watches));
+    DLRUN_TRY_ASSIGN(auto searched,
+                     run_search(context, reporter, inspector, std::move(job), provenance));
+    return searched;
+  }
+  const SweepPlan* arrays = sweep ? &*sweep : nullptr;
+  DLRUN_TRY_ASSIGN(const auto checked,
+                   check_job(context, reporter, inspector, job, arrays, stage_of(mode)));
+  if (mode == SubmitMode::kDryRun) return dry_run_of(std::move(job), std::move(sweep));
+  if (mode == SubmitMode::kTestOnly) {
+    DLRUN_TRY_ASSIGN(auto words, ask_slurm(context, inspector, job, job.script));
+    return Verdict{std::move(job), std::move(words)};
+  }
+  TokenClaim* const token = claim ? &*claim : nullptr;
+  DLRUN_TRY_ASSIGN(auto submitted, arrays != nullptr
+                                       ? submit_sweep(context, reporter, inspector, std::move(job),
+                                                      std::move(*sweep), checked, provenance, token)
+                                       : submit_job(context, reporter, inspector, std::move(job),
+                                                    checked, provenance, token));
+  return submitted;
+}
+
+}  // namespace dlrun

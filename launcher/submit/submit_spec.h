@@ -1,0 +1,60 @@
+#pragma once
+// The whole of `dlrun submit`: decides from the spec, from the token of another machine and from
+// the user's wish what happens to a job, and does it.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "launcher/submit/search.h"
+#include "launcher/submit/submitting.h"
+
+namespace dlrun {
+
+enum class SubmitMode {
+  kSubmit,
+  kTestOnly,  ///< Slurm says whether and when the job would run
+  kDryRun,    ///< nothing is written or submitted
+};
+
+/// kDryRun: what a submission would do.
+struct DryRun {
+  Job job;                         ///< for a sweep, its first array
+  std::optional<SweepPlan> sweep;  ///< nullopt for a single job
+  std::filesystem::path run;       ///< the run's directory, with letters in place of its time
+  std::vector<std::string> words;  ///< the options of sbatch
+};
+
+/// kTestOnly: Slurm's answer.
+struct Verdict {
+  Job job;
+  std::string words;
+};
+
+using SubmitResult = std::variant<Submitted, Searched, DryRun, Verdict>;
+
+/// Returns the provenance of a submission, for which git inspects the code in the background. The
+/// code of a call over ssh has no .git; the caller has sent its state. Removes the variable that
+/// names this state, so that no job inherits it. file: the spec or the script.
+[[nodiscard]] Provenance provenance_of(Context& context, const std::string& file);
+
+/// Submits a spec or a script, runs the search of a spec with sweep.ask, or only tries a submission
+/// out. Returns the submission of an earlier call if one with the same token exists. watches: the
+/// user wants to follow the job, which a search does not allow.
+[[nodiscard]] Result<SubmitResult> submit_spec(Context& context, Reporter& reporter,
+                                               RunInspector& inspector, const SpecOptions& options,
+                                               SubmitMode mode, bool watches,
+                                               Provenance& provenance);
+
+/// Return the JSON of `dlrun submit --json`; cli/OUTPUT.md documents it. The first function asks
+/// Slurm once when the job starts.
+[[nodiscard]] nlohmann::ordered_json submission_json(const Env& env, const Submitted& submitted);
+[[nodiscard]] nlohmann::ordered_json submission_json(const Searched& searched);
+[[nodiscard]] nlohmann::ordered_json submission_json(const DryRun& dry_run);
+[[nodiscard]] nlohmann::ordered_json submission_json(const Verdict& verdict);
+
+}  // namespace dlrun

@@ -1,0 +1,229 @@
+#include "launcher/view/sweep_table.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <string_view>
+
+#include "common/json_read.h"
+#include "common/text.h"
+#include "launcher/runs/sweep_record.h"
+#include "launcher/spec/typed_value.h"
+#include "launcher/view/run_text.h"
+
+namespace dlrun {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Row {
+  std::size_t number = 0;
+  const SweepRecord::Point* point = nullptr;
+  const RunStatus* status = nullptr;  ///< nullptr if the status cannot be read
+  std::string error;
+  Json result;
+  /// The earlier run of the point that `result` is from; empty if it is from the current run.
+  std::filesystem::path result_of;
+  std::optional<double> key;  ///< the value that the rows are sorted by
+};
+
+/// Returns the name of the value by which rows are sorted if the user names none: the first of
+/// kComparedResults that a point has as a result, or "point".
+std::string judged_by(const std::vector<Row>& rows) {
+  for (const std::string_view name : kComparedResults) {
+    const bool has = std::any_of(rows.begin(), rows.end(), [&](const Row& row) {
+      return row.result.is_object() && row.result.contains(name);
+    });
+    if (has) return std::string(name);
+  }
+  return "point";
+}
+
+/// Returns the run's result, or its latest progress while it has none.
+Json result_of(const RunStatus& status) {
+  auto result = json_read::object_of(status.facts.record.result);
+  if (result) return std::move(*result);
+  Json json;
+  if (const auto& progress = status.facts.record.progress) {
+    if (progress->loss) json["loss"] = *progress->loss;
+    if (progress->accuracy) json["accuracy"] = *progress->accuracy;
+  }
+  return json.is_null() ? Json(nullptr) : json;
+}
+
+/// If the current run has no result, sets the row's result to the result of the latest earlier run
+/// that has one.
+void take_earlier_result(Row& row, const std::vector<std::filesystem::path>& runs) {
+  for (auto run = std::next(runs.rbegin()); run != runs.rend() && row.result.is_null(); ++run) {
+    const auto record = read_events(*run);
+    auto result = record ? json_read::object_of(record->result) : std::nullopt;
+    if (!result) continue;
+    row.result = std::move(*result);
+    row.result_of = *run;
+  }
+}
+
+std::optional<double> number_of(const Row& row, const SweepRecord& sweep, const std::string& name) {
+  if (name == "point") return static_cast<double>(row.number);
+  const auto key = std::find(sweep.keys.begin(), sweep.keys.end(), name);
+  if (key != sweep.keys.end()) {
+    const auto& value = row.point->values[static_cast<std::size_t>(key - sweep.keys.begin())];
+    return value ? parse_double(*value) : std::nullopt;
+  }
+  return row.result.is_object() ? json_read::number(row.result, name.c_str()) : std::nullopt;
+}
+
+std::string state_of(const Row& row) {
+  if (row.status == nullptr) return "unknown";
+  return std::string(word(row.status->state)) + (row.status->is_last_known ? "?" : "");
+}
+
+/// Returns the last cell of a row: the reason if the point has failed, the progress if it is
+/// running, or the results other than `shown` if it has completed.
+std::string remark_of(const Row& row, const std::string& shown) {
+  if (row.status == nullptr) return printable(row.error);
+  const RunRecord& record = row.status->facts.record;
+  if (row.status->state == RunState::kCompleted || !row.result_of.empty()) {
+    Json rest = row.result;
+    if (rest.is_object()) rest.erase(shown);
+    std::string text = rest.is_object() ? result_text(json_read::dump(rest)) : "";
+    if (record.attempt_reason == EndReason::kStoppedEarly)
+      text = printable(record.end_message) + (text.empty() ? "" : "; ") + text;
+    if (row.result_of.empty()) return text;
+    return text + (text.empty() ? "" : "; ") + "from an earlier run";
+  }
+  if (is_inactive(row.status->state))
+    return record.first_failed ? printable(describe(*record.first_failed))
+                               : printable(row.status->detail);
+  return record.progress ? progress_text(*record.progress) : printable(row.status->detail);
+}
+
+Json json_of(const IndexEntry& run, const SweepRecord& sweep, const Row& row,
+             const std::filesystem::path& path) {
+  Json json;
+  json["point"] = row.number;
+  json["run"] = fmt::format("{}/{}", run.id, row.number);
+  Json values = Json::object();
+  for (std::size_t i = 0; i < sweep.keys.size(); ++i) {
+    if (row.point->values[i])
+      values[sweep.keys[i]] = typed_value(sweep.keys[i], *row.point->values[i]);
+  }
+  json["values"] = std::move(values);
+  json["state"] = row.status != nullptr ? word(row.status->state) : "unknown";
+  json["last_known"] = row.status != nullptr && row.status->is_last_known;
+  json["job"] = row.status != nullptr && !row.status->job.id.empty() ? Json(row.status->job.id)
+                                                                     : Json(nullptr);
+  json["result"] = row.result;
+  json["result_of"] = row.result.is_null()
+                          ? Json(nullptr)
+                          : Json((row.result_of.empty() ? path : row.result_of).string());
+  json["detail"] = row.status != nullptr ? row.status->detail : row.error;
+  json["path"] = path.string();
+  return json;
+}
+
+void sort_rows(std::vector<Row>& rows, bool is_ascending) {
+  std::stable_sort(rows.begin(), rows.end(), [&](const Row& a, const Row& b) {
+    // Rows without a value go last.
+    if (!a.key || !b.key) return a.key.has_value() && !b.key.has_value();
+    return is_ascending ? *a.key < *b.key : *a.key > *b.key;
+  });
+}
+
+using States = std::vector<Result<RunStatus>>;
+
+/// Returns a row for each point, in the sweep's order. runs: the runs of each point, oldest first.
+std::vector<Row> rows_of(const SweepRecord& sweep, const States& states,
+                         const std::vector<std::vector<std::filesystem::path>>& runs) {
+  std::vector<Row> rows;
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    Row row;
+    row.number = i;
+    row.point = &sweep.points[i];
+    if (states[i]) {
+      row.status = &*states[i];
+      row.result = result_of(*states[i]);
+      take_earlier_result(row, runs[i]);
+    } else {
+      row.error = states[i].error().message;
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+/// Returns the reason why the state of a point is only the last known one; empty if all are
+/// current.
+std::string reason_unreachable(const States& states) {
+  std::string reason;
+  for (const auto& state : states) {
+    if (state && is_unreachable(*state)) reason = state->facts.unreachable;
+  }
+  return reason;
+}
+
+/// Returns true if points have started and none has reported a result.
+bool lacks_results(const std::vector<Row>& rows) {
+  const auto has_begun = [](const Row& row) {
+    return row.status != nullptr && row.status->facts.record.has_events;
+  };
+  return std::all_of(rows.begin(), rows.end(),
+                     [](const Row& row) { return row.result.is_null(); }) &&
+         std::any_of(rows.begin(), rows.end(), has_begun);
+}
+
+/// Returns a row for the table. by: the name of the value by which the rows are sorted.
+SweepTableRow shown_row(const Row& row, const std::string& by) {
+  SweepTableRow shown{row.number, {}, state_of(row), "", remark_of(row, by)};
+  for (const auto& value : row.point->values) shown.values.push_back(printable(value.value_or("")));
+  if (row.key) shown.compared = fmt::format("{:.6g}", *row.key);
+  return shown;
+}
+
+}  // namespace
+
+Result<SweepTable> sweep_table(const Env& env, const KnownServers& servers, const IndexEntry& run,
+                               const SweepTableRequest& request) {
+  if (!is_sweep(run.path))
+    return fail(Errc::kUsage, "{0}: is not a sweep; use `dlrun status {0}`", run.id);
+  DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));
+  std::vector<std::filesystem::path> paths;
+  std::vector<std::vector<std::filesystem::path>> runs;
+  for (const auto& point : sweep.points) {
+    runs.push_back(runs_of_point(point_path(run.path, point)));
+    paths.push_back(runs.back().back());
+  }
+  const auto states = RunInspector(env, servers).inspect_all(paths);
+
+  std::vector<Row> rows = rows_of(sweep, states, runs);
+  const std::string by = request.sort.empty() ? judged_by(rows) : request.sort;
+  for (Row& row : rows) row.key = number_of(row, sweep, by);
+  if (!request.sort.empty() &&
+      std::none_of(rows.begin(), rows.end(), [](const Row& row) { return row.key.has_value(); })) {
+    return fail(Errc::kUsage, "--sort: no point has a number '{}'", printable(request.sort));
+  }
+  sort_rows(rows,
+            request.ascending || (!request.descending && (by == "point" || is_smaller_better(by))));
+  SweepTable table;
+  table.keys = sweep.keys;
+  const bool is_of_points =
+      by == "point" || std::find(sweep.keys.begin(), sweep.keys.end(), by) != sweep.keys.end();
+  if (!is_of_points) table.compared = by;
+  table.lacks_results = lacks_results(rows);
+  table.sum = sum_up_points(states);
+  table.unreachable = reason_unreachable(states);
+  if (request.limit && rows.size() > *request.limit) {
+    table.hidden = rows.size() - *request.limit;
+    rows.resize(*request.limit);
+  }
+  for (const Row& row : rows) {
+    if (request.wants_json) {
+      table.json.push_back(json_of(run, sweep, row, paths[row.number]));
+    } else {
+      table.rows.push_back(shown_row(row, by));
+    }
+  }
+  return table;
+}
+
+}  // namespace dlrun

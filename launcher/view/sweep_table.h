@@ -1,0 +1,58 @@
+#pragma once
+// Lists the points of a sweep with their values and their results, for `dlrun sweep`. Fields of
+// rows are texts to display.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "common/env.h"
+#include "common/result.h"
+#include "launcher/runs/index.h"
+#include "launcher/runs/status.h"
+#include "launcher/spec/known_servers.h"
+
+namespace dlrun {
+
+struct SweepTableRequest {
+  std::string sort;  ///< the result or the key to sort by; empty: the first of kComparedResults
+  bool ascending = false, descending = false;  ///< neither: the best point comes first
+  std::optional<std::size_t> limit;            ///< the most rows; nullopt: all
+  bool wants_json = false;                     ///< returns the points as JSON instead of rows
+};
+
+/// A point in the table.
+struct SweepTableRow {
+  std::size_t number = 0;
+  std::vector<std::string> values;  ///< of SweepTable::keys
+  std::string state;
+  std::string compared;  ///< the result by which the points are sorted; empty if it has none
+  /// The reason if the point has failed, the progress if it is running, or its other results if it
+  /// has completed.
+  std::string remark;
+};
+
+struct SweepTable {
+  std::vector<std::string> keys;  ///< the keys that the points set
+  /// The result by which the points are sorted; empty if they are sorted by a key or their number.
+  std::string compared;
+  std::vector<SweepTableRow> rows;
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();  ///< of `dlrun sweep --json`
+  std::size_t hidden = 0;                                         ///< points beyond the limit
+  bool lacks_results = false;  ///< points have started, and none has reported a result
+  RunStatus sum;               ///< of all points
+  /// Why the controller did not answer; a state with '?' is then the last known one. Empty if all
+  /// states are current.
+  std::string unreachable;
+};
+
+/// Makes the table of a sweep. Fails with kUsage if the run is no sweep, or if no point has a
+/// number named `request.sort`.
+[[nodiscard]] Result<SweepTable> sweep_table(const Env& env, const KnownServers& servers,
+                                             const IndexEntry& run,
+                                             const SweepTableRequest& request);
+
+}  // namespace dlrun
