@@ -28,6 +28,9 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kTickEvery{500};
+/// Shortest time between two ticks. Ten thousand ranks wake the loop some thousand times a second,
+/// and each tick costs system calls.
+constexpr milliseconds kTickPause{5};
 /// A longer time between two ticks means that this process was stopped.
 constexpr milliseconds kAsleep{2000};
 /// Slurm's USR1 may come earlier than requested by this time: Slurm checks time limits twice a
@@ -95,7 +98,7 @@ Result<AttemptEnd> AttemptRunner::run() {
     stop_early_ = std::make_unique<StopEarly>(options_.stop_early, run_.directory);
   while (!attempt_->is_over()) {
     loop_.run_once(next_wait());
-    tick();
+    tick_in_time();
   }
   write_samples(Clock::now(), true);
   wait_for_step();
@@ -250,8 +253,15 @@ void AttemptRunner::note_sleep(Clock::time_point now) {
   last_tick_ = now;
 }
 
-void AttemptRunner::tick() {
+void AttemptRunner::tick_in_time() {
   const auto now = Clock::now();
+  owes_tick_ = now < ticked_ + kTickPause;
+  if (owes_tick_) return;
+  ticked_ = now;
+  tick(now);
+}
+
+void AttemptRunner::tick(Clock::time_point now) {
   note_sleep(now);
   gate_->tick(now);
   answer(store_.expire(now));
@@ -309,6 +319,10 @@ void AttemptRunner::write_samples(Clock::time_point now, bool is_last) {
 
 milliseconds AttemptRunner::next_wait() const {
   const auto now = Clock::now();
+  // Events have been handled since the last tick, and the next tick may act on them.
+  if (owes_tick_)
+    return std::clamp(std::chrono::ceil<milliseconds>(ticked_ + kTickPause - now), milliseconds(0),
+                      kTickPause);
   auto wait = kTickEvery;
   const auto until = [&](std::optional<Clock::time_point> when) {
     if (when)
