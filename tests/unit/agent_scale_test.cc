@@ -16,7 +16,7 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr int kRanks = 10'000;
+constexpr int kManyRanks = 10'000;
 
 /// Returns the processor time of this process. Unlike the time by the clock, it does not depend on
 /// other processes.
@@ -29,10 +29,10 @@ double processor_seconds() {
 TEST_CASE("ten thousand ranks that wait for one key can all leave in a third of a second") {
   const StoreTable::Clock::time_point now{std::chrono::hours(1)};
   StoreTable store;
-  for (int rank = 0; rank < kRanks; ++rank)
+  for (int rank = 0; rank < kManyRanks; ++rank)
     REQUIRE(store.get(rank, 1, "address of rank 0", seconds(30), now).empty());
   const double began = processor_seconds();
-  for (int rank = kRanks - 1; rank >= 0; --rank) store.drop(rank);
+  for (int rank = kManyRanks - 1; rank >= 0; --rank) store.drop(rank);
   const double took = processor_seconds() - began;
   MESSAGE(took, " s");
   CHECK(took < time_limit(0.3));
@@ -43,14 +43,14 @@ TEST_CASE("ten thousand ranks that wait for one key can all leave in a third of 
 TEST_CASE("ten thousand ranks that wait for one key are answered in the order of their requests") {
   const StoreTable::Clock::time_point now{std::chrono::hours(1)};
   StoreTable store;
-  for (int rank = 0; rank < kRanks; ++rank)
+  for (int rank = 0; rank < kManyRanks; ++rank)
     REQUIRE(store.get(rank, 7, "key", seconds(30 + rank % 2), now).empty());
   store.drop(1);
-  const auto answers = store.put(kRanks, 8, "key", "00");
-  REQUIRE(answers.size() == static_cast<std::size_t>(kRanks));
+  const auto answers = store.put(kManyRanks, 8, "key", "00");
+  REQUIRE(answers.size() == static_cast<std::size_t>(kManyRanks));
   CHECK(answers.front().rank == 0);
   CHECK(answers[1].rank == 2);
-  CHECK(answers.back().rank == kRanks);
+  CHECK(answers.back().rank == kManyRanks);
   CHECK_FALSE(store.next_deadline());
 }
 
@@ -58,13 +58,13 @@ TEST_CASE(
     "ten thousand ranks that leave after the step's end take half a second, and the attempt is "
     "over with the last one") {
   Scene scene;
-  scene.all_join(kRanks);
+  scene.all_join(kManyRanks);
   scene.attempt.on_exit(0, {1, 0, {}}, scene.now);
   scene.attempt.on_lost(0, "", scene.now);
   scene.pass(seconds(2));  // the failure is announced
   scene.attempt.on_step_end(1, "", scene.now);
   const double began = processor_seconds();
-  for (int rank = 1; rank < kRanks; ++rank) {
+  for (int rank = 1; rank < kManyRanks; ++rank) {
     CHECK_FALSE(scene.attempt.is_over());
     scene.attempt.on_exit(rank, {128 + SIGTERM, SIGTERM, {}}, scene.now);
     scene.attempt.on_lost(rank, "", scene.now);
@@ -78,16 +78,16 @@ TEST_CASE(
 
 TEST_CASE("the verdict after each of ten thousand failed checks takes a tenth of a second") {
   constexpr int kPerNode = 8;
-  constexpr int kNodes = kRanks / kPerNode;
+  constexpr int kNodes = kManyRanks / kPerNode;
   const Fitness::Clock::time_point now{std::chrono::hours(1)};
   Fitness fitness;
   const double began = processor_seconds();
-  for (int rank = 0; rank < kRanks; ++rank) {
+  for (int rank = 0; rank < kManyRanks; ++rank) {
     CHECK(fitness.verdict(kNodes, now) == Fitness::Verdict::kOpen);
     fitness.note(rank, "n" + std::to_string(rank % kNodes), kPerNode, "/tmp is full", now);
     if (rank + 1 >= kNodes) break;
   }
-  for (int rank = kNodes; rank < kRanks; ++rank) {
+  for (int rank = kNodes; rank < kManyRanks; ++rank) {
     fitness.note(rank, "n" + std::to_string(rank % kNodes), kPerNode, "/tmp is full", now);
     CHECK(fitness.verdict(kNodes, now) == Fitness::Verdict::kEverywhere);
   }
@@ -98,7 +98,7 @@ TEST_CASE("the verdict after each of ten thousand failed checks takes a tenth of
 
 TEST_CASE("the message about missing ranks names sixteen nodes and the number of the others") {
   Scene scene({.join_timeout = seconds(5)});
-  for (int rank = 0; rank < kRanks; rank += 2) scene.hello(rank, kRanks);
+  for (int rank = 0; rank < kManyRanks; rank += 2) scene.hello(rank, kManyRanks);
   scene.pass(seconds(5));
   REQUIRE(scene.notes.printed.size() == 1);
   const auto& message = scene.notes.printed[0];
