@@ -132,7 +132,7 @@ TEST_CASE("a large message leaves no large buffers behind at lead") {
 }
 
 /// Waits for the result of a try to reach lead.
-Result<Link> finish(LinkTry attempt) {
+Result<Link> finish_try(LinkTry attempt) {
   for (;;) {
     pollfd ready{.fd = attempt.socket(),
                  .events = static_cast<short>(attempt.is_connecting() ? POLLOUT : POLLIN),
@@ -155,7 +155,7 @@ TEST_CASE("a try to reach lead connects from the address that is asked for") {
   auto attempt = LinkTry::begin(endpoint, secret, claim, seconds(10), "127.0.0.9");
   REQUIRE(attempt);
   CHECK(attempt->is_connecting());
-  auto link = finish(std::move(*attempt));
+  auto link = finish_try(std::move(*attempt));
   REQUIRE(link);
   CHECK(link->address() == "127.0.0.9");
   CHECK(echoes(*link, "hello"));
