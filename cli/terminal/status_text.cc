@@ -6,6 +6,7 @@
 #include "cli/terminal/autopsy_text.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/state_and_cost.h"
+#include "common/number_ranges.h"
 #include "common/text.h"
 #include "launcher/runs/last_words.h"
 #include "launcher/runs/log_file.h"
@@ -79,9 +80,8 @@ void add_failure(Lines& lines, const IndexEntry& run, const RunStatus& status) {
               (run.path / "autopsy" / fmt::format("attempt-{}", record.autopsy->attempt)).string());
   }
   if (!record.missing.empty()) {
-    std::vector<std::string> ranks;
-    for (const auto rank : record.missing) ranks.push_back(std::to_string(rank));
-    lines.add("missing", "rank " + join(ranks, ", "));
+    lines.add("missing", fmt::format("{} {}", record.missing.size() == 1 ? "rank" : "ranks",
+                                     number_ranges(record.missing)));
   }
 }
 

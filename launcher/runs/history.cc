@@ -24,6 +24,7 @@ namespace {
 
 constexpr std::size_t kPointsLimit = 16'384;
 constexpr std::size_t kEventsLimit = 2000;
+constexpr std::size_t kEventsRemoved = 1000;  ///< events above the limit that are removed at once
 constexpr std::size_t kReadBytes = 8U << 20U;
 /// The size of records and metrics above which only some points of the curves are parsed.
 constexpr std::size_t kParsedBytes = 4U << 20U;
@@ -271,9 +272,11 @@ void RunHistory::add(const RecordedEvent& recorded) {
   const auto text = std::visit([](const auto& event) { return event_text(event); }, recorded.event);
   const bool bad = std::visit([](const auto& event) { return is_bad(event); }, recorded.event);
   events_.push_back({*t, number, short_text(std::string(kind)), short_text(text), bad});
-  if (events_.size() > kEventsLimit) {  // keeps the beginning and the end
-    events_.erase(events_.begin() + kEventsLimit / 2);
-    ++events_left_out_;
+  // Keeps the beginning and the end. Removes many at once: each of ten thousand ranks may warn.
+  if (events_.size() == kEventsLimit + kEventsRemoved) {
+    const auto first = events_.begin() + kEventsLimit / 2;
+    events_.erase(first, first + kEventsRemoved);
+    events_left_out_ += kEventsRemoved;
   }
 }
 

@@ -167,7 +167,23 @@ std::vector<std::string> own_addresses() {
   return addresses;
 }
 
-Result<UniqueFd> begin_connect(const Endpoint& endpoint) {
+namespace {
+
+/// Binds a socket to a local address, without choosing its port: the kernel chooses the port when
+/// the socket connects, so that connections to different peers may share a port.
+Result<> bind_source(int socket, const std::string& ip) {
+  const auto source = socket_address(ip, 0);
+  if (!source) return fail(Errc::kInvalid, "'{}' is no IP literal", printable(ip));
+  const int on = 1;
+  ::setsockopt(socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
+  if (::bind(socket, source->get(), source->length) != 0)
+    return fail(Errc::kUnavailable, "{}: {}", ip, errno_text(errno));
+  return {};
+}
+
+}  // namespace
+
+Result<UniqueFd> begin_connect(const Endpoint& endpoint, const std::optional<std::string>& source) {
   const auto address = socket_address(endpoint.ip, endpoint.port);
   if (!address) return fail(Errc::kInvalid, "'{}' is no IP literal", printable(endpoint.ip));
   UniqueFd socket(
@@ -175,6 +191,7 @@ Result<UniqueFd> begin_connect(const Endpoint& endpoint) {
   if (!socket.is_open()) return fail(Errc::kIo, "socket: {}", errno_text(errno));
   const int on = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (source) DLRUN_TRY(bind_source(socket.get(), *source));
   if (::connect(socket.get(), address->get(), address->length) != 0 && errno != EINPROGRESS) {
     return fail(Errc::kUnavailable, "{}: {}", endpoint.text(), errno_text(errno));
   }

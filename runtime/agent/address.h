@@ -3,6 +3,7 @@
 // not resolve inside a container.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,8 +37,10 @@ struct Listener {
 [[nodiscard]] std::vector<std::string> own_addresses();
 
 /// Starts a TCP connection. The returned socket is non-blocking. It becomes writable once the
-/// connection is established or has failed.
-[[nodiscard]] Result<UniqueFd> begin_connect(const Endpoint& endpoint);
+/// connection is established or has failed. source: the local IP literal to connect from; nullopt:
+/// the kernel chooses it.
+[[nodiscard]] Result<UniqueFd> begin_connect(const Endpoint& endpoint,
+                                             const std::optional<std::string>& source = {});
 
 /// Returns the local address of a connected socket. Returns an IPv4-mapped IPv6 address
 /// (::ffff:10.0.0.1) as IPv4.

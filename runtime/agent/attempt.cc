@@ -39,7 +39,7 @@ void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
   auto* const joining = in<Joining>();
   if (joining == nullptr || members_.by_rank.contains(rank)) return;
   if (members_.size == 0) members_.size = hello.world.size;
-  members_.by_rank[rank] = Member{hello, true, std::nullopt, now};
+  members_.join(rank, hello, now);
   if (hello.world.rank != rank || hello.world.size != members_.size) {
     return fail_rank(rank,
                      {kExitInternal, 0,
@@ -93,7 +93,7 @@ void Attempt::on_exit(int rank, RankEnd end, Clock::time_point now) {
 void Attempt::on_lost(int rank, std::string_view why, Clock::time_point now) {
   auto* const member = members_.find(rank);
   if (member == nullptr) return;
-  member->is_connected = false;
+  members_.disconnect(*member);
   if (!member->end) {
     if (const auto found = members_.task_ends.find(rank);
         found != members_.task_ends.end() && found->second.end.code != 0) {

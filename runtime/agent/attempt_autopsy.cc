@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/number_ranges.h"
 #include "common/text.h"
 #include "runtime/agent/attempt.h"
 
@@ -47,7 +48,7 @@ void Attempt::look_at_autopsy(Clock::time_point now) {
       if (hosts.size() < kHostsNamed && std::find(hosts.begin(), hosts.end(), host) == hosts.end())
         hosts.push_back(host);
     }
-    recorded.groups.push_back({.ranks = ranges(group.ranks),
+    recorded.groups.push_back({.ranks = number_ranges(group.ranks),
                                .count = static_cast<std::int64_t>(group.ranks.size()),
                                .hosts = join(hosts, ", "),
                                .frames = group.frames});
@@ -56,7 +57,7 @@ void Attempt::look_at_autopsy(Clock::time_point now) {
   if (!outliers.empty()) {
     end_.message += fmt::format(
         "; {} {} on {} {} at {}, the others at {}", outliers.size() == 1 ? "rank" : "ranks",
-        ranges(outliers), recorded.groups.front().hosts, outliers.size() == 1 ? "is" : "are",
+        number_ranges(outliers), recorded.groups.front().hosts, outliers.size() == 1 ? "is" : "are",
         printable(groups.front().frames.front()), printable(groups.back().frames.front()));
     outlet_.say(end_.message);
   }

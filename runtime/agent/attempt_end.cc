@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/hostlist.h"
+#include "common/number_ranges.h"
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "runtime/agent/attempt.h"
@@ -15,6 +16,8 @@
 
 namespace dlrun::agent {
 namespace {
+
+constexpr std::size_t kNodesNamed = 16;
 
 events::RankFailed event_of(const FailedRank& failed) {
   return {.rank = failed.rank,
@@ -92,12 +95,17 @@ void Attempt::name_missing(Clock::time_point now) {
           ? std::vector<std::string>()
           : expand_hostlist(options_.job_nodes).value_or(std::vector<std::string>());
   std::vector<std::string> words;
+  std::size_t unnamed = 0;
   for (const auto& [index, node] : nodes) {
-    if (node.here < node.expected) {
+    if (node.here >= node.expected) continue;
+    if (words.size() < kNodesNamed) {
       words.push_back(
           fmt::format("{} ({} of its {})", node.host, node.expected - node.here, node.expected));
+    } else {
+      ++unnamed;
     }
   }
+  if (unnamed > 0) words.push_back(fmt::format("{} more node{}", unnamed, unnamed == 1 ? "" : "s"));
   // If a step uses all nodes of the job, Slurm numbers them in the order of the job's node list.
   std::vector<std::string> silent;
   for (std::size_t index = 0; index < job_nodes.size(); ++index) {
@@ -108,11 +116,12 @@ void Attempt::name_missing(Clock::time_point now) {
   if (!silent.empty()) words.push_back(fmt::format("{} (all)", compress_hostlist(silent)));
   const double waited = seconds_since_start(now);
   const std::string where = words.empty() ? "" : fmt::format("; missing on {}", join(words, ", "));
-  end_.message = members_.size == 0
-                     ? fmt::format("no rank connected to lead within {} s{}", waited, where)
-                     : fmt::format("{} of {} ranks did not connect to lead within {} s: {} {}{}",
-                                   missing.size(), members_.size, waited,
-                                   missing.size() == 1 ? "rank" : "ranks", ranges(missing), where);
+  end_.message =
+      members_.size == 0
+          ? fmt::format("no rank connected to lead within {} s{}", waited, where)
+          : fmt::format("{} of {} ranks did not connect to lead within {} s: {} {}{}",
+                        missing.size(), members_.size, waited,
+                        missing.size() == 1 ? "rank" : "ranks", number_ranges(missing), where);
   outlet_.record(events::Missing{.ranks = {missing.begin(), missing.end()}, .seconds = waited});
 }
 

@@ -4,7 +4,9 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <set>
 
+#include "common/hostlist.h"
 #include "common/text.h"
 #include "runtime/agent/attempt.h"
 #include "runtime/agent/exit_codes.h"
@@ -164,9 +166,9 @@ void Attempt::end_for_hang(std::string sentence, Clock::time_point now) {
   if (silence.ranks.empty()) return end_for(EndReason::kHang, kExitHung, std::move(sentence), now);
   const auto whole_s =
       std::chrono::duration_cast<std::chrono::seconds>(now - silence.since).count();
+  const std::set<std::string> lost_nodes(silence.nodes.begin(), silence.nodes.end());
   const auto is_on_lost_node = [&](int rank) {
-    return std::find(silence.nodes.begin(), silence.nodes.end(), members_.host_of(rank)) !=
-           silence.nodes.end();
+    return lost_nodes.contains(members_.host_of(rank));
   };
   int first = silence.ranks.front();
   for (const int rank : silence.ranks) {
@@ -178,8 +180,10 @@ void Attempt::end_for_hang(std::string sentence, Clock::time_point now) {
     sentence += fmt::format("; no message from rank {} on {} for {} s", first,
                             members_.host_of(first), whole_s);
   }
-  for (const auto& host : silence.nodes) {
-    sentence += fmt::format("; no message from {} for {} s; it counts as lost", host, whole_s);
+  if (!silence.nodes.empty()) {
+    sentence +=
+        fmt::format("; no message from {} for {} s; {} as lost", compress_hostlist(silence.nodes),
+                    whole_s, silence.nodes.size() == 1 ? "it counts" : "they count");
   }
   const auto& hello = members_.by_rank.at(first).hello;
   const auto* why = silence.nodes.empty() ? "its agent is silent" : "its node is silent";

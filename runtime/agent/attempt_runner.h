@@ -3,6 +3,7 @@
 // attempt) and lead_messages.cc (the messages of ranks) include this header.
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -112,6 +113,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   }
   [[nodiscard]] std::string too_few_files(int error) const;
   Result<> start_step();
+  void run_round();  ///< one round of the event loop
   /// Waits for srun to end after a successful attempt. srun may learn of the ranks' ends later than
   /// lead, and may still hold output of the ranks.
   void wait_for_step();
@@ -145,7 +147,9 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void handle(const Sender& from, const to_lead::Table& table);
   void handle(const Sender& from, to_lead::Exit& exit);
 
-  void tick();
+  /// Calls tick(), unless the last call was a moment ago. The next call then follows in time.
+  void tick_in_time();
+  void tick(Clock::time_point now);
   /// Tells the attempt if this process was stopped since the last call, and for how long.
   void note_sleep(Clock::time_point now);
   void write_samples(Clock::time_point now, bool is_last);
@@ -191,7 +195,10 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   BackgroundCall<Result<std::vector<std::string>>> lost_nodes_;
   Clock::time_point next_question_{};
   Clock::time_point next_beat_{};
-  Clock::time_point last_tick_ = Clock::now();
+  Clock::time_point last_tick_ = Clock::now();  ///< the last message or tick
+  std::size_t beats_heard_ = 0;                 ///< heartbeats of ranks in this round of the loop
+  Clock::time_point ticked_{};
+  bool owes_tick_ = false;  ///< events were handled, and no tick has followed yet
   bool is_superseded_ = false;
 };
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 namespace dlrun::agent {
 
 void AutopsyBoard::note(int rank, std::vector<std::string> frames) {
@@ -30,19 +28,6 @@ std::vector<int> AutopsyBoard::outliers(const std::vector<Group>& groups) {
   const bool stands_out =
       groups[0].ranks.size() * 2 <= others && groups[1].ranks.size() > groups[0].ranks.size();
   return stands_out ? groups[0].ranks : std::vector<int>();
-}
-
-std::string ranges(const std::vector<int>& sorted) {
-  std::string out;
-  for (std::size_t at = 0; at < sorted.size();) {
-    std::size_t last = at;
-    while (last + 1 < sorted.size() && sorted[last + 1] == sorted[last] + 1) ++last;
-    if (out.size() > 160) return out + ", ...";
-    if (!out.empty()) out += ", ";
-    out += last == at ? std::to_string(sorted[at]) : fmt::format("{}-{}", sorted[at], sorted[last]);
-    at = last + 1;
-  }
-  return out;
 }
 
 }  // namespace dlrun::agent

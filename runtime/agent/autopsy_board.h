@@ -46,7 +46,4 @@ class AutopsyBoard {
   std::map<std::vector<std::string>, std::vector<int>> ranks_of_stack_;
 };
 
-/// Returns numbers as text such as "3, 6-9, 12". Ends in "..." after about 160 characters.
-[[nodiscard]] std::string ranges(const std::vector<int>& sorted);
-
 }  // namespace dlrun::agent

@@ -36,7 +36,7 @@ void EventLoop::unwatch(Watch watch) {
   watched_.erase(found);
 }
 
-void EventLoop::run_once(std::chrono::milliseconds timeout) {
+std::size_t EventLoop::run_once(std::chrono::milliseconds timeout) {
   std::array<epoll_event, 256> ready;
   const auto wait = std::clamp<std::chrono::milliseconds::rep>(timeout.count(), 0, 60'000);
   const int count = ::epoll_wait(epoll_.get(), ready.data(), ready.size(), static_cast<int>(wait));
@@ -47,6 +47,7 @@ void EventLoop::run_once(std::chrono::milliseconds timeout) {
     const auto callback = found->second.callback;
     (*callback)(event.events);
   }
+  return static_cast<std::size_t>(std::max(count, 0));
 }
 
 }  // namespace dlrun::agent

@@ -2,6 +2,7 @@
 // An event loop: epoll with a callback for each watched descriptor. One thread.
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -30,8 +31,9 @@ class EventLoop {
   /// Stops watching. May be called from any callback, including the descriptor's own.
   void unwatch(Watch watch);
 
-  /// Waits at most timeout for ready descriptors and calls their callbacks.
-  void run_once(std::chrono::milliseconds timeout);
+  /// Waits at most timeout for ready descriptors and calls their callbacks. Returns the number of
+  /// descriptors that were ready.
+  std::size_t run_once(std::chrono::milliseconds timeout);
 
  private:
   struct Watched {

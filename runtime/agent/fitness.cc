@@ -1,29 +1,28 @@
 #include "runtime/agent/fitness.h"
 
-#include <algorithm>
-
 namespace dlrun::agent {
 
 void Fitness::note(int rank, const std::string& host, int local_size, std::string_view unfit,
                    Clock::time_point now) {
-  auto& node = nodes_.try_emplace(host, Node{local_size, {}}).first->second;
+  const auto [found, is_new] = nodes_.try_emplace(host, Node{local_size, {}});
+  auto& node = found->second;
+  if (!is_new && node.is_fit()) --fit_;
   --node.awaited;
-  if (unfit.empty()) return;
-  if (node.complaint.empty()) node.complaint = unfit;
-  if (first_) return;
+  if (!unfit.empty() && node.complaint.empty()) {
+    node.complaint = unfit;
+    ++unfit_;
+    has_another_ = has_another_ || (first_ && first_->words != unfit);
+  }
+  if (node.is_fit()) ++fit_;
+  if (unfit.empty() || first_) return;
   first_ = Complaint{rank, host, std::string(unfit)};
   since_ = now;
 }
 
 Fitness::Verdict Fitness::verdict(int nodes, Clock::time_point now) const {
   if (!first_) return Verdict::kOpen;
-  bool all_alike = true;
-  for (const auto& [host, node] : nodes_) {
-    const bool is_fit = node.complaint.empty() && node.awaited <= 0;
-    const bool differs = !node.complaint.empty() && node.complaint != first_->words;
-    if (is_fit || differs) return Verdict::kNodes;
-    all_alike = all_alike && !node.complaint.empty();
-  }
+  if (fit_ > 0 || has_another_) return Verdict::kNodes;
+  const bool all_alike = unfit_ == nodes_.size();
   if (all_alike && static_cast<int>(nodes_.size()) >= nodes)
     return nodes > 1 ? Verdict::kEverywhere : Verdict::kNodes;
   return now >= since_ + kOthersWait ? Verdict::kNodes : Verdict::kOpen;

@@ -4,6 +4,7 @@
 // same way, the spec or the site is at fault, and a retry would not help. No I/O, no clock.
 
 #include <chrono>
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -43,8 +44,14 @@ class Fitness {
   struct Node {
     int awaited = 0;  ///< ranks that have not said hello yet
     std::string complaint;
+
+    [[nodiscard]] bool is_fit() const { return complaint.empty() && awaited <= 0; }
   };
   std::map<std::string, Node> nodes_;
+  // Each hello asks for the verdict, so it needs these instead of a look at all nodes.
+  std::size_t fit_ = 0;       ///< number of fit nodes
+  std::size_t unfit_ = 0;     ///< number of nodes with a complaint
+  bool has_another_ = false;  ///< a node's complaint differs from the first one
   std::optional<Complaint> first_;
   Clock::time_point since_{};
 };

@@ -19,7 +19,19 @@ namespace {
 
 // Leading bytes of an IPv6 address that identify a host. One host may own a whole /64 network.
 constexpr std::size_t kNetworkBytes = 8;
-constexpr std::chrono::milliseconds kLookAtSilence{250};
+/// Interval of the look at all peers for silent ones: shorter than the longest pause that counts.
+constexpr std::chrono::milliseconds kLookAtSilence{1000};
+constexpr std::chrono::milliseconds kLongestCounted{2000};
+static_assert(kLookAtSilence * 2 <= kLongestCounted);
+
+/// Empties a buffer. Frees its memory if it has grown for a large message.
+void empty_buffer(std::string& buffer) {
+  if (buffer.capacity() > Gate::kBufferKeptBytes) {
+    buffer = std::string();
+  } else {
+    buffer.clear();
+  }
+}
 
 /// Returns the host of an address; all zeros if the address is neither IPv4 nor IPv6.
 std::array<unsigned char, 16> host_of(const sockaddr_storage& address) {
@@ -187,10 +199,15 @@ void Gate::read_from(PeerId id) {
     if (got < 0) return lose(id, errno_text(errno));
     if (got == 0) return lose(id, "the connection was closed");
     peer->silent = {};
-    if (peer->is_closing) continue;  // discard the bytes of a peer that is being closed
-    if (peer->handshake) peer->unproven_bytes += static_cast<std::size_t>(got);
-    peer->in.append(buffer.data(), static_cast<std::size_t>(got));
-    if (!take_bytes(id)) return;
+    // Fewer bytes than wanted means that no byte is left, so the next call would only say so. A
+    // heartbeat of each of ten thousand ranks would need this call.
+    const bool is_last = static_cast<std::size_t>(got) < wanted;
+    if (!peer->is_closing) {  // the bytes of a peer that is being closed are discarded
+      if (peer->handshake) peer->unproven_bytes += static_cast<std::size_t>(got);
+      peer->in.append(buffer.data(), static_cast<std::size_t>(got));
+      if (!take_bytes(id)) return;
+    }
+    if (is_last) return;
   }
 }
 
@@ -206,7 +223,10 @@ bool Gate::take_bytes(PeerId id) {
       lose(id, message.error().message);
       return false;
     }
-    if (!*message) return true;
+    if (!*message) {
+      if (peer->in.empty()) empty_buffer(peer->in);
+      return true;
+    }
     handler_.on_message(id, **message);
   }
 }
@@ -272,7 +292,7 @@ void Gate::write_to(PeerId id) {
     }
     peer->written += static_cast<std::size_t>(sent);
   }
-  peer->out.clear();
+  empty_buffer(peer->out);
   peer->written = 0;
   if (std::exchange(peer->waits_to_write, false)) loop_.change(peer->watch, EPOLLIN);
   if (peer->is_closing) forget(id);
@@ -305,9 +325,9 @@ void Gate::tick(Clock::time_point now) {
         loop_.watch(listener_.socket.get(), EPOLLIN, [this](std::uint32_t) { accept_peers(); });
   }
   if (now < last_tick_ + kLookAtSilence) return;
-  // Counts at most 2 s between two ticks: after a longer pause this process was stopped or starved
-  // and could not hear the peers.
-  const auto awake = std::min<Clock::duration>(now - last_tick_, std::chrono::seconds(2));
+  // Counts at most kLongestCounted between two looks: after a longer pause this process was stopped
+  // or starved and could not hear the peers.
+  const auto awake = std::min<Clock::duration>(now - last_tick_, kLongestCounted);
   last_tick_ = now;
   std::vector<PeerId> silent;
   for (const auto& [id, peer] : peers_) {
@@ -316,6 +336,12 @@ void Gate::tick(Clock::time_point now) {
   }
   for (const auto id : silent)
     lose(id, fmt::format("its agent has sent nothing for {} s", kSilenceLimit.count()));
+}
+
+std::size_t Gate::buffer_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& [id, peer] : peers_) bytes += peer->in.capacity() + peer->out.capacity();
+  return bytes;
 }
 
 std::optional<Gate::Clock::time_point> Gate::next_deadline() const {

@@ -60,6 +60,9 @@ class Gate {
   static constexpr std::chrono::seconds kSilenceLimit{30};
   /// Unsent bytes for one peer beyond which the peer is lost.
   static constexpr std::size_t kHeldLimitBytes = 64U << 20U;
+  /// Memory that an empty buffer of a peer keeps for the next message. A page of the address table
+  /// has more bytes, and ten thousand peers would keep as many of them.
+  static constexpr std::size_t kBufferKeptBytes = 512;
 
   /// loop and handler must outlive the gate.
   Gate(EventLoop& loop, GateHandler& handler, Listener listener, const Key& secret);
@@ -80,6 +83,8 @@ class Gate {
 
   /// Returns the number of unproven connections that were closed without a proof.
   [[nodiscard]] std::size_t turned_away() const { return turned_away_; }
+  /// Returns the memory that the buffers of all peers take, used or not.
+  [[nodiscard]] std::size_t buffer_bytes() const;
 
  private:
   /// The origin of a connection: the first 64 bits of an IPv6 address, or a mapped IPv4 address.

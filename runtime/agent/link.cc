@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <random>
+#include <utility>
 
 namespace dlrun::agent {
 namespace {
@@ -39,79 +39,126 @@ Result<> wait_for(int socket, short events, Clock::time_point until,
 
 }  // namespace
 
-Result<Link> Link::connect_once(const Endpoint& endpoint, const Key& secret, const Claim& claim,
-                                Clock::time_point until, const std::function<bool()>& should_stop) {
-  auto socket = begin_connect(endpoint);
+LinkTry::LinkTry(UniqueFd socket, const Key& secret, const Claim& claim, Clock::time_point now,
+                 milliseconds limit)
+    : socket_(std::move(socket)),
+      handshake_(secret, claim),
+      syn_until_(now + kSynLimit),
+      until_(now + limit) {}
+
+Result<LinkTry> LinkTry::begin(const Endpoint& endpoint, const Key& secret, const Claim& claim,
+                               milliseconds limit, const std::optional<std::string>& source) {
+  auto socket = begin_connect(endpoint, source);
   if (!socket) return tl::unexpected<Error>(std::move(socket.error()));
-  DLRUN_TRY(
-      wait_for(socket->get(), POLLOUT, std::min(until, Clock::now() + kSynLimit), should_stop));
+  return LinkTry(std::move(*socket), secret, claim, Clock::now(), limit);
+}
+
+LinkTry::Clock::time_point LinkTry::until() const {
+  return is_connecting_ ? std::min(syn_until_, until_) : until_;
+}
+
+Result<> LinkTry::check_connected() const {
   int error = 0;
   socklen_t length = sizeof error;
-  ::getsockopt(socket->get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  ::getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &length);
   if (error != 0) return fail(Errc::kUnavailable, "{}", errno_text(error));
-  RankHandshake handshake(secret, claim);
-  std::string in;
-  bool has_answered = false;
+  return {};
+}
+
+Result<std::optional<Link>> LinkTry::advance() {
+  if (is_connecting_) {
+    DLRUN_TRY(check_connected());
+    is_connecting_ = false;
+  }
   for (;;) {
-    DLRUN_TRY(wait_for(socket->get(), POLLIN, until, should_stop));
     std::array<char, 4096> buffer;
-    const ssize_t got = ::recv(socket->get(), buffer.data(), buffer.size(), 0);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    const ssize_t got = ::recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return std::nullopt;
     if (got < 0) return fail(Errc::kUnavailable, "{}", errno_text(errno));
     if (got == 0) {
       return fail(
           Errc::kUnavailable, "{}",
-          has_answered
+          has_answered_
               ? "lead refuses this rank: another process has joined with its number, or the "
                 "secret is another attempt's"
               : "it closed the connection");
     }
-    in.append(buffer.data(), static_cast<std::size_t>(got));
-    if (!has_answered) {
-      auto answer = handshake.answer(in);
-      if (!answer) return tl::unexpected<Error>(std::move(answer.error()));
-      if (!*answer) continue;
-      has_answered = true;
-      // The send buffer of a new connection always has room for a few hundred bytes.
-      if (::send(socket->get(), (*answer)->data(), (*answer)->size(), MSG_NOSIGNAL) !=
-          static_cast<ssize_t>((*answer)->size())) {
-        return fail(Errc::kUnavailable, "{}", errno_text(errno));
-      }
-    }
-    if (has_answered) {
-      auto channel = handshake.finish(in);
-      if (!channel) return tl::unexpected<Error>(std::move(channel.error()));
-      if (*channel) return Link(std::move(*socket), **channel, std::move(in));
-    }
+    auto link = take(std::string_view(buffer.data(), static_cast<std::size_t>(got)));
+    if (!link || *link) return link;
   }
 }
+
+/// Passes received bytes to the handshake, and sends its answer.
+Result<std::optional<Link>> LinkTry::take(std::string_view bytes) {
+  in_ += bytes;
+  if (!has_answered_) {
+    const auto answer = handshake_.answer(in_);
+    if (!answer) return tl::unexpected<Error>(answer.error());
+    if (!*answer) return std::nullopt;
+    has_answered_ = true;
+    // The send buffer of a new connection always has room for a few hundred bytes.
+    if (::send(socket_.get(), (*answer)->data(), (*answer)->size(), MSG_NOSIGNAL) !=
+        static_cast<ssize_t>((*answer)->size())) {
+      return fail(Errc::kUnavailable, "{}", errno_text(errno));
+    }
+  }
+  const auto channel = handshake_.finish(in_);
+  if (!channel) return tl::unexpected<Error>(channel.error());
+  if (!*channel) return std::nullopt;
+  return Link(std::move(socket_), **channel, std::move(in_));
+}
+
+LinkPace::LinkPace()
+    : random_(std::random_device{}()), pause_(kFirstPause), try_limit_(kFirstTryLimit) {}
+
+milliseconds LinkPace::take_pause() {
+  const auto longest = pause_.count();
+  const milliseconds taken(std::uniform_int_distribution<long>(longest / 2, longest)(random_));
+  pause_ = std::min(pause_ * 2, kLongestPause);
+  try_limit_ = std::min(try_limit_ * 2, kTryLimit);
+  return taken;
+}
+
+namespace {
+
+/// Makes one try at an endpoint and waits for its result.
+Result<Link> connect_once(const Endpoint& endpoint, const Key& secret, const Claim& claim,
+                          milliseconds limit, const std::function<bool()>& should_stop) {
+  auto attempt = LinkTry::begin(endpoint, secret, claim, limit);
+  if (!attempt) return tl::unexpected<Error>(std::move(attempt.error()));
+  for (;;) {
+    DLRUN_TRY(wait_for(attempt->socket(), attempt->is_connecting() ? POLLOUT : POLLIN,
+                       attempt->until(), should_stop));
+    auto link = attempt->advance();
+    if (!link) return tl::unexpected<Error>(std::move(link.error()));
+    if (*link) return std::move(**link);
+  }
+}
+
+}  // namespace
 
 Result<Link> Link::connect(const std::vector<Endpoint>& endpoints, const Key& secret,
                            const Claim& claim, milliseconds limit,
                            const std::function<bool()>& should_stop) {
   const auto until = Clock::now() + limit;
-  std::minstd_rand jitter(std::random_device{}());
-  auto pause = kFirstPause;
-  auto try_limit = kFirstTryLimit;
+  LinkPace pace;
   for (;;) {
     std::string errors;
     for (const auto& endpoint : endpoints) {
-      auto link = connect_once(endpoint, secret, claim, std::min(until, Clock::now() + try_limit),
-                               should_stop);
+      const auto left = std::chrono::ceil<milliseconds>(until - Clock::now());
+      auto link =
+          connect_once(endpoint, secret, claim, std::min(left, pace.try_limit()), should_stop);
       if (link || link.error().code == Errc::kInterrupted) return link;
       errors += fmt::format("{}{}: {}", errors.empty() ? "" : "; ", endpoint.text(),
                             link.error().message);
     }
-    // Thousands of ranks connect at once. The random wait spreads the next tries of those that lead
-    // turned away.
-    const auto wait = std::uniform_int_distribution<long>(pause.count() / 2, pause.count())(jitter);
-    if (Clock::now() + milliseconds(wait) >= until) {
+    const auto pause = pace.take_pause();
+    if (Clock::now() + pause >= until) {
       return fail(Errc::kUnavailable, "lead cannot be reached within {} s: {}",
                   limit.count() / 1000, errors);
     }
-    ::poll(nullptr, 0, static_cast<int>(wait));
-    pause = std::min(pause * 2, kLongestPause);
-    try_limit = std::min(try_limit * 2, kTryLimit);
+    ::poll(nullptr, 0, static_cast<int>(pause.count()));
   }
 }
 

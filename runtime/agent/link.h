@@ -1,20 +1,80 @@
 #pragma once
 // A rank's TCP connection to lead, without the event loop: connects, runs the handshake, and sends
-// and receives framed messages.
+// and receives framed messages. LinkTry and LinkPace are the steps of Link::connect() that never
+// block. bench/simulated_job.cc makes thousands of links with them in one process.
 
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "common/files.h"
 #include "common/result.h"
 #include "runtime/agent/address.h"
 #include "runtime/agent/event_loop.h"
 #include "runtime/agent/protocol.h"
 
 namespace dlrun::agent {
+
+class Link;
+
+/// One try to reach lead at one endpoint, without blocking: the TCP connection and the handshake.
+class LinkTry {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// Starts to connect. limit: time from now until lead's proof must be there. source: the local
+  /// address of the connection; nullopt: the kernel chooses it. Fails with kUnavailable or kIo.
+  [[nodiscard]] static Result<LinkTry> begin(const Endpoint& endpoint, const Key& secret,
+                                             const Claim& claim, std::chrono::milliseconds limit,
+                                             const std::optional<std::string>& source = {});
+
+  [[nodiscard]] int socket() const { return socket_.get(); }
+  /// Returns true while the TCP connection is not established: the try then waits until the socket
+  /// is writable, and afterwards until it is readable.
+  [[nodiscard]] bool is_connecting() const { return is_connecting_; }
+  /// Returns when the try has failed if the socket is not ready by then.
+  [[nodiscard]] Clock::time_point until() const;
+
+  /// Does what is possible without blocking. Call it when the socket is ready. Returns the link
+  /// once lead has proven itself, and nullopt while more bytes are needed. After a result or a
+  /// failure the try is used up.
+  [[nodiscard]] Result<std::optional<Link>> advance();
+
+ private:
+  LinkTry(UniqueFd socket, const Key& secret, const Claim& claim, Clock::time_point now,
+          std::chrono::milliseconds limit);
+  [[nodiscard]] Result<> check_connected() const;
+  [[nodiscard]] Result<std::optional<Link>> take(std::string_view bytes);
+
+  UniqueFd socket_;
+  RankHandshake handshake_;
+  Clock::time_point syn_until_;
+  Clock::time_point until_;
+  bool is_connecting_ = true;
+  bool has_answered_ = false;
+  std::string in_;
+};
+
+/// The pauses between the tries of one rank, and the time limit of each try. Both grow, because
+/// lead may be slow: thousands of ranks connect at once. A random part of each pause spreads the
+/// next tries of the ranks that lead turned away.
+class LinkPace {
+ public:
+  LinkPace();
+  /// Returns the time limit of the next try.
+  [[nodiscard]] std::chrono::milliseconds try_limit() const { return try_limit_; }
+  /// Returns the pause after a failed round of tries, and slows down.
+  [[nodiscard]] std::chrono::milliseconds take_pause();
+
+ private:
+  std::minstd_rand random_;
+  std::chrono::milliseconds pause_;
+  std::chrono::milliseconds try_limit_;
+};
 
 class Link {
  public:
@@ -42,12 +102,9 @@ class Link {
   [[nodiscard]] std::string address() const { return local_address(socket_.get()).value_or(""); }
 
  private:
+  friend class LinkTry;
   Link(UniqueFd socket, Channel channel, std::string in)
       : socket_(std::move(socket)), channel_(channel), in_(std::move(in)) {}
-  [[nodiscard]] static Result<Link> connect_once(const Endpoint& endpoint, const Key& secret,
-                                                 const Claim& claim,
-                                                 std::chrono::steady_clock::time_point until,
-                                                 const std::function<bool()>& should_stop);
   void close(std::string why);
 
   UniqueFd socket_;

@@ -27,10 +27,21 @@ std::set<int> Members::connected() const {
   return ranks;
 }
 
-bool Members::has_connected() const {
-  return std::any_of(by_rank.begin(), by_rank.end(), [](const auto& entry) {
-    return entry.second.is_connected && !entry.second.end;
-  });
+void Members::join(int rank, const to_lead::Hello& hello,
+                   std::chrono::steady_clock::time_point now) {
+  by_rank[rank] = Member{hello, true, std::nullopt, now};
+  ++live;
+}
+
+void Members::disconnect(Member& member) {
+  if (member.is_connected && !member.end) --live;
+  member.is_connected = false;
+}
+
+void Members::set_end(Member& member, RankEnd end) {
+  if (member.is_connected && !member.end) --live;
+  member.end = std::move(end);
+  ++ended;
 }
 
 Silence find_silence(const Members& members, std::chrono::steady_clock::time_point now) {

@@ -30,6 +30,7 @@ struct Members {
   int size = 0;  ///< number of ranks of the world; 0 until it is known
   std::map<int, Member> by_rank{};
   int ended = 0;  ///< number of ranks that have ended
+  int live = 0;   ///< number of ranks that are connected and have not ended
   std::map<int, TaskEnd> task_ends{};
   std::set<int> lost{};  ///< ranks whose agents disappeared without an exit record
 
@@ -39,11 +40,12 @@ struct Members {
   [[nodiscard]] bool all_ended() const { return size > 0 && ended >= size; }
   /// Returns the ranks that are connected and have not ended.
   [[nodiscard]] std::set<int> connected() const;
-  [[nodiscard]] bool has_connected() const;
-  void set_end(Member& member, RankEnd end) {
-    member.end = std::move(end);
-    ++ended;
-  }
+  [[nodiscard]] bool has_connected() const { return live > 0; }
+  // The next three functions keep the counts. Each end and each lost connection asks for a count,
+  // so counting all ranks each time would take quadratic time.
+  void join(int rank, const to_lead::Hello& hello, std::chrono::steady_clock::time_point now);
+  void disconnect(Member& member);
+  void set_end(Member& member, RankEnd end);
 };
 
 struct Silence {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "common/files.h"
@@ -28,6 +29,15 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kTickEvery{500};
+/// Shortest time between two ticks. Ten thousand ranks wake the loop some thousand times a second,
+/// and each tick costs system calls.
+constexpr milliseconds kTickPause{5};
+/// With at least kGatherFrom ranks, lead waits for kGatherTime after a round with fewer than
+/// kFewReady heartbeats and nothing else. Ten thousand ranks send a heartbeat every 0.3 ms, and
+/// lead then wakes up once for several of them.
+constexpr std::size_t kGatherFrom = 1000;
+constexpr std::size_t kFewReady = 32;
+constexpr milliseconds kGatherTime{2};
 /// A longer time between two ticks means that this process was stopped.
 constexpr milliseconds kAsleep{2000};
 /// Slurm's USR1 may come earlier than requested by this time: Slurm checks time limits twice a
@@ -93,16 +103,22 @@ Result<AttemptEnd> AttemptRunner::run() {
   if (!options_.local) watch_ = std::make_unique<AttemptWatch>(run_.directory, run_.attempt);
   if (!options_.stop_early.metric.empty())
     stop_early_ = std::make_unique<StopEarly>(options_.stop_early, run_.directory);
-  while (!attempt_->is_over()) {
-    loop_.run_once(next_wait());
-    tick();
-  }
+  while (!attempt_->is_over()) run_round();
   write_samples(Clock::now(), true);
   wait_for_step();
   step_.reset();
   close_local_log();
   if (signals) loop_.unwatch(*signals);
   return attempt_->end();
+}
+
+void AttemptRunner::run_round() {
+  beats_heard_ = 0;
+  const auto ready = loop_.run_once(next_wait());
+  tick_in_time();
+  const bool had_only_beats = ready > 0 && beats_heard_ == ready;
+  if (had_only_beats && ready < kFewReady && peer_of_rank_.size() >= kGatherFrom)
+    std::this_thread::sleep_for(kGatherTime);
 }
 
 void AttemptRunner::wait_for_step() {
@@ -250,8 +266,15 @@ void AttemptRunner::note_sleep(Clock::time_point now) {
   last_tick_ = now;
 }
 
-void AttemptRunner::tick() {
+void AttemptRunner::tick_in_time() {
   const auto now = Clock::now();
+  owes_tick_ = now < ticked_ + kTickPause;
+  if (owes_tick_) return;
+  ticked_ = now;
+  tick(now);
+}
+
+void AttemptRunner::tick(Clock::time_point now) {
   note_sleep(now);
   gate_->tick(now);
   answer(store_.expire(now));
@@ -309,6 +332,10 @@ void AttemptRunner::write_samples(Clock::time_point now, bool is_last) {
 
 milliseconds AttemptRunner::next_wait() const {
   const auto now = Clock::now();
+  // Events have been handled since the last tick, and the next tick may act on them.
+  if (owes_tick_)
+    return std::clamp(std::chrono::ceil<milliseconds>(ticked_ + kTickPause - now), milliseconds(0),
+                      kTickPause);
   auto wait = kTickEvery;
   const auto until = [&](std::optional<Clock::time_point> when) {
     if (when)

@@ -1,6 +1,6 @@
 #include "runtime/agent/store_table.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "common/text.h"
 
@@ -25,12 +25,9 @@ std::vector<StoreTable::Answer> StoreTable::put(int rank, std::uint64_t id, std:
   total_bytes_ += key.size() + value.size();
   values_.emplace(key, value);
   std::vector<Answer> answers;
-  const auto [first, last] = by_key_.equal_range(key);
-  std::vector<std::multimap<Clock::time_point, Waiter>::iterator> served;
-  for (auto at = first; at != last; ++at) served.push_back(at->second);
-  for (const auto waiter : served) {
-    answers.push_back({waiter->second.rank, waiter->second.id, std::string(value)});
-    forget(waiter);
+  if (const auto waiting = by_key_.find(key); waiting != by_key_.end()) {
+    const auto served = waiting->second;  // a copy, because take() removes the waiters
+    for (const auto number : served) answers.push_back(take(number, std::string(value)));
   }
   answers.push_back({rank, id, std::string()});
   return answers;
@@ -43,23 +40,24 @@ std::vector<StoreTable::Answer> StoreTable::get(int rank, std::uint64_t id, std:
   if (wait <= std::chrono::milliseconds::zero()) {
     return {{rank, id, fail(Errc::kNotFound, "key '{}' does not exist", printable(key))}};
   }
-  if (key.size() > kKeyLimitBytes || by_deadline_.size() >= kTotalLimitBytes / kKeyLimitBytes) {
+  if (key.size() > kKeyLimitBytes || waiters_.size() >= kTotalLimitBytes / kKeyLimitBytes) {
     return {{rank, id, fail(Errc::kRefused, "too many requests wait, or the key is too long")}};
   }
-  const auto waiter = by_deadline_.emplace(now + wait, Waiter{rank, id, std::string(key), wait});
-  by_key_.emplace(key, waiter);
+  const Number number = next_++;
+  waiters_.emplace(number, Waiter{rank, id, std::string(key), wait, now + wait});
+  by_deadline_.emplace(now + wait, number);
+  by_key_[std::string(key)].insert(number);
+  by_rank_[rank].insert(number);
   return {};
 }
 
 std::vector<StoreTable::Answer> StoreTable::expire(Clock::time_point now) {
   std::vector<Answer> answers;
   while (!by_deadline_.empty() && by_deadline_.begin()->first <= now) {
-    const auto waiter = by_deadline_.begin();
-    const auto& [waiting_rank, id, key, wait] = waiter->second;
-    answers.push_back({waiting_rank, id,
-                       fail(Errc::kTimeout, "no rank has put key '{}' within {} ms", printable(key),
-                            wait.count())});
-    forget(waiter);
+    const Number number = by_deadline_.begin()->second;
+    const auto& waiter = waiters_.at(number);
+    answers.push_back(take(number, fail(Errc::kTimeout, "no rank has put key '{}' within {} ms",
+                                        printable(waiter.key), waiter.wait.count())));
   }
   return answers;
 }
@@ -70,18 +68,31 @@ std::optional<StoreTable::Clock::time_point> StoreTable::next_deadline() const {
 }
 
 void StoreTable::drop(int rank) {
-  for (auto waiter = by_deadline_.begin(); waiter != by_deadline_.end();) {
-    const auto next = std::next(waiter);
-    if (waiter->second.rank == rank) forget(waiter);
-    waiter = next;
-  }
+  const auto found = by_rank_.find(rank);
+  if (found == by_rank_.end()) return;
+  const auto dropped = found->second;  // a copy, because forget() removes the waiters
+  for (const auto number : dropped) forget(number);
 }
 
-void StoreTable::forget(std::multimap<Clock::time_point, Waiter>::iterator waiter) {
-  const auto [first, last] = by_key_.equal_range(waiter->second.key);
-  by_key_.erase(
-      std::find_if(first, last, [&](const auto& entry) { return entry.second == waiter; }));
-  by_deadline_.erase(waiter);
+/// Removes a waiter and returns the answer to it.
+StoreTable::Answer StoreTable::take(Number number, Result<std::string> value) {
+  const auto& waiter = waiters_.at(number);
+  Answer answer{waiter.rank, waiter.id, std::move(value)};
+  forget(number);
+  return answer;
+}
+
+void StoreTable::forget(Number number) {
+  const auto found = waiters_.find(number);
+  const auto& waiter = found->second;
+  by_deadline_.erase({waiter.deadline, number});
+  const auto of_key = by_key_.find(waiter.key);
+  of_key->second.erase(number);
+  if (of_key->second.empty()) by_key_.erase(of_key);
+  const auto of_rank = by_rank_.find(waiter.rank);
+  of_rank->second.erase(number);
+  if (of_rank->second.empty()) by_rank_.erase(of_rank);
+  waiters_.erase(found);
 }
 
 }  // namespace dlrun::agent

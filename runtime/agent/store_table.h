@@ -8,8 +8,11 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "common/result.h"
@@ -56,15 +59,23 @@ class StoreTable {
     std::uint64_t id;
     std::string key;
     std::chrono::milliseconds wait;
+    Clock::time_point deadline;
   };
 
-  std::map<std::string, std::string, std::less<>> values_;
-  std::multimap<Clock::time_point, Waiter> by_deadline_;
-  std::multimap<std::string, std::multimap<Clock::time_point, Waiter>::iterator, std::less<>>
-      by_key_;
-  std::size_t total_bytes_ = 0;
+  using Number = std::uint64_t;  ///< the number of a waiter, in the order of the requests
 
-  void forget(std::multimap<Clock::time_point, Waiter>::iterator waiter);
+  [[nodiscard]] Answer take(Number number, Result<std::string> value);
+  void forget(Number number);
+
+  std::map<std::string, std::string, std::less<>> values_;
+  std::map<Number, Waiter> waiters_;
+  // The waiters by what they are looked up by. All ranks may wait for one key, and all of them may
+  // leave at once, so no look-up goes through all waiters.
+  std::set<std::pair<Clock::time_point, Number>> by_deadline_;
+  std::map<std::string, std::set<Number>, std::less<>> by_key_;
+  std::unordered_map<int, std::set<Number>> by_rank_;
+  Number next_ = 0;
+  std::size_t total_bytes_ = 0;
 };
 
 }  // namespace dlrun::agent

@@ -161,6 +161,20 @@ TEST_CASE("a program that reported progress and stopped reporting counts as hung
   CHECK_FALSE(scene.attempt.end().first_failed);
 }
 
+TEST_CASE("several nodes that are silent when the run hangs are named as one list") {
+  Scene scene({.hang_after = seconds(10)});
+  scene.all_join(8);
+  scene.attempt.on_progress(0, {{"step", 7}}, scene.now);
+  for (int second = 1; second <= 10; ++second) {
+    for (const int rank : {0, 1}) scene.attempt.on_heard(rank, scene.now);
+    scene.pass(seconds(1));
+  }
+  CHECK(scene.attempt.end().message.ends_with(
+      "; no message from n[2-4] for 10 s; they count as lost"));
+  CHECK(scene.attempt.end().lost_nodes == std::vector<std::string>{"n2", "n3", "n4"});
+  CHECK(scene.attempt.end().first_failed->rank == 2);
+}
+
 TEST_CASE("a node that is silent when the run hangs counts as lost, long before Slurm reports it") {
   Scene scene({.hang_after = seconds(10)});
   scene.all_join(4);

@@ -38,6 +38,7 @@ class Echo final : public GateHandler {
         loop_.run_once(milliseconds(5));
         gate_->tick(Clock::now());
         turned_away = gate_->turned_away();
+        buffer_bytes = gate_->buffer_bytes();
       }
     });
   }
@@ -58,6 +59,7 @@ class Echo final : public GateHandler {
   std::atomic<int> admitted = 0;
   std::atomic<int> lost = 0;
   std::atomic<std::size_t> turned_away = 0;
+  std::atomic<std::size_t> buffer_bytes = 0;
 
  private:
   EventLoop loop_;
@@ -112,6 +114,65 @@ TEST_CASE("a rank is admitted, and messages of any size pass both ways") {
   CHECK(echoes(*rank, "hello"));
   CHECK(echoes(*rank, std::string(kPayloadLimitBytes, 'x')));
   CHECK(echoes(*rank, ""));
+}
+
+TEST_CASE("a large message leaves no large buffers behind at lead") {
+  REQUIRE(init_crypto());
+  const auto secret = random_key();
+  Echo lead(secret);
+  auto rank = connect_rank(lead.port, secret);
+  REQUIRE(rank);
+  CHECK(echoes(*rank, std::string(kPayloadLimitBytes, 'x')));
+  // Lead's thread measures its buffers after each round of its loop.
+  for (const auto until = Clock::now() + seconds(10);
+       lead.buffer_bytes > 2 * Gate::kBufferKeptBytes && Clock::now() < until;)
+    ::poll(nullptr, 0, 5);
+  CHECK(lead.buffer_bytes <= 2 * Gate::kBufferKeptBytes);
+  CHECK(echoes(*rank, "hello"));
+}
+
+/// Waits for the result of a try to reach lead.
+Result<Link> finish_try(LinkTry attempt) {
+  for (;;) {
+    pollfd ready{.fd = attempt.socket(),
+                 .events = static_cast<short>(attempt.is_connecting() ? POLLOUT : POLLIN),
+                 .revents = 0};
+    ::poll(&ready, 1, 20);
+    if (Clock::now() >= attempt.until()) return fail(Errc::kTimeout, "no answer in time");
+    if (ready.revents == 0) continue;
+    auto link = attempt.advance();
+    if (!link) return tl::unexpected<Error>(std::move(link.error()));
+    if (*link) return std::move(**link);
+  }
+}
+
+TEST_CASE("a try to reach lead connects from the address that is asked for") {
+  REQUIRE(init_crypto());
+  const auto secret = random_key();
+  Echo lead(secret);
+  const Endpoint endpoint{"127.0.0.1", lead.port};
+  const Claim claim{"job", "0", 0, 1};
+  auto attempt = LinkTry::begin(endpoint, secret, claim, seconds(10), "127.0.0.9");
+  REQUIRE(attempt);
+  CHECK(attempt->is_connecting());
+  auto link = finish_try(std::move(*attempt));
+  REQUIRE(link);
+  CHECK(link->address() == "127.0.0.9");
+  CHECK(echoes(*link, "hello"));
+  // 192.0.2.1 is an address for documentation, which no machine has.
+  const auto foreign = LinkTry::begin(endpoint, secret, claim, seconds(10), "192.0.2.1");
+  REQUIRE_FALSE(foreign);
+  CHECK(foreign.error().message.find("192.0.2.1") != std::string::npos);
+}
+
+TEST_CASE("the pauses and the time limits of the tries to reach lead grow up to a limit") {
+  LinkPace pace;
+  CHECK(pace.try_limit() == seconds(1));
+  milliseconds longest{};
+  for (int round = 0; round < 20; ++round) longest = std::max(longest, pace.take_pause());
+  CHECK(longest >= milliseconds(500));
+  CHECK(longest <= seconds(1));
+  CHECK(pace.try_limit() == seconds(4));
 }
 
 TEST_CASE("garbage, another secret and another job are not admitted, and ranks still are") {

@@ -112,6 +112,17 @@ TEST_CASE(
   CHECK(end_text(run, status).find("\nforged") == std::string::npos);
 }
 
+TEST_CASE("status shows thousands of ranks that did not join as ranges") {
+  RunStatus status;
+  status.state = RunState::kFailed;
+  status.facts.record.has_events = true;
+  for (std::int64_t rank = 8; rank < 10'000; ++rank) status.facts.record.missing.push_back(rank);
+  const IndexEntry run{"r-1", "r", "/runs/r-1", ""};
+  CHECK(status_text(run, status).plain().find("missing   ranks 8-9999\n") != std::string::npos);
+  status.facts.record.missing = {3};
+  CHECK(status_text(run, status).plain().find("missing   rank 3\n") != std::string::npos);
+}
+
 TEST_CASE(
     "in printed JSON, control, hidden and direction characters are escaped, and the value stays "
     "the same") {

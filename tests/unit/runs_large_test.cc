@@ -192,6 +192,20 @@ TEST_CASE(
   for (const auto& entry : changed->entries) CHECK(entry.id != "r-17");
 }
 
+TEST_CASE("a history of twenty thousand warnings keeps the first and the last ones") {
+  std::string lines = begin_of_run();
+  for (int i = 0; i < 20'000; ++i)
+    lines += line_at(i, "warning", {{"message", "late"}, {"rank", i}, {"host", "n1"}});
+  RunHistory history;
+  history.add(lines);
+  const auto& events = history.events();
+  CHECK(events.size() >= 2000);
+  CHECK(events.size() <= 3000);
+  CHECK(events.size() + history.events_left_out() == 20'002);
+  CHECK(events.front().kind == "claimed");
+  CHECK(events.back().text == "late (rank 19999 on n1)");
+}
+
 TEST_CASE("a run that was moved is listed at its new path after a rebuild") {
   const TemporaryDirectory folder;
   const RunIndex index(folder / "index");

@@ -1,0 +1,109 @@
+// Simulates the ranks of a large job for bench/leader. The program takes the place of srun: lead
+// starts it, and it connects every rank to lead with the agents' own code, from one process.
+//
+//   bench_leader_ranks --ranks N --per-node N --settle SECONDS --watch SECONDS --results FILE
+//
+// Each simulated node has its own loopback address. The ranks join, send heartbeats as agents do,
+// and one of them disappears. The program then writes what it has measured to FILE, as JSON.
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/simulated_job.h"
+#include "common/env.h"
+#include "common/files.h"
+#include "common/text.h"
+#include "runtime/agent/program_start.h"
+
+namespace dlrun::agent {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr rlim_t kOtherFiles = 64;  ///< descriptors of this process that are no connections
+
+Result<SimulationOptions> parse_options(const std::vector<std::string>& arguments) {
+  constexpr const char* kUsage =
+      "usage: bench_leader_ranks --ranks N --per-node N --settle SECONDS --watch SECONDS "
+      "--results FILE (lead starts this program; see bench/leader)";
+  SimulationOptions options;
+  for (std::size_t at = 0; at + 1 < arguments.size(); at += 2) {
+    const auto& name = arguments[at];
+    const auto& value = arguments[at + 1];
+    const auto number = parse_int(value);
+    if (name == "--results") {
+      options.results = value;
+    } else if (!number || *number < 1 || *number > 1'000'000) {
+      return fail(Errc::kUsage, "{} {}: expected a number from 1 to 1000000", name, value);
+    } else if (name == "--ranks") {
+      options.ranks = static_cast<int>(*number);
+    } else if (name == "--per-node") {
+      options.per_node = static_cast<int>(*number);
+    } else if (name == "--settle") {
+      options.settle = seconds(*number);
+    } else if (name == "--watch") {
+      options.watch = seconds(*number);
+    } else {
+      return fail(Errc::kUsage, "{}", kUsage);
+    }
+  }
+  if (arguments.size() % 2 != 0 || options.ranks < 2 || options.results.empty())
+    return fail(Errc::kUsage, "{}", kUsage);
+  return options;
+}
+
+Result<LeadAccess> find_lead(const Env& env) {
+  DLRUN_TRY_ASSIGN(const auto endpoints, parse_endpoints(env.get_or("DLRUN_LEAD", "")));
+  const auto secret = key_of_text(env.get_or("DLRUN_SECRET", ""));
+  if (!secret) return fail(Errc::kUsage, "DLRUN_SECRET is not set: only lead starts this program");
+  // A connection from 127.1.0.1 reaches only loopback addresses.
+  return LeadAccess{
+      .endpoint = {"127.0.0.1", endpoints.front().port},
+      .secret = *secret,
+      .job = env.get_or("DLRUN_JOB", ""),
+      .step = "0",
+      .attempt = static_cast<int>(parse_int(env.get_or("DLRUN_ATTEMPT", "0")).value_or(0)),
+      .pid = ::getppid()};
+}
+
+/// Fails if this process may not have a descriptor for each rank.
+Result<> check_file_limit(int ranks) {
+  raise_file_limit();
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const auto wanted = static_cast<rlim_t>(ranks) + kOtherFiles;
+  if (limit.rlim_cur >= wanted) return {};
+  return fail(Errc::kUnavailable,
+              "{} ranks need {} open files, and the hard limit is {}: raise it (`ulimit -Hn`), or "
+              "simulate fewer ranks",
+              ranks, wanted, limit.rlim_max);
+}
+
+Result<> simulate(const std::vector<std::string>& arguments) {
+  DLRUN_TRY_ASSIGN(const auto options, parse_options(arguments));
+  DLRUN_TRY_ASSIGN(const auto lead, find_lead(Env::of_process()));
+  DLRUN_TRY(check_file_limit(options.ranks));
+  DLRUN_TRY(init_crypto());
+  ignore_write_signals();
+  // Lead stops its step soon after a death. The ranks that are left are still measured then.
+  for (const int signal : {SIGTERM, SIGQUIT}) ::signal(signal, SIG_IGN);
+  DLRUN_TRY_ASSIGN(const auto measured, simulate_job(options, lead));
+  return write_file_atomic(options.results, measured.dump() + "\n");
+}
+
+}  // namespace
+}  // namespace dlrun::agent
+
+int main(int argc, char** argv) {
+  const auto done = dlrun::agent::simulate(std::vector<std::string>(argv + 1, argv + argc));
+  if (done) return 1;  // a rank died, and srun says so with its exit code
+  std::fprintf(stderr, "bench_leader_ranks: %s\n", done.error().message.c_str());
+  return 2;
+}

@@ -1,0 +1,430 @@
+// A simulated rank does what an agent does until its program starts: it connects, proves that it
+// holds the secret, says hello and sends heartbeats. One event loop serves all ranks.
+#include "bench/simulated_job.h"
+
+#include <signal.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <queue>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "common/files.h"
+#include "common/text.h"
+#include "runtime/agent/event_loop.h"
+#include "runtime/agent/intervals.h"
+#include "runtime/agent/link.h"
+#include "runtime/agent/messages.h"
+
+namespace dlrun::agent {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr int kMasterPort = 29500;   ///< the port that rank 0 names in its hello
+constexpr int kStepsPerRound = 256;  ///< timers that one round of the loop handles
+constexpr seconds kJoinLimit{120};   ///< longest time until all ranks have joined
+constexpr seconds kToldLimit{20};    ///< longest time until all ranks know of the death
+/// Longest wait for lead's answers to the exit records. Lead kills its step 3 s after the death.
+constexpr milliseconds kNotedLimit{2500};
+constexpr std::size_t kProcLimitBytes = 64U << 10U;
+
+/// Processor time of a process, with all its threads.
+struct ProcessorTime {
+  double user_s = 0, system_s = 0;
+};
+
+Result<ProcessorTime> processor_time_of(pid_t pid) {
+  DLRUN_TRY_ASSIGN(const auto stat, read_file(fmt::format("/proc/{}/stat", pid), kProcLimitBytes));
+  // The command, field 2, is in parentheses and may contain spaces. Fields 14 and 15 are the times.
+  const auto after = std::string_view(stat).substr(std::min(stat.rfind(')'), stat.size()));
+  const auto fields = split(after, ' ');
+  constexpr std::size_t kUser = 12;
+  const auto user = fields.size() > kUser + 1 ? parse_int(fields[kUser]) : std::nullopt;
+  const auto system = fields.size() > kUser + 1 ? parse_int(fields[kUser + 1]) : std::nullopt;
+  if (!user || !system) return fail(Errc::kInternal, "/proc/{}/stat has another form", pid);
+  const auto ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
+  return ProcessorTime{static_cast<double>(*user) / ticks, static_cast<double>(*system) / ticks};
+}
+
+Result<std::int64_t> peak_bytes_of(pid_t pid) {
+  DLRUN_TRY_ASSIGN(const auto status,
+                   read_file(fmt::format("/proc/{}/status", pid), kProcLimitBytes));
+  constexpr std::string_view kPeak = "VmHWM:";
+  for (const auto line : split(status, '\n')) {
+    if (!line.starts_with(kPeak)) continue;
+    const auto value = trim(line.substr(kPeak.size()));
+    if (const auto kib = parse_int(value.substr(0, value.find(' ')))) return *kib * 1024;
+  }
+  return fail(Errc::kInternal, "/proc/{}/status has no VmHWM", pid);
+}
+
+double seconds_between(Clock::time_point begin, Clock::time_point end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
+
+enum class RankPhase {
+  kWaiting,  ///< a try to connect follows
+  kTrying,   ///< a try to connect is under way
+  kJoined,   ///< the rank has said hello
+  kStarted,  ///< the rank knows the address of rank 0
+  kEnding,   ///< the rank was told to end and has sent its exit record
+  kGone,     ///< the connection is closed
+};
+
+struct SimulatedRank {
+  int number = 0;
+  RankPhase phase = RankPhase::kWaiting;
+  Clock::time_point due{};  ///< when the rank does its next step on its own
+  std::optional<LinkTry> attempt{};
+  std::optional<Link> link{};
+  std::optional<EventLoop::Watch> watch{};
+  LinkPace pace{};
+  std::int64_t step = 0;
+};
+
+/// All ranks of the job, and the measurements. One thread.
+class Simulation {
+ public:
+  Simulation(const SimulationOptions& options, LeadAccess lead, EventLoop loop)
+      : options_(options), lead_(std::move(lead)), loop_(std::move(loop)) {
+    ranks_.resize(static_cast<std::size_t>(options.ranks));
+    for (int number = 0; number < options.ranks; ++number) rank_at(number).number = number;
+  }
+
+  /// Runs the job to its end. Fails if ranks do not join, or lose lead before they are told to end.
+  Result<nlohmann::ordered_json> run();
+
+ private:
+  enum class Phase { kJoining, kSettling, kWatching, kDying, kOver };
+
+  [[nodiscard]] SimulatedRank& rank_at(int number) {
+    return ranks_[static_cast<std::size_t>(number)];
+  }
+  [[nodiscard]] int nodes() const {
+    return (options_.ranks + options_.per_node - 1) / options_.per_node;
+  }
+  [[nodiscard]] int victim() const { return options_.ranks / 2; }
+  /// Returns the address of the rank's node, such as 127.1.0.1.
+  [[nodiscard]] std::string address_of(int number) const;
+  [[nodiscard]] World world_of(int number) const;
+
+  void schedule(SimulatedRank& rank, Clock::time_point when);
+  void take_steps(Clock::time_point now);
+  void take_step(SimulatedRank& rank, Clock::time_point now);
+  void begin_try(SimulatedRank& rank, Clock::time_point now);
+  void try_again(SimulatedRank& rank, const Error& why, Clock::time_point now);
+  void on_ready(int number, std::uint32_t events);
+  void advance_try(SimulatedRank& rank, Clock::time_point now);
+  void say_hello(SimulatedRank& rank, Clock::time_point now);
+  void send_beat(SimulatedRank& rank, Clock::time_point now);
+  void send(SimulatedRank& rank, const MessageToLead& message);
+  void receive(SimulatedRank& rank);
+  void close(SimulatedRank& rank);
+
+  void handle(SimulatedRank& rank, const to_rank::Start& start);
+  void handle(SimulatedRank& rank, const to_rank::End& end);
+  void handle(SimulatedRank&, const to_rank::Beat&) { ++beats_; }
+  void handle(SimulatedRank& rank, const to_rank::Noted&) { rank.phase = RankPhase::kGone; }
+  template <typename Message>
+  void handle(SimulatedRank&, const Message&) {}
+
+  /// Goes on to the next phase of the measurement if it is time.
+  void look(Clock::time_point now);
+  Result<> measure(Clock::time_point now);
+  void fail_for(std::string why) {
+    if (!failure_) failure_ = Error{Errc::kUnavailable, std::move(why)};
+  }
+
+  SimulationOptions options_;
+  LeadAccess lead_;
+  EventLoop loop_;
+  std::vector<SimulatedRank> ranks_;
+  using Due = std::pair<Clock::time_point, int>;
+  std::priority_queue<Due, std::vector<Due>, std::greater<>> queue_;
+
+  Phase phase_ = Phase::kJoining;
+  Clock::time_point began_{}, phase_began_{}, told_last_{}, noted_last_{};
+  int started_ = 0, told_ = 0, gone_ = 0;
+  std::int64_t tries_ = 0, beats_ = 0, beats_before_ = 0;
+  std::string last_try_error_;
+  ProcessorTime before_{};
+  nlohmann::ordered_json measured_;
+  std::optional<Error> failure_;
+};
+
+std::string Simulation::address_of(int number) const {
+  const int node = number / options_.per_node;
+  return fmt::format("127.{}.{}.{}", 1 + node / 62'500, node / 250 % 250, 1 + node % 250);
+}
+
+World Simulation::world_of(int number) const {
+  const int first = number - number % options_.per_node;
+  return {.rank = number,
+          .size = options_.ranks,
+          .local_rank = number % options_.per_node,
+          .local_size = std::min(options_.per_node, options_.ranks - first),
+          .node_rank = number / options_.per_node,
+          .nnodes = nodes()};
+}
+
+void Simulation::schedule(SimulatedRank& rank, Clock::time_point when) {
+  rank.due = when;
+  queue_.emplace(when, rank.number);
+}
+
+/// Takes the steps that are due. An entry of the queue is valid only if the rank still has the same
+/// due time.
+void Simulation::take_steps(Clock::time_point now) {
+  for (int taken = 0; taken < kStepsPerRound && !queue_.empty() && queue_.top().first <= now;) {
+    const auto [when, number] = queue_.top();
+    queue_.pop();
+    auto& rank = rank_at(number);
+    if (rank.due != when) continue;
+    take_step(rank, now);
+    ++taken;
+  }
+}
+
+void Simulation::take_step(SimulatedRank& rank, Clock::time_point now) {
+  switch (rank.phase) {
+    case RankPhase::kWaiting:
+      return begin_try(rank, now);
+    case RankPhase::kTrying:
+      return try_again(rank, {Errc::kTimeout, "no answer in time"}, now);
+    case RankPhase::kJoined:
+    case RankPhase::kStarted:
+      return send_beat(rank, now);
+    case RankPhase::kEnding:
+    case RankPhase::kGone:
+      return;
+  }
+}
+
+void Simulation::begin_try(SimulatedRank& rank, Clock::time_point now) {
+  ++tries_;
+  const Claim claim{lead_.job, lead_.step, lead_.attempt, rank.number};
+  auto attempt = LinkTry::begin(lead_.endpoint, lead_.secret, claim, rank.pace.try_limit(),
+                                address_of(rank.number));
+  if (!attempt) return try_again(rank, attempt.error(), now);
+  rank.attempt = std::move(*attempt);
+  rank.phase = RankPhase::kTrying;
+  rank.watch =
+      loop_.watch(rank.attempt->socket(), EPOLLOUT,
+                  [this, number = rank.number](std::uint32_t events) { on_ready(number, events); });
+  schedule(rank, rank.attempt->until());
+}
+
+void Simulation::try_again(SimulatedRank& rank, const Error& why, Clock::time_point now) {
+  last_try_error_ = why.message;
+  if (rank.watch) loop_.unwatch(*rank.watch);
+  rank.watch.reset();
+  rank.attempt.reset();
+  rank.phase = RankPhase::kWaiting;
+  schedule(rank, now + rank.pace.take_pause());
+}
+
+void Simulation::on_ready(int number, std::uint32_t events) {
+  auto& rank = rank_at(number);
+  if (rank.phase == RankPhase::kTrying) return advance_try(rank, Clock::now());
+  if (!rank.link) return;
+  if ((events & EPOLLOUT) != 0) {
+    rank.link->flush();
+    if (!rank.link->holds_bytes()) loop_.change(*rank.watch, EPOLLIN);
+  }
+  receive(rank);
+}
+
+void Simulation::advance_try(SimulatedRank& rank, Clock::time_point now) {
+  const bool was_connecting = rank.attempt->is_connecting();
+  auto link = rank.attempt->advance();
+  if (!link) return try_again(rank, link.error(), now);
+  if (was_connecting) loop_.change(*rank.watch, EPOLLIN);
+  if (!*link) return schedule(rank, rank.attempt->until());
+  rank.link = std::move(**link);
+  rank.attempt.reset();
+  say_hello(rank, now);
+}
+
+void Simulation::say_hello(SimulatedRank& rank, Clock::time_point now) {
+  rank.phase = RankPhase::kJoined;
+  const auto world = world_of(rank.number);
+  send(rank, to_lead::Hello{.world = world,
+                            .host = fmt::format("node{:05}", world.node_rank),
+                            .addr = address_of(rank.number),
+                            .pid = 1000 + rank.number,
+                            .port = rank.number == 0 ? kMasterPort : 0});
+  schedule(rank, now + kBeatEvery);
+  // Messages that arrived together with lead's proof are in the buffer already.
+  if (rank.link) receive(rank);
+}
+
+/// Sends a heartbeat with the values of a rank that trains: its own, and on the first rank of a
+/// node those of the node's GPUs.
+void Simulation::send_beat(SimulatedRank& rank, Clock::time_point now) {
+  to_lead::Beat beat;
+  if (rank.phase == RankPhase::kStarted) {
+    beat.printed = rank.number == 0;
+    beat.cpu = 1.003;
+    beat.rss_bytes = 2'147'483'648U + static_cast<std::uint64_t>(rank.number);
+    beat.step = ++rank.step;
+    beat.work_ms = 12.75;
+    if (rank.number % options_.per_node == 0)
+      beat.node_gpus = std::vector<GpuUse>(static_cast<std::size_t>(options_.per_node),
+                                           {97.0, 61'203'283'968U, 85'899'345'920U});
+  }
+  schedule(rank, now + kBeatEvery);
+  send(rank, beat);
+}
+
+void Simulation::send(SimulatedRank& rank, const MessageToLead& message) {
+  rank.link->send(text_of(json_of(message)));
+  if (!rank.link->is_open() && rank.phase != RankPhase::kEnding) {
+    fail_for(fmt::format("rank {} cannot send to lead: {}", rank.number, rank.link->why_closed()));
+  } else if (rank.link->is_open() && rank.link->holds_bytes()) {
+    loop_.change(*rank.watch, EPOLLIN | EPOLLOUT);
+  }
+}
+
+void Simulation::receive(SimulatedRank& rank) {
+  const bool is_open = rank.link->receive([&](std::string_view payload) {
+    if (const auto message = parse_to_rank(payload))
+      std::visit([&](const auto& one) { handle(rank, one); }, *message);
+  });
+  if (is_open && rank.phase != RankPhase::kGone) return;
+  if (rank.phase == RankPhase::kJoined || rank.phase == RankPhase::kStarted) {
+    fail_for(fmt::format("rank {} lost its connection to lead: {}", rank.number,
+                         rank.link->why_closed()));
+  }
+  close(rank);
+}
+
+void Simulation::close(SimulatedRank& rank) {
+  if (rank.watch) loop_.unwatch(*rank.watch);
+  rank.watch.reset();
+  rank.link.reset();
+  rank.phase = RankPhase::kGone;
+  ++gone_;
+  noted_last_ = Clock::now();
+}
+
+void Simulation::handle(SimulatedRank& rank, const to_rank::Start& start) {
+  if (rank.phase != RankPhase::kJoined) return;
+  if (start.master_addr != address_of(0) || start.master_port != kMasterPort ||
+      start.addr != address_of(rank.number)) {
+    return fail_for(fmt::format("rank {} was told that rank 0 is at {}:{} and itself at {}",
+                                rank.number, start.master_addr, start.master_port, start.addr));
+  }
+  rank.phase = RankPhase::kStarted;
+  ++started_;
+  told_last_ = Clock::now();
+}
+
+void Simulation::handle(SimulatedRank& rank, const to_rank::End&) {
+  if (rank.phase != RankPhase::kStarted) return;
+  if (phase_ != Phase::kDying)
+    return fail_for(fmt::format("rank {} was told to end before a rank had died", rank.number));
+  rank.phase = RankPhase::kEnding;
+  ++told_;
+  told_last_ = Clock::now();
+  send(rank,
+       to_lead::Exit{{.code = 128 + SIGTERM, .signal = SIGTERM, .error = {}, .is_own = false}});
+}
+
+void Simulation::look(Clock::time_point now) {
+  switch (phase_) {
+    case Phase::kJoining:
+      if (now > began_ + kJoinLimit)
+        fail_for(
+            fmt::format("only {} of {} ranks were told to start within {} s; the last error "
+                        "of a try to connect: {}",
+                        started_, options_.ranks, kJoinLimit.count(),
+                        last_try_error_.empty() ? "none" : last_try_error_));
+      if (started_ < options_.ranks) return;
+      measured_["joined_s"] = seconds_between(began_, told_last_);
+      measured_["repeated_tries"] = tries_ - options_.ranks;
+      break;
+    case Phase::kSettling:
+      if (now < phase_began_ + options_.settle) return;
+      break;
+    case Phase::kWatching:
+      if (now < phase_began_ + options_.watch) return;
+      break;
+    case Phase::kDying:
+      if (now > phase_began_ + kToldLimit)
+        fail_for(fmt::format("only {} of {} ranks were told of the death within {} s", told_,
+                             options_.ranks - 1, kToldLimit.count()));
+      if (told_ < options_.ranks - 1) return;
+      if (gone_ < options_.ranks && now < phase_began_ + kNotedLimit) return;
+      break;
+    case Phase::kOver:
+      return;
+  }
+  if (auto done = measure(now); !done) failure_ = std::move(done.error());
+}
+
+/// Ends the present phase, and begins the next one.
+Result<> Simulation::measure(Clock::time_point now) {
+  if (phase_ == Phase::kSettling) {
+    DLRUN_TRY_ASSIGN(before_, processor_time_of(lead_.pid));
+    beats_before_ = beats_;
+  } else if (phase_ == Phase::kWatching) {
+    DLRUN_TRY_ASSIGN(const auto after, processor_time_of(lead_.pid));
+    measured_["watched_s"] = seconds_between(phase_began_, now);
+    measured_["user_s"] = after.user_s - before_.user_s;
+    measured_["system_s"] = after.system_s - before_.system_s;
+    measured_["heartbeats_of_lead"] = beats_ - beats_before_;
+  } else if (phase_ == Phase::kDying) {
+    measured_["death_s"] = seconds_between(phase_began_, told_last_);
+    measured_["gone"] = gone_;
+    measured_["gone_s"] = seconds_between(phase_began_, noted_last_);
+    DLRUN_TRY_ASSIGN(const auto peak, peak_bytes_of(lead_.pid));
+    measured_["peak_bytes"] = peak;
+  }
+  phase_ = static_cast<Phase>(static_cast<int>(phase_) + 1);
+  phase_began_ = Clock::now();
+  // The agent of the victim is killed: its connection ends without an exit record.
+  if (phase_ == Phase::kDying) close(rank_at(victim()));
+  return {};
+}
+
+Result<nlohmann::ordered_json> Simulation::run() {
+  measured_ = {{"ranks", options_.ranks}, {"nodes", nodes()}, {"victim", victim()}};
+  began_ = Clock::now();
+  for (auto& rank : ranks_) schedule(rank, began_);
+  while (phase_ != Phase::kOver && !failure_) {
+    constexpr milliseconds kLongestWait{20};
+    auto wait = kLongestWait;
+    if (!queue_.empty()) {
+      const auto left = std::chrono::ceil<milliseconds>(queue_.top().first - Clock::now());
+      wait = std::clamp(left, milliseconds(0), kLongestWait);
+    }
+    loop_.run_once(wait);
+    const auto now = Clock::now();
+    take_steps(now);
+    look(now);
+  }
+  if (failure_) return tl::unexpected(*failure_);
+  return measured_;
+}
+
+}  // namespace
+
+Result<nlohmann::ordered_json> simulate_job(const SimulationOptions& options,
+                                            const LeadAccess& lead) {
+  DLRUN_TRY_ASSIGN(auto loop, EventLoop::create());
+  return Simulation(options, lead, std::move(loop)).run();
+}
+
+}  // namespace dlrun::agent

@@ -1,0 +1,41 @@
+#pragma once
+// The simulated ranks of a large job, for bench/leader.
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "common/result.h"
+#include "runtime/agent/address.h"
+#include "runtime/agent/protocol.h"
+
+namespace dlrun::agent {
+
+struct SimulationOptions {
+  int ranks = 0;
+  int per_node = 8;
+  std::chrono::seconds settle{
+      4};  ///< time between the start of the ranks and the look at lead's processor time
+  std::chrono::seconds watch{30};  ///< time for which lead's processor time is measured
+  std::filesystem::path results{};
+};
+
+/// The address of the simulated job's lead, and the means to prove that a rank belongs to it.
+struct LeadAccess {
+  Endpoint endpoint;
+  Key secret{};
+  std::string job, step;
+  int attempt = 0;
+  pid_t pid = 0;
+};
+
+/// Connects all ranks to lead, lets them send heartbeats, lets one of them disappear, and returns
+/// what it has measured. Fails if ranks do not join, or lose lead before they are told to end.
+[[nodiscard]] Result<nlohmann::ordered_json> simulate_job(const SimulationOptions& options,
+                                                          const LeadAccess& lead);
+
+}  // namespace dlrun::agent
