@@ -99,12 +99,13 @@ std::vector<Flag<O>> optimizer_flags() {
       {"--momentum", real<O>(DLRUN_FIELD(optimizer.momentum), 0, 1),
        "sgd, nesterov, lars: momentum (0.9); rmsprop: momentum (0)"},
       {"--weight-decay", real<O>(DLRUN_FIELD(optimizer.weight_decay), 0, kLargestNumber),
-       "adds X times the parameter to the gradient (0; lars 1e-4), or for novograd (0), adamw and "
-       "lamb (0.01) to the step"},
+       "adds X times the parameter to the gradient (0; lars 1e-4), or for novograd and lion (0), "
+       "adamw and lamb (0.01) to the step"},
       {"--beta1", real<O>(DLRUN_FIELD(optimizer.beta1), 0, kBelowOne),
-       "adam, adamw, lamb, novograd: decay rate of the mean gradient (0.9; novograd 0.95)"},
+       "adam, adamw, lamb, novograd, lion: decay rate of the mean gradient (0.9; novograd 0.95)"},
       {"--beta2", real<O>(DLRUN_FIELD(optimizer.beta2), 0, kBelowOne),
-       "adam, adamw, lamb, novograd: decay rate of the mean square (0.999; novograd 0.98)"},
+       "adam, adamw, lamb, novograd: decay rate of the mean square (0.999; novograd 0.98); lion: "
+       "decay rate of the momentum (0.99)"},
       {"--epsilon", real<O>(DLRUN_FIELD(optimizer.epsilon), 0, 1),
        "adam, adamw, lamb, novograd, rmsprop: added to the divisor (1e-8; lamb 1e-6)"},
       {"--alpha", real<O>(DLRUN_FIELD(optimizer.alpha), 0, kBelowOne),

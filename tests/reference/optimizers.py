@@ -3,8 +3,8 @@
 implementations.
 
 The results of SGD, Nesterov, RMSprop, Adam, AdamW and the clipping are from PyTorch (Debian's
-python3-torch 1.13) in double. PyTorch has neither LARS nor LAMB nor NovoGrad, so this script
-implements them line by line from their papers, in Python's doubles.
+python3-torch 1.13) in double. PyTorch has neither LARS nor LAMB nor NovoGrad nor Lion, so this
+script implements them line by line from their papers, in Python's doubles.
 
 The model has a weight of six numbers and a bias of two. It takes ten steps with learning rate 0.01.
 
@@ -112,6 +112,21 @@ def novograd(decay, clip, beta1=0.95, beta2=0.98, eps=1e-8):
     return w
 
 
+def lion(decay, clip, beta1=0.9, beta2=0.99):
+    """Follows Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms", Algorithm 2. The
+    bias decays, too."""
+    w = list(FIRST)
+    m = [0.0] * 8
+    for t in range(1, STEPS + 1):
+        g = gradients(t, clip)
+        for i in range(8):
+            c = beta1 * m[i] + (1 - beta1) * g[i]
+            sign = (c > 0) - (c < 0)
+            w[i] = w[i] - RATE * (sign + decay * w[i])
+            m[i] = beta2 * m[i] + (1 - beta2) * g[i]
+    return w
+
+
 def main():
     optim = torch.optim
     cases = []
@@ -134,6 +149,8 @@ def main():
         cases.append(("lamb", 0.0, decay, clip, lamb(decay, clip)))
     for decay, clip in ((0.0, 0.0), (0.1, 0.0), (0.1, 2.0)):
         cases.append(("novograd", 0.0, decay, clip, novograd(decay, clip)))
+    for decay, clip in ((0.0, 0.0), (0.1, 0.0), (0.1, 2.0)):
+        cases.append(("lion", 0.0, decay, clip, lion(decay, clip)))
     print(f"// Made by optimizers.py: parameters after {STEPS} steps with learning rate {RATE}; lars has trust 0.05.")
     print("// name, momentum, weight decay, the gradients' largest global norm (0: no limit), parameters")
     for name, momentum, decay, clip, p in cases:

@@ -110,7 +110,7 @@ TEST_CASE("an unknown optimizer is refused with the known names") {
   REQUIRE_FALSE(none.has_value());
   CHECK(none.error().message ==
         "--optimizer adamm: expected one of adam, adamw, sgd, nesterov, rmsprop, lars, lamb, "
-        "novograd");
+        "novograd, lion");
 }
 
 TEST_CASE("optimizer_names() has exactly the names that make_optimizer() accepts") {

@@ -7,13 +7,15 @@
 #include "runtime/trainer/optim/adam.h"
 #include "runtime/trainer/optim/formula.h"
 #include "runtime/trainer/optim/lamb.h"
+#include "runtime/trainer/optim/lion.h"
 #include "runtime/trainer/optim/rmsprop.h"
 #include "runtime/trainer/optim/sgd.h"
 
 namespace dlrun::trainer {
 
 template <typename T>
-using AnyFormula = std::variant<AdamFormula<T>, LambFormula<T>, RmspropFormula<T>, SgdFormula<T>>;
+using AnyFormula =
+    std::variant<AdamFormula<T>, LambFormula<T>, LionFormula<T>, RmspropFormula<T>, SgdFormula<T>>;
 
 /// The formula of one update, with its coefficients. It is a struct, and not an alias of
 /// AnyFormula, so that nn/kernels.h can declare it without this file.

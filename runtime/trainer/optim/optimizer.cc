@@ -48,6 +48,7 @@ constexpr OptimizerRow kOptimizers[] = {
     row<Lars>("lars", {.momentum = 0.9, .weight_decay = 1e-4}),
     row<Lamb>("lamb", {.weight_decay = 0.01, .epsilon = 1e-6}),
     row<Novograd>("novograd", {.beta1 = 0.95, .beta2 = 0.98, .epsilon = 1e-8}),
+    row<Lion>("lion", {.beta2 = 0.99}),
 };
 
 /// Returns all names with a separator between them.

@@ -23,10 +23,10 @@ struct OptimizerOptions {
   std::string name = "adam";
   std::optional<double> momentum = {};  ///< for sgd, nesterov, rmsprop, lars
   /// Added to the gradient (L2) for sgd, nesterov, rmsprop, adam and lars; decoupled from the
-  /// gradient for adamw, lamb and novograd.
+  /// gradient for adamw, lamb, novograd and lion.
   std::optional<double> weight_decay = {};
-  std::optional<double> beta1 = {};    ///< for adam, adamw, lamb, novograd
-  std::optional<double> beta2 = {};    ///< for adam, adamw, lamb, novograd
+  std::optional<double> beta1 = {};    ///< for adam, adamw, lamb, novograd, lion
+  std::optional<double> beta2 = {};    ///< for adam, adamw, lamb, novograd, lion
   std::optional<double> epsilon = {};  ///< for adam, adamw, lamb, novograd, rmsprop
   double alpha = 0.99;                 ///< for rmsprop: factor of the old mean square
   double trust = 0.001;                ///< for lars: trust coefficient
