@@ -103,17 +103,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("an unknown optimizer is refused with the known names") {
-  OptimizerOptions options;
-  options.name = "adamm";
-  const auto none = make_optimizer<float>(options);
-  REQUIRE_FALSE(none.has_value());
-  CHECK(none.error().message ==
-        "--optimizer adamm: expected one of adam, adamw, sgd, nesterov, rmsprop, lars, lamb, "
-        "novograd, lion");
-}
-
-TEST_CASE("optimizer_names() has exactly the names that make_optimizer() accepts") {
+TEST_CASE("make_optimizer() accepts every name of optimizer_names(), and lists them for another") {
   std::string names;
   for (const auto part : split(optimizer_names(), '|')) {
     OptimizerOptions options;
@@ -122,9 +112,9 @@ TEST_CASE("optimizer_names() has exactly the names that make_optimizer() accepts
     names += (names.empty() ? "" : ", ") + options.name;
   }
   OptimizerOptions unknown;
-  unknown.name = "?";
+  unknown.name = "adamm";
   CHECK(make_optimizer<float>(unknown).error().message ==
-        "--optimizer ?: expected one of " + names);
+        "--optimizer adamm: expected one of " + names);
 }
 
 TEST_CASE(
