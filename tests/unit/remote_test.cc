@@ -1,6 +1,9 @@
 // The requests and frames of -H, the file of a host, and the code that goes there.
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -246,8 +249,32 @@ TEST_CASE("a host's file that every user can write is refused") {
   REQUIRE(folder.read("ssh: a\n"));
   const auto file = folder.folder.path() / "hosts/far.yaml";
   REQUIRE(::chmod(file.c_str(), 0666) == 0);
-  CHECK(error_text(read_host("far", {folder.folder.path()})).find("chmod o-w") !=
+  CHECK(error_text(read_host("far", {folder.folder.path()})).find("chmod go-w") !=
         std::string::npos);
+}
+
+TEST_CASE("a host's file is refused if a group of several users can write it or its folder") {
+  HostFolder folder;
+  REQUIRE(folder.read("ssh: a\n"));
+  const auto hosts = folder.folder.path() / "hosts", file = hosts / "far.yaml";
+  // A group that is not the user's first one has other members, or may get some.
+  std::vector<gid_t> groups(64);
+  const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
+  groups.resize(static_cast<std::size_t>(std::max(count, 0)));
+  if (::geteuid() == 0) groups.push_back(1);  // root may give the file to any group
+  const auto other =
+      std::find_if(groups.begin(), groups.end(), [](gid_t one) { return one != ::getegid(); });
+  if (other == groups.end()) return;  // this user has one group only
+  for (const auto& path : {hosts, file}) {
+    CAPTURE(path.string());
+    const mode_t before = path == hosts ? 0700 : 0600;
+    REQUIRE(::chown(path.c_str(), static_cast<uid_t>(-1), *other) == 0);
+    REQUIRE(::chmod(path.c_str(), before | 0070) == 0);
+    CHECK(error_text(read_host("far", {folder.folder.path()})).find("chmod go-w") !=
+          std::string::npos);
+    REQUIRE(::chmod(path.c_str(), before) == 0);
+    CHECK(read_host("far", {folder.folder.path()}));
+  }
 }
 
 TEST_CASE("docs/remote.md has the table of the keys of a host's file") {
@@ -269,6 +296,44 @@ TEST_CASE("ssh: the socket's path is short, and differs between aliases that beg
   CHECK(first->socket().string().size() < 90);
   CHECK(first->socket() != second->socket());
   CHECK_FALSE(first->is_open());
+}
+
+TEST_CASE("ssh: a folder of another user, or one that others can enter, gives way to ~/.cache") {
+  TemporaryDirectory home, shared;
+  Env env;
+  env.set("HOME", home.path().string());
+  HostFile host;
+  host.ssh = "far";
+  const auto usual = shared.path() / fmt::format("dlrun-ssh-{}", ::geteuid());
+  const auto first = Ssh::of_host(host, env, false, shared.path());
+  REQUIRE(first);
+  CHECK(first->socket().parent_path() == usual);
+  REQUIRE(::chmod(usual.c_str(), 0777) == 0);
+  const auto second = Ssh::of_host(host, env, false, shared.path());
+  REQUIRE(second);
+  CHECK(second->socket().parent_path() == home.path() / ".cache/dlrun/ssh");
+  env.set("HOME", "/" + std::string(100, 'x'));  // too long for the path of a socket
+  CHECK(error_text(Ssh::of_host(host, env, false, shared.path())).find("Set XDG_RUNTIME_DIR") !=
+        std::string::npos);
+}
+
+TEST_CASE("ssh: the wait for another command that opens the connection ends, and names it") {
+  TemporaryDirectory folder;
+  Env env;
+  env.set("HOME", folder.path().string());
+  env.set("XDG_RUNTIME_DIR", folder.path().string());
+  HostFile host;
+  host.name = host.ssh = "far";
+  const auto ssh = Ssh::of_host(host, env, false);
+  REQUIRE(ssh);
+  const std::string file = ssh->socket().string() + ".lock";
+  write(file, fmt::format("{}\n", ::getpid()));
+  const UniqueFd held(::open(file.c_str(), O_RDWR | O_CLOEXEC));
+  REQUIRE(::flock(held.get(), LOCK_EX) == 0);
+  const auto opened = ssh->open(false, std::chrono::seconds(0));
+  REQUIRE_FALSE(opened);
+  CHECK(opened.error().code == Errc::kUnavailable);
+  CHECK(opened.error().message.find(fmt::format("(process {})", ::getpid())) != std::string::npos);
 }
 
 TEST_CASE("ssh never stops at a question if nobody can answer it") {
