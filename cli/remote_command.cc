@@ -112,11 +112,12 @@ Result<> check_end(const HostCall& call, const Ssh& ssh, const RemoteEnd& end) {
               host.name, call.command);
 }
 
-Result<int> run_request(const Cli& cli, const Ssh& ssh, const HostCall& call,
-                        const RemoteRequest& request, std::function<void()> on_output) {
-  const Interrupt interrupt;
-  DLRUN_TRY_ASSIGN(auto process, start_on_host(ssh, program_there(cli, ssh.host()), request));
-  if (request.has_input) process.forward_input(RemoteProcess::Input::kFramed);
+namespace {
+
+/// Passes on the output of a command that was started on the host, or writes it to call.output.
+Result<int> follow_command(const Cli& cli, const Ssh& ssh, const HostCall& call,
+                           RemoteProcess& process, const Interrupt& interrupt,
+                           std::function<void()> on_output) {
   RemoteOutput output(cli);
   std::string document;
   const auto keep = [&](std::string_view bytes) {
@@ -147,6 +148,29 @@ Result<int> run_request(const Cli& cli, const Ssh& ssh, const HostCall& call,
   DLRUN_TRY(write_file_atomic(file, document));
   print(cli, "{}\n", file.lexically_normal().string());
   return end.exit_code;
+}
+
+/// Copies the code, and runs the command in the session that has locked the copy. A session of its
+/// own would cost two round trips.
+Result<int> run_with_code(const Cli& cli, const Ssh& ssh, const HostCall& call,
+                          const CodeCopy& code, RemoteRequest request) {
+  const Interrupt interrupt;
+  DLRUN_TRY_ASSIGN(auto locked, copy_under_lock(ssh, program_there(cli, ssh.host()), code,
+                                                cli.bin_dir / "dlrun", interrupt));
+  request.files = std::move(locked.files);
+  locked.process.send(Frame{Frame::Kind::kGo, word_of(request)});
+  if (request.has_input) locked.process.forward_input(RemoteProcess::Input::kFramed);
+  return follow_command(cli, ssh, call, locked.process, interrupt, {});
+}
+
+}  // namespace
+
+Result<int> run_request(const Cli& cli, const Ssh& ssh, const HostCall& call,
+                        const RemoteRequest& request, std::function<void()> on_output) {
+  const Interrupt interrupt;
+  DLRUN_TRY_ASSIGN(auto process, start_on_host(ssh, program_there(cli, ssh.host()), request));
+  if (request.has_input) process.forward_input(RemoteProcess::Input::kFramed);
+  return follow_command(cli, ssh, call, process, interrupt, std::move(on_output));
 }
 
 std::vector<std::string> arguments_for_host(const std::vector<std::string>& argv) {
@@ -208,6 +232,7 @@ Result<int> run_there(const Cli& cli, const Ssh& ssh, const HostCall& call) {
   }
   if (call.submits)
     return submit_on_host(cli, ssh, call, std::move(request), code ? &*code : nullptr);
+  if (code && !uses_terminal(call)) return run_with_code(cli, ssh, call, *code, std::move(request));
   const std::string program = program_there(cli, host);
   if (code) {
     const Interrupt interrupt;

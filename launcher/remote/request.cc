@@ -37,6 +37,10 @@ Result<> set_field(RemoteRequest& request, std::string_view name, std::string va
     request.token = std::move(value);
   } else if (name == "git_state") {
     request.git_state = from_base64url(value).value_or("");
+  } else if (name == "state") {
+    request.state = std::move(value);
+  } else if (name == "files") {
+    request.files = from_base64url(value).value_or("");
   } else if (name == "colour_out") {
     request.colour_out = is_yes;
   } else if (name == "colour_err") {
@@ -69,6 +73,8 @@ std::string word_of(const RemoteRequest& request) {
   add("subfolder", request.subfolder);
   add("token", request.token);
   add("git_state", base64url(request.git_state));  // its bytes may hold NUL
+  add("state", request.state);
+  add("files", base64url(request.files));
   add("colour_out", request.colour_out ? "1" : "");
   add("colour_err", request.colour_err ? "1" : "");
   add("has_input", request.has_input ? "1" : "");

@@ -20,7 +20,7 @@ std::vector<RestServer> KnownServers::listed() const {
       const auto other = std::find_if(listed.begin(), listed.end(), [&](const RestServer& entry) {
         return entry.url == server.url && !(entry.*field).empty();
       });
-      if ((server.*field).empty() && other != listed.end()) server.*field = other->*field;
+      if ((server.*field).empty() && other != listed.end()) server.*field = (*other).*field;
     }
   }
   return listed;
