@@ -2,11 +2,13 @@
 // to its end.
 
 #include <memory>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
 #include "cli/remote_side.h"
+#include "cli/select.h"
 #include "cli/spec_options.h"
 #include "cli/submission_output.h"
 #include "cli/terminal/print.h"
@@ -14,6 +16,7 @@
 #include "cli/terminal/terminal_reporter.h"
 #include "common/json_or_null.h"
 #include "common/quoting.h"
+#include "launcher/runs/ownership.h"
 #include "launcher/submit/check_report.h"
 #include "launcher/submit/search.h"
 #include "launcher/submit/submitting.h"
@@ -26,6 +29,7 @@ using Json = nlohmann::ordered_json;
 struct SubmitOptions {
   SpecOptions spec;
   bool json = false, dry_run = false, test_only = false, watch = false;
+  std::string continued;  ///< the search to continue; empty: none
 };
 
 /// Prints the job that dlrun would submit without --dry-run; for a sweep, its first array. sweep:
@@ -92,8 +96,13 @@ Result<int> search(Cli& cli, const SubmitOptions& options, Job job, Provenance& 
                 "--watch: not needed, because dlrun follows a sweep with sweep.ask anyway");
   TerminalReporter reporter(cli);
   RunInspector inspector(cli.env, known_servers(cli));
-  DLRUN_TRY_ASSIGN(const auto searched,
-                   run_search(cli, reporter, inspector, std::move(job), provenance));
+  std::optional<IndexEntry> earlier;
+  if (!options.continued.empty()) {
+    DLRUN_TRY_ASSIGN(earlier, select_run(cli, options.continued));
+    DLRUN_TRY(require_own(earlier->id, earlier->path, "continued"));
+  }
+  DLRUN_TRY_ASSIGN(const auto searched, run_search(cli, reporter, inspector, std::move(job),
+                                                   provenance, earlier ? &*earlier : nullptr));
   if (options.json) {
     Json out;
     out["run"] = searched.run.id;
@@ -141,6 +150,9 @@ Result<int> submit(Cli& cli, const SubmitOptions& options) {
           "start it again; log in to the host, and submit it there, for example in tmux");
     return search(cli, options, std::move(job), provenance);
   }
+  if (!options.continued.empty())
+    return fail(Errc::kUsage,
+                "--continue: continues a sweep with sweep.ask, without --dry-run and --test-only");
   const CheckStage stage = options.dry_run     ? CheckStage::kDryRun
                            : options.test_only ? CheckStage::kTestOnly
                                                : CheckStage::kSubmission;
@@ -170,6 +182,10 @@ void add_submit(CLI::App& root, Action& action) {
                "Print what dlrun would do; write and submit nothing");
   command.flag("--test-only", options->test_only,
                "Ask Slurm whether and when the job would run; submit nothing");
+  command
+      .option("--continue", options->continued,
+              "Continue the search RUN: its program first gets the results of the earlier points")
+      .type_name("RUN");
   command.flag("--json", options->json, "Print a JSON object");
   command.on_call(
       [options, &action] { action = [options](Cli& cli) { return submit(cli, *options); }; });

@@ -1,12 +1,18 @@
 #include "launcher/submit/search.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "common/files.h"
 #include "common/interrupt.h"
 #include "common/json_read.h"
 #include "common/text.h"
@@ -15,6 +21,7 @@
 #include "launcher/runs/sweep_record.h"
 #include "launcher/spec/sweep_points.h"
 #include "launcher/submit/search_program.h"
+#include "launcher/submit/sweep_settings.h"
 
 namespace dlrun {
 namespace {
@@ -76,7 +83,8 @@ class Search {
         sweep_(job_.experiment->loaded.spec.sweep),
         pack_(static_cast<std::size_t>(sweep_.pack.value_or(1))) {}
 
-  Result<Searched> run() {
+  Result<Searched> run(const IndexEntry* earlier) {
+    if (earlier != nullptr) DLRUN_TRY(take_over(*earlier));
     const auto seconds = parse_int(sweep_.ask_timeout.value_or("")).value_or(kAnswerSeconds);
     DLRUN_TRY_ASSIGN(program_,
                      SearchProgram::start(sweep_.ask, context_.env, job_.experiment->loaded.folder,
@@ -84,6 +92,7 @@ class Search {
     // A signal between two questions ends the search like one that arrives while dlrun waits.
     const Interrupt interrupt;
     auto done = program_->tell(start_message(sweep_));
+    if (done) done = tell_ends();
     if (done) done = ask_and_submit(interrupt);
     if (!done && interrupt.requested())
       return tl::unexpected(with_points({Errc::kInterrupted, "interrupted"}));
@@ -92,6 +101,48 @@ class Search {
   }
 
  private:
+  /// Makes the points of an earlier search those of this one. Points that Slurm does not have are
+  /// submitted again.
+  Result<> take_over(const IndexEntry& earlier) {
+    if (!is_sweep(earlier.path))
+      return fail(Errc::kUsage, "--continue: {} is no search, but a single job", earlier.id);
+    DLRUN_TRY_ASSIGN(const auto record, read_sweep(earlier.path));
+    std::vector<std::string> keys = record.keys, wanted;
+    for (const SweptKey& key : sweep_.parameters) wanted.push_back(key.key);
+    std::sort(keys.begin(), keys.end());
+    std::sort(wanted.begin(), wanted.end());
+    if (keys != wanted || record.pack != pack_)
+      return fail(Errc::kInvalid,
+                  "--continue: the points of {} set {} (sweep.pack: {}), and those of this spec {} "
+                  "({}); they must be equal",
+                  earlier.id, join(keys, ", "), record.pack, join(wanted, ", "), pack_);
+    DLRUN_TRY_ASSIGN(auto settings, read_sbatch_settings(earlier.path));
+    settings.secrets = std::move(job_.settings.secrets);
+    settings.is_array = true;
+    job_.settings = std::move(settings);
+    run_ = RunDirectory{earlier.id, earlier.name, earlier.path, earlier.created};
+    DLRUN_TRY(hold_run());
+    arrays_ = record.arrays;
+    for (const SweepRecord::Point& point : record.points) {
+      SweepPoint values;
+      for (std::size_t i = 0; i < record.keys.size(); ++i) {
+        if (i < point.values.size() && point.values[i])
+          values.push_back({record.keys[i], *point.values[i], {}});
+      }
+      open_.push_back({next_++, std::move(values), point_path(run_->path, point)});
+    }
+    unsent_.emplace();
+    return {};
+  }
+
+  /// Refuses a second process that would add points to the same sweep.
+  Result<> hold_run() {
+    hold_.reset(::open(run_->path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (hold_.is_open() && ::flock(hold_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+      return fail(Errc::kRefused, "{}: another dlrun runs this search; end it first", run_->id);
+    return {};
+  }
+
   /// Asks for points and submits them until the search is over and all points have ended.
   Result<> ask_and_submit(const Interrupt& interrupt) {
     for (;;) {
@@ -219,6 +270,7 @@ class Search {
                                                   std::move(planned), checked, provenance_));
     job_ = std::move(submitted.job);
     run_ = std::move(submitted.run);
+    DLRUN_TRY(hold_run());
     if (submitted.failure) return tl::unexpected(std::move(*submitted.failure));
     if (submitted.is_interrupted) return fail(Errc::kInterrupted, "interrupted");
     return {};
@@ -284,7 +336,8 @@ class Search {
     reporter_.warning(fmt::format("{}; dlrun reads it again until the search ends", error.message));
   }
 
-  /// Adds to the message of an error how to list and how to cancel the points of the search.
+  /// Adds to the message of an error how to list and how to cancel the points of the search, and
+  /// how to continue it.
   [[nodiscard]] Error with_points(Error error) const {
     if (!run_ || error.message.empty()) return error;
     error.message += open_.empty()
@@ -294,6 +347,8 @@ class Search {
                                "lists them, `dlrun cancel {}` ends them",
                                open_.size(), open_.size() == 1 ? "" : "s", run_->id,
                                open_.size() == 1 ? "is" : "are", run_->handle(), run_->handle());
+    error.message +=
+        fmt::format("; `dlrun submit SPEC --continue {}` continues the search", run_->handle());
     return error;
   }
 
@@ -306,6 +361,7 @@ class Search {
   std::size_t pack_;
   std::unique_ptr<SearchProgram> program_;
   std::optional<RunDirectory> run_;
+  UniqueFd hold_;  ///< the run's directory, which is locked while the search lasts
   std::vector<OpenPoint> open_;
   std::optional<UnsentPoints> unsent_;
   std::optional<Error> refusal_;  ///< why dlrun has given up points that Slurm has not accepted
@@ -319,8 +375,8 @@ class Search {
 }  // namespace
 
 Result<Searched> run_search(const Context& context, Reporter& reporter, RunInspector& inspector,
-                            Job job, Provenance& provenance) {
-  return Search(context, reporter, inspector, std::move(job), provenance).run();
+                            Job job, Provenance& provenance, const IndexEntry* earlier) {
+  return Search(context, reporter, inspector, std::move(job), provenance).run(earlier);
 }
 
 }  // namespace dlrun

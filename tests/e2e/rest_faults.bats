@@ -75,7 +75,7 @@ load rest
     refused 3 "user daemon (uid 1) listens there" --set "$(via slurmrestd)" \
         --set submit.url=http://127.0.0.1:28899 --set "submit.token_file=$dir/token"
     kill "$stranger"
-    ! grep GET "$BATS_TEST_TMPDIR/requests"
+    [[ $(grep -c GET "$BATS_TEST_TMPDIR/requests") == 0 ]]
 }
 
 # certificate NAME SAN [AUTHORITY]: makes NAME.pem and NAME.key in the test's own folder,

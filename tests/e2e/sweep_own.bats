@@ -187,9 +187,12 @@ sweep: {parameters: {x: {min: 1, max: 900}}, ask: [bash, search.sh], max_paralle
 YAML
     # The program answers two questions and thinks about the third.
     write search.sh <<'SH'
-read -r start
-for x in 1 600; do read -r ask && echo "{\"point\": {\"x\": $x}}"; done
-read -r ask && touch thinks && sleep 300
+points=(1 600) n=0
+while read -r line; do
+    [[ $line == *'"ask"'* ]] || continue
+    ((n < 2)) || { touch thinks && sleep 300; }
+    echo "{\"point\": {\"x\": ${points[n++]}}}"
+done
 SH
     # sbatch refuses the second array once.
     as_user mkdir "$dir/bin"
@@ -221,5 +224,33 @@ SH
     [[ $(points .point | xargs) == "0 1" ]]
     [[ $(points 'select(.point == 1) | .state') =~ ^(pending|running)$ ]]
     wait_until 10 search_program_is_gone
+    # A second dlrun continues the search: its program first gets the result of the first point.
+    wait_until 60 first_point_is_over
+    write search.sh <<'SH'
+read -r start
+while read -r line; do
+    echo "$line" >>heard
+    [[ $line == *'"ask"'* ]] && echo '{"done": true}'
+done
+SH
+    as_user env --chdir="$dir" bash -c \
+        'exec dlrun submit search.yaml --continue stubborn >continued.out 2>&1' </dev/null 3>&- &
+    search=$!
+    wait_until 60 grep -q '"ask"' "$dir/heard"
+    [[ $(sed -n 1p "$dir/heard") == *'"point":0'*'"state":"completed"'* ]]
+    [[ $(sed -n 2p "$dir/heard") == '{"ask":2}' ]]
+    run dl submit search.yaml --continue stubborn
+    echo "$output"
+    [ "$status" -eq 3 ]
+    [[ $output == *"another dlrun runs this search"* ]]
+    run dl submit search.yaml --continue stubborn --set 'sweep.parameters={y: {min: 1, max: 2}}' \
+        --set 'launch.command=[sleep, "{y}"]'
+    [ "$status" -eq 2 ]
+    [[ $output == *"they must be equal"* ]]
+    dl cancel stubborn/1
+    wait "$search"
+    [[ $(sed -n 3p "$dir/heard") == *'"point":1'*'"state":"cancelled"'* ]]
+    grep -q 'searched stubborn-.*: 2 points' "$dir/continued.out"
 }
+first_point_is_over() { [[ $(points 'select(.point == 0) | .state') == completed ]]; }
 search_program_is_gone() { ! pgrep -u "$DLRUN_TESTBED_USER" -f 'bash search.sh'; }
