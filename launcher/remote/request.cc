@@ -3,6 +3,7 @@
 
 #include "launcher/remote/request.h"
 
+#include <algorithm>
 #include <array>
 
 #include "common/text.h"
@@ -141,8 +142,12 @@ std::string marker_of(std::string_view nonce, std::string_view version) {
 
 Result<std::string> MarkerFilter::pass(std::string_view bytes) {
   if (has_begun_) return std::string(bytes);
+  // Text that was searched before is not searched again, or single bytes would cost much time.
+  constexpr std::size_t kLongestVersion = 256;
+  const auto known = std::min(noise_.size(), start_.size() + kLongestVersion);
+  const auto from = noise_.size() - known;
   noise_ += bytes;
-  const auto at = noise_.find(start_);
+  const auto at = noise_.find(start_, from);
   const auto end = at == std::string::npos ? at : noise_.find(">\n", at);
   if (end != std::string::npos) {
     has_begun_ = true;
